@@ -1,0 +1,194 @@
+//! The table of everything that can be set.
+//!
+//! - One row a key; file, environment and flags all use the row's name, each in its own spelling:
+//!   `data_dir`, `HOB_DATA_DIR`, `--data-dir`.
+//! - Adding a setting is one row here and one field in [`Settings`](crate::Settings).
+
+/// A setting, in the order in which `hob config show` lists them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// The configuration file itself.
+    Config,
+    /// Address and port that `hobd` serves.
+    Listen,
+    /// Address of a running daemon, for `hob`.
+    Address,
+    /// Model to run.
+    Model,
+    /// Everything that is not KV: transcripts, token, hashes.
+    DataDir,
+    /// Kept KV.
+    SlotsDir,
+    /// Tokens of context over all slots.
+    Ctx,
+    /// Conversations that are hot at the same time.
+    Slots,
+    /// Compute threads.
+    Threads,
+    /// File that holds the access token.
+    TokenFile,
+    /// File that receives one JSON line once requests are served.
+    ReadyFile,
+    /// Origins of web pages that may call the API.
+    AllowOrigin,
+    /// Host names accepted beside the loopback ones.
+    AllowHost,
+    /// Size of the warm pool.
+    MemoryBudgetBytes,
+    /// Requests that may wait.
+    Queue,
+    /// Idle time after which a conversation is parked.
+    IdleParkSecs,
+    /// Type of the K cache.
+    CacheTypeK,
+    /// Type of the V cache.
+    CacheTypeV,
+    /// Log filter.
+    Log,
+    /// Largest request body.
+    MaxBodyBytes,
+    /// Longest time a request may take.
+    RequestTimeoutSecs,
+}
+
+/// Which program takes the key as a flag. File and environment hold all of them for both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    /// `hobd` alone.
+    Daemon,
+    /// `hob` alone.
+    Client,
+    /// Both.
+    Everyone,
+}
+
+/// What the table says about a key.
+#[derive(Debug)]
+pub struct Row {
+    /// The setting.
+    pub key: Key,
+    /// Its name, as the TOML file spells it.
+    pub name: &'static str,
+    /// Placeholder of its value in `--help`.
+    pub value: &'static str,
+    /// Default as text; empty where there is none or where it depends on the user's directories.
+    pub default: &'static str,
+    /// Who takes it as a flag.
+    pub audience: Audience,
+    /// One line for `--help`.
+    pub help: &'static str,
+}
+
+use Audience::{Client, Daemon, Everyone};
+
+#[rustfmt::skip]
+const ROWS: &[Row] = &[
+    row(Key::Config, "config", "FILE", "", Everyone, "Read settings from this TOML file"),
+    row(Key::Listen, "listen", "IP:PORT", "127.0.0.1:8642", Daemon, "Serve on this address; port 0 takes a free one"),
+    row(Key::Address, "address", "IP:PORT", "", Client, "Talk to the daemon at this address instead of the one that runs on the data directory"),
+    row(Key::Model, "model", "PATH|NAME", "", Daemon, "GGUF file, or the name of one that `hob models` lists; the bundled model unless given"),
+    row(Key::DataDir, "data_dir", "DIR", "", Everyone, "Keep transcripts, token and hashes here"),
+    row(Key::SlotsDir, "slots_dir", "DIR", "", Everyone, "Keep KV here"),
+    row(Key::Ctx, "ctx", "TOKENS", "8192", Daemon, "Tokens of context that all slots share"),
+    row(Key::Slots, "slots", "N", "4", Daemon, "Conversations that stay hot at the same time"),
+    row(Key::Threads, "threads", "N", "0", Daemon, "Compute threads; 0 chooses"),
+    row(Key::TokenFile, "token_file", "FILE", "", Everyone, "File that holds the access token"),
+    row(Key::ReadyFile, "ready_file", "FILE", "", Daemon, "Write one JSON line here once requests are served"),
+    row(Key::AllowOrigin, "allow_origin", "ORIGIN", "", Daemon, "Let web pages of this origin call the API (repeat or separate by commas)"),
+    row(Key::AllowHost, "allow_host", "HOST", "", Daemon, "Accept this Host header beside the loopback ones (repeat or separate by commas)"),
+    row(Key::MemoryBudgetBytes, "memory_budget_bytes", "BYTES", "0", Daemon, "Memory for parked KV; 0 takes an eighth of RAM"),
+    row(Key::Queue, "queue", "N", "32", Daemon, "Requests that may wait before others are told to come back"),
+    row(Key::IdleParkSecs, "idle_park_secs", "SECS", "300", Daemon, "Park a conversation that was silent for so long"),
+    row(Key::CacheTypeK, "cache_type_k", "TYPE", "f16", Daemon, "Type of the K cache"),
+    row(Key::CacheTypeV, "cache_type_v", "TYPE", "f16", Daemon, "Type of the V cache"),
+    row(Key::Log, "log", "FILTER", "info", Daemon, "What to log, such as info or hob_runtime=debug"),
+    row(Key::MaxBodyBytes, "max_body_bytes", "BYTES", "8MiB", Daemon, "Largest request body"),
+    row(Key::RequestTimeoutSecs, "request_timeout_secs", "SECS", "600", Daemon, "Longest time that a request may take"),
+];
+
+const fn row(
+    key: Key,
+    name: &'static str,
+    value: &'static str,
+    default: &'static str,
+    audience: Audience,
+    help: &'static str,
+) -> Row {
+    Row { key, name, value, default, audience, help }
+}
+
+impl Key {
+    /// Every key, in the order of the table.
+    pub fn all() -> impl Iterator<Item = Self> {
+        ROWS.iter().map(|row| row.key)
+    }
+
+    /// The key's row.
+    pub fn row(self) -> &'static Row {
+        &ROWS[self as usize]
+    }
+
+    /// The name in the TOML file: `data_dir`.
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// The name in the environment: `HOB_DATA_DIR`.
+    pub fn variable(self) -> String {
+        format!("HOB_{}", self.name().to_ascii_uppercase())
+    }
+
+    /// The name as a flag, without dashes in front: `data-dir`.
+    pub fn flag(self) -> String {
+        self.name().replace('_', "-")
+    }
+
+    /// The key of that name in the TOML file.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::all().find(|key| key.name() == name)
+    }
+
+    /// Whether several values may be given.
+    pub fn is_list(self) -> bool {
+        matches!(self, Self::AllowOrigin | Self::AllowHost)
+    }
+}
+
+/// The known name that is closest to `name`, when one is close.
+pub fn nearest(name: &str) -> Option<&'static str> {
+    let wanted = name.replace('-', "_").to_ascii_lowercase();
+    ROWS.iter()
+        .map(|row| (strsim::jaro_winkler(row.name, &wanted), row.name))
+        .filter(|(likeness, _)| *likeness > 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_finds_its_own_row() {
+        for (at, row) in ROWS.iter().enumerate() {
+            assert_eq!(row.key as usize, at, "{} is out of place", row.name);
+            assert_eq!(Key::named(row.name), Some(row.key));
+        }
+        assert_eq!(ROWS.len(), Key::RequestTimeoutSecs as usize + 1);
+    }
+
+    #[test]
+    fn one_name_has_three_spellings() {
+        assert_eq!(Key::DataDir.name(), "data_dir");
+        assert_eq!(Key::DataDir.variable(), "HOB_DATA_DIR");
+        assert_eq!(Key::DataDir.flag(), "data-dir");
+    }
+
+    #[test]
+    fn a_slip_of_the_pen_is_recognised_and_nonsense_is_not() {
+        assert_eq!(nearest("slot_dir"), Some("slots_dir"));
+        assert_eq!(nearest("data-dir"), Some("data_dir"));
+        assert_eq!(nearest("idle_park"), Some("idle_park_secs"));
+        assert_eq!(nearest("zzz"), None);
+    }
+}

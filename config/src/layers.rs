@@ -1,0 +1,188 @@
+//! The layers, keyed alike, and the typed values that are picked from them.
+//!
+//! - An unknown name in file or environment is an error, with the closest known name.
+//! - Paths in the file start from the file's directory; `~` is the home directory everywhere.
+//! - An empty variable counts as unset.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::error::ConfigError;
+use crate::file;
+use crate::key::{Key, nearest};
+use crate::parse::{self, Complaint, Raw};
+use crate::paths::Places;
+use crate::resolve::{Entry, Origin};
+use crate::settings::{CacheType, ModelChoice};
+use crate::sources::Sources;
+
+/// What somebody set, by the strongest layer that sets it.
+pub(crate) type Given = BTreeMap<Key, (Raw, Origin)>;
+
+/// The layers, and what was picked from them so far.
+pub(crate) struct Layers<'a> {
+    places: &'a Places,
+    set: Given,
+    picked: BTreeMap<Key, Value>,
+}
+
+impl<'a> Layers<'a> {
+    pub(crate) fn of(sources: &'a Sources) -> Result<Self, ConfigError> {
+        let mut set = sources.file.as_ref().map(file::read).transpose()?.unwrap_or_default();
+        read_environment(&sources.env, &mut set)?;
+        for key in Key::all() {
+            if let Some(raw) = sources.flags.get(key) {
+                set.insert(key, (raw.clone(), Origin::Flag { name: key.flag() }));
+            }
+        }
+        Ok(Self { places: &sources.places, set, picked: BTreeMap::new() })
+    }
+
+    /// The value that somebody set, or `None`.
+    fn given<T>(
+        &self,
+        key: Key,
+        parse: impl Fn(&Raw) -> Result<T, Complaint>,
+    ) -> Result<Option<T>, ConfigError> {
+        let Some((raw, origin)) = self.set.get(&key) else { return Ok(None) };
+        parse(raw).map(Some).map_err(|Complaint { problem, remedy }| ConfigError::Invalid {
+            key: key.name(),
+            value: raw.to_string(),
+            origin: origin.clone(),
+            problem,
+            remedy,
+        })
+    }
+
+    /// The value that somebody set, or the table's default.
+    fn pick<T>(
+        &mut self,
+        key: Key,
+        parse: impl Fn(&Raw) -> Result<T, Complaint>,
+        show: impl Fn(&T) -> Value,
+    ) -> Result<T, ConfigError> {
+        let value = match self.given(key, &parse)? {
+            Some(value) => value,
+            None => parse(&Raw::Text(key.row().default.to_owned()))
+                .expect("the defaults of the table are valid, which a test checks"),
+        };
+        self.picked.insert(key, show(&value));
+        Ok(value)
+    }
+
+    pub(crate) fn value<T: fmt::Display>(
+        &mut self,
+        key: Key,
+        parse: impl Fn(&Raw) -> Result<T, Complaint>,
+    ) -> Result<T, ConfigError> {
+        self.pick(key, parse, |value| Value::from(value.to_string()))
+    }
+
+    pub(crate) fn optional<T: fmt::Display>(
+        &mut self,
+        key: Key,
+        parse: impl Fn(&Raw) -> Result<T, Complaint>,
+    ) -> Result<Option<T>, ConfigError> {
+        let value = self.given(key, parse)?;
+        self.picked.insert(key, value.as_ref().map(T::to_string).into());
+        Ok(value)
+    }
+
+    pub(crate) fn number(&mut self, key: Key, least: u64, most: u64) -> Result<u64, ConfigError> {
+        self.pick(key, |raw| parse::number(raw, least..=most), |value| Value::from(*value))
+    }
+
+    pub(crate) fn bytes(&mut self, key: Key, least: u64) -> Result<u64, ConfigError> {
+        self.pick(key, |raw| parse::bytes(raw, least..=u64::MAX), |value| Value::from(*value))
+    }
+
+    pub(crate) fn seconds(&mut self, key: Key) -> Result<Duration, ConfigError> {
+        let most = 10 * 365 * 24 * 3600; // Ten years: far from where adding to a clock overflows.
+        Ok(Duration::from_secs(self.number(key, 1, most)?))
+    }
+
+    pub(crate) fn list(&mut self, key: Key) -> Result<Vec<String>, ConfigError> {
+        self.pick(key, parse::list, |value| Value::from(value.clone()))
+    }
+
+    pub(crate) fn cache_type(&mut self, key: Key) -> Result<CacheType, ConfigError> {
+        self.value(key, |raw| parse::choice(raw, &CacheType::NAMES))
+    }
+
+    pub(crate) fn path(
+        &mut self,
+        key: Key,
+        default: impl FnOnce() -> PathBuf,
+    ) -> Result<PathBuf, ConfigError> {
+        let path = self.given_path(key)?.unwrap_or_else(default);
+        self.picked.insert(key, shown(&path));
+        Ok(path)
+    }
+
+    pub(crate) fn optional_path(
+        &mut self,
+        key: Key,
+        default: Option<PathBuf>,
+    ) -> Result<Option<PathBuf>, ConfigError> {
+        let path = self.given_path(key)?.or(default);
+        self.picked.insert(key, path.as_deref().map_or(Value::Null, shown));
+        Ok(path)
+    }
+
+    fn given_path(&self, key: Key) -> Result<Option<PathBuf>, ConfigError> {
+        let text = self.given(key, parse::text)?;
+        Ok(text.map(|text| self.base_of(key).join(self.places.expand(&text))))
+    }
+
+    /// A name is kept as it is; what can only be a path is treated as the other paths are.
+    pub(crate) fn model(&mut self) -> Result<ModelChoice, ConfigError> {
+        let choice = match self.given(Key::Model, parse::text)? {
+            None => ModelChoice::Bundled,
+            Some(name) if name == "bundled" => ModelChoice::Bundled,
+            Some(name) if ["~/", "./", "../"].iter().any(|start| name.starts_with(start)) => {
+                let path = self.base_of(Key::Model).join(self.places.expand(&name));
+                ModelChoice::Named(path.to_string_lossy().into_owned())
+            }
+            Some(name) => ModelChoice::Named(name),
+        };
+        self.picked.insert(Key::Model, Value::from(choice.to_string()));
+        Ok(choice)
+    }
+
+    /// The directory that a relative path of this key starts from; empty for the current one.
+    fn base_of(&self, key: Key) -> PathBuf {
+        match self.set.get(&key) {
+            Some((_, Origin::File { path, .. })) => path.parent().unwrap_or(path).to_owned(),
+            _ => PathBuf::new(),
+        }
+    }
+
+    pub(crate) fn entry(&self, key: Key) -> Entry {
+        let origin = self.set.get(&key).map_or(Origin::Default, |(_, origin)| origin.clone());
+        Entry { key, value: self.picked.get(&key).cloned().unwrap_or_default(), origin }
+    }
+}
+
+fn shown(path: &Path) -> Value {
+    Value::from(path.to_string_lossy())
+}
+
+fn read_environment(env: &[(String, String)], set: &mut Given) -> Result<(), ConfigError> {
+    for (name, value) in env.iter().filter(|(_, value)| !value.trim().is_empty()) {
+        let Some(key) = Key::all().find(|key| key.variable() == *name) else {
+            let suggestion = nearest(name.trim_start_matches("HOB_")).and_then(Key::named);
+            return Err(ConfigError::Unknown {
+                name: name.clone(),
+                place: "the environment".to_owned(),
+                suggestion: suggestion.map(Key::variable),
+            });
+        };
+        let origin = Origin::Environment { name: name.clone() };
+        set.insert(key, (Raw::Text(value.clone()), origin));
+    }
+    Ok(())
+}

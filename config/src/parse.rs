@@ -1,0 +1,182 @@
+//! Text and TOML values to typed settings, one function a type.
+//!
+//! - Pure: no file, no environment. Each answers a value or says what is wrong and what to write.
+//! - The file's integers and the environment's text mean the same: `8192` and `"8192"`.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+/// A value as one of the layers holds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Raw {
+    /// Text, also of a number: environment, flags, TOML strings.
+    Text(String),
+    /// A TOML integer.
+    Integer(i64),
+    /// A TOML array of strings, or a flag that was repeated.
+    List(Vec<String>),
+    /// A TOML value that no setting takes.
+    Other(&'static str),
+}
+
+/// What is wrong with a value, and what to write instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Complaint {
+    /// The end of the sentence "this value …".
+    pub problem: String,
+    /// An instruction.
+    pub remedy: String,
+}
+
+impl std::fmt::Display for Raw {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Text(text) => write!(f, "{text:?}"),
+            Self::Integer(number) => write!(f, "{number}"),
+            Self::List(items) => write!(f, "{items:?}"),
+            Self::Other(what) => write!(f, "({what})"),
+        }
+    }
+}
+
+/// An IP address and a port; `localhost` stands for 127.0.0.1.
+pub fn address(raw: &Raw) -> Result<SocketAddr, Complaint> {
+    let remedy = "write an IP address and a port, such as 127.0.0.1:8642";
+    let text = text(raw)?;
+    let text = text.strip_prefix("http://").unwrap_or(&text).trim_end_matches('/');
+    if let Some(port) = text.strip_prefix("localhost:").and_then(|port| port.parse().ok()) {
+        return Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
+    }
+    text.parse().map_err(|_| complaint("is not an address", remedy))
+}
+
+/// A whole number within `range`.
+pub fn number(raw: &Raw, range: RangeInclusive<u64>) -> Result<u64, Complaint> {
+    let remedy = match (*range.start(), *range.end()) {
+        (start, u64::MAX) => format!("write a whole number of at least {start}"),
+        (start, end) => format!("write a whole number from {start} to {end}"),
+    };
+    let value = match raw {
+        Raw::Integer(number) => i128::from(*number),
+        Raw::Text(text) => match text.trim().replace('_', "").parse() {
+            Ok(number) => number,
+            Err(_) => return Err(complaint("is not a whole number", &remedy)),
+        },
+        _ => return Err(complaint("is not a whole number", &remedy)),
+    };
+    match u64::try_from(value) {
+        Ok(value) if range.contains(&value) => Ok(value),
+        _ => Err(complaint("is out of range", &remedy)),
+    }
+}
+
+/// A number of bytes, with or without a unit: `8388608`, `8MiB`, `2 GB`.
+pub fn bytes(raw: &Raw, range: RangeInclusive<u64>) -> Result<u64, Complaint> {
+    let Raw::Text(text) = raw else { return number(raw, range) };
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(text.len());
+    let (amount, unit) = text.split_at(digits);
+    let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kib" => 1 << 10,
+        "m" | "mib" => 1 << 20,
+        "g" | "gib" => 1 << 30,
+        "t" | "tib" => 1 << 40,
+        "kb" => 1_000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        "tb" => 1_000_000_000_000,
+        _ => {
+            let remedy = "write a number of bytes, or one with a unit such as 512MiB or 2GB";
+            return Err(complaint("has no unit that is known", remedy));
+        }
+    };
+    let amount = number(&Raw::Text(amount.to_owned()), 0..=u64::MAX)?;
+    let total = amount.saturating_mul(factor);
+    if range.contains(&total) && total <= i64::MAX as u64 {
+        return Ok(total);
+    }
+    let remedy = format!("write {} bytes or more, and fewer than 8 EiB", range.start());
+    Err(complaint("is out of range", &remedy))
+}
+
+/// Some text that is not empty.
+pub fn text(raw: &Raw) -> Result<String, Complaint> {
+    match raw {
+        Raw::Text(text) if !text.trim().is_empty() => Ok(text.trim().to_owned()),
+        Raw::Text(_) => Err(complaint("is empty", "give it a value or leave it out")),
+        _ => Err(complaint("is not text", "write it in quotes")),
+    }
+}
+
+/// Several texts: an array, a repeated flag, or one text with commas.
+pub fn list(raw: &Raw) -> Result<Vec<String>, Complaint> {
+    let items = match raw {
+        Raw::List(items) => items.clone(),
+        Raw::Text(text) => vec![text.clone()],
+        _ => {
+            let remedy = "write an array of texts, such as [\"http://localhost:3000\"]";
+            return Err(complaint("is not a list", remedy));
+        }
+    };
+    let items = items.iter().flat_map(|item| item.split(',')).map(str::trim);
+    Ok(items.filter(|item| !item.is_empty()).map(str::to_owned).collect())
+}
+
+/// One of a set of words.
+pub fn choice<T: FromStr>(raw: &Raw, words: &[&str]) -> Result<T, Complaint> {
+    let remedy = format!("choose one of {}", words.join(", "));
+    let text = text(raw)?;
+    text.parse().map_err(|_| complaint("is not known", &remedy))
+}
+
+/// A complaint from its two halves.
+pub fn complaint(problem: &str, remedy: &str) -> Complaint {
+    Complaint { problem: problem.to_owned(), remedy: remedy.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(text: &str) -> Raw {
+        Raw::Text(text.to_owned())
+    }
+
+    #[test]
+    fn an_address_needs_an_ip_and_a_port() {
+        assert_eq!(address(&raw("[::1]:0")).unwrap().port(), 0);
+        assert!(address(&raw("localhost:8642")).unwrap().ip().is_loopback());
+        assert!(address(&raw("http://127.0.0.1:8642/")).unwrap().ip().is_loopback());
+        for wrong in ["8642", "127.0.0.1", "example.org:80", ""] {
+            assert!(address(&raw(wrong)).is_err(), "{wrong:?} was taken");
+        }
+    }
+
+    #[test]
+    fn numbers_mean_the_same_in_every_layer() {
+        assert_eq!(number(&raw("8_192"), 1..=10_000), Ok(8192));
+        assert_eq!(number(&Raw::Integer(8192), 1..=10_000), Ok(8192));
+        for wrong in [raw("-1"), raw("1.5"), Raw::Integer(-1), Raw::Other("boolean"), raw("99999")]
+        {
+            assert!(number(&wrong, 1..=10_000).is_err(), "{wrong} was taken");
+        }
+    }
+
+    #[test]
+    fn bytes_take_a_unit() {
+        assert_eq!(bytes(&raw("8MiB"), 0..=u64::MAX), Ok(8 << 20));
+        assert_eq!(bytes(&raw("2 GB"), 0..=u64::MAX), Ok(2_000_000_000));
+        assert_eq!(bytes(&Raw::Integer(7), 0..=u64::MAX), Ok(7));
+        for wrong in ["MiB", "8 parsecs", "99999999999999999999", "99999999 TiB"] {
+            assert!(bytes(&raw(wrong), 0..=u64::MAX).is_err(), "{wrong:?} was taken");
+        }
+    }
+
+    #[test]
+    fn a_list_is_an_array_or_has_commas() {
+        assert_eq!(list(&raw("a, b,,")).unwrap(), ["a", "b"]);
+        assert_eq!(list(&Raw::List(vec!["a".into(), "b,c".into()])).unwrap(), ["a", "b", "c"]);
+    }
+}

@@ -1,0 +1,255 @@
+//! Merges the layers: flags over environment over file over defaults.
+//!
+//! - Each key keeps the origin of its value, so that `hob config show` can say who set it.
+//! - Pure: everything that it reads is in [`Sources`].
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::error::ConfigError;
+use crate::key::Key;
+use crate::layers::Layers;
+use crate::parse;
+use crate::paths::{self, Places};
+use crate::settings::Settings;
+use crate::sources::Sources;
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "origin", rename_all = "lowercase")]
+pub enum Origin {
+    /// Nobody set it.
+    Default,
+    /// The configuration file.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+    },
+    /// A variable.
+    Environment {
+        /// Its name.
+        name: String,
+    },
+    /// The command line.
+    Flag {
+        /// Its name, without dashes in front.
+        name: String,
+    },
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Self::Environment { name } => write!(f, "environment {name}"),
+            Self::Flag { name } => write!(f, "flag --{name}"),
+        }
+    }
+}
+
+/// The settings, and where each came from.
+#[derive(Clone, Debug)]
+pub struct Resolved {
+    /// What the program uses.
+    pub settings: Settings,
+    /// One entry a key, in the order of the table.
+    pub entries: Vec<Entry>,
+    /// The user's directories, which the defaults came from.
+    pub places: Places,
+}
+
+/// One line of `hob config show`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The setting.
+    pub key: Key,
+    /// Its value; null when it has none.
+    pub value: Value,
+    /// Who set it.
+    pub origin: Origin,
+}
+
+impl Resolved {
+    /// Where the key's value came from.
+    pub fn origin(&self, key: Key) -> &Origin {
+        &self.entries[key as usize].origin
+    }
+}
+
+pub(crate) fn resolve(sources: &Sources) -> Result<Resolved, ConfigError> {
+    let mut layers = Layers::of(sources)?;
+    let data_dir = layers.path(Key::DataDir, || sources.places.data_dir.clone())?;
+    layers.optional_path(Key::Config, sources.file.as_ref().map(|file| file.path.clone()))?;
+    let settings = Settings {
+        listen: layers.value(Key::Listen, parse::address)?,
+        address: layers.optional(Key::Address, parse::address)?,
+        model: layers.model()?,
+        slots_dir: layers.path(Key::SlotsDir, || paths::slots_dir(&data_dir))?,
+        token_file: layers.path(Key::TokenFile, || paths::token_file(&data_dir))?,
+        ready_file: layers.optional_path(Key::ReadyFile, None)?,
+        data_dir,
+        ctx: layers.number(Key::Ctx, 64, 1 << 24)? as u32,
+        slots: layers.number(Key::Slots, 1, 256)? as u32,
+        threads: layers.number(Key::Threads, 0, 1024)? as u32,
+        allow_origin: layers.list(Key::AllowOrigin)?,
+        allow_host: layers.list(Key::AllowHost)?,
+        memory_budget_bytes: layers.bytes(Key::MemoryBudgetBytes, 0)?,
+        queue: layers.number(Key::Queue, 1, 100_000)? as usize,
+        idle_park: layers.seconds(Key::IdleParkSecs)?,
+        cache_type_k: layers.cache_type(Key::CacheTypeK)?,
+        cache_type_v: layers.cache_type(Key::CacheTypeV)?,
+        log: layers.value(Key::Log, parse::text)?,
+        max_body_bytes: layers.bytes(Key::MaxBodyBytes, 1024)? as usize,
+        request_timeout: layers.seconds(Key::RequestTimeoutSecs)?,
+    };
+    let entries = Key::all().map(|key| layers.entry(key)).collect();
+    Ok(Resolved { settings, entries, places: sources.places.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::flags::Flags;
+    use crate::settings::{CacheType, ModelChoice};
+    use crate::sources::ConfigFile;
+
+    #[test]
+    fn nothing_set_gives_the_defaults_of_the_table() {
+        let resolved = World::new().resolve();
+        let settings = &resolved.settings;
+        assert_eq!(settings.listen.to_string(), "127.0.0.1:8642");
+        assert_eq!(settings.model, ModelChoice::Bundled);
+        assert_eq!(settings.slots_dir, Path::new("/u/data/slots"));
+        assert_eq!(settings.token_file, Path::new("/u/data/token"));
+        assert_eq!((settings.ctx, settings.slots, settings.queue), (8192, 4, 32));
+        assert_eq!(settings.idle_park, Duration::from_secs(300));
+        assert_eq!(settings.cache_type_k, CacheType::F16);
+        assert_eq!(settings.max_body_bytes, 8 << 20);
+        assert!(resolved.entries.iter().all(|entry| entry.origin == Origin::Default));
+    }
+
+    #[test]
+    fn flags_win_over_environment_over_file_over_defaults() {
+        let world = World::new().file("ctx = 1000\nslots = 2\nqueue = 7");
+        let resolved = world.env("HOB_CTX", "2000").env("HOB_SLOTS", "3").flag(Key::Ctx, "3000");
+        let resolved = resolved.resolve();
+        let settings = &resolved.settings;
+        assert_eq!((settings.ctx, settings.slots, settings.queue), (3000, 3, 7));
+        assert_eq!(resolved.origin(Key::Ctx), &Origin::Flag { name: "ctx".into() });
+        assert_eq!(resolved.origin(Key::Slots).to_string(), "environment HOB_SLOTS");
+        assert_eq!(resolved.origin(Key::Queue).to_string(), "/u/config/hob.toml:3");
+        assert_eq!(resolved.origin(Key::Listen), &Origin::Default);
+    }
+
+    #[test]
+    fn what_follows_from_the_data_directory_moves_with_it() {
+        let resolved = World::new().flag(Key::DataDir, "/elsewhere").resolve();
+        assert_eq!(resolved.settings.slots_dir, Path::new("/elsewhere/slots"));
+        assert_eq!(resolved.settings.token_file, Path::new("/elsewhere/token"));
+    }
+
+    #[test]
+    fn paths_in_the_file_start_from_the_file() {
+        let world = World::new().file("slots_dir = 'kv'\ntoken_file = '~/t'\nmodel = './a.gguf'");
+        let settings = world.resolve().settings;
+        assert_eq!(settings.slots_dir, Path::new("/u/config/kv"));
+        assert_eq!(settings.token_file, Path::new("/u/t"));
+        assert_eq!(settings.model, ModelChoice::Named("/u/config/./a.gguf".into()));
+
+        let settings = World::new().flag(Key::Model, "qwen3:4b").resolve().settings;
+        assert_eq!(settings.model, ModelChoice::Named("qwen3:4b".into()));
+    }
+
+    #[test]
+    fn an_unknown_key_is_an_error_with_a_suggestion() {
+        let error = World::new().file("# mine\nslot_dir = '/x'").error();
+        assert!(error.contains("`slot_dir` in /u/config/hob.toml:2"), "{error}");
+        assert!(error.contains("did you mean `slots_dir`"), "{error}");
+
+        let error = World::new().env("HOB_TREADS", "2").error();
+        assert!(error.contains("did you mean `HOB_THREADS`"), "{error}");
+
+        let error = World::new().file("[server]\nzzz = 1").error();
+        assert!(error.contains("hob config show"), "{error}");
+    }
+
+    #[test]
+    fn a_wrong_value_names_key_place_value_and_remedy() {
+        let error = World::new().file("ctx = 'lots'").error();
+        assert_eq!(
+            error,
+            "ctx = \"lots\" (/u/config/hob.toml:1) is not a whole number; \
+             write a whole number from 64 to 16777216"
+        );
+        let error = World::new().env("HOB_SLOTS", "0").error();
+        assert!(error.contains("HOB_SLOTS") && error.contains("from 1 to 256"), "{error}");
+
+        let error = World::new().flag(Key::CacheTypeK, "q3").error();
+        assert!(error.contains("--cache-type-k") && error.contains("q8_0"), "{error}");
+
+        let error = World::new().file("allow_host = 3").error();
+        assert!(error.contains("array"), "{error}");
+    }
+
+    #[test]
+    fn broken_toml_names_the_file_and_the_line() {
+        let error = World::new().file("ctx = 1\nslots =").error();
+        assert!(error.contains("/u/config/hob.toml") && error.contains("line 2"), "{error}");
+    }
+
+    #[test]
+    fn an_empty_variable_counts_as_unset() {
+        assert_eq!(World::new().env("HOB_CTX", "").resolve().settings.ctx, 8192);
+    }
+
+    #[test]
+    fn lists_and_sizes_are_read_from_every_layer() {
+        let world = World::new().file("allow_host = ['a', 'b']\nmax_body_bytes = '1MiB'");
+        let settings = world.env("HOB_ALLOW_ORIGIN", "http://x, http://y").resolve().settings;
+        assert_eq!(settings.allow_host, ["a", "b"]);
+        assert_eq!(settings.allow_origin, ["http://x", "http://y"]);
+        assert_eq!(settings.max_body_bytes, 1 << 20);
+    }
+
+    struct World(Sources);
+
+    impl World {
+        fn new() -> Self {
+            let places = Places::under(Path::new("/u"));
+            Self(Sources { places, file: None, env: Vec::new(), flags: Flags::default() })
+        }
+
+        fn file(mut self, text: &str) -> Self {
+            let path = self.0.places.config_file();
+            self.0.file = Some(ConfigFile { path, text: text.to_owned() });
+            self
+        }
+
+        fn env(mut self, name: &str, value: &str) -> Self {
+            self.0.env.push((name.to_owned(), value.to_owned()));
+            self
+        }
+
+        fn flag(mut self, key: Key, value: &str) -> Self {
+            self.0.flags.set(key, value);
+            self
+        }
+
+        fn resolve(&self) -> Resolved {
+            Settings::resolve(&self.0).unwrap()
+        }
+
+        fn error(&self) -> String {
+            Settings::resolve(&self.0).unwrap_err().to_string()
+        }
+    }
+}
