@@ -1,1 +1,76 @@
-fn main() {}
+//! `cargo xtask`: set-up, run, test and measure, with nothing but a Rust toolchain.
+//!
+//! - Every command that is run is printed first, in a form that can be pasted.
+//! - Nothing is installed without saying what and why, and without a yes (`--yes`, or `CI` is set).
+//! - No native dependency, and next to no dependency at all: this is the first thing that compiles
+//!   on a fresh machine.
+//!
+//! Reading order: [`args`] (what can be asked), [`packages`] (what is needed, by system), [`detect`]
+//! and [`setup`] (what is missing), [`run`], [`test`] and the checks under it.
+
+#[cfg(not(unix))]
+compile_error!("Hob is built on Linux and macOS; on Windows, use WSL.");
+
+mod args;
+mod command;
+mod deny;
+mod detect;
+mod layers;
+mod libclang;
+mod openai;
+mod packages;
+mod pure;
+mod run;
+mod setup;
+mod test;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use args::Task;
+use command::{Failure, Line};
+use packages::Need;
+
+fn main() -> ExitCode {
+    let task = match args::parse(std::env::args().skip(1)) {
+        Ok(task) => task,
+        Err(problem) => {
+            eprintln!("{problem}\n\n{}", args::USAGE);
+            return ExitCode::from(2);
+        }
+    };
+    match perform(task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("\n{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn perform(task: Task) -> Result<(), Failure> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace");
+    std::env::set_current_dir(root).map_err(|e| {
+        Failure::new(format!("cannot enter {}: {e}", root.display()), "Was the project moved?")
+    })?;
+    match task {
+        Task::Help => {
+            println!("{}", args::USAGE);
+            Ok(())
+        }
+        Task::Setup { yes } => setup::ensure(&Need::ALL, yes),
+        Task::Run { yes, hobd_args } => {
+            setup::ensure(&Need::BUILD, yes)?;
+            run::run(&hobd_args)
+        }
+        Task::Announce { ready_file } => run::announce(&ready_file),
+        Task::Test { yes, whole } => {
+            setup::ensure(&Need::ALL, yes)?;
+            test::run(whole)
+        }
+        Task::Bench { yes, bench_args } => {
+            setup::ensure(&Need::BUILD, yes)?;
+            Line::new("cargo run --release --package hob-bench --").args(bench_args).run()
+        }
+    }
+}

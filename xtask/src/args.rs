@@ -1,0 +1,144 @@
+//! What can be asked of `cargo xtask`. Pure: words in, a [`Task`] or a sentence out.
+
+use std::path::PathBuf;
+
+pub const USAGE: &str = "\
+usage: cargo xtask <task>
+
+  run   [--yes] [--model PATH] [-- HOBD ARGS]   set up, build, and start hobd with the bundled model
+  test  [--yes] [--whole]                       set up, and run every check; --whole: the slow tests too
+  bench [--yes] NAME [ARGS]                     set up, and measure; `bench --help` lists the names
+  setup [--yes]                                 install what building and testing need, and stop
+
+  --yes   install what is missing without asking (as does setting CI)";
+
+/// One thing to do.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Task {
+    Help,
+    Setup {
+        yes: bool,
+    },
+    Run {
+        yes: bool,
+        hobd_args: Vec<String>,
+    },
+    /// What `run` starts beside hobd: waits for the ready file and prints what to paste.
+    Announce {
+        ready_file: PathBuf,
+    },
+    Test {
+        yes: bool,
+        whole: bool,
+    },
+    Bench {
+        yes: bool,
+        bench_args: Vec<String>,
+    },
+}
+
+/// Reads the words after `cargo xtask`.
+pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Task, String> {
+    let mut words = words.into_iter();
+    let task = words.next().unwrap_or_else(|| "help".to_owned());
+    let mut rest: Vec<String> = words.collect();
+    match task.as_str() {
+        "help" | "--help" | "-h" => Ok(Task::Help),
+        "setup" => {
+            let yes = take_flag(&mut rest, "--yes");
+            nothing_else(&rest).map(|()| Task::Setup { yes })
+        }
+        "run" => {
+            let hobd_args = split_off_after_dashes(&mut rest);
+            let yes = take_flag(&mut rest, "--yes");
+            let model = take_option(&mut rest, "--model")?;
+            nothing_else(&rest)?;
+            let model = model.into_iter().flat_map(|model| ["--model".to_owned(), model]);
+            Ok(Task::Run { yes, hobd_args: model.chain(hobd_args).collect() })
+        }
+        "announce" => match rest.as_slice() {
+            [ready_file] => Ok(Task::Announce { ready_file: ready_file.into() }),
+            _ => Err("announce takes the path of a ready file".to_owned()),
+        },
+        "test" => {
+            let yes = take_flag(&mut rest, "--yes");
+            let whole = take_flag(&mut rest, "--whole");
+            nothing_else(&rest).map(|()| Task::Test { yes, whole })
+        }
+        "bench" => {
+            let yes = take_flag(&mut rest, "--yes");
+            Ok(Task::Bench { yes, bench_args: rest })
+        }
+        other => Err(format!("there is no task {other:?}")),
+    }
+}
+
+fn split_off_after_dashes(words: &mut Vec<String>) -> Vec<String> {
+    match words.iter().position(|word| word == "--") {
+        Some(at) => words.drain(at..).skip(1).collect(),
+        None => Vec::new(),
+    }
+}
+
+fn take_flag(words: &mut Vec<String>, flag: &str) -> bool {
+    let before = words.len();
+    words.retain(|word| word != flag);
+    words.len() < before
+}
+
+fn take_option(words: &mut Vec<String>, name: &str) -> Result<Option<String>, String> {
+    let Some(at) = words.iter().position(|word| word == name) else { return Ok(None) };
+    if at + 1 == words.len() {
+        return Err(format!("{name} needs a value"));
+    }
+    Ok(words.drain(at..at + 2).nth(1))
+}
+
+fn nothing_else(words: &[String]) -> Result<(), String> {
+    match words.first() {
+        None => Ok(()),
+        Some(word) => {
+            Err(format!("{word:?} is not understood here; arguments for hobd go after --"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_follows_the_dashes_goes_to_hobd() {
+        let task = parsed("run --yes -- --ctx 8192 --yes");
+        assert_eq!(task, Ok(Task::Run { yes: true, hobd_args: words("--ctx 8192 --yes") }));
+    }
+
+    #[test]
+    fn a_model_may_be_named_without_the_dashes() {
+        let task = parsed("run --model qwen.gguf -- --slots 2");
+        let hobd_args = words("--model qwen.gguf --slots 2");
+        assert_eq!(task, Ok(Task::Run { yes: false, hobd_args }));
+        assert_eq!(parsed("run --model"), Err("--model needs a value".to_owned()));
+    }
+
+    #[test]
+    fn a_benchmark_gets_its_own_arguments() {
+        let task = parsed("bench resume --tokens 512 --yes");
+        assert_eq!(task, Ok(Task::Bench { yes: true, bench_args: words("resume --tokens 512") }));
+    }
+
+    #[test]
+    fn a_word_that_means_nothing_is_refused() {
+        assert!(parsed("test --hole").is_err());
+        assert!(parsed("tset").is_err());
+        assert_eq!(parsed(""), Ok(Task::Help));
+    }
+
+    fn parsed(line: &str) -> Result<Task, String> {
+        parse(words(line))
+    }
+
+    fn words(line: &str) -> Vec<String> {
+        line.split_whitespace().map(str::to_owned).collect()
+    }
+}

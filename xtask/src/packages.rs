@@ -1,0 +1,257 @@
+//! What building and testing need, why, and what each is called on the systems that are known.
+//!
+//! - The one list: a new system, or a package that changed its name, is edited here and nowhere else.
+//! - Pure: [`plan`] says which commands would install something; `setup` runs them.
+
+use crate::command::Line;
+
+/// Something that cargo cannot fetch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    Cmake,
+    Compiler,
+    Make,
+    Libclang,
+    Python,
+}
+
+impl Need {
+    /// What a build takes.
+    pub const BUILD: [Self; 4] = [Self::Cmake, Self::Compiler, Self::Make, Self::Libclang];
+    /// What a build and all checks take.
+    pub const ALL: [Self; 5] =
+        [Self::Cmake, Self::Compiler, Self::Make, Self::Libclang, Self::Python];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cmake => "cmake",
+            Self::Compiler => "a C++17 compiler",
+            Self::Make => "make",
+            Self::Libclang => "libclang with its headers",
+            Self::Python => "Python 3 with venv",
+        }
+    }
+
+    pub fn why(self) -> &'static str {
+        match self {
+            Self::Cmake => "configures the build of llama.cpp, which runs the models",
+            Self::Compiler => "compiles llama.cpp",
+            Self::Make => "runs the build that cmake configured",
+            Self::Libclang => "reads llama.cpp's headers, to generate its Rust bindings",
+            Self::Python => "runs the conversation tests with the official OpenAI client",
+        }
+    }
+}
+
+/// A package manager.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Installer {
+    /// Runs before the first installation: the lists may be stale or, in a container, absent.
+    refresh: &'static str,
+    /// Takes the packages' names at its end.
+    install: &'static str,
+    /// Whether it wants the administrator.
+    as_root: bool,
+}
+
+/// A system whose package names are known.
+pub struct System {
+    pub name: &'static str,
+    /// The values of `ID` and `ID_LIKE` in /etc/os-release that mean this system.
+    ids: &'static [&'static str],
+    packages: &'static [(Need, &'static Installer, &'static str)],
+}
+
+const APT: Installer = Installer {
+    refresh: "apt-get update",
+    install: "apt-get install --yes --no-install-recommends",
+    as_root: true,
+};
+const DNF: Installer = Installer { refresh: "", install: "dnf install --assumeyes", as_root: true };
+const PACMAN: Installer = Installer {
+    refresh: "",
+    install: "pacman --sync --refresh --needed --noconfirm",
+    as_root: true,
+};
+const APK: Installer = Installer { refresh: "apk update", install: "apk add", as_root: true };
+const ZYPPER: Installer =
+    Installer { refresh: "", install: "zypper --non-interactive install", as_root: true };
+const BREW: Installer = Installer { refresh: "", install: "brew install", as_root: false };
+/// Apple's tools come as one, from a dialogue on the screen.
+const XCODE: Installer =
+    Installer { refresh: "", install: "xcode-select --install", as_root: false };
+
+const SYSTEMS: [System; 6] = [
+    System {
+        name: "Debian or Ubuntu",
+        ids: &["debian", "ubuntu"],
+        packages: &[
+            (Need::Cmake, &APT, "cmake"),
+            (Need::Compiler, &APT, "g++"),
+            (Need::Make, &APT, "make"),
+            (Need::Libclang, &APT, "libclang-dev"),
+            (Need::Python, &APT, "python3-venv"),
+        ],
+    },
+    System {
+        name: "Fedora or a relative",
+        ids: &["fedora", "rhel", "centos"],
+        packages: &[
+            (Need::Cmake, &DNF, "cmake"),
+            (Need::Compiler, &DNF, "gcc-c++"),
+            (Need::Make, &DNF, "make"),
+            (Need::Libclang, &DNF, "clang-devel"),
+            (Need::Python, &DNF, "python3"),
+        ],
+    },
+    System {
+        name: "Arch Linux",
+        ids: &["arch"],
+        packages: &[
+            (Need::Cmake, &PACMAN, "cmake"),
+            (Need::Compiler, &PACMAN, "gcc"),
+            (Need::Make, &PACMAN, "make"),
+            (Need::Libclang, &PACMAN, "clang"),
+            (Need::Python, &PACMAN, "python"),
+        ],
+    },
+    System {
+        name: "Alpine Linux",
+        ids: &["alpine"],
+        packages: &[
+            (Need::Cmake, &APK, "cmake"),
+            (Need::Compiler, &APK, "g++"),
+            (Need::Make, &APK, "make"),
+            (Need::Libclang, &APK, "clang-dev"),
+            (Need::Python, &APK, "python3"),
+        ],
+    },
+    System {
+        name: "openSUSE",
+        ids: &["opensuse", "suse", "sles"],
+        packages: &[
+            (Need::Cmake, &ZYPPER, "cmake"),
+            (Need::Compiler, &ZYPPER, "gcc-c++"),
+            (Need::Make, &ZYPPER, "make"),
+            (Need::Libclang, &ZYPPER, "clang-devel"),
+            (Need::Python, &ZYPPER, "python3"),
+        ],
+    },
+    System {
+        name: "macOS",
+        ids: &["macos"],
+        packages: &[
+            (Need::Compiler, &XCODE, "Command Line Tools"),
+            (Need::Make, &XCODE, "Command Line Tools"),
+            (Need::Libclang, &XCODE, "Command Line Tools"),
+            (Need::Python, &XCODE, "Command Line Tools"),
+            (Need::Cmake, &BREW, "cmake"),
+        ],
+    },
+];
+
+impl System {
+    /// The system that an /etc/os-release describes; its own `ID` counts before its relatives.
+    pub fn from_os_release(text: &str) -> Option<&'static Self> {
+        let field = |name: &str| {
+            let lines = text.lines().filter_map(|line| line.split_once('='));
+            lines.filter(|(key, _)| *key == name).map(|(_, value)| value.trim_matches('"')).next()
+        };
+        let ids = field("ID").into_iter().chain(field("ID_LIKE").unwrap_or("").split(' '));
+        ids.into_iter().find_map(Self::from_id)
+    }
+
+    /// The system with this identifier: one of os-release's, or `macos`.
+    pub fn from_id(id: &str) -> Option<&'static Self> {
+        SYSTEMS.iter().find(|system| system.ids.contains(&id))
+    }
+
+    /// What the need is called here.
+    pub fn package(&self, need: Need) -> &'static str {
+        self.entry(need).1
+    }
+
+    fn entry(&self, need: Need) -> (&'static Installer, &'static str) {
+        let mut entries = self.packages.iter().filter(|(listed, ..)| *listed == need);
+        let (_, installer, package) = entries.next().expect("every system lists every need");
+        (installer, package)
+    }
+}
+
+/// The commands that would install `missing`, in order, one per package manager.
+pub fn plan(system: &System, missing: &[Need], is_root: bool) -> Vec<Line> {
+    let mut groups: Vec<(&Installer, Vec<&str>)> = Vec::new();
+    for (installer, package) in missing.iter().map(|&need| system.entry(need)) {
+        match groups.iter_mut().find(|(known, _)| *known == installer) {
+            Some((_, packages)) if packages.contains(&package) => {}
+            Some((_, packages)) => packages.push(package),
+            None => groups.push((installer, vec![package])),
+        }
+    }
+    let mut lines = Vec::new();
+    for (installer, packages) in groups {
+        let sudo = if installer.as_root && !is_root { "sudo " } else { "" };
+        if !installer.refresh.is_empty() {
+            lines.push(Line::new(&format!("{sudo}{}", installer.refresh)));
+        }
+        let install = Line::new(&format!("{sudo}{}", installer.install));
+        lines.push(if installer == &XCODE { install } else { install.args(packages) });
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_system_knows_a_package_for_every_need() {
+        for system in &SYSTEMS {
+            for need in Need::ALL {
+                assert!(!system.package(need).is_empty(), "{} on {}", need.name(), system.name);
+            }
+        }
+    }
+
+    #[test]
+    fn on_debian_the_lists_are_refreshed_before_one_installation() {
+        let lines = planned("ID=debian\n", &[Need::Cmake, Need::Libclang], false);
+        assert_eq!(
+            lines,
+            [
+                "sudo apt-get update",
+                "sudo apt-get install --yes --no-install-recommends cmake libclang-dev"
+            ]
+        );
+    }
+
+    #[test]
+    fn the_administrator_needs_no_sudo() {
+        let lines = planned("ID=alpine", &[Need::Compiler], true);
+        assert_eq!(lines, ["apk update", "apk add g++"]);
+    }
+
+    #[test]
+    fn a_derivative_is_known_by_its_relatives() {
+        let mint = "NAME=\"Linux Mint\"\nID=linuxmint\nID_LIKE=\"ubuntu debian\"\n";
+        assert_eq!(System::from_os_release(mint).map(|s| s.name), Some("Debian or Ubuntu"));
+        assert_eq!(System::from_os_release("ID=plan9").map(|s| s.name), None);
+        assert_eq!(
+            System::from_os_release("ID=\"opensuse-leap\"\nID_LIKE=\"suse opensuse\"")
+                .map(|s| s.name),
+            Some("openSUSE")
+        );
+    }
+
+    #[test]
+    fn apples_tools_are_asked_for_once_and_never_as_root() {
+        let macos = System::from_id("macos").expect("macOS is listed");
+        let lines: Vec<_> = plan(macos, &Need::ALL, false).iter().map(Line::to_string).collect();
+        assert_eq!(lines, ["brew install cmake", "xcode-select --install"]);
+    }
+
+    fn planned(os_release: &str, missing: &[Need], is_root: bool) -> Vec<String> {
+        let system = System::from_os_release(os_release).expect("the system is listed");
+        plan(system, missing, is_root).iter().map(Line::to_string).collect()
+    }
+}

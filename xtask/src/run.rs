@@ -1,0 +1,121 @@
+//! Builds hobd and hob, starts hobd, and prints what to paste.
+//!
+//! - This process *becomes* hobd, so that Ctrl-C, signals and the exit status are hobd's own.
+//! - A second process waits for hobd's ready file, prints what is in it, and ends; it also ends when
+//!   hobd does.
+
+use std::fs;
+use std::os::unix::process::{CommandExt, parent_id};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::command::{Failure, Line, quoted};
+
+/// How hobd and hob are built, wherever they are needed.
+pub const BUILD: &str = "cargo build --release --package hob-daemon --package hob-cli";
+
+const MODEL: &str = "assets/hob-tiny-f16.gguf";
+const READY_FILE: &str = "target/run/ready.json";
+
+/// Builds, then becomes hobd; returns only when that failed.
+pub fn run(hobd_args: &[String]) -> Result<(), Failure> {
+    Line::new(BUILD).run()?;
+    prepare_ready_file().map_err(|e| {
+        Failure::new(format!("cannot prepare {READY_FILE}: {e}"), "see who may write to target/")
+    })?;
+
+    let mut hobd = Line::new("target/release/hobd --ready-file").arg(READY_FILE);
+    if !hobd_args.iter().any(|word| word == "--model" || word.starts_with("--model=")) {
+        hobd = hobd.arg("--model").arg(MODEL);
+    }
+    let hobd = hobd.args(hobd_args);
+
+    let this = std::env::current_exe().ok().and_then(|path| path.to_str().map(str::to_owned));
+    let this = this.ok_or_else(|| Failure::new("cannot find this program again", "try again"))?;
+    let announcer = Line::new("").arg(this).arg("announce").arg(READY_FILE);
+    announcer.command().spawn().map_err(|e| announcer.not_started(&e))?;
+
+    println!("$ {hobd}");
+    Err(hobd.not_started(&hobd.command().exec()))
+}
+
+/// Waits for the ready file of the process that started this one, and prints what to paste.
+pub fn announce(ready_file: &Path) -> Result<(), Failure> {
+    let hobd = parent_id();
+    while parent_id() == hobd {
+        // The line ends with its newline: without it, hobd is still writing.
+        let line = fs::read_to_string(ready_file).unwrap_or_default();
+        if line.ends_with('\n') {
+            let ready: Value = serde_json::from_str(&line).map_err(|e| {
+                Failure::new(format!("hobd wrote a ready file that is not JSON: {e}"), "report it")
+            })?;
+            println!("{}", announcement(&ready));
+            return Ok(());
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
+fn prepare_ready_file() -> std::io::Result<()> {
+    let path = Path::new(READY_FILE);
+    fs::create_dir_all(path.parent().expect("it lies in a directory"))?;
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
+}
+
+/// What a person needs to talk to the daemon, in the shape to paste.
+fn announcement(ready: &Value) -> String {
+    let field = |name: &str| ready[name].as_str().unwrap_or("?");
+    let (address, token_file) = (field("address"), field("token_file"));
+    let url =
+        if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
+    let body = serde_json::json!({
+        "model": field("model"),
+        "conversation": "locker",
+        "messages": [{ "role": "user", "content": "My locker code is 48213." }],
+    });
+    let token = format!("\"Authorization: Bearer $(cat {})\"", quoted(token_file));
+    let body = quoted(&body.to_string());
+    format!(
+        "\nHob is ready.\n\
+         \n  address     {url}\
+         \n  token file  {token_file}\
+         \n  model       {model}\n\
+         \nIn another terminal:\n\
+         \n  curl {url}/v1/chat/completions -H {token} -H 'Content-Type: application/json' -d {body}\
+         \n  target/release/hob chat\n\
+         \nCtrl-C stops it; what was said is kept.\n",
+        model = field("model"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_announcement_can_be_pasted() {
+        let text = announcement(&serde_json::json!({
+            "address": "127.0.0.1:4114",
+            "token_file": "/home/ann lee/.local/share/hob/token",
+            "pid": 7,
+            "model": "hob-tiny",
+            "fingerprint": "00112233445566ff",
+        }));
+        assert!(text.contains("  address     http://127.0.0.1:4114\n"));
+        assert!(text.contains("Bearer $(cat '/home/ann lee/.local/share/hob/token')\""));
+        assert!(text.contains(r#"-d '{"model":"hob-tiny","conversation":"locker","#));
+    }
+
+    #[test]
+    fn an_address_with_its_scheme_stays_as_it_is() {
+        let ready = serde_json::json!({ "address": "http://[::1]:4114" });
+        assert!(announcement(&ready).contains("  address     http://[::1]:4114\n"));
+    }
+}

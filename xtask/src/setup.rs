@@ -1,0 +1,79 @@
+//! Installs what is missing, after saying what, why and how.
+//!
+//! - Nothing missing: one line, and on it goes.
+//! - Without a yes nothing is installed; the commands are printed, to be run by hand.
+//! - On a system that is not known, it says what to install and stops.
+
+use std::env;
+use std::io::{self, IsTerminal, Write};
+
+use crate::command::{Failure, Line};
+use crate::detect;
+use crate::packages::{self, Need, System};
+
+/// Sees to it that this machine meets `needs`. `yes`: install without asking.
+pub fn ensure(needs: &[Need], yes: bool) -> Result<(), Failure> {
+    let missing = detect::missing(needs);
+    if missing.is_empty() {
+        let names: Vec<_> = needs.iter().map(|need| need.name()).collect();
+        println!("set-up: all here ({})", names.join(", "));
+        return Ok(());
+    }
+    let system = detect::system();
+    println!("set-up: this is missing");
+    for &need in &missing {
+        println!(
+            "  {:<16} {}: {}",
+            system.map_or("", |s| s.package(need)),
+            need.name(),
+            need.why()
+        );
+    }
+    let Some(system) = system else {
+        let names: Vec<_> = missing.iter().map(|need| need.name()).collect();
+        return Err(Failure::new(
+            "this system's package names are not known",
+            format!("install {}, and try again", names.join(", ")),
+        ));
+    };
+    install(system, &missing, yes)?;
+
+    // The probes only try what the build will use; when they are wrong, the build can tell better.
+    for need in detect::missing(&missing) {
+        eprintln!("set-up: {} was installed but is still not found; going on", need.name());
+    }
+    Ok(())
+}
+
+fn install(system: &System, missing: &[Need], yes: bool) -> Result<(), Failure> {
+    let lines = packages::plan(system, missing, detect::is_root());
+    let commands = lines.iter().map(Line::to_string).collect::<Vec<_>>().join(" && ");
+    if !yes && !is_ci() && !agreed(system, &commands)? {
+        return Err(Failure::new(
+            "nothing was installed",
+            format!("run `{commands}`, and try again"),
+        ));
+    }
+    for line in &lines {
+        line.run().map_err(|failure| {
+            failure.with_remedy("install the packages above in your own way, and try again")
+        })?;
+    }
+    Ok(())
+}
+
+fn is_ci() -> bool {
+    env::var_os("CI").is_some_and(|value| !value.is_empty())
+}
+
+fn agreed(system: &System, commands: &str) -> Result<bool, Failure> {
+    println!("On {}, this installs it:\n  {commands}", system.name);
+    if !io::stdin().is_terminal() {
+        return Ok(false);
+    }
+    print!("Run it now? [Y/n] ");
+    let mut answer = String::new();
+    let read = io::stdout().flush().and_then(|()| io::stdin().read_line(&mut answer));
+    let read = read.map_err(|e| Failure::new(format!("cannot ask: {e}"), "pass --yes"))?;
+    Ok(read > 0 && matches!(answer.trim(), "" | "y" | "Y" | "yes"))
+}
