@@ -1,0 +1,188 @@
+//! The durable name of a conversation, and the file name that stands for it.
+//!
+//! - An id has 1 to 200 bytes and no control characters; it means nothing else.
+//! - [`ConversationId::file_stem`] is safe on every file system: no dots, no separators, no device
+//!   names, and no two ids that differ in case alone. Different ids have different stems.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::{ParseIdError, hex_text};
+
+/// A conversation, as whoever started it calls it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ConversationId(String);
+
+/// Leaves room for `.extended.bin` within the 255 bytes that file systems allow.
+const STEM_BYTES: usize = 255 - ".extended.bin".len();
+
+impl ConversationId {
+    /// The longest id, in bytes.
+    pub const MAX_BYTES: usize = 200;
+
+    /// Checks `text` and takes it as an id.
+    pub fn new(text: &str) -> Result<Self, ParseIdError> {
+        if text.is_empty() {
+            return Err(ParseIdError::Empty);
+        }
+        if text.len() > Self::MAX_BYTES {
+            return Err(ParseIdError::TooLong { bytes: text.len(), most: Self::MAX_BYTES });
+        }
+        match text.char_indices().find(|(_, c)| c.is_control()) {
+            Some((at, _)) => Err(ParseIdError::Control { at }),
+            None => Ok(Self(text.to_owned())),
+        }
+    }
+
+    /// The id as it was given.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// What the id is called on disk: `[a-z0-9_-]` stay, every other byte becomes `%XX`. Names
+    /// that would be too long end in `~` and a hash of the whole id.
+    pub fn file_stem(&self) -> String {
+        let encoded = percent_encoded(&self.0);
+        if encoded.len() <= STEM_BYTES {
+            return encoded;
+        }
+        let hash = hex_text(&Sha256::digest(&self.0)[..16]);
+        let room = STEM_BYTES - 1 - hash.len();
+        format!("{}~{hash}", &encoded[..room])
+    }
+}
+
+fn percent_encoded(text: &str) -> String {
+    // Windows opens a device instead of a file of one of these names, whatever its extension.
+    let device = matches!(text, "con" | "prn" | "aux" | "nul")
+        || matches!(
+            text.as_bytes(),
+            [b'c', b'o', b'm', b'0'..=b'9'] | [b'l', b'p', b't', b'0'..=b'9']
+        );
+
+    let mut encoded = String::with_capacity(text.len());
+    for (at, byte) in text.bytes().enumerate() {
+        // Capitals are encoded too: some file systems take `Room` and `room` for one file.
+        let kept = matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-');
+        if kept && !(device && at == 0) {
+            encoded.push(byte as char);
+        } else {
+            encoded.push('%');
+            encoded.push_str(&hex_text(&[byte]).to_ascii_uppercase());
+        }
+    }
+    encoded
+}
+
+impl fmt::Display for ConversationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl fmt::Debug for ConversationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ConversationId({:?})", self.0)
+    }
+}
+
+impl AsRef<str> for ConversationId {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for ConversationId {
+    type Err = ParseIdError;
+    fn from_str(text: &str) -> Result<Self, ParseIdError> {
+        Self::new(text)
+    }
+}
+
+impl TryFrom<String> for ConversationId {
+    type Error = ParseIdError;
+    fn try_from(text: String) -> Result<Self, ParseIdError> {
+        Self::new(&text)
+    }
+}
+
+impl From<ConversationId> for String {
+    fn from(id: ConversationId) -> Self {
+        id.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn id(text: &str) -> ConversationId {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn an_id_has_one_to_two_hundred_bytes_and_no_control_characters() {
+        assert_eq!(ConversationId::new(""), Err(ParseIdError::Empty));
+        assert_eq!(
+            ConversationId::new(&"x".repeat(201)),
+            Err(ParseIdError::TooLong { bytes: 201, most: 200 })
+        );
+        assert_eq!(ConversationId::new("a\nb"), Err(ParseIdError::Control { at: 1 }));
+        assert_eq!(ConversationId::new("a\u{85}"), Err(ParseIdError::Control { at: 1 }));
+        assert!(ConversationId::new(&"x".repeat(200)).is_ok());
+        assert!(ConversationId::new("../../etc/passwd").is_ok());
+        assert!(ConversationId::new("Küche, 2. Stock").is_ok());
+    }
+
+    #[test]
+    fn a_plain_id_is_its_own_file_name() {
+        assert_eq!(id("room-1_b").file_stem(), "room-1_b");
+    }
+
+    #[test]
+    fn whatever_could_mean_something_to_a_file_system_is_encoded() {
+        assert_eq!(id("../x").file_stem(), "%2E%2E%2Fx");
+        assert_eq!(id("v1.2").file_stem(), "v1%2E2");
+        assert_eq!(id("a%b~c\\").file_stem(), "a%25b%7Ec%5C");
+        assert_eq!(id("é").file_stem(), "%C3%A9");
+        assert_eq!(id("Room").file_stem(), "%52oom");
+        assert_eq!(id("nul").file_stem(), "%6Eul");
+        assert_eq!(id("com7").file_stem(), "%63om7");
+        assert_eq!(id("console").file_stem(), "console");
+    }
+
+    #[test]
+    fn a_long_id_keeps_its_beginning_and_ends_in_a_hash() {
+        let (one, other) = (id(&"é".repeat(100)), id(&format!("{}x", "é".repeat(99))));
+        assert_eq!(one.file_stem().len(), STEM_BYTES);
+        assert!(one.file_stem().starts_with("%C3%A9%C3%A9"));
+        assert_ne!(one.file_stem(), other.file_stem());
+    }
+
+    #[test]
+    fn ids_are_read_from_text_and_refused_like_parsed_ones() {
+        assert_eq!(serde_json::from_str::<ConversationId>("\"a.b\"").unwrap(), id("a.b"));
+        assert!(serde_json::from_str::<ConversationId>("\"\"").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn stems_are_short_plain_and_different_even_without_case(texts in prop::collection::btree_set("\\PC{1,60}", 1..8)) {
+            let ids: Vec<_> = texts.iter().filter_map(|text| ConversationId::new(text).ok()).collect();
+            let stems: BTreeSet<_> = ids.iter().map(|id| id.file_stem().to_lowercase()).collect();
+            prop_assert_eq!(stems.len(), ids.len());
+            for stem in stems {
+                prop_assert!(stem.len() <= STEM_BYTES);
+                prop_assert!(stem.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-%~".contains(&b)));
+            }
+        }
+    }
+}
