@@ -1,0 +1,256 @@
+//! Cache keys: what in a request pins its conversation, and the slot that a key prefers.
+//!
+//! - Strongest first: `conv:` > `seg:` > `pfx:` > `v5:`. A field that is absent, empty or
+//!   malformed never wins over a weaker one that is there.
+//! - Hashes and slots are those of the elizaOS runtime, digit for digit, so that both sides of a
+//!   connection derive the same ones.
+
+use std::fmt;
+
+use sha2::{Digest, Sha256};
+
+use crate::id::{ConversationId, hex_text};
+
+/// What a request says about its place in the cache. Callers leave out values of a wrong type.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyFields {
+    /// `conversation` in the body.
+    pub conversation: Option<String>,
+    /// The header `X-Session-Id`.
+    pub session_header: Option<String>,
+    /// `providerOptions.eliza.conversationId`.
+    pub eliza_conversation_id: Option<String>,
+    /// `prompt_cache_key` in the body.
+    pub prompt_cache_key: Option<String>,
+    /// `providerOptions.eliza.promptSegments`; one malformed segment voids the list.
+    pub segments: Option<Vec<KeySegment>>,
+    /// `providerOptions.eliza.prefixHash`.
+    pub prefix_hash: Option<String>,
+    /// A bare `promptCacheKey`, which already begins with `v5:` when it comes from elizaOS.
+    pub bare_prompt_cache_key: Option<String>,
+}
+
+/// As much of a prompt segment as a key depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeySegment {
+    /// Its text.
+    pub text: String,
+    /// Whether it stays the same from turn to turn.
+    pub stable: bool,
+}
+
+/// What pins a conversation. Its text form is what [`derive_slot_id`] hashes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CacheKey {
+    /// A conversation that has a name.
+    Conversation(ConversationId),
+    /// Prompts that begin with the same stable segments.
+    Segments(PrefixHash),
+    /// Prompts whose sender calls their beginning the same.
+    Prefix(String),
+    /// A key that is used as it was given.
+    V5(String),
+}
+
+impl CacheKey {
+    /// The strongest key that `fields` hold.
+    pub fn from_fields(fields: &KeyFields) -> Option<Self> {
+        Self::conversation(fields)
+            .or_else(|| Self::segments(fields))
+            .or_else(|| text(&fields.prefix_hash).map(Self::Prefix))
+            .or_else(|| text(&fields.bare_prompt_cache_key).map(Self::V5))
+    }
+
+    fn conversation(fields: &KeyFields) -> Option<Self> {
+        let names = [
+            &fields.conversation,
+            &fields.session_header,
+            &fields.eliza_conversation_id,
+            &fields.prompt_cache_key,
+        ];
+        let id = names.into_iter().flatten().find_map(|name| ConversationId::new(name).ok())?;
+        Some(Self::Conversation(id))
+    }
+
+    fn segments(fields: &KeyFields) -> Option<Self> {
+        stable_prefix_hash(fields.segments.as_deref()?).map(Self::Segments)
+    }
+}
+
+fn text(field: &Option<String>) -> Option<String> {
+    field.clone().filter(|text| !text.is_empty())
+}
+
+impl fmt::Display for CacheKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Conversation(id) => write!(f, "conv:{id}"),
+            Self::Segments(hash) => write!(f, "seg:{hash}"),
+            Self::Prefix(hash) => write!(f, "pfx:{hash}"),
+            Self::V5(key) => f.write_str(key),
+        }
+    }
+}
+
+/// The first 16 hex digits of a SHA-256 over stable segments.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PrefixHash(pub [u8; 8]);
+
+impl fmt::Display for PrefixHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&hex_text(&self.0))
+    }
+}
+
+impl fmt::Debug for PrefixHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PrefixHash({self})")
+    }
+}
+
+/// The hash of the leading run of stable segments; `None` when the first one is not stable.
+pub fn stable_prefix_hash(segments: &[KeySegment]) -> Option<PrefixHash> {
+    let stable = segments.iter().take_while(|segment| segment.stable);
+    let mut hash = Sha256::new();
+    let mut count = 0;
+    for segment in stable {
+        // The byte after each text keeps `["ab"]` and `["a", "b"]` apart.
+        hash.update(&segment.text);
+        hash.update([1]);
+        count += 1;
+    }
+    (count > 0).then(|| PrefixHash(leading(&hash.finalize())))
+}
+
+/// The slot that `key` prefers among `n`; -1 without a key or a slot.
+pub fn derive_slot_id(key: Option<&str>, n: i32) -> i32 {
+    match (key, n) {
+        (None | Some(""), _) | (_, ..=0) => -1,
+        (_, 1) => 0,
+        (Some(key), n) => {
+            let digest = u32::from_be_bytes(leading(&Sha256::digest(key)));
+            let slot = digest % n.unsigned_abs();
+            i32::try_from(slot).expect("a remainder is less than its divisor, which is an i32")
+        }
+    }
+}
+
+fn leading<const N: usize>(digest: &[u8]) -> [u8; N] {
+    digest[..N].try_into().expect("a SHA-256 has 32 bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segments<const N: usize>(texts: [(&str, bool); N]) -> Vec<KeySegment> {
+        texts.map(|(text, stable)| KeySegment { text: text.to_owned(), stable }).into()
+    }
+
+    fn every_field() -> KeyFields {
+        KeyFields {
+            conversation: Some("body".into()),
+            session_header: Some("header".into()),
+            eliza_conversation_id: Some("eliza".into()),
+            prompt_cache_key: Some("cache-key".into()),
+            segments: Some(segments([("x", true)])),
+            prefix_hash: Some("0123".into()),
+            bare_prompt_cache_key: Some("v5:abc".into()),
+        }
+    }
+
+    #[test]
+    fn slots_are_derived_to_the_golden_values() {
+        let golden = [
+            ("conv:__system_prefix__", [0, 2, 2, 2]),
+            ("conv:room-1", [0, 2, 2, 10]),
+            ("v5:abc", [0, 0, 4, 4]),
+        ];
+        for (key, expected) in golden {
+            assert_eq!([2, 4, 8, 16].map(|n| derive_slot_id(Some(key), n)), expected, "{key}");
+        }
+    }
+
+    #[test]
+    fn without_a_key_or_a_slot_there_is_no_slot_and_one_slot_takes_every_key() {
+        assert_eq!(derive_slot_id(None, 4), -1);
+        assert_eq!(derive_slot_id(Some(""), 4), -1);
+        assert_eq!(derive_slot_id(Some("conv:room-1"), 0), -1);
+        assert_eq!(derive_slot_id(Some("conv:room-1"), -3), -1);
+        assert_eq!(derive_slot_id(Some("conv:room-1"), 1), 0);
+    }
+
+    #[test]
+    fn stable_prefixes_hash_to_the_golden_values() {
+        let hash = |texts: [(&str, bool); 1]| stable_prefix_hash(&segments(texts)).unwrap();
+        assert_eq!(hash([("x", true)]).to_string(), "f5e2794887fba944");
+        assert_eq!(hash([("stable-1", true)]).to_string(), "4c2ed26925534b91");
+    }
+
+    #[test]
+    fn only_the_leading_run_of_stable_segments_counts() {
+        let alone = stable_prefix_hash(&segments([("x", true)]));
+        let followed = stable_prefix_hash(&segments([("x", true), ("now", false), ("y", true)]));
+        assert_eq!(alone, followed);
+        assert_eq!(stable_prefix_hash(&segments([("now", false), ("x", true)])), None);
+        assert_eq!(stable_prefix_hash(&[]), None);
+    }
+
+    #[test]
+    fn the_same_text_cut_elsewhere_is_another_prefix() {
+        let whole = stable_prefix_hash(&segments([("ab", true)]));
+        let parts = stable_prefix_hash(&segments([("a", true), ("b", true)]));
+        assert_ne!(whole, parts);
+    }
+
+    #[test]
+    fn the_strongest_field_that_is_there_makes_the_key() {
+        let mut fields = every_field();
+        let mut keys = Vec::new();
+        let mut next = |fields: &KeyFields| {
+            keys.push(CacheKey::from_fields(fields).unwrap().to_string());
+        };
+        next(&fields);
+        fields.conversation = None;
+        next(&fields);
+        fields.session_header = None;
+        next(&fields);
+        fields.eliza_conversation_id = None;
+        next(&fields);
+        fields.prompt_cache_key = None;
+        next(&fields);
+        fields.segments = None;
+        next(&fields);
+        fields.prefix_hash = None;
+        next(&fields);
+        fields.bare_prompt_cache_key = None;
+
+        assert_eq!(
+            keys,
+            [
+                "conv:body",
+                "conv:header",
+                "conv:eliza",
+                "conv:cache-key",
+                "seg:f5e2794887fba944",
+                "pfx:0123",
+                "v5:abc"
+            ]
+        );
+        assert_eq!(CacheKey::from_fields(&fields), None);
+    }
+
+    #[test]
+    fn an_empty_or_malformed_field_counts_as_absent() {
+        let fields = KeyFields {
+            conversation: Some(String::new()),
+            session_header: Some("two\nlines".into()),
+            segments: Some(segments([("now", false)])),
+            prefix_hash: Some(String::new()),
+            ..every_field()
+        };
+        assert_eq!(CacheKey::from_fields(&fields).unwrap().to_string(), "conv:eliza");
+        let fields = KeyFields { eliza_conversation_id: None, prompt_cache_key: None, ..fields };
+        assert_eq!(CacheKey::from_fields(&fields).unwrap().to_string(), "v5:abc");
+    }
+}
