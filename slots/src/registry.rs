@@ -1,0 +1,186 @@
+//! Which conversation is pinned to which slot, and which one gives way.
+//!
+//! - Pure: takes `now`, returns what should happen; the engine moves the cells.
+//! - A conversation holds at most one slot, and a slot at most one conversation.
+//! - A conversation with a turn running or queued never gives way.
+//! - A free slot is taken before anyone has to give way: the least loaded, among equals the one
+//!   that the conversation's key derives, else the lowest.
+//! - Who gives way is the one whose last use came first, in order of calls: a clock that steps
+//!   back changes no choice.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::id::{ConversationId, SlotId};
+use crate::key::{CacheKey, derive_slot_id};
+use crate::time::Timestamp;
+
+/// Who is where.
+#[derive(Debug)]
+pub struct Registry {
+    // Indexed by slot; `None` is free.
+    slots: Vec<Option<ConversationId>>,
+    // Tokens hot in each slot. A free slot may hold cells that others still share.
+    loads: Vec<usize>,
+    pins: BTreeMap<ConversationId, Pinned>,
+    uses: u64,
+}
+
+#[derive(Debug)]
+struct Pinned {
+    slot: SlotId,
+    turns: usize,
+    used_at: Timestamp,
+    // Grows with every use, so that the order of uses needs no clock.
+    last_use: u64,
+}
+
+/// The slot of a conversation, and what has to happen first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Pin {
+    /// It had this slot already.
+    Held(SlotId),
+    /// It has this slot now, which was free.
+    Taken(SlotId),
+    /// It has this slot now; the conversation that had it must be parked first.
+    Parks {
+        /// The slot that changed hands.
+        slot: SlotId,
+        /// The conversation that gave way and is no longer pinned.
+        conversation: ConversationId,
+    },
+    /// Every slot has a turn running: nothing changed, ask again when one has ended.
+    Full,
+}
+
+impl Registry {
+    /// A registry of `n_slots` free slots.
+    pub fn new(n_slots: u32) -> Self {
+        let count = n_slots as usize;
+        Self { slots: vec![None; count], loads: vec![0; count], pins: BTreeMap::new(), uses: 0 }
+    }
+
+    /// Gives `conversation` a slot. Counts as a use of it.
+    pub fn pin(&mut self, conversation: &ConversationId, now: Timestamp) -> Pin {
+        if let Some(slot) = self.slot_of(conversation) {
+            self.touch(conversation, now);
+            return Pin::Held(slot);
+        }
+        if let Some(slot) = self.free_slot_for(conversation) {
+            self.occupy(slot, conversation, now);
+            return Pin::Taken(slot);
+        }
+        let Some(leaving) = self.longest_idle().cloned() else { return Pin::Full };
+        let slot = self.unpin(&leaving).expect("whoever gives way is pinned");
+        self.occupy(slot, conversation, now);
+        Pin::Parks { slot, conversation: leaving }
+    }
+
+    /// Takes the slot from `conversation`, running or not, and returns it.
+    pub fn unpin(&mut self, conversation: &ConversationId) -> Option<SlotId> {
+        let pinned = self.pins.remove(conversation)?;
+        self.slots[index(pinned.slot)] = None;
+        Some(pinned.slot)
+    }
+
+    /// A turn of `conversation` is running or queued from now on. Turns are counted; those of a
+    /// conversation that is not pinned are not.
+    pub fn begin(&mut self, conversation: &ConversationId) {
+        if let Some(pinned) = self.pins.get_mut(conversation) {
+            pinned.turns += 1;
+        }
+    }
+
+    /// A turn that had begun is over.
+    pub fn end(&mut self, conversation: &ConversationId, now: Timestamp) {
+        if let Some(pinned) = self.pins.get_mut(conversation) {
+            pinned.turns = pinned.turns.saturating_sub(1);
+            self.touch(conversation, now);
+        }
+    }
+
+    /// `tokens` are hot in `slot` now.
+    ///
+    /// # Panics
+    /// When there is no such slot.
+    pub fn set_load(&mut self, slot: SlotId, tokens: usize) {
+        self.loads[index(slot)] = tokens;
+    }
+
+    /// Where `conversation` is pinned.
+    pub fn slot_of(&self, conversation: &ConversationId) -> Option<SlotId> {
+        self.pins.get(conversation).map(|pinned| pinned.slot)
+    }
+
+    /// Who is pinned to `slot`.
+    pub fn conversation_in(&self, slot: SlotId) -> Option<&ConversationId> {
+        self.slots.get(index(slot))?.as_ref()
+    }
+
+    /// Whether a turn of `conversation` is running or queued.
+    pub fn is_running(&self, conversation: &ConversationId) -> bool {
+        self.pins.get(conversation).is_some_and(|pinned| pinned.turns > 0)
+    }
+
+    /// How many slots there are.
+    pub fn n_slots(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    /// The pinned conversations, by slot.
+    pub fn pinned(&self) -> impl Iterator<Item = (SlotId, &ConversationId)> {
+        let slots = self.slots.iter().zip(0..);
+        slots.filter_map(|(held, n)| held.as_ref().map(|conversation| (SlotId(n), conversation)))
+    }
+
+    /// The pinned conversations without a turn and how long ago they were used, least recent first.
+    pub fn idle(&self, now: Timestamp) -> impl Iterator<Item = (&ConversationId, Duration)> {
+        let mut idle: Vec<_> = self.without_turn().collect();
+        idle.sort_by_key(|(_, pinned)| pinned.last_use);
+        idle.into_iter().map(move |(id, pinned)| (id, pinned.used_at.age(now)))
+    }
+
+    fn without_turn(&self) -> impl Iterator<Item = (&ConversationId, &Pinned)> {
+        self.pins.iter().filter(|(_, pinned)| pinned.turns == 0)
+    }
+
+    fn longest_idle(&self) -> Option<&ConversationId> {
+        self.without_turn().min_by_key(|(_, pinned)| pinned.last_use).map(|(id, _)| id)
+    }
+
+    fn free_slot_for(&self, conversation: &ConversationId) -> Option<SlotId> {
+        let derived = self.derived_slot(conversation);
+        let free =
+            (0..self.n_slots()).map(SlotId).filter(|&slot| self.slots[index(slot)].is_none());
+        free.min_by_key(|&slot| (self.loads[index(slot)], slot != derived, slot))
+    }
+
+    fn derived_slot(&self, conversation: &ConversationId) -> SlotId {
+        let key = CacheKey::Conversation(conversation.clone()).to_string();
+        let n = i32::try_from(self.slots.len()).unwrap_or(i32::MAX);
+        // Negative only without slots, and then none is free either.
+        SlotId(u32::try_from(derive_slot_id(Some(&key), n)).unwrap_or(0))
+    }
+
+    fn occupy(&mut self, slot: SlotId, conversation: &ConversationId, now: Timestamp) {
+        self.slots[index(slot)] = Some(conversation.clone());
+        let pinned = Pinned { slot, turns: 0, used_at: now, last_use: 0 };
+        self.pins.insert(conversation.clone(), pinned);
+        self.touch(conversation, now);
+    }
+
+    fn touch(&mut self, conversation: &ConversationId, now: Timestamp) {
+        self.uses += 1;
+        let pinned = self.pins.get_mut(conversation).expect("only pinned conversations are used");
+        pinned.used_at = now;
+        pinned.last_use = self.uses;
+    }
+}
+
+fn index(slot: SlotId) -> usize {
+    slot.0 as usize
+}
+
+#[cfg(test)]
+mod tests;
