@@ -1,1 +1,34 @@
-//! Placeholder until the crate's first module lands.
+//! What kept KV is called, where it lies and how long it stays. No C++, no model, no clock.
+//!
+//! Read in this order:
+//!
+//! 1. [`id`]: the names. [`time`] and [`ttl`]: when something is old.
+//! 2. [`block`]: how a timeline is cut into blocks and how their names chain; [`segment`] and
+//!    [`key`]: what a request says about its prompt, and what pins it.
+//! 3. [`registry`]: which conversation is pinned to which slot. [`radix`]: which slot already
+//!    holds the longest beginning of a prompt. [`warm`]: bytes kept in host memory.
+//! 4. [`format`](mod@format): the bytes of a file, without a path. [`store`]: the directory,
+//!    without a policy. [`fingerprint`]: what names a model's directory. [`prune`]: what
+//!    `hob slots` lists and removes.
+
+pub mod block;
+pub mod id;
+pub mod key;
+pub mod payload;
+pub mod radix;
+pub mod registry;
+pub mod segment;
+pub mod time;
+pub mod ttl;
+pub mod warm;
+
+pub use block::{BLOCK_TOKENS, Block, Chain, chain, cut};
+pub use id::{BlockId, ContentId, ConversationId, ModelHash, ParseIdError, SlotId, Token};
+pub use key::{CacheKey, KeyFields, KeySegment, PrefixHash, derive_slot_id, stable_prefix_hash};
+pub use payload::Payload;
+pub use radix::RadixTree;
+pub use registry::{Pin, Registry};
+pub use segment::{Layer, Segment};
+pub use time::Timestamp;
+pub use ttl::{TtlClass, TtlParseError};
+pub use warm::WarmPool;

@@ -1,0 +1,88 @@
+//! The bytes of a block or snapshot, shared without being copied.
+//!
+//! A [`Payload`] is a window into a buffer that others may hold too: a file is read and verified
+//! in one buffer, and that buffer goes on to the warm pool and to llama.cpp as it is.
+
+use std::fmt;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+/// Immutable bytes; cloning shares them.
+#[derive(Clone)]
+pub struct Payload {
+    buffer: Arc<Vec<u8>>,
+    range: Range<usize>,
+}
+
+impl Payload {
+    /// The bytes of `buffer` in `range`.
+    ///
+    /// # Panics
+    /// When `range` reaches past the buffer.
+    pub fn within(buffer: Vec<u8>, range: Range<usize>) -> Self {
+        assert!(
+            range.start <= range.end && range.end <= buffer.len(),
+            "a payload lies in its buffer"
+        );
+        Self { buffer: Arc::new(buffer), range }
+    }
+
+    /// Memory that these bytes keep in use, what surrounds them in their buffer included.
+    pub fn held_bytes(&self) -> usize {
+        self.buffer.capacity()
+    }
+}
+
+impl From<Vec<u8>> for Payload {
+    fn from(buffer: Vec<u8>) -> Self {
+        let range = 0..buffer.len();
+        Self { buffer: Arc::new(buffer), range }
+    }
+}
+
+impl Deref for Payload {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.buffer[self.range.clone()]
+    }
+}
+
+impl AsRef<[u8]> for Payload {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl PartialEq for Payload {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Payload {}
+
+/// The length alone: KV bytes tell nothing to a reader and would fill the log.
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Payload({} bytes)", self.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payload_is_the_named_part_of_its_buffer() {
+        let payload = Payload::within(vec![9, 1, 2, 3, 9], 1..4);
+        assert_eq!(*payload, [1, 2, 3]);
+        assert_eq!(payload, Payload::from(vec![1, 2, 3]));
+        assert_eq!(format!("{payload:?}"), "Payload(3 bytes)");
+    }
+
+    #[test]
+    fn a_clone_shares_the_bytes() {
+        let payload = Payload::from(vec![7; 100]);
+        assert!(std::ptr::eq(payload.as_ptr(), payload.clone().as_ptr()));
+    }
+}
