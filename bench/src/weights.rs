@@ -1,0 +1,186 @@
+//! Random weights in the shape of a known model, so that speed is measured without a download.
+//!
+//! - Speed only: a forward pass costs what it costs in the real model, and the text is noise.
+//! - The same shape gives the same bytes on every machine.
+//! - A file is written once, beside its place and renamed into it: it is there whole, or not at all.
+//!   One that was written by other code is written again.
+//! - The tokenizer is the bundled model's, filled up with unused entries to the shape's vocabulary.
+//!
+//! [`layout`] says which tensors a shape has and what the file says about it; [`gguf`] knows the
+//! bytes of the container; [`random`] makes the numbers.
+
+mod gguf;
+mod layout;
+mod random;
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use gguf::Header;
+use layout::Tensor;
+
+/// The bundled model, whose tokenizer every shape borrows.
+const TOKENIZER: &[u8] = include_bytes!("../../assets/hob-tiny-f16.gguf");
+
+/// Rows are made and written this many bytes at a time, or one row where that is longer.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// What decides the size and the cost of a model of the `qwen2` architecture.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shape {
+    /// What the file calls itself.
+    pub name: &'static str,
+    /// Width of the residual stream; a multiple of 32, like every other width.
+    pub embedding: usize,
+    /// Layers.
+    pub layers: usize,
+    /// Query heads; the head size is `embedding / heads`.
+    pub heads: usize,
+    /// Key and value heads.
+    pub kv_heads: usize,
+    /// Width of the feed-forward part.
+    pub feed_forward: usize,
+    /// Entries of the vocabulary, at least as many as the bundled tokenizer has.
+    pub vocabulary: usize,
+    /// Base of the rotary frequencies.
+    pub rope_base: f32,
+    /// Trained context that the file declares.
+    pub context: usize,
+}
+
+impl Shape {
+    /// Qwen2.5-0.5B: 494 million weights, 529 MB.
+    pub const QWEN2_5_0_5B: Self = Self {
+        name: "qwen2.5-0.5b",
+        embedding: 896,
+        layers: 24,
+        heads: 14,
+        kv_heads: 2,
+        feed_forward: 4864,
+        vocabulary: 151_936,
+        rope_base: 1e6,
+        context: 32_768,
+    };
+
+    /// Small enough for a test: under 200 thousand weights.
+    pub const SMALL: Self = Self {
+        name: "small",
+        embedding: 64,
+        layers: 2,
+        heads: 4,
+        kv_heads: 2,
+        feed_forward: 128,
+        vocabulary: 1600,
+        rope_base: 1e4,
+        context: 4096,
+    };
+
+    fn head_size(&self) -> usize {
+        self.embedding / self.heads
+    }
+}
+
+/// Sees to it that `path` holds the weights of `shape`.
+pub fn ensure(shape: Shape, path: &Path) -> io::Result<()> {
+    let tensors = layout::tensors(&shape);
+    let header = layout::header(&shape, &tensors, TOKENIZER)?;
+    if is_written(path, &header)? {
+        return Ok(());
+    }
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    let unfinished = unfinished(path);
+    let written =
+        write(&unfinished, &header, &tensors).and_then(|()| fs::rename(&unfinished, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&unfinished);
+    }
+    written
+}
+
+/// Whether this code wrote that file: same length, same header. Weights follow from the header.
+fn is_written(path: &Path, header: &Header) -> io::Result<bool> {
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(e) => return Err(e),
+    };
+    if file.metadata()?.len() != header.file_bytes() {
+        return Ok(false);
+    }
+    let mut found = vec![0; header.bytes().len()];
+    file.read_exact(&mut found)?;
+    Ok(found == header.bytes())
+}
+
+fn write(path: &Path, header: &Header, tensors: &[Tensor]) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(header.bytes())?;
+    let mut chunk = Vec::new();
+    for (index, tensor) in tensors.iter().enumerate() {
+        let rows_at_once = (CHUNK_BYTES / tensor.row_bytes()).max(1);
+        let mut numbers = random::Numbers::of_tensor(index);
+        let mut written_bytes = 0;
+        while written_bytes < tensor.bytes() {
+            chunk.clear();
+            let rows = rows_at_once.min((tensor.bytes() - written_bytes) / tensor.row_bytes());
+            random::fill(&mut chunk, tensor, rows, &mut numbers);
+            written_bytes += chunk.len();
+            file.write_all(&chunk)?;
+        }
+        file.write_all(&vec![0; gguf::padding(written_bytes)])?;
+    }
+    file.sync_all()
+}
+
+/// Where the file grows; two processes do not meet there.
+fn unfinished(path: &Path) -> PathBuf {
+    path.with_extension(format!("{}.unfinished", std::process::id()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_shape_gives_the_same_bytes() {
+        let directory = tempfile::tempdir().expect("a directory can be made");
+        let [first, second] = ["first.gguf", "second.gguf"].map(|name| directory.path().join(name));
+
+        ensure(Shape::SMALL, &first).expect("written");
+        ensure(Shape::SMALL, &second).expect("written");
+
+        let bytes = fs::read(&first).expect("it is there");
+        assert_eq!(bytes, fs::read(&second).expect("it is there"));
+        assert_eq!(
+            fs::read_dir(directory.path()).expect("readable").count(),
+            2,
+            "nothing is left over"
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_kept_and_a_foreign_one_is_replaced() {
+        let directory = tempfile::tempdir().expect("a directory can be made");
+        let path = directory.path().join("deeper/small.gguf");
+        ensure(Shape::SMALL, &path).expect("written");
+        let written_at = || fs::metadata(&path).and_then(|m| m.modified()).expect("it is there");
+        let first = written_at();
+
+        ensure(Shape::SMALL, &path).expect("kept");
+        assert_eq!(written_at(), first);
+
+        fs::write(&path, b"GGUF of someone else").expect("writable");
+        ensure(Shape::SMALL, &path).expect("written again");
+        assert!(fs::metadata(&path).expect("it is there").len() > 100_000);
+    }
+
+    #[test]
+    fn the_large_shape_has_the_size_of_its_model() {
+        let tensors = layout::tensors(&Shape::QWEN2_5_0_5B);
+        let weights: usize = tensors.iter().map(|t| t.width * t.rows.unwrap_or(1)).sum();
+        assert_eq!(weights, 494_032_768); // What the published model has.
+    }
+}
