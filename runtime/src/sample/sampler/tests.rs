@@ -1,0 +1,268 @@
+//! What the sampler promises.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn choose(sampling: &Sampling, logits: &[f32]) -> Option<Token> {
+    Sampler::new(sampling).choose(&mut logits.to_vec())
+}
+
+/// How often each token is drawn.
+fn histogram(sampling: Sampling, logits: &[f32], draws: usize) -> Vec<f64> {
+    let mut sampler = Sampler::new(&Sampling { seed: Some(7), ..sampling });
+    let mut counts = vec![0.0; logits.len()];
+    let mut logits = logits.to_vec();
+    for _ in 0..draws {
+        counts[sampler.choose(&mut logits).unwrap().0 as usize] += 1.0 / draws as f64;
+    }
+    counts
+}
+
+fn softmax(logits: &[f32], temperature: f64) -> Vec<f64> {
+    let weights: Vec<f64> = logits.iter().map(|&l| (f64::from(l) / temperature).exp()).collect();
+    let total: f64 = weights.iter().sum();
+    weights.iter().map(|weight| weight / total).collect()
+}
+
+/// Pearson's statistic stays below the 99.99th percentile for `len - 1` degrees of freedom.
+fn assert_follows(seen: &[f64], expected: &[f64], draws: usize) {
+    let statistic: f64 = seen
+        .iter()
+        .zip(expected)
+        .filter(|(_, expected)| **expected > 0.0)
+        .map(|(seen, expected)| (seen - expected).powi(2) / expected * draws as f64)
+        .sum();
+    let freedom = expected.len() as f64 - 1.0;
+    // Wilson and Hilferty's approximation of the quantile.
+    let spread = 2.0 / (9.0 * freedom);
+    let limit = freedom * (1.0 - spread + 3.72 * spread.sqrt()).powi(3);
+    assert!(statistic < limit, "chi-square {statistic} of {limit}: {seen:?} / {expected:?}");
+}
+
+#[test]
+fn draws_follow_the_models_distribution() {
+    let logits: Vec<f32> = (0..200).map(|i| ((i * 37) % 50) as f32 / 12.0).collect();
+    for temperature in [0.5, 1.0, 2.0] {
+        let sampling = Sampling { temperature, ..Sampling::default() };
+        let seen = histogram(sampling, &logits, 20_000);
+        assert_follows(&seen, &softmax(&logits, f64::from(temperature)), 20_000);
+    }
+}
+
+#[test]
+fn filters_apply_before_the_temperature() {
+    // At temperature 2 the third token alone would reach 0.8; at 1 it does not.
+    let logits = [0.6_f32.ln(), 0.25_f32.ln(), 0.15_f32.ln()];
+    let sampling = Sampling { temperature: 2.0, top_p: 0.8, ..Sampling::default() };
+    let seen = histogram(sampling, &logits, 50_000);
+    let kept = softmax(&logits[..2], 2.0);
+    assert_follows(&seen, &[kept[0], kept[1], 0.0], 50_000);
+    assert_eq!(seen[2], 0.0);
+}
+
+#[test]
+fn each_filter_removes_the_unlikely() {
+    let logits = [0.5_f32.ln(), 0.3_f32.ln(), 0.15_f32.ln(), 0.05_f32.ln()];
+    let possible = |sampling: Sampling| {
+        let seen = histogram(sampling, &logits, 5_000);
+        seen.iter().filter(|&&share| share > 0.0).count()
+    };
+    let default = Sampling::default;
+    assert_eq!(possible(default()), 4);
+    assert_eq!(possible(Sampling { top_k: 3, ..default() }), 3);
+    assert_eq!(possible(Sampling { top_p: 0.7, ..default() }), 2);
+    assert_eq!(possible(Sampling { top_p: 0.0, ..default() }), 1);
+    assert_eq!(possible(Sampling { min_p: 0.2, ..default() }), 3);
+    assert_eq!(possible(Sampling { min_p: 1.0, ..default() }), 1);
+    assert_eq!(possible(Sampling { top_k: 3, top_p: 0.9, min_p: 0.5, ..default() }), 2);
+}
+
+#[test]
+fn equal_seeds_choose_equal_tokens() {
+    let logits: Vec<f32> = (0..1000).map(|i| (i % 13) as f32).collect();
+    let answer = |seed| {
+        let mut sampler = Sampler::new(&Sampling { seed: Some(seed), ..Sampling::default() });
+        (0..50).map(|_| sampler.choose(&mut logits.clone()).unwrap().0).collect::<Vec<_>>()
+    };
+    assert_eq!(answer(1), answer(1));
+    assert_ne!(answer(1), answer(2));
+}
+
+/// A change of generator, of `exp` or of the order of sums would change what users' seeds give.
+#[test]
+fn a_seed_gives_the_same_tokens_in_every_release() {
+    let mut logits: Vec<f32> = (0..64).map(|i| (i % 7) as f32 * 0.5).collect();
+    let mut sampler = Sampler::new(&Sampling { seed: Some(42), ..Sampling::default() });
+    let tokens: Vec<i32> = (0..8).map(|_| sampler.choose(&mut logits).unwrap().0).collect();
+    assert_eq!(tokens, [38, 11, 25, 15, 9, 25, 13, 55]);
+}
+
+#[test]
+fn temperature_zero_takes_the_likeliest_and_the_lowest_id_on_ties() {
+    assert_eq!(choose(&Sampling::greedy(), &[1.0, 3.0, 3.0, 2.0]), Some(Token(1)));
+}
+
+#[test]
+fn the_smallest_temperature_is_as_good_as_zero() {
+    let sampling = Sampling { temperature: 1e-45, ..Sampling::default() };
+    assert_eq!(choose(&sampling, &[1.0, 2.0]), Some(Token(1)));
+}
+
+#[test]
+fn nothing_to_choose_from_is_none() {
+    for logits in [&[][..], &[f32::NEG_INFINITY; 4], &[f32::NAN; 2]] {
+        assert_eq!(choose(&Sampling::greedy(), logits), None);
+        assert_eq!(choose(&Sampling::default(), logits), None);
+    }
+}
+
+#[test]
+fn a_nan_is_never_chosen() {
+    let seen = histogram(Sampling::default(), &[f32::NAN, 0.0, f32::NAN, 0.0], 1_000);
+    assert_eq!((seen[0], seen[2]), (0.0, 0.0));
+}
+
+#[test]
+fn bias_moves_a_token_up_and_down_but_not_past_a_grammar() {
+    let logits = [0.0, 1.0, f32::NEG_INFINITY];
+    let biased = |token, bias| Sampling { logit_bias: vec![(token, bias)], ..Sampling::greedy() };
+    assert_eq!(choose(&biased(Token(0), 5.0), &logits), Some(Token(0)));
+    assert_eq!(choose(&biased(Token(1), -100.0), &logits), Some(Token(0)));
+    assert_eq!(choose(&biased(Token(2), 100.0), &logits), Some(Token(1)));
+    assert_eq!(choose(&biased(Token(99), 100.0), &logits), Some(Token(1)));
+    assert_eq!(choose(&biased(Token(-1), 100.0), &logits), Some(Token(1)));
+}
+
+#[test]
+fn frequency_and_presence_count_generated_tokens_only() {
+    for sampling in [
+        Sampling { frequency_penalty: 1.0, ..Sampling::greedy() },
+        Sampling { presence_penalty: 1.0, ..Sampling::greedy() },
+    ] {
+        let mut sampler = Sampler::new(&sampling);
+        sampler.prime(&[Token(0)]);
+        assert_eq!(sampler.choose(&mut [1.0, 0.5]), Some(Token(0)));
+        sampler.accept(Token(0));
+        assert_eq!(sampler.choose(&mut [1.0, 0.5]), Some(Token(1)));
+    }
+}
+
+#[test]
+fn frequency_grows_with_the_count_and_presence_does_not() {
+    let after_three = |sampling: Sampling| {
+        let mut sampler = Sampler::new(&sampling);
+        [Token(0); 3].iter().for_each(|&token| sampler.accept(token));
+        sampler.choose(&mut [2.0, 0.0])
+    };
+    let greedy = Sampling::greedy;
+    assert_eq!(after_three(Sampling { frequency_penalty: 1.0, ..greedy() }), Some(Token(1)));
+    assert_eq!(after_three(Sampling { presence_penalty: 1.0, ..greedy() }), Some(Token(0)));
+    assert_eq!(after_three(Sampling { frequency_penalty: -1.0, ..greedy() }), Some(Token(0)));
+}
+
+#[test]
+fn the_repeat_penalty_looks_back_64_tokens_into_the_prompt() {
+    let sampling = Sampling { repeat_penalty: 2.0, ..Sampling::greedy() };
+    let after = |prompt: &[Token], logits: &[f32]| {
+        let mut sampler = Sampler::new(&sampling);
+        sampler.prime(prompt);
+        sampler.choose(&mut logits.to_vec())
+    };
+    assert_eq!(after(&[Token(0), Token(0)], &[1.5, 1.0]), Some(Token(1)));
+    assert_eq!(after(&[Token(0)], &[-1.0, -1.5]), Some(Token(1)), "worse below zero too");
+    let mut long_ago = vec![Token(0)];
+    long_ago.extend([Token(2); REPEAT_WINDOW]);
+    assert_eq!(after(&long_ago, &[1.5, 1.0, 0.0]), Some(Token(0)));
+}
+
+#[test]
+fn choosing_leaves_the_logits_as_they_were() {
+    let sampling = Sampling {
+        repeat_penalty: 1.3,
+        frequency_penalty: 0.5,
+        logit_bias: vec![(Token(1), 3.0), (Token(1), 4.0)],
+        ..Sampling::default()
+    };
+    let mut sampler = Sampler::new(&sampling);
+    sampler.prime(&[Token(1), Token(2)]);
+    sampler.accept(Token(1));
+    let mut logits = [0.1, 0.2, 0.3];
+    sampler.choose(&mut logits);
+    assert_eq!(logits, [0.1, 0.2, 0.3]);
+}
+
+fn any_logit() -> impl Strategy<Value = f32> {
+    prop_oneof![
+        6 => -50.0_f32..50.0,
+        1 => any::<f32>(),
+        1 => Just(f32::NEG_INFINITY),
+        1 => Just(f32::INFINITY),
+        1 => Just(f32::NAN),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn any_logits_and_parameters_choose_a_possible_token_or_none(
+        mut logits in prop::collection::vec(any_logit(), 0..300),
+        temperature in 0.0_f32..2.0,
+        top_p in 0.0_f32..=1.0,
+        top_k in 0_usize..20,
+        min_p in 0.0_f32..=1.0,
+        repeat_penalty in 0.1_f32..10.0,
+        frequency_penalty in -2.0_f32..2.0,
+        seed in any::<u64>(),
+        said in prop::collection::vec(-3_i32..310, 0..100),
+    ) {
+        let sampling = Sampling {
+            temperature, top_p, top_k, min_p, repeat_penalty, frequency_penalty,
+            seed: Some(seed), ..Sampling::default()
+        };
+        let said: Vec<Token> = said.into_iter().map(Token).collect();
+        let mut sampler = Sampler::new(&sampling);
+        sampler.prime(&said);
+        said.iter().for_each(|&token| sampler.accept(token));
+        let chosen = sampler.choose(&mut logits);
+        let possible = |logit: f32| logit > f32::NEG_INFINITY;
+        match chosen {
+            Some(token) => prop_assert!(possible(logits[token.0 as usize])),
+            // A penalty can push a huge logit over the edge of f32; nothing else loses them all.
+            None => prop_assert!(!logits.iter().any(|&l| possible(l) && l.abs() < 1e30)),
+        }
+    }
+}
+
+#[test]
+#[ignore = "a measurement: cargo test --release -- --ignored --nocapture sampling_time"]
+fn sampling_time() {
+    let mut logits: Vec<f32> = (0..152_000_u32)
+        .map(|i| (i.wrapping_mul(2_654_435_761) >> 8) as f32 / (1 << 24) as f32)
+        .map(|u| (u - 0.5) * 20.0)
+        .collect();
+    for (name, sampling) in [
+        ("greedy", Sampling::greedy()),
+        ("default", Sampling::default()),
+        ("top_k 40", Sampling { top_k: 40, ..Sampling::default() }),
+        ("top_p 0.95", Sampling { top_p: 0.95, ..Sampling::default() }),
+        ("min_p 0.05", Sampling { min_p: 0.05, ..Sampling::default() }),
+        (
+            "usual",
+            Sampling {
+                temperature: 0.8,
+                top_k: 40,
+                top_p: 0.95,
+                min_p: 0.05,
+                ..Sampling::default()
+            },
+        ),
+    ] {
+        let mut sampler = Sampler::new(&sampling);
+        sampler.choose(&mut logits);
+        let start = std::time::Instant::now();
+        for _ in 0..100 {
+            sampler.choose(&mut logits);
+        }
+        println!("{name:12} {:?} a token", start.elapsed() / 100);
+    }
+}
