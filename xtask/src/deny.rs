@@ -17,7 +17,7 @@ pub fn check() -> Result<(), Failure> {
     let fetched = fetch.run().is_ok();
     let check = Line::new(TOOL).args(["--all-features", "check"]);
     if fetched {
-        return check.args(["--disable-fetch", "advisories", "bans", "licenses", "sources"]).run();
+        return check.args(["advisories", "bans", "licenses", "sources"]).run();
     }
     check.args(["bans", "licenses", "sources"]).run()?;
     println!(
