@@ -26,6 +26,7 @@ pub enum Task {
     /// What `run` starts beside hobd: waits for the ready file and prints what to paste.
     Announce {
         ready_file: PathBuf,
+        hob_flags: Vec<String>,
     },
     Test {
         yes: bool,
@@ -56,9 +57,12 @@ pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Task, String> {
             let model = model.into_iter().flat_map(|model| ["--model".to_owned(), model]);
             Ok(Task::Run { yes, hobd_args: model.chain(hobd_args).collect() })
         }
-        "announce" => match rest.as_slice() {
-            [ready_file] => Ok(Task::Announce { ready_file: ready_file.into() }),
-            _ => Err("announce takes the path of a ready file".to_owned()),
+        "announce" => match rest.split_first() {
+            Some((ready_file, hob_flags)) => {
+                let (ready_file, hob_flags) = (ready_file.into(), hob_flags.to_vec());
+                Ok(Task::Announce { ready_file, hob_flags })
+            }
+            None => Err("announce takes the path of a ready file".to_owned()),
         },
         "test" => {
             let yes = take_flag(&mut rest, "--yes");

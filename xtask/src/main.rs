@@ -63,7 +63,7 @@ fn perform(task: Task) -> Result<(), Failure> {
             setup::ensure(&Need::BUILD, yes)?;
             run::run(&hobd_args)
         }
-        Task::Announce { ready_file } => run::announce(&ready_file),
+        Task::Announce { ready_file, hob_flags } => run::announce(&ready_file, &hob_flags),
         Task::Test { yes, whole } => {
             setup::ensure(&Need::ALL, yes)?;
             test::run(whole)

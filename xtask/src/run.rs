@@ -36,6 +36,7 @@ pub fn run(hobd_args: &[String]) -> Result<(), Failure> {
     let this = std::env::current_exe().ok().and_then(|path| path.to_str().map(str::to_owned));
     let this = this.ok_or_else(|| Failure::new("cannot find this program again", "try again"))?;
     let announcer = Line::new("").arg(this).arg("announce").arg(READY_FILE);
+    let announcer = announcer.args(shared_flags(hobd_args));
     announcer.command().spawn().map_err(|e| announcer.not_started(&e))?;
 
     println!("$ {hobd}");
@@ -43,7 +44,8 @@ pub fn run(hobd_args: &[String]) -> Result<(), Failure> {
 }
 
 /// Waits for the ready file of the process that started this one, and prints what to paste.
-pub fn announce(ready_file: &Path) -> Result<(), Failure> {
+/// `hob_flags`: what hob needs to find that hobd.
+pub fn announce(ready_file: &Path, hob_flags: &[String]) -> Result<(), Failure> {
     let hobd = parent_id();
     while parent_id() == hobd {
         // The line ends with its newline: without it, hobd is still writing.
@@ -52,7 +54,7 @@ pub fn announce(ready_file: &Path) -> Result<(), Failure> {
             let ready: Value = serde_json::from_str(&line).map_err(|e| {
                 Failure::new(format!("hobd wrote a ready file that is not JSON: {e}"), "report it")
             })?;
-            println!("{}", announcement(&ready));
+            println!("{}", announcement(&ready, hob_flags));
             return Ok(());
         }
         thread::sleep(Duration::from_millis(50));
@@ -69,29 +71,47 @@ fn prepare_ready_file() -> std::io::Result<()> {
     }
 }
 
+/// Those of hobd's flags that tell hob, too, where things are.
+fn shared_flags(hobd_args: &[String]) -> Vec<String> {
+    const SHARED: [&str; 4] = ["--config", "--data-dir", "--slots-dir", "--token-file"];
+    let mut flags = Vec::new();
+    let mut words = hobd_args.iter();
+    while let Some(word) = words.next() {
+        match word.split_once('=') {
+            Some((name, _)) if SHARED.contains(&name) => flags.push(word.clone()),
+            None if SHARED.contains(&word.as_str()) => {
+                flags.extend([word].into_iter().chain(words.next()).cloned());
+            }
+            _ => {}
+        }
+    }
+    flags
+}
+
 /// What a person needs to talk to the daemon, in the shape to paste.
-fn announcement(ready: &Value) -> String {
+fn announcement(ready: &Value, hob_flags: &[String]) -> String {
     let field = |name: &str| ready[name].as_str().unwrap_or("?");
-    let (address, token_file) = (field("address"), field("token_file"));
-    let url =
-        if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
+    let (address, token_file, model) = (field("address"), field("token_file"), field("model"));
     let body = serde_json::json!({
-        "model": field("model"),
         "conversation": "locker",
         "messages": [{ "role": "user", "content": "My locker code is 48213." }],
     });
-    let token = format!("\"Authorization: Bearer $(cat {})\"", quoted(token_file));
-    let body = quoted(&body.to_string());
+    let curl = format!(
+        "curl http://{address}/v1/chat/completions -H 'Content-Type: application/json' \
+         -H \"Authorization: Bearer $(cat {})\" -d {}",
+        quoted(token_file),
+        quoted(&body.to_string()),
+    );
+    let chat = Line::new("target/release/hob").args(hob_flags).arg("chat");
     format!(
         "\nHob is ready.\n\
-         \n  address     {url}\
+         \n  address     http://{address}\
          \n  token file  {token_file}\
          \n  model       {model}\n\
          \nIn another terminal:\n\
-         \n  curl {url}/v1/chat/completions -H {token} -H 'Content-Type: application/json' -d {body}\
-         \n  target/release/hob chat\n\
-         \nCtrl-C stops it; what was said is kept.\n",
-        model = field("model"),
+         \n  {curl}\
+         \n  {chat}\n\
+         \nCtrl-C stops it; what was said is kept.\n"
     )
 }
 
@@ -101,21 +121,25 @@ mod tests {
 
     #[test]
     fn the_announcement_can_be_pasted() {
-        let text = announcement(&serde_json::json!({
-            "address": "127.0.0.1:4114",
+        let ready = serde_json::json!({
+            "address": "127.0.0.1:8642",
             "token_file": "/home/ann lee/.local/share/hob/token",
-            "pid": 7,
-            "model": "hob-tiny",
-            "fingerprint": "00112233445566ff",
-        }));
-        assert!(text.contains("  address     http://127.0.0.1:4114\n"));
+            "model": "/hob/assets/hob-tiny-f16.gguf",
+        });
+        let text = announcement(&ready, &[]);
+        assert!(text.contains("  address     http://127.0.0.1:8642\n"));
         assert!(text.contains("Bearer $(cat '/home/ann lee/.local/share/hob/token')\""));
-        assert!(text.contains(r#"-d '{"model":"hob-tiny","conversation":"locker","#));
+        assert!(text.contains(r#"-d '{"conversation":"locker","messages":[{"role":"user","#));
+        assert!(text.contains("\n  target/release/hob chat\n"));
     }
 
     #[test]
-    fn an_address_with_its_scheme_stays_as_it_is() {
-        let ready = serde_json::json!({ "address": "http://[::1]:4114" });
-        assert!(announcement(&ready).contains("  address     http://[::1]:4114\n"));
+    fn hob_is_told_where_hobd_keeps_its_things() {
+        let hobd_args = ["--ctx", "4096", "--data-dir", "/my data", "--config=hob.toml"];
+        let flags = shared_flags(&hobd_args.map(str::to_owned));
+        assert_eq!(flags, ["--data-dir", "/my data", "--config=hob.toml"]);
+
+        let text = announcement(&Value::Null, &flags);
+        assert!(text.contains("hob --data-dir '/my data' --config=hob.toml chat"));
     }
 }
