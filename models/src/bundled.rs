@@ -1,0 +1,38 @@
+//! The model that comes with the program.
+//!
+//! - It is written into the data directory once and verified by content, so that it needs neither
+//!   the source tree nor a download.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io, process};
+
+const FILE_NAME: &str = "hob-tiny-f16.gguf";
+const BYTES: &[u8] = include_bytes!("../../assets/hob-tiny-f16.gguf");
+
+/// The bundled model's file in `models_dir`, written first where it is missing or differs.
+pub fn materialise(models_dir: &Path) -> io::Result<PathBuf> {
+    let path = models_dir.join(FILE_NAME);
+    if fs::read(&path).is_ok_and(|bytes| bytes == BYTES) {
+        return Ok(path);
+    }
+    fs::create_dir_all(models_dir)?;
+    let temporary = models_dir.join(format!("{FILE_NAME}.{}.tmp", process::id()));
+    fs::write(&temporary, BYTES)?;
+    fs::rename(&temporary, &path)?;
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_written_once_and_repaired_when_it_differs() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = materialise(&dir.path().join("models")).unwrap();
+        crate::ModelFile::open(&path).unwrap();
+        fs::write(&path, "GGUF").unwrap();
+        assert_eq!(materialise(&dir.path().join("models")).unwrap(), path);
+        crate::ModelFile::open(&path).unwrap();
+    }
+}

@@ -1,0 +1,44 @@
+//! Files below a directory, bounded in depth and number, always in the same order.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const DEPTH: usize = 6;
+const ENTRIES: usize = 100_000;
+
+/// Files below `root` that end in `.gguf`. Links are followed, since caches are made of them; the
+/// depth bounds those that go in circles.
+pub(super) fn gguf_files(root: &Path) -> Vec<PathBuf> {
+    let is_gguf = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "gguf");
+    files(root).into_iter().filter(is_gguf).collect()
+}
+
+/// All files below `root`.
+pub(super) fn files(root: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut entries_left = ENTRIES;
+    visit(root, DEPTH, &mut entries_left, &mut found);
+    found
+}
+
+/// What lies directly in `dir`; nothing when it cannot be read.
+pub(super) fn entries(dir: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
+    let mut paths: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.sort();
+    paths
+}
+
+fn visit(dir: &Path, depth: usize, entries_left: &mut usize, found: &mut Vec<PathBuf>) {
+    for path in entries(dir) {
+        if *entries_left == 0 {
+            return;
+        }
+        *entries_left -= 1;
+        if path.is_file() {
+            found.push(path);
+        } else if depth > 0 {
+            visit(&path, depth - 1, entries_left, found);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What a model would take of this machine's memory.
+//!
+//! - Weights as they are in the file, KV and state as llama.cpp allocates them for one context that
+//!   all slots share. Compute buffers are not counted, so a close fit is called tight.
+
+use serde::Serialize;
+
+use crate::gguf::GgmlType;
+use crate::summary::Summary;
+
+/// What is asked of the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Demand {
+    /// Tokens of context.
+    pub ctx: u64,
+    /// Sequences in it.
+    pub slots: u64,
+    /// Type of the K cache.
+    pub cache_type_k: GgmlType,
+    /// Type of the V cache.
+    pub cache_type_v: GgmlType,
+}
+
+/// What the model takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Estimate {
+    /// Its weights.
+    pub weights_bytes: u64,
+    /// KV and state for the whole context.
+    pub kv_bytes: u64,
+    /// KV that one more token takes, where every layer sees everything.
+    pub kv_bytes_per_token: u64,
+}
+
+/// How an estimate compares with the memory that is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// There is room.
+    Fits,
+    /// More than nine tenths of what is free.
+    Tight,
+    /// More than is free.
+    TooLarge,
+}
+
+const MICRO_BATCH: u64 = 512; // llama.cpp's default, which its windowed cache is sized by.
+
+impl Estimate {
+    /// Estimates a model whose files hold `weights_bytes` of tensors.
+    pub fn new(summary: &Summary, weights_bytes: u64, demand: &Demand) -> Self {
+        let per_token = |heads: u64| {
+            let k = demand.cache_type_k.cache_bytes(heads.saturating_mul(summary.key_length));
+            let v = demand.cache_type_v.cache_bytes(heads.saturating_mul(summary.value_length));
+            k.saturating_add(v)
+        };
+        let windowed = windowed_cells(summary, demand);
+        let mut kv_bytes = 0u64;
+        let mut kv_bytes_per_token = 0u64;
+        for (layer, heads) in summary.n_head_kv.iter().enumerate() {
+            let state = summary.recurrent.get(layer).copied().unwrap_or(0);
+            let layer_bytes = if state > 0 {
+                state.saturating_mul(4).saturating_mul(demand.slots)
+            } else if let Some(cells) = windowed.filter(|_| sees_a_window(summary, layer)) {
+                per_token(*heads).saturating_mul(cells)
+            } else {
+                kv_bytes_per_token = kv_bytes_per_token.saturating_add(per_token(*heads));
+                per_token(*heads).saturating_mul(demand.ctx)
+            };
+            kv_bytes = kv_bytes.saturating_add(layer_bytes);
+        }
+        Self { weights_bytes, kv_bytes, kv_bytes_per_token }
+    }
+
+    /// Weights and KV together.
+    pub fn total_bytes(&self) -> u64 {
+        self.weights_bytes.saturating_add(self.kv_bytes)
+    }
+
+    /// Whether that fits into what is free.
+    pub fn verdict(&self, available_bytes: u64) -> Verdict {
+        match self.total_bytes() {
+            total if total > available_bytes => Verdict::TooLarge,
+            total if total > available_bytes / 10 * 9 => Verdict::Tight,
+            _ => Verdict::Fits,
+        }
+    }
+}
+
+/// Cells of a layer that sees a window; as llama.cpp sizes them for a cache that slots share.
+fn windowed_cells(summary: &Summary, demand: &Demand) -> Option<u64> {
+    let (window, _) = summary.window.as_ref()?;
+    let cells = window.saturating_mul(demand.slots).saturating_add(MICRO_BATCH).min(demand.ctx);
+    Some(cells.div_ceil(256) * 256)
+}
+
+fn sees_a_window(summary: &Summary, layer: usize) -> bool {
+    let windowed = summary.window.as_ref().and_then(|(_, layers)| layers.get(layer));
+    windowed.copied().unwrap_or(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gguf::Header;
+    use crate::testing::asset;
+
+    fn kv(name: &str, ctx: u64, kind: &str) -> Estimate {
+        let summary = Summary::of(&Header::open(&asset(name)).unwrap());
+        let kind = kind.parse().unwrap();
+        let demand = Demand { ctx, slots: 4, cache_type_k: kind, cache_type_v: kind };
+        Estimate::new(&summary, summary.tensor_bytes, &demand)
+    }
+
+    #[test]
+    fn plain_attention_takes_the_same_for_every_token() {
+        // 4 layers, 2 heads of 32 for K and for V, 2 bytes each.
+        assert_eq!(kv("hob-tiny-f16.gguf", 1, "f16").kv_bytes, 4 * 2 * 64 * 2);
+        assert_eq!(kv("hob-tiny-f16.gguf", 4096, "f16").kv_bytes, 4096 * 1024);
+        assert_eq!(kv("hob-tiny-f16.gguf", 4096, "q8_0").kv_bytes, 4096 * 4 * 2 * 68);
+    }
+
+    #[test]
+    fn a_window_takes_no_more_as_the_context_grows() {
+        let (short, long) =
+            (kv("fixtures/gemma3.gguf", 8192, "f16"), kv("fixtures/gemma3.gguf", 16384, "f16"));
+        let one_full_layer = 2 * 16 * 2 * 2 * 8192;
+        assert_eq!(long.kv_bytes - short.kv_bytes, one_full_layer);
+    }
+
+    #[test]
+    fn a_recurrent_state_does_not_depend_on_the_context() {
+        let state = 3 * (3 * 128 + 16 * 128) * 4 * 4;
+        assert_eq!(kv("fixtures/mamba.gguf", 1024, "f16").kv_bytes, state);
+        assert_eq!(kv("fixtures/mamba.gguf", 65536, "f16").kv_bytes, state);
+    }
+
+    #[test]
+    fn a_close_fit_is_called_tight() {
+        let estimate = Estimate { weights_bytes: 90, kv_bytes: 5, kv_bytes_per_token: 1 };
+        assert_eq!(estimate.verdict(200), Verdict::Fits);
+        assert_eq!(estimate.verdict(100), Verdict::Tight);
+        assert_eq!(estimate.verdict(94), Verdict::TooLarge);
+    }
+}

@@ -1,0 +1,262 @@
+//! Bytes to [`Header`]: every count, length and offset is checked against the file's size.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, Seek};
+
+use super::cursor::Cursor;
+use super::{Array, GgmlType, Header, Tensor, Value};
+use crate::error::GgufError;
+
+const KEY_BYTES: u64 = 65_535; // The format's own limit.
+const TEXT_BYTES: u64 = 16 << 20; // Chat templates take some kilobytes.
+const HEADER_BYTES: u64 = 1 << 30; // Vocabularies take some megabytes.
+const KEPT_ITEMS: u64 = 1_024; // More than any model has layers.
+const NESTED_ARRAYS: u32 = 4;
+const DIMENSIONS: u32 = 4; // GGML_MAX_DIMS
+
+// Least size of an entry and of a tensor: more of them than fit into the file are a lie.
+const ENTRY_BYTES: u64 = 8 + 4 + 1;
+const TENSOR_BYTES: u64 = 8 + 4 + 8 + 4 + 8;
+
+/// Reads a header from the start of a file of `file_bytes`.
+pub fn read(reader: impl BufRead + Seek, file_bytes: u64) -> Result<Header, GgufError> {
+    let mut cursor = Cursor::new(reader, file_bytes);
+    let version = preamble(&mut cursor)?;
+    let n_tensors = cursor.u64()?;
+    let n_entries = cursor.u64()?;
+    cursor.expect(n_entries.saturating_mul(ENTRY_BYTES))?;
+    cursor.expect(n_tensors.saturating_mul(TENSOR_BYTES))?;
+
+    let mut metadata = BTreeMap::new();
+    for _ in 0..n_entries {
+        let key = cursor.text(KEY_BYTES)?;
+        let kind = cursor.u32()?;
+        let value = value(&mut cursor, kind, 0)?;
+        if metadata.insert(key, value).is_some() {
+            return Err(cursor.damaged("two entries have the same key"));
+        }
+        if cursor.position() > HEADER_BYTES {
+            return Err(cursor.damaged("the header is larger than any sensible one"));
+        }
+    }
+
+    let alignment = match metadata.get("general.alignment") {
+        None => 32,
+        Some(value) => value
+            .as_number()
+            .filter(|alignment| alignment.is_power_of_two() && *alignment <= 1 << 20)
+            .ok_or_else(|| cursor.damaged("the alignment is no power of two"))?,
+    };
+    let mut tensors = Vec::new();
+    for _ in 0..n_tensors {
+        tensors.push(tensor(&mut cursor, alignment)?);
+    }
+    let start = cursor.position().next_multiple_of(alignment);
+    place(&mut tensors, start, &cursor)?;
+    Ok(Header { version, metadata, tensors, file_bytes })
+}
+
+fn preamble(cursor: &mut Cursor<impl BufRead + Seek>) -> Result<u32, GgufError> {
+    let magic = match cursor.bytes::<4>() {
+        Err(GgufError::Truncated { .. }) => return Err(GgufError::NotGguf),
+        other => other?,
+    };
+    if magic != *b"GGUF" {
+        return Err(GgufError::NotGguf);
+    }
+    match cursor.u32()? {
+        version @ (2 | 3) => Ok(version),
+        version if matches!(version.swap_bytes(), 1..=3) => Err(GgufError::BigEndian),
+        version => Err(GgufError::Version { version }),
+    }
+}
+
+fn value(
+    cursor: &mut Cursor<impl BufRead + Seek>,
+    kind: u32,
+    depth: u32,
+) -> Result<Value, GgufError> {
+    Ok(match kind {
+        0 => Value::Unsigned(u8::from_le_bytes(cursor.bytes()?).into()),
+        1 => Value::Signed(i8::from_le_bytes(cursor.bytes()?).into()),
+        2 => Value::Unsigned(u16::from_le_bytes(cursor.bytes()?).into()),
+        3 => Value::Signed(i16::from_le_bytes(cursor.bytes()?).into()),
+        4 => Value::Unsigned(cursor.u32()?.into()),
+        5 => Value::Signed(i32::from_le_bytes(cursor.bytes()?).into()),
+        6 => Value::Float(f32::from_le_bytes(cursor.bytes()?).into()),
+        7 => Value::Bool(cursor.bytes::<1>()?[0] != 0),
+        8 => Value::Text(cursor.text(TEXT_BYTES)?),
+        9 if depth < NESTED_ARRAYS => Value::Array(array(cursor, depth)?),
+        9 => return Err(cursor.damaged("arrays are nested too deeply")),
+        10 => Value::Unsigned(cursor.u64()?),
+        11 => Value::Signed(i64::from_le_bytes(cursor.bytes()?)),
+        12 => Value::Float(f64::from_le_bytes(cursor.bytes()?)),
+        _ => return Err(cursor.damaged("an entry has an unknown type")),
+    })
+}
+
+fn array(cursor: &mut Cursor<impl BufRead + Seek>, depth: u32) -> Result<Array, GgufError> {
+    let kind = cursor.u32()?;
+    let len = cursor.u64()?;
+    let least = fixed_bytes(kind).unwrap_or(8); // A text or an array has its length in front.
+    cursor.expect(len.saturating_mul(least))?;
+
+    let mut items = Vec::new();
+    match fixed_bytes(kind) {
+        Some(item_bytes) if len > KEPT_ITEMS => cursor.skip(len * item_bytes)?,
+        None if kind == 8 && len > KEPT_ITEMS => {
+            for _ in 0..len {
+                cursor.skip_text()?;
+            }
+        }
+        _ => {
+            for _ in 0..len {
+                let item = value(cursor, kind, depth + 1)?;
+                if len <= KEPT_ITEMS {
+                    items.push(item);
+                }
+            }
+        }
+    }
+    Ok(Array { len, items })
+}
+
+fn fixed_bytes(kind: u32) -> Option<u64> {
+    match kind {
+        0 | 1 | 7 => Some(1),
+        2 | 3 => Some(2),
+        4..=6 => Some(4),
+        10..=12 => Some(8),
+        _ => None,
+    }
+}
+
+/// A tensor whose offset still counts from the start of the tensors' bytes.
+fn tensor(cursor: &mut Cursor<impl BufRead + Seek>, alignment: u64) -> Result<Tensor, GgufError> {
+    let name = cursor.text(KEY_BYTES)?;
+    let n_dimensions = cursor.u32()?;
+    if n_dimensions > DIMENSIONS {
+        return Err(cursor.damaged("a tensor has more than four dimensions"));
+    }
+    let dimensions = (0..n_dimensions).map(|_| cursor.u64()).collect::<Result<Vec<_>, _>>()?;
+    let id = cursor.u32()?;
+    let offset = cursor.u64()?;
+    let Some(kind) = GgmlType::of_id(id) else {
+        return Err(GgufError::TensorType { tensor: name, id });
+    };
+    if !offset.is_multiple_of(alignment) {
+        return Err(cursor.damaged("a tensor is not aligned"));
+    }
+    let row = dimensions.first().copied().unwrap_or(1);
+    let rows = dimensions.iter().skip(1).try_fold(1u64, |rows, n| rows.checked_mul(*n));
+    let bytes = kind.row_bytes(row).zip(rows).and_then(|(bytes, rows)| bytes.checked_mul(rows));
+    let bytes = bytes.ok_or_else(|| cursor.damaged("a tensor has impossible dimensions"))?;
+    Ok(Tensor { name, dimensions, kind, offset, bytes })
+}
+
+/// Makes offsets count from the start of the file, which must hold every tensor.
+fn place(
+    tensors: &mut [Tensor],
+    start: u64,
+    cursor: &Cursor<impl BufRead + Seek>,
+) -> Result<(), GgufError> {
+    let mut expected_bytes = 0;
+    for tensor in tensors {
+        let offset = start.checked_add(tensor.offset);
+        let end = offset.and_then(|offset| offset.checked_add(tensor.bytes));
+        let (Some(offset), Some(end)) = (offset, end) else {
+            return Err(cursor.damaged("a tensor lies beyond any file"));
+        };
+        tensor.offset = offset;
+        expected_bytes = expected_bytes.max(end);
+    }
+    match expected_bytes <= cursor.end() {
+        true => Ok(()),
+        false => Err(GgufError::Truncated { expected_bytes, actual_bytes: cursor.end() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor as Bytes;
+    use std::path::Path;
+
+    use super::*;
+    use crate::testing::{Gguf, asset};
+
+    #[test]
+    fn the_bundled_model_and_every_fixture_read_well() {
+        let header = Header::open(&asset("hob-tiny-f16.gguf")).unwrap();
+        assert_eq!(header.text("general.architecture"), Some("llama"));
+        assert_eq!(header.number("llama.context_length"), Some(4096));
+        let tokens = header.metadata["tokenizer.ggml.tokens"].as_array().unwrap();
+        assert_eq!((tokens.len, tokens.items.len()), (1536, 0), "a vocabulary is only counted");
+        assert!(header.tensor_bytes() <= header.file_bytes);
+
+        for family in ["qwen2", "qwen3", "gemma3", "lfm2", "mamba"] {
+            let header = Header::open(&asset(&format!("fixtures/{family}.gguf"))).unwrap();
+            assert_eq!(header.text("general.architecture"), Some(family));
+        }
+    }
+
+    #[test]
+    fn every_proper_prefix_of_a_file_is_refused() {
+        let bytes = Gguf::new("llama").number("llama.block_count", 2).tensor("a", 64).bytes();
+        parse(&bytes).unwrap();
+        for len in 0..bytes.len() {
+            assert!(parse(&bytes[..len]).is_err(), "{len} bytes of {} were taken", bytes.len());
+        }
+    }
+
+    #[test]
+    fn a_byte_changed_anywhere_never_panics() {
+        let bytes = Gguf::new("llama").number("llama.block_count", 2).tensor("a", 64).bytes();
+        for at in 0..bytes.len() {
+            for change in [0x01, 0x80, 0xff] {
+                let mut hostile = bytes.clone();
+                hostile[at] ^= change;
+                let _ = parse(&hostile);
+            }
+        }
+    }
+
+    #[test]
+    fn claims_larger_than_the_file_are_refused_before_they_cost_anything() {
+        for at in [8, 16] {
+            let mut hostile = Gguf::new("llama").bytes();
+            hostile[at..at + 8].copy_from_slice(&u64::MAX.to_le_bytes());
+            assert!(matches!(parse(&hostile), Err(GgufError::Truncated { .. })));
+        }
+    }
+
+    #[test]
+    fn a_file_of_another_kind_order_or_version_says_so() {
+        assert!(matches!(parse(b"PK\x03\x04 and so on"), Err(GgufError::NotGguf)));
+        assert!(matches!(parse(b""), Err(GgufError::NotGguf)));
+        let mut bytes = Gguf::new("llama").bytes();
+        bytes[4..8].copy_from_slice(&3u32.to_be_bytes());
+        assert!(matches!(parse(&bytes), Err(GgufError::BigEndian)));
+        bytes[4..8].copy_from_slice(&9u32.to_le_bytes());
+        assert!(matches!(parse(&bytes), Err(GgufError::Version { version: 9 })));
+    }
+
+    #[test]
+    fn an_error_names_the_file_and_the_remedy() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("cut.gguf");
+        let whole = std::fs::read(asset("hob-tiny-f16.gguf")).unwrap();
+        std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+        let error = Header::open(&path).unwrap_err().to_string();
+        assert!(error.contains("cut.gguf") && error.contains("truncated"), "{error}");
+        assert!(error.contains("fetch the file again"), "{error}");
+        assert!(error.contains(&whole.len().to_string()), "{error}");
+
+        let error = Header::open(Path::new("/no/such.gguf")).unwrap_err().to_string();
+        assert!(error.contains("/no/such.gguf") && error.contains("hob models"), "{error}");
+        assert!(Header::open(dir.path()).unwrap_err().to_string().contains("not a file"));
+    }
+
+    fn parse(bytes: &[u8]) -> Result<Header, GgufError> {
+        read(Bytes::new(bytes), bytes.len() as u64)
+    }
+}

@@ -1,0 +1,82 @@
+//! How much memory this machine has and how much of it is free.
+//!
+//! - Best effort: an unknown figure is `None`, and nothing depends on knowing it.
+
+use std::fs;
+
+use serde::Serialize;
+
+/// The machine's memory at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct MachineMemory {
+    /// All of it.
+    pub total_bytes: u64,
+    /// What programs can still take without swapping, where the system tells.
+    pub available_bytes: Option<u64>,
+}
+
+impl MachineMemory {
+    /// Asks the system. A container's limit counts as the machine's memory.
+    pub fn read() -> Option<Self> {
+        let memory = system()?;
+        let limit = fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
+        let used = fs::read_to_string("/sys/fs/cgroup/memory.current").ok();
+        Some(memory.limited(number(limit), number(used)))
+    }
+
+    fn limited(self, limit: Option<u64>, used: Option<u64>) -> Self {
+        let Some(limit) = limit.filter(|limit| *limit < self.total_bytes) else { return self };
+        let left = limit.saturating_sub(used.unwrap_or(0));
+        let available_bytes = self.available_bytes.map(|available| available.min(left));
+        Self { total_bytes: limit, available_bytes }
+    }
+}
+
+#[cfg(not(target_os = "macos"))]
+fn system() -> Option<MachineMemory> {
+    meminfo(&fs::read_to_string("/proc/meminfo").ok()?)
+}
+
+#[cfg(target_os = "macos")]
+fn system() -> Option<MachineMemory> {
+    let output = std::process::Command::new("/usr/sbin/sysctl").args(["-n", "hw.memsize"]).output();
+    let total_bytes = number(String::from_utf8(output.ok()?.stdout).ok())?;
+    Some(MachineMemory { total_bytes, available_bytes: None })
+}
+
+#[cfg(any(test, not(target_os = "macos")))]
+fn meminfo(text: &str) -> Option<MachineMemory> {
+    let kib = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
+    };
+    let total_bytes = kib("MemTotal:")?.checked_mul(1024)?;
+    Some(MachineMemory { total_bytes, available_bytes: kib("MemAvailable:").map(|kib| kib << 10) })
+}
+
+fn number(text: Option<String>) -> Option<u64> {
+    text?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn meminfo_is_read_in_bytes() {
+        let text = "MemTotal:  8000 kB\nMemFree: 1 kB\nMemAvailable:  5000 kB\n";
+        let memory = meminfo(text).unwrap();
+        assert_eq!(memory.total_bytes, 8000 * 1024);
+        assert_eq!(memory.available_bytes, Some(5000 * 1024));
+        assert_eq!(meminfo("nothing of it"), None);
+    }
+
+    #[test]
+    fn the_limit_of_a_container_counts() {
+        let machine = MachineMemory { total_bytes: 100, available_bytes: Some(60) };
+        assert_eq!(machine.limited(None, None), machine);
+        assert_eq!(machine.limited(Some(1000), Some(1)), machine);
+        let limited = machine.limited(Some(50), Some(20));
+        assert_eq!(limited, MachineMemory { total_bytes: 50, available_bytes: Some(30) });
+    }
+}

@@ -1,0 +1,137 @@
+//! A model that can be loaded: its files, all of them read and found whole.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::discover::Source;
+use crate::error::ModelError;
+use crate::fit::{Demand, Estimate};
+use crate::gguf::Header;
+use crate::shards::{self, Group};
+use crate::summary::Summary;
+
+/// A model on this machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ModelFile {
+    /// What people call it.
+    pub name: String,
+    /// Other names by which it is found.
+    pub aliases: Vec<String>,
+    /// Who keeps it.
+    pub source: Source,
+    /// The file to load.
+    pub path: PathBuf,
+    /// Its files; the first is `path`.
+    pub files: Vec<PathBuf>,
+    /// Bytes of all files.
+    pub size_bytes: u64,
+    /// Bytes of all tensors.
+    pub weights_bytes: u64,
+    /// What is in it.
+    #[serde(flatten)]
+    pub summary: Summary,
+}
+
+impl ModelFile {
+    /// Reads and checks the model at `path`, and the shards beside it.
+    pub fn open(path: &Path) -> Result<Self, ModelError> {
+        // A missing file is told as missing, not as a set without its shards.
+        if !path.exists() {
+            return Err(ModelError::Missing { path: path.to_owned() });
+        }
+        Self::of_group(shards::siblings(path), Source::Path)
+    }
+
+    pub(crate) fn of_group(group: Group, source: Source) -> Result<Self, ModelError> {
+        let path = group.files.first().cloned().unwrap_or_default();
+        if !group.missing.is_empty() {
+            let Group { total, missing, .. } = group;
+            return Err(ModelError::ShardsMissing { path, total, missing });
+        }
+        let header = Header::open(&path)?;
+        if let Some(what) = something_else(&header) {
+            return Err(ModelError::NotAModel { path, what });
+        }
+        let (mut size_bytes, mut weights_bytes) = (header.file_bytes, header.tensor_bytes());
+        for shard in &group.files[1..] {
+            let header = Header::open(shard)?;
+            size_bytes += header.file_bytes;
+            weights_bytes += header.tensor_bytes();
+        }
+        Ok(Self {
+            name: group.stem,
+            aliases: Vec::new(),
+            source,
+            path,
+            files: group.files,
+            size_bytes,
+            weights_bytes,
+            summary: Summary::of(&header),
+        })
+    }
+
+    /// What it would take of memory.
+    pub fn estimate(&self, demand: &Demand) -> Estimate {
+        Estimate::new(&self.summary, self.weights_bytes, demand)
+    }
+
+    /// Whether both are the same file on disk.
+    pub(crate) fn is_same_file(&self, other: &Self) -> bool {
+        let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        real(&self.path) == real(&other.path)
+    }
+}
+
+/// What a file is that is no language model, such as the image part of one.
+fn something_else(header: &Header) -> Option<String> {
+    let architecture = header.text("general.architecture");
+    match header.text("general.type") {
+        Some("model") | None if architecture == Some("clip") => Some("projector".to_owned()),
+        Some("model") => None,
+        Some("mmproj") => Some("projector".to_owned()),
+        Some(other) => Some(other.chars().take(40).collect()),
+        None if architecture.is_none() => Some("GGUF without an architecture".to_owned()),
+        None => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Gguf, asset};
+
+    #[test]
+    fn a_model_is_opened_with_all_its_shards() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = dir.path().join("big-00001-of-00002.gguf");
+        let second = dir.path().join("big-00002-of-00002.gguf");
+        Gguf::new("llama").tensor("a", 64).write(&first);
+        let error = ModelFile::open(&first).unwrap_err().to_string();
+        assert!(error.contains("2 files, 1 of them missing"), "{error}");
+
+        Gguf::new("llama").tensor("b", 32).write(&second);
+        for path in [&first, &second] {
+            let model = ModelFile::open(path).unwrap();
+            assert_eq!((model.name.as_str(), &model.path), ("big", &first));
+            assert_eq!(model.weights_bytes, (64 + 32) * 4);
+        }
+    }
+
+    #[test]
+    fn what_is_no_language_model_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.gguf");
+        Gguf::new("clip").write(&path);
+        assert!(ModelFile::open(&path).unwrap_err().to_string().contains("`projector`"));
+        Gguf::new("llama").text("general.type", "adapter").write(&path);
+        assert!(ModelFile::open(&path).unwrap_err().to_string().contains("`adapter`"));
+    }
+
+    #[test]
+    fn the_bundled_model_is_opened() {
+        let model = ModelFile::open(&asset("hob-tiny-f16.gguf")).unwrap();
+        assert_eq!((model.name.as_str(), model.size_bytes), ("hob-tiny-f16", 3_790_752));
+    }
+}

@@ -1,0 +1,123 @@
+//! Turns what the user wrote, a path or a name, into a model.
+//!
+//! - What looks like a path is one: it has a separator, ends in `.gguf` or exists.
+//! - Names are compared without case. A name that several different files have is refused; copies
+//!   of one file are not different.
+
+use std::path::Path;
+
+use crate::discover::Discovery;
+use crate::error::ModelError;
+use crate::model::ModelFile;
+
+/// The model that `name_or_path` means. Looks for others only when it is a name.
+pub fn resolve(
+    name_or_path: &str,
+    discover: impl FnOnce() -> Discovery,
+) -> Result<ModelFile, ModelError> {
+    let path = Path::new(name_or_path);
+    let is_gguf = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("gguf"));
+    // `qwen3/4b` may be a name too, so a missing path with a separator is looked up before it is
+    // called missing.
+    if path.is_file() || (is_gguf && path.components().count() > 1) || path.is_absolute() {
+        return ModelFile::open(path);
+    }
+    match by_name(name_or_path, discover()) {
+        Err(ModelError::Unknown { suggestion: None, .. }) if is_gguf => ModelFile::open(path),
+        other => other,
+    }
+}
+
+fn by_name(name: &str, discovery: Discovery) -> Result<ModelFile, ModelError> {
+    let wanted = name.trim_end_matches(".gguf");
+    let (mut found, others): (Vec<_>, Vec<_>) =
+        discovery.models.into_iter().partition(|model| names(model).any(|n| same(n, wanted)));
+    if found.is_empty() {
+        let suggestion = nearest(wanted, &others);
+        return Err(ModelError::Unknown { name: name.to_owned(), suggestion });
+    }
+    let first = found.remove(0);
+    if found.iter().all(|other| other.is_same_file(&first)) {
+        return Ok(first);
+    }
+    let paths = [first].into_iter().chain(found).map(|model| model.path).collect();
+    Err(ModelError::Ambiguous { name: name.to_owned(), paths })
+}
+
+fn names(model: &ModelFile) -> impl Iterator<Item = &str> {
+    [&model.name].into_iter().chain(&model.aliases).map(String::as_str)
+}
+
+fn same(a: &str, b: &str) -> bool {
+    a.to_lowercase() == b.to_lowercase()
+}
+
+fn nearest(wanted: &str, models: &[ModelFile]) -> Option<String> {
+    let wanted = wanted.to_lowercase();
+    models
+        .iter()
+        .flat_map(names)
+        .map(|name| (strsim::jaro_winkler(&name.to_lowercase(), &wanted), name))
+        .filter(|(likeness, _)| *likeness > 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::discover::{Roots, discover};
+    use crate::testing::Gguf;
+
+    #[test]
+    fn a_path_is_opened_without_looking_around() {
+        let path = crate::testing::asset("hob-tiny-f16.gguf");
+        let unused = || panic!("a path needs no discovery");
+        let model = resolve(&path.to_string_lossy(), unused).unwrap();
+        assert_eq!(model.name, "hob-tiny-f16");
+        let error = resolve("/nowhere/a.gguf", unused).unwrap_err();
+        assert!(matches!(error, ModelError::Missing { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_name_is_found_without_case_and_with_its_extension() {
+        let shelf = Shelf::new(&["Qwen3-4B-Q4_K_M"]);
+        assert_eq!(shelf.resolve("qwen3-4b-q4_k_m").unwrap().name, "Qwen3-4B-Q4_K_M");
+        assert_eq!(shelf.resolve("Qwen3-4B-Q4_K_M.gguf").unwrap().name, "Qwen3-4B-Q4_K_M");
+    }
+
+    #[test]
+    fn a_near_name_is_suggested() {
+        let shelf = Shelf::new(&["Qwen3-4B-Q4_K_M", "gemma-3-1b"]);
+        let error = shelf.resolve("qwen3-4b").unwrap_err().to_string();
+        assert!(error.contains("did you mean `Qwen3-4B-Q4_K_M`"), "{error}");
+        let error = shelf.resolve("zzz").unwrap_err().to_string();
+        assert!(error.contains("hob models"), "{error}");
+    }
+
+    #[test]
+    fn a_name_of_two_different_files_is_refused() {
+        let shelf = Shelf::new(&["one/same", "two/same"]);
+        let error = shelf.resolve("same").unwrap_err();
+        assert!(matches!(&error, ModelError::Ambiguous { paths, .. } if paths.len() == 2));
+    }
+
+    struct Shelf(tempfile::TempDir);
+
+    impl Shelf {
+        fn new(names: &[&str]) -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            for name in names {
+                Gguf::new("llama").write(&dir.path().join(format!("{name}.gguf")));
+            }
+            Self(dir)
+        }
+
+        fn resolve(&self, name: &str) -> Result<ModelFile, ModelError> {
+            let own: Vec<PathBuf> = vec![self.0.path().to_owned()];
+            resolve(name, || discover(&Roots { own, ..Roots::default() }))
+        }
+    }
+}

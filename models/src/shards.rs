@@ -1,0 +1,108 @@
+//! Models that were split over several files: `name-00001-of-00003.gguf`.
+//!
+//! - Pure: names in, groups out. A set with a missing file is reported, not loaded.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The files of one model, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Name of the file without number and extension.
+    pub stem: String,
+    /// The files that are there; the first is the one to load.
+    pub files: Vec<PathBuf>,
+    /// How many files the model has.
+    pub total: u32,
+    /// Numbers of those that are not there.
+    pub missing: Vec<u32>,
+}
+
+/// Groups files into models, ordered by the path of their first file.
+pub fn group(files: impl IntoIterator<Item = PathBuf>) -> Vec<Group> {
+    let mut groups = BTreeMap::<(PathBuf, u32), BTreeMap<u32, PathBuf>>::new();
+    for path in files {
+        let (stem, number, total) = shard_of(&path);
+        let dir = path.parent().unwrap_or(Path::new("")).to_owned();
+        groups.entry((dir.join(stem), total)).or_default().insert(number, path);
+    }
+    groups
+        .into_iter()
+        .map(|((stem, total), files)| Group {
+            stem: stem.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            missing: (1..=total).filter(|number| !files.contains_key(number)).collect(),
+            files: files.into_values().collect(),
+            total,
+        })
+        .collect()
+}
+
+/// The whole model that the file at `path` is part of.
+pub fn siblings(path: &Path) -> Group {
+    let (stem, _, total) = shard_of(path);
+    let paths = (1..=total).map(|number| match total {
+        1 => path.to_owned(),
+        _ => path.with_file_name(format!("{stem}-{number:05}-of-{total:05}.gguf")),
+    });
+    let (files, missing): (Vec<_>, Vec<_>) =
+        (1..).zip(paths).partition(|(_, path)| total == 1 || path.exists());
+    Group {
+        stem,
+        files: files.into_iter().map(|(_, path)| path).collect(),
+        total,
+        missing: missing.into_iter().map(|(number, _)| number).collect(),
+    }
+}
+
+/// Stem, number and total; a file that is no shard is the first of one.
+fn shard_of(path: &Path) -> (String, u32, u32) {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let stem = name.strip_suffix(".gguf").unwrap_or(&name);
+    match numbers(stem) {
+        Some((stem, number, total)) => (stem.to_owned(), number, total),
+        None => (stem.to_owned(), 1, 1),
+    }
+}
+
+fn numbers(stem: &str) -> Option<(&str, u32, u32)> {
+    let (rest, total) = stem.rsplit_once("-of-")?;
+    let (stem, number) = rest.rsplit_once('-')?;
+    let digits = |text: &str| text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(number) || !digits(total) {
+        return None;
+    }
+    let (number, total) = (number.parse().ok()?, total.parse().ok()?);
+    (1..=total).contains(&number).then_some((stem, number, total)).filter(|_| total <= 9_999)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grouped(names: &[&str]) -> Vec<Group> {
+        group(names.iter().map(PathBuf::from))
+    }
+
+    #[test]
+    fn shards_are_one_model() {
+        let groups = grouped(&["m/b-00002-of-00002.gguf", "m/a.gguf", "m/b-00001-of-00002.gguf"]);
+        assert_eq!(groups.len(), 2);
+        assert_eq!((groups[1].stem.as_str(), groups[1].total), ("b", 2));
+        assert_eq!(groups[1].files[0], Path::new("m/b-00001-of-00002.gguf"));
+        assert!(groups[1].missing.is_empty());
+    }
+
+    #[test]
+    fn a_missing_shard_is_told() {
+        let groups = grouped(&["b-00003-of-00003.gguf"]);
+        assert_eq!(groups[0].missing, [1, 2]);
+        let group = siblings(Path::new("/nowhere/b-00001-of-00002.gguf"));
+        assert_eq!((group.total, group.missing), (2, vec![1, 2]));
+    }
+
+    #[test]
+    fn names_that_only_look_like_shards_are_models_of_their_own() {
+        let names = ["a-1-of-2.gguf", "a-00003-of-00002.gguf", "a-00000-of-00001.gguf", "of.gguf"];
+        assert!(grouped(&names).iter().all(|group| group.total == 1));
+    }
+}

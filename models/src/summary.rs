@@ -1,0 +1,276 @@
+//! What a header means to the person who chooses a model.
+//!
+//! - Missing entries stay `None` or fall back the way llama.cpp does; nothing is guessed that
+//!   llama.cpp would read otherwise.
+
+use serde::Serialize;
+
+use crate::gguf::{Header, Value};
+
+/// A model in short.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// The name that the file gives itself.
+    pub title: Option<String>,
+    /// llama.cpp's name of the network's shape, such as `qwen3`.
+    pub architecture: String,
+    /// Tokens of context that it was trained on.
+    pub trained_context: Option<u64>,
+    /// Layers.
+    pub n_layer: u64,
+    /// Width.
+    pub n_embd: u64,
+    /// Query heads, the most of any layer.
+    pub n_head: u64,
+    /// KV heads of each layer.
+    pub n_head_kv: Vec<u64>,
+    /// Elements of one head's key.
+    pub key_length: u64,
+    /// Elements of one head's value.
+    pub value_length: u64,
+    /// Entries of the vocabulary.
+    pub vocabulary_size: u64,
+    /// How the weights are stored, such as `Q4_K_M`.
+    pub quantisation: String,
+    /// Whether it brings a chat template.
+    pub chat_template: bool,
+    /// How an embedding model pools; `None` for models that write text.
+    pub pooling: Option<String>,
+    /// How it remembers.
+    pub memory: MemoryKind,
+    /// Bytes of weights in this file.
+    pub tensor_bytes: u64,
+    /// Elements of each layer's recurrent state, for one sequence.
+    #[serde(skip)]
+    pub recurrent: Vec<u64>,
+    /// The sliding window, and whether each layer looks through it.
+    #[serde(skip)]
+    pub window: Option<(u64, Vec<bool>)>,
+}
+
+/// How a model remembers, which decides how its KV can be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MemoryKind {
+    /// Every layer attends to every token.
+    Plain,
+    /// Some layers see a window only.
+    SlidingWindow,
+    /// Attention in some layers, a state in others.
+    Hybrid,
+    /// A state in every layer.
+    Recurrent,
+}
+
+impl Summary {
+    /// Reads what the header says.
+    pub fn of(header: &Header) -> Self {
+        let facts = Facts { header, architecture: architecture(header) };
+        let n_layer = facts.number("block_count").unwrap_or(0).min(10_000);
+        let n_embd = facts.number("embedding_length").unwrap_or(0);
+        let n_head = facts.per_layer("attention.head_count", n_layer).unwrap_or_default();
+        let n_head_kv = facts.per_layer("attention.head_count_kv", n_layer);
+        let n_head_kv = n_head_kv.unwrap_or_else(|| n_head.clone());
+        let n_head = n_head.into_iter().max().unwrap_or(0);
+        let head = n_embd.checked_div(n_head).unwrap_or(0);
+        let recurrent = recurrent(&facts, &n_head_kv, n_embd);
+        let window = window(&facts, n_layer);
+        Self {
+            title: header.text("general.name").map(str::to_owned),
+            architecture: facts.architecture.to_owned(),
+            trained_context: facts.number("context_length"),
+            n_layer,
+            n_embd,
+            n_head,
+            key_length: facts.number("attention.key_length").unwrap_or(head),
+            value_length: facts.number("attention.value_length").unwrap_or(head),
+            vocabulary_size: vocabulary(&facts),
+            quantisation: quantisation(header),
+            chat_template: header.text("tokenizer.chat_template").is_some(),
+            pooling: facts.number("pooling_type").and_then(pooling),
+            memory: memory(&recurrent, window.is_some()),
+            tensor_bytes: header.tensor_bytes(),
+            n_head_kv,
+            recurrent,
+            window,
+        }
+    }
+}
+
+fn architecture(header: &Header) -> &str {
+    header.text("general.architecture").unwrap_or("unknown")
+}
+
+/// Entries under the architecture's own prefix.
+struct Facts<'a> {
+    header: &'a Header,
+    architecture: &'a str,
+}
+
+impl Facts<'_> {
+    fn value(&self, key: &str) -> Option<&Value> {
+        self.header.metadata.get(&format!("{}.{key}", self.architecture))
+    }
+
+    fn number(&self, key: &str) -> Option<u64> {
+        self.value(key).and_then(Value::as_number)
+    }
+
+    /// A number that is one for all layers or an array with one for each.
+    fn per_layer(&self, key: &str, n_layer: u64) -> Option<Vec<u64>> {
+        let value = self.value(key)?;
+        if let Some(number) = value.as_number() {
+            return Some(vec![number; n_layer as usize]);
+        }
+        let items = value.as_array()?.items.iter().map(Value::as_number);
+        let mut numbers = items.collect::<Option<Vec<_>>>()?;
+        numbers.resize(n_layer as usize, 0);
+        Some(numbers)
+    }
+}
+
+/// Elements of state by layer. As llama.cpp counts them: `n_embd_r` + `n_embd_s`.
+fn recurrent(facts: &Facts<'_>, n_head_kv: &[u64], n_embd: u64) -> Vec<u64> {
+    let state = if let Some(cache) = facts.number("shortconv.l_cache") {
+        n_embd.saturating_mul(cache.saturating_sub(1))
+    } else if let Some(inner) = facts.number("ssm.inner_size") {
+        let of = |key| facts.number(key).unwrap_or(0);
+        let (size, groups) = (of("ssm.state_size"), of("ssm.group_count"));
+        let row = inner.saturating_add(groups.saturating_mul(size).saturating_mul(2));
+        let convolution = of("ssm.conv_kernel").saturating_sub(1).saturating_mul(row);
+        convolution.saturating_add(size.saturating_mul(inner))
+    } else if let Some(head) = facts.number("wkv.head_size") {
+        n_embd.saturating_mul(head.saturating_add(2))
+    } else {
+        0
+    };
+    let interval = facts.number("full_attention_interval").filter(|interval| *interval > 0);
+    let has_state = |(layer, heads): (usize, &u64)| match interval {
+        Some(interval) => !(layer as u64 + 1).is_multiple_of(interval),
+        None => *heads == 0,
+    };
+    n_head_kv.iter().enumerate().map(|at| if has_state(at) { state } else { 0 }).collect()
+}
+
+/// Every n-th layer sees everything, the others see the window. The periods are llama.cpp's.
+fn window(facts: &Facts<'_>, n_layer: u64) -> Option<(u64, Vec<bool>)> {
+    let window = facts.number("attention.sliding_window").filter(|window| *window > 0)?;
+    if let Some(Value::Array(flags)) = facts.value("attention.sliding_window_pattern") {
+        let mut layers: Vec<_> = flags.items.iter().map(|f| f.as_number() == Some(1)).collect();
+        layers.resize(n_layer as usize, false);
+        return Some((window, layers));
+    }
+    let period = match facts.architecture {
+        "gemma2" | "gpt-oss" => 2,
+        "gemma3" | "gemma-embedding" => 6,
+        "gemma3n" => 5,
+        "cohere2" | "exaone4" | "exaone-moe" | "olmo2" | "afmoe" => 4,
+        "plamo3" => 8,
+        _ => return None, // llama.cpp ignores the window of other architectures.
+    };
+    let period = facts.number("attention.sliding_window_pattern").unwrap_or(period);
+    let windowed = |layer| period == 0 || layer % period < period - 1;
+    Some((window, (0..n_layer).map(windowed).collect()))
+}
+
+fn memory(recurrent: &[u64], windowed: bool) -> MemoryKind {
+    let stateful = recurrent.iter().filter(|state| **state > 0).count();
+    match stateful {
+        0 if windowed => MemoryKind::SlidingWindow,
+        0 => MemoryKind::Plain,
+        all if all == recurrent.len() => MemoryKind::Recurrent,
+        _ => MemoryKind::Hybrid,
+    }
+}
+
+fn vocabulary(facts: &Facts<'_>) -> u64 {
+    let tokens = facts.header.metadata.get("tokenizer.ggml.tokens").and_then(Value::as_array);
+    tokens.map(|tokens| tokens.len).or_else(|| facts.number("vocab_size")).unwrap_or(0)
+}
+
+fn pooling(kind: u64) -> Option<String> {
+    let name = match kind {
+        1 => "mean",
+        2 => "cls",
+        3 => "last",
+        4 => "rank",
+        _ => return None,
+    };
+    Some(name.to_owned())
+}
+
+/// The file's own word for it, or else the type that most of its bytes have.
+fn quantisation(header: &Header) -> String {
+    let named = header.number("general.file_type").and_then(file_type).map(str::to_owned);
+    named.or_else(|| most_common_type(header)).unwrap_or_else(|| "unknown".to_owned())
+}
+
+fn most_common_type(header: &Header) -> Option<String> {
+    let mut bytes = std::collections::BTreeMap::<&str, u64>::new();
+    for tensor in &header.tensors {
+        *bytes.entry(tensor.kind.name()).or_default() += tensor.bytes;
+    }
+    bytes.into_iter().max_by_key(|(_, bytes)| *bytes).map(|(name, _)| name.to_ascii_uppercase())
+}
+
+/// Names of `llama_ftype`.
+#[rustfmt::skip]
+fn file_type(number: u64) -> Option<&'static str> {
+    Some(match number {
+        0 => "F32", 1 => "F16", 2 => "Q4_0", 3 => "Q4_1", 7 => "Q8_0", 8 => "Q5_0", 9 => "Q5_1",
+        10 => "Q2_K", 11 => "Q3_K_S", 12 => "Q3_K_M", 13 => "Q3_K_L", 14 => "Q4_K_S",
+        15 => "Q4_K_M", 16 => "Q5_K_S", 17 => "Q5_K_M", 18 => "Q6_K", 19 => "IQ2_XXS",
+        20 => "IQ2_XS", 21 => "Q2_K_S", 22 => "IQ3_XS", 23 => "IQ3_XXS", 24 => "IQ1_S",
+        25 => "IQ4_NL", 26 => "IQ3_S", 27 => "IQ3_M", 28 => "IQ2_S", 29 => "IQ2_M",
+        30 => "IQ4_XS", 31 => "IQ1_M", 32 => "BF16", 36 => "TQ1_0", 37 => "TQ2_0",
+        38 => "MXFP4", 39 => "NVFP4", 40 => "Q1_0", 41 => "Q2_0",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::asset;
+
+    fn summary(name: &str) -> Summary {
+        Summary::of(&Header::open(&asset(name)).unwrap())
+    }
+
+    #[test]
+    fn the_bundled_model_in_short() {
+        let summary = summary("hob-tiny-f16.gguf");
+        assert_eq!(summary.title.as_deref(), Some("tiny"));
+        assert_eq!(summary.trained_context, Some(4096));
+        assert_eq!((summary.n_layer, summary.n_head), (4, 6));
+        assert_eq!(summary.n_head_kv, [2; 4]);
+        assert_eq!((summary.key_length, summary.value_length), (32, 32));
+        assert_eq!(summary.vocabulary_size, 1536);
+        assert_eq!(summary.quantisation, "F16");
+        assert!(summary.chat_template);
+        assert_eq!(summary.pooling, None);
+    }
+
+    #[test]
+    fn each_memory_family_is_recognised() {
+        let families = [
+            ("qwen2", MemoryKind::Plain),
+            ("qwen3", MemoryKind::Plain),
+            ("gemma3", MemoryKind::SlidingWindow),
+            ("lfm2", MemoryKind::Hybrid),
+            ("mamba", MemoryKind::Recurrent),
+        ];
+        for (name, memory) in families {
+            assert_eq!(summary(&format!("fixtures/{name}.gguf")).memory, memory, "{name}");
+        }
+    }
+
+    #[test]
+    fn layers_without_attention_have_a_state_instead() {
+        let lfm2 = summary("fixtures/lfm2.gguf");
+        assert_eq!(lfm2.n_head_kv, [0, 0, 2, 0, 0, 2]);
+        assert_eq!(lfm2.recurrent, [128, 128, 0, 128, 128, 0]);
+        let mamba = summary("fixtures/mamba.gguf");
+        assert_eq!(mamba.recurrent, [3 * 128 + 16 * 128; 3]);
+    }
+}
