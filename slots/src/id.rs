@@ -130,6 +130,7 @@ macro_rules! hex_text_form {
         }
     };
 }
+pub(crate) use hex_text_form;
 
 hex_text_form!(ModelHash, "fingerprint");
 hex_text_form!(BlockId, "block id");
