@@ -12,6 +12,8 @@
 //!    `hob slots` lists and removes.
 
 pub mod block;
+pub mod fingerprint;
+pub mod format;
 pub mod id;
 pub mod key;
 pub mod payload;
@@ -23,6 +25,10 @@ pub mod ttl;
 pub mod warm;
 
 pub use block::{BLOCK_TOKENS, Block, Chain, chain, cut};
+pub use fingerprint::{FileDigest, Fingerprint, FingerprintError, Lora, Rope};
+pub use format::{
+    BlockRef, FormatError, Object, ObjectHeader, ObjectKind, SlotHeader, SlotRecord, SnapshotRef,
+};
 pub use id::{BlockId, ContentId, ConversationId, ModelHash, ParseIdError, SlotId, Token};
 pub use key::{CacheKey, KeyFields, KeySegment, PrefixHash, derive_slot_id, stable_prefix_hash};
 pub use payload::Payload;

@@ -1,0 +1,99 @@
+//! Little-endian fields at fixed places, and what both headers have in common.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::FormatError;
+use crate::id::Token;
+
+/// Where both kinds of header keep their version; the magic fills the bytes before it.
+const VERSION_AT: usize = 8;
+
+/// A header under construction, or one that is read. Every place is a constant of the caller's, so
+/// a place outside is a broken invariant.
+pub struct Fields<const N: usize>(pub [u8; N]);
+
+impl<const N: usize> Fields<N> {
+    pub fn zeroed(magic: &[u8; 8], version: u16) -> Self {
+        let mut fields = Self([0; N]);
+        fields.put(0, magic);
+        fields.put(VERSION_AT, &version.to_le_bytes());
+        fields
+    }
+
+    /// The first `N` of `bytes`, when they begin with `magic` and a version that is understood.
+    pub fn begin(
+        bytes: &[u8],
+        what: &'static str,
+        magic: &[u8; 8],
+        readable: u16,
+    ) -> Result<Self, FormatError> {
+        let known = bytes.len().min(magic.len());
+        if bytes[..known] != magic[..known] {
+            return Err(FormatError::NotOurs { expected: what });
+        }
+        let Some(header) = bytes.first_chunk::<N>() else {
+            return Err(FormatError::Truncated { expected: N as u64, got: bytes.len() as u64 });
+        };
+        let fields = Self(*header);
+        match u16::from_le_bytes(fields.get(VERSION_AT)) {
+            0 => Err(FormatError::Field { field: "version", value: 0 }),
+            version if version > readable => Err(FormatError::Newer { version, readable }),
+            _ => Ok(fields),
+        }
+    }
+
+    pub fn put(&mut self, at: usize, bytes: &[u8]) {
+        self.0[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    pub fn get<const M: usize>(&self, at: usize) -> [u8; M] {
+        self.0[at..at + M].try_into().expect("M bytes were taken")
+    }
+
+    pub fn u8(&self, at: usize) -> u8 {
+        self.0[at]
+    }
+
+    pub fn u32(&self, at: usize) -> u32 {
+        u32::from_le_bytes(self.get(at))
+    }
+
+    pub fn u64(&self, at: usize) -> u64 {
+        u64::from_le_bytes(self.get(at))
+    }
+
+    pub fn u128(&self, at: usize) -> u128 {
+        u128::from_le_bytes(self.get(at))
+    }
+
+    /// The checksum of what comes before `end`, and of `more`.
+    pub fn checksum(&self, end: usize, more: &[u8]) -> u64 {
+        xxh3_64(&[&self.0[..end], more].concat())
+    }
+
+    /// Refuses a reserved field that is not zero.
+    pub fn expect_zero(&self, field: &'static str, value: u32) -> Result<(), FormatError> {
+        match value {
+            0 => Ok(()),
+            other => Err(FormatError::Field { field, value: other.into() }),
+        }
+    }
+}
+
+/// Refuses a file that is not exactly `expected` bytes long.
+pub fn check_length(expected: u64, got: u64) -> Result<(), FormatError> {
+    match got.cmp(&expected) {
+        std::cmp::Ordering::Less => Err(FormatError::Truncated { expected, got }),
+        std::cmp::Ordering::Equal => Ok(()),
+        std::cmp::Ordering::Greater => Err(FormatError::Trailing { surplus: got - expected }),
+    }
+}
+
+pub fn token_bytes(tokens: &[Token]) -> Vec<u8> {
+    tokens.iter().flat_map(|token| token.0.to_le_bytes()).collect()
+}
+
+pub fn tokens_from(bytes: &[u8]) -> Vec<Token> {
+    let token = |four: &[u8]| Token(i32::from_le_bytes(four.try_into().expect("four bytes")));
+    bytes.chunks_exact(4).map(token).collect()
+}
