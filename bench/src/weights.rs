@@ -64,6 +64,7 @@ impl Shape {
     };
 
     /// Small enough for a test: under 200 thousand weights.
+    #[cfg(test)]
     pub const SMALL: Self = Self {
         name: "small",
         embedding: 64,
@@ -175,6 +176,27 @@ mod tests {
         fs::write(&path, b"GGUF of someone else").expect("writable");
         ensure(Shape::SMALL, &path).expect("written again");
         assert!(fs::metadata(&path).expect("it is there").len() > 100_000);
+    }
+
+    #[test]
+    fn what_is_written_reads_as_the_model_that_it_imitates() {
+        let directory = tempfile::tempdir().expect("a directory can be made");
+        let path = directory.path().join("small.gguf");
+        ensure(Shape::SMALL, &path).expect("written");
+
+        let header = hob_models::Header::open(&path).expect("hob-models reads it");
+        let summary = hob_models::Summary::of(&header);
+
+        let found = header.tensors.iter().map(|t| (t.name.clone(), t.bytes as usize));
+        let wanted =
+            layout::tensors(&Shape::SMALL).into_iter().map(|t| (t.name.clone(), t.bytes()));
+        assert_eq!(found.collect::<Vec<_>>(), wanted.collect::<Vec<_>>());
+        let last = header.tensors.last().expect("it has tensors");
+        assert_eq!(last.bytes, 64 * 128 / 32 * 34, "Q8_0 takes 34 bytes for 32 numbers");
+        assert_eq!(summary.architecture, "qwen2");
+        assert_eq!(summary.quantisation, "Q8_0");
+        assert_eq!((summary.n_layer, summary.n_embd, summary.vocabulary_size), (2, 64, 1600));
+        assert!(summary.chat_template);
     }
 
     #[test]

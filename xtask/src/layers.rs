@@ -15,13 +15,17 @@ use serde_json::Value;
 use crate::command::{Failure, Line};
 
 /// Each crate, and the crates of this workspace that it may depend on.
-const ALLOWED: [(&str, &[&str]); 9] = [
+const ALLOWED: [(&str, &[&str]); 10] = [
     ("hob-slots", &[]),
-    ("hob-config", &["hob-slots"]),
+    ("hob-config", &[]),
+    ("hob-dialect", &[]),
     ("hob-models", &["hob-slots"]),
     ("hob-prewarm", &["hob-slots"]),
     ("hob-runtime", &["hob-slots"]),
-    ("hob-daemon", &["hob-prewarm", "hob-runtime", "hob-slots", "hob-config", "hob-models"]),
+    (
+        "hob-daemon",
+        &["hob-prewarm", "hob-runtime", "hob-slots", "hob-config", "hob-models", "hob-dialect"],
+    ),
     ("hob-cli", &["hob-slots", "hob-config", "hob-models"]),
     ("hob-bench", &["hob-runtime", "hob-slots", "hob-models", "hob-daemon"]),
     ("xtask", &[]),
