@@ -1,0 +1,283 @@
+//! What the parser makes of answers in each dialect.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// The parts of an answer that arrives as these pieces, neighbours of one kind joined.
+fn read<'a>(parser: Parser, pieces: impl IntoIterator<Item = &'a str>) -> Vec<Part> {
+    let mut parser = parser;
+    let mut joined: Vec<Part> = Vec::new();
+    let mut add = |parts: Vec<Part>| {
+        for part in parts {
+            match (joined.last_mut(), part) {
+                (Some(Part::Content(all)), Part::Content(more)) => all.push_str(&more),
+                (Some(Part::Reasoning(all)), Part::Reasoning(more)) => all.push_str(&more),
+                (_, part) => joined.push(part),
+            }
+        }
+    };
+    for piece in pieces {
+        add(parser.push(piece));
+    }
+    add(parser.finish());
+    joined
+}
+
+/// Reads the answer whole and letter by letter, which must not differ.
+fn parts(dialect: Dialect, answer: &str) -> Vec<Part> {
+    let parser = Parser::new(dialect, true, false);
+    let whole = read(parser.clone(), [answer]);
+    let letters = read(parser, answer.split_inclusive(|_| true));
+    assert_eq!(whole, letters, "{answer}");
+    whole
+}
+
+fn content(text: &str) -> Part {
+    Part::Content(text.to_owned())
+}
+
+fn reasoning(text: &str) -> Part {
+    Part::Reasoning(text.to_owned())
+}
+
+fn call(index: usize, name: &str, arguments: &str) -> [Part; 3] {
+    [
+        Part::ToolCallStart { index, name: name.to_owned() },
+        Part::ToolCallArguments { index, json_fragment: arguments.to_owned() },
+        Part::ToolCallEnd { index },
+    ]
+}
+
+#[test]
+fn content_is_passed_on_as_soon_as_it_can_be_no_mark() {
+    let mut parser = Parser::new(Dialect::Hermes, true, false);
+    assert_eq!(parser.push("Hello"), [content("Hello")]);
+    assert_eq!(parser.push(" wor"), [content(" wor")]);
+    assert_eq!(parser.push("ld <tool"), [content("ld")]);
+    assert_eq!(parser.push("box>"), [content(" <toolbox>")]);
+}
+
+#[test]
+fn a_hermes_call_is_read() {
+    let answer =
+        "Let me see.\n<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 1}}\n</tool_call>";
+    let mut expected = vec![content("Let me see.")];
+    expected.extend(call(0, "add", r#"{"a": 1}"#));
+    assert_eq!(parts(Dialect::Hermes, answer), expected);
+}
+
+#[test]
+fn several_hermes_calls_are_numbered_and_leave_no_white_space() {
+    let one = "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>";
+    let answer = format!("\n{one}\n{one}\n");
+    assert_eq!(parts(Dialect::Hermes, &answer), [call(0, "f", "{}"), call(1, "f", "{}")].concat());
+}
+
+#[test]
+fn a_closing_mark_inside_a_string_closes_nothing() {
+    let arguments = r#"{"html": "</tool_call> \" }"}"#;
+    let answer = format!("<tool_call>{{\"name\":\"f\",\"arguments\":{arguments}}}</tool_call>");
+    assert_eq!(parts(Dialect::Hermes, &answer), call(0, "f", arguments));
+}
+
+#[test]
+fn a_call_without_its_closing_mark_is_still_a_call() {
+    for end in ["", "\n", "\n</tool_"] {
+        let answer = format!("<tool_call>\n{{\"name\": \"f\", \"arguments\": {{}}}}{end}");
+        assert_eq!(parts(Dialect::Hermes, &answer), call(0, "f", "{}"));
+    }
+}
+
+#[test]
+fn a_malformed_call_is_content_and_later_calls_are_still_read() {
+    let broken = "a\n<tool_call>\n{\"name\": \"f\", \"arguments\": {}\n</tool_call>\nb";
+    assert_eq!(parts(Dialect::Hermes, broken), [content(broken)]);
+    let answer = format!("{broken}<tool_call>{{\"name\": \"g\"}}</tool_call>");
+    let mut expected = vec![content(broken)];
+    expected.extend(call(0, "g", "{}"));
+    assert_eq!(parts(Dialect::Hermes, &answer), expected);
+}
+
+#[test]
+fn a_call_that_never_ends_is_content() {
+    let answer = " <tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"";
+    assert_eq!(parts(Dialect::Hermes, answer), [content(answer)]);
+}
+
+#[test]
+fn a_llama_call_stands_in_place_of_text() {
+    let json = r#"{"name": "f", "parameters": {"city": "Zürich"}}"#;
+    let arguments = r#"{"city": "Zürich"}"#;
+    for answer in [json.to_owned(), format!("\n{json}"), format!("<|python_tag|>{json}")] {
+        assert_eq!(parts(Dialect::Llama3, &answer), call(0, "f", arguments), "{answer}");
+    }
+}
+
+#[test]
+fn several_llama_calls_are_separated_by_semicolons_or_lines() {
+    let json = r#"{"name": "f", "parameters": {}}"#;
+    for between in ["; ", "\n", ""] {
+        let answer = format!("{json}{between}{json}");
+        let expected = [call(0, "f", "{}"), call(1, "f", "{}")].concat();
+        assert_eq!(parts(Dialect::Llama3, &answer), expected);
+    }
+}
+
+#[test]
+fn json_that_is_no_llama_call_is_content() {
+    for answer in [
+        r#"{"name": "Bob", "age": 7}"#,
+        r#"The form is {"name": "f", "parameters": {}}."#,
+        r#"<|python_tag|>brave_search.call(query="weather")"#,
+        "{",
+    ] {
+        assert_eq!(parts(Dialect::Llama3, answer), [content(answer)]);
+    }
+}
+
+#[test]
+fn mistral_calls_come_as_a_list() {
+    let answer =
+        r#"[TOOL_CALLS] [{"name": "f", "arguments": {"a": 1}}, {"name": "g", "arguments": {}}]"#;
+    let expected = [call(0, "f", r#"{"a": 1}"#), call(1, "g", "{}")].concat();
+    assert_eq!(parts(Dialect::Mistral, answer), expected);
+}
+
+#[test]
+fn newer_mistral_calls_have_their_name_in_front() {
+    let answer = r#"[TOOL_CALLS]f[ARGS]{"a": 1}[TOOL_CALLS]g[CALL_ID]abc123xyz[ARGS]{}"#;
+    let expected = [call(0, "f", r#"{"a": 1}"#), call(1, "g", "{}")].concat();
+    assert_eq!(parts(Dialect::Mistral, answer), expected);
+}
+
+#[test]
+fn what_follows_a_mistral_mark_may_be_no_call() {
+    let long = format!("[TOOL_CALLS] {}{{}}", "a".repeat(300));
+    for answer in ["[TOOL_CALLS] [1]", "[TOOL_CALLS]", "[TOOL_CALLS] not a call {}", &long] {
+        assert_eq!(parts(Dialect::Mistral, answer), [content(answer)]);
+    }
+}
+
+#[test]
+fn reasoning_is_told_apart_and_trimmed() {
+    let answer = "<think>\nTwo and two.\n\nFour.\n</think>\n\nIt is 4.\n";
+    let expected = [reasoning("Two and two.\n\nFour."), content("It is 4.\n")];
+    assert_eq!(parts(Dialect::Plain, answer), expected);
+    let mistral = "[THINK]Hm.[/THINK]It is 4.";
+    assert_eq!(parts(Dialect::Mistral, mistral), [reasoning("Hm."), content("It is 4.")]);
+}
+
+#[test]
+fn a_prompt_may_have_opened_the_think_mark() {
+    assert!(opens_reasoning("<|im_start|>assistant\n<think>\n"));
+    assert!(!opens_reasoning("<|im_start|>assistant\n<think>\n\n</think>\n\n"));
+    let parser = Parser::new(Dialect::Hermes, false, true);
+    let expected = [reasoning("Hm."), content("Yes.")];
+    assert_eq!(read(parser, ["Hm.\n</thi", "nk>\n\nYes."]), expected);
+}
+
+#[test]
+fn reasoning_may_be_empty_or_never_end() {
+    assert_eq!(parts(Dialect::Plain, "<think>\n\n</think>\n\nYes."), [content("Yes.")]);
+    assert_eq!(parts(Dialect::Plain, "<think>Hm. </thi"), [reasoning("Hm. </thi")]);
+}
+
+#[test]
+fn marks_inside_reasoning_and_think_marks_inside_content_mean_nothing() {
+    let answer = "<think>a <tool_call> b</think>c <think> d";
+    let expected = [reasoning("a <tool_call> b"), content("c <think> d")];
+    assert_eq!(parts(Dialect::Hermes, answer), expected);
+}
+
+#[test]
+fn a_call_may_follow_reasoning() {
+    let answer = "<think>\nI need it.\n</think>\n\n<tool_call>\n{\"name\": \"f\"}\n</tool_call>";
+    let mut expected = vec![reasoning("I need it.")];
+    expected.extend(call(0, "f", "{}"));
+    assert_eq!(parts(Dialect::Hermes, answer), expected);
+}
+
+#[test]
+fn without_tools_marks_are_content() {
+    let answer = "<tool_call>\n{\"name\": \"f\"}\n</tool_call>";
+    let parser = Parser::new(Dialect::Hermes, false, false);
+    assert_eq!(read(parser, [answer]), [content(answer)]);
+}
+
+/// Pieces of answers that like to meet each other in the wrong order.
+fn any_answer() -> impl Strategy<Value = String> {
+    let piece = prop::sample::select(vec![
+        "<think>",
+        "</think>",
+        "<thi",
+        "[THINK]",
+        "[/THINK]",
+        "<tool_call>",
+        "</tool_call>",
+        "<tool",
+        "<|python_tag|>",
+        "[TOOL_CALLS]",
+        "[ARGS]",
+        "[CALL_ID]",
+        "[",
+        "]",
+        "{",
+        "}",
+        "\"",
+        "\\",
+        ",",
+        ";",
+        " ",
+        "\n",
+        "é",
+        "name",
+        "{\"name\": \"f\", \"arguments\": {\"a\": 1}}",
+        "{\"name\": \"f\", \"parameters\": {}}",
+        "[{\"name\": \"f\", \"arguments\": {}}]",
+    ]);
+    prop::collection::vec(piece, 0..14).prop_map(|pieces| pieces.concat())
+}
+
+fn any_dialect() -> impl Strategy<Value = Dialect> {
+    prop::sample::select(vec![Dialect::Hermes, Dialect::Llama3, Dialect::Mistral, Dialect::Plain])
+}
+
+proptest! {
+    #[test]
+    fn splitting_never_changes_the_parts(
+        answer in any_answer(),
+        dialect in any_dialect(),
+        tools in any::<bool>(),
+        in_reasoning in any::<bool>(),
+        splits in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
+    ) {
+        let mut at: Vec<usize> = splits.iter().map(|split| split.index(answer.len() + 1)).collect();
+        at.retain(|&at| answer.is_char_boundary(at));
+        at.extend([0, answer.len()]);
+        at.sort_unstable();
+        let pieces = at.windows(2).map(|range| &answer[range[0]..range[1]]);
+        let parser = Parser::new(dialect, tools, in_reasoning);
+        prop_assert_eq!(read(parser.clone(), pieces), read(parser, [answer.as_str()]));
+    }
+
+    #[test]
+    fn plain_text_comes_out_as_it_went_in(answer in "[a-z \n\u{e9}<>{}]{0,40}") {
+        let parts = read(Parser::new(Dialect::Plain, true, false), [answer.as_str()]);
+        let expected = if answer.is_empty() { vec![] } else { vec![content(&answer)] };
+        prop_assert_eq!(parts, expected);
+    }
+
+    #[test]
+    fn what_is_neither_call_nor_reasoning_loses_no_letter(
+        answer in any_answer(),
+        dialect in any_dialect(),
+    ) {
+        let parts = read(Parser::new(dialect, true, false), [answer.as_str()]);
+        if let [Part::Content(content)] = parts.as_slice()
+            && !answer.trim_start().starts_with(['<', '['])
+        {
+            prop_assert_eq!(content, &answer);
+        }
+    }
+}
