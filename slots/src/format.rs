@@ -14,6 +14,7 @@ mod error;
 mod object;
 mod slot;
 
+pub(crate) use bytes::check_length;
 pub use error::FormatError;
 pub use object::{Object, ObjectHeader, ObjectKind};
 pub use slot::{BlockRef, SlotHeader, SlotRecord, SnapshotRef};

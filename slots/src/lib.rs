@@ -20,6 +20,7 @@ pub mod payload;
 pub mod radix;
 pub mod registry;
 pub mod segment;
+pub mod store;
 pub mod time;
 pub mod ttl;
 pub mod warm;
@@ -35,6 +36,10 @@ pub use payload::Payload;
 pub use radix::RadixTree;
 pub use registry::{Pin, Registry};
 pub use segment::{Layer, Segment};
+pub use store::{
+    Garbage, Listing, Miss, Rejected, SAVE_GRACE, SlotContents, SlotEntry, Store, StoreError,
+    StoreReader,
+};
 pub use time::Timestamp;
 pub use ttl::{TtlClass, TtlParseError};
 pub use warm::WarmPool;

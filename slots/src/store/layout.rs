@@ -1,0 +1,95 @@
+//! What is called how in the directory: names to paths and back. Touches no file.
+
+use std::path::{Path, PathBuf};
+
+use crate::id::{BlockId, ConversationId, ModelHash};
+use crate::ttl::TtlClass;
+
+#[derive(Clone, Debug)]
+pub struct Layout {
+    pub root: PathBuf,
+}
+
+impl Layout {
+    pub fn model(&self, model: ModelHash) -> PathBuf {
+        self.root.join(model.to_string())
+    }
+
+    pub fn model_toml(&self, model: ModelHash) -> PathBuf {
+        self.model(model).join("model.toml")
+    }
+
+    pub fn temporary(&self, model: ModelHash) -> PathBuf {
+        self.model(model).join("tmp")
+    }
+
+    pub fn quarantine(&self, model: ModelHash) -> PathBuf {
+        self.model(model).join("quarantine")
+    }
+
+    pub fn objects(&self, model: ModelHash) -> PathBuf {
+        self.model(model).join("objects")
+    }
+
+    /// Objects are spread over 256 directories: some file systems are slow with long ones.
+    pub fn object(&self, model: ModelHash, id: BlockId) -> PathBuf {
+        let name = id.to_string();
+        self.objects(model).join(&name[..2]).join(format!("{name}.kv"))
+    }
+
+    pub fn slot(&self, model: ModelHash, id: &ConversationId, class: TtlClass) -> PathBuf {
+        self.model(model).join(format!("{}.{class}.bin", id.file_stem()))
+    }
+
+    /// Every name that a conversation's slot file can have, and the class that each stands for.
+    pub fn slot_candidates(
+        &self,
+        model: ModelHash,
+        id: &ConversationId,
+    ) -> Vec<(PathBuf, TtlClass)> {
+        let with_class = TtlClass::ALL.map(|class| (self.slot(model, id, class), class));
+        let without = self.model(model).join(format!("{}.bin", id.file_stem()));
+        with_class.into_iter().chain([(without, TtlClass::default())]).collect()
+    }
+}
+
+/// The class and the stem of a slot file's name; `None` when it is no such name.
+pub fn parse_slot_name(name: &str) -> Option<(&str, TtlClass)> {
+    let stem = name.strip_suffix(".bin")?;
+    let classed = stem.rsplit_once('.').and_then(|(stem, class)| Some((stem, class.parse().ok()?)));
+    Some(classed.unwrap_or((stem, TtlClass::default())))
+}
+
+/// The name that an object's file claims; `None` when it is no object's file.
+pub fn parse_object_name(path: &Path) -> Option<BlockId> {
+    path.file_name()?.to_str()?.strip_suffix(".kv")?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_file_is_named_after_its_conversation_and_class() {
+        let layout = Layout { root: "slots".into() };
+        let path = layout.slot(ModelHash([0xab; 8]), &"v1.2".parse().unwrap(), TtlClass::Kept);
+        assert_eq!(path, Path::new("slots/abababababababab/v1%2E2.kept.bin"));
+        assert_eq!(parse_slot_name("v1%2E2.kept.bin"), Some(("v1%2E2", TtlClass::Kept)));
+    }
+
+    #[test]
+    fn a_slot_file_without_a_class_counts_as_long() {
+        assert_eq!(parse_slot_name("chat.bin"), Some(("chat", TtlClass::Long)));
+        assert_eq!(parse_slot_name("chat.forever.bin"), Some(("chat.forever", TtlClass::Long)));
+        assert_eq!(parse_slot_name("model.toml"), None);
+    }
+
+    #[test]
+    fn an_object_lies_where_its_name_says() {
+        let layout = Layout { root: "slots".into() };
+        let path = layout.object(ModelHash([0; 8]), BlockId([0xcd; 32]));
+        assert!(path.starts_with("slots/0000000000000000/objects/cd"));
+        assert_eq!(parse_object_name(&path), Some(BlockId([0xcd; 32])));
+        assert_eq!(parse_object_name(Path::new("objects/cd/notes.txt")), None);
+    }
+}
