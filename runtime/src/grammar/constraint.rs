@@ -1,0 +1,75 @@
+//! One answer's way through its grammar.
+
+use hob_slots::Token;
+use llguidance::Matcher;
+
+use super::GrammarError;
+use super::factory::told;
+
+/// Where an answer stands in its grammar.
+pub struct Constraint {
+    matcher: Matcher,
+}
+
+impl Constraint {
+    pub(super) fn new(matcher: Matcher) -> Self {
+        Self { matcher }
+    }
+
+    /// Sets the logits of all tokens that may not come next to minus infinity.
+    ///
+    /// Tokens that end an answer stay possible exactly where the answer may end.
+    pub fn mask(&mut self, logits: &mut [f32]) -> Result<(), GrammarError> {
+        let allowed = self.matcher.compute_mask_or_eos().map_err(stuck)?;
+        let words = allowed.as_slice();
+        for (word, logits) in logits.chunks_mut(u32::BITS as usize).enumerate() {
+            match words.get(word).copied().unwrap_or(0) {
+                u32::MAX => {}
+                0 => logits.fill(f32::NEG_INFINITY),
+                bits => forbid(bits, logits),
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells which token came. A token that the mask forbade is an error, and the end.
+    pub fn accept(&mut self, token: Token) -> Result<(), GrammarError> {
+        let id = token.0.cast_unsigned();
+        if self.must_stop() {
+            let ends = self.matcher.tok_env().map_err(stuck)?;
+            let ends = ends.tok_trie().eos_tokens().contains(&id);
+            let beyond = || GrammarError::Stuck("the answer was already complete".to_owned());
+            return if ends { Ok(()) } else { Err(beyond()) };
+        }
+        self.matcher.consume_token(id).map_err(stuck)
+    }
+
+    /// Whether the answer is complete as it is.
+    pub fn may_stop(&mut self) -> bool {
+        self.must_stop() || self.matcher.is_accepting().unwrap_or(true)
+    }
+
+    /// Whether nothing can follow any more.
+    pub fn must_stop(&self) -> bool {
+        self.matcher.is_stopped()
+    }
+}
+
+impl std::fmt::Debug for Constraint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Constraint").field("stopped", &self.must_stop()).finish_non_exhaustive()
+    }
+}
+
+/// Bit `n` of `allowed` is set when logit `n` may stay.
+fn forbid(allowed: u32, logits: &mut [f32]) {
+    for (bit, logit) in logits.iter_mut().enumerate() {
+        if allowed >> bit & 1 == 0 {
+            *logit = f32::NEG_INFINITY;
+        }
+    }
+}
+
+fn stuck(error: impl std::fmt::Display) -> GrammarError {
+    GrammarError::Stuck(told(error))
+}

@@ -1,0 +1,420 @@
+//! Random walks: whatever a model prefers, the answer keeps its form.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::sample::{Sampler, Sampling};
+use crate::vocabulary::{TokenKind, Vocabulary};
+use hob_slots::Token;
+
+const END: &str = "<|im_end|>";
+
+/// Every byte, some longer pieces, and control tokens.
+fn vocabulary(controls: &[&str]) -> Vocabulary {
+    let text = |bytes: &[u8]| (bytes.to_vec(), TokenKind::default());
+    let mut pieces: Vec<(Vec<u8>, TokenKind)> = (0..=255).map(|byte| text(&[byte])).collect();
+    pieces.extend(
+        ["{\"", "\": ", "\": \"", "\"}", ", \"", "}}", "\n\n", "    "].map(|p| text(p.as_bytes())),
+    );
+    let control = TokenKind { control: true, end_of_generation: false };
+    pieces.extend(controls.iter().map(|mark| (mark.as_bytes().to_vec(), control)));
+    let end = TokenKind { control: true, end_of_generation: true };
+    pieces.push((END.into(), end));
+    let last = Token(i32::try_from(pieces.len()).unwrap() - 1);
+    Vocabulary::new(pieces, None, Some(last), false)
+}
+
+fn plain() -> (Vocabulary, GrammarFactory) {
+    let vocabulary = vocabulary(&[]);
+    let factory = GrammarFactory::new(&vocabulary);
+    (vocabulary, factory)
+}
+
+/// Draws allowed tokens until the answer ends. After a while it prefers what closes things, as
+/// a model does.
+fn walk(vocabulary: &Vocabulary, factory: &GrammarFactory, grammar: &Grammar, seed: u64) -> String {
+    let mut constraint = factory.start(grammar).unwrap();
+    let mut sampler = Sampler::new(&Sampling { seed: Some(seed), ..Sampling::default() });
+    let mut answer = Vec::new();
+    for step in 0.. {
+        assert!(step < 2_000, "no end: {}", String::from_utf8_lossy(&answer));
+        let mut logits: Vec<f32> = (0..vocabulary.len() as i32)
+            .map(|id| match vocabulary.piece(Token(id)) {
+                [b'"' | b'}' | b']' | b','] if step > 40 => 20.0,
+                [b'0'..=b'9'] if step > 40 => 10.0,
+                [b'a'..=b'z'] => 2.0,
+                _ if vocabulary.is_eog(Token(id)) => 8.0,
+                _ => 0.0,
+            })
+            .collect();
+        constraint.mask(&mut logits).unwrap();
+        let token = sampler.choose(&mut logits).expect("some token is always possible");
+        let may_stop = constraint.may_stop();
+        constraint.accept(token).unwrap();
+        if vocabulary.is_eog(token) {
+            assert!(may_stop && constraint.must_stop());
+            break;
+        }
+        answer.extend_from_slice(vocabulary.piece(token));
+    }
+    String::from_utf8(answer).expect("an answer is UTF-8")
+}
+
+fn schema(schema: Value) -> Grammar {
+    Grammar::json_schema(&schema).unwrap()
+}
+
+fn refusal(grammar: &Grammar) -> String {
+    plain().1.check(grammar).unwrap_err().to_string()
+}
+
+fn person() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "maxLength": 8},
+            "age": {"type": "integer", "minimum": 0, "maximum": 120},
+            "mood": {"enum": ["good", "bad", null]},
+            "friends": {"type": "array", "items": {"$ref": "#/$defs/friend"}, "maxItems": 3},
+        },
+        "required": ["name", "age", "mood", "friends"],
+        "additionalProperties": false,
+        "$defs": {"friend": {"type": "object", "properties": {"id": {"type": "integer"}},
+            "required": ["id"], "additionalProperties": false}},
+    })
+}
+
+fn assert_person(value: &Value) {
+    assert_eq!(value.as_object().unwrap().len(), 4, "{value}");
+    assert!(value["name"].as_str().unwrap().chars().count() <= 8);
+    assert!(value["age"].as_u64().unwrap() <= 120);
+    assert!(value["mood"].is_null() || ["good", "bad"].contains(&value["mood"].as_str().unwrap()));
+    let friends = value["friends"].as_array().unwrap();
+    assert!(friends.len() <= 3 && friends.iter().all(|friend| friend["id"].is_number()));
+}
+
+fn add_and_greet() -> Vec<ToolSignature> {
+    let number = json!({"type": "integer"});
+    let parameters =
+        json!({"type": "object", "properties": {"a": number, "b": number}, "required": ["a", "b"]});
+    vec![
+        ToolSignature { name: "add".to_owned(), parameters: Some(parameters) },
+        ToolSignature { name: "greet".to_owned(), parameters: None },
+    ]
+}
+
+/// Reads an answer as the daemon would, and returns names and arguments.
+fn calls(dialect: Dialect, answer: &str) -> Vec<(String, Value)> {
+    let mut parser = hob_dialect::Parser::new(dialect, true, false);
+    let mut parts = parser.push(answer);
+    parts.extend(parser.finish());
+    let mut calls = Vec::new();
+    for part in parts {
+        match part {
+            hob_dialect::Part::ToolCallStart { name, .. } => calls.push((name, Value::Null)),
+            hob_dialect::Part::ToolCallArguments { json_fragment, .. } => {
+                calls.last_mut().unwrap().1 = serde_json::from_str(&json_fragment).unwrap();
+            }
+            hob_dialect::Part::ToolCallEnd { .. } => {}
+            other => panic!("{other:?} in {answer}"),
+        }
+    }
+    calls
+}
+
+fn assert_calls_fit(dialect: Dialect, answer: &str) -> usize {
+    let calls = calls(dialect, answer);
+    for (name, arguments) in &calls {
+        match name.as_str() {
+            "add" => {
+                assert!(arguments["a"].is_number() && arguments["b"].is_number(), "{answer}");
+                assert_eq!(arguments.as_object().unwrap().len(), 2, "{answer}");
+            }
+            "greet" => assert!(arguments.is_object(), "{answer}"),
+            other => panic!("{other} was not offered: {answer}"),
+        }
+    }
+    calls.len()
+}
+
+#[test]
+fn a_json_object_is_one_json_object() {
+    let (vocabulary, factory) = plain();
+    for seed in 0..30 {
+        let answer = walk(&vocabulary, &factory, &Grammar::json_object(), seed);
+        let value: Value = serde_json::from_str(&answer).unwrap();
+        assert!(value.is_object(), "{answer}");
+    }
+}
+
+#[test]
+fn a_schema_is_kept() {
+    let (vocabulary, factory) = plain();
+    for seed in 0..30 {
+        let answer = walk(&vocabulary, &factory, &schema(person()), seed);
+        assert_person(&serde_json::from_str(&answer).unwrap());
+    }
+}
+
+#[test]
+fn a_recursive_schema_and_one_of_are_followed() {
+    let tree = json!({
+        "type": "object",
+        "properties": {
+            "value": {"oneOf": [{"type": "integer"}, {"type": "number", "minimum": 5}]},
+            "children": {"type": "array", "items": {"$ref": "#"}, "maxItems": 2},
+        },
+        "required": ["value"],
+        "additionalProperties": false,
+    });
+    let (vocabulary, factory) = plain();
+    for seed in 0..10 {
+        let answer = walk(&vocabulary, &factory, &schema(tree.clone()), seed);
+        let value: Value = serde_json::from_str(&answer).unwrap();
+        assert!(value["value"].is_number(), "{answer}");
+    }
+}
+
+#[test]
+fn white_space_cannot_go_on_forever() {
+    let (vocabulary, factory) = plain();
+    let mut constraint = factory.start(&Grammar::json_object()).unwrap();
+    let mut spaces = 0;
+    constraint.accept(Token(i32::from(b'{'))).unwrap();
+    loop {
+        let mut logits = vec![0.0; vocabulary.len()];
+        constraint.mask(&mut logits).unwrap();
+        if logits[usize::from(b'\n')] < 0.0 {
+            break;
+        }
+        constraint.accept(Token(i32::from(b'\n'))).unwrap();
+        spaces += 1;
+        assert!(spaces <= 20);
+    }
+    assert!(spaces > 0);
+}
+
+#[test]
+fn a_required_call_is_written_in_each_dialect() {
+    let tools = add_and_greet();
+    for dialect in [Dialect::Hermes, Dialect::Llama3, Dialect::Mistral] {
+        let marks = ["<tool_call>", "</tool_call>", "[TOOL_CALLS]"];
+        for controls in [&[][..], &marks, &[&marks[..], &["[ARGS]"]].concat()] {
+            let vocabulary = vocabulary(controls);
+            let factory = GrammarFactory::new(&vocabulary);
+            for how_many in [Calls::One, Calls::Several] {
+                let grammar = Grammar::tool_call(dialect, &tools, how_many).unwrap();
+                for seed in 0..5 {
+                    let answer = walk(&vocabulary, &factory, &grammar, seed);
+                    let count = assert_calls_fit(dialect, &answer);
+                    assert!(count == 1 || how_many == Calls::Several && count > 1, "{answer}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_mark_that_is_a_control_token_is_written_as_one() {
+    let vocabulary = vocabulary(&["<tool_call>", "</tool_call>"]);
+    let factory = GrammarFactory::new(&vocabulary);
+    let grammar = Grammar::tool_call(Dialect::Hermes, &add_and_greet(), Calls::One).unwrap();
+    let mut constraint = factory.start(&grammar).unwrap();
+    let mut logits = vec![0.0; vocabulary.len()];
+    constraint.mask(&mut logits).unwrap();
+    let allowed: Vec<_> = (0..vocabulary.len() as i32)
+        .map(Token)
+        .filter(|token| logits[token.0 as usize] == 0.0)
+        .map(|token| vocabulary.piece(token))
+        .collect();
+    assert_eq!(allowed, [b"<tool_call>"]);
+}
+
+#[test]
+fn a_strange_tool_name_is_written_as_json() {
+    let name = "a \"b\"\n\\é/";
+    let tool = ToolSignature { name: name.to_owned(), parameters: None };
+    let grammar = Grammar::tool_call(Dialect::Hermes, &[tool], Calls::One).unwrap();
+    let (vocabulary, factory) = plain();
+    let answer = walk(&vocabulary, &factory, &grammar, 1);
+    assert_eq!(calls(Dialect::Hermes, &answer)[0].0, name);
+}
+
+#[test]
+fn a_form_may_follow_reasoning() {
+    for controls in [&[][..], &["</think>"]] {
+        let vocabulary = vocabulary(controls);
+        let factory = GrammarFactory::new(&vocabulary);
+        let grammar = schema(person()).after_reasoning();
+        let mut constraint = factory.start(&grammar).unwrap();
+        let mut tokens: Vec<i32> = b"Free < text {\n".iter().map(|&byte| byte.into()).collect();
+        match controls {
+            [] => tokens.extend(b"</think>".iter().map(|&byte| i32::from(byte))),
+            _ => tokens.push(vocabulary.len() as i32 - 2),
+        }
+        for token in tokens {
+            assert!(!constraint.may_stop());
+            constraint.accept(Token(token)).unwrap();
+        }
+        let mut logits = vec![0.0; vocabulary.len()];
+        constraint.mask(&mut logits).unwrap();
+        assert_eq!(logits[usize::from(b'{')], 0.0);
+        assert!(logits[usize::from(b'a')] < 0.0);
+    }
+}
+
+#[test]
+fn a_regular_expression_and_a_grammar_are_followed() {
+    let (vocabulary, factory) = plain();
+    let date = walk(&vocabulary, &factory, &Grammar::regex(r"[0-9]{2}/[0-9]{2}"), 3);
+    assert!(date.len() == 5 && date.as_bytes()[2] == b'/', "{date}");
+    let yes = walk(&vocabulary, &factory, &Grammar::lark("start: \"yes\" | \"no\""), 3);
+    assert!(["yes", "no"].contains(&yes.as_str()));
+}
+
+#[test]
+fn what_cannot_be_followed_is_refused_in_readable_words() {
+    let unsupported = refusal(&schema(json!({"type": "object", "not": {"required": ["a"]}})));
+    assert!(unsupported.starts_with("the JSON schema cannot be followed: "), "{unsupported}");
+    assert!(unsupported.contains("not"), "{unsupported}");
+    for (broken, hint) in [
+        (json!({"type": "strnig"}), "strnig"),
+        (json!({"type": "string", "pattern": "("}), "("),
+        (json!({"$ref": "#/$defs/none"}), "none"),
+        (json!({"$ref": "http://example.com/schema"}), "example.com"),
+        (json!({"type": "integer", "minimum": 3, "maximum": 1}), "minimum"),
+    ] {
+        let text = refusal(&schema(broken));
+        assert!(text.contains(hint) && !text.contains('\n') && text.len() < 400, "{text}");
+    }
+    assert!(Grammar::json_schema(&json!("text")).is_err());
+    assert!(Grammar::json_schema(&json!(false)).is_err());
+    assert!(refusal(&Grammar::regex("(")).starts_with("the regular expression cannot"));
+    let hermes = |tools: &[_]| Grammar::tool_call(Dialect::Hermes, tools, Calls::One);
+    assert_eq!(hermes(&[]), Err(GrammarError::NoTools));
+    let plain = Grammar::tool_call(Dialect::Plain, &add_and_greet(), Calls::One);
+    assert_eq!(plain, Err(GrammarError::NoToolForm));
+}
+
+#[test]
+fn a_schema_that_makes_llguidance_panic_is_refused() {
+    let text = refusal(&schema(json!({"type": {"x": "é".repeat(200)}})));
+    assert!(text.starts_with("the JSON schema cannot be followed"), "{text}");
+}
+
+#[test]
+fn a_hostile_schema_is_refused_or_followed_quickly() {
+    let (vocabulary, factory) = plain();
+    let deep = (0..100).fold(json!({}), |inner, _| json!({"type": "array", "items": inner}));
+    let wide: Value = (0..20_000).map(|n| (format!("p{n}"), json!({"type": "string"}))).collect();
+    let wide = json!({"type": "object", "properties": wide});
+    let nested = json!({"type": "string", "pattern": "^(((a?){60}){60}){60}$"});
+    let choices = json!({"type": "string", "pattern": "^([a-z]*x[a-z]{20}|[a-z]*y[a-z]{30}){50}$"});
+    let start = std::time::Instant::now();
+    for hostile in [deep, wide, nested, choices] {
+        let Ok(mut constraint) = factory.start(&schema(hostile)) else { continue };
+        for byte in b"\"xxyyxyxyxyxyxyxxxyyxyxyxyxyx" {
+            let followed = constraint.mask(&mut vec![0.0; vocabulary.len()]);
+            if followed.and(constraint.accept(Token(i32::from(*byte)))).is_err() {
+                break;
+            }
+        }
+    }
+    assert!(start.elapsed().as_secs() < 60, "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_token_that_was_not_allowed_ends_the_constraint() {
+    let mut constraint = plain().1.start(&Grammar::json_object()).unwrap();
+    assert!(constraint.accept(Token(i32::from(b'x'))).is_err());
+    assert!(constraint.accept(Token(-1)).is_err());
+    assert!(constraint.must_stop());
+}
+
+#[test]
+fn constraints_of_one_grammar_share_nothing() {
+    let (_, factory) = plain();
+    let mut first = factory.start(&Grammar::json_object()).unwrap();
+    first.accept(Token(i32::from(b'{'))).unwrap();
+    first.accept(Token(i32::from(b'}'))).unwrap();
+    let mut second = factory.start(&Grammar::json_object()).unwrap();
+    assert!(first.may_stop() && !second.may_stop());
+}
+
+#[test]
+fn logits_beyond_the_vocabulary_are_never_allowed() {
+    let (vocabulary, factory) = plain();
+    let mut constraint = factory.start(&Grammar::regex("(?s:.*)")).unwrap();
+    let mut logits = vec![0.0; vocabulary.len() + 100];
+    constraint.mask(&mut logits).unwrap();
+    assert!(logits[vocabulary.len()..].iter().all(|&logit| logit == f32::NEG_INFINITY));
+    assert_eq!(logits[usize::from(b'a')], 0.0);
+}
+
+#[test]
+fn a_vocabulary_without_an_end_still_gets_to_the_end() {
+    let pieces = (0..=255_u8).map(|byte| ([byte], TokenKind::default()));
+    let vocabulary = Vocabulary::new(pieces, None, None, false);
+    let mut constraint = GrammarFactory::new(&vocabulary).start(&Grammar::regex("a")).unwrap();
+    constraint.accept(Token(i32::from(b'a'))).unwrap();
+    assert!(constraint.may_stop());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn no_schema_makes_the_factory_panic(
+        keys in prop::collection::vec(prop::sample::select(vec![
+            "type", "enum", "const", "minimum", "maxLength", "pattern", "required", "items", "anyOf",
+            "allOf", "properties", "additionalProperties", "$ref", "format", "x-guidance", "minItems",
+        ]), 0..4),
+        values in prop::collection::vec(prop::sample::select(vec![
+            json!("string"), json!("object"), json!(["string", 1]), json!(-1), json!(1e300), json!(null),
+            json!({}), json!([]), json!([{"type": "integer"}]), json!({"a": {"type": "array"}}), json!("#"),
+            json!({"lenient": true}), json!("["),
+        ]), 4),
+    ) {
+        let members = keys.into_iter().map(str::to_owned).zip(values);
+        let _ = plain().1.check(&schema(members.collect()));
+    }
+}
+
+#[test]
+#[ignore = "a measurement: cargo test --release -- --ignored --nocapture grammar_time"]
+fn grammar_time() {
+    let mut words: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte]).collect();
+    let mut state = 1_u64;
+    while words.len() < 151_000 {
+        let mut word = Vec::new();
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let length = 2 + state % 7;
+        for _ in 0..length {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            word.push(b" etaoinshrdlucmfwypvbgkjqxz\",:{}0123456789"[(state >> 33) as usize % 42]);
+        }
+        words.push(word);
+    }
+    let pieces = words.into_iter().map(|word| (word, TokenKind::default()));
+    let end = (END.into(), TokenKind { control: true, end_of_generation: true });
+    let vocabulary = Vocabulary::new(pieces.chain([end]), None, None, false);
+    let time = |name: &str, start: std::time::Instant| println!("{name:10} {:?}", start.elapsed());
+
+    let start = std::time::Instant::now();
+    let factory = GrammarFactory::new(&vocabulary);
+    time("factory", start);
+    let start = std::time::Instant::now();
+    let mut constraint = factory.start(&schema(person())).unwrap();
+    time("compile", start);
+    let start = std::time::Instant::now();
+    factory.start(&schema(person())).unwrap();
+    time("again", start);
+    let mut logits = vec![0.0; vocabulary.len()];
+    for byte in br#"{"name": "Ada Lov", "age": 36, "mood": null, "friends": [{"id": 1}]}"# {
+        let start = std::time::Instant::now();
+        constraint.mask(&mut logits).unwrap();
+        time(&format!("mask {:?}", char::from(*byte)), start);
+        constraint.accept(Token(i32::from(*byte))).unwrap();
+    }
+}
