@@ -1,1 +1,48 @@
-fn main() {}
+//! Measures what is claimed, in one run with the thing that it is compared with.
+//!
+//! - Random weights in the shape of a known model, written once under `target/bench`.
+//! - Runs of the compared things are interleaved; a figure is a median.
+//! - A benchmark prints each figure beside its bar and fails when a bar is missed.
+
+mod measure;
+mod resume;
+mod threads;
+mod weights;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+use weights::Shape;
+
+/// Measured tables, side by side with the thing they are compared with.
+#[derive(Parser)]
+#[command(name = "cargo xtask bench")]
+struct Args {
+    #[command(subcommand)]
+    bench: Bench,
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    /// Cold, follow-up, after park, after restart; against llama.cpp alone.
+    Resume(resume::Options),
+    /// Compute threads and their polling, on an idle and on a busy machine.
+    Threads(threads::Options),
+}
+
+fn main() -> Result<()> {
+    match Args::parse().bench {
+        Bench::Resume(options) => resume::run(&options),
+        Bench::Threads(options) => threads::run(&options),
+    }
+}
+
+/// The benchmark model: the shape of Qwen2.5-0.5B, in Q8_0.
+fn model_path() -> Result<PathBuf> {
+    let workspace = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let path = workspace.join("target/bench/qwen2.5-0.5b-random-q8_0.gguf");
+    weights::ensure(Shape::QWEN2_5_0_5B, &path)
+        .with_context(|| format!("cannot write the benchmark's weights to {}", path.display()))?;
+    Ok(path)
+}

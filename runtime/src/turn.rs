@@ -162,9 +162,18 @@ pub enum TurnError {
     /// The grammar and the vocabulary left no token to choose.
     #[error("no token satisfies the requested format: {0}")]
     Grammar(String),
+    /// The model answers no prompts.
+    #[error("this is an embedding model: it answers /v1/embeddings only")]
+    NotGenerative,
+    /// The model makes no embeddings.
+    #[error("this model makes no embeddings: start with an embedding model")]
+    NotEmbedding,
     /// llama.cpp reported an error for this turn's batch.
     #[error("the model failed to compute a batch: {0}")]
     Backend(String),
+    /// The conversation was deleted while it spoke.
+    #[error("the conversation was deleted")]
+    Forgotten,
     /// The engine has shut down.
     #[error("the engine has stopped")]
     Stopped,

@@ -1,0 +1,70 @@
+//! Medians, and a busy machine on demand.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long `work` takes.
+pub fn time<T>(work: impl FnOnce() -> T) -> (Duration, T) {
+    let began = Instant::now();
+    let result = work();
+    (began.elapsed(), result)
+}
+
+/// The middle of the samples, in milliseconds; the mean of the middle two of an even number.
+pub fn median_ms(samples: &[Duration]) -> f64 {
+    let mut ms: Vec<f64> = samples.iter().map(|sample| sample.as_secs_f64() * 1e3).collect();
+    ms.sort_by(f64::total_cmp);
+    match ms.len() {
+        0 => f64::NAN,
+        odd if odd % 2 == 1 => ms[odd / 2],
+        even => f64::midpoint(ms[even / 2 - 1], ms[even / 2]),
+    }
+}
+
+/// Other people's work: threads that compute until this is dropped.
+pub struct BusyMachine {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl BusyMachine {
+    /// Keeps `threads` threads computing.
+    pub fn new(threads: usize) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let work = |stop: Arc<AtomicBool>| {
+            move || {
+                let mut value = 1u64;
+                while !stop.load(Ordering::Relaxed) {
+                    for _ in 0..1000 {
+                        value = std::hint::black_box(value.wrapping_mul(6364136223846793005) + 1);
+                    }
+                }
+            }
+        };
+        let threads = (0..threads).map(|_| std::thread::spawn(work(stop.clone()))).collect();
+        Self { stop, threads }
+    }
+}
+
+impl Drop for BusyMachine {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            thread.join().expect("the loop cannot panic");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_not_moved_by_an_outlier() {
+        let ms = |n| Duration::from_millis(n);
+        assert_eq!(median_ms(&[ms(1), ms(2), ms(9000)]), 2.0);
+        assert_eq!(median_ms(&[ms(1), ms(2), ms(4), ms(9000)]), 3.0);
+    }
+}

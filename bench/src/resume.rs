@@ -1,0 +1,274 @@
+//! The promise of the product in one table: how long the next answer takes to begin.
+//!
+//! One conversation in the shape of Qwen2.5-0.5B. In every round, interleaved: llama.cpp alone
+//! decodes the new tokens over a hot cache (the limit), a follow-up turn, a turn after the
+//! conversation was parked in memory, a turn after the engine was stopped and started anew over the
+//! same directory. Before them the same prompt cold, on an empty engine.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, bail, ensure};
+use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
+use hob_runtime::backend::{Backend, ContextShape, Row, Sequence};
+use hob_runtime::sample::Sampling;
+use hob_runtime::{Engine, EngineOptions, Model, TurnEvent, TurnReport, TurnRequest};
+use hob_slots::store::Store;
+use hob_slots::{ConversationId, ModelHash, Token};
+
+use crate::measure::{median_ms, time};
+
+#[derive(clap::Args)]
+pub struct Options {
+    /// Tokens of the conversation before the new ones.
+    #[arg(long, default_value_t = 2048)]
+    tokens: usize,
+    /// New tokens of each turn.
+    #[arg(long, default_value_t = 16)]
+    new: usize,
+    /// Rounds; each figure is the median of as many samples.
+    #[arg(long, default_value_t = 9)]
+    rounds: usize,
+    /// Cold starts; each computes the whole conversation.
+    #[arg(long, default_value_t = 3)]
+    cold: usize,
+    /// Compute threads; 0 chooses as hobd does.
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+    /// Print the figures and succeed whatever they are.
+    #[arg(long)]
+    no_bars: bool,
+}
+
+/// Slower than llama.cpp alone by this factor at most.
+const WARM_BAR: f64 = 1.10;
+/// And after a restart by this much more.
+const RESTART_BAR_MS: f64 = 60.0;
+/// Faster than cold by this factor at least.
+const COLD_BAR: f64 = 50.0;
+
+struct Table {
+    cold: Vec<Duration>,
+    raw: Vec<Duration>,
+    follow_up: Vec<Duration>,
+    parked: Vec<Duration>,
+    restarted: Vec<Duration>,
+}
+
+pub fn run(options: &Options) -> Result<()> {
+    let llama = LlamaOptions { threads: options.threads, ..LlamaOptions::default() };
+    let model: Arc<dyn Model> = Arc::new(LlamaModel::load(&crate::model_path()?, llama)?);
+    let directory = tempfile::tempdir()?;
+    let mut table = Table {
+        cold: Vec::new(),
+        raw: Vec::new(),
+        follow_up: Vec::new(),
+        parked: Vec::new(),
+        restarted: Vec::new(),
+    };
+    let mut text = Words::new(model.vocabulary().len());
+    for round in 0..options.cold {
+        let engine = start(&model, &directory.path().join(format!("cold-{round}")))?;
+        let (report, _) = turn(&engine, &text.next(options.tokens))?;
+        ensure!(report.tokens.computed == options.tokens, "cold computes everything: {report:?}");
+        table.cold.push(ttft(&report));
+        engine.shutdown();
+    }
+    let slots = directory.path().join("slots");
+    let mut engine = start(&model, &slots)?;
+    let (_, mut timeline) = turn(&engine, &text.next(options.tokens))?;
+    for _ in 0..options.rounds {
+        table.raw.push(raw(&*model, timeline.len(), &text.next(options.new))?);
+
+        settle(&engine);
+        let mut next = |engine: &Engine, timeline: &mut Vec<Token>| -> Result<TurnReport> {
+            timeline.extend(text.next(options.new));
+            let (report, whole) = turn(engine, timeline)?;
+            *timeline = whole;
+            Ok(report)
+        };
+        let report = next(&engine, &mut timeline)?;
+        expect_computed(&report, options.new, "follow-up")?;
+        table.follow_up.push(ttft(&report));
+
+        settle(&engine);
+        futures(engine.park(conversation()));
+        let report = next(&engine, &mut timeline)?;
+        expect_computed(&report, options.new, "after park")?;
+        ensure!(report.tokens.memory > options.tokens / 2, "parked in memory: {report:?}");
+        table.parked.push(ttft(&report));
+
+        settle(&engine);
+        engine.shutdown();
+        engine = start(&model, &slots)?;
+        let report = next(&engine, &mut timeline)?;
+        expect_computed(&report, options.new, "after restart")?;
+        ensure!(report.tokens.disk > options.tokens / 2, "restored from disk: {report:?}");
+        table.restarted.push(ttft(&report));
+    }
+    engine.shutdown();
+    print(options, &table)
+}
+
+fn print(options: &Options, table: &Table) -> Result<()> {
+    let cold = median_ms(&table.cold);
+    let raw = median_ms(&table.raw);
+    println!(
+        "Time to first token, {} tokens of context and {} new ones, shape of Qwen2.5-0.5B (Q8_0, \
+         random weights);\nmedians of {} rounds, interleaved (cold: {}).\n",
+        options.tokens, options.new, options.rounds, options.cold
+    );
+    println!("| | ms | x llama.cpp alone | bar | x faster than cold | bar |");
+    println!("|---|---:|---:|---:|---:|---:|");
+    println!("| cold: everything is computed | {cold:.1} | {:.1} | | 1 | |", cold / raw);
+    println!("| llama.cpp alone, the new tokens | {raw:.1} | 1.00 | | {:.0} | |", cold / raw);
+    let mut missed = Vec::new();
+    for (name, samples, extra_ms) in [
+        ("follow-up turn", &table.follow_up, 0.0),
+        ("resume after park", &table.parked, 0.0),
+        ("resume after restart", &table.restarted, RESTART_BAR_MS),
+    ] {
+        let ms = median_ms(samples);
+        let bar = match extra_ms {
+            0.0 => format!("{WARM_BAR:.2}"),
+            extra => format!("{WARM_BAR:.2} + {extra:.0} ms"),
+        };
+        println!(
+            "| {name} | {ms:.1} | {:.2} | {bar} | {:.0} | {COLD_BAR:.0} |",
+            ms / raw,
+            cold / ms
+        );
+        if ms > raw * WARM_BAR + extra_ms {
+            missed.push(format!("{name}: {ms:.1} ms against {raw:.1} ms of llama.cpp alone"));
+        }
+        if cold / ms < COLD_BAR {
+            missed.push(format!("{name}: {:.0} x faster than cold", cold / ms));
+        }
+    }
+    if missed.is_empty() || options.no_bars {
+        return Ok(());
+    }
+    bail!("missed: {}", missed.join("; "))
+}
+
+/// llama.cpp alone: the same new tokens over a cache that holds everything before them.
+fn raw(model: &dyn Model, context: usize, new: &[Token]) -> Result<Duration> {
+    let shape = ContextShape { context_tokens: context + 1024, sequences: 1, micro_batch: 512 };
+    let mut took = Duration::ZERO;
+    model.with_context(shape, &mut |backend| {
+        // What the cells hold does not change how long attention over them takes.
+        for start in (0..context).step_by(512) {
+            let count = 512.min(context - start);
+            decode(backend, start, &vec![new[0]; count], false);
+        }
+        // Once unmeasured, as every other row of the table has a computed turn before it.
+        decode(backend, context, new, true);
+        backend.remove(Sequence(0), context..context + new.len()).expect("a plain model");
+        (took, ()) = time(|| decode(backend, context, new, true));
+    })?;
+    Ok(took)
+}
+
+fn decode(backend: &mut dyn Backend, start: usize, tokens: &[Token], answer: bool) {
+    let last = tokens.len() - 1;
+    let rows: Vec<Row> = tokens
+        .iter()
+        .enumerate()
+        .map(|(offset, &token)| Row {
+            token,
+            position: start + offset,
+            sequence: Sequence(0),
+            wants_logits: answer && offset == last,
+        })
+        .collect();
+    backend.decode(&rows).expect("there is room");
+    if answer {
+        let logits = backend.logits(last).iter().copied();
+        std::hint::black_box(logits.fold(f32::NEG_INFINITY, f32::max));
+    }
+}
+
+fn start(model: &Arc<dyn Model>, slots: &Path) -> Result<Engine> {
+    let store = Arc::new(Store::open(slots)?);
+    let options = EngineOptions { context_tokens: 4096, slots: 2, ..EngineOptions::default() };
+    Ok(Engine::start(model.clone(), ModelHash(*b"benchmrk"), Some(store), options)?)
+}
+
+fn turn(engine: &Engine, prompt: &[Token]) -> Result<(TurnReport, Vec<Token>)> {
+    let mut turn = engine.submit(TurnRequest {
+        conversation: Some(conversation()),
+        prompt: prompt.to_vec(),
+        sampling: Sampling::greedy(),
+        max_tokens: 1,
+        stop: Vec::new(),
+        grammar: None,
+        logprobs: None,
+        ignore_eog: true,
+    })?;
+    let mut report = None;
+    while let Some(event) = turn.next_blocking() {
+        match event {
+            TurnEvent::Started(started) => report = Some(started),
+            TurnEvent::Token { .. } => {}
+            TurnEvent::Finished { timeline, .. } => {
+                return Ok((report.expect("a turn starts before it finishes"), timeline));
+            }
+            TurnEvent::Failed(error) => bail!(error),
+        }
+    }
+    bail!("the engine stopped")
+}
+
+/// Lets the engine finish what it does behind the answer, as a person's pause would.
+fn settle(engine: &Engine) {
+    loop {
+        std::thread::sleep(Duration::from_millis(20));
+        let before = futures(engine.status()).expect("the engine runs").counters.written_bytes;
+        std::thread::sleep(Duration::from_millis(100));
+        if futures(engine.status()).expect("the engine runs").counters.written_bytes == before {
+            return;
+        }
+    }
+}
+
+fn expect_computed(report: &TurnReport, new: usize, what: &str) -> Result<()> {
+    ensure!(report.tokens.computed == new, "{what} computes its own {new} tokens: {report:?}");
+    Ok(())
+}
+
+fn ttft(report: &TurnReport) -> Duration {
+    Duration::from_secs_f64(report.ttft_ms / 1e3)
+}
+
+fn conversation() -> ConversationId {
+    ConversationId::new("bench").expect("a short name")
+}
+
+/// Runs one future to its end.
+fn futures<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.expect("a runtime without I/O can be made").block_on(future)
+}
+
+/// Tokens without meaning, never the same twice in a row.
+struct Words {
+    state: u64,
+    vocabulary: u64,
+}
+
+impl Words {
+    fn new(vocabulary: usize) -> Self {
+        Self { state: 0x5eed, vocabulary: vocabulary as u64 }
+    }
+
+    fn next(&mut self, count: usize) -> Vec<Token> {
+        let token = |_| {
+            // The multiplier is Knuth's for MMIX; the low bits of such a generator are poor.
+            self.state = self.state.wrapping_mul(6364136223846793005).wrapping_add(1);
+            let ordinary = 300 + (self.state >> 33) % (self.vocabulary - 600);
+            Token(i32::try_from(ordinary).expect("a vocabulary has fewer than 2^31 tokens"))
+        };
+        (0..count).map(token).collect()
+    }
+}

@@ -1,0 +1,91 @@
+//! Which number of compute threads and which polling stay sane on a busy desktop.
+//!
+//! For every setting: one token after a short prompt, and a micro-batch of prefill, while the
+//! machine is idle and while as many other threads compute as it has cores.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use hob_runtime::Model;
+use hob_runtime::backend::llama::{LlamaModel, LlamaOptions, default_threads};
+use hob_runtime::backend::{Backend, ContextShape, Row, Sequence};
+use hob_slots::Token;
+
+use crate::measure::{BusyMachine, median_ms, time};
+
+#[derive(clap::Args)]
+pub struct Options {
+    /// Samples of each figure.
+    #[arg(long, default_value_t = 9)]
+    samples: usize,
+}
+
+/// Tokens of the micro-batch that stands for prefill.
+const PREFILL: usize = 64;
+
+pub fn run(options: &Options) -> Result<()> {
+    let path = crate::model_path()?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    println!("{cores} cores; OpenMP {}", if cfg!(feature = "openmp") { "on" } else { "off" });
+    println!("medians of {} in ms; busy: {cores} other threads compute\n", options.samples);
+    println!(
+        "| threads | poll | token, idle | token, busy | {PREFILL} tokens, idle | {PREFILL} tokens, busy |"
+    );
+    println!("|---:|---:|---:|---:|---:|---:|");
+    let mut counts: Vec<usize> = vec![1, cores.saturating_sub(1).max(1), cores];
+    counts.dedup();
+    for threads in counts {
+        for poll in [Some(0), Some(50), Some(100), None] {
+            let llama = LlamaOptions { threads, poll, ..LlamaOptions::default() };
+            let model = LlamaModel::load(&path, llama)?;
+            let idle = measure(&model, options.samples)?;
+            let busy = {
+                let _others = BusyMachine::new(cores);
+                measure(&model, options.samples)?
+            };
+            let poll = poll.map_or("default".to_owned(), |poll| poll.to_string());
+            println!(
+                "| {threads} | {poll} | {:.1} | {:.1} | {:.1} | {:.1} |",
+                idle.0, busy.0, idle.1, busy.1
+            );
+        }
+    }
+    println!("\nchosen when nothing is set: {} threads", default_threads());
+    Ok(())
+}
+
+/// Median milliseconds of one token and of a prefill micro-batch.
+fn measure(model: &LlamaModel, samples: usize) -> Result<(f64, f64)> {
+    let shape = ContextShape { context_tokens: 1024, sequences: 1, micro_batch: PREFILL };
+    let mut figures = (f64::NAN, f64::NAN);
+    model.with_context(shape, &mut |backend| {
+        decode(backend, 0, PREFILL);
+        let mut one = Vec::new();
+        let mut many = Vec::new();
+        for _ in 0..samples {
+            one.push(timed(backend, 1));
+            many.push(timed(backend, PREFILL));
+        }
+        figures = (median_ms(&one), median_ms(&many));
+    })?;
+    Ok(figures)
+}
+
+fn timed(backend: &mut dyn Backend, tokens: usize) -> Duration {
+    let (took, ()) = time(|| decode(backend, PREFILL, tokens));
+    backend.remove(Sequence(0), PREFILL..PREFILL + tokens).expect("a plain model");
+    took
+}
+
+fn decode(backend: &mut dyn Backend, start: usize, tokens: usize) {
+    let rows: Vec<Row> = (0..tokens)
+        .map(|offset| Row {
+            token: Token(i32::try_from(300 + offset % 1000).expect("small")),
+            position: start + offset,
+            sequence: Sequence(0),
+            wants_logits: offset + 1 == tokens,
+        })
+        .collect();
+    backend.decode(&rows).expect("there is room");
+    backend.logits(tokens - 1);
+}

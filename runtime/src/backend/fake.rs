@@ -1,0 +1,311 @@
+//! A deterministic stand-in for llama.cpp: logic is tested on it without C++ and without a model.
+//!
+//! - Its KV is unforgiving: the next token depends on every cell that the sequence sees, on the
+//!   cell's position and on what stood before it. A missing, foreign or misplaced cell shows.
+//! - It keeps the real one's rules: a batch begins at the end of its sequence, cells are finite and
+//!   shared by reference count, states carry positions and no sequence ids, and a memory that is
+//!   not plain refuses to drop a part of a sequence.
+//! - Its tokenizer is one token a byte, and the ChatML marks.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use hob_slots::Token;
+
+use super::{
+    Backend, ContextShape, DecodeError, LoadError, MemoryKind, Model, ModelFacts, Row, Sequence,
+    StateError,
+};
+use crate::vocabulary::{TokenKind, Vocabulary};
+
+/// Control tokens, after the 256 bytes.
+const CONTROL: [&str; 3] = ["<|im_start|>", "<|im_end|>", "<|endoftext|>"];
+const IM_END: i32 = 257;
+const END_OF_TEXT: i32 = 258;
+
+/// One in this many tokens ends the answer.
+const ANSWER_LENGTH: u64 = 24;
+
+const CHATML: &str = "{%- if tools %}{{ '<|im_start|>system\n' }}{{ tools | tojson }}{{ '<|im_end|>\n' }}{%- endif %}\
+{%- for message in messages %}{{ '<|im_start|>' + message.role + '\n' + (message.content or '') + '<|im_end|>\n' }}{%- endfor %}\
+{%- if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{%- endif %}";
+
+/// A model that needs no file.
+#[derive(Debug)]
+pub struct FakeModel {
+    facts: ModelFacts,
+    vocabulary: Vocabulary,
+    pace: Duration,
+}
+
+impl Default for FakeModel {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl FakeModel {
+    /// A plain-attention model that computes in no time.
+    pub fn new() -> Self {
+        let bytes = (0..=u8::MAX).map(|byte| (vec![byte], TokenKind::default()));
+        let control = CONTROL.iter().enumerate().map(|(index, text)| {
+            let kind = TokenKind { control: true, end_of_generation: index > 0 };
+            (text.as_bytes().to_vec(), kind)
+        });
+        Self {
+            facts: ModelFacts {
+                name: "fake".to_owned(),
+                architecture: "fake".to_owned(),
+                trained_context: 1 << 20,
+                parameters: 0,
+                size_bytes: 0,
+                chat_template: Some(CHATML.to_owned()),
+                pooling: None,
+                memory: MemoryKind::Plain,
+            },
+            vocabulary: Vocabulary::new(bytes.chain(control), None, Some(Token(IM_END)), false),
+            pace: Duration::ZERO,
+        }
+    }
+
+    /// The same with another kind of memory.
+    #[must_use]
+    pub fn with_memory(mut self, memory: MemoryKind) -> Self {
+        self.facts.memory = memory;
+        self
+    }
+
+    /// The same, taking `pace` for every token that it computes.
+    #[must_use]
+    pub fn with_pace(mut self, pace: Duration) -> Self {
+        self.pace = pace;
+        self
+    }
+
+    /// The same as an embedding model.
+    #[must_use]
+    pub fn with_pooling(mut self, pooling: &str) -> Self {
+        self.facts.pooling = Some(pooling.to_owned());
+        self
+    }
+}
+
+impl Model for FakeModel {
+    fn facts(&self) -> &ModelFacts {
+        &self.facts
+    }
+
+    fn vocabulary(&self) -> &Vocabulary {
+        &self.vocabulary
+    }
+
+    fn tokenize(&self, text: &str, _add_special: bool, parse_special: bool) -> Vec<Token> {
+        let mut tokens = Vec::with_capacity(text.len());
+        let mut rest = text.as_bytes();
+        while let Some((&byte, after)) = rest.split_first() {
+            let mark = CONTROL.iter().position(|mark| rest.starts_with(mark.as_bytes()));
+            if let Some(mark) = mark.filter(|_| parse_special) {
+                tokens.push(Token(256 + i32::try_from(mark).expect("three marks")));
+                rest = &rest[CONTROL[mark].len()..];
+            } else {
+                tokens.push(Token(i32::from(byte)));
+                rest = after;
+            }
+        }
+        tokens
+    }
+
+    fn with_context(
+        &self,
+        shape: ContextShape,
+        run: &mut dyn FnMut(&mut dyn Backend),
+    ) -> Result<(), LoadError> {
+        assert!(shape.sequences <= 64, "the fake keeps its sequences in 64 bits");
+        run(&mut FakeContext {
+            model: self,
+            shape,
+            cells: vec![Cell::default(); shape.context_tokens],
+            logits: Vec::new(),
+        });
+        Ok(())
+    }
+}
+
+/// `sequences` is a set of bits; a cell without any is free.
+#[derive(Clone, Copy, Default)]
+struct Cell {
+    position: usize,
+    kv: u64,
+    sequences: u64,
+}
+
+struct FakeContext<'m> {
+    model: &'m FakeModel,
+    shape: ContextShape,
+    cells: Vec<Cell>,
+    logits: Vec<(usize, Vec<f32>)>, // By row of the last batch.
+}
+
+impl FakeContext<'_> {
+    fn bit(&self, sequence: Sequence) -> u64 {
+        let id = usize::try_from(sequence.0).expect("sequence ids are not negative");
+        assert!(id < self.shape.sequences, "sequence {id} of {}", self.shape.sequences);
+        1 << id
+    }
+
+    /// The sequence's cells in the order of their positions.
+    fn cells_of(&self, sequence: Sequence) -> Vec<Cell> {
+        let bit = self.bit(sequence);
+        let mut cells: Vec<Cell> =
+            self.cells.iter().filter(|cell| cell.sequences & bit != 0).copied().collect();
+        cells.sort_by_key(|cell| cell.position);
+        cells
+    }
+
+    fn put(&mut self, position: usize, kv: u64, bit: u64) {
+        let free = self.cells.iter_mut().find(|cell| cell.sequences == 0);
+        *free.expect("room was checked") = Cell { position, kv, sequences: bit };
+    }
+
+    fn room(&self) -> usize {
+        self.cells.iter().filter(|cell| cell.sequences == 0).count()
+    }
+
+    fn check(&self, sequence: Sequence, range: &Range<usize>) {
+        let end = self.end(sequence);
+        assert!(
+            range.start < range.end && range.end <= end,
+            "range {range:?} of a sequence that ends at {end}"
+        );
+    }
+}
+
+impl Backend for FakeContext<'_> {
+    fn context_tokens(&self) -> usize {
+        self.shape.context_tokens
+    }
+
+    fn decode(&mut self, rows: &[Row]) -> Result<(), DecodeError> {
+        assert!(rows.len() <= self.shape.micro_batch, "a batch is one micro-batch");
+        if self.room() < rows.len() {
+            return Err(DecodeError::NoRoom { rows: rows.len() });
+        }
+        std::thread::sleep(self.model.pace * u32::try_from(rows.len()).unwrap_or(u32::MAX));
+        self.logits.clear();
+        for (index, row) in rows.iter().enumerate() {
+            assert_eq!(row.position, self.end(row.sequence), "a row begins at its sequence's end");
+            let seen = self.cells_of(row.sequence).iter().fold(0, |all, cell| {
+                mix(all ^ mix(cell.kv ^ cell.position as u64))
+            });
+            let kv = mix(seen ^ mix(u64::from(row.token.0.unsigned_abs())));
+            self.put(row.position, kv, self.bit(row.sequence));
+            if row.wants_logits {
+                self.logits.push((index, logits(kv, self.model.vocabulary.len())));
+            }
+        }
+        Ok(())
+    }
+
+    fn logits(&mut self, row: usize) -> &[f32] {
+        let found = self.logits.iter().find(|(index, _)| *index == row);
+        &found.expect("the row has logits").1
+    }
+
+    fn end(&self, sequence: Sequence) -> usize {
+        let bit = self.bit(sequence);
+        let cells = self.cells.iter().filter(|cell| cell.sequences & bit != 0);
+        cells.map(|cell| cell.position + 1).max().unwrap_or(0)
+    }
+
+    fn share(&mut self, from: Sequence, to: Sequence, range: Range<usize>) {
+        self.check(from, &range);
+        let (from, to) = (self.bit(from), self.bit(to));
+        for cell in &mut self.cells {
+            if cell.sequences & from != 0 && range.contains(&cell.position) {
+                cell.sequences |= to;
+            }
+        }
+    }
+
+    fn remove(&mut self, sequence: Sequence, range: Range<usize>) -> Result<(), StateError> {
+        self.check(sequence, &range);
+        let whole = range.start == 0 && range.end == self.end(sequence);
+        if !self.model.facts.memory.is_plain() && !whole {
+            return Err(StateError::Partial(self.model.facts.memory));
+        }
+        let bit = self.bit(sequence);
+        for cell in &mut self.cells {
+            if range.contains(&cell.position) {
+                cell.sequences &= !bit;
+            }
+        }
+        Ok(())
+    }
+
+    fn clear(&mut self, sequence: Sequence) {
+        let bit = self.bit(sequence);
+        self.cells.iter_mut().for_each(|cell| cell.sequences &= !bit);
+    }
+
+    fn export(&mut self, sequence: Sequence) -> Result<Vec<u8>, StateError> {
+        let cells = self.cells_of(sequence);
+        let words = cells.iter().flat_map(|cell| [cell.position as u64, cell.kv]);
+        Ok(words.flat_map(u64::to_le_bytes).collect())
+    }
+
+    fn import(&mut self, sequence: Sequence, state: &[u8]) -> Result<(), StateError> {
+        self.clear(sequence);
+        let bit = self.bit(sequence);
+        let refused = StateError::Import { bytes: state.len() };
+        let (cells, rest) = state.as_chunks::<16>();
+        if !rest.is_empty() || cells.len() > self.room() {
+            return Err(refused);
+        }
+        for cell in cells {
+            let (position, kv) = cell.split_at(8);
+            let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
+            let position = usize::try_from(word(position)).map_err(|_| refused.clone())?;
+            self.put(position, word(kv), bit);
+        }
+        Ok(())
+    }
+
+    fn embed(&mut self, tokens: &[Token]) -> Result<Vec<f32>, DecodeError> {
+        if self.model.facts.pooling.is_none() {
+            return Err(DecodeError::Failed("this model does not make embeddings".to_owned()));
+        }
+        let mut values = vec![0.0f32; 8];
+        for (index, token) in tokens.iter().enumerate() {
+            values[index % 8] += token.0 as f32;
+        }
+        let length = values.iter().map(|value| value * value).sum::<f32>().sqrt().max(1e-6);
+        Ok(values.into_iter().map(|value| value / length).collect())
+    }
+}
+
+/// Logits that make lower-case words with spaces, an end now and then, and no ties.
+fn logits(kv: u64, vocabulary: usize) -> Vec<f32> {
+    let mut values: Vec<f32> = (0..vocabulary)
+        .map(|id| {
+            let noise = (mix(kv ^ (id as u64) << 32) >> 40) as f32 / (1u64 << 24) as f32;
+            let letter = (0x61..=0x7a).contains(&id) || id == 0x20;
+            if letter { noise + 2.0 } else { noise }
+        })
+        .collect();
+    for control in 256..vocabulary {
+        values[control] = -4.0;
+    }
+    if mix(kv ^ 0xe0d) % ANSWER_LENGTH == 0 {
+        values[usize::try_from(IM_END).expect("positive")] = 8.0;
+    }
+    values[usize::try_from(END_OF_TEXT).expect("positive")] = -8.0;
+    values
+}
+
+/// The finaliser of SplitMix64 (Steele, Lea and Flood, 2014): every input bit moves every output bit.
+fn mix(mut value: u64) -> u64 {
+    value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}

@@ -1,0 +1,309 @@
+//! A llama.cpp context: the cache and the computation, owned by the engine's thread.
+//!
+//! What must hold before each call, because llama.cpp checks little and aborts on the rest:
+//! sequence ids are below `n_seq_max`; a batch begins at the end of its sequence; ranges satisfy
+//! `0 <= start < end <= end of sequence`; imported bytes were verified by the caller.
+
+use std::ops::Range;
+use std::ptr::NonNull;
+
+use hob_slots::Token;
+use llama_cpp_sys_2 as sys;
+
+use super::LlamaModel;
+use crate::backend::{
+    Backend, ContextShape, DecodeError, LoadError, Row, Sequence, StateError,
+};
+
+/// Of `llama_decode`: "could not find a KV slot for the batch".
+const NO_KV_SLOT: i32 = 1;
+
+/// Whole states, no flags: `PARTIAL_ONLY` and `ON_DEVICE` are not used.
+const WHOLE: sys::llama_state_seq_flags = 0;
+
+pub(super) struct Context<'m> {
+    pointer: NonNull<sys::llama_context>,
+    pool: Option<Pool>,
+    model: &'m LlamaModel,
+    shape: ContextShape,
+    batch: Batch,
+}
+
+impl<'m> Context<'m> {
+    pub(super) fn new(model: &'m LlamaModel, shape: ContextShape) -> Result<Self, LoadError> {
+        let failed = LoadError::Context { context_tokens: shape.context_tokens };
+        let number = |value: usize| u32::try_from(value).map_err(|_| failed.clone());
+        let embeds = model.facts.pooling.is_some();
+        // SAFETY: the defaults are plain values, and the model outlives the context ('m).
+        let pointer = unsafe {
+            let mut params = sys::llama_context_default_params();
+            params.n_ctx = number(shape.context_tokens)?;
+            params.n_batch = number(shape.micro_batch)?;
+            params.n_ubatch = params.n_batch; // One batch is one micro-batch: all of it or none.
+            params.n_seq_max = number(shape.sequences)?;
+            params.n_threads = model.options.threads();
+            params.n_threads_batch = params.n_threads;
+            params.kv_unified = true; // Sequences share cells by range.
+            params.swa_full = false; // Windows stay small; rewinds go through snapshots.
+            // Rows of V are then stored like rows of K, so ranges of cells can be moved.
+            params.flash_attn_type = sys::LLAMA_FLASH_ATTN_TYPE_ENABLED;
+            params.type_k = model.options.type_k();
+            params.type_v = model.options.type_v();
+            params.embeddings = embeds;
+            params.no_perf = true;
+            sys::llama_init_from_model(model.pointer.as_ptr(), params)
+        };
+        let pointer = NonNull::new(pointer).ok_or(failed)?;
+        let pool = model.options.poll.and_then(|poll| Pool::new(model.options.threads(), poll));
+        if let Some(pool) = &pool {
+            // SAFETY: both are alive; `Drop` detaches the pool before it is freed.
+            unsafe {
+                sys::llama_attach_threadpool(
+                    pointer.as_ptr(),
+                    pool.0.as_ptr(),
+                    pool.0.as_ptr(),
+                );
+            }
+        }
+        Ok(Self { pointer, pool, model, shape, batch: Batch::default() })
+    }
+
+    fn memory(&self) -> sys::llama_memory_t {
+        // SAFETY: the context is alive; its memory lives as long as it does.
+        unsafe { sys::llama_get_memory(self.pointer.as_ptr()) }
+    }
+
+    fn check_sequence(&self, sequence: Sequence) {
+        let known = usize::try_from(sequence.0).is_ok_and(|id| id < self.shape.sequences);
+        assert!(known, "sequence {} of {}", sequence.0, self.shape.sequences);
+    }
+
+    fn check_range(&self, sequence: Sequence, range: &Range<usize>) -> (i32, i32) {
+        self.check_sequence(sequence);
+        let end = self.end(sequence);
+        assert!(
+            range.start < range.end && range.end <= end,
+            "range {range:?} of a sequence that ends at {end}"
+        );
+        (position(range.start), position(range.end))
+    }
+}
+
+impl Backend for Context<'_> {
+    fn context_tokens(&self) -> usize {
+        self.shape.context_tokens
+    }
+
+    fn decode(&mut self, rows: &[Row]) -> Result<(), DecodeError> {
+        assert!(rows.len() <= self.shape.micro_batch, "a batch is one micro-batch");
+        for row in rows {
+            self.check_sequence(row.sequence);
+        }
+        let batch = self.batch.fill(rows);
+        // SAFETY: `batch` points into `self.batch`, whose arrays hold `n_tokens` entries and live
+        // past the call; tokens were checked against the vocabulary when the turn was submitted.
+        match unsafe { sys::llama_decode(self.pointer.as_ptr(), batch) } {
+            0 => Ok(()),
+            NO_KV_SLOT => Err(DecodeError::NoRoom { rows: rows.len() }),
+            code => Err(DecodeError::Failed(format!("llama_decode returned {code}"))),
+        }
+    }
+
+    fn logits(&mut self, row: usize) -> &[f32] {
+        let row = i32::try_from(row).expect("a micro-batch is small");
+        // SAFETY: llama.cpp answers null for a row without logits; otherwise the row holds one
+        // float a vocabulary entry and stays valid until the next decode, which needs `&mut self`.
+        unsafe {
+            let logits = sys::llama_get_logits_ith(self.pointer.as_ptr(), row);
+            assert!(!logits.is_null(), "row {row} has logits");
+            std::slice::from_raw_parts(logits, self.model.vocabulary.len())
+        }
+    }
+
+    fn end(&self, sequence: Sequence) -> usize {
+        self.check_sequence(sequence);
+        // SAFETY: memory and sequence id are valid; -1 stands for an empty sequence.
+        let last = unsafe { sys::llama_memory_seq_pos_max(self.memory(), sequence.0) };
+        usize::try_from(last + 1).unwrap_or(0)
+    }
+
+    fn share(&mut self, from: Sequence, to: Sequence, range: Range<usize>) {
+        let (start, end) = self.check_range(from, &range);
+        self.check_sequence(to);
+        // SAFETY: both ids are below `n_seq_max` and the range lies within `from`.
+        unsafe { sys::llama_memory_seq_cp(self.memory(), from.0, to.0, start, end) }
+    }
+
+    fn remove(&mut self, sequence: Sequence, range: Range<usize>) -> Result<(), StateError> {
+        let (start, end) = self.check_range(sequence, &range);
+        // SAFETY: the id is below `n_seq_max` and the range lies within the sequence.
+        if unsafe { sys::llama_memory_seq_rm(self.memory(), sequence.0, start, end) } {
+            Ok(())
+        } else {
+            Err(StateError::Partial(self.model.facts.memory))
+        }
+    }
+
+    fn clear(&mut self, sequence: Sequence) {
+        self.check_sequence(sequence);
+        // SAFETY: the id is below `n_seq_max`; removing a whole sequence never fails.
+        unsafe { sys::llama_memory_seq_rm(self.memory(), sequence.0, -1, -1) };
+    }
+
+    fn export(&mut self, sequence: Sequence) -> Result<Vec<u8>, StateError> {
+        self.check_sequence(sequence);
+        let context = self.pointer.as_ptr();
+        // SAFETY: the vector has room for the announced size, which is passed along; its length is
+        // set to what was written, and only after that many bytes were.
+        unsafe {
+            let announced = sys::llama_state_seq_get_size_ext(context, sequence.0, WHOLE);
+            let mut state = Vec::with_capacity(announced);
+            let written = sys::llama_state_seq_get_data_ext(
+                context,
+                state.as_mut_ptr(),
+                announced,
+                sequence.0,
+                WHOLE,
+            );
+            if written != announced {
+                return Err(StateError::Export { announced, written });
+            }
+            state.set_len(written);
+            Ok(state)
+        }
+    }
+
+    fn import(&mut self, sequence: Sequence, state: &[u8]) -> Result<(), StateError> {
+        self.check_sequence(sequence);
+        // SAFETY: pointer and length are those of one slice; the caller verified every byte of it
+        // as an export of this very model and layout, so the reader meets what it expects.
+        let consumed = unsafe {
+            sys::llama_state_seq_set_data_ext(
+                self.pointer.as_ptr(),
+                state.as_ptr(),
+                state.len(),
+                sequence.0,
+                WHOLE,
+            )
+        };
+        if consumed == state.len() {
+            return Ok(());
+        }
+        self.clear(sequence);
+        assert_eq!(self.end(sequence), 0, "a sequence is empty after it was cleared");
+        Err(StateError::Import { bytes: state.len() })
+    }
+
+    fn embed(&mut self, tokens: &[Token]) -> Result<Vec<f32>, DecodeError> {
+        if self.model.facts.pooling.is_none() {
+            return Err(DecodeError::Failed("this model does not make embeddings".to_owned()));
+        }
+        let sequence = Sequence(0);
+        let rows: Vec<Row> = tokens
+            .iter()
+            .enumerate()
+            .map(|(position, &token)| Row { token, position, sequence, wants_logits: true })
+            .collect();
+        self.decode(&rows)?;
+        // SAFETY: with pooling, llama.cpp answers null or one vector of `n_embd_out` floats for the
+        // sequence, valid until the next decode.
+        let pooled = unsafe {
+            let values = sys::llama_get_embeddings_seq(self.pointer.as_ptr(), sequence.0);
+            if values.is_null() {
+                return Err(DecodeError::Failed("no embedding was pooled".to_owned()));
+            }
+            let width = sys::llama_model_n_embd_out(self.model.pointer.as_ptr());
+            std::slice::from_raw_parts(values, usize::try_from(width).unwrap_or(0)).to_vec()
+        };
+        if !self.memory().is_null() {
+            self.clear(sequence);
+        }
+        Ok(normalised(pooled))
+    }
+}
+
+impl Drop for Context<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the context is alive until here; the pool is detached before it is freed.
+        unsafe {
+            if self.pool.is_some() {
+                sys::llama_detach_threadpool(self.pointer.as_ptr());
+            }
+            sys::llama_free(self.pointer.as_ptr());
+        }
+    }
+}
+
+/// A thread pool with its own polling.
+struct Pool(NonNull<sys::ggml_threadpool>);
+
+impl Pool {
+    fn new(threads: i32, poll: u32) -> Option<Self> {
+        // SAFETY: the parameters are plain values that the call copies.
+        unsafe {
+            let mut params = sys::ggml_threadpool_params_default(threads);
+            params.poll = poll;
+            NonNull::new(sys::ggml_threadpool_new(&raw mut params)).map(Self)
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // SAFETY: the context that used the pool has detached it: `Context::drop` runs first.
+        unsafe { sys::ggml_threadpool_free(self.0.as_ptr()) }
+    }
+}
+
+/// The arrays of a `llama_batch`, kept from one decode to the next.
+#[derive(Default)]
+struct Batch {
+    tokens: Vec<i32>,
+    positions: Vec<i32>,
+    counts: Vec<i32>,
+    sequences: Vec<i32>,
+    pointers: Vec<*mut i32>,
+    wants: Vec<i8>,
+}
+
+impl Batch {
+    /// A batch that points into `self`, valid until the next call.
+    fn fill(&mut self, rows: &[Row]) -> sys::llama_batch {
+        self.tokens.clear();
+        self.positions.clear();
+        self.sequences.clear();
+        self.wants.clear();
+        for row in rows {
+            self.tokens.push(row.token.0);
+            self.positions.push(position(row.position));
+            self.sequences.push(row.sequence.0);
+            self.wants.push(i8::from(row.wants_logits));
+        }
+        self.counts.clear();
+        self.counts.resize(rows.len(), 1); // Each row belongs to one sequence.
+        self.pointers.clear();
+        self.pointers.extend(self.sequences.iter_mut().map(std::ptr::from_mut));
+        sys::llama_batch {
+            n_tokens: i32::try_from(rows.len()).expect("a micro-batch is small"),
+            token: self.tokens.as_mut_ptr(),
+            embd: std::ptr::null_mut(),
+            pos: self.positions.as_mut_ptr(),
+            n_seq_id: self.counts.as_mut_ptr(),
+            seq_id: self.pointers.as_mut_ptr(),
+            logits: self.wants.as_mut_ptr(),
+        }
+    }
+}
+
+fn position(position: usize) -> i32 {
+    // `i32::MAX` itself would leak its cell for good.
+    i32::try_from(position).ok().filter(|&p| p < i32::MAX).expect("positions fit a context")
+}
+
+fn normalised(mut values: Vec<f32>) -> Vec<f32> {
+    let length = values.iter().map(|value| value * value).sum::<f32>().sqrt();
+    if length > 0.0 {
+        values.iter_mut().for_each(|value| *value /= length);
+    }
+    values
+}

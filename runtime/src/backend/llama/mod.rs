@@ -1,0 +1,262 @@
+//! The real backend: llama.cpp, as vendored by llama-cpp-sys-2.
+//!
+//! - The safe wrapper (llama-cpp-2) starts llama.cpp and carries its log to `tracing`. Model and
+//!   context are held here, because the wrapper hides what the engine stands on: the window of a
+//!   model, the thread pool and its polling, the number of bytes that a state call consumed.
+//! - A file is validated before it comes here; what llama.cpp still refuses is a [`LoadError`].
+//! - An abort inside ggml is logged before the process ends, and no debugger is started.
+
+mod context;
+mod params;
+
+use std::ffi::{CStr, CString, c_char};
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+
+use hob_slots::Token;
+use llama_cpp_2::llama_backend::LlamaBackend;
+use llama_cpp_2::{LogOptions, send_logs_to_tracing};
+use llama_cpp_sys_2 as sys;
+
+use super::{Backend, ContextShape, LoadError, MemoryKind, Model, ModelFacts};
+use crate::vocabulary::{TokenKind, Vocabulary};
+
+use context::Context;
+pub use params::{LlamaOptions, default_threads};
+
+/// A loaded GGUF.
+pub struct LlamaModel {
+    pointer: NonNull<sys::llama_model>,
+    facts: ModelFacts,
+    vocabulary: Vocabulary,
+    options: LlamaOptions,
+}
+
+// SAFETY: llama.cpp does not change a model after it is loaded, and every call made here through
+// the shared pointer takes it as const or only reads it; contexts are made one at a time because
+// one engine thread makes them.
+unsafe impl Send for LlamaModel {}
+// SAFETY: as above.
+unsafe impl Sync for LlamaModel {}
+
+impl LlamaModel {
+    /// Loads the GGUF at `path` (the first shard of several).
+    ///
+    /// # Errors
+    /// [`LoadError::Model`] when llama.cpp refuses the file, [`LoadError::Setting`] for an unknown
+    /// cache type.
+    pub fn load(path: &Path, options: LlamaOptions) -> Result<Self, LoadError> {
+        options.validate()?;
+        start();
+        let refused = |reason: &str| LoadError::Model {
+            path: path.display().to_string(),
+            reason: reason.to_owned(),
+        };
+        let name = path
+            .to_str()
+            .and_then(|path| CString::new(path).ok())
+            .ok_or_else(|| refused("the path is not UTF-8 or contains a NUL byte"))?;
+        // SAFETY: the defaults are plain values; `name` outlives the call.
+        let pointer = unsafe {
+            let params = sys::llama_model_default_params();
+            sys::llama_model_load_from_file(name.as_ptr(), params)
+        };
+        let pointer = NonNull::new(pointer).ok_or_else(|| {
+            refused("its content was refused; check that the download is complete and that the architecture is supported")
+        })?;
+        // From here on `Drop` frees the model, on the error paths too.
+        let mut model = Self {
+            pointer,
+            facts: placeholder_facts(),
+            vocabulary: Vocabulary::default(),
+            options,
+        };
+        // SAFETY: the model was just loaded and is not null.
+        if unsafe { sys::llama_model_has_encoder(model.pointer.as_ptr()) } {
+            return Err(refused("encoder-decoder models are not supported"));
+        }
+        model.facts = model.read_facts(path);
+        model.vocabulary = model.read_vocabulary();
+        Ok(model)
+    }
+
+    fn read_facts(&self, path: &Path) -> ModelFacts {
+        let model = self.pointer.as_ptr();
+        let architecture = self.metadata("general.architecture").unwrap_or_default();
+        let pooling = self
+            .metadata(&format!("{architecture}.pooling_type"))
+            .and_then(|value| params::pooling_name(&value));
+        let name = self.metadata("general.name").unwrap_or_else(|| {
+            path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+        });
+        // SAFETY: `model` is a loaded model; these calls read numbers and a string that it owns.
+        unsafe {
+            let template = sys::llama_model_chat_template(model, std::ptr::null());
+            ModelFacts {
+                name,
+                trained_context: usize::try_from(sys::llama_model_n_ctx_train(model)).unwrap_or(0),
+                parameters: sys::llama_model_n_params(model),
+                size_bytes: sys::llama_model_size(model),
+                chat_template: (!template.is_null())
+                    .then(|| CStr::from_ptr(template).to_string_lossy().into_owned()),
+                pooling,
+                memory: if sys::llama_model_is_recurrent(model) {
+                    MemoryKind::Recurrent
+                } else if sys::llama_model_is_hybrid(model) {
+                    MemoryKind::Hybrid
+                } else if sys::llama_model_n_swa(model) > 0 {
+                    MemoryKind::Windowed
+                } else {
+                    MemoryKind::Plain
+                },
+                architecture,
+            }
+        }
+    }
+
+    fn read_vocabulary(&self) -> Vocabulary {
+        let vocab = self.vocab();
+        // SAFETY: `vocab` belongs to this model; every id asked for is below the vocabulary's size.
+        unsafe {
+            let known = |token: i32| (token >= 0).then_some(Token(token));
+            let kinds = (0..sys::llama_vocab_n_tokens(vocab)).map(|id| {
+                let control = sys::llama_vocab_is_control(vocab, id);
+                let end_of_generation = sys::llama_vocab_is_eog(vocab, id);
+                (piece(vocab, id), TokenKind { control, end_of_generation })
+            });
+            Vocabulary::new(
+                kinds,
+                known(sys::llama_vocab_bos(vocab)),
+                known(sys::llama_vocab_eos(vocab)),
+                sys::llama_vocab_get_add_bos(vocab),
+            )
+        }
+    }
+
+    fn metadata(&self, key: &str) -> Option<String> {
+        let key = CString::new(key).ok()?;
+        let mut buffer = vec![0u8; 256];
+        // SAFETY: the buffer's length is passed along; llama.cpp ends what it writes with a NUL.
+        let length = unsafe {
+            sys::llama_model_meta_val_str(
+                self.pointer.as_ptr(),
+                key.as_ptr(),
+                buffer.as_mut_ptr().cast::<c_char>(),
+                buffer.len(),
+            )
+        };
+        usize::try_from(length).ok()?;
+        CStr::from_bytes_until_nul(&buffer).ok().map(|text| text.to_string_lossy().into_owned())
+    }
+
+    fn vocab(&self) -> *const sys::llama_vocab {
+        // SAFETY: the model is loaded; its vocabulary lives as long as it does.
+        unsafe { sys::llama_model_get_vocab(self.pointer.as_ptr()) }
+    }
+}
+
+impl Model for LlamaModel {
+    fn facts(&self) -> &ModelFacts {
+        &self.facts
+    }
+
+    fn vocabulary(&self) -> &Vocabulary {
+        &self.vocabulary
+    }
+
+    fn tokenize(&self, text: &str, add_special: bool, parse_special: bool) -> Vec<Token> {
+        let vocab = self.vocab();
+        let length = i32::try_from(text.len()).expect("a prompt is smaller than 2 GiB");
+        let mut tokens = vec![0i32; text.len() / 2 + 8];
+        loop {
+            let room = i32::try_from(tokens.len()).expect("a prompt is smaller than 2 GiB");
+            // SAFETY: text and buffer are passed with their lengths; the vocabulary is immutable.
+            let count = unsafe {
+                sys::llama_tokenize(
+                    vocab,
+                    text.as_ptr().cast::<c_char>(),
+                    length,
+                    tokens.as_mut_ptr(),
+                    room,
+                    add_special,
+                    parse_special,
+                )
+            };
+            if let Ok(count) = usize::try_from(count) {
+                return tokens[..count].iter().map(|&token| Token(token)).collect();
+            }
+            tokens.resize(count.unsigned_abs() as usize, 0); // It tells how many it needs.
+        }
+    }
+
+    fn with_context(
+        &self,
+        shape: ContextShape,
+        run: &mut dyn FnMut(&mut dyn Backend),
+    ) -> Result<(), LoadError> {
+        let mut context = Context::new(self, shape)?;
+        run(&mut context);
+        Ok(())
+    }
+}
+
+impl Drop for LlamaModel {
+    fn drop(&mut self) {
+        // SAFETY: contexts borrow the model, so none is left; nobody else frees it.
+        unsafe { sys::llama_model_free(self.pointer.as_ptr()) }
+    }
+}
+
+/// The written form of a token.
+///
+/// # Safety
+/// `vocab` must be alive and `id` below its size.
+unsafe fn piece(vocab: *const sys::llama_vocab, id: i32) -> Vec<u8> {
+    let mut buffer = vec![0u8; 32];
+    loop {
+        let room = i32::try_from(buffer.len()).expect("pieces are short");
+        // SAFETY: the buffer is passed with its length; the rest is the caller's promise.
+        let length = unsafe {
+            let bytes = buffer.as_mut_ptr().cast::<c_char>();
+            sys::llama_token_to_piece(vocab, id, bytes, room, 0, true)
+        };
+        if let Ok(length) = usize::try_from(length) {
+            buffer.truncate(length);
+            return buffer;
+        }
+        buffer.resize(length.unsigned_abs() as usize, 0);
+    }
+}
+
+fn placeholder_facts() -> ModelFacts {
+    ModelFacts {
+        name: String::new(),
+        architecture: String::new(),
+        trained_context: 0,
+        parameters: 0,
+        size_bytes: 0,
+        chat_template: None,
+        pooling: None,
+        memory: MemoryKind::Plain,
+    }
+}
+
+/// Starts llama.cpp, once a process.
+fn start() {
+    static STARTED: OnceLock<Option<LlamaBackend>> = OnceLock::new();
+    STARTED.get_or_init(|| {
+        send_logs_to_tracing(LogOptions::default());
+        // SAFETY: `report_abort` has the callback's signature, is valid for ever and only logs.
+        unsafe { sys::ggml_set_abort_callback(Some(report_abort)) };
+        LlamaBackend::init().ok()
+    });
+}
+
+unsafe extern "C" fn report_abort(message: *const c_char) {
+    if !message.is_null() {
+        // SAFETY: ggml passes a NUL-terminated message that lives during the call.
+        let message = unsafe { CStr::from_ptr(message) }.to_string_lossy();
+        tracing::error!(%message, "llama.cpp aborts");
+    }
+}

@@ -1,0 +1,89 @@
+//! The settings of llama.cpp that Hob decides on, and why they are what they are.
+
+use llama_cpp_sys_2 as sys;
+
+use crate::backend::LoadError;
+
+/// Load options that are not part of a context's shape.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LlamaOptions {
+    /// Compute threads; 0 chooses [`default_threads`].
+    pub threads: usize,
+    /// How hard idle compute threads spin for the next graph: 0 sleeps, 100 spins.
+    /// `None` leaves it to llama.cpp.
+    pub poll: Option<u32>,
+    /// Type of the K cells: `f16`, `q8_0`, …
+    pub cache_type_k: String,
+    /// Type of the V cells.
+    pub cache_type_v: String,
+}
+
+impl Default for LlamaOptions {
+    fn default() -> Self {
+        Self {
+            threads: 0,
+            poll: None,
+            cache_type_k: "f16".to_owned(),
+            cache_type_v: "f16".to_owned(),
+        }
+    }
+}
+
+impl LlamaOptions {
+    pub(super) fn validate(&self) -> Result<(), LoadError> {
+        cache_type("cache_type_k", &self.cache_type_k)?;
+        cache_type("cache_type_v", &self.cache_type_v)?;
+        Ok(())
+    }
+
+    pub(super) fn type_k(&self) -> sys::ggml_type {
+        cache_type("cache_type_k", &self.cache_type_k).expect("validated at load")
+    }
+
+    pub(super) fn type_v(&self) -> sys::ggml_type {
+        cache_type("cache_type_v", &self.cache_type_v).expect("validated at load")
+    }
+
+    pub(super) fn threads(&self) -> i32 {
+        let threads = if self.threads == 0 { default_threads() } else { self.threads };
+        i32::try_from(threads).unwrap_or(i32::MAX)
+    }
+}
+
+/// Compute threads when nobody says: the cores that this process may use.
+pub fn default_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The cache types that flash attention reads on every device.
+fn cache_type(name: &'static str, value: &str) -> Result<sys::ggml_type, LoadError> {
+    Ok(match value {
+        "f32" => sys::GGML_TYPE_F32,
+        "f16" => sys::GGML_TYPE_F16,
+        "bf16" => sys::GGML_TYPE_BF16,
+        "q8_0" => sys::GGML_TYPE_Q8_0,
+        "q5_1" => sys::GGML_TYPE_Q5_1,
+        "q5_0" => sys::GGML_TYPE_Q5_0,
+        "q4_1" => sys::GGML_TYPE_Q4_1,
+        "q4_0" => sys::GGML_TYPE_Q4_0,
+        other => {
+            return Err(LoadError::Setting {
+                name,
+                value: other.to_owned(),
+                known: "f32 f16 bf16 q8_0 q5_1 q5_0 q4_1 q4_0",
+            });
+        }
+    })
+}
+
+/// The name of a `pooling_type`, as GGUF stores it; `None` for "no pooling".
+pub(super) fn pooling_name(value: &str) -> Option<String> {
+    let name = match value {
+        "1" => "mean",
+        "2" => "cls",
+        "3" => "last",
+        "4" => "rank",
+        _ => return None,
+    };
+    Some(name.to_owned())
+}

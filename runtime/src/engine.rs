@@ -1,0 +1,285 @@
+//! The handle to the engine: cloneable, callable from anywhere, never waiting for the model.
+//!
+//! - [`Engine::submit`] checks a turn, puts it into a bounded queue and returns at once.
+//! - The worker thread starts with the engine and ends with [`Engine::shutdown`], after everything
+//!   worth keeping is on disk.
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use hob_slots::store::Store;
+use hob_slots::{ConversationId, ModelHash, Timestamp, Token};
+use tokio::sync::oneshot;
+
+use crate::backend::{ContextShape, LoadError, Model};
+use crate::grammar::{Constraint, Grammar, GrammarFactory};
+use crate::shelf::Shelf;
+use crate::status::EngineStatus;
+use crate::turn::{Turn, TurnError, TurnRequest};
+use crate::worker::{Command, Submitted, Worker};
+
+/// How an engine is made.
+#[derive(Clone)]
+pub struct EngineOptions {
+    /// Cells of the cache, shared by all conversations.
+    pub context_tokens: usize,
+    /// Conversations that are hot at the same time.
+    pub slots: usize,
+    /// Rows of one micro-batch at most.
+    pub micro_batch: usize,
+    /// How long a micro-batch should last; `None` makes its size independent of the clock.
+    pub micro_batch_target: Option<Duration>,
+    /// Turns that may wait.
+    pub queue: usize,
+    /// Host memory for parked KV.
+    pub memory_budget_bytes: u64,
+    /// Where the time comes from.
+    pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self {
+            context_tokens: 8192,
+            slots: 4,
+            micro_batch: 512,
+            micro_batch_target: Some(Duration::from_millis(100)),
+            queue: 32,
+            memory_budget_bytes: 1 << 30,
+            clock: Arc::new(wall_clock),
+        }
+    }
+}
+
+/// A handle to the engine's thread.
+#[derive(Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    commands: mpsc::Sender<Command>,
+    model: Arc<dyn Model>,
+    fingerprint: ModelHash,
+    options: EngineOptions,
+    waiting: Arc<AtomicUsize>,
+    grammars: OnceLock<Arc<GrammarFactory>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("fingerprint", &self.inner.fingerprint).finish()
+    }
+}
+
+impl Engine {
+    /// Starts the engine's thread and waits until its context is made.
+    ///
+    /// # Errors
+    /// [`LoadError::Context`] when the context cannot be made.
+    pub fn start(
+        model: Arc<dyn Model>,
+        fingerprint: ModelHash,
+        store: Option<Arc<Store>>,
+        options: EngineOptions,
+    ) -> Result<Self, LoadError> {
+        let (commands, inbox) = mpsc::channel();
+        let (ready, started) = mpsc::channel();
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let thread = {
+            let (model, options) = (model.clone(), options.clone());
+            let (commands, waiting) = (commands.clone(), waiting.clone());
+            let body = move || {
+                let shelf = Shelf::new(
+                    model.clone(),
+                    fingerprint,
+                    store,
+                    options.memory_budget_bytes,
+                );
+                let mut parts = Some((inbox, shelf));
+                let made = model.with_context(shape(&options), &mut |backend| {
+                    let (inbox, shelf) = parts.take().expect("a context is lent once");
+                    ready.send(Ok(())).expect("start() waits");
+                    let worker = Worker::new(
+                        backend,
+                        model.clone(),
+                        fingerprint,
+                        shelf,
+                        options.clone(),
+                        waiting.clone(),
+                        commands.clone(),
+                    );
+                    worker.run(&inbox);
+                });
+                if let Err(error) = made {
+                    ready.send(Err(error)).expect("start() waits");
+                }
+            };
+            let thread = std::thread::Builder::new().name("hob-engine".to_owned());
+            thread.spawn(body).expect("the system can start a thread")
+        };
+        started.recv().expect("the thread reports once")?;
+        let inner = Inner {
+            commands,
+            model,
+            fingerprint,
+            options,
+            waiting,
+            grammars: OnceLock::new(),
+            thread: Mutex::new(Some(thread)),
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Puts a turn into the queue.
+    ///
+    /// # Errors
+    /// A [`TurnError`] that names what is wrong with the request, or [`TurnError::Busy`].
+    pub fn submit(&self, request: TurnRequest) -> Result<Turn, TurnError> {
+        self.check(&request)?;
+        let constraint = request.grammar.as_deref().map(|grammar| self.constrain(grammar));
+        let constraint = constraint.transpose()?;
+        let waiting = self.inner.waiting.fetch_add(1, Ordering::AcqRel);
+        if waiting >= self.inner.options.queue {
+            self.inner.waiting.fetch_sub(1, Ordering::AcqRel);
+            return Err(TurnError::Busy { waiting });
+        }
+        let (events, turn) = Turn::channel();
+        let submitted = Submitted { request, constraint, events, at: Instant::now() };
+        self.send(Command::Turn(Box::new(submitted)))?;
+        Ok(turn)
+    }
+
+    /// The pooled embedding of `tokens`, of length 1.
+    ///
+    /// # Errors
+    /// [`TurnError::NotEmbedding`] for a model without pooling, [`TurnError::TooLong`].
+    pub async fn embed(&self, tokens: Vec<Token>) -> Result<Vec<f32>, TurnError> {
+        if self.inner.model.facts().pooling.is_none() {
+            return Err(TurnError::NotEmbedding);
+        }
+        self.check_tokens(&tokens, self.inner.options.micro_batch)?;
+        let (reply, answer) = oneshot::channel();
+        self.send(Command::Embed { tokens, reply })?;
+        answer.await.map_err(|_| TurnError::Stopped)?
+    }
+
+    /// Takes a conversation out of the cache; its next turn brings it back. Running ones stay.
+    pub async fn park(&self, conversation: ConversationId) {
+        let (done, wait) = oneshot::channel();
+        if self.send(Command::Park { conversation, done }).is_ok() {
+            wait.await.ok(); // An error: the engine stopped, and parked everything.
+        }
+    }
+
+    /// Drops a conversation's KV everywhere. A running turn is cancelled.
+    pub async fn forget(&self, conversation: ConversationId) {
+        let (done, wait) = oneshot::channel();
+        if self.send(Command::Forget { conversation, done }).is_ok() {
+            wait.await.ok(); // An error: the engine stopped in between.
+        }
+    }
+
+    /// What the engine holds and does.
+    ///
+    /// # Errors
+    /// [`TurnError::Stopped`].
+    pub async fn status(&self) -> Result<EngineStatus, TurnError> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Command::Status(reply))?;
+        answer.await.map_err(|_| TurnError::Stopped)
+    }
+
+    /// The model that the engine runs.
+    pub fn model(&self) -> &Arc<dyn Model> {
+        &self.inner.model
+    }
+
+    /// What the KV is named by.
+    pub fn fingerprint(&self) -> ModelHash {
+        self.inner.fingerprint
+    }
+
+    /// Cells of the cache.
+    pub fn context_tokens(&self) -> usize {
+        self.inner.options.context_tokens
+    }
+
+    /// Checks that a grammar can be followed with this vocabulary.
+    ///
+    /// # Errors
+    /// [`TurnError::Grammar`] with what is wrong.
+    pub fn check_grammar(&self, grammar: &Grammar) -> Result<(), TurnError> {
+        self.constrain(grammar).map(drop)
+    }
+
+    /// Breaks off running turns, saves what is worth keeping, and waits until it is on disk.
+    /// Blocks; afterwards every call answers [`TurnError::Stopped`].
+    pub fn shutdown(&self) {
+        self.send(Command::Stop).ok(); // An error: it has stopped already.
+        let thread = self.inner.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            thread.join().ok(); // A panic of the worker was reported by its hook.
+        }
+    }
+
+    fn check(&self, request: &TurnRequest) -> Result<(), TurnError> {
+        if self.inner.model.facts().pooling.is_some() {
+            return Err(TurnError::NotGenerative);
+        }
+        self.check_tokens(&request.prompt, self.inner.options.context_tokens)
+    }
+
+    fn check_tokens(&self, tokens: &[Token], context_tokens: usize) -> Result<(), TurnError> {
+        let vocabulary = self.inner.model.vocabulary();
+        if tokens.is_empty() {
+            return Err(TurnError::EmptyPrompt);
+        }
+        if tokens.len() > context_tokens {
+            return Err(TurnError::TooLong { prompt_tokens: tokens.len(), context_tokens });
+        }
+        match tokens.iter().find(|&&token| !vocabulary.contains(token)) {
+            Some(token) => {
+                Err(TurnError::UnknownToken { token: token.0, vocabulary: vocabulary.len() })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The factory walks the whole vocabulary, so it is made when the first grammar comes.
+    fn constrain(&self, grammar: &Grammar) -> Result<Constraint, TurnError> {
+        let factory = self.inner.grammars.get_or_init(|| {
+            Arc::new(GrammarFactory::new(self.inner.model.vocabulary()))
+        });
+        factory.start(grammar).map_err(|error| TurnError::Grammar(error.to_string()))
+    }
+
+    fn send(&self, command: Command) -> Result<(), TurnError> {
+        self.inner.commands.send(command).map_err(|_| TurnError::Stopped)
+    }
+}
+
+impl Drop for Inner {
+    /// The last handle is gone: the thread saves and ends by itself.
+    fn drop(&mut self) {
+        self.commands.send(Command::Stop).ok(); // An error: it has stopped already.
+    }
+}
+
+fn shape(options: &EngineOptions) -> ContextShape {
+    ContextShape {
+        context_tokens: options.context_tokens,
+        sequences: options.slots + 1, // And one for splices.
+        micro_batch: options.micro_batch.min(options.context_tokens),
+    }
+}
+
+fn wall_clock() -> Timestamp {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let millis = since.map_or(0, |since| since.as_millis());
+    Timestamp(u64::try_from(millis).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,27 @@
+//! The engine: one thread owns llama.cpp's context, everyone else holds a cloneable [`Engine`].
+//!
+//! Reading order: [`turn`] (what is asked and answered), [`engine`] (the handle), `worker` (the
+//! thread), `shelf` (memory and disk, off the thread), [`backend`] (the seam to llama.cpp). Beside
+//! them: [`template`] and [`grammar`] (before a turn), [`sample`] (after a micro-batch).
+
+pub mod backend;
+pub mod engine;
+pub mod grammar;
+mod pace;
+pub mod sample;
+mod shelf;
+mod splice;
+pub mod status;
+pub mod template;
+pub mod turn;
+pub mod vocabulary;
+mod worker;
+
+pub use backend::{MemoryKind, Model, ModelFacts};
+pub use engine::{Engine, EngineOptions};
+pub use status::{EngineCounters, EngineStatus, SlotState, SlotStatus};
+pub use turn::{
+    FinishReason, Logprobs, TokenCounts, TokenLogprob, Turn, TurnError, TurnEvent, TurnReport,
+    TurnRequest,
+};
+pub use vocabulary::Vocabulary;

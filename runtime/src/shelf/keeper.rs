@@ -1,0 +1,66 @@
+//! Writes behind: objects first, the record that names them after, in the order of the calls.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+
+use hob_slots::format::{Object, SlotRecord};
+use hob_slots::{BlockId, ConversationId};
+use tracing::{debug, warn};
+
+use super::{Counters, Shared};
+
+/// What the keeper does, one after the other.
+pub(super) enum Job {
+    Object(BlockId, Box<Object>),
+    Record(Arc<SlotRecord>),
+    Forget(ConversationId),
+    Flush(Sender<()>),
+}
+
+pub(super) fn run(shared: &Shared, jobs: &Receiver<Job>) {
+    for job in jobs {
+        match job {
+            Job::Object(id, object) => write_object(shared, id, &object),
+            Job::Record(record) => write_record(shared, &record),
+            Job::Forget(conversation) => forget(shared, &conversation),
+            Job::Flush(done) => done.send(()).unwrap_or(()), // Nobody waits any more: fine.
+        }
+    }
+}
+
+fn write_object(shared: &Shared, id: BlockId, object: &Object) {
+    let Some(store) = &shared.store else { return };
+    match store.put_object(shared.fingerprint, id, object) {
+        Ok(bytes) => {
+            Counters::add(&shared.counters.written_bytes, bytes);
+            shared.on_disk().insert(id);
+        }
+        Err(error) => {
+            Counters::add(&shared.counters.write_errors, 1);
+            warn!(%id, %error, "object not written");
+        }
+    }
+    // Also after an error: the disk will not take it, and memory must not grow without bound.
+    shared.pool().mark_saved(&id);
+}
+
+fn write_record(shared: &Shared, record: &SlotRecord) {
+    let Some(store) = &shared.store else { return };
+    match store.put_slot(shared.fingerprint, record) {
+        Ok(bytes) => {
+            Counters::add(&shared.counters.written_bytes, bytes);
+            debug!(conversation = %record.conversation, tokens = record.tokens.len(), "saved");
+        }
+        Err(error) => {
+            Counters::add(&shared.counters.write_errors, 1);
+            warn!(conversation = %record.conversation, %error, "slot file not written");
+        }
+    }
+}
+
+fn forget(shared: &Shared, conversation: &ConversationId) {
+    let Some(store) = &shared.store else { return };
+    if let Err(error) = store.remove_slot(shared.fingerprint, conversation) {
+        warn!(%conversation, %error, "slot file not removed");
+    }
+}

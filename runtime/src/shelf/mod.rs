@@ -1,0 +1,207 @@
+//! Memory and disk behind the engine: what leaves the cache goes here, what comes back is assembled
+//! here. The engine's thread never waits for either.
+//!
+//! - Two threads: the *keeper* writes behind, in the order of the calls; the *fetcher* reads,
+//!   verifies and assembles. The engine's thread only takes a lock around a map.
+//! - An object that is not on disk yet stays in memory whatever the budget says.
+//! - A conversation's record names objects that were handed to the keeper before it.
+//! - Whatever cannot be read is a miss with a reason. The engine then computes; nothing is lost.
+
+mod assemble;
+mod elsewhere;
+mod keeper;
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread::JoinHandle;
+
+use hob_slots::format::{Object, SlotRecord};
+use hob_slots::store::Store;
+use hob_slots::{BlockId, ConversationId, ModelHash, WarmPool};
+
+use crate::backend::Model;
+
+pub use assemble::{Fetched, Piece, Place, Wanted, common_prefix};
+use keeper::Job;
+
+/// Memory and disk, for one fingerprint.
+pub struct Shelf {
+    shared: Arc<Shared>,
+    jobs: Option<mpsc::Sender<Job>>,
+    fetches: Option<mpsc::Sender<Fetch>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What is read for whom.
+struct Fetch {
+    wanted: Wanted,
+    reply: Box<dyn FnOnce(Fetched) + Send>,
+}
+
+/// What the threads share. Each lock is held around a map operation, never around I/O.
+struct Shared {
+    fingerprint: ModelHash,
+    model: Arc<dyn Model>,
+    store: Option<Arc<Store>>,
+    pool: Mutex<WarmPool>,
+    records: Mutex<BTreeMap<ConversationId, Arc<SlotRecord>>>,
+    on_disk: Mutex<HashSet<BlockId>>,
+    counters: Counters,
+}
+
+/// What the disk did, since the start.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Bytes written: objects and slot files.
+    pub written_bytes: AtomicU64,
+    /// Bytes of verified payload read.
+    pub read_bytes: AtomicU64,
+    /// Writes that failed.
+    pub write_errors: AtomicU64,
+    /// Files that were there and were not usable.
+    pub rejected: AtomicU64,
+}
+
+impl Shelf {
+    /// Starts the two threads. Without a store, memory is all there is.
+    pub fn new(
+        model: Arc<dyn Model>,
+        fingerprint: ModelHash,
+        store: Option<Arc<Store>>,
+        memory_budget_bytes: u64,
+    ) -> Self {
+        let shared = Arc::new(Shared {
+            fingerprint,
+            model,
+            store,
+            pool: Mutex::new(WarmPool::new(memory_budget_bytes)),
+            records: Mutex::default(),
+            on_disk: Mutex::default(),
+            counters: Counters::default(),
+        });
+        let (jobs, job_inbox) = mpsc::channel();
+        let (fetches, fetch_inbox) = mpsc::channel::<Fetch>();
+        let keeper = shared.clone();
+        let fetcher = shared.clone();
+        let threads = vec![
+            spawn("hob-keeper", move || keeper::run(&keeper, &job_inbox)),
+            spawn("hob-fetcher", move || {
+                for fetch in fetch_inbox {
+                    (fetch.reply)(assemble::assemble(&fetcher, &fetch.wanted));
+                }
+            }),
+        ];
+        Self { shared, jobs: Some(jobs), fetches: Some(fetches), threads }
+    }
+
+    /// Whether the bytes of `id` need not be exported again.
+    pub fn holds(&self, id: &BlockId) -> bool {
+        self.shared.pool().contains(id) || self.shared.on_disk().contains(id)
+    }
+
+    /// Keeps an object: in memory at once, on disk behind.
+    pub fn keep(&self, id: BlockId, object: Object) {
+        if self.shared.store.is_none() {
+            return self.shared.pool().insert_saved(id, object.payload);
+        }
+        self.shared.pool().insert(id, object.payload.clone());
+        self.send(Job::Object(id, Box::new(object)));
+    }
+
+    /// Keeps what a conversation is made of; its objects were kept before.
+    pub fn record(&self, record: SlotRecord) {
+        let record = Arc::new(record);
+        self.shared.records().insert(record.conversation.clone(), record.clone());
+        self.send(Job::Record(record));
+    }
+
+    /// Forgets a conversation: its record in memory and on disk. Objects that nobody names any more
+    /// are collected by the sweep.
+    pub fn forget(&self, conversation: &ConversationId) {
+        self.shared.records().remove(conversation);
+        self.send(Job::Forget(conversation.clone()));
+    }
+
+    /// Assembles what is kept of a prompt; `reply` is called on another thread.
+    pub fn fetch(&self, wanted: Wanted, reply: impl FnOnce(Fetched) + Send + 'static) {
+        let fetch = Fetch { wanted, reply: Box::new(reply) };
+        let fetches = self.fetches.as_ref().expect("the fetcher runs until drop");
+        fetches.send(fetch).expect("the fetcher runs until drop");
+    }
+
+    /// The newest record of a conversation that this process has seen.
+    pub fn known_record(&self, conversation: &ConversationId) -> Option<Arc<SlotRecord>> {
+        self.shared.records().get(conversation).cloned()
+    }
+
+    /// Conversations whose record this process has seen.
+    pub fn known_conversations(&self) -> Vec<(ConversationId, usize)> {
+        let records = self.shared.records();
+        records.iter().map(|(id, record)| (id.clone(), record.tokens.len())).collect()
+    }
+
+    /// Waits until everything kept so far is on disk.
+    pub fn flush(&self) {
+        let (done, wait) = mpsc::channel();
+        self.send(Job::Flush(done));
+        wait.recv().ok(); // An error: the keeper is gone, and with it what could be waited for.
+    }
+
+    /// Bytes in memory and the most there may be.
+    pub fn memory_bytes(&self) -> (u64, u64) {
+        let pool = self.shared.pool();
+        (pool.bytes(), pool.budget())
+    }
+
+    /// What the disk did, since the start.
+    pub fn counters(&self) -> &Counters {
+        &self.shared.counters
+    }
+
+    fn send(&self, job: Job) {
+        let jobs = self.jobs.as_ref().expect("the keeper runs until drop");
+        jobs.send(job).expect("the keeper runs until drop");
+    }
+}
+
+impl Drop for Shelf {
+    /// Waits for the threads: everything that was kept is on disk afterwards.
+    fn drop(&mut self) {
+        self.jobs = None;
+        self.fetches = None;
+        for thread in self.threads.drain(..) {
+            thread.join().ok();
+        }
+    }
+}
+
+impl Shared {
+    fn pool(&self) -> MutexGuard<'_, WarmPool> {
+        lock(&self.pool)
+    }
+
+    fn records(&self) -> MutexGuard<'_, BTreeMap<ConversationId, Arc<SlotRecord>>> {
+        lock(&self.records)
+    }
+
+    fn on_disk(&self) -> MutexGuard<'_, HashSet<BlockId>> {
+        lock(&self.on_disk)
+    }
+}
+
+impl Counters {
+    fn add(counter: &AtomicU64, value: u64) {
+        counter.fetch_add(value, Ordering::Relaxed);
+    }
+}
+
+/// The maps stay consistent whatever panics elsewhere: each change is one call.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    let thread = std::thread::Builder::new().name(name.to_owned());
+    thread.spawn(body).expect("the system can start a thread")
+}

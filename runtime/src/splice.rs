@@ -1,0 +1,45 @@
+//! Takes ranges of cells out of a sequence and puts them back, through the scratch sequence.
+//!
+//! - The scratch sequence is empty before and after every call, also after a failed one.
+//! - A range comes back at the position that it was taken from: nothing is rotated or rounded.
+
+use std::ops::Range;
+
+use crate::backend::{Backend, Sequence, StateError};
+
+/// The state of `range` of `sequence`, as one opaque piece.
+pub fn export(
+    backend: &mut dyn Backend,
+    scratch: Sequence,
+    sequence: Sequence,
+    range: Range<usize>,
+) -> Result<Vec<u8>, StateError> {
+    backend.share(sequence, scratch, range);
+    let state = backend.export(scratch);
+    backend.clear(scratch);
+    state
+}
+
+/// Gives `sequence` the cells `wanted` of a state that holds the cells `held`.
+///
+/// # Errors
+/// [`StateError::Import`] when the state is refused or does not hold what it should; `sequence` is
+/// as it was.
+pub fn import(
+    backend: &mut dyn Backend,
+    scratch: Sequence,
+    sequence: Sequence,
+    state: &[u8],
+    held: Range<usize>,
+    wanted: Range<usize>,
+) -> Result<(), StateError> {
+    debug_assert!(held.start <= wanted.start && wanted.end <= held.end);
+    backend.import(scratch, state)?;
+    if backend.end(scratch) != held.end {
+        backend.clear(scratch);
+        return Err(StateError::Import { bytes: state.len() });
+    }
+    backend.share(scratch, sequence, wanted);
+    backend.clear(scratch);
+    Ok(())
+}

@@ -1,0 +1,243 @@
+//! The one thread that owns the context. It is the only caller of the backend.
+//!
+//! Between two micro-batches, in this order: hear commands, let go of turns whose caller went away,
+//! admit waiting turns, compute one micro-batch, and, when no prompt is waiting to be computed, one
+//! bounded piece of housekeeping. It sleeps only when there is nothing to do, and never on a disk.
+//!
+//! - `slot`: what a sequence holds and the turn that runs in it
+//! - `admit`: from the queue into a slot: pin, share, restore
+//! - `step`: one micro-batch, and the tokens that come of it
+//! - `keep`: export behind the answer, park, make room
+
+mod admit;
+mod keep;
+mod slot;
+mod step;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::time::Instant;
+
+use hob_slots::{ConversationId, ModelHash, RadixTree, Registry, SlotId, Timestamp, Token};
+use tokio::sync::{mpsc as events, oneshot};
+
+use crate::backend::{Backend, Model, Sequence};
+use crate::engine::EngineOptions;
+use crate::grammar::Constraint;
+use crate::pace::Pace;
+use crate::shelf::{Fetched, Shelf};
+use crate::status::{EngineCounters, EngineStatus, SlotStatus};
+use crate::turn::{TurnError, TurnEvent, TurnRequest};
+
+use admit::Waiting;
+use slot::Slot;
+
+/// What the thread is told.
+pub(crate) enum Command {
+    Turn(Box<Submitted>),
+    Fetched { slot: usize, turn: u64, fetched: Box<Fetched> },
+    Embed { tokens: Vec<Token>, reply: oneshot::Sender<Result<Vec<f32>, TurnError>> },
+    Park { conversation: ConversationId, done: oneshot::Sender<()> },
+    Forget { conversation: ConversationId, done: oneshot::Sender<()> },
+    Status(oneshot::Sender<EngineStatus>),
+    Stop,
+}
+
+/// A checked turn, on its way into the queue.
+pub(crate) struct Submitted {
+    pub request: TurnRequest,
+    pub constraint: Option<Constraint>,
+    pub events: events::UnboundedSender<TurnEvent>,
+    pub at: Instant,
+}
+
+pub(crate) struct Worker<'b> {
+    backend: &'b mut dyn Backend,
+    model: Arc<dyn Model>,
+    fingerprint: ModelHash,
+    shelf: Shelf,
+    options: EngineOptions,
+    /// Turns in `queue`, for the bound that `submit` checks.
+    waiting: Arc<AtomicUsize>,
+    commands: mpsc::Sender<Command>,
+    registry: Registry,
+    radix: RadixTree,
+    slots: Vec<Slot>,
+    queue: VecDeque<Waiting>,
+    pace: Pace,
+    counters: EngineCounters,
+    /// Numbers turns, so that a late reply finds only the turn that asked for it.
+    turns: u64,
+    /// Of the newest block: what a token of a kept block takes.
+    kv_bytes_per_token: u64,
+    /// One row of logits, kept from one sample to the next.
+    logits: Vec<f32>,
+}
+
+impl<'b> Worker<'b> {
+    pub(crate) fn new(
+        backend: &'b mut dyn Backend,
+        model: Arc<dyn Model>,
+        fingerprint: ModelHash,
+        shelf: Shelf,
+        options: EngineOptions,
+        waiting: Arc<AtomicUsize>,
+        commands: mpsc::Sender<Command>,
+    ) -> Self {
+        let ids = 0..u32::try_from(options.slots).expect("slots are few");
+        let micro_batch = options.micro_batch.min(options.context_tokens);
+        Self {
+            backend,
+            registry: Registry::new(ids.end),
+            radix: RadixTree::new(),
+            slots: ids.map(|id| Slot::new(SlotId(id), fingerprint)).collect(),
+            queue: VecDeque::new(),
+            pace: Pace::new(options.micro_batch_target, micro_batch),
+            counters: EngineCounters::default(),
+            turns: 0,
+            kv_bytes_per_token: 0,
+            logits: Vec::new(),
+            model,
+            fingerprint,
+            shelf,
+            options,
+            waiting,
+            commands,
+        }
+    }
+
+    /// Serves until told to stop; then saves what is worth keeping.
+    pub(crate) fn run(mut self, inbox: &Receiver<Command>) {
+        while self.hear(inbox) {
+            self.let_go();
+            self.admit();
+            let prompts_wait = self.step();
+            if !prompts_wait {
+                self.keep_house();
+            }
+        }
+        self.close();
+    }
+
+    /// Takes all commands that are there; waits for one when there is nothing else to do.
+    fn hear(&mut self, inbox: &Receiver<Command>) -> bool {
+        if !self.has_work() {
+            match inbox.recv() {
+                Ok(command) => {
+                    if !self.obey(command) {
+                        return false;
+                    }
+                }
+                Err(mpsc::RecvError) => return false,
+            }
+        }
+        while let Ok(command) = inbox.try_recv() {
+            if !self.obey(command) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn has_work(&self) -> bool {
+        self.slots.iter().any(|slot| slot.has_rows() || slot.wants_keeping())
+    }
+
+    fn obey(&mut self, command: Command) -> bool {
+        match command {
+            Command::Turn(turn) => self.queue.push_back(Waiting::new(*turn)),
+            Command::Fetched { slot, turn, fetched } => self.fetched(slot, turn, *fetched),
+            Command::Embed { tokens, reply } => {
+                let embedding = self.backend.embed(&tokens);
+                let embedding = embedding.map_err(|error| TurnError::Backend(error.to_string()));
+                reply.send(embedding).ok(); // An error: the caller went away.
+            }
+            Command::Park { conversation, done } => {
+                self.park(&conversation);
+                done.send(()).ok(); // An error: the caller went away.
+            }
+            Command::Forget { conversation, done } => {
+                self.forget(&conversation);
+                done.send(()).ok(); // An error: the caller went away.
+            }
+            Command::Status(reply) => {
+                reply.send(self.status()).ok(); // An error: the caller went away.
+            }
+            Command::Stop => return false,
+        }
+        true
+    }
+
+    /// Ends the turns whose caller went away, running or waiting.
+    fn let_go(&mut self) {
+        for index in 0..self.slots.len() {
+            if self.slots[index].turn.as_ref().is_some_and(|turn| turn.events.is_closed()) {
+                self.counters.cancelled += 1;
+                self.end_turn(index);
+            }
+        }
+        let before = self.queue.len();
+        self.queue.retain(|waiting| !waiting.events().is_closed());
+        let gone = before - self.queue.len();
+        self.counters.cancelled += gone as u64;
+        self.waiting.fetch_sub(gone, Ordering::AcqRel);
+    }
+
+    fn close(mut self) {
+        for waiting in self.queue.drain(..) {
+            // An error: the caller went away.
+            waiting.events().send(TurnEvent::Failed(TurnError::Stopped)).ok();
+        }
+        for index in 0..self.slots.len() {
+            if let Some(turn) = &self.slots[index].turn {
+                turn.events.send(TurnEvent::Failed(TurnError::Stopped)).ok(); // As above.
+                self.end_turn(index);
+            }
+            self.save(index);
+        }
+        self.shelf.flush();
+    }
+
+    fn status(&self) -> EngineStatus {
+        let slots = self.slots.iter().map(|slot| SlotStatus {
+            slot: slot.id,
+            conversation: slot.owner.clone(),
+            tokens: slot.timeline.len(),
+            state: slot.state(),
+        });
+        let (memory_bytes, memory_budget_bytes) = self.shelf.memory_bytes();
+        let hot = |id: &ConversationId| self.registry.slot_of(id).is_some();
+        let disk = self.shelf.counters();
+        EngineStatus {
+            slots: slots.collect(),
+            parked: self.shelf.known_conversations().into_iter().filter(|(id, _)| !hot(id)).collect(),
+            waiting: self.queue.len(),
+            context_tokens: self.options.context_tokens,
+            memory_bytes,
+            memory_budget_bytes,
+            prefill_tokens_per_second: self.pace.rows_per_second(),
+            counters: EngineCounters {
+                written_bytes: disk.written_bytes.load(Ordering::Relaxed),
+                read_bytes: disk.read_bytes.load(Ordering::Relaxed),
+                write_errors: disk.write_errors.load(Ordering::Relaxed),
+                rejected_files: disk.rejected.load(Ordering::Relaxed),
+                ..self.counters
+            },
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        (self.options.clock)()
+    }
+
+    /// The sequence that is empty between two calls.
+    fn scratch(&self) -> Sequence {
+        Sequence(i32::try_from(self.slots.len()).expect("slots are few"))
+    }
+
+    fn is_plain(&self) -> bool {
+        self.model.facts().memory.is_plain()
+    }
+}

@@ -1,0 +1,130 @@
+//! What a sequence holds, and the turn that runs in it. Data and questions about it; no llama.cpp.
+//!
+//! - `timeline` is exactly what the sequence's cells hold.
+//! - Tokens before `exported` are kept elsewhere too; `exported` is at a block's end.
+
+use std::time::Instant;
+
+use hob_slots::format::SnapshotRef;
+use hob_slots::{Chain, ConversationId, ModelHash, SlotId, Token};
+use tokio::sync::mpsc;
+
+use crate::backend::Sequence;
+use crate::grammar::Constraint;
+use crate::sample::{Output, Sampler};
+use crate::status::SlotState;
+use crate::turn::{TurnEvent, TurnReport, TurnRequest};
+
+pub(super) struct Slot {
+    pub id: SlotId,
+    pub sequence: Sequence,
+    /// Who is pinned here. The cells may outlive the pin, for others to share.
+    pub owner: Option<ConversationId>,
+    /// Nothing of an anonymous owner is kept.
+    pub anonymous: bool,
+    pub timeline: Chain,
+    pub exported: usize,
+    /// Whole states of this timeline that are kept, oldest first. Empty where memory is plain.
+    pub snapshots: Vec<SnapshotRef>,
+    /// Whether the kept record says what the timeline says.
+    pub recorded: bool,
+    /// Tokens that end the answer and are computed when nobody waits.
+    pub tail: Vec<Token>,
+    pub turn: Option<Running>,
+}
+
+/// A turn in its slot.
+pub(super) struct Running {
+    pub number: u64,
+    pub conversation: ConversationId,
+    /// Nothing of it is kept.
+    pub anonymous: bool,
+    pub request: TurnRequest,
+    pub events: mpsc::UnboundedSender<TurnEvent>,
+    pub submitted: Instant,
+    pub admitted: Instant,
+    pub phase: Phase,
+    pub sampler: Sampler,
+    pub constraint: Option<Constraint>,
+    pub output: Output,
+    pub generated: usize,
+    pub report: TurnReport,
+    /// `Started` was sent.
+    pub started: bool,
+    /// Tokens of this prompt that were once computed for this conversation.
+    pub expected: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Waiting for what is kept.
+    Restoring,
+    /// The prompt's tokens from the timeline's end on are to be computed.
+    Prefill,
+    /// This token was sampled and is to be computed.
+    Decoding(Token),
+}
+
+impl Slot {
+    pub fn new(id: SlotId, fingerprint: ModelHash) -> Self {
+        Self {
+            id,
+            sequence: Sequence(i32::try_from(id.0).expect("slots are few")),
+            owner: None,
+            anonymous: false,
+            timeline: Chain::new(fingerprint),
+            exported: 0,
+            snapshots: Vec::new(),
+            recorded: true,
+            tail: Vec::new(),
+            turn: None,
+        }
+    }
+
+    pub fn state(&self) -> SlotState {
+        match self.turn.as_ref().map(|turn| turn.phase) {
+            Some(Phase::Restoring) => SlotState::Restoring,
+            Some(Phase::Prefill) => SlotState::Prefill,
+            Some(Phase::Decoding(_)) => SlotState::Decoding,
+            None if self.owner.is_some() => SlotState::Idle,
+            None => SlotState::Free,
+        }
+    }
+
+    /// Whether the next micro-batch has something to compute here.
+    pub fn has_rows(&self) -> bool {
+        match &self.turn {
+            Some(turn) => turn.phase != Phase::Restoring,
+            None => !self.tail.is_empty(),
+        }
+    }
+
+    pub fn prefills(&self) -> bool {
+        self.turn.as_ref().is_some_and(|turn| turn.phase == Phase::Prefill)
+    }
+
+    /// Whether the timeline stands still and is not kept as it is.
+    pub fn wants_keeping(&self) -> bool {
+        self.wants_keeping_soon() && self.tail.is_empty()
+    }
+
+    /// The same, once the end of the answer is computed.
+    pub fn wants_keeping_soon(&self) -> bool {
+        !self.recorded && self.is_kept() && self.turn.is_none()
+    }
+
+    /// Whether anything of this slot is kept at all.
+    pub fn is_kept(&self) -> bool {
+        self.owner.is_some() && !self.anonymous && !self.timeline.is_empty()
+    }
+
+    /// After the timeline was cut back to `len`.
+    pub fn cut_back(&mut self, len: usize) {
+        self.timeline.truncate(len);
+        let end = |block: &hob_slots::Block| block.range.end;
+        let whole = self.timeline.whole_blocks();
+        let kept = whole.partition_point(|block| block.range.end <= self.exported);
+        self.exported = kept.checked_sub(1).map_or(0, |last| end(&whole[last]));
+        self.snapshots.retain(|snapshot| snapshot.position as usize <= len);
+    }
+}

@@ -1,0 +1,374 @@
+//! What the engine promises, on the fake backend: its KV is unforgiving, so every wrong, missing or
+//! foreign cell changes the answer.
+
+mod support;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hob_runtime::backend::MemoryKind;
+use hob_runtime::backend::fake::FakeModel;
+use hob_runtime::{Engine, EngineOptions, FinishReason, Model, TurnError, TurnRequest};
+use hob_slots::Token;
+use support::*;
+
+fn fake() -> Arc<dyn Model> {
+    Arc::new(FakeModel::new())
+}
+
+fn of_memory(memory: MemoryKind) -> Arc<dyn Model> {
+    Arc::new(FakeModel::new().with_memory(memory))
+}
+
+/// The answer of an engine that never saw anything else.
+fn alone(model: &Arc<dyn Model>, prompt: &[Token], max_tokens: usize) -> Vec<Token> {
+    let engine = engine(model, None, options());
+    let answer = ask(&engine, request("alone", prompt, max_tokens));
+    engine.shutdown();
+    answer.tokens
+}
+
+#[test]
+fn a_follow_up_turn_computes_only_its_own_tokens() {
+    let model = fake();
+    let engine = engine(&model, None, options());
+    let first = ask(&engine, request("chat", &tokens(&model, &user("hello")), 40));
+    settle(&engine); // The end of the answer is computed behind it.
+    let prompt = then(&model, &first.timeline, "and now?");
+    let second = ask(&engine, request("chat", &prompt, 40));
+
+    let new = prompt.len() - first.timeline.len();
+    assert_eq!(second.report.tokens.computed, new, "{:?}", second.report);
+    assert_eq!(second.report.tokens.prompt(), prompt.len());
+    assert_eq!(second.report.miss, None);
+    assert_eq!(second.tokens, alone(&model, &prompt, 40));
+}
+
+#[test]
+fn conversations_that_begin_alike_share_the_cells_of_what_they_have_in_common() {
+    let model = fake();
+    let engine = engine(&model, None, options());
+    let system = "<|im_start|>system\nYou are a careful assistant.<|im_end|>\n".repeat(4);
+    let one = tokens(&model, &format!("{system}{}", user("first")));
+    let other = tokens(&model, &format!("{system}{}", user("second")));
+    ask(&engine, request("one", &one, 8));
+    let answer = ask(&engine, request("other", &other, 8));
+
+    let common = one.iter().zip(&other).take_while(|(a, b)| a == b).count();
+    assert_eq!(answer.report.tokens.shared, common);
+    assert_eq!(answer.tokens, alone(&model, &other, 8));
+}
+
+#[test]
+fn with_more_conversations_than_slots_the_longest_idle_one_is_parked_and_comes_back() {
+    for memory in [MemoryKind::Plain, MemoryKind::Windowed, MemoryKind::Recurrent] {
+        let model = of_memory(memory);
+        let engine = engine(&model, None, options());
+        let firsts: Vec<_> = ["one", "two", "three"]
+            .iter()
+            .map(|name| ask(&engine, request(name, &tokens(&model, &user(name)), 20)))
+            .collect();
+        let prompt = then(&model, &firsts[0].timeline, "still there?");
+        let back = ask(&engine, request("one", &prompt, 20));
+
+        let new = prompt.len() - firsts[0].timeline.len();
+        assert_eq!(back.report.tokens.computed, new, "{memory}: {:?}", back.report);
+        assert!(back.report.tokens.memory > new, "{memory}: {:?}", back.report);
+        assert_eq!(back.tokens, alone(&model, &prompt, 20), "{memory}");
+    }
+}
+
+#[test]
+fn after_a_restart_a_conversation_resumes_from_disk_and_computes_only_the_new_words() {
+    for memory in
+        [MemoryKind::Plain, MemoryKind::Windowed, MemoryKind::Hybrid, MemoryKind::Recurrent]
+    {
+        let model = of_memory(memory);
+        let directory = tempfile::tempdir().unwrap();
+        let before = engine(&model, Some(directory.path()), options());
+        let long = "a long story ".repeat(20);
+        let first = ask(&before, request("chat", &tokens(&model, &user(&long)), 30));
+        before.shutdown();
+
+        let after = engine(&model, Some(directory.path()), options());
+        let prompt = then(&model, &first.timeline, "go on");
+        let answer = ask(&after, request("chat", &prompt, 30));
+        let counts = answer.report.tokens;
+        assert_eq!(counts.disk, first.timeline.len(), "{memory}: {:?}", answer.report);
+        assert_eq!(counts.computed, prompt.len() - first.timeline.len(), "{memory}");
+        assert_eq!(answer.report.miss, None, "{memory}");
+        assert_eq!(answer.tokens, alone(&model, &prompt, 30), "{memory}");
+        after.shutdown();
+    }
+}
+
+#[test]
+fn regenerate_computes_one_token_also_after_a_restart() {
+    for memory in [MemoryKind::Plain, MemoryKind::Hybrid] {
+        let model = of_memory(memory);
+        let directory = tempfile::tempdir().unwrap();
+        let prompt = tokens(&model, &user(&"tell me something ".repeat(9)));
+        let before = engine(&model, Some(directory.path()), options());
+        let first = ask(&before, request("chat", &prompt, 30));
+        let again = ask(&before, request("chat", &prompt, 30));
+        assert_eq!(again.report.tokens.computed, 1, "{memory}: {:?}", again.report);
+        assert_eq!(again.tokens, first.tokens);
+        assert_eq!(again.report.miss, None);
+        before.shutdown();
+
+        let after = engine(&model, Some(directory.path()), options());
+        let again = ask(&after, request("chat", &prompt, 30));
+        assert_eq!(again.report.tokens.computed, 1, "{memory}: {:?}", again.report);
+        assert_eq!(again.tokens, first.tokens);
+        after.shutdown();
+    }
+}
+
+#[test]
+fn an_edited_last_message_does_not_start_from_nothing_and_says_where_it_differs() {
+    for memory in [MemoryKind::Plain, MemoryKind::Recurrent] {
+        let model = of_memory(memory);
+        let directory = tempfile::tempdir().unwrap();
+        let before = engine(&model, Some(directory.path()), options());
+        let first = ask(&before, request("chat", &tokens(&model, &user("the first words")), 30));
+        let second = then(&model, &first.timeline, "a question");
+        ask(&before, request("chat", &second, 30));
+        before.shutdown();
+
+        let after = engine(&model, Some(directory.path()), options());
+        let edited = then(&model, &first.timeline, "another question");
+        let answer = ask(&after, request("chat", &edited, 30));
+        assert!(answer.report.tokens.disk >= first.timeline.len(), "{:?}", answer.report);
+        let miss = answer.report.miss.expect("part of the old turn is of no use");
+        assert!(miss.contains("differs"), "{miss}");
+        assert_eq!(answer.tokens, alone(&model, &edited, 30));
+        after.shutdown();
+    }
+}
+
+#[test]
+fn four_conversations_interleaved_over_two_slots_answer_as_if_each_were_alone() {
+    for memory in [MemoryKind::Plain, MemoryKind::Recurrent] {
+        let model = of_memory(memory);
+        let directory = tempfile::tempdir().unwrap();
+        let engine = engine(&model, Some(directory.path()), options());
+        let mut chats: Vec<Chat> = (0..4).map(|n| Chat::new(&format!("chat {n}"))).collect();
+        for round in 0..12 {
+            // All four at once: two run, two wait.
+            let turns: Vec<_> =
+                chats.iter_mut().map(|chat| chat.submit(&model, &engine, round)).collect();
+            for (chat, turn) in chats.iter_mut().zip(turns) {
+                let answer = finish(turn).expect("the turn succeeds");
+                assert_eq!(answer.tokens, alone(&model, &chat.prompt, 12), "{memory}");
+                chat.timeline = answer.timeline;
+            }
+        }
+        engine.shutdown();
+    }
+}
+
+struct Chat {
+    name: String,
+    timeline: Vec<Token>,
+    prompt: Vec<Token>,
+}
+
+impl Chat {
+    fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), timeline: Vec::new(), prompt: Vec::new() }
+    }
+
+    fn submit(
+        &mut self,
+        model: &Arc<dyn Model>,
+        engine: &Engine,
+        round: usize,
+    ) -> hob_runtime::Turn {
+        self.prompt = then(model, &self.timeline, &format!("{} says {round}", self.name));
+        engine.submit(request(&self.name, &self.prompt, 12)).expect("a valid turn")
+    }
+}
+
+#[test]
+fn turns_that_do_not_fit_together_take_turns_and_answer_the_same() {
+    let model = fake();
+    let small = EngineOptions { context_tokens: 256, micro_batch: 64, ..options() };
+    let engine = engine(&model, None, small);
+    let prompts: Vec<Vec<Token>> =
+        (0..2).map(|n| tokens(&model, &user(&format!("number {n} ").repeat(12)))).collect();
+    let endless = |n: usize| TurnRequest {
+        ignore_eog: true,
+        ..request(&format!("chat {n}"), &prompts[n], 60)
+    };
+    let turns: Vec<_> = (0..2).map(|n| engine.submit(endless(n)).unwrap()).collect();
+    let answers: Vec<_> = turns.into_iter().map(|turn| finish(turn).unwrap()).collect();
+
+    assert!(prompts[0].len() + prompts[1].len() + 120 > 256, "they do not fit together");
+    assert!(status(&engine).counters.preempted > 0, "one of them waited");
+    for (n, answer) in answers.iter().enumerate() {
+        let engine = support::engine(&model, None, options());
+        assert_eq!(answer.tokens, ask(&engine, endless(n)).tokens);
+    }
+}
+
+#[test]
+fn an_answer_that_fills_the_context_ends_with_length() {
+    let model = fake();
+    let engine = engine(&model, None, EngineOptions { context_tokens: 128, ..options() });
+    let prompt = tokens(&model, &user("talk for ever"));
+    let answer = ask(&engine, TurnRequest { ignore_eog: true, ..request("chat", &prompt, 10_000) });
+    assert_eq!(answer.reason, FinishReason::Length);
+    assert_eq!(answer.timeline.len(), 128);
+}
+
+#[test]
+fn a_prompt_that_cannot_fit_is_refused_with_both_numbers() {
+    let model = fake();
+    let engine = engine(&model, None, EngineOptions { context_tokens: 64, ..options() });
+    let error = engine.submit(request("chat", &[Token(65); 65], 1)).unwrap_err();
+    assert_eq!(error, TurnError::TooLong { prompt_tokens: 65, context_tokens: 64 });
+    let error = engine.submit(request("chat", &[], 1)).unwrap_err();
+    assert_eq!(error, TurnError::EmptyPrompt);
+    let error = engine.submit(request("chat", &[Token(999_999)], 1)).unwrap_err();
+    assert!(matches!(error, TurnError::UnknownToken { token: 999_999, .. }));
+}
+
+#[test]
+fn the_queue_is_bounded_and_a_caller_that_goes_away_makes_room() {
+    let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(2)));
+    let engine = engine(&model, None, EngineOptions { slots: 1, queue: 2, ..options() });
+    let endless = |name: &str| TurnRequest {
+        ignore_eog: true,
+        ..request(name, &tokens(&model, &user("go")), 1_500)
+    };
+    let mut running = engine.submit(endless("a")).unwrap();
+    running.next_blocking().expect("it runs, so it left the queue");
+    let waiting = [engine.submit(endless("b")).unwrap(), engine.submit(endless("c")).unwrap()];
+    assert_eq!(engine.submit(endless("d")).unwrap_err(), TurnError::Busy { waiting: 2 });
+
+    drop(running);
+    drop(waiting);
+    while status(&engine).waiting > 0 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let answer = ask(&engine, request("e", &tokens(&model, &user("hi")), 3));
+    assert_eq!(answer.tokens.len(), 3);
+    assert_eq!(status(&engine).counters.cancelled, 3);
+}
+
+#[test]
+fn turns_of_one_conversation_are_served_in_their_order() {
+    let model = fake();
+    let engine = engine(&model, None, options());
+    let prompt = tokens(&model, &user("hello"));
+    let first = engine.submit(request("chat", &prompt, 10)).unwrap();
+    let second = engine.submit(request("chat", &prompt, 10)).unwrap();
+    let second = finish(second).unwrap();
+    let first = finish(first).unwrap();
+    assert_eq!(first.tokens, second.tokens);
+    assert_eq!(second.report.tokens.computed, 1, "the second found the first one's prompt");
+}
+
+#[test]
+fn a_prompt_without_a_conversation_is_kept_nowhere_but_its_cells_can_be_shared() {
+    let model = fake();
+    let directory = tempfile::tempdir().unwrap();
+    let engine = engine(&model, Some(directory.path()), options());
+    let prompt = tokens(&model, &user(&"nobody in particular ".repeat(10)));
+    let nameless = TurnRequest { conversation: None, ..request("any", &prompt, 5) };
+    ask(&engine, nameless.clone());
+    let again = ask(&engine, nameless);
+    assert_eq!(again.report.tokens.shared, prompt.len() - 1);
+    settle(&engine);
+    assert_eq!(status(&engine).counters.written_bytes, 0);
+    engine.shutdown();
+}
+
+#[test]
+fn a_damaged_file_is_a_miss_with_a_reason_and_the_answer_is_the_same() {
+    let model = fake();
+    let directory = tempfile::tempdir().unwrap();
+    let before = engine(&model, Some(directory.path()), options());
+    let first = ask(&before, request("chat", &tokens(&model, &user(&"words ".repeat(40))), 20));
+    before.shutdown();
+    for object in files(directory.path(), "kv") {
+        let mut bytes = std::fs::read(&object).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        std::fs::write(&object, bytes).unwrap();
+    }
+
+    let after = engine(&model, Some(directory.path()), options());
+    let prompt = then(&model, &first.timeline, "go on");
+    let answer = ask(&after, request("chat", &prompt, 20));
+    assert_eq!(answer.report.tokens.computed, prompt.len());
+    assert!(answer.report.miss.is_some());
+    assert_eq!(answer.tokens, alone(&model, &prompt, 20));
+    after.shutdown();
+}
+
+#[test]
+fn max_tokens_0_computes_the_prompt_and_says_nothing() {
+    let model = fake();
+    let engine = engine(&model, None, options());
+    let prompt = tokens(&model, &user("warm this up"));
+    let warmed = ask(&engine, request("chat", &prompt, 0));
+    assert_eq!((warmed.tokens.len(), warmed.reason), (0, FinishReason::Length));
+    let answer = ask(&engine, request("chat", &prompt, 10));
+    assert_eq!(answer.report.tokens.computed, 1);
+}
+
+#[test]
+fn a_forgotten_conversation_starts_from_nothing() {
+    let model = fake();
+    let directory = tempfile::tempdir().unwrap();
+    let engine = engine(&model, Some(directory.path()), options());
+    let prompt = tokens(&model, &user("remember me"));
+    ask(&engine, request("chat", &prompt, 10));
+    settle(&engine);
+    assert_eq!(files(directory.path(), "bin").len(), 1);
+    block_on(engine.forget(name("chat")));
+    settle(&engine);
+    assert_eq!(files(directory.path(), "bin").len(), 0);
+    engine.shutdown();
+}
+
+#[test]
+fn a_stop_text_ends_the_answer_and_is_not_part_of_it() {
+    let model = fake();
+    let engine = engine(&model, None, options());
+    let prompt = tokens(&model, &user("say something"));
+    let whole = ask(&engine, request("a", &prompt, 30)).text;
+    let stop = whole[3..6].to_owned();
+    let cut = whole.find(&stop).unwrap();
+    let answer = ask(&engine, TurnRequest { stop: vec![stop], ..request("b", &prompt, 30) });
+    assert_eq!(answer.text, whole[..cut]);
+    assert_eq!(answer.reason, FinishReason::Stop);
+}
+
+#[test]
+fn after_shutdown_every_call_says_so() {
+    let model = fake();
+    let engine = engine(&model, None, options());
+    engine.shutdown();
+    let error = engine.submit(request("chat", &[Token(65)], 1)).map(drop);
+    assert!(matches!(error, Err(TurnError::Stopped)));
+    assert_eq!(block_on(engine.status()).unwrap_err(), TurnError::Stopped);
+}
+
+/// All files under `directory` that end like this.
+fn files(directory: &Path, extension: &str) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    let mut open = vec![directory.to_owned()];
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else if path.extension().is_some_and(|found| found == extension) {
+                found.push(path);
+            }
+        }
+    }
+    found
+}

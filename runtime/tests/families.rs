@@ -1,0 +1,210 @@
+//! What the product promises of llama.cpp, on llama.cpp: one real model file of every memory
+//! family, and the bundled model.
+
+#![cfg(feature = "llama")]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hob_runtime::backend::MemoryKind;
+use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
+use hob_runtime::{EngineOptions, Model, TurnRequest};
+use hob_slots::Token;
+use support::*;
+
+const FAMILIES: [(&str, MemoryKind); 6] = [
+    ("hob-tiny-f16.gguf", MemoryKind::Plain),
+    ("fixtures/qwen2.gguf", MemoryKind::Plain),
+    ("fixtures/qwen3.gguf", MemoryKind::Plain),
+    ("fixtures/gemma3.gguf", MemoryKind::Windowed),
+    ("fixtures/lfm2.gguf", MemoryKind::Hybrid),
+    ("fixtures/mamba.gguf", MemoryKind::Recurrent),
+];
+
+fn load(file: &str) -> Arc<dyn Model> {
+    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets").join(file);
+    let options = LlamaOptions { threads: 1, ..LlamaOptions::default() };
+    Arc::new(LlamaModel::load(&path, options).expect("the fixture loads"))
+}
+
+/// Greedy, and never at an end: random weights end where they like.
+fn endless(conversation: &str, prompt: &[Token], max_tokens: usize) -> TurnRequest {
+    TurnRequest { ignore_eog: true, ..request(conversation, prompt, max_tokens) }
+}
+
+/// Longer than gemma3's window of 128.
+fn story(model: &Arc<dyn Model>) -> Vec<Token> {
+    tokens(model, &user(&"My locker code is 48213. The capital of France is Paris. ".repeat(12)))
+}
+
+#[test]
+fn every_family_is_told_apart() {
+    for (file, memory) in FAMILIES {
+        assert_eq!(load(file).facts().memory, memory, "{file}");
+    }
+}
+
+#[test]
+fn save_restart_restore_and_64_greedy_tokens_equal_those_of_a_run_that_was_never_interrupted() {
+    for (file, memory) in FAMILIES {
+        let model = load(file);
+        let never = engine(&model, None, options());
+        let first = ask(&never, endless("chat", &story(&model), 24));
+        let prompt = then(&model, &first.timeline, "What is my locker code?");
+        settle(&never);
+        let expected = ask(&never, endless("chat", &prompt, 64));
+        assert!(expected.report.tokens.shared > 0, "{file} went on where it stopped");
+        never.shutdown();
+
+        let directory = tempfile::tempdir().unwrap();
+        let before = engine(&model, Some(directory.path()), options());
+        let first_again = ask(&before, endless("chat", &story(&model), 24));
+        assert_eq!(first_again.tokens, first.tokens, "{file} is deterministic");
+        before.shutdown();
+        drop((before, model));
+
+        let model = load(file);
+        let after = engine(&model, Some(directory.path()), options());
+        let answer = ask(&after, endless("chat", &prompt, 64));
+        let counts = answer.report.tokens;
+        assert_eq!(counts.disk, first.timeline.len(), "{file} ({memory}): {:?}", answer.report);
+        assert_eq!(counts.computed, prompt.len() - first.timeline.len(), "{file}");
+        assert_eq!(answer.tokens, expected.tokens, "{file} ({memory})");
+        after.shutdown();
+    }
+}
+
+#[test]
+fn a_parked_conversation_comes_back_bit_exactly() {
+    for (file, memory) in FAMILIES {
+        let model = load(file);
+        let engine = engine(&model, None, options());
+        let prompts: Vec<_> = (0..3)
+            .map(|n| tokens(&model, &user(&format!("My favorite number is {n}. ").repeat(15))))
+            .collect();
+        let firsts: Vec<_> = prompts
+            .iter()
+            .enumerate()
+            .map(|(n, prompt)| ask(&engine, endless(&format!("chat {n}"), prompt, 16)))
+            .collect();
+        let prompt = then(&model, &firsts[0].timeline, "What is my favorite number?");
+        let back = ask(&engine, endless("chat 0", &prompt, 32));
+        assert_eq!(back.report.tokens.memory, firsts[0].timeline.len(), "{file} ({memory})");
+
+        let alone = support::engine(&model, None, options());
+        let first = ask(&alone, endless("chat 0", &prompts[0], 16));
+        assert_eq!(first.tokens, firsts[0].tokens, "{file} ({memory})");
+        settle(&alone);
+        let expected = ask(&alone, endless("chat 0", &prompt, 32));
+        assert_eq!(back.tokens, expected.tokens, "{file} ({memory})");
+    }
+}
+
+#[test]
+fn regenerate_and_an_edited_message_do_not_start_from_nothing_after_a_restart() {
+    for (file, memory) in FAMILIES {
+        let model = load(file);
+        let directory = tempfile::tempdir().unwrap();
+        let before = engine(&model, Some(directory.path()), options());
+        let first = ask(&before, endless("chat", &story(&model), 16));
+        settle(&before);
+        let second = then(&model, &first.timeline, "What is my locker code?");
+        let answer = ask(&before, endless("chat", &second, 16));
+        before.shutdown();
+
+        let after = engine(&model, Some(directory.path()), options());
+        let again = ask(&after, endless("chat", &second, 16));
+        assert_eq!(again.report.tokens.computed, 1, "{file} ({memory}): {:?}", again.report);
+        assert_eq!(again.tokens.len(), answer.tokens.len());
+        after.shutdown();
+
+        let later = engine(&model, Some(directory.path()), options());
+        let edited = then(&model, &first.timeline, "What is the capital of France?");
+        let answer = ask(&later, endless("chat", &edited, 16));
+        let kept = answer.report.tokens.disk;
+        assert!(kept >= first.timeline.len(), "{file} ({memory}): {:?}", answer.report);
+        later.shutdown();
+    }
+}
+
+#[test]
+fn the_bundled_model_remembers_what_it_was_told_across_a_restart() {
+    let model = load("hob-tiny-f16.gguf");
+    let directory = tempfile::tempdir().unwrap();
+    let before = engine(&model, Some(directory.path()), options());
+    let told = tokens(&model, &user("My locker code is 48213."));
+    let first = ask(&before, request("chat", &told, 40));
+    before.shutdown();
+
+    let after = engine(&model, Some(directory.path()), options());
+    let prompt = then(&model, &first.timeline, "What is my locker code?");
+    let answer = ask(&after, request("chat", &prompt, 40));
+    assert_eq!(answer.text, "Your locker code is 48213.");
+    assert_eq!(answer.report.tokens.computed, prompt.len() - first.timeline.len());
+    after.shutdown();
+}
+
+#[test]
+fn four_conversations_over_two_slots_answer_as_if_each_were_alone() {
+    let model = load("hob-tiny-f16.gguf");
+    let crowded = engine(&model, None, options());
+    let facts: Vec<String> =
+        (0..4).map(|n| format!("My locker code is {}.", 10_000 + 1_111 * n)).collect();
+    let mut timelines: Vec<Vec<Token>> = vec![Vec::new(); 4];
+    for said in 0..6 {
+        let prompts: Vec<_> = (0..4)
+            .map(|n| {
+                let text = if said == 0 { &facts[n] } else { "What is my locker code?" };
+                then(&model, &timelines[n], text)
+            })
+            .collect();
+        let turns: Vec<_> = (0..4)
+            .map(|n| crowded.submit(request(&format!("chat {n}"), &prompts[n], 32)).unwrap())
+            .collect();
+        for (n, turn) in turns.into_iter().enumerate() {
+            let answer = finish(turn).unwrap();
+            let alone = engine(&model, None, options());
+            let expected = ask(&alone, request("alone", &prompts[n], 32));
+            assert_eq!(answer.text, expected.text, "chat {n}, turn {said}");
+            timelines[n] = answer.timeline;
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_no_model_is_a_one_line_error_that_names_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("not-a-model.gguf");
+    std::fs::write(&path, b"GGUF but not really").unwrap();
+    let error = LlamaModel::load(&path, LlamaOptions::default()).err().expect("it is refused");
+    let message = error.to_string();
+    assert!(message.contains("not-a-model.gguf") && !message.contains('\n'), "{message}");
+}
+
+#[test]
+fn an_unknown_cache_type_is_refused_with_the_known_ones() {
+    let options = LlamaOptions { cache_type_k: "f17".to_owned(), ..LlamaOptions::default() };
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/hob-tiny-f16.gguf");
+    let error = LlamaModel::load(&path, options).err().expect("it is refused");
+    assert!(error.to_string().contains("q8_0"), "{error}");
+}
+
+#[test]
+fn quantised_caches_restore_as_exactly() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/hob-tiny-f16.gguf");
+    let options8 = LlamaOptions {
+        threads: 1,
+        cache_type_k: "q8_0".to_owned(),
+        cache_type_v: "q8_0".to_owned(),
+        ..LlamaOptions::default()
+    };
+    let model: Arc<dyn Model> = Arc::new(LlamaModel::load(&path, options8).unwrap());
+    let engine = engine(&model, None, EngineOptions { slots: 1, ..options() });
+    let first = ask(&engine, endless("one", &story(&model), 16));
+    ask(&engine, endless("two", &tokens(&model, &user("Hello.")), 4));
+    let prompt = then(&model, &first.timeline, "What is my locker code?");
+    let back = ask(&engine, endless("one", &prompt, 16));
+    assert_eq!(back.report.tokens.memory, first.timeline.len());
+}

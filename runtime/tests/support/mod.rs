@@ -1,0 +1,119 @@
+//! A world for engine tests: engines over one directory, turns, and what came of them.
+
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use hob_runtime::sample::Sampling;
+use hob_runtime::{
+    Engine, EngineOptions, EngineStatus, FinishReason, Model, Turn, TurnError, TurnEvent,
+    TurnReport, TurnRequest,
+};
+use hob_slots::store::Store;
+use hob_slots::{ConversationId, ModelHash, Token};
+
+pub const FINGERPRINT: ModelHash = ModelHash(*b"a model!");
+
+/// Micro-batches that do not depend on the clock, so that equal turns make equal batches.
+pub fn options() -> EngineOptions {
+    EngineOptions {
+        context_tokens: 2048,
+        slots: 2,
+        micro_batch: 128,
+        micro_batch_target: None,
+        ..EngineOptions::default()
+    }
+}
+
+pub fn engine(model: &Arc<dyn Model>, slots: Option<&Path>, options: EngineOptions) -> Engine {
+    let store = slots.map(|path| Arc::new(Store::open(path).expect("a free directory")));
+    Engine::start(model.clone(), FINGERPRINT, store, options).expect("the context fits")
+}
+
+pub fn name(text: &str) -> ConversationId {
+    ConversationId::new(text).expect("a valid name")
+}
+
+pub fn request(conversation: &str, prompt: &[Token], max_tokens: usize) -> TurnRequest {
+    TurnRequest {
+        conversation: Some(name(conversation)),
+        prompt: prompt.to_vec(),
+        sampling: Sampling::greedy(),
+        max_tokens,
+        stop: Vec::new(),
+        grammar: None,
+        logprobs: None,
+        ignore_eog: false,
+    }
+}
+
+/// A whole answer.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub report: TurnReport,
+    pub tokens: Vec<Token>,
+    pub text: String,
+    pub reason: FinishReason,
+    pub timeline: Vec<Token>,
+}
+
+pub fn finish(mut turn: Turn) -> Result<Answer, TurnError> {
+    let (mut report, mut tokens, mut text) = (None, Vec::new(), String::new());
+    while let Some(event) = turn.next_blocking() {
+        match event {
+            TurnEvent::Started(started) => report = Some(started),
+            TurnEvent::Token { token, text: more, .. } => {
+                tokens.push(token);
+                text.push_str(&more);
+            }
+            TurnEvent::Finished { reason, text: more, completion_tokens, timeline } => {
+                text.push_str(&more);
+                assert_eq!(completion_tokens, tokens.len(), "every token was told");
+                let report = report.expect("a turn starts before it finishes");
+                return Ok(Answer { report, tokens, text, reason, timeline });
+            }
+            TurnEvent::Failed(error) => return Err(error),
+        }
+    }
+    panic!("the engine went away without a word")
+}
+
+pub fn ask(engine: &Engine, request: TurnRequest) -> Answer {
+    finish(engine.submit(request).expect("a valid turn")).expect("the turn succeeds")
+}
+
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.expect("a runtime without I/O").block_on(future)
+}
+
+pub fn status(engine: &Engine) -> EngineStatus {
+    block_on(engine.status()).expect("the engine runs")
+}
+
+/// Waits until the engine has nothing left to do behind the answers.
+pub fn settle(engine: &Engine) {
+    loop {
+        let before = status(engine).counters;
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        if status(engine).counters == before {
+            return;
+        }
+    }
+}
+
+/// ChatML, as the bundled template writes it.
+pub fn user(text: &str) -> String {
+    format!("<|im_start|>user\n{text}<|im_end|>\n<|im_start|>assistant\n")
+}
+
+pub fn tokens(model: &Arc<dyn Model>, text: &str) -> Vec<Token> {
+    model.tokenize(text, false, true)
+}
+
+/// A timeline, and what the user says next.
+pub fn then(model: &Arc<dyn Model>, timeline: &[Token], text: &str) -> Vec<Token> {
+    let more = tokens(model, &format!("\n{}", user(text)));
+    [timeline, &more].concat()
+}
