@@ -17,6 +17,7 @@ pub mod format;
 pub mod id;
 pub mod key;
 pub mod payload;
+pub mod prune;
 pub mod radix;
 pub mod registry;
 pub mod segment;

@@ -78,13 +78,7 @@ impl StoreReader {
 
     /// The conversations that are kept for any model, by model.
     pub fn all_slots(&self) -> Result<Listing, StoreError> {
-        let mut all = Listing { slots: Vec::new(), rejected: Vec::new() };
-        for model in self.models()? {
-            let Listing { slots, rejected } = self.slots(model)?;
-            all.slots.extend(slots);
-            all.rejected.extend(rejected);
-        }
-        Ok(all)
+        self.of_all_models(Self::slots)
     }
 
     /// The conversations that are kept for `model` and what each is made of. Reads every slot file
@@ -96,6 +90,24 @@ impl StoreReader {
             let entry = entry(SlotHeader::decode(&file)?, class);
             Ok(SlotContents { entry, objects: record.objects().collect() })
         })
+    }
+
+    /// The conversations that are kept for any model and what each is made of, by model.
+    pub fn all_contents(&self) -> Result<Listing<SlotContents>, StoreError> {
+        self.of_all_models(Self::contents)
+    }
+
+    fn of_all_models<T>(
+        &self,
+        list: impl Fn(&Self, ModelHash) -> Result<Listing<T>, StoreError>,
+    ) -> Result<Listing<T>, StoreError> {
+        let mut all = Listing { slots: Vec::new(), rejected: Vec::new() };
+        for model in self.models()? {
+            let Listing { slots, rejected } = list(self, model)?;
+            all.slots.extend(slots);
+            all.rejected.extend(rejected);
+        }
+        Ok(all)
     }
 
     fn list<T: AsRef<SlotEntry>>(

@@ -1,0 +1,247 @@
+//! What `hob slots` shows and removes: pure selections over a listing.
+//!
+//! - Bytes are a conversation's *own* when no other conversation of its model needs them, else
+//!   *shared*. Removing one conversation frees its own bytes; removing all that share some frees
+//!   those too, so what a choice frees is counted for the whole choice.
+//! - Nothing is chosen unless something was asked for, and every criterion that was given holds
+//!   for what is chosen.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::id::{BlockId, ConversationId, ModelHash};
+use crate::store::{SlotContents, SlotEntry};
+use crate::time::Timestamp;
+use crate::ttl::TtlClass;
+
+/// A conversation and where its bytes are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlotUsage {
+    /// What a listing tells.
+    pub entry: SlotEntry,
+    /// Its slot file and the objects that it alone needs.
+    pub own_bytes: u64,
+    /// The objects that others need too.
+    pub shared_bytes: u64,
+}
+
+/// Which conversations to remove.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Only those whose class has lived.
+    pub expired: bool,
+    /// Only those that were last used longer ago than this.
+    pub older_than: Option<Duration>,
+    /// Only those of this class.
+    pub class: Option<TtlClass>,
+    /// Only those with more bytes, own and shared.
+    pub larger_than: Option<u64>,
+    /// Only those of this model.
+    pub fingerprint: Option<ModelHash>,
+    /// Only this one.
+    pub conversation: Option<ConversationId>,
+}
+
+/// What a selection chooses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    /// The conversations, as they were listed.
+    pub slots: Vec<SlotEntry>,
+    /// How many objects nobody needs once they are gone.
+    pub freed_objects: usize,
+    /// The bytes of those and of the slot files.
+    pub freed_bytes: u64,
+}
+
+/// How much of each conversation is its own.
+pub fn usage(slots: &[SlotContents]) -> Vec<SlotUsage> {
+    let needs = needs_of(slots);
+    let usage = |slot: &SlotContents| {
+        let (own, shared): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            objects_of(slot).into_iter().partition(|(object, _)| needs[object] == 1);
+        SlotUsage {
+            entry: slot.entry.clone(),
+            own_bytes: slot.entry.file_bytes + own.values().sum::<u64>(),
+            shared_bytes: shared.values().sum(),
+        }
+    };
+    slots.iter().map(usage).collect()
+}
+
+/// What `selection` chooses among `slots`, and what removing that frees.
+pub fn select(selection: &Selection, slots: &[SlotContents], now: Timestamp) -> Choice {
+    let (chosen, kept): (Vec<_>, Vec<_>) =
+        slots.iter().partition(|slot| selection.chooses(slot, now));
+    let needed: BTreeSet<Object> = kept.into_iter().flat_map(objects_of).map(|(o, _)| o).collect();
+    let mut freed: BTreeMap<Object, u64> = chosen.iter().copied().flat_map(objects_of).collect();
+    freed.retain(|object, _| !needed.contains(object));
+    Choice {
+        freed_objects: freed.len(),
+        freed_bytes: freed.values().sum::<u64>()
+            + chosen.iter().map(|slot| slot.entry.file_bytes).sum::<u64>(),
+        slots: chosen.into_iter().map(|slot| slot.entry.clone()).collect(),
+    }
+}
+
+impl Selection {
+    fn chooses(&self, slot: &SlotContents, now: Timestamp) -> bool {
+        let entry = &slot.entry;
+        let bytes = entry.file_bytes + entry.object_bytes;
+        *self != Self::default()
+            && (!self.expired || entry.is_expired(now))
+            && self.older_than.is_none_or(|age| entry.used_at.age(now) > age)
+            && self.class.is_none_or(|class| entry.class == class)
+            && self.larger_than.is_none_or(|limit| bytes > limit)
+            && self.fingerprint.is_none_or(|model| entry.model == model)
+            && self.conversation.as_ref().is_none_or(|id| entry.conversation == *id)
+    }
+}
+
+/// Objects of different models never share a file.
+type Object = (ModelHash, BlockId);
+
+/// Each object once, even if a timeline named it twice.
+fn objects_of(slot: &SlotContents) -> BTreeMap<Object, u64> {
+    slot.objects.iter().map(|&(id, bytes)| ((slot.entry.model, id), bytes)).collect()
+}
+
+fn needs_of(slots: &[SlotContents]) -> BTreeMap<Object, usize> {
+    let mut needs = BTreeMap::new();
+    for (object, _) in slots.iter().flat_map(objects_of) {
+        *needs.entry(object).or_default() += 1;
+    }
+    needs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MODEL: ModelHash = ModelHash([1; 8]);
+    const OTHER_MODEL: ModelHash = ModelHash([2; 8]);
+    const NOW: Timestamp = Timestamp(100 * 3_600_000);
+
+    #[test]
+    fn bytes_that_two_conversations_need_are_shared_by_both() {
+        let slots =
+            [slot("a").needs([(1, 100), (2, 20)]).done(), slot("b").needs([(1, 100)]).done()];
+        let usage = usage(&slots);
+        assert_eq!((usage[0].own_bytes, usage[0].shared_bytes), (20 + 7, 100));
+        assert_eq!((usage[1].own_bytes, usage[1].shared_bytes), (7, 100));
+    }
+
+    #[test]
+    fn models_share_nothing() {
+        let slots = [
+            slot("a").needs([(1, 100)]).done(),
+            slot("a").of(OTHER_MODEL).needs([(1, 100)]).done(),
+        ];
+        assert!(usage(&slots).iter().all(|usage| usage.shared_bytes == 0));
+    }
+
+    #[test]
+    fn an_empty_selection_chooses_nothing() {
+        let slots = [slot("a").unused_for_hours(90).done()];
+        assert_eq!(select(&Selection::default(), &slots, NOW), Choice::default());
+    }
+
+    #[test]
+    fn removing_one_of_two_that_share_frees_only_its_own() {
+        let slots =
+            [slot("a").needs([(1, 100), (2, 20)]).done(), slot("b").needs([(1, 100)]).done()];
+        let only_a = Selection { conversation: Some("a".parse().unwrap()), ..Selection::default() };
+        let choice = select(&only_a, &slots, NOW);
+        assert_eq!(names(&choice), ["a"]);
+        assert_eq!((choice.freed_objects, choice.freed_bytes), (1, 20 + 7));
+    }
+
+    #[test]
+    fn removing_both_frees_what_they_shared_once() {
+        let slots =
+            [slot("a").needs([(1, 100), (2, 20)]).done(), slot("b").needs([(1, 100)]).done()];
+        let all = Selection { fingerprint: Some(MODEL), ..Selection::default() };
+        let choice = select(&all, &slots, NOW);
+        assert_eq!((choice.freed_objects, choice.freed_bytes), (2, 120 + 2 * 7));
+    }
+
+    #[test]
+    fn each_criterion_narrows_the_choice() {
+        let slots = [
+            slot("young").done(),
+            slot("old").unused_for_hours(50).done(),
+            slot("old-kept").unused_for_hours(50).class(TtlClass::Kept).done(),
+            slot("old-large").unused_for_hours(50).needs([(1, 5_000)]).done(),
+            slot("old-elsewhere").unused_for_hours(50).of(OTHER_MODEL).done(),
+        ];
+        let chosen = |selection: &Selection| names(&select(selection, &slots, NOW));
+
+        let age = Duration::from_secs(49 * 3_600);
+        let mut selection = Selection { older_than: Some(age), ..Selection::default() };
+        assert_eq!(chosen(&selection), ["old", "old-kept", "old-large", "old-elsewhere"]);
+        selection.expired = true;
+        assert_eq!(chosen(&selection), ["old", "old-large", "old-elsewhere"]);
+        selection.fingerprint = Some(MODEL);
+        assert_eq!(chosen(&selection), ["old", "old-large"]);
+        selection.larger_than = Some(1_000);
+        assert_eq!(chosen(&selection), ["old-large"]);
+        selection.class = Some(TtlClass::Short);
+        assert!(chosen(&selection).is_empty());
+    }
+
+    #[test]
+    fn a_clock_that_stepped_back_chooses_nothing_by_age() {
+        let slots = [slot("a").done()];
+        let old = Selection { older_than: Some(Duration::ZERO), ..Selection::default() };
+        assert!(select(&old, &slots, Timestamp(0)).slots.is_empty());
+    }
+
+    fn names(choice: &Choice) -> Vec<String> {
+        choice.slots.iter().map(|entry| entry.conversation.to_string()).collect()
+    }
+
+    struct Slot(SlotContents);
+
+    /// A conversation that was just used, with a slot file of 7 bytes.
+    fn slot(name: &str) -> Slot {
+        let entry = SlotEntry {
+            model: MODEL,
+            conversation: name.parse().unwrap(),
+            class: TtlClass::Long,
+            created_at: Timestamp(0),
+            used_at: NOW,
+            tokens: 0,
+            blocks: 0,
+            snapshots: 0,
+            object_bytes: 0,
+            file_bytes: 7,
+        };
+        Slot(SlotContents { entry, objects: Vec::new() })
+    }
+
+    impl Slot {
+        fn of(mut self, model: ModelHash) -> Self {
+            self.0.entry.model = model;
+            self
+        }
+
+        fn class(mut self, class: TtlClass) -> Self {
+            self.0.entry.class = class;
+            self
+        }
+
+        fn unused_for_hours(mut self, hours: u64) -> Self {
+            self.0.entry.used_at = Timestamp(NOW.0 - hours * 3_600_000);
+            self
+        }
+
+        fn needs<const N: usize>(mut self, objects: [(u8, u64); N]) -> Self {
+            self.0.entry.object_bytes = objects.iter().map(|(_, bytes)| bytes).sum();
+            self.0.objects = objects.map(|(n, bytes)| (BlockId([n; 32]), bytes)).into();
+            self
+        }
+
+        fn done(self) -> SlotContents {
+            self.0
+        }
+    }
+}
