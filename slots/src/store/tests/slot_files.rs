@@ -1,0 +1,98 @@
+//! What the store promises about slot files and listings.
+
+use super::*;
+
+#[test]
+fn a_damaged_slot_file_is_a_miss_and_moves_to_quarantine() {
+    let world = World::new();
+    world.store.put_slot(MODEL, &slot("chat", &[])).unwrap();
+    flip_a_bit(&world.path(&format!("{MODEL}/chat.long.bin")), 200);
+    let miss = world.store.get_slot(MODEL, &id("chat")).unwrap_err();
+    assert!(matches!(miss, Miss::Damaged { reason: FormatError::Checksum { part: "record" } }));
+    assert_eq!(world.quarantined(), ["chat.long.bin", "chat.long.bin.txt"]);
+}
+
+#[test]
+fn a_slot_file_under_another_conversations_name_is_a_miss() {
+    let world = World::new();
+    world.store.put_slot(MODEL, &slot("mine", &[])).unwrap();
+    let path = |name: &str| world.path(&format!("{MODEL}/{name}.long.bin"));
+    fs::rename(path("mine"), path("yours")).unwrap();
+    let miss = world.store.get_slot(MODEL, &id("yours")).unwrap_err();
+    assert_eq!(miss.to_string(), "its file holds conversation mine instead");
+}
+
+#[test]
+fn changing_its_class_leaves_a_conversation_one_file() {
+    let world = World::new();
+    world.store.put_slot(MODEL, &slot("chat", &[])).unwrap();
+    let kept = SlotRecord { class: TtlClass::Kept, ..slot("chat", &[]) };
+    world.store.put_slot(MODEL, &kept).unwrap();
+    assert_eq!(world.files(), [format!("{MODEL}/chat.kept.bin")].into());
+    assert_eq!(world.store.get_slot(MODEL, &id("chat")).unwrap(), kept);
+}
+
+#[test]
+fn the_name_of_a_slot_file_decides_its_class_and_without_one_it_is_long() {
+    let world = World::new();
+    let short = SlotRecord { class: TtlClass::Short, ..slot("chat", &[]) };
+    world.store.put_slot(MODEL, &short).unwrap();
+    let path = |name: &str| world.path(&format!("{MODEL}/{name}"));
+    let class = || {
+        let listed = world.store.slots(MODEL).unwrap().slots[0].class;
+        assert_eq!(world.store.get_slot(MODEL, &id("chat")).unwrap().class, listed);
+        listed
+    };
+    fs::rename(path("chat.short.bin"), path("chat.kept.bin")).unwrap();
+    assert_eq!(class(), TtlClass::Kept);
+    fs::rename(path("chat.kept.bin"), path("chat.bin")).unwrap();
+    assert_eq!(class(), TtlClass::Long);
+    world.store.put_slot(MODEL, &slot("chat", &[])).unwrap();
+    assert_eq!(world.files(), [format!("{MODEL}/chat.long.bin")].into());
+}
+
+#[test]
+fn of_two_files_that_a_crash_left_the_newer_one_is_read() {
+    let world = World::new();
+    let old = slot("chat", &[]);
+    let new = SlotRecord { class: TtlClass::Short, used_at: Timestamp(3_000), ..old.clone() };
+    world.store.put_slot(MODEL, &new).unwrap();
+    fs::write(world.path(&format!("{MODEL}/chat.long.bin")), old.encode(MODEL)).unwrap();
+    assert_eq!(world.store.get_slot(MODEL, &id("chat")).unwrap(), new);
+    assert_eq!(world.store.slots(MODEL).unwrap().slots.len(), 1);
+    assert!(world.store.remove_slot(MODEL, &id("chat")).unwrap());
+    assert!(world.files().is_empty());
+}
+
+#[test]
+fn a_listing_tells_what_the_headers_hold_and_which_files_cannot_be_used() {
+    let world = World::new();
+    world.store.put_slot(MODEL, &slot("b", &[&block(1), &block(65), &snapshot()])).unwrap();
+    world.store.put_slot(MODEL, &slot("a", &[])).unwrap();
+    world.store.put_slot(OTHER_MODEL, &slot("c", &[])).unwrap();
+    fs::write(world.path(&format!("{MODEL}/d.long.bin")), "HOBSLT").unwrap();
+
+    let listing = world.store.all_slots().unwrap();
+    let names: Vec<_> = listing.slots.iter().map(|s| (s.model, s.conversation.as_str())).collect();
+    assert_eq!(names, [(MODEL, "a"), (MODEL, "b"), (OTHER_MODEL, "c")]);
+    let b = &listing.slots[1];
+    assert_eq!((b.tokens, b.blocks, b.snapshots), (128, 2, 1));
+    assert_eq!(b.object_bytes, 2 * 1_352 + 1_096);
+    assert_eq!((b.created_at, b.used_at), (Timestamp(1_000), Timestamp(2_000)));
+    let path = world.path(&format!("{MODEL}/b.long.bin"));
+    assert_eq!(b.file_bytes, fs::metadata(path).unwrap().len());
+    assert!(listing.rejected[0].path.ends_with("d.long.bin"));
+}
+
+#[test]
+fn an_entry_expires_when_its_class_has_lived_since_its_last_use() {
+    let world = World::new();
+    world.store.put_slot(MODEL, &slot("chat", &[])).unwrap();
+    let entry = world.store.slots(MODEL).unwrap().slots.remove(0);
+    let used = entry.used_at;
+    assert!(!entry.is_expired(used.after(Duration::from_secs(3_600))));
+    assert!(entry.is_expired(used.after(Duration::from_millis(3_600_001))));
+    assert!(!entry.is_expired(Timestamp(0)), "a clock that steps back expires nothing");
+    let kept = SlotEntry { class: TtlClass::Kept, ..entry };
+    assert!(!kept.is_expired(Timestamp(u64::MAX)));
+}
