@@ -1,1 +1,76 @@
-fn main() {}
+//! `hob`: talks to `hobd`, and inspects what is kept without it.
+//!
+//! - `main` alone reads the environment and the terminal; commands get a [`Context`].
+//! - Results go to standard output, everything else to standard error. With `--json` standard
+//!   output holds JSON and nothing else.
+//! - Every failure has one line that names the remedy and an exit code from [`exit`].
+//!
+//! Reading order: [`args`], [`context`], [`commands`] (one file a subcommand); [`client`] talks to
+//! the daemon; [`output`] makes figures readable.
+
+mod args;
+mod client;
+mod commands;
+mod context;
+mod exit;
+mod failure;
+mod output;
+mod progress;
+mod sse;
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use clap::Parser;
+use hob_config::{Places, Settings, Sources, paths};
+use hob_models::Roots;
+
+use crate::args::{Args, Command};
+use crate::context::{Context, Terminal};
+use crate::failure::Failure;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match run(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads the output has seen enough of it.
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            let _ = writeln!(io::stderr(), "hob: {}", output::plain(&failure.to_string()));
+            ExitCode::from(failure.exit() as u8)
+        }
+    }
+}
+
+fn run(args: Args) -> Result<(), Failure> {
+    let mut flags = args.settings.0;
+    args.command.set_flags(&mut flags);
+    // What needs no settings works also where they are wrong.
+    match args.command {
+        Command::Completions(command) => return commands::completions::run(&command),
+        Command::Man(command) => return commands::man::run(&command),
+        _ => {}
+    }
+    let sources = Sources::gather(Places::of_user()?, std::env::vars_os(), flags)?;
+    let resolved = Settings::resolve(&sources)?;
+    let own_models = paths::models_dir(&resolved.settings.data_dir);
+    let home = &resolved.places.home;
+    let roots = Roots::from_env(|name| std::env::var_os(name), home, &own_models);
+    let mut context = Context {
+        settings: resolved.settings.clone(),
+        resolved,
+        roots,
+        json: args.json,
+        now: SystemTime::now(),
+        terminal: Terminal {
+            input: io::stdin().is_terminal(),
+            output: io::stdout().is_terminal(),
+            error: io::stderr().is_terminal(),
+        },
+        out: Box::new(io::stdout()),
+    };
+    commands::run(args.command, &mut context)
+}

@@ -1,0 +1,59 @@
+//! The command line. Flags that are settings come from `hob-config`'s table.
+
+use clap::{Parser, Subcommand};
+use hob_config::{ClientFlags, Flags};
+
+use crate::commands::{
+    ask, chat, completions, config, conversations, doctor, man, models, slots, status,
+};
+use crate::exit;
+
+/// Talk to a local model whose context stays warm, and look after what is kept.
+#[derive(Parser)]
+#[command(name = "hob", version, after_help = exit::HELP, propagate_version = true)]
+pub struct Args {
+    #[command(subcommand)]
+    pub command: Command,
+
+    /// Print JSON instead of text
+    #[arg(long, global = true)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub settings: ClientFlags,
+}
+
+/// What to do.
+#[derive(Subcommand)]
+pub enum Command {
+    Chat(chat::Args),
+    Ask(ask::Args),
+    Conversations(conversations::Args),
+    Slots(slots::Args),
+    Models(models::Args),
+    Status(status::Args),
+    Doctor(doctor::Args),
+    Config(config::Args),
+    Completions(completions::Args),
+    Man(man::Args),
+}
+
+impl Command {
+    /// Flags of a subcommand that are settings too.
+    pub fn set_flags(&self, flags: &mut Flags) {
+        if let Self::Models(args) = self {
+            args.set_flags(flags);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Args::command().debug_assert();
+    }
+}

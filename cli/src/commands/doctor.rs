@@ -1,0 +1,279 @@
+//! `hob doctor`
+//!
+//! - Every check says what it found and, when something is wrong, what to do. None changes anything.
+//! - A daemon that does not run is no fault; a token that others can read is.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use hob_config::{Key, ModelChoice, paths};
+use hob_models::{ModelFile, discover};
+use hob_slots::StoreReader;
+use serde::Serialize;
+
+use crate::client::Client;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::{plain, size};
+
+const LOW_DISK_BYTES: u64 = 1 << 30;
+
+/// Check directories, permissions, model, disk and daemon
+#[derive(clap::Args)]
+pub struct Args {}
+
+/// One check.
+#[derive(Debug, Serialize)]
+struct Check {
+    name: &'static str,
+    state: State,
+    found: String,
+    /// What to do about it.
+    remedy: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Good,
+    Notice,
+    Bad,
+}
+
+pub fn run(_: &Args, context: &mut Context) -> Result<(), Failure> {
+    let settings = &context.settings;
+    let checks = [
+        configuration(context),
+        directory("data directory", &settings.data_dir, Key::DataDir),
+        directory("slots directory", &settings.slots_dir, Key::SlotsDir),
+        kept(&settings.slots_dir),
+        disk(&settings.slots_dir),
+        token(&settings.token_file),
+        model(context),
+        daemon(context),
+    ];
+    match context.json {
+        true => context.write_json(&checks)?,
+        false => checks.iter().try_for_each(|check| write(check, context))?,
+    }
+    let bad = checks.iter().filter(|check| check.state == State::Bad).count();
+    match bad {
+        0 => Ok(()),
+        1 => Err(Failure::Unhealthy("1 check failed".to_owned())),
+        _ => Err(Failure::Unhealthy(format!("{bad} checks failed"))),
+    }
+}
+
+fn write(check: &Check, context: &mut Context) -> Result<(), Failure> {
+    let mark = match check.state {
+        State::Good => "ok",
+        State::Notice => "note",
+        State::Bad => "BAD",
+    };
+    writeln!(context.out, "{mark:<5} {:<16} {}", check.name, plain(&check.found))?;
+    if let Some(remedy) = &check.remedy {
+        writeln!(context.out, "{:<22} {}", "", plain(remedy))?;
+    }
+    Ok(())
+}
+
+impl Check {
+    fn good(name: &'static str, found: impl Into<String>) -> Self {
+        Self { name, state: State::Good, found: found.into(), remedy: None }
+    }
+
+    fn notice(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { name, state: State::Notice, found: found.into(), remedy: Some(remedy.into()) }
+    }
+
+    fn bad(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { name, state: State::Bad, found: found.into(), remedy: Some(remedy.into()) }
+    }
+}
+
+/// Wrong settings end the program before any check; here it is enough to say where they are.
+fn configuration(context: &Context) -> Check {
+    let file = &context.resolved.entries[Key::Config as usize].value;
+    let found = match file.as_str() {
+        Some(path) => path.to_owned(),
+        None => format!("no file at {}", context.resolved.places.config_file().display()),
+    };
+    Check::good("configuration", found)
+}
+
+fn directory(name: &'static str, path: &Path, key: Key) -> Check {
+    let shown = path.display();
+    let elsewhere = format!("make it writable, or choose another with --{}", key.flag());
+    let facts = match fs::metadata(path) {
+        Ok(facts) => facts,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Check::good(name, format!("{shown} (made on first use)"));
+        }
+        Err(error) => return Check::bad(name, format!("{shown}: {error}"), elsewhere),
+    };
+    if !facts.is_dir() {
+        return Check::bad(name, format!("{shown} is not a directory"), elsewhere);
+    }
+    if !is_writable(path) {
+        return Check::bad(name, format!("{shown} may not be written"), elsewhere);
+    }
+    match open_to_others(&facts) {
+        true => Check::notice(
+            name,
+            format!("{shown} can be read by other users"),
+            format!("chmod 700 {shown}"),
+        ),
+        false => Check::good(name, shown.to_string()),
+    }
+}
+
+fn kept(dir: &Path) -> Check {
+    let name = "kept KV";
+    if !dir.exists() {
+        return Check::good(name, "nothing yet");
+    }
+    match StoreReader::open(dir).and_then(|reader| reader.all_slots()) {
+        Err(error) => Check::bad(name, error.to_string(), "check the directory's permissions"),
+        Ok(listing) if !listing.rejected.is_empty() => Check::notice(
+            name,
+            format!(
+                "{} conversations; {} files cannot be used",
+                listing.slots.len(),
+                listing.rejected.len()
+            ),
+            "they cost time, not text: `hob slots ls` names them, the daemon puts them aside",
+        ),
+        Ok(listing) => Check::good(name, format!("{} conversations", listing.slots.len())),
+    }
+}
+
+fn disk(dir: &Path) -> Check {
+    let name = "disk space";
+    let there = dir.ancestors().find(|path| path.exists()).unwrap_or(dir);
+    match free_bytes(there) {
+        None => Check::notice(name, "unknown on this system", "see that there is room for KV"),
+        Some(bytes) if bytes < LOW_DISK_BYTES => Check::notice(
+            name,
+            format!("{} free at {}", size(bytes), there.display()),
+            "`hob slots prune` frees some of it",
+        ),
+        Some(bytes) => Check::good(name, format!("{} free", size(bytes))),
+    }
+}
+
+fn token(path: &Path) -> Check {
+    let name = "token file";
+    let shown = path.display();
+    match fs::metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Check::good(name, format!("{shown} (made on first start)"))
+        }
+        Err(error) => Check::bad(name, format!("{shown}: {error}"), "check its permissions"),
+        Ok(facts) if open_to_others(&facts) => Check::bad(
+            name,
+            format!("{shown} can be read by other users"),
+            format!("chmod 600 {shown}; delete it and restart hobd for a new token"),
+        ),
+        Ok(facts) if facts.len() == 0 => {
+            Check::bad(name, format!("{shown} is empty"), "delete it and restart hobd")
+        }
+        Ok(_) => Check::good(name, shown.to_string()),
+    }
+}
+
+fn model(context: &Context) -> Check {
+    let check = "model";
+    let ModelChoice::Named(name) = &context.settings.model else {
+        return Check::good(check, "the bundled one");
+    };
+    let found = |model: ModelFile| {
+        let architecture = &model.summary.architecture;
+        let size = size(model.size_bytes);
+        Check::good(check, format!("{} ({architecture}, {size})", model.path.display()))
+    };
+    match hob_models::resolve(name, || discover(&context.roots)) {
+        Ok(model) => found(model),
+        Err(error) => Check::bad(check, error.to_string(), "set `model` to one of `hob models`"),
+    }
+}
+
+fn daemon(context: &Context) -> Check {
+    let name = "daemon";
+    let answer = Client::find(context).and_then(|client| {
+        let status = client.get("/v1/status")?;
+        Ok((client.address().to_owned(), status))
+    });
+    match answer {
+        Ok((address, status)) => {
+            let model = status["model"].as_str().unwrap_or("a model");
+            Check::good(name, format!("answers at {address} with {model}"))
+        }
+        Err(failure @ Failure::NotRunning { .. }) => {
+            let left = paths::daemon_file(&context.settings.data_dir).exists();
+            let found = if left { "ended without saying so" } else { "does not run" };
+            Check::notice(name, found, failure.to_string())
+        }
+        Err(failure) => Check::bad(name, failure.to_string(), "restart hobd"),
+    }
+}
+
+#[cfg(unix)]
+fn free_bytes(path: &Path) -> Option<u64> {
+    let facts = rustix::fs::statvfs(path).ok()?;
+    facts.f_bavail.checked_mul(facts.f_frsize)
+}
+
+#[cfg(not(unix))]
+fn free_bytes(_: &Path) -> Option<u64> {
+    None
+}
+
+#[cfg(unix)]
+fn is_writable(path: &Path) -> bool {
+    let wanted = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+    rustix::fs::access(path, wanted).is_ok()
+}
+
+#[cfg(not(unix))]
+fn is_writable(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|facts| !facts.permissions().readonly())
+}
+
+#[cfg(unix)]
+fn open_to_others(facts: &fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    facts.permissions().mode() & 0o077 != 0
+}
+
+#[cfg(not(unix))]
+fn open_to_others(_: &fs::Metadata) -> bool {
+    false
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_token_that_others_can_read_is_bad() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("token");
+        assert_eq!(token(&path).state, State::Good, "it is made on first start");
+        fs::write(&path, "secret").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(token(&path).state, State::Bad);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(token(&path).state, State::Good);
+    }
+
+    #[test]
+    fn a_directory_that_is_a_file_is_bad() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("slots");
+        fs::write(&path, "").unwrap();
+        assert_eq!(directory("slots directory", &path, Key::SlotsDir).state, State::Bad);
+    }
+}

@@ -1,0 +1,34 @@
+//! `hob man`
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use clap::CommandFactory;
+use clap_mangen::Man;
+
+use crate::failure::Failure;
+
+/// Print the manual page
+#[derive(clap::Args)]
+pub struct Args {
+    /// Write the pages of all commands into this directory instead
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let command = crate::args::Args::command();
+    match &args.dir {
+        None => {
+            let mut page = Vec::new();
+            Man::new(command).render(&mut page)?;
+            Ok(io::stdout().write_all(&page)?)
+        }
+        Some(dir) => {
+            let failed = |source| Failure::File { doing: "write", path: dir.clone(), source };
+            fs::create_dir_all(dir).map_err(failed)?;
+            clap_mangen::generate_to(command, dir).map_err(failed)
+        }
+    }
+}

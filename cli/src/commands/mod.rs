@@ -1,0 +1,33 @@
+//! One file a subcommand: its arguments and what it does.
+
+pub mod ask;
+pub mod chat;
+pub mod completions;
+pub mod config;
+pub mod conversations;
+pub mod doctor;
+pub mod man;
+pub mod models;
+pub mod slots;
+pub mod status;
+mod turn;
+
+use crate::args::Command;
+use crate::context::Context;
+use crate::failure::Failure;
+
+/// Runs a command that needs settings.
+pub fn run(command: Command, context: &mut Context) -> Result<(), Failure> {
+    match command {
+        Command::Chat(args) => chat::run(&args, context),
+        Command::Ask(args) => ask::run(&args, context),
+        Command::Conversations(args) => conversations::run(&args, context),
+        Command::Slots(args) => slots::run(&args, context),
+        Command::Models(args) => models::run(&args, context),
+        Command::Status(args) => status::run(&args, context),
+        Command::Doctor(args) => doctor::run(&args, context),
+        Command::Config(args) => config::run(&args, context),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
+    }
+}

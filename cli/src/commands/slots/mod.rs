@@ -1,0 +1,78 @@
+//! `hob slots`: works on the directory itself, without a daemon or a model.
+
+mod ls;
+mod prune;
+mod rm;
+mod show;
+
+use clap::Subcommand;
+use hob_config::RunningDaemon;
+use hob_slots::{Fingerprint, ModelHash, Store, StoreError, StoreReader};
+
+use crate::context::Context;
+use crate::failure::Failure;
+
+/// Inspect and prune the KV that is kept on disk
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    Ls(ls::Args),
+    Show(show::Args),
+    Rm(rm::Args),
+    Prune(prune::Args),
+}
+
+pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
+    match &args.action {
+        Action::Ls(args) => ls::run(args, context),
+        Action::Show(args) => show::run(args, context),
+        Action::Rm(args) => rm::run(args, context),
+        Action::Prune(args) => prune::run(args, context),
+    }
+}
+
+/// The directory, when something was ever kept there.
+fn reader(context: &Context) -> Result<Option<StoreReader>, Failure> {
+    let dir = &context.settings.slots_dir;
+    match dir.exists() {
+        true => Ok(Some(StoreReader::open(dir)?)),
+        false => Ok(None),
+    }
+}
+
+/// The directory, to change it: refused while a daemon owns it.
+fn own(context: &Context) -> Result<Store, Failure> {
+    let dir = &context.settings.slots_dir;
+    Store::open(dir).map_err(|error| match error {
+        StoreError::Owned { dir, owner } => {
+            let running = RunningDaemon::read(&context.settings.data_dir).ok().flatten();
+            let running = running.filter(|running| running.slots_dir == dir);
+            let address = running.map(|running| format!(", hobd at {}", running.address));
+            Failure::Owned { owner: owner + &address.unwrap_or_default(), dir }
+        }
+        source => source.into(),
+    })
+}
+
+/// The models with a directory here, or the one that was asked for.
+fn models(reader: &StoreReader, wanted: Option<ModelHash>) -> Result<Vec<ModelHash>, Failure> {
+    let mut models = reader.models()?;
+    models.retain(|model| wanted.is_none_or(|wanted| wanted == *model));
+    Ok(models)
+}
+
+/// What the model's directory is named after, for people.
+fn origin(reader: &StoreReader, model: ModelHash) -> Option<Fingerprint> {
+    reader.read_model_toml(model).ok()
+}
+
+/// There is no such conversation.
+fn absent(id: &str, context: &Context) -> Failure {
+    let dir = context.settings.slots_dir.display();
+    Failure::NotFound(format!("no KV of `{id}` is kept in {dir}; `hob slots ls` lists what is"))
+}

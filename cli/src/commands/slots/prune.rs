@@ -1,0 +1,178 @@
+//! `hob slots prune`
+//!
+//! - A dry run unless `--yes`: what would go is listed, nothing is touched, nothing is owned.
+//! - Besides the chosen conversations, objects that no conversation needs go.
+
+use std::io::Write;
+use std::time::Duration;
+
+use hob_config::parse::{self, Raw};
+use hob_slots::prune::{Selection, SlotUsage, select, usage};
+use hob_slots::{ConversationId, ModelHash, StoreReader, Timestamp, TtlClass};
+use serde_json::json;
+
+use super::{ls, rm};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::size;
+
+/// Remove KV by age, class or size; only shows what would go unless --yes is given
+///
+/// Without any criterion it chooses what has expired. What was said stays.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Remove it; without this flag nothing is changed
+    #[arg(long)]
+    yes: bool,
+
+    /// Only what was last used longer ago: 30m, 12h, 7d
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    older_than: Option<Duration>,
+
+    /// Only this class: short, long, extended or kept
+    #[arg(long, value_name = "CLASS")]
+    class: Option<TtlClass>,
+
+    /// Only what takes more: 500MB, 2GiB
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    larger_than: Option<u64>,
+
+    /// Only that of this model
+    #[arg(long, value_name = "FINGERPRINT")]
+    fingerprint: Option<ModelHash>,
+
+    /// Only this conversation
+    #[arg(long, value_name = "ID")]
+    conversation: Option<ConversationId>,
+
+    /// Only what has expired
+    #[arg(long)]
+    expired: bool,
+}
+
+/// What goes, or would.
+#[derive(Default)]
+struct Plan {
+    slots: Vec<SlotUsage>,
+    /// Of the conversations.
+    freed_bytes: u64,
+    /// Of objects that no conversation needs, whatever is chosen.
+    unneeded_bytes: u64,
+}
+
+pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
+    let selection = args.selection();
+    let Some(reader) = super::reader(context)? else {
+        return report(&Plan::default(), false, context);
+    };
+    if !args.yes {
+        return report(&plan(&reader, &selection, context)?, false, context);
+    }
+    let store = super::own(context)?;
+    let mut plan = plan(&store, &selection, context)?;
+    for SlotUsage { entry, .. } in &plan.slots {
+        store.remove_slot(entry.model, &entry.conversation)?;
+    }
+    let models = super::models(&store, selection.fingerprint)?;
+    let files: u64 = plan.slots.iter().map(|slot| slot.entry.file_bytes).sum();
+    let freed = files + rm::collect(&store, &models, context)?;
+    plan.freed_bytes = freed.saturating_sub(plan.unneeded_bytes);
+    report(&plan, true, context)
+}
+
+impl Args {
+    fn selection(&self) -> Selection {
+        let selection = Selection {
+            expired: self.expired,
+            older_than: self.older_than,
+            class: self.class,
+            larger_than: self.larger_than,
+            fingerprint: self.fingerprint,
+            conversation: self.conversation.clone(),
+        };
+        match selection == Selection::default() {
+            true => Selection { expired: true, ..selection },
+            false => selection,
+        }
+    }
+}
+
+fn plan(reader: &StoreReader, selection: &Selection, context: &Context) -> Result<Plan, Failure> {
+    let now = Timestamp::from(context.now);
+    let (mut slots, mut unneeded_bytes) = (Vec::new(), 0);
+    for model in super::models(reader, selection.fingerprint)? {
+        slots.extend(reader.contents(model)?.slots);
+        unneeded_bytes += reader.find_garbage(model, now, Duration::ZERO)?.bytes;
+    }
+    let choice = select(selection, &slots, now);
+    let mut slots = usage(&slots);
+    slots.retain(|slot| choice.slots.contains(&slot.entry));
+    Ok(Plan { slots, freed_bytes: choice.freed_bytes, unneeded_bytes })
+}
+
+fn report(plan: &Plan, done: bool, context: &mut Context) -> Result<(), Failure> {
+    let now = Timestamp::from(context.now);
+    let freed_bytes = plan.freed_bytes + plan.unneeded_bytes;
+    if context.json {
+        let slots: Vec<_> = plan.slots.iter().map(|slot| ls::described(slot, now)).collect();
+        return context.write_json(&json!({
+            "dry_run": !done,
+            "slots": slots,
+            "unneeded_bytes": plan.unneeded_bytes,
+            "freed_bytes": freed_bytes,
+        }));
+    }
+    if !plan.slots.is_empty() {
+        ls::table(&plan.slots, now).write(&mut *context.out)?;
+        writeln!(context.out)?;
+    }
+    let n = plan.slots.len();
+    let conversations = if n == 1 { "conversation" } else { "conversations" };
+    let unneeded = match plan.unneeded_bytes {
+        0 => String::new(),
+        bytes => format!(" ({} of it needed by no conversation)", size(bytes)),
+    };
+    let freed = size(freed_bytes);
+    match done {
+        true => writeln!(context.out, "removed {n} {conversations}, {freed} freed{unneeded}")?,
+        false => writeln!(
+            context.out,
+            "would remove {n} {conversations} and free {freed}{unneeded}; --yes does it"
+        )?,
+    }
+    Ok(())
+}
+
+fn age(text: &str) -> Result<Duration, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (amount, unit) = text.split_at(digits);
+    let unit_secs = match unit.trim() {
+        "s" => 1,
+        "m" | "min" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        "w" => 7 * 86_400,
+        _ => return Err("write a number and s, m, h, d or w, such as 12h".to_owned()),
+    };
+    let amount: u64 = amount.parse().map_err(|_| "write a whole number first".to_owned())?;
+    Ok(Duration::from_secs(amount.saturating_mul(unit_secs)))
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    let bytes = parse::bytes(&Raw::Text(text.to_owned()), 0..=u64::MAX);
+    bytes.map_err(|complaint| format!("{}; {}", complaint.problem, complaint.remedy))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_have_a_unit() {
+        assert_eq!(age("30m"), Ok(Duration::from_secs(1_800)));
+        assert_eq!(age("7d"), Ok(Duration::from_secs(7 * 86_400)));
+        for wrong in ["", "7", "d", "-1d", "1.5h", "7 fortnights"] {
+            assert!(age(wrong).is_err(), "{wrong:?} was taken");
+        }
+    }
+}

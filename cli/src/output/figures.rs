@@ -1,0 +1,70 @@
+//! Numbers with their units.
+
+/// Bytes in binary units: `3.6 MiB`.
+pub fn size(bytes: u64) -> String {
+    let mut amount = bytes as f64;
+    let mut unit = "B";
+    for larger in ["KiB", "MiB", "GiB", "TiB", "PiB"] {
+        if amount < 1023.95 {
+            break;
+        }
+        amount /= 1024.0;
+        unit = larger;
+    }
+    match unit {
+        "B" => format!("{bytes} B"),
+        unit => format!("{amount:.1} {unit}"),
+    }
+}
+
+/// A number in groups of three digits: `6,214`.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A time that has passed, in its largest unit: `5 min ago`.
+pub fn ago(secs: u64) -> String {
+    match secs {
+        0..5 => "now".to_owned(),
+        5..60 => format!("{secs} s ago"),
+        60..3_600 => format!("{} min ago", secs / 60),
+        3_600..172_800 => format!("{} h ago", secs / 3_600),
+        _ => format!("{} days ago", secs / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_keep_one_digit() {
+        assert_eq!(size(0), "0 B");
+        assert_eq!(size(1023), "1023 B");
+        assert_eq!(size(3_790_752), "3.6 MiB");
+        assert_eq!(size(1 << 30), "1.0 GiB");
+        assert_eq!(size((1 << 30) - 1), "1.0 GiB");
+    }
+
+    #[test]
+    fn counts_are_grouped() {
+        assert_eq!([0, 31, 999, 6_214, 1_234_567].map(count)[3..], ["6,214", "1,234,567"]);
+        assert_eq!(count(999), "999");
+    }
+
+    #[test]
+    fn times_have_one_unit() {
+        assert_eq!(
+            [2, 59, 60, 7_200, 200_000].map(ago),
+            ["now", "59 s ago", "1 min ago", "2 h ago", "2 days ago"]
+        );
+    }
+}

@@ -1,0 +1,78 @@
+//! The built `hob` on directories of its own.
+
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+/// A user's directories, with nobody else's variables.
+pub struct Home(TempDir);
+
+/// What a run of `hob` left.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Home {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub fn hob(&self, words: &[&str]) -> Ran {
+        self.run(words, &[], "")
+    }
+
+    pub fn run(&self, words: &[&str], env: &[(&str, &str)], input: &str) -> Ran {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hob"));
+        command
+            .args(words)
+            .env_clear()
+            .env("HOME", self.0.path())
+            .env("HOB_DATA_DIR", self.path("data"))
+            .env("OLLAMA_MODELS", self.path("ollama"))
+            .envs(env.iter().copied())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // It need not read what it does not want.
+        let _ = std::io::Write::write_all(&mut child.stdin.take().unwrap(), input.as_bytes());
+        Ran::of(child.wait_with_output().unwrap())
+    }
+}
+
+impl Ran {
+    fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    pub fn ok(self) -> String {
+        assert_eq!(self.code, 0, "{self:?}");
+        self.out
+    }
+
+    pub fn json(self) -> serde_json::Value {
+        let out = self.ok();
+        serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
+    }
+
+    /// Checks the exit code and that one line on standard error says `words`.
+    pub fn fails(self, code: i32, words: &[&str]) {
+        assert_eq!(self.code, code, "{self:?}");
+        assert_eq!(self.err.lines().count(), 1, "{self:?}");
+        for word in words {
+            assert!(self.err.contains(word), "{word:?} is missing: {self:?}");
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! What `hob` says to a daemon and makes of its answers. The daemon here is a few prepared answers
+//! on a socket.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+use common::Home;
+use serde_json::{Value, json};
+
+#[test]
+fn an_answer_is_streamed_and_its_origin_told() {
+    let home = Home::new();
+    let chunks = [
+        json!({"choices": [{"index": 0, "delta": {"role": "assistant", "content": "Your code"}}]}),
+        json!({"choices": [{"index": 0, "delta": {"content": " is 48213."}}]}),
+        json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}),
+        json!({"choices": [], "usage": {"prompt_tokens": 6245}, "hob": hob()}),
+    ];
+    let daemon = Daemon::new(&home)
+        .answer("GET /v1/conversations/room-1", 404, json!({"error": {"message": "none"}}))
+        .stream("POST /v1/chat/completions", &chunks);
+
+    let ran = home.run(&["chat", "--conversation", "room-1"], &[], "What is my code?\n\n/quit\n");
+    let out = ran.ok();
+    assert_eq!(
+        out,
+        "Your code is 48213.\n84 ms to first token · 6,214 tokens from disk · 31 computed\n"
+    );
+    let asked = daemon.heard("POST /v1/chat/completions");
+    assert_eq!(asked.token, "Bearer secret");
+    assert_eq!(asked.body["conversation"], "room-1");
+    assert_eq!(asked.body["hob"], json!({"append": true}));
+    assert_eq!(asked.body["messages"], json!([{"role": "user", "content": "What is my code?"}]));
+    assert_eq!(asked.body["stream"], true);
+
+    let answer = home.run(&["ask", "--json", "What", "now?"], &[], "A file.").json();
+    assert_eq!(answer["answer"], "Your code is 48213.");
+    assert_eq!(answer["hob"], hob());
+    let asked = daemon.heard("POST /v1/chat/completions");
+    assert_eq!(asked.body["messages"][0]["content"], "What now?\n\nA file.");
+    assert!(asked.body.get("conversation").is_none());
+}
+
+#[test]
+fn a_stream_that_breaks_off_is_a_failure() {
+    let home = Home::new();
+    let chunk = json!({"choices": [{"delta": {"content": "Yo"}}]});
+    let text = format!("data: {chunk}\n\n");
+    let _daemon = Daemon::new(&home).raw("POST /v1/chat/completions", 200, text);
+    let ran = home.hob(&["ask", "hi"]);
+    assert_eq!(ran.out, "Yo");
+    ran.fails(1, &["broke off"]);
+}
+
+#[test]
+fn what_the_daemon_refuses_decides_the_exit_code() {
+    let home = Home::new();
+    let error = |message: &str| json!({"error": {"message": message, "type": "x"}});
+    let daemon = Daemon::new(&home)
+        .answer("GET /v1/status", 401, error("no"))
+        .answer("POST /v1/chat/completions", 503, error("the queue is full"))
+        .answer("GET /v1/conversations", 403, error("another host"))
+        .answer("GET /v1/conversations/no%2Fne", 404, error("nothing here"));
+    home.hob(&["status"]).fails(7, &["token", "--token-file"]);
+    home.hob(&["ask", "hi"]).fails(6, &["the queue is full", "try again"]);
+    home.hob(&["conversations"]).fails(7, &["another host"]);
+    home.hob(&["conversations", "show", "no/ne"]).fails(4, &["no/ne", "hob conversations"]);
+    drop(daemon);
+}
+
+#[test]
+fn conversations_are_listed_read_renamed_and_deleted() {
+    let home = Home::new();
+    let listed = json!({
+        "id": "room-1", "title": "Codes\u{1b}[31m", "created_at": 1, "updated_at": 2,
+        "message_count": 12, "slot": 0, "place": "hot", "tokens": 6245,
+    });
+    let mut whole = listed.clone();
+    whole["messages"] = json!([{"role": "user", "content": "Hello"}]);
+    let daemon = Daemon::new(&home)
+        .answer("GET /v1/conversations", 200, json!({"object": "list", "data": [listed.clone()]}))
+        .answer("GET /v1/conversations/room-1", 200, whole)
+        .answer("PATCH /v1/conversations/room-1", 200, listed)
+        .answer("DELETE /v1/conversations/room-1", 200, json!({"deleted": true}))
+        .answer("DELETE /v1/conversations/gone", 404, json!({"error": {"message": "none"}}));
+
+    let list = home.hob(&["conversations"]).ok();
+    assert!(list.contains("room-1") && list.contains("6,245") && list.contains("hot"), "{list}");
+    assert!(!list.contains('\u{1b}'), "a title must not steer the terminal");
+    assert_eq!(home.hob(&["conversations", "list", "--json"]).json()[0]["tokens"], 6245);
+    assert!(home.hob(&["conversations", "show", "room-1"]).ok().contains("[user]\nHello"));
+    home.hob(&["conversations", "rename", "room-1", "New"]).ok();
+    assert_eq!(daemon.heard("PATCH /v1/conversations/room-1").body, json!({"title": "New"}));
+    let ran = home.hob(&["conversations", "rm", "gone", "room-1"]);
+    assert!(ran.out.contains("deleted room-1"), "the others are still deleted: {ran:?}");
+    ran.fails(4, &["gone"]);
+}
+
+#[test]
+fn status_shows_whatever_the_daemon_tells() {
+    let home = Home::new();
+    let status = json!({
+        "version": "9", "memory_bytes": 1_048_576, "slots": [{"slot": 0, "state": "idle"}],
+        "parked": [], "counters": {"turns": 3}, "new_in_9": true,
+    });
+    let daemon = Daemon::new(&home).answer("GET /v1/status", 200, status.clone());
+    let shown = home.hob(&["status"]).ok();
+    for words in ["1.0 MiB", "idle", "parked: none", "turns", "new_in_9"] {
+        assert!(shown.contains(words), "{words} is missing: {shown}");
+    }
+    assert_eq!(home.hob(&["--json", "status"]).json(), status);
+    assert!(home.hob(&["doctor"]).ok().contains(&format!("answers at {}", daemon.address)));
+}
+
+#[test]
+fn an_address_can_be_named() {
+    let home = Home::new();
+    let daemon = Daemon::new(&home).answer("GET /v1/status", 200, json!({}));
+    fs::remove_file(home.path("data/hobd.json")).unwrap();
+    home.hob(&["status"]).fails(3, &["127.0.0.1:8642"]);
+    home.hob(&["status", "--address", &daemon.address]).ok();
+    home.run(&["status"], &[("HOB_ADDRESS", &daemon.address)], "").ok();
+    home.hob(&["status", "--address", &daemon.address, "--token-file", "/nowhere"])
+        .fails(1, &["/nowhere", "--token-file"]);
+}
+
+#[test]
+fn a_daemon_that_died_is_not_running() {
+    let home = Home::new();
+    let address = Daemon::new(&home).address.clone();
+    // Nobody listens at the port of a listener that is gone.
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let file = home.path("data/hobd.json");
+    let text = fs::read_to_string(&file).unwrap().replace(&address, &gone);
+    fs::write(&file, text).unwrap();
+    home.hob(&["status"]).fails(3, &[&gone, "hobd"]);
+}
+
+fn hob() -> Value {
+    json!({
+        "conversation": "room-1", "slot": 0, "restore_ms": 12.5, "ttft_ms": 84.2, "miss": null,
+        "tokens": {"shared": 0, "memory": 0, "disk": 6214, "computed": 31},
+    })
+}
+
+/// Prepared answers, by method and path.
+struct Daemon {
+    address: String,
+    answers: std::sync::Arc<std::sync::Mutex<BTreeMap<String, (u16, String)>>>,
+    requests: Receiver<Request>,
+}
+
+/// What was asked.
+#[derive(Debug)]
+struct Request {
+    line: String,
+    token: String,
+    body: Value,
+}
+
+impl Daemon {
+    fn new(home: &Home) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let token_file = home.path("data/token");
+        fs::create_dir_all(home.path("data")).unwrap();
+        fs::write(&token_file, "secret\n").unwrap();
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            fs::set_permissions(&token_file, fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        let file = json!({
+            "address": address, "token_file": token_file, "pid": 1, "model": "m",
+            "fingerprint": "0123456789abcdef", "slots_dir": home.path("data/slots"),
+        });
+        fs::write(home.path("data/hobd.json"), file.to_string()).unwrap();
+
+        let answers = std::sync::Arc::new(std::sync::Mutex::new(BTreeMap::new()));
+        let (heard, requests) = channel();
+        let known = std::sync::Arc::clone(&answers);
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let Some(request) = read(&stream) else { continue };
+                let answer = known.lock().unwrap().get(&request.line).cloned();
+                let missing = (404, r#"{"error":{"message":"no such path"}}"#.to_owned());
+                write(stream, answer.unwrap_or(missing));
+                let _ = heard.send(request);
+            }
+        });
+        Self { address, answers, requests }
+    }
+
+    fn raw(self, line: &str, status: u16, body: String) -> Self {
+        self.answers.lock().unwrap().insert(line.to_owned(), (status, body));
+        self
+    }
+
+    fn answer(self, line: &str, status: u16, body: Value) -> Self {
+        self.raw(line, status, body.to_string())
+    }
+
+    fn stream(self, line: &str, chunks: &[Value]) -> Self {
+        let events: String = chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
+        self.raw(line, 200, format!(": waiting\n\n{events}data: [DONE]\n\n"))
+    }
+
+    /// The next request of that kind.
+    fn heard(&self, line: &str) -> Request {
+        self.requests.iter().find(|request| request.line == line).unwrap()
+    }
+}
+
+fn read(stream: &TcpStream) -> Option<Request> {
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    reader.read_line(&mut line).ok()?;
+    let line = line.trim_end_matches(" HTTP/1.1\r\n").to_owned();
+    let (mut token, mut length) = (String::new(), 0);
+    loop {
+        let mut header = String::new();
+        reader.read_line(&mut header).ok()?;
+        match header.trim_end().split_once(": ") {
+            Some((name, value)) if name.eq_ignore_ascii_case("authorization") => {
+                token = value.to_owned();
+            }
+            Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
+                length = value.parse().unwrap();
+            }
+            Some(_) => {}
+            None => break,
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    Some(Request { line, token, body: serde_json::from_slice(&body).unwrap_or_default() })
+}
+
+fn write(mut stream: TcpStream, (status, body): (u16, String)) {
+    let head = format!("HTTP/1.1 {status} X\r\nconnection: close\r\n\r\n");
+    let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes()));
+}

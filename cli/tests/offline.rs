@@ -1,0 +1,134 @@
+//! What `hob` does without a daemon.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::Home;
+
+#[test]
+fn settings_tell_where_they_come_from() {
+    let home = Home::new();
+    fs::write(home.path("my.toml"), "slots = 2\nslots_dir = 'kv'").unwrap();
+    let file = home.path("my.toml");
+    let env = [("HOB_CTX", "1024"), ("HOB_CONFIG", file.to_str().unwrap())];
+    let shown = home.run(&["config", "show", "--token-file", "/t"], &env, "").ok();
+    let line = |key: &str| shown.lines().find(|line| line.starts_with(key)).unwrap().to_owned();
+    assert!(line("ctx ").contains("1024") && line("ctx ").contains("environment HOB_CTX"));
+    assert!(line("slots ").contains("my.toml:1"), "{shown}");
+    assert!(line("token_file").contains("flag --token-file"));
+    assert!(line("queue").contains("default"));
+
+    let entries = home.run(&["--json", "config", "show"], &env, "").json();
+    let entry = entries.as_array().unwrap().iter().find(|entry| entry["key"] == "slots").unwrap();
+    assert_eq!((&entry["value"], &entry["from"]["line"]), (&2.into(), &1.into()));
+}
+
+#[test]
+fn an_unknown_setting_is_a_usage_error_with_a_suggestion() {
+    let home = Home::new();
+    let ran = home.run(&["slots", "ls"], &[("HOB_SLOT_DIR", "/x")], "");
+    ran.fails(2, &["HOB_SLOT_DIR", "did you mean `HOB_SLOTS_DIR`"]);
+
+    fs::write(home.path("my.toml"), "treads = 2").unwrap();
+    let file = home.path("my.toml");
+    let ran = home.hob(&["--config", file.to_str().unwrap(), "slots", "ls"]);
+    ran.fails(2, &["`treads`", "my.toml:1", "did you mean `threads`"]);
+
+    let ran = home.run(&["models"], &[("HOB_CTX", "lots")], "");
+    ran.fails(2, &["ctx", "lots", "HOB_CTX", "write a whole number"]);
+    home.hob(&["--config", "/nowhere.toml", "models"]).fails(2, &["/nowhere.toml", "--config"]);
+    assert_eq!(home.hob(&["frobnicate"]).code, 2);
+}
+
+#[test]
+fn completions_and_manual_need_no_settings() {
+    let home = Home::new();
+    let env = [("HOB_NONSENSE", "1")];
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        assert!(home.run(&["completions", shell], &env, "").ok().contains("conversations"));
+    }
+    assert!(home.run(&["man"], &env, "").ok().contains("Exit codes"));
+
+    let pages = home.path("man");
+    home.hob(&["man", "--dir", pages.to_str().unwrap()]).ok();
+    assert!(pages.join("hob-slots-prune.1").is_file());
+}
+
+#[test]
+fn models_are_found_where_other_programs_keep_them() {
+    let home = Home::new();
+    let studio = home.path(".lmstudio/models/org/repo");
+    let hub = home.path(".cache/huggingface/hub/models--org--q/snapshots/r1");
+    for dir in [&studio, &hub] {
+        fs::create_dir_all(dir).unwrap();
+    }
+    fs::copy(asset("hob-tiny-f16.gguf"), studio.join("tiny.gguf")).unwrap();
+    fs::write(studio.join("mmproj-tiny.gguf"), "GGUF").unwrap();
+    fs::copy(asset("fixtures/qwen3.gguf"), hub.join("qwen3.gguf")).unwrap();
+    let whole = fs::read(asset("fixtures/qwen2.gguf")).unwrap();
+    fs::write(hub.join("cut.gguf"), &whole[..whole.len() - 1]).unwrap();
+
+    let ran = home.hob(&["models", "--ctx", "4096"]);
+    assert!(ran.err.contains("cut.gguf") && ran.err.contains("truncated"), "{ran:?}");
+    let list = ran.ok();
+    assert!(list.contains("tiny") && list.contains("lm-studio"), "{list}");
+    assert!(list.contains("hugging-face") && !list.contains("mmproj"), "{list}");
+    assert!(list.contains("3.6 MiB + 4.0 MiB"), "KV of 4,096 tokens takes 4 MiB: {list}");
+
+    let found = home.hob(&["models", "--json"]).json();
+    assert_eq!(found["models"].as_array().unwrap().len(), 2);
+    assert_eq!(found["problems"].as_array().unwrap().len(), 1);
+    assert_eq!(found["models"][0]["trained_context"], 4096);
+}
+
+#[test]
+fn one_model_is_looked_at_by_name_or_by_path() {
+    let home = Home::new();
+    let path = asset("hob-tiny-f16.gguf");
+    let words = ["models", "--json", "--hash", path.to_str().unwrap()];
+    let first = home.hob(&words).json();
+    assert_eq!(first["sha256"].as_str().unwrap().len(), 64);
+    assert!(home.path("data/model-hashes.json").is_file());
+    assert_eq!(home.hob(&words).json()["sha256"], first["sha256"]);
+
+    fs::create_dir_all(home.path("data/models")).unwrap();
+    fs::copy(path, home.path("data/models/Tiny-One.gguf")).unwrap();
+    assert!(home.hob(&["models", "tiny-one"]).ok().contains("architecture     llama"));
+    home.hob(&["models", "tiny-on"]).fails(4, &["did you mean `Tiny-One`"]);
+    home.hob(&["models", "/nowhere/a.gguf"]).fails(4, &["/nowhere/a.gguf"]);
+    fs::write(home.path("bad.gguf"), "PK").unwrap();
+    home.hob(&["models", home.path("bad.gguf").to_str().unwrap()])
+        .fails(5, &["bad.gguf", "not a GGUF file", "give a model"]);
+}
+
+#[test]
+fn without_a_daemon_its_commands_say_how_to_start_one() {
+    let home = Home::new();
+    for words in [&["status"][..], &["conversations"], &["ask", "hi"], &["chat"]] {
+        home.hob(words).fails(3, &["127.0.0.1:8642", "hobd"]);
+    }
+    let doctor = home.hob(&["doctor"]).ok();
+    assert!(doctor.contains("does not run"), "{doctor}");
+    let checks = home.hob(&["doctor", "--json"]).json();
+    assert!(checks.as_array().unwrap().iter().all(|check| check["state"] != "bad"), "{checks}");
+}
+
+#[cfg(unix)]
+#[test]
+fn doctor_fails_when_others_can_read_the_token() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = Home::new();
+    fs::create_dir_all(home.path("data")).unwrap();
+    fs::write(home.path("data/token"), "secret").unwrap();
+    fs::set_permissions(home.path("data/token"), fs::Permissions::from_mode(0o644)).unwrap();
+    let ran = home.hob(&["doctor"]);
+    assert!(ran.out.contains("chmod 600") && !ran.out.contains("secret"), "{ran:?}");
+    ran.fails(1, &["1 check failed"]);
+}
+
+/// A file of the repository's `assets`.
+fn asset(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets").join(name)
+}
