@@ -36,6 +36,8 @@ pub struct Terminal {
     pub output: bool,
     /// Standard error.
     pub error: bool,
+    /// Colours are welcome.
+    pub colour: bool,
 }
 
 impl Context {
@@ -57,7 +59,7 @@ impl Context {
 
     /// Text in a quiet colour, when a person reads it.
     pub fn dim(&self, text: &str) -> String {
-        match self.terminal.output {
+        match self.terminal.output && self.terminal.colour {
             true => format!("\x1b[2m{text}\x1b[0m"),
             false => text.to_owned(),
         }

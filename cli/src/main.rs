@@ -69,6 +69,7 @@ fn run(args: Args) -> Result<(), Failure> {
             input: io::stdin().is_terminal(),
             output: io::stdout().is_terminal(),
             error: io::stderr().is_terminal(),
+            colour: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
         },
         out: Box::new(io::stdout()),
     };

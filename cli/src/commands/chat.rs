@@ -60,7 +60,10 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     let mut lines = io::stdin().lock().lines();
     loop {
         prompt(context)?;
-        let Some(text) = lines.next().transpose()? else { break };
+        let Some(text) = lines.next().transpose()? else {
+            note(context, "")?; // The prompt stands on a line of its own.
+            break;
+        };
         match Input::of(&text) {
             Input::Nothing => {}
             Input::Quit => break,

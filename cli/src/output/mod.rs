@@ -16,13 +16,11 @@ pub fn plain(text: &str) -> String {
 pub fn line(text: &str, most: usize) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let text = plain(&text);
-    match text.char_indices().nth(most) {
-        Some((_, _)) if most > 0 => {
-            let kept: String = text.chars().take(most - 1).collect();
-            format!("{}…", kept.trim_end())
-        }
-        _ => text,
+    if text.chars().count() <= most {
+        return text;
     }
+    let kept: String = text.chars().take(most.saturating_sub(1)).collect();
+    format!("{}…", kept.trim_end())
 }
 
 #[cfg(test)]
