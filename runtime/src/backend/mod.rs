@@ -7,6 +7,7 @@
 
 pub mod fake;
 #[cfg(feature = "llama")]
+#[expect(unsafe_code, reason = "the one place that talks to C++")]
 pub mod llama;
 
 use std::fmt;
