@@ -85,6 +85,9 @@ pub fn empty_dir(dir: &Path) -> Result<(), StoreError> {
     };
     for entry in entries {
         let path = entry.map_err(io_error("read", dir))?.path();
+        if path.is_dir() {
+            continue; // None of ours, and no reason not to start.
+        }
         fs::remove_file(&path).map_err(io_error("remove", &path))?;
     }
     Ok(())
