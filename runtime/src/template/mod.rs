@@ -1,0 +1,179 @@
+//! Chat templates: messages to the text that a model was trained on.
+//!
+//! Reading order: [`ChatTemplate`] (compile once, render often), `messages` (what templates
+//! expect to find in a message), `python` (what they expect of Jinja), `date`, `capped`.
+//!
+//! - The template is the model's own; it is rendered as Hugging Face's library renders it.
+//! - A template is a program from a file of unknown origin: its steps and its output are bounded,
+//!   and it can reach nothing but its input and, where it asks, the date. What is not bounded is
+//!   the memory of text that a template doubles again and again without writing it.
+//! - Equal input gives equal text, except where a template asks for the date.
+
+mod capped;
+mod date;
+mod messages;
+mod python;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use hob_slots::Timestamp;
+use minijinja::value::Value as Jinja;
+use minijinja::{AutoEscape, Environment, ErrorKind};
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+use capped::Capped;
+
+/// Instructions that one rendering may take: thousands for each message of a long conversation.
+const FUEL: u64 = 10_000_000;
+/// The longest prompt, in bytes: several times what a context of a million tokens holds.
+const LONGEST_BYTES: usize = 16 << 20;
+/// The longest template, in bytes. Real ones stay below 30 kB.
+const LONGEST_SOURCE_BYTES: usize = 1 << 20;
+/// The template's name in error texts.
+const NAME: &str = "chat template";
+
+/// A compiled chat template.
+pub struct ChatTemplate {
+    environment: Environment<'static>,
+    source: String,
+    bos: String,
+    eos: String,
+}
+
+/// What a template is rendered with.
+#[derive(Clone, Copy, Debug)]
+pub struct RenderInput<'a> {
+    /// The messages in OpenAI's form.
+    pub messages: &'a [Value],
+    /// The tools in OpenAI's form.
+    pub tools: Option<&'a [Value]>,
+    /// Whether the text goes on with the beginning of an answer.
+    pub add_generation_prompt: bool,
+    /// Further variables, such as `enable_thinking`. They replace none of the above.
+    pub extra: &'a Map<String, Value>,
+}
+
+/// Why a template cannot be compiled or rendered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TemplateError {
+    /// The source is no template.
+    #[error("the chat template cannot be read: {0}")]
+    Syntax(String),
+    /// The template itself refused its input.
+    #[error("{0}")]
+    Refused(String),
+    /// The template took too many steps.
+    #[error("the chat template did not end after {FUEL} steps")]
+    Endless,
+    /// The template wrote too much.
+    #[error("the chat template wrote more than {LONGEST_BYTES} bytes")]
+    TooLong,
+    /// The template met something that it was not made for.
+    #[error("the chat template failed: {0}")]
+    Failed(String),
+}
+
+impl ChatTemplate {
+    /// Compiles a template. `bos` and `eos` are the written forms of these tokens.
+    pub fn new(source: &str, bos: &str, eos: &str) -> Result<Self, TemplateError> {
+        if source.len() > LONGEST_SOURCE_BYTES {
+            let message = format!("it has more than {LONGEST_SOURCE_BYTES} bytes");
+            return Err(TemplateError::Syntax(message));
+        }
+        let mut environment = Environment::new();
+        environment.set_trim_blocks(true);
+        environment.set_lstrip_blocks(true);
+        environment.set_auto_escape_callback(|_| AutoEscape::None);
+        environment.set_fuel(Some(FUEL));
+        python::speak(&mut environment);
+        date::add_to(&mut environment, Arc::new(|| SystemTime::now().into()));
+        environment
+            .add_template_owned(NAME, python::without_training_marks(source))
+            .map_err(|error| TemplateError::Syntax(told(&error)))?;
+        Ok(Self {
+            environment,
+            source: source.to_owned(),
+            bos: bos.to_owned(),
+            eos: eos.to_owned(),
+        })
+    }
+
+    /// Takes the date from here, for templates that write it into the prompt.
+    #[must_use]
+    pub fn with_clock(mut self, now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        date::add_to(&mut self.environment, Arc::new(now));
+        self
+    }
+
+    /// The prompt.
+    pub fn render(&self, input: &RenderInput<'_>) -> Result<String, TemplateError> {
+        let template = self.environment.get_template(NAME).expect("added when it was compiled");
+        let mut prompt = Capped::new(LONGEST_BYTES);
+        let outcome = template.render_captured_to(self.variables(input), &mut prompt);
+        match outcome {
+            Ok(_) => Ok(prompt.into_text()),
+            Err(_) if prompt.is_full() => Err(TemplateError::TooLong),
+            Err(error) if error.kind() == ErrorKind::OutOfFuel => Err(TemplateError::Endless),
+            Err(error) => Err(match python::refusal(&error) {
+                Some(message) => TemplateError::Refused(message),
+                None => TemplateError::Failed(told(&error)),
+            }),
+        }
+    }
+
+    /// Whether the template knows what to do with tools.
+    pub fn supports_tools(&self) -> bool {
+        self.source.contains("tools")
+    }
+
+    /// The template's source.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// The first 16 hex digits of the SHA-256 of the source.
+    pub fn hash(&self) -> String {
+        let digest = Sha256::digest(&self.source);
+        digest[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    fn variables(&self, input: &RenderInput<'_>) -> Jinja {
+        let messages: Vec<Value> = input
+            .messages
+            .iter()
+            .map(|message| messages::as_templates_expect(message, &self.source))
+            .collect();
+        let named = [
+            ("messages", Jinja::from_serialize(messages)),
+            ("tools", Jinja::from_serialize(input.tools)),
+            ("documents", Jinja::from(())),
+            ("add_generation_prompt", Jinja::from(input.add_generation_prompt)),
+            ("bos_token", Jinja::from(self.bos.as_str())),
+            ("eos_token", Jinja::from(self.eos.as_str())),
+        ];
+        let extra =
+            input.extra.iter().map(|(key, value)| (key.as_str(), Jinja::from_serialize(value)));
+        Jinja::from_iter(extra.chain(named)) // Of equal names, the last one counts.
+    }
+}
+
+impl fmt::Debug for ChatTemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChatTemplate").field("hash", &self.hash()).finish_non_exhaustive()
+    }
+}
+
+/// An error in one line.
+fn told(error: &minijinja::Error) -> String {
+    let detail = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
+    match error.line() {
+        Some(line) => format!("line {line}: {detail}"),
+        None => detail,
+    }
+}
+
+#[cfg(test)]
+mod tests;

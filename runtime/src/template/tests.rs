@@ -1,0 +1,124 @@
+//! What templates find, and what hostile ones don't get.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::*;
+
+fn template(source: &str) -> ChatTemplate {
+    ChatTemplate::new(source, "<s>", "</s>").unwrap()
+}
+
+fn try_render(source: &str, messages: &[Value]) -> Result<String, TemplateError> {
+    template(source).render(&RenderInput {
+        messages,
+        tools: None,
+        add_generation_prompt: true,
+        extra: &Map::new(),
+    })
+}
+
+fn render(source: &str) -> String {
+    let messages = [json!({"role": "user", "content": "Grüße & <b>", "list": [1, 2.5, {"a": []}]})];
+    try_render(source, &messages).unwrap()
+}
+
+#[test]
+fn blocks_are_trimmed_as_hugging_face_does() {
+    assert_eq!(render("a\n  {% if true %}\nb\n  {% endif %}\nc"), "a\nb\nc");
+}
+
+#[test]
+fn tokens_and_extra_variables_are_there_and_keep_their_places() {
+    assert_eq!(render("{{ bos_token }}{{ eos_token }}{{ tools is none }}"), "<s></s>True");
+    let extra = [("enable_thinking", json!(false)), ("bos_token", json!("x"))];
+    let extra = extra.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    let input =
+        RenderInput { messages: &[], tools: None, add_generation_prompt: false, extra: &extra };
+    let source = "{{ bos_token }}{{ enable_thinking }}{{ add_generation_prompt }}{{ nothing }}.";
+    assert_eq!(template(source).render(&input).unwrap(), "<s>FalseFalse.");
+}
+
+#[test]
+fn tojson_writes_what_python_writes() {
+    let message =
+        "{\"role\": \"user\", \"content\": \"Grüße & <b>\", \"list\": [1, 2.5, {\"a\": []}]}";
+    assert_eq!(render("{{ messages[0] | tojson }}"), message);
+    assert_eq!(
+        render("{{ messages[0].list | tojson(indent=2) }}"),
+        "[\n  1,\n  2.5,\n  {\n    \"a\": []\n  }\n]"
+    );
+    assert_eq!(
+        render("{{ [1, {'b': 1, 'a': 2}] | tojson(separators=(',', ':'), sort_keys=true) }}"),
+        r#"[1,{"a":2,"b":1}]"#
+    );
+    assert_eq!(render("{{ [] | tojson }}{{ {} | tojson }}{{ none | tojson }}"), "[]{}null");
+}
+
+#[test]
+fn python_methods_are_there() {
+    assert_eq!(render("{{ ' a|b '.strip().split('|')[-1].upper() }}"), "B");
+    assert_eq!(render("{{ messages[0].get('x', 'y') }}{{ 'abc'.startswith('ab') }}"), "yTrue");
+    assert_eq!(render("{% for k, v in {'a': 1}.items() %}{{ k }}{{ v }}{% endfor %}"), "a1");
+    assert_eq!(render("{% for x in [1, 2, 3][::-1] %}{{ x }}{% endfor %}"), "321");
+    assert_eq!(render("{{ '<think>a</think>\n\nb'.split('</think>')[-1].lstrip('\n') }}"), "b");
+}
+
+#[test]
+fn a_refusal_is_told_in_the_templates_words() {
+    let source = "{% macro check() %}{{ raise_exception('Roles must alternate!') }}{% endmacro %}{{ check() }}";
+    assert_eq!(
+        try_render(source, &[]),
+        Err(TemplateError::Refused("Roles must alternate!".to_owned()))
+    );
+}
+
+#[test]
+fn the_date_comes_from_the_clock_that_was_given() {
+    let template =
+        template("{{ strftime_now('%d %b %Y') }}").with_clock(|| Timestamp(1_721_952_000_000));
+    let extra = Map::new();
+    let input =
+        RenderInput { messages: &[], tools: None, add_generation_prompt: false, extra: &extra };
+    assert_eq!(template.render(&input).unwrap(), "26 Jul 2024");
+}
+
+#[test]
+fn training_marks_mean_nothing() {
+    assert_eq!(render("a{%- generation -%} b {%- endgeneration %} c"), "ab c");
+}
+
+#[test]
+fn the_hash_names_the_source() {
+    assert_eq!(template("x").hash(), "2d711642b726b044");
+    assert!(template("{% if tools %}{% endif %}").supports_tools());
+    assert!(!template("x").supports_tools());
+}
+
+#[test]
+fn errors_name_the_line_and_no_message() {
+    let syntax = ChatTemplate::new("a\n{% if %}", "", "").unwrap_err().to_string();
+    assert!(syntax.starts_with("the chat template cannot be read: line 2: "), "{syntax}");
+    let secret = [json!({"role": "user", "content": "secret"})];
+    let failed = try_render("{{ messages[0].content + 1 }}", &secret).unwrap_err().to_string();
+    assert!(failed.starts_with("the chat template failed: line 1: "), "{failed}");
+    assert!(!failed.contains("secret"), "{failed}");
+}
+
+#[test]
+fn a_hostile_template_ends_with_an_error_quickly() {
+    let start = Instant::now();
+    let endless = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}";
+    assert_eq!(try_render(endless, &[]), Err(TemplateError::Endless));
+    let long = "{% for a in range(99999) %}{{ 'x' * 1000 }}{% endfor %}";
+    assert_eq!(try_render(long, &[]), Err(TemplateError::TooLong));
+    let recursive = "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}";
+    assert!(matches!(try_render(recursive, &[]), Err(TemplateError::Failed(_))));
+    let include = "{% include 'chat template' %}";
+    assert!(matches!(try_render(include, &[]), Err(TemplateError::Failed(_))));
+    let nested = "(".repeat(100_000);
+    assert!(ChatTemplate::new(&format!("{{{{ {nested}"), "", "").is_err());
+    assert!(ChatTemplate::new(&"x".repeat(LONGEST_SOURCE_BYTES + 1), "", "").is_err());
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+}
