@@ -1,0 +1,307 @@
+//! `/v1/chat/completions`: the request, checked.
+
+use serde_json::{Map, Value};
+
+use super::fields::{Fields, unsupported, wrong_type};
+use super::message::Message;
+use super::sampling::{Shape, refuse};
+use crate::error::ApiError;
+
+const MAX_TOP_LOGPROBS: i64 = 20;
+const MAX_TOOLS: usize = 256;
+
+/// A checked chat request.
+#[derive(Clone, Debug)]
+pub struct ChatRequest {
+    /// The history, or, with `append`, only what is new.
+    pub messages: Vec<Message>,
+    /// `messages` continue the stored conversation.
+    pub append: bool,
+    /// What shapes the answer.
+    pub shape: Shape,
+    /// `Some(n)`: report log-probabilities, and those of the `n` likeliest.
+    pub logprobs: Option<usize>,
+    /// What form the answer has.
+    pub format: ResponseFormat,
+    /// The tools, as they came.
+    pub tools: Vec<Tool>,
+    /// Which of them may or must be called.
+    pub tool_choice: ToolChoice,
+    /// Several calls in one answer are wanted.
+    pub parallel_tool_calls: bool,
+    /// Variables for the chat template.
+    pub template_variables: Map<String, Value>,
+}
+
+/// What form the answer has.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ResponseFormat {
+    /// Any text.
+    Text,
+    /// Some JSON object.
+    JsonObject,
+    /// JSON that the schema describes.
+    JsonSchema(Value),
+}
+
+/// A tool that the model may call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tool {
+    /// Its name.
+    pub name: String,
+    /// The whole definition, for the template.
+    pub definition: Value,
+}
+
+/// Which tools may or must be called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToolChoice {
+    /// None may.
+    None,
+    /// As the model likes.
+    Auto,
+    /// At least one must.
+    Required,
+    /// This one must.
+    Named(String),
+}
+
+impl ChatRequest {
+    /// Checks the body. `vocabulary` bounds the tokens of `logit_bias`.
+    pub fn parse(body: &Value, vocabulary: usize) -> Result<Self, ApiError> {
+        let fields = Fields::of_body(body)?;
+        refuse(
+            &fields,
+            &[
+                ("functions", "use `tools`"),
+                ("function_call", "use `tool_choice`"),
+                ("audio", "Hob speaks text"),
+                ("web_search_options", "Hob reaches no network"),
+            ],
+        )?;
+        let append = append(&fields)?;
+        let tools = tools(&fields)?;
+        Ok(Self {
+            messages: messages(&fields, append)?,
+            append,
+            shape: Shape::parse(&fields, vocabulary)?,
+            logprobs: logprobs(&fields)?,
+            format: format(&fields)?,
+            tool_choice: tool_choice(&fields, &tools)?,
+            tools,
+            parallel_tool_calls: fields.boolean("parallel_tool_calls")?.unwrap_or(true),
+            template_variables: template_variables(&fields)?,
+        })
+    }
+}
+
+fn append(fields: &Fields<'_>) -> Result<bool, ApiError> {
+    let Some(hob) = fields.get("hob") else { return Ok(false) };
+    let hob = Fields::of(hob, "hob")?;
+    if let Some(unknown) = hob.object().keys().find(|name| name.as_str() != "append") {
+        let path = hob.path(&unknown.escape_debug().to_string());
+        return Err(unsupported(path, "`hob` knows only `append`"));
+    }
+    Ok(hob.boolean("append")?.unwrap_or(false))
+}
+
+/// An append of nothing answers the last message again.
+fn messages(fields: &Fields<'_>, append: bool) -> Result<Vec<Message>, ApiError> {
+    let value = fields.required("messages")?;
+    let list =
+        value.as_array().ok_or_else(|| wrong_type("messages", "an array of messages", value))?;
+    if list.is_empty() && !append {
+        return Err(ApiError::field("messages", "`messages` must not be empty"));
+    }
+    let parse = |(n, message)| Message::parse(message, &format!("messages[{n}]"));
+    list.iter().enumerate().map(parse).collect()
+}
+
+fn logprobs(fields: &Fields<'_>) -> Result<Option<usize>, ApiError> {
+    let wanted = fields.boolean("logprobs")?.unwrap_or(false);
+    let top = fields.integer("top_logprobs", 0..=MAX_TOP_LOGPROBS)?;
+    if top.is_some() && !wanted {
+        return Err(ApiError::field("top_logprobs", "`top_logprobs` needs `logprobs: true`"));
+    }
+    Ok(wanted.then_some(top.unwrap_or(0) as usize))
+}
+
+fn format(fields: &Fields<'_>) -> Result<ResponseFormat, ApiError> {
+    let Some(format) = fields.get("response_format") else { return Ok(ResponseFormat::Text) };
+    let format = Fields::of(format, "response_format")?;
+    match format.required_string("type")? {
+        "text" => Ok(ResponseFormat::Text),
+        "json_object" => Ok(ResponseFormat::JsonObject),
+        "json_schema" => {
+            let path = format.path("json_schema");
+            let described = Fields::of(format.required("json_schema")?, &path)?;
+            described.string("name")?;
+            let schema = described.required("schema")?;
+            match schema {
+                Value::Object(_) | Value::Bool(_) => Ok(ResponseFormat::JsonSchema(schema.clone())),
+                other => Err(wrong_type(&described.path("schema"), "a JSON schema", other)),
+            }
+        }
+        other => Err(ApiError::field(
+            "response_format.type",
+            format!(
+                "`response_format.type` must be text, json_object or json_schema, not `{}`",
+                other.escape_debug()
+            ),
+        )),
+    }
+}
+
+fn tools(fields: &Fields<'_>) -> Result<Vec<Tool>, ApiError> {
+    let list = fields.list("tools")?.map_or(&[][..], Vec::as_slice);
+    if list.len() > MAX_TOOLS {
+        let message = format!("`tools` may have {MAX_TOOLS} entries, not {}", list.len());
+        return Err(ApiError::field("tools", message));
+    }
+    let mut tools: Vec<Tool> = Vec::with_capacity(list.len());
+    for (n, definition) in list.iter().enumerate() {
+        let path = format!("tools[{n}]");
+        let tool = tool(definition, &path)?;
+        if tools.iter().any(|known| known.name == tool.name) {
+            let message = format!("`{path}` is a second tool of the name `{}`", tool.name);
+            return Err(ApiError::field(format!("{path}.function.name"), message));
+        }
+        tools.push(tool);
+    }
+    Ok(tools)
+}
+
+fn tool(definition: &Value, path: &str) -> Result<Tool, ApiError> {
+    let fields = Fields::of(definition, path)?;
+    if fields.required_string("type")? != "function" {
+        return Err(unsupported(fields.path("type"), "only tools of type `function` exist"));
+    }
+    let function_path = fields.path("function");
+    let function = Fields::of(fields.required("function")?, &function_path)?;
+    let name = function.required_string("name")?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
+    if name.is_empty() || name.len() > 128 || !name.chars().all(plain) {
+        let message = "a tool's name has 1 to 128 letters, digits, `_`, `-`, `.` or `:`";
+        return Err(ApiError::field(function.path("name"), message));
+    }
+    function.string("description")?;
+    function.map("parameters")?;
+    Ok(Tool { name: name.to_owned(), definition: definition.clone() })
+}
+
+fn tool_choice(fields: &Fields<'_>, tools: &[Tool]) -> Result<ToolChoice, ApiError> {
+    let choice = match fields.get("tool_choice") {
+        None if tools.is_empty() => ToolChoice::None,
+        None => ToolChoice::Auto,
+        Some(Value::String(word)) => match word.as_str() {
+            "none" => ToolChoice::None,
+            "auto" if tools.is_empty() => ToolChoice::None,
+            "auto" => ToolChoice::Auto,
+            "required" => ToolChoice::Required,
+            other => return Err(unknown_choice(other)),
+        },
+        Some(object) => named_choice(object, tools)?,
+    };
+    if tools.is_empty() && choice != ToolChoice::None {
+        return Err(ApiError::field("tool_choice", "`tool_choice` needs `tools`"));
+    }
+    Ok(choice)
+}
+
+fn named_choice(object: &Value, tools: &[Tool]) -> Result<ToolChoice, ApiError> {
+    let fields = Fields::of(object, "tool_choice")?;
+    let kind = fields.required_string("type")?;
+    if kind != "function" {
+        return Err(unknown_choice(kind));
+    }
+    let function = Fields::of(fields.required("function")?, "tool_choice.function")?;
+    let name = function.required_string("name")?;
+    if !tools.iter().any(|tool| tool.name == name) {
+        let message = format!("no tool has the name `{}`", name.escape_debug());
+        return Err(ApiError::field("tool_choice.function.name", message));
+    }
+    Ok(ToolChoice::Named(name.to_owned()))
+}
+
+fn unknown_choice(got: &str) -> ApiError {
+    let got = got.escape_debug();
+    let message = format!("`tool_choice` must be none, auto, required or a function, not `{got}`");
+    ApiError::field("tool_choice", message)
+}
+
+/// `chat_template_kwargs`, as other servers call them, and OpenAI's `reasoning_effort`.
+fn template_variables(fields: &Fields<'_>) -> Result<Map<String, Value>, ApiError> {
+    let mut variables = fields.map("chat_template_kwargs")?.cloned().unwrap_or_default();
+    if let Some(effort) = fields.string("reasoning_effort")? {
+        variables.entry("reasoning_effort").or_insert_with(|| effort.into());
+    }
+    Ok(variables)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn with(extra: Value) -> Result<ChatRequest, ApiError> {
+        let mut body = json!({"messages": [{"role": "user", "content": "Hi"}]});
+        for (name, value) in extra.as_object().unwrap() {
+            body[name] = value.clone();
+        }
+        ChatRequest::parse(&body, 100)
+    }
+
+    fn tool(name: &str) -> Value {
+        json!({"type": "function", "function": {"name": name, "parameters": {"type": "object"}}})
+    }
+
+    #[test]
+    fn tools_make_the_choice_automatic() {
+        assert_eq!(with(json!({})).unwrap().tool_choice, ToolChoice::None);
+        let request = with(json!({"tools": [tool("f")]})).unwrap();
+        assert_eq!(request.tool_choice, ToolChoice::Auto);
+        let named = json!({"type": "function", "function": {"name": "f"}});
+        let request = with(json!({"tools": [tool("f")], "tool_choice": named})).unwrap();
+        assert_eq!(request.tool_choice, ToolChoice::Named("f".into()));
+    }
+
+    #[test]
+    fn only_an_append_may_say_nothing_new() {
+        let empty = |append: bool| json!({"messages": [], "hob": {"append": append}});
+        assert!(ChatRequest::parse(&empty(true), 9).unwrap().append);
+        assert!(ChatRequest::parse(&empty(false), 9).is_err());
+    }
+
+    #[test]
+    fn each_wrong_value_is_named() {
+        for (extra, param) in [
+            (json!({"messages": null}), "messages"),
+            (json!({"messages": "Hi"}), "messages"),
+            (json!({"messages": ["Hi"]}), "messages[0]"),
+            (json!({"hob": {"apend": true}}), "hob.apend"),
+            (json!({"hob": {"append": 1}}), "hob.append"),
+            (json!({"top_logprobs": 2}), "top_logprobs"),
+            (json!({"logprobs": 2}), "logprobs"),
+            (json!({"response_format": {"type": "xml"}}), "response_format.type"),
+            (json!({"response_format": {"type": "json_schema"}}), "response_format.json_schema"),
+            (
+                json!({"response_format": {"type": "json_schema", "json_schema": {"schema": 1}}}),
+                "response_format.json_schema.schema",
+            ),
+            (json!({"tools": [{"type": "retrieval"}]}), "tools[0].type"),
+            (json!({"tools": [tool("a b")]}), "tools[0].function.name"),
+            (json!({"tools": [tool("f"), tool("f")]}), "tools[1].function.name"),
+            (json!({"tool_choice": "required"}), "tool_choice"),
+            (json!({"tools": [tool("f")], "tool_choice": "always"}), "tool_choice"),
+            (
+                json!({"tools": [tool("f")], "tool_choice":
+                    {"type": "function", "function": {"name": "g"}}}),
+                "tool_choice.function.name",
+            ),
+            (json!({"functions": []}), "functions"),
+        ] {
+            let error = with(extra.clone()).expect_err(&extra.to_string());
+            assert_eq!(error.param.as_deref(), Some(param), "{extra}");
+        }
+    }
+}

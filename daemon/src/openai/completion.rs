@@ -1,0 +1,137 @@
+//! `/v1/completions`: the request, checked.
+
+use hob_slots::Token;
+use serde_json::Value;
+
+use super::fields::{Fields, unsupported, wrong_type};
+use super::sampling::{Shape, refuse};
+use crate::error::ApiError;
+
+/// Prompts in one request at most.
+const MAX_PROMPTS: usize = 64;
+const MAX_LOGPROBS: i64 = 20;
+
+/// A checked completion request.
+#[derive(Clone, Debug)]
+pub struct CompletionRequest {
+    /// At least one.
+    pub prompts: Vec<Prompt>,
+    /// What shapes the answers.
+    pub shape: Shape,
+    /// `Some(n)`: report log-probabilities, and those of the `n` likeliest.
+    pub logprobs: Option<usize>,
+}
+
+/// What is to be continued.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Prompt {
+    /// A text; control tokens may be written in it.
+    Text(String),
+    /// Tokens, as they are.
+    Tokens(Vec<Token>),
+}
+
+impl CompletionRequest {
+    /// Checks the body. `vocabulary` bounds its tokens.
+    pub fn parse(body: &Value, vocabulary: usize) -> Result<Self, ApiError> {
+        let fields = Fields::of_body(body)?;
+        refuse(&fields, &[("suffix", "Hob continues, it does not fill in")])?;
+        if fields.boolean("echo")?.unwrap_or(false) {
+            return Err(unsupported("echo", "`echo` is not supported: the caller has the prompt"));
+        }
+        let shape = Shape::parse(&fields, vocabulary)?;
+        if fields.integer("best_of", 1..=128)?.is_some_and(|best| best as usize != shape.choices) {
+            return Err(unsupported("best_of", "`best_of` is not supported beyond `n`"));
+        }
+        let prompts = prompts(fields.required("prompt")?, "prompt", vocabulary)?;
+        let logprobs = fields.integer("logprobs", 0..=MAX_LOGPROBS)?.map(|top| top as usize);
+        Ok(Self { prompts, shape, logprobs })
+    }
+}
+
+/// A text, some texts, tokens, or some lists of tokens.
+pub fn prompts(value: &Value, path: &str, vocabulary: usize) -> Result<Vec<Prompt>, ApiError> {
+    match value {
+        Value::String(text) => Ok(vec![Prompt::Text(text.clone())]),
+        Value::Array(list) if list.is_empty() => {
+            Err(ApiError::field(path, format!("`{path}` must not be empty")))
+        }
+        Value::Array(list) if list.iter().all(Value::is_number) => {
+            Ok(vec![Prompt::Tokens(tokens(list, path, vocabulary)?)])
+        }
+        Value::Array(list) if list.len() > MAX_PROMPTS => {
+            let message = format!("`{path}` may have {MAX_PROMPTS} entries, not {}", list.len());
+            Err(ApiError::field(path, message))
+        }
+        Value::Array(list) => {
+            let each = list.iter().enumerate();
+            each.map(|(n, entry)| prompt(entry, &format!("{path}[{n}]"), vocabulary)).collect()
+        }
+        other => Err(wrong_type(path, "a string, an array of strings, or tokens", other)),
+    }
+}
+
+fn prompt(value: &Value, path: &str, vocabulary: usize) -> Result<Prompt, ApiError> {
+    match value {
+        Value::String(text) => Ok(Prompt::Text(text.clone())),
+        Value::Array(list) => Ok(Prompt::Tokens(tokens(list, path, vocabulary)?)),
+        other => Err(wrong_type(path, "a string or an array of tokens", other)),
+    }
+}
+
+/// A list of token ids.
+pub fn tokens(list: &[Value], path: &str, vocabulary: usize) -> Result<Vec<Token>, ApiError> {
+    let each = list.iter().enumerate();
+    each.map(|(n, value)| {
+        let known = |&id: &i64| usize::try_from(id).is_ok_and(|id| id < vocabulary);
+        match value.as_i64().filter(known).and_then(|id| i32::try_from(id).ok()) {
+            Some(id) => Ok(Token(id)),
+            None => {
+                let path = format!("{path}[{n}]");
+                let message = format!("`{path}` is not a token of this vocabulary of {vocabulary}");
+                Err(ApiError::field(path, message))
+            }
+        }
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_prompt_comes_in_four_shapes() {
+        let text = |text: &str| Prompt::Text(text.to_owned());
+        let ids = |ids: &[i32]| Prompt::Tokens(ids.iter().copied().map(Token).collect());
+        for (value, expected) in [
+            (json!("a"), vec![text("a")]),
+            (json!(["a", "b"]), vec![text("a"), text("b")]),
+            (json!([1, 2]), vec![ids(&[1, 2])]),
+            (json!([[1], [2, 3]]), vec![ids(&[1]), ids(&[2, 3])]),
+        ] {
+            assert_eq!(prompts(&value, "prompt", 10).unwrap(), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn each_wrong_value_is_named() {
+        for (body, param) in [
+            (json!({}), "prompt"),
+            (json!({"prompt": []}), "prompt"),
+            (json!({"prompt": {}}), "prompt"),
+            (json!({"prompt": [1, 10]}), "prompt[1]"),
+            (json!({"prompt": [1, -1]}), "prompt[1]"),
+            (json!({"prompt": [[1], true]}), "prompt[1]"),
+            (json!({"prompt": [[1, 2.5]]}), "prompt[0][1]"),
+            (json!({"prompt": "a", "echo": true}), "echo"),
+            (json!({"prompt": "a", "suffix": "b"}), "suffix"),
+            (json!({"prompt": "a", "best_of": 3}), "best_of"),
+            (json!({"prompt": "a", "logprobs": true}), "logprobs"),
+        ] {
+            let error = CompletionRequest::parse(&body, 10).expect_err(&body.to_string());
+            assert_eq!(error.param.as_deref(), Some(param), "{body}");
+        }
+    }
+}

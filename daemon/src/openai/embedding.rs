@@ -1,0 +1,93 @@
+//! `/v1/embeddings`: the request, checked, and the answer.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::completion::{Prompt, prompts};
+use super::fields::Fields;
+use super::sampling::refuse;
+use crate::error::ApiError;
+
+/// A checked embedding request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EmbeddingRequest {
+    /// At least one.
+    pub inputs: Vec<Prompt>,
+    /// How vectors are written.
+    pub encoding: Encoding,
+}
+
+/// How vectors are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// As numbers.
+    Float,
+    /// As the bytes of little-endian 32-bit floats, in base64.
+    Base64,
+}
+
+impl EmbeddingRequest {
+    /// Checks the body. `vocabulary` bounds its tokens.
+    pub fn parse(body: &Value, vocabulary: usize) -> Result<Self, ApiError> {
+        let fields = Fields::of_body(body)?;
+        fields.string("model")?;
+        refuse(&fields, &[("dimensions", "the model's own number is used")])?;
+        let inputs = prompts(fields.required("input")?, "input", vocabulary)?;
+        let encoding = match fields.string("encoding_format")? {
+            None | Some("float") => Encoding::Float,
+            Some("base64") => Encoding::Base64,
+            Some(other) => {
+                let message = format!(
+                    "`encoding_format` must be float or base64, not `{}`",
+                    other.escape_debug()
+                );
+                return Err(ApiError::field("encoding_format", message));
+            }
+        };
+        Ok(Self { inputs, encoding })
+    }
+}
+
+/// The answer.
+pub fn response(model: &str, encoding: Encoding, vectors: &[Vec<f32>], tokens: usize) -> Value {
+    let entry = |(index, vector): (usize, &Vec<f32>)| json!({"object": "embedding", "index": index, "embedding": encode(vector, encoding)});
+    let data: Vec<Value> = vectors.iter().enumerate().map(entry).collect();
+    json!({
+        "object": "list",
+        "data": data,
+        "model": model,
+        "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+    })
+}
+
+fn encode(vector: &[f32], encoding: Encoding) -> Value {
+    match encoding {
+        Encoding::Float => vector.into(),
+        Encoding::Base64 => {
+            let bytes: Vec<u8> = vector.iter().flat_map(|value| value.to_le_bytes()).collect();
+            STANDARD.encode(bytes).into()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_holds_the_same_floats() {
+        let vectors = [vec![1.0, -0.5]];
+        let answer = response("m", Encoding::Base64, &vectors, 3);
+        assert_eq!(answer["data"][0]["embedding"], "AACAPwAAAL8=");
+        let answer = response("m", Encoding::Float, &vectors, 3);
+        assert_eq!(answer["data"][0]["embedding"], json!([1.0, -0.5]));
+    }
+
+    #[test]
+    fn an_unknown_encoding_is_named() {
+        let body = json!({"input": "a", "encoding_format": "hex"});
+        let error = EmbeddingRequest::parse(&body, 9).unwrap_err();
+        assert_eq!(error.param.as_deref(), Some("encoding_format"));
+    }
+}

@@ -1,0 +1,155 @@
+//! Reads the fields of a request, one at a time, and says exactly which one is wrong.
+//!
+//! - `null` counts as absent, as it does for OpenAI's clients.
+//! - An error names the field by its path: `messages[2].content[0].type`.
+
+use std::ops::RangeInclusive;
+
+use serde_json::{Map, Value};
+
+use crate::error::ApiError;
+
+/// An object of the request and the path that leads to it.
+#[derive(Clone, Copy, Debug)]
+pub struct Fields<'a> {
+    object: &'a Map<String, Value>,
+    path: &'a str,
+}
+
+impl<'a> Fields<'a> {
+    /// The request's body.
+    pub fn of_body(body: &'a Value) -> Result<Self, ApiError> {
+        match body {
+            Value::Object(object) => Ok(Self { object, path: "" }),
+            _ => Err(ApiError::new(
+                crate::error::ErrorKind::Invalid,
+                "the body must be a JSON object",
+            )
+            .code("invalid_type")),
+        }
+    }
+
+    /// The object at `path`.
+    pub fn of(value: &'a Value, path: &'a str) -> Result<Self, ApiError> {
+        match value {
+            Value::Object(object) => Ok(Self { object, path }),
+            other => Err(wrong_type(path, "an object", other)),
+        }
+    }
+
+    /// The path of one of this object's fields.
+    pub fn path(&self, name: &str) -> String {
+        if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
+    }
+
+    /// The raw field, unless it is absent or null.
+    pub fn get(&self, name: &str) -> Option<&'a Value> {
+        self.object.get(name).filter(|value| !value.is_null())
+    }
+
+    /// The raw field, which must be there.
+    pub fn required(&self, name: &str) -> Result<&'a Value, ApiError> {
+        self.get(name).ok_or_else(|| {
+            let path = self.path(name);
+            let message = format!("`{path}` is required");
+            ApiError::field(path, message).code("missing")
+        })
+    }
+
+    /// All fields.
+    pub fn object(&self) -> &'a Map<String, Value> {
+        self.object
+    }
+
+    /// A string.
+    pub fn string(&self, name: &str) -> Result<Option<&'a str>, ApiError> {
+        self.typed(name, "a string", Value::as_str)
+    }
+
+    /// A string that must be there.
+    pub fn required_string(&self, name: &str) -> Result<&'a str, ApiError> {
+        let value = self.required(name)?;
+        value.as_str().ok_or_else(|| wrong_type(&self.path(name), "a string", value))
+    }
+
+    /// True or false.
+    pub fn boolean(&self, name: &str) -> Result<Option<bool>, ApiError> {
+        self.typed(name, "a boolean", Value::as_bool)
+    }
+
+    /// A list.
+    pub fn list(&self, name: &str) -> Result<Option<&'a Vec<Value>>, ApiError> {
+        self.typed(name, "an array", Value::as_array)
+    }
+
+    /// An object.
+    pub fn map(&self, name: &str) -> Result<Option<&'a Map<String, Value>>, ApiError> {
+        self.typed(name, "an object", Value::as_object)
+    }
+
+    /// A number within bounds.
+    pub fn number(&self, name: &str, within: RangeInclusive<f64>) -> Result<Option<f32>, ApiError> {
+        let Some(number) = self.typed(name, "a number", Value::as_f64)? else { return Ok(None) };
+        if !within.contains(&number) {
+            let message = format!(
+                "`{}` must be between {} and {}, not {number}",
+                self.path(name),
+                within.start(),
+                within.end(),
+            );
+            return Err(ApiError::field(self.path(name), message));
+        }
+        Ok(Some(number as f32))
+    }
+
+    /// A whole number within bounds.
+    pub fn integer(
+        &self,
+        name: &str,
+        within: RangeInclusive<i64>,
+    ) -> Result<Option<i64>, ApiError> {
+        let Some(number) = self.typed(name, "an integer", Value::as_i64)? else { return Ok(None) };
+        if !within.contains(&number) {
+            let message = format!(
+                "`{}` must be between {} and {}, not {number}",
+                self.path(name),
+                within.start(),
+                within.end(),
+            );
+            return Err(ApiError::field(self.path(name), message));
+        }
+        Ok(Some(number))
+    }
+
+    fn typed<T>(
+        &self,
+        name: &str,
+        expected: &str,
+        read: impl FnOnce(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>, ApiError> {
+        let Some(value) = self.get(name) else { return Ok(None) };
+        match read(value) {
+            Some(read) => Ok(Some(read)),
+            None => Err(wrong_type(&self.path(name), expected, value)),
+        }
+    }
+}
+
+/// The error for a field of another type than it should have.
+pub fn wrong_type(path: &str, expected: &str, got: &Value) -> ApiError {
+    let got = match got {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    };
+    let message = format!("`{path}` must be {expected}, not {got}");
+    ApiError::field(path, message).code("invalid_type")
+}
+
+/// The error for something that OpenAI has and Hob has not.
+pub fn unsupported(path: impl Into<String>, message: impl Into<String>) -> ApiError {
+    ApiError::field(path, message).code("unsupported")
+}

@@ -1,0 +1,280 @@
+//! A message of a chat, in OpenAI's shape, checked and brought to one form.
+//!
+//! - Content is a string, or null: parts of type text are joined by line breaks, anything else is
+//!   refused by name.
+//! - What Hob does not read is kept as it came, so that a stored message is a whole one.
+//! - Two messages are the *same* when a model would read the same words: clients send an
+//!   assistant's message back without its reasoning, and with fields of their own.
+
+use serde_json::{Map, Value, json};
+
+use super::fields::{Fields, unsupported, wrong_type};
+use crate::error::ApiError;
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Instructions from whoever runs the application.
+    System,
+    /// OpenAI's newer word for the same.
+    Developer,
+    /// The person.
+    User,
+    /// The model.
+    Assistant,
+    /// What a tool answered.
+    Tool,
+}
+
+impl Role {
+    /// The word on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::Developer => "developer",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+            Self::Tool => "tool",
+        }
+    }
+
+    fn parse(text: &str, path: &str) -> Result<Self, ApiError> {
+        match text {
+            "system" => Ok(Self::System),
+            "developer" => Ok(Self::Developer),
+            "user" => Ok(Self::User),
+            "assistant" => Ok(Self::Assistant),
+            "tool" => Ok(Self::Tool),
+            "function" => {
+                Err(unsupported(path, "role `function` is superseded: use `tools` and role `tool`"))
+            }
+            other => Err(ApiError::field(
+                path,
+                format!(
+                    "`{path}` must be one of system, developer, user, assistant, tool, not `{}`",
+                    other.escape_debug()
+                ),
+            )),
+        }
+    }
+}
+
+/// A checked message.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Message {
+    /// Who speaks.
+    pub role: Role,
+    json: Map<String, Value>,
+}
+
+impl Message {
+    /// Checks the message at `path` of a request.
+    pub fn parse(value: &Value, path: &str) -> Result<Self, ApiError> {
+        let fields = Fields::of(value, path)?;
+        let role = Role::parse(fields.required_string("role")?, &fields.path("role"))?;
+        let tool_calls = tool_calls(&fields, role)?;
+        let content = content(&fields)?;
+        if content.is_none() && tool_calls.is_none() && role != Role::Assistant {
+            fields.required("content")?;
+        }
+        if role == Role::Tool {
+            fields.required_string("tool_call_id")?;
+        }
+        fields.string("name")?;
+        fields.string("reasoning_content")?;
+
+        let mut json = Map::new();
+        json.insert("role".into(), role.as_str().into());
+        json.insert("content".into(), content.map_or(Value::Null, Value::String));
+        for (name, value) in fields.object() {
+            if !value.is_null() && !json.contains_key(name) {
+                json.insert(name.clone(), value.clone());
+            }
+        }
+        Ok(Self { role, json })
+    }
+
+    /// An answer of the model.
+    pub fn answer(content: &str, reasoning: &str, tool_calls: &[Value]) -> Self {
+        let mut json = Map::new();
+        json.insert("role".into(), "assistant".into());
+        let silent = content.is_empty() && !tool_calls.is_empty();
+        json.insert("content".into(), if silent { Value::Null } else { content.into() });
+        if !reasoning.is_empty() {
+            json.insert("reasoning_content".into(), reasoning.into());
+        }
+        if !tool_calls.is_empty() {
+            json.insert("tool_calls".into(), tool_calls.into());
+        }
+        Self { role: Role::Assistant, json }
+    }
+
+    /// A message as the transcript keeps it.
+    pub fn from_stored(text: &str) -> Option<Self> {
+        let Ok(Value::Object(json)) = serde_json::from_str(text) else { return None };
+        let role = Role::parse(json.get("role")?.as_str()?, "role").ok()?;
+        Some(Self { role, json })
+    }
+
+    /// Its text; empty when there is none.
+    pub fn text(&self) -> &str {
+        self.json.get("content").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The whole message.
+    pub fn to_json(&self) -> Value {
+        Value::Object(self.json.clone())
+    }
+
+    /// Whether a model would read the same words.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.role == other.role
+            && self.text() == other.text()
+            && self.field("name") == other.field("name")
+            && self.field("tool_call_id") == other.field("tool_call_id")
+            && self.calls() == other.calls()
+            && self.agrees_on_reasoning(other)
+    }
+
+    fn agrees_on_reasoning(&self, other: &Self) -> bool {
+        match (self.field("reasoning_content"), other.field("reasoning_content")) {
+            (Some(a), Some(b)) => a == b,
+            _ => true,
+        }
+    }
+
+    fn field(&self, name: &str) -> Option<&str> {
+        self.json.get(name).and_then(Value::as_str)
+    }
+
+    /// Each call's id, name and arguments; arguments that are JSON compare as JSON.
+    fn calls(&self) -> Vec<(Value, Value, Value)> {
+        let calls = self.json.get("tool_calls").and_then(Value::as_array);
+        let part = |call: &Value, pointer| call.pointer(pointer).cloned().unwrap_or_default();
+        calls
+            .into_iter()
+            .flatten()
+            .map(|call| {
+                let arguments = part(call, "/function/arguments");
+                let read = arguments.as_str().and_then(|text| serde_json::from_str(text).ok());
+                (part(call, "/id"), part(call, "/function/name"), read.unwrap_or(arguments))
+            })
+            .collect()
+    }
+}
+
+fn content(fields: &Fields<'_>) -> Result<Option<String>, ApiError> {
+    let path = fields.path("content");
+    match fields.get("content") {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(Value::Array(parts)) => {
+            let mut texts = Vec::with_capacity(parts.len());
+            for (n, part) in parts.iter().enumerate() {
+                texts.push(text_part(part, &format!("{path}[{n}]"))?);
+            }
+            Ok(Some(texts.join("\n")))
+        }
+        Some(other) => Err(wrong_type(&path, "a string or an array of text parts", other)),
+    }
+}
+
+fn text_part(part: &Value, path: &str) -> Result<String, ApiError> {
+    let fields = Fields::of(part, path)?;
+    match fields.required_string("type")? {
+        kind @ ("text" | "refusal") => fields.required_string(kind).map(str::to_owned),
+        other => Err(unsupported(
+            fields.path("type"),
+            format!(
+                "content parts of type `{}` are not supported, only `text`",
+                other.escape_debug()
+            ),
+        )),
+    }
+}
+
+fn tool_calls(fields: &Fields<'_>, role: Role) -> Result<Option<()>, ApiError> {
+    let Some(calls) = fields.list("tool_calls")? else { return Ok(None) };
+    let path = fields.path("tool_calls");
+    if role != Role::Assistant {
+        return Err(ApiError::field(path, "only assistant messages have `tool_calls`"));
+    }
+    for (n, call) in calls.iter().enumerate() {
+        let path = format!("{path}[{n}]");
+        let call = Fields::of(call, &path)?;
+        call.string("id")?;
+        if let Some(kind) = call.string("type")?
+            && kind != "function"
+        {
+            return Err(unsupported(call.path("type"), "only tools of type `function` exist"));
+        }
+        let function_path = call.path("function");
+        let function = Fields::of(call.required("function")?, &function_path)?;
+        function.required_string("name")?;
+        function.required_string("arguments")?;
+    }
+    Ok((!calls.is_empty()).then_some(()))
+}
+
+/// A tool call as an answer carries it.
+pub fn tool_call(id: &str, name: &str, arguments: &str) -> Value {
+    json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(value: Value) -> Result<Message, ApiError> {
+        Message::parse(&value, "messages[0]")
+    }
+
+    #[test]
+    fn text_parts_become_one_text() {
+        let message = parse(json!({"role": "user", "content": [
+            {"type": "text", "text": "one"}, {"type": "text", "text": "two"}]}));
+        assert_eq!(message.unwrap().text(), "one\ntwo");
+    }
+
+    #[test]
+    fn the_part_that_is_not_text_is_named() {
+        let error = parse(json!({"role": "user", "content": [
+            {"type": "text", "text": "look"}, {"type": "image_url", "image_url": {}}]}));
+        let error = error.unwrap_err();
+        assert_eq!(error.param.as_deref(), Some("messages[0].content[1].type"));
+    }
+
+    #[test]
+    fn an_answer_sent_back_without_its_reasoning_is_the_same() {
+        let stored = Message::answer("Hello", "think", &[]);
+        let sent = parse(json!({"role": "assistant", "content": "Hello", "refusal": null}));
+        assert!(stored.is_same(&sent.unwrap()));
+        let edited = parse(json!({"role": "assistant", "content": "Hallo"})).unwrap();
+        assert!(!stored.is_same(&edited));
+    }
+
+    #[test]
+    fn tool_calls_compare_by_meaning() {
+        let stored = Message::answer("", "", &[tool_call("c1", "f", r#"{"a":1}"#)]);
+        let sent = json!({"role": "assistant", "content": null, "tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{ \"a\": 1 }"}}]});
+        assert!(stored.is_same(&parse(sent).unwrap()));
+    }
+
+    #[test]
+    fn what_a_message_lacks_is_named() {
+        for (value, param) in [
+            (json!({"content": "x"}), "messages[0].role"),
+            (json!({"role": "user"}), "messages[0].content"),
+            (json!({"role": "tool", "content": "x"}), "messages[0].tool_call_id"),
+            (json!({"role": "robot", "content": "x"}), "messages[0].role"),
+            (json!({"role": "user", "content": 5}), "messages[0].content"),
+            (
+                json!({"role": "assistant", "tool_calls": [{"function": {"name": "f"}}]}),
+                "messages[0].tool_calls[0].function.arguments",
+            ),
+        ] {
+            assert_eq!(parse(value).unwrap_err().param.as_deref(), Some(param));
+        }
+    }
+}
