@@ -1,0 +1,152 @@
+//! An answer while it grows.
+//!
+//! - Its row is made by the job that stores the request; later jobs of this answer run behind it.
+//! - Flushes are throttled, and skipped while the last one is still on its way to the disk.
+//! - It ends once: finished, or interrupted with everything that was heard of it. Dropping it
+//!   before its end interrupts it, with the text of the last flush.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use hob_slots::{ConversationId, Timestamp};
+use rusqlite::Connection;
+use serde_json::Value;
+
+use super::tree::{Grown, millis};
+use super::writer::{Pending, Writer};
+use super::{Status, TranscriptError};
+use crate::openai::message::Message;
+
+const FLUSH_EVERY: Duration = Duration::from_millis(250);
+
+/// The open row of an answer.
+#[derive(Debug)]
+pub struct OpenAnswer {
+    writer: Arc<Writer>,
+    conversation: ConversationId,
+    row: Arc<OnceLock<Grown>>,
+    stored: Option<Pending<Grown>>,
+    flushed: Instant,
+    flushing: Arc<AtomicBool>,
+    ended: bool,
+}
+
+impl OpenAnswer {
+    /// Queues `grow`, which stores a request and opens the row of its answer.
+    pub(super) fn open(
+        writer: Arc<Writer>,
+        conversation: ConversationId,
+        grow: impl FnOnce(&mut Connection) -> Result<Grown, TranscriptError> + Send + 'static,
+    ) -> Self {
+        let row = Arc::new(OnceLock::new());
+        let known = row.clone();
+        let stored = writer.send(move |connection| {
+            let grown = grow(connection)?;
+            Ok(*known.get_or_init(|| grown))
+        });
+        Self {
+            writer,
+            conversation,
+            row,
+            stored: Some(stored),
+            flushed: Instant::now(),
+            flushing: Arc::default(),
+            ended: false,
+        }
+    }
+
+    /// Waits until the request's text is on the disk. Nothing of the answer may be shown before.
+    pub async fn stored(&mut self) -> Result<(), TranscriptError> {
+        if let Some(stored) = &mut self.stored {
+            stored.done().await?;
+            self.stored = None;
+        }
+        Ok(())
+    }
+
+    /// The rows, once they are stored.
+    pub fn rows(&self) -> Option<Grown> {
+        self.row.get().copied()
+    }
+
+    /// Writes the partial answer, if the last time is long enough ago.
+    pub fn flush(&mut self, partial: impl FnOnce() -> Message) {
+        if self.flushed.elapsed() < FLUSH_EVERY || self.flushing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.flushed = Instant::now();
+        let text = partial().to_json().to_string();
+        let (row, flushing) = (self.row.clone(), self.flushing.clone());
+        self.writer.post(move |connection| {
+            flushing.store(false, Ordering::Release);
+            let Some(row) = row.get() else { return Ok(()) };
+            connection
+                .prepare_cached("UPDATE messages SET content = ?2 WHERE id = ?1")?
+                .execute((row.answer, text))?;
+            Ok(())
+        });
+    }
+
+    /// The whole answer, and how it ended.
+    pub fn finish(&mut self, answer: &Message, finish: &Value, now: Timestamp) -> Pending<()> {
+        self.ended = true;
+        let (row, conversation) = (self.row.clone(), self.conversation.clone());
+        let (text, finish) = (answer.to_json().to_string(), finish.to_string());
+        self.writer.send(move |connection| {
+            let Some(row) = row.get() else { return Ok(()) };
+            close(connection, row.answer, Status::Complete, Some(&text), Some(&finish))?;
+            touch(connection, &conversation, now)
+        })
+    }
+
+    /// What there is of an answer that broke off.
+    pub fn interrupt(&mut self, partial: &Message) {
+        self.break_off(Some(partial.to_json().to_string()));
+    }
+
+    fn break_off(&mut self, text: Option<String>) {
+        self.ended = true;
+        let row = self.row.clone();
+        self.writer.post(move |connection| {
+            let Some(row) = row.get() else { return Ok(()) };
+            close(connection, row.answer, Status::Interrupted, text.as_deref(), None)
+        });
+    }
+}
+
+impl Drop for OpenAnswer {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.break_off(None);
+        }
+    }
+}
+
+/// `text`: the message, where the row's own is not the last word.
+fn close(
+    connection: &Connection,
+    row: i64,
+    status: Status,
+    text: Option<&str>,
+    finish: Option<&str>,
+) -> Result<(), TranscriptError> {
+    connection
+        .prepare_cached(
+            "UPDATE messages SET content = coalesce(?2, content), status = ?3, finish = ?4
+             WHERE id = ?1",
+        )?
+        .execute((row, text, status.as_str(), finish))?;
+    Ok(())
+}
+
+fn touch(
+    connection: &Connection,
+    conversation: &ConversationId,
+    now: Timestamp,
+) -> Result<(), TranscriptError> {
+    connection
+        .prepare_cached("UPDATE conversations SET updated_at = max(updated_at, ?2) WHERE id = ?1")?
+        .execute((conversation.as_str(), millis(now)))?;
+    Ok(())
+}

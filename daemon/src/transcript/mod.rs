@@ -1,0 +1,222 @@
+//! The text of every conversation, in SQLite. Losing KV never loses what is here.
+//!
+//! - A conversation is a tree of messages and a head. Edits and second answers are siblings:
+//!   nothing is ever overwritten, and only deleting a conversation deletes text.
+//! - What a call has answered is on the disk (WAL, `synchronous = FULL`).
+//! - An answer is `streaming` while it grows; if the process dies it is `interrupted` at the next
+//!   start, with the text of the last flush.
+//! - Beside the text lies the last timeline as tokens; it only saves time.
+//!
+//! Reading order: `schema`, `writer` (the thread), `tree` (walking and growing), `read`, `answer`.
+
+mod answer;
+mod read;
+mod schema;
+mod tokens;
+mod tree;
+mod writer;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hob_slots::{ConversationId, ModelHash, Timestamp, Token};
+use rusqlite::Connection;
+
+use crate::openai::message::Message;
+pub use answer::OpenAnswer;
+pub use read::{ConversationText, StoredMessage, Summary};
+pub use tree::{Grown, Turnout};
+pub use writer::Pending;
+use writer::Writer;
+
+/// Why text could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum TranscriptError {
+    /// SQLite refused.
+    #[error("transcript database: {0}")]
+    Sql(#[from] rusqlite::Error),
+    /// A later hobd wrote it.
+    #[error(
+        "the transcript database has version {found}, this hobd knows up to {known}: use the newer hobd"
+    )]
+    Newer {
+        /// Its version.
+        found: usize,
+        /// The latest version known here.
+        known: usize,
+    },
+    /// There is nothing to answer: an append of no messages to an empty conversation.
+    #[error("there is nothing to answer")]
+    NothingToAnswer,
+    /// The daemon is on its way out.
+    #[error("the transcript has been closed")]
+    Stopped,
+}
+
+/// How a message stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Whole.
+    Complete,
+    /// An answer that is growing.
+    Streaming,
+    /// An answer that broke off.
+    Interrupted,
+}
+
+impl Status {
+    /// The word in the database and on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Streaming => "streaming",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
+    fn parse(text: &str) -> Self {
+        match text {
+            "streaming" => Self::Streaming,
+            "interrupted" => Self::Interrupted,
+            _ => Self::Complete, // The table's CHECK allows no fourth word.
+        }
+    }
+}
+
+/// The database. Clones share it; the last one to go closes it.
+#[derive(Clone, Debug)]
+pub struct Transcript {
+    writer: Arc<Writer>,
+}
+
+impl Transcript {
+    /// Opens or creates the database at `path`; answers that were cut off become `interrupted`.
+    ///
+    /// # Errors
+    /// When SQLite cannot open it, or a newer hobd wrote it.
+    pub fn open(path: &Path, now: Timestamp) -> Result<Self, TranscriptError> {
+        Self::start(Connection::open(path)?, now)
+    }
+
+    /// A database that is gone with its last clone.
+    ///
+    /// # Errors
+    /// When SQLite refuses.
+    pub fn in_memory(now: Timestamp) -> Result<Self, TranscriptError> {
+        Self::start(Connection::open_in_memory()?, now)
+    }
+
+    fn start(mut connection: Connection, now: Timestamp) -> Result<Self, TranscriptError> {
+        connection.busy_timeout(Duration::from_secs(5))?;
+        connection.pragma_update(None, "journal_mode", "wal")?;
+        connection.pragma_update(None, "synchronous", "full")?;
+        connection.pragma_update(None, "foreign_keys", true)?;
+        schema::migrate(&mut connection)?;
+        connection
+            .execute("UPDATE messages SET status = 'interrupted' WHERE status = 'streaming'", [])?;
+        tokens::forget_stale(&connection, now)?;
+        Ok(Self { writer: Arc::new(Writer::start(connection)) })
+    }
+
+    /// Stores a request that carries the whole history, and opens its answer. The walk follows
+    /// equal messages; where the history differs from every stored one, it becomes a new branch.
+    pub fn sync(
+        &self,
+        conversation: &ConversationId,
+        messages: Vec<Message>,
+        now: Timestamp,
+    ) -> OpenAnswer {
+        let id = conversation.clone();
+        OpenAnswer::open(self.writer.clone(), conversation.clone(), move |connection| {
+            tree::sync(connection, &id, &messages, now)
+        })
+    }
+
+    /// What an append would continue: the messages that the model has to see, the new ones
+    /// included. No new messages: the last answer again.
+    pub fn turnout(&self, conversation: &ConversationId, new: Vec<Message>) -> Pending<Turnout> {
+        let conversation = conversation.clone();
+        self.writer.send(move |connection| tree::turnout(connection, &conversation, new))
+    }
+
+    /// Stores the new messages behind `turnout`, and opens their answer.
+    pub fn append(
+        &self,
+        conversation: &ConversationId,
+        turnout: Turnout,
+        now: Timestamp,
+    ) -> OpenAnswer {
+        let id = conversation.clone();
+        OpenAnswer::open(self.writer.clone(), conversation.clone(), move |connection| {
+            tree::append(connection, &id, &turnout, now)
+        })
+    }
+
+    /// All conversations, the latest first.
+    pub fn list(&self) -> Pending<Vec<Summary>> {
+        self.writer.send(|connection| read::list(connection))
+    }
+
+    /// One conversation, with all its branches; `None` when there is none of that name.
+    pub fn get(&self, conversation: &ConversationId) -> Pending<Option<ConversationText>> {
+        let conversation = conversation.clone();
+        self.writer.send(move |connection| read::get(connection, &conversation))
+    }
+
+    /// Gives it a title; `false` when there is none of that name.
+    pub fn rename(
+        &self,
+        conversation: &ConversationId,
+        title: String,
+        now: Timestamp,
+    ) -> Pending<bool> {
+        let conversation = conversation.clone();
+        self.writer.send(move |connection| {
+            let changed = connection.execute(
+                "UPDATE conversations SET title = ?2, updated_at = ?3 WHERE id = ?1",
+                (conversation.as_str(), title, tree::millis(now)),
+            )?;
+            Ok(changed == 1)
+        })
+    }
+
+    /// Deletes it with every branch; `false` when there is none of that name.
+    pub fn delete(&self, conversation: &ConversationId) -> Pending<bool> {
+        let conversation = conversation.clone();
+        self.writer.send(move |connection| {
+            let transaction = connection.transaction()?;
+            let id = conversation.as_str();
+            transaction.execute("DELETE FROM tokens WHERE conversation = ?1", [id])?;
+            let deleted = transaction.execute("DELETE FROM conversations WHERE id = ?1", [id])?;
+            transaction.commit()?;
+            Ok(deleted == 1)
+        })
+    }
+
+    /// The last timeline under this model; empty when none is known.
+    pub fn tokens(
+        &self,
+        conversation: &ConversationId,
+        fingerprint: ModelHash,
+    ) -> Pending<Vec<Token>> {
+        let conversation = conversation.clone();
+        self.writer.send(move |connection| tokens::load(connection, &conversation, fingerprint))
+    }
+
+    /// Remembers the timeline; `beside_text`: only while the conversation has text. Nobody waits
+    /// for it: losing it only loses time.
+    pub fn put_tokens(
+        &self,
+        conversation: &ConversationId,
+        fingerprint: ModelHash,
+        timeline: Vec<Token>,
+        beside_text: bool,
+        now: Timestamp,
+    ) {
+        let conversation = conversation.clone();
+        self.writer.post(move |connection| {
+            tokens::save(connection, &conversation, fingerprint, &timeline, beside_text, now)
+        });
+    }
+}

@@ -1,0 +1,119 @@
+//! Conversations as they are shown: a list, and one with all its branches.
+
+use hob_slots::ConversationId;
+use rusqlite::{Connection, OptionalExtension, Row};
+use serde_json::Value;
+
+use super::{Status, TranscriptError};
+
+/// A line of the list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    /// The conversation's name.
+    pub id: String,
+    /// Given, or derived from the first words of the person.
+    pub title: Option<String>,
+    /// Milliseconds since 1970.
+    pub created_at: i64,
+    /// Milliseconds since 1970.
+    pub updated_at: i64,
+    /// Messages, all branches counted.
+    pub messages: i64,
+}
+
+/// A conversation with all its branches.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConversationText {
+    /// What the list says of it.
+    pub summary: Summary,
+    /// The latest message of the branch that was used last.
+    pub head: Option<i64>,
+    /// Every message, oldest first.
+    pub messages: Vec<StoredMessage>,
+}
+
+impl ConversationText {
+    /// The messages from the beginning to the head.
+    pub fn path(&self) -> Vec<&StoredMessage> {
+        let mut path = Vec::new();
+        let mut next = self.head;
+        // Rows are in the order of their ids, and a parent is older than its children.
+        for message in self.messages.iter().rev() {
+            if Some(message.id) == next {
+                next = message.parent;
+                path.push(message);
+            }
+        }
+        path.reverse();
+        path
+    }
+}
+
+/// A message of the tree.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredMessage {
+    /// Its row.
+    pub id: i64,
+    /// The message that it follows.
+    pub parent: Option<i64>,
+    /// The message, in OpenAI's shape.
+    pub message: Value,
+    /// How it stands.
+    pub status: Status,
+    /// Milliseconds since 1970.
+    pub created_at: i64,
+    /// How an answer ended.
+    pub finish: Option<Value>,
+}
+
+const SUMMARY: &str = "SELECT id, title, created_at, updated_at,
+    (SELECT count(*) FROM messages WHERE conversation = conversations.id), head
+    FROM conversations";
+
+pub fn list(connection: &Connection) -> Result<Vec<Summary>, TranscriptError> {
+    let sql = format!("{SUMMARY} ORDER BY updated_at DESC, id");
+    let mut select = connection.prepare_cached(&sql)?;
+    let rows = select.query_map([], summary)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+pub fn get(
+    connection: &Connection,
+    conversation: &ConversationId,
+) -> Result<Option<ConversationText>, TranscriptError> {
+    let sql = format!("{SUMMARY} WHERE id = ?1");
+    let found = connection
+        .prepare_cached(&sql)?
+        .query_row([conversation.as_str()], |row| Ok((summary(row)?, row.get(5)?)))
+        .optional()?;
+    let Some((summary, head)) = found else { return Ok(None) };
+    let mut select = connection.prepare_cached(
+        "SELECT id, parent, content, status, created_at, finish FROM messages
+         WHERE conversation = ?1 ORDER BY id",
+    )?;
+    let rows = select.query_map([conversation.as_str()], message)?;
+    let messages = rows.collect::<Result<_, _>>()?;
+    Ok(Some(ConversationText { summary, head, messages }))
+}
+
+fn summary(row: &Row<'_>) -> rusqlite::Result<Summary> {
+    Ok(Summary {
+        id: row.get(0)?,
+        title: row.get(1)?,
+        created_at: row.get(2)?,
+        updated_at: row.get(3)?,
+        messages: row.get(4)?,
+    })
+}
+
+fn message(row: &Row<'_>) -> rusqlite::Result<StoredMessage> {
+    let json = |text: String| serde_json::from_str(&text).unwrap_or_default();
+    Ok(StoredMessage {
+        id: row.get(0)?,
+        parent: row.get(1)?,
+        message: json(row.get(2)?),
+        status: Status::parse(&row.get::<_, String>(3)?),
+        created_at: row.get(4)?,
+        finish: row.get::<_, Option<String>>(5)?.map(json),
+    })
+}

@@ -1,0 +1,212 @@
+//! Walks and grows the tree of messages.
+//!
+//! - One transaction a request: the new messages, the open answer and the head, or nothing.
+//! - A message that is already there, below the same parent, is never stored a second time.
+//! - Every request gets an answer row of its own; an older answer stays as a sibling.
+
+use hob_slots::{ConversationId, Timestamp};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{Status, TranscriptError};
+use crate::openai::message::{Message, Role};
+
+const TITLE_CHARS: usize = 60;
+
+/// What a request added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grown {
+    /// The row of the open answer.
+    pub answer: i64,
+    /// The message that it answers.
+    pub parent: i64,
+}
+
+/// Where an append continues.
+#[derive(Clone, Debug)]
+pub struct Turnout {
+    /// What the model has to see, oldest first, the new messages included.
+    pub history: Vec<Message>,
+    base: Option<i64>,
+    new: Vec<Message>,
+}
+
+/// See [`super::Transcript::sync`].
+pub fn sync(
+    connection: &mut Connection,
+    conversation: &ConversationId,
+    messages: &[Message],
+    now: Timestamp,
+) -> Result<Grown, TranscriptError> {
+    grow(connection, conversation, None, messages, now)
+}
+
+/// See [`super::Transcript::append`].
+pub fn append(
+    connection: &mut Connection,
+    conversation: &ConversationId,
+    turnout: &Turnout,
+    now: Timestamp,
+) -> Result<Grown, TranscriptError> {
+    grow(connection, conversation, turnout.base, &turnout.new, now)
+}
+
+/// See [`super::Transcript::turnout`].
+pub fn turnout(
+    connection: &mut Connection,
+    conversation: &ConversationId,
+    new: Vec<Message>,
+) -> Result<Turnout, TranscriptError> {
+    let mut path = path(connection, conversation)?;
+    if new.is_empty() {
+        while path.pop_if(|node| node.message.role == Role::Assistant).is_some() {}
+        if path.is_empty() {
+            return Err(TranscriptError::NothingToAnswer);
+        }
+    } else {
+        step_back_over_a_failed_try(&mut path, &new[0]);
+    }
+    let base = path.last().map(|node| node.id);
+    let history = path.into_iter().map(|node| node.message).chain(new.iter().cloned()).collect();
+    Ok(Turnout { history, base, new })
+}
+
+/// A client that lost its answer before the first word says the same again: not a second message.
+fn step_back_over_a_failed_try(path: &mut Vec<Node>, again: &Message) {
+    if let [.., asked, answer] = path.as_slice()
+        && answer.status == Status::Interrupted
+        && answer.message.text().is_empty()
+        && asked.message.is_same(again)
+    {
+        path.truncate(path.len() - 2);
+    }
+}
+
+fn grow(
+    connection: &mut Connection,
+    conversation: &ConversationId,
+    base: Option<i64>,
+    messages: &[Message],
+    now: Timestamp,
+) -> Result<Grown, TranscriptError> {
+    let transaction = connection.transaction()?;
+    transaction
+        .prepare_cached(
+            "INSERT INTO conversations (id, created_at, updated_at) VALUES (?1, ?2, ?2)
+             ON CONFLICT DO UPDATE SET updated_at = excluded.updated_at",
+        )?
+        .execute((conversation.as_str(), millis(now)))?;
+    let mut at = base;
+    for message in messages {
+        at = Some(match child_like(&transaction, conversation, at, message)? {
+            Some(id) => id,
+            None => insert(&transaction, conversation, at, message, Status::Complete, now)?,
+        });
+    }
+    let parent = at.ok_or(TranscriptError::NothingToAnswer)?;
+    let silence = Message::answer("", "", &[]);
+    let answer = insert(&transaction, conversation, at, &silence, Status::Streaming, now)?;
+    transaction
+        .prepare_cached(
+            "UPDATE conversations SET head = ?2, title = coalesce(title, ?3) WHERE id = ?1",
+        )?
+        .execute((conversation.as_str(), answer, title(messages)))?;
+    transaction.commit()?;
+    Ok(Grown { answer, parent })
+}
+
+/// The latest child of `parent` that says the same.
+fn child_like(
+    connection: &Connection,
+    conversation: &ConversationId,
+    parent: Option<i64>,
+    message: &Message,
+) -> Result<Option<i64>, TranscriptError> {
+    let mut children = connection.prepare_cached(
+        "SELECT id, content FROM messages
+         WHERE conversation = ?1 AND parent IS ?2 AND role = ?3 AND status <> 'streaming'
+         ORDER BY id DESC",
+    )?;
+    let mut rows = children.query((conversation.as_str(), parent, message.role.as_str()))?;
+    while let Some(row) = rows.next()? {
+        let content: String = row.get(1)?;
+        if Message::from_stored(&content).is_some_and(|stored| stored.is_same(message)) {
+            return Ok(Some(row.get(0)?));
+        }
+    }
+    Ok(None)
+}
+
+fn insert(
+    connection: &Connection,
+    conversation: &ConversationId,
+    parent: Option<i64>,
+    message: &Message,
+    status: Status,
+    now: Timestamp,
+) -> Result<i64, TranscriptError> {
+    connection
+        .prepare_cached(
+            "INSERT INTO messages (conversation, parent, role, content, status, created_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?
+        .execute(params![
+            conversation.as_str(),
+            parent,
+            message.role.as_str(),
+            message.to_json().to_string(),
+            status.as_str(),
+            millis(now),
+        ])?;
+    Ok(connection.last_insert_rowid())
+}
+
+/// A message on the way from the root to the head.
+struct Node {
+    id: i64,
+    status: Status,
+    message: Message,
+}
+
+fn path(
+    connection: &Connection,
+    conversation: &ConversationId,
+) -> Result<Vec<Node>, TranscriptError> {
+    let mut path = Vec::new();
+    let mut next: Option<i64> = connection
+        .prepare_cached("SELECT head FROM conversations WHERE id = ?1")?
+        .query_row([conversation.as_str()], |row| row.get(0))
+        .optional()?
+        .flatten();
+    let mut select =
+        connection.prepare_cached("SELECT parent, content, status FROM messages WHERE id = ?1")?;
+    while let Some(id) = next {
+        let (parent, content, status): (Option<i64>, String, String) =
+            select.query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        if let Some(message) = Message::from_stored(&content) {
+            path.push(Node { id, status: Status::parse(&status), message });
+        }
+        next = parent;
+    }
+    path.reverse();
+    Ok(path)
+}
+
+/// The first words of the person, on one line.
+fn title(messages: &[Message]) -> Option<String> {
+    let texts = messages.iter().filter(|message| message.role == Role::User).map(Message::text);
+    let line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    texts.map(line).find(|line| !line.is_empty()).map(|line| shorten(&line))
+}
+
+fn shorten(line: &str) -> String {
+    if line.chars().count() <= TITLE_CHARS {
+        return line.to_owned();
+    }
+    let cut: String = line.chars().take(TITLE_CHARS - 1).collect();
+    format!("{}…", cut.trim_end())
+}
+
+/// Milliseconds since 1970, as SQLite keeps them.
+pub fn millis(time: Timestamp) -> i64 {
+    i64::try_from(time.0).unwrap_or(i64::MAX)
+}
