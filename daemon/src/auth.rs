@@ -1,0 +1,190 @@
+//! The access token: made once, kept in a file that only its owner reads, compared in constant time.
+//!
+//! - The file appears whole or not at all; of two daemons that start together, one makes it and
+//!   both use it.
+//! - The token is never logged and never taken from an address.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use subtle::ConstantTimeEq;
+
+const TOKEN_BYTES: usize = 32;
+const SHORTEST: usize = 16;
+const LONGEST: u64 = 4096;
+
+/// The secret that every request but `/health` carries.
+#[derive(Clone)]
+pub struct AccessToken(String);
+
+/// Why there is no token.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// The file cannot be read or made.
+    #[error("cannot {action} the token file {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The file holds something else than a token.
+    #[error(
+        "the token file {} holds no token of {SHORTEST} or more visible characters: delete it, and hobd makes a new one",
+        path.display()
+    )]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The system gives no random numbers.
+    #[error("the system gives no random numbers: {0}")]
+    Random(String),
+}
+
+impl AccessToken {
+    /// Takes a token as it is.
+    pub fn new(secret: impl Into<String>) -> Self {
+        Self(secret.into())
+    }
+
+    /// The token in `path`; a new one is made where there is none.
+    ///
+    /// # Errors
+    /// When the file cannot be read or made, or holds something else.
+    pub fn load_or_create(path: &Path) -> Result<Self, TokenError> {
+        match read(path) {
+            Err(TokenError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                create(path)?;
+                read(path) // Another daemon may have been first: its token holds.
+            }
+            other => other,
+        }
+    }
+
+    /// Whether `offered` is the token. Takes as long for a wrong one as for the right one.
+    pub fn matches(&self, offered: &str) -> bool {
+        self.0.as_bytes().ct_eq(offered.as_bytes()).into()
+    }
+
+    /// The secret itself, for those who have to send it.
+    pub fn secret(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for AccessToken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("AccessToken(…)")
+    }
+}
+
+fn read(path: &Path) -> Result<AccessToken, TokenError> {
+    let failed = |source| TokenError::Io { action: "read", path: path.to_owned(), source };
+    let file = File::open(path).map_err(failed)?;
+    keep_private(&file, path).map_err(failed)?;
+    let mut text = String::new();
+    let malformed = || TokenError::Malformed { path: path.to_owned() };
+    file.take(LONGEST).read_to_string(&mut text).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidData => malformed(),
+        _ => failed(error),
+    })?;
+    let token = text.trim();
+    if token.len() < SHORTEST || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(malformed());
+    }
+    Ok(AccessToken(token.to_owned()))
+}
+
+/// `tempfile` makes files that only their owner may open.
+fn create(path: &Path) -> Result<(), TokenError> {
+    let failed = |source| TokenError::Io { action: "make", path: path.to_owned(), source };
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new("."));
+    fs::create_dir_all(directory).map_err(failed)?;
+    let mut file = tempfile::NamedTempFile::new_in(directory).map_err(failed)?;
+    writeln!(file, "{}", random()?).map_err(failed)?;
+    file.as_file().sync_all().map_err(failed)?;
+    match file.persist_noclobber(path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(failed(error.error)),
+    }
+}
+
+fn random() -> Result<String, TokenError> {
+    let mut bytes = [0u8; TOKEN_BYTES];
+    getrandom::fill(&mut bytes).map_err(|error| TokenError::Random(error.to_string()))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// A token that others could read is closed to them, and the user is told.
+#[cfg(unix)]
+fn keep_private(file: &File, path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = file.metadata()?.permissions().mode();
+    if mode & 0o077 != 0 {
+        tracing::warn!(path = %path.display(), mode = format!("{:o}", mode & 0o777),
+            "the token file was open to others; it is not any more");
+        file.set_permissions(fs::Permissions::from_mode(0o600))?;
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn keep_private(_: &File, _: &Path) -> io::Result<()> {
+    Ok(()) // The user's profile is private already.
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_made_once_and_then_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("data/token");
+        let first = AccessToken::load_or_create(&path).unwrap();
+        let second = AccessToken::load_or_create(&path).unwrap();
+        assert_eq!(first.secret(), second.secret());
+        assert_eq!(first.secret().len(), 2 * TOKEN_BYTES);
+        assert!(first.matches(second.secret()));
+        assert!(!first.matches(""));
+        assert!(!first.matches(&format!("{}0", second.secret())));
+        assert_eq!(fs::read_dir(dir.path().join("data")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_is_no_token_is_refused_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("token");
+        for wrong in ["", "short", "with some spaces in the middle", "\u{ff}\u{ff}"] {
+            fs::write(&path, wrong).unwrap();
+            let error = AccessToken::load_or_create(&path).unwrap_err();
+            assert!(matches!(error, TokenError::Malformed { .. }), "{error}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn only_the_owner_reads_the_file() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("token");
+        let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        AccessToken::load_or_create(&path).unwrap();
+        assert_eq!(mode(), 0o600);
+
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        AccessToken::load_or_create(&path).unwrap();
+        assert_eq!(mode(), 0o600);
+    }
+
+    #[test]
+    fn the_token_shows_in_no_debug_output() {
+        assert_eq!(format!("{:?}", AccessToken::new("a-secret-of-mine-1")), "AccessToken(…)");
+    }
+}

@@ -1,0 +1,228 @@
+//! What the daemon counts, in Prometheus' text format.
+//!
+//! - Written by hand: a dozen numbers need no registry, and the text format is a few lines.
+//! - Labels come from fixed sets (route patterns, places, reasons cut to their kind), so that no
+//!   client can make the page grow, and nothing of a prompt reaches it.
+//! - Counting never waits for anything but a short lock.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hob_runtime::turn::TurnReport;
+
+/// Upper bounds of the time to first token, in seconds.
+const TTFT_BOUNDS: [f64; 12] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
+
+/// Counters since the start.
+#[derive(Debug, Default)]
+pub struct Metrics {
+    requests: Mutex<BTreeMap<(String, u16), u64>>,
+    misses: Mutex<BTreeMap<String, u64>>,
+    shared: AtomicU64,
+    memory: AtomicU64,
+    disk: AtomicU64,
+    computed: AtomicU64,
+    generated: AtomicU64,
+    ttft: Histogram,
+}
+
+/// What the engine says at the moment of reading.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Gauges {
+    /// Turns that wait.
+    pub queue: u64,
+    /// Slots that a conversation is pinned to.
+    pub slots_in_use: u64,
+    /// All slots.
+    pub slots: u64,
+    /// Bytes of parked KV in memory.
+    pub warm_bytes: u64,
+    /// Restores that were followed by a full prefill.
+    pub wasted_restores: u64,
+}
+
+impl Metrics {
+    /// A request was answered. `route` is the pattern, never the path itself.
+    pub fn request(&self, route: &str, status: u16) {
+        *lock(&self.requests).entry((route.to_owned(), status)).or_default() += 1;
+    }
+
+    /// A turn's first token is known.
+    pub fn started(&self, report: &TurnReport) {
+        let tokens = report.tokens;
+        add(&self.shared, tokens.shared);
+        add(&self.memory, tokens.memory);
+        add(&self.disk, tokens.disk);
+        add(&self.computed, tokens.computed);
+        self.ttft.observe(report.ttft_ms / 1000.0);
+        if let Some(reason) = &report.miss {
+            *lock(&self.misses).entry(kind_of(reason).to_owned()).or_default() += 1;
+        }
+    }
+
+    /// Tokens were generated.
+    pub fn generated(&self, tokens: usize) {
+        add(&self.generated, tokens);
+    }
+
+    /// The page.
+    pub fn render(&self, gauges: Gauges) -> String {
+        let mut page = Page::default();
+        page.family("hob_requests_total", "counter", "Requests answered, by route and status.");
+        for ((route, status), count) in lock(&self.requests).iter() {
+            page.line(
+                "hob_requests_total",
+                &format!("route=\"{route}\",status=\"{status}\""),
+                count,
+            );
+        }
+        page.family("hob_prompt_tokens_total", "counter", "Prompt tokens, by where KV came from.");
+        for (place, count) in [
+            ("shared", &self.shared),
+            ("memory", &self.memory),
+            ("disk", &self.disk),
+            ("computed", &self.computed),
+        ] {
+            page.line("hob_prompt_tokens_total", &format!("place=\"{place}\""), read(count));
+        }
+        page.single(
+            "hob_generated_tokens_total",
+            "counter",
+            "Tokens generated.",
+            read(&self.generated),
+        );
+        page.family("hob_misses_total", "counter", "Turns that computed again what once was kept.");
+        for (reason, count) in lock(&self.misses).iter() {
+            page.line("hob_misses_total", &format!("reason=\"{}\"", escape(reason)), count);
+        }
+        page.single(
+            "hob_restore_full_prefill_total",
+            "counter",
+            "Restores that were followed by a full prefill: a bug in Hob.",
+            gauges.wasted_restores,
+        );
+        self.ttft.render(&mut page, "hob_ttft_seconds", "Time to the first token.");
+        page.single("hob_queue_length", "gauge", "Turns that wait.", gauges.queue);
+        page.single("hob_slots", "gauge", "Slots.", gauges.slots);
+        page.single("hob_slots_in_use", "gauge", "Slots with a conversation.", gauges.slots_in_use);
+        page.single("hob_warm_bytes", "gauge", "Bytes of parked KV in memory.", gauges.warm_bytes);
+        page.text
+    }
+}
+
+/// Reasons may end with particulars after a colon; the label is what stands before.
+fn kind_of(reason: &str) -> &str {
+    let kind = reason.split_once(':').map_or(reason, |(kind, _)| kind);
+    if kind.len() <= 64 && !kind.bytes().any(|byte| byte.is_ascii_digit()) { kind } else { "other" }
+}
+
+#[derive(Debug, Default)]
+struct Histogram {
+    buckets: [AtomicU64; TTFT_BOUNDS.len()],
+    count: AtomicU64,
+    sum_micros: AtomicU64,
+}
+
+impl Histogram {
+    fn observe(&self, seconds: f64) {
+        if let Some(bucket) = TTFT_BOUNDS.iter().position(|&bound| seconds <= bound) {
+            add(&self.buckets[bucket], 1);
+        }
+        add(&self.count, 1);
+        add(&self.sum_micros, (seconds * 1e6).max(0.0) as usize);
+    }
+
+    fn render(&self, page: &mut Page, name: &str, help: &str) {
+        page.family(name, "histogram", help);
+        let mut below = 0;
+        for (bound, bucket) in TTFT_BOUNDS.iter().zip(&self.buckets) {
+            below += read(bucket);
+            page.line(&format!("{name}_bucket"), &format!("le=\"{bound}\""), below);
+        }
+        let count = read(&self.count);
+        page.line(&format!("{name}_bucket"), "le=\"+Inf\"", count);
+        page.line(&format!("{name}_sum"), "", read(&self.sum_micros) as f64 / 1e6);
+        page.line(&format!("{name}_count"), "", count);
+    }
+}
+
+#[derive(Default)]
+struct Page {
+    text: String,
+}
+
+impl Page {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn line(&mut self, name: &str, labels: &str, value: impl std::fmt::Display) {
+        let _ = match labels {
+            "" => writeln!(self.text, "{name} {value}"),
+            labels => writeln!(self.text, "{name}{{{labels}}} {value}"),
+        };
+    }
+
+    fn single(&mut self, name: &str, kind: &str, help: &str, value: u64) {
+        self.family(name, kind, help);
+        self.line(name, "", value);
+    }
+}
+
+fn escape(label: &str) -> String {
+    label.replace('\\', r"\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn add(counter: &AtomicU64, more: usize) {
+    counter.fetch_add(more as u64, Ordering::Relaxed);
+}
+
+fn read(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hob_runtime::turn::TokenCounts;
+
+    fn report(tokens: TokenCounts, miss: Option<&str>) -> TurnReport {
+        TurnReport { tokens, ttft_ms: 30.0, miss: miss.map(str::to_owned), ..TurnReport::default() }
+    }
+
+    #[test]
+    fn the_page_says_where_tokens_came_from_and_how_long_it_took() {
+        let metrics = Metrics::default();
+        metrics.request("/v1/models", 200);
+        let tokens = TokenCounts { shared: 5, memory: 0, disk: 90, computed: 5 };
+        metrics.started(&report(tokens, Some("damaged: checksum")));
+        metrics.generated(7);
+        let page = metrics.render(Gauges { queue: 2, ..Gauges::default() });
+        for line in [
+            "hob_requests_total{route=\"/v1/models\",status=\"200\"} 1",
+            "hob_prompt_tokens_total{place=\"disk\"} 90",
+            "hob_generated_tokens_total 7",
+            "hob_misses_total{reason=\"damaged\"} 1",
+            "hob_restore_full_prefill_total 0",
+            "hob_ttft_seconds_bucket{le=\"0.025\"} 0",
+            "hob_ttft_seconds_bucket{le=\"0.05\"} 1",
+            "hob_ttft_seconds_sum 0.03",
+            "hob_queue_length 2",
+        ] {
+            assert!(page.lines().any(|found| found == line), "{line} in\n{page}");
+        }
+    }
+
+    #[test]
+    fn particulars_of_a_reason_make_no_label() {
+        assert_eq!(kind_of("absent"), "absent");
+        assert_eq!(kind_of("damaged: byte 7"), "damaged");
+        assert_eq!(kind_of("token 512 differs"), "other");
+    }
+}
