@@ -1,0 +1,220 @@
+//! From a chat request to its turns.
+
+use std::sync::Arc;
+
+use hob_dialect::{Dialect, opens_reasoning};
+use hob_runtime::grammar::{Calls, Grammar, ToolSignature};
+use hob_runtime::turn::TurnRequest;
+use hob_slots::{ConversationId, Token};
+use serde_json::Value;
+
+use super::answering::{Answering, Begun};
+use super::assembly::Assembly;
+use super::choices::Choices;
+use super::continuation::continue_tokens;
+use super::gates::Pass;
+use super::identity::Identity;
+use super::recording::Recording;
+use super::{Service, compute};
+use crate::error::{ApiError, ErrorKind};
+use crate::openai::chat::{ChatRequest, ResponseFormat, Tool, ToolChoice};
+use crate::openai::message::Message;
+use crate::transcript::{OpenAnswer, TranscriptError, Turnout};
+
+impl Service {
+    /// Begins to answer `body`. `session` is the header `X-Session-Id`.
+    pub async fn chat(
+        &self,
+        body: &Value,
+        session: Option<&str>,
+    ) -> Result<(ChatRequest, Answering), ApiError> {
+        let vocabulary = self.engine().model().vocabulary().len();
+        let request = ChatRequest::parse(body, vocabulary)?;
+        let identity = Identity::of(body, session)?;
+        let pass = self.pass(&request, &identity).await?;
+        let turnout = self.turnout(&request, &identity).await?;
+        let known = match identity.pinned() {
+            Some(id) => {
+                self.inner.transcript.tokens(id, self.engine().fingerprint()).done().await?
+            }
+            None => Vec::new(),
+        };
+        let begun = self.begin(&request, &identity, turnout.as_ref(), known).await?;
+        let answer = self.store(&request, &identity, turnout);
+        let recording = Recording::new(
+            self.inner.transcript.clone(),
+            self.inner.clock.clone(),
+            self.engine().fingerprint(),
+            identity.pinned().cloned(),
+            answer,
+            begun.prompt,
+        );
+        let copies = request.shape.choices;
+        let reads_calls = request.tool_choice != ToolChoice::None;
+        let assembly = || Assembly::new(begun.dialect, reads_calls, begun.thinks);
+        let begun = Begun {
+            head: self.head("chatcmpl"),
+            conversation: identity.pinned().cloned(),
+            choices: begun.choices,
+            assemblies: (0..copies).map(|_| assembly()).collect(),
+            choices_per_prompt: copies,
+            recording,
+            pass,
+        };
+        Ok((request, Answering::new(self.clone(), begun)))
+    }
+
+    /// An append waits for the answer that it continues.
+    async fn pass(
+        &self,
+        request: &ChatRequest,
+        identity: &Identity,
+    ) -> Result<Option<Pass>, ApiError> {
+        match identity.named() {
+            Some(id) if request.append => Ok(Some(self.inner.gates.enter(id).await?)),
+            Some(id) => Ok(self.inner.gates.try_enter(id)),
+            None => Ok(None),
+        }
+    }
+
+    /// What an append continues; `None` for a request with the full history.
+    async fn turnout(
+        &self,
+        request: &ChatRequest,
+        identity: &Identity,
+    ) -> Result<Option<Turnout>, ApiError> {
+        if !request.append {
+            return Ok(None);
+        }
+        let id = identity.named().ok_or_else(|| {
+            ApiError::field("hob.append", "`hob.append` needs a `conversation` to append to")
+        })?;
+        match self.inner.transcript.turnout(id, request.messages.clone()).done().await {
+            Ok(turnout) => Ok(Some(turnout)),
+            Err(TranscriptError::NothingToAnswer) => {
+                Err(ApiError::field("messages", "this conversation has nothing to answer yet"))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Renders, cuts into tokens and submits.
+    async fn begin(
+        &self,
+        request: &ChatRequest,
+        identity: &Identity,
+        turnout: Option<&Turnout>,
+        known: Vec<Token>,
+    ) -> Result<Submitted, ApiError> {
+        let messages = turnout.map_or(&request.messages, |turnout| &turnout.history).clone();
+        let (service, request) = (self.clone(), request.clone());
+        let conversation = identity.pinned().cloned();
+        compute(move || submit(&service, &request, &messages, conversation, &known)).await
+    }
+
+    /// Queues the text; the answer waits for it before its first word.
+    fn store(
+        &self,
+        request: &ChatRequest,
+        identity: &Identity,
+        turnout: Option<Turnout>,
+    ) -> Option<OpenAnswer> {
+        let (id, now) = (identity.named()?, self.now());
+        Some(match turnout {
+            Some(turnout) => self.inner.transcript.append(id, turnout, now),
+            None => self.inner.transcript.sync(id, request.messages.clone(), now),
+        })
+    }
+}
+
+struct Submitted {
+    choices: Choices,
+    prompt: Vec<Token>,
+    dialect: Dialect,
+    thinks: bool,
+}
+
+fn submit(
+    service: &Service,
+    request: &ChatRequest,
+    messages: &[Message],
+    conversation: Option<ConversationId>,
+    known: &[Token],
+) -> Result<Submitted, ApiError> {
+    let template = &service.inner.template;
+    let text = template.render(messages, &request.tools, &request.template_variables)?;
+    let engine = service.engine();
+    let prompt = continue_tokens(engine.model().as_ref(), known, &text);
+    let dialect = dialect(request, template.dialect());
+    let thinks = opens_reasoning(&text);
+    let grammar = grammar(request, dialect)?;
+    let grammar = grammar.map(|grammar| if thinks { grammar.after_reasoning() } else { grammar });
+    let grammar = grammar.map(Arc::new);
+    let most = engine.context_tokens();
+    let turn = |conversation| TurnRequest {
+        conversation,
+        prompt: prompt.clone(),
+        sampling: request.shape.sampling.clone(),
+        max_tokens: request.shape.max_tokens.unwrap_or(most).min(most),
+        stop: request.shape.stop.clone(),
+        grammar: grammar.clone(),
+        logprobs: request.logprobs,
+        ignore_eog: request.shape.ignore_eos,
+    };
+    let others = (1..request.shape.choices).map(|_| turn(None));
+    let turns = std::iter::once(turn(conversation)).chain(others).collect();
+    let choices = Choices::start(engine.clone(), turns)?;
+    Ok(Submitted { choices, prompt, dialect, thinks })
+}
+
+/// A call that is forced has a form, even if the template shows none that we can read.
+fn dialect(request: &ChatRequest, of_template: Dialect) -> Dialect {
+    match (&request.tool_choice, of_template) {
+        (ToolChoice::Required | ToolChoice::Named(_), Dialect::Plain) => Dialect::Hermes,
+        (_, dialect) => dialect,
+    }
+}
+
+/// What the answer must look like.
+fn grammar(request: &ChatRequest, dialect: Dialect) -> Result<Option<Grammar>, ApiError> {
+    let forced = match &request.tool_choice {
+        ToolChoice::None => return format_grammar(&request.format),
+        ToolChoice::Auto => None,
+        ToolChoice::Required => Some(request.tools.iter().collect::<Vec<_>>()),
+        ToolChoice::Named(name) => {
+            Some(request.tools.iter().filter(|tool| tool.name == *name).collect())
+        }
+    };
+    if request.format != ResponseFormat::Text {
+        let message = "`response_format` cannot be combined with tools that may be called: \
+                       set `tool_choice` to none";
+        return Err(ApiError::field("response_format", message).code("unsupported"));
+    }
+    let Some(tools) = forced else { return Ok(None) };
+    let signature = |tool: &&Tool| ToolSignature {
+        name: tool.name.clone(),
+        parameters: tool.definition.pointer("/function/parameters").cloned(),
+    };
+    let signatures: Vec<_> = tools.iter().map(signature).collect();
+    let calls = match (&request.tool_choice, request.parallel_tool_calls) {
+        (ToolChoice::Required, true) => Calls::Several,
+        _ => Calls::One,
+    };
+    Grammar::tool_call(dialect, &signatures, calls)
+        .map(Some)
+        .map_err(|error| ApiError::field("tools", error.to_string()).code("grammar"))
+}
+
+fn format_grammar(format: &ResponseFormat) -> Result<Option<Grammar>, ApiError> {
+    match format {
+        ResponseFormat::Text => Ok(None),
+        ResponseFormat::JsonObject => Ok(Some(Grammar::json_object())),
+        ResponseFormat::JsonSchema(schema) => {
+            Grammar::json_schema(schema).map(Some).map_err(|error| {
+                ApiError::new(ErrorKind::Invalid, format!("the schema cannot be used: {error}"))
+                    .param("response_format.json_schema.schema")
+                    .code("grammar")
+            })
+        }
+    }
+}

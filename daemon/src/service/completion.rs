@@ -1,0 +1,91 @@
+//! From a completion request to its turns.
+
+use hob_runtime::turn::TurnRequest;
+use hob_slots::Token;
+use serde_json::Value;
+
+use super::answering::{Answering, Begun};
+use super::assembly::Assembly;
+use super::choices::Choices;
+use super::continuation::continue_tokens;
+use super::identity::Identity;
+use super::recording::Recording;
+use super::{Service, compute};
+use crate::error::ApiError;
+use crate::openai::completion::{CompletionRequest, Prompt};
+
+/// OpenAI's default for this endpoint.
+const DEFAULT_TOKENS: usize = 16;
+
+impl Service {
+    /// Begins to continue the prompts of `body`.
+    pub async fn complete(
+        &self,
+        body: &Value,
+        session: Option<&str>,
+    ) -> Result<(CompletionRequest, Answering), ApiError> {
+        let engine = self.engine();
+        let vocabulary = engine.model().vocabulary().len();
+        let request = CompletionRequest::parse(body, vocabulary)?;
+        let identity = Identity::of(body, session)?;
+        let known = match identity.pinned() {
+            Some(id) => self.inner.transcript.tokens(id, engine.fingerprint()).done().await?,
+            None => Vec::new(),
+        };
+        let (service, job) = (self.clone(), request.clone());
+        let pinned = identity.pinned().cloned();
+        let (choices, prompt) = compute(move || {
+            let model = service.engine().model().as_ref();
+            let cut = |prompt: &Prompt| match prompt {
+                Prompt::Text(text) => continue_tokens(model, &known, text),
+                Prompt::Tokens(tokens) => tokens.clone(),
+            };
+            let prompts: Vec<Vec<Token>> = job.prompts.iter().map(cut).collect();
+            let mut turns = turns(&service, &job, &prompts);
+            turns[0].conversation = pinned;
+            let choices = Choices::start(service.engine().clone(), turns)?;
+            Ok::<_, ApiError>((choices, prompts.into_iter().next().unwrap_or_default()))
+        })
+        .await?;
+        let recording = Recording::new(
+            self.inner.transcript.clone(),
+            self.inner.clock.clone(),
+            engine.fingerprint(),
+            identity.pinned().cloned(),
+            None,
+            prompt,
+        );
+        let count = request.prompts.len() * request.shape.choices;
+        let begun = Begun {
+            head: self.head("cmpl"),
+            conversation: identity.pinned().cloned(),
+            choices,
+            assemblies: (0..count).map(|_| Assembly::verbatim()).collect(),
+            choices_per_prompt: request.shape.choices,
+            recording,
+            pass: None,
+        };
+        Ok((request, Answering::new(self.clone(), begun)))
+    }
+}
+
+/// All choices of the first prompt, then all of the next.
+fn turns(
+    service: &Service,
+    request: &CompletionRequest,
+    prompts: &[Vec<Token>],
+) -> Vec<TurnRequest> {
+    let most = service.engine().context_tokens();
+    let turn = |prompt: &Vec<Token>| TurnRequest {
+        conversation: None,
+        prompt: prompt.clone(),
+        sampling: request.shape.sampling.clone(),
+        max_tokens: request.shape.max_tokens.unwrap_or(DEFAULT_TOKENS).min(most),
+        stop: request.shape.stop.clone(),
+        grammar: None,
+        logprobs: request.logprobs,
+        ignore_eog: request.shape.ignore_eos,
+    };
+    let copies = request.shape.choices;
+    prompts.iter().flat_map(|prompt| std::iter::repeat_n(turn(prompt), copies)).collect()
+}

@@ -1,0 +1,149 @@
+//! Cuts a prompt into tokens so that what the model has already seen keeps its tokens.
+//!
+//! - An answer's own tokens are not always the ones that its text would be cut into. Cutting it
+//!   again could throw its KV away, so known tokens are kept wherever their bytes are the text's.
+//! - The cut is made at a control token: text between control tokens is tokenised independently
+//!   of its surroundings, so both sides of the cut are what a tokenizer would make of them.
+
+use hob_runtime::backend::Model;
+use hob_slots::Token;
+
+/// Tokens of `text`, which begins with the begin token where the model wants one. `known` is the
+/// timeline that `text` probably continues.
+pub fn continue_tokens(model: &dyn Model, known: &[Token], text: &str) -> Vec<Token> {
+    let vocabulary = model.vocabulary();
+    let agreed = agreement(model, known, text.as_bytes());
+    // From before the control token, so that its own rules for the space behind it apply.
+    let cut = agreed
+        .iter()
+        .rposition(|step| vocabulary.is_control(step.token) && !step.unwritten)
+        .unwrap_or(0);
+    let (start, byte) = agreed.get(cut).map_or((0, 0), |step| (step.index, step.byte));
+    if cut > 0 {
+        let tail = model.tokenize(&text[byte..], false, true);
+        if tail.first() == Some(&known[start]) {
+            return [&known[..start], &tail].concat();
+        }
+    }
+    with_begin(model, model.tokenize(text, false, true))
+}
+
+/// Puts the begin token in front, where the model wants it and the template did not write it.
+pub fn with_begin(model: &dyn Model, mut tokens: Vec<Token>) -> Vec<Token> {
+    let vocabulary = model.vocabulary();
+    if let Some(bos) = vocabulary.bos()
+        && vocabulary.adds_bos()
+        && tokens.first() != Some(&bos)
+    {
+        tokens.insert(0, bos);
+    }
+    tokens
+}
+
+/// A known token that the text agrees with.
+struct Step {
+    token: Token,
+    /// Its place in the timeline.
+    index: usize,
+    /// Where its bytes begin in the text.
+    byte: usize,
+    /// The begin token, which the text need not write.
+    unwritten: bool,
+}
+
+/// The longest run of known tokens whose bytes are a prefix of the text.
+fn agreement(model: &dyn Model, known: &[Token], text: &[u8]) -> Vec<Step> {
+    let vocabulary = model.vocabulary();
+    let mut steps = Vec::with_capacity(known.len());
+    let mut byte = 0;
+    let mut after_control = true;
+    for (index, &token) in known.iter().enumerate() {
+        let rest = &text[byte..];
+        let piece = vocabulary.piece(token);
+        let begins = index == 0 && vocabulary.bos() == Some(token);
+        let (length, unwritten) = match written_length(piece, rest, after_control) {
+            Some(length) => (length, false),
+            None if begins => (0, true),
+            None => break,
+        };
+        steps.push(Step { token, index, byte, unwritten });
+        byte += length;
+        after_control = vocabulary.is_control(token);
+    }
+    steps
+}
+
+/// How many bytes of `rest` the piece stands for. Some tokenizers put a space of their own in
+/// front of text that begins or follows a control token.
+fn written_length(piece: &[u8], rest: &[u8], after_control: bool) -> Option<usize> {
+    if !piece.is_empty() && rest.starts_with(piece) {
+        return Some(piece.len());
+    }
+    match piece {
+        [b' ', word @ ..] if after_control && !word.is_empty() && rest.starts_with(word) => {
+            Some(word.len())
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hob_runtime::backend::fake::FakeModel;
+
+    fn cut(text: &str) -> Vec<Token> {
+        FakeModel::new().tokenize(text, false, true)
+    }
+
+    #[test]
+    fn without_a_past_the_tokenizer_decides() {
+        let text = "<|im_start|>user\nHi<|im_end|>\n";
+        assert_eq!(continue_tokens(&FakeModel::new(), &[], text), cut(text));
+    }
+
+    #[test]
+    fn a_follow_up_begins_with_the_whole_timeline() {
+        let past = cut("<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHo<|im_end|>");
+        let text = "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHo<|im_end|>\n\
+                    <|im_start|>user\nAgain<|im_end|>\n<|im_start|>assistant\n";
+        let tokens = continue_tokens(&FakeModel::new(), &past, text);
+        assert_eq!(tokens, cut(text));
+        assert!(tokens.starts_with(&past));
+    }
+
+    #[test]
+    fn tokens_that_a_tokenizer_would_not_choose_are_kept() {
+        // Written-out marks as bytes: what a model may well generate.
+        let model = FakeModel::new();
+        let mut past = cut("<|im_start|>assistant\n");
+        past.extend(model.tokenize("<|im_start|>", false, false));
+        past.extend(cut("<|im_end|>"));
+        let text = "<|im_start|>assistant\n<|im_start|><|im_end|>\n<|im_start|>user\n";
+        let tokens = continue_tokens(&model, &past, text);
+        assert!(tokens.starts_with(&past));
+        assert_ne!(tokens, cut(text));
+    }
+
+    #[test]
+    fn an_edited_message_is_cut_anew_from_the_mark_before_it() {
+        let past = cut("<|im_start|>user\nHello there<|im_end|>\n");
+        let text = "<|im_start|>user\nHelp<|im_end|>\n";
+        assert_eq!(continue_tokens(&FakeModel::new(), &past, text), cut(text));
+    }
+
+    #[test]
+    fn a_cut_never_splits_a_character() {
+        let past = cut("<|im_start|>user\né<|im_end|>");
+        let text = "<|im_start|>user\nè<|im_end|>";
+        assert_eq!(continue_tokens(&FakeModel::new(), &past, text), cut(text));
+    }
+
+    #[test]
+    fn a_space_of_the_tokenizer_s_own_agrees_with_none() {
+        assert_eq!(written_length(b" Hello", b"Hello you", true), Some(5));
+        assert_eq!(written_length(b" Hello", b"Hello you", false), None);
+        assert_eq!(written_length(b" Hello", b" Hello you", true), Some(6));
+        assert_eq!(written_length(b"", b"Hello", true), None);
+    }
+}

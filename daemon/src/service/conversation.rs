@@ -1,0 +1,104 @@
+//! What was said, and where its KV is.
+
+use std::collections::BTreeMap;
+
+use hob_prewarm::Event;
+use hob_runtime::EngineStatus;
+use hob_slots::ConversationId;
+
+use super::{Service, compute};
+use crate::error::ApiError;
+use crate::transcript::{ConversationText, Summary};
+
+/// Where a conversation's KV is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// `slot`, `memory`, `disk` or `none`.
+    pub name: &'static str,
+    /// The slot that it is pinned to.
+    pub slot: Option<u32>,
+    /// Its tokens there.
+    pub tokens: usize,
+}
+
+/// Where everything is.
+struct Map {
+    places: BTreeMap<ConversationId, Place>,
+}
+
+impl Map {
+    /// The nearest place counts, so it is written last.
+    fn of(status: EngineStatus, kept: Vec<(ConversationId, usize)>) -> Self {
+        let far = |name| move |(id, tokens)| (id, Place { name, slot: None, tokens });
+        let mut places: BTreeMap<_, _> = kept.into_iter().map(far("disk")).collect();
+        places.extend(status.parked.into_iter().map(far("memory")));
+        for slot in status.slots {
+            if let Some(id) = slot.conversation {
+                let number = Some(slot.slot.0);
+                places.insert(id, Place { name: "slot", slot: number, tokens: slot.tokens });
+            }
+        }
+        Self { places }
+    }
+
+    fn place(&self, id: &str) -> Place {
+        let nowhere = Place { name: "none", slot: None, tokens: 0 };
+        let id = ConversationId::new(id).ok();
+        id.and_then(|id| self.places.get(&id).cloned()).unwrap_or(nowhere)
+    }
+}
+
+impl Service {
+    /// All conversations, the latest first.
+    pub async fn conversations(&self) -> Result<Vec<(Summary, Place)>, ApiError> {
+        let list = self.inner.transcript.list().done().await?;
+        let map = self.map().await?;
+        let placed = |summary: Summary| {
+            let place = map.place(&summary.id);
+            (summary, place)
+        };
+        Ok(list.into_iter().map(placed).collect())
+    }
+
+    /// One conversation with all its branches.
+    pub async fn conversation(
+        &self,
+        id: &ConversationId,
+    ) -> Result<Option<(ConversationText, Place)>, ApiError> {
+        let Some(text) = self.inner.transcript.get(id).done().await? else { return Ok(None) };
+        let place = self.map().await?.place(id.as_str());
+        Ok(Some((text, place)))
+    }
+
+    async fn map(&self) -> Result<Map, ApiError> {
+        let status = self.engine().status().await?;
+        let service = self.clone();
+        let kept = compute(move || service.kept()).await;
+        Ok(Map::of(status, kept))
+    }
+
+    /// A directory that cannot be listed is no reason to show nothing.
+    fn kept(&self) -> Vec<(ConversationId, usize)> {
+        let Some(kept) = &self.inner.kept else { return Vec::new() };
+        let slots = kept.slots(self.engine().fingerprint()).map(|listing| listing.slots);
+        let slots = slots.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the directory of kept KV cannot be listed");
+            Vec::new()
+        });
+        slots.into_iter().map(|slot| (slot.conversation, slot.tokens as usize)).collect()
+    }
+
+    /// Gives it a title; `false` when there is none of that name.
+    pub async fn rename(&self, id: &ConversationId, title: String) -> Result<bool, ApiError> {
+        Ok(self.inner.transcript.rename(id, title, self.now()).done().await?)
+    }
+
+    /// Deletes its text and its KV, wherever that is; a running answer breaks off. `false` when
+    /// there was no text.
+    pub async fn delete(&self, id: &ConversationId) -> Result<bool, ApiError> {
+        let had_text = self.inner.transcript.delete(id).done().await?;
+        self.engine().forget(id.clone()).await;
+        let _ = self.inner.planner.send(Event::Forgotten { conversation: id.clone() });
+        Ok(had_text)
+    }
+}

@@ -1,0 +1,138 @@
+//! What the daemon can do: the API that HTTP, the desktop app and tests call.
+//!
+//! Reading order: [`identity`] (whose a request is), `continuation` (text to tokens), `chat` and
+//! `completion` (a request to a turn), [`answering`] (a turn to an answer), `recording` (what stays
+//! of it), `conversation` (what was said before).
+//!
+//! - Text is durable before the first word of its answer is handed out.
+//! - Dropping an answer cancels its turns.
+
+pub mod answering;
+mod assembly;
+mod chat;
+mod choices;
+mod completion;
+mod continuation;
+mod conversation;
+mod embedding;
+mod gates;
+pub mod identity;
+mod names;
+mod prompt;
+mod recording;
+
+use std::sync::Arc;
+
+use hob_prewarm::Event;
+use hob_runtime::Engine;
+use hob_slots::store::StoreReader;
+use hob_slots::{ConversationId, Timestamp};
+use tokio::sync::mpsc::UnboundedSender;
+
+pub use assembly::Delta;
+pub use conversation::Place;
+
+use crate::clock::Clock;
+use crate::idle::Speaking;
+use crate::metrics::Metrics;
+use crate::openai::answer::Head;
+use crate::transcript::Transcript;
+use gates::Gates;
+use prompt::Template;
+
+/// What a service is made of.
+pub struct Parts {
+    /// What computes.
+    pub engine: Engine,
+    /// What remembers.
+    pub transcript: Transcript,
+    /// What tells the time.
+    pub clock: Clock,
+    /// Where kept KV lies, if it is kept.
+    pub kept: Option<StoreReader>,
+    /// Who wants to know which conversations speak.
+    pub planner: UnboundedSender<Event>,
+    /// Requests of one conversation that may wait for each other, over all conversations.
+    pub queue: usize,
+}
+
+/// The handle. Clones share everything.
+#[derive(Clone)]
+pub struct Service {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    engine: Engine,
+    transcript: Transcript,
+    clock: Clock,
+    kept: Option<StoreReader>,
+    planner: UnboundedSender<Event>,
+    template: Template,
+    gates: Gates,
+    metrics: Metrics,
+    started: Timestamp,
+}
+
+impl Service {
+    /// Joins the parts. A chat template that cannot be read is told to those who chat.
+    pub fn new(parts: Parts) -> Self {
+        let inner = Inner {
+            template: Template::of(parts.engine.model().as_ref()),
+            started: (parts.clock)(),
+            gates: Gates::new(parts.queue),
+            metrics: Metrics::default(),
+            engine: parts.engine,
+            transcript: parts.transcript,
+            clock: parts.clock,
+            kept: parts.kept,
+            planner: parts.planner,
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// What computes.
+    pub fn engine(&self) -> &Engine {
+        &self.inner.engine
+    }
+
+    /// What is counted.
+    pub fn metrics(&self) -> &Metrics {
+        &self.inner.metrics
+    }
+
+    /// When the service was made.
+    pub fn started(&self) -> Timestamp {
+        self.inner.started
+    }
+
+    /// The model's name.
+    pub fn model_name(&self) -> &str {
+        &self.inner.engine.model().facts().name
+    }
+
+    fn announce(&self, conversation: Option<&ConversationId>) -> Option<Speaking> {
+        conversation.map(|id| Speaking::announce(id.clone(), self.inner.planner.clone()))
+    }
+
+    fn now(&self) -> Timestamp {
+        (self.inner.clock)()
+    }
+
+    fn head(&self, prefix: &str) -> Head {
+        Head {
+            id: names::answer(prefix),
+            created: self.now().0 / 1000,
+            model: self.model_name().to_owned(),
+            fingerprint: format!("fp_{}", self.inner.engine.fingerprint()),
+        }
+    }
+}
+
+/// Runs what keeps a processor busy away from the threads that serve sockets.
+async fn compute<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(job).await {
+        Ok(done) => done,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
