@@ -1,0 +1,95 @@
+//! Reads a request's body: bounded in size and time, JSON or refused.
+
+use std::time::Duration;
+
+use axum::extract::{FromRef, FromRequest, Request};
+use axum::http::{HeaderMap, header};
+use futures_util::StreamExt;
+use serde_json::Value;
+
+use crate::error::{ApiError, ErrorKind};
+
+/// What a body may cost.
+#[derive(Clone, Copy, Debug)]
+pub struct BodyLimits {
+    /// Bytes at most.
+    pub bytes: usize,
+    /// Time for all of it.
+    pub time: Duration,
+}
+
+/// A body that is JSON, and the session that its headers name.
+pub struct JsonBody {
+    /// The body.
+    pub value: Value,
+    /// `X-Session-Id`.
+    pub session: Option<String>,
+}
+
+impl<S> FromRequest<S> for JsonBody
+where
+    S: Send + Sync,
+    BodyLimits: FromRef<S>,
+{
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let limits = BodyLimits::from_ref(state);
+        must_be_json(request.headers())?;
+        let session = session(request.headers())?;
+        let bytes = tokio::time::timeout(limits.time, read(request, limits.bytes)).await;
+        let bytes = bytes.map_err(|_| {
+            ApiError::new(ErrorKind::Timeout, "the body did not arrive in time").code("timeout")
+        })??;
+        // serde_json says where, and never quotes the text.
+        let value = serde_json::from_slice(&bytes).map_err(|error| {
+            ApiError::new(ErrorKind::Invalid, format!("the body is not JSON: {error}"))
+                .code("invalid_json")
+        })?;
+        Ok(Self { value, session })
+    }
+}
+
+/// A body without a type is taken for JSON.
+fn must_be_json(headers: &HeaderMap) -> Result<(), ApiError> {
+    let Some(kind) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
+    let kind = kind.to_str().unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    if kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json")) {
+        return Ok(());
+    }
+    Err(ApiError::new(ErrorKind::UnsupportedMedia, "the body must be application/json")
+        .code("unsupported_media_type"))
+}
+
+fn session(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+    let Some(session) = headers.get("x-session-id") else { return Ok(None) };
+    match std::str::from_utf8(session.as_bytes()) {
+        Ok(session) => Ok(Some(session.to_owned())),
+        Err(_) => Err(ApiError::field("X-Session-Id", "`X-Session-Id` is not valid UTF-8")),
+    }
+}
+
+async fn read(request: Request, most: usize) -> Result<Vec<u8>, ApiError> {
+    let too_large = || {
+        ApiError::new(ErrorKind::TooLarge, format!("the body has more than {most} bytes"))
+            .code("body_too_large")
+    };
+    let announced = request.headers().get(header::CONTENT_LENGTH);
+    let announced = announced.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    if announced.is_some_and(|length| length > most) {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::with_capacity(announced.unwrap_or(0));
+    let mut stream = request.into_body().into_data_stream();
+    while let Some(chunk) = stream.next().await {
+        let chunk = chunk.map_err(|_| {
+            ApiError::new(ErrorKind::Invalid, "the body broke off").code("incomplete_body")
+        })?;
+        if bytes.len() + chunk.len() > most {
+            return Err(too_large());
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,66 @@
+//! `/v1/completions`
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+use super::body::JsonBody;
+use super::chunks::{Chunks, Face};
+use super::sse;
+use crate::error::ApiError;
+use crate::openai::answer::completion_logprobs;
+use crate::service::Service;
+use crate::service::answering::Piece;
+
+const OBJECT: &str = "text_completion";
+
+/// `POST /v1/completions`
+pub async fn complete(
+    State(service): State<Service>,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
+    let (request, mut answering) = service.complete(&body.value, body.session.as_deref()).await?;
+    let with_logprobs = request.logprobs.is_some();
+    if request.shape.stream {
+        let count = request.prompts.len() * request.shape.choices;
+        let face = CompletionFace { with_logprobs, told: vec![0; count] };
+        return Ok(sse::stream(Chunks::new(face, answering, &request.shape, count)));
+    }
+    let choices = answering.collect().await?;
+    let choices = choices.iter().enumerate().map(|(index, choice)| {
+        let logprobs = with_logprobs.then(|| completion_logprobs(&choice.logprobs, 0));
+        entry(index, choice.message.text(), logprobs, Some(choice.reason))
+    });
+    let (usage, hob) = (answering.usage(), answering.hob());
+    let answer = answering.head().whole(OBJECT, choices.collect(), usage, hob);
+    Ok(Json(answer).into_response())
+}
+
+fn entry(index: usize, text: &str, logprobs: Option<Value>, reason: Option<&str>) -> Value {
+    json!({"index": index, "text": text, "logprobs": logprobs, "finish_reason": reason})
+}
+
+struct CompletionFace {
+    with_logprobs: bool,
+    /// Characters that each choice has told so far.
+    told: Vec<usize>,
+}
+
+impl Face for CompletionFace {
+    const OBJECT: &'static str = OBJECT;
+
+    fn choice(&mut self, piece: Piece) -> Option<Value> {
+        match piece {
+            Piece::Begin { .. } => None,
+            Piece::More { choice, delta, logprobs } => {
+                let offset = self.told[choice];
+                self.told[choice] += delta.content.chars().count();
+                let wanted = self.with_logprobs && !logprobs.is_empty();
+                let logprobs = wanted.then(|| completion_logprobs(&logprobs, offset));
+                Some(entry(choice, &delta.content, logprobs, None))
+            }
+            Piece::End { choice, reason } => Some(entry(choice, "", None, Some(reason))),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! `/v1/conversations`: what was said. Times are seconds since 1970, as everywhere in this API.
+
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use hob_slots::ConversationId;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::body::JsonBody;
+use crate::error::ApiError;
+use crate::openai::fields::Fields;
+use crate::service::{Place, Service};
+use crate::transcript::{ConversationText, StoredMessage, Summary};
+
+const MAX_TITLE_CHARS: usize = 200;
+
+/// `GET /v1/conversations`: the latest first.
+pub async fn list(State(service): State<Service>) -> Result<Json<Value>, ApiError> {
+    let conversations = service.conversations().await?;
+    let data: Vec<Value> =
+        conversations.iter().map(|(summary, place)| describe(summary, place)).collect();
+    Ok(Json(json!({"object": "list", "data": data})))
+}
+
+/// What to show of a conversation.
+#[derive(Debug, Deserialize)]
+pub struct Wanted {
+    #[serde(default)]
+    branches: bool,
+}
+
+/// `GET /v1/conversations/{id}`: the branch that was used last; with `?branches=true` all of them.
+pub async fn read(
+    State(service): State<Service>,
+    Path(id): Path<String>,
+    wanted: Result<Query<Wanted>, axum::extract::rejection::QueryRejection>,
+) -> Result<Json<Value>, ApiError> {
+    let Query(wanted) =
+        wanted.map_err(|_| ApiError::field("branches", "`branches` must be true or false"))?;
+    let (text, place) = service.conversation(&name(&id)?).await?.ok_or_else(unknown)?;
+    Ok(Json(whole(&text, &place, wanted.branches)))
+}
+
+/// `PATCH /v1/conversations/{id} {"title"}`
+pub async fn rename(
+    State(service): State<Service>,
+    Path(id): Path<String>,
+    body: JsonBody,
+) -> Result<Json<Value>, ApiError> {
+    let fields = Fields::of_body(&body.value)?;
+    let title = fields.required_string("title")?.trim();
+    let length = title.chars().count();
+    if !(1..=MAX_TITLE_CHARS).contains(&length) || title.contains(char::is_control) {
+        let message = format!("`title` must have 1 to {MAX_TITLE_CHARS} characters, on one line");
+        return Err(ApiError::field("title", message));
+    }
+    let id = name(&id)?;
+    if !service.rename(&id, title.to_owned()).await? {
+        return Err(unknown());
+    }
+    let (text, place) = service.conversation(&id).await?.ok_or_else(unknown)?;
+    Ok(Json(describe(&text.summary, &place)))
+}
+
+/// `DELETE /v1/conversations/{id}`: its text and its KV.
+pub async fn delete(
+    State(service): State<Service>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    let id = name(&id)?;
+    if !service.delete(&id).await? {
+        return Err(unknown());
+    }
+    Ok(Json(json!({"id": id, "object": "conversation.deleted", "deleted": true})))
+}
+
+fn name(id: &str) -> Result<ConversationId, ApiError> {
+    ConversationId::new(id).map_err(|_| unknown())
+}
+
+fn unknown() -> ApiError {
+    ApiError::not_found("there is no conversation of this name").code("conversation_not_found")
+}
+
+fn describe(summary: &Summary, place: &Place) -> Value {
+    json!({
+        "id": summary.id,
+        "object": "conversation",
+        "title": summary.title,
+        "created_at": summary.created_at / 1000,
+        "updated_at": summary.updated_at / 1000,
+        "message_count": summary.messages,
+        "slot": place.slot,
+        "place": place.name,
+        "tokens": place.tokens,
+    })
+}
+
+fn whole(text: &ConversationText, place: &Place, branches: bool) -> Value {
+    let messages: Vec<Value> = match branches {
+        true => text.messages.iter().map(message).collect(),
+        false => text.path().into_iter().map(message).collect(),
+    };
+    let mut whole = describe(&text.summary, place);
+    whole["head"] = text.head.into();
+    whole["messages"] = messages.into();
+    whole
+}
+
+/// The message in OpenAI's shape, and around it what the tree knows.
+fn message(stored: &StoredMessage) -> Value {
+    let mut message = stored.message.clone();
+    message["id"] = stored.id.into();
+    message["parent"] = stored.parent.into();
+    message["status"] = stored.status.as_str().into();
+    message["created_at"] = (stored.created_at / 1000).into();
+    message["finish"] = stored.finish.clone().unwrap_or_default();
+    message
+}

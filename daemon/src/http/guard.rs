@@ -1,0 +1,227 @@
+//! Who may talk to the daemon: exact hosts, known origins, and the token.
+//!
+//! - Host: a page of some other site that resolves its name to this machine is not let in.
+//! - Origin: only the daemon's own page and configured origins; everyone else gets 403, and no
+//!   CORS header ever says more than the one origin that asked.
+//! - Token: every route but `/health` and the static page.
+
+use std::net::SocketAddr;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use crate::auth::AccessToken;
+use crate::error::{ApiError, ErrorKind};
+
+/// What is let in.
+#[derive(Clone, Debug)]
+pub struct Guard {
+    hosts: Vec<String>,
+    origins: Vec<String>,
+    token: AccessToken,
+}
+
+impl Guard {
+    /// A daemon that serves `address`; `hosts` and `origins` are accepted beside the loopback's.
+    pub fn new(
+        address: SocketAddr,
+        hosts: &[String],
+        origins: &[String],
+        token: AccessToken,
+    ) -> Self {
+        let mut names = vec!["127.0.0.1".to_owned(), "localhost".to_owned(), "[::1]".to_owned()];
+        if !address.ip().is_unspecified() && !address.ip().is_loopback() {
+            names.push(bare(address));
+        }
+        names.extend(hosts.iter().map(|host| host.to_ascii_lowercase()));
+        let with_port = names.iter().map(|name| format!("{name}:{}", address.port()));
+        let hosts = with_port.chain(names.iter().cloned()).collect();
+        let origins = origins.iter().map(|origin| origin.trim_end_matches('/').to_owned());
+        Self { hosts, origins: origins.collect(), token }
+    }
+
+    fn host<'h>(&self, headers: &'h HeaderMap, uri: &Uri) -> Result<&'h str, ApiError> {
+        let refused = || {
+            ApiError::new(
+                ErrorKind::Forbidden,
+                "this Host is not served here: use the address that hobd printed, or start it with --allow-host",
+            )
+            .code("host_not_allowed")
+        };
+        let host = text(headers, header::HOST.as_str()).ok_or_else(refused)?;
+        let known = |host: &str| self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host));
+        let same = uri.authority().is_none_or(|authority| known(authority.as_str()));
+        if known(host) && same && headers.get_all(header::HOST).iter().count() == 1 {
+            return Ok(host);
+        }
+        Err(refused())
+    }
+
+    /// The origin to be named in CORS headers; `None` for our own page and for no page at all.
+    fn origin(&self, headers: &HeaderMap, host: &str) -> Result<Option<HeaderValue>, ApiError> {
+        let Some(origin) = headers.get(header::ORIGIN) else { return Ok(None) };
+        let text = origin.to_str().unwrap_or_default();
+        if self.origins.iter().any(|known| known == text) {
+            return Ok(Some(origin.clone()));
+        }
+        if text.strip_prefix("http://").is_some_and(|own| own.eq_ignore_ascii_case(host)) {
+            return Ok(None);
+        }
+        Err(ApiError::new(
+            ErrorKind::Forbidden,
+            "pages of this origin may not call hobd: start it with --allow-origin",
+        )
+        .code("origin_not_allowed"))
+    }
+
+    fn authorised(&self, headers: &HeaderMap) -> Result<(), ApiError> {
+        let offered = text(headers, header::AUTHORIZATION.as_str()).and_then(bearer);
+        let Some(offered) = offered else {
+            return Err(ApiError::new(
+                ErrorKind::Unauthorized,
+                "a token is required: send `Authorization: Bearer <token>` with what is in the token file",
+            )
+            .code("missing_token"));
+        };
+        if self.token.matches(offered) {
+            return Ok(());
+        }
+        Err(ApiError::new(ErrorKind::Unauthorized, "this is not the token of this daemon")
+            .code("invalid_api_key"))
+    }
+}
+
+/// The middleware around every route.
+pub async fn guard(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+    let headers = request.headers();
+    let origin = match guard.host(headers, request.uri()) {
+        Ok(host) => guard.origin(headers, host),
+        Err(error) => Err(error),
+    };
+    let origin = match origin {
+        Ok(origin) => origin,
+        Err(error) => return error.into_response(),
+    };
+    let mut response = if is_preflight(&request) {
+        preflight(origin.is_some())
+    } else if is_public(request.uri().path()) {
+        next.run(request).await
+    } else {
+        match guard.authorised(headers) {
+            Ok(()) => next.run(request).await,
+            Err(error) => error.into_response(),
+        }
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if let Some(origin) = origin {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.append(header::VARY, HeaderValue::from_static("Origin"));
+    }
+    response
+}
+
+fn is_public(path: &str) -> bool {
+    matches!(path, "/health" | "/")
+}
+
+fn is_preflight(request: &Request) -> bool {
+    request.method() == Method::OPTIONS
+        && request.headers().contains_key(header::ORIGIN)
+        && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+/// A browser asks before it sends a token along.
+fn preflight(named: bool) -> Response {
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    if named {
+        let headers = response.headers_mut();
+        for (name, value) in [
+            (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, PATCH, DELETE"),
+            (header::ACCESS_CONTROL_ALLOW_HEADERS, "authorization, content-type, x-session-id"),
+            (header::ACCESS_CONTROL_MAX_AGE, "600"),
+        ] {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+    }
+    response
+}
+
+fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    headers.get(name)?.to_str().ok()
+}
+
+fn bearer(value: &str) -> Option<&str> {
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// The address without its port, as a Host header writes it.
+fn bare(address: SocketAddr) -> String {
+    match address {
+        SocketAddr::V4(address) => address.ip().to_string(),
+        SocketAddr::V6(address) => format!("[{}]", address.ip()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn world() -> Guard {
+        let (hosts, origins) = (["NAS.local".to_owned()], ["https://app.example/".to_owned()]);
+        let token = AccessToken::new("0123456789abcdef");
+        Guard::new("127.0.0.1:8642".parse().unwrap(), &hosts, &origins, token)
+    }
+
+    fn headers<const N: usize>(pairs: [(&'static str, &'static str); N]) -> HeaderMap {
+        pairs.into_iter().map(|(n, v)| (n.parse().unwrap(), HeaderValue::from_static(v))).collect()
+    }
+
+    fn host(host: &'static str) -> bool {
+        world().host(&headers([("host", host)]), &Uri::from_static("/")).is_ok()
+    }
+
+    #[test]
+    fn only_exact_hosts_are_served() {
+        for good in ["127.0.0.1", "127.0.0.1:8642", "localhost:8642", "[::1]:8642", "nas.local"] {
+            assert!(host(good), "{good}");
+        }
+        for bad in ["evil.example", "127.0.0.1:9999", "localhost.evil.example", "127.0.0.1.", ""] {
+            assert!(!host(bad), "{bad}");
+        }
+        assert!(world().host(&HeaderMap::new(), &Uri::from_static("/")).is_err());
+        let absolute = Uri::from_static("http://evil.example/v1/models");
+        assert!(world().host(&headers([("host", "localhost")]), &absolute).is_err());
+    }
+
+    #[test]
+    fn an_origin_is_ours_configured_or_refused() {
+        let origin = |origin| world().origin(&headers([("origin", origin)]), "localhost:8642");
+        assert_eq!(origin("http://localhost:8642"), Ok(None));
+        assert_eq!(
+            origin("https://app.example"),
+            Ok(Some(HeaderValue::from_static("https://app.example")))
+        );
+        for foreign in
+            ["null", "http://evil.example", "http://127.0.0.1:8642", "https://localhost:8642"]
+        {
+            assert!(origin(foreign).is_err(), "{foreign}");
+        }
+    }
+
+    #[test]
+    fn only_the_bearer_of_the_token_is_let_in() {
+        let authorised = |value| world().authorised(&headers([("authorization", value)])).is_ok();
+        assert!(authorised("Bearer 0123456789abcdef"));
+        assert!(authorised("bearer 0123456789abcdef"));
+        for wrong in
+            ["Bearer 0123456789abcdeF", "Basic 0123456789abcdef", "0123456789abcdef", "Bearer "]
+        {
+            assert!(!authorised(wrong), "{wrong}");
+        }
+        assert!(world().authorised(&HeaderMap::new()).is_err());
+    }
+}

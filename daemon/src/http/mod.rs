@@ -1,0 +1,91 @@
+//! The HTTP face: OpenAI's API and Hob's own, one file an endpoint family.
+//!
+//! Reading order: `guard` (who is let in), `body` and `respond` (how requests are read and
+//! refused), `sse` (streams), the endpoints, and `serve` (the socket).
+
+pub mod body;
+mod chat;
+mod chunks;
+mod completion;
+mod conversations;
+mod embeddings;
+pub mod guard;
+mod models;
+mod page;
+mod respond;
+pub mod serve;
+mod sse;
+mod status;
+mod tokens;
+
+use std::time::Instant;
+
+use axum::Router;
+use axum::extract::{FromRef, MatchedPath, Request, State};
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use axum::routing::{get, post};
+
+use crate::service::Service;
+use body::BodyLimits;
+use guard::Guard;
+
+/// What the endpoints share.
+#[derive(Clone)]
+pub struct Shared {
+    /// What does the work.
+    pub service: Service,
+    /// What a body may cost.
+    pub limits: BodyLimits,
+}
+
+impl FromRef<Shared> for Service {
+    fn from_ref(shared: &Shared) -> Self {
+        shared.service.clone()
+    }
+}
+
+impl FromRef<Shared> for BodyLimits {
+    fn from_ref(shared: &Shared) -> Self {
+        shared.limits
+    }
+}
+
+/// All routes, guarded.
+pub fn router(shared: Shared, guard: Guard) -> Router {
+    let service = shared.service.clone();
+    Router::new()
+        .route("/", get(page::index))
+        .route("/health", get(status::health))
+        .route("/metrics", get(status::metrics))
+        .route("/tokenize", post(tokens::tokenize))
+        .route("/detokenize", post(tokens::detokenize))
+        .route("/v1/chat/completions", post(chat::complete))
+        .route("/v1/completions", post(completion::complete))
+        .route("/v1/embeddings", post(embeddings::embed))
+        .route("/v1/models", get(models::list))
+        .route("/v1/models/{*id}", get(models::one)) // Names of models contain slashes.
+        .route("/v1/conversations", get(conversations::list))
+        .route(
+            "/v1/conversations/{id}",
+            get(conversations::read).patch(conversations::rename).delete(conversations::delete),
+        )
+        .route("/v1/status", get(status::status))
+        .fallback(respond::no_such_path)
+        .method_not_allowed_fallback(respond::no_such_method)
+        .layer(middleware::from_fn_with_state(service, count))
+        .with_state(shared)
+        .layer(middleware::from_fn_with_state(guard, guard::guard))
+}
+
+/// Counts and logs a request by its route, never by its path.
+async fn count(State(service): State<Service>, request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
+    let route = route.unwrap_or_else(|| "none".to_owned());
+    let (method, begun) = (request.method().clone(), Instant::now());
+    let response = next.run(request).await;
+    let status = response.status().as_u16();
+    service.metrics().request(&route, status);
+    tracing::debug!(%method, route, status, millis = begun.elapsed().as_millis(), "request");
+    response
+}

@@ -1,0 +1,43 @@
+//! Errors and JSON as HTTP responses.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+use crate::error::{ApiError, ErrorKind};
+
+/// A busy daemon asks clients to come back after this.
+const RETRY_AFTER_SECS: &str = "1";
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.kind.status()).expect("our statuses are valid");
+        let mut response = (status, Json(self.to_json())).into_response();
+        let headers = response.headers_mut();
+        match self.kind {
+            ErrorKind::Busy => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECS));
+            }
+            ErrorKind::Unauthorized => {
+                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            // The rest of such a body is not read: the connection cannot be used again.
+            ErrorKind::TooLarge | ErrorKind::Timeout => {
+                headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            _ => {}
+        }
+        response
+    }
+}
+
+/// No route has this path.
+pub async fn no_such_path() -> ApiError {
+    ApiError::not_found("there is nothing at this path")
+}
+
+/// The route does not take this method.
+pub async fn no_such_method() -> ApiError {
+    ApiError::new(ErrorKind::MethodNotAllowed, "this path does not take this method")
+        .code("method_not_allowed")
+}

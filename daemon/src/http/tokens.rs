@@ -1,0 +1,38 @@
+//! `/tokenize` and `/detokenize`, as llama.cpp's server has them.
+
+use axum::Json;
+use axum::extract::State;
+use serde_json::{Value, json};
+
+use super::body::JsonBody;
+use crate::error::ApiError;
+use crate::openai::completion::tokens;
+use crate::openai::fields::{Fields, wrong_type};
+use crate::service::Service;
+
+/// `POST /tokenize {"content", "add_special", "parse_special"}`
+pub async fn tokenize(
+    State(service): State<Service>,
+    body: JsonBody,
+) -> Result<Json<Value>, ApiError> {
+    let fields = Fields::of_body(&body.value)?;
+    let content = fields.required_string("content")?;
+    let add_special = fields.boolean("add_special")?.unwrap_or(false);
+    let parse_special = fields.boolean("parse_special")?.unwrap_or(true);
+    let tokens = service.engine().model().tokenize(content, add_special, parse_special);
+    let ids: Vec<i32> = tokens.iter().map(|token| token.0).collect();
+    Ok(Json(json!({"tokens": ids})))
+}
+
+/// `POST /detokenize {"tokens"}`; bytes that are no text become U+FFFD.
+pub async fn detokenize(
+    State(service): State<Service>,
+    body: JsonBody,
+) -> Result<Json<Value>, ApiError> {
+    let fields = Fields::of_body(&body.value)?;
+    let list = fields.required("tokens")?;
+    let list = list.as_array().ok_or_else(|| wrong_type("tokens", "an array of tokens", list))?;
+    let vocabulary = service.engine().model().vocabulary();
+    let bytes = vocabulary.bytes(&tokens(list, "tokens", vocabulary.len())?);
+    Ok(Json(json!({"content": String::from_utf8_lossy(&bytes)})))
+}
