@@ -1,1 +1,53 @@
-fn main() {}
+//! hobd: keeps a language model's context warm and answers over HTTP.
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use hob_config::{DaemonFlags, Places, Resolved, Settings, Sources};
+use hob_daemon::startup;
+use tracing_subscriber::EnvFilter;
+
+/// Keep a language model's context warm, and answer over HTTP
+#[derive(Parser)]
+#[command(name = "hobd", version, max_term_width = 100)]
+struct Args {
+    #[command(flatten)]
+    flags: DaemonFlags,
+    /// Print a curl line and a `hob chat` line to paste, even where nobody seems to be watching
+    #[arg(long)]
+    hints: bool,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match run(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("hobd: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: Args) -> Result<()> {
+    let hints = args.hints || std::io::stderr().is_terminal();
+    let resolved = resolve(args.flags)?;
+    let filter = EnvFilter::try_new(&resolved.settings.log)
+        .with_context(|| format!("log = {:?} is not a log filter", resolved.settings.log))?;
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .worker_threads(2) // Sockets need little; the cores are for the model.
+        .build()
+        .context("cannot start the threads that serve sockets")?;
+    runtime.block_on(startup::run(&resolved, hints))
+}
+
+/// The one place that reads the environment.
+fn resolve(flags: DaemonFlags) -> Result<Resolved> {
+    let places = Places::of_user()?;
+    let sources = Sources::gather(places, std::env::vars_os(), flags.0)?;
+    Ok(Settings::resolve(&sources)?)
+}

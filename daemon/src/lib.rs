@@ -1,0 +1,16 @@
+//! `hobd` without its `main`: the service, its HTTP face, transcripts and the access token.
+//!
+//! Reading order: [`startup`] (how the parts are opened and joined), [`service`] (what can be
+//! asked), [`transcript`] (what is remembered), [`openai`] (the wire's shapes), [`http`] (routes,
+//! guards and the socket), [`idle`] (what happens in silence), [`auth`] and [`metrics`].
+
+pub mod auth;
+pub mod clock;
+pub mod error;
+pub mod http;
+pub mod idle;
+pub mod metrics;
+pub mod openai;
+pub mod service;
+pub mod startup;
+pub mod transcript;

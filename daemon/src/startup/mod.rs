@@ -1,0 +1,161 @@
+//! Opens the parts, joins them, serves, and closes them in the right order.
+//!
+//! - Nothing is announced before requests are served; the ready file appears at once and whole.
+//! - At the end: no new connections, running answers get a moment, then everything worth keeping
+//!   is saved, and only then is the announcement taken away.
+
+mod announce;
+mod model;
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use hob_config::{Resolved, RunningDaemon, paths};
+use hob_models::MachineMemory;
+use hob_runtime::{Engine, EngineOptions};
+use hob_slots::store::Store;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+use crate::auth::AccessToken;
+use crate::clock::{Clock, wall_clock};
+use crate::http::body::BodyLimits;
+use crate::http::guard::Guard;
+use crate::http::{self, Shared};
+use crate::idle;
+use crate::service::{Parts, Service};
+use crate::transcript::Transcript;
+
+/// What a computer has when it does not tell.
+const ASSUMED_MEMORY_BYTES: u64 = 8 << 30;
+
+/// The daemon, from its settings to its end. `hints`: print what to paste next.
+///
+/// # Errors
+/// When a part cannot be opened; the message names it and the remedy.
+pub async fn run(resolved: &Resolved, hints: bool) -> Result<()> {
+    let settings = &resolved.settings;
+    let clock = wall_clock();
+    private_dir(&settings.data_dir)?;
+    let token = AccessToken::load_or_create(&settings.token_file)?;
+    // Binding first makes an address that is taken a matter of milliseconds.
+    let listener = bind(settings.listen).await?;
+    let address = listener.local_addr().context("the socket has no address")?;
+    let opened = open(resolved, clock.clone())?;
+
+    let transcript_file = paths::transcript_file(&settings.data_dir);
+    let transcript = Transcript::open(&transcript_file, clock())
+        .with_context(|| format!("cannot open {}", transcript_file.display()))?;
+    let (planner, events) = mpsc::unbounded_channel();
+    let planning = hob_prewarm::Settings { idle_after: settings.idle_park };
+    tokio::spawn(idle::run(opened.engine.clone(), planning, clock.clone(), events));
+    let service = Service::new(Parts {
+        engine: opened.engine.clone(),
+        transcript,
+        clock,
+        kept: Some(opened.store.reader().clone()),
+        planner,
+        queue: settings.queue,
+    });
+    let guard = Guard::new(address, &settings.allow_host, &settings.allow_origin, token);
+    let limits = BodyLimits { bytes: settings.max_body_bytes, time: settings.request_timeout };
+    let router = http::router(Shared { service, limits }, guard);
+
+    let running = RunningDaemon {
+        address,
+        token_file: settings.token_file.clone(),
+        pid: std::process::id(),
+        model: opened.shown.clone(),
+        fingerprint: opened.engine.fingerprint().to_string(),
+        slots_dir: settings.slots_dir.clone(),
+    };
+    let stop = stop_signal()?;
+    announce::begin(&running, settings)?;
+    announce::print(&running, opened.engine.model().facts(), hints);
+    http::serve::serve(listener, router, stop).await;
+
+    tracing::info!("saving what is worth keeping");
+    let engine = opened.engine;
+    tokio::task::spawn_blocking(move || engine.shutdown()).await.context("the engine panicked")?;
+    announce::end(&running, settings);
+    Ok(())
+}
+
+/// What was opened before anything is served.
+struct Opened {
+    engine: Engine,
+    store: Arc<Store>,
+    /// The model as it is shown to people.
+    shown: String,
+}
+
+fn open(resolved: &Resolved, clock: Clock) -> Result<Opened> {
+    let settings = &resolved.settings;
+    let loaded = model::load(resolved)?;
+    let store = Arc::new(Store::open(&settings.slots_dir)?);
+    store.write_model_toml(&loaded.fingerprint)?;
+    let memory = MachineMemory::read().map_or(ASSUMED_MEMORY_BYTES, |memory| memory.total_bytes);
+    let options = EngineOptions {
+        context_tokens: settings.ctx as usize,
+        slots: settings.slots as usize,
+        queue: settings.queue,
+        memory_budget_bytes: settings.warm_budget_bytes(memory),
+        clock,
+        ..EngineOptions::default()
+    };
+    let fingerprint = loaded.fingerprint.hash();
+    let engine = Engine::start(loaded.model, fingerprint, Some(store.clone()), options)?;
+    Ok(Opened { engine, store, shown: loaded.shown })
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener> {
+    if !address.ip().is_loopback() {
+        tracing::warn!(%address, "serving beyond this machine, without encryption: whoever has the token can talk to it, and whoever listens in can read it");
+    }
+    TcpListener::bind(address).await.with_context(|| {
+        format!(
+            "cannot listen on {address}: is another hobd running? --listen takes another address"
+        )
+    })
+}
+
+/// Ready when the process is asked to end; asked again, it ends at once.
+#[cfg(unix)]
+fn stop_signal() -> Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut terminate, mut interrupt) =
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("stopping; once more ends at once");
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            std::process::exit(130);
+        });
+    })
+}
+
+#[cfg(not(unix))]
+fn stop_signal() -> Result<impl Future<Output = ()>> {
+    Ok(async {
+        let _ = tokio::signal::ctrl_c().await;
+        tracing::info!("stopping");
+    })
+}
+
+/// Makes a directory that only its owner reads.
+fn private_dir(path: &Path) -> Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path).with_context(|| format!("cannot make {}", path.display()))
+}

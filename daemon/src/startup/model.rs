@@ -1,0 +1,131 @@
+//! From the user's choice to a loaded model and its fingerprint.
+//!
+//! - A file is validated before llama.cpp sees it: a bad one is one line that names it and the
+//!   remedy.
+//! - `fake` is the stand-in of the tests, which needs no file and no C++.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use hob_config::{ModelChoice, Resolved};
+use hob_runtime::Model;
+use hob_runtime::backend::fake::FakeModel;
+use hob_slots::fingerprint::{FileDigest, Fingerprint};
+
+/// A model that is ready to run.
+pub struct Loaded {
+    /// The model.
+    pub model: Arc<dyn Model>,
+    /// What its KV is named by.
+    pub fingerprint: Fingerprint,
+    /// Its file, or what stands for it.
+    pub shown: String,
+}
+
+/// Loads what the settings name.
+pub fn load(resolved: &Resolved) -> Result<Loaded> {
+    match &resolved.settings.model {
+        ModelChoice::Named(name) if name == "fake" => Ok(fake(resolved)),
+        choice => real::load(resolved, choice),
+    }
+}
+
+fn fake(resolved: &Resolved) -> Loaded {
+    Loaded {
+        model: Arc::new(FakeModel::new()),
+        fingerprint: fingerprint(resolved, FileDigest([0; 32]), "fake 1"),
+        shown: "fake".to_owned(),
+    }
+}
+
+/// The engine always uses flash attention and small windows, so these are not settings.
+fn fingerprint(resolved: &Resolved, content: FileDigest, state_format: &str) -> Fingerprint {
+    Fingerprint {
+        model_sha256: content,
+        drafter_sha256: None,
+        cache_type_k: resolved.settings.cache_type_k.to_string(),
+        cache_type_v: resolved.settings.cache_type_v.to_string(),
+        flash_attention: true,
+        swa_full: false,
+        state_format: state_format.to_owned(),
+        rope: Default::default(),
+        loras: Vec::new(),
+    }
+}
+
+#[cfg(not(feature = "llama"))]
+mod real {
+    use super::*;
+
+    pub fn load(_: &Resolved, choice: &ModelChoice) -> Result<Loaded> {
+        anyhow::bail!(
+            "this hobd was built without llama.cpp and cannot run `{choice}`: start it with --model fake, or build it with its default features"
+        )
+    }
+}
+
+#[cfg(feature = "llama")]
+mod real {
+    use std::path::Path;
+
+    use anyhow::Context;
+    use hob_config::paths;
+    use hob_models::{HashCache, ModelFile, Roots, bundled, discover};
+    use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
+
+    use super::*;
+
+    /// Changes with the pin of llama-cpp-sys-2: its states are not read by other versions.
+    const STATE_FORMAT: &str = "llama-cpp-sys-2 0.1.161";
+
+    pub fn load(resolved: &Resolved, choice: &ModelChoice) -> Result<Loaded> {
+        let settings = &resolved.settings;
+        let file = find(resolved, choice)?;
+        tracing::info!(path = %file.path.display(), bytes = file.size_bytes, "model");
+        let content = hash(&settings.data_dir, &file)?;
+        let options = LlamaOptions {
+            threads: settings.threads as usize,
+            cache_type_k: settings.cache_type_k.to_string(),
+            cache_type_v: settings.cache_type_v.to_string(),
+            ..LlamaOptions::default()
+        };
+        let model = LlamaModel::load(&file.path, options)?;
+        Ok(Loaded {
+            model: Arc::new(model),
+            fingerprint: fingerprint(resolved, content, STATE_FORMAT),
+            shown: file.path.display().to_string(),
+        })
+    }
+
+    fn find(resolved: &Resolved, choice: &ModelChoice) -> Result<ModelFile> {
+        let own = paths::models_dir(&resolved.settings.data_dir);
+        match choice {
+            ModelChoice::Bundled => {
+                let path = bundled::materialise(&own).with_context(|| {
+                    format!("cannot write the bundled model to {}", own.display())
+                })?;
+                Ok(ModelFile::open(&path)?)
+            }
+            ModelChoice::Named(name) => {
+                // The directories of other programs are told by their own variables.
+                let variable = |name: &str| std::env::var_os(name);
+                let roots = Roots::from_env(variable, &resolved.places.home, &own);
+                Ok(hob_models::resolve(name, || discover(&roots))?)
+            }
+        }
+    }
+
+    fn hash(data_dir: &Path, file: &ModelFile) -> Result<FileDigest> {
+        let cache = HashCache::at(paths::hash_cache_file(data_dir));
+        let mut told = 0;
+        let content = cache.hash(&file.files, &mut |progress| {
+            let percent = progress.done_bytes * 100 / progress.total_bytes.max(1);
+            if percent >= told + 10 && progress.total_bytes > 1 << 30 {
+                told = percent;
+                tracing::info!(percent, "reading the model's content for its name");
+            }
+        });
+        let content = content.with_context(|| format!("cannot read {}", file.path.display()))?;
+        Ok(FileDigest(content.0))
+    }
+}
