@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{plain, size};
+use crate::output::{conversations, plain, size};
 
 const LOW_DISK_BYTES: u64 = 1 << 30;
 
@@ -138,13 +138,13 @@ fn kept(dir: &Path) -> Check {
         Ok(listing) if !listing.rejected.is_empty() => Check::notice(
             name,
             format!(
-                "{} conversations; {} files cannot be used",
-                listing.slots.len(),
+                "{}; {} files cannot be used",
+                conversations(listing.slots.len()),
                 listing.rejected.len()
             ),
             "they cost time, not text: `hob slots ls` names them, the daemon puts them aside",
         ),
-        Ok(listing) => Check::good(name, format!("{} conversations", listing.slots.len())),
+        Ok(listing) => Check::good(name, conversations(listing.slots.len())),
     }
 }
 

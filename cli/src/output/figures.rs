@@ -30,6 +30,12 @@ pub fn count(number: u64) -> String {
     text
 }
 
+/// `1 conversation`, `2 conversations`.
+pub fn conversations(number: usize) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} conversation{plural}", count(number as u64))
+}
+
 /// A time that has passed, in its largest unit: `5 min ago`.
 pub fn ago(secs: u64) -> String {
     match secs {

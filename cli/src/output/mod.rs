@@ -3,7 +3,7 @@
 mod figures;
 mod table;
 
-pub use figures::{ago, count, size};
+pub use figures::{ago, conversations, count, size};
 pub use table::{Align, Table};
 
 /// The text without control characters: what a model or a file name says must not steer the

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{Align, Table, ago, count, line, plain, size};
+use crate::output::{Align, Table, ago, conversations, count, line, plain, size};
 
 /// List the conversations whose KV is kept
 #[derive(clap::Args)]
@@ -48,12 +48,11 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     }
     table(&listing.slots, now).write(&mut *context.out)?;
     let tokens = listing.slots.iter().map(|slot| u64::from(slot.entry.tokens)).sum();
-    let n = listing.slots.len();
-    let conversations = if n == 1 { "conversation" } else { "conversations" };
     let dir = context.settings.slots_dir.display();
     writeln!(
         context.out,
-        "\n{n} {conversations}, {} tokens, {} in {dir}",
+        "\n{}, {} tokens, {} in {dir}",
+        conversations(listing.slots.len()),
         count(tokens),
         size(disk_bytes),
     )?;

@@ -14,7 +14,7 @@ use serde_json::json;
 use super::{ls, rm};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::size;
+use crate::output::{conversations, size};
 
 /// Remove KV by age, class or size; only shows what would go unless --yes is given
 ///
@@ -126,18 +126,17 @@ fn report(plan: &Plan, done: bool, context: &mut Context) -> Result<(), Failure>
         ls::table(&plan.slots, now).write(&mut *context.out)?;
         writeln!(context.out)?;
     }
-    let n = plan.slots.len();
-    let conversations = if n == 1 { "conversation" } else { "conversations" };
+    let chosen = conversations(plan.slots.len());
     let unneeded = match plan.unneeded_bytes {
         0 => String::new(),
         bytes => format!(" ({} of it needed by no conversation)", size(bytes)),
     };
     let freed = size(freed_bytes);
     match done {
-        true => writeln!(context.out, "removed {n} {conversations}, {freed} freed{unneeded}")?,
+        true => writeln!(context.out, "removed {chosen}, {freed} freed{unneeded}")?,
         false => writeln!(
             context.out,
-            "would remove {n} {conversations} and free {freed}{unneeded}; --yes does it"
+            "would remove {chosen} and free {freed}{unneeded}; --yes does it"
         )?,
     }
     Ok(())
