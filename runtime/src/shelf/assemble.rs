@@ -13,7 +13,7 @@ use hob_slots::format::{ObjectKind, SlotRecord, SnapshotRef};
 use hob_slots::store::Miss;
 use hob_slots::{BlockId, Chain, ConversationId, Payload, Token};
 
-use super::{Counters, Shared, elsewhere};
+use super::{Counters, Known, Shared, elsewhere};
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -197,12 +197,13 @@ fn find(shared: &Shared, id: &BlockId, kind: ObjectKind) -> Result<(Payload, Pla
     match store.get_object(shared.fingerprint, *id, kind) {
         Ok(object) => {
             Counters::add(&shared.counters.read_bytes, object.payload.len() as u64);
-            shared.on_disk().insert(*id);
+            let file_bytes = object.file_bytes();
+            shared.objects().insert(*id, Known { file_bytes, on_disk: true });
             shared.pool().insert_saved(*id, object.payload.clone());
             Ok((object.payload, Place::Disk))
         }
         Err(miss) => {
-            shared.on_disk().remove(id);
+            shared.objects().remove(id);
             if !matches!(miss, Miss::Absent) {
                 Counters::add(&shared.counters.rejected, 1);
             }

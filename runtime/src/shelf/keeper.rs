@@ -7,7 +7,7 @@ use hob_slots::format::{Object, SlotRecord};
 use hob_slots::{BlockId, ConversationId};
 use tracing::{debug, warn};
 
-use super::{Counters, Shared};
+use super::{Counters, Known, Shared};
 
 /// What the keeper does, one after the other.
 pub(super) enum Job {
@@ -33,7 +33,8 @@ fn write_object(shared: &Shared, id: BlockId, object: &Object) {
     match store.put_object(shared.fingerprint, id, object) {
         Ok(bytes) => {
             Counters::add(&shared.counters.written_bytes, bytes);
-            shared.on_disk().insert(id);
+            let file_bytes = object.file_bytes();
+            shared.objects().insert(id, Known { file_bytes, on_disk: true });
         }
         Err(error) => {
             Counters::add(&shared.counters.write_errors, 1);

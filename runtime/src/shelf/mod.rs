@@ -11,7 +11,7 @@ mod assemble;
 mod elsewhere;
 mod keeper;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
@@ -46,8 +46,16 @@ struct Shared {
     store: Option<Arc<Store>>,
     pool: Mutex<WarmPool>,
     records: Mutex<BTreeMap<ConversationId, Arc<SlotRecord>>>,
-    on_disk: Mutex<HashSet<BlockId>>,
+    objects: Mutex<HashMap<BlockId, Known>>,
     counters: Counters,
+}
+
+/// What this process knows of an object.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// Bytes of its file.
+    file_bytes: u64,
+    on_disk: bool,
 }
 
 /// What the disk did, since the start.
@@ -77,7 +85,7 @@ impl Shelf {
             store,
             pool: Mutex::new(WarmPool::new(memory_budget_bytes)),
             records: Mutex::default(),
-            on_disk: Mutex::default(),
+            objects: Mutex::default(),
             counters: Counters::default(),
         });
         let (jobs, job_inbox) = mpsc::channel();
@@ -97,16 +105,23 @@ impl Shelf {
 
     /// Whether the bytes of `id` need not be exported again.
     pub fn holds(&self, id: &BlockId) -> bool {
-        self.shared.pool().contains(id) || self.shared.on_disk().contains(id)
+        self.shared.pool().contains(id) || self.shared.is_on_disk(id)
     }
 
     /// Keeps an object: in memory at once, on disk behind.
     pub fn keep(&self, id: BlockId, object: Object) {
+        let known = Known { file_bytes: object.file_bytes(), on_disk: false };
+        self.shared.objects().insert(id, known);
         if self.shared.store.is_none() {
             return self.shared.pool().insert_saved(id, object.payload);
         }
         self.shared.pool().insert(id, object.payload.clone());
         self.send(Job::Object(id, Box::new(object)));
+    }
+
+    /// Bytes of the object's file; 0 for one that this process has neither kept nor read.
+    pub fn file_bytes(&self, id: &BlockId) -> u64 {
+        self.shared.objects().get(id).map_or(0, |known| known.file_bytes)
     }
 
     /// Keeps what a conversation is made of; its objects were kept before.
@@ -185,8 +200,12 @@ impl Shared {
         lock(&self.records)
     }
 
-    fn on_disk(&self) -> MutexGuard<'_, HashSet<BlockId>> {
-        lock(&self.on_disk)
+    fn objects(&self) -> MutexGuard<'_, HashMap<BlockId, Known>> {
+        lock(&self.objects)
+    }
+
+    fn is_on_disk(&self, id: &BlockId) -> bool {
+        self.objects().get(id).is_some_and(|known| known.on_disk)
     }
 }
 

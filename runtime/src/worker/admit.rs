@@ -247,7 +247,6 @@ impl Worker<'_> {
         if !self.is_plain() {
             return self.backend.import(sequence, &piece.payload);
         }
-        self.kv_bytes_per_token = (piece.payload.len() / piece.held.len()) as u64;
         let (held, wanted) = (piece.held.clone(), piece.wanted.clone());
         splice::import(self.backend, scratch, sequence, &piece.payload, held, wanted)
     }

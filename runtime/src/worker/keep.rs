@@ -78,7 +78,6 @@ impl Worker<'_> {
         let state = splice::export(self.backend, scratch, sequence, block.range.clone());
         match state {
             Ok(state) => {
-                self.kv_bytes_per_token = (state.len() / block.range.len()) as u64;
                 let tokens = &self.slots[index].timeline.tokens()[block.range.clone()];
                 let object = Object {
                     kind: ObjectKind::Block,
@@ -112,10 +111,6 @@ impl Worker<'_> {
         slot.snapshots.retain(|snapshot| snapshot.position as usize != position);
         match self.backend.export(slot.sequence) {
             Ok(state) => {
-                let bytes = state.len() as u64;
-                slot.snapshots.push(SnapshotRef { position: narrow(position), id, bytes });
-                let surplus = slot.snapshots.len().saturating_sub(SNAPSHOTS_KEPT);
-                slot.snapshots.drain(..surplus);
                 let object = Object {
                     kind: ObjectKind::Snapshot,
                     model: self.fingerprint,
@@ -124,6 +119,10 @@ impl Worker<'_> {
                     tokens: Vec::new(),
                     payload: Payload::from(state),
                 };
+                let bytes = object.file_bytes();
+                slot.snapshots.push(SnapshotRef { position: narrow(position), id, bytes });
+                let surplus = slot.snapshots.len().saturating_sub(SNAPSHOTS_KEPT);
+                slot.snapshots.drain(..surplus);
                 self.shelf.keep(id, object);
             }
             Err(error) => warn!(%error, "snapshot not taken"),
@@ -137,11 +136,10 @@ impl Worker<'_> {
         slot.recorded = true;
         let Some(conversation) = slot.owner.clone() else { return };
         let known = self.shelf.known_record(&conversation);
-        let kv_bytes_per_token = self.kv_bytes_per_token;
         let blocks = slot.timeline.blocks().iter().filter(|_| plain).map(|block| BlockRef {
             end: narrow(block.range.end),
             id: block.id,
-            bytes: block.range.len() as u64 * kv_bytes_per_token,
+            bytes: self.shelf.file_bytes(&block.id),
         });
         let record = SlotRecord {
             conversation,

@@ -70,8 +70,6 @@ pub(crate) struct Worker<'b> {
     counters: EngineCounters,
     /// Numbers turns, so that a late reply finds only the turn that asked for it.
     turns: u64,
-    /// Of the newest block: what a token of a kept block takes.
-    kv_bytes_per_token: u64,
     /// One row of logits, kept from one sample to the next.
     logits: Vec<f32>,
 }
@@ -97,7 +95,6 @@ impl<'b> Worker<'b> {
             pace: Pace::new(options.micro_batch_target, micro_batch),
             counters: EngineCounters::default(),
             turns: 0,
-            kv_bytes_per_token: 0,
             logits: Vec::new(),
             model,
             fingerprint,
