@@ -8,12 +8,12 @@ use super::factory::told;
 
 /// Where an answer stands in its grammar.
 pub struct Constraint {
-    matcher: Matcher,
+    matcher: Box<Matcher>, // More than a kilobyte, and moved from queue to slot.
 }
 
 impl Constraint {
     pub(super) fn new(matcher: Matcher) -> Self {
-        Self { matcher }
+        Self { matcher: Box::new(matcher) }
     }
 
     /// Sets the logits of all tokens that may not come next to minus infinity.

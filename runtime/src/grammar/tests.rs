@@ -1,12 +1,14 @@
 //! Random walks: whatever a model prefers, the answer keeps its form.
 
-use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
 use crate::sample::{Sampler, Sampling};
 use crate::vocabulary::{TokenKind, Vocabulary};
 use hob_slots::Token;
+
+mod measure;
+mod refusals;
 
 const END: &str = "<|im_end|>";
 
@@ -63,10 +65,6 @@ fn walk(vocabulary: &Vocabulary, factory: &GrammarFactory, grammar: &Grammar, se
 
 fn schema(schema: Value) -> Grammar {
     Grammar::json_schema(&schema).unwrap()
-}
-
-fn refusal(grammar: &Grammar) -> String {
-    plain().1.check(grammar).unwrap_err().to_string()
 }
 
 fn person() -> Value {
@@ -274,57 +272,6 @@ fn a_regular_expression_and_a_grammar_are_followed() {
 }
 
 #[test]
-fn what_cannot_be_followed_is_refused_in_readable_words() {
-    let unsupported = refusal(&schema(json!({"type": "object", "not": {"required": ["a"]}})));
-    assert!(unsupported.starts_with("the JSON schema cannot be followed: "), "{unsupported}");
-    assert!(unsupported.contains("not"), "{unsupported}");
-    for (broken, hint) in [
-        (json!({"type": "strnig"}), "strnig"),
-        (json!({"type": "string", "pattern": "("}), "("),
-        (json!({"$ref": "#/$defs/none"}), "none"),
-        (json!({"$ref": "http://example.com/schema"}), "example.com"),
-        (json!({"type": "integer", "minimum": 3, "maximum": 1}), "minimum"),
-    ] {
-        let text = refusal(&schema(broken));
-        assert!(text.contains(hint) && !text.contains('\n') && text.len() < 400, "{text}");
-    }
-    assert!(Grammar::json_schema(&json!("text")).is_err());
-    assert!(Grammar::json_schema(&json!(false)).is_err());
-    assert!(refusal(&Grammar::regex("(")).starts_with("the regular expression cannot"));
-    let hermes = |tools: &[_]| Grammar::tool_call(Dialect::Hermes, tools, Calls::One);
-    assert_eq!(hermes(&[]), Err(GrammarError::NoTools));
-    let plain = Grammar::tool_call(Dialect::Plain, &add_and_greet(), Calls::One);
-    assert_eq!(plain, Err(GrammarError::NoToolForm));
-}
-
-#[test]
-fn a_schema_that_makes_llguidance_panic_is_refused() {
-    let text = refusal(&schema(json!({"type": {"x": "é".repeat(200)}})));
-    assert!(text.starts_with("the JSON schema cannot be followed"), "{text}");
-}
-
-#[test]
-fn a_hostile_schema_is_refused_or_followed_quickly() {
-    let (vocabulary, factory) = plain();
-    let deep = (0..100).fold(json!({}), |inner, _| json!({"type": "array", "items": inner}));
-    let wide: Value = (0..20_000).map(|n| (format!("p{n}"), json!({"type": "string"}))).collect();
-    let wide = json!({"type": "object", "properties": wide});
-    let nested = json!({"type": "string", "pattern": "^(((a?){60}){60}){60}$"});
-    let choices = json!({"type": "string", "pattern": "^([a-z]*x[a-z]{20}|[a-z]*y[a-z]{30}){50}$"});
-    let start = std::time::Instant::now();
-    for hostile in [deep, wide, nested, choices] {
-        let Ok(mut constraint) = factory.start(&schema(hostile)) else { continue };
-        for byte in b"\"xxyyxyxyxyxyxyxxxyyxyxyxyxyx" {
-            let followed = constraint.mask(&mut vec![0.0; vocabulary.len()]);
-            if followed.and(constraint.accept(Token(i32::from(*byte)))).is_err() {
-                break;
-            }
-        }
-    }
-    assert!(start.elapsed().as_secs() < 60, "{:?}", start.elapsed());
-}
-
-#[test]
 fn a_token_that_was_not_allowed_ends_the_constraint() {
     let mut constraint = plain().1.start(&Grammar::json_object()).unwrap();
     assert!(constraint.accept(Token(i32::from(b'x'))).is_err());
@@ -359,62 +306,4 @@ fn a_vocabulary_without_an_end_still_gets_to_the_end() {
     let mut constraint = GrammarFactory::new(&vocabulary).start(&Grammar::regex("a")).unwrap();
     constraint.accept(Token(i32::from(b'a'))).unwrap();
     assert!(constraint.may_stop());
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
-    #[test]
-    fn no_schema_makes_the_factory_panic(
-        keys in prop::collection::vec(prop::sample::select(vec![
-            "type", "enum", "const", "minimum", "maxLength", "pattern", "required", "items", "anyOf",
-            "allOf", "properties", "additionalProperties", "$ref", "format", "x-guidance", "minItems",
-        ]), 0..4),
-        values in prop::collection::vec(prop::sample::select(vec![
-            json!("string"), json!("object"), json!(["string", 1]), json!(-1), json!(1e300), json!(null),
-            json!({}), json!([]), json!([{"type": "integer"}]), json!({"a": {"type": "array"}}), json!("#"),
-            json!({"lenient": true}), json!("["),
-        ]), 4),
-    ) {
-        let members = keys.into_iter().map(str::to_owned).zip(values);
-        let _ = plain().1.check(&schema(members.collect()));
-    }
-}
-
-#[test]
-#[ignore = "a measurement: cargo test --release -- --ignored --nocapture grammar_time"]
-fn grammar_time() {
-    let mut words: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte]).collect();
-    let mut state = 1_u64;
-    while words.len() < 151_000 {
-        let mut word = Vec::new();
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        let length = 2 + state % 7;
-        for _ in 0..length {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            word.push(b" etaoinshrdlucmfwypvbgkjqxz\",:{}0123456789"[(state >> 33) as usize % 42]);
-        }
-        words.push(word);
-    }
-    let pieces = words.into_iter().map(|word| (word, TokenKind::default()));
-    let end = (END.into(), TokenKind { control: true, end_of_generation: true });
-    let vocabulary = Vocabulary::new(pieces.chain([end]), None, None, false);
-    let time = |name: &str, start: std::time::Instant| println!("{name:10} {:?}", start.elapsed());
-
-    let start = std::time::Instant::now();
-    let factory = GrammarFactory::new(&vocabulary);
-    time("factory", start);
-    let start = std::time::Instant::now();
-    let mut constraint = factory.start(&schema(person())).unwrap();
-    time("compile", start);
-    let start = std::time::Instant::now();
-    factory.start(&schema(person())).unwrap();
-    time("again", start);
-    let mut logits = vec![0.0; vocabulary.len()];
-    for byte in br#"{"name": "Ada Lov", "age": 36, "mood": null, "friends": [{"id": 1}]}"# {
-        let start = std::time::Instant::now();
-        constraint.mask(&mut logits).unwrap();
-        time(&format!("mask {:?}", char::from(*byte)), start);
-        constraint.accept(Token(i32::from(*byte))).unwrap();
-    }
 }

@@ -5,41 +5,48 @@
 //! - Content in parts becomes one text, unless the template reads parts.
 //! - Developers speak as the system where a template does not know them.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
+
+/// How a template finds the arguments of past calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arguments {
+    /// What the text of the arguments says.
+    AsObjects,
+    /// As they came.
+    AsText,
+}
 
 /// One message as a template expects it.
-pub(super) fn as_templates_expect(message: &Value, source: &str) -> Value {
+pub(super) fn as_templates_expect(message: &Value, source: &str, arguments: Arguments) -> Value {
     let Value::Object(message) = message else { return message.clone() };
     let mut message = message.clone();
     if message.get("role").is_some_and(|role| role == "developer") && !source.contains("developer")
     {
         message.insert("role".to_owned(), "system".into());
     }
-    let text = content_text(message.get("content"), source);
-    if let Some(text) = text {
-        message.insert("content".to_owned(), text.into());
+    if let Some(content) = other_content(message.get("content"), source) {
+        message.insert("content".to_owned(), content);
     }
-    if let Some(Value::Array(calls)) = message.get_mut("tool_calls") {
-        for call in calls {
-            let call = match call.get("function") {
-                Some(Value::Object(_)) => &mut call["function"],
-                _ => call,
-            };
-            call.as_object_mut().map(parse_arguments);
+    // `tool_calls` that are null or empty are none, but not to `tool_calls is defined`.
+    let calls = message.get_mut("tool_calls").and_then(Value::as_array_mut);
+    match calls.filter(|calls| !calls.is_empty()) {
+        Some(calls) if arguments == Arguments::AsObjects => {
+            calls.iter_mut().for_each(parse_arguments);
         }
+        Some(_) => {}
+        None => drop(message.shift_remove("tool_calls")),
     }
     Value::Object(message)
 }
 
-/// The text that takes the content's place; `None` leaves it as it is.
-fn content_text(content: Option<&Value>, source: &str) -> Option<String> {
+/// What takes the content's place; `None` leaves it as it is.
+fn other_content(content: Option<&Value>, source: &str) -> Option<Value> {
     match content {
-        None => Some(String::new()),
-        Some(Value::Null) if asks_for_null(source) => None,
-        Some(Value::Null) => Some(String::new()),
+        None | Some(Value::Null) if asks_for_null(source) => Some(Value::Null),
+        None | Some(Value::Null) => Some("".into()),
         Some(Value::Array(parts)) if !reads_parts(source) => {
             let texts = parts.iter().map(|part| part.get("text").and_then(Value::as_str));
-            texts.collect::<Option<String>>()
+            texts.collect::<Option<String>>().map(Value::from)
         }
         Some(_) => None,
     }
@@ -53,16 +60,20 @@ fn asks_for_null(source: &str) -> bool {
 }
 
 fn reads_parts(source: &str) -> bool {
-    ["['type']", "[\"type\"]", ".type == 'text'", ".type == \"text\""]
+    ["['type'] == 'text'", "[\"type\"] == \"text\"", ".type == 'text'", ".type == \"text\""]
         .iter()
         .any(|form| source.contains(form))
 }
 
 /// Text that is not an object's stays text.
-fn parse_arguments(call: &mut Map<String, Value>) {
+fn parse_arguments(call: &mut Value) {
+    let call = match call.get("function") {
+        Some(Value::Object(_)) => &mut call["function"],
+        _ => call,
+    };
     let Some(Value::String(text)) = call.get("arguments") else { return };
     if let Ok(arguments @ Value::Object(_)) = serde_json::from_str(text) {
-        call.insert("arguments".to_owned(), arguments);
+        call["arguments"] = arguments;
     }
 }
 
@@ -72,9 +83,12 @@ mod tests {
 
     use super::*;
 
+    fn expected(message: &Value, source: &str) -> Value {
+        as_templates_expect(message, source, Arguments::AsObjects)
+    }
+
     fn content(content: Value, source: &str) -> Value {
-        as_templates_expect(&json!({"role": "assistant", "content": content}), source)["content"]
-            .clone()
+        expected(&json!({"role": "assistant", "content": content}), source)["content"].clone()
     }
 
     #[test]
@@ -84,17 +98,34 @@ mod tests {
             {"function": {"name": "g", "arguments": "not JSON"}},
             {"name": "h", "arguments": "{}"},
         ]});
-        let calls = &as_templates_expect(&message, "")["tool_calls"];
+        let calls = &expected(&message, "")["tool_calls"];
         assert_eq!(calls[0]["function"]["arguments"].to_string(), r#"{"b":1,"a":2}"#);
         assert_eq!(calls[1]["function"]["arguments"], "not JSON");
         assert_eq!(calls[2]["arguments"], json!({}));
     }
 
     #[test]
+    fn arguments_stay_text_where_text_is_expected() {
+        let message = json!({"tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]});
+        let kept = as_templates_expect(&message, "", Arguments::AsText);
+        assert_eq!(kept["tool_calls"][0]["function"]["arguments"], "{}");
+    }
+
+    #[test]
+    fn no_calls_are_not_there_at_all() {
+        for calls in [json!(null), json!([])] {
+            let message = json!({"role": "assistant", "tool_calls": calls, "content": "a"});
+            assert_eq!(expected(&message, ""), json!({"role": "assistant", "content": "a"}));
+        }
+    }
+
+    #[test]
     fn no_content_is_empty_text_unless_the_template_asks() {
         assert_eq!(content(Value::Null, "{{ message.content }}"), "");
         assert_eq!(content(Value::Null, "{% if message['content'] is none %}"), Value::Null);
-        assert_eq!(as_templates_expect(&json!({"role": "assistant"}), "")["content"], "");
+        assert_eq!(expected(&json!({"role": "assistant"}), "")["content"], "");
+        let asked = "{% if message.content is not none %}";
+        assert_eq!(expected(&json!({"role": "assistant"}), asked)["content"], Value::Null);
     }
 
     #[test]
@@ -107,7 +138,7 @@ mod tests {
     #[test]
     fn developers_speak_as_the_system_unless_they_are_known() {
         let message = json!({"role": "developer", "content": "x"});
-        assert_eq!(as_templates_expect(&message, "")["role"], "system");
-        assert_eq!(as_templates_expect(&message, "'developer'")["role"], "developer");
+        assert_eq!(expected(&message, "")["role"], "system");
+        assert_eq!(expected(&message, "'developer'")["role"], "developer");
     }
 }

@@ -25,6 +25,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use capped::Capped;
+use messages::Arguments;
 
 /// Instructions that one rendering may take: thousands for each message of a long conversation.
 const FUEL: u64 = 10_000_000;
@@ -109,18 +110,17 @@ impl ChatTemplate {
     }
 
     /// The prompt.
+    ///
+    /// Most templates expect the arguments of past calls as objects, some as text: those fail, and
+    /// get text.
     pub fn render(&self, input: &RenderInput<'_>) -> Result<String, TemplateError> {
-        let template = self.environment.get_template(NAME).expect("added when it was compiled");
-        let mut prompt = Capped::new(LONGEST_BYTES);
-        let outcome = template.render_captured_to(self.variables(input), &mut prompt);
+        let outcome = self.render_with(input, Arguments::AsObjects);
+        let has_calls = || input.messages.iter().any(|message| message.get("tool_calls").is_some());
         match outcome {
-            Ok(_) => Ok(prompt.into_text()),
-            Err(_) if prompt.is_full() => Err(TemplateError::TooLong),
-            Err(error) if error.kind() == ErrorKind::OutOfFuel => Err(TemplateError::Endless),
-            Err(error) => Err(match python::refusal(&error) {
-                Some(message) => TemplateError::Refused(message),
-                None => TemplateError::Failed(told(&error)),
-            }),
+            Err(TemplateError::Failed(_)) if has_calls() => {
+                self.render_with(input, Arguments::AsText).or(outcome)
+            }
+            outcome => outcome,
         }
     }
 
@@ -140,11 +140,29 @@ impl ChatTemplate {
         digest[..8].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    fn variables(&self, input: &RenderInput<'_>) -> Jinja {
+    fn render_with(
+        &self,
+        input: &RenderInput<'_>,
+        arguments: Arguments,
+    ) -> Result<String, TemplateError> {
+        let template = self.environment.get_template(NAME).expect("added when it was compiled");
+        let mut prompt = Capped::new(LONGEST_BYTES);
+        match template.render_captured_to(self.variables(input, arguments), &mut prompt) {
+            Ok(_) => Ok(prompt.into_text()),
+            Err(_) if prompt.is_full() => Err(TemplateError::TooLong),
+            Err(error) if error.kind() == ErrorKind::OutOfFuel => Err(TemplateError::Endless),
+            Err(error) => Err(match python::refusal(&error) {
+                Some(message) => TemplateError::Refused(message),
+                None => TemplateError::Failed(told(&error)),
+            }),
+        }
+    }
+
+    fn variables(&self, input: &RenderInput<'_>, arguments: Arguments) -> Jinja {
         let messages: Vec<Value> = input
             .messages
             .iter()
-            .map(|message| messages::as_templates_expect(message, &self.source))
+            .map(|message| messages::as_templates_expect(message, &self.source, arguments))
             .collect();
         let named = [
             ("messages", Jinja::from_serialize(messages)),
