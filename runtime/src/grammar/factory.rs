@@ -139,12 +139,19 @@ fn unsupported(grammar: &Grammar, error: impl std::fmt::Display) -> GrammarError
     GrammarError::Unsupported(format!("{what} cannot be followed: {}", told(error)))
 }
 
-/// An error of llguidance's for people: without backtraces, echoes of the grammar and positions
-/// in a notation that they have not written.
+/// An error of llguidance's for people: in one line, without backtraces and without a look at the
+/// grammar, which is in a notation that they have not written.
 pub(super) fn told(error: impl std::fmt::Display) -> String {
     let text = error.to_string();
-    let text = text.split("\n<").next().unwrap_or_default();
+    if text.contains("panic: ") {
+        return "its parser failed".to_owned();
+    }
     let text = text.rsplit("failed to compile JSON schema: ").next().unwrap_or_default();
-    let text: Vec<&str> = text.split_whitespace().collect();
-    text.join(" ").chars().take(300).collect()
+    let is_look = |line: &str| {
+        let numbered = line.trim_start().trim_start_matches(|c: char| c.is_ascii_digit());
+        numbered.starts_with(" | ") || line.starts_with("<backtrace>")
+    };
+    let lines = text.lines().take_while(|line| !is_look(line));
+    let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
+    words.join(" ").chars().take(300).collect()
 }

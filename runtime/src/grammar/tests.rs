@@ -1,5 +1,7 @@
 //! Random walks: whatever a model prefers, the answer keeps its form.
 
+use std::sync::LazyLock;
+
 use serde_json::json;
 
 use super::*;
@@ -27,10 +29,14 @@ fn vocabulary(controls: &[&str]) -> Vocabulary {
     Vocabulary::new(pieces, None, Some(last), false)
 }
 
-fn plain() -> (Vocabulary, GrammarFactory) {
-    let vocabulary = vocabulary(&[]);
-    let factory = GrammarFactory::new(&vocabulary);
-    (vocabulary, factory)
+/// A vocabulary without marks, and its factory.
+fn plain() -> &'static (Vocabulary, GrammarFactory) {
+    static PLAIN: LazyLock<(Vocabulary, GrammarFactory)> = LazyLock::new(|| {
+        let vocabulary = vocabulary(&[]);
+        let factory = GrammarFactory::new(&vocabulary);
+        (vocabulary, factory)
+    });
+    &PLAIN
 }
 
 /// Draws allowed tokens until the answer ends. After a while it prefers what closes things, as
@@ -140,7 +146,7 @@ fn assert_calls_fit(dialect: Dialect, answer: &str) -> usize {
 fn a_json_object_is_one_json_object() {
     let (vocabulary, factory) = plain();
     for seed in 0..30 {
-        let answer = walk(&vocabulary, &factory, &Grammar::json_object(), seed);
+        let answer = walk(vocabulary, factory, &Grammar::json_object(), seed);
         let value: Value = serde_json::from_str(&answer).unwrap();
         assert!(value.is_object(), "{answer}");
     }
@@ -150,7 +156,7 @@ fn a_json_object_is_one_json_object() {
 fn a_schema_is_kept() {
     let (vocabulary, factory) = plain();
     for seed in 0..30 {
-        let answer = walk(&vocabulary, &factory, &schema(person()), seed);
+        let answer = walk(vocabulary, factory, &schema(person()), seed);
         assert_person(&serde_json::from_str(&answer).unwrap());
     }
 }
@@ -168,7 +174,7 @@ fn a_recursive_schema_and_one_of_are_followed() {
     });
     let (vocabulary, factory) = plain();
     for seed in 0..10 {
-        let answer = walk(&vocabulary, &factory, &schema(tree.clone()), seed);
+        let answer = walk(vocabulary, factory, &schema(tree.clone()), seed);
         let value: Value = serde_json::from_str(&answer).unwrap();
         assert!(value["value"].is_number(), "{answer}");
     }
@@ -235,7 +241,7 @@ fn a_strange_tool_name_is_written_as_json() {
     let tool = ToolSignature { name: name.to_owned(), parameters: None };
     let grammar = Grammar::tool_call(Dialect::Hermes, &[tool], Calls::One).unwrap();
     let (vocabulary, factory) = plain();
-    let answer = walk(&vocabulary, &factory, &grammar, 1);
+    let answer = walk(vocabulary, factory, &grammar, 1);
     assert_eq!(calls(Dialect::Hermes, &answer)[0].0, name);
 }
 
@@ -265,9 +271,9 @@ fn a_form_may_follow_reasoning() {
 #[test]
 fn a_regular_expression_and_a_grammar_are_followed() {
     let (vocabulary, factory) = plain();
-    let date = walk(&vocabulary, &factory, &Grammar::regex(r"[0-9]{2}/[0-9]{2}"), 3);
+    let date = walk(vocabulary, factory, &Grammar::regex(r"[0-9]{2}/[0-9]{2}"), 3);
     assert!(date.len() == 5 && date.as_bytes()[2] == b'/', "{date}");
-    let yes = walk(&vocabulary, &factory, &Grammar::lark("start: \"yes\" | \"no\""), 3);
+    let yes = walk(vocabulary, factory, &Grammar::lark("start: \"yes\" | \"no\""), 3);
     assert!(["yes", "no"].contains(&yes.as_str()));
 }
 

@@ -11,8 +11,7 @@ fn refusal(grammar: &Grammar) -> String {
 #[test]
 fn what_cannot_be_followed_is_refused_in_readable_words() {
     let unsupported = refusal(&schema(json!({"type": "object", "not": {"required": ["a"]}})));
-    assert!(unsupported.starts_with("the JSON schema cannot be followed: "), "{unsupported}");
-    assert!(unsupported.contains("not"), "{unsupported}");
+    assert_eq!(unsupported, "the JSON schema cannot be followed: Unimplemented keys: [\"not\"]");
     for (broken, hint) in [
         (json!({"type": "strnig"}), "strnig"),
         (json!({"type": "string", "pattern": "("}), "("),
@@ -21,7 +20,7 @@ fn what_cannot_be_followed_is_refused_in_readable_words() {
         (json!({"type": "integer", "minimum": 3, "maximum": 1}), "minimum"),
     ] {
         let text = refusal(&schema(broken));
-        assert!(text.contains(hint) && !text.contains('\n') && text.len() < 400, "{text}");
+        assert!(text.contains(hint) && !text.contains('\n') && !text.contains("%json"), "{text}");
     }
     assert!(Grammar::json_schema(&json!("text")).is_err());
     assert!(Grammar::json_schema(&json!(false)).is_err());
@@ -34,8 +33,9 @@ fn what_cannot_be_followed_is_refused_in_readable_words() {
 
 #[test]
 fn a_schema_that_makes_llguidance_panic_is_refused() {
-    let text = refusal(&schema(json!({"type": {"x": "é".repeat(200)}})));
-    assert!(text.starts_with("the JSON schema cannot be followed"), "{text}");
+    // It cuts the pattern after 100 bytes, here in the middle of a letter.
+    let text = refusal(&schema(json!({"type": "string", "pattern": {"xy": "é".repeat(200)}})));
+    assert_eq!(text, "the JSON schema cannot be followed: its parser failed");
 }
 
 #[test]
