@@ -73,9 +73,9 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
         .route("/v1/status", get(status::status))
         .fallback(respond::no_such_path)
         .method_not_allowed_fallback(respond::no_such_method)
-        .layer(middleware::from_fn_with_state(service, count))
         .with_state(shared)
         .layer(middleware::from_fn_with_state(guard, guard::guard))
+        .layer(middleware::from_fn_with_state(service, count))
 }
 
 /// Counts and logs a request by its route, never by its path.

@@ -45,6 +45,19 @@ impl Delta {
         self.content.is_empty() && self.reasoning.is_empty() && self.tool_calls.is_empty()
     }
 
+    /// Into the call's last piece, where it is in this delta: each call has one entry a chunk.
+    fn add_arguments(&mut self, index: usize, fragment: &str) {
+        if let Some(last) = self.tool_calls.last_mut()
+            && last["index"] == index
+        {
+            let before = last["function"]["arguments"].as_str().unwrap_or_default();
+            last["function"]["arguments"] = format!("{before}{fragment}").into();
+        } else {
+            let piece = json!({"index": index, "function": {"arguments": fragment}});
+            self.tool_calls.push(piece);
+        }
+    }
+
     /// Adds what came after it.
     pub fn append(&mut self, later: Self) {
         self.content.push_str(&later.content);
@@ -124,8 +137,7 @@ impl Assembly {
                     self.calls.push(Call { id, name, arguments: String::new() });
                 }
                 Part::ToolCallArguments { index, json_fragment } => {
-                    delta.tool_calls.push(json!({"index": index,
-                        "function": {"arguments": json_fragment}}));
+                    delta.add_arguments(index, &json_fragment);
                     if let Some(call) = self.calls.get_mut(index) {
                         call.arguments.push_str(&json_fragment);
                     }

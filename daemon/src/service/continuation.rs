@@ -11,18 +11,26 @@ use hob_slots::Token;
 /// Tokens of `text`, which begins with the begin token where the model wants one. `known` is the
 /// timeline that `text` probably continues.
 pub fn continue_tokens(model: &dyn Model, known: &[Token], text: &str) -> Vec<Token> {
+    let steps = agreement(model, known, text.as_bytes());
     let vocabulary = model.vocabulary();
-    let agreed = agreement(model, known, text.as_bytes());
-    // From before the control token, so that its own rules for the space behind it apply.
-    let cut = agreed
-        .iter()
-        .rposition(|step| vocabulary.is_control(step.token) && !step.unwritten)
-        .unwrap_or(0);
-    let (start, byte) = agreed.get(cut).map_or((0, 0), |step| (step.index, step.byte));
-    if cut > 0 {
-        let tail = model.tokenize(&text[byte..], false, true);
-        if tail.first() == Some(&known[start]) {
-            return [&known[..start], &tail].concat();
+    // An answer that was cut short is followed by a control token that it did not generate.
+    let end = steps.last().map_or(0, |step| step.end);
+    if end > 0
+        && let Some(rest) = text.get(end..)
+    {
+        let tail = model.tokenize(rest, false, true);
+        if tail.first().is_some_and(|&token| vocabulary.is_control(token)) {
+            return [&known[..steps.len()], &tail].concat();
+        }
+    }
+    // From before the last one, so that its own rules for the space behind it apply.
+    let is_mark = |step: &Step| vocabulary.is_control(step.token) && step.begin < step.end;
+    if let Some(cut) = steps.iter().rposition(is_mark)
+        && let Some(rest) = text.get(steps[cut].begin..)
+    {
+        let tail = model.tokenize(rest, false, true);
+        if tail.first() == Some(&known[cut]) {
+            return [&known[..cut], &tail].concat();
         }
     }
     with_begin(model, model.tokenize(text, false, true))
@@ -40,34 +48,30 @@ pub fn with_begin(model: &dyn Model, mut tokens: Vec<Token>) -> Vec<Token> {
     tokens
 }
 
-/// A known token that the text agrees with.
+/// A known token that the text agrees with, and its bytes' place in the text.
 struct Step {
     token: Token,
-    /// Its place in the timeline.
-    index: usize,
-    /// Where its bytes begin in the text.
-    byte: usize,
-    /// The begin token, which the text need not write.
-    unwritten: bool,
+    begin: usize,
+    /// The same for a begin token that the text does not write.
+    end: usize,
 }
 
 /// The longest run of known tokens whose bytes are a prefix of the text.
 fn agreement(model: &dyn Model, known: &[Token], text: &[u8]) -> Vec<Step> {
     let vocabulary = model.vocabulary();
     let mut steps = Vec::with_capacity(known.len());
-    let mut byte = 0;
+    let mut begin = 0;
     let mut after_control = true;
     for (index, &token) in known.iter().enumerate() {
-        let rest = &text[byte..];
-        let piece = vocabulary.piece(token);
-        let begins = index == 0 && vocabulary.bos() == Some(token);
-        let (length, unwritten) = match written_length(piece, rest, after_control) {
-            Some(length) => (length, false),
-            None if begins => (0, true),
+        let is_begin = index == 0 && vocabulary.bos() == Some(token);
+        let length = match written_length(vocabulary.piece(token), &text[begin..], after_control) {
+            Some(length) => length,
+            None if is_begin => 0,
             None => break,
         };
-        steps.push(Step { token, index, byte, unwritten });
-        byte += length;
+        let end = begin + length;
+        steps.push(Step { token, begin, end });
+        begin = end;
         after_control = vocabulary.is_control(token);
     }
     steps
@@ -123,6 +127,17 @@ mod tests {
         let tokens = continue_tokens(&model, &past, text);
         assert!(tokens.starts_with(&past));
         assert_ne!(tokens, cut(text));
+    }
+
+    #[test]
+    fn an_answer_that_was_cut_short_keeps_its_tokens() {
+        let model = FakeModel::new();
+        let mut past = cut("<|im_start|>assistant\n");
+        past.extend(model.tokenize("a<|im_start|>", false, false));
+        let text = "<|im_start|>assistant\na<|im_start|><|im_end|>\n<|im_start|>user\n";
+        let tokens = continue_tokens(&model, &past, text);
+        assert!(tokens.starts_with(&past));
+        assert_eq!(model.vocabulary().bytes(&tokens), text.as_bytes());
     }
 
     #[test]

@@ -46,8 +46,7 @@ pub async fn run(resolved: &Resolved, hints: bool) -> Result<()> {
     let opened = open(resolved, clock.clone())?;
 
     let transcript_file = paths::transcript_file(&settings.data_dir);
-    let transcript = Transcript::open(&transcript_file, clock())
-        .with_context(|| format!("cannot open {}", transcript_file.display()))?;
+    let transcript = Transcript::open(&transcript_file, clock())?;
     let (planner, events) = mpsc::unbounded_channel();
     let planning = hob_prewarm::Settings { idle_after: settings.idle_park };
     tokio::spawn(idle::run(opened.engine.clone(), planning, clock.clone(), events));

@@ -16,7 +16,9 @@ mod tokens;
 mod tree;
 mod writer;
 
-use std::path::Path;
+use std::fs::OpenOptions;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +38,14 @@ pub enum TranscriptError {
     /// SQLite refused.
     #[error("transcript database: {0}")]
     Sql(#[from] rusqlite::Error),
+    /// The file cannot be made.
+    #[error("cannot open {}: {source}", path.display())]
+    File {
+        /// The database.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// A later hobd wrote it.
     #[error(
         "the transcript database has version {found}, this hobd knows up to {known}: use the newer hobd"
@@ -96,6 +106,8 @@ impl Transcript {
     /// # Errors
     /// When SQLite cannot open it, or a newer hobd wrote it.
     pub fn open(path: &Path, now: Timestamp) -> Result<Self, TranscriptError> {
+        private_file(path)
+            .map_err(|source| TranscriptError::File { path: path.to_owned(), source })?;
         Self::start(Connection::open(path)?, now)
     }
 
@@ -219,4 +231,14 @@ impl Transcript {
             tokens::save(connection, &conversation, fingerprint, &timeline, beside_text, now)
         });
     }
+}
+
+/// Makes the file, where it is missing, for its owner alone; SQLite gives the files beside it the
+/// same mode.
+fn private_file(path: &Path) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.create(true).append(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map(drop)
 }

@@ -1,0 +1,242 @@
+//! A daemon in this process, on the fake model and a free port, and a client that can misbehave.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+mod client;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use client::{Answer, Call, Stream};
+use hob_daemon::auth::AccessToken;
+use hob_daemon::clock::wall_clock;
+use hob_daemon::http::body::BodyLimits;
+use hob_daemon::http::guard::Guard;
+use hob_daemon::http::{self, Shared, serve};
+use hob_daemon::idle;
+use hob_daemon::service::{Parts, Service};
+use hob_daemon::transcript::Transcript;
+use hob_runtime::backend::fake::FakeModel;
+use hob_runtime::{Engine, EngineOptions};
+use hob_slots::ModelHash;
+use hob_slots::store::Store;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use tokio::sync::{mpsc, oneshot};
+
+/// The secret that lets a test in.
+pub const TOKEN: &str = "the-token-of-the-tests";
+
+/// How the daemon of a test is made.
+pub struct Plan {
+    model: FakeModel,
+    options: EngineOptions,
+    limits: BodyLimits,
+    idle_after: Duration,
+    origins: Vec<String>,
+    directory: Option<PathBuf>,
+}
+
+impl Plan {
+    pub fn new() -> Self {
+        Self {
+            model: FakeModel::new(),
+            options: EngineOptions { micro_batch_target: None, ..EngineOptions::default() },
+            limits: BodyLimits { bytes: 64 << 10, time: Duration::from_millis(300) },
+            idle_after: Duration::from_secs(3600),
+            origins: Vec::new(),
+            directory: None,
+        }
+    }
+
+    pub fn slots(mut self, slots: usize) -> Self {
+        self.options.slots = slots;
+        self
+    }
+
+    pub fn queue(mut self, queue: usize) -> Self {
+        self.options.queue = queue;
+        self
+    }
+
+    pub fn context_tokens(mut self, tokens: usize) -> Self {
+        self.options.context_tokens = tokens;
+        self
+    }
+
+    /// Time that each token takes.
+    pub fn pace(mut self, pace: Duration) -> Self {
+        self.model = self.model.with_pace(pace);
+        self
+    }
+
+    pub fn embeds(mut self) -> Self {
+        self.model = self.model.with_pooling("mean");
+        self
+    }
+
+    pub fn origin(mut self, origin: &str) -> Self {
+        self.origins.push(origin.to_owned());
+        self
+    }
+
+    pub fn parks_after(mut self, idle: Duration) -> Self {
+        self.idle_after = idle;
+        self
+    }
+
+    /// Keeps everything there, for a daemon that comes after.
+    pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.directory = Some(directory.into());
+        self
+    }
+
+    pub fn start(self) -> World {
+        World::start(self)
+    }
+}
+
+/// A running daemon.
+pub struct World {
+    pub address: SocketAddr,
+    pub engine: Engine,
+    pub directory: PathBuf,
+    runtime: Runtime,
+    stop: Option<oneshot::Sender<()>>,
+    served: Option<tokio::task::JoinHandle<()>>,
+    _temporary: tempfile::TempDir,
+}
+
+impl World {
+    pub fn new() -> Self {
+        Plan::new().start()
+    }
+
+    fn start(plan: Plan) -> Self {
+        let temporary = tempfile::tempdir().unwrap();
+        let directory = plan.directory.unwrap_or_else(|| temporary.path().to_owned());
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        let store = Arc::new(Store::open(directory.join("slots")).unwrap());
+        let kept = store.reader().clone();
+        let engine = Engine::start(
+            Arc::new(plan.model),
+            ModelHash([7; 8]),
+            Some(store),
+            plan.options.clone(),
+        )
+        .unwrap();
+        let clock = wall_clock();
+        let transcript = Transcript::open(&directory.join("text.sqlite"), clock()).unwrap();
+        let (planner, events) = mpsc::unbounded_channel();
+        let planning = hob_prewarm::Settings { idle_after: plan.idle_after };
+        runtime.spawn(idle::run(engine.clone(), planning, clock.clone(), events));
+        let service = Service::new(Parts {
+            engine: engine.clone(),
+            transcript,
+            clock,
+            kept: Some(kept),
+            planner,
+            queue: plan.options.queue,
+        });
+        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        let guard = Guard::new(address, &[], &plan.origins, AccessToken::new(TOKEN));
+        let router = http::router(Shared { service, limits: plan.limits }, guard);
+        let (stop, stopped) = oneshot::channel::<()>();
+        let served = runtime.spawn(serve::serve(listener, router, async {
+            let _ = stopped.await;
+        }));
+        let (stop, served) = (Some(stop), Some(served));
+        Self { address, engine, directory, runtime, stop, served, _temporary: temporary }
+    }
+
+    /// A request to `path`, with the token, not sent yet.
+    pub fn call(&self, method: &str, path: &str) -> Call {
+        Call::new(self.address, method, path).header("authorization", &format!("Bearer {TOKEN}"))
+    }
+
+    pub fn get(&self, path: &str) -> Answer {
+        self.call("GET", path).send()
+    }
+
+    pub fn post(&self, path: &str, body: Value) -> Answer {
+        self.call("POST", path).json(&body).send()
+    }
+
+    /// A chat that must succeed: greedy and short unless `extra` says otherwise.
+    pub fn chat(&self, messages: Value, extra: Value) -> Value {
+        let answer = self.post("/v1/chat/completions", chat_body(messages, extra));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json()
+    }
+
+    /// The same as a stream.
+    pub fn stream(&self, messages: Value, extra: Value) -> Stream {
+        let mut body = chat_body(messages, extra);
+        body["stream"] = true.into();
+        self.call("POST", "/v1/chat/completions").json(&body).stream()
+    }
+
+    /// A conversation, all branches.
+    pub fn conversation(&self, id: &str) -> Value {
+        self.get(&format!("/v1/conversations/{id}?branches=true")).json()
+    }
+
+    /// What the engine says of itself.
+    pub fn status(&self) -> hob_runtime::EngineStatus {
+        self.runtime.block_on(self.engine.status()).unwrap()
+    }
+
+    /// Waits until `done`, for a while.
+    pub fn until(&self, what: &str, mut done: impl FnMut(&Self) -> bool) {
+        for _ in 0..500 {
+            if done(self) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("still not: {what}");
+    }
+
+    /// Stops as the daemon does: connections end, then everything is saved.
+    pub fn stop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(());
+            let _ = self.runtime.block_on(self.served.take().unwrap());
+            self.engine.shutdown();
+        }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+pub fn chat_body(messages: Value, extra: Value) -> Value {
+    let mut body = json!({"messages": messages, "temperature": 0, "max_tokens": 8});
+    for (name, value) in extra.as_object().expect("extra fields are an object") {
+        body[name] = value.clone();
+    }
+    body
+}
+
+pub fn user(text: &str) -> Value {
+    json!({"role": "user", "content": text})
+}
+
+pub fn assistant(text: &str) -> Value {
+    json!({"role": "assistant", "content": text})
+}
+
+/// The text of a whole answer.
+pub fn text(answer: &Value) -> String {
+    answer["choices"][0]["message"]["content"].as_str().unwrap().to_owned()
+}

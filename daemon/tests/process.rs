@@ -1,0 +1,220 @@
+//! The program itself: what it announces, how it ends, and what a `kill -9` leaves.
+
+#[path = "common/client.rs"]
+#[allow(dead_code, reason = "each test file uses a part of it")]
+mod client;
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use client::{Answer, Call};
+use serde_json::{Value, json};
+
+/// A hobd on the fake model, with a directory of its own.
+struct Hobd {
+    process: Child,
+    address: SocketAddr,
+    token: String,
+    ready: Value,
+}
+
+impl Hobd {
+    fn start(directory: &Path) -> Self {
+        let ready_file = directory.join("ready.json");
+        fs::remove_file(&ready_file).ok();
+        let process = command(directory)
+            .args(["--model", "fake", "--listen", "127.0.0.1:0", "--ready-file"])
+            .arg(&ready_file)
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let ready = loop {
+            if let Ok(text) = fs::read_to_string(&ready_file) {
+                assert!(
+                    text.ends_with('\n') && text.lines().count() == 1,
+                    "whole at once: {text:?}"
+                );
+                break serde_json::from_str::<Value>(&text).unwrap();
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        let text = |name: &str| ready[name].as_str().unwrap().to_owned();
+        let token = fs::read_to_string(text("token_file")).unwrap().trim().to_owned();
+        Self { process, address: text("address").parse().unwrap(), token, ready }
+    }
+
+    fn call(&self, method: &str, path: &str) -> Call {
+        let token = format!("Bearer {}", self.token);
+        Call::new(self.address, method, path).header("authorization", &token)
+    }
+
+    fn say(&self, message: &str) -> Answer {
+        let body = json!({"conversation": "a", "hob": {"append": true}, "max_tokens": 12,
+            "messages": [{"role": "user", "content": message}], "temperature": 0});
+        self.call("POST", "/v1/chat/completions").json(&body).send()
+    }
+
+    #[cfg(unix)]
+    fn signal(&self, name: &str) {
+        let pid = self.process.id().to_string();
+        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    }
+}
+
+impl Drop for Hobd {
+    fn drop(&mut self) {
+        self.process.kill().ok();
+        self.process.wait().ok();
+    }
+}
+
+fn command(directory: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hobd"));
+    // The settings of whoever runs the tests must not matter.
+    command.env_clear().env("HOME", directory).arg("--data-dir").arg(directory.join("data"));
+    command
+}
+
+fn fails(directory: &Path, arguments: &[&str]) -> String {
+    let Output { status, stderr, .. } = command(directory).args(arguments).output().unwrap();
+    assert_eq!(status.code(), Some(1), "{arguments:?}");
+    String::from_utf8(stderr).unwrap()
+}
+
+#[test]
+fn the_ready_file_tells_where_and_what() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = Hobd::start(directory.path());
+    assert_eq!(hobd.ready["pid"], hobd.process.id());
+    assert_eq!(hobd.ready["model"], "fake");
+    assert_eq!(hobd.ready["fingerprint"].as_str().unwrap().len(), 16);
+    assert_eq!(hobd.call("GET", "/v1/models").send().status, 200, "ready means served");
+    let announced = fs::read_to_string(directory.path().join("data/hobd.json")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&announced).unwrap(), hobd.ready);
+}
+
+#[cfg(unix)]
+#[test]
+fn what_it_keeps_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = Hobd::start(directory.path());
+    hobd.say("Hello");
+    let mode = |path: &str| {
+        let path = directory.path().join("data").join(path);
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    };
+    assert_eq!((mode(""), mode("slots"), mode("token")), (0o700, 0o700, 0o600));
+    for file in ["transcripts.sqlite", "transcripts.sqlite-wal", "hobd.json"] {
+        assert_eq!(mode(file), 0o600, "{file}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn asked_to_end_it_saves_and_takes_its_announcement_away() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut hobd = Hobd::start(directory.path());
+    hobd.say(&"Remember me. ".repeat(20));
+    hobd.signal("-TERM");
+    assert_eq!(hobd.process.wait().unwrap().code(), Some(0));
+    assert!(!directory.path().join("data/hobd.json").exists());
+
+    let hobd = Hobd::start(directory.path());
+    let tokens = hobd.say("Go on").json()["hob"]["tokens"].clone();
+    assert!(tokens["disk"].as_u64().unwrap() > 250 && tokens["computed"].as_u64().unwrap() < 60);
+}
+
+#[test]
+fn after_a_kill_the_text_is_whole_and_the_conversation_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut said = Vec::new();
+    for round in 0..3 {
+        let mut hobd = Hobd::start(directory.path());
+        let path = "/v1/conversations/a";
+        if round > 0 {
+            let messages = hobd.call("GET", path).send().json()["messages"].clone();
+            let texts: Vec<String> = messages
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|message| message["content"].as_str().unwrap().to_owned())
+                .collect();
+            assert_eq!(texts, said);
+        }
+        let message = format!("Round {round}");
+        let answer = hobd.say(&message).json();
+        said.push(message);
+        said.push(answer["choices"][0]["message"]["content"].as_str().unwrap().to_owned());
+        hobd.process.kill().unwrap(); // SIGKILL, at once.
+        hobd.process.wait().unwrap();
+    }
+}
+
+#[test]
+fn what_cannot_be_started_is_told_in_one_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let broken = directory.path().join("broken.gguf");
+    fs::write(&broken, "GGUF").unwrap();
+    for (arguments, expected) in [
+        (vec!["--ctx", "lots"], "--ctx"),
+        (vec!["--log", "a=b=c"], "log"),
+        (vec!["--model", "fake", "--listen", "127.0.0.1"], "--listen"),
+        (vec!["--model", broken.to_str().unwrap(), "--listen", "127.0.0.1:0"], "hobd: "),
+    ] {
+        let told = fails(directory.path(), &arguments);
+        assert!(told.starts_with("hobd: ") && told.lines().count() == 1, "{told}");
+        assert!(told.contains(expected), "{told}");
+    }
+}
+
+#[test]
+fn a_second_one_on_the_same_directory_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = Hobd::start(directory.path());
+    let told = fails(directory.path(), &["--model", "fake", "--listen", "127.0.0.1:0"]);
+    assert!(told.contains(&hobd.process.id().to_string()), "{told}");
+    assert_eq!(hobd.say("Still here").status, 200);
+    assert!(directory.path().join("data/hobd.json").exists());
+}
+
+#[test]
+fn prompt_text_never_reaches_the_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let ready = directory.path().join("ready.json");
+    let log = fs::File::create(directory.path().join("log")).unwrap();
+    let mut process = command(directory.path())
+        .args(["--model", "fake", "--listen", "127.0.0.1:0", "--log", "trace", "--ready-file"])
+        .arg(&ready)
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    let line = loop {
+        match fs::read_to_string(&ready) {
+            Ok(line) => break line,
+            Err(_) => std::thread::sleep(Duration::from_millis(10)),
+        }
+    };
+    let ready: Value = serde_json::from_str(&line).unwrap();
+    let token = fs::read_to_string(ready["token_file"].as_str().unwrap()).unwrap();
+    let address: SocketAddr = ready["address"].as_str().unwrap().parse().unwrap();
+    let call = |path: &str, body: &str| {
+        Call::new(address, "POST", path)
+            .header("authorization", &format!("Bearer {}", token.trim()))
+            .header("content-type", "application/json")
+            .body(body)
+            .send()
+    };
+    let body = json!({"conversation": "a", "messages": [{"role": "user", "content": "xyzzy-plugh"}], "max_tokens": 4});
+    assert_eq!(call("/v1/chat/completions", &body.to_string()).status, 200);
+    call("/v1/chat/completions", "{\"xyzzy-plugh");
+    call("/v1/completions", "{\"prompt\": \"xyzzy-plugh\", \"n\": \"xyzzy-plugh\"}");
+    process.kill().unwrap();
+    process.wait().unwrap();
+    let log = fs::read_to_string(directory.path().join("log")).unwrap();
+    assert!(!log.is_empty() && !log.contains("xyzzy-plugh"), "{log}");
+    assert!(!log.contains(token.trim()));
+}
