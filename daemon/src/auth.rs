@@ -1,4 +1,5 @@
-//! The access token: made once, kept in a file that only its owner reads, compared in constant time.
+//! The access token: made once, kept in a file that only its owner reads, and compared in
+//! constant time.
 //!
 //! - The file appears whole or not at all; of two daemons that start together, one makes it and
 //!   both use it.
@@ -33,7 +34,8 @@ pub enum TokenError {
     },
     /// The file holds something else than a token.
     #[error(
-        "the token file {} holds no token of {SHORTEST} or more visible characters: delete it, and hobd makes a new one",
+        "the token file {} holds no token of {SHORTEST} or more visible characters: \
+         delete it, and hobd makes a new one",
         path.display()
     )]
     Malformed {

@@ -34,8 +34,7 @@ fn main() -> ExitCode {
 fn run(args: Args) -> Result<()> {
     let hints = args.hints || std::io::stderr().is_terminal();
     let resolved = resolve(args.flags)?;
-    let filter = EnvFilter::try_new(&resolved.settings.log)
-        .with_context(|| format!("log = {:?} is not a log filter", resolved.settings.log))?;
+    let filter = log_filter(&resolved.settings.log)?;
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -43,6 +42,12 @@ fn run(args: Args) -> Result<()> {
         .build()
         .context("cannot start the threads that serve sockets")?;
     runtime.block_on(startup::run(&resolved, hints))
+}
+
+/// llama.cpp tells pages about every model: only its warnings, unless somebody asks for more.
+fn log_filter(wanted: &str) -> Result<EnvFilter> {
+    EnvFilter::try_new(format!("llama-cpp-2=warn,{wanted}"))
+        .with_context(|| format!("log = {wanted:?} is not a log filter"))
 }
 
 /// The one place that reads the environment.

@@ -46,7 +46,8 @@ impl Guard {
         let refused = || {
             ApiError::new(
                 ErrorKind::Forbidden,
-                "this Host is not served here: use the address that hobd printed, or start it with --allow-host",
+                "this Host is not served here: use the address that hobd printed, \
+                 or start it with --allow-host",
             )
             .code("host_not_allowed")
         };
@@ -81,7 +82,8 @@ impl Guard {
         let Some(offered) = offered else {
             return Err(ApiError::new(
                 ErrorKind::Unauthorized,
-                "a token is required: send `Authorization: Bearer <token>` with what is in the token file",
+                "a token is required: send `Authorization: Bearer <token>` \
+                 with what is in the token file",
             )
             .code("missing_token"));
         };

@@ -6,7 +6,8 @@ use axum::response::{Html, IntoResponse};
 const PAGE: &str = include_str!("page.html");
 
 /// Nothing may be loaded, run or framed.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; \
+                      base-uri 'none'; form-action 'none'";
 
 /// `GET /`
 pub async fn index() -> impl IntoResponse {

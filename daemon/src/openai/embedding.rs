@@ -51,7 +51,10 @@ impl EmbeddingRequest {
 
 /// The answer.
 pub fn response(model: &str, encoding: Encoding, vectors: &[Vec<f32>], tokens: usize) -> Value {
-    let entry = |(index, vector): (usize, &Vec<f32>)| json!({"object": "embedding", "index": index, "embedding": encode(vector, encoding)});
+    let entry = |(index, vector): (usize, &Vec<f32>)| {
+        let embedding = encode(vector, encoding);
+        json!({"object": "embedding", "index": index, "embedding": embedding})
+    };
     let data: Vec<Value> = vectors.iter().enumerate().map(entry).collect();
     json!({
         "object": "list",

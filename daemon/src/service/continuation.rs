@@ -93,6 +93,8 @@ fn written_length(piece: &[u8], rest: &[u8], after_control: bool) -> Option<usiz
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use hob_runtime::backend::fake::FakeModel;
 
@@ -152,6 +154,37 @@ mod tests {
         let past = cut("<|im_start|>user\né<|im_end|>");
         let text = "<|im_start|>user\nè<|im_end|>";
         assert_eq!(continue_tokens(&FakeModel::new(), &past, text), cut(text));
+    }
+
+    /// Few letters and all marks, so that beginnings agree often.
+    fn pieces() -> impl Strategy<Value = Vec<&'static str>> {
+        let all = vec!["a", "b", "é", " ", "\n", "<|im_start|>", "<|im_end|>"];
+        prop::collection::vec(prop::sample::select(all), 0..12)
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_known_the_tokens_spell_the_text(
+            known in pieces(),
+            text in pieces(),
+            written in any::<bool>(),
+        ) {
+            let model = FakeModel::new();
+            let known = model.tokenize(&known.concat(), false, written);
+            let text = text.concat();
+            let tokens = continue_tokens(&model, &known, &text);
+            prop_assert_eq!(model.vocabulary().bytes(&tokens), text.as_bytes());
+        }
+
+        #[test]
+        fn what_follows_an_answer_leaves_its_tokens_alone(known in pieces(), after in pieces()) {
+            let model = FakeModel::new();
+            let text = known.concat();
+            let known = model.tokenize(&text, false, false); // Not what the tokenizer would choose.
+            prop_assume!(!known.is_empty());
+            let text = format!("{text}<|im_end|>{}", after.concat());
+            prop_assert!(continue_tokens(&model, &known, &text).starts_with(&known));
+        }
     }
 
     #[test]

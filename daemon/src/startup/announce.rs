@@ -36,7 +36,8 @@ pub fn print(running: &RunningDaemon, facts: &ModelFacts, hints: bool) {
 fn paste(running: &RunningDaemon) -> String {
     let body = r#"{"conversation": "hello", "messages": [{"role": "user", "content": "Hello"}]}"#;
     format!(
-        "curl {}/v1/chat/completions -H \"Authorization: Bearer $(cat {})\" -H 'Content-Type: application/json' -d '{body}'\n\nhob chat --address {}",
+        "curl {}/v1/chat/completions -H \"Authorization: Bearer $(cat {})\" \
+         -H 'Content-Type: application/json' -d '{body}'\n\nhob chat --address {}",
         running.url(),
         quoted(&running.token_file),
         running.address,

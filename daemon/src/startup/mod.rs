@@ -111,7 +111,9 @@ fn open(resolved: &Resolved, clock: Clock) -> Result<Opened> {
 
 async fn bind(address: SocketAddr) -> Result<TcpListener> {
     if !address.ip().is_loopback() {
-        tracing::warn!(%address, "serving beyond this machine, without encryption: whoever has the token can talk to it, and whoever listens in can read it");
+        let open = "serving beyond this machine, unencrypted: whoever has the token may talk to it, \
+                    and whoever listens in can read it";
+        tracing::warn!(%address, "{open}");
     }
     TcpListener::bind(address).await.with_context(|| {
         format!(

@@ -59,7 +59,8 @@ mod real {
 
     pub fn load(_: &Resolved, choice: &ModelChoice) -> Result<Loaded> {
         anyhow::bail!(
-            "this hobd was built without llama.cpp and cannot run `{choice}`: start it with --model fake, or build it with its default features"
+            "this hobd was built without llama.cpp and cannot run `{choice}`: \
+             start it with --model fake, or build it with its default features"
         )
     }
 }

@@ -12,6 +12,8 @@
 mod answer;
 mod read;
 mod schema;
+#[cfg(test)]
+mod tests;
 mod tokens;
 mod tree;
 mod writer;
@@ -48,7 +50,8 @@ pub enum TranscriptError {
     },
     /// A later hobd wrote it.
     #[error(
-        "the transcript database has version {found}, this hobd knows up to {known}: use the newer hobd"
+        "the transcript database has version {found}, this hobd knows up to {known}: \
+         use the newer hobd"
     )]
     Newer {
         /// Its version.

@@ -1,0 +1,146 @@
+//! The tree against a naive model, and a database against time.
+
+use std::collections::BTreeSet;
+
+use hob_slots::{ConversationId, ModelHash, Timestamp, Token};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+/// A path of the tree: who said what, from the beginning.
+type Path = Vec<(String, String)>;
+
+/// What a client does next; numbers choose among what it could say.
+#[derive(Clone, Debug)]
+enum Move {
+    /// Sends a known history (chosen by the number) and something behind it.
+    Sync(usize, u8),
+    /// Sends only what is new.
+    Append(u8),
+    /// Wants another answer.
+    Again,
+}
+
+fn moves() -> impl Strategy<Value = Vec<Move>> {
+    let one = prop_oneof![
+        (any::<usize>(), 0..3u8).prop_map(|(path, said)| Move::Sync(path, said)),
+        (0..3u8).prop_map(Move::Append),
+        Just(Move::Again),
+    ];
+    prop::collection::vec(one, 1..15)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn nothing_said_is_ever_lost_and_the_head_is_the_last_answer(moves in moves()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(follow(moves))?;
+    }
+}
+
+async fn follow(moves: Vec<Move>) -> Result<(), TestCaseError> {
+    let (transcript, id, now) = world();
+    let mut known: Vec<Path> = vec![Vec::new()];
+    let mut head = Path::new();
+    for (round, step) in moves.into_iter().enumerate() {
+        let (mut path, mut open) = match step {
+            Move::Sync(chosen, said) => {
+                let mut path = known[chosen % known.len()].clone();
+                path.push(("user".to_owned(), said.to_string()));
+                let open = transcript.sync(&id, messages(&path), now);
+                (path, open)
+            }
+            Move::Append(said) => {
+                let mut path = head.clone();
+                path.push(("user".to_owned(), said.to_string()));
+                let new = messages(&path[head.len()..]);
+                let turnout = transcript.turnout(&id, new).done().await.unwrap();
+                prop_assert_eq!(&turnout.history, &messages(&path));
+                (path, transcript.append(&id, turnout, now))
+            }
+            Move::Again if head.is_empty() => continue,
+            Move::Again => {
+                let path = head[..head.len() - 1].to_vec();
+                let turnout = transcript.turnout(&id, Vec::new()).done().await.unwrap();
+                prop_assert_eq!(&turnout.history, &messages(&path));
+                (path, transcript.append(&id, turnout, now))
+            }
+        };
+        open.stored().await.unwrap();
+        let answer = format!("answer {round}");
+        open.finish(&Message::answer(&answer, "", &[]), &json!({}), now).done().await.unwrap();
+        path.push(("assistant".to_owned(), answer));
+        known.push(path.clone());
+        head = path;
+
+        let stored = transcript.get(&id).done().await.unwrap().unwrap();
+        prop_assert_eq!(said(stored.path()), head.clone());
+        prop_assert_eq!(stored.messages.len(), nodes(&known), "no message twice, none missing");
+    }
+    Ok(())
+}
+
+/// How many messages a tree of these paths has.
+fn nodes(paths: &[Path]) -> usize {
+    let beginnings = paths.iter().flat_map(|path| (1..=path.len()).map(|length| &path[..length]));
+    beginnings.collect::<BTreeSet<_>>().len()
+}
+
+fn said(path: Vec<&StoredMessage>) -> Path {
+    let word =
+        |stored: &StoredMessage, name: &str| stored.message[name].as_str().unwrap().to_owned();
+    path.iter().map(|stored| (word(stored, "role"), word(stored, "content"))).collect()
+}
+
+fn messages(path: &[(String, String)]) -> Vec<Message> {
+    let message = |(role, content): &(String, String)| {
+        Message::parse(&json!({"role": role, "content": content}), "messages").unwrap()
+    };
+    path.iter().map(message).collect()
+}
+
+fn world() -> (Transcript, ConversationId, Timestamp) {
+    let now = Timestamp(1_000_000);
+    (Transcript::in_memory(now).unwrap(), ConversationId::new("a").unwrap(), now)
+}
+
+#[tokio::test]
+async fn an_answer_that_is_dropped_is_interrupted() {
+    let (transcript, id, now) = world();
+    let hello = messages(&[("user".into(), "Hello".into())]);
+    drop(transcript.sync(&id, hello, now));
+    let stored = transcript.get(&id).done().await.unwrap().unwrap();
+    assert_eq!(stored.messages[1].status, Status::Interrupted);
+}
+
+#[tokio::test]
+async fn a_newer_database_is_refused_and_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("text.sqlite");
+    drop(Transcript::open(&path, Timestamp(0)).unwrap());
+    let newer = Connection::open(&path).unwrap();
+    newer.pragma_update(None, "user_version", 99).unwrap();
+    let error = Transcript::open(&path, Timestamp(0)).unwrap_err();
+    assert!(matches!(error, TranscriptError::Newer { found: 99, known: 1 }), "{error}");
+}
+
+#[tokio::test]
+async fn timelines_without_text_leave_after_a_day() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("text.sqlite");
+    let (id, model) = (ConversationId::new("v5:abc").unwrap(), ModelHash([1; 8]));
+    let timeline = vec![Token(3), Token(-1), Token(i32::MAX)];
+    let at = |hours: u64| Timestamp(hours * 3_600_000);
+    let open = |hours| Transcript::open(&path, at(hours)).unwrap();
+
+    open(0).put_tokens(&id, model, timeline.clone(), false, at(0));
+    assert_eq!(open(23).tokens(&id, model).done().await.unwrap(), timeline);
+    assert_eq!(open(23).tokens(&id, ModelHash([2; 8])).done().await.unwrap(), []);
+    assert_eq!(open(25).tokens(&id, model).done().await.unwrap(), []);
+
+    open(25).put_tokens(&id, model, timeline, true, at(25));
+    assert_eq!(open(25).tokens(&id, model).done().await.unwrap(), [], "its text is gone");
+}
