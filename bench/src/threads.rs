@@ -18,6 +18,12 @@ pub struct Options {
     /// Samples of each figure.
     #[arg(long, default_value_t = 9)]
     samples: usize,
+    /// Measure this number of threads only.
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Measure this polling only (0 to 100).
+    #[arg(long)]
+    poll: Option<u32>,
 }
 
 /// Tokens of the micro-batch that stands for prefill.
@@ -34,8 +40,11 @@ pub fn run(options: &Options) -> Result<()> {
     println!("|---:|---:|---:|---:|---:|---:|");
     let mut counts: Vec<usize> = vec![1, cores.saturating_sub(1).max(1), cores];
     counts.dedup();
+    counts.retain(|&count| options.threads.is_none_or(|only| only == count));
     for threads in counts {
-        for poll in [Some(0), Some(50), Some(100), None] {
+        let polls = [Some(0), Some(50), Some(100), None];
+        for poll in polls.into_iter().filter(|&poll| options.poll.is_none() || poll == options.poll)
+        {
             let llama = LlamaOptions { threads, poll, ..LlamaOptions::default() };
             let model = LlamaModel::load(&path, llama)?;
             let idle = measure(&model, options.samples)?;

@@ -66,7 +66,7 @@ struct Inner {
     fingerprint: ModelHash,
     options: EngineOptions,
     waiting: Arc<AtomicUsize>,
-    grammars: OnceLock<Arc<GrammarFactory>>,
+    grammars: Arc<OnceLock<GrammarFactory>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -94,12 +94,8 @@ impl Engine {
             let (model, options) = (model.clone(), options.clone());
             let (commands, waiting) = (commands.clone(), waiting.clone());
             let body = move || {
-                let shelf = Shelf::new(
-                    model.clone(),
-                    fingerprint,
-                    store,
-                    options.memory_budget_bytes,
-                );
+                let shelf =
+                    Shelf::new(model.clone(), fingerprint, store, options.memory_budget_bytes);
                 let mut parts = Some((inbox, shelf));
                 let made = model.with_context(shape(&options), &mut |backend| {
                     let (inbox, shelf) = parts.take().expect("a context is lent once");
@@ -125,11 +121,11 @@ impl Engine {
         started.recv().expect("the thread reports once")?;
         let inner = Inner {
             commands,
+            grammars: prepare_grammars(&model),
             model,
             fingerprint,
             options,
             waiting,
-            grammars: OnceLock::new(),
             thread: Mutex::new(Some(thread)),
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -250,11 +246,10 @@ impl Engine {
         }
     }
 
-    /// The factory walks the whole vocabulary, so it is made when the first grammar comes.
+    /// Waits for the factory when the first grammar comes sooner than it is made.
     fn constrain(&self, grammar: &Grammar) -> Result<Constraint, TurnError> {
-        let factory = self.inner.grammars.get_or_init(|| {
-            Arc::new(GrammarFactory::new(self.inner.model.vocabulary()))
-        });
+        let vocabulary = self.inner.model.vocabulary();
+        let factory = self.inner.grammars.get_or_init(|| GrammarFactory::new(vocabulary));
         factory.start(grammar).map_err(|error| TurnError::Grammar(error.to_string()))
     }
 
@@ -268,6 +263,19 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.commands.send(Command::Stop).ok(); // An error: it has stopped already.
     }
+}
+
+/// Makes the grammar factory aside: it walks the whole vocabulary, about a second for 150,000
+/// tokens, which the first structured answer should not wait for.
+fn prepare_grammars(model: &Arc<dyn Model>) -> Arc<OnceLock<GrammarFactory>> {
+    let grammars = Arc::new(OnceLock::new());
+    let (model, made) = (model.clone(), grammars.clone());
+    let thread = std::thread::Builder::new().name("hob-grammars".to_owned());
+    // An error: no thread to be had; the first grammar makes the factory then.
+    let _ = thread.spawn(move || {
+        made.get_or_init(|| GrammarFactory::new(model.vocabulary()));
+    });
+    grammars
 }
 
 fn shape(options: &EngineOptions) -> ContextShape {

@@ -135,7 +135,9 @@ pub enum TurnEvent {
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum TurnError {
     /// The prompt alone does not fit the context.
-    #[error("the prompt has {prompt_tokens} tokens, this engine's context holds {context_tokens}: shorten it, or start with a larger --ctx")]
+    #[error(
+        "the prompt has {prompt_tokens} tokens, this engine's context holds {context_tokens}: shorten it, or start with a larger --ctx"
+    )]
     TooLong {
         /// Tokens asked for.
         prompt_tokens: usize,

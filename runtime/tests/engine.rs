@@ -328,8 +328,12 @@ fn a_forgotten_conversation_starts_from_nothing() {
     settle(&engine);
     assert_eq!(files(directory.path(), "bin").len(), 1);
     block_on(engine.forget(name("chat")));
+    block_on(engine.park(name("chat"))); // Nothing to park; the keeper's work is done by then.
     settle(&engine);
     assert_eq!(files(directory.path(), "bin").len(), 0);
+    assert_eq!(files(directory.path(), "kv").len(), 0, "deleted means gone");
+    let again = ask(&engine, request("chat", &prompt, 10));
+    assert_eq!(again.report.tokens.computed, prompt.len());
     engine.shutdown();
 }
 

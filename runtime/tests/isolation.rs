@@ -41,13 +41,11 @@ fn every_answer_equals_that_of_the_same_conversation_run_alone() {
     let model: Arc<dyn Model> = Arc::new(LlamaModel::load(&path, options).unwrap());
     let directory = tempfile::tempdir().unwrap();
     let crowded = engine(&model, Some(directory.path()), wide());
-    let alone: Vec<Engine> =
-        (0..CONVERSATIONS).map(|_| engine(&model, None, wide())).collect();
+    let alone: Vec<Engine> = (0..CONVERSATIONS).map(|_| engine(&model, None, wide())).collect();
     let mut timelines: Vec<Vec<Token>> = vec![Vec::new(); CONVERSATIONS];
     for turn in 0..TURNS {
-        let prompts: Vec<Vec<Token>> = (0..CONVERSATIONS)
-            .map(|n| then(&model, &timelines[n], &says(n, turn)))
-            .collect();
+        let prompts: Vec<Vec<Token>> =
+            (0..CONVERSATIONS).map(|n| then(&model, &timelines[n], &says(n, turn))).collect();
         // All at once: two run together in every micro-batch, two wait and take their slots.
         let turns: Vec<_> = prompts
             .iter()

@@ -92,8 +92,9 @@ struct Opened {
 
 fn open(resolved: &Resolved, clock: Clock) -> Result<Opened> {
     let settings = &resolved.settings;
-    let loaded = model::load(resolved)?;
+    // The directory first: a second daemon learns at once that it is taken.
     let store = Arc::new(Store::open(&settings.slots_dir)?);
+    let loaded = model::load(resolved)?;
     store.write_model_toml(&loaded.fingerprint)?;
     let memory = MachineMemory::read().map_or(ASSUMED_MEMORY_BYTES, |memory| memory.total_bytes);
     let options = EngineOptions {

@@ -72,12 +72,9 @@ mod real {
     use anyhow::Context;
     use hob_config::paths;
     use hob_models::{HashCache, ModelFile, Roots, bundled, discover};
-    use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
+    use hob_runtime::backend::llama::{LlamaModel, LlamaOptions, STATE_FORMAT};
 
     use super::*;
-
-    /// Changes with the pin of llama-cpp-sys-2: its states are not read by other versions.
-    const STATE_FORMAT: &str = "llama-cpp-sys-2 0.1.161";
 
     pub fn load(resolved: &Resolved, choice: &ModelChoice) -> Result<Loaded> {
         let settings = &resolved.settings;

@@ -194,9 +194,10 @@ impl Backend for FakeContext<'_> {
         self.logits.clear();
         for (index, row) in rows.iter().enumerate() {
             assert_eq!(row.position, self.end(row.sequence), "a row begins at its sequence's end");
-            let seen = self.cells_of(row.sequence).iter().fold(0, |all, cell| {
-                mix(all ^ mix(cell.kv ^ cell.position as u64))
-            });
+            let seen = self
+                .cells_of(row.sequence)
+                .iter()
+                .fold(0, |all, cell| mix(all ^ mix(cell.kv ^ cell.position as u64)));
             let kv = mix(seen ^ mix(u64::from(row.token.0.unsigned_abs())));
             self.put(row.position, kv, self.bit(row.sequence));
             if row.wants_logits {

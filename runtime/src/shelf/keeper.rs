@@ -1,5 +1,6 @@
 //! Writes behind: objects first, the record that names them after, in the order of the calls.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
@@ -13,7 +14,7 @@ use super::{Counters, Known, Shared};
 pub(super) enum Job {
     Object(BlockId, Box<Object>),
     Record(Arc<SlotRecord>),
-    Forget(ConversationId),
+    Forget(ConversationId, Option<Arc<SlotRecord>>),
     Flush(Sender<()>),
 }
 
@@ -22,7 +23,7 @@ pub(super) fn run(shared: &Shared, jobs: &Receiver<Job>) {
         match job {
             Job::Object(id, object) => write_object(shared, id, &object),
             Job::Record(record) => write_record(shared, &record),
-            Job::Forget(conversation) => forget(shared, &conversation),
+            Job::Forget(conversation, record) => forget(shared, &conversation, record.as_deref()),
             Job::Flush(done) => done.send(()).unwrap_or(()), // Nobody waits any more: fine.
         }
     }
@@ -59,9 +60,24 @@ fn write_record(shared: &Shared, record: &SlotRecord) {
     }
 }
 
-fn forget(shared: &Shared, conversation: &ConversationId) {
-    let Some(store) = &shared.store else { return };
-    if let Err(error) = store.remove_slot(shared.fingerprint, conversation) {
-        warn!(%conversation, %error, "slot file not removed");
+/// Removes what the conversation alone named, from disk and from memory. What others name stays:
+/// equal beginnings have equal objects.
+fn forget(shared: &Shared, conversation: &ConversationId, record: Option<&SlotRecord>) {
+    let spared: BTreeSet<BlockId> = shared
+        .records()
+        .values()
+        .flat_map(|record| record.objects().map(|(id, _)| id).collect::<Vec<_>>())
+        .collect();
+    let mut gone: Vec<BlockId> =
+        record.into_iter().flat_map(|record| record.objects()).map(|(id, _)| id).collect();
+    if let Some(store) = &shared.store {
+        match store.forget(shared.fingerprint, conversation, &spared) {
+            Ok(removed) => gone = removed,
+            Err(error) => warn!(%conversation, %error, "slot file not removed"),
+        }
+    }
+    for id in gone.iter().filter(|id| !spared.contains(id)) {
+        shared.pool().remove(id);
+        shared.objects().remove(id);
     }
 }

@@ -131,11 +131,11 @@ impl Shelf {
         self.send(Job::Record(record));
     }
 
-    /// Forgets a conversation: its record in memory and on disk. Objects that nobody names any more
-    /// are collected by the sweep.
+    /// Forgets a conversation: its record and the objects that it alone named, in memory and on
+    /// disk.
     pub fn forget(&self, conversation: &ConversationId) {
-        self.shared.records().remove(conversation);
-        self.send(Job::Forget(conversation.clone()));
+        let record = self.shared.records().remove(conversation);
+        self.send(Job::Forget(conversation.clone(), record));
     }
 
     /// Assembles what is kept of a prompt; `reply` is called on another thread.

@@ -22,7 +22,10 @@ use crate::turn::{TurnEvent, TurnReport};
 
 /// A turn in the queue.
 pub(super) enum Waiting {
-    New { turn: Submitted, conversation: Option<ConversationId> },
+    New {
+        turn: Submitted,
+        conversation: Option<ConversationId>,
+    },
     /// Was running and gave its cells to others.
     Preempted(Box<Running>),
 }

@@ -61,8 +61,7 @@ impl Worker<'_> {
     fn next_block(&mut self, index: usize) -> Option<Block> {
         let slot = &mut self.slots[index];
         let still = slot.turn.is_none() && slot.tail.is_empty();
-        let blocks =
-            if still { slot.timeline.blocks() } else { slot.timeline.whole_blocks() };
+        let blocks = if still { slot.timeline.blocks() } else { slot.timeline.whole_blocks() };
         let first = blocks.partition_point(|block| block.range.end <= slot.exported);
         for block in &blocks[first..] {
             if !self.shelf.holds(&block.id) {

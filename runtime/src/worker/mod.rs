@@ -209,7 +209,12 @@ impl<'b> Worker<'b> {
         let disk = self.shelf.counters();
         EngineStatus {
             slots: slots.collect(),
-            parked: self.shelf.known_conversations().into_iter().filter(|(id, _)| !hot(id)).collect(),
+            parked: self
+                .shelf
+                .known_conversations()
+                .into_iter()
+                .filter(|(id, _)| !hot(id))
+                .collect(),
             waiting: self.queue.len(),
             context_tokens: self.options.context_tokens,
             memory_bytes,

@@ -14,6 +14,7 @@ use tracing::warn;
 use super::Worker;
 use super::slot::{Phase, Running, Slot};
 use crate::backend::{DecodeError, Row};
+use crate::grammar::Constraint;
 use crate::sample::{self, Pushed};
 use crate::turn::{FinishReason, Logprobs, TokenLogprob, TurnError, TurnEvent};
 use crate::vocabulary::Vocabulary;
@@ -182,6 +183,7 @@ impl Worker<'_> {
             named_logprobs(self.backend.logits(row), token, count, vocabulary)
         });
         let ends = vocabulary.is_eog(token) && !turn.request.ignore_eog;
+        let complete = turn.constraint.as_ref().is_some_and(Constraint::must_stop);
         let pushed =
             if ends { Pushed::default() } else { turn.output.push(vocabulary.piece(token)) };
         let stopped = pushed.stopped;
@@ -189,7 +191,7 @@ impl Worker<'_> {
         turn.events.send(TurnEvent::Token { token, text: pushed.text, logprobs }).ok();
         turn.phase = Phase::Decoding(token);
         let full = slot.timeline.len() + 1 >= self.options.context_tokens;
-        if ends || stopped {
+        if ends || stopped || complete {
             self.finish(index, FinishReason::Stop, Some(token));
         } else if full || turn.generated >= turn.request.max_tokens {
             self.finish(index, FinishReason::Length, Some(token));

@@ -3,6 +3,7 @@
 //! - An object leaves only when every slot file of its model could be read and none names it.
 //! - An object that was written, or asked for again by a save, less than [`SAVE_GRACE`] ago stays:
 //!   the slot file that names it may be about to be written.
+//! - A conversation that is forgotten takes what only it named along at once: deleted means gone.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +15,7 @@ use super::Store;
 use super::error::{StoreError, io_error};
 use super::layout::parse_object_name;
 use super::reader::StoreReader;
-use crate::id::{BlockId, ModelHash};
+use crate::id::{BlockId, ConversationId, ModelHash};
 use crate::time::Timestamp;
 
 /// How long a save may take from its first object to its slot file.
@@ -80,6 +81,31 @@ impl StoreReader {
 }
 
 impl Store {
+    /// Removes a conversation's slot file and, whatever their age, the objects that it alone named.
+    /// `spared` are named by saves that are still under way. Returns the objects that went.
+    pub fn forget(
+        &self,
+        model: ModelHash,
+        conversation: &ConversationId,
+        spared: &BTreeSet<BlockId>,
+    ) -> Result<Vec<BlockId>, StoreError> {
+        let named = self.get_slot(model, conversation).map(|record| record.objects().collect());
+        let named: Vec<(BlockId, u64)> = named.unwrap_or_default(); // Unreadable: the sweep's work.
+        self.remove_slot(model, conversation)?;
+        let needed = self.needed_objects(model)?;
+        let alone = |id: &BlockId| !needed.contains(id) && !spared.contains(id);
+        let _guard = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut gone = Vec::new();
+        for id in named.into_iter().map(|(id, _)| id).filter(alone) {
+            let path = self.layout.object(model, id);
+            if path.exists() {
+                fs::remove_file(&path).map_err(io_error("remove", &path))?;
+                gone.push(id);
+            }
+        }
+        Ok(gone)
+    }
+
     /// Removes the objects of `model` that no slot file names and that are at least `grace` old,
     /// usually [`SAVE_GRACE`].
     pub fn collect_garbage(

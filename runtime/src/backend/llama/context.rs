@@ -11,9 +11,7 @@ use hob_slots::Token;
 use llama_cpp_sys_2 as sys;
 
 use super::LlamaModel;
-use crate::backend::{
-    Backend, ContextShape, DecodeError, LoadError, Row, Sequence, StateError,
-};
+use crate::backend::{Backend, ContextShape, DecodeError, LoadError, Row, Sequence, StateError};
 
 /// Of `llama_decode`: "could not find a KV slot for the batch".
 const NO_KV_SLOT: i32 = 1;
@@ -58,11 +56,7 @@ impl<'m> Context<'m> {
         if let Some(pool) = &pool {
             // SAFETY: both are alive; `Drop` detaches the pool before it is freed.
             unsafe {
-                sys::llama_attach_threadpool(
-                    pointer.as_ptr(),
-                    pool.0.as_ptr(),
-                    pool.0.as_ptr(),
-                );
+                sys::llama_attach_threadpool(pointer.as_ptr(), pool.0.as_ptr(), pool.0.as_ptr());
             }
         }
         Ok(Self { pointer, pool, model, shape, batch: Batch::default() })

@@ -25,6 +25,10 @@ use crate::vocabulary::{TokenKind, Vocabulary};
 use context::Context;
 pub use params::{LlamaOptions, default_threads};
 
+/// Names the layout of exported states: other versions of llama.cpp do not read them. Part of every
+/// fingerprint; changes with the pin of llama-cpp-sys-2, as a test of the manifest holds.
+pub const STATE_FORMAT: &str = "llama-cpp-sys-2 0.1.161";
+
 /// A loaded GGUF.
 pub struct LlamaModel {
     pointer: NonNull<sys::llama_model>,
@@ -87,9 +91,9 @@ impl LlamaModel {
         let pooling = self
             .metadata(&format!("{architecture}.pooling_type"))
             .and_then(|value| params::pooling_name(&value));
-        let name = self.metadata("general.name").unwrap_or_else(|| {
-            path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
-        });
+        let name = self
+            .metadata("general.name")
+            .unwrap_or_else(|| path.file_stem().unwrap_or_default().to_string_lossy().into_owned());
         // SAFETY: `model` is a loaded model; these calls read numbers and a string that it owns.
         unsafe {
             let template = sys::llama_model_chat_template(model, std::ptr::null());
@@ -121,7 +125,9 @@ impl LlamaModel {
         unsafe {
             let known = |token: i32| (token >= 0).then_some(Token(token));
             let kinds = (0..sys::llama_vocab_n_tokens(vocab)).map(|id| {
-                let control = sys::llama_vocab_is_control(vocab, id);
+                // "Unknown" stands for text that the vocabulary cannot write: nobody may write it.
+                let unknown = sys::llama_vocab_get_attr(vocab, id) & sys::LLAMA_TOKEN_ATTR_UNKNOWN;
+                let control = sys::llama_vocab_is_control(vocab, id) || unknown != 0;
                 let end_of_generation = sys::llama_vocab_is_eog(vocab, id);
                 (piece(vocab, id), TokenKind { control, end_of_generation })
             });
@@ -258,5 +264,17 @@ unsafe extern "C" fn report_abort(message: *const c_char) {
         // SAFETY: ggml passes a NUL-terminated message that lives during the call.
         let message = unsafe { CStr::from_ptr(message) }.to_string_lossy();
         tracing::error!(%message, "llama.cpp aborts");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_state_format_names_the_pinned_llama_cpp() {
+        let manifest = include_str!("../../../../Cargo.toml");
+        let pin = manifest.lines().find(|line| line.starts_with("llama-cpp-sys-2 = "));
+        let version = pin.and_then(|line| line.split("\"=").nth(1)?.split('"').next());
+        let expected = format!("llama-cpp-sys-2 {}", version.expect("the version is pinned"));
+        assert_eq!(super::STATE_FORMAT, expected);
     }
 }

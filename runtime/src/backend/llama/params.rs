@@ -9,8 +9,8 @@ use crate::backend::LoadError;
 pub struct LlamaOptions {
     /// Compute threads; 0 chooses [`default_threads`].
     pub threads: usize,
-    /// How hard idle compute threads spin for the next graph: 0 sleeps, 100 spins.
-    /// `None` leaves it to llama.cpp.
+    /// How hard idle compute threads spin for the next graph: 0 sleeps, 100 spins. `None` makes a
+    /// thread pool for every graph, as llama.cpp does by itself. See docs/MEASUREMENTS.md.
     pub poll: Option<u32>,
     /// Type of the K cells: `f16`, `q8_0`, …
     pub cache_type_k: String,
@@ -22,7 +22,7 @@ impl Default for LlamaOptions {
     fn default() -> Self {
         Self {
             threads: 0,
-            poll: None,
+            poll: Some(0),
             cache_type_k: "f16".to_owned(),
             cache_type_v: "f16".to_owned(),
         }
@@ -50,9 +50,15 @@ impl LlamaOptions {
     }
 }
 
-/// Compute threads when nobody says: the cores that this process may use.
+/// Compute threads when nobody says: the physical cores that this process may use, less one for
+/// everybody else where there are more than two. All threads meet after every operation of a graph,
+/// so one that has to wait for its core holds up the others; a second thread on a core adds little.
 pub fn default_threads() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    let allowed = std::thread::available_parallelism().map_or(1, usize::from);
+    match allowed.min(num_cpus::get_physical()) {
+        few @ 0..=2 => few.max(1),
+        many => many - 1,
+    }
 }
 
 /// The cache types that flash attention reads on every device.
