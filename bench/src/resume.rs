@@ -6,7 +6,7 @@
 //! same directory. Before them the same prompt cold, on an empty engine.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
@@ -78,8 +78,11 @@ pub fn run(options: &Options) -> Result<()> {
     let slots = directory.path().join("slots");
     let mut engine = start(&model, &slots)?;
     let (_, mut timeline) = turn(&engine, &text.next(options.tokens))?;
+    let raw = Raw::start(model.clone(), timeline.len());
+    raw.measure(text.next(options.new))?; // Unmeasured: fills the cache.
     for _ in 0..options.rounds {
-        table.raw.push(raw(&*model, timeline.len(), &text.next(options.new))?);
+        settle(&engine);
+        table.raw.push(raw.measure(text.next(options.new))?);
 
         settle(&engine);
         let mut next = |engine: &Engine, timeline: &mut Vec<Token>| -> Result<TurnReport> {
@@ -152,22 +155,39 @@ fn print(options: &Options, table: &Table) -> Result<()> {
     bail!("missed: {}", missed.join("; "))
 }
 
-/// llama.cpp alone: the same new tokens over a cache that holds everything before them.
-fn raw(model: &dyn Model, context: usize, new: &[Token]) -> Result<Duration> {
-    let shape = ContextShape { context_tokens: context + 1024, sequences: 1, micro_batch: 512 };
-    let mut took = Duration::ZERO;
-    model.with_context(shape, &mut |backend| {
-        // What the cells hold does not change how long attention over them takes.
-        for start in (0..context).step_by(512) {
-            let count = 512.min(context - start);
-            decode(backend, start, &vec![new[0]; count], false);
-        }
-        // Once unmeasured, as every other row of the table has a computed turn before it.
-        decode(backend, context, new, true);
-        backend.remove(Sequence(0), context..context + new.len()).expect("a plain model");
-        (took, ()) = time(|| decode(backend, context, new, true));
-    })?;
-    Ok(took)
+/// llama.cpp alone, in a context of its own whose cache already holds the conversation. It lives in
+/// a thread as the engine's does, and is asked for one measurement at a time.
+struct Raw {
+    asks: mpsc::Sender<Vec<Token>>,
+    answers: mpsc::Receiver<Duration>,
+}
+
+impl Raw {
+    fn start(model: Arc<dyn Model>, context: usize) -> Self {
+        let (asks, inbox) = mpsc::channel::<Vec<Token>>();
+        let (outbox, answers) = mpsc::channel();
+        std::thread::spawn(move || {
+            let shape = ContextShape { context_tokens: 4096, sequences: 3, micro_batch: 512 };
+            let made = model.with_context(shape, &mut |backend| {
+                // What the cells hold does not change how long attention over them takes.
+                for start in (0..context).step_by(128) {
+                    decode(backend, start, &vec![Token(300); 128.min(context - start)], false);
+                }
+                for new in &inbox {
+                    let (took, ()) = time(|| decode(backend, context, &new, true));
+                    backend.remove(Sequence(0), context..context + new.len()).expect("plain");
+                    outbox.send(took).expect("the benchmark waits");
+                }
+            });
+            made.expect("the engine's context fits, so this one does");
+        });
+        Self { asks, answers }
+    }
+
+    fn measure(&self, new: Vec<Token>) -> Result<Duration> {
+        self.asks.send(new)?;
+        Ok(self.answers.recv()?)
+    }
 }
 
 fn decode(backend: &mut dyn Backend, start: usize, tokens: &[Token], answer: bool) {

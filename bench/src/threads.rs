@@ -18,6 +18,9 @@ pub struct Options {
     /// Samples of each figure.
     #[arg(long, default_value_t = 9)]
     samples: usize,
+    /// Tokens of the micro-batch that stands for prefill.
+    #[arg(long, default_value_t = 64)]
+    rows: usize,
     /// Measure this number of threads only.
     #[arg(long)]
     threads: Option<usize>,
@@ -26,16 +29,14 @@ pub struct Options {
     poll: Option<u32>,
 }
 
-/// Tokens of the micro-batch that stands for prefill.
-const PREFILL: usize = 64;
-
 pub fn run(options: &Options) -> Result<()> {
     let path = crate::model_path()?;
+    let rows = options.rows;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     println!("{cores} cores; OpenMP {}", if cfg!(feature = "openmp") { "on" } else { "off" });
     println!("medians of {} in ms; busy: {cores} other threads compute\n", options.samples);
     println!(
-        "| threads | poll | token, idle | token, busy | {PREFILL} tokens, idle | {PREFILL} tokens, busy |"
+        "| threads | poll | token, idle | token, busy | {rows} tokens, idle | {rows} tokens, busy |"
     );
     println!("|---:|---:|---:|---:|---:|---:|");
     let mut counts: Vec<usize> = vec![1, cores.saturating_sub(1).max(1), cores];
@@ -47,10 +48,10 @@ pub fn run(options: &Options) -> Result<()> {
         {
             let llama = LlamaOptions { threads, poll, ..LlamaOptions::default() };
             let model = LlamaModel::load(&path, llama)?;
-            let idle = measure(&model, options.samples)?;
+            let idle = measure(&model, options)?;
             let busy = {
                 let _others = BusyMachine::new(cores);
-                measure(&model, options.samples)?
+                measure(&model, options)?
             };
             let poll = poll.map_or("default".to_owned(), |poll| poll.to_string());
             println!(
@@ -64,25 +65,26 @@ pub fn run(options: &Options) -> Result<()> {
 }
 
 /// Median milliseconds of one token and of a prefill micro-batch.
-fn measure(model: &LlamaModel, samples: usize) -> Result<(f64, f64)> {
-    let shape = ContextShape { context_tokens: 1024, sequences: 1, micro_batch: PREFILL };
+fn measure(model: &LlamaModel, options: &Options) -> Result<(f64, f64)> {
+    let rows = options.rows;
+    let shape = ContextShape { context_tokens: 2048, sequences: 1, micro_batch: rows };
     let mut figures = (f64::NAN, f64::NAN);
     model.with_context(shape, &mut |backend| {
-        decode(backend, 0, PREFILL);
+        decode(backend, 0, rows);
         let mut one = Vec::new();
         let mut many = Vec::new();
-        for _ in 0..samples {
-            one.push(timed(backend, 1));
-            many.push(timed(backend, PREFILL));
+        for _ in 0..options.samples {
+            one.push(timed(backend, rows, 1));
+            many.push(timed(backend, rows, rows));
         }
         figures = (median_ms(&one), median_ms(&many));
     })?;
     Ok(figures)
 }
 
-fn timed(backend: &mut dyn Backend, tokens: usize) -> Duration {
-    let (took, ()) = time(|| decode(backend, PREFILL, tokens));
-    backend.remove(Sequence(0), PREFILL..PREFILL + tokens).expect("a plain model");
+fn timed(backend: &mut dyn Backend, context: usize, tokens: usize) -> Duration {
+    let (took, ()) = time(|| decode(backend, context, tokens));
+    backend.remove(Sequence(0), context..context + tokens).expect("a plain model");
     took
 }
 

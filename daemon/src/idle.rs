@@ -1,9 +1,9 @@
-//! The loop that parks what is silent: it holds the clock, `hob_prewarm` decides.
+//! What happens in silence. The loop that parks holds the clock; `hob_prewarm` decides.
 
 use std::time::Duration;
 
 use hob_prewarm::{Action, Event, Planner, Settings};
-use hob_runtime::Engine;
+use hob_runtime::{Engine, SlotState, SlotStatus};
 use hob_slots::{ConversationId, Timestamp};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
@@ -11,6 +11,9 @@ use crate::clock::Clock;
 
 /// Wall time may jump while a laptop sleeps, which no timer notices: look at it this often.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// Nobody spoke when we looked, this long apart.
+const SILENCE: Duration = Duration::from_secs(5);
 
 /// Does what the planner says until the last sender of events is gone.
 pub async fn run(
@@ -35,6 +38,20 @@ pub async fn run(
             }
         }
     }
+}
+
+/// Makes what structured answers need once nobody speaks, so that the first of them need not wait.
+pub async fn prepare_grammars(engine: Engine) {
+    loop {
+        tokio::time::sleep(SILENCE).await;
+        let Ok(status) = engine.status().await else { return };
+        let silent = |slot: &SlotStatus| matches!(slot.state, SlotState::Free | SlotState::Idle);
+        if status.waiting == 0 && status.slots.iter().all(silent) {
+            break;
+        }
+    }
+    // An error: the daemon ends.
+    let _ = tokio::task::spawn_blocking(move || engine.prepare_grammars()).await;
 }
 
 /// At least a moment, so that a due time that has just come is behind us when we look again.

@@ -66,7 +66,7 @@ struct Inner {
     fingerprint: ModelHash,
     options: EngineOptions,
     waiting: Arc<AtomicUsize>,
-    grammars: Arc<OnceLock<GrammarFactory>>,
+    grammars: OnceLock<GrammarFactory>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -121,7 +121,7 @@ impl Engine {
         started.recv().expect("the thread reports once")?;
         let inner = Inner {
             commands,
-            grammars: prepare_grammars(&model),
+            grammars: OnceLock::new(),
             model,
             fingerprint,
             options,
@@ -246,10 +246,19 @@ impl Engine {
         }
     }
 
-    /// Waits for the factory when the first grammar comes sooner than it is made.
-    fn constrain(&self, grammar: &Grammar) -> Result<Constraint, TurnError> {
+    /// Makes what every grammar needs, unless it is made: it walks the whole vocabulary, about a
+    /// second for 150,000 tokens. Blocks; meant for a moment in which nobody speaks.
+    pub fn prepare_grammars(&self) {
+        self.grammars();
+    }
+
+    fn grammars(&self) -> &GrammarFactory {
         let vocabulary = self.inner.model.vocabulary();
-        let factory = self.inner.grammars.get_or_init(|| GrammarFactory::new(vocabulary));
+        self.inner.grammars.get_or_init(|| GrammarFactory::new(vocabulary))
+    }
+
+    fn constrain(&self, grammar: &Grammar) -> Result<Constraint, TurnError> {
+        let factory = self.grammars();
         factory.start(grammar).map_err(|error| TurnError::Grammar(error.to_string()))
     }
 
@@ -263,19 +272,6 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.commands.send(Command::Stop).ok(); // An error: it has stopped already.
     }
-}
-
-/// Makes the grammar factory aside: it walks the whole vocabulary, about a second for 150,000
-/// tokens, which the first structured answer should not wait for.
-fn prepare_grammars(model: &Arc<dyn Model>) -> Arc<OnceLock<GrammarFactory>> {
-    let grammars = Arc::new(OnceLock::new());
-    let (model, made) = (model.clone(), grammars.clone());
-    let thread = std::thread::Builder::new().name("hob-grammars".to_owned());
-    // An error: no thread to be had; the first grammar makes the factory then.
-    let _ = thread.spawn(move || {
-        made.get_or_init(|| GrammarFactory::new(model.vocabulary()));
-    });
-    grammars
 }
 
 fn shape(options: &EngineOptions) -> ContextShape {

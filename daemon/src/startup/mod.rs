@@ -50,6 +50,7 @@ pub async fn run(resolved: &Resolved, hints: bool) -> Result<()> {
     let (planner, events) = mpsc::unbounded_channel();
     let planning = hob_prewarm::Settings { idle_after: settings.idle_park };
     tokio::spawn(idle::run(opened.engine.clone(), planning, clock.clone(), events));
+    tokio::spawn(idle::prepare_grammars(opened.engine.clone()));
     let service = Service::new(Parts {
         engine: opened.engine.clone(),
         transcript,
