@@ -131,7 +131,7 @@ fn show(
     let estimate = model.estimate(demand);
     let yes = |flag: bool| if flag { "yes" } else { "no" }.to_owned();
     let or_none = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
-    let kept = format!("{:?}", summary.memory);
+    let memory = json!(summary.memory);
     let mut rows = vec![
         ("name", plain(&model.name)),
         ("title", or_none(summary.title.as_deref().map(|title| line(title, 60)))),
@@ -145,7 +145,7 @@ fn show(
         ("trained context", or_none(summary.trained_context.map(count))),
         ("chat template", yes(summary.chat_template)),
         ("pooling", or_none(summary.pooling.clone())),
-        ("memory", kept),
+        ("memory", or_none(memory.as_str().map(str::to_owned))),
         ("weights", size(estimate.weights_bytes)),
         ("KV", format!("{} for {} tokens", size(estimate.kv_bytes), count(demand.ctx))),
         ("free memory", or_none(available.map(size))),

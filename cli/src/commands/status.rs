@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{Align, Table, count, plain, size};
+use crate::output::{Align, Table, ago, count, plain, size};
 
 /// See what the daemon holds and does
 #[derive(clap::Args)]
@@ -19,55 +19,59 @@ pub fn run(_: &Args, context: &mut Context) -> Result<(), Failure> {
     if context.json {
         return context.write_json(&status);
     }
+    let now = context.now_secs();
     writeln!(context.out, "daemon at {}", client.address())?;
     let Value::Object(fields) = status else { return Ok(()) };
     // Plain fields first, then each list and group under its name: a newer daemon that tells more
     // is shown in full.
     let (nested, simple): (Map<_, _>, Map<_, _>) =
         fields.into_iter().partition(|(_, value)| value.is_object() || value.is_array());
-    write_fields(&simple, &mut *context.out)?;
+    write_fields(&simple, now, &mut *context.out)?;
     for (name, value) in &nested {
         let nothing = value.as_array().is_some_and(Vec::is_empty);
         writeln!(context.out, "\n{}{}", plain(name), if nothing { ": none" } else { "" })?;
         match value {
-            Value::Object(fields) => write_fields(fields, &mut *context.out)?,
-            Value::Array(rows) => write_rows(rows, &mut *context.out)?,
+            Value::Object(fields) => write_fields(fields, now, &mut *context.out)?,
+            Value::Array(rows) => write_rows(rows, now, &mut *context.out)?,
             _ => {}
         }
     }
     Ok(())
 }
 
-fn write_fields(fields: &Map<String, Value>, out: &mut dyn Write) -> Result<(), Failure> {
+fn write_fields(fields: &Map<String, Value>, now: u64, out: &mut dyn Write) -> Result<(), Failure> {
     let width = fields.keys().map(|name| name.chars().count()).max().unwrap_or(0);
     for (name, value) in fields {
-        writeln!(out, "  {:<width$}  {}", plain(name), shown(name, value))?;
+        writeln!(out, "  {:<width$}  {}", plain(name), shown(name, value, now))?;
     }
     Ok(())
 }
 
 /// Objects become a table of the first one's columns; anything else a line.
-fn write_rows(rows: &[Value], out: &mut dyn Write) -> Result<(), Failure> {
+fn write_rows(rows: &[Value], now: u64, out: &mut dyn Write) -> Result<(), Failure> {
     let Some(Value::Object(first)) = rows.first() else {
         for row in rows {
-            writeln!(out, "  {}", shown("", row))?;
+            writeln!(out, "  {}", shown("", row, now))?;
         }
         return Ok(());
     };
     let mut cells = vec![first.keys().map(|name| plain(name)).collect::<Vec<_>>()];
-    cells.extend(rows.iter().map(|row| first.keys().map(|name| shown(name, &row[name])).collect()));
+    cells.extend(
+        rows.iter().map(|row| first.keys().map(|name| shown(name, &row[name], now)).collect()),
+    );
     let mut table = Table::untitled(first.len(), Align::Left);
     cells.into_iter().for_each(|row| table.row(row));
     Ok(table.write(out)?)
 }
 
-fn shown(name: &str, value: &Value) -> String {
+fn shown(name: &str, value: &Value, now_secs: u64) -> String {
     match value {
         Value::Null => "-".to_owned(),
         Value::String(text) => plain(text),
         Value::Number(number) => match number.as_u64() {
             Some(bytes) if name == "bytes" || name.ends_with("_bytes") => size(bytes),
             Some(whole) if name.ends_with("tokens") => count(whole),
+            Some(at) if name.ends_with("_at") => ago(now_secs.saturating_sub(at)),
             Some(whole) => whole.to_string(),
             None => number.as_f64().map_or(number.to_string(), |number| format!("{number:.1}")),
         },
@@ -82,9 +86,10 @@ mod tests {
 
     #[test]
     fn figures_get_their_units_from_their_names() {
-        assert_eq!(shown("memory_bytes", &json!(1 << 20)), "1.0 MiB");
-        assert_eq!(shown("context_tokens", &json!(8192)), "8,192");
-        assert_eq!(shown("pid", &json!(8192)), "8192");
-        assert_eq!(shown("conversation", &Value::Null), "-");
+        assert_eq!(shown("memory_bytes", &json!(1 << 20), 0), "1.0 MiB");
+        assert_eq!(shown("context_tokens", &json!(8192), 0), "8,192");
+        assert_eq!(shown("pid", &json!(8192), 0), "8192");
+        assert_eq!(shown("started_at", &json!(100), 220), "2 min ago");
+        assert_eq!(shown("conversation", &Value::Null, 0), "-");
     }
 }

@@ -132,12 +132,11 @@ fn report(plan: &Plan, done: bool, context: &mut Context) -> Result<(), Failure>
         bytes => format!(" ({} of it needed by no conversation)", size(bytes)),
     };
     let freed = size(freed_bytes);
+    let nothing = plan.slots.is_empty() && freed_bytes == 0;
+    let hint = if nothing { "" } else { "; --yes does it" };
     match done {
         true => writeln!(context.out, "removed {chosen}, {freed} freed{unneeded}")?,
-        false => writeln!(
-            context.out,
-            "would remove {chosen} and free {freed}{unneeded}; --yes does it"
-        )?,
+        false => writeln!(context.out, "would remove {chosen} and free {freed}{unneeded}{hint}")?,
     }
     Ok(())
 }

@@ -44,7 +44,9 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
             for id in &removed {
                 writeln!(context.out, "removed {}", plain(id))?;
             }
-            writeln!(context.out, "{} freed", size(freed_bytes))?;
+            if freed_bytes > 0 || !removed.is_empty() {
+                writeln!(context.out, "{} freed", size(freed_bytes))?;
+            }
         }
     }
     missing.map_or(Ok(()), |id| Err(super::absent(id, context)))
