@@ -38,6 +38,7 @@ fn an_answer_is_streamed_and_its_origin_told() {
     assert_eq!(asked.body["hob"], json!({"append": true}));
     assert_eq!(asked.body["messages"], json!([{"role": "user", "content": "What is my code?"}]));
     assert_eq!(asked.body["stream"], true);
+    assert_eq!(asked.body["temperature"], 0.3);
 
     let answer = home.run(&["ask", "--json", "What", "now?"], &[], "A file.").json();
     assert_eq!(answer["answer"], "Your code is 48213.");
@@ -45,6 +46,25 @@ fn an_answer_is_streamed_and_its_origin_told() {
     let asked = daemon.heard("POST /v1/chat/completions");
     assert_eq!(asked.body["messages"][0]["content"], "What now?\n\nA file.");
     assert!(asked.body.get("conversation").is_none());
+}
+
+#[test]
+fn the_last_conversation_goes_on_without_its_name() {
+    let home = Home::new();
+    let daemon = Daemon::new(&home)
+        .answer("GET /v1/conversations", 200, json!({"data": [{"id": "room-1"}, {"id": "x"}]}))
+        .answer("GET /v1/conversations/room-1", 200, json!({"id": "room-1", "messages": []}))
+        .stream("POST /v1/chat/completions", &[]);
+    home.run(&["chat", "--last", "--temperature", "0"], &[], "Hello\n").ok();
+    let asked = daemon.heard("POST /v1/chat/completions");
+    assert_eq!(asked.body["conversation"], "room-1");
+    assert_eq!(asked.body["temperature"], 0.0);
+
+    let daemon = daemon.answer("GET /v1/conversations", 200, json!({"data": []}));
+    home.hob(&["chat", "--last"]).fails(4, &["no conversation yet"]);
+    assert_eq!(home.hob(&["chat", "--last", "--conversation", "room-1"]).code, 2);
+    assert_eq!(home.hob(&["chat", "--conversation", ""]).code, 2);
+    drop(daemon);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 
 use serde_json::json;
 
-use super::turn::{self, Question};
+use super::turn::{self, Question, Shape};
 use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -25,9 +25,8 @@ pub struct Args {
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
 
-    /// The longest answer
-    #[arg(long, value_name = "TOKENS")]
-    max_tokens: Option<u32>,
+    #[command(flatten)]
+    shape: Shape,
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
@@ -39,7 +38,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     }
     messages.push(json!({"role": "user", "content": question}));
     let conversation = args.conversation.as_deref();
-    let question = Question { messages, conversation, max_tokens: args.max_tokens };
+    let question = Question { messages, conversation, shape: &args.shape };
 
     let answer = turn::ask(&client, &question, context)?;
     if context.json {

@@ -2,17 +2,19 @@
 //!
 //! - The daemon keeps the conversation: each turn sends only what is new, and whoever ends `hob`
 //!   at any moment can go on later.
+//! - At a terminal a daemon that ends is no end: once it runs again, the conversation goes on.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, BufRead, Write};
 
+use clap::builder::NonEmptyStringValueParser;
 use serde_json::{Value, json};
 
-use super::turn::{self, Question};
+use super::turn::{self, Question, Shape};
 use crate::client::{Client, path_part};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{count, line};
+use crate::output::{count, line, plain};
 
 const HELP: &str = "/new starts another conversation · /again answers once more · /quit ends";
 
@@ -20,21 +22,23 @@ const HELP: &str = "/new starts another conversation · /again answers once more
 #[derive(clap::Args)]
 pub struct Args {
     /// Continue this conversation, or begin one of this name
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     conversation: Option<String>,
+
+    /// Continue the conversation that was used last
+    #[arg(long, conflicts_with = "conversation")]
+    last: bool,
 
     /// What the model is told first in a new conversation
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
 
-    /// The longest answer
-    #[arg(long, value_name = "TOKENS")]
-    max_tokens: Option<u32>,
+    #[command(flatten)]
+    shape: Shape,
 }
 
 /// A conversation at the keyboard.
 struct Chat<'a> {
-    client: Client,
     args: &'a Args,
     conversation: String,
     /// Nothing was said yet, so that the system prompt is still to be sent.
@@ -54,9 +58,12 @@ enum Input<'a> {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
-    let client = Client::find(context)?;
-    let mut chat = Chat { client, args, conversation: String::new(), is_new: true };
-    chat.open(args.conversation.clone(), context)?;
+    let mut chat = Chat { args, conversation: String::new(), is_new: true };
+    let id = match args.last {
+        true => Some(last(context)?),
+        false => args.conversation.clone(),
+    };
+    chat.open(id, context)?;
     let mut lines = io::stdin().lock().lines();
     loop {
         prompt(context)?;
@@ -67,14 +74,21 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
         match Input::of(&text) {
             Input::Nothing => {}
             Input::Quit => break,
-            Input::New => chat.open(None, context)?,
+            Input::New => {
+                let opened = chat.open(None, context);
+                go_on(opened, context)?;
+            }
             Input::Help => note(context, HELP)?,
             Input::Unknown(word) => {
                 note(context, &format!("{} is no command · {HELP}", line(word, 40)))?;
             }
-            Input::Again => chat.turn(Vec::new(), context)?,
+            Input::Again => {
+                let turn = chat.turn(Vec::new(), context);
+                go_on(turn, context)?;
+            }
             Input::Say(text) => {
-                chat.turn(vec![json!({"role": "user", "content": text})], context)?;
+                let turn = chat.turn(vec![json!({"role": "user", "content": text})], context);
+                go_on(turn, context)?;
             }
         }
     }
@@ -85,13 +99,13 @@ impl Chat<'_> {
     fn open(&mut self, id: Option<String>, context: &mut Context) -> Result<(), Failure> {
         self.conversation = id.unwrap_or_else(new_id);
         let path = format!("/v1/conversations/{}", path_part(&self.conversation));
-        let known = match self.client.get(&path) {
+        let known = match Client::find(context)?.get(&path) {
             Err(Failure::Refused { status: 404, .. }) => None,
             other => Some(other?),
         };
         self.is_new = known.is_none();
         let greeting = match known {
-            None => format!("{} · {HELP}", line(&self.conversation, 60)),
+            None => format!("{}\n{HELP}", line(&self.conversation, 60)),
             Some(known) => {
                 let title = line(known["title"].as_str().unwrap_or(&self.conversation), 60);
                 let messages = known["messages"].as_array().map_or(0, Vec::len) as u64;
@@ -102,25 +116,19 @@ impl Chat<'_> {
         note(context, &greeting)
     }
 
-    /// A refused turn is told and the conversation goes on; without a daemon it cannot.
+    /// The daemon may have been started anew since the last turn, so it is looked for each time.
     fn turn(&mut self, new: Vec<Value>, context: &mut Context) -> Result<(), Failure> {
         let system = self.args.system.as_ref().filter(|_| self.is_new);
         let system = system.map(|text| json!({"role": "system", "content": text}));
         let question = Question {
             messages: system.into_iter().chain(new).collect(),
             conversation: Some(&self.conversation),
-            max_tokens: self.args.max_tokens,
+            shape: &self.args.shape,
         };
-        let answer = match turn::ask(&self.client, &question, context) {
-            Err(failure @ (Failure::Refused { .. } | Failure::BrokenAnswer(_)))
-                if context.terminal.input =>
-            {
-                eprintln!("hob: {}", crate::output::plain(&failure.to_string()));
-                return Ok(());
-            }
-            other => other?,
-        };
-        self.is_new = false;
+        let answer = turn::ask(&Client::find(context)?, &question, context);
+        // What was asked is kept also where the answer broke off.
+        self.is_new &= !matches!(answer, Ok(_) | Err(Failure::BrokenAnswer(_)));
+        let answer = answer?;
         if context.json {
             return context.write_json(&answer.to_json());
         }
@@ -149,6 +157,32 @@ impl<'a> Input<'a> {
             word if word.starts_with('/') && !word[1..].contains(['/', ' ']) => Self::Unknown(word),
             text => Self::Say(text),
         }
+    }
+}
+
+/// The conversation that was used last.
+fn last(context: &Context) -> Result<String, Failure> {
+    let answer = Client::find(context)?.get("/v1/conversations")?;
+    let id = answer["data"][0]["id"].as_str().map(str::to_owned);
+    id.ok_or_else(|| Failure::NotFound("there is no conversation yet: `hob chat`".to_owned()))
+}
+
+/// What a person can mend is told, and the conversation goes on; a script ends.
+fn go_on(result: Result<(), Failure>, context: &Context) -> Result<(), Failure> {
+    let passing = |failure: &Failure| {
+        use Failure::{BrokenAnswer, NotRunning, Refused};
+        matches!(failure, Refused { .. } | BrokenAnswer(_) | NotRunning { .. })
+    };
+    match result {
+        Err(failure) if context.terminal.input && passing(&failure) => {
+            let begun = if matches!(failure, Failure::BrokenAnswer(_)) { "\n" } else { "" };
+            eprintln!("{begun}hob: {}", plain(&failure.to_string()));
+            if matches!(failure, Failure::NotRunning { .. }) {
+                eprintln!("once it runs, say it again: the conversation is kept");
+            }
+            Ok(())
+        }
+        other => other,
     }
 }
 

@@ -9,14 +9,26 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{count, plain};
 
+/// What shapes an answer: flags of `chat` and `ask`.
+#[derive(clap::Args)]
+pub struct Shape {
+    /// The longest answer
+    #[arg(long, value_name = "TOKENS")]
+    max_tokens: Option<u32>,
+
+    /// How much is left to chance, from 0 to 2; 0 always takes the likeliest word
+    #[arg(long, value_name = "NUMBER", default_value_t = 0.3)]
+    temperature: f64,
+}
+
 /// What is asked.
 pub struct Question<'a> {
     /// The messages that are new.
     pub messages: Vec<Value>,
     /// The conversation that they continue.
     pub conversation: Option<&'a str>,
-    /// The longest answer.
-    pub max_tokens: Option<u32>,
+    /// What shapes the answer.
+    pub shape: &'a Shape,
 }
 
 /// What came back.
@@ -83,7 +95,8 @@ pub fn ask(
 }
 
 /// Where the tokens came from, as the line under an answer:
-/// `84 ms to first token · 6,214 tokens from disk · 31 computed`.
+/// `84 ms to first token · 6,214 tokens from disk · 31 computed`. What the API calls shared is hot:
+/// it never left the cache.
 pub fn footer(hob: &Value) -> String {
     let mut parts = Vec::new();
     if let Some(millis) = hob["ttft_ms"].as_f64() {
@@ -91,7 +104,7 @@ pub fn footer(hob: &Value) -> String {
     }
     let tokens = |name: &str| hob["tokens"][name].as_u64().unwrap_or(0);
     let mut unit = " tokens"; // Said once, with the first count.
-    for (name, place) in [("shared", "shared"), ("memory", "from memory"), ("disk", "from disk")] {
+    for (name, place) in [("shared", "hot"), ("memory", "from memory"), ("disk", "from disk")] {
         if tokens(name) > 0 {
             parts.push(format!("{}{unit} {place}", count(tokens(name))));
             unit = "";
@@ -115,7 +128,8 @@ fn body(question: &Question<'_>) -> Value {
         body.insert("conversation".into(), conversation.into());
         body.insert("hob".into(), json!({"append": true}));
     }
-    if let Some(max_tokens) = question.max_tokens {
+    body.insert("temperature".into(), question.shape.temperature.into());
+    if let Some(max_tokens) = question.shape.max_tokens {
         body.insert("max_tokens".into(), max_tokens.into());
     }
     body.into()
@@ -144,7 +158,7 @@ mod tests {
         let tokens = json!({"shared": 64, "memory": 100, "disk": 0, "computed": 1});
         assert_eq!(
             footer(&json!({"tokens": tokens, "ttft_ms": 3, "miss": "first message differs"})),
-            "3 ms to first token · 64 tokens shared · 100 from memory · 1 computed · because first \
+            "3 ms to first token · 64 tokens hot · 100 from memory · 1 computed · because first \
              message differs"
         );
         let tokens = json!({"computed": 1000});
@@ -155,7 +169,8 @@ mod tests {
     #[test]
     fn only_a_conversation_is_appended_to() {
         let messages = vec![json!({"role": "user", "content": "hi"})];
-        let question = Question { messages, conversation: None, max_tokens: None };
+        let shape = &Shape { max_tokens: None, temperature: 0.0 };
+        let question = Question { messages, conversation: None, shape };
         assert!(body(&question).get("hob").is_none());
         let body = body(&Question { conversation: Some("c"), ..question });
         assert_eq!(body["hob"], json!({"append": true}));
