@@ -286,6 +286,21 @@ fn a_prompt_without_a_conversation_is_kept_nowhere_but_its_cells_can_be_shared()
 }
 
 #[test]
+fn a_turn_that_waits_for_the_slot_of_one_without_a_conversation_gets_it() {
+    let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(1)));
+    let engine = engine(&model, None, EngineOptions { slots: 1, ..options() });
+    let prompt = tokens(&model, &user("hello"));
+    let nobody = || TurnRequest { conversation: None, ..request("nobody", &prompt, 20) };
+    let turns = [nobody(), nobody()].map(|request| engine.submit(request).unwrap());
+
+    let (done, answers) = std::sync::mpsc::channel();
+    std::thread::spawn(move || turns.map(|turn| done.send(finish(turn)).unwrap()));
+    let answers = [(); 2].map(|()| answers.recv_timeout(Duration::from_secs(20)));
+    let [first, second] = answers.map(|answer| answer.expect("nobody waits forever").unwrap());
+    assert_eq!(second.tokens, first.tokens);
+}
+
+#[test]
 fn a_damaged_file_is_a_miss_with_a_reason_and_the_answer_is_the_same() {
     let model = fake();
     let directory = tempfile::tempdir().unwrap();

@@ -54,6 +54,7 @@ impl Waiting {
 impl Worker<'_> {
     /// Admits every waiting turn that finds a slot.
     pub(super) fn admit(&mut self) {
+        self.freed = false;
         let mut index = 0;
         while index < self.queue.len() {
             let waiting = &self.queue[index];

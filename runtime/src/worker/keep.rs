@@ -183,6 +183,7 @@ impl Worker<'_> {
     pub(super) fn end_turn(&mut self, index: usize) {
         let now = self.now();
         let Some(turn) = self.slots[index].turn.take() else { return };
+        self.freed = true;
         self.registry.end(&turn.conversation, now);
         let slot = &mut self.slots[index];
         slot.recorded = false;

@@ -66,6 +66,8 @@ pub(crate) struct Worker<'b> {
     radix: RadixTree,
     slots: Vec<Slot>,
     queue: VecDeque<Waiting>,
+    /// A turn has ended since turns were admitted last: one that waits may find a slot now.
+    freed: bool,
     pace: Pace,
     counters: EngineCounters,
     /// Numbers turns, so that a late reply finds only the turn that asked for it.
@@ -92,6 +94,7 @@ impl<'b> Worker<'b> {
             radix: RadixTree::new(),
             slots: ids.map(|id| Slot::new(SlotId(id), fingerprint)).collect(),
             queue: VecDeque::new(),
+            freed: false,
             pace: Pace::new(options.micro_batch_target, micro_batch),
             counters: EngineCounters::default(),
             turns: 0,
@@ -139,7 +142,8 @@ impl<'b> Worker<'b> {
     }
 
     fn has_work(&self) -> bool {
-        self.slots.iter().any(|slot| slot.has_rows() || slot.wants_keeping())
+        let may_admit = self.freed && !self.queue.is_empty();
+        may_admit || self.slots.iter().any(|slot| slot.has_rows() || slot.wants_keeping())
     }
 
     fn obey(&mut self, command: Command) -> bool {
