@@ -93,13 +93,17 @@ fn a_prompt_that_does_not_fit_says_how_long_it_is() {
 }
 
 #[test]
-fn a_schema_that_cannot_be_followed_is_refused() {
+fn a_schema_that_cannot_be_followed_is_refused_by_name() {
     let world = World::new();
     let format =
         json!({"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "strange"}}});
     let body = json!({"messages": [user("Hi")], "response_format": format});
     let answer = world.post("/v1/chat/completions", body);
-    assert_eq!((answer.status, answer.error()["code"].as_str()), (400, Some("grammar")));
+    let (error, schema) = (answer.error(), "response_format.json_schema.schema");
+    assert_eq!(
+        (answer.status, &error["code"], &error["param"]),
+        (400, &json!("grammar"), &json!(schema))
+    );
 }
 
 #[test]

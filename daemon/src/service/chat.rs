@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hob_dialect::{Dialect, opens_reasoning};
 use hob_runtime::grammar::{Calls, Grammar, ToolSignature};
-use hob_runtime::turn::TurnRequest;
+use hob_runtime::turn::{TurnError, TurnRequest};
 use hob_slots::{ConversationId, Token};
 use serde_json::Value;
 
@@ -20,6 +20,8 @@ use crate::error::{ApiError, ErrorKind};
 use crate::openai::chat::{ChatRequest, ResponseFormat, Tool, ToolChoice};
 use crate::openai::message::Message;
 use crate::transcript::{OpenAnswer, TranscriptError, Turnout};
+
+const SCHEMA: &str = "response_format.json_schema.schema";
 
 impl Service {
     /// Begins to answer `body`. `session` is the header `X-Session-Id`.
@@ -163,8 +165,18 @@ fn submit(
     };
     let others = (1..request.shape.choices).map(|_| turn(None));
     let turns = std::iter::once(turn(conversation)).chain(others).collect();
-    let choices = Choices::start(engine.clone(), turns)?;
+    let choices = Choices::start(engine.clone(), turns).map_err(|error| refused(request, error))?;
     Ok(Submitted { choices, prompt, dialect, thinks })
+}
+
+/// A form that cannot be followed is told by the field that asked for it.
+fn refused(request: &ChatRequest, error: TurnError) -> ApiError {
+    let is_grammar = matches!(error, TurnError::Grammar(_));
+    match (&request.format, ApiError::from(error)) {
+        (_, refused) if !is_grammar => refused,
+        (ResponseFormat::Text, refused) => refused.param("tools"),
+        (_, refused) => refused.param(SCHEMA),
+    }
 }
 
 /// A call that is forced has a form, even if the template shows none that we can read.
@@ -212,7 +224,7 @@ fn format_grammar(format: &ResponseFormat) -> Result<Option<Grammar>, ApiError> 
         ResponseFormat::JsonSchema(schema) => {
             Grammar::json_schema(schema).map(Some).map_err(|error| {
                 ApiError::new(ErrorKind::Invalid, format!("the schema cannot be used: {error}"))
-                    .param("response_format.json_schema.schema")
+                    .param(SCHEMA)
                     .code("grammar")
             })
         }
