@@ -25,15 +25,26 @@ fn main() -> ExitCode {
     match run(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("hobd: {error:#}");
+            eprintln!("hobd: {}", told(&error));
             ExitCode::FAILURE
         }
     }
 }
 
+/// The error and its causes on one line; what a message has quoted already is not said again.
+fn told(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |told, cause| match told.as_str() {
+        "" => cause,
+        told if told.contains(&cause) => told.to_owned(),
+        told => format!("{told}: {cause}"),
+    })
+}
+
 fn run(args: Args) -> Result<()> {
-    let hints = args.hints || std::io::stderr().is_terminal();
     let resolved = resolve(args.flags)?;
+    // Whoever waits for the ready file tells people in its own way.
+    let watched = std::io::stderr().is_terminal() && resolved.settings.ready_file.is_none();
+    let hints = args.hints || watched;
     let filter = log_filter(&resolved.settings.log)?;
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -44,9 +55,10 @@ fn run(args: Args) -> Result<()> {
     runtime.block_on(startup::run(&resolved, hints))
 }
 
-/// llama.cpp tells pages about every model: only its warnings, unless somebody asks for more.
+/// llama.cpp tells pages about every model, and warns of what is meant to be so (a cache larger than
+/// the trained context serves several conversations): only its errors, unless somebody asks for more.
 fn log_filter(wanted: &str) -> Result<EnvFilter> {
-    EnvFilter::try_new(format!("llama-cpp-2=warn,{wanted}"))
+    EnvFilter::try_new(format!("llama-cpp-2=error,llama_cpp_2=error,{wanted}"))
         .with_context(|| format!("log = {wanted:?} is not a log filter"))
 }
 

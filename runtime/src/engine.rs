@@ -14,7 +14,7 @@ use hob_slots::store::Store;
 use hob_slots::{ConversationId, ModelHash, Timestamp, Token};
 use tokio::sync::oneshot;
 
-use crate::backend::{ContextShape, LoadError, Model};
+use crate::backend::{ContextShape, LoadError, Model, ModelFacts};
 use crate::grammar::{Constraint, Grammar, GrammarFactory};
 use crate::shelf::Shelf;
 use crate::status::EngineStatus;
@@ -205,6 +205,12 @@ impl Engine {
         self.inner.options.context_tokens
     }
 
+    /// Tokens of one conversation at most: the cells of the cache, or the context that the model was
+    /// trained with, beyond which its answers mean nothing.
+    pub fn conversation_tokens(&self) -> usize {
+        conversation_tokens(&self.inner.options, self.inner.model.facts())
+    }
+
     /// Checks that a grammar can be followed with this vocabulary.
     ///
     /// # Errors
@@ -227,7 +233,7 @@ impl Engine {
         if self.inner.model.facts().pooling.is_some() {
             return Err(TurnError::NotGenerative);
         }
-        self.check_tokens(&request.prompt, self.inner.options.context_tokens)
+        self.check_tokens(&request.prompt, self.conversation_tokens())
     }
 
     fn check_tokens(&self, tokens: &[Token], context_tokens: usize) -> Result<(), TurnError> {
@@ -271,6 +277,13 @@ impl Drop for Inner {
     /// The last handle is gone: the thread saves and ends by itself.
     fn drop(&mut self) {
         self.commands.send(Command::Stop).ok(); // An error: it has stopped already.
+    }
+}
+
+pub(crate) fn conversation_tokens(options: &EngineOptions, model: &ModelFacts) -> usize {
+    match model.trained_context {
+        0 => options.context_tokens, // The file does not tell.
+        trained => options.context_tokens.min(trained),
     }
 }
 

@@ -28,7 +28,8 @@ pub struct EngineStatus {
 pub struct SlotStatus {
     /// Which one.
     pub slot: SlotId,
-    /// Whose KV it is; `None` for a free slot, whose cells others may still share.
+    /// Whose KV it is; `None` for a turn without a conversation, and for a free slot, whose cells
+    /// others may still share.
     pub conversation: Option<ConversationId>,
     /// Tokens in its cells.
     pub tokens: usize,

@@ -136,7 +136,7 @@ pub enum TurnEvent {
 pub enum TurnError {
     /// The prompt alone does not fit the context.
     #[error(
-        "the prompt has {prompt_tokens} tokens, this engine's context holds {context_tokens}: shorten it, or start with a larger --ctx"
+        "the prompt has {prompt_tokens} tokens, a conversation holds {context_tokens} at most: shorten it, or start with a larger --ctx (up to the context that the model was trained with)"
     )]
     TooLong {
         /// Tokens asked for.

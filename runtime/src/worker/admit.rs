@@ -60,7 +60,8 @@ impl Worker<'_> {
             let waiting = &self.queue[index];
             let named = waiting.conversation();
             let its_turn = named.is_none_or(|id| !self.registry.is_running(id));
-            let conversation = named.cloned().unwrap_or_else(|| anonymous(self.turns));
+            let nameless = || ConversationId::anonymous(self.turns);
+            let conversation = named.cloned().unwrap_or_else(nameless);
             if its_turn && let Some((slot, held)) = self.pin(&conversation) {
                 let waiting = self.queue.remove(index).expect("the index is below the length");
                 self.waiting.fetch_sub(1, Ordering::AcqRel);
@@ -254,9 +255,4 @@ impl Worker<'_> {
         let (held, wanted) = (piece.held.clone(), piece.wanted.clone());
         splice::import(self.backend, scratch, sequence, &piece.payload, held, wanted)
     }
-}
-
-/// A name for a turn without a conversation. It is in use as long as its turn runs.
-fn anonymous(turn: u64) -> ConversationId {
-    ConversationId::new(&format!("anonymous-turn-{turn}")).expect("a short printable name")
 }

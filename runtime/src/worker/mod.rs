@@ -204,7 +204,7 @@ impl<'b> Worker<'b> {
     fn status(&self) -> EngineStatus {
         let slots = self.slots.iter().map(|slot| SlotStatus {
             slot: slot.id,
-            conversation: slot.owner.clone(),
+            conversation: slot.owner.clone().filter(|_| !slot.anonymous),
             tokens: slot.timeline.len(),
             state: slot.state(),
         });

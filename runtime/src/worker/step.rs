@@ -14,6 +14,7 @@ use tracing::warn;
 use super::Worker;
 use super::slot::{Phase, Running, Slot};
 use crate::backend::{DecodeError, Row};
+use crate::engine::conversation_tokens;
 use crate::grammar::Constraint;
 use crate::sample::{self, Pushed};
 use crate::turn::{FinishReason, Logprobs, TokenLogprob, TurnError, TurnEvent};
@@ -190,7 +191,8 @@ impl Worker<'_> {
         // An error: the caller went away; `let_go` ends the turn.
         turn.events.send(TurnEvent::Token { token, text: pushed.text, logprobs }).ok();
         turn.phase = Phase::Decoding(token);
-        let full = slot.timeline.len() + 1 >= self.options.context_tokens;
+        let most = conversation_tokens(&self.options, self.model.facts());
+        let full = slot.timeline.len() + 1 >= most;
         if ends || stopped || complete {
             self.finish(index, FinishReason::Stop, Some(token));
         } else if full || turn.generated >= turn.request.max_tokens {
@@ -212,7 +214,8 @@ impl Worker<'_> {
         };
         turn.events.send(finished).ok(); // An error: the caller went away.
         self.counters.turns += 1;
-        let room = slot.timeline.len() < self.options.context_tokens;
+        let most = conversation_tokens(&self.options, self.model.facts());
+        let room = slot.timeline.len() < most;
         slot.tail = last.filter(|_| room).into_iter().collect();
         self.end_turn(index);
     }
