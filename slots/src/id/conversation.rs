@@ -1,6 +1,7 @@
 //! The durable name of a conversation, and the file name that stands for it.
 //!
 //! - An id has 1 to 200 bytes and no control characters; it means nothing else.
+//! - What has no name is called by a number, with a control character: nobody can give that name.
 //! - [`ConversationId::file_stem`] is safe on every file system: no dots, no separators, no device
 //!   names, and no two ids that differ in case alone. Different ids have different stems.
 
@@ -36,6 +37,11 @@ impl ConversationId {
             Some((at, _)) => Err(ParseIdError::Control { at }),
             None => Ok(Self(text.to_owned())),
         }
+    }
+
+    /// Stands for the turn `number`, which belongs to no conversation.
+    pub fn anonymous(number: u64) -> Self {
+        Self(format!("\0{number}"))
     }
 
     /// The id as it was given.
@@ -140,6 +146,13 @@ mod tests {
         assert!(ConversationId::new(&"x".repeat(200)).is_ok());
         assert!(ConversationId::new("../../etc/passwd").is_ok());
         assert!(ConversationId::new("Küche, 2. Stock").is_ok());
+    }
+
+    #[test]
+    fn nobody_can_give_the_name_of_what_has_none() {
+        let nameless = ConversationId::anonymous(7);
+        assert_ne!(nameless, ConversationId::anonymous(8));
+        assert_eq!(ConversationId::new(nameless.as_str()), Err(ParseIdError::Control { at: 0 }));
     }
 
     #[test]
