@@ -159,15 +159,20 @@ fn what_cannot_be_started_is_told_in_one_line() {
     let directory = tempfile::tempdir().unwrap();
     let broken = directory.path().join("broken.gguf");
     fs::write(&broken, "GGUF").unwrap();
+    let as_file = directory.path().join("file");
+    fs::write(&as_file, "").unwrap();
     for (arguments, expected) in [
         (vec!["--ctx", "lots"], "--ctx"),
         (vec!["--log", "a=b=c"], "log"),
         (vec!["--model", "fake", "--listen", "127.0.0.1"], "--listen"),
         (vec!["--model", broken.to_str().unwrap(), "--listen", "127.0.0.1:0"], "hobd: "),
+        (vec!["--config", "/nowhere/hob.toml"], "os error"),
+        (vec!["--slots-dir", as_file.to_str().unwrap(), "--listen", "127.0.0.1:0"], "os error"),
     ] {
         let told = fails(directory.path(), &arguments);
         assert!(told.starts_with("hobd: ") && told.lines().count() == 1, "{told}");
         assert!(told.contains(expected), "{told}");
+        assert!(told.matches("os error").count() < 2, "told twice: {told}");
     }
 }
 
@@ -177,6 +182,7 @@ fn a_second_one_on_the_same_directory_is_refused() {
     let hobd = Hobd::start(directory.path());
     let told = fails(directory.path(), &["--model", "fake", "--listen", "127.0.0.1:0"]);
     assert!(told.contains(&hobd.process.id().to_string()), "{told}");
+    assert!(told.contains("--data-dir"), "the remedy is told: {told}");
     assert_eq!(hobd.say("Still here").status, 200);
     assert!(directory.path().join("data/hobd.json").exists());
 }

@@ -139,8 +139,8 @@ impl Answering {
                 "disk": tokens.disk,
                 "computed": tokens.computed,
             },
-            "restore_ms": self.report.restore_ms,
-            "ttft_ms": self.report.ttft_ms,
+            "restore_ms": to_micros(self.report.restore_ms),
+            "ttft_ms": to_micros(self.report.ttft_ms),
             "miss": self.report.miss,
         })
     }
@@ -287,6 +287,11 @@ impl Answering {
             assembly.message()
         });
     }
+}
+
+/// Milliseconds without digits that no clock here has measured.
+fn to_micros(millis: f64) -> f64 {
+    (millis * 1000.0).round() / 1000.0
 }
 
 impl Drop for Answering {
