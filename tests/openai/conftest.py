@@ -1,0 +1,44 @@
+"""What the tests stand on."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from hobd import Hobd
+
+
+@pytest.fixture(scope="session")
+def hobd(tmp_path_factory):
+    """One daemon for all tests that leave it as it is."""
+    daemon = Hobd(tmp_path_factory.mktemp("hobd"))
+    yield daemon
+    daemon.kill()
+
+
+@pytest.fixture
+def client(hobd):
+    return hobd.client()
+
+
+@pytest.fixture
+def name(request):
+    """A conversation of the test's own."""
+    return request.node.name
+
+
+@pytest.fixture
+def start():
+    """Starts daemons of the test's own: `start("--slots", "2")`."""
+    directory = Path(tempfile.mkdtemp(prefix="hobd-"))
+    daemons = []
+
+    def start(*flags: str) -> Hobd:
+        daemons.append(Hobd(directory / str(len(daemons)), *flags))
+        return daemons[-1]
+
+    yield start
+    for daemon in daemons:
+        daemon.kill()
+    shutil.rmtree(directory)

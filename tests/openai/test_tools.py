@@ -1,0 +1,135 @@
+"""Tools: offered, called, required, forbidden, answered."""
+
+import json
+
+import pytest
+
+from words import GET_WEATHER, HELPFUL, SET_LIGHT, ask, text, user
+
+TOOLS = [GET_WEATHER, SET_LIGHT]
+LIGHT = [HELPFUL, user("Turn on the kitchen light.")]
+
+
+def call(answer) -> tuple[str, dict]:
+    """The one call of an answer."""
+    [choice] = answer.choices
+    [tool_call] = choice.message.tool_calls
+    assert choice.finish_reason == "tool_calls"
+    assert tool_call.type == "function" and tool_call.id
+    return tool_call.function.name, json.loads(tool_call.function.arguments)
+
+
+def named(name: str) -> dict:
+    return {"type": "function", "function": {"name": name}}
+
+
+def test_a_tool_that_fits_is_called(client):
+    answer = ask(client, LIGHT, tools=TOOLS)
+    assert call(answer) == ("set_light", {"room": "kitchen", "state": "on"})
+    assert answer.choices[0].message.content is None
+
+
+def test_where_no_tool_fits_the_answer_is_text(client):
+    answer = ask(client, [HELPFUL, user("Hello!")], tools=TOOLS)
+    assert answer.choices[0].message.tool_calls is None
+    assert answer.choices[0].finish_reason == "stop"
+    assert text(answer) == "Hello! How can I help you?"
+
+
+def test_a_call_is_streamed_in_pieces_that_make_the_whole(client):
+    chunks = list(ask(client, LIGHT, tools=TOOLS, stream=True))
+    pieces = [p for c in chunks for p in c.choices[0].delta.tool_calls or []]
+
+    assert {piece.index for piece in pieces} == {0}
+    assert pieces[0].id and pieces[0].type == "function"
+    assert pieces[0].function.name == "set_light"
+    assert all(piece.id is None and piece.function.name is None for piece in pieces[1:])
+    arguments = "".join(piece.function.arguments or "" for piece in pieces)
+    assert json.loads(arguments) == {"room": "kitchen", "state": "on"}
+    assert "".join(c.choices[0].delta.content or "" for c in chunks) == ""
+    assert chunks[-1].choices[0].finish_reason == "tool_calls"
+
+
+def test_the_client_s_own_helper_puts_a_call_together(client):
+    with client.chat.completions.stream(
+        model="hob", temperature=0, messages=LIGHT, tools=TOOLS
+    ) as stream:
+        kinds = {event.type for event in stream}
+        answer = stream.get_final_completion()
+    assert "tool_calls.function.arguments.done" in kinds
+    assert call(answer) == ("set_light", {"room": "kitchen", "state": "on"})
+
+
+def test_a_required_call_is_made_where_the_model_would_have_talked(client):
+    options = {"tools": TOOLS, "tool_choice": "required", "max_tokens": 80}
+    answer = ask(client, [HELPFUL, user("Hello!")], **options)
+    name, arguments = call(answer)
+    assert name in ("get_weather", "set_light") and arguments
+
+
+@pytest.mark.parametrize("words", ["Hello!", "Turn on the kitchen light."])
+def test_a_named_tool_is_called_and_no_other(client, words):
+    messages, choice = [HELPFUL, user(words)], named("get_weather")
+    answer = ask(client, messages, tools=TOOLS, tool_choice=choice, max_tokens=80)
+    name, arguments = call(answer)
+    assert name == "get_weather"
+    assert list(arguments) == ["city"] and isinstance(arguments["city"], str)
+
+
+def test_a_required_call_is_streamed_as_well(client):
+    messages = [HELPFUL, user("Hello!")]
+    options = {"tools": TOOLS, "tool_choice": "required", "max_tokens": 80}
+    chunks = list(ask(client, messages, stream=True, **options))
+    pieces = [p for c in chunks for p in c.choices[0].delta.tool_calls or []]
+    assert json.loads("".join(piece.function.arguments or "" for piece in pieces))
+    assert chunks[-1].choices[0].finish_reason == "tool_calls"
+
+
+def test_where_calls_are_forbidden_the_answer_is_text_whatever_it_says(client):
+    answer = ask(client, LIGHT, tools=TOOLS, tool_choice="none", max_tokens=80)
+    assert answer.choices[0].message.tool_calls is None
+    assert answer.choices[0].finish_reason == "stop"
+    assert text(answer)
+
+
+def test_tools_that_may_not_be_called_leave_the_prompt_as_it_was(client):
+    auto = ask(client, LIGHT, tools=TOOLS)
+    none = ask(client, LIGHT, tools=TOOLS, tool_choice="none")
+    assert none.usage.prompt_tokens == auto.usage.prompt_tokens
+    assert none.hob["tokens"]["computed"] == 1
+
+
+def test_arguments_follow_the_schema_of_the_tool(client):
+    strict = json.loads(json.dumps(SET_LIGHT))
+    strict["function"]["parameters"]["properties"]["room"] = {"enum": ["attic", "garage"]}
+    answer = ask(client, LIGHT, tools=[strict], tool_choice="required", max_tokens=80)
+    assert call(answer)[1]["room"] in ("attic", "garage")
+
+
+def test_what_a_tool_found_is_told(client, name):
+    options = {"tools": [GET_WEATHER], "extra_body": {"conversation": name}}
+    messages = [HELPFUL, user("How is the weather in Lima?")]
+    called = ask(client, messages, **options)
+    assert call(called) == ("get_weather", {"city": "Lima"})
+
+    message = called.choices[0].message
+    found = {
+        "role": "tool",
+        "tool_call_id": message.tool_calls[0].id,
+        "content": json.dumps({"sky": "sunny", "degrees": 31}),
+    }
+    answer = ask(client, [*messages, message, found], **options)
+    assert text(answer) == "It is sunny in Lima, 31 degrees."
+    new = answer.usage.prompt_tokens - called.usage.total_tokens
+    assert answer.hob["tokens"]["computed"] <= new + 1  # The call's own end, if it was just made.
+
+    stored = client.get(f"/conversations/{name}", cast_to=object)["messages"]
+    assert [m["role"] for m in stored] == ["system", "user", "assistant", "tool", "assistant"]
+    assert stored[2]["tool_calls"][0]["function"]["name"] == "get_weather"
+    assert stored[3]["tool_call_id"] == message.tool_calls[0].id
+
+
+def test_a_tool_without_parameters_may_be_offered(client):
+    bare = {"type": "function", "function": {"name": "get_time"}}
+    answer = ask(client, [HELPFUL, user("Hello!")], tools=[bare], tool_choice="auto")
+    assert text(answer) or answer.choices[0].message.tool_calls
