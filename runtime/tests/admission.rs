@@ -3,10 +3,10 @@
 mod support;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hob_runtime::backend::fake::FakeModel;
-use hob_runtime::{Model, Turn, TurnEvent, TurnRequest};
+use hob_runtime::{EngineOptions, Model, Turn, TurnEvent, TurnRequest};
 use support::*;
 
 /// Slow enough to be met while it runs.
@@ -27,6 +27,51 @@ fn a_turn_without_a_conversation_has_no_name_that_a_conversation_could_have() {
     let names = status(&engine).slots.into_iter().filter_map(|slot| slot.conversation);
     assert_eq!(names.collect::<Vec<_>>(), [name("anonymous-turn-1")]);
     assert_eq!([named, nameless].map(tokens_left), [40, 40]);
+}
+
+#[test]
+fn a_turn_that_was_put_aside_waits_for_the_end_of_another_one() {
+    let model = slow();
+    let engine = engine(&model, None, tight());
+    let turns = [0, 1, 2].map(|n| engine.submit(long(&model, n)).unwrap());
+    let answers = turns.map(|turn| finish(turn).unwrap());
+
+    let counters = status(&engine).counters;
+    assert!((1..=3).contains(&counters.preempted), "not again and again: {counters:?}");
+    for (n, answer) in answers.iter().enumerate() {
+        assert_eq!(
+            answer.tokens,
+            ask(&support::engine(&model, None, options()), long(&model, n)).tokens
+        );
+        assert_eq!(answer.report.tokens.prompt(), long(&model, n).prompt.len());
+    }
+}
+
+#[test]
+fn turns_of_one_conversation_keep_their_order_when_the_first_is_put_aside() {
+    let model = slow();
+    let engine = engine(&model, None, tight());
+    let turns = [0, 1].map(|n| started(engine.submit(long(&model, n)).unwrap()));
+    let follows = engine.submit(request("chat 1", &long(&model, 2).prompt, 1)).unwrap();
+
+    let [_, aside] = turns;
+    let ends = [aside, follows]
+        .map(|turn| std::thread::spawn(move || (tokens_left(turn), Instant::now())));
+    let [(aside, aside_ended), (follows, follows_ended)] = ends.map(|end| end.join().unwrap());
+    assert_eq!((aside, follows), (50, 1));
+    assert!(aside_ended < follows_ended);
+    assert!(status(&engine).counters.preempted > 0, "the one waited for room");
+}
+
+/// Room for one long turn and a half.
+fn tight() -> EngineOptions {
+    EngineOptions { context_tokens: 256, slots: 3, micro_batch: 64, ..options() }
+}
+
+/// Turn `n`, which takes 150 cells.
+fn long(model: &Arc<dyn Model>, n: usize) -> TurnRequest {
+    let prompt = tokens(model, &"0123456789".repeat(10).replace('0', &n.to_string()));
+    TurnRequest { ignore_eog: true, ..request(&format!("chat {n}"), &prompt, 50) }
 }
 
 /// The turn, once its prompt is computed.

@@ -2,6 +2,8 @@
 //!
 //! - Turns of one conversation are served in their order; a turn that finds no slot lets others pass
 //!   that already have one.
+//! - A turn that was put aside waits until another has ended: before that, it would only be put
+//!   aside again.
 //! - What is hot is found first and taken at once; memory and disk are asked for the rest, off the
 //!   thread, and only when there can be a rest.
 //! - The last token of a prompt is always computed: it gives the logits for the answer.
@@ -18,7 +20,7 @@ use crate::backend::StateError;
 use crate::sample::{Output, Sampler};
 use crate::shelf::{Fetched, Piece, Place, Wanted, common_prefix};
 use crate::splice;
-use crate::turn::{TurnEvent, TurnReport};
+use crate::turn::{TokenCounts, TurnEvent, TurnReport};
 
 /// A turn in the queue.
 pub(super) enum Waiting {
@@ -26,8 +28,11 @@ pub(super) enum Waiting {
         turn: Submitted,
         conversation: Option<ConversationId>,
     },
-    /// Was running and gave its cells to others.
-    Preempted(Box<Running>),
+    /// Was running and gave its cells to others, when `ended` turns had ended.
+    Preempted {
+        turn: Box<Running>,
+        ended: u64,
+    },
 }
 
 impl Waiting {
@@ -39,14 +44,14 @@ impl Waiting {
     pub fn events(&self) -> &mpsc::UnboundedSender<TurnEvent> {
         match self {
             Self::New { turn, .. } => &turn.events,
-            Self::Preempted(turn) => &turn.events,
+            Self::Preempted { turn, .. } => &turn.events,
         }
     }
 
     fn conversation(&self) -> Option<&ConversationId> {
         match self {
             Self::New { conversation, .. } => conversation.as_ref(),
-            Self::Preempted(turn) => Some(&turn.conversation),
+            Self::Preempted { turn, .. } => Some(&turn.conversation),
         }
     }
 }
@@ -57,12 +62,11 @@ impl Worker<'_> {
         self.freed = false;
         let mut index = 0;
         while index < self.queue.len() {
-            let waiting = &self.queue[index];
-            let named = waiting.conversation();
-            let its_turn = named.is_none_or(|id| !self.registry.is_running(id));
             let nameless = || ConversationId::anonymous(self.turns);
-            let conversation = named.cloned().unwrap_or_else(nameless);
-            if its_turn && let Some((slot, held)) = self.pin(&conversation) {
+            let conversation = self.queue[index].conversation().cloned().unwrap_or_else(nameless);
+            if self.is_due(index)
+                && let Some((slot, held)) = self.pin(&conversation)
+            {
                 let waiting = self.queue.remove(index).expect("the index is below the length");
                 self.waiting.fetch_sub(1, Ordering::AcqRel);
                 self.registry.begin(&conversation);
@@ -71,6 +75,20 @@ impl Worker<'_> {
                 index += 1;
             }
         }
+    }
+
+    /// Whether only the lack of a slot may keep this turn waiting.
+    fn is_due(&self, index: usize) -> bool {
+        let waiting = &self.queue[index];
+        if let Waiting::Preempted { ended, .. } = waiting
+            && *ended == self.ended
+        {
+            return false;
+        }
+        let Some(conversation) = waiting.conversation() else { return true };
+        let mut earlier = self.queue.iter().take(index);
+        !self.registry.is_running(conversation)
+            && earlier.all(|earlier| earlier.conversation() != Some(conversation))
     }
 
     /// The conversation's slot, and whether it had it already.
@@ -96,9 +114,9 @@ impl Worker<'_> {
     }
 
     fn begin(&mut self, slot: usize, held: bool, conversation: ConversationId, waiting: Waiting) {
-        self.turns += 1;
         let running = match waiting {
             Waiting::New { turn, conversation: named } => {
+                self.turns += 1;
                 let mut sampler = Sampler::new(&turn.request.sampling);
                 sampler.prime(&turn.request.prompt);
                 Running {
@@ -111,7 +129,7 @@ impl Worker<'_> {
                     events: turn.events,
                     submitted: turn.at,
                     admitted: Instant::now(),
-                    phase: Phase::Restoring,
+                    phase: Phase::Prefill,
                     constraint: turn.constraint,
                     generated: 0,
                     report: TurnReport::default(),
@@ -119,9 +137,7 @@ impl Worker<'_> {
                     expected: 0,
                 }
             }
-            Waiting::Preempted(turn) => {
-                Running { number: self.turns, phase: Phase::Restoring, ..*turn }
-            }
+            Waiting::Preempted { turn, .. } => Running { phase: Phase::Prefill, ..*turn },
         };
         if !self.is_plain() && self.slots[slot].wants_keeping_soon() {
             self.save(slot); // This memory cannot go back to where it is now.
@@ -172,29 +188,30 @@ impl Worker<'_> {
         let limit = turn.request.prompt.len() - 1;
         turn.report.slot = Some(slot.id);
         if !turn.started {
-            turn.report.tokens.shared = hot;
+            turn.report.tokens = TokenCounts { shared: hot, ..TokenCounts::default() };
         }
         if goes_on || hot == limit {
             turn.expected = hot;
-            turn.phase = Phase::Prefill;
             return;
         }
+        self.fetches += 1;
+        turn.phase = Phase::Restoring { fetch: self.fetches };
         let wanted = Wanted {
             conversation: (!turn.anonymous).then(|| turn.conversation.clone()),
             prompt: turn.request.prompt.clone(),
             hot,
         };
-        let (commands, turn) = (self.commands.clone(), turn.number);
+        let (commands, fetch) = (self.commands.clone(), self.fetches);
         self.shelf.fetch(wanted, move |fetched| {
             // An error: the engine stopped meanwhile, and the turn with it.
-            commands.send(Command::Fetched { slot: index, turn, fetched: Box::new(fetched) }).ok();
+            commands.send(Command::Fetched { slot: index, fetch, fetched: Box::new(fetched) }).ok();
         });
     }
 
     /// Brings in what the shelf found, unless the turn is gone.
-    pub(super) fn fetched(&mut self, index: usize, number: u64, fetched: Fetched) {
+    pub(super) fn fetched(&mut self, index: usize, fetch: u64, fetched: Fetched) {
         let Some(turn) = &self.slots[index].turn else { return };
-        if turn.number != number || turn.phase != Phase::Restoring {
+        if turn.phase != (Phase::Restoring { fetch }) {
             return;
         }
         let prompt = turn.request.prompt.clone();

@@ -184,6 +184,7 @@ impl Worker<'_> {
         let now = self.now();
         let Some(turn) = self.slots[index].turn.take() else { return };
         self.freed = true;
+        self.ended += 1;
         self.registry.end(&turn.conversation, now);
         let slot = &mut self.slots[index];
         slot.recorded = false;
@@ -258,8 +259,8 @@ impl Worker<'_> {
         self.end_turn(index);
     }
 
-    /// Puts a turn aside: its KV is exported, its cells are given up, and it waits in front of the
-    /// queue to go on where it stopped.
+    /// Puts a turn aside, while another runs: its KV is exported, its cells are given up, and it
+    /// waits in front of the queue to go on where it stopped.
     fn preempt(&mut self, index: usize) {
         let slot = &mut self.slots[index];
         let mut turn = slot.turn.take().expect("the slot runs a turn");
@@ -275,7 +276,7 @@ impl Worker<'_> {
         self.registry.unpin(&turn.conversation);
         self.vacate(index);
         self.waiting.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
-        self.queue.push_front(Waiting::Preempted(Box::new(turn)));
+        self.queue.push_front(Waiting::Preempted { turn: Box::new(turn), ended: self.ended });
     }
 
     /// Empties a slot and frees it from its owner.

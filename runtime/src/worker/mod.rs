@@ -37,7 +37,7 @@ use slot::Slot;
 /// What the thread is told.
 pub(crate) enum Command {
     Turn(Box<Submitted>),
-    Fetched { slot: usize, turn: u64, fetched: Box<Fetched> },
+    Fetched { slot: usize, fetch: u64, fetched: Box<Fetched> },
     Embed { tokens: Vec<Token>, reply: oneshot::Sender<Result<Vec<f32>, TurnError>> },
     Park { conversation: ConversationId, done: oneshot::Sender<()> },
     Forget { conversation: ConversationId, done: oneshot::Sender<()> },
@@ -70,8 +70,12 @@ pub(crate) struct Worker<'b> {
     freed: bool,
     pace: Pace,
     counters: EngineCounters,
-    /// Numbers turns, so that a late reply finds only the turn that asked for it.
+    /// Turns that were admitted.
     turns: u64,
+    /// And those of them that are over.
+    ended: u64,
+    /// Numbers what the shelf is asked, so that a late reply finds only the turn that waits for it.
+    fetches: u64,
     /// One row of logits, kept from one sample to the next.
     logits: Vec<f32>,
 }
@@ -98,6 +102,8 @@ impl<'b> Worker<'b> {
             pace: Pace::new(options.micro_batch_target, micro_batch),
             counters: EngineCounters::default(),
             turns: 0,
+            ended: 0,
+            fetches: 0,
             logits: Vec::new(),
             model,
             fingerprint,
@@ -149,7 +155,7 @@ impl<'b> Worker<'b> {
     fn obey(&mut self, command: Command) -> bool {
         match command {
             Command::Turn(turn) => self.queue.push_back(Waiting::new(*turn)),
-            Command::Fetched { slot, turn, fetched } => self.fetched(slot, turn, *fetched),
+            Command::Fetched { slot, fetch, fetched } => self.fetched(slot, fetch, *fetched),
             Command::Embed { tokens, reply } => {
                 let embedding = self.backend.embed(&tokens);
                 let embedding = embedding.map_err(|error| TurnError::Backend(error.to_string()));

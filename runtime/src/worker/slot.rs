@@ -35,6 +35,7 @@ pub(super) struct Slot {
 
 /// A turn in its slot.
 pub(super) struct Running {
+    /// Turns were admitted for the first time in this order.
     pub number: u64,
     pub conversation: ConversationId,
     /// Nothing of it is kept.
@@ -58,7 +59,7 @@ pub(super) struct Running {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Waiting for what is kept.
-    Restoring,
+    Restoring { fetch: u64 },
     /// The prompt's tokens from the timeline's end on are to be computed.
     Prefill,
     /// This token was sampled and is to be computed.
@@ -83,7 +84,7 @@ impl Slot {
 
     pub fn state(&self) -> SlotState {
         match self.turn.as_ref().map(|turn| turn.phase) {
-            Some(Phase::Restoring) => SlotState::Restoring,
+            Some(Phase::Restoring { .. }) => SlotState::Restoring,
             Some(Phase::Prefill) => SlotState::Prefill,
             Some(Phase::Decoding(_)) => SlotState::Decoding,
             None if self.owner.is_some() => SlotState::Idle,
@@ -94,7 +95,7 @@ impl Slot {
     /// Whether the next micro-batch has something to compute here.
     pub fn has_rows(&self) -> bool {
         match &self.turn {
-            Some(turn) => turn.phase != Phase::Restoring,
+            Some(turn) => !matches!(turn.phase, Phase::Restoring { .. }),
             None => !self.tail.is_empty(),
         }
     }
