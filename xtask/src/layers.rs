@@ -21,7 +21,7 @@ const ALLOWED: [(&str, &[&str]); 10] = [
     ("hob-dialect", &[]),
     ("hob-models", &["hob-slots"]),
     ("hob-prewarm", &["hob-slots"]),
-    ("hob-runtime", &["hob-slots"]),
+    ("hob-runtime", &["hob-slots", "hob-dialect"]),
     (
         "hob-daemon",
         &["hob-prewarm", "hob-runtime", "hob-slots", "hob-config", "hob-models", "hob-dialect"],
