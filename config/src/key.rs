@@ -47,7 +47,7 @@ pub enum Key {
     Log,
     /// Largest request body.
     MaxBodyBytes,
-    /// Longest time a request may take.
+    /// Longest time that the body of a request may take to arrive.
     RequestTimeoutSecs,
 }
 
@@ -103,7 +103,7 @@ const ROWS: &[Row] = &[
     row(Key::CacheTypeV, "cache_type_v", "TYPE", "f16", Daemon, "Type of the V cache"),
     row(Key::Log, "log", "FILTER", "info", Daemon, "What to log, such as info or hob_runtime=debug"),
     row(Key::MaxBodyBytes, "max_body_bytes", "BYTES", "8MiB", Daemon, "Largest request body"),
-    row(Key::RequestTimeoutSecs, "request_timeout_secs", "SECS", "600", Daemon, "Longest time that a request may take"),
+    row(Key::RequestTimeoutSecs, "request_timeout_secs", "SECS", "600", Daemon, "Longest time that a request may take to arrive"),
 ];
 
 const fn row(

@@ -51,7 +51,7 @@ pub struct Settings {
     pub log: String,
     /// Largest request body.
     pub max_body_bytes: usize,
-    /// Longest time that a request may take.
+    /// Longest time that the body of a request may take to arrive.
     pub request_timeout: Duration,
 }
 
