@@ -293,10 +293,8 @@ fn logits(kv: u64, vocabulary: usize) -> Vec<f32> {
             if letter { noise + 2.0 } else { noise }
         })
         .collect();
-    for control in 256..vocabulary {
-        values[control] = -4.0;
-    }
-    if mix(kv ^ 0xe0d) % ANSWER_LENGTH == 0 {
+    values[256..].fill(-4.0); // Control tokens.
+    if mix(kv ^ 0xe0d).is_multiple_of(ANSWER_LENGTH) {
         values[usize::try_from(IM_END).expect("positive")] = 8.0;
     }
     values[usize::try_from(END_OF_TEXT).expect("positive")] = -8.0;
