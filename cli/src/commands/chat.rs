@@ -18,6 +18,9 @@ use crate::output::{count, line, plain};
 
 const HELP: &str = "/new starts another conversation · /again answers once more · /quit ends";
 
+/// As much of a line as a terminal passes on; the rest of a longer one is lost on the way.
+const TERMINAL_LINE_BYTES: usize = 4095;
+
 /// Talk to the model
 #[derive(clap::Args)]
 pub struct Args {
@@ -73,6 +76,13 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
         };
         match Input::of(&text) {
             Input::Nothing => {}
+            Input::Say(_) if context.terminal.input && text.len() >= TERMINAL_LINE_BYTES => {
+                eprintln!(
+                    "hob: the terminal cut this line short, so it was not said; \
+                     longer texts: hob ask --conversation {} - < FILE",
+                    plain(&chat.conversation),
+                );
+            }
             Input::Quit => break,
             Input::New => {
                 let opened = chat.open(None, context);
