@@ -60,7 +60,7 @@ pub fn run(options: &Options) -> Result<()> {
             );
         }
     }
-    println!("\nchosen when nothing is set: {} threads", default_threads());
+    println!("\nchosen when nothing is set: {} threads, poll 0", default_threads(u64::MAX));
     Ok(())
 }
 

@@ -44,6 +44,8 @@ use prompt::Template;
 pub struct Parts {
     /// What computes.
     pub engine: Engine,
+    /// What clients call its model.
+    pub model_name: String,
     /// What remembers.
     pub transcript: Transcript,
     /// What tells the time.
@@ -64,6 +66,7 @@ pub struct Service {
 
 struct Inner {
     engine: Engine,
+    model_name: String,
     transcript: Transcript,
     clock: Clock,
     kept: Option<StoreReader>,
@@ -83,6 +86,7 @@ impl Service {
             gates: Gates::new(parts.queue),
             metrics: Metrics::default(),
             engine: parts.engine,
+            model_name: parts.model_name,
             transcript: parts.transcript,
             clock: parts.clock,
             kept: parts.kept,
@@ -106,9 +110,9 @@ impl Service {
         self.inner.started
     }
 
-    /// The model's name.
+    /// What clients call the model: the name under which it is found.
     pub fn model_name(&self) -> &str {
-        &self.inner.engine.model().facts().name
+        &self.inner.model_name
     }
 
     fn announce(&self, conversation: Option<&ConversationId>) -> Option<Speaking> {

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use hob_config::{RunningDaemon, Settings};
-use hob_runtime::ModelFacts;
 
 /// Writes the description that clients look for, and the ready file.
 pub fn begin(running: &RunningDaemon, settings: &Settings) -> Result<()> {
@@ -25,8 +24,8 @@ pub fn end(running: &RunningDaemon, settings: &Settings) {
 }
 
 /// Says on standard error where and what; with `hints`, also what to paste next.
-pub fn print(running: &RunningDaemon, facts: &ModelFacts, hints: bool) {
-    eprintln!("hobd serves {} at {}", facts.name, running.url());
+pub fn print(running: &RunningDaemon, model: &str, hints: bool) {
+    eprintln!("hobd serves {model} at {}", running.url());
     eprintln!("token file: {}", running.token_file.display());
     if hints {
         eprintln!("\n{}", paste(running));

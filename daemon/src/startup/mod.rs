@@ -53,6 +53,7 @@ pub async fn run(resolved: &Resolved, hints: bool) -> Result<()> {
     tokio::spawn(idle::prepare_grammars(opened.engine.clone()));
     let service = Service::new(Parts {
         engine: opened.engine.clone(),
+        model_name: opened.name.clone(),
         transcript,
         clock,
         kept: Some(opened.store.reader().clone()),
@@ -73,7 +74,7 @@ pub async fn run(resolved: &Resolved, hints: bool) -> Result<()> {
     };
     let stop = stop_signal()?;
     announce::begin(&running, settings)?;
-    announce::print(&running, opened.engine.model().facts(), hints);
+    announce::print(&running, &opened.name, hints);
     http::serve::serve(listener, router, stop).await;
 
     tracing::info!("saving what is worth keeping");
@@ -87,7 +88,9 @@ pub async fn run(resolved: &Resolved, hints: bool) -> Result<()> {
 struct Opened {
     engine: Engine,
     store: Arc<Store>,
-    /// The model as it is shown to people.
+    /// The name under which the model is found.
+    name: String,
+    /// Its file, for people.
     shown: String,
 }
 
@@ -113,7 +116,7 @@ fn open(resolved: &Resolved, clock: Clock) -> Result<Opened> {
     };
     let fingerprint = loaded.fingerprint.hash();
     let engine = Engine::start(loaded.model, fingerprint, Some(store.clone()), options)?;
-    Ok(Opened { engine, store, shown: loaded.shown })
+    Ok(Opened { engine, store, name: loaded.name, shown: loaded.shown })
 }
 
 async fn bind(address: SocketAddr) -> Result<TcpListener> {

@@ -18,6 +18,8 @@ pub struct Loaded {
     pub model: Arc<dyn Model>,
     /// What its KV is named by.
     pub fingerprint: Fingerprint,
+    /// The name under which it is found.
+    pub name: String,
     /// Its file, or what stands for it.
     pub shown: String,
 }
@@ -34,6 +36,7 @@ fn fake(resolved: &Resolved) -> Loaded {
     Loaded {
         model: Arc::new(FakeModel::new()),
         fingerprint: fingerprint(resolved, FileDigest([0; 32]), "fake 1"),
+        name: "fake".to_owned(),
         shown: "fake".to_owned(),
     }
 }
@@ -91,6 +94,7 @@ mod real {
         Ok(Loaded {
             model: Arc::new(model),
             fingerprint: fingerprint(resolved, content, STATE_FORMAT),
+            name: file.name,
             shown: file.path.display().to_string(),
         })
     }

@@ -137,6 +137,7 @@ impl World {
         let planning = hob_prewarm::Settings { idle_after: plan.idle_after };
         runtime.spawn(idle::run(engine.clone(), planning, clock.clone(), events));
         let service = Service::new(Parts {
+            model_name: "fake".to_owned(),
             engine: engine.clone(),
             transcript,
             clock,

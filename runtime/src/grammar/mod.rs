@@ -20,8 +20,9 @@ pub use constraint::Constraint;
 pub use factory::GrammarFactory;
 pub use tools::{Calls, ToolSignature};
 
-/// White space that JSON may have in one place: enough for a new line and its indentation.
-const JSON_SPACE: &str = r"[ \t\r\n]{1,20}";
+/// White space that JSON may have in one place: a space, or a new line and its indentation. A model
+/// that was never taught JSON would otherwise fill the room that it gets.
+const JSON_SPACE: &str = r" |\r?\n[ \t]{0,16}";
 
 /// A description of the answer.
 #[derive(Clone, Debug, PartialEq)]

@@ -32,6 +32,7 @@ impl<'m> Context<'m> {
         let failed = LoadError::Context { context_tokens: shape.context_tokens };
         let number = |value: usize| u32::try_from(value).map_err(|_| failed.clone());
         let embeds = model.facts.pooling.is_some();
+        let threads = model.options.threads(model.facts.size_bytes);
         // SAFETY: the defaults are plain values, and the model outlives the context ('m).
         let pointer = unsafe {
             let mut params = sys::llama_context_default_params();
@@ -39,7 +40,7 @@ impl<'m> Context<'m> {
             params.n_batch = number(shape.micro_batch)?;
             params.n_ubatch = params.n_batch; // One batch is one micro-batch: all of it or none.
             params.n_seq_max = number(shape.sequences)?;
-            params.n_threads = model.options.threads();
+            params.n_threads = threads;
             params.n_threads_batch = params.n_threads;
             params.kv_unified = true; // Sequences share cells by range.
             params.swa_full = false; // Windows stay small; rewinds go through snapshots.
@@ -52,7 +53,7 @@ impl<'m> Context<'m> {
             sys::llama_init_from_model(model.pointer.as_ptr(), params)
         };
         let pointer = NonNull::new(pointer).ok_or(failed)?;
-        let pool = model.options.poll.and_then(|poll| Pool::new(model.options.threads(), poll));
+        let pool = model.options.poll.and_then(|poll| Pool::new(threads, poll));
         if let Some(pool) = &pool {
             // SAFETY: both are alive; `Drop` detaches the pool before it is freed.
             unsafe {

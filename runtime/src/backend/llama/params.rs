@@ -7,7 +7,7 @@ use crate::backend::LoadError;
 /// Load options that are not part of a context's shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LlamaOptions {
-    /// Compute threads; 0 chooses [`default_threads`].
+    /// Compute threads; 0 chooses [`default_threads`] for the model.
     pub threads: usize,
     /// How hard idle compute threads spin for the next graph: 0 sleeps, 100 spins. `None` makes a
     /// thread pool for every graph, as llama.cpp does by itself. See docs/MEASUREMENTS.md.
@@ -44,16 +44,29 @@ impl LlamaOptions {
         cache_type("cache_type_v", &self.cache_type_v).expect("validated at load")
     }
 
-    pub(super) fn threads(&self) -> i32 {
-        let threads = if self.threads == 0 { default_threads() } else { self.threads };
+    /// Compute threads for weights of `size_bytes`.
+    pub(super) fn threads(&self, size_bytes: u64) -> i32 {
+        let threads = match self.threads {
+            0 => default_threads(size_bytes),
+            wanted => wanted,
+        };
         i32::try_from(threads).unwrap_or(i32::MAX)
     }
 }
 
-/// Compute threads when nobody says: the physical cores that this process may use, less one for
-/// everybody else where there are more than two. All threads meet after every operation of a graph,
-/// so one that has to wait for its core holds up the others; a second thread on a core adds little.
-pub fn default_threads() -> usize {
+/// Weights that one core works through faster than two agree on who does what.
+const TINY_MODEL_BYTES: u64 = 64 << 20;
+
+/// Compute threads when nobody says, for weights of `size_bytes`: the physical cores that this
+/// process may use, less one for everybody else where there are more than two.
+///
+/// All threads meet after every operation of a graph, and wait for the one that waits for its core:
+/// beside other work a tiny model was ten times slower with two threads than with one. See
+/// docs/MEASUREMENTS.md.
+pub fn default_threads(size_bytes: u64) -> usize {
+    if size_bytes < TINY_MODEL_BYTES {
+        return 1;
+    }
     let allowed = std::thread::available_parallelism().map_or(1, usize::from);
     match allowed.min(num_cpus::get_physical()) {
         few @ 0..=2 => few.max(1),
