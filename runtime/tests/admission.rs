@@ -5,6 +5,7 @@ mod support;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{EngineOptions, Model, Turn, TurnEvent, TurnRequest};
 use support::*;
@@ -61,6 +62,68 @@ fn turns_of_one_conversation_keep_their_order_when_the_first_is_put_aside() {
     assert_eq!((aside, follows), (50, 1));
     assert!(aside_ended < follows_ended);
     assert!(status(&engine).counters.preempted > 0, "the one waited for room");
+}
+
+#[test]
+fn a_turn_that_is_cancelled_while_it_restores_costs_nothing_of_what_is_kept() {
+    let model: Arc<dyn Model> = Arc::new(FakeModel::new());
+    let directory = tempfile::tempdir().unwrap();
+    let before = engine(&model, Some(directory.path()), options());
+    let system = "<|im_start|>system\nA long and careful instruction.<|im_end|>\n".repeat(3);
+    let story = format!("{system}{}", user(&"a long story ".repeat(30)));
+    let kept = ask(&before, request("chat", &tokens(&model, &story), 20)).timeline;
+    before.shutdown();
+
+    for micros in (0..400).step_by(20) {
+        let after = engine(&model, Some(directory.path()), options());
+        // So that something of it is hot when it comes back.
+        ask(&after, request("other", &tokens(&model, &system), 1));
+        let prompt = then(&model, &kept, "go on");
+        let cancelled = after.submit(request("chat", &prompt, 5)).unwrap();
+        std::thread::sleep(Duration::from_micros(micros));
+        drop(cancelled);
+        if micros % 40 == 0 {
+            let report = ask(&after, request("chat", &prompt, 1)).report;
+            assert!(report.tokens.computed <= prompt.len() - kept.len(), "{report:?}");
+        }
+        after.shutdown();
+    }
+}
+
+#[test]
+fn what_is_kept_takes_the_place_of_less_that_is_hot() {
+    for memory in [MemoryKind::Plain, MemoryKind::Recurrent] {
+        let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_memory(memory));
+        let engine = engine(&model, None, EngineOptions { slots: 1, ..options() });
+        let story = tokens(&model, &user(&"a long story ".repeat(9)));
+        let kept = ask(&engine, request("chat", &story, 20)).timeline;
+        let nameless = request("any", &story[..30], 0);
+        ask(&engine, TurnRequest { conversation: None, ..nameless });
+
+        let prompt = then(&model, &kept, "go on");
+        let report = ask(&engine, request("chat", &prompt, 5)).report;
+        assert_eq!(report.tokens.computed, prompt.len() - kept.len(), "{memory}: {report:?}");
+        assert_eq!(report.tokens.prompt(), prompt.len(), "{memory}: {report:?}");
+        assert_eq!(status(&engine).counters.wasted_restores, 0);
+    }
+}
+
+#[test]
+fn as_many_idle_conversations_give_way_to_a_restore_as_it_takes() {
+    for memory in [MemoryKind::Plain, MemoryKind::Recurrent] {
+        let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_memory(memory));
+        let engine = engine(&model, None, tight());
+        let kept = ask(&engine, TurnRequest { max_tokens: 80, ..long(&model, 0) }).timeline;
+        block_on(engine.park(name("chat 0")));
+        for n in [1, 2] {
+            ask(&engine, TurnRequest { max_tokens: 10, ..long(&model, n) });
+        }
+
+        let prompt = then(&model, &kept, "go on");
+        let report = ask(&engine, request("chat 0", &prompt, 2)).report;
+        assert_eq!(report.tokens.computed, prompt.len() - kept.len(), "{memory}: {report:?}");
+        assert_eq!(status(&engine).counters.import_failures, 0);
+    }
 }
 
 /// Room for one long turn and a half.

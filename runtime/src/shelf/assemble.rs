@@ -77,7 +77,7 @@ pub(super) fn assemble(shared: &Shared, wanted: &Wanted) -> Fetched {
     if shared.model.facts().memory.is_plain() {
         assemble_blocks(shared, wanted.hot, limit, &chain, record.as_deref(), &mut fetched);
     } else if let Some(record) = &record {
-        assemble_snapshot(shared, limit, &chain, record, &mut fetched);
+        assemble_snapshot(shared, wanted.hot, limit, &chain, record, &mut fetched);
     }
     fetched
 }
@@ -158,6 +158,7 @@ fn assemble_blocks(
 
 fn assemble_snapshot(
     shared: &Shared,
+    hot: usize,
     limit: usize,
     chain: &Chain,
     record: &SlotRecord,
@@ -173,7 +174,10 @@ fn assemble_snapshot(
     fetched.snapshots.sort_by_key(|snapshot| snapshot.position);
     for snapshot in fetched.snapshots.iter().rev() {
         let position = snapshot.position as usize;
-        if position == 0 || snapshot.id != BlockId::snapshot(chain.id_at(position)) {
+        if position <= hot {
+            return; // What is hot goes further.
+        }
+        if snapshot.id != BlockId::snapshot(chain.id_at(position)) {
             continue;
         }
         match find(shared, &snapshot.id, ObjectKind::Snapshot) {

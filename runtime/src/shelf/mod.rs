@@ -145,6 +145,11 @@ impl Shelf {
         fetches.send(fetch).expect("the fetcher runs until drop");
     }
 
+    /// Whether it is known what the newest record of a conversation is.
+    pub fn knows(&self, conversation: &ConversationId) -> bool {
+        self.shared.records().contains_key(conversation)
+    }
+
     /// The newest record of a conversation that this process has seen.
     pub fn known_record(&self, conversation: &ConversationId) -> Option<Arc<SlotRecord>> {
         self.shared.records().get(conversation).cloned()

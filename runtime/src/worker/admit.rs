@@ -1,11 +1,9 @@
-//! From the queue into a slot: pin the conversation, share what is hot, restore what is kept.
+//! From the queue into a slot: pin the conversation and share what is hot. `restore` does the rest.
 //!
 //! - Turns of one conversation are served in their order; a turn that finds no slot lets others pass
 //!   that already have one.
 //! - A turn that was put aside waits until another has ended: before that, it would only be put
 //!   aside again.
-//! - What is hot is found first and taken at once; memory and disk are asked for the rest, off the
-//!   thread, and only when there can be a rest.
 //! - The last token of a prompt is always computed: it gives the logits for the answer.
 
 use std::sync::atomic::Ordering;
@@ -15,17 +13,15 @@ use hob_slots::{ConversationId, Pin};
 use tokio::sync::mpsc;
 
 use super::slot::{Phase, Running};
-use super::{Command, Submitted, Worker};
-use crate::backend::StateError;
+use super::{Submitted, Worker};
 use crate::sample::{Output, Sampler};
-use crate::shelf::{Fetched, Piece, Place, Wanted, common_prefix};
-use crate::splice;
-use crate::turn::{TokenCounts, TurnEvent, TurnReport};
+use crate::shelf::common_prefix;
+use crate::turn::{TurnEvent, TurnReport};
 
 /// A turn in the queue.
 pub(super) enum Waiting {
     New {
-        turn: Submitted,
+        turn: Box<Submitted>,
         conversation: Option<ConversationId>,
     },
     /// Was running and gave its cells to others, when `ended` turns had ended.
@@ -36,7 +32,7 @@ pub(super) enum Waiting {
 }
 
 impl Waiting {
-    pub fn new(turn: Submitted) -> Self {
+    pub fn new(turn: Box<Submitted>) -> Self {
         let conversation = turn.request.conversation.clone();
         Self::New { turn, conversation }
     }
@@ -113,7 +109,7 @@ impl Worker<'_> {
         Some((slot, false))
     }
 
-    fn begin(&mut self, slot: usize, held: bool, conversation: ConversationId, waiting: Waiting) {
+    fn begin(&mut self, index: usize, held: bool, conversation: ConversationId, waiting: Waiting) {
         let running = match waiting {
             Waiting::New { turn, conversation: named } => {
                 self.turns += 1;
@@ -139,14 +135,16 @@ impl Worker<'_> {
             }
             Waiting::Preempted { turn, .. } => Running { phase: Phase::Prefill, ..*turn },
         };
-        if !self.is_plain() && self.slots[slot].wants_keeping_soon() {
-            self.save(slot); // This memory cannot go back to where it is now.
+        if !self.is_plain() && self.slots[index].wants_keeping_soon() {
+            self.save(index); // This memory cannot go back to where it is now.
         }
-        self.slots[slot].anonymous = running.anonymous;
-        let was_hot = self.take_hot(slot, &running);
-        self.slots[slot].turn = Some(running);
-        let hot = self.slots[slot].timeline.len();
-        self.restore(slot, held && hot > 0 && hot == was_hot);
+        self.slots[index].anonymous = running.anonymous;
+        let was_hot = self.take_hot(index, &running);
+        let slot = &mut self.slots[index];
+        slot.turn = Some(running);
+        let hot = slot.timeline.len();
+        let whole = !std::mem::take(&mut slot.cut_short);
+        self.restore(index, held && whole && hot > 0 && hot == was_hot);
     }
 
     /// Makes the longest hot beginning of the prompt this slot's own. Returns how many tokens the
@@ -177,99 +175,5 @@ impl Worker<'_> {
             _ => self.cut_back(index, own),
         }
         before
-    }
-
-    /// Asks memory and disk for what is not hot, unless there can be nothing: the conversation goes
-    /// on where it stopped, or all of its prompt is here.
-    fn restore(&mut self, index: usize, goes_on: bool) {
-        let slot = &mut self.slots[index];
-        let hot = slot.timeline.len();
-        let turn = slot.turn.as_mut().expect("the turn was just begun");
-        let limit = turn.request.prompt.len() - 1;
-        turn.report.slot = Some(slot.id);
-        if !turn.started {
-            turn.report.tokens = TokenCounts { shared: hot, ..TokenCounts::default() };
-        }
-        if goes_on || hot == limit {
-            turn.expected = hot;
-            return;
-        }
-        self.fetches += 1;
-        turn.phase = Phase::Restoring { fetch: self.fetches };
-        let wanted = Wanted {
-            conversation: (!turn.anonymous).then(|| turn.conversation.clone()),
-            prompt: turn.request.prompt.clone(),
-            hot,
-        };
-        let (commands, fetch) = (self.commands.clone(), self.fetches);
-        self.shelf.fetch(wanted, move |fetched| {
-            // An error: the engine stopped meanwhile, and the turn with it.
-            commands.send(Command::Fetched { slot: index, fetch, fetched: Box::new(fetched) }).ok();
-        });
-    }
-
-    /// Brings in what the shelf found, unless the turn is gone.
-    pub(super) fn fetched(&mut self, index: usize, fetch: u64, fetched: Fetched) {
-        let Some(turn) = &self.slots[index].turn else { return };
-        if turn.phase != (Phase::Restoring { fetch }) {
-            return;
-        }
-        let prompt = turn.request.prompt.clone();
-        let mut counts = turn.report.tokens;
-        let mut miss = fetched.miss;
-        let first = self.slots[index].timeline.len();
-        for piece in &fetched.pieces {
-            if let Err(error) = self.bring_in(index, piece) {
-                self.counters.import_failures += 1;
-                miss = Some(format!("tokens from {} on: {error}", piece.wanted.start));
-                break;
-            }
-            self.extend(index, &prompt[piece.wanted.clone()]);
-            match piece.place {
-                Place::Memory => counts.memory += piece.wanted.len(),
-                Place::Disk => counts.disk += piece.wanted.len(),
-            }
-        }
-        let placed = self.slots[index].timeline.len();
-        if placed > first && self.backend.end(self.slots[index].sequence) != placed {
-            // Nothing that was brought in can be trusted now.
-            self.counters.wasted_restores += 1;
-            self.clear(index);
-            (counts.shared, counts.memory, counts.disk) = (0, 0, 0);
-        }
-        if !self.is_plain() {
-            self.slots[index].snapshots = fetched.snapshots;
-        }
-        let limit = prompt.len() - 1;
-        let differs = fetched.expected < fetched.recorded.min(limit);
-        if miss.is_none() && differs {
-            let (at, all) = (fetched.expected, fetched.recorded);
-            miss = Some(format!("the prompt differs from what was kept at token {at} of {all}"));
-        }
-        let turn = self.slots[index].turn.as_mut().expect("the turn was found above");
-        turn.expected = fetched.expected;
-        turn.phase = Phase::Prefill;
-        if !turn.started {
-            turn.report.tokens = counts;
-            turn.report.restore_ms = turn.admitted.elapsed().as_secs_f64() * 1e3;
-            turn.report.miss = miss;
-        }
-    }
-
-    fn bring_in(&mut self, index: usize, piece: &Piece) -> Result<(), StateError> {
-        // llama.cpp does not tell a refused state from a full cache: make room, then try once more.
-        match self.import(index, piece) {
-            Err(_) if self.make_room(index) => self.import(index, piece),
-            result => result,
-        }
-    }
-
-    fn import(&mut self, index: usize, piece: &Piece) -> Result<(), StateError> {
-        let (scratch, sequence) = (self.scratch(), self.slots[index].sequence);
-        if !self.is_plain() {
-            return self.backend.import(sequence, &piece.payload);
-        }
-        let (held, wanted) = (piece.held.clone(), piece.wanted.clone());
-        splice::import(self.backend, scratch, sequence, &piece.payload, held, wanted)
     }
 }

@@ -30,11 +30,11 @@ impl Worker<'_> {
     /// Exports the next thing of a slot that is not kept yet, or writes its record. Returns whether
     /// there was anything to do.
     fn keep_one(&mut self, index: usize) -> bool {
-        if self.is_plain() {
-            if let Some(block) = self.next_block(index) {
-                self.export_block(index, &block);
-                return true;
-            }
+        if self.is_plain()
+            && let Some(block) = self.next_block(index)
+        {
+            self.export_block(index, &block);
+            return true;
         }
         if !self.slots[index].wants_keeping() {
             return false;
@@ -108,24 +108,25 @@ impl Worker<'_> {
         let at = slot.timeline.id_at(position);
         let id = BlockId::snapshot(at);
         slot.snapshots.retain(|snapshot| snapshot.position as usize != position);
-        match self.backend.export(slot.sequence) {
-            Ok(state) => {
-                let object = Object {
-                    kind: ObjectKind::Snapshot,
-                    model: self.fingerprint,
-                    parent: at,
-                    start: narrow(position),
-                    tokens: Vec::new(),
-                    payload: Payload::from(state),
-                };
-                let bytes = object.file_bytes();
-                slot.snapshots.push(SnapshotRef { position: narrow(position), id, bytes });
-                let surplus = slot.snapshots.len().saturating_sub(SNAPSHOTS_KEPT);
-                slot.snapshots.drain(..surplus);
-                self.shelf.keep(id, object);
-            }
-            Err(error) => warn!(%error, "snapshot not taken"),
+        if !self.shelf.holds(&id) {
+            let state = match self.backend.export(slot.sequence) {
+                Ok(state) => state,
+                Err(error) => return warn!(%error, "snapshot not taken"),
+            };
+            let object = Object {
+                kind: ObjectKind::Snapshot,
+                model: self.fingerprint,
+                parent: at,
+                start: narrow(position),
+                tokens: Vec::new(),
+                payload: Payload::from(state),
+            };
+            self.shelf.keep(id, object);
         }
+        let bytes = self.shelf.file_bytes(&id);
+        slot.snapshots.push(SnapshotRef { position: narrow(position), id, bytes });
+        let surplus = slot.snapshots.len().saturating_sub(SNAPSHOTS_KEPT);
+        slot.snapshots.drain(..surplus);
     }
 
     fn write_record(&mut self, index: usize) {
@@ -182,12 +183,16 @@ impl Worker<'_> {
     /// The slot's turn is over, however it ended.
     pub(super) fn end_turn(&mut self, index: usize) {
         let now = self.now();
-        let Some(turn) = self.slots[index].turn.take() else { return };
+        let slot = &mut self.slots[index];
+        let restores = slot.restores();
+        let Some(turn) = slot.turn.take() else { return };
+        // What is kept is as good as before when the turn did not get past it.
+        slot.cut_short = restores;
+        slot.recorded &= restores;
         self.freed = true;
         self.ended += 1;
         self.registry.end(&turn.conversation, now);
         let slot = &mut self.slots[index];
-        slot.recorded = false;
         if slot.anonymous {
             slot.tail.clear();
             slot.owner = None; // Its cells stay until someone needs the slot.
@@ -200,15 +205,20 @@ impl Worker<'_> {
         if self.make_room(usize::MAX) {
             return;
         }
-        let number = |&index: &usize| self.slots[index].turn.as_ref().map(|turn| turn.number);
-        let running = (0..self.slots.len()).filter(|index| number(index).is_some());
-        let mut running: Vec<usize> = running.collect();
-        running.sort_by_key(number);
-        match running.as_slice() {
+        match self.running().as_slice() {
             [] => {}
             [alone] => self.end_for_lack_of_room(*alone),
             [.., youngest] => self.preempt(*youngest),
         }
+    }
+
+    /// Slots with a turn, in the order in which the turns came.
+    pub(super) fn running(&self) -> Vec<usize> {
+        let number = |&index: &usize| self.slots[index].turn.as_ref().map(|turn| turn.number);
+        let all = 0..self.slots.len();
+        let mut running: Vec<usize> = all.filter(|index| number(index).is_some()).collect();
+        running.sort_by_key(number);
+        running
     }
 
     /// Gives up the cells of one slot that nobody works in, other than `spared`: free ones first,
@@ -261,14 +271,14 @@ impl Worker<'_> {
 
     /// Puts a turn aside, while another runs: its KV is exported, its cells are given up, and it
     /// waits in front of the queue to go on where it stopped.
-    fn preempt(&mut self, index: usize) {
+    pub(super) fn preempt(&mut self, index: usize) {
         let slot = &mut self.slots[index];
+        slot.recorded &= slot.restores();
         let mut turn = slot.turn.take().expect("the slot runs a turn");
         if let Phase::Decoding(last) = turn.phase {
             let tokens = slot.timeline.tokens().iter().copied();
             turn.request.prompt = tokens.chain([last]).collect();
         }
-        slot.recorded = false;
         self.counters.preempted += 1;
         let now = self.now();
         self.save(index);

@@ -5,12 +5,14 @@
 //! bounded piece of housekeeping. It sleeps only when there is nothing to do, and never on a disk.
 //!
 //! - `slot`: what a sequence holds and the turn that runs in it
-//! - `admit`: from the queue into a slot: pin, share, restore
+//! - `admit`: from the queue into a slot: pin and share
+//! - `restore`: what is kept comes back
 //! - `step`: one micro-batch, and the tokens that come of it
 //! - `keep`: export behind the answer, park, make room
 
 mod admit;
 mod keep;
+mod restore;
 mod slot;
 mod step;
 
@@ -154,7 +156,7 @@ impl<'b> Worker<'b> {
 
     fn obey(&mut self, command: Command) -> bool {
         match command {
-            Command::Turn(turn) => self.queue.push_back(Waiting::new(*turn)),
+            Command::Turn(turn) => self.queue.push_back(Waiting::new(turn)),
             Command::Fetched { slot, fetch, fetched } => self.fetched(slot, fetch, *fetched),
             Command::Embed { tokens, reply } => {
                 let embedding = self.backend.embed(&tokens);

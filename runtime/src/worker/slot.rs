@@ -26,8 +26,10 @@ pub(super) struct Slot {
     pub exported: usize,
     /// Whole states of this timeline that are kept, oldest first. Empty where memory is plain.
     pub snapshots: Vec<SnapshotRef>,
-    /// Whether the kept record says what the timeline says.
+    /// Whether the kept record says what the timeline says, and maybe more.
     pub recorded: bool,
+    /// A restore was broken off: more of the conversation may be kept than is hot.
+    pub cut_short: bool,
     /// Tokens that end the answer and are computed when nobody waits.
     pub tail: Vec<Token>,
     pub turn: Option<Running>,
@@ -58,7 +60,7 @@ pub(super) struct Running {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Waiting for what is kept.
+    /// Waiting for what is kept. Nothing new is in the timeline yet.
     Restoring { fetch: u64 },
     /// The prompt's tokens from the timeline's end on are to be computed.
     Prefill,
@@ -77,6 +79,7 @@ impl Slot {
             exported: 0,
             snapshots: Vec::new(),
             recorded: true,
+            cut_short: false,
             tail: Vec::new(),
             turn: None,
         }
@@ -94,10 +97,11 @@ impl Slot {
 
     /// Whether the next micro-batch has something to compute here.
     pub fn has_rows(&self) -> bool {
-        match &self.turn {
-            Some(turn) => !matches!(turn.phase, Phase::Restoring { .. }),
-            None => !self.tail.is_empty(),
-        }
+        if self.turn.is_some() { !self.restores() } else { !self.tail.is_empty() }
+    }
+
+    pub fn restores(&self) -> bool {
+        self.turn.as_ref().is_some_and(|turn| matches!(turn.phase, Phase::Restoring { .. }))
     }
 
     pub fn prefills(&self) -> bool {
