@@ -36,10 +36,11 @@ impl RunningDaemon {
         self.write_line(&daemon_file(data_dir))
     }
 
-    /// Writes the description as one JSON line that appears at once and whole.
+    /// Writes the description as one JSON line that appears at once and whole. What a daemon that
+    /// died in the middle of this has left is overwritten.
     pub fn write_line(&self, path: &Path) -> io::Result<()> {
         let mut name = path.as_os_str().to_owned();
-        name.push(format!(".{}.tmp", self.pid));
+        name.push(".tmp");
         let temporary = PathBuf::from(name);
         let mut file = private_file(&temporary)?;
         serde_json::to_writer(&mut file, self)?;
@@ -91,6 +92,7 @@ mod tests {
     fn what_is_written_is_read_back_as_one_line() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(RunningDaemon::read(dir.path()).unwrap(), None);
+        fs::write(dir.path().join("hobd.json.tmp"), r#"{"address":"127.0"#).unwrap();
 
         daemon(7).write(dir.path()).unwrap();
         assert_eq!(RunningDaemon::read(dir.path()).unwrap(), Some(daemon(7)));
