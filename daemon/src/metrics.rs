@@ -19,7 +19,7 @@ const TTFT_BOUNDS: [f64; 12] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0
 #[derive(Debug, Default)]
 pub struct Metrics {
     requests: Mutex<BTreeMap<(String, u16), u64>>,
-    misses: Mutex<BTreeMap<String, u64>>,
+    misses: Mutex<BTreeMap<&'static str, u64>>,
     shared: AtomicU64,
     memory: AtomicU64,
     disk: AtomicU64,
@@ -58,7 +58,7 @@ impl Metrics {
         add(&self.computed, tokens.computed);
         self.ttft.observe(report.ttft_ms / 1000.0);
         if let Some(reason) = &report.miss {
-            *lock(&self.misses).entry(kind_of(reason).to_owned()).or_default() += 1;
+            *lock(&self.misses).entry(reason.kind()).or_default() += 1;
         }
     }
 
@@ -95,7 +95,7 @@ impl Metrics {
         );
         page.family("hob_misses_total", "counter", "Turns that computed again what once was kept.");
         for (reason, count) in lock(&self.misses).iter() {
-            page.line("hob_misses_total", &format!("reason=\"{}\"", escape(reason)), count);
+            page.line("hob_misses_total", &format!("reason=\"{reason}\""), count);
         }
         page.single(
             "hob_restore_full_prefill_total",
@@ -110,12 +110,6 @@ impl Metrics {
         page.single("hob_warm_bytes", "gauge", "Bytes of parked KV in memory.", gauges.warm_bytes);
         page.text
     }
-}
-
-/// Reasons may end with particulars after a colon; the label is what stands before.
-fn kind_of(reason: &str) -> &str {
-    let kind = reason.split_once(':').map_or(reason, |(kind, _)| kind);
-    if kind.len() <= 64 && !kind.bytes().any(|byte| byte.is_ascii_digit()) { kind } else { "other" }
 }
 
 #[derive(Debug, Default)]
@@ -171,10 +165,6 @@ impl Page {
     }
 }
 
-fn escape(label: &str) -> String {
-    label.replace('\\', r"\\").replace('"', "\\\"").replace('\n', "\\n")
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
@@ -190,10 +180,11 @@ fn read(counter: &AtomicU64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hob_runtime::MissReason;
     use hob_runtime::turn::TokenCounts;
 
-    fn report(tokens: TokenCounts, miss: Option<&str>) -> TurnReport {
-        TurnReport { tokens, ttft_ms: 30.0, miss: miss.map(str::to_owned), ..TurnReport::default() }
+    fn report(tokens: TokenCounts, miss: Option<MissReason>) -> TurnReport {
+        TurnReport { tokens, ttft_ms: 30.0, miss, ..TurnReport::default() }
     }
 
     #[test]
@@ -201,14 +192,14 @@ mod tests {
         let metrics = Metrics::default();
         metrics.request("/v1/models", 200);
         let tokens = TokenCounts { shared: 5, memory: 0, disk: 90, computed: 5 };
-        metrics.started(&report(tokens, Some("damaged: checksum")));
+        metrics.started(&report(tokens, Some(MissReason::Differs { at: 95, kept: 120 })));
         metrics.generated(7);
         let page = metrics.render(Gauges { queue: 2, ..Gauges::default() });
         for line in [
             "hob_requests_total{route=\"/v1/models\",status=\"200\"} 1",
             "hob_prompt_tokens_total{place=\"disk\"} 90",
             "hob_generated_tokens_total 7",
-            "hob_misses_total{reason=\"damaged\"} 1",
+            "hob_misses_total{reason=\"differs\"} 1",
             "hob_restore_full_prefill_total 0",
             "hob_ttft_seconds_bucket{le=\"0.025\"} 0",
             "hob_ttft_seconds_bucket{le=\"0.05\"} 1",
@@ -217,12 +208,5 @@ mod tests {
         ] {
             assert!(page.lines().any(|found| found == line), "{line} in\n{page}");
         }
-    }
-
-    #[test]
-    fn particulars_of_a_reason_make_no_label() {
-        assert_eq!(kind_of("absent"), "absent");
-        assert_eq!(kind_of("damaged: byte 7"), "damaged");
-        assert_eq!(kind_of("token 512 differs"), "other");
     }
 }

@@ -7,6 +7,7 @@
 pub mod backend;
 pub mod engine;
 pub mod grammar;
+mod miss;
 mod pace;
 pub mod sample;
 mod shelf;
@@ -19,6 +20,7 @@ mod worker;
 
 pub use backend::{MemoryKind, Model, ModelFacts};
 pub use engine::{Engine, EngineOptions};
+pub use miss::MissReason;
 pub use status::{EngineCounters, EngineStatus, SlotState, SlotStatus};
 pub use turn::{
     FinishReason, Logprobs, TokenCounts, TokenLogprob, Turn, TurnError, TurnEvent, TurnReport,

@@ -10,6 +10,7 @@ use hob_slots::{ConversationId, SlotId, Token};
 use tokio::sync::mpsc;
 
 use crate::grammar::Grammar;
+use crate::miss::MissReason;
 use crate::sample::Sampling;
 
 /// One request to continue `prompt`.
@@ -79,7 +80,7 @@ pub struct TurnReport {
     /// Milliseconds from `submit` to the first token.
     pub ttft_ms: f64,
     /// Why tokens that this conversation once had were computed again; `None` when none were.
-    pub miss: Option<String>,
+    pub miss: Option<MissReason>,
 }
 
 /// A likely token and its natural-log probability.

@@ -141,7 +141,7 @@ fn an_edited_last_message_does_not_start_from_nothing_and_says_where_it_differs(
         let answer = ask(&after, request("chat", &edited, 30));
         assert!(answer.report.tokens.disk >= first.timeline.len(), "{:?}", answer.report);
         let miss = answer.report.miss.expect("part of the old turn is of no use");
-        assert!(miss.contains("differs"), "{miss}");
+        assert_eq!(miss.kind(), "differs", "{miss}");
         assert_eq!(answer.tokens, alone(&model, &edited, 30));
         after.shutdown();
     }

@@ -141,7 +141,7 @@ impl Answering {
             },
             "restore_ms": to_micros(self.report.restore_ms),
             "ttft_ms": to_micros(self.report.ttft_ms),
-            "miss": self.report.miss,
+            "miss": self.report.miss.as_ref().map(ToString::to_string),
         })
     }
 

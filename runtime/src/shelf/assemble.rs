@@ -13,7 +13,8 @@ use hob_slots::format::{ObjectKind, SlotRecord, SnapshotRef};
 use hob_slots::store::Miss;
 use hob_slots::{BlockId, Chain, ConversationId, Payload, Token};
 
-use super::{Counters, Known, Shared, elsewhere};
+use super::{Counters, Known, Shared, elsewhere, lock};
+use crate::miss::MissReason;
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -60,7 +61,7 @@ pub struct Fetched {
     /// Snapshots of the record that still belong to this prompt, by position.
     pub snapshots: Vec<SnapshotRef>,
     /// Why less was found than expected.
-    pub miss: Option<String>,
+    pub miss: Option<MissReason>,
 }
 
 pub(super) fn assemble(shared: &Shared, wanted: &Wanted) -> Fetched {
@@ -90,26 +91,22 @@ pub fn common_prefix(one: &[Token], other: &[Token]) -> usize {
 fn find_record(
     shared: &Shared,
     wanted: &Wanted,
-    miss: &mut Option<String>,
+    miss: &mut Option<MissReason>,
 ) -> Option<Arc<SlotRecord>> {
     let conversation = wanted.conversation.as_ref()?;
-    if let Some(record) = shared.records().get(conversation) {
-        return Some(record.clone());
+    if let Some(seen) = shared.records().seen(conversation) {
+        return seen;
     }
     let store = shared.store.as_ref()?;
     match store.get_slot(shared.fingerprint, conversation) {
-        Ok(record) => {
-            let record = Arc::new(record);
-            shared.records().insert(conversation.clone(), record.clone());
-            Some(record)
-        }
+        Ok(record) => shared.records().read(record),
         Err(Miss::Absent) => {
             *miss = elsewhere::kept_under(store, shared.fingerprint, conversation);
             None
         }
         Err(reason) => {
             Counters::add(&shared.counters.rejected, 1);
-            *miss = Some(reason.to_string());
+            *miss = Some(MissReason::Unusable { from: 0, reason: reason.to_string() });
             None
         }
     }
@@ -142,7 +139,8 @@ fn assemble_blocks(
             Ok(found) => found,
             Err(reason) => {
                 if at < fetched.expected.min(limit) {
-                    fetched.miss = Some(format!("tokens from {at} on: {reason}"));
+                    let reason = reason.to_string();
+                    fetched.miss = Some(MissReason::Unusable { from: at, reason });
                 }
                 return;
             }
@@ -187,7 +185,10 @@ fn assemble_snapshot(
                 fetched.pieces.push(piece);
                 return;
             }
-            Err(reason) => fetched.miss = Some(format!("snapshot at token {position}: {reason}")),
+            Err(reason) => {
+                let reason = format!("the snapshot at token {position}: {reason}");
+                fetched.miss = Some(MissReason::Unusable { from: hot, reason });
+            }
         }
     }
 }
@@ -198,6 +199,7 @@ fn find(shared: &Shared, id: &BlockId, kind: ObjectKind) -> Result<(Payload, Pla
         return Ok((payload, Place::Memory));
     }
     let store = shared.store.as_ref().ok_or(Miss::Absent)?;
+    let _present = lock(&shared.removal);
     match store.get_object(shared.fingerprint, *id, kind) {
         Ok(object) => {
             Counters::add(&shared.counters.read_bytes, object.payload.len() as u64);

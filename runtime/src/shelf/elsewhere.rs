@@ -3,12 +3,14 @@
 use hob_slots::store::Store;
 use hob_slots::{ConversationId, ModelHash};
 
+use crate::miss::MissReason;
+
 /// Says which other fingerprint keeps the conversation and what differs between the two.
 pub(super) fn kept_under(
     store: &Store,
     ours: ModelHash,
     conversation: &ConversationId,
-) -> Option<String> {
+) -> Option<MissReason> {
     let reader = store.reader();
     let others = reader.models().ok()?.into_iter().filter(|&model| model != ours);
     let theirs = others.into_iter().find(|&model| reader.get_slot(model, conversation).is_ok())?;
@@ -16,5 +18,5 @@ pub(super) fn kept_under(
         (Ok(ours), Ok(theirs)) => ours.difference(&theirs).join(", "),
         _ => "it is not known what".to_owned(),
     };
-    Some(format!("kept under another fingerprint, {theirs}; what differs: {fields}"))
+    Some(MissReason::OtherFingerprint { found: theirs, fields })
 }

@@ -8,6 +8,7 @@
 use super::slot::Phase;
 use super::{Command, Worker};
 use crate::backend::StateError;
+use crate::miss::MissReason;
 use crate::shelf::{Fetched, Piece, Place, Wanted};
 use crate::splice;
 use crate::turn::TokenCounts;
@@ -74,12 +75,14 @@ impl Worker<'_> {
                 Brought::In => {}
                 Brought::PutAside => return,
                 Brought::NoRoom => {
-                    miss = Some(format!("tokens from {start} on: there was no room for them"));
+                    let reason = "there was no room for it".to_owned();
+                    miss = Some(MissReason::Unusable { from: start, reason });
                     break;
                 }
                 Brought::Refused(error) => {
                     self.counters.import_failures += 1;
-                    miss = Some(format!("tokens from {start} on: {error}"));
+                    let reason = error.to_string();
+                    miss = Some(MissReason::Unusable { from: start, reason });
                     break;
                 }
             }
@@ -101,8 +104,7 @@ impl Worker<'_> {
         let limit = prompt.len() - 1;
         let differs = fetched.expected < fetched.recorded.min(limit);
         if miss.is_none() && differs {
-            let (at, all) = (fetched.expected, fetched.recorded);
-            miss = Some(format!("the prompt differs from what was kept at token {at} of {all}"));
+            miss = Some(MissReason::Differs { at: fetched.expected, kept: fetched.recorded });
         }
         let turn = self.slots[index].turn.as_mut().expect("the turn was found above");
         turn.expected = fetched.expected;

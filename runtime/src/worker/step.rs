@@ -16,6 +16,7 @@ use super::slot::{Phase, Running, Slot};
 use crate::backend::{DecodeError, Row};
 use crate::engine::conversation_tokens;
 use crate::grammar::Constraint;
+use crate::miss::MissReason;
 use crate::sample::{self, Pushed};
 use crate::turn::{FinishReason, Logprobs, TokenLogprob, TurnError, TurnEvent};
 use crate::vocabulary::Vocabulary;
@@ -236,6 +237,7 @@ impl Worker<'_> {
                 self.refuse(share.slot, TurnError::Backend(reason.to_owned()));
             }
             self.clear(share.slot);
+            self.slots[share.slot].tail.clear();
         }
     }
 }
@@ -249,7 +251,7 @@ fn start(turn: &mut Running) {
     let tokens = &mut turn.report.tokens;
     tokens.computed = prompt - tokens.cached();
     if turn.report.miss.is_none() && tokens.cached() < turn.expected.min(prompt - 1) {
-        turn.report.miss = Some(format!("tokens from {} on were not kept", tokens.cached()));
+        turn.report.miss = Some(MissReason::NotKept { from: tokens.cached() });
     }
     turn.report.ttft_ms = turn.submitted.elapsed().as_secs_f64() * 1e3;
     // An error: the caller went away; `let_go` ends the turn.
