@@ -8,13 +8,14 @@ use hob_slots::format::{Object, SlotRecord};
 use hob_slots::{BlockId, ConversationId};
 use tracing::{debug, warn};
 
-use super::{Counters, Known, Shared};
+use super::{Counters, Known, Shared, lock};
 
 /// What the keeper does, one after the other.
 pub(super) enum Job {
     Object(BlockId, Box<Object>),
     Record(Arc<SlotRecord>),
-    Forget(ConversationId, Option<Arc<SlotRecord>>),
+    /// And what it named.
+    Forget(ConversationId, Vec<BlockId>),
     Flush(Sender<()>),
 }
 
@@ -23,7 +24,7 @@ pub(super) fn run(shared: &Shared, jobs: &Receiver<Job>) {
         match job {
             Job::Object(id, object) => write_object(shared, id, &object),
             Job::Record(record) => write_record(shared, &record),
-            Job::Forget(conversation, record) => forget(shared, &conversation, record.as_deref()),
+            Job::Forget(conversation, named) => forget(shared, &conversation, named),
             Job::Flush(done) => done.send(()).unwrap_or(()), // Nobody waits any more: fine.
         }
     }
@@ -60,24 +61,27 @@ fn write_record(shared: &Shared, record: &SlotRecord) {
     }
 }
 
-/// Removes what the conversation alone named, from disk and from memory. What others name stays:
-/// equal beginnings have equal objects.
-fn forget(shared: &Shared, conversation: &ConversationId, record: Option<&SlotRecord>) {
-    let spared: BTreeSet<BlockId> = shared
-        .records()
-        .values()
-        .flat_map(|record| record.objects().map(|(id, _)| id).collect::<Vec<_>>())
-        .collect();
-    let mut gone: Vec<BlockId> =
-        record.into_iter().flat_map(|record| record.objects()).map(|(id, _)| id).collect();
-    if let Some(store) = &shared.store {
-        match store.forget(shared.fingerprint, conversation, &spared) {
-            Ok(removed) => gone = removed,
-            Err(error) => warn!(%conversation, %error, "slot file not removed"),
+/// Removes what the conversation alone named, from memory and then from disk. What others name
+/// stays: equal beginnings have equal objects.
+fn forget(shared: &Shared, conversation: &ConversationId, mut named: Vec<BlockId>) {
+    let store = shared.store.as_ref();
+    if let Some(Ok(record)) = store.map(|store| store.get_slot(shared.fingerprint, conversation)) {
+        named.extend(record.objects().map(|(id, _)| id));
+    }
+    let _nobody_reads = lock(&shared.removal);
+    {
+        // As long as this is held, no record can begin to name what is about to go.
+        let records = shared.records();
+        let spared = records.objects();
+        named.retain(|id| !spared.contains(id));
+        for id in &named {
+            shared.pool().remove(id);
+            shared.objects().remove(id);
         }
     }
-    for id in gone.iter().filter(|id| !spared.contains(id)) {
-        shared.pool().remove(id);
-        shared.objects().remove(id);
+    let named = BTreeSet::from_iter(named);
+    let forgotten = store.map(|store| store.forget(shared.fingerprint, conversation, &named));
+    if let Some(Err(error)) = forgotten {
+        warn!(%conversation, %error, "not everything was removed");
     }
 }

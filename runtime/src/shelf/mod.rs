@@ -4,14 +4,17 @@
 //! - Two threads: the *keeper* writes behind, in the order of the calls; the *fetcher* reads,
 //!   verifies and assembles. The engine's thread only takes a lock around a map.
 //! - An object that is not on disk yet stays in memory whatever the budget says.
-//! - A conversation's record names objects that were handed to the keeper before it.
+//! - A conversation's record names objects that were handed to the keeper before it, and that
+//!   nobody has taken away since.
+//! - What was forgotten is gone for the next question, although files are removed behind.
 //! - Whatever cannot be read is a miss with a reason. The engine then computes; nothing is lost.
 
 mod assemble;
 mod elsewhere;
 mod keeper;
+mod records;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
@@ -24,6 +27,7 @@ use crate::backend::Model;
 
 pub use assemble::{Fetched, Piece, Place, Wanted, common_prefix};
 use keeper::Job;
+use records::Records;
 
 /// Memory and disk, for one fingerprint.
 pub struct Shelf {
@@ -45,8 +49,11 @@ struct Shared {
     model: Arc<dyn Model>,
     store: Option<Arc<Store>>,
     pool: Mutex<WarmPool>,
-    records: Mutex<BTreeMap<ConversationId, Arc<SlotRecord>>>,
+    records: Mutex<Records>,
     objects: Mutex<HashMap<BlockId, Known>>,
+    /// Held around I/O by the keeper while it removes objects, and by the fetcher while it reads one:
+    /// what was read is still there. The engine's thread never takes it.
+    removal: Mutex<()>,
     counters: Counters,
 }
 
@@ -86,6 +93,7 @@ impl Shelf {
             pool: Mutex::new(WarmPool::new(memory_budget_bytes)),
             records: Mutex::default(),
             objects: Mutex::default(),
+            removal: Mutex::default(),
             counters: Counters::default(),
         });
         let (jobs, job_inbox) = mpsc::channel();
@@ -105,7 +113,7 @@ impl Shelf {
 
     /// Whether the bytes of `id` need not be exported again.
     pub fn holds(&self, id: &BlockId) -> bool {
-        self.shared.pool().contains(id) || self.shared.is_on_disk(id)
+        self.shared.holds(id)
     }
 
     /// Keeps an object: in memory at once, on disk behind.
@@ -124,18 +132,31 @@ impl Shelf {
         self.shared.objects().get(id).map_or(0, |known| known.file_bytes)
     }
 
-    /// Keeps what a conversation is made of; its objects were kept before.
-    pub fn record(&self, record: SlotRecord) {
+    /// Keeps what a conversation is made of.
+    ///
+    /// # Errors
+    /// The objects that are not held: another conversation that had them too was forgotten. Nothing
+    /// was recorded.
+    pub fn record(&self, record: SlotRecord) -> Result<(), BTreeSet<BlockId>> {
+        let mut records = self.shared.records();
+        let named = record.objects().map(|(id, _)| id);
+        let missing: BTreeSet<BlockId> = named.filter(|id| !self.shared.holds(id)).collect();
+        if !missing.is_empty() {
+            return Err(missing);
+        }
         let record = Arc::new(record);
-        self.shared.records().insert(record.conversation.clone(), record.clone());
+        records.set(record.clone());
         self.send(Job::Record(record));
+        Ok(())
     }
 
-    /// Forgets a conversation: its record and the objects that it alone named, in memory and on
-    /// disk.
-    pub fn forget(&self, conversation: &ConversationId) {
-        let record = self.shared.records().remove(conversation);
-        self.send(Job::Forget(conversation.clone(), record));
+    /// Forgets a conversation: its record, and the objects that it alone named or that were kept of
+    /// it since (`unrecorded`), in memory and on disk.
+    pub fn forget(&self, conversation: &ConversationId, unrecorded: Vec<BlockId>) {
+        let record = self.shared.records().forget(conversation);
+        let mut named = unrecorded;
+        named.extend(record.iter().flat_map(|record| record.objects()).map(|(id, _)| id));
+        self.send(Job::Forget(conversation.clone(), named));
     }
 
     /// Assembles what is kept of a prompt; `reply` is called on another thread.
@@ -147,18 +168,18 @@ impl Shelf {
 
     /// Whether it is known what the newest record of a conversation is.
     pub fn knows(&self, conversation: &ConversationId) -> bool {
-        self.shared.records().contains_key(conversation)
+        self.shared.records().seen(conversation).is_some()
     }
 
     /// The newest record of a conversation that this process has seen.
     pub fn known_record(&self, conversation: &ConversationId) -> Option<Arc<SlotRecord>> {
-        self.shared.records().get(conversation).cloned()
+        self.shared.records().seen(conversation).flatten()
     }
 
     /// Conversations whose record this process has seen.
     pub fn known_conversations(&self) -> Vec<(ConversationId, usize)> {
         let records = self.shared.records();
-        records.iter().map(|(id, record)| (id.clone(), record.tokens.len())).collect()
+        records.iter().map(|record| (record.conversation.clone(), record.tokens.len())).collect()
     }
 
     /// Waits until everything kept so far is on disk.
@@ -201,7 +222,8 @@ impl Shared {
         lock(&self.pool)
     }
 
-    fn records(&self) -> MutexGuard<'_, BTreeMap<ConversationId, Arc<SlotRecord>>> {
+    /// Where others are taken too, this one is taken first.
+    fn records(&self) -> MutexGuard<'_, Records> {
         lock(&self.records)
     }
 
@@ -209,8 +231,8 @@ impl Shared {
         lock(&self.objects)
     }
 
-    fn is_on_disk(&self, id: &BlockId) -> bool {
-        self.objects().get(id).is_some_and(|known| known.on_disk)
+    fn holds(&self, id: &BlockId) -> bool {
+        self.pool().contains(id) || self.objects().get(id).is_some_and(|known| known.on_disk)
     }
 }
 

@@ -44,7 +44,7 @@ impl Waiting {
         }
     }
 
-    fn conversation(&self) -> Option<&ConversationId> {
+    pub fn conversation(&self) -> Option<&ConversationId> {
         match self {
             Self::New { conversation, .. } => conversation.as_ref(),
             Self::Preempted { turn, .. } => Some(&turn.conversation),
@@ -71,6 +71,15 @@ impl Worker<'_> {
                 index += 1;
             }
         }
+    }
+
+    /// Takes out of the queue what `leaves`; says how many that are.
+    pub(super) fn leave_queue(&mut self, leaves: impl Fn(&Waiting) -> bool) -> usize {
+        let before = self.queue.len();
+        self.queue.retain(|waiting| !leaves(waiting));
+        let gone = before - self.queue.len();
+        self.waiting.fetch_sub(gone, Ordering::AcqRel);
+        gone
     }
 
     /// Whether only the lack of a slot may keep this turn waiting.

@@ -63,7 +63,8 @@ impl Worker<'_> {
         let still = slot.turn.is_none() && slot.tail.is_empty();
         let blocks = if still { slot.timeline.blocks() } else { slot.timeline.whole_blocks() };
         let first = blocks.partition_point(|block| block.range.end <= slot.exported);
-        for block in &blocks[first..] {
+        let can_be_kept = |block: &&Block| slot.unkept.is_none_or(|start| block.range.end <= start);
+        for block in blocks[first..].iter().take_while(can_be_kept) {
             if !self.shelf.holds(&block.id) {
                 return Some(block.clone());
             }
@@ -87,10 +88,13 @@ impl Worker<'_> {
                     payload: Payload::from(state),
                 };
                 self.shelf.keep(block.id, object);
+                self.slots[index].exported = block.range.end;
             }
-            Err(error) => warn!(%error, "block not exported"),
+            Err(error) => {
+                warn!(%error, "block not exported");
+                self.slots[index].unkept = Some(block.range.start);
+            }
         }
-        self.slots[index].exported = block.range.end;
     }
 
     /// Before the last token of a prompt: "regenerate" comes back to here.
@@ -136,7 +140,12 @@ impl Worker<'_> {
         slot.recorded = true;
         let Some(conversation) = slot.owner.clone() else { return };
         let known = self.shelf.known_record(&conversation);
-        let blocks = slot.timeline.blocks().iter().filter(|_| plain).map(|block| BlockRef {
+        let len = slot.unkept.unwrap_or(slot.timeline.len());
+        if len == 0 {
+            return;
+        }
+        let blocks = slot.timeline.blocks().iter().filter(|block| plain && block.range.end <= len);
+        let blocks = blocks.map(|block| BlockRef {
             end: narrow(block.range.end),
             id: block.id,
             bytes: self.shelf.file_bytes(&block.id),
@@ -146,11 +155,17 @@ impl Worker<'_> {
             class: known.as_ref().map_or(TtlClass::Long, |record| record.class),
             created_at: known.as_ref().map_or(now, |record| record.created_at),
             used_at: now,
-            tokens: slot.timeline.tokens().to_vec(),
+            tokens: slot.timeline.tokens()[..len].to_vec(),
             blocks: blocks.collect(),
             snapshots: slot.snapshots.clone(),
         };
-        self.shelf.record(record);
+        if let Err(missing) = self.shelf.record(record) {
+            // They went with another conversation that was forgotten: export them again.
+            let first = slot.timeline.blocks().iter().find(|block| missing.contains(&block.id));
+            slot.exported = first.map_or(slot.exported, |block| block.range.start);
+            slot.snapshots.retain(|snapshot| !missing.contains(&snapshot.id));
+            slot.recorded = false;
+        }
     }
 
     /// Takes an idle conversation out of its slot; its next turn brings it back.
@@ -166,18 +181,28 @@ impl Worker<'_> {
         self.vacate(index);
     }
 
-    /// Drops a conversation's KV everywhere, its running turn included.
+    /// Drops a conversation's KV everywhere, its turns included, running or waiting.
     pub(super) fn forget(&mut self, conversation: &ConversationId) {
+        let failed = || TurnEvent::Failed(TurnError::Forgotten);
+        let its_own = |waiting: &Waiting| waiting.conversation() == Some(conversation);
+        for waiting in self.queue.iter().filter(|waiting| its_own(waiting)) {
+            waiting.events().send(failed()).ok(); // An error: the caller went away.
+        }
+        self.leave_queue(its_own);
+        let mut unrecorded = Vec::new();
         if let Some(slot) = self.registry.slot_of(conversation) {
             let index = slot.0 as usize;
             if let Some(turn) = &self.slots[index].turn {
-                turn.events.send(TurnEvent::Failed(TurnError::Forgotten)).ok(); // It went away.
+                turn.events.send(failed()).ok(); // An error: the caller went away.
                 self.end_turn(index);
             }
+            let slot = &self.slots[index];
+            unrecorded.extend(slot.timeline.blocks().iter().map(|block| block.id));
+            unrecorded.extend(slot.snapshots.iter().map(|snapshot| snapshot.id));
             self.registry.unpin(conversation);
             self.vacate(index);
         }
-        self.shelf.forget(conversation);
+        self.shelf.forget(conversation, unrecorded);
     }
 
     /// The slot's turn is over, however it ended.
@@ -189,6 +214,7 @@ impl Worker<'_> {
         // What is kept is as good as before when the turn did not get past it.
         slot.cut_short = restores;
         slot.recorded &= restores;
+        slot.unkept = None;
         self.freed = true;
         self.ended += 1;
         self.registry.end(&turn.conversation, now);

@@ -187,11 +187,8 @@ impl<'b> Worker<'b> {
                 self.end_turn(index);
             }
         }
-        let before = self.queue.len();
-        self.queue.retain(|waiting| !waiting.events().is_closed());
-        let gone = before - self.queue.len();
+        let gone = self.leave_queue(|waiting| waiting.events().is_closed());
         self.counters.cancelled += gone as u64;
-        self.waiting.fetch_sub(gone, Ordering::AcqRel);
     }
 
     fn close(mut self) {

@@ -24,6 +24,8 @@ pub(super) struct Slot {
     pub anonymous: bool,
     pub timeline: Chain,
     pub exported: usize,
+    /// Where the block begins that could not be exported: nothing from there on is kept for now.
+    pub unkept: Option<usize>,
     /// Whole states of this timeline that are kept, oldest first. Empty where memory is plain.
     pub snapshots: Vec<SnapshotRef>,
     /// Whether the kept record says what the timeline says, and maybe more.
@@ -77,6 +79,7 @@ impl Slot {
             anonymous: false,
             timeline: Chain::new(fingerprint),
             exported: 0,
+            unkept: None,
             snapshots: Vec::new(),
             recorded: true,
             cut_short: false,
@@ -130,6 +133,7 @@ impl Slot {
         let whole = self.timeline.whole_blocks();
         let kept = whole.partition_point(|block| block.range.end <= self.exported);
         self.exported = kept.checked_sub(1).map_or(0, |last| end(&whole[last]));
+        self.unkept = None;
         self.snapshots.retain(|snapshot| snapshot.position as usize <= len);
     }
 }

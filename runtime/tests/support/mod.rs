@@ -59,11 +59,20 @@ pub struct Answer {
 }
 
 pub fn finish(mut turn: Turn) -> Result<Answer, TurnError> {
+    answer(std::iter::from_fn(|| turn.next_blocking()))
+}
+
+/// What a turn's events tell, which come in their order.
+pub fn answer(events: impl IntoIterator<Item = TurnEvent>) -> Result<Answer, TurnError> {
     let (mut report, mut tokens, mut text) = (None, Vec::new(), String::new());
-    while let Some(event) = turn.next_blocking() {
+    for event in events {
         match event {
-            TurnEvent::Started(started) => report = Some(started),
+            TurnEvent::Started(started) => {
+                assert!(report.is_none() && tokens.is_empty(), "a turn starts once, and first");
+                report = Some(started);
+            }
             TurnEvent::Token { token, text: more, .. } => {
+                assert!(report.is_some(), "a turn starts before it speaks");
                 tokens.push(token);
                 text.push_str(&more);
             }

@@ -81,22 +81,19 @@ impl StoreReader {
 }
 
 impl Store {
-    /// Removes a conversation's slot file and, whatever their age, the objects that it alone named.
-    /// `spared` are named by saves that are still under way. Returns the objects that went.
+    /// Removes a conversation's slot file and, whatever their age, those of the objects that it
+    /// `named` and that no other slot file names. Returns them.
     pub fn forget(
         &self,
         model: ModelHash,
         conversation: &ConversationId,
-        spared: &BTreeSet<BlockId>,
+        named: &BTreeSet<BlockId>,
     ) -> Result<Vec<BlockId>, StoreError> {
-        let named = self.get_slot(model, conversation).map(|record| record.objects().collect());
-        let named: Vec<(BlockId, u64)> = named.unwrap_or_default(); // Unreadable: the sweep's work.
         self.remove_slot(model, conversation)?;
         let needed = self.needed_objects(model)?;
-        let alone = |id: &BlockId| !needed.contains(id) && !spared.contains(id);
         let _guard = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
         let mut gone = Vec::new();
-        for id in named.into_iter().map(|(id, _)| id).filter(alone) {
+        for &id in named.difference(&needed) {
             let path = self.layout.object(model, id);
             if path.exists() {
                 fs::remove_file(&path).map_err(io_error("remove", &path))?;

@@ -32,6 +32,20 @@ fn a_shared_object_stays_until_its_last_conversation_is_gone() {
 }
 
 #[test]
+fn a_forgotten_conversation_takes_along_what_it_alone_named() {
+    let world = World::new();
+    for object in [&block(1), &block(65), &block(129)] {
+        world.put(object);
+    }
+    world.store.put_slot(MODEL, &slot("one", &[&block(1), &block(65)])).unwrap();
+    world.store.put_slot(MODEL, &slot("two", &[&block(1)])).unwrap();
+    let named = [block(1).id(), block(65).id()].into();
+    assert_eq!(world.store.forget(MODEL, &id("one"), &named).unwrap(), [block(65).id()]);
+    assert!(matches!(world.store.get_slot(MODEL, &id("one")), Err(Miss::Absent)));
+    assert!(world.get(&block(1)).is_ok() && world.get(&block(129)).is_ok());
+}
+
+#[test]
 fn an_object_that_a_save_may_be_about_to_name_is_not_collected() {
     let world = World::new();
     world.put(&block(1));

@@ -1,0 +1,104 @@
+//! What is gone with a conversation that is deleted, and what stays for others.
+
+mod support;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hob_runtime::backend::MemoryKind;
+use hob_runtime::backend::fake::FakeModel;
+use hob_runtime::{Model, TurnError, TurnRequest};
+use support::*;
+
+fn slow(memory: MemoryKind) -> Arc<dyn Model> {
+    Arc::new(FakeModel::new().with_memory(memory).with_pace(Duration::from_millis(1)))
+}
+
+#[test]
+fn what_a_running_turn_needs_of_a_forgotten_conversation_is_kept_for_its_own() {
+    for memory in [MemoryKind::Plain, MemoryKind::Recurrent] {
+        let model = slow(memory);
+        let directory = tempfile::tempdir().unwrap();
+        let before = engine(&model, Some(directory.path()), options());
+        let prompt = tokens(&model, &user(&"as one they begin ".repeat(10)));
+        ask(&before, request("goes", &prompt, 5));
+        let endless = TurnRequest { ignore_eog: true, ..request("stays", &prompt, 500) };
+        let mut stays = before.submit(endless).unwrap();
+        for _ in 0..20 {
+            stays.next_blocking().expect("it runs"); // What it has so far is looked at meanwhile.
+        }
+        let before_forgetting = kept_files(directory.path());
+        block_on(before.forget(name("goes")));
+        while kept_files(directory.path()) + 1 >= before_forgetting {
+            std::thread::sleep(Duration::from_millis(5)); // Files are removed behind.
+        }
+        let timeline = finish_rest(stays);
+        before.shutdown();
+
+        let after = engine(&model, Some(directory.path()), options());
+        let prompt = then(&model, &timeline, "go on");
+        let report = ask(&after, request("stays", &prompt, 5)).report;
+        assert_eq!(report.tokens.computed, prompt.len() - timeline.len(), "{memory}: {report:?}");
+        assert_eq!(report.miss, None, "{memory}");
+        after.shutdown();
+    }
+}
+
+#[test]
+fn nothing_stays_on_disk_of_a_conversation_that_is_forgotten_while_it_speaks() {
+    for memory in [MemoryKind::Plain, MemoryKind::Recurrent] {
+        let model = slow(memory);
+        let directory = tempfile::tempdir().unwrap();
+        let engine = engine(&model, Some(directory.path()), options());
+        let prompt = tokens(&model, &user(&"a secret ".repeat(20)));
+        let endless = TurnRequest { ignore_eog: true, ..request("chat", &prompt, 500) };
+        let running = engine.submit(endless).unwrap();
+        while status(&engine).counters.written_bytes == 0 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        block_on(engine.forget(name("chat")));
+        assert_eq!(finish(running).map(drop), Err(TurnError::Forgotten));
+        engine.shutdown();
+        assert_eq!(kept_files(directory.path()), 0, "{memory}");
+    }
+}
+
+#[test]
+fn a_turn_that_waits_is_forgotten_with_its_conversation() {
+    let model = slow(MemoryKind::Plain);
+    let engine = engine(&model, None, options());
+    let prompt = tokens(&model, &user("hello"));
+    let endless = TurnRequest { ignore_eog: true, ..request("chat", &prompt, 500) };
+    let [running, waiting] = [endless.clone(), endless].map(|turn| engine.submit(turn).unwrap());
+    block_on(engine.forget(name("chat")));
+    assert_eq!(finish(running).map(drop), Err(TurnError::Forgotten));
+    assert_eq!(finish(waiting).map(drop), Err(TurnError::Forgotten));
+    assert_eq!(status(&engine).waiting, 0);
+}
+
+/// The whole timeline of a turn that is under way.
+fn finish_rest(mut turn: hob_runtime::Turn) -> Vec<hob_slots::Token> {
+    let events = std::iter::from_fn(|| turn.next_blocking());
+    let timelines = events.filter_map(|event| match event {
+        hob_runtime::TurnEvent::Finished { timeline, .. } => Some(timeline),
+        _ => None,
+    });
+    timelines.last().expect("the turn finishes")
+}
+
+fn kept_files(directory: &Path) -> usize {
+    let (mut found, mut open) = (0, vec![directory.to_owned()]);
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                found +=
+                    usize::from(path.extension().is_some_and(|end| end == "kv" || end == "bin"));
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,52 @@
+//! Random histories on the fake backend: whatever happened before, every answer equals the answer of
+//! a model that only ever saw its prompt, and nothing is computed twice that could have been kept.
+//!
+//! - `world`: an engine over a directory, conversations, and what may happen to them
+//! - `alone`: the naive model that every answer is compared with
+//! - `trouble`: a backend that fails now and then
+//!
+//! A history is named by its seed, and a failed one is printed. Threads make their own moments, so a
+//! seed repeats what happened, not quite when. `HOB_TEST_HISTORIES=500` runs more of each kind,
+//! `HOB_TEST_SEED=7` begins with that one.
+
+mod alone;
+#[path = "../support/mod.rs"]
+mod support;
+mod trouble;
+mod world;
+
+use hob_runtime::backend::MemoryKind;
+use world::World;
+
+/// Things that happen in one history.
+const STEPS: usize = 40;
+
+#[test]
+fn every_answer_is_the_answer_alone_where_memory_is_plain() {
+    run(MemoryKind::Plain);
+}
+
+#[test]
+fn every_answer_is_the_answer_alone_where_memory_has_a_window() {
+    run(MemoryKind::Windowed);
+}
+
+#[test]
+fn every_answer_is_the_answer_alone_where_memory_is_recurrent() {
+    run(MemoryKind::Recurrent);
+}
+
+fn run(memory: MemoryKind) {
+    let first = setting("HOB_TEST_SEED").unwrap_or(1);
+    for seed in first..first + setting("HOB_TEST_HISTORIES").unwrap_or(12) {
+        let mut world = World::new(memory, seed);
+        for _ in 0..STEPS {
+            world.step();
+        }
+        world.end();
+    }
+}
+
+fn setting(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}

@@ -1,0 +1,107 @@
+//! A model whose micro-batches and exports fail now and then, as those of a real one may.
+
+use std::ops::Range;
+
+use hob_runtime::backend::fake::FakeModel;
+use hob_runtime::backend::{
+    Backend, ContextShape, DecodeError, LoadError, Model, ModelFacts, Row, Sequence, StateError,
+};
+use hob_runtime::vocabulary::Vocabulary;
+use hob_slots::Token;
+
+pub struct Troubled {
+    model: FakeModel,
+    /// One in this many calls fails.
+    one_in: u64,
+}
+
+impl Troubled {
+    pub fn new(model: FakeModel, one_in: u64) -> Self {
+        Self { model, one_in }
+    }
+}
+
+impl Model for Troubled {
+    fn facts(&self) -> &ModelFacts {
+        self.model.facts()
+    }
+
+    fn vocabulary(&self) -> &Vocabulary {
+        self.model.vocabulary()
+    }
+
+    fn tokenize(&self, text: &str, add_special: bool, parse_special: bool) -> Vec<Token> {
+        self.model.tokenize(text, add_special, parse_special)
+    }
+
+    fn with_context(
+        &self,
+        shape: ContextShape,
+        run: &mut dyn FnMut(&mut dyn Backend),
+    ) -> Result<(), LoadError> {
+        self.model.with_context(shape, &mut |inner| {
+            run(&mut TroubledContext { inner, one_in: self.one_in, calls: 0 });
+        })
+    }
+}
+
+struct TroubledContext<'b> {
+    inner: &'b mut dyn Backend,
+    one_in: u64,
+    calls: u64,
+}
+
+impl TroubledContext<'_> {
+    fn fails(&mut self) -> bool {
+        self.calls += 1;
+        self.calls.is_multiple_of(self.one_in)
+    }
+}
+
+impl Backend for TroubledContext<'_> {
+    fn context_tokens(&self) -> usize {
+        self.inner.context_tokens()
+    }
+
+    fn decode(&mut self, rows: &[Row]) -> Result<(), DecodeError> {
+        if self.fails() {
+            return Err(DecodeError::Failed("trouble".to_owned()));
+        }
+        self.inner.decode(rows)
+    }
+
+    fn logits(&mut self, row: usize) -> &[f32] {
+        self.inner.logits(row)
+    }
+
+    fn end(&self, sequence: Sequence) -> usize {
+        self.inner.end(sequence)
+    }
+
+    fn share(&mut self, from: Sequence, to: Sequence, range: Range<usize>) {
+        self.inner.share(from, to, range);
+    }
+
+    fn remove(&mut self, sequence: Sequence, range: Range<usize>) -> Result<(), StateError> {
+        self.inner.remove(sequence, range)
+    }
+
+    fn clear(&mut self, sequence: Sequence) {
+        self.inner.clear(sequence);
+    }
+
+    fn export(&mut self, sequence: Sequence) -> Result<Vec<u8>, StateError> {
+        if self.fails() {
+            return Err(StateError::Export { announced: 1, written: 0 });
+        }
+        self.inner.export(sequence)
+    }
+
+    fn import(&mut self, sequence: Sequence, state: &[u8]) -> Result<(), StateError> {
+        self.inner.import(sequence, state)
+    }
+
+    fn embed(&mut self, tokens: &[Token]) -> Result<Vec<f32>, DecodeError> {
+        self.inner.embed(tokens)
+    }
+}

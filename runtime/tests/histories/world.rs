@@ -1,0 +1,507 @@
+//! An engine over a directory, the conversations that it serves, and what may happen to both.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hob_runtime::backend::MemoryKind;
+use hob_runtime::backend::fake::FakeModel;
+use hob_runtime::sample::Sampling;
+use hob_runtime::{
+    Engine, EngineOptions, Model, SlotState, SlotStatus, Turn, TurnError, TurnRequest,
+};
+use hob_slots::format::ObjectKind;
+use hob_slots::store::StoreReader;
+use hob_slots::{Token, chain};
+use tempfile::TempDir;
+
+use crate::alone::{self, Expected};
+use crate::support::*;
+use crate::trouble::Troubled;
+
+/// Longer than any turn here takes on a busy machine.
+const FOREVER: Duration = Duration::from_secs(60);
+
+pub struct World {
+    title: String,
+    random: Random,
+    model: Arc<dyn Model>,
+    memory: MemoryKind,
+    options: EngineOptions,
+    directory: TempDir,
+    engine: Engine,
+    chats: Vec<Chat>,
+    running: Vec<Running>,
+    /// The cells of all conversations fit together: nothing is ever short of room.
+    roomy: bool,
+    /// Whether the model fails now and then.
+    troubled: bool,
+    /// Files were harmed: less may be found than was kept.
+    harmed: bool,
+    happened: Vec<String>,
+}
+
+struct Chat {
+    name: String,
+    timeline: Vec<Token>,
+    prompt: Vec<Token>,
+    /// The newest turn's number, of the conversation's own count.
+    turns: usize,
+    /// What a follow-up can build upon, all of it, once its turns are over.
+    kept: Option<Vec<Token>>,
+}
+
+/// A turn under way.
+struct Running {
+    chat: Option<usize>,
+    number: usize,
+    request: TurnRequest,
+    turn: Turn,
+    /// Its conversation was forgotten meanwhile, which may have come before or after its end.
+    forgotten: bool,
+}
+
+impl World {
+    pub fn new(memory: MemoryKind, seed: u64) -> Self {
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9) ^ memory as u64);
+        let roomy = random.one_in(3);
+        let troubled = random.one_in(4);
+        let pace = Duration::from_micros(*random.among(&[0, 0, 20, 200]));
+        let fake = FakeModel::new().with_memory(memory).with_pace(pace);
+        let trouble = 60 + random.below(60) as u64;
+        let model: Arc<dyn Model> =
+            if troubled { Arc::new(Troubled::new(fake, trouble)) } else { Arc::new(fake) };
+        let options = EngineOptions {
+            context_tokens: if roomy { 900 } else { 130 + random.below(250) },
+            slots: 1 + random.below(3),
+            micro_batch: *random.among(&[4, 16, 64, 256]),
+            memory_budget_bytes: *random.among(&[0, 3_000, 20_000, 1 << 30]),
+            ..options()
+        };
+        let title =
+            format!("{memory}, seed {seed}, {}", if troubled { "troubled" } else { "sound" });
+        let directory = tempfile::tempdir().unwrap();
+        let engine = engine(&model, Some(directory.path()), options.clone());
+        let chats = (0..1 + random.below(5)).map(Chat::new).collect();
+        let happened = vec![format!(
+            "{} cells, {} slots, micro-batches of {}, {} bytes in memory, {pace:?} a token",
+            options.context_tokens, options.slots, options.micro_batch, options.memory_budget_bytes,
+        )];
+        let running = Vec::new();
+        Self {
+            title,
+            random,
+            model,
+            memory,
+            options,
+            directory,
+            engine,
+            chats,
+            running,
+            roomy,
+            troubled,
+            harmed: false,
+            happened,
+        }
+    }
+
+    /// Something happens.
+    pub fn step(&mut self) {
+        match self.random.below(40) {
+            0..16 => self.submit(),
+            16..24 => self.finish_one(),
+            24..28 => self.cancel(),
+            28..31 => self.park(),
+            31 => self.forget(),
+            32..34 => std::thread::sleep(Duration::from_millis(self.random.below(8) as u64)),
+            34..36 => self.calm(),
+            36 => self.restart(),
+            37 => self.crash(),
+            38 => self.harm(),
+            _ => drop(status(&self.engine)),
+        }
+    }
+
+    /// Everything comes to rest; nothing leaked and nothing is named that is not there.
+    pub fn end(&mut self) {
+        self.calm();
+        let whole = vec![Token(65); self.options.context_tokens];
+        let request = TurnRequest { conversation: None, ..request("nobody", &whole, 1) };
+        self.note(format!("fill the context with {} tokens", whole.len()));
+        self.submit_as(None, request);
+        self.finish(0);
+        self.engine.shutdown();
+        if !self.harmed {
+            check_directory(self.directory.path(), self.memory);
+        }
+    }
+
+    fn submit(&mut self) {
+        if self.running.len() >= 8 {
+            return self.finish_one();
+        }
+        let chat = self.random.below(self.chats.len());
+        let mut prompt = self.prompt_for(chat);
+        let most = if self.roomy { 250 } else { self.options.context_tokens };
+        if prompt.len() > most {
+            self.chats[chat].timeline.clear();
+            let text = user(&"once again ".repeat(1 + self.random.below(6)));
+            prompt = tokens(&self.model, &text);
+        }
+        let owner = (!self.random.one_in(6)).then_some(chat);
+        let name = &self.chats[chat].name;
+        let request = TurnRequest {
+            conversation: owner.map(|_| crate::support::name(name)),
+            sampling: self.sampling(),
+            stop: if self.random.one_in(5) { vec!["e".to_owned()] } else { Vec::new() },
+            ignore_eog: self.random.one_in(4),
+            ..request("any", &prompt, *self.random.among(&[0, 1, 5, 20, 20, 20, 50]))
+        };
+        self.submit_as(owner, request);
+    }
+
+    /// The many ways in which a history goes on.
+    fn prompt_for(&mut self, chat: usize) -> Vec<Token> {
+        let words = "some words and more ".repeat(1 + self.random.below(4));
+        let text = format!("{} {words}", self.random.below(3));
+        let (timeline, last) = (&self.chats[chat].timeline, &self.chats[chat].prompt);
+        match self.random.below(16) {
+            0 => vec![Token(66)],
+            1 if !timeline.is_empty() => timeline.clone(),
+            2 | 3 if !last.is_empty() => last.clone(),
+            4 | 5 if !timeline.is_empty() => {
+                let cut = self.random.below(timeline.len());
+                then(&self.model, &timeline[..cut], &text)
+            }
+            6 => {
+                let other = self.random.below(self.chats.len());
+                then(&self.model, &self.chats[other].timeline, &text)
+            }
+            7 => tokens(&self.model, &user(&text)),
+            8 if !timeline.is_empty() => [timeline, &[Token(67)][..]].concat(),
+            _ if timeline.is_empty() => {
+                let system = "<|im_start|>system\nYou are careful.<|im_end|>\n";
+                tokens(&self.model, &format!("{system}{}", user(&text)))
+            }
+            _ => then(&self.model, timeline, &text),
+        }
+    }
+
+    fn sampling(&mut self) -> Sampling {
+        let seed = Some(self.random.next());
+        match self.random.below(4) {
+            0 => Sampling { seed, ..Sampling::default() },
+            1 => Sampling {
+                seed,
+                repeat_penalty: 1.3,
+                frequency_penalty: 0.5,
+                ..Sampling::default()
+            },
+            _ => Sampling::greedy(),
+        }
+    }
+
+    fn submit_as(&mut self, chat: Option<usize>, request: TurnRequest) {
+        let number = chat.map_or(0, |chat| {
+            let chat = &mut self.chats[chat];
+            chat.prompt = request.prompt.clone();
+            (chat.turns, chat.kept) = (chat.turns + 1, None);
+            chat.turns
+        });
+        let (prompt, most) = (request.prompt.len(), request.max_tokens);
+        self.note(format!("chat {chat:?} turn {number}: {prompt} tokens, {most} at most"));
+        let turn = self.engine.submit(request.clone()).expect("a valid turn");
+        self.running.push(Running { chat, number, request, turn, forgotten: false });
+    }
+
+    fn finish_one(&mut self) {
+        if !self.running.is_empty() {
+            let index = self.random.below(self.running.len());
+            self.finish(index);
+        }
+    }
+
+    /// Waits for a turn and compares it with the same turn alone. Returns its answer.
+    fn finish(&mut self, index: usize) -> Option<Answer> {
+        let Running { chat, number, request, turn, forgotten } = self.running.remove(index);
+        self.note(format!("finish chat {chat:?} turn {number}"));
+        let answer = match self.patiently(finish_async(turn)) {
+            Ok(answer) => answer,
+            Err(TurnError::Forgotten) if forgotten => return None,
+            Err(TurnError::Backend(_)) if self.troubled => return None,
+            Err(error) => panic!("{error}"),
+        };
+        self.compare(&request, &answer);
+        if let Some(chat) = chat {
+            let chat = &mut self.chats[chat];
+            chat.timeline = answer.timeline.clone();
+            if chat.turns == number && !forgotten && !self.harmed && !self.troubled {
+                chat.kept = Some(answer.timeline.clone());
+            }
+        }
+        Some(answer)
+    }
+
+    fn compare(&self, request: &TurnRequest, answer: &Answer) {
+        let expected = alone::alone(&*self.model_alone(), request, self.options.context_tokens);
+        let (tokens, text, reason) = (answer.tokens.clone(), answer.text.clone(), answer.reason);
+        assert_eq!(Expected { tokens, text, reason }, expected, "{:?}", answer.report);
+        let counts = answer.report.tokens;
+        assert_eq!(counts.prompt(), request.prompt.len(), "{:?}", answer.report);
+        assert!(counts.computed > 0, "{:?}", answer.report);
+        let timeline = [&request.prompt[..], &answer.tokens].concat();
+        assert_eq!(answer.timeline, timeline);
+    }
+
+    fn model_alone(&self) -> Box<dyn Model> {
+        Box::new(FakeModel::new().with_memory(self.memory))
+    }
+
+    fn cancel(&mut self) {
+        if self.running.is_empty() {
+            return;
+        }
+        let index = self.random.below(self.running.len());
+        let Running { chat, number, mut turn, .. } = self.running.remove(index);
+        let events = *self.random.among(&[0, 0, 1, 3]);
+        self.note(format!("cancel chat {chat:?} turn {number} after {events} events"));
+        for _ in 0..events {
+            self.patiently(turn.next());
+        }
+    }
+
+    fn park(&mut self) {
+        let name = self.random.among(&self.chats).name.clone();
+        self.note(format!("park {name}"));
+        self.patiently(self.engine.park(crate::support::name(&name)));
+    }
+
+    fn forget(&mut self) {
+        let chat = self.random.below(self.chats.len());
+        self.chats[chat].kept = None;
+        let running = self.running.iter_mut().filter(|running| running.chat == Some(chat));
+        running.for_each(|running| running.forgotten = true);
+        let name = self.chats[chat].name.clone();
+        self.note(format!("forget {name}"));
+        self.patiently(self.engine.forget(crate::support::name(&name)));
+    }
+
+    /// All turns end; then a conversation that goes on computes what is new and nothing else.
+    fn calm(&mut self) {
+        while !self.running.is_empty() {
+            self.finish(0);
+        }
+        self.check_rest();
+        for chat in 0..self.chats.len() {
+            let Some(kept) = self.chats[chat].kept.clone().filter(|_| self.random.one_in(2)) else {
+                continue;
+            };
+            let parked = self.random.one_in(2);
+            if parked {
+                let name = name(&self.chats[chat].name);
+                self.note(format!("park {name}"));
+                self.patiently(self.engine.park(name));
+            } else if self.roomy {
+                settle(&self.engine);
+            }
+            let prompt = then(&self.model, &kept, "and?");
+            if prompt.len() > self.options.context_tokens {
+                continue;
+            }
+            let name = self.chats[chat].name.clone();
+            self.submit_as(Some(chat), request(&name, &prompt, 3));
+            let report = self.finish(0).expect("the turn succeeds").report;
+            // The last token of an answer is computed behind it, where there is room.
+            let unseen = usize::from(!self.roomy);
+            let new = prompt.len() - kept.len();
+            assert!(report.tokens.computed <= new + unseen, "{new} tokens are new: {report:?}");
+            assert_eq!(report.miss.filter(|_| self.roomy), None);
+        }
+    }
+
+    fn check_rest(&self) {
+        let rests = |slot: &SlotStatus| matches!(slot.state, SlotState::Idle | SlotState::Free);
+        let began = Instant::now();
+        let status = loop {
+            let status = self.patiently(self.engine.status()).expect("the engine runs");
+            if status.waiting == 0 && status.slots.iter().all(rests) {
+                break status;
+            }
+            // A turn that was cancelled ends with its micro-batch.
+            assert!(began.elapsed() < FOREVER, "{status:?}");
+        };
+        for slot in &status.slots {
+            assert_eq!(slot.conversation.is_some(), slot.state == SlotState::Idle, "{status:?}");
+            assert!(slot.tokens <= self.options.context_tokens, "{status:?}");
+        }
+        assert_eq!(status.counters.import_failures, 0, "{status:?}");
+        assert_eq!(status.counters.wasted_restores, 0, "{status:?}");
+        assert_eq!(status.counters.write_errors, 0, "{status:?}");
+    }
+
+    /// The engine ends in good order, and another one opens the directory.
+    fn restart(&mut self) {
+        self.note("restart".to_owned());
+        self.engine.shutdown();
+        for Running { chat, request, turn, .. } in std::mem::take(&mut self.running) {
+            match self.patiently(finish_async(turn)) {
+                Ok(answer) => self.compare(&request, &answer),
+                Err(TurnError::Stopped | TurnError::Forgotten) => {}
+                Err(TurnError::Backend(_)) if self.troubled => {}
+                Err(error) => panic!("chat {chat:?}: {error}"),
+            }
+        }
+        self.open();
+    }
+
+    /// The engine vanishes, and another one opens what was on disk at that moment.
+    fn crash(&mut self) {
+        self.note("crash".to_owned());
+        let copy = tempfile::tempdir().unwrap();
+        // What a slot file names was on disk before it, so it is copied first.
+        copy_files(self.directory.path(), copy.path(), "bin");
+        copy_files(self.directory.path(), copy.path(), "kv");
+        self.running.clear();
+        self.engine.shutdown();
+        self.directory = copy;
+        self.chats.iter_mut().for_each(|chat| chat.kept = None);
+        self.open();
+    }
+
+    fn open(&mut self) {
+        self.engine = engine(&self.model, Some(self.directory.path()), self.options.clone());
+    }
+
+    /// A file is damaged, cut short or gone.
+    fn harm(&mut self) {
+        let mut files = files(self.directory.path());
+        files.retain(|file| file.extension().is_some_and(|end| end == "kv" || end == "bin"));
+        if !self.random.one_in(2) || files.is_empty() {
+            return;
+        }
+        files.sort();
+        let file = self.random.among(&files).clone();
+        self.note(format!("harm {}", file.display()));
+        let Ok(mut bytes) = std::fs::read(&file) else { return };
+        match self.random.below(3) {
+            0 => std::fs::remove_file(&file).unwrap_or(()),
+            1 => std::fs::write(&file, &bytes[..bytes.len() / 2]).unwrap_or(()),
+            _ => {
+                let at = self.random.below(bytes.len());
+                bytes[at] ^= 0x40;
+                std::fs::write(&file, bytes).unwrap_or(());
+            }
+        }
+        self.harmed = true;
+        self.chats.iter_mut().for_each(|chat| chat.kept = None);
+    }
+
+    fn note(&mut self, what: String) {
+        self.happened.push(what);
+    }
+
+    fn patiently<T>(&self, future: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let waited = async { tokio::time::timeout(FOREVER, future).await };
+        runtime.expect("a runtime without I/O").block_on(waited).expect("nobody waits forever")
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}:\n  {}", self.title, self.happened.join("\n  "));
+        }
+    }
+}
+
+impl Chat {
+    fn new(number: usize) -> Self {
+        let name = format!("chat {number}");
+        Self { name, timeline: Vec::new(), prompt: Vec::new(), turns: 0, kept: None }
+    }
+}
+
+async fn finish_async(mut turn: Turn) -> Result<Answer, TurnError> {
+    let mut events = Vec::new();
+    while let Some(event) = turn.next().await {
+        events.push(event);
+    }
+    answer(events)
+}
+
+/// Every object that a slot file names is there, whole, and has the name that its tokens give it.
+fn check_directory(directory: &Path, memory: MemoryKind) {
+    let store = StoreReader::open(directory).unwrap();
+    let listing = store.slots(FINGERPRINT).unwrap();
+    assert!(listing.rejected.is_empty(), "{:?}", listing.rejected);
+    for entry in listing.slots {
+        let record = store.get_slot(FINGERPRINT, &entry.conversation).unwrap();
+        let model = FakeModel::new();
+        let blocks = chain(FINGERPRINT, &record.tokens, |token| model.vocabulary().is_eog(token));
+        if memory.is_plain() {
+            let named: Vec<_> = record.blocks.iter().map(|block| block.id).collect();
+            let expected: Vec<_> = blocks.iter().map(|block| block.id).collect();
+            assert_eq!(named, expected, "{}", entry.conversation);
+        }
+        for block in &record.blocks {
+            let object = store.get_object(FINGERPRINT, block.id, ObjectKind::Block);
+            let object = object.unwrap_or_else(|miss| panic!("{}: {miss}", entry.conversation));
+            assert_eq!(object.file_bytes(), block.bytes, "{}", entry.conversation);
+        }
+        for snapshot in &record.snapshots {
+            let object = store.get_object(FINGERPRINT, snapshot.id, ObjectKind::Snapshot);
+            let object = object.unwrap_or_else(|miss| panic!("{}: {miss}", entry.conversation));
+            assert_eq!(object.file_bytes(), snapshot.bytes, "{}", entry.conversation);
+        }
+        let distinct: BTreeSet<u32> = record.snapshots.iter().map(|one| one.position).collect();
+        assert_eq!(distinct.len(), record.snapshots.len(), "{}", entry.conversation);
+    }
+}
+
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let (mut found, mut open) = (Vec::new(), vec![directory.to_owned()]);
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() { open.push(path) } else { found.push(path) }
+        }
+    }
+    found
+}
+
+/// Copies the files that end like this. One that vanishes meanwhile was not there.
+fn copy_files(from: &Path, to: &Path, extension: &str) {
+    for file in files(from) {
+        if file.extension().is_some_and(|end| end == extension) {
+            let target = to.join(file.strip_prefix(from).expect("a file lies in its directory"));
+            std::fs::create_dir_all(target.parent().expect("a file has a directory")).unwrap();
+            std::fs::copy(&file, &target).ok();
+        }
+    }
+}
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let value = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        value ^ (value >> 31)
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+
+    fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+
+    fn among<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
+        &choices[self.below(choices.len())]
+    }
+}
