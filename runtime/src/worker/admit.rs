@@ -185,4 +185,25 @@ impl Worker<'_> {
         }
         before
     }
+
+    /// The slot's turn is over, however it ended.
+    pub(super) fn end_turn(&mut self, index: usize) {
+        let now = self.now();
+        let slot = &mut self.slots[index];
+        let restores = slot.restores();
+        let Some(turn) = slot.turn.take() else { return };
+        // What is kept is as good as before when the turn did not get past it.
+        slot.cut_short = restores;
+        slot.recorded &= restores;
+        slot.unkept = None;
+        self.freed = true;
+        self.ended += 1;
+        self.registry.end(&turn.conversation, now);
+        let slot = &mut self.slots[index];
+        if slot.anonymous {
+            slot.tail.clear();
+            slot.owner = None; // Its cells stay until someone needs the slot.
+            self.registry.unpin(&turn.conversation);
+        }
+    }
 }

@@ -5,14 +5,18 @@
 //! bounded piece of housekeeping. It sleeps only when there is nothing to do, and never on a disk.
 //!
 //! - `slot`: what a sequence holds and the turn that runs in it
-//! - `admit`: from the queue into a slot: pin and share
+//! - `admit`: from the queue into a slot, and out of it: pin and share
 //! - `restore`: what is kept comes back
 //! - `step`: one micro-batch, and the tokens that come of it
-//! - `keep`: export behind the answer, park, make room
+//! - `keep`: export behind the answer
+//! - `room`: who gives up cells, and when
+//! - `cells`: every change of what a slot holds
 
 mod admit;
+mod cells;
 mod keep;
 mod restore;
+mod room;
 mod slot;
 mod step;
 

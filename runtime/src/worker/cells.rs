@@ -1,0 +1,54 @@
+//! What a slot holds. Every change of it is made here, so cells, timeline, radix tree and registry
+//! never disagree.
+
+use hob_slots::Token;
+
+use super::Worker;
+
+impl Worker<'_> {
+    /// Empties a slot and frees it from its owner.
+    pub(super) fn vacate(&mut self, index: usize) {
+        self.clear(index);
+        let slot = &mut self.slots[index];
+        slot.owner = None;
+        slot.anonymous = false;
+        slot.recorded = true;
+        slot.tail.clear();
+    }
+
+    /// Appends tokens whose cells are in place.
+    pub(super) fn extend(&mut self, index: usize, tokens: &[Token]) {
+        let vocabulary = self.model.vocabulary();
+        let slot = &mut self.slots[index];
+        slot.timeline.push(tokens, |token| vocabulary.is_eog(token));
+        self.radix.extend(slot.id, tokens);
+        self.registry.set_load(slot.id, slot.timeline.len());
+    }
+
+    /// Drops the cells after the first `len` tokens.
+    pub(super) fn cut_back(&mut self, index: usize, len: usize) {
+        let slot = &self.slots[index];
+        let end = slot.timeline.len();
+        if len == 0 {
+            return self.clear(index);
+        }
+        if len < end {
+            if self.backend.remove(slot.sequence, len..end).is_err() {
+                return self.clear(index); // Not this kind of memory: start over.
+            }
+            let slot = &mut self.slots[index];
+            slot.cut_back(len);
+            self.radix.truncate(slot.id, len);
+            self.registry.set_load(slot.id, len);
+        }
+    }
+
+    /// Drops all cells of the slot.
+    pub(super) fn clear(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        self.backend.clear(slot.sequence);
+        slot.cut_back(0);
+        self.radix.remove(slot.id);
+        self.registry.set_load(slot.id, 0);
+    }
+}
