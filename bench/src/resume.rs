@@ -1,9 +1,9 @@
 //! The promise of the product in one table: how long the next answer takes to begin.
 //!
-//! One conversation in the shape of Qwen2.5-0.5B. In every round, interleaved: llama.cpp alone
-//! decodes the new tokens over a hot cache (the limit), a follow-up turn, a turn after the
-//! conversation was parked in memory, a turn after the engine was stopped and started anew over the
-//! same directory. Before them the same prompt cold, on an empty engine.
+//! One conversation in the shape of Qwen2.5-0.5B. In every round, interleaved: a follow-up turn, a
+//! turn after the conversation was parked in memory, a turn after the engine was stopped and started
+//! anew over the same directory; before each of them llama.cpp alone decodes as many new tokens over
+//! a hot cache of the same length (the limit). Before them the same prompt cold, on an empty engine.
 
 use std::path::Path;
 use std::sync::{Arc, mpsc};
@@ -78,34 +78,38 @@ pub fn run(options: &Options) -> Result<()> {
     let slots = directory.path().join("slots");
     let mut engine = start(&model, &slots)?;
     let (_, mut timeline) = turn(&engine, &text.next(options.tokens))?;
-    let raw = Raw::start(model.clone(), timeline.len());
-    raw.measure(text.next(options.new))?; // Unmeasured: fills the cache.
+    let raw = Raw::start(model.clone());
+    raw.measure(timeline.len(), text.next(options.new))?; // Unmeasured: fills the cache.
     for _ in 0..options.rounds {
-        settle(&engine);
-        table.raw.push(raw.measure(text.next(options.new))?);
-
-        settle(&engine);
-        let mut next = |engine: &Engine, timeline: &mut Vec<Token>| -> Result<TurnReport> {
+        // Before each turn the limit at that very length.
+        let mut limit = |engine: &Engine, timeline: &[Token], text: &mut Words| -> Result<()> {
+            settle(engine);
+            table.raw.push(raw.measure(timeline.len(), text.next(options.new))?);
+            settle(engine);
+            Ok(())
+        };
+        let next = |engine: &Engine, timeline: &mut Vec<Token>, text: &mut Words| {
             timeline.extend(text.next(options.new));
             let (report, whole) = turn(engine, timeline)?;
             *timeline = whole;
-            Ok(report)
+            anyhow::Ok(report)
         };
-        let report = next(&engine, &mut timeline)?;
+        limit(&engine, &timeline, &mut text)?;
+        let report = next(&engine, &mut timeline, &mut text)?;
         expect_computed(&report, options.new, "follow-up")?;
         table.follow_up.push(ttft(&report));
 
-        settle(&engine);
+        limit(&engine, &timeline, &mut text)?;
         futures(engine.park(conversation()));
-        let report = next(&engine, &mut timeline)?;
+        let report = next(&engine, &mut timeline, &mut text)?;
         expect_computed(&report, options.new, "after park")?;
         ensure!(report.tokens.memory > options.tokens / 2, "parked in memory: {report:?}");
         table.parked.push(ttft(&report));
 
-        settle(&engine);
+        limit(&engine, &timeline, &mut text)?;
         engine.shutdown();
         engine = start(&model, &slots)?;
-        let report = next(&engine, &mut timeline)?;
+        let report = next(&engine, &mut timeline, &mut text)?;
         expect_computed(&report, options.new, "after restart")?;
         ensure!(report.tokens.disk > options.tokens / 2, "restored from disk: {report:?}");
         table.restarted.push(ttft(&report));
@@ -155,25 +159,26 @@ fn print(options: &Options, table: &Table) -> Result<()> {
     bail!("missed: {}", missed.join("; "))
 }
 
-/// llama.cpp alone, in a context of its own whose cache already holds the conversation. It lives in
-/// a thread as the engine's does, and is asked for one measurement at a time.
+/// llama.cpp alone, in a context of its own whose cache already holds as many tokens as the
+/// conversation has: attention takes most of the time here, and grows with it. It lives in a thread
+/// as the engine's does, and is asked for one measurement at a time.
 struct Raw {
-    asks: mpsc::Sender<Vec<Token>>,
+    asks: mpsc::Sender<(usize, Vec<Token>)>,
     answers: mpsc::Receiver<Duration>,
 }
 
 impl Raw {
-    fn start(model: Arc<dyn Model>, context: usize) -> Self {
-        let (asks, inbox) = mpsc::channel::<Vec<Token>>();
+    fn start(model: Arc<dyn Model>) -> Self {
+        let (asks, inbox) = mpsc::channel::<(usize, Vec<Token>)>();
         let (outbox, answers) = mpsc::channel();
         std::thread::spawn(move || {
             let shape = ContextShape { context_tokens: 4096, sequences: 3, micro_batch: 512 };
             let made = model.with_context(shape, &mut |backend| {
-                // What the cells hold does not change how long attention over them takes.
-                for start in (0..context).step_by(128) {
-                    decode(backend, start, &vec![Token(300); 128.min(context - start)], false);
-                }
-                for new in &inbox {
+                for (context, new) in &inbox {
+                    // What the cells hold does not change how long attention over them takes.
+                    for start in (backend.end(Sequence(0))..context).step_by(128) {
+                        decode(backend, start, &vec![Token(300); 128.min(context - start)], false);
+                    }
                     let (took, ()) = time(|| decode(backend, context, &new, true));
                     backend.remove(Sequence(0), context..context + new.len()).expect("plain");
                     outbox.send(took).expect("the benchmark waits");
@@ -184,8 +189,8 @@ impl Raw {
         Self { asks, answers }
     }
 
-    fn measure(&self, new: Vec<Token>) -> Result<Duration> {
-        self.asks.send(new)?;
+    fn measure(&self, context: usize, new: Vec<Token>) -> Result<Duration> {
+        self.asks.send((context, new))?;
         Ok(self.answers.recv()?)
     }
 }
