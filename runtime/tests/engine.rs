@@ -126,6 +126,29 @@ fn regenerate_computes_one_token_also_after_a_restart() {
 }
 
 #[test]
+fn an_edit_after_a_regenerated_answer_still_finds_the_turn_before() {
+    for memory in [MemoryKind::Plain, MemoryKind::Windowed, MemoryKind::Recurrent] {
+        let model = of_memory(memory);
+        let directory = tempfile::tempdir().unwrap();
+        let before = engine(&model, Some(directory.path()), options());
+        let first = ask(&before, request("chat", &tokens(&model, &user("the first words")), 30));
+        let second = then(&model, &first.timeline, "a question");
+        ask(&before, request("chat", &second, 30));
+        before.shutdown();
+
+        let after = engine(&model, Some(directory.path()), options());
+        ask(&after, request("chat", &second, 30));
+        after.shutdown();
+
+        let later = engine(&model, Some(directory.path()), options());
+        let edited = then(&model, &first.timeline, "another question");
+        let answer = ask(&later, request("chat", &edited, 30));
+        assert!(answer.report.tokens.disk >= first.timeline.len(), "{memory}: {:?}", answer.report);
+        later.shutdown();
+    }
+}
+
+#[test]
 fn an_edited_last_message_does_not_start_from_nothing_and_says_where_it_differs() {
     for memory in [MemoryKind::Plain, MemoryKind::Recurrent] {
         let model = of_memory(memory);

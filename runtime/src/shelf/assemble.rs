@@ -99,7 +99,14 @@ fn find_record(
     }
     let store = shared.store.as_ref()?;
     match store.get_slot(shared.fingerprint, conversation) {
-        Ok(record) => shared.records().read(record),
+        Ok(record) => {
+            // The conversation goes on naming them; one that is gone shows when it is read.
+            for snapshot in &record.snapshots {
+                let known = Known { file_bytes: snapshot.bytes, on_disk: true };
+                shared.objects().entry(snapshot.id).or_insert(known);
+            }
+            shared.records().read(record)
+        }
         Err(Miss::Absent) => {
             *miss = elsewhere::kept_under(store, shared.fingerprint, conversation);
             None

@@ -232,7 +232,8 @@ impl Shared {
     }
 
     fn holds(&self, id: &BlockId) -> bool {
-        self.pool().contains(id) || self.objects().get(id).is_some_and(|known| known.on_disk)
+        let on_disk = self.objects().get(id).is_some_and(|known| known.on_disk);
+        on_disk || self.pool().contains(id)
     }
 }
 

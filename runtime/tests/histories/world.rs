@@ -21,7 +21,7 @@ use crate::support::*;
 use crate::trouble::Troubled;
 
 /// Longer than any turn here takes on a busy machine.
-const FOREVER: Duration = Duration::from_secs(60);
+const FOREVER: Duration = Duration::from_secs(30);
 
 pub struct World {
     title: String,
@@ -403,8 +403,13 @@ impl World {
 
     fn patiently<T>(&self, future: impl Future<Output = T>) -> T {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-        let waited = async { tokio::time::timeout(FOREVER, future).await };
-        runtime.expect("a runtime without I/O").block_on(waited).expect("nobody waits forever")
+        runtime.expect("a runtime without I/O").block_on(async {
+            let Ok(value) = tokio::time::timeout(FOREVER, future).await else {
+                let status = tokio::time::timeout(FOREVER, self.engine.status()).await;
+                panic!("nobody waits forever: {status:?}");
+            };
+            value
+        })
     }
 }
 
