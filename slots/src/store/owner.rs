@@ -10,7 +10,15 @@ use super::write::private_file;
 /// Held as long as the directory is owned.
 #[derive(Debug)]
 pub struct Owner {
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for Owner {
+    /// Closing is not enough: a child that was just forked shares the lock until it runs a program
+    /// of its own.
+    fn drop(&mut self) {
+        let _ = self.lock.unlock(); // An error: closing the file releases it all the same.
+    }
 }
 
 impl Owner {
@@ -36,7 +44,7 @@ impl Owner {
             .and_then(|()| file.rewind())
             .and_then(|()| write!(file, "pid {}", std::process::id()));
         written.map_err(io_error("write", &path))?;
-        Ok(Self { _lock: file })
+        Ok(Self { lock: file })
     }
 }
 
