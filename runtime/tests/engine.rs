@@ -215,7 +215,8 @@ impl Chat {
 
 #[test]
 fn turns_that_do_not_fit_together_take_turns_and_answer_the_same() {
-    let model = fake();
+    // Slow enough for the second turn to come while the first one runs.
+    let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(1)));
     let small = EngineOptions { context_tokens: 256, micro_batch: 64, ..options() };
     let engine = engine(&model, None, small);
     let prompts: Vec<Vec<Token>> =
