@@ -186,21 +186,33 @@ pub enum TurnError {
 #[derive(Debug)]
 pub struct Turn {
     events: mpsc::UnboundedReceiver<TurnEvent>,
+    /// The last event was told.
+    over: bool,
 }
 
 impl Turn {
     pub(crate) fn channel() -> (mpsc::UnboundedSender<TurnEvent>, Self) {
         let (send, events) = mpsc::unbounded_channel();
-        (send, Self { events })
+        (send, Self { events, over: false })
     }
 
     /// The next event; `None` after the last one.
     pub async fn next(&mut self) -> Option<TurnEvent> {
-        self.events.recv().await
+        let event = self.events.recv().await;
+        self.tell(event)
     }
 
     /// The next event, for callers without a runtime; `None` after the last one.
     pub fn next_blocking(&mut self) -> Option<TurnEvent> {
-        self.events.blocking_recv()
+        let event = self.events.blocking_recv();
+        self.tell(event)
+    }
+
+    /// An engine that goes away without a word has stopped.
+    fn tell(&mut self, event: Option<TurnEvent>) -> Option<TurnEvent> {
+        let stopped = || (!self.over).then_some(TurnEvent::Failed(TurnError::Stopped));
+        let event = event.or_else(stopped);
+        self.over |= matches!(event, Some(TurnEvent::Finished { .. } | TurnEvent::Failed(_)));
+        event
     }
 }
