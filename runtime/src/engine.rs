@@ -158,7 +158,8 @@ impl Engine {
         if self.inner.model.facts().pooling.is_none() {
             return Err(TurnError::NotEmbedding);
         }
-        self.check_tokens(&tokens, self.inner.options.micro_batch)?;
+        let options = &self.inner.options;
+        self.check_tokens(&tokens, options.micro_batch.min(options.context_tokens))?;
         let (reply, answer) = oneshot::channel();
         self.send(Command::Embed { tokens, reply })?;
         answer.await.map_err(|_| TurnError::Stopped)?

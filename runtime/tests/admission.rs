@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
-use hob_runtime::{EngineOptions, Model, Turn, TurnEvent, TurnRequest};
+use hob_runtime::{EngineOptions, Model, Turn, TurnError, TurnEvent, TurnRequest};
+use hob_slots::Token;
 use support::*;
 
 /// Slow enough to be met while it runs.
@@ -124,6 +125,37 @@ fn as_many_idle_conversations_give_way_to_a_restore_as_it_takes() {
         assert_eq!(report.tokens.computed, prompt.len() - kept.len(), "{memory}: {report:?}");
         assert_eq!(status(&engine).counters.import_failures, 0);
     }
+}
+
+#[test]
+fn a_disk_that_takes_nothing_holds_nobody_up() {
+    for memory in [MemoryKind::Plain, MemoryKind::Recurrent] {
+        let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_memory(memory));
+        let directory = tempfile::tempdir().unwrap();
+        let no_place = directory.path().join(FINGERPRINT.to_string());
+        std::fs::write(no_place, "a file where a directory should be").unwrap();
+        let options = EngineOptions { memory_budget_bytes: 0, ..options() };
+        let engine = engine(&model, Some(directory.path()), options);
+        let prompt = tokens(&model, &user(&"a long story ".repeat(150)));
+        let first = ask(&engine, request("chat", &prompt, 20));
+        block_on(engine.park(name("chat")));
+        let second = ask(&engine, request("chat", &prompt, 20));
+        assert_eq!(first.tokens, second.tokens, "{memory}");
+        assert!(status(&engine).counters.write_errors > 0, "{memory}");
+        engine.shutdown();
+    }
+}
+
+#[test]
+fn a_turn_that_comes_while_the_engine_stops_is_told_so() {
+    let model = slow();
+    let engine = engine(&model, None, options());
+    let stopping = engine.clone();
+    let stopping = std::thread::spawn(move || stopping.shutdown());
+    while let Ok(turn) = engine.submit(request("chat", &[Token(65)], 1)) {
+        finish(turn).map_or_else(|error| assert_eq!(error, TurnError::Stopped), drop);
+    }
+    stopping.join().unwrap();
 }
 
 /// Room for one long turn and a half.

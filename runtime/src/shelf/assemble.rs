@@ -98,6 +98,7 @@ fn find_record(
         return seen;
     }
     let store = shared.store.as_ref()?;
+    let _present = lock(&shared.removal);
     match store.get_slot(shared.fingerprint, conversation) {
         Ok(record) => {
             // The conversation goes on naming them; one that is gone shows when it is read.

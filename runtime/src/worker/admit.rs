@@ -195,7 +195,7 @@ impl Worker<'_> {
         // What is kept is as good as before when the turn did not get past it.
         slot.cut_short = restores;
         slot.recorded &= restores;
-        slot.unkept = None;
+        (slot.unkept, slot.kept_again) = (None, false);
         self.freed = true;
         self.ended += 1;
         self.registry.end(&turn.conversation, now);

@@ -155,11 +155,17 @@ impl Worker<'_> {
             blocks: blocks.collect(),
             snapshots: slot.snapshots.clone(),
         };
-        if let Err(missing) = self.shelf.record(record) {
-            // They went with another conversation that was forgotten: export them again.
-            let first = slot.timeline.blocks().iter().find(|block| missing.contains(&block.id));
-            slot.exported = first.map_or(slot.exported, |block| block.range.start);
-            slot.snapshots.retain(|snapshot| !missing.contains(&snapshot.id));
+        let Err(missing) = self.shelf.record(record) else { return };
+        let first = slot.timeline.blocks().iter().find(|block| missing.contains(&block.id));
+        let first = first.map(|block| block.range.start);
+        slot.snapshots.retain(|snapshot| !missing.contains(&snapshot.id));
+        if std::mem::replace(&mut slot.kept_again, true) {
+            // A disk that takes nothing, and too little memory: keep what comes before.
+            slot.unkept = first;
+            slot.recorded = !plain;
+        } else {
+            // They went with another conversation that was forgotten: export them once more.
+            slot.exported = first.unwrap_or(slot.exported);
             slot.recorded = false;
         }
     }

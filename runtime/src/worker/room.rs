@@ -100,22 +100,15 @@ impl Worker<'_> {
     }
 
     fn end_for_lack_of_room(&mut self, index: usize) {
-        let slot = &mut self.slots[index];
-        let context_tokens = self.options.context_tokens;
-        let turn = slot.turn.as_mut().expect("the slot runs a turn");
-        let event = if let Phase::Decoding(last) = turn.phase {
-            TurnEvent::Finished {
-                reason: FinishReason::Length,
-                text: turn.output.finish(),
-                completion_tokens: turn.generated,
-                timeline: slot.timeline.tokens().iter().copied().chain([last]).collect(),
-            }
+        let turn = self.slots[index].turn.as_ref().expect("the slot runs a turn");
+        if let Phase::Decoding(last) = turn.phase {
+            self.finish(index, FinishReason::Length, Some(last));
+            self.slots[index].tail.clear(); // There is no room for it either.
         } else {
             let prompt_tokens = turn.request.prompt.len();
-            TurnEvent::Failed(TurnError::TooLong { prompt_tokens, context_tokens })
-        };
-        turn.events.send(event).ok(); // An error: the caller went away.
-        self.end_turn(index);
+            let context_tokens = self.options.context_tokens;
+            self.refuse(index, TurnError::TooLong { prompt_tokens, context_tokens });
+        }
     }
 
     /// Puts a turn aside, while another runs: its KV is exported, its cells are given up, and it

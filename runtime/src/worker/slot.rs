@@ -24,8 +24,10 @@ pub(super) struct Slot {
     pub anonymous: bool,
     pub timeline: Chain,
     pub exported: usize,
-    /// Where the block begins that could not be exported: nothing from there on is kept for now.
+    /// Where the block begins that could not be kept: nothing from there on is kept for now.
     pub unkept: Option<usize>,
+    /// What was gone when the record should name it was exported once more.
+    pub kept_again: bool,
     /// Whole states of this timeline that are kept, oldest first. Empty where memory is plain.
     pub snapshots: Vec<SnapshotRef>,
     /// Whether the kept record says what the timeline says, and maybe more.
@@ -80,6 +82,7 @@ impl Slot {
             timeline: Chain::new(fingerprint),
             exported: 0,
             unkept: None,
+            kept_again: false,
             snapshots: Vec::new(),
             recorded: true,
             cut_short: false,

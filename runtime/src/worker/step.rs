@@ -64,7 +64,8 @@ impl Worker<'_> {
             let turn = slot.turn.as_ref().expect("prefilling slots have turns");
             let (prompt, from) = (&turn.request.prompt, slot.timeline.len());
             // Memories that are not plain stop once before the last token, for a snapshot.
-            let stops_early = !self.is_plain() && from + 1 < prompt.len();
+            let keeps = !self.is_plain() && !turn.anonymous;
+            let stops_early = keeps && from + 1 < prompt.len();
             let target = prompt.len() - usize::from(stops_early);
             let to = target.min(from + budget);
             if to > from {
@@ -203,7 +204,7 @@ impl Worker<'_> {
 
     /// Tells the caller that the answer is complete. `last` is sampled and not yet computed: it is
     /// when nobody waits, so that the next turn finds the whole answer in place.
-    fn finish(&mut self, index: usize, reason: FinishReason, last: Option<Token>) {
+    pub(super) fn finish(&mut self, index: usize, reason: FinishReason, last: Option<Token>) {
         let slot = &mut self.slots[index];
         let turn = slot.turn.as_mut().expect("a turn finishes once");
         let timeline = slot.timeline.tokens().iter().copied().chain(last).collect();
@@ -222,7 +223,7 @@ impl Worker<'_> {
     }
 
     /// Ends one turn with an error.
-    fn refuse(&mut self, index: usize, error: TurnError) {
+    pub(super) fn refuse(&mut self, index: usize, error: TurnError) {
         let turn = self.slots[index].turn.as_ref().expect("a turn fails once");
         turn.events.send(TurnEvent::Failed(error)).ok(); // An error: the caller went away.
         self.counters.failed += 1;

@@ -21,7 +21,7 @@ use crate::support::*;
 use crate::trouble::Troubled;
 
 /// Longer than any turn here takes on a busy machine.
-const FOREVER: Duration = Duration::from_secs(30);
+const FOREVER: Duration = Duration::from_secs(120);
 
 pub struct World {
     title: String,
@@ -39,6 +39,10 @@ pub struct World {
     troubled: bool,
     /// Files were harmed: less may be found than was kept.
     harmed: bool,
+    /// Something was forgotten, and its files may be on their way out.
+    leaving: bool,
+    /// A copy was taken of files on their way out: it names some that it does not have.
+    torn: bool,
     happened: Vec<String>,
 }
 
@@ -102,6 +106,8 @@ impl World {
             roomy,
             troubled,
             harmed: false,
+            leaving: false,
+            torn: false,
             happened,
         }
     }
@@ -132,7 +138,7 @@ impl World {
         self.submit_as(None, request);
         self.finish(0);
         self.engine.shutdown();
-        if !self.harmed {
+        if !self.harmed && !self.torn {
             check_directory(self.directory.path(), self.memory);
         }
     }
@@ -284,6 +290,7 @@ impl World {
         running.for_each(|running| running.forgotten = true);
         let name = self.chats[chat].name.clone();
         self.note(format!("forget {name}"));
+        self.leaving = true;
         self.patiently(self.engine.forget(crate::support::name(&name)));
     }
 
@@ -358,6 +365,7 @@ impl World {
     /// The engine vanishes, and another one opens what was on disk at that moment.
     fn crash(&mut self) {
         self.note("crash".to_owned());
+        self.torn |= self.leaving;
         let copy = tempfile::tempdir().unwrap();
         // What a slot file names was on disk before it, so it is copied first.
         copy_files(self.directory.path(), copy.path(), "bin");
@@ -370,6 +378,7 @@ impl World {
     }
 
     fn open(&mut self) {
+        self.leaving = false;
         self.engine = engine(&self.model, Some(self.directory.path()), self.options.clone());
     }
 
