@@ -181,6 +181,14 @@ impl Engine {
         }
     }
 
+    /// Removes from disk, behind, what no conversation names any more.
+    ///
+    /// # Errors
+    /// [`TurnError::Stopped`].
+    pub fn sweep(&self) -> Result<(), TurnError> {
+        self.send(Command::Sweep)
+    }
+
     /// What the engine holds and does.
     ///
     /// # Errors

@@ -4,12 +4,12 @@ mod support;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
-use hob_runtime::{Model, Turn, TurnError, TurnEvent, TurnRequest};
-use hob_slots::Token;
+use hob_runtime::{EngineOptions, Model, Turn, TurnError, TurnEvent, TurnRequest};
+use hob_slots::{Timestamp, Token};
 use support::*;
 
 fn slow(memory: MemoryKind) -> Arc<dyn Model> {
@@ -62,6 +62,46 @@ fn nothing_stays_on_disk_of_a_conversation_that_is_forgotten_while_it_speaks() {
         engine.shutdown();
         assert_eq!(files(directory.path(), &["bin", "kv"]), 0, "{memory}");
     }
+}
+
+#[test]
+fn a_conversation_keeps_its_newest_snapshots_and_no_others_on_disk() {
+    let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_memory(MemoryKind::Recurrent));
+    let directory = tempfile::tempdir().unwrap();
+    let engine = engine(&model, Some(directory.path()), options());
+    let mut timeline = Vec::new();
+    for _ in 0..12 {
+        let prompt = then(&model, &timeline, "and then?");
+        timeline = ask(&engine, request("chat", &prompt, 5)).timeline;
+        block_on(engine.park(name("chat")));
+    }
+    engine.shutdown();
+    let kept = files(directory.path(), &["kv"]);
+    assert!(kept <= 8, "two turns of 2 snapshots, and what was there when the first left: {kept}");
+}
+
+#[test]
+fn a_sweep_removes_what_no_conversation_names_and_nothing_else() {
+    let model: Arc<dyn Model> = Arc::new(FakeModel::new());
+    let directory = tempfile::tempdir().unwrap();
+    let later = || Timestamp::from(SystemTime::now() + Duration::from_secs(3600));
+    let options = EngineOptions { clock: Arc::new(later), ..options() };
+    let before = engine(&model, Some(directory.path()), options.clone());
+    let story = tokens(&model, &user(&"a long story ".repeat(20)));
+    ask(&before, request("chat", &story, 20));
+    block_on(before.park(name("chat")));
+    let edited = tokens(&model, &user("a short one"));
+    let timeline = ask(&before, request("chat", &edited, 20)).timeline;
+    block_on(before.park(name("chat")));
+    before.sweep().unwrap();
+    before.shutdown();
+    assert_eq!(files(directory.path(), &["kv"]), 2, "a question and an answer");
+
+    let after = engine(&model, Some(directory.path()), options);
+    let prompt = then(&model, &timeline, "go on");
+    let report = ask(&after, request("chat", &prompt, 5)).report;
+    assert_eq!(report.tokens.computed, prompt.len() - timeline.len(), "{report:?}");
+    after.shutdown();
 }
 
 #[test]

@@ -51,6 +51,7 @@ pub async fn run(resolved: &Resolved, hints: bool) -> Result<()> {
     let planning = hob_prewarm::Settings { idle_after: settings.idle_park };
     tokio::spawn(idle::run(opened.engine.clone(), planning, clock.clone(), events));
     tokio::spawn(idle::prepare_grammars(opened.engine.clone()));
+    tokio::spawn(idle::sweep(opened.engine.clone()));
     let service = Service::new(Parts {
         engine: opened.engine.clone(),
         model_name: opened.name.clone(),

@@ -1,11 +1,18 @@
-//! Writes behind: objects first, the record that names them after, in the order of the calls.
+//! Writes behind: objects first, the record that names them after, in the order of the calls. Removes
+//! in the same order, so what is kept anew after it was removed is there.
+//!
+//! - What is about to go leaves memory first, while no record can begin to name it: whoever still
+//!   has it in cells exports it again.
+//! - Nothing goes that a slot file of an earlier process names.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
 use hob_slots::format::{Object, SlotRecord};
-use hob_slots::{BlockId, ConversationId};
+use hob_slots::store::{SAVE_GRACE, Store, StoreError};
+use hob_slots::{BlockId, ConversationId, Timestamp};
 use tracing::{debug, warn};
 
 use super::{Counters, Known, Shared, lock};
@@ -13,75 +20,131 @@ use super::{Counters, Known, Shared, lock};
 /// What the keeper does, one after the other.
 pub(super) enum Job {
     Object(BlockId, Box<Object>),
-    Record(Arc<SlotRecord>),
+    /// And the snapshots that it does not name any more.
+    Record(Arc<SlotRecord>, Vec<BlockId>),
     /// And what it named.
     Forget(ConversationId, Vec<BlockId>),
+    Sweep(Timestamp),
     Flush(Sender<()>),
 }
 
-pub(super) fn run(shared: &Shared, jobs: &Receiver<Job>) {
-    for job in jobs {
-        match job {
-            Job::Object(id, object) => write_object(shared, id, &object),
-            Job::Record(record) => write_record(shared, &record),
-            Job::Forget(conversation, named) => forget(shared, &conversation, named),
-            Job::Flush(done) => done.send(()).unwrap_or(()), // Nobody waits any more: fine.
-        }
-    }
+pub(super) struct Keeper<'s> {
+    shared: &'s Shared,
+    named_before: OnceCell<BTreeSet<BlockId>>,
 }
 
-fn write_object(shared: &Shared, id: BlockId, object: &Object) {
-    let Some(store) = &shared.store else { return };
-    match store.put_object(shared.fingerprint, id, object) {
-        Ok(bytes) => {
-            Counters::add(&shared.counters.written_bytes, bytes);
-            let file_bytes = object.file_bytes();
-            shared.objects().insert(id, Known { file_bytes, on_disk: true });
-        }
-        Err(error) => {
-            Counters::add(&shared.counters.write_errors, 1);
-            warn!(%id, %error, "object not written");
-        }
+impl<'s> Keeper<'s> {
+    pub fn new(shared: &'s Shared) -> Self {
+        Self { shared, named_before: OnceCell::new() }
     }
-    // Also after an error: the disk will not take it, and memory must not grow without bound.
-    shared.pool().mark_saved(&id);
-}
 
-fn write_record(shared: &Shared, record: &SlotRecord) {
-    let Some(store) = &shared.store else { return };
-    match store.put_slot(shared.fingerprint, record) {
-        Ok(bytes) => {
-            Counters::add(&shared.counters.written_bytes, bytes);
-            debug!(conversation = %record.conversation, tokens = record.tokens.len(), "saved");
-        }
-        Err(error) => {
-            Counters::add(&shared.counters.write_errors, 1);
-            warn!(conversation = %record.conversation, %error, "slot file not written");
+    pub fn run(&self, jobs: &Receiver<Job>) {
+        for job in jobs {
+            match job {
+                Job::Object(id, object) => self.write_object(id, &object),
+                Job::Record(record, superseded) => self.write_record(&record, superseded),
+                Job::Forget(conversation, named) => self.forget(&conversation, named),
+                Job::Sweep(now) => self.sweep(now),
+                Job::Flush(done) => done.send(()).unwrap_or(()), // Nobody waits any more: fine.
+            }
         }
     }
-}
 
-/// Removes what the conversation alone named, from memory and then from disk. What others name
-/// stays: equal beginnings have equal objects.
-fn forget(shared: &Shared, conversation: &ConversationId, mut named: Vec<BlockId>) {
-    let store = shared.store.as_ref();
-    if let Some(Ok(record)) = store.map(|store| store.get_slot(shared.fingerprint, conversation)) {
-        named.extend(record.objects().map(|(id, _)| id));
+    fn write_object(&self, id: BlockId, object: &Object) {
+        let shared = self.shared;
+        let Some(store) = &shared.store else { return };
+        match store.put_object(shared.fingerprint, id, object) {
+            Ok(bytes) => {
+                Counters::add(&shared.counters.written_bytes, bytes);
+                let file_bytes = object.file_bytes();
+                shared.objects().insert(id, Known { file_bytes, on_disk: true });
+            }
+            Err(error) => {
+                Counters::add(&shared.counters.write_errors, 1);
+                warn!(%id, %error, "object not written");
+            }
+        }
+        // Also after an error: the disk will not take it, and memory must not grow without bound.
+        shared.pool().mark_saved(&id);
     }
-    let _nobody_reads = lock(&shared.removal);
-    {
-        // As long as this is held, no record can begin to name what is about to go.
-        let records = shared.records();
-        let spared = records.objects();
-        named.retain(|id| !spared.contains(id));
-        for id in &named {
-            shared.pool().remove(id);
-            shared.objects().remove(id);
+
+    fn write_record(&self, record: &SlotRecord, superseded: Vec<BlockId>) {
+        let shared = self.shared;
+        if let Some(store) = &shared.store {
+            match store.put_slot(shared.fingerprint, record) {
+                Ok(bytes) => {
+                    Counters::add(&shared.counters.written_bytes, bytes);
+                    let tokens = record.tokens.len();
+                    debug!(conversation = %record.conversation, tokens, "saved");
+                }
+                Err(error) => {
+                    Counters::add(&shared.counters.write_errors, 1);
+                    warn!(conversation = %record.conversation, %error, "slot file not written");
+                    return; // The one before still names them.
+                }
+            }
+        }
+        if !superseded.is_empty() {
+            self.remove(superseded, |store, ids| match self.named_before(store) {
+                Some(named) => store.remove_objects(shared.fingerprint, ids.difference(named)),
+                None => Ok(Vec::new()),
+            });
         }
     }
-    let named = BTreeSet::from_iter(named);
-    let forgotten = store.map(|store| store.forget(shared.fingerprint, conversation, &named));
-    if let Some(Err(error)) = forgotten {
-        warn!(%conversation, %error, "not everything was removed");
+
+    /// Removes what the conversation alone named. What others name stays: equal beginnings have
+    /// equal objects.
+    fn forget(&self, conversation: &ConversationId, mut named: Vec<BlockId>) {
+        let model = self.shared.fingerprint;
+        let store = self.shared.store.as_ref();
+        if let Some(Ok(record)) = store.map(|store| store.get_slot(model, conversation)) {
+            named.extend(record.objects().map(|(id, _)| id));
+        }
+        self.remove(named, |store, ids| store.forget(model, conversation, ids));
+    }
+
+    fn sweep(&self, now: Timestamp) {
+        let model = self.shared.fingerprint;
+        let Some(store) = &self.shared.store else { return };
+        match store.find_garbage(model, now, SAVE_GRACE) {
+            Ok(found) => self.remove(found.objects, |store, ids| store.remove_objects(model, ids)),
+            Err(error) => warn!(%error, "nothing was swept"),
+        }
+    }
+
+    /// Removes those that no record names, from memory and then from disk.
+    fn remove(
+        &self,
+        candidates: impl IntoIterator<Item = BlockId>,
+        from_disk: impl FnOnce(&Store, &BTreeSet<BlockId>) -> Result<Vec<BlockId>, StoreError>,
+    ) {
+        let shared = self.shared;
+        let _nobody_reads = lock(&shared.removal);
+        let unnamed = {
+            // As long as this is held, no record can begin to name what is about to go.
+            let records = shared.records();
+            let unnamed = records.unnamed(candidates);
+            for id in &unnamed {
+                shared.pool().remove(id);
+                shared.objects().remove(id);
+            }
+            unnamed
+        };
+        match shared.store.as_ref().map(|store| from_disk(store, &unnamed)) {
+            Some(Ok(removed)) => debug!(objects = removed.len(), "removed"),
+            Some(Err(error)) => warn!(%error, "not everything was removed"),
+            None => {}
+        }
+    }
+
+    /// What slot files named when somebody asked first; `None` when that cannot be told.
+    fn named_before(&self, store: &Store) -> Option<&BTreeSet<BlockId>> {
+        if self.named_before.get().is_none() {
+            match store.needed_objects(self.shared.fingerprint) {
+                Ok(named) => self.named_before.set(named).expect("it was not set"),
+                Err(error) => warn!(%error, "it is not known what other conversations need"),
+            }
+        }
+        self.named_before.get()
     }
 }

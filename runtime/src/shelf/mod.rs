@@ -21,12 +21,12 @@ use std::thread::JoinHandle;
 
 use hob_slots::format::{Object, SlotRecord};
 use hob_slots::store::Store;
-use hob_slots::{BlockId, ConversationId, ModelHash, WarmPool};
+use hob_slots::{BlockId, ConversationId, ModelHash, Timestamp, WarmPool};
 
 use crate::backend::Model;
 
 pub use assemble::{Fetched, Piece, Place, Wanted, common_prefix};
-use keeper::Job;
+use keeper::{Job, Keeper};
 use records::Records;
 
 /// Memory and disk, for one fingerprint.
@@ -101,7 +101,7 @@ impl Shelf {
         let keeper = shared.clone();
         let fetcher = shared.clone();
         let threads = vec![
-            spawn("hob-keeper", move || keeper::run(&keeper, &job_inbox)),
+            spawn("hob-keeper", move || Keeper::new(&keeper).run(&job_inbox)),
             spawn("hob-fetcher", move || {
                 for fetch in fetch_inbox {
                     (fetch.reply)(assemble::assemble(&fetcher, &fetch.wanted));
@@ -145,8 +145,12 @@ impl Shelf {
             return Err(missing);
         }
         let record = Arc::new(record);
-        records.set(record.clone());
-        self.send(Job::Record(record));
+        let before = records.set(record.clone());
+        // Nothing else leads to a snapshot. Blocks are found by what they hold: the sweep's work.
+        let snapshots =
+            before.iter().flat_map(|before| &before.snapshots).map(|snapshot| snapshot.id);
+        let superseded = snapshots.filter(|id| record.objects().all(|(named, _)| named != *id));
+        self.send(Job::Record(record.clone(), superseded.collect()));
         Ok(())
     }
 
@@ -157,6 +161,11 @@ impl Shelf {
         let mut named = unrecorded;
         named.extend(record.iter().flat_map(|record| record.objects()).map(|(id, _)| id));
         self.send(Job::Forget(conversation.clone(), named));
+    }
+
+    /// Removes what no conversation names and nobody has written or asked for lately.
+    pub fn sweep(&self, now: Timestamp) {
+        self.send(Job::Sweep(now));
     }
 
     /// Assembles what is kept of a prompt; `reply` is called on another thread.

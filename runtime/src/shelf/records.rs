@@ -19,9 +19,9 @@ impl Records {
         self.0.get(conversation).cloned()
     }
 
-    /// This is what the conversation is made of now.
-    pub fn set(&mut self, record: Arc<SlotRecord>) {
-        self.0.insert(record.conversation.clone(), Some(record));
+    /// This is what the conversation is made of now. Returns what it was made of before.
+    pub fn set(&mut self, record: Arc<SlotRecord>) -> Option<Arc<SlotRecord>> {
+        self.0.insert(record.conversation.clone(), Some(record)).flatten()
     }
 
     /// The disk says so. Returns what counts, which may be newer.
@@ -40,11 +40,13 @@ impl Records {
         self.0.values().flatten().map(|record| &**record)
     }
 
-    /// Every object that a record names.
-    pub fn objects(&self) -> BTreeSet<BlockId> {
-        self.iter()
-            .flat_map(|record| record.objects().map(|(id, _)| id).collect::<Vec<_>>())
-            .collect()
+    /// Those of `candidates` that no record names.
+    pub fn unnamed(&self, candidates: impl IntoIterator<Item = BlockId>) -> BTreeSet<BlockId> {
+        let mut unnamed = BTreeSet::from_iter(candidates);
+        for (id, _) in self.iter().flat_map(SlotRecord::objects) {
+            unnamed.remove(&id);
+        }
+        unnamed
     }
 }
 

@@ -47,6 +47,7 @@ pub(crate) enum Command {
     Embed { tokens: Vec<Token>, reply: oneshot::Sender<Result<Vec<f32>, TurnError>> },
     Park { conversation: ConversationId, done: oneshot::Sender<()> },
     Forget { conversation: ConversationId, done: oneshot::Sender<()> },
+    Sweep,
     Status(oneshot::Sender<EngineStatus>),
     Stop,
 }
@@ -175,6 +176,7 @@ impl<'b> Worker<'b> {
                 self.forget(&conversation);
                 done.send(()).ok(); // An error: the caller went away.
             }
+            Command::Sweep => self.shelf.sweep(self.now()),
             Command::Status(reply) => {
                 reply.send(self.status()).ok(); // An error: the caller went away.
             }

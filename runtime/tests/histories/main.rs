@@ -4,12 +4,15 @@
 //! - `world`: an engine over a directory, conversations, and what may happen to them
 //! - `alone`: the naive model that every answer is compared with
 //! - `trouble`: a backend that fails now and then
+//! - `directory`: what another process would find on disk
 //!
 //! A history is named by its seed, and a failed one is printed. Threads make their own moments, so a
 //! seed repeats what happened, not quite when. `HOB_TEST_HISTORIES=500` runs more of each kind,
 //! `HOB_TEST_SEED=7` begins with that one.
 
 mod alone;
+mod directory;
+mod random;
 #[path = "../support/mod.rs"]
 mod support;
 mod trouble;

@@ -1,22 +1,19 @@
 //! An engine over a directory, the conversations that it serves, and what may happen to both.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+mod checks;
+
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, SystemTime};
 
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::sample::Sampling;
-use hob_runtime::{
-    Engine, EngineOptions, Model, SlotState, SlotStatus, Turn, TurnError, TurnRequest,
-};
-use hob_slots::format::ObjectKind;
-use hob_slots::store::StoreReader;
-use hob_slots::{Token, chain};
+use hob_runtime::{Engine, EngineOptions, Model, Turn, TurnError, TurnRequest};
+use hob_slots::{Timestamp, Token};
 use tempfile::TempDir;
 
-use crate::alone::{self, Expected};
+use crate::directory;
+use crate::random::Random;
 use crate::support::*;
 use crate::trouble::Troubled;
 
@@ -80,6 +77,8 @@ impl World {
             context_tokens: if roomy { 900 } else { 130 + random.below(250) },
             slots: 1 + random.below(3),
             micro_batch: *random.among(&[4, 16, 64, 256]),
+            // Everything is old enough to be swept at once.
+            clock: Arc::new(|| Timestamp::from(SystemTime::now() + Duration::from_secs(3600))),
             memory_budget_bytes: *random.among(&[0, 3_000, 20_000, 1 << 30]),
             ..options()
         };
@@ -125,7 +124,11 @@ impl World {
             36 => self.restart(),
             37 => self.crash(),
             38 => self.harm(),
-            _ => drop(status(&self.engine)),
+            _ => {
+                self.note("sweep".to_owned());
+                self.engine.sweep().expect("the engine runs");
+                self.leaving = true;
+            }
         }
     }
 
@@ -139,7 +142,7 @@ impl World {
         self.finish(0);
         self.engine.shutdown();
         if !self.harmed && !self.torn {
-            check_directory(self.directory.path(), self.memory);
+            directory::check(self.directory.path(), self.memory);
         }
     }
 
@@ -228,42 +231,6 @@ impl World {
         }
     }
 
-    /// Waits for a turn and compares it with the same turn alone. Returns its answer.
-    fn finish(&mut self, index: usize) -> Option<Answer> {
-        let Running { chat, number, request, turn, forgotten } = self.running.remove(index);
-        self.note(format!("finish chat {chat:?} turn {number}"));
-        let answer = match self.patiently(finish_async(turn)) {
-            Ok(answer) => answer,
-            Err(TurnError::Forgotten) if forgotten => return None,
-            Err(TurnError::Backend(_)) if self.troubled => return None,
-            Err(error) => panic!("{error}"),
-        };
-        self.compare(&request, &answer);
-        if let Some(chat) = chat {
-            let chat = &mut self.chats[chat];
-            chat.timeline = answer.timeline.clone();
-            if chat.turns == number && !forgotten && !self.harmed && !self.troubled {
-                chat.kept = Some(answer.timeline.clone());
-            }
-        }
-        Some(answer)
-    }
-
-    fn compare(&self, request: &TurnRequest, answer: &Answer) {
-        let expected = alone::alone(&*self.model_alone(), request, self.options.context_tokens);
-        let (tokens, text, reason) = (answer.tokens.clone(), answer.text.clone(), answer.reason);
-        assert_eq!(Expected { tokens, text, reason }, expected, "{:?}", answer.report);
-        let counts = answer.report.tokens;
-        assert_eq!(counts.prompt(), request.prompt.len(), "{:?}", answer.report);
-        assert!(counts.computed > 0, "{:?}", answer.report);
-        let timeline = [&request.prompt[..], &answer.tokens].concat();
-        assert_eq!(answer.timeline, timeline);
-    }
-
-    fn model_alone(&self) -> Box<dyn Model> {
-        Box::new(FakeModel::new().with_memory(self.memory))
-    }
-
     fn cancel(&mut self) {
         if self.running.is_empty() {
             return;
@@ -294,59 +261,6 @@ impl World {
         self.patiently(self.engine.forget(crate::support::name(&name)));
     }
 
-    /// All turns end; then a conversation that goes on computes what is new and nothing else.
-    fn calm(&mut self) {
-        while !self.running.is_empty() {
-            self.finish(0);
-        }
-        self.check_rest();
-        for chat in 0..self.chats.len() {
-            let Some(kept) = self.chats[chat].kept.clone().filter(|_| self.random.one_in(2)) else {
-                continue;
-            };
-            let parked = self.random.one_in(2);
-            if parked {
-                let name = name(&self.chats[chat].name);
-                self.note(format!("park {name}"));
-                self.patiently(self.engine.park(name));
-            } else if self.roomy {
-                settle(&self.engine);
-            }
-            let prompt = then(&self.model, &kept, "and?");
-            if prompt.len() > self.options.context_tokens {
-                continue;
-            }
-            let name = self.chats[chat].name.clone();
-            self.submit_as(Some(chat), request(&name, &prompt, 3));
-            let report = self.finish(0).expect("the turn succeeds").report;
-            // The last token of an answer is computed behind it, where there is room.
-            let unseen = usize::from(!self.roomy);
-            let new = prompt.len() - kept.len();
-            assert!(report.tokens.computed <= new + unseen, "{new} tokens are new: {report:?}");
-            assert_eq!(report.miss.filter(|_| self.roomy), None);
-        }
-    }
-
-    fn check_rest(&self) {
-        let rests = |slot: &SlotStatus| matches!(slot.state, SlotState::Idle | SlotState::Free);
-        let began = Instant::now();
-        let status = loop {
-            let status = self.patiently(self.engine.status()).expect("the engine runs");
-            if status.waiting == 0 && status.slots.iter().all(rests) {
-                break status;
-            }
-            // A turn that was cancelled ends with its micro-batch.
-            assert!(began.elapsed() < FOREVER, "{status:?}");
-        };
-        for slot in &status.slots {
-            assert_eq!(slot.conversation.is_some(), slot.state == SlotState::Idle, "{status:?}");
-            assert!(slot.tokens <= self.options.context_tokens, "{status:?}");
-        }
-        assert_eq!(status.counters.import_failures, 0, "{status:?}");
-        assert_eq!(status.counters.wasted_restores, 0, "{status:?}");
-        assert_eq!(status.counters.write_errors, 0, "{status:?}");
-    }
-
     /// The engine ends in good order, and another one opens the directory.
     fn restart(&mut self) {
         self.note("restart".to_owned());
@@ -368,8 +282,8 @@ impl World {
         self.torn |= self.leaving;
         let copy = tempfile::tempdir().unwrap();
         // What a slot file names was on disk before it, so it is copied first.
-        copy_files(self.directory.path(), copy.path(), "bin");
-        copy_files(self.directory.path(), copy.path(), "kv");
+        directory::copy_files(self.directory.path(), copy.path(), "bin");
+        directory::copy_files(self.directory.path(), copy.path(), "kv");
         self.running.clear();
         self.engine.shutdown();
         self.directory = copy;
@@ -384,7 +298,7 @@ impl World {
 
     /// A file is damaged, cut short or gone.
     fn harm(&mut self) {
-        let mut files = files(self.directory.path());
+        let mut files = directory::files(self.directory.path());
         files.retain(|file| file.extension().is_some_and(|end| end == "kv" || end == "bin"));
         if !self.random.one_in(2) || files.is_empty() {
             return;
@@ -443,79 +357,4 @@ async fn finish_async(mut turn: Turn) -> Result<Answer, TurnError> {
         events.push(event);
     }
     answer(events)
-}
-
-/// Every object that a slot file names is there, whole, and has the name that its tokens give it.
-fn check_directory(directory: &Path, memory: MemoryKind) {
-    let store = StoreReader::open(directory).unwrap();
-    let listing = store.slots(FINGERPRINT).unwrap();
-    assert!(listing.rejected.is_empty(), "{:?}", listing.rejected);
-    for entry in listing.slots {
-        let record = store.get_slot(FINGERPRINT, &entry.conversation).unwrap();
-        let model = FakeModel::new();
-        let blocks = chain(FINGERPRINT, &record.tokens, |token| model.vocabulary().is_eog(token));
-        if memory.is_plain() {
-            let named: Vec<_> = record.blocks.iter().map(|block| block.id).collect();
-            let expected: Vec<_> = blocks.iter().map(|block| block.id).collect();
-            assert_eq!(named, expected, "{}", entry.conversation);
-        }
-        for block in &record.blocks {
-            let object = store.get_object(FINGERPRINT, block.id, ObjectKind::Block);
-            let object = object.unwrap_or_else(|miss| panic!("{}: {miss}", entry.conversation));
-            assert_eq!(object.file_bytes(), block.bytes, "{}", entry.conversation);
-        }
-        for snapshot in &record.snapshots {
-            let object = store.get_object(FINGERPRINT, snapshot.id, ObjectKind::Snapshot);
-            let object = object.unwrap_or_else(|miss| panic!("{}: {miss}", entry.conversation));
-            assert_eq!(object.file_bytes(), snapshot.bytes, "{}", entry.conversation);
-        }
-        let distinct: BTreeSet<u32> = record.snapshots.iter().map(|one| one.position).collect();
-        assert_eq!(distinct.len(), record.snapshots.len(), "{}", entry.conversation);
-    }
-}
-
-fn files(directory: &Path) -> Vec<PathBuf> {
-    let (mut found, mut open) = (Vec::new(), vec![directory.to_owned()]);
-    while let Some(directory) = open.pop() {
-        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
-            let path = entry.path();
-            if path.is_dir() { open.push(path) } else { found.push(path) }
-        }
-    }
-    found
-}
-
-/// Copies the files that end like this. One that vanishes meanwhile was not there.
-fn copy_files(from: &Path, to: &Path, extension: &str) {
-    for file in files(from) {
-        if file.extension().is_some_and(|end| end == extension) {
-            let target = to.join(file.strip_prefix(from).expect("a file lies in its directory"));
-            std::fs::create_dir_all(target.parent().expect("a file has a directory")).unwrap();
-            std::fs::copy(&file, &target).ok();
-        }
-    }
-}
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let value = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        value ^ (value >> 31)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
-    }
-
-    fn one_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-
-    fn among<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
-        &choices[self.below(choices.len())]
-    }
 }

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io;
 use std::path::PathBuf;
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -56,7 +57,8 @@ impl StoreReader {
         Ok(garbage)
     }
 
-    fn needed_objects(&self, model: ModelHash) -> Result<BTreeSet<BlockId>, StoreError> {
+    /// What the slot files of `model` name.
+    pub fn needed_objects(&self, model: ModelHash) -> Result<BTreeSet<BlockId>, StoreError> {
         let contents = self.contents(model)?;
         let undecided = contents.rejected.into_iter().find(|file| !file.miss.condemns_the_file());
         if let Some(file) = undecided {
@@ -91,13 +93,23 @@ impl Store {
     ) -> Result<Vec<BlockId>, StoreError> {
         self.remove_slot(model, conversation)?;
         let needed = self.needed_objects(model)?;
+        self.remove_objects(model, named.difference(&needed))
+    }
+
+    /// Removes objects that nobody needs, whatever their age. Returns those that were there.
+    pub fn remove_objects<'i>(
+        &self,
+        model: ModelHash,
+        ids: impl IntoIterator<Item = &'i BlockId>,
+    ) -> Result<Vec<BlockId>, StoreError> {
         let _guard = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
         let mut gone = Vec::new();
-        for &id in named.difference(&needed) {
+        for &id in ids {
             let path = self.layout.object(model, id);
-            if path.exists() {
-                fs::remove_file(&path).map_err(io_error("remove", &path))?;
-                gone.push(id);
+            match fs::remove_file(&path) {
+                Ok(()) => gone.push(id),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(io_error("remove", &path)(error)),
             }
         }
         Ok(gone)

@@ -1,0 +1,65 @@
+//! The directory of kept KV as somebody else sees it: copied, and checked name by name.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use hob_runtime::Model;
+use hob_runtime::backend::MemoryKind;
+use hob_runtime::backend::fake::FakeModel;
+use hob_slots::chain;
+use hob_slots::format::ObjectKind;
+use hob_slots::store::StoreReader;
+
+use crate::support::FINGERPRINT;
+
+/// Every object that a slot file names is there, whole, and has the name that its tokens give it.
+pub fn check(directory: &Path, memory: MemoryKind) {
+    let store = StoreReader::open(directory).unwrap();
+    let listing = store.slots(FINGERPRINT).unwrap();
+    assert!(listing.rejected.is_empty(), "{:?}", listing.rejected);
+    for entry in listing.slots {
+        let record = store.get_slot(FINGERPRINT, &entry.conversation).unwrap();
+        let model = FakeModel::new();
+        let blocks = chain(FINGERPRINT, &record.tokens, |token| model.vocabulary().is_eog(token));
+        if memory.is_plain() {
+            let named: Vec<_> = record.blocks.iter().map(|block| block.id).collect();
+            let expected: Vec<_> = blocks.iter().map(|block| block.id).collect();
+            assert_eq!(named, expected, "{}", entry.conversation);
+        }
+        for block in &record.blocks {
+            let object = store.get_object(FINGERPRINT, block.id, ObjectKind::Block);
+            let object = object.unwrap_or_else(|miss| panic!("{}: {miss}", entry.conversation));
+            assert_eq!(object.file_bytes(), block.bytes, "{}", entry.conversation);
+        }
+        for snapshot in &record.snapshots {
+            let object = store.get_object(FINGERPRINT, snapshot.id, ObjectKind::Snapshot);
+            let object = object.unwrap_or_else(|miss| panic!("{}: {miss}", entry.conversation));
+            assert_eq!(object.file_bytes(), snapshot.bytes, "{}", entry.conversation);
+        }
+        let distinct: BTreeSet<u32> = record.snapshots.iter().map(|one| one.position).collect();
+        assert_eq!(distinct.len(), record.snapshots.len(), "{}", entry.conversation);
+    }
+}
+
+/// All files.
+pub fn files(directory: &Path) -> Vec<PathBuf> {
+    let (mut found, mut open) = (Vec::new(), vec![directory.to_owned()]);
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() { open.push(path) } else { found.push(path) }
+        }
+    }
+    found
+}
+
+/// Copies the files that end like this. One that vanishes meanwhile was not there.
+pub fn copy_files(from: &Path, to: &Path, extension: &str) {
+    for file in files(from) {
+        if file.extension().is_some_and(|end| end == extension) {
+            let target = to.join(file.strip_prefix(from).expect("a file lies in its directory"));
+            std::fs::create_dir_all(target.parent().expect("a file has a directory")).unwrap();
+            std::fs::copy(&file, &target).ok();
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! What must hold after every answer, and when everything has come to rest.
+
+use std::time::Instant;
+
+use hob_runtime::backend::fake::FakeModel;
+use hob_runtime::{Model, SlotState, SlotStatus, TurnError, TurnRequest};
+
+use super::{FOREVER, Running, World, finish_async};
+use crate::alone::{self, Expected};
+use crate::support::*;
+
+impl World {
+    /// Waits for a turn and compares it with the same turn alone. Returns its answer.
+    pub(super) fn finish(&mut self, index: usize) -> Option<Answer> {
+        let Running { chat, number, request, turn, forgotten } = self.running.remove(index);
+        self.note(format!("finish chat {chat:?} turn {number}"));
+        let answer = match self.patiently(finish_async(turn)) {
+            Ok(answer) => answer,
+            Err(TurnError::Forgotten) if forgotten => return None,
+            Err(TurnError::Backend(_)) if self.troubled => return None,
+            Err(error) => panic!("{error}"),
+        };
+        self.compare(&request, &answer);
+        if let Some(chat) = chat {
+            let chat = &mut self.chats[chat];
+            chat.timeline = answer.timeline.clone();
+            if chat.turns == number && !forgotten && !self.harmed && !self.troubled {
+                chat.kept = Some(answer.timeline.clone());
+            }
+        }
+        Some(answer)
+    }
+
+    pub(super) fn compare(&self, request: &TurnRequest, answer: &Answer) {
+        let expected = alone::alone(&*self.model_alone(), request, self.options.context_tokens);
+        let (tokens, text, reason) = (answer.tokens.clone(), answer.text.clone(), answer.reason);
+        assert_eq!(Expected { tokens, text, reason }, expected, "{:?}", answer.report);
+        let counts = answer.report.tokens;
+        assert_eq!(counts.prompt(), request.prompt.len(), "{:?}", answer.report);
+        assert!(counts.computed > 0, "{:?}", answer.report);
+        let timeline = [&request.prompt[..], &answer.tokens].concat();
+        assert_eq!(answer.timeline, timeline);
+    }
+
+    fn model_alone(&self) -> Box<dyn Model> {
+        Box::new(FakeModel::new().with_memory(self.memory))
+    }
+
+    /// All turns end; then a conversation that goes on computes what is new and nothing else.
+    pub(super) fn calm(&mut self) {
+        while !self.running.is_empty() {
+            self.finish(0);
+        }
+        self.check_rest();
+        for chat in 0..self.chats.len() {
+            let Some(kept) = self.chats[chat].kept.clone().filter(|_| self.random.one_in(2)) else {
+                continue;
+            };
+            let parked = self.random.one_in(2);
+            if parked {
+                let name = name(&self.chats[chat].name);
+                self.note(format!("park {name}"));
+                self.patiently(self.engine.park(name));
+            } else if self.roomy {
+                settle(&self.engine);
+            }
+            let prompt = then(&self.model, &kept, "and?");
+            if prompt.len() > self.options.context_tokens {
+                continue;
+            }
+            let name = self.chats[chat].name.clone();
+            self.submit_as(Some(chat), request(&name, &prompt, 3));
+            let report = self.finish(0).expect("the turn succeeds").report;
+            // The last token of an answer is computed behind it, where there is room.
+            let unseen = usize::from(!self.roomy);
+            let new = prompt.len() - kept.len();
+            assert!(report.tokens.computed <= new + unseen, "{new} tokens are new: {report:?}");
+            assert_eq!(report.miss.filter(|_| self.roomy), None);
+        }
+    }
+
+    fn check_rest(&self) {
+        let rests = |slot: &SlotStatus| matches!(slot.state, SlotState::Idle | SlotState::Free);
+        let began = Instant::now();
+        let status = loop {
+            let status = self.patiently(self.engine.status()).expect("the engine runs");
+            if status.waiting == 0 && status.slots.iter().all(rests) {
+                break status;
+            }
+            // A turn that was cancelled ends with its micro-batch.
+            assert!(began.elapsed() < FOREVER, "{status:?}");
+        };
+        for slot in &status.slots {
+            assert_eq!(slot.conversation.is_some(), slot.state == SlotState::Idle, "{status:?}");
+            assert!(slot.tokens <= self.options.context_tokens, "{status:?}");
+        }
+        assert_eq!(status.counters.import_failures, 0, "{status:?}");
+        assert_eq!(status.counters.wasted_restores, 0, "{status:?}");
+        assert_eq!(status.counters.write_errors, 0, "{status:?}");
+    }
+}
