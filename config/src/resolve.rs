@@ -95,7 +95,8 @@ pub(crate) fn resolve(sources: &Sources) -> Result<Resolved, ConfigError> {
         ready_file: layers.optional_path(Key::ReadyFile, None)?,
         data_dir,
         ctx: layers.number(Key::Ctx, 64, 1 << 24)? as u32,
-        slots: layers.number(Key::Slots, 1, 256)? as u32,
+        // llama.cpp has 256 sequences, and one of them serves splices.
+        slots: layers.number(Key::Slots, 1, 255)? as u32,
         threads: layers.number(Key::Threads, 0, 1024)? as u32,
         allow_origin: layers.list(Key::AllowOrigin)?,
         allow_host: layers.list(Key::AllowHost)?,
@@ -191,7 +192,7 @@ mod tests {
              write a whole number from 64 to 16777216"
         );
         let error = World::new().env("HOB_SLOTS", "0").error();
-        assert!(error.contains("HOB_SLOTS") && error.contains("from 1 to 256"), "{error}");
+        assert!(error.contains("HOB_SLOTS") && error.contains("from 1 to 255"), "{error}");
 
         let error = World::new().flag(Key::CacheTypeK, "q3").error();
         assert!(error.contains("--cache-type-k") && error.contains("q8_0"), "{error}");
