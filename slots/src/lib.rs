@@ -12,6 +12,7 @@
 //!    `hob slots` lists and removes.
 
 pub mod block;
+pub mod evict;
 pub mod fingerprint;
 pub mod format;
 pub mod id;

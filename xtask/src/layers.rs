@@ -15,18 +15,19 @@ use serde_json::Value;
 use crate::command::{Failure, Line};
 
 /// Each crate, and the crates of this workspace that it may depend on.
-const ALLOWED: [(&str, &[&str]); 10] = [
+const ALLOWED: [(&str, &[&str]); 11] = [
     ("hob-slots", &[]),
     ("hob-config", &[]),
     ("hob-dialect", &[]),
     ("hob-models", &["hob-slots"]),
     ("hob-prewarm", &["hob-slots"]),
+    ("hob-simulate", &["hob-slots"]),
     ("hob-runtime", &["hob-slots", "hob-dialect"]),
     (
         "hob-daemon",
         &["hob-prewarm", "hob-runtime", "hob-slots", "hob-config", "hob-models", "hob-dialect"],
     ),
-    ("hob-cli", &["hob-slots", "hob-config", "hob-models"]),
+    ("hob-cli", &["hob-slots", "hob-config", "hob-models", "hob-simulate"]),
     ("hob-bench", &["hob-runtime", "hob-slots", "hob-models", "hob-daemon"]),
     ("xtask", &[]),
 ];

@@ -1,0 +1,1 @@
+//! Replays a request trace against each eviction policy and capacity.

@@ -1,0 +1,1 @@
+//! Which blocks leave a place that is full: one policy a file.
