@@ -181,9 +181,11 @@ fn save(store: &Store, name: &str, class: TtlClass, unused_secs: u64, tokens: &[
         class,
         created_at: used_at,
         used_at,
+        turns: 0,
         tokens,
         blocks,
         snapshots: Vec::new(),
+        segments: Vec::new(),
     };
     store.put_slot(MODEL, &record).unwrap();
 }

@@ -9,15 +9,18 @@
 //!   for the reader of the directory to say.
 
 mod bytes;
+mod chunks;
 mod codec;
 mod error;
 mod object;
+mod pack;
 mod slot;
 
 pub(crate) use bytes::check_length;
+pub use chunks::{CHUNK_BYTES, chunk_digest};
 pub use error::FormatError;
 pub use object::{Object, ObjectHeader, ObjectKind};
-pub use slot::{BlockRef, SlotHeader, SlotRecord, SnapshotRef};
+pub use slot::{BlockRef, SegmentRef, SlotHeader, SlotRecord, SlotTable, SnapshotRef};
 
 #[cfg(test)]
 mod tests;

@@ -30,7 +30,8 @@ pub mod warm;
 pub use block::{BLOCK_TOKENS, Block, Chain, chain, cut};
 pub use fingerprint::{FileDigest, Fingerprint, FingerprintError, Lora, Rope};
 pub use format::{
-    BlockRef, FormatError, Object, ObjectHeader, ObjectKind, SlotHeader, SlotRecord, SnapshotRef,
+    BlockRef, FormatError, Object, ObjectHeader, ObjectKind, SegmentRef, SlotHeader, SlotRecord,
+    SlotTable, SnapshotRef,
 };
 pub use id::{BlockId, ContentId, ConversationId, ModelHash, ParseIdError, SlotId, Token};
 pub use key::{CacheKey, KeyFields, KeySegment, PrefixHash, derive_slot_id, stable_prefix_hash};

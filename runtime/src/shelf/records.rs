@@ -62,9 +62,11 @@ mod tests {
             class: TtlClass::Long,
             created_at: Timestamp(0),
             used_at: Timestamp(0),
+            turns: 0,
             tokens: vec![Token(1); tokens],
             blocks: Vec::new(),
             snapshots: Vec::new(),
+            segments: Vec::new(),
         }
     }
 

@@ -151,9 +151,11 @@ impl Worker<'_> {
             class: known.as_ref().map_or(TtlClass::Long, |record| record.class),
             created_at: known.as_ref().map_or(now, |record| record.created_at),
             used_at: now,
+            turns: 0,
             tokens: slot.timeline.tokens()[..len].to_vec(),
             blocks: blocks.collect(),
             snapshots: slot.snapshots.clone(),
+            segments: Vec::new(),
         };
         let Err(missing) = self.shelf.record(record) else { return };
         let first = slot.timeline.blocks().iter().find(|block| missing.contains(&block.id));

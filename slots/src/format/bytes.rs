@@ -1,12 +1,38 @@
-//! Little-endian fields at fixed places, and what both headers have in common.
+//! Little-endian fields at fixed places, and what all headers have in common.
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::FormatError;
 use crate::id::Token;
 
-/// Where both kinds of header keep their version; the magic fills the bytes before it.
+/// Where every kind of header keeps its version; the magic fills the bytes before it.
 const VERSION_AT: usize = 8;
+
+/// The version of a file that begins with `magic`. `header_bytes` is what is asked for when there
+/// are too few bytes to tell.
+pub fn version(
+    file: &[u8],
+    what: &'static str,
+    magic: &[u8; 8],
+    readable: u16,
+    header_bytes: usize,
+) -> Result<u16, FormatError> {
+    let known = file.len().min(magic.len());
+    if file[..known] != magic[..known] {
+        return Err(FormatError::NotOurs { expected: what });
+    }
+    let Some(version) = file.get(VERSION_AT..VERSION_AT + 2) else {
+        return Err(FormatError::Truncated {
+            expected: header_bytes as u64,
+            got: file.len() as u64,
+        });
+    };
+    match u16::from_le_bytes(version.try_into().expect("two bytes were taken")) {
+        0 => Err(FormatError::Field { field: "version", value: 0 }),
+        version if version > readable => Err(FormatError::Newer { version, readable }),
+        version => Ok(version),
+    }
+}
 
 /// A header under construction, or one that is read. Every place is a constant of the caller's, so
 /// a place outside is a broken invariant.
@@ -20,26 +46,11 @@ impl<const N: usize> Fields<N> {
         fields
     }
 
-    /// The first `N` of `bytes`, when they begin with `magic` and a version that is understood.
-    pub fn begin(
-        bytes: &[u8],
-        what: &'static str,
-        magic: &[u8; 8],
-        readable: u16,
-    ) -> Result<Self, FormatError> {
-        let known = bytes.len().min(magic.len());
-        if bytes[..known] != magic[..known] {
-            return Err(FormatError::NotOurs { expected: what });
-        }
-        let Some(header) = bytes.first_chunk::<N>() else {
-            return Err(FormatError::Truncated { expected: N as u64, got: bytes.len() as u64 });
-        };
-        let fields = Self(*header);
-        match u16::from_le_bytes(fields.get(VERSION_AT)) {
-            0 => Err(FormatError::Field { field: "version", value: 0 }),
-            version if version > readable => Err(FormatError::Newer { version, readable }),
-            _ => Ok(fields),
-        }
+    /// The first `N` bytes of a file.
+    pub fn first(file: &[u8]) -> Result<Self, FormatError> {
+        let header = file.first_chunk::<N>();
+        let truncated = FormatError::Truncated { expected: N as u64, got: file.len() as u64 };
+        header.map(|header| Self(*header)).ok_or(truncated)
     }
 
     pub fn put(&mut self, at: usize, bytes: &[u8]) {
@@ -71,11 +82,28 @@ impl<const N: usize> Fields<N> {
         xxh3_64(&[&self.0[..end], more].concat())
     }
 
+    /// Refuses a header whose checksum, which stands at `at`, is not that of what comes before it
+    /// and of `more`.
+    pub fn verify(&self, at: usize, more: &[u8]) -> Result<(), FormatError> {
+        match self.checksum(at, more) == self.u64(at) {
+            true => Ok(()),
+            false => Err(FormatError::Checksum { part: "header" }),
+        }
+    }
+
     /// Refuses a reserved field that is not zero.
     pub fn expect_zero(&self, field: &'static str, value: u32) -> Result<(), FormatError> {
         match value {
             0 => Ok(()),
             other => Err(FormatError::Field { field, value: other.into() }),
+        }
+    }
+
+    /// A length. Those that no file reaches are refused, so that lengths can be added.
+    pub fn length(&self, field: &'static str, at: usize) -> Result<u64, FormatError> {
+        match self.u64(at) {
+            value if value > u64::MAX / 8 => Err(FormatError::Field { field, value }),
+            value => Ok(value),
         }
     }
 }

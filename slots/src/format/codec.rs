@@ -1,26 +1,24 @@
-//! The record of a slot file as bincode 2: integers of fixed width, little-endian, lists behind
-//! their length as a u64. The one module that names bincode.
+//! The lists of a slot file as bincode 2: entry after entry, integers of fixed width,
+//! little-endian. The one module that names bincode.
+//!
+//! - How many entries there are is known from the header; nothing is allocated for one that has
+//!   not been read.
 
 use bincode::config::{Configuration, Fixint, Limit, LittleEndian};
 use bincode::{Decode, Encode};
 
-use super::{BlockRef, FormatError, SlotRecord, SnapshotRef};
+use super::slot::{BlockRef, SegmentRef, SnapshotRef};
+use super::{FormatError, SlotRecord};
 use crate::id::{BlockId, Token};
+use crate::segment::Layer;
 
-/// The longest record: some sixty million tokens. Bounds what a length can make us allocate.
-pub const MAX_BYTES: usize = 256 << 20;
+/// The longest entry is a segment with the longest key.
+const ENTRY_BYTES: usize = 256;
 
-const FORMAT: Configuration<LittleEndian, Fixint, Limit<MAX_BYTES>> = bincode::config::standard()
+const FORMAT: Configuration<LittleEndian, Fixint, Limit<ENTRY_BYTES>> = bincode::config::standard()
     .with_little_endian()
     .with_fixed_int_encoding()
-    .with_limit::<MAX_BYTES>();
-
-#[derive(Encode, Decode)]
-struct Record {
-    tokens: Vec<i32>,
-    blocks: Vec<Named>,
-    snapshots: Vec<Named>,
-}
+    .with_limit::<ENTRY_BYTES>();
 
 /// An object: where its tokens end, its name, the length of its file.
 #[derive(Encode, Decode)]
@@ -30,31 +28,158 @@ struct Named {
     bytes: u64,
 }
 
-pub fn encode(record: &SlotRecord) -> Vec<u8> {
-    let block = |b: &BlockRef| Named { end: b.end, id: b.id.0, bytes: b.bytes };
-    let snapshot = |s: &SnapshotRef| Named { end: s.position, id: s.id.0, bytes: s.bytes };
-    let record = Record {
-        tokens: record.tokens.iter().map(|token| token.0).collect(),
-        blocks: record.blocks.iter().map(block).collect(),
-        snapshots: record.snapshots.iter().map(snapshot).collect(),
-    };
-    bincode::encode_to_vec(record, FORMAT).expect("lists of numbers always encode")
+/// A segment: where its tokens end, its layer, its key.
+#[derive(Encode, Decode)]
+struct Labelled {
+    end: u32,
+    layer: u8,
+    key: String,
 }
 
-type Parts = (Vec<Token>, Vec<BlockRef>, Vec<SnapshotRef>);
+/// What a slot file lists, and how much of it there is.
+pub struct Counts {
+    pub blocks: u32,
+    pub snapshots: u32,
+    pub segments: u32,
+}
 
-pub fn decode(bytes: &[u8]) -> Result<Parts, FormatError> {
-    let malformed = |what: String| FormatError::Record { what };
-    let (record, read): (Record, usize) =
-        bincode::decode_from_slice(bytes, FORMAT).map_err(|error| malformed(error.to_string()))?;
-    if read != bytes.len() {
-        return Err(malformed(format!("{} bytes follow it", bytes.len() - read)));
+/// What a slot file lists.
+pub struct Lists {
+    pub blocks: Vec<BlockRef>,
+    pub snapshots: Vec<SnapshotRef>,
+    pub segments: Vec<SegmentRef>,
+}
+
+/// The table of a file of version 2.
+pub fn encode(record: &SlotRecord) -> Vec<u8> {
+    let mut table = Vec::new();
+    for block in &record.blocks {
+        put(&mut table, Named { end: block.end, id: block.id.0, bytes: block.bytes });
     }
-    let block = |n: Named| BlockRef { end: n.end, id: BlockId(n.id), bytes: n.bytes };
-    let snapshot = |n: Named| SnapshotRef { position: n.end, id: BlockId(n.id), bytes: n.bytes };
-    Ok((
-        record.tokens.into_iter().map(Token).collect(),
-        record.blocks.into_iter().map(block).collect(),
-        record.snapshots.into_iter().map(snapshot).collect(),
-    ))
+    for snapshot in &record.snapshots {
+        put(&mut table, Named { end: snapshot.position, id: snapshot.id.0, bytes: snapshot.bytes });
+    }
+    for segment in &record.segments {
+        let key = SegmentRef::bounded(&segment.key).to_owned();
+        put(&mut table, Labelled { end: segment.end, layer: layer_code(segment.layer), key });
+    }
+    table
+}
+
+/// Reads the table of a file of version 2.
+pub fn decode(table: &[u8], counts: &Counts) -> Result<Lists, FormatError> {
+    let mut entries = Entries(table);
+    let lists = Lists {
+        blocks: entries.take(counts.blocks, block)?,
+        snapshots: entries.take(counts.snapshots, snapshot)?,
+        segments: entries.take(counts.segments, segment)?,
+    };
+    entries.finish()?;
+    Ok(lists)
+}
+
+/// Reads the record of a file of version 1, where each list begins with its length.
+pub fn decode_v1(
+    record: &[u8],
+    tokens: u32,
+    counts: &Counts,
+) -> Result<(Vec<Token>, Lists), FormatError> {
+    let mut entries = Entries(record);
+    let tokens = entries.counted(tokens)?.take(tokens, |token: i32| Ok(Token(token)))?;
+    let blocks = entries.counted(counts.blocks)?.take(counts.blocks, block)?;
+    let snapshots = entries.counted(counts.snapshots)?.take(counts.snapshots, snapshot)?;
+    entries.finish()?;
+    Ok((tokens, Lists { blocks, snapshots, segments: Vec::new() }))
+}
+
+/// What has not been read yet.
+struct Entries<'a>(&'a [u8]);
+
+impl Entries<'_> {
+    fn next<T: Decode<()>>(&mut self) -> Result<T, FormatError> {
+        let (entry, read) = bincode::decode_from_slice(self.0, FORMAT)
+            .map_err(|error| FormatError::Record { what: error.to_string() })?;
+        self.0 = &self.0[read..];
+        Ok(entry)
+    }
+
+    fn take<T: Decode<()>, U>(
+        &mut self,
+        count: u32,
+        read: impl Fn(T) -> Result<U, FormatError>,
+    ) -> Result<Vec<U>, FormatError> {
+        (0..count).map(|_| read(self.next()?)).collect()
+    }
+
+    fn counted(&mut self, count: u32) -> Result<&mut Self, FormatError> {
+        match self.next::<u64>()? == u64::from(count) {
+            true => Ok(self),
+            false => malformed("it holds other counts than its header"),
+        }
+    }
+
+    fn finish(self) -> Result<(), FormatError> {
+        match self.0.len() {
+            0 => Ok(()),
+            more => malformed(&format!("{more} bytes follow it")),
+        }
+    }
+}
+
+fn malformed<T>(what: &str) -> Result<T, FormatError> {
+    Err(FormatError::Record { what: what.to_owned() })
+}
+
+fn put(table: &mut Vec<u8>, entry: impl Encode) {
+    bincode::encode_into_std_write(entry, table, FORMAT).expect("numbers and texts always encode");
+}
+
+fn block(entry: Named) -> Result<BlockRef, FormatError> {
+    Ok(BlockRef { end: entry.end, id: BlockId(entry.id), bytes: entry.bytes })
+}
+
+fn snapshot(entry: Named) -> Result<SnapshotRef, FormatError> {
+    Ok(SnapshotRef { position: entry.end, id: BlockId(entry.id), bytes: entry.bytes })
+}
+
+fn segment(entry: Labelled) -> Result<SegmentRef, FormatError> {
+    let layer = LAYERS.into_iter().find(|&layer| layer_code(layer) == entry.layer);
+    match layer {
+        Some(_) if entry.key.len() > SegmentRef::MAX_KEY_BYTES => {
+            malformed("the key of a segment is too long")
+        }
+        Some(layer) => Ok(SegmentRef { end: entry.end, layer, key: entry.key }),
+        None => malformed(&format!("there is no layer {}", entry.layer)),
+    }
+}
+
+const LAYERS: [Layer; 11] = [
+    Layer::Axioms,
+    Layer::Identity,
+    Layer::Rules,
+    Layer::Capabilities,
+    Layer::Context,
+    Layer::Memories,
+    Layer::Affect,
+    Layer::User,
+    Layer::Assistant,
+    Layer::Tool,
+    Layer::Document,
+];
+
+/// Written in files, so it never changes; the order of the layers may.
+fn layer_code(layer: Layer) -> u8 {
+    match layer {
+        Layer::Axioms => 0,
+        Layer::Identity => 1,
+        Layer::Rules => 2,
+        Layer::Capabilities => 3,
+        Layer::Context => 4,
+        Layer::Memories => 5,
+        Layer::Affect => 6,
+        Layer::User => 7,
+        Layer::Assistant => 8,
+        Layer::Tool => 9,
+        Layer::Document => 10,
+    }
 }

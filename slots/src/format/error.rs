@@ -51,4 +51,10 @@ pub enum FormatError {
         /// In which way.
         what: String,
     },
+    /// A compressed part does not unpack to what the header says.
+    #[error("what it holds does not unpack: {what}")]
+    Packed {
+        /// In which way.
+        what: &'static str,
+    },
 }

@@ -1,33 +1,21 @@
 //! An object: the KV of one block, or one snapshot.
 //!
 //! - It carries what its name is made of, so a reader can tell whether it holds what it is called.
-//! - Decoding takes the file's buffer and keeps it: the payload is a window into it.
+//! - Decoding takes the file's buffer and keeps it: the payload is a window into it. The payload
+//!   of a compressed file gets a buffer of its own, after the stored bytes were verified.
+//! - Two files of one object may differ, in version and in encoding; what they decode to does not.
 
-use xxhash_rust::xxh3::{Xxh3, xxh3_128};
+mod header;
+
+pub use header::ObjectHeader;
 
 use super::FormatError;
-use super::bytes::{Fields, check_length, token_bytes, tokens_from};
+use super::bytes::{check_length, token_bytes, tokens_from};
+use super::chunks::BodyHash;
+use super::pack::{Arrangement, pack, unpack};
 use crate::id::{BlockId, ModelHash, Token};
 use crate::payload::Payload;
-
-const MAGIC: &[u8; 8] = b"HOBOBJ\0\x01";
-const VERSION: u16 = 1;
-const WHAT: &str = "object";
-
-/// Places of the header's fields.
-mod at {
-    pub const KIND: usize = 10;
-    pub const ENCODING: usize = 11;
-    pub const START: usize = 12;
-    pub const MODEL: usize = 16;
-    pub const PARENT: usize = 24;
-    pub const TOKENS: usize = 56;
-    pub const RESERVED: usize = 60;
-    pub const PAYLOAD_BYTES: usize = 64;
-    pub const BODY_CHECKSUM: usize = 72;
-    pub const HEADER_CHECKSUM: usize = 88;
-    pub const END: usize = 96;
-}
+use header::{BodyChecksum, Encoding};
 
 /// What an object holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,23 +24,6 @@ pub enum ObjectKind {
     Block,
     /// The whole state of a sequence at one position.
     Snapshot,
-}
-
-impl ObjectKind {
-    fn code(self) -> u8 {
-        match self {
-            Self::Block => 1,
-            Self::Snapshot => 2,
-        }
-    }
-
-    fn from_code(code: u8) -> Result<Self, FormatError> {
-        match code {
-            1 => Ok(Self::Block),
-            2 => Ok(Self::Snapshot),
-            other => Err(FormatError::Field { field: "kind", value: other.into() }),
-        }
-    }
 }
 
 /// A block or snapshot, as it is stored.
@@ -72,24 +43,6 @@ pub struct Object {
     pub payload: Payload,
 }
 
-/// What the fixed first part of an object tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ObjectHeader {
-    /// What it is.
-    pub kind: ObjectKind,
-    /// The model that computed it.
-    pub model: ModelHash,
-    /// See [`Object::parent`].
-    pub parent: BlockId,
-    /// See [`Object::start`].
-    pub start: u32,
-    /// How many tokens it holds.
-    pub tokens: u32,
-    /// How long its payload is.
-    pub payload_bytes: u64,
-    body_checksum: u128,
-}
-
 impl Object {
     /// The name that its content gives it.
     pub fn id(&self) -> BlockId {
@@ -99,9 +52,11 @@ impl Object {
         }
     }
 
-    /// How long its file is.
+    /// How long its file is when it is written raw, in the latest version. Slot files name this
+    /// length, whatever the file has become since: they need not change when an object is
+    /// compressed. The length of a file at hand is [`ObjectHeader::file_bytes`].
     pub fn file_bytes(&self) -> u64 {
-        (at::END + 4 * self.tokens.len() + self.payload.len()) as u64
+        (ObjectHeader::BYTES + 4 * self.tokens.len() + self.payload.len()) as u64
     }
 
     /// Everything that comes before the payload in the file. The payload follows as it is, so that
@@ -112,23 +67,20 @@ impl Object {
     pub fn encode_head(&self) -> Vec<u8> {
         let is_block = self.kind == ObjectKind::Block;
         assert_eq!(is_block, !self.tokens.is_empty(), "blocks have tokens and snapshots none");
-
         let tokens = token_bytes(&self.tokens);
-        let mut body = Xxh3::new();
-        body.update(&tokens);
-        body.update(&self.payload);
-
-        let mut header = Fields::<{ at::END }>::zeroed(MAGIC, VERSION);
-        header.put(at::KIND, &[self.kind.code()]);
-        header.put(at::START, &self.start.to_le_bytes());
-        header.put(at::MODEL, &self.model.0);
-        header.put(at::PARENT, &self.parent.0);
-        header.put(at::TOKENS, &(self.tokens.len() as u32).to_le_bytes());
-        header.put(at::PAYLOAD_BYTES, &(self.payload.len() as u64).to_le_bytes());
-        header.put(at::BODY_CHECKSUM, &body.digest128().to_le_bytes());
-        let checksum = header.checksum(at::HEADER_CHECKSUM, &[]);
-        header.put(at::HEADER_CHECKSUM, &checksum.to_le_bytes());
-        [&header.0[..], &tokens].concat()
+        let header = ObjectHeader {
+            version: ObjectHeader::VERSION,
+            kind: self.kind,
+            model: self.model,
+            parent: self.parent,
+            start: self.start,
+            tokens: self.tokens.len() as u32,
+            encoding: Encoding::Raw,
+            payload_bytes: self.payload.len() as u64,
+            stored_bytes: self.payload.len() as u64,
+            body_checksum: checksum(&tokens, &self.payload),
+        };
+        [&header.encode()[..], &tokens].concat()
     }
 
     /// The whole file.
@@ -140,60 +92,77 @@ impl Object {
 
     /// Verifies every byte of a file and keeps its buffer as the payload's.
     pub fn decode(file: Vec<u8>) -> Result<Self, FormatError> {
+        let header = verified(&file)?;
+        open(&header, file)
+    }
+
+    /// As [`Object::decode`], for whoever has hashed the file's [chunks](ObjectHeader::chunks)
+    /// while it was read. Only the header is hashed here, unless the file has version 1, which
+    /// knows no chunks.
+    ///
+    /// The digests must be those of the very bytes of `file`.
+    pub fn from_checked(file: Vec<u8>, digests: &[u128]) -> Result<Self, FormatError> {
         let header = ObjectHeader::decode(&file)?;
         check_length(header.file_bytes(), file.len() as u64)?;
-        let body = &file[at::END..];
-        if xxh3_128(body) != header.body_checksum {
-            return Err(FormatError::Checksum { part: "body" });
+        match header.body_checksum {
+            BodyChecksum::Whole(_) => header.verify_body(&file)?,
+            BodyChecksum::Chunked(_) => header.verify_digests(digests.iter().copied())?,
         }
-        let token_bytes = 4 * header.tokens as usize;
-        let tokens = tokens_from(&body[..token_bytes]);
-        let payload = at::END + token_bytes..file.len();
-        Ok(Self {
-            kind: header.kind,
-            model: header.model,
-            parent: header.parent,
-            start: header.start,
-            tokens,
-            payload: Payload::within(file, payload),
-        })
+        open(&header, file)
+    }
+
+    /// The compressed file of the object that `file` holds; none when that saves less than a
+    /// twentieth, or when it is compressed already.
+    pub fn compressed(file: &[u8], level: i32) -> Result<Option<Vec<u8>>, FormatError> {
+        let header = verified(file)?;
+        if header.is_compressed() {
+            return Ok(None);
+        }
+        let (tokens, payload) = body(&header, file);
+        let most_bytes = payload.len().checked_sub(file.len().div_ceil(20));
+        let pack = |most_bytes| pack(payload, Arrangement::Planes, level, most_bytes);
+        let Some(stored) = most_bytes.and_then(pack) else { return Ok(None) };
+        let header = ObjectHeader {
+            version: ObjectHeader::VERSION,
+            encoding: Encoding::Planes,
+            stored_bytes: stored.len() as u64,
+            body_checksum: checksum(tokens, &stored),
+            ..header
+        };
+        Ok(Some([&header.encode()[..], tokens, &stored].concat()))
     }
 }
 
-impl ObjectHeader {
-    /// The length of the fixed first part of an object's file.
-    pub const BYTES: usize = at::END;
+fn checksum(tokens: &[u8], stored: &[u8]) -> BodyChecksum {
+    let mut hash = BodyHash::from(ObjectHeader::BYTES as u64);
+    hash.update(tokens);
+    hash.update(stored);
+    BodyChecksum::Chunked(hash.finish())
+}
 
-    /// Reads and verifies the first part of a file; what follows it is not looked at.
-    pub fn decode(file: &[u8]) -> Result<Self, FormatError> {
-        let fields = Fields::<{ at::END }>::begin(file, WHAT, MAGIC, VERSION)?;
-        if fields.checksum(at::HEADER_CHECKSUM, &[]) != fields.u64(at::HEADER_CHECKSUM) {
-            return Err(FormatError::Checksum { part: "header" });
-        }
-        fields.expect_zero("encoding", fields.u8(at::ENCODING).into())?;
-        fields.expect_zero("reserved", fields.u32(at::RESERVED))?;
-        let kind = ObjectKind::from_code(fields.u8(at::KIND))?;
-        let tokens = fields.u32(at::TOKENS);
-        if (kind == ObjectKind::Block) == (tokens == 0) {
-            return Err(FormatError::Field { field: "tokens", value: tokens.into() });
-        }
-        let payload_bytes = fields.u64(at::PAYLOAD_BYTES);
-        if payload_bytes > u64::MAX / 2 {
-            return Err(FormatError::Field { field: "payload bytes", value: payload_bytes });
-        }
-        Ok(Self {
-            kind,
-            model: ModelHash(fields.get(at::MODEL)),
-            parent: BlockId(fields.get(at::PARENT)),
-            start: fields.u32(at::START),
-            tokens,
-            payload_bytes,
-            body_checksum: fields.u128(at::BODY_CHECKSUM),
-        })
-    }
+fn verified(file: &[u8]) -> Result<ObjectHeader, FormatError> {
+    let header = ObjectHeader::decode(file)?;
+    check_length(header.file_bytes(), file.len() as u64)?;
+    header.verify_body(file)?;
+    Ok(header)
+}
 
-    /// How long the whole file is.
-    pub fn file_bytes(&self) -> u64 {
-        at::END as u64 + 4 * u64::from(self.tokens) + self.payload_bytes
-    }
+/// The tokens and the stored payload of a file whose length was checked.
+fn body<'a>(header: &ObjectHeader, file: &'a [u8]) -> (&'a [u8], &'a [u8]) {
+    file[header.bytes()..].split_at(4 * header.tokens as usize)
+}
+
+/// What a verified file holds.
+fn open(header: &ObjectHeader, file: Vec<u8>) -> Result<Object, FormatError> {
+    let (tokens, stored) = body(header, &file);
+    let tokens = tokens_from(tokens);
+    let payload = match header.encoding {
+        Encoding::Raw => {
+            let range = file.len() - stored.len()..file.len();
+            Payload::within(file, range)
+        }
+        Encoding::Planes => unpack(stored, Arrangement::Planes, header.payload_bytes)?.into(),
+    };
+    let ObjectHeader { kind, model, parent, start, .. } = *header;
+    Ok(Object { kind, model, parent, start, tokens, payload })
 }

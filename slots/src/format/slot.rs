@@ -1,37 +1,29 @@
 //! A slot file: which objects make up a conversation.
 //!
-//! - The header and the conversation's name are under a checksum of their own, so a listing reads
-//!   some 300 bytes of each file and still trusts them.
-//! - The record behind them is bincode, see `codec`.
+//! - What a listing needs comes first, in three parts that verify by themselves: the header with
+//!   the conversation's name, some 300 bytes at most; the table, which tells every object's name
+//!   and length, so that own bytes are told from shared ones; and last the tokens, compressed.
+//! - The entries of the table are bincode, see `codec`.
 
-use xxhash_rust::xxh3::xxh3_128;
+mod header;
+mod table;
 
-use super::bytes::{Fields, check_length};
+pub use header::SlotHeader;
+pub use table::SlotTable;
+
+use super::bytes::{check_length, token_bytes, tokens_from};
+use super::codec::Counts;
+use super::pack::{Arrangement, pack, unpack};
 use super::{FormatError, codec};
 use crate::id::{BlockId, ConversationId, ModelHash, Token};
+use crate::segment::Layer;
 use crate::time::Timestamp;
 use crate::ttl::TtlClass;
+use header::Body;
 
-const MAGIC: &[u8; 8] = b"HOBSLT\0\x01";
-const VERSION: u16 = 1;
-const WHAT: &str = "slot file";
-
-/// Places of the header's fields.
-mod at {
-    pub const CLASS: usize = 10;
-    pub const CONVERSATION_BYTES: usize = 11;
-    pub const TOKENS: usize = 12;
-    pub const MODEL: usize = 16;
-    pub const CREATED_AT: usize = 24;
-    pub const USED_AT: usize = 32;
-    pub const BLOCKS: usize = 40;
-    pub const SNAPSHOTS: usize = 44;
-    pub const OBJECT_BYTES: usize = 48;
-    pub const RECORD_BYTES: usize = 56;
-    pub const RECORD_CHECKSUM: usize = 64;
-    pub const HEADER_CHECKSUM: usize = 80;
-    pub const END: usize = 88;
-}
+/// Tokens are written with every turn and are few: the usual level takes a fraction of a
+/// millisecond for thousands.
+const TOKEN_LEVEL: i32 = 3;
 
 /// What is kept of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,12 +36,17 @@ pub struct SlotRecord {
     pub created_at: Timestamp,
     /// When it was last used.
     pub used_at: Timestamp,
+    /// How many turns it has had; 0 when that was not counted.
+    pub turns: u32,
     /// The whole timeline.
     pub tokens: Vec<Token>,
     /// The timeline's blocks that are kept, in order.
     pub blocks: Vec<BlockRef>,
     /// The snapshots that are kept, in order of position.
     pub snapshots: Vec<SnapshotRef>,
+    /// Which part of the prompt the timeline's tokens belong to, in order; empty when that is not
+    /// known.
+    pub segments: Vec<SegmentRef>,
 }
 
 /// A block of a timeline.
@@ -59,7 +56,7 @@ pub struct BlockRef {
     pub end: u32,
     /// Its name.
     pub id: BlockId,
-    /// The length of its object's file.
+    /// [The length](super::Object::file_bytes) of its object's file, when that is raw.
     pub bytes: u64,
 }
 
@@ -70,157 +67,103 @@ pub struct SnapshotRef {
     pub position: u32,
     /// Its name.
     pub id: BlockId,
-    /// The length of its object's file.
+    /// [The length](super::Object::file_bytes) of its object's file, when that is raw.
     pub bytes: u64,
 }
 
-/// What the first part of a slot file tells: enough for a listing.
+/// A run of a timeline's tokens that belongs to one part of the prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SlotHeader {
-    /// The model that the objects belong to.
-    pub model: ModelHash,
-    /// See [`SlotRecord::conversation`].
-    pub conversation: ConversationId,
-    /// See [`SlotRecord::class`].
-    pub class: TtlClass,
-    /// See [`SlotRecord::created_at`].
-    pub created_at: Timestamp,
-    /// See [`SlotRecord::used_at`].
-    pub used_at: Timestamp,
-    /// How long the timeline is.
-    pub tokens: u32,
-    /// How many blocks are kept.
-    pub blocks: u32,
-    /// How many snapshots are kept.
-    pub snapshots: u32,
-    /// The length of all those objects' files together.
-    pub object_bytes: u64,
-    record_bytes: u64,
-    record_checksum: u128,
+pub struct SegmentRef {
+    /// Where it ends in the timeline; it begins where the one before ends.
+    pub end: u32,
+    /// What it is for.
+    pub layer: Layer,
+    /// What it is called among its kind. What exceeds [`SegmentRef::MAX_KEY_BYTES`] is not kept.
+    pub key: String,
+}
+
+impl SegmentRef {
+    /// The longest key, in bytes.
+    pub const MAX_KEY_BYTES: usize = 200;
+
+    /// The beginning of `key` that is kept.
+    pub fn bounded(key: &str) -> &str {
+        let end =
+            (0..=key.len().min(Self::MAX_KEY_BYTES)).rev().find(|&at| key.is_char_boundary(at));
+        &key[..end.expect("every text has a border at 0")]
+    }
 }
 
 impl SlotRecord {
     /// The objects that it names, blocks first, with the lengths of their files.
     pub fn objects(&self) -> impl Iterator<Item = (BlockId, u64)> {
-        let blocks = self.blocks.iter().map(|block| (block.id, block.bytes));
-        blocks.chain(self.snapshots.iter().map(|snapshot| (snapshot.id, snapshot.bytes)))
+        objects(&self.blocks, &self.snapshots)
     }
 
     /// The whole file.
     pub fn encode(&self, model: ModelHash) -> Vec<u8> {
-        let name = self.conversation.as_str().as_bytes();
-        let record = codec::encode(self);
-        let name_bytes = u8::try_from(name.len()).expect("an id has at most 200 bytes");
-        let class = TtlClass::ALL.into_iter().position(|class| class == self.class);
-        let class = class.expect("every class is listed") as u8;
-        let object_bytes: u64 = self.objects().map(|(_, bytes)| bytes).sum();
-
-        let mut header = Fields::<{ at::END }>::zeroed(MAGIC, VERSION);
-        header.put(at::CLASS, &[class]);
-        header.put(at::CONVERSATION_BYTES, &[name_bytes]);
-        header.put(at::TOKENS, &(self.tokens.len() as u32).to_le_bytes());
-        header.put(at::MODEL, &model.0);
-        header.put(at::CREATED_AT, &self.created_at.0.to_le_bytes());
-        header.put(at::USED_AT, &self.used_at.0.to_le_bytes());
-        header.put(at::BLOCKS, &(self.blocks.len() as u32).to_le_bytes());
-        header.put(at::SNAPSHOTS, &(self.snapshots.len() as u32).to_le_bytes());
-        header.put(at::OBJECT_BYTES, &object_bytes.to_le_bytes());
-        header.put(at::RECORD_BYTES, &(record.len() as u64).to_le_bytes());
-        header.put(at::RECORD_CHECKSUM, &xxh3_128(&record).to_le_bytes());
-        let checksum = header.checksum(at::HEADER_CHECKSUM, name);
-        header.put(at::HEADER_CHECKSUM, &checksum.to_le_bytes());
-        [&header.0[..], name, &record].concat()
+        let table = codec::encode(self);
+        let tokens = token_bytes(&self.tokens);
+        let tokens = pack(&tokens, Arrangement::Plain, TOKEN_LEVEL, usize::MAX)
+            .expect("nothing is longer than the longest");
+        let header = SlotHeader {
+            model,
+            conversation: self.conversation.clone(),
+            class: self.class,
+            created_at: self.created_at,
+            used_at: self.used_at,
+            turns: self.turns,
+            tokens: self.tokens.len() as u32,
+            blocks: self.blocks.len() as u32,
+            snapshots: self.snapshots.len() as u32,
+            segments: self.segments.len() as u32,
+            object_bytes: total(self.objects()),
+            body: Body::of(&table, &tokens),
+        };
+        [header.encode(), table, tokens].concat()
     }
 
     /// Verifies every byte of a file and returns what it holds and whose model it belongs to.
     pub fn decode(file: &[u8]) -> Result<(ModelHash, Self), FormatError> {
         let header = SlotHeader::decode(file)?;
         check_length(header.file_bytes(), file.len() as u64)?;
-        let record = &file[header.bytes()..];
-        if xxh3_128(record) != header.record_checksum {
-            return Err(FormatError::Checksum { part: "record" });
-        }
-        let (tokens, blocks, snapshots) = codec::decode(record)?;
-        let model = header.model;
+        let (tokens, table) = match &header.body {
+            Body::Record(_) => table::decode_v1(header, file)?,
+            Body::Parts { tokens: part, .. } => {
+                let stored = &file[header.head_bytes() as usize..];
+                part.verify("tokens", stored)?;
+                let bytes = unpack(stored, Arrangement::Plain, 4 * u64::from(header.tokens))?;
+                (tokens_from(&bytes), SlotTable::decode(file)?)
+            }
+        };
+        let SlotTable { header, blocks, snapshots, segments } = table;
         let record = Self {
-            conversation: header.conversation.clone(),
+            conversation: header.conversation,
             class: header.class,
             created_at: header.created_at,
             used_at: header.used_at,
+            turns: header.turns,
             tokens,
             blocks,
             snapshots,
+            segments,
         };
-        record.check(&header)?;
-        Ok((model, record))
-    }
-
-    /// What no checksum tells: that the record makes sense, alone and beside its header.
-    fn check(&self, header: &SlotHeader) -> Result<(), FormatError> {
-        let malformed = |what: &str| Err(FormatError::Record { what: what.to_owned() });
-        let len = self.tokens.len();
-        let counts = (len as u64, self.blocks.len() as u64, self.snapshots.len() as u64);
-        if counts != (header.tokens.into(), header.blocks.into(), header.snapshots.into()) {
-            return malformed("it holds other counts than its header");
-        }
-        if !self.blocks.iter().is_sorted_by(|before, after| before.end < after.end) {
-            return malformed("its blocks are out of order");
-        }
-        let ends = self.blocks.iter().map(|block| block.end);
-        if ends.chain(self.snapshots.iter().map(|s| s.position)).any(|end| end as usize > len) {
-            return malformed("it names an object past its last token");
-        }
-        Ok(())
+        Ok((header.model, record))
     }
 }
 
+fn objects(blocks: &[BlockRef], snapshots: &[SnapshotRef]) -> impl Iterator<Item = (BlockId, u64)> {
+    let blocks = blocks.iter().map(|block| (block.id, block.bytes));
+    blocks.chain(snapshots.iter().map(|snapshot| (snapshot.id, snapshot.bytes)))
+}
+
+fn total(objects: impl Iterator<Item = (BlockId, u64)>) -> u64 {
+    objects.fold(0, |sum, (_, bytes)| sum.saturating_add(bytes))
+}
+
 impl SlotHeader {
-    /// As many bytes as a header can have: enough to read for a listing.
-    pub const MAX_BYTES: usize = at::END + ConversationId::MAX_BYTES;
-
-    /// Reads and verifies the first part of a file; what follows it is not looked at.
-    pub fn decode(file: &[u8]) -> Result<Self, FormatError> {
-        let fields = Fields::<{ at::END }>::begin(file, WHAT, MAGIC, VERSION)?;
-        let end = at::END + usize::from(fields.u8(at::CONVERSATION_BYTES));
-        let Some(name) = file.get(at::END..end) else {
-            return Err(FormatError::Truncated { expected: end as u64, got: file.len() as u64 });
-        };
-        if fields.checksum(at::HEADER_CHECKSUM, name) != fields.u64(at::HEADER_CHECKSUM) {
-            return Err(FormatError::Checksum { part: "header" });
-        }
-        let class = fields.u8(at::CLASS);
-        let Some(&class) = TtlClass::ALL.get(usize::from(class)) else {
-            return Err(FormatError::Field { field: "class", value: class.into() });
-        };
-        let name = std::str::from_utf8(name).ok().and_then(|name| ConversationId::new(name).ok());
-        let Some(conversation) = name else {
-            return Err(FormatError::Record { what: "its conversation has no valid id".into() });
-        };
-        let record_bytes = fields.u64(at::RECORD_BYTES);
-        if record_bytes > codec::MAX_BYTES as u64 {
-            return Err(FormatError::Field { field: "record bytes", value: record_bytes });
-        }
-        Ok(Self {
-            model: ModelHash(fields.get(at::MODEL)),
-            conversation,
-            class,
-            created_at: Timestamp(fields.u64(at::CREATED_AT)),
-            used_at: Timestamp(fields.u64(at::USED_AT)),
-            tokens: fields.u32(at::TOKENS),
-            blocks: fields.u32(at::BLOCKS),
-            snapshots: fields.u32(at::SNAPSHOTS),
-            object_bytes: fields.u64(at::OBJECT_BYTES),
-            record_bytes,
-            record_checksum: fields.u128(at::RECORD_CHECKSUM),
-        })
-    }
-
-    /// How long the whole file is.
-    pub fn file_bytes(&self) -> u64 {
-        self.bytes() as u64 + self.record_bytes
-    }
-
-    fn bytes(&self) -> usize {
-        at::END + self.conversation.as_str().len()
+    fn counts(&self) -> Counts {
+        let Self { blocks, snapshots, segments, .. } = *self;
+        Counts { blocks, snapshots, segments }
     }
 }

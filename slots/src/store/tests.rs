@@ -107,9 +107,11 @@ fn slot(name: &str, objects: &[&Object]) -> SlotRecord {
         class: TtlClass::Long,
         created_at: Timestamp(1_000),
         used_at: Timestamp(2_000),
+        turns: 0,
         tokens: vec![Token(7); 128],
         blocks: blocks.zip([64, 128]).map(block).collect(),
         snapshots: snapshots.map(snapshot).collect(),
+        segments: Vec::new(),
     }
 }
 

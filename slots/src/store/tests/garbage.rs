@@ -10,7 +10,7 @@ fn objects_that_no_conversation_names_are_collected() {
     }
     world.store.put_slot(MODEL, &slot("chat", &[&block(1), &snapshot()])).unwrap();
     let later = now().after(SAVE_GRACE);
-    let expected = Garbage { objects: vec![block(65).id()], bytes: 1_352 };
+    let expected = Garbage { objects: vec![block(65).id()], bytes: 1_360 };
     assert_eq!(world.store.find_garbage(MODEL, later, SAVE_GRACE).unwrap(), expected);
     assert_eq!(world.store.collect_garbage(MODEL, later, SAVE_GRACE).unwrap(), expected);
     assert!(matches!(world.get(&block(65)), Err(Miss::Absent)));

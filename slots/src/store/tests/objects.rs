@@ -57,7 +57,7 @@ fn a_truncated_object_is_a_miss_that_tells_how_much_is_there() {
     let file = fs::read(world.object_path(&block(1))).unwrap();
     fs::write(world.object_path(&block(1)), &file[..1_000]).unwrap();
     let miss = world.get(&block(1)).unwrap_err();
-    assert_eq!(miss.to_string(), "its file is damaged: it ends after 1000 of 1352 bytes");
+    assert_eq!(miss.to_string(), "its file is damaged: it ends after 1000 of 1360 bytes");
     assert_eq!(world.quarantined().len(), 2);
 }
 

@@ -1,0 +1,237 @@
+//! The first part of a slot file, of every version: fixed fields and the conversation's name.
+
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::format::FormatError;
+use crate::format::bytes::{Fields, version};
+use crate::id::{ConversationId, ModelHash};
+use crate::time::Timestamp;
+use crate::ttl::TtlClass;
+
+const MAGIC: &[u8; 8] = b"HOBSLT\0\x01";
+const VERSION: u16 = 2;
+const WHAT: &str = "slot file";
+
+/// Places of the header's fields, the same in both versions up to `OBJECT_BYTES`.
+mod at {
+    pub const CLASS: usize = 10;
+    pub const CONVERSATION_BYTES: usize = 11;
+    pub const TOKENS: usize = 12;
+    pub const MODEL: usize = 16;
+    pub const CREATED_AT: usize = 24;
+    pub const USED_AT: usize = 32;
+    pub const BLOCKS: usize = 40;
+    pub const SNAPSHOTS: usize = 44;
+    pub const OBJECT_BYTES: usize = 48;
+    pub const SEGMENTS: usize = 56;
+    pub const TURNS: usize = 60;
+    pub const TABLE: usize = 64;
+    pub const STORED_TOKENS: usize = 88;
+    pub const HEADER_CHECKSUM: usize = 112;
+    pub const END: usize = 120;
+}
+
+/// Where version 1 differs: one record holds tokens and lists, and there are no segments.
+mod at_v1 {
+    pub const RECORD: usize = 56;
+    pub const HEADER_CHECKSUM: usize = 80;
+    pub const END: usize = 88;
+}
+
+/// What the first bytes of a slot file tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlotHeader {
+    /// The model that the objects belong to.
+    pub model: ModelHash,
+    /// See [`SlotRecord::conversation`](super::SlotRecord::conversation).
+    pub conversation: ConversationId,
+    /// See [`SlotRecord::class`](super::SlotRecord::class).
+    pub class: TtlClass,
+    /// See [`SlotRecord::created_at`](super::SlotRecord::created_at).
+    pub created_at: Timestamp,
+    /// See [`SlotRecord::used_at`](super::SlotRecord::used_at).
+    pub used_at: Timestamp,
+    /// See [`SlotRecord::turns`](super::SlotRecord::turns).
+    pub turns: u32,
+    /// How long the timeline is.
+    pub tokens: u32,
+    /// How many blocks are kept.
+    pub blocks: u32,
+    /// How many snapshots are kept.
+    pub snapshots: u32,
+    /// How many segments are named.
+    pub segments: u32,
+    /// The length of all those objects' files together, as far as it fits, when they are raw.
+    pub object_bytes: u64,
+    pub(super) body: Body,
+}
+
+/// What follows the conversation's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Body {
+    /// Tokens and lists together: version 1.
+    Record(Part),
+    /// First the lists, then the tokens.
+    Parts { table: Part, tokens: Part },
+}
+
+/// A part of the file under a checksum of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    bytes: u64,
+    checksum: u128,
+}
+
+impl Body {
+    pub fn of(table: &[u8], tokens: &[u8]) -> Self {
+        Self::Parts { table: Part::of(table), tokens: Part::of(tokens) }
+    }
+}
+
+impl Part {
+    fn of(bytes: &[u8]) -> Self {
+        Self { bytes: bytes.len() as u64, checksum: xxh3_128(bytes) }
+    }
+
+    fn read<const N: usize>(
+        fields: &Fields<N>,
+        field: &'static str,
+        at: usize,
+    ) -> Result<Self, FormatError> {
+        Ok(Self { bytes: fields.length(field, at)?, checksum: fields.u128(at + 8) })
+    }
+
+    fn put<const N: usize>(&self, fields: &mut Fields<N>, at: usize) {
+        fields.put(at, &self.bytes.to_le_bytes());
+        fields.put(at + 8, &self.checksum.to_le_bytes());
+    }
+
+    pub fn verify(&self, part: &'static str, bytes: &[u8]) -> Result<(), FormatError> {
+        match xxh3_128(bytes) == self.checksum {
+            true => Ok(()),
+            false => Err(FormatError::Checksum { part }),
+        }
+    }
+}
+
+impl SlotHeader {
+    /// As many bytes as a header can have.
+    pub const MAX_BYTES: usize = at::END + ConversationId::MAX_BYTES;
+
+    /// Reads and verifies the first part of a file; what follows it is not looked at.
+    pub fn decode(file: &[u8]) -> Result<Self, FormatError> {
+        match version(file, WHAT, MAGIC, VERSION, at::END)? {
+            1 => {
+                let fields = Fields::<{ at_v1::END }>::first(file)?;
+                let name = name_after(&fields, file)?;
+                fields.verify(at_v1::HEADER_CHECKSUM, name)?;
+                let body = Body::Record(Part::read(&fields, "record bytes", at_v1::RECORD)?);
+                Self::read(&fields, name, body)
+            }
+            _ => {
+                let fields = Fields::<{ at::END }>::first(file)?;
+                let name = name_after(&fields, file)?;
+                fields.verify(at::HEADER_CHECKSUM, name)?;
+                let body = Body::Parts {
+                    table: Part::read(&fields, "table bytes", at::TABLE)?,
+                    tokens: Part::read(&fields, "token bytes", at::STORED_TOKENS)?,
+                };
+                let header = Self::read(&fields, name, body)?;
+                let (turns, segments) = (fields.u32(at::TURNS), fields.u32(at::SEGMENTS));
+                Ok(Self { turns, segments, ..header })
+            }
+        }
+    }
+
+    /// What every version has.
+    fn read<const N: usize>(
+        fields: &Fields<N>,
+        name: &[u8],
+        body: Body,
+    ) -> Result<Self, FormatError> {
+        let class = fields.u8(at::CLASS);
+        let Some(&class) = TtlClass::ALL.get(usize::from(class)) else {
+            return Err(FormatError::Field { field: "class", value: class.into() });
+        };
+        let name = std::str::from_utf8(name).ok().and_then(|name| ConversationId::new(name).ok());
+        let Some(conversation) = name else {
+            return Err(FormatError::Record { what: "its conversation has no valid id".into() });
+        };
+        Ok(Self {
+            model: ModelHash(fields.get(at::MODEL)),
+            conversation,
+            class,
+            created_at: Timestamp(fields.u64(at::CREATED_AT)),
+            used_at: Timestamp(fields.u64(at::USED_AT)),
+            turns: 0,
+            tokens: fields.u32(at::TOKENS),
+            blocks: fields.u32(at::BLOCKS),
+            snapshots: fields.u32(at::SNAPSHOTS),
+            segments: 0,
+            object_bytes: fields.u64(at::OBJECT_BYTES),
+            body,
+        })
+    }
+
+    /// The header of a file of the latest version, with the conversation's name.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let Body::Parts { table, tokens } = &self.body else {
+            unreachable!("new files have their parts apart");
+        };
+        let name = self.conversation.as_str().as_bytes();
+        let name_bytes = u8::try_from(name.len()).expect("an id has at most 200 bytes");
+        let class = TtlClass::ALL.into_iter().position(|class| class == self.class);
+        let class = class.expect("every class is listed") as u8;
+
+        let mut header = Fields::<{ at::END }>::zeroed(MAGIC, VERSION);
+        header.put(at::CLASS, &[class]);
+        header.put(at::CONVERSATION_BYTES, &[name_bytes]);
+        header.put(at::TOKENS, &self.tokens.to_le_bytes());
+        header.put(at::MODEL, &self.model.0);
+        header.put(at::CREATED_AT, &self.created_at.0.to_le_bytes());
+        header.put(at::USED_AT, &self.used_at.0.to_le_bytes());
+        header.put(at::BLOCKS, &self.blocks.to_le_bytes());
+        header.put(at::SNAPSHOTS, &self.snapshots.to_le_bytes());
+        header.put(at::OBJECT_BYTES, &self.object_bytes.to_le_bytes());
+        header.put(at::SEGMENTS, &self.segments.to_le_bytes());
+        header.put(at::TURNS, &self.turns.to_le_bytes());
+        table.put(&mut header, at::TABLE);
+        tokens.put(&mut header, at::STORED_TOKENS);
+        let checksum = header.checksum(at::HEADER_CHECKSUM, name);
+        header.put(at::HEADER_CHECKSUM, &checksum.to_le_bytes());
+        [&header.0[..], name].concat()
+    }
+
+    /// How long the whole file is.
+    pub fn file_bytes(&self) -> u64 {
+        match &self.body {
+            Body::Record(_) => self.head_bytes(),
+            Body::Parts { tokens, .. } => self.head_bytes() + tokens.bytes,
+        }
+    }
+
+    /// How much of the file [`SlotTable::decode`](super::SlotTable::decode) needs. Of a file of
+    /// version 1 that is all of it.
+    pub fn head_bytes(&self) -> u64 {
+        let (Body::Record(table) | Body::Parts { table, .. }) = &self.body;
+        self.bytes() as u64 + table.bytes
+    }
+
+    /// How long the header itself is, the conversation's name included.
+    pub(super) fn bytes(&self) -> usize {
+        let fixed = match self.body {
+            Body::Record(_) => at_v1::END,
+            Body::Parts { .. } => at::END,
+        };
+        fixed + self.conversation.as_str().len()
+    }
+}
+
+fn name_after<'a, const N: usize>(
+    fields: &Fields<N>,
+    file: &'a [u8],
+) -> Result<&'a [u8], FormatError> {
+    let end = N + usize::from(fields.u8(at::CONVERSATION_BYTES));
+    let truncated = FormatError::Truncated { expected: end as u64, got: file.len() as u64 };
+    file.get(N..end).ok_or(truncated)
+}

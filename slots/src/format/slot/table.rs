@@ -1,0 +1,80 @@
+//! What a slot file lists, without its tokens.
+
+use super::header::Body;
+use super::{BlockRef, SegmentRef, SlotHeader, SnapshotRef, objects, total};
+use crate::format::codec::Lists;
+use crate::format::{FormatError, codec};
+use crate::id::{BlockId, Token};
+
+/// A conversation's objects and segments, from the first part of its slot file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlotTable {
+    /// What comes before.
+    pub header: SlotHeader,
+    /// See [`SlotRecord::blocks`](super::SlotRecord::blocks).
+    pub blocks: Vec<BlockRef>,
+    /// See [`SlotRecord::snapshots`](super::SlotRecord::snapshots).
+    pub snapshots: Vec<SnapshotRef>,
+    /// See [`SlotRecord::segments`](super::SlotRecord::segments).
+    pub segments: Vec<SegmentRef>,
+}
+
+impl SlotTable {
+    /// Reads and verifies the first [`SlotHeader::head_bytes`] of a file; what follows them is not
+    /// looked at.
+    pub fn decode(file: &[u8]) -> Result<Self, FormatError> {
+        let header = SlotHeader::decode(file)?;
+        let part = match &header.body {
+            Body::Record(_) => return Ok(decode_v1(header, file)?.1),
+            Body::Parts { table, .. } => table,
+        };
+        let table = part_of(file, header.bytes(), header.head_bytes())?;
+        part.verify("table", table)?;
+        let lists = codec::decode(table, &header.counts())?;
+        Self::checked(header, lists)
+    }
+
+    /// The objects that it names, blocks first, with the lengths of their files.
+    pub fn objects(&self) -> impl Iterator<Item = (BlockId, u64)> {
+        objects(&self.blocks, &self.snapshots)
+    }
+
+    /// What no checksum tells: that the lists make sense, alone and beside their header.
+    fn checked(header: SlotHeader, lists: Lists) -> Result<Self, FormatError> {
+        let malformed = |what: &str| Err(FormatError::Record { what: what.to_owned() });
+        let Lists { blocks, snapshots, segments } = lists;
+        if !blocks.iter().is_sorted_by(|before, after| before.end < after.end) {
+            return malformed("its blocks are out of order");
+        }
+        if !segments.iter().is_sorted_by(|before, after| before.end < after.end) {
+            return malformed("its segments are out of order");
+        }
+        let ends = blocks.iter().map(|block| block.end);
+        let mut ends = ends.chain(snapshots.iter().map(|snapshot| snapshot.position));
+        if ends.any(|end| end > header.tokens) {
+            return malformed("it names an object past its last token");
+        }
+        if segments.last().is_some_and(|last| last.end > header.tokens) {
+            return malformed("it names a segment past its last token");
+        }
+        let table = Self { header, blocks, snapshots, segments };
+        if total(table.objects()) != table.header.object_bytes {
+            return malformed("its objects have other lengths than its header says");
+        }
+        Ok(table)
+    }
+}
+
+/// A file of version 1 has its tokens, then its lists, in one record.
+pub fn decode_v1(header: SlotHeader, file: &[u8]) -> Result<(Vec<Token>, SlotTable), FormatError> {
+    let Body::Record(part) = &header.body else { unreachable!("the caller has looked") };
+    let record = part_of(file, header.bytes(), header.head_bytes())?;
+    part.verify("record", record)?;
+    let (tokens, lists) = codec::decode_v1(record, header.tokens, &header.counts())?;
+    Ok((tokens, SlotTable::checked(header, lists)?))
+}
+
+fn part_of(file: &[u8], start: usize, end: u64) -> Result<&[u8], FormatError> {
+    let part = usize::try_from(end).ok().and_then(|end| file.get(start..end));
+    part.ok_or(FormatError::Truncated { expected: end, got: file.len() as u64 })
+}
