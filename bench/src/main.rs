@@ -6,7 +6,9 @@
 
 mod measure;
 mod resume;
+mod store;
 mod threads;
+mod turns;
 mod weights;
 
 use std::path::PathBuf;
@@ -27,6 +29,8 @@ struct Args {
 enum Bench {
     /// Cold, follow-up, after park, after restart; against llama.cpp alone.
     Resume(resume::Options),
+    /// What keeping costs: restore against llama.cpp's own file, stalls, bytes, listings.
+    Store(store::Options),
     /// Compute threads and their polling, on an idle and on a busy machine.
     Threads(threads::Options),
 }
@@ -34,6 +38,7 @@ enum Bench {
 fn main() -> Result<()> {
     match Args::parse().bench {
         Bench::Resume(options) => resume::run(&options),
+        Bench::Store(options) => store::run(&options),
         Bench::Threads(options) => threads::run(&options),
     }
 }

@@ -12,12 +12,11 @@ use std::time::Duration;
 use anyhow::{Result, bail, ensure};
 use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
 use hob_runtime::backend::{Backend, ContextShape, Row, Sequence};
-use hob_runtime::sample::Sampling;
-use hob_runtime::{Engine, EngineOptions, Model, TurnEvent, TurnReport, TurnRequest};
-use hob_slots::store::Store;
-use hob_slots::{ConversationId, ModelHash, Token};
+use hob_runtime::{Engine, EngineOptions, Model, TurnReport};
+use hob_slots::{ConversationId, Token};
 
 use crate::measure::{median_ms, time};
+use crate::turns::{self, Words, settle, wait_for};
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -40,6 +39,8 @@ pub struct Options {
     #[arg(long)]
     no_bars: bool,
 }
+
+const CONVERSATION: &str = "bench";
 
 /// Slower than llama.cpp alone by this factor at most.
 const WARM_BAR: f64 = 1.10;
@@ -100,7 +101,7 @@ pub fn run(options: &Options) -> Result<()> {
         table.follow_up.push(ttft(&report));
 
         limit(&engine, &timeline, &mut text)?;
-        futures(engine.park(conversation()));
+        wait_for(engine.park(ConversationId::new(CONVERSATION)?));
         let report = next(&engine, &mut timeline, &mut text)?;
         expect_computed(&report, options.new, "after park")?;
         ensure!(report.tokens.memory > options.tokens / 2, "parked in memory: {report:?}");
@@ -215,46 +216,12 @@ fn decode(backend: &mut dyn Backend, start: usize, tokens: &[Token], answer: boo
 }
 
 fn start(model: &Arc<dyn Model>, slots: &Path) -> Result<Engine> {
-    let store = Arc::new(Store::open(slots)?);
     let options = EngineOptions { context_tokens: 4096, slots: 2, ..EngineOptions::default() };
-    Ok(Engine::start(model.clone(), ModelHash(*b"benchmrk"), Some(store), options)?)
+    turns::start(model.clone(), slots, options)
 }
 
 fn turn(engine: &Engine, prompt: &[Token]) -> Result<(TurnReport, Vec<Token>)> {
-    let mut turn = engine.submit(TurnRequest {
-        conversation: Some(conversation()),
-        prompt: prompt.to_vec(),
-        sampling: Sampling::greedy(),
-        max_tokens: 1,
-        stop: Vec::new(),
-        grammar: None,
-        logprobs: None,
-        ignore_eog: true,
-    })?;
-    let mut report = None;
-    while let Some(event) = turn.next_blocking() {
-        match event {
-            TurnEvent::Started(started) => report = Some(started),
-            TurnEvent::Token { .. } => {}
-            TurnEvent::Finished { timeline, .. } => {
-                return Ok((report.expect("a turn starts before it finishes"), timeline));
-            }
-            TurnEvent::Failed(error) => bail!(error),
-        }
-    }
-    bail!("the engine stopped")
-}
-
-/// Lets the engine finish what it does behind the answer, as a person's pause would.
-fn settle(engine: &Engine) {
-    loop {
-        std::thread::sleep(Duration::from_millis(20));
-        let before = futures(engine.status()).expect("the engine runs").counters.written_bytes;
-        std::thread::sleep(Duration::from_millis(100));
-        if futures(engine.status()).expect("the engine runs").counters.written_bytes == before {
-            return;
-        }
-    }
+    turns::ask(engine, turns::request(CONVERSATION, prompt, 1))
 }
 
 fn expect_computed(report: &TurnReport, new: usize, what: &str) -> Result<()> {
@@ -264,36 +231,4 @@ fn expect_computed(report: &TurnReport, new: usize, what: &str) -> Result<()> {
 
 fn ttft(report: &TurnReport) -> Duration {
     Duration::from_secs_f64(report.ttft_ms / 1e3)
-}
-
-fn conversation() -> ConversationId {
-    ConversationId::new("bench").expect("a short name")
-}
-
-/// Runs one future to its end.
-fn futures<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().build();
-    runtime.expect("a runtime without I/O can be made").block_on(future)
-}
-
-/// Tokens without meaning, never the same twice in a row.
-struct Words {
-    state: u64,
-    vocabulary: u64,
-}
-
-impl Words {
-    fn new(vocabulary: usize) -> Self {
-        Self { state: 0x5eed, vocabulary: vocabulary as u64 }
-    }
-
-    fn next(&mut self, count: usize) -> Vec<Token> {
-        let token = |_| {
-            // The multiplier is Knuth's for MMIX; the low bits of such a generator are poor.
-            self.state = self.state.wrapping_mul(6364136223846793005).wrapping_add(1);
-            let ordinary = 300 + (self.state >> 33) % (self.vocabulary - 600);
-            Token(i32::try_from(ordinary).expect("a vocabulary has fewer than 2^31 tokens"))
-        };
-        (0..count).map(token).collect()
-    }
 }

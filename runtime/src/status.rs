@@ -94,4 +94,6 @@ pub struct EngineCounters {
     pub write_errors: u64,
     /// Kept files that were not usable.
     pub rejected_files: u64,
+    /// Microseconds that the engine's thread spent on keeping: exports and records.
+    pub keeping_micros: u64,
 }

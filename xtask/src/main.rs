@@ -70,6 +70,10 @@ fn perform(task: Task) -> Result<(), Failure> {
         }
         Task::Bench { yes, bench_args } => {
             setup::ensure(&Need::BUILD, yes)?;
+            if bench_args.first().is_some_and(|name| name == "store") {
+                // It measures the command line too.
+                Line::new("cargo build --release --package hob-cli").run()?;
+            }
             Line::new("cargo run --release --package hob-bench --").args(bench_args).run()
         }
     }

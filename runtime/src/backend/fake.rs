@@ -13,8 +13,8 @@ use std::time::Duration;
 use hob_slots::Token;
 
 use super::{
-    Backend, ContextShape, DecodeError, LoadError, MemoryKind, Model, ModelFacts, Row, Sequence,
-    StateError,
+    Backend, ContextShape, DecodeError, JoinedState, LoadError, MemoryKind, Model, ModelFacts, Row,
+    Sequence, StateError,
 };
 use crate::vocabulary::{TokenKind, Vocabulary};
 
@@ -22,6 +22,9 @@ use crate::vocabulary::{TokenKind, Vocabulary};
 const CONTROL: [&str; 3] = ["<|im_start|>", "<|im_end|>", "<|endoftext|>"];
 const IM_END: i32 = 257;
 const END_OF_TEXT: i32 = 258;
+
+/// Of a state: position and content.
+const CELL_BYTES: usize = 16;
 
 /// One in this many tokens ends the answer.
 const ANSWER_LENGTH: u64 = 24;
@@ -113,6 +116,24 @@ impl Model for FakeModel {
             }
         }
         tokens
+    }
+
+    fn append_state(&self, joined: &mut JoinedState, state: &[u8]) -> bool {
+        if joined.cells == 0 {
+            joined.bytes.clear();
+        }
+        let cells = state.len() / CELL_BYTES;
+        let fits = joined.cells + cells <= joined.room && state.len().is_multiple_of(CELL_BYTES);
+        if fits {
+            joined.bytes.extend_from_slice(state);
+            joined.cells += cells;
+        }
+        fits
+    }
+
+    fn seal_state(&self, joined: &mut JoinedState) {
+        joined.room = joined.cells;
+        joined.bytes.truncate(joined.cells * CELL_BYTES);
     }
 
     fn with_context(
@@ -258,7 +279,7 @@ impl Backend for FakeContext<'_> {
         self.clear(sequence);
         let bit = self.bit(sequence);
         let refused = StateError::Import { bytes: state.len() };
-        let (cells, rest) = state.as_chunks::<16>();
+        let (cells, rest) = state.as_chunks::<CELL_BYTES>();
         if !rest.is_empty() || cells.len() > self.room() {
             return Err(refused);
         }

@@ -4,11 +4,14 @@
 //! - `fake` is a deterministic stand-in whose KV is as unforgiving as the real one: a cell that is
 //!   missing, foreign or at a wrong position changes every token that follows.
 //! - Ranges are positions, half open, and proven by the caller: `start < end <= end of sequence`.
+//! - `state` knows how llama.cpp lays out a sequence's state: off the engine's thread, the states of
+//!   adjacent blocks become one.
 
 pub mod fake;
 #[cfg(feature = "llama")]
 #[expect(unsafe_code, reason = "the one place that talks to C++")]
 pub mod llama;
+pub mod state;
 
 use std::fmt;
 use std::ops::Range;
@@ -97,6 +100,38 @@ pub struct Row {
     pub wants_logits: bool,
 }
 
+/// The states of adjacent cells, put together into one: bringing it in walks the cache once for all
+/// of them. See [`Model::append_state`].
+#[derive(Debug, Default)]
+pub struct JoinedState {
+    bytes: Vec<u8>,
+    room: usize,
+    cells: usize,
+    heads: Option<state::Heads>,
+}
+
+impl JoinedState {
+    /// An empty one for `room` cells, in memory that was used before.
+    pub fn with_room(room: usize, buffer: Vec<u8>) -> Self {
+        Self { bytes: buffer, room, cells: 0, heads: None }
+    }
+
+    /// How many cells it holds.
+    pub fn cells(&self) -> usize {
+        self.cells
+    }
+
+    /// The state, once it is sealed.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The memory, for the next one.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
 /// Why a micro-batch was not computed. Nothing of it is in the cache.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum DecodeError {
@@ -175,6 +210,13 @@ pub trait Model: Send + Sync {
     /// Text to tokens. `add_special`: begin (and end) tokens, where the model wants them.
     /// `parse_special`: the written form of a control token becomes that token.
     fn tokenize(&self, text: &str, add_special: bool, parse_special: bool) -> Vec<Token>;
+
+    /// Puts the cells of a state, whose bytes the caller has verified, behind those in `joined`.
+    /// Returns whether they are there: where they cannot be, `joined` is as it was.
+    fn append_state(&self, joined: &mut JoinedState, state: &[u8]) -> bool;
+
+    /// Ends the joining: what was appended is a state now.
+    fn seal_state(&self, joined: &mut JoinedState);
 
     /// Makes a context and lends it to `run`; it is gone when `run` returns.
     ///

@@ -3,6 +3,8 @@
 //! - A piece of housekeeping is one block or one snapshot: it never holds up a micro-batch longer.
 //! - A record is written after the objects that it names were handed over.
 
+use std::time::Instant;
+
 use hob_slots::format::{BlockRef, Object, ObjectKind, SlotRecord, SnapshotRef};
 use hob_slots::{Block, BlockId, Payload, TtlClass};
 use tracing::warn;
@@ -26,6 +28,16 @@ impl Worker<'_> {
     /// Exports the next thing of a slot that is not kept yet, or writes its record. Returns whether
     /// there was anything to do.
     fn keep_one(&mut self, index: usize) -> bool {
+        let began = Instant::now();
+        let kept = self.keep_next(index);
+        if kept {
+            let micros = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+            self.counters.keeping_micros += micros;
+        }
+        kept
+    }
+
+    fn keep_next(&mut self, index: usize) -> bool {
         if self.is_plain()
             && let Some(block) = self.next_block(index)
         {

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::backend::{
-    Backend, ContextShape, DecodeError, LoadError, Model, ModelFacts, Row, Sequence, StateError,
+    Backend, ContextShape, DecodeError, JoinedState, LoadError, Model, ModelFacts, Row, Sequence,
+    StateError,
 };
 use hob_runtime::vocabulary::Vocabulary;
 use hob_slots::Token;
@@ -32,6 +33,14 @@ impl Model for Troubled {
 
     fn tokenize(&self, text: &str, add_special: bool, parse_special: bool) -> Vec<Token> {
         self.model.tokenize(text, add_special, parse_special)
+    }
+
+    fn append_state(&self, joined: &mut JoinedState, state: &[u8]) -> bool {
+        self.model.append_state(joined, state)
+    }
+
+    fn seal_state(&self, joined: &mut JoinedState) {
+        self.model.seal_state(joined);
     }
 
     fn with_context(

@@ -68,7 +68,12 @@ impl<'m> Context<'m> {
         unsafe { sys::llama_get_memory(self.pointer.as_ptr()) }
     }
 
-    fn check_sequence(&self, sequence: Sequence) {
+    #[cfg(feature = "bench")]
+    pub(super) fn as_ptr(&self) -> *mut sys::llama_context {
+        self.pointer.as_ptr()
+    }
+
+    pub(super) fn check_sequence(&self, sequence: Sequence) {
         let known = usize::try_from(sequence.0).is_ok_and(|id| id < self.shape.sequences);
         assert!(known, "sequence {} of {}", sequence.0, self.shape.sequences);
     }

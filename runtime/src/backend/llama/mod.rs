@@ -8,6 +8,8 @@
 
 mod context;
 mod params;
+#[cfg(feature = "bench")]
+pub mod stock;
 
 use std::ffi::{CStr, CString, c_char};
 use std::path::Path;
@@ -19,7 +21,7 @@ use llama_cpp_2::llama_backend::LlamaBackend;
 use llama_cpp_2::{LogOptions, send_logs_to_tracing};
 use llama_cpp_sys_2 as sys;
 
-use super::{Backend, ContextShape, LoadError, MemoryKind, Model, ModelFacts};
+use super::{Backend, ContextShape, JoinedState, LoadError, MemoryKind, Model, ModelFacts, state};
 use crate::vocabulary::{TokenKind, Vocabulary};
 
 use context::Context;
@@ -194,6 +196,14 @@ impl Model for LlamaModel {
             }
             tokens.resize(count.unsigned_abs() as usize, 0); // It tells how many it needs.
         }
+    }
+
+    fn append_state(&self, joined: &mut JoinedState, state: &[u8]) -> bool {
+        state::append(joined, state)
+    }
+
+    fn seal_state(&self, joined: &mut JoinedState) {
+        state::seal(joined);
     }
 
     fn with_context(

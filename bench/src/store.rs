@@ -1,0 +1,100 @@
+//! What keeping costs, beside what it is compared with.
+//!
+//! - Restore: a whole conversation from the page cache through the engine, every byte verified, from
+//!   a turn's admission until it is hot; against `llama_state_seq_load_file`, which verifies
+//!   nothing, on a plain dump of the same state, interleaved.
+//! - Saving: what the engine's thread spends on it, and what one turn adds to the disk.
+//! - Sharing: what conversations over one prefix take on disk, against whole dumps.
+//! - Listing: the real `hob slots ls` over very many slot files.
+//!
+//! Computing 32,768 tokens takes longer than anyone waits, so most KV here is fabricated, see
+//! `fabricate`: of the right layout and size, under the right names, and equal to nothing else.
+
+mod fabricate;
+mod listing;
+mod restore;
+mod saving;
+mod sharing;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
+
+/// KV of one token of the shape, in f16.
+const KV_BYTES: usize = 12_288;
+
+#[derive(clap::Args)]
+pub struct Options {
+    /// Rounds; each time is the median of as many samples.
+    #[arg(long, default_value_t = 9)]
+    rounds: usize,
+    /// Measure this part only.
+    #[arg(long, value_enum)]
+    only: Option<Part>,
+    /// The `hob` to list with; by default the one beside this program.
+    #[arg(long)]
+    hob: Option<PathBuf>,
+    /// Print the figures and succeed whatever they are.
+    #[arg(long)]
+    no_bars: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    Restore,
+    Saving,
+    Sharing,
+    Listing,
+}
+
+/// A figure beside what it must not exceed.
+struct Row {
+    what: String,
+    measured: String,
+    ratio: f64,
+    bar: f64,
+    unit: &'static str,
+}
+
+pub fn run(options: &Options) -> Result<()> {
+    let wanted = |part| options.only.is_none_or(|only| only == part);
+    let mut rows = Vec::new();
+    if [Part::Restore, Part::Saving, Part::Sharing].into_iter().any(wanted) {
+        let model = Arc::new(LlamaModel::load(&crate::model_path()?, LlamaOptions::default())?);
+        if wanted(Part::Restore) {
+            rows.extend(restore::measure(&model, options.rounds)?);
+        }
+        if wanted(Part::Saving) {
+            rows.extend(saving::measure(&model)?);
+        }
+        if wanted(Part::Sharing) {
+            rows.push(sharing::measure(&model)?);
+        }
+    }
+    if wanted(Part::Listing) {
+        rows.push(listing::measure(options.hob.as_deref(), options.rounds)?);
+    }
+    print(options, &rows)
+}
+
+fn print(options: &Options, rows: &[Row]) -> Result<()> {
+    println!(
+        "Shape of Qwen2.5-0.5B, {KV_BYTES} bytes of KV a token; times are medians of {} rounds.\n",
+        options.rounds
+    );
+    println!("| what | measured | figure | to reach |");
+    println!("|---|---|---:|---:|");
+    let mut missed = Vec::new();
+    for Row { what, measured, ratio, bar, unit } in rows {
+        println!("| {what} | {measured} | {ratio:.2}{unit} | {bar:.2}{unit} |");
+        if ratio > bar {
+            missed.push(format!("{what}: {ratio:.2}{unit}"));
+        }
+    }
+    if missed.is_empty() || options.no_bars {
+        return Ok(());
+    }
+    bail!("missed: {}", missed.join("; "))
+}

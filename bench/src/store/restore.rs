@@ -1,0 +1,96 @@
+//! A whole conversation, from the page cache into the cells.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use hob_runtime::backend::llama::LlamaModel;
+use hob_runtime::backend::llama::stock::Stock;
+use hob_runtime::backend::{ContextShape, Sequence};
+use hob_runtime::{EngineOptions, Model};
+use hob_slots::Token;
+use hob_slots::store::Store;
+
+use super::Row;
+use super::fabricate::Fabricator;
+use crate::measure::{median_ms, time};
+use crate::turns::{self, Words};
+
+/// Tokens, and the most that a restore may take as a multiple of llama.cpp's own.
+const SIZES: [(usize, f64); 2] = [(2048, 1.25), (32_768, 1.0)];
+
+pub fn measure(model: &Arc<LlamaModel>, rounds: usize) -> Result<Vec<Row>> {
+    SIZES.into_iter().map(|(tokens, bar)| measure_size(model, tokens, bar, rounds)).collect()
+}
+
+fn measure_size(model: &Arc<LlamaModel>, count: usize, bar: f64, rounds: usize) -> Result<Row> {
+    let directory = tempfile::tempdir()?;
+    let (slots, dump) = (directory.path().join("slots"), directory.path().join("dump"));
+    let tokens = Words::new(model.vocabulary().len()).next(count);
+    let context_tokens = count + 512;
+    let shape = ContextShape { context_tokens, sequences: 3, micro_batch: 512 };
+    let mut stock = Stock::new(model, shape)?;
+    write(model, &mut stock, &slots, &dump, &tokens)?;
+    let dump_bytes = fs::metadata(&dump)?.len();
+
+    let (mut own, mut theirs) = (Vec::new(), Vec::new());
+    for round in 0..=rounds {
+        stock.backend().clear(Sequence(0));
+        let (their_time, (read, _)) = time(|| stock.load(Sequence(0), &dump, count));
+        ensure!(read as u64 == dump_bytes, "llama.cpp read {read} of {dump_bytes} bytes");
+        let own_time = restore(model, &slots, &tokens, context_tokens)?;
+        if round > 0 {
+            // The first one fills the page cache.
+            own.push(own_time);
+            theirs.push(their_time);
+        }
+    }
+    let (own, theirs) = (median_ms(&own), median_ms(&theirs));
+    Ok(Row {
+        what: format!("restore {count} tokens, {} MB, verified", dump_bytes / 1_000_000),
+        measured: format!("{own:.1} ms, llama.cpp's file {theirs:.1} ms"),
+        ratio: own / theirs,
+        bar,
+        unit: " x",
+    })
+}
+
+/// The same cells for both: as objects, and as one dump.
+fn write(
+    model: &LlamaModel,
+    stock: &mut Stock<'_>,
+    slots: &Path,
+    dump: &Path,
+    tokens: &[Token],
+) -> Result<()> {
+    let (sequence, scratch) = (Sequence(0), Sequence(2));
+    let mut kv = Fabricator::new(stock.backend())?;
+    kv.keep(&Store::open(slots)?, model.vocabulary(), "bench", tokens)?;
+    for start in (0..tokens.len()).step_by(64) {
+        let range = start..tokens.len().min(start + 64);
+        let backend = stock.backend();
+        backend.import(scratch, &kv.state(range.clone()))?;
+        backend.share(scratch, sequence, range);
+        backend.clear(scratch);
+    }
+    ensure!(stock.save(sequence, dump, tokens) > 0, "llama.cpp could not write its file");
+    fs::File::open(dump)?.sync_all()?;
+    Ok(())
+}
+
+/// A new engine, a turn that goes on with the conversation, and how long it waited for its KV.
+fn restore(
+    model: &Arc<LlamaModel>,
+    slots: &Path,
+    tokens: &[Token],
+    context_tokens: usize,
+) -> Result<Duration> {
+    let options = EngineOptions { context_tokens, slots: 2, ..EngineOptions::default() };
+    let engine = turns::start(model.clone(), slots, options)?;
+    let (report, _) = turns::ask(&engine, turns::request("bench", tokens, 0))?;
+    engine.shutdown();
+    ensure!(report.tokens.disk == tokens.len() - 1, "all of it is restored: {report:?}");
+    Ok(Duration::from_secs_f64(report.restore_ms / 1e3))
+}

@@ -1,0 +1,98 @@
+//! An engine to measure, and whole turns on it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use hob_runtime::sample::Sampling;
+use hob_runtime::{Engine, EngineOptions, EngineStatus, Model, TurnEvent, TurnReport, TurnRequest};
+use hob_slots::store::Store;
+use hob_slots::{ConversationId, ModelHash, Token};
+
+/// What the benchmark's KV is named by.
+pub const FINGERPRINT: ModelHash = ModelHash(*b"benchmrk");
+
+/// An engine over `slots`, with everything else as hobd has it.
+pub fn start(model: Arc<dyn Model>, slots: &Path, options: EngineOptions) -> Result<Engine> {
+    let store = Arc::new(Store::open(slots)?);
+    Ok(Engine::start(model, FINGERPRINT, Some(store), options)?)
+}
+
+/// A greedy turn that computes the prompt and generates `max_tokens`, whatever they are.
+pub fn request(conversation: &str, prompt: &[Token], max_tokens: usize) -> TurnRequest {
+    TurnRequest {
+        conversation: Some(ConversationId::new(conversation).expect("a short name")),
+        prompt: prompt.to_vec(),
+        sampling: Sampling::greedy(),
+        max_tokens,
+        stop: Vec::new(),
+        grammar: None,
+        logprobs: None,
+        ignore_eog: true,
+    }
+}
+
+/// Runs a turn to its end. Returns its report and the whole timeline.
+pub fn ask(engine: &Engine, request: TurnRequest) -> Result<(TurnReport, Vec<Token>)> {
+    let mut turn = engine.submit(request)?;
+    let mut report = None;
+    while let Some(event) = turn.next_blocking() {
+        match event {
+            TurnEvent::Started(started) => report = Some(started),
+            TurnEvent::Token { .. } => {}
+            TurnEvent::Finished { timeline, .. } => {
+                return Ok((report.expect("a turn starts before it finishes"), timeline));
+            }
+            TurnEvent::Failed(error) => bail!(error),
+        }
+    }
+    bail!("the engine stopped")
+}
+
+/// What the engine says of itself.
+pub fn status(engine: &Engine) -> EngineStatus {
+    wait_for(engine.status()).expect("the engine runs")
+}
+
+/// Lets the engine finish what it does behind the answer, as a person's pause would.
+pub fn settle(engine: &Engine) {
+    loop {
+        std::thread::sleep(Duration::from_millis(20));
+        let before = status(engine).counters.written_bytes;
+        std::thread::sleep(Duration::from_millis(100));
+        if status(engine).counters.written_bytes == before {
+            return;
+        }
+    }
+}
+
+/// Runs one future to its end.
+pub fn wait_for<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.expect("a runtime without I/O can be made").block_on(future)
+}
+
+/// Tokens without meaning, never the same twice in a row.
+pub struct Words {
+    state: u64,
+    vocabulary: u64,
+}
+
+impl Words {
+    /// Ordinary words of a vocabulary of this size.
+    pub fn new(vocabulary: usize) -> Self {
+        Self { state: 0x5eed, vocabulary: vocabulary as u64 }
+    }
+
+    /// The next `count`.
+    pub fn next(&mut self, count: usize) -> Vec<Token> {
+        let token = |_| {
+            // The multiplier is Knuth's for MMIX; the low bits of such a generator are poor.
+            self.state = self.state.wrapping_mul(6364136223846793005).wrapping_add(1);
+            let ordinary = 300 + (self.state >> 33) % (self.vocabulary - 600);
+            Token(i32::try_from(ordinary).expect("a vocabulary has fewer than 2^31 tokens"))
+        };
+        (0..count).map(token).collect()
+    }
+}

@@ -1,0 +1,268 @@
+//! The layout of a sequence's state where memory is plain attention, as llama.cpp writes it.
+//!
+//! - Read in its source and pinned with it. What does not fit to the last byte is not understood,
+//!   and then it is brought in as it is.
+//! - A state that several were joined to holds their cells one after the other and is, byte for
+//!   byte, what llama.cpp would have written of those cells in that order.
+//!
+//! ```text
+//! magic, sequence, streams = 1, cells                               4 x 4 bytes
+//! for each cell: position, sequences = 1, sequence                  3 x 4
+//! V transposed = 0, layers, rotation of K, rotation of V            4 x 4
+//! for each layer's K, then for each layer's V:
+//!   type (4), bytes of a row (8), one row for each cell
+//! ```
+
+use super::JoinedState;
+
+const HEAD: usize = 16;
+const CELL: usize = 12;
+const SHAPE: usize = 16;
+const SECTION_HEAD: usize = 12;
+
+/// A state whose every byte has its place.
+pub struct PlainState<'s> {
+    bytes: &'s [u8],
+    cells: usize,
+    /// Where each section's head begins, and how long a row of it is.
+    sections: Vec<(usize, usize)>,
+}
+
+impl<'s> PlainState<'s> {
+    /// Finds its way through `bytes`; `None` when they are laid out in another way.
+    pub fn parse(bytes: &'s [u8]) -> Option<Self> {
+        let cells = number(bytes, 12)?;
+        if number(bytes, 8)? != 1 || cells == 0 {
+            return None;
+        }
+        let shape = HEAD + cells.checked_mul(CELL)?;
+        let metas = bytes.get(HEAD..shape)?;
+        if metas.chunks_exact(CELL).any(|cell| number(cell, 4) != Some(1)) {
+            return None;
+        }
+        let layers = number(bytes, shape + 4)?;
+        if number(bytes, shape)? != 0 {
+            return None;
+        }
+        let mut sections = Vec::with_capacity(2 * layers.min(1024));
+        let mut at = shape + SHAPE;
+        while at < bytes.len() {
+            let row_bytes = bytes.get(at + 4..at + SECTION_HEAD)?;
+            let row_bytes = u64::from_le_bytes(row_bytes.try_into().expect("eight bytes"));
+            let row_bytes = usize::try_from(row_bytes).ok().filter(|&bytes| bytes > 0)?;
+            sections.push((at, row_bytes));
+            at = cells.checked_mul(row_bytes)?.checked_add(at + SECTION_HEAD)?;
+        }
+        let whole = at == bytes.len() && sections.len() == 2 * layers;
+        whole.then_some(Self { bytes, cells, sections })
+    }
+
+    /// How many cells it holds.
+    pub fn cells(&self) -> usize {
+        self.cells
+    }
+
+    /// The cells' positions, in the order of the cells.
+    pub fn positions(&self) -> impl Iterator<Item = i32> {
+        self.metas().chunks_exact(CELL).map(|cell| {
+            i32::from_le_bytes(*cell.first_chunk().expect("a cell has more than four bytes"))
+        })
+    }
+
+    /// The bytes of K and V, a section after the other: where they lie in the state.
+    pub fn rows(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
+        self.sections.iter().map(|&(at, row_bytes)| {
+            let start = at + SECTION_HEAD;
+            start..start + self.cells * row_bytes
+        })
+    }
+
+    fn metas(&self) -> &'s [u8] {
+        &self.bytes[HEAD..HEAD + self.cells * CELL]
+    }
+
+    fn shape(&self) -> &'s [u8] {
+        &self.bytes[HEAD + self.cells * CELL..][..SHAPE]
+    }
+
+    fn section_head(&self, index: usize) -> &'s [u8] {
+        &self.bytes[self.sections[index].0..][..SECTION_HEAD]
+    }
+}
+
+/// Puts the cells of `state` behind those that are in `joined`. Returns whether they are: `joined`
+/// has no room for them, or the layouts differ, otherwise, and `joined` is as it was.
+pub fn append(joined: &mut JoinedState, state: &[u8]) -> bool {
+    let Some(state) = PlainState::parse(state) else { return false };
+    if joined.cells + state.cells > joined.room {
+        return false;
+    }
+    if joined.cells == 0 {
+        lay_out(joined, &state);
+    } else {
+        // Everything but the cells is compared with the first state's: it was written from that.
+        let same = joined.heads.as_ref().is_some_and(|heads| *heads == Heads::of(&state));
+        if !same {
+            return false;
+        }
+    }
+    let (room, before) = (joined.room, joined.cells);
+    put(&mut joined.bytes, HEAD + before * CELL, state.metas());
+    let mut at = HEAD + room * CELL + SHAPE;
+    for (range, &(_, row_bytes)) in state.rows().zip(&state.sections) {
+        put(&mut joined.bytes, at + SECTION_HEAD + before * row_bytes, &state.bytes[range]);
+        at += SECTION_HEAD + room * row_bytes;
+    }
+    joined.cells += state.cells;
+    true
+}
+
+/// Closes the gaps that cells leave which did not come.
+pub fn seal(joined: &mut JoinedState) {
+    let (room, cells) = (joined.room, joined.cells);
+    let Some(heads) = joined.heads.take().filter(|_| cells > 0) else {
+        return joined.bytes.clear();
+    };
+    let count = u32::try_from(cells).expect("cells fit 32 bits").to_le_bytes();
+    put(&mut joined.bytes, 12, &count);
+    joined.room = cells;
+    if cells == room {
+        return;
+    }
+    let (mut from, mut to) = (HEAD + room * CELL, HEAD + cells * CELL);
+    joined.bytes.copy_within(from..from + SHAPE, to);
+    (from, to) = (from + SHAPE, to + SHAPE);
+    for head in &heads.sections {
+        let row_bytes = row_bytes(head);
+        let filled = SECTION_HEAD + cells * row_bytes;
+        joined.bytes.copy_within(from..from + filled, to);
+        from += SECTION_HEAD + room * row_bytes;
+        to += filled;
+    }
+    joined.bytes.truncate(to);
+}
+
+/// What two states have in common when they can be joined.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Heads {
+    magic: [u8; 4],
+    shape: [u8; SHAPE],
+    sections: Vec<[u8; SECTION_HEAD]>,
+}
+
+impl Heads {
+    fn of(state: &PlainState<'_>) -> Self {
+        let head = |i| state.section_head(i).try_into().expect("a section's head");
+        Self {
+            magic: *state.bytes.first_chunk().expect("a state begins with its magic"),
+            shape: state.shape().try_into().expect("a shape"),
+            sections: (0..state.sections.len()).map(head).collect(),
+        }
+    }
+}
+
+fn row_bytes(head: &[u8; SECTION_HEAD]) -> usize {
+    let bytes = head.last_chunk().expect("a section's head has twelve bytes");
+    usize::try_from(u64::from_le_bytes(*bytes)).expect("it was parsed")
+}
+
+/// Makes room for all cells and writes what is the same for any of them.
+fn lay_out(joined: &mut JoinedState, first: &PlainState<'_>) {
+    let heads = Heads::of(first);
+    let room = joined.room;
+    let rows: usize = heads.sections.iter().map(|head| SECTION_HEAD + room * row_bytes(head)).sum();
+    let bytes = HEAD + room * CELL + SHAPE + rows;
+    if joined.bytes.len() > bytes {
+        joined.bytes.truncate(bytes);
+    }
+    joined.bytes.resize(bytes, 0); // Whatever was in the buffer before is written over.
+    put(&mut joined.bytes, 0, &first.bytes[..HEAD]);
+    let mut at = HEAD + room * CELL;
+    put(&mut joined.bytes, at, &heads.shape);
+    at += SHAPE;
+    for head in &heads.sections {
+        put(&mut joined.bytes, at, head);
+        at += SECTION_HEAD + room * row_bytes(head);
+    }
+    joined.heads = Some(heads);
+}
+
+fn put(bytes: &mut [u8], at: usize, part: &[u8]) {
+    bytes[at..at + part.len()].copy_from_slice(part);
+}
+
+fn number(bytes: &[u8], at: usize) -> Option<usize> {
+    let four = bytes.get(at..at + 4)?.try_into().expect("four bytes");
+    usize::try_from(u32::from_le_bytes(four)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A state of two layers with rows of 4 and 2 bytes, as llama.cpp writes one.
+    fn state(positions: std::ops::Range<i32>) -> Vec<u8> {
+        let words = |words: &[i32]| words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<_>>();
+        let cells = i32::try_from(positions.len()).unwrap();
+        let mut state = words(&[0x67_67, 5, 1, cells]);
+        positions.clone().for_each(|position| state.extend(words(&[position, 1, 5])));
+        state.extend(words(&[0, 2, 0, 0]));
+        for section in 0..4u8 {
+            let row_bytes = if section < 2 { 4 } else { 2 };
+            state.extend(words(&[1, row_bytes, 0]));
+            for position in positions.clone() {
+                let value = u8::try_from(position).unwrap() ^ (section << 6);
+                state.extend(std::iter::repeat_n(value, usize::try_from(row_bytes).unwrap()));
+            }
+        }
+        state
+    }
+
+    fn joined(room: usize, states: &[Vec<u8>]) -> Vec<u8> {
+        let mut joined = JoinedState::with_room(room, vec![7; 3000]);
+        states.iter().for_each(|state| assert!(append(&mut joined, state)));
+        seal(&mut joined);
+        joined.into_bytes()
+    }
+
+    #[test]
+    fn joined_states_are_what_one_state_of_all_cells_would_be() {
+        assert_eq!(joined(10, &[state(0..3), state(3..4), state(4..10)]), state(0..10));
+    }
+
+    #[test]
+    fn cells_that_did_not_come_leave_no_gaps() {
+        assert_eq!(joined(30, &[state(2..3), state(3..9)]), state(2..9));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_out_and_changes_nothing() {
+        let mut other = state(3..6);
+        *other.last_chunk_mut::<1>().unwrap() = [9];
+        let section = 16 + 3 * 12 + 16;
+        other[section] = 8; // Another type.
+        for (what, misfit) in [
+            ("too many cells", state(3..20)),
+            ("another layout", other),
+            ("cut short", state(3..6)[..80].to_vec()),
+            ("too long", [state(3..6), vec![0]].concat()),
+            ("nothing", Vec::new()),
+        ] {
+            let mut joined = JoinedState::with_room(10, Vec::new());
+            assert!(append(&mut joined, &state(0..3)));
+            assert!(!append(&mut joined, &misfit), "{what}");
+            seal(&mut joined);
+            assert_eq!(joined.into_bytes(), state(0..3), "{what}");
+        }
+    }
+
+    #[test]
+    fn every_truncation_is_refused() {
+        let whole = state(0..5);
+        assert!((0..whole.len()).all(|len| PlainState::parse(&whole[..len]).is_none()));
+        assert_eq!(
+            PlainState::parse(&whole).unwrap().positions().collect::<Vec<_>>(),
+            [0, 1, 2, 3, 4]
+        );
+    }
+}
