@@ -1,6 +1,6 @@
 //! Reads the TOML file's text into raw values, each with its line.
 //!
-//! - The file is flat: every key stands at the top level.
+//! - A key may be written in one piece or as a table's: `slots_encrypt`, or `encrypt` in `[slots]`.
 //! - What the values mean is [`layers`](crate::layers)' business.
 
 use toml::de::{DeTable, DeValue};
@@ -18,20 +18,35 @@ pub(crate) fn read(file: &ConfigFile) -> Result<Given, ConfigError> {
         problem: error.to_string().trim_end().to_owned(),
     })?;
     let mut set = Given::new();
-    for (name, value) in table.get_ref() {
+    read_table(file, "", table.get_ref(), &mut set)?;
+    Ok(set)
+}
+
+/// Reads a table whose keys all begin with `prefix`.
+fn read_table(
+    file: &ConfigFile,
+    prefix: &str,
+    table: &DeTable<'_>,
+    set: &mut Given,
+) -> Result<(), ConfigError> {
+    for (name, value) in table {
         let line = 1 + file.text[..name.span().start].matches('\n').count();
         let origin = Origin::File { path: file.path.clone(), line };
+        let name = format!("{prefix}{}", name.get_ref());
+        if let DeValue::Table(inner) = value.get_ref()
+            && Key::all().any(|key| key.name().starts_with(&format!("{name}_")))
+        {
+            read_table(file, &format!("{name}_"), inner, set)?;
+            continue;
+        }
         // A file that names another file would be a second layer of files.
-        let Some(key) = Key::named(name.get_ref()).filter(|key| *key != Key::Config) else {
-            return Err(ConfigError::Unknown {
-                name: name.get_ref().to_string(),
-                place: origin.to_string(),
-                suggestion: nearest(name.get_ref()).map(str::to_owned),
-            });
+        let Some(key) = Key::named(&name).filter(|key| *key != Key::Config) else {
+            let suggestion = nearest(&name).map(str::to_owned);
+            return Err(ConfigError::Unknown { name, place: origin.to_string(), suggestion });
         };
         set.insert(key, (raw(value.get_ref()), origin));
     }
-    Ok(set)
+    Ok(())
 }
 
 fn raw(value: &DeValue<'_>) -> Raw {
@@ -44,7 +59,7 @@ fn raw(value: &DeValue<'_>) -> Raw {
             texts.collect::<Option<_>>().map_or(Raw::Other("a mixed array"), Raw::List)
         }
         DeValue::Float(_) => Raw::Other("a fraction"),
-        DeValue::Boolean(_) => Raw::Other("a boolean"),
+        DeValue::Boolean(value) => Raw::Text(value.to_string()),
         DeValue::Datetime(_) => Raw::Other("a date"),
         DeValue::Table(_) => Raw::Other("a table"),
     }

@@ -49,6 +49,24 @@ pub enum Key {
     MaxBodyBytes,
     /// Longest time that the body of a request may take to arrive.
     RequestTimeoutSecs,
+    /// Time between two sweeps of kept KV.
+    SweepInterval,
+    /// Lifetime of the class `short`.
+    TtlShort,
+    /// Lifetime of the class `long`.
+    TtlLong,
+    /// Lifetime of the class `extended`.
+    TtlExtended,
+    /// The most that is kept on disk.
+    SlotsQuotaBytes,
+    /// Files that one sweep removes at most.
+    SweepRemovals,
+    /// Silence after which kept KV is compressed.
+    CompressAfter,
+    /// Whether kept KV is encrypted.
+    SlotsEncrypt,
+    /// File that holds the key of encrypted KV.
+    SlotsKeyFile,
 }
 
 /// Which program takes the key as a flag. File and environment hold all of them for both.
@@ -98,12 +116,21 @@ const ROWS: &[Row] = &[
     row(Key::AllowHost, "allow_host", "HOST", "", Daemon, "Accept this Host header beside the loopback ones (repeat or separate by commas)"),
     row(Key::MemoryBudgetBytes, "memory_budget_bytes", "BYTES", "0", Daemon, "Memory for parked KV; 0 takes an eighth of RAM"),
     row(Key::Queue, "queue", "N", "32", Daemon, "Requests that may wait before others are told to come back"),
-    row(Key::IdleParkSecs, "idle_park_secs", "SECS", "300", Daemon, "Park a conversation that was silent for so long"),
+    row(Key::IdleParkSecs, "idle_park_secs", "SECS", "3600", Daemon, "Park a conversation that was silent for so long"),
     row(Key::CacheTypeK, "cache_type_k", "TYPE", "f16", Daemon, "Type of the K cache"),
     row(Key::CacheTypeV, "cache_type_v", "TYPE", "f16", Daemon, "Type of the V cache"),
     row(Key::Log, "log", "FILTER", "info", Daemon, "What to log, such as info or hob_runtime=debug"),
     row(Key::MaxBodyBytes, "max_body_bytes", "BYTES", "8MiB", Daemon, "Largest request body"),
     row(Key::RequestTimeoutSecs, "request_timeout_secs", "SECS", "600", Daemon, "Longest time that a request may take to arrive"),
+    row(Key::SweepInterval, "sweep_interval", "TIME", "5m", Daemon, "Sweep kept KV this often: expire, collect, compress, hold the quota; 60s at least"),
+    row(Key::TtlShort, "ttl_short", "TIME", "5m", Everyone, "Keep KV of class short for so long after its last use"),
+    row(Key::TtlLong, "ttl_long", "TIME", "1h", Everyone, "Keep KV of class long for so long after its last use"),
+    row(Key::TtlExtended, "ttl_extended", "TIME", "24h", Everyone, "Keep KV of class extended for so long after its last use"),
+    row(Key::SlotsQuotaBytes, "slots_quota_bytes", "BYTES", "0", Daemon, "Keep so much KV on disk; 0 takes a tenth of the free disk, 8 GiB at most"),
+    row(Key::SweepRemovals, "sweep_removals", "N", "4096", Daemon, "Remove so many files in one sweep at most"),
+    row(Key::CompressAfter, "compress_after", "TIME", "1h", Daemon, "Compress KV that was silent for so long; 0 never does"),
+    row(Key::SlotsEncrypt, "slots_encrypt", "BOOL", "false", Everyone, "Encrypt kept KV, and hide on disk whose it is"),
+    row(Key::SlotsKeyFile, "slots_key_file", "FILE", "", Everyone, "File that holds the key of encrypted KV; made when it is missing"),
 ];
 
 const fn row(
@@ -174,7 +201,7 @@ mod tests {
             assert_eq!(row.key as usize, at, "{} is out of place", row.name);
             assert_eq!(Key::named(row.name), Some(row.key));
         }
-        assert_eq!(ROWS.len(), Key::RequestTimeoutSecs as usize + 1);
+        assert_eq!(ROWS.len(), Key::SlotsKeyFile as usize + 1);
     }
 
     #[test]

@@ -20,6 +20,10 @@ use crate::resolve::{Entry, Origin};
 use crate::settings::{CacheType, ModelChoice};
 use crate::sources::Sources;
 
+/// What agents of the eliza family call the sweep's interval, in milliseconds. `HOB_SWEEP_INTERVAL`
+/// wins over it.
+pub(crate) const EVICTION_INTERVAL_MS: &str = "ELIZA_LOCAL_EVICTION_INTERVAL_MS";
+
 /// What somebody set, by the strongest layer that sets it.
 pub(crate) type Given = BTreeMap<Key, (Raw, Origin)>;
 
@@ -28,6 +32,7 @@ pub(crate) struct Layers<'a> {
     places: &'a Places,
     set: Given,
     picked: BTreeMap<Key, Value>,
+    warnings: Vec<String>,
 }
 
 impl<'a> Layers<'a> {
@@ -39,7 +44,7 @@ impl<'a> Layers<'a> {
                 set.insert(key, (raw.clone(), Origin::Flag { name: key.flag() }));
             }
         }
-        Ok(Self { places: &sources.places, set, picked: BTreeMap::new() })
+        Ok(Self { places: &sources.places, set, picked: BTreeMap::new(), warnings: Vec::new() })
     }
 
     /// The value that somebody set, or `None`.
@@ -103,6 +108,38 @@ impl<'a> Layers<'a> {
     pub(crate) fn seconds(&mut self, key: Key) -> Result<Duration, ConfigError> {
         let most = 10 * 365 * 24 * 3600; // Ten years: far from where adding to a clock overflows.
         Ok(Duration::from_secs(self.number(key, 1, most)?))
+    }
+
+    pub(crate) fn duration(&mut self, key: Key) -> Result<Duration, ConfigError> {
+        self.pick(key, parse::duration, |value| Value::from(value.as_secs_f64()))
+    }
+
+    /// A duration that is raised to `least` when it is shorter, with a warning.
+    pub(crate) fn duration_of_at_least(
+        &mut self,
+        key: Key,
+        least: Duration,
+    ) -> Result<Duration, ConfigError> {
+        let given = self.duration(key)?;
+        if given >= least {
+            return Ok(given);
+        }
+        if let Some((raw, origin)) = self.set.get(&key) {
+            let (name, secs) = (key.name(), least.as_secs());
+            self.warnings.push(format!(
+                "{name} = {raw} ({origin}) is shorter than {secs} seconds: {secs} seconds are taken"
+            ));
+        }
+        self.picked.insert(key, Value::from(least.as_secs_f64()));
+        Ok(least)
+    }
+
+    pub(crate) fn switch(&mut self, key: Key) -> Result<bool, ConfigError> {
+        self.pick(key, parse::switch, |value| Value::from(*value))
+    }
+
+    pub(crate) fn warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
     }
 
     pub(crate) fn list(&mut self, key: Key) -> Result<Vec<String>, ConfigError> {
@@ -172,7 +209,13 @@ fn shown(path: &Path) -> Value {
 }
 
 fn read_environment(env: &[(String, String)], set: &mut Given) -> Result<(), ConfigError> {
-    for (name, value) in env.iter().filter(|(_, value)| !value.trim().is_empty()) {
+    let given = || env.iter().filter(|(_, value)| !value.trim().is_empty());
+    for (name, value) in given().filter(|(name, _)| name == EVICTION_INTERVAL_MS) {
+        let origin = Origin::Environment { name: name.clone() };
+        let value = format!("{}ms", value.trim());
+        set.insert(Key::SweepInterval, (Raw::Text(value), origin));
+    }
+    for (name, value) in given().filter(|(name, _)| name != EVICTION_INTERVAL_MS) {
         let Some(key) = Key::all().find(|key| key.variable() == *name) else {
             let suggestion = nearest(name.trim_start_matches("HOB_")).and_then(Key::named);
             return Err(ConfigError::Unknown {

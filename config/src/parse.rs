@@ -6,6 +6,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// A value as one of the layers holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,6 +102,45 @@ pub fn bytes(raw: &Raw, range: RangeInclusive<u64>) -> Result<u64, Complaint> {
     Err(complaint("is out of range", &remedy))
 }
 
+/// A span of time: seconds, or a number with a unit such as `90s`, `5m`, `12h`, `7d`.
+pub fn duration(raw: &Raw) -> Result<Duration, Complaint> {
+    let remedy = "write a number with ms, s, m, h, d or w, such as 12h; seconds need no unit";
+    let text = match raw {
+        Raw::Integer(number) => number.to_string(),
+        raw => text(raw).map_err(|_| complaint("is no span of time", remedy))?,
+    };
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(text.len());
+    let (amount, unit) = text.split_at(digits);
+    let unit_ms: u64 = match unit.trim() {
+        "ms" => 1,
+        "" | "s" | "sec" => 1_000,
+        "m" | "min" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        "w" => 7 * 86_400_000,
+        _ => return Err(complaint("has no unit that is known", remedy)),
+    };
+    let amount: u64 = amount
+        .replace('_', "")
+        .parse()
+        .map_err(|_| complaint("does not begin with a whole number", remedy))?;
+    // Ten years: far from where adding to a clock overflows.
+    let most_ms = 10 * 365 * 86_400_000;
+    Ok(Duration::from_millis(amount.saturating_mul(unit_ms).min(most_ms)))
+}
+
+/// Yes or no.
+pub fn switch(raw: &Raw) -> Result<bool, Complaint> {
+    let Raw::Text(text) = raw else {
+        return Err(complaint("is neither true nor false", "write true or false"));
+    };
+    match text.trim().to_ascii_lowercase().as_str() {
+        "true" | "on" | "yes" | "1" => Ok(true),
+        "false" | "off" | "no" | "0" => Ok(false),
+        _ => Err(complaint("is neither true nor false", "write true or false")),
+    }
+}
+
 /// Some text that is not empty.
 pub fn text(raw: &Raw) -> Result<String, Complaint> {
     match raw {
@@ -171,6 +211,19 @@ mod tests {
         assert_eq!(bytes(&Raw::Integer(7), 0..=u64::MAX), Ok(7));
         for wrong in ["MiB", "8 parsecs", "99999999999999999999", "99999999 TiB"] {
             assert!(bytes(&raw(wrong), 0..=u64::MAX).is_err(), "{wrong:?} was taken");
+        }
+    }
+
+    #[test]
+    fn spans_of_time_have_units() {
+        let secs = |text: &str| duration(&raw(text)).map(|span| span.as_secs());
+        assert_eq!(secs("300"), Ok(300));
+        assert_eq!(secs("30 m"), Ok(1_800));
+        assert_eq!(secs("7d"), Ok(7 * 86_400));
+        assert_eq!(duration(&Raw::Integer(7)), Ok(Duration::from_secs(7)));
+        assert_eq!(duration(&raw("1500ms")), Ok(Duration::from_millis(1_500)));
+        for wrong in ["", "-1d", "1.5h", "7 fortnights", "m"] {
+            assert!(secs(wrong).is_err(), "{wrong:?} was taken");
         }
     }
 

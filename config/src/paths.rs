@@ -57,6 +57,12 @@ pub fn slots_dir(data_dir: &Path) -> PathBuf {
     data_dir.join("slots")
 }
 
+/// The key of encrypted KV, if nothing else is set. Beside the directory, not in it: whoever takes
+/// the directory has no key.
+pub fn slots_key_file(data_dir: &Path) -> PathBuf {
+    data_dir.join("slots.key")
+}
+
 /// The access token, unless `token_file` is set.
 pub fn token_file(data_dir: &Path) -> PathBuf {
     data_dir.join("token")

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -16,6 +17,9 @@ use crate::parse;
 use crate::paths::{self, Places};
 use crate::settings::Settings;
 use crate::sources::Sources;
+
+/// A sweep reads every slot file: more often than this it would be work for nothing.
+const SHORTEST_SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -62,6 +66,8 @@ pub struct Resolved {
     pub entries: Vec<Entry>,
     /// The user's directories, which the defaults came from.
     pub places: Places,
+    /// Values that were not taken as they were given, as sentences for the log.
+    pub warnings: Vec<String>,
 }
 
 /// One line of `hob config show`.
@@ -86,6 +92,7 @@ pub(crate) fn resolve(sources: &Sources) -> Result<Resolved, ConfigError> {
     let mut layers = Layers::of(sources)?;
     let data_dir = layers.path(Key::DataDir, || sources.places.data_dir.clone())?;
     layers.optional_path(Key::Config, sources.file.as_ref().map(|file| file.path.clone()))?;
+    let key_file = paths::slots_key_file(&data_dir);
     let settings = Settings {
         listen: layers.value(Key::Listen, parse::address)?,
         address: layers.optional(Key::Address, parse::address)?,
@@ -108,15 +115,24 @@ pub(crate) fn resolve(sources: &Sources) -> Result<Resolved, ConfigError> {
         log: layers.value(Key::Log, parse::text)?,
         max_body_bytes: layers.bytes(Key::MaxBodyBytes, 1024)? as usize,
         request_timeout: layers.seconds(Key::RequestTimeoutSecs)?,
+        sweep_interval: layers.duration_of_at_least(Key::SweepInterval, SHORTEST_SWEEP_INTERVAL)?,
+        ttl_short: layers.duration(Key::TtlShort)?,
+        ttl_long: layers.duration(Key::TtlLong)?,
+        ttl_extended: layers.duration(Key::TtlExtended)?,
+        slots_quota_bytes: layers.bytes(Key::SlotsQuotaBytes, 0)?,
+        sweep_removals: layers.number(Key::SweepRemovals, 1, 1 << 30)? as usize,
+        compress_after: Some(layers.duration(Key::CompressAfter)?).filter(|after| !after.is_zero()),
+        slots_encrypt: layers.switch(Key::SlotsEncrypt)?,
+        slots_key_file: layers.path(Key::SlotsKeyFile, || key_file)?,
     };
+    let warnings = layers.warnings();
     let entries = Key::all().map(|key| layers.entry(key)).collect();
-    Ok(Resolved { settings, entries, places: sources.places.clone() })
+    Ok(Resolved { settings, entries, places: sources.places.clone(), warnings })
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::Path;
-    use std::time::Duration;
 
     use super::*;
     use crate::flags::Flags;
@@ -132,7 +148,7 @@ mod tests {
         assert_eq!(settings.slots_dir, Path::new("/u/data/slots"));
         assert_eq!(settings.token_file, Path::new("/u/data/token"));
         assert_eq!((settings.ctx, settings.slots, settings.queue), (8192, 4, 32));
-        assert_eq!(settings.idle_park, Duration::from_secs(300));
+        assert_eq!(settings.idle_park, Duration::from_secs(3_600));
         assert_eq!(settings.cache_type_k, CacheType::F16);
         assert_eq!(settings.max_body_bytes, 8 << 20);
         assert!(resolved.entries.iter().all(|entry| entry.origin == Origin::Default));
@@ -219,6 +235,37 @@ mod tests {
         assert_eq!(settings.allow_host, ["a", "b"]);
         assert_eq!(settings.allow_origin, ["http://x", "http://y"]);
         assert_eq!(settings.max_body_bytes, 1 << 20);
+    }
+
+    #[test]
+    fn the_sweep_interval_has_two_names_and_a_floor_that_is_told() {
+        let interval = |name: &str, value: &str| {
+            let resolved = World::new().env(name, value).resolve();
+            (resolved.settings.sweep_interval.as_secs(), resolved.warnings)
+        };
+        assert_eq!(interval("HOB_SWEEP_INTERVAL", "10m"), (600, vec![]));
+        assert_eq!(interval("ELIZA_LOCAL_EVICTION_INTERVAL_MS", "90000"), (90, vec![]));
+        let (secs, warnings) = interval("ELIZA_LOCAL_EVICTION_INTERVAL_MS", "1000");
+        assert_eq!(secs, 60);
+        assert_eq!(
+            warnings,
+            ["sweep_interval = \"1000ms\" (environment ELIZA_LOCAL_EVICTION_INTERVAL_MS) \
+              is shorter than 60 seconds: 60 seconds are taken"]
+        );
+        let both = World::new().env("ELIZA_LOCAL_EVICTION_INTERVAL_MS", "90000");
+        let both = both.env("HOB_SWEEP_INTERVAL", "120").resolve();
+        assert_eq!(both.settings.sweep_interval.as_secs(), 120, "our own name wins");
+    }
+
+    #[test]
+    fn encryption_is_off_until_it_is_asked_for_in_any_spelling() {
+        let resolved = World::new().resolve();
+        assert!(!resolved.settings.slots_encrypt);
+        assert_eq!(resolved.settings.slots_key_file, Path::new("/u/data/slots.key"));
+        assert!(World::new().file("slots.encrypt = true").resolve().settings.slots_encrypt);
+        assert!(World::new().file("slots_encrypt = true").resolve().settings.slots_encrypt);
+        assert!(World::new().env("HOB_SLOTS_ENCRYPT", "on").resolve().settings.slots_encrypt);
+        assert!(World::new().env("HOB_SLOTS_ENCRYPT", "perhaps").error().contains("true or false"));
     }
 
     struct World(Sources);

@@ -53,6 +53,24 @@ pub struct Settings {
     pub max_body_bytes: usize,
     /// Longest time that the body of a request may take to arrive.
     pub request_timeout: Duration,
+    /// Time between two sweeps of kept KV.
+    pub sweep_interval: Duration,
+    /// Lifetime of the class `short` since its last use.
+    pub ttl_short: Duration,
+    /// Lifetime of the class `long`.
+    pub ttl_long: Duration,
+    /// Lifetime of the class `extended`.
+    pub ttl_extended: Duration,
+    /// The most that is kept on disk; 0 is automatic.
+    pub slots_quota_bytes: u64,
+    /// Files that one sweep removes at most.
+    pub sweep_removals: usize,
+    /// KV that was silent for so long is compressed; `None`: never.
+    pub compress_after: Option<Duration>,
+    /// Whether kept KV is encrypted.
+    pub slots_encrypt: bool,
+    /// File that holds the key of encrypted KV.
+    pub slots_key_file: PathBuf,
 }
 
 impl Settings {
