@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use hob_config::{Resolved, Settings};
 use hob_models::Roots;
+use hob_slots::Lifetimes;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -41,6 +42,13 @@ pub struct Terminal {
 }
 
 impl Context {
+    /// When each class of kept KV is over.
+    pub fn lifetimes(&self) -> Lifetimes {
+        let Settings { ttl_short: short, ttl_long: long, ttl_extended: extended, .. } =
+            self.settings;
+        Lifetimes { short, long, extended }
+    }
+
     /// Writes a JSON document.
     pub fn write_json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
         let text = match self.terminal.output {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hob_prewarm::{Action, Event, Planner, Settings};
 use hob_runtime::{Engine, SlotState, SlotStatus};
-use hob_slots::{ConversationId, SAVE_GRACE, Timestamp};
+use hob_slots::{ConversationId, Timestamp};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use crate::clock::Clock;
@@ -52,16 +52,6 @@ pub async fn prepare_grammars(engine: Engine) {
     }
     // An error: the daemon ends.
     let _ = tokio::task::spawn_blocking(move || engine.prepare_grammars()).await;
-}
-
-/// Removes, from time to time, what no conversation names any more.
-pub async fn sweep(engine: Engine) {
-    loop {
-        tokio::time::sleep(SAVE_GRACE).await;
-        if engine.sweep().is_err() {
-            return; // The daemon ends.
-        }
-    }
 }
 
 /// At least a moment, so that a due time that has just come is behind us when we look again.

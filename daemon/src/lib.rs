@@ -13,4 +13,5 @@ pub mod metrics;
 pub mod openai;
 pub mod service;
 pub mod startup;
+pub mod sweeping;
 pub mod transcript;

@@ -11,12 +11,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hob_slots::store::Store;
-use hob_slots::{ConversationId, ModelHash, Timestamp, Token};
+use hob_slots::{ConversationId, ModelHash, Moment, Sweeper, Swept, Timestamp, Token};
 use tokio::sync::oneshot;
 
 use crate::backend::{ContextShape, LoadError, Model, ModelFacts};
 use crate::grammar::{Constraint, Grammar, GrammarFactory};
-use crate::shelf::Shelf;
+use crate::shelf::{Shelf, Sweep};
 use crate::status::EngineStatus;
 use crate::turn::{Turn, TurnError, TurnRequest};
 use crate::worker::{Command, Submitted, Worker};
@@ -181,12 +181,19 @@ impl Engine {
         }
     }
 
-    /// Removes from disk, behind, what no conversation names any more.
+    /// Sweeps the directory of kept KV, behind; what is open stays.
     ///
     /// # Errors
     /// [`TurnError::Stopped`].
-    pub fn sweep(&self) -> Result<(), TurnError> {
-        self.send(Command::Sweep)
+    pub async fn sweep(
+        &self,
+        sweeper: Arc<Mutex<Sweeper>>,
+        moment: Moment,
+    ) -> Result<Swept, TurnError> {
+        let (reply, answer) = oneshot::channel();
+        let reply = Box::new(|swept| drop(reply.send(swept))); // An error: the caller went away.
+        self.send(Command::Sweep(Box::new(Sweep { sweeper, moment, reply })))?;
+        answer.await.map_err(|_| TurnError::Stopped)
     }
 
     /// What the engine holds and does.

@@ -3,13 +3,13 @@
 mod support;
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
-use hob_runtime::{EngineOptions, Model, Turn, TurnError, TurnEvent, TurnRequest};
-use hob_slots::{Timestamp, Token};
+use hob_runtime::{Model, Turn, TurnError, TurnEvent, TurnRequest};
+use hob_slots::{Moment, Rules, SAVE_GRACE, Sweeper, Timestamp, Token};
 use support::*;
 
 fn slow(memory: MemoryKind) -> Arc<dyn Model> {
@@ -84,24 +84,47 @@ fn a_conversation_keeps_its_newest_snapshots_and_no_others_on_disk() {
 fn a_sweep_removes_what_no_conversation_names_and_nothing_else() {
     let model: Arc<dyn Model> = Arc::new(FakeModel::new());
     let directory = tempfile::tempdir().unwrap();
-    let later = || Timestamp::from(SystemTime::now() + Duration::from_secs(3600));
-    let options = EngineOptions { clock: Arc::new(later), ..options() };
-    let before = engine(&model, Some(directory.path()), options.clone());
+    let before = engine(&model, Some(directory.path()), options());
     let story = tokens(&model, &user(&"a long story ".repeat(20)));
     ask(&before, request("chat", &story, 20));
     block_on(before.park(name("chat")));
     let edited = tokens(&model, &user("a short one"));
     let timeline = ask(&before, request("chat", &edited, 20)).timeline;
     block_on(before.park(name("chat")));
-    before.sweep().unwrap();
+    // Of what has no referrer; the conversation itself stays.
+    let rules = Rules { compress_after: None, ..Rules::default() };
+    let later = Moment::from(Timestamp::from(SystemTime::now() + 2 * SAVE_GRACE));
+    let swept = block_on(before.sweep(sweeper(rules), later)).unwrap();
+    assert!(swept.collected > 0 && swept.errors.is_empty(), "{swept:?}");
     before.shutdown();
     assert_eq!(files(directory.path(), &["kv"]), 2, "a question and an answer");
 
-    let after = engine(&model, Some(directory.path()), options);
+    let after = engine(&model, Some(directory.path()), options());
     let prompt = then(&model, &timeline, "go on");
     let report = ask(&after, request("chat", &prompt, 5)).report;
     assert_eq!(report.tokens.computed, prompt.len() - timeline.len(), "{report:?}");
     after.shutdown();
+}
+
+#[test]
+fn what_expired_leaves_memory_too_and_what_is_open_stays() {
+    let model: Arc<dyn Model> = Arc::new(FakeModel::new());
+    let directory = tempfile::tempdir().unwrap();
+    let engine = engine(&model, Some(directory.path()), options());
+    let prompt = tokens(&model, &user(&"a long story ".repeat(20)));
+    for who in ["open", "parked"] {
+        ask(&engine, request(who, &prompt, 20));
+    }
+    block_on(engine.park(name("parked")));
+    let later = Moment::from(Timestamp::from(SystemTime::now() + Duration::from_secs(7_200)));
+    let swept = block_on(engine.sweep(sweeper(Rules::default()), later)).unwrap();
+    assert_eq!((swept.expired, swept.errors.len()), (1, 0), "{swept:?}");
+    let known: Vec<_> = status(&engine).parked.into_iter().map(|(id, _)| id).collect();
+    assert_eq!(known, [], "only the open one is known");
+    // Both began alike: what the open one needs is there for both.
+    let report = ask(&engine, request("parked", &prompt, 5)).report;
+    assert_eq!(report.tokens.computed, 1, "{report:?}");
+    engine.shutdown();
 }
 
 #[test]
@@ -125,6 +148,10 @@ fn finish_rest(mut turn: Turn) -> Vec<Token> {
         _ => None,
     });
     timelines.last().expect("the turn finishes")
+}
+
+fn sweeper(rules: Rules) -> Arc<Mutex<Sweeper>> {
+    Arc::new(Mutex::new(Sweeper::new(rules)))
 }
 
 /// How many files end like this.

@@ -8,9 +8,11 @@
 //! 3. [`registry`]: which conversation is pinned to which slot. [`radix`]: which slot already
 //!    holds the longest beginning of a prompt. [`warm`]: bytes kept in host memory.
 //! 4. [`format`](mod@format): the bytes of a file, without a path. [`store`]: the directory,
-//!    without a policy. [`fingerprint`]: what names a model's directory. [`prune`]: what
-//!    `hob slots` lists and removes.
+//!    without a policy. [`fingerprint`]: what names a model's directory.
+//! 5. [`evict`]: who leaves a place that is full. [`sweep`]: the pass that keeps the directory
+//!    small, [`ageing`]: how old something is there. [`prune`]: what `hob slots` lists and removes.
 
+pub mod ageing;
 pub mod block;
 pub mod evict;
 pub mod fingerprint;
@@ -23,10 +25,12 @@ pub mod radix;
 pub mod registry;
 pub mod segment;
 pub mod store;
+pub mod sweep;
 pub mod time;
 pub mod ttl;
 pub mod warm;
 
+pub use ageing::{Moment, Timekeeper};
 pub use block::{BLOCK_TOKENS, Block, Chain, chain, cut};
 pub use fingerprint::{FileDigest, Fingerprint, FingerprintError, Lora, Rope};
 pub use format::{
@@ -40,9 +44,10 @@ pub use radix::RadixTree;
 pub use registry::{Pin, Registry};
 pub use segment::{Layer, Segment};
 pub use store::{
-    Garbage, Listing, Miss, Rejected, SAVE_GRACE, SlotContents, SlotEntry, Store, StoreError,
-    StoreReader,
+    Garbage, Listing, Miss, ObjectName, Quarantined, Rejected, SAVE_GRACE, SlotContents, SlotEntry,
+    Store, StoreError, StoreReader,
 };
+pub use sweep::{Custody, Nobody, Quota, Rules, Sweeper, Swept};
 pub use time::Timestamp;
-pub use ttl::{TtlClass, TtlParseError};
+pub use ttl::{Lifetimes, TtlClass, TtlParseError};
 pub use warm::WarmPool;

@@ -9,10 +9,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use crate::ageing::Moment;
 use crate::id::{BlockId, ConversationId, ModelHash};
 use crate::store::{SlotContents, SlotEntry};
-use crate::time::Timestamp;
-use crate::ttl::TtlClass;
+use crate::ttl::{Lifetimes, TtlClass};
 
 /// A conversation and where its bytes are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,9 +69,14 @@ pub fn usage(slots: &[SlotContents]) -> Vec<SlotUsage> {
 }
 
 /// What `selection` chooses among `slots`, and what removing that frees.
-pub fn select(selection: &Selection, slots: &[SlotContents], now: Timestamp) -> Choice {
+pub fn select(
+    selection: &Selection,
+    slots: &[SlotContents],
+    moment: &Moment,
+    lifetimes: &Lifetimes,
+) -> Choice {
     let (chosen, kept): (Vec<_>, Vec<_>) =
-        slots.iter().partition(|slot| selection.chooses(slot, now));
+        slots.iter().partition(|slot| selection.chooses(slot, moment, lifetimes));
     let needed: BTreeSet<Object> = kept.into_iter().flat_map(objects_of).map(|(o, _)| o).collect();
     let mut freed: BTreeMap<Object, u64> = chosen.iter().copied().flat_map(objects_of).collect();
     freed.retain(|object, _| !needed.contains(object));
@@ -84,12 +89,12 @@ pub fn select(selection: &Selection, slots: &[SlotContents], now: Timestamp) -> 
 }
 
 impl Selection {
-    fn chooses(&self, slot: &SlotContents, now: Timestamp) -> bool {
+    fn chooses(&self, slot: &SlotContents, moment: &Moment, lifetimes: &Lifetimes) -> bool {
         let entry = &slot.entry;
         let bytes = entry.file_bytes + entry.object_bytes;
         *self != Self::default()
-            && (!self.expired || entry.is_expired(now))
-            && self.older_than.is_none_or(|age| entry.used_at.age(now) > age)
+            && (!self.expired || entry.is_expired(moment, lifetimes))
+            && self.older_than.is_none_or(|age| moment.age(entry.used_at) > age)
             && self.class.is_none_or(|class| entry.class == class)
             && self.larger_than.is_none_or(|limit| bytes > limit)
             && self.fingerprint.is_none_or(|model| entry.model == model)
@@ -116,6 +121,7 @@ fn needs_of(slots: &[SlotContents]) -> BTreeMap<Object, usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::Timestamp;
 
     const MODEL: ModelHash = ModelHash([1; 8]);
     const OTHER_MODEL: ModelHash = ModelHash([2; 8]);
@@ -142,7 +148,7 @@ mod tests {
     #[test]
     fn an_empty_selection_chooses_nothing() {
         let slots = [slot("a").unused_for_hours(90).done()];
-        assert_eq!(select(&Selection::default(), &slots, NOW), Choice::default());
+        assert_eq!(chosen_by(&Selection::default(), &slots, NOW), Choice::default());
     }
 
     #[test]
@@ -150,7 +156,7 @@ mod tests {
         let slots =
             [slot("a").needs([(1, 100), (2, 20)]).done(), slot("b").needs([(1, 100)]).done()];
         let only_a = Selection { conversation: Some("a".parse().unwrap()), ..Selection::default() };
-        let choice = select(&only_a, &slots, NOW);
+        let choice = chosen_by(&only_a, &slots, NOW);
         assert_eq!(names(&choice), ["a"]);
         assert_eq!((choice.freed_objects, choice.freed_bytes), (1, 20 + 7));
     }
@@ -160,7 +166,7 @@ mod tests {
         let slots =
             [slot("a").needs([(1, 100), (2, 20)]).done(), slot("b").needs([(1, 100)]).done()];
         let all = Selection { fingerprint: Some(MODEL), ..Selection::default() };
-        let choice = select(&all, &slots, NOW);
+        let choice = chosen_by(&all, &slots, NOW);
         assert_eq!((choice.freed_objects, choice.freed_bytes), (2, 120 + 2 * 7));
     }
 
@@ -173,7 +179,7 @@ mod tests {
             slot("old-large").unused_for_hours(50).needs([(1, 5_000)]).done(),
             slot("old-elsewhere").unused_for_hours(50).of(OTHER_MODEL).done(),
         ];
-        let chosen = |selection: &Selection| names(&select(selection, &slots, NOW));
+        let chosen = |selection: &Selection| names(&chosen_by(selection, &slots, NOW));
 
         let age = Duration::from_secs(49 * 3_600);
         let mut selection = Selection { older_than: Some(age), ..Selection::default() };
@@ -192,7 +198,11 @@ mod tests {
     fn a_clock_that_stepped_back_chooses_nothing_by_age() {
         let slots = [slot("a").done()];
         let old = Selection { older_than: Some(Duration::ZERO), ..Selection::default() };
-        assert!(select(&old, &slots, Timestamp(0)).slots.is_empty());
+        assert!(chosen_by(&old, &slots, Timestamp(0)).slots.is_empty());
+    }
+
+    fn chosen_by(selection: &Selection, slots: &[SlotContents], now: Timestamp) -> Choice {
+        select(selection, slots, &now.into(), &Lifetimes::default())
     }
 
     fn names(choice: &Choice) -> Vec<String> {
@@ -209,6 +219,7 @@ mod tests {
             class: TtlClass::Long,
             created_at: Timestamp(0),
             used_at: NOW,
+            turns: 1,
             tokens: 0,
             blocks: 0,
             snapshots: 0,

@@ -8,36 +8,41 @@
 //!   content has the name that it was asked for. Anything else is a [`Miss`] with a reason.
 //! - Objects never change, so writing one twice writes it once.
 
-use std::fs::{self, File};
-use std::io;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use tracing::warn;
 
+use crate::ageing::Timekeeper;
 use crate::fingerprint::Fingerprint;
 use crate::format::{Object, ObjectHeader, ObjectKind, SlotRecord};
 use crate::id::{BlockId, ConversationId, ModelHash};
 
+mod compress;
 mod error;
+pub mod files;
 mod garbage;
 mod layout;
 mod listing;
-mod owner;
+mod quarantine;
 mod reader;
 #[cfg(test)]
 mod tests;
+mod verified;
 mod write;
 
+pub use compress::Compressed;
 pub use error::{Miss, Rejected, StoreError};
 pub use garbage::{Garbage, SAVE_GRACE};
+pub use layout::ObjectName;
 pub use listing::{Listing, SlotContents, SlotEntry};
+pub use quarantine::{MOST_BYTES as QUARANTINE_BYTES, Quarantined};
 pub use reader::StoreReader;
 
 use error::io_error;
-use owner::Owner;
+use files::{Disk, Files, Kind, Lock, LockError, read_all};
 use write::TempFile;
 
 /// A directory of kept KV that this process owns until the value is dropped.
@@ -47,7 +52,7 @@ pub struct Store {
     // Held between looking at an object and acting on it: a save must not rely on an object that
     // the collector is about to remove.
     objects: Mutex<()>,
-    _owner: Owner,
+    _lock: Box<dyn Lock>,
 }
 
 /// Everything that can be read can be read through the owner too.
@@ -62,12 +67,25 @@ impl Store {
     /// Takes ownership of `dir`, which is made when it is not there, and removes what writers that
     /// died left unfinished.
     pub fn open(dir: impl Into<PathBuf>) -> Result<Self, StoreError> {
+        Self::open_on(Arc::new(Disk), dir)
+    }
+
+    /// The same on another file system.
+    pub fn open_on(files: Arc<dyn Files>, dir: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let dir = dir.into();
-        write::ensure_dir(&dir)?;
-        let owner = Owner::acquire(&dir)?;
-        let store = Self { reader: StoreReader::at(dir), objects: Mutex::new(()), _owner: owner };
+        if files.resolve(&dir).is_err() {
+            write::ensure_dir(&*files, &dir)?;
+        }
+        let reader = StoreReader::open_on(files, dir)?;
+        let lock = reader.layout.lock();
+        let lock = reader.files.lock(&lock).map_err(|error| match error {
+            LockError::Held(owner) => StoreError::Owned { dir: reader.dir().to_owned(), owner },
+            LockError::Io(error) => io_error("lock", &lock)(error),
+        })?;
+        let store = Self { reader, objects: Mutex::new(()), _lock: lock };
+        write::empty_dir(&*store.files, &store.layout.root_temporary())?;
         for model in store.models()? {
-            write::empty_dir(&store.layout.temporary(model))?;
+            write::empty_dir(&*store.files, &store.layout.temporary(model))?;
         }
         Ok(store)
     }
@@ -88,7 +106,7 @@ impl Store {
         object: &Object,
     ) -> Result<u64, StoreError> {
         assert_eq!((model, id), (object.model, object.id()), "an object is put under its own name");
-        let path = self.layout.object(model, id);
+        let path = self.layout.object(model, self.layout.object_name(id));
         if self.renew(&path, object) {
             return Ok(0);
         }
@@ -113,11 +131,8 @@ impl Store {
         let file = record.encode(model);
         let path = self.layout.slot(model, &record.conversation, record.class);
         self.write(model, &path, &[&file])?;
-        let others = self.layout.slot_candidates(model, &record.conversation);
-        self.remove_files(
-            model,
-            others.into_iter().map(|(other, _)| other).filter(|p| *p != path),
-        )?;
+        let others = self.layout.slot_candidates(model, &record.conversation).into_iter();
+        self.remove_files(model, others.map(|(other, _)| other).filter(|other| *other != path))?;
         Ok(file.len() as u64)
     }
 
@@ -146,24 +161,33 @@ impl Store {
     pub fn write_model_toml(&self, fingerprint: &Fingerprint) -> Result<(), StoreError> {
         let model = fingerprint.hash();
         let (path, text) = (self.layout.model_toml(model), fingerprint.to_toml());
-        if fs::read(&path).is_ok_and(|there| there == text.as_bytes()) {
+        if self.read_model_toml(model).is_ok_and(|there| there == *fingerprint) {
             return Ok(());
         }
         self.write(model, &path, &[text.as_bytes()])
     }
 
+    /// Writes down what is known of wall time's jumps.
+    pub fn write_timekeeper(&self, timekeeper: &Timekeeper) -> Result<(), StoreError> {
+        let text = toml::to_string(timekeeper).expect("numbers can be written");
+        self.write_in(&self.layout.root_temporary(), &self.layout.clock(), &[text.as_bytes()])
+    }
+
     /// Whether the very object is at `path`, which then counts as new again for the collector.
     fn renew(&self, path: &Path, object: &Object) -> bool {
         let _guard = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
-        let renewed = || -> io::Result<bool> {
-            let mut file = File::options().read(true).write(true).open(path)?;
-            let len = file.metadata()?.len();
-            let mut head = [0; ObjectHeader::BYTES];
-            io::Read::read_exact(&mut file, &mut head)?;
+        let renewed = || -> std::io::Result<bool> {
+            let file = self.files.open(path)?;
+            let facts = file.facts()?;
+            let head = read_all(&*file, ObjectHeader::BYTES as u64)?;
             // A file that was cut short, or that a later version wrote, is written again.
-            let same = len == object.file_bytes() && ObjectHeader::decode(&head).is_ok();
+            let same = facts.kind == Kind::File
+                && ObjectHeader::decode(&head).is_ok_and(|header| {
+                    facts.bytes == header.file_bytes()
+                        && header.payload_bytes == object.payload.len() as u64
+                });
             if same {
-                file.set_modified(SystemTime::now())?;
+                self.files.touch(path, SystemTime::now())?;
             }
             Ok(same)
         };
@@ -171,7 +195,11 @@ impl Store {
     }
 
     fn write(&self, model: ModelHash, path: &Path, parts: &[&[u8]]) -> Result<(), StoreError> {
-        let mut file = TempFile::create(&self.layout.temporary(model))?;
+        self.write_in(&self.layout.temporary(model), path, parts)
+    }
+
+    fn write_in(&self, dir: &Path, path: &Path, parts: &[&[u8]]) -> Result<(), StoreError> {
+        let mut file = TempFile::create(&*self.files, dir)?;
         for part in parts {
             file.write(part)?;
         }
@@ -185,16 +213,26 @@ impl Store {
     ) -> Result<bool, StoreError> {
         let mut removed = false;
         for path in paths {
-            match fs::remove_file(&path) {
-                Ok(()) => removed = true,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(io_error("remove", &path)(error)),
-            }
+            removed |= write::remove(&*self.files, &path)?;
         }
         if removed {
-            write::sync_dir(&self.layout.model(model))?;
+            let dir = self.layout.model(model);
+            self.files.sync_dir(&dir).map_err(io_error("sync", &dir))?;
         }
         Ok(removed)
+    }
+
+    /// Bytes that can still be written to the directory's disk.
+    pub fn free_bytes(&self) -> Result<u64, StoreError> {
+        let dir = &self.layout.root;
+        self.files.free_bytes(dir).map_err(io_error("measure the free space of", dir))
+    }
+
+    /// Moves those of the files out of the way that nobody will ever be able to use.
+    pub fn reject_all(&self, model: ModelHash, rejected: Vec<Rejected>) {
+        for file in rejected {
+            self.reject(model, file);
+        }
     }
 
     /// Moves a file that failed out of the way, so that it fails once, and returns why it did.
@@ -202,7 +240,7 @@ impl Store {
         let Rejected { path, miss } = rejected;
         if miss.condemns_the_file() {
             warn!(file = %path.display(), reason = %miss, "file rejected");
-            if let Err(error) = write::quarantine(&self.layout.quarantine(model), &path, &miss) {
+            if let Err(error) = self.quarantine(model, &path, &miss) {
                 warn!(file = %path.display(), %error, "rejected file stays where it is");
             }
         }

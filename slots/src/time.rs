@@ -1,7 +1,7 @@
 //! Points in time, as whole milliseconds of wall time.
 //!
-//! Slot files outlive the process and laptops sleep, so ages are wall time. Wall time may step
-//! back: ages then saturate at zero and nothing looks older than it is. No clock is read here.
+//! Slot files outlive the process, so ages are wall time. Wall time may step back: ages then saturate
+//! at zero. What jumps and sleep do to ages is [`crate::ageing`]'s subject. No clock is read here.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

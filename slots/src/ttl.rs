@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "lowercase")]
 pub enum TtlClass {
-    /// Five minutes.
+    /// Five minutes, if nothing else is set.
     Short,
     /// An hour: also the class of a file that names none.
     #[default]
@@ -44,15 +44,38 @@ impl TtlClass {
             Self::Kept => "kept",
         }
     }
+}
 
-    /// Time from the last use to expiry; `None` when only the quota ends it.
-    pub fn lifetime(self) -> Option<Duration> {
+/// Time from the last use to expiry, by class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lifetimes {
+    /// Of [`TtlClass::Short`].
+    pub short: Duration,
+    /// Of [`TtlClass::Long`].
+    pub long: Duration,
+    /// Of [`TtlClass::Extended`].
+    pub extended: Duration,
+}
+
+impl Default for Lifetimes {
+    fn default() -> Self {
         const MINUTE: u64 = 60;
-        match self {
-            Self::Short => Some(Duration::from_secs(5 * MINUTE)),
-            Self::Long => Some(Duration::from_secs(60 * MINUTE)),
-            Self::Extended => Some(Duration::from_secs(24 * 60 * MINUTE)),
-            Self::Kept => None,
+        Self {
+            short: Duration::from_secs(5 * MINUTE),
+            long: Duration::from_secs(60 * MINUTE),
+            extended: Duration::from_secs(24 * 60 * MINUTE),
+        }
+    }
+}
+
+impl Lifetimes {
+    /// The lifetime of a class; `None` when only the quota ends it.
+    pub fn of(&self, class: TtlClass) -> Option<Duration> {
+        match class {
+            TtlClass::Short => Some(self.short),
+            TtlClass::Long => Some(self.long),
+            TtlClass::Extended => Some(self.extended),
+            TtlClass::Kept => None,
         }
     }
 }
@@ -95,9 +118,10 @@ mod tests {
 
     #[test]
     fn each_class_lives_longer_than_the_one_before() {
-        let lifetimes = TtlClass::ALL.map(|class| class.lifetime().unwrap_or(Duration::MAX));
+        let lifetimes = Lifetimes::default();
+        let lifetimes = TtlClass::ALL.map(|class| lifetimes.of(class).unwrap_or(Duration::MAX));
         assert!(lifetimes.is_sorted());
         assert_eq!(lifetimes[0], Duration::from_secs(300));
-        assert_eq!(TtlClass::Kept.lifetime(), None);
+        assert_eq!(lifetimes[3], Duration::MAX);
     }
 }

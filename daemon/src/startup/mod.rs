@@ -9,13 +9,14 @@ mod model;
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
 use hob_config::{Resolved, RunningDaemon, paths};
 use hob_models::MachineMemory;
 use hob_runtime::{Engine, EngineOptions};
 use hob_slots::store::{Store, StoreError};
+use hob_slots::sweep::Sweeper;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
@@ -26,6 +27,7 @@ use crate::http::guard::Guard;
 use crate::http::{self, Shared};
 use crate::idle;
 use crate::service::{Parts, Service};
+use crate::sweeping;
 use crate::transcript::Transcript;
 
 /// What a computer has when it does not tell.
@@ -37,6 +39,9 @@ const ASSUMED_MEMORY_BYTES: u64 = 8 << 30;
 /// When a part cannot be opened; the message names it and the remedy.
 pub async fn run(resolved: &Resolved, hints: bool) -> Result<()> {
     let settings = &resolved.settings;
+    for warning in &resolved.warnings {
+        tracing::warn!("{warning}");
+    }
     let clock = wall_clock();
     private_dir(&settings.data_dir)?;
     let token = AccessToken::load_or_create(&settings.token_file)?;
@@ -51,7 +56,10 @@ pub async fn run(resolved: &Resolved, hints: bool) -> Result<()> {
     let planning = hob_prewarm::Settings { idle_after: settings.idle_park };
     tokio::spawn(idle::run(opened.engine.clone(), planning, clock.clone(), events));
     tokio::spawn(idle::prepare_grammars(opened.engine.clone()));
-    tokio::spawn(idle::sweep(opened.engine.clone()));
+    let sweeper = Arc::new(Mutex::new(Sweeper::new(sweeping::rules(settings))));
+    let (engine, store) = (opened.engine.clone(), opened.store.clone());
+    let interval = settings.sweep_interval;
+    tokio::spawn(sweeping::run(engine, store, sweeper, interval, clock.clone()));
     let service = Service::new(Parts {
         engine: opened.engine.clone(),
         model_name: opened.name.clone(),

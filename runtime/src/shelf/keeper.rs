@@ -11,10 +11,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
 use hob_slots::format::{Object, SlotRecord};
-use hob_slots::store::{SAVE_GRACE, Store, StoreError};
-use hob_slots::{BlockId, ConversationId, Timestamp};
+use hob_slots::store::{Store, StoreError};
+use hob_slots::{BlockId, ConversationId};
 use tracing::{debug, warn};
 
+use super::sweep::{self, Sweep};
 use super::{Counters, Known, Shared, lock};
 
 /// What the keeper does, one after the other.
@@ -24,7 +25,8 @@ pub(super) enum Job {
     Record(Arc<SlotRecord>, Vec<BlockId>),
     /// And what it named.
     Forget(ConversationId, Vec<BlockId>),
-    Sweep(Timestamp),
+    /// Of what is not open.
+    Sweep(BTreeSet<ConversationId>, Box<Sweep>),
     Flush(Sender<()>),
 }
 
@@ -44,7 +46,7 @@ impl<'s> Keeper<'s> {
                 Job::Object(id, object) => self.write_object(id, &object),
                 Job::Record(record, superseded) => self.write_record(&record, superseded),
                 Job::Forget(conversation, named) => self.forget(&conversation, named),
-                Job::Sweep(now) => self.sweep(now),
+                Job::Sweep(open, sweep) => sweep::run(self.shared, &open, *sweep),
                 Job::Flush(done) => done.send(()).unwrap_or(()), // Nobody waits any more: fine.
             }
         }
@@ -101,15 +103,6 @@ impl<'s> Keeper<'s> {
             named.extend(record.objects().map(|(id, _)| id));
         }
         self.remove(named, |store, ids| store.forget(model, conversation, ids));
-    }
-
-    fn sweep(&self, now: Timestamp) {
-        let model = self.shared.fingerprint;
-        let Some(store) = &self.shared.store else { return };
-        match store.find_garbage(model, now, SAVE_GRACE) {
-            Ok(found) => self.remove(found.objects, |store, ids| store.remove_objects(model, ids)),
-            Err(error) => warn!(%error, "nothing was swept"),
-        }
     }
 
     /// Removes those that no record names, from memory and then from disk.

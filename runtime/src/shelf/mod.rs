@@ -13,6 +13,7 @@ mod assemble;
 mod elsewhere;
 mod keeper;
 mod records;
+mod sweep;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,13 +22,14 @@ use std::thread::JoinHandle;
 
 use hob_slots::format::{Object, SlotRecord};
 use hob_slots::store::Store;
-use hob_slots::{BlockId, ConversationId, ModelHash, Timestamp, WarmPool};
+use hob_slots::{BlockId, ConversationId, ModelHash, WarmPool};
 
 use crate::backend::Model;
 
 pub use assemble::{Fetched, Piece, Place, Wanted, common_prefix};
 use keeper::{Job, Keeper};
 use records::Records;
+pub use sweep::Sweep;
 
 /// Memory and disk, for one fingerprint.
 pub struct Shelf {
@@ -163,9 +165,9 @@ impl Shelf {
         self.send(Job::Forget(conversation.clone(), named));
     }
 
-    /// Removes what no conversation names and nobody has written or asked for lately.
-    pub fn sweep(&self, now: Timestamp) {
-        self.send(Job::Sweep(now));
+    /// Sweeps the directory, behind; what is `open` stays.
+    pub fn sweep(&self, open: BTreeSet<ConversationId>, sweep: Sweep) {
+        self.send(Job::Sweep(open, Box::new(sweep)));
     }
 
     /// Assembles what is kept of a prompt; `reply` is called on another thread.

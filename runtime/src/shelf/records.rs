@@ -35,6 +35,18 @@ impl Records {
         self.0.insert(conversation.clone(), None).flatten()
     }
 
+    /// Its slot file has left: what was recorded does not count any more, and the disk is asked anew.
+    pub fn let_go(&mut self, conversation: &ConversationId) {
+        if self.0.get(conversation).is_some_and(Option::is_some) {
+            self.0.remove(conversation);
+        }
+    }
+
+    /// What the records name.
+    pub fn named(&self) -> impl Iterator<Item = BlockId> {
+        self.iter().flat_map(SlotRecord::objects).map(|(id, _)| id)
+    }
+
     /// All records.
     pub fn iter(&self) -> impl Iterator<Item = &SlotRecord> {
         self.0.values().flatten().map(|record| &**record)

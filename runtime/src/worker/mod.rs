@@ -33,7 +33,7 @@ use crate::backend::{Backend, Model, Sequence};
 use crate::engine::EngineOptions;
 use crate::grammar::Constraint;
 use crate::pace::Pace;
-use crate::shelf::{Fetched, Shelf};
+use crate::shelf::{Fetched, Shelf, Sweep};
 use crate::status::{EngineCounters, EngineStatus, SlotStatus};
 use crate::turn::{TurnError, TurnEvent, TurnRequest};
 
@@ -47,7 +47,7 @@ pub(crate) enum Command {
     Embed { tokens: Vec<Token>, reply: oneshot::Sender<Result<Vec<f32>, TurnError>> },
     Park { conversation: ConversationId, done: oneshot::Sender<()> },
     Forget { conversation: ConversationId, done: oneshot::Sender<()> },
-    Sweep,
+    Sweep(Box<Sweep>),
     Status(oneshot::Sender<EngineStatus>),
     Stop,
 }
@@ -176,7 +176,11 @@ impl<'b> Worker<'b> {
                 self.forget(&conversation);
                 done.send(()).ok(); // An error: the caller went away.
             }
-            Command::Sweep => self.shelf.sweep(self.now()),
+            Command::Sweep(sweep) => {
+                let pinned = self.slots.iter().filter_map(|slot| slot.owner.as_ref());
+                let waiting = self.queue.iter().filter_map(Waiting::conversation);
+                self.shelf.sweep(pinned.chain(waiting).cloned().collect(), *sweep);
+            }
             Command::Status(reply) => {
                 reply.send(self.status()).ok(); // An error: the caller went away.
             }

@@ -2,14 +2,14 @@
 
 mod checks;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::sample::Sampling;
 use hob_runtime::{Engine, EngineOptions, Model, Turn, TurnError, TurnRequest};
-use hob_slots::{Timestamp, Token};
+use hob_slots::{Rules, Sweeper, Timestamp, Token};
 use tempfile::TempDir;
 
 use crate::directory;
@@ -126,7 +126,11 @@ impl World {
             38 => self.harm(),
             _ => {
                 self.note("sweep".to_owned());
-                self.engine.sweep().expect("the engine runs");
+                let sweeper = Arc::new(Mutex::new(Sweeper::new(Rules::default())));
+                let later = Timestamp::from(SystemTime::now() + Duration::from_secs(3_600));
+                let swept = block_on(self.engine.sweep(sweeper, later.into()));
+                let swept = swept.expect("the engine runs");
+                assert!(swept.errors.is_empty(), "{:?}", swept.errors);
                 self.leaving = true;
             }
         }

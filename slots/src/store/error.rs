@@ -38,6 +38,9 @@ pub enum Miss {
         /// The file's version.
         version: u16,
     },
+    /// Something else has its name.
+    #[error("what has its name is no file")]
+    NoFile,
     /// The file system refused.
     #[error("its file cannot be read: {source}")]
     Io {
@@ -52,7 +55,7 @@ impl Miss {
     pub fn condemns_the_file(&self) -> bool {
         match self {
             Self::Damaged { .. } | Self::Misnamed { .. } | Self::OtherModel { .. } => true,
-            Self::Absent | Self::Newer { .. } | Self::Io { .. } => false,
+            Self::Absent | Self::NoFile | Self::Newer { .. } | Self::Io { .. } => false,
         }
     }
 }

@@ -6,18 +6,16 @@
 //! - A conversation that is forgotten takes what only it named along at once: deleted means gone.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io;
-use std::path::PathBuf;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use super::Store;
 use super::error::{StoreError, io_error};
-use super::layout::parse_object_name;
+use super::files::Kind;
+use super::layout::{ObjectName, parse_object_name};
 use super::reader::StoreReader;
+use super::{Store, write};
+use crate::ageing::Moment;
 use crate::id::{BlockId, ConversationId, ModelHash};
-use crate::time::Timestamp;
 
 /// How long a save may take from its first object to its slot file.
 pub const SAVE_GRACE: Duration = Duration::from_secs(10 * 60);
@@ -25,8 +23,8 @@ pub const SAVE_GRACE: Duration = Duration::from_secs(10 * 60);
 /// What was collected, or would be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Garbage {
-    /// The objects, in order.
-    pub objects: Vec<BlockId>,
+    /// What the objects' files are called, in order.
+    pub objects: Vec<ObjectName>,
     /// The length of their files.
     pub bytes: u64,
 }
@@ -36,21 +34,29 @@ impl StoreReader {
     pub fn find_garbage(
         &self,
         model: ModelHash,
-        now: Timestamp,
+        moment: &Moment,
         grace: Duration,
     ) -> Result<Garbage, StoreError> {
         let needed = self.needed_objects(model)?;
+        self.unneeded(model, &self.names(&needed), moment, grace)
+    }
+
+    /// The objects of `model` that are not among the `needed` ones and at least `grace` old.
+    pub fn unneeded(
+        &self,
+        model: ModelHash,
+        needed: &BTreeSet<ObjectName>,
+        moment: &Moment,
+        grace: Duration,
+    ) -> Result<Garbage, StoreError> {
         let mut garbage = Garbage::default();
-        for path in self.object_files(model)? {
-            let Some(id) = parse_object_name(&path).filter(|id| !needed.contains(id)) else {
-                continue;
-            };
+        for name in self.object_files(model)?.into_iter().filter(|name| !needed.contains(name)) {
+            let path = self.layout.object(model, name);
             // A file that vanished meanwhile is no garbage any more.
-            let Ok(metadata) = fs::metadata(&path) else { continue };
-            let written = metadata.modified().map_err(io_error("read the age of", &path))?;
-            if Timestamp::from(written).age(now) >= grace {
-                garbage.objects.push(id);
-                garbage.bytes += metadata.len();
+            let Ok(facts) = self.files.look(&path) else { continue };
+            if moment.age(facts.modified.into()) >= grace {
+                garbage.objects.push(name);
+                garbage.bytes += facts.bytes;
             }
         }
         garbage.objects.sort();
@@ -68,17 +74,28 @@ impl StoreReader {
         Ok(objects.map(|(id, _)| id).collect())
     }
 
-    fn object_files(&self, model: ModelHash) -> Result<Vec<PathBuf>, StoreError> {
+    /// What the files of objects are called.
+    pub fn names<'i>(&self, ids: impl IntoIterator<Item = &'i BlockId>) -> BTreeSet<ObjectName> {
+        ids.into_iter().map(|&id| self.name(id)).collect()
+    }
+
+    /// What the file of an object is called.
+    pub fn name(&self, id: BlockId) -> ObjectName {
+        self.layout.object_name(id)
+    }
+
+    /// The objects of `model` that have a file, in no order.
+    pub fn object_files(&self, model: ModelHash) -> Result<Vec<ObjectName>, StoreError> {
         let dir = self.layout.objects(model);
-        let mut files = Vec::new();
-        // A model that never saved has no directory of objects.
-        for shelf in fs::read_dir(&dir).into_iter().flatten() {
-            let shelf = shelf.map_err(io_error("read", &dir))?.path();
-            for file in fs::read_dir(&shelf).into_iter().flatten() {
-                files.push(file.map_err(io_error("read", &shelf))?.path());
+        let mut found = Vec::new();
+        for shelf in write::list(&*self.files, &dir)? {
+            if shelf.kind != Kind::Dir {
+                continue;
             }
+            let files = write::list(&*self.files, &dir.join(shelf.name))?;
+            found.extend(files.iter().filter_map(|file| parse_object_name(&file.name)));
         }
-        Ok(files)
+        Ok(found)
     }
 }
 
@@ -105,14 +122,32 @@ impl Store {
         let _guard = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
         let mut gone = Vec::new();
         for &id in ids {
-            let path = self.layout.object(model, id);
-            match fs::remove_file(&path) {
-                Ok(()) => gone.push(id),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(io_error("remove", &path)(error)),
+            let path = self.layout.object(model, self.layout.object_name(id));
+            if write::remove(&*self.files, &path)? {
+                gone.push(id);
             }
         }
         Ok(gone)
+    }
+
+    /// Removes an object that no slot file names, unless it was written or asked for less than
+    /// `grace` ago. Returns the length of its file.
+    pub fn collect(
+        &self,
+        model: ModelHash,
+        name: ObjectName,
+        moment: &Moment,
+        grace: Duration,
+    ) -> Result<u64, StoreError> {
+        let _guard = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = self.layout.object(model, name);
+        // Looked at again under the guard: a save may have asked for it since it was found.
+        let Ok(facts) = self.files.look(&path) else { return Ok(0) };
+        if moment.age(facts.modified.into()) < grace {
+            return Ok(0);
+        }
+        self.files.remove(&path).map_err(io_error("remove", &path))?;
+        Ok(facts.bytes)
     }
 
     /// Removes the objects of `model` that no slot file names and that are at least `grace` old,
@@ -120,20 +155,15 @@ impl Store {
     pub fn collect_garbage(
         &self,
         model: ModelHash,
-        now: Timestamp,
+        moment: &Moment,
         grace: Duration,
     ) -> Result<Garbage, StoreError> {
         let mut collected = Garbage::default();
-        for id in self.find_garbage(model, now, grace)?.objects {
-            let _guard = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
-            let path = self.layout.object(model, id);
-            // Looked at again under the guard: a save may have asked for it since it was found.
-            let Ok(metadata) = fs::metadata(&path) else { continue };
-            let written = metadata.modified().map_err(io_error("read the age of", &path))?;
-            if Timestamp::from(written).age(now) >= grace {
-                fs::remove_file(&path).map_err(io_error("remove", &path))?;
-                collected.objects.push(id);
-                collected.bytes += metadata.len();
+        for name in self.find_garbage(model, moment, grace)?.objects {
+            let bytes = self.collect(model, name, moment, grace)?;
+            if bytes > 0 {
+                collected.objects.push(name);
+                collected.bytes += bytes;
             }
         }
         Ok(collected)

@@ -1,14 +1,27 @@
 //! What is called how in the directory: names to paths and back. Touches no file.
 
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
 
-use crate::id::{BlockId, ConversationId, ModelHash};
+use serde::{Deserialize, Serialize};
+
+use crate::id::{
+    BlockId, ConversationId, ModelHash, ParseIdError, hex_text, hex_text_form, parse_hex,
+};
 use crate::ttl::TtlClass;
 
 #[derive(Clone, Debug)]
 pub struct Layout {
     pub root: PathBuf,
 }
+
+/// What an object's file is called, without its ending.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectName(pub(crate) [u8; 32]);
+
+hex_text_form!(ObjectName, "object name");
 
 impl Layout {
     pub fn model(&self, model: ModelHash) -> PathBuf {
@@ -31,14 +44,37 @@ impl Layout {
         self.model(model).join("objects")
     }
 
+    pub fn clock(&self) -> PathBuf {
+        self.root.join("clock.toml")
+    }
+
+    pub fn lock(&self) -> PathBuf {
+        self.root.join("owner.lock")
+    }
+
+    /// Where files of the root are written.
+    pub fn root_temporary(&self) -> PathBuf {
+        self.root.join("tmp")
+    }
+
+    /// What an object's file is called.
+    pub fn object_name(&self, id: BlockId) -> ObjectName {
+        ObjectName(id.0)
+    }
+
+    /// What the slot files of a conversation are called, up to the first dot.
+    pub fn stem(&self, id: &ConversationId) -> String {
+        id.file_stem()
+    }
+
     /// Objects are spread over 256 directories: some file systems are slow with long ones.
-    pub fn object(&self, model: ModelHash, id: BlockId) -> PathBuf {
-        let name = id.to_string();
+    pub fn object(&self, model: ModelHash, name: ObjectName) -> PathBuf {
+        let name = name.to_string();
         self.objects(model).join(&name[..2]).join(format!("{name}.kv"))
     }
 
     pub fn slot(&self, model: ModelHash, id: &ConversationId, class: TtlClass) -> PathBuf {
-        self.model(model).join(format!("{}.{class}.bin", id.file_stem()))
+        self.model(model).join(format!("{}.{class}.bin", self.stem(id)))
     }
 
     /// Every name that a conversation's slot file can have, and the class that each stands for.
@@ -48,7 +84,7 @@ impl Layout {
         id: &ConversationId,
     ) -> Vec<(PathBuf, TtlClass)> {
         let with_class = TtlClass::ALL.map(|class| (self.slot(model, id, class), class));
-        let without = self.model(model).join(format!("{}.bin", id.file_stem()));
+        let without = self.model(model).join(format!("{}.bin", self.stem(id)));
         with_class.into_iter().chain([(without, TtlClass::default())]).collect()
     }
 }
@@ -61,12 +97,14 @@ pub fn parse_slot_name(name: &str) -> Option<(&str, TtlClass)> {
 }
 
 /// The name that an object's file claims; `None` when it is no object's file.
-pub fn parse_object_name(path: &Path) -> Option<BlockId> {
-    path.file_name()?.to_str()?.strip_suffix(".kv")?.parse().ok()
+pub fn parse_object_name(name: &OsStr) -> Option<ObjectName> {
+    name.to_str()?.strip_suffix(".kv")?.parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
@@ -87,9 +125,10 @@ mod tests {
     #[test]
     fn an_object_lies_where_its_name_says() {
         let layout = Layout { root: "slots".into() };
-        let path = layout.object(ModelHash([0; 8]), BlockId([0xcd; 32]));
+        let name = layout.object_name(BlockId([0xcd; 32]));
+        let path = layout.object(ModelHash([0; 8]), name);
         assert!(path.starts_with("slots/0000000000000000/objects/cd"));
-        assert_eq!(parse_object_name(&path), Some(BlockId([0xcd; 32])));
-        assert_eq!(parse_object_name(Path::new("objects/cd/notes.txt")), None);
+        assert_eq!(parse_object_name(path.file_name().unwrap()), Some(name));
+        assert_eq!(parse_object_name(OsStr::new("notes.txt")), None);
     }
 }

@@ -1,16 +1,26 @@
 //! What is in the directory, from the first bytes of each slot file.
+//!
+//! Many small files are read by several threads: what takes time is opening them.
 
-use std::fs::{self, File};
-use std::io::{self, Read};
-use std::path::Path;
+use std::panic::resume_unwind;
+use std::path::{Path, PathBuf};
 
-use super::error::{Miss, Rejected, StoreError, io_error};
+use super::error::{Miss, Rejected, StoreError};
+use super::files::{Kind, read_all};
 use super::layout::parse_slot_name;
 use super::reader::StoreReader;
-use crate::format::{SlotHeader, SlotRecord, check_length};
+use super::write;
+use crate::ageing::Moment;
+use crate::format::{SlotHeader, SlotTable, check_length};
 use crate::id::{BlockId, ConversationId, ModelHash};
 use crate::time::Timestamp;
-use crate::ttl::TtlClass;
+use crate::ttl::{Lifetimes, TtlClass};
+
+/// What a listing needs of most slot files is in their first bytes.
+const LIKELY_HEAD_BYTES: u64 = 4096;
+
+/// Files that one thread reads at least.
+const FILES_PER_THREAD: usize = 512;
 
 /// Slot files, by conversation, and those that cannot be used.
 #[derive(Debug)]
@@ -34,6 +44,8 @@ pub struct SlotEntry {
     pub created_at: Timestamp,
     /// When it was last used.
     pub used_at: Timestamp,
+    /// How many turns it has had.
+    pub turns: u32,
     /// How long its timeline is.
     pub tokens: u32,
     /// How many blocks are kept.
@@ -47,9 +59,9 @@ pub struct SlotEntry {
 }
 
 impl SlotEntry {
-    /// Whether its time is over at `now`.
-    pub fn is_expired(&self, now: Timestamp) -> bool {
-        self.class.lifetime().is_some_and(|lifetime| self.used_at.age(now) > lifetime)
+    /// Whether its time is over.
+    pub fn is_expired(&self, moment: &Moment, lifetimes: &Lifetimes) -> bool {
+        lifetimes.of(self.class).is_some_and(|lifetime| moment.age(self.used_at) > lifetime)
     }
 }
 
@@ -66,12 +78,9 @@ impl StoreReader {
     /// The conversations that are kept for `model`, in order.
     pub fn slots(&self, model: ModelHash) -> Result<Listing, StoreError> {
         self.list(model, |path, class| {
-            let mut head = Vec::with_capacity(SlotHeader::MAX_BYTES);
-            let file = File::open(path)?;
-            let file_bytes = file.metadata()?.len();
-            file.take(SlotHeader::MAX_BYTES as u64).read_to_end(&mut head)?;
-            let header = SlotHeader::decode(&head)?;
-            check_length(header.file_bytes(), file_bytes)?;
+            let file = self.files.open(path)?;
+            let header = SlotHeader::decode(&read_all(&*file, SlotHeader::MAX_BYTES as u64)?)?;
+            check_length(header.file_bytes(), file.facts()?.bytes)?;
             Ok(entry(header, class))
         })
     }
@@ -81,14 +90,19 @@ impl StoreReader {
         self.of_all_models(Self::slots)
     }
 
-    /// The conversations that are kept for `model` and what each is made of. Reads every slot file
-    /// whole.
+    /// The conversations that are kept for `model` and what each is made of.
     pub fn contents(&self, model: ModelHash) -> Result<Listing<SlotContents>, StoreError> {
         self.list(model, |path, class| {
-            let file = fs::read(path)?;
-            let (_, record) = SlotRecord::decode(&file)?;
-            let entry = entry(SlotHeader::decode(&file)?, class);
-            Ok(SlotContents { entry, objects: record.objects().collect() })
+            let file = self.files.open(path)?;
+            let mut head = read_all(&*file, LIKELY_HEAD_BYTES)?;
+            let header = SlotHeader::decode(&head)?;
+            check_length(header.file_bytes(), file.facts()?.bytes)?;
+            if header.head_bytes() > head.len() as u64 {
+                head = read_all(&*file, header.head_bytes())?;
+            }
+            let table = SlotTable::decode(&head)?;
+            let objects = table.objects().collect();
+            Ok(SlotContents { entry: entry(table.header, class), objects })
         })
     }
 
@@ -110,27 +124,24 @@ impl StoreReader {
         Ok(all)
     }
 
-    fn list<T: AsRef<SlotEntry>>(
+    fn list<T: AsRef<SlotEntry> + Send>(
         &self,
         model: ModelHash,
-        read: impl Fn(&Path, TtlClass) -> Result<T, Miss>,
+        read: impl Fn(&Path, TtlClass) -> Result<T, Miss> + Sync,
     ) -> Result<Listing<T>, StoreError> {
-        let dir = self.layout.model(model);
-        let mut listing = Listing { slots: Vec::<T>::new(), rejected: Vec::new() };
-        let files = match fs::read_dir(&dir) {
-            // A model that never saved has no directory.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(listing),
-            files => files.map_err(io_error("read", &dir))?,
-        };
-        for file in files {
-            let path = file.map_err(io_error("read", &dir))?.path();
+        let files = self.slot_files(model)?;
+        let read_one = |path: &PathBuf| {
             let name = path.file_name().and_then(|name| name.to_str());
-            let Some((stem, class)) = name.and_then(parse_slot_name) else { continue };
-            match read(&path, class).and_then(|slot| belongs(slot, model, stem)) {
+            let (stem, class) = name.and_then(parse_slot_name).expect("slot files are named so");
+            read(path, class).and_then(|slot| self.belongs(slot, model, stem))
+        };
+        let mut listing = Listing { slots: Vec::<T>::new(), rejected: Vec::new() };
+        for (path, found) in files.iter().zip(in_parallel(&files, read_one)) {
+            match found {
                 Ok(slot) => listing.slots.push(slot),
                 // Removed since the directory was read.
                 Err(Miss::Absent) => {}
-                Err(miss) => listing.rejected.push(Rejected { path, miss }),
+                Err(miss) => listing.rejected.push(Rejected { path: path.clone(), miss }),
             }
         }
         // The newest first among those of one conversation: a crash while its class changed leaves
@@ -142,6 +153,51 @@ impl StoreReader {
         listing.rejected.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(listing)
     }
+
+    /// The files of `model` that are named as slot files are.
+    fn slot_files(&self, model: ModelHash) -> Result<Vec<PathBuf>, StoreError> {
+        let dir = self.layout.model(model);
+        // A model that never saved has no directory.
+        let entries = write::list(&*self.files, &dir)?.into_iter();
+        let named = entries.filter(|entry| {
+            entry.kind == Kind::File && entry.name.to_str().and_then(parse_slot_name).is_some()
+        });
+        Ok(named.map(|entry| dir.join(entry.name)).collect())
+    }
+
+    fn belongs<T: AsRef<SlotEntry>>(
+        &self,
+        slot: T,
+        model: ModelHash,
+        stem: &str,
+    ) -> Result<T, Miss> {
+        let entry = slot.as_ref();
+        if entry.model != model {
+            return Err(Miss::OtherModel { expected: model, found: entry.model });
+        }
+        if self.layout.stem(&entry.conversation) != stem {
+            return Err(Miss::Misnamed { found: format!("conversation {}", entry.conversation) });
+        }
+        Ok(slot)
+    }
+}
+
+/// What `act` says of each, in order, found by as many threads as are worth starting.
+fn in_parallel<I: Sync, T: Send>(items: &[I], act: impl Fn(&I) -> T + Sync) -> Vec<T> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = cores.min(items.len() / FILES_PER_THREAD).max(1);
+    if threads == 1 {
+        return items.iter().map(act).collect();
+    }
+    let act = &act;
+    std::thread::scope(|scope| {
+        let shares = items.chunks(items.len().div_ceil(threads));
+        let started: Vec<_> = shares
+            .map(|share| scope.spawn(move || share.iter().map(act).collect::<Vec<T>>()))
+            .collect();
+        let joined = started.into_iter().map(|thread| thread.join());
+        joined.flat_map(|found| found.unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    })
 }
 
 impl AsRef<Self> for SlotEntry {
@@ -164,20 +220,10 @@ fn entry(header: SlotHeader, class: TtlClass) -> SlotEntry {
         class,
         created_at: header.created_at,
         used_at: header.used_at,
+        turns: header.turns,
         tokens: header.tokens,
         blocks: header.blocks,
         snapshots: header.snapshots,
         object_bytes: header.object_bytes,
     }
-}
-
-fn belongs<T: AsRef<SlotEntry>>(slot: T, model: ModelHash, stem: &str) -> Result<T, Miss> {
-    let entry = slot.as_ref();
-    if entry.model != model {
-        return Err(Miss::OtherModel { expected: model, found: entry.model });
-    }
-    if entry.conversation.file_stem() != stem {
-        return Err(Miss::Misnamed { found: format!("conversation {}", entry.conversation) });
-    }
-    Ok(slot)
 }

@@ -1,32 +1,45 @@
 //! Reading the directory, beside its owner or as it.
 //!
-//! An object is read at once into one buffer, verified there, and handed out in that buffer.
+//! An object is read into one buffer, verified there, and handed out in that buffer.
 
-use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::error::{Miss, Rejected, StoreError, io_error};
+use super::files::{Disk, Files, Kind, read_all};
 use super::layout::Layout;
+use super::verified::read_object;
+use crate::ageing::{Moment, Timekeeper};
 use crate::fingerprint::Fingerprint;
 use crate::format::{FormatError, Object, ObjectKind, SlotRecord};
 use crate::id::{BlockId, ConversationId, ModelHash};
+use crate::time::Timestamp;
 
 /// Reads a directory of kept KV and changes nothing.
 #[derive(Clone, Debug)]
 pub struct StoreReader {
     pub(super) layout: Layout,
+    pub(super) files: Arc<dyn Files>,
 }
 
 impl StoreReader {
     /// Reads `dir`, which must be there.
     pub fn open(dir: impl Into<PathBuf>) -> Result<Self, StoreError> {
-        let dir = dir.into();
-        fs::read_dir(&dir).map_err(io_error("read", &dir))?;
-        Ok(Self::at(dir))
+        Self::open_on(Arc::new(Disk), dir)
     }
 
-    pub(super) fn at(root: PathBuf) -> Self {
-        Self { layout: Layout { root } }
+    /// Reads `dir` of another file system.
+    pub fn open_on(files: Arc<dyn Files>, dir: impl Into<PathBuf>) -> Result<Self, StoreError> {
+        let dir = dir.into();
+        // The directory itself may be a link: where it lies is its owner's choice.
+        let root = files.resolve(&dir).map_err(io_error("find", &dir))?;
+        files.list(&root).map_err(io_error("read", &dir))?;
+        Ok(Self { layout: Layout { root }, files })
+    }
+
+    /// Where the directory is.
+    pub fn dir(&self) -> &Path {
+        &self.layout.root
     }
 
     /// Reads and verifies an object.
@@ -39,9 +52,16 @@ impl StoreReader {
         self.find_object(model, id, kind).map_err(|rejected| rejected.miss)
     }
 
+    /// The length of an object's file, if it is there; says nothing about its bytes.
+    pub fn object_bytes(&self, model: ModelHash, id: BlockId) -> Option<u64> {
+        let path = self.layout.object(model, self.layout.object_name(id));
+        let facts = self.files.look(&path).ok()?;
+        (facts.kind == Kind::File).then_some(facts.bytes)
+    }
+
     /// Whether an object's file is there; says nothing about its bytes.
     pub fn has_object(&self, model: ModelHash, id: BlockId) -> bool {
-        self.layout.object(model, id).is_file()
+        self.object_bytes(model, id).is_some()
     }
 
     /// Reads and verifies a conversation's slot file.
@@ -56,21 +76,19 @@ impl StoreReader {
     /// The models that have a directory here, in order.
     pub fn models(&self) -> Result<Vec<ModelHash>, StoreError> {
         let root = &self.layout.root;
-        let mut models = Vec::new();
-        for entry in fs::read_dir(root).map_err(io_error("read", root))? {
-            let entry = entry.map_err(io_error("read", root))?;
-            let name = entry.file_name();
-            let model = name.to_str().and_then(|name| name.parse::<ModelHash>().ok());
-            models.extend(model.filter(|_| entry.path().is_dir()));
-        }
+        let entries = self.files.list(root).map_err(io_error("read", root))?;
+        let dirs = entries.iter().filter(|entry| entry.kind == Kind::Dir);
+        let mut models: Vec<ModelHash> =
+            dirs.filter_map(|dir| dir.name.to_str()?.parse().ok()).collect();
         models.sort();
         Ok(models)
     }
 
     /// What a model's directory is named after.
     pub fn read_model_toml(&self, model: ModelHash) -> Result<Fingerprint, Miss> {
-        let text = fs::read_to_string(self.layout.model_toml(model))?;
         let malformed = |what: String| FormatError::Record { what };
+        let text = String::from_utf8(self.read(&self.layout.model_toml(model))?)
+            .map_err(|error| malformed(error.to_string()))?;
         let fingerprint =
             Fingerprint::from_toml(&text).map_err(|error| malformed(error.to_string()))?;
         match fingerprint.hash() {
@@ -79,15 +97,28 @@ impl StoreReader {
         }
     }
 
+    /// What is known of wall time's jumps; nothing when that is not written down.
+    pub fn timekeeper(&self) -> Timekeeper {
+        let text = self.read(&self.layout.clock()).ok();
+        let read = text.and_then(|text| toml::from_str(std::str::from_utf8(&text).ok()?).ok());
+        read.unwrap_or_default()
+    }
+
+    /// `now`, with the jumps that the owner has noticed.
+    pub fn moment(&self, now: Timestamp) -> Moment {
+        self.timekeeper().moment(now)
+    }
+
     pub(super) fn find_object(
         &self,
         model: ModelHash,
         id: BlockId,
         kind: ObjectKind,
     ) -> Result<Object, Rejected> {
-        let path = self.layout.object(model, id);
+        let path = self.layout.object(model, self.layout.object_name(id));
         let read = || -> Result<Object, Miss> {
-            let object = Object::decode(fs::read(&path)?)?;
+            let file = self.files.open(&path)?;
+            let object = read_object(&*file)?;
             if object.model != model {
                 return Err(Miss::OtherModel { expected: model, found: object.model });
             }
@@ -109,7 +140,7 @@ impl StoreReader {
         let (mut newest, mut rejected) = (None::<SlotRecord>, None);
         for (path, class) in self.layout.slot_candidates(model, conversation) {
             let read = || -> Result<SlotRecord, Miss> {
-                let (found_model, record) = SlotRecord::decode(&fs::read(&path)?)?;
+                let (found_model, record) = SlotRecord::decode(&self.read(&path)?)?;
                 check_belongs(model, conversation, found_model, &record.conversation)?;
                 Ok(SlotRecord { class, ..record })
             };
@@ -123,6 +154,15 @@ impl StoreReader {
         }
         let absent = || Rejected { path: self.layout.model(model), miss: Miss::Absent };
         newest.ok_or_else(|| rejected.unwrap_or_else(absent))
+    }
+
+    /// A whole file.
+    fn read(&self, path: &Path) -> Result<Vec<u8>, Miss> {
+        let file = self.files.open(path)?;
+        match file.facts()?.kind {
+            Kind::File => Ok(read_all(&*file, u64::MAX)?),
+            Kind::Dir | Kind::Other => Err(Miss::NoFile),
+        }
     }
 }
 

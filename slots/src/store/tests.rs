@@ -1,17 +1,19 @@
 //! What the store promises, on a real directory. One file a subject; the world they share is here.
 
 use std::collections::BTreeSet;
+use std::fs::{self, File};
 use std::time::{Duration, SystemTime};
 
 use tempfile::TempDir;
 
 use super::*;
+use crate::ageing::Moment;
 use crate::fingerprint::{FileDigest, Rope};
 use crate::format::{BlockRef, FormatError, SnapshotRef};
 use crate::id::Token;
 use crate::payload::Payload;
 use crate::time::Timestamp;
-use crate::ttl::TtlClass;
+use crate::ttl::{Lifetimes, TtlClass};
 
 mod directory;
 mod garbage;
@@ -45,7 +47,7 @@ impl World {
     }
 
     fn object_path(&self, object: &Object) -> PathBuf {
-        self.store.layout.object(object.model, object.id())
+        self.store.layout.object(object.model, name_of(object))
     }
 
     fn put(&self, object: &Object) -> u64 {
@@ -113,6 +115,10 @@ fn slot(name: &str, objects: &[&Object]) -> SlotRecord {
         snapshots: snapshots.map(snapshot).collect(),
         segments: Vec::new(),
     }
+}
+
+fn name_of(object: &Object) -> ObjectName {
+    ObjectName(object.id().0)
 }
 
 fn id(name: &str) -> ConversationId {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use hob_slots::prune::{SlotUsage, usage};
-use hob_slots::{Listing, ModelHash, Timestamp};
+use hob_slots::{Lifetimes, Listing, ModelHash, Moment, Timestamp};
 use serde_json::{Value, json};
 
 use crate::context::Context;
@@ -33,20 +33,24 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
             disk_bytes += objects.values().sum::<u64>();
         }
     }
-    let now = Timestamp::from(context.now);
+    let moment = match super::reader(context)? {
+        Some(reader) => reader.moment(context.now.into()),
+        None => Timestamp::from(context.now).into(),
+    };
+    let lifetimes = context.lifetimes();
     if context.json {
         let rejected = listing.rejected.iter().map(
             |file| json!({"path": file.path.to_string_lossy(), "reason": file.miss.to_string()}),
         );
         let document = json!({
             "slots_dir": context.settings.slots_dir,
-            "slots": listing.slots.iter().map(|slot| described(slot, now)).collect::<Vec<_>>(),
+            "slots": listing.slots.iter().map(|slot| described(slot, &moment, &lifetimes)).collect::<Vec<_>>(),
             "rejected": rejected.collect::<Vec<_>>(),
             "disk_bytes": disk_bytes,
         });
         return context.write_json(&document);
     }
-    table(&listing.slots, now).write(&mut *context.out)?;
+    table(&listing.slots, &moment, &lifetimes).write(&mut *context.out)?;
     let tokens = listing.slots.iter().map(|slot| u64::from(slot.entry.tokens)).sum();
     let dir = context.settings.slots_dir.display();
     writeln!(
@@ -64,7 +68,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
 }
 
 /// The conversations as a table.
-pub fn table(slots: &[SlotUsage], now: Timestamp) -> Table {
+pub fn table(slots: &[SlotUsage], moment: &Moment, lifetimes: &Lifetimes) -> Table {
     let mut table = Table::new(&[
         ("CONVERSATION", Align::Left),
         ("FINGERPRINT", Align::Left),
@@ -83,15 +87,15 @@ pub fn table(slots: &[SlotUsage], now: Timestamp) -> Table {
             count(slot.tokens.into()),
             size(*own_bytes),
             size(*shared_bytes),
-            ago(slot.used_at.age(now).as_secs()),
-            if slot.is_expired(now) { "expired" } else { "" }.to_owned(),
+            ago(moment.age(slot.used_at).as_secs()),
+            if slot.is_expired(moment, lifetimes) { "expired" } else { "" }.to_owned(),
         ]);
     }
     table
 }
 
 /// A conversation as JSON.
-pub fn described(usage: &SlotUsage, now: Timestamp) -> Value {
+pub fn described(usage: &SlotUsage, moment: &Moment, lifetimes: &Lifetimes) -> Value {
     let slot = &usage.entry;
     json!({
         "conversation": slot.conversation.as_str(),
@@ -106,6 +110,6 @@ pub fn described(usage: &SlotUsage, now: Timestamp) -> Value {
         "shared_bytes": usage.shared_bytes,
         "created_at": slot.created_at.0 / 1000,
         "used_at": slot.used_at.0 / 1000,
-        "expired": slot.is_expired(now),
+        "expired": slot.is_expired(moment, lifetimes),
     })
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hob_config::parse::{self, Raw};
 use hob_slots::prune::{Selection, SlotUsage, select, usage};
-use hob_slots::{ConversationId, ModelHash, StoreReader, Timestamp, TtlClass};
+use hob_slots::{ConversationId, ModelHash, Moment, StoreReader, Timestamp, TtlClass};
 use serde_json::json;
 
 use super::{ls, rm};
@@ -98,23 +98,24 @@ impl Args {
 }
 
 fn plan(reader: &StoreReader, selection: &Selection, context: &Context) -> Result<Plan, Failure> {
-    let now = Timestamp::from(context.now);
+    let (moment, lifetimes) = (reader.moment(context.now.into()), context.lifetimes());
     let (mut slots, mut unneeded_bytes) = (Vec::new(), 0);
     for model in super::models(reader, selection.fingerprint)? {
         slots.extend(reader.contents(model)?.slots);
-        unneeded_bytes += reader.find_garbage(model, now, Duration::ZERO)?.bytes;
+        unneeded_bytes += reader.find_garbage(model, &moment, Duration::ZERO)?.bytes;
     }
-    let choice = select(selection, &slots, now);
+    let choice = select(selection, &slots, &moment, &lifetimes);
     let mut slots = usage(&slots);
     slots.retain(|slot| choice.slots.contains(&slot.entry));
     Ok(Plan { slots, freed_bytes: choice.freed_bytes, unneeded_bytes })
 }
 
 fn report(plan: &Plan, done: bool, context: &mut Context) -> Result<(), Failure> {
-    let now = Timestamp::from(context.now);
+    let (moment, lifetimes) = (Moment::from(Timestamp::from(context.now)), context.lifetimes());
     let freed_bytes = plan.freed_bytes + plan.unneeded_bytes;
     if context.json {
-        let slots: Vec<_> = plan.slots.iter().map(|slot| ls::described(slot, now)).collect();
+        let described = |slot| ls::described(slot, &moment, &lifetimes);
+        let slots: Vec<_> = plan.slots.iter().map(described).collect();
         return context.write_json(&json!({
             "dry_run": !done,
             "slots": slots,
@@ -123,7 +124,7 @@ fn report(plan: &Plan, done: bool, context: &mut Context) -> Result<(), Failure>
         }));
     }
     if !plan.slots.is_empty() {
-        ls::table(&plan.slots, now).write(&mut *context.out)?;
+        ls::table(&plan.slots, &moment, &lifetimes).write(&mut *context.out)?;
         writeln!(context.out)?;
     }
     let chosen = conversations(plan.slots.len());
@@ -142,35 +143,11 @@ fn report(plan: &Plan, done: bool, context: &mut Context) -> Result<(), Failure>
 }
 
 fn age(text: &str) -> Result<Duration, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (amount, unit) = text.split_at(digits);
-    let unit_secs = match unit.trim() {
-        "s" => 1,
-        "m" | "min" => 60,
-        "h" => 3_600,
-        "d" => 86_400,
-        "w" => 7 * 86_400,
-        _ => return Err("write a number and s, m, h, d or w, such as 12h".to_owned()),
-    };
-    let amount: u64 = amount.parse().map_err(|_| "write a whole number first".to_owned())?;
-    Ok(Duration::from_secs(amount.saturating_mul(unit_secs)))
+    let age = parse::duration(&Raw::Text(text.to_owned()));
+    age.map_err(|complaint| format!("{}; {}", complaint.problem, complaint.remedy))
 }
 
 fn bytes(text: &str) -> Result<u64, String> {
     let bytes = parse::bytes(&Raw::Text(text.to_owned()), 0..=u64::MAX);
     bytes.map_err(|complaint| format!("{}; {}", complaint.problem, complaint.remedy))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ages_have_a_unit() {
-        assert_eq!(age("30m"), Ok(Duration::from_secs(1_800)));
-        assert_eq!(age("7d"), Ok(Duration::from_secs(7 * 86_400)));
-        for wrong in ["", "7", "d", "-1d", "1.5h", "7 fortnights"] {
-            assert!(age(wrong).is_err(), "{wrong:?} was taken");
-        }
-    }
 }

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use hob_slots::{ConversationId, ModelHash, Store, Timestamp};
+use hob_slots::{ConversationId, ModelHash, Store};
 use serde_json::json;
 
 use crate::context::Context;
@@ -64,10 +64,10 @@ fn remove(store: &Store, models: &[ModelHash], id: &str) -> Result<bool, Failure
 /// Removes what nobody needs any more. The directory is ours, so no save is under way and objects
 /// of any age may go.
 pub fn collect(store: &Store, models: &[ModelHash], context: &Context) -> Result<u64, Failure> {
-    let now = Timestamp::from(context.now);
+    let moment = store.moment(context.now.into());
     let mut freed_bytes = 0;
     for model in models {
-        freed_bytes += store.collect_garbage(*model, now, Duration::ZERO)?.bytes;
+        freed_bytes += store.collect_garbage(*model, &moment, Duration::ZERO)?.bytes;
     }
     Ok(freed_bytes)
 }

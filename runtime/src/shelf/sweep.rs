@@ -1,0 +1,93 @@
+//! What a sweep of the disk may not take from a running engine.
+//!
+//! - What is open stays, and what was recorded a moment ago: its slot file may still be on its way.
+//! - An object that a record in memory names stays. While objects go, no record can begin to name
+//!   them, and nobody reads them.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hob_slots::store::{ObjectName, Store};
+use hob_slots::sweep::{Custody, Sweeper, Swept};
+use hob_slots::{BlockId, ConversationId, ModelHash, Moment};
+
+use super::{Shared, lock};
+
+/// A record that is younger may not be on disk yet.
+const JUST_RECORDED: Duration = Duration::from_secs(30);
+
+/// A sweep, and who waits for it.
+pub struct Sweep {
+    /// Decides and acts.
+    pub sweeper: Arc<Mutex<Sweeper>>,
+    /// When it is.
+    pub moment: Moment,
+    /// Called with what was done, on the keeper's thread.
+    pub reply: Box<dyn FnOnce(Swept) + Send>,
+}
+
+/// The engine's part in a sweep.
+struct Held<'s> {
+    shared: &'s Shared,
+    open: &'s BTreeSet<ConversationId>,
+    moment: &'s Moment,
+}
+
+pub(super) fn run(shared: &Shared, open: &BTreeSet<ConversationId>, sweep: Sweep) {
+    let swept = match &shared.store {
+        Some(store) => {
+            let held = Held { shared, open, moment: &sweep.moment };
+            lock(&sweep.sweeper).sweep(store, &sweep.moment, &held)
+        }
+        None => Swept::default(),
+    };
+    (sweep.reply)(swept);
+}
+
+impl Custody for Held<'_> {
+    fn is_open(&self, model: ModelHash, conversation: &ConversationId) -> bool {
+        let just_recorded = || {
+            let record = self.shared.records().seen(conversation).flatten();
+            record.is_some_and(|record| self.moment.age(record.used_at) < JUST_RECORDED)
+        };
+        model == self.shared.fingerprint && (self.open.contains(conversation) || just_recorded())
+    }
+
+    fn slot_left(&self, model: ModelHash, conversation: &ConversationId) {
+        if model == self.shared.fingerprint {
+            self.shared.records().let_go(conversation);
+        }
+    }
+
+    fn release(
+        &self,
+        store: &Store,
+        model: ModelHash,
+        objects: BTreeSet<ObjectName>,
+        remove: &mut dyn FnMut(&BTreeSet<ObjectName>),
+    ) {
+        if model != self.shared.fingerprint {
+            return remove(&objects);
+        }
+        let _nobody_reads = lock(&self.shared.removal);
+        let released = {
+            // As long as this is held, no record can begin to name what is about to go.
+            let records = self.shared.records();
+            let named: BTreeSet<BlockId> = records.named().collect();
+            let needed = store.names(&named);
+            let released: BTreeSet<ObjectName> = objects.difference(&needed).copied().collect();
+            let mut known = self.shared.objects();
+            let mut pool = self.shared.pool();
+            known.retain(|&id, _| {
+                let goes = released.contains(&store.name(id));
+                if goes {
+                    pool.remove(&id);
+                }
+                !goes
+            });
+            released
+        };
+        remove(&released);
+    }
+}

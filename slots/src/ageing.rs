@@ -1,0 +1,229 @@
+//! How old something is, when wall time jumps and laptops sleep.
+//!
+//! - Ages are wall time, because what they are counted from outlives the process. A [`Timekeeper`]
+//!   compares wall time with the time that the process has really run; where the two part, wall time
+//!   jumped: the clock was set, or the machine slept.
+//! - A jump makes nothing older: time that did not pass, or passed asleep, is taken off the age of
+//!   everything that was used before it. When in doubt something is younger than it may be.
+//! - Jumps outlive the process: [`Timekeeper`] is written down and read back.
+//! - Pure: no clock is read here.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::Timestamp;
+
+/// Differences below this are the two clocks' own drift, and the time between reading them.
+const TOLERANCE_MS: i64 = 5_000;
+
+/// Jumps that are remembered. The oldest concern what was used before all the others.
+const MOST_JUMPS: usize = 64;
+
+/// Notices when wall time jumps.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timekeeper {
+    /// The latest wall time that was seen.
+    #[serde(default)]
+    last_ms: u64,
+    /// The time that the process had run then; not known right after it started.
+    #[serde(skip)]
+    ran: Option<Duration>,
+    #[serde(default, rename = "jump")]
+    jumps: Vec<Jump>,
+}
+
+/// Wall time moved by `by_ms` more than time passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Jump {
+    /// The latest that wall time can have read before.
+    before_ms: u64,
+    /// The earliest that it can have read after.
+    after_ms: u64,
+    by_ms: i64,
+}
+
+/// A wall time, and what is known of the jumps before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moment {
+    now: Timestamp,
+    jumps: Vec<Jump>,
+}
+
+impl Timekeeper {
+    /// It is `now`, and the process has run for `ran`, not counting sleep.
+    pub fn look(&mut self, now: Timestamp, ran: Duration) -> Moment {
+        let passed_ms = match self.ran {
+            Some(before) => signed(ran.saturating_sub(before).as_millis()),
+            // Nobody looked while no process ran: the clock may at most have been set back.
+            None => (signed(now.0) - signed(self.last_ms)).max(0),
+        };
+        let by_ms = signed(now.0) - signed(self.last_ms) - passed_ms;
+        let first = self.last_ms == 0;
+        if !first && by_ms.abs() > TOLERANCE_MS {
+            let passed_ms = passed_ms.unsigned_abs();
+            self.jumps.push(Jump {
+                before_ms: self.last_ms.saturating_add(passed_ms),
+                after_ms: now.0.saturating_sub(passed_ms),
+                by_ms,
+            });
+            let surplus = self.jumps.len().saturating_sub(MOST_JUMPS);
+            self.jumps.drain(..surplus);
+        }
+        (self.last_ms, self.ran) = (now.0, Some(ran));
+        self.moment(now)
+    }
+
+    /// The jumps that were noticed, as many as are remembered.
+    pub fn jumps(&self) -> &[Jump] {
+        &self.jumps
+    }
+
+    /// `now`, for whoever only reads what another process has noticed.
+    pub fn moment(&self, now: Timestamp) -> Moment {
+        Moment { now, jumps: self.jumps.clone() }
+    }
+}
+
+impl Moment {
+    /// The wall time.
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// How long ago `then` was, without what did not pass.
+    ///
+    /// Time is taken off for every jump forward that may have come after `then`, and put on for
+    /// every jump back that must have.
+    pub fn age(&self, then: Timestamp) -> Duration {
+        let jumped: i64 = (0..self.jumps.len())
+            .filter(|&at| match self.jumps[at].by_ms {
+                0.. => self.may_precede(then, at),
+                _ => self.must_precede(then, at),
+            })
+            .map(|at| self.jumps[at].by_ms)
+            .sum();
+        let passed = signed(self.now.0) - signed(then.0);
+        Duration::from_millis(passed.saturating_sub(jumped).max(0).unsigned_abs())
+    }
+
+    /// Whether `then` can have been read before the jump.
+    fn may_precede(&self, then: Timestamp, jump: usize) -> bool {
+        self.jumps[..=jump].iter().any(|jump| then.0 <= jump.before_ms)
+    }
+
+    /// Whether `then` cannot have been read after the jump.
+    fn must_precede(&self, then: Timestamp, jump: usize) -> bool {
+        let earliest = self.jumps[jump..].iter().map(|jump| jump.after_ms).min();
+        let latest = self.jumps[jump + 1..].iter().map(|jump| jump.before_ms).max();
+        let latest = latest.unwrap_or(0).max(self.now.0);
+        earliest.is_some_and(|earliest| then.0 < earliest) || then.0 > latest
+    }
+}
+
+/// A moment before which nothing jumped.
+impl From<Timestamp> for Moment {
+    fn from(now: Timestamp) -> Self {
+        Self { now, jumps: Vec::new() }
+    }
+}
+
+fn signed(ms: impl TryInto<i64>) -> i64 {
+    ms.try_into().unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR_MS: u64 = 3_600_000;
+    const START: Timestamp = Timestamp(1_000 * HOUR_MS);
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    fn at(offset_ms: u64) -> Timestamp {
+        Timestamp(START.0 + offset_ms)
+    }
+
+    #[test]
+    fn without_jumps_age_is_the_difference() {
+        let mut keeper = Timekeeper::default();
+        keeper.look(START, ms(0));
+        let moment = keeper.look(at(HOUR_MS), ms(HOUR_MS));
+        assert_eq!(moment.age(at(1_000)), ms(HOUR_MS - 1_000));
+        assert_eq!(moment.age(at(2 * HOUR_MS)), ms(0), "what is to come is not old");
+    }
+
+    #[test]
+    fn sleep_makes_nothing_older() {
+        let mut keeper = Timekeeper::default();
+        keeper.look(START, ms(0));
+        let used = at(60_000);
+        // Two minutes awake, eight hours asleep.
+        let moment = keeper.look(at(8 * HOUR_MS + 120_000), ms(120_000));
+        assert_eq!(moment.age(used), ms(60_000));
+        let moment = keeper.look(at(9 * HOUR_MS + 120_000), ms(HOUR_MS + 120_000));
+        assert_eq!(moment.age(used), ms(HOUR_MS + 60_000), "from then on it ages again");
+        assert_eq!(moment.age(at(8 * HOUR_MS + 200_000)), ms(HOUR_MS - 80_000));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_forward_and_back_again_makes_nothing_older() {
+        let mut keeper = Timekeeper::default();
+        keeper.look(START, ms(0));
+        let forward = keeper.look(at(1_000 * HOUR_MS), ms(60_000));
+        assert_eq!(forward.age(START), ms(60_000));
+        let used_in_the_future = at(1_000 * HOUR_MS + 1_000);
+        let back = keeper.look(at(180_000), ms(180_000));
+        assert!(back.age(START) <= ms(180_000));
+        assert!(back.age(used_in_the_future) <= ms(120_000));
+    }
+
+    #[test]
+    fn what_a_process_noticed_the_next_one_knows() {
+        let mut keeper = Timekeeper::default();
+        keeper.look(START, ms(0));
+        keeper.look(at(8 * HOUR_MS), ms(1_000));
+        let written = toml::to_string(&keeper).unwrap();
+        let mut read: Timekeeper = toml::from_str(&written).unwrap();
+        let moment = read.look(at(9 * HOUR_MS), ms(0));
+        assert_eq!(moment.age(START), ms(HOUR_MS + 1_000), "the hour in between is real");
+        let moment = read.look(at(HOUR_MS), ms(1));
+        assert_eq!(moment.age(at(8 * HOUR_MS + 10)), ms(HOUR_MS - 9), "set back, not younger");
+    }
+
+    mod properties {
+        use proptest::prelude::*;
+
+        use super::*;
+
+        proptest! {
+            /// Whatever the clock does, nothing looks older than the time that really passed.
+            #[test]
+            fn nothing_is_ever_older_than_it_is(
+                steps in prop::collection::vec((0..10_000_000_u64, -50_000_000..50_000_000_i64), 1..40),
+            ) {
+                let mut keeper = Timekeeper::default();
+                let (mut real, mut offset) = (0_u64, 0_i64);
+                let mut used: Vec<(u64, Timestamp)> = Vec::new();
+                let wall = |real: u64, offset: i64| {
+                    Timestamp((START.0 as i64 + real as i64 + offset).max(1) as u64)
+                };
+                for (passed, jump) in steps {
+                    keeper.look(wall(real, offset), ms(real));
+                    used.push((real, wall(real, offset)));
+                    real += passed;
+                    offset += if jump % 3 == 0 { jump } else { 0 };
+                    let moment = keeper.look(wall(real, offset), ms(real));
+                    for (then, stamp) in &used {
+                        let truth = real - then;
+                        let slack = TOLERANCE_MS as u64 * used.len() as u64;
+                        prop_assert!(moment.age(*stamp) <= ms(truth + slack));
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The file system of this machine.
+
+use std::fs::{self, File, Metadata, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::{Entry, Facts, Files, Kind, Lock, LockError, NewFile, OpenFile};
+
+#[cfg_attr(unix, path = "disk/unix.rs")]
+#[cfg_attr(not(unix), path = "disk/elsewhere.rs")]
+mod place;
+
+use place::Access;
+
+/// The file system of this machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Disk;
+
+impl Files for Disk {
+    fn resolve(&self, dir: &Path) -> io::Result<PathBuf> {
+        dir.canonicalize()
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn NewFile>> {
+        Ok(Box::new(place::open(path, Access::Create)?))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn OpenFile>> {
+        Ok(Box::new(place::open(path, Access::Read)?))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        place::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        place::remove(path)
+    }
+
+    fn make_dir(&self, path: &Path) -> io::Result<()> {
+        place::make_dir(path)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        place::sync_dir(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
+        place::list(dir)
+    }
+
+    fn look(&self, path: &Path) -> io::Result<Facts> {
+        fs::symlink_metadata(path).and_then(|metadata| facts(&metadata))
+    }
+
+    fn touch(&self, path: &Path, time: SystemTime) -> io::Result<()> {
+        place::open(path, Access::Change)?.set_modified(time)
+    }
+
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        place::free_bytes(path)
+    }
+
+    fn lock(&self, path: &Path) -> Result<Box<dyn Lock>, LockError> {
+        // Not truncated: until the lock is ours, the file tells who has it.
+        let mut file = place::open(path, Access::ChangeOrCreate).map_err(LockError::Io)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(LockError::Held(named_in(&mut file))),
+            Err(TryLockError::Error(error)) => return Err(LockError::Io(error)),
+        }
+        file.set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| write!(file, "pid {}", std::process::id()))
+            .map_err(LockError::Io)?;
+        Ok(Box::new(FileLock(file)))
+    }
+}
+
+impl NewFile for File {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Write::write(self, bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.sync_all()
+    }
+}
+
+impl OpenFile for File {
+    fn facts(&self) -> io::Result<Facts> {
+        self.metadata().and_then(|metadata| facts(&metadata))
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        place::read_at(self, buffer, offset)
+    }
+}
+
+/// A lock that the system releases when its holder dies.
+#[derive(Debug)]
+struct FileLock(File);
+
+impl Lock for FileLock {}
+
+impl Drop for FileLock {
+    /// Closing is not enough: a child that was just forked shares the lock until it runs a program
+    /// of its own.
+    fn drop(&mut self) {
+        let _ = self.0.unlock(); // An error: closing the file releases it all the same.
+    }
+}
+
+/// Some systems refuse to read a locked file, and the owner may be about to write its name.
+fn named_in(file: &mut File) -> String {
+    let mut text = String::new();
+    match file.read_to_string(&mut text) {
+        Ok(_) if !text.is_empty() => text,
+        _ => "another process".to_owned(),
+    }
+}
+
+fn facts(metadata: &Metadata) -> io::Result<Facts> {
+    let kind = kind(metadata.file_type());
+    Ok(Facts { kind, bytes: metadata.len(), modified: metadata.modified()? })
+}
+
+fn kind(found: fs::FileType) -> Kind {
+    match found {
+        found if found.is_file() => Kind::File,
+        found if found.is_dir() => Kind::Dir,
+        _ => Kind::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests;

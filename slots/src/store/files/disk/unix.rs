@@ -1,0 +1,132 @@
+//! Opens, moves and removes without following a symbolic link anywhere on the way.
+//!
+//! - On Linux the kernel refuses links in every component (`openat2`, since 5.6). Elsewhere, and
+//!   where a sandbox forbids that call, only the last component is refused.
+//! - Files are moved and removed relative to their open directory, so a link that is slipped in
+//!   meanwhile changes nothing.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+
+use super::super::Entry;
+
+const FILE: Mode = Mode::from_raw_mode(0o600);
+const DIR: Mode = Mode::from_raw_mode(0o700);
+
+/// What a file is opened for.
+#[derive(Clone, Copy, Debug)]
+pub enum Access {
+    Read,
+    Change,
+    ChangeOrCreate,
+    /// It must not be there yet.
+    Create,
+}
+
+pub fn open(path: &Path, access: Access) -> io::Result<File> {
+    // Not blocking: a pipe that somebody put here would wait for a writer for ever.
+    let (flags, made) = match access {
+        Access::Read => (OFlags::RDONLY | OFlags::NONBLOCK, false),
+        Access::Change => (OFlags::RDWR | OFlags::NONBLOCK, false),
+        Access::ChangeOrCreate => (OFlags::RDWR | OFlags::NONBLOCK | OFlags::CREATE, true),
+        Access::Create => (OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, true),
+    };
+    let file = resolve(path, flags, if made { FILE } else { Mode::empty() })?;
+    if made {
+        // A umask can take away rights that the owner needs.
+        rustix::fs::fchmod(&file, FILE)?;
+    }
+    Ok(file.into())
+}
+
+pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    let (from_dir, from) = parent(from)?;
+    let (to_dir, to) = parent(to)?;
+    Ok(rustix::fs::renameat(from_dir, from, to_dir, to)?)
+}
+
+pub fn remove(path: &Path) -> io::Result<()> {
+    let (dir, name) = parent(path)?;
+    Ok(rustix::fs::unlinkat(dir, name, AtFlags::empty())?)
+}
+
+pub fn make_dir(path: &Path) -> io::Result<()> {
+    let (dir, name) = parent(path)?;
+    rustix::fs::mkdirat(&dir, name, DIR)?;
+    Ok(rustix::fs::fchmod(directory(path)?, DIR)?)
+}
+
+pub fn sync_dir(path: &Path) -> io::Result<()> {
+    Ok(rustix::fs::fsync(directory(path)?)?)
+}
+
+pub fn list(path: &Path) -> io::Result<Vec<Entry>> {
+    use std::os::unix::ffi::OsStrExt;
+    let mut entries = Vec::new();
+    for entry in rustix::fs::Dir::new(directory(path)?)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name == b"." || name == b".." {
+            continue;
+        }
+        let name = OsStr::from_bytes(name).to_owned();
+        let kind = match entry.file_type() {
+            rustix::fs::FileType::RegularFile => super::Kind::File,
+            rustix::fs::FileType::Directory => super::Kind::Dir,
+            // Not every file system tells here.
+            rustix::fs::FileType::Unknown => {
+                super::kind(std::fs::symlink_metadata(path.join(&name))?.file_type())
+            }
+            _ => super::Kind::Other,
+        };
+        entries.push(Entry { name, kind });
+    }
+    Ok(entries)
+}
+
+pub fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    std::os::unix::fs::FileExt::read_at(file, buffer, offset)
+}
+
+pub fn free_bytes(path: &Path) -> io::Result<u64> {
+    let space = rustix::fs::statvfs(path)?;
+    Ok(space.f_bavail.saturating_mul(space.f_frsize))
+}
+
+fn parent(path: &Path) -> io::Result<(OwnedFd, &OsStr)> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    Ok((directory(dir.unwrap_or(Path::new(".")))?, name))
+}
+
+fn directory(path: &Path) -> io::Result<OwnedFd> {
+    resolve(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())
+}
+
+fn resolve(path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+    let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::ResolveFlags;
+        match rustix::fs::openat2(CWD, path, flags, mode, ResolveFlags::NO_SYMLINKS) {
+            // An old kernel, or a sandbox that does not know the call.
+            Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => {}
+            Err(rustix::io::Errno::LOOP) => return Err(link(path)),
+            opened => return Ok(opened?),
+        }
+    }
+    match rustix::fs::openat(CWD, path, flags, mode) {
+        Err(rustix::io::Errno::LOOP) => Err(link(path)),
+        opened => Ok(opened?),
+    }
+}
+
+fn link(path: &Path) -> io::Error {
+    let path = path.display();
+    io::Error::other(format!("{path} is, or lies behind, a symbolic link; none is followed here"))
+}

@@ -1,0 +1,101 @@
+//! Files that failed, out of the way and with the reason.
+//!
+//! - What is here was verified and found wrong: nobody will ever be able to use it. It is kept for
+//!   whoever wants to know what happened, the newest [`MOST_BYTES`] of it.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::Store;
+use super::error::{Miss, StoreError, io_error};
+use super::files::{Facts, Kind, read_all, write_all};
+use super::reader::StoreReader;
+use super::write;
+use crate::id::ModelHash;
+
+/// Bytes that are kept in a model's quarantine.
+pub const MOST_BYTES: u64 = 256 << 20;
+
+/// The longest reason that is read back.
+const REASON_BYTES: u64 = 4096;
+
+/// A file in quarantine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quarantined {
+    /// Whose directory it was in.
+    pub model: ModelHash,
+    /// Where it is.
+    pub path: PathBuf,
+    /// How long it is.
+    pub bytes: u64,
+    /// When it was last written.
+    pub written: SystemTime,
+    /// Why it was rejected.
+    pub reason: String,
+}
+
+impl StoreReader {
+    /// The rejected files of a model, the newest first.
+    pub fn quarantined(&self, model: ModelHash) -> Result<Vec<Quarantined>, StoreError> {
+        let dir = self.layout.quarantine(model);
+        let mut found = Vec::new();
+        for entry in write::list(&*self.files, &dir)? {
+            let path = dir.join(&entry.name);
+            if entry.kind != Kind::File || path.extension().is_some_and(|end| end == "txt") {
+                continue;
+            }
+            let Ok(Facts { bytes, modified, .. }) = self.files.look(&path) else { continue };
+            let reason = self.files.open(&reason_of(&path));
+            let reason = reason.and_then(|file| read_all(&*file, REASON_BYTES));
+            let reason = reason.map_or("no reason was written down".into(), |reason| {
+                String::from_utf8_lossy(&reason).trim().to_owned()
+            });
+            found.push(Quarantined { model, path, bytes, written: modified, reason });
+        }
+        found.sort_by(|a, b| b.written.cmp(&a.written).then_with(|| a.path.cmp(&b.path)));
+        Ok(found)
+    }
+}
+
+impl Store {
+    /// Moves a file that failed out of the way, so that it fails once, and writes beside it why.
+    pub(super) fn quarantine(
+        &self,
+        model: ModelHash,
+        path: &Path,
+        miss: &Miss,
+    ) -> Result<(), StoreError> {
+        let dir = self.layout.quarantine(model);
+        write::ensure_dir(&*self.files, &dir)?;
+        let moved = dir.join(path.file_name().expect("a rejected file has a name"));
+        self.files.rename(path, &moved).map_err(io_error("move", path))?;
+        let reason = reason_of(&moved);
+        write::remove(&*self.files, &reason)?;
+        let written = self
+            .files
+            .create(&reason)
+            .and_then(|mut file| write_all(&mut *file, format!("{miss}\n").as_bytes()));
+        written.map_err(io_error("write", &reason))
+    }
+
+    /// Removes the oldest rejected files of a model beyond `most_bytes`, usually [`MOST_BYTES`].
+    /// Returns how many bytes that freed.
+    pub fn trim_quarantine(&self, model: ModelHash, most_bytes: u64) -> Result<u64, StoreError> {
+        let (mut kept, mut freed) = (0, 0);
+        for file in self.quarantined(model)? {
+            kept += file.bytes;
+            if kept > most_bytes {
+                write::remove(&*self.files, &reason_of(&file.path))?;
+                write::remove(&*self.files, &file.path)?;
+                freed += file.bytes;
+            }
+        }
+        Ok(freed)
+    }
+}
+
+fn reason_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".txt");
+    name.into()
+}

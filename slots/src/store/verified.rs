@@ -1,0 +1,57 @@
+//! Reading an object so that checking it runs beside reading it.
+//!
+//! - Each chunk is hashed right after it was read, while it is still in the processor's cache.
+//! - A long file is shared between two threads, each with its own chunks.
+//! - Memory is taken for the length that the verified header tells, and only if the file has it.
+
+use std::io;
+use std::panic::resume_unwind;
+
+use super::error::Miss;
+use super::files::{OpenFile, read_range};
+use crate::format::{CHUNK_BYTES, Object, ObjectHeader, check_length, chunk_digest};
+
+/// Bytes that are worth a second thread: starting one takes as long as reading some of them.
+const BYTES_FOR_TWO: usize = 8 << 20;
+
+const CHUNK: usize = CHUNK_BYTES as usize;
+
+/// Reads a whole object and verifies every byte of it.
+pub fn read_object(file: &dyn OpenFile) -> Result<Object, Miss> {
+    let mut head = [0; ObjectHeader::BYTES];
+    let filled = read_range(file, &mut head, 0)?;
+    let header = ObjectHeader::decode(&head[..filled])?;
+    check_length(header.file_bytes(), file.facts()?.bytes)?;
+    let bytes = usize::try_from(header.file_bytes()).map_err(io::Error::other)?;
+
+    let mut buffer = vec![0; bytes];
+    let body = header.chunks().next().map_or(bytes, |chunk| chunk.start as usize);
+    let digests = read_and_hash(file, &mut buffer, body)?;
+    Ok(Object::from_checked(buffer, &digests)?)
+}
+
+/// Fills `buffer` with the file. Returns the digests of its chunks, the first of which begins at
+/// `body`.
+fn read_and_hash(file: &dyn OpenFile, buffer: &mut [u8], body: usize) -> io::Result<Vec<u128>> {
+    let digests_of = |part: &mut [u8], start: usize| -> io::Result<Vec<u128>> {
+        let mut digests = Vec::with_capacity(part.len() / CHUNK + 1);
+        for (at, chunk) in (start..).step_by(CHUNK).zip(part.chunks_mut(CHUNK)) {
+            // A file that was cut short meanwhile leaves zeros, which have another digest.
+            read_range(file, chunk, at as u64)?;
+            let unhashed = body.saturating_sub(at).min(chunk.len());
+            digests.push(chunk_digest(&chunk[unhashed..]));
+        }
+        Ok(digests)
+    };
+    if buffer.len() < BYTES_FOR_TWO {
+        return digests_of(buffer, 0);
+    }
+    let half = buffer.len() / 2 / CHUNK * CHUNK;
+    let (first, second) = buffer.split_at_mut(half);
+    std::thread::scope(|scope| {
+        let second = scope.spawn(|| digests_of(second, half));
+        let mut digests = digests_of(first, 0)?;
+        digests.extend(second.join().unwrap_or_else(|panic| resume_unwind(panic))?);
+        Ok(digests)
+    })
+}

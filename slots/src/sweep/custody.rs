@@ -1,0 +1,48 @@
+//! Who else holds what lies in the directory.
+
+use std::collections::BTreeSet;
+
+use crate::id::{ConversationId, ModelHash};
+use crate::store::{ObjectName, Store};
+
+/// What a running engine knows and a directory does not tell.
+pub trait Custody {
+    /// Whether a conversation is in use: nothing of it may leave.
+    fn is_open(&self, model: ModelHash, conversation: &ConversationId) -> bool;
+
+    /// A conversation's slot file was removed: whatever memory knows of it is no reason to keep its
+    /// objects.
+    fn slot_left(&self, model: ModelHash, conversation: &ConversationId);
+
+    /// Calls `remove` once with those of `objects` that memory does not need, and makes sure that it
+    /// cannot begin to need them before `remove` returns.
+    fn release(
+        &self,
+        store: &Store,
+        model: ModelHash,
+        objects: BTreeSet<ObjectName>,
+        remove: &mut dyn FnMut(&BTreeSet<ObjectName>),
+    );
+}
+
+/// No engine runs on the directory.
+#[derive(Clone, Copy, Debug)]
+pub struct Nobody;
+
+impl Custody for Nobody {
+    fn is_open(&self, _: ModelHash, _: &ConversationId) -> bool {
+        false
+    }
+
+    fn slot_left(&self, _: ModelHash, _: &ConversationId) {}
+
+    fn release(
+        &self,
+        _: &Store,
+        _: ModelHash,
+        objects: BTreeSet<ObjectName>,
+        remove: &mut dyn FnMut(&BTreeSet<ObjectName>),
+    ) {
+        remove(&objects);
+    }
+}

@@ -1,0 +1,98 @@
+//! How much may be kept, and who leaves first when there is more.
+//!
+//! - The cheapest to rebuild per byte leaves first: little computing for much disk. What was not
+//!   used for long counts less, so that a conversation of last month does not push out today's.
+//! - A conversation leaves whole: no block stays whose beginning left.
+//! - Bytes that others need too are freed with the last of them, and counted so.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::ageing::Moment;
+use crate::id::{BlockId, ModelHash};
+use crate::store::SlotContents;
+
+/// Bytes that may be kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Quota {
+    /// As many as the disk can spare: a tenth of what is free or ours, 8 GiB at most.
+    #[default]
+    Automatic,
+    /// So many.
+    Bytes(u64),
+}
+
+/// The most that is kept unless more was asked for.
+const AUTOMATIC_BYTES: u64 = 8 << 30;
+
+/// A token this far into a prompt costs twice what the first one does: attention over what is before
+/// it has grown to as much work as the weights. For a 0.5B shape; larger models get there later.
+const ATTENTION_EQUALS_WEIGHTS_TOKENS: f64 = 16_384.0;
+
+/// Half of a conversation's worth is gone after so many hours of silence, two thirds after twice as
+/// many.
+const HALF_WORTH_HOURS: f64 = 24.0;
+
+impl Quota {
+    /// The number of bytes, when `kept_bytes` are in the directory and `free_bytes` on its disk.
+    pub fn bytes(self, kept_bytes: u64, free_bytes: u64) -> u64 {
+        match self {
+            Self::Automatic => (kept_bytes.saturating_add(free_bytes) / 10).min(AUTOMATIC_BYTES),
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+/// What computing a timeline anew costs, in units of its first token's cost.
+pub fn rebuild_cost(tokens: u32) -> f64 {
+    let tokens = f64::from(tokens);
+    tokens + tokens * tokens / (2.0 * ATTENTION_EQUALS_WEIGHTS_TOKENS)
+}
+
+/// Which of the `closed` conversations leave, in order, so that `surplus_bytes` of what `all` need
+/// are freed, or as many as can be.
+pub(super) fn leaving<'s>(
+    all: impl Iterator<Item = &'s SlotContents>,
+    closed: &[SlotContents],
+    surplus_bytes: u64,
+    moment: &Moment,
+) -> Vec<usize> {
+    let mut needs: HashMap<(ModelHash, BlockId), u32> = HashMap::new();
+    for slot in all {
+        for object in objects(slot).keys() {
+            *needs.entry((slot.entry.model, *object)).or_default() += 1;
+        }
+    }
+    let worth = |slot: &SlotContents| {
+        let share =
+            |(id, bytes): (BlockId, u64)| bytes as f64 / f64::from(needs[&(slot.entry.model, id)]);
+        let bytes =
+            slot.entry.file_bytes as f64 + objects(slot).into_iter().map(share).sum::<f64>();
+        let silent_hours = moment.age(slot.entry.used_at).as_secs_f64() / 3_600.0;
+        let recency = HALF_WORTH_HOURS / (HALF_WORTH_HOURS + silent_hours);
+        rebuild_cost(slot.entry.tokens) * recency / bytes.max(1.0)
+    };
+    let mut order: Vec<(f64, usize)> =
+        closed.iter().enumerate().map(|(at, slot)| (worth(slot), at)).collect();
+    order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+
+    let (mut freed_bytes, mut chosen) = (0, Vec::new());
+    for (_, at) in order {
+        if freed_bytes >= surplus_bytes {
+            break;
+        }
+        let slot = &closed[at];
+        freed_bytes += slot.entry.file_bytes;
+        for (id, bytes) in objects(slot) {
+            let need = needs.get_mut(&(slot.entry.model, id)).expect("all include the closed ones");
+            *need -= 1;
+            freed_bytes += if *need == 0 { bytes } else { 0 };
+        }
+        chosen.push(at);
+    }
+    chosen
+}
+
+/// Each object once, even if a timeline named it twice.
+fn objects(slot: &SlotContents) -> BTreeMap<BlockId, u64> {
+    slot.objects.iter().copied().collect()
+}

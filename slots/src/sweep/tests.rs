@@ -1,0 +1,281 @@
+use std::cell::RefCell;
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::format::{BlockRef, Object, ObjectKind, SlotRecord};
+use crate::id::Token;
+use crate::payload::Payload;
+use crate::store::Miss;
+use crate::time::Timestamp;
+use crate::ttl::TtlClass;
+
+const MODEL: ModelHash = ModelHash([1; 8]);
+const OTHER_MODEL: ModelHash = ModelHash([2; 8]);
+const HOUR_MS: u64 = 3_600_000;
+
+/// A directory of conversations that were all used a moment ago.
+struct World {
+    store: Store,
+    now: Timestamp,
+    _dir: TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        let dir = TempDir::new().unwrap();
+        let store = Store::open(dir.path().join("slots")).unwrap();
+        Self { store, now: std::time::SystemTime::now().into(), _dir: dir }
+    }
+
+    /// Saves a conversation whose blocks hold these words, the first of them shared with whoever
+    /// begins alike.
+    fn save(&self, name: &str, class: TtlClass, model: ModelHash, words: &[i32]) {
+        let mut parent = BlockId::root(model);
+        let mut blocks = Vec::new();
+        for (at, &word) in words.iter().enumerate() {
+            let object = Object {
+                kind: ObjectKind::Block,
+                model,
+                parent,
+                start: at as u32 * 64,
+                tokens: vec![Token(word); 64],
+                payload: Payload::from(vec![word as u8; 10_000]),
+            };
+            parent = object.id();
+            self.store.put_object(model, parent, &object).unwrap();
+            let end = (at as u32 + 1) * 64;
+            blocks.push(BlockRef { end, id: parent, bytes: object.file_bytes() });
+        }
+        let record = SlotRecord {
+            conversation: id(name),
+            class,
+            created_at: self.now,
+            used_at: self.now,
+            turns: 1,
+            tokens: vec![Token(1); words.len() * 64],
+            blocks,
+            snapshots: Vec::new(),
+            segments: Vec::new(),
+        };
+        self.store.put_slot(model, &record).unwrap();
+    }
+
+    fn sweep_after_hours(&self, hours: u64, rules: Rules, custody: &dyn Custody) -> Swept {
+        let moment = Moment::from(Timestamp(self.now.0 + hours * HOUR_MS + 1));
+        let swept = Sweeper::new(rules).sweep(&self.store, &moment, custody);
+        assert!(swept.errors.is_empty(), "{:?}", swept.errors);
+        swept
+    }
+
+    fn conversations(&self) -> Vec<String> {
+        let listing = self.store.all_slots().unwrap();
+        listing.slots.iter().map(|slot| slot.conversation.to_string()).collect()
+    }
+
+    fn objects(&self) -> usize {
+        let models = self.store.models().unwrap().into_iter();
+        models.map(|model| self.store.object_files(model).unwrap().len()).sum()
+    }
+}
+
+fn id(name: &str) -> ConversationId {
+    name.parse().unwrap()
+}
+
+fn no_compression() -> Rules {
+    Rules { compress_after: None, ..Rules::default() }
+}
+
+/// An engine that has one conversation open and remembers what left.
+#[derive(Default)]
+struct Engine {
+    open: Option<&'static str>,
+    needs: BTreeSet<ObjectName>,
+    left: RefCell<Vec<String>>,
+}
+
+impl Custody for Engine {
+    fn is_open(&self, _: ModelHash, conversation: &ConversationId) -> bool {
+        self.open == Some(conversation.as_str())
+    }
+
+    fn slot_left(&self, _: ModelHash, conversation: &ConversationId) {
+        self.left.borrow_mut().push(conversation.to_string());
+    }
+
+    fn release(
+        &self,
+        _: &Store,
+        _: ModelHash,
+        objects: BTreeSet<ObjectName>,
+        remove: &mut dyn FnMut(&BTreeSet<ObjectName>),
+    ) {
+        remove(&objects.difference(&self.needs).copied().collect());
+    }
+}
+
+#[test]
+fn each_class_leaves_when_its_time_is_over_and_takes_its_objects_along() {
+    let world = World::new();
+    for (class, word) in TtlClass::ALL.into_iter().zip(1..) {
+        world.save(class.as_str(), class, MODEL, &[word]);
+    }
+    world.save("elsewhere", TtlClass::Long, OTHER_MODEL, &[1]);
+    let swept = world.sweep_after_hours(1, no_compression(), &Nobody);
+    assert_eq!(world.conversations(), ["extended", "kept"]);
+    assert_eq!((swept.expired, swept.collected, world.objects()), (3, 3, 2));
+    assert!(swept.freed_bytes > 30_000);
+    world.sweep_after_hours(24, no_compression(), &Nobody);
+    assert_eq!(world.conversations(), ["kept"]);
+    assert_eq!(world.sweep_after_hours(9_000, no_compression(), &Nobody).expired, 0);
+}
+
+#[test]
+fn what_was_saved_a_moment_ago_is_not_collected() {
+    let world = World::new();
+    world.save("chat", TtlClass::Short, MODEL, &[1]);
+    let rules = Rules {
+        lifetimes: Lifetimes { short: Duration::ZERO, ..Lifetimes::default() },
+        ..no_compression()
+    };
+    let swept = world.sweep_after_hours(0, rules, &Nobody);
+    assert_eq!((swept.expired, swept.collected, world.objects()), (1, 0, 1));
+    assert_eq!(world.sweep_after_hours(1, rules, &Nobody).collected, 1);
+}
+
+#[test]
+fn what_two_conversations_share_stays_until_the_last_of_them_leaves() {
+    let world = World::new();
+    world.save("long", TtlClass::Long, MODEL, &[1, 2]);
+    world.save("kept", TtlClass::Kept, MODEL, &[1, 3]);
+    assert_eq!(world.objects(), 3);
+    world.sweep_after_hours(2, no_compression(), &Nobody);
+    assert_eq!((world.conversations(), world.objects()), (vec!["kept".to_owned()], 2));
+}
+
+#[test]
+fn an_open_conversation_is_never_touched() {
+    let world = World::new();
+    world.save("open", TtlClass::Short, MODEL, &[1]);
+    world.save("closed", TtlClass::Short, MODEL, &[2]);
+    let engine = Engine { open: Some("open"), ..Engine::default() };
+    let rules = Rules { quota: Quota::Bytes(0), ..Rules::default() };
+    let swept = world.sweep_after_hours(5, rules, &engine);
+    assert_eq!(world.conversations(), ["open"]);
+    assert_eq!((swept.compressed, world.objects()), (0, 1));
+    assert_eq!(*engine.left.borrow(), ["closed"]);
+}
+
+#[test]
+fn what_memory_needs_stays_on_disk() {
+    let world = World::new();
+    world.save("chat", TtlClass::Short, MODEL, &[1, 2]);
+    let needed = world.store.object_files(MODEL).unwrap()[0];
+    let engine = Engine { needs: [needed].into(), ..Engine::default() };
+    world.sweep_after_hours(1, no_compression(), &engine);
+    assert_eq!(world.store.object_files(MODEL).unwrap(), [needed]);
+}
+
+#[test]
+fn over_quota_the_cheapest_to_rebuild_per_byte_leaves_first() {
+    let world = World::new();
+    world.save("short-prompt", TtlClass::Kept, MODEL, &[1]);
+    world.save("long-prompt", TtlClass::Kept, MODEL, &[10, 11, 12, 13, 14, 15, 16, 17]);
+    let rules = |bytes| Rules { quota: Quota::Bytes(bytes), ..no_compression() };
+    let swept = world.sweep_after_hours(1, rules(100_000), &Nobody);
+    assert_eq!((swept.evicted, swept.kept_bytes <= 100_000), (0, true));
+    let swept = world.sweep_after_hours(1, rules(90_000), &Nobody);
+    assert_eq!(world.conversations(), ["long-prompt"]);
+    assert_eq!((swept.evicted, swept.collected, world.objects()), (1, 1, 8));
+    assert!(swept.kept_bytes <= 90_000, "{}", swept.kept_bytes);
+    let swept = world.sweep_after_hours(1, rules(0), &Nobody);
+    assert_eq!((swept.kept_bytes, world.objects()), (0, 0));
+}
+
+#[test]
+fn bytes_that_others_need_free_nothing() {
+    let world = World::new();
+    let shared = [1, 2, 3, 4];
+    world.save("one", TtlClass::Kept, MODEL, &shared);
+    world.save("two", TtlClass::Kept, MODEL, &shared);
+    world.save("own", TtlClass::Kept, MODEL, &[9]);
+    let rules = Rules { quota: Quota::Bytes(46_000), ..no_compression() };
+    world.sweep_after_hours(1, rules, &Nobody);
+    // What two share costs each of them half, so the one that shares nothing is dearest.
+    assert_eq!(world.conversations(), ["one", "two"]);
+}
+
+#[test]
+fn a_sweep_is_bounded_and_says_when_more_is_to_do() {
+    let world = World::new();
+    for name in ["a", "b", "c"] {
+        world.save(name, TtlClass::Short, MODEL, &[name.as_bytes()[0].into()]);
+    }
+    let rules = Rules { most_removals: 2, ..no_compression() };
+    let sweeps: Vec<_> = (0..4).map(|_| world.sweep_after_hours(1, rules, &Nobody)).collect();
+    let removed = |swept: &Swept| swept.expired + swept.collected;
+    assert!(sweeps.iter().all(|swept| removed(swept) <= 2));
+    assert_eq!(
+        sweeps.iter().map(|swept| swept.left).collect::<Vec<_>>(),
+        [true, true, false, false]
+    );
+    assert_eq!((world.conversations().len(), world.objects()), (0, 0));
+}
+
+#[test]
+fn what_has_aged_is_compressed_once_and_reads_the_same() {
+    let world = World::new();
+    world.save("aged", TtlClass::Extended, MODEL, &[1, 2]);
+    let rules = Rules::default();
+    let mut sweeper = Sweeper::new(rules);
+    let moment = Moment::from(Timestamp(world.now.0 + 2 * HOUR_MS));
+    let swept = sweeper.sweep(&world.store, &moment, &Nobody);
+    assert_eq!(swept.compressed, 2);
+    assert!(swept.freed_bytes > 15_000 && swept.kept_bytes > 0);
+    assert_eq!(sweeper.sweep(&world.store, &moment, &Nobody).compressed, 0);
+    assert_eq!(Sweeper::new(rules).sweep(&world.store, &moment, &Nobody).compressed, 0);
+    let record = world.store.get_slot(MODEL, &id("aged")).unwrap();
+    for (block, word) in record.blocks.iter().zip([1, 2]) {
+        let object = world.store.get_object(MODEL, block.id, ObjectKind::Block).unwrap();
+        assert_eq!(*object.payload, [word; 10_000]);
+        assert!(world.store.object_bytes(MODEL, block.id).unwrap() < 2_000);
+    }
+    world.save("again", TtlClass::Extended, MODEL, &[1]);
+    let first = record.blocks[0].id;
+    assert!(world.store.object_bytes(MODEL, first).unwrap() < 2_000, "it is there already");
+}
+
+#[test]
+fn a_sleeping_laptop_and_a_clock_that_is_set_expire_nothing_early() {
+    let world = World::new();
+    world.save("chat", TtlClass::Short, MODEL, &[1]);
+    let mut keeper = crate::ageing::Timekeeper::default();
+    let minute = Duration::from_secs(60);
+    keeper.look(world.now, Duration::ZERO);
+    let mut sweeper = Sweeper::new(no_compression());
+    for (wall_ms, ran) in
+        [(8 * HOUR_MS, minute), (900 * HOUR_MS, 2 * minute), (180_000, 3 * minute)]
+    {
+        let moment = keeper.look(Timestamp(world.now.0 + wall_ms), ran);
+        assert_eq!(sweeper.sweep(&world.store, &moment, &Nobody).expired, 0);
+    }
+    let moment = keeper.look(Timestamp(world.now.0 + 13 * 60_000), 13 * minute);
+    assert_eq!(sweeper.sweep(&world.store, &moment, &Nobody).expired, 1);
+}
+
+#[test]
+fn a_damaged_slot_file_goes_to_quarantine_and_its_objects_are_collected() {
+    let world = World::new();
+    world.save("chat", TtlClass::Kept, MODEL, &[1]);
+    let path = world.store.dir().join(format!("{MODEL}/chat.kept.bin"));
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[60] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let swept = world.sweep_after_hours(1, no_compression(), &Nobody);
+    assert_eq!((swept.collected, world.objects()), (1, 0));
+    let rejected = world.store.quarantined(MODEL).unwrap();
+    assert_eq!(rejected.len(), 1);
+    assert!(rejected[0].reason.contains("checksum"), "{}", rejected[0].reason);
+    assert!(matches!(world.store.get_slot(MODEL, &id("chat")), Err(Miss::Absent)));
+}
