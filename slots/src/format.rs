@@ -14,12 +14,14 @@ mod codec;
 mod error;
 mod object;
 mod pack;
+mod sealed;
 mod slot;
 
 pub(crate) use bytes::check_length;
 pub use chunks::{CHUNK_BYTES, chunk_digest};
 pub use error::FormatError;
 pub use object::{Object, ObjectHeader, ObjectKind};
+pub use sealed::Seal;
 pub use slot::{BlockRef, SegmentRef, SlotHeader, SlotRecord, SlotTable, SnapshotRef};
 
 #[cfg(test)]

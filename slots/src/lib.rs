@@ -34,8 +34,8 @@ pub use ageing::{Moment, Timekeeper};
 pub use block::{BLOCK_TOKENS, Block, Chain, chain, cut};
 pub use fingerprint::{FileDigest, Fingerprint, FingerprintError, Lora, Rope};
 pub use format::{
-    BlockRef, FormatError, Object, ObjectHeader, ObjectKind, SegmentRef, SlotHeader, SlotRecord,
-    SlotTable, SnapshotRef,
+    BlockRef, FormatError, Object, ObjectHeader, ObjectKind, Seal, SegmentRef, SlotHeader,
+    SlotRecord, SlotTable, SnapshotRef,
 };
 pub use id::{BlockId, ContentId, ConversationId, ModelHash, ParseIdError, SlotId, Token};
 pub use key::{CacheKey, KeyFields, KeySegment, PrefixHash, derive_slot_id, stable_prefix_hash};

@@ -3,6 +3,7 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::FormatError;
+use super::sealed::{self, Seal};
 use crate::id::Token;
 
 /// Where every kind of header keeps its version; the magic fills the bytes before it.
@@ -17,6 +18,9 @@ pub fn version(
     readable: u16,
     header_bytes: usize,
 ) -> Result<u16, FormatError> {
+    if magic != sealed::MAGIC && Seal::is_sealed(file) {
+        return Err(FormatError::Sealed);
+    }
     let known = file.len().min(magic.len());
     if file[..known] != magic[..known] {
         return Err(FormatError::NotOurs { expected: what });

@@ -51,6 +51,16 @@ pub enum FormatError {
         /// In which way.
         what: String,
     },
+    /// It is sealed, and was read as if it were not.
+    #[error("it is sealed: set slots.encrypt = true and provide the key that sealed it")]
+    Sealed,
+    /// It does not open: it was changed, or the key or its name are not those that it was sealed
+    /// with. Which of these cannot be told.
+    #[error(
+        "it does not open: provide the key that sealed it; if that is the right one, the file was \
+         damaged or renamed and can only be removed"
+    )]
+    Seal,
     /// A compressed part does not unpack to what the header says.
     #[error("what it holds does not unpack: {what}")]
     Packed {
