@@ -17,8 +17,10 @@ use tracing::warn;
 
 use crate::ageing::Timekeeper;
 use crate::fingerprint::Fingerprint;
-use crate::format::{Object, ObjectHeader, ObjectKind, SlotRecord};
+use crate::format::{Object, ObjectHeader, ObjectKind, Seal, SlotRecord};
 use crate::id::{BlockId, ConversationId, ModelHash};
+use crate::time::Timestamp;
+use crate::ttl::TtlClass;
 
 mod compress;
 mod error;
@@ -28,6 +30,7 @@ mod layout;
 mod listing;
 mod quarantine;
 mod reader;
+mod sealing;
 #[cfg(test)]
 mod tests;
 mod verified;
@@ -40,9 +43,11 @@ pub use layout::ObjectName;
 pub use listing::{Listing, SlotContents, SlotEntry};
 pub use quarantine::{MOST_BYTES as QUARANTINE_BYTES, Quarantined};
 pub use reader::StoreReader;
+pub use sealing::Key;
 
 use error::io_error;
 use files::{Disk, Files, Kind, Lock, LockError, read_all};
+use sealing::sealed_under;
 use write::TempFile;
 
 /// A directory of kept KV that this process owns until the value is dropped.
@@ -107,12 +112,11 @@ impl Store {
     ) -> Result<u64, StoreError> {
         assert_eq!((model, id), (object.model, object.id()), "an object is put under its own name");
         let path = self.layout.object(model, self.layout.object_name(id));
-        if self.renew(&path, object) {
+        if self.renew(&path) {
             return Ok(0);
         }
         let head = object.encode_head();
-        self.write(model, &path, &[&head, &object.payload])?;
-        Ok(object.file_bytes())
+        self.write(model, &path, &[&head, &object.payload])
     }
 
     /// Reads and verifies an object. What fails moves to quarantine.
@@ -130,10 +134,10 @@ impl Store {
     pub fn put_slot(&self, model: ModelHash, record: &SlotRecord) -> Result<u64, StoreError> {
         let file = record.encode(model);
         let path = self.layout.slot(model, &record.conversation, record.class);
-        self.write(model, &path, &[&file])?;
+        let written = self.write(model, &path, &[&file])?;
         let others = self.layout.slot_candidates(model, &record.conversation).into_iter();
         self.remove_files(model, others.map(|(other, _)| other).filter(|other| *other != path))?;
-        Ok(file.len() as u64)
+        Ok(written)
     }
 
     /// Reads and verifies a conversation's slot file. What fails moves to quarantine.
@@ -164,28 +168,30 @@ impl Store {
         if self.read_model_toml(model).is_ok_and(|there| there == *fingerprint) {
             return Ok(());
         }
-        self.write(model, &path, &[text.as_bytes()])
+        self.write_clear(&self.layout.temporary(model), &path, &[text.as_bytes()]).map(drop)
     }
 
     /// Writes down what is known of wall time's jumps.
     pub fn write_timekeeper(&self, timekeeper: &Timekeeper) -> Result<(), StoreError> {
         let text = toml::to_string(timekeeper).expect("numbers can be written");
-        self.write_in(&self.layout.root_temporary(), &self.layout.clock(), &[text.as_bytes()])
+        self.write_clear(&self.layout.root_temporary(), &self.layout.clock(), &[text.as_bytes()])
+            .map(drop)
     }
 
-    /// Whether the very object is at `path`, which then counts as new again for the collector.
-    fn renew(&self, path: &Path, object: &Object) -> bool {
+    /// Whether an object is whole at `path`, as far as its header tells. It then counts as new again
+    /// for the collector.
+    fn renew(&self, path: &Path) -> bool {
         let _guard = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
         let renewed = || -> std::io::Result<bool> {
             let file = self.files.open(path)?;
             let facts = file.facts()?;
             let head = read_all(&*file, ObjectHeader::BYTES as u64)?;
             // A file that was cut short, or that a later version wrote, is written again.
-            let same = facts.kind == Kind::File
-                && ObjectHeader::decode(&head).is_ok_and(|header| {
-                    facts.bytes == header.file_bytes()
-                        && header.payload_bytes == object.payload.len() as u64
-                });
+            let expected = match &self.layout.seal {
+                Some(_) => Seal::clear_bytes(&head).map(Seal::sealed_bytes),
+                None => ObjectHeader::decode(&head).map(|header| header.file_bytes()),
+            };
+            let same = facts.kind == Kind::File && expected.is_ok_and(|bytes| bytes == facts.bytes);
             if same {
                 self.files.touch(path, SystemTime::now())?;
             }
@@ -194,16 +200,22 @@ impl Store {
         renewed().unwrap_or(false)
     }
 
-    fn write(&self, model: ModelHash, path: &Path, parts: &[&[u8]]) -> Result<(), StoreError> {
-        self.write_in(&self.layout.temporary(model), path, parts)
+    /// Writes a slot file or an object, sealed where that was asked for. Returns its length.
+    fn write(&self, model: ModelHash, path: &Path, parts: &[&[u8]]) -> Result<u64, StoreError> {
+        let dir = self.layout.temporary(model);
+        match &self.layout.seal {
+            Some(seal) => self.write_clear(&dir, path, &[&seal.seal(&sealed_under(path), parts)]),
+            None => self.write_clear(&dir, path, parts),
+        }
     }
 
-    fn write_in(&self, dir: &Path, path: &Path, parts: &[&[u8]]) -> Result<(), StoreError> {
+    fn write_clear(&self, dir: &Path, path: &Path, parts: &[&[u8]]) -> Result<u64, StoreError> {
         let mut file = TempFile::create(&*self.files, dir)?;
         for part in parts {
             file.write(part)?;
         }
-        file.commit(path)
+        file.commit(path)?;
+        Ok(parts.iter().map(|part| part.len() as u64).sum())
     }
 
     fn remove_files(
@@ -220,6 +232,18 @@ impl Store {
             self.files.sync_dir(&dir).map_err(io_error("sync", &dir))?;
         }
         Ok(removed)
+    }
+
+    /// The class and the last writing of a slot file that cannot be read.
+    pub fn written(&self, slot_file: &Path) -> Option<(TtlClass, Timestamp)> {
+        let (_, class) = layout::parse_slot_name(slot_file.file_name()?.to_str()?)?;
+        let facts = self.files.look(slot_file).ok()?;
+        Some((class, facts.modified.into()))
+    }
+
+    /// Removes a slot file that a listing of `model` rejected.
+    pub fn remove_file(&self, model: ModelHash, slot_file: &Path) -> Result<(), StoreError> {
+        self.remove_files(model, [slot_file.to_owned()].into_iter()).map(drop)
     }
 
     /// Bytes that can still be written to the directory's disk.

@@ -14,7 +14,8 @@ use std::time::Duration;
 use crate::ageing::Moment;
 use crate::id::{BlockId, ConversationId, ModelHash};
 use crate::store::{
-    Listing, ObjectName, QUARANTINE_BYTES, SAVE_GRACE, SlotContents, Store, StoreError,
+    Listing, Miss, ObjectName, QUARANTINE_BYTES, Rejected, SAVE_GRACE, SlotContents, Store,
+    StoreError,
 };
 use crate::ttl::Lifetimes;
 
@@ -145,11 +146,41 @@ impl Pass<'_> {
             else {
                 continue;
             };
+            let rejected = self.unreadable(model, rejected);
             // Which objects a file needs that cannot be read now, nobody knows.
             let undecided = rejected.iter().any(|file| !file.miss.condemns_the_file());
             self.kept.push(Kept { model, slots, complete: !undecided });
             self.store.reject_all(model, rejected);
         }
+    }
+
+    /// Removes what is sealed and whose class has lived since it was written, and what lies in clear
+    /// where everything is sealed. Returns the rest.
+    fn unreadable(&mut self, model: ModelHash, rejected: Vec<Rejected>) -> Vec<Rejected> {
+        let mut rest = Vec::new();
+        for file in rejected {
+            let over = match file.miss {
+                Miss::Unsealed => true,
+                Miss::Sealed => self.store.written(&file.path).is_some_and(|(class, written)| {
+                    let lifetime = self.rules.lifetimes.of(class);
+                    lifetime.is_some_and(|lifetime| self.moment.age(written) > lifetime)
+                }),
+                _ => false,
+            };
+            match over {
+                true if self.removals >= self.rules.most_removals => self.swept.left = true,
+                true => {
+                    let path = &file.path;
+                    let removed = self.try_to(|pass| pass.store.remove_file(model, path));
+                    self.removals += 1;
+                    self.swept.expired += usize::from(removed.is_some());
+                    continue;
+                }
+                false => {}
+            }
+            rest.push(file);
+        }
+        rest
     }
 
     fn expire(&mut self) {

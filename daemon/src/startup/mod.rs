@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use hob_config::{Resolved, RunningDaemon, paths};
 use hob_models::MachineMemory;
 use hob_runtime::{Engine, EngineOptions};
-use hob_slots::store::{Store, StoreError};
+use hob_slots::store::{Key, Store, StoreError};
 use hob_slots::sweep::Sweeper;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -106,12 +106,16 @@ struct Opened {
 fn open(resolved: &Resolved, clock: Clock) -> Result<Opened> {
     let settings = &resolved.settings;
     // The directory first: a second daemon learns at once that it is taken.
-    let store = Arc::new(Store::open(&settings.slots_dir).map_err(|error| match error {
+    let mut store = Store::open(&settings.slots_dir).map_err(|error| match error {
         owned @ StoreError::Owned { .. } => anyhow::anyhow!(
             "{owned}: is another hobd running? --data-dir and --listen start one beside it"
         ),
         other => other.into(),
-    })?);
+    })?;
+    if settings.slots_encrypt {
+        store = store.sealed(&Key::load_or_make(&settings.slots_key_file)?)?;
+    }
+    let store = Arc::new(store);
     let loaded = model::load(resolved)?;
     store.write_model_toml(&loaded.fingerprint)?;
     let memory = MachineMemory::read().map_or(ASSUMED_MEMORY_BYTES, |memory| memory.total_bytes);

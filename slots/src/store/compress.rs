@@ -6,7 +6,6 @@ use std::sync::PoisonError;
 
 use super::Store;
 use super::error::{StoreError, io_error};
-use super::files::read_all;
 use super::layout::ObjectName;
 use crate::format::Object;
 use crate::id::ModelHash;
@@ -32,9 +31,7 @@ impl Store {
         name: ObjectName,
     ) -> Result<Compressed, StoreError> {
         let path = self.layout.object(model, name);
-        let Ok(file) = self.files.open(&path).and_then(|file| read_all(&*file, u64::MAX)) else {
-            return Ok(Compressed::default());
-        };
+        let Ok(file) = self.read(&path) else { return Ok(Compressed::default()) };
         let read_bytes = file.len() as u64;
         // What is damaged is found, and told, by whoever needs it.
         let Ok(Some(smaller)) = Object::compressed(&file, LEVEL) else {

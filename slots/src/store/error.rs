@@ -38,6 +38,12 @@ pub enum Miss {
         /// The file's version.
         version: u16,
     },
+    /// It is encrypted, and no key was given.
+    #[error("its file is encrypted: set slots_encrypt = true to use it")]
+    Sealed,
+    /// It lies in clear where everything is encrypted: nobody who has the key wrote it.
+    #[error("its file is not encrypted although the others are")]
+    Unsealed,
     /// Something else has its name.
     #[error("what has its name is no file")]
     NoFile,
@@ -54,8 +60,13 @@ impl Miss {
     /// a file system that failed once may not fail again.
     pub fn condemns_the_file(&self) -> bool {
         match self {
-            Self::Damaged { .. } | Self::Misnamed { .. } | Self::OtherModel { .. } => true,
-            Self::Absent | Self::NoFile | Self::Newer { .. } | Self::Io { .. } => false,
+            Self::Damaged { .. }
+            | Self::Misnamed { .. }
+            | Self::OtherModel { .. }
+            | Self::Unsealed => true,
+            Self::Absent | Self::Sealed | Self::NoFile | Self::Newer { .. } | Self::Io { .. } => {
+                false
+            }
         }
     }
 }
@@ -97,6 +108,27 @@ pub enum StoreError {
         dir: PathBuf,
         /// Who owns it, as far as that can be told.
         owner: String,
+    },
+    /// The directory's files were encrypted with another key.
+    #[error(
+        "what is kept in {} was encrypted with another key than {} holds: put the right key \
+         there, or remove the directory",
+        dir.display(),
+        key.display()
+    )]
+    OtherKey {
+        /// The directory.
+        dir: PathBuf,
+        /// Where the key was read.
+        key: PathBuf,
+    },
+    /// The key cannot be used.
+    #[error("the key in {} {problem}", key.display())]
+    BadKey {
+        /// Where it was read.
+        key: PathBuf,
+        /// What is wrong, and the remedy.
+        problem: &'static str,
     },
     /// The collector cannot tell which objects a slot file needs, so it collects nothing.
     #[error("cannot tell what {} needs: {miss}", path.display())]

@@ -4,9 +4,11 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::format::Seal;
 use crate::id::{
     BlockId, ConversationId, ModelHash, ParseIdError, hex_text, hex_text_form, parse_hex,
 };
@@ -15,6 +17,8 @@ use crate::ttl::TtlClass;
 #[derive(Clone, Debug)]
 pub struct Layout {
     pub root: PathBuf,
+    /// With it, names tell nothing.
+    pub seal: Option<Arc<Seal>>,
 }
 
 /// What an object's file is called, without its ending.
@@ -48,6 +52,10 @@ impl Layout {
         self.root.join("clock.toml")
     }
 
+    pub fn key_check(&self) -> PathBuf {
+        self.root.join("key.check")
+    }
+
     pub fn lock(&self) -> PathBuf {
         self.root.join("owner.lock")
     }
@@ -59,12 +67,18 @@ impl Layout {
 
     /// What an object's file is called.
     pub fn object_name(&self, id: BlockId) -> ObjectName {
-        ObjectName(id.0)
+        match &self.seal {
+            Some(seal) => ObjectName(seal.hidden_name("object", &id.0)),
+            None => ObjectName(id.0),
+        }
     }
 
     /// What the slot files of a conversation are called, up to the first dot.
     pub fn stem(&self, id: &ConversationId) -> String {
-        id.file_stem()
+        match &self.seal {
+            Some(seal) => hex_text(&seal.hidden_name("conversation", id.as_str().as_bytes())),
+            None => id.file_stem(),
+        }
     }
 
     /// Objects are spread over 256 directories: some file systems are slow with long ones.
@@ -109,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_slot_file_is_named_after_its_conversation_and_class() {
-        let layout = Layout { root: "slots".into() };
+        let layout = Layout { root: "slots".into(), seal: None };
         let path = layout.slot(ModelHash([0xab; 8]), &"v1.2".parse().unwrap(), TtlClass::Kept);
         assert_eq!(path, Path::new("slots/abababababababab/v1%2E2.kept.bin"));
         assert_eq!(parse_slot_name("v1%2E2.kept.bin"), Some(("v1%2E2", TtlClass::Kept)));
@@ -123,8 +137,23 @@ mod tests {
     }
 
     #[test]
+    fn under_a_seal_names_tell_nothing_and_differ_from_seal_to_seal() {
+        let sealed =
+            |key| Layout { root: "slots".into(), seal: Some(Arc::new(Seal::new([key; 32]))) };
+        let (chat, block) = ("chat".parse().unwrap(), BlockId([0xcd; 32]));
+        let stem = sealed(1).stem(&chat);
+        assert_eq!(stem.len(), 64);
+        assert_eq!(stem, sealed(1).stem(&chat));
+        assert_ne!(stem, sealed(2).stem(&chat));
+        assert_ne!(sealed(1).object_name(block), ObjectName(block.0));
+        let path = sealed(1).slot(ModelHash([0; 8]), &chat, TtlClass::Kept);
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert_eq!(parse_slot_name(name), Some((stem.as_str(), TtlClass::Kept)));
+    }
+
+    #[test]
     fn an_object_lies_where_its_name_says() {
-        let layout = Layout { root: "slots".into() };
+        let layout = Layout { root: "slots".into(), seal: None };
         let name = layout.object_name(BlockId([0xcd; 32]));
         let path = layout.object(ModelHash([0; 8]), name);
         assert!(path.starts_with("slots/0000000000000000/objects/cd"));

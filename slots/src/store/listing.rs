@@ -6,12 +6,12 @@ use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 
 use super::error::{Miss, Rejected, StoreError};
-use super::files::{Kind, read_all};
+use super::files::{Kind, read_all, read_range};
 use super::layout::parse_slot_name;
 use super::reader::StoreReader;
 use super::write;
 use crate::ageing::Moment;
-use crate::format::{SlotHeader, SlotTable, check_length};
+use crate::format::{Seal, SlotHeader, SlotTable, check_length};
 use crate::id::{BlockId, ConversationId, ModelHash};
 use crate::time::Timestamp;
 use crate::ttl::{Lifetimes, TtlClass};
@@ -78,10 +78,8 @@ impl StoreReader {
     /// The conversations that are kept for `model`, in order.
     pub fn slots(&self, model: ModelHash) -> Result<Listing, StoreError> {
         self.list(model, |path, class| {
-            let file = self.files.open(path)?;
-            let header = SlotHeader::decode(&read_all(&*file, SlotHeader::MAX_BYTES as u64)?)?;
-            check_length(header.file_bytes(), file.facts()?.bytes)?;
-            Ok(entry(header, class))
+            let (head, file_bytes) = self.head(path)?;
+            Ok(entry(SlotHeader::decode(&head)?, class, file_bytes))
         })
     }
 
@@ -93,22 +91,36 @@ impl StoreReader {
     /// The conversations that are kept for `model` and what each is made of.
     pub fn contents(&self, model: ModelHash) -> Result<Listing<SlotContents>, StoreError> {
         self.list(model, |path, class| {
-            let file = self.files.open(path)?;
-            let mut head = read_all(&*file, LIKELY_HEAD_BYTES)?;
-            let header = SlotHeader::decode(&head)?;
-            check_length(header.file_bytes(), file.facts()?.bytes)?;
-            if header.head_bytes() > head.len() as u64 {
-                head = read_all(&*file, header.head_bytes())?;
-            }
+            let (head, file_bytes) = self.head(path)?;
             let table = SlotTable::decode(&head)?;
             let objects = table.objects().collect();
-            Ok(SlotContents { entry: entry(table.header, class), objects })
+            Ok(SlotContents { entry: entry(table.header, class, file_bytes), objects })
         })
     }
 
     /// The conversations that are kept for any model and what each is made of, by model.
     pub fn all_contents(&self) -> Result<Listing<SlotContents>, StoreError> {
         self.of_all_models(Self::contents)
+    }
+
+    /// The first part of a slot file, its table included, and the length of the file.
+    fn head(&self, path: &Path) -> Result<(Vec<u8>, u64), Miss> {
+        let file = self.files.open(path)?;
+        let file_bytes = file.facts()?.bytes;
+        let mut head = vec![0; file_bytes.min(LIKELY_HEAD_BYTES) as usize];
+        let filled = read_range(&*file, &mut head, 0)?;
+        head.truncate(filled);
+        if Seal::is_sealed(&head) || self.layout.seal.is_some() {
+            head = self.read(path)?;
+            check_length(SlotHeader::decode(&head)?.file_bytes(), head.len() as u64)?;
+            return Ok((head, file_bytes));
+        }
+        let header = SlotHeader::decode(&head)?;
+        check_length(header.file_bytes(), file_bytes)?;
+        if header.head_bytes() > head.len() as u64 {
+            head = read_all(&*file, header.head_bytes())?;
+        }
+        Ok((head, file_bytes))
     }
 
     fn of_all_models<T>(
@@ -212,9 +224,9 @@ impl AsRef<SlotEntry> for SlotContents {
     }
 }
 
-fn entry(header: SlotHeader, class: TtlClass) -> SlotEntry {
+fn entry(header: SlotHeader, class: TtlClass, file_bytes: u64) -> SlotEntry {
     SlotEntry {
-        file_bytes: header.file_bytes(),
+        file_bytes,
         model: header.model,
         conversation: header.conversation,
         class,

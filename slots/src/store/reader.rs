@@ -8,10 +8,11 @@ use std::sync::Arc;
 use super::error::{Miss, Rejected, StoreError, io_error};
 use super::files::{Disk, Files, Kind, read_all};
 use super::layout::Layout;
+use super::sealing::sealed_under;
 use super::verified::read_object;
 use crate::ageing::{Moment, Timekeeper};
 use crate::fingerprint::Fingerprint;
-use crate::format::{FormatError, Object, ObjectKind, SlotRecord};
+use crate::format::{FormatError, Object, ObjectKind, Seal, SlotRecord};
 use crate::id::{BlockId, ConversationId, ModelHash};
 use crate::time::Timestamp;
 
@@ -34,7 +35,7 @@ impl StoreReader {
         // The directory itself may be a link: where it lies is its owner's choice.
         let root = files.resolve(&dir).map_err(io_error("find", &dir))?;
         files.list(&root).map_err(io_error("read", &dir))?;
-        Ok(Self { layout: Layout { root }, files })
+        Ok(Self { layout: Layout { root, seal: None }, files })
     }
 
     /// Where the directory is.
@@ -87,7 +88,7 @@ impl StoreReader {
     /// What a model's directory is named after.
     pub fn read_model_toml(&self, model: ModelHash) -> Result<Fingerprint, Miss> {
         let malformed = |what: String| FormatError::Record { what };
-        let text = String::from_utf8(self.read(&self.layout.model_toml(model))?)
+        let text = String::from_utf8(self.read_clear(&self.layout.model_toml(model))?)
             .map_err(|error| malformed(error.to_string()))?;
         let fingerprint =
             Fingerprint::from_toml(&text).map_err(|error| malformed(error.to_string()))?;
@@ -99,7 +100,7 @@ impl StoreReader {
 
     /// What is known of wall time's jumps; nothing when that is not written down.
     pub fn timekeeper(&self) -> Timekeeper {
-        let text = self.read(&self.layout.clock()).ok();
+        let text = self.read_clear(&self.layout.clock()).ok();
         let read = text.and_then(|text| toml::from_str(std::str::from_utf8(&text).ok()?).ok());
         read.unwrap_or_default()
     }
@@ -117,8 +118,10 @@ impl StoreReader {
     ) -> Result<Object, Rejected> {
         let path = self.layout.object(model, self.layout.object_name(id));
         let read = || -> Result<Object, Miss> {
-            let file = self.files.open(&path)?;
-            let object = read_object(&*file)?;
+            let object = match &self.layout.seal {
+                Some(_) => Object::decode(self.read(&path)?)?,
+                None => read_object(&*self.files.open(&path)?)?,
+            };
             if object.model != model {
                 return Err(Miss::OtherModel { expected: model, found: object.model });
             }
@@ -156,8 +159,19 @@ impl StoreReader {
         newest.ok_or_else(|| rejected.unwrap_or_else(absent))
     }
 
-    /// A whole file.
-    fn read(&self, path: &Path) -> Result<Vec<u8>, Miss> {
+    /// A whole slot file or object, in clear.
+    pub(super) fn read(&self, path: &Path) -> Result<Vec<u8>, Miss> {
+        let file = self.read_clear(path)?;
+        match (&self.layout.seal, Seal::is_sealed(&file)) {
+            (None, false) => Ok(file),
+            (Some(seal), true) => Ok(seal.open(&sealed_under(path), file)?),
+            (None, true) => Err(Miss::Sealed),
+            (Some(_), false) => Err(Miss::Unsealed),
+        }
+    }
+
+    /// A whole file that is never sealed.
+    fn read_clear(&self, path: &Path) -> Result<Vec<u8>, Miss> {
         let file = self.files.open(path)?;
         match file.facts()?.kind {
             Kind::File => Ok(read_all(&*file, u64::MAX)?),

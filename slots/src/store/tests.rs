@@ -18,6 +18,7 @@ use crate::ttl::{Lifetimes, TtlClass};
 mod directory;
 mod garbage;
 mod objects;
+mod sealing;
 mod slot_files;
 
 const MODEL: ModelHash = ModelHash([0xaa; 8]);

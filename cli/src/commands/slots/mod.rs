@@ -6,7 +6,8 @@ mod rm;
 mod show;
 
 use clap::Subcommand;
-use hob_config::RunningDaemon;
+use hob_config::{RunningDaemon, Settings};
+use hob_slots::store::Key;
 use hob_slots::{Fingerprint, ModelHash, Store, StoreError, StoreReader};
 
 use crate::context::Context;
@@ -38,17 +39,21 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
 
 /// The directory, when something was ever kept there.
 fn reader(context: &Context) -> Result<Option<StoreReader>, Failure> {
-    let dir = &context.settings.slots_dir;
-    match dir.exists() {
-        true => Ok(Some(StoreReader::open(dir)?)),
-        false => Ok(None),
+    let Settings { slots_dir, slots_encrypt, slots_key_file, .. } = &context.settings;
+    if !slots_dir.exists() {
+        return Ok(None);
     }
+    let reader = StoreReader::open(slots_dir)?;
+    Ok(Some(match slots_encrypt {
+        true => reader.sealed(&Key::load(slots_key_file)?)?,
+        false => reader,
+    }))
 }
 
 /// The directory, to change it: refused while a daemon owns it.
 fn own(context: &Context) -> Result<Store, Failure> {
-    let dir = &context.settings.slots_dir;
-    Store::open(dir).map_err(|error| match error {
+    let Settings { slots_dir: dir, slots_encrypt, slots_key_file, .. } = &context.settings;
+    let store = Store::open(dir).map_err(|error| match error {
         StoreError::Owned { dir, owner } => {
             let running = RunningDaemon::read(&context.settings.data_dir).ok().flatten();
             let running = running.filter(|running| running.slots_dir == dir);
@@ -56,6 +61,10 @@ fn own(context: &Context) -> Result<Store, Failure> {
             Failure::Owned { owner: owner + &address.unwrap_or_default(), dir }
         }
         source => source.into(),
+    })?;
+    Ok(match slots_encrypt {
+        true => store.sealed(&Key::load_or_make(slots_key_file)?)?,
+        false => store,
     })
 }
 

@@ -1,0 +1,129 @@
+//! What the store promises of a directory that is sealed.
+
+use super::*;
+use crate::store::sealing::Key;
+use crate::sweep::{Nobody, Rules, Sweeper};
+
+impl World {
+    fn sealed(self, key: u8) -> Result<Self, StoreError> {
+        Ok(Self { store: self.store.sealed(&Key::of(key))?, dir: self.dir })
+    }
+
+    fn holds(&self, text: &[u8]) -> bool {
+        self.files().iter().any(|file| {
+            let bytes = fs::read(self.path(file)).unwrap();
+            file.as_bytes().windows(text.len()).chain(bytes.windows(text.len())).any(|w| w == text)
+        })
+    }
+}
+
+fn save(world: &World, name: &str) -> SlotRecord {
+    let record = slot(name, &[&block(1), &snapshot()]);
+    world.put(&block(1));
+    world.put(&snapshot());
+    world.store.put_slot(MODEL, &record).unwrap();
+    record
+}
+
+#[test]
+fn what_is_sealed_is_got_back_with_the_key_and_tells_nothing_without() {
+    let world = World::new().sealed(7).unwrap();
+    let record = save(&world, "who-it-is");
+    let world = world.restarted().sealed(7).unwrap();
+    assert_eq!(world.store.get_slot(MODEL, &id("who-it-is")).unwrap(), record);
+    assert_eq!(world.get(&block(1)).unwrap(), block(1));
+    assert_eq!(world.get(&snapshot()).unwrap(), snapshot());
+    let listed = world.store.contents(MODEL).unwrap();
+    assert_eq!(listed.slots[0].entry.conversation, id("who-it-is"));
+    assert_eq!(listed.slots[0].objects.len(), 2);
+    assert_eq!(world.put(&block(1)), 0, "it is there already");
+
+    for secret in [&b"who-it-is"[..], block(1).id().to_string().as_bytes(), &block(1).payload[..50]]
+    {
+        assert!(!world.holds(secret), "{}", String::from_utf8_lossy(secret));
+    }
+}
+
+#[test]
+fn another_key_is_refused_and_loses_nothing() {
+    let world = World::new().sealed(7).unwrap();
+    save(&world, "chat");
+    let path = world.path("");
+    let world = world.restarted();
+    let error = StoreReader::open(&path).unwrap().sealed(&Key::of(8)).unwrap_err();
+    assert!(error.to_string().contains("another key than a key holds"), "{error}");
+    let world = world.sealed(7).unwrap();
+    assert!(world.store.get_slot(MODEL, &id("chat")).is_ok());
+    assert!(world.quarantined().is_empty());
+}
+
+#[test]
+fn without_the_key_sealed_files_are_a_miss_that_says_so_and_stay() {
+    let world = World::new().sealed(7).unwrap();
+    save(&world, "chat");
+    let world = world.restarted();
+    let listing = world.store.contents(MODEL).unwrap();
+    assert!(matches!(listing.rejected[0].miss, Miss::Sealed));
+    let later = Moment::from(now().after(3 * SAVE_GRACE));
+    let swept = Sweeper::new(Rules::default()).sweep(&world.store, &later, &Nobody);
+    assert_eq!((swept.collected, swept.expired), (0, 0));
+    let world = world.sealed(7).unwrap();
+    assert!(world.get(&block(1)).is_ok());
+}
+
+#[test]
+fn without_the_key_sealed_files_leave_when_their_class_has_lived() {
+    let world = World::new().sealed(7).unwrap();
+    save(&world, "chat");
+    let world = world.restarted();
+    let later = Moment::from(now().after(Duration::from_secs(2 * 3_600)));
+    let swept = Sweeper::new(Rules::default()).sweep(&world.store, &later, &Nobody);
+    assert_eq!((swept.expired, swept.collected), (1, 2));
+}
+
+#[test]
+fn what_lay_there_in_clear_is_removed_once_the_directory_is_sealed() {
+    let world = World::new();
+    save(&world, "chat");
+    let world = world.restarted().sealed(7).unwrap();
+    assert!(matches!(world.store.get_slot(MODEL, &id("chat")), Err(Miss::Absent)));
+    let later = Moment::from(now().after(2 * SAVE_GRACE));
+    let swept = Sweeper::new(Rules::default()).sweep(&world.store, &later, &Nobody);
+    assert_eq!((swept.expired, swept.collected), (1, 2));
+    assert_eq!(world.files(), ["key.check".to_owned()].into());
+}
+
+#[test]
+fn a_sealed_object_is_compressed_and_stays_sealed() {
+    let world = World::new().sealed(7).unwrap();
+    let kept = SlotRecord { class: TtlClass::Kept, ..save(&world, "chat") };
+    world.store.put_slot(MODEL, &kept).unwrap();
+    let later = Moment::from(now().after(Duration::from_secs(3_600)));
+    let rules = Rules { compress_after: Some(Duration::ZERO), ..Rules::default() };
+    let swept = Sweeper::new(rules).sweep(&world.store, &later, &Nobody);
+    assert_eq!(swept.compressed, 2);
+    assert_eq!(world.get(&block(1)).unwrap(), block(1));
+    assert!(!world.holds(&block(1).payload[..50]));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_key_is_made_once_for_its_owner_alone_and_refused_when_others_can_read_it() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("sub/slots.key");
+    assert!(matches!(Key::load(&file), Err(StoreError::Io { .. })));
+    Key::load_or_make(&file).unwrap();
+    let text = fs::read_to_string(&file).unwrap();
+    assert_eq!(text.trim().len(), 64);
+    Key::load_or_make(&file).unwrap();
+    assert_eq!(fs::read_to_string(&file).unwrap(), text);
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+
+    fs::set_permissions(&file, PermissionsExt::from_mode(0o640)).unwrap();
+    let error = Key::load(&file).unwrap_err().to_string();
+    assert!(error.contains("chmod 600"), "{error}");
+    fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
+    fs::write(&file, "not a key").unwrap();
+    assert!(Key::load_or_make(&file).unwrap_err().to_string().contains("64 hex digits"));
+}
