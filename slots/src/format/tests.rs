@@ -9,6 +9,11 @@ use crate::segment::Layer;
 use crate::time::Timestamp;
 use crate::ttl::TtlClass;
 
+mod damage;
+mod fixtures;
+mod objects;
+mod slots;
+
 const MODEL: ModelHash = ModelHash(*b"\x11model\x22\x33");
 
 fn block() -> Object {
@@ -71,28 +76,6 @@ fn resealed(
 }
 
 #[test]
-fn an_object_is_read_back_as_it_was_written() {
-    for object in [block(), snapshot()] {
-        let file = object.encode();
-        assert_eq!(file.len() as u64, object.file_bytes());
-        assert_eq!(Object::decode(file), Ok(object));
-    }
-}
-
-#[test]
-fn a_slot_file_is_read_back_as_it_was_written() {
-    assert_eq!(SlotRecord::decode(&slot().encode(MODEL)), Ok((MODEL, slot())));
-}
-
-#[test]
-fn the_payload_is_a_window_into_the_buffer_that_was_read() {
-    let file = block().encode();
-    let (address, len) = (file.as_ptr() as usize, file.len());
-    let payload = Object::decode(file).unwrap().payload;
-    assert_eq!(payload.as_ptr() as usize + payload.len(), address + len);
-}
-
-#[test]
 fn headers_tell_what_a_listing_needs_from_the_first_bytes_alone() {
     let header = ObjectHeader::decode(&block().encode()[..ObjectHeader::BYTES]).unwrap();
     assert_eq!((header.kind, header.model, header.tokens), (ObjectKind::Block, MODEL, 3));
@@ -104,45 +87,6 @@ fn headers_tell_what_a_listing_needs_from_the_first_bytes_alone() {
     assert_eq!((header.tokens, header.blocks, header.snapshots), (3, 1, 1));
     assert_eq!(header.object_bytes, block().file_bytes() + 144);
     assert_eq!(header.file_bytes(), file.len() as u64);
-}
-
-#[test]
-fn every_truncation_is_refused() {
-    let (object, slot) = (block().encode(), slot().encode(MODEL));
-    for len in 0..object.len() {
-        assert!(Object::decode(object[..len].to_vec()).is_err(), "object of {len} bytes");
-    }
-    for len in 0..slot.len() {
-        assert!(SlotRecord::decode(&slot[..len]).is_err(), "slot file of {len} bytes");
-    }
-}
-
-#[test]
-fn every_flipped_bit_is_refused() {
-    for file in [block().encode(), snapshot().encode()] {
-        for bit in 0..file.len() * 8 {
-            let mut flipped = file.clone();
-            flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(Object::decode(flipped).is_err(), "object, bit {bit}");
-        }
-    }
-    let file = slot().encode(MODEL);
-    for bit in 0..file.len() * 8 {
-        let mut flipped = file.clone();
-        flipped[bit / 8] ^= 1 << (bit % 8);
-        assert!(SlotRecord::decode(&flipped).is_err(), "slot file, bit {bit}");
-    }
-}
-
-#[test]
-fn appended_bytes_are_refused() {
-    for surplus in [1_usize, 8, 4_096] {
-        let expected = FormatError::Trailing { surplus: surplus as u64 };
-        let object = [block().encode(), vec![0; surplus]].concat();
-        assert_eq!(Object::decode(object), Err(expected.clone()));
-        let slot = [slot().encode(MODEL), vec![0; surplus]].concat();
-        assert_eq!(SlotRecord::decode(&slot), Err(expected));
-    }
 }
 
 #[test]
@@ -198,182 +142,6 @@ fn values_that_are_never_written_are_refused_behind_a_right_checksum() {
     assert_eq!(
         slot(48, 0),
         "its record is malformed: its objects have other lengths than its header says"
-    );
-}
-
-#[test]
-fn a_record_that_contradicts_itself_is_refused() {
-    let id = block().id();
-    let twice = [3, 3].map(|end| BlockRef { end, id, bytes: 1 });
-    let past = BlockRef { end: 4, id, bytes: 1 };
-    for blocks in [twice.to_vec(), vec![past]] {
-        let file = SlotRecord { blocks, ..slot() }.encode(MODEL);
-        assert!(matches!(SlotRecord::decode(&file), Err(FormatError::Record { .. })));
-    }
-}
-
-#[test]
-fn a_compressed_file_holds_the_same_object() {
-    let object = Object {
-        payload: (0..3_000_001).map(|n| (n / 5_000) as u8).collect::<Vec<_>>().into(),
-        ..block()
-    };
-    for file in [object.encode(), snapshot_of(3_000_000).encode()] {
-        let compressed = Object::compressed(&file, 1).unwrap().unwrap();
-        let header = ObjectHeader::decode(&compressed).unwrap();
-        assert!(header.is_compressed() && header.stored_bytes < 10_000);
-        assert_eq!(header.file_bytes(), compressed.len() as u64);
-        assert_eq!(Object::compressed(&compressed, 1), Ok(None));
-        let object = Object::decode(compressed).unwrap();
-        assert_eq!(object.file_bytes(), file.len() as u64);
-        assert_eq!(object.encode(), file);
-    }
-}
-
-#[test]
-fn what_does_not_compress_well_stays_raw() {
-    let mut noise = 1_u64;
-    let mut byte = || {
-        noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (noise >> 56) as u8
-    };
-    let payload: Vec<u8> = (0..10_000).map(|_| byte()).collect();
-    let object = Object { payload: payload.into(), ..block() };
-    assert_eq!(Object::compressed(&object.encode(), 9), Ok(None));
-    assert_eq!(Object::compressed(&snapshot_of(0).encode(), 9), Ok(None));
-}
-
-#[test]
-fn a_damaged_file_is_not_compressed() {
-    let mut file = block().encode();
-    *file.last_mut().unwrap() ^= 1;
-    assert_eq!(Object::compressed(&file, 1), Err(FormatError::Checksum { part: "body" }));
-}
-
-#[test]
-fn a_file_is_checked_chunk_by_chunk_as_at_once() {
-    let most = CHUNK_BYTES as usize;
-    let lengths = [0, 1, most - 105, most - 104, most - 103, 2 * most, 3 * most + 7];
-    for object in lengths.map(snapshot_of) {
-        let file = object.encode();
-        let header = ObjectHeader::decode(&file).unwrap();
-        let chunks: Vec<_> = header.chunks().collect();
-        let piece = |(n, piece): (usize, &[u8])| {
-            let start = n * most;
-            start.max(ObjectHeader::BYTES) as u64..(start + piece.len()) as u64
-        };
-        let pieces = file.chunks(most).enumerate().map(piece);
-        let pieces: Vec<_> = pieces.filter(|piece| !piece.is_empty()).collect();
-        assert_eq!(chunks, pieces, "one chunk in each piece of the file");
-
-        let digest = |chunk: &std::ops::Range<u64>| {
-            chunk_digest(&file[chunk.start as usize..chunk.end as usize])
-        };
-        let digests: Vec<_> = chunks.iter().map(digest).collect();
-        assert_eq!(Object::from_checked(file.clone(), &digests), Ok(object.clone()));
-        assert_eq!(Object::decode(file.clone()), Ok(object));
-        let refused = Err(FormatError::Checksum { part: "body" });
-        if let Some((_, fewer)) = digests.split_last() {
-            assert_eq!(Object::from_checked(file.clone(), fewer), refused);
-            let wrong: Vec<_> = digests.iter().map(|digest| digest ^ 1).collect();
-            assert_eq!(Object::from_checked(file, &wrong), refused);
-        }
-    }
-}
-
-#[test]
-fn a_head_with_many_tokens_is_hashed_in_the_same_chunks() {
-    let tokens: Vec<_> = (0..600_000).map(Token).collect();
-    let object = Object { tokens, payload: vec![3; 1 << 20].into(), ..block() };
-    let file = [object.encode_head(), object.payload.to_vec()].concat();
-    assert_eq!(Object::decode(file), Ok(object));
-}
-
-#[test]
-fn the_table_is_read_from_the_first_part_of_a_slot_file() {
-    let file = slot().encode(MODEL);
-    let header = SlotHeader::decode(&file).unwrap();
-    let head = &file[..header.head_bytes() as usize];
-    assert!(head.len() < file.len());
-    let table = SlotTable::decode(head).unwrap();
-    assert_eq!((table.header.turns, table.header.segments), (7, 2));
-    assert!(table.objects().eq(slot().objects()));
-    assert_eq!(table.blocks, slot().blocks);
-    assert_eq!(table.snapshots, slot().snapshots);
-    assert_eq!(table.segments, slot().segments);
-    for len in 0..head.len() {
-        assert!(SlotTable::decode(&head[..len]).is_err(), "{len} bytes");
-    }
-}
-
-#[test]
-fn a_key_that_is_too_long_keeps_its_beginning() {
-    let key = "é".repeat(150);
-    let segments = vec![SegmentRef { end: 3, layer: Layer::Tool, key }];
-    let (_, read) = SlotRecord::decode(&SlotRecord { segments, ..slot() }.encode(MODEL)).unwrap();
-    assert_eq!(read.segments[0].key, "é".repeat(100));
-    assert_eq!(SegmentRef::bounded(&format!("x{}", "é".repeat(150))).len(), 199);
-}
-
-#[test]
-fn a_slot_file_without_anything_is_read_back() {
-    let empty = SlotRecord {
-        tokens: Vec::new(),
-        blocks: Vec::new(),
-        snapshots: Vec::new(),
-        segments: Vec::new(),
-        ..slot()
-    };
-    assert_eq!(SlotRecord::decode(&empty.encode(MODEL)), Ok((MODEL, empty)));
-}
-
-/// Files of every released version, kept: whatever comes later must read them or refuse them
-/// politely.
-#[test]
-fn files_of_version_one_are_still_read() {
-    let file = include_bytes!("../../fixtures/block-v1.kv");
-    assert_eq!(Object::decode(file.to_vec()), Ok(block()));
-    assert_eq!(Object::from_checked(file.to_vec(), &[]), Ok(block()));
-    assert_eq!(ObjectHeader::decode(file).unwrap().file_bytes(), file.len() as u64);
-    let upgraded = Object::decode(file.to_vec()).unwrap().encode();
-    assert_eq!(ObjectHeader::decode(&upgraded).unwrap().chunks().count(), 1);
-    let file = include_bytes!("../../fixtures/snapshot-v1.kv");
-    assert_eq!(Object::decode(file.to_vec()), Ok(snapshot()));
-
-    let file = include_bytes!("../../fixtures/slot-v1.extended.bin");
-    let slot = slot_of_version_one();
-    assert_eq!(SlotRecord::decode(file), Ok((MODEL, slot.clone())));
-    let table = SlotTable::decode(file).unwrap();
-    assert_eq!(table.header.head_bytes(), file.len() as u64);
-    assert!(table.objects().eq(slot.objects()));
-}
-
-#[test]
-fn version_two_looks_like_its_specification() {
-    use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
-    let file = block().encode();
-    assert_eq!(&file[..16], b"HOBOBJ\0\x01\x02\0\x01\0\0\0\0\0");
-    assert_eq!(&file[16..24], b"\x11model\x22\x33");
-    assert_eq!(&file[56..80], b"\x03\0\0\0\0\0\0\0\x28\0\0\0\0\0\0\0\x28\0\0\0\0\0\0\0");
-    assert_eq!(&file[104..116], b"\x01\0\0\0\x70\x11\x01\0\xff\xff\xff\xff");
-    let digest = xxh3_128(&file[104..]).to_le_bytes();
-    assert_eq!(xxh3_128(&digest).to_le_bytes(), file[80..96]);
-    assert_eq!(xxh3_64(&file[..96]).to_le_bytes(), file[96..104]);
-
-    let file = slot().encode(MODEL);
-    assert_eq!(&file[..16], b"HOBSLT\0\x01\x02\0\x02\x08\x03\0\0\0");
-    assert_eq!(&file[56..72], b"\x02\0\0\0\x07\0\0\0\x80\0\0\0\0\0\0\0");
-    assert_eq!(&file[120..128], b"room-1.a");
-    let (table, tokens) = file[128..].split_at(0x80);
-    assert_eq!(&table[..4], b"\x03\0\0\0");
-    assert_eq!(&table[4..36], &block().id().0);
-    assert_eq!(&table[88..101], b"\x01\0\0\0\x02\0\0\0\0\0\0\0\0");
-    assert_eq!(&table[101..], b"\x03\0\0\0\x0a\x0e\0\0\0\0\0\0\0file:config.py");
-    assert_eq!(xxh3_128(table).to_le_bytes(), file[72..88]);
-    assert_eq!(xxh3_128(tokens).to_le_bytes(), file[96..112]);
-    assert_eq!(
-        zstd::stream::decode_all(tokens).unwrap(),
-        b"\x01\0\0\0\x70\x11\x01\0\xff\xff\xff\xff"
     );
 }
 
