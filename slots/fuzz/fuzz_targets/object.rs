@@ -5,6 +5,7 @@
 use hob_slots::{Object, ObjectHeader};
 use libfuzzer_sys::fuzz_target;
 
+#[allow(dead_code, reason = "each target mends one kind of file")]
 #[path = "../../tests/mend/mod.rs"]
 mod mend;
 
