@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use hob_runtime::sample::Sampling;
-use hob_runtime::{Engine, EngineOptions, EngineStatus, Model, TurnEvent, TurnReport, TurnRequest};
+use hob_runtime::{
+    Engine, EngineOptions, EngineStatus, Keeping, Model, TurnEvent, TurnReport, TurnRequest,
+};
 use hob_slots::store::Store;
 use hob_slots::{ConversationId, ModelHash, Token};
 
@@ -30,6 +32,7 @@ pub fn request(conversation: &str, prompt: &[Token], max_tokens: usize) -> TurnR
         grammar: None,
         logprobs: None,
         ignore_eog: true,
+        keep: Keeping::default(),
     }
 }
 

@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use hob_slots::{ConversationId, SlotId, Token};
+use hob_slots::format::SegmentRef;
+use hob_slots::{ConversationId, SlotId, Token, TtlClass};
 use tokio::sync::mpsc;
 
 use crate::grammar::Grammar;
@@ -32,6 +33,18 @@ pub struct TurnRequest {
     pub logprobs: Option<usize>,
     /// Generate past end-of-generation tokens (benchmarks and tests).
     pub ignore_eog: bool,
+    /// How what was computed is kept.
+    pub keep: Keeping,
+}
+
+/// How a conversation's KV is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Keeping {
+    /// For how long; `None`: as before, [`TtlClass::Long`] at first.
+    pub class: Option<TtlClass>,
+    /// Which part of the prompt each run of its tokens belongs to; ends grow, the last one is within
+    /// the prompt. What follows them is the answer.
+    pub segments: Vec<SegmentRef>,
 }
 
 /// Why a turn ended.

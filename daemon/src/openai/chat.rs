@@ -1,5 +1,6 @@
 //! `/v1/chat/completions`: the request, checked.
 
+use hob_slots::TtlClass;
 use serde_json::{Map, Value};
 
 use super::fields::{Fields, unsupported, wrong_type};
@@ -31,6 +32,8 @@ pub struct ChatRequest {
     pub parallel_tool_calls: bool,
     /// Variables for the chat template.
     pub template_variables: Map<String, Value>,
+    /// How long the conversation's KV is kept on disk.
+    pub ttl: Option<TtlClass>,
 }
 
 /// What form the answer has.
@@ -91,18 +94,48 @@ impl ChatRequest {
             tools,
             parallel_tool_calls: fields.boolean("parallel_tool_calls")?.unwrap_or(true),
             template_variables: template_variables(&fields)?,
+            ttl: ttl(&fields)?,
         })
     }
 }
 
-fn append(fields: &Fields<'_>) -> Result<bool, ApiError> {
-    let Some(hob) = fields.get("hob") else { return Ok(false) };
+/// What Hob understands beside OpenAI's fields.
+fn hob<'a>(fields: &Fields<'a>) -> Result<Option<Fields<'a>>, ApiError> {
+    let Some(hob) = fields.get("hob") else { return Ok(None) };
     let hob = Fields::of(hob, "hob")?;
-    if let Some(unknown) = hob.object().keys().find(|name| name.as_str() != "append") {
+    let unknown = |name: &&String| !["append", "ttl"].contains(&name.as_str());
+    if let Some(unknown) = hob.object().keys().find(unknown) {
         let path = hob.path(&unknown.escape_debug().to_string());
-        return Err(unsupported(path, "`hob` knows only `append`"));
+        return Err(unsupported(path, "`hob` knows only `append` and `ttl`"));
     }
+    Ok(Some(hob))
+}
+
+fn append(fields: &Fields<'_>) -> Result<bool, ApiError> {
+    let Some(hob) = hob(fields)? else { return Ok(false) };
     Ok(hob.boolean("append")?.unwrap_or(false))
+}
+
+/// `hob.ttl`, or OpenAI's word for the same.
+fn ttl(fields: &Fields<'_>) -> Result<Option<TtlClass>, ApiError> {
+    let ours = match hob(fields)? {
+        Some(hob) => hob.string("ttl")?,
+        None => None,
+    };
+    if let Some(class) = ours {
+        let parsed = class.parse::<TtlClass>();
+        return parsed.map(Some).map_err(|error| ApiError::field("hob.ttl", error.to_string()));
+    }
+    match fields.string("prompt_cache_retention")? {
+        None => Ok(None),
+        Some("in_memory" | "in-memory") => Ok(Some(TtlClass::Long)),
+        Some("24h") => Ok(Some(TtlClass::Extended)),
+        Some(other) => {
+            let name = "prompt_cache_retention";
+            let other = other.escape_debug();
+            Err(ApiError::field(name, format!("`{name}` must be in_memory or 24h, not `{other}`")))
+        }
+    }
 }
 
 /// An append of nothing answers the last message again.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hob_dialect::{Dialect, opens_reasoning};
 use hob_runtime::grammar::{Calls, Grammar, ToolSignature};
-use hob_runtime::turn::{TurnError, TurnRequest};
+use hob_runtime::turn::{Keeping, TurnError, TurnRequest};
 use hob_slots::{ConversationId, Token};
 use serde_json::Value;
 
@@ -14,6 +14,7 @@ use super::choices::Choices;
 use super::continuation::continue_tokens;
 use super::gates::Pass;
 use super::identity::Identity;
+use super::prompt_segments::prompt_segments;
 use super::recording::Recording;
 use super::{Service, compute};
 use crate::error::{ApiError, ErrorKind};
@@ -153,6 +154,10 @@ fn submit(
     let grammar = grammar.map(|grammar| if thinks { grammar.after_reasoning() } else { grammar });
     let grammar = grammar.map(Arc::new);
     let most = engine.context_tokens();
+    let keep = Keeping {
+        class: request.ttl,
+        segments: prompt_segments(messages, &prompt, engine.model().vocabulary()),
+    };
     let turn = |conversation| TurnRequest {
         conversation,
         prompt: prompt.clone(),
@@ -162,6 +167,7 @@ fn submit(
         grammar: grammar.clone(),
         logprobs: request.logprobs,
         ignore_eog: request.shape.ignore_eos,
+        keep: keep.clone(),
     };
     let others = (1..request.shape.choices).map(|_| turn(None));
     let turns = std::iter::once(turn(conversation)).chain(others).collect();

@@ -19,6 +19,7 @@ mod gates;
 pub mod identity;
 mod names;
 mod prompt;
+mod prompt_segments;
 mod recording;
 
 use std::sync::Arc;

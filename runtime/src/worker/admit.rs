@@ -150,6 +150,7 @@ impl Worker<'_> {
         self.slots[index].anonymous = running.anonymous;
         let was_hot = self.take_hot(index, &running);
         let slot = &mut self.slots[index];
+        slot.keep = running.request.keep.clone();
         slot.turn = Some(running);
         let hot = slot.timeline.len();
         let whole = !std::mem::take(&mut slot.cut_short);

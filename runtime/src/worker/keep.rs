@@ -5,8 +5,8 @@
 
 use std::time::Instant;
 
-use hob_slots::format::{BlockRef, Object, ObjectKind, SlotRecord, SnapshotRef};
-use hob_slots::{Block, BlockId, Payload, TtlClass};
+use hob_slots::format::{BlockRef, Object, ObjectKind, SegmentRef, SlotRecord, SnapshotRef};
+use hob_slots::{Block, BlockId, Layer, Payload};
 use tracing::warn;
 
 use super::Worker;
@@ -158,16 +158,17 @@ impl Worker<'_> {
             id: block.id,
             bytes: self.shelf.file_bytes(&block.id),
         });
+        let known_class = known.as_ref().map(|record| record.class);
         let record = SlotRecord {
             conversation,
-            class: known.as_ref().map_or(TtlClass::Long, |record| record.class),
+            class: slot.keep.class.or(known_class).unwrap_or_default(),
             created_at: known.as_ref().map_or(now, |record| record.created_at),
             used_at: now,
             turns: 0,
             tokens: slot.timeline.tokens()[..len].to_vec(),
             blocks: blocks.collect(),
             snapshots: slot.snapshots.clone(),
-            segments: Vec::new(),
+            segments: segments(&slot.keep.segments, narrow(len)),
         };
         let Err(missing) = self.shelf.record(record) else { return };
         let first = slot.timeline.blocks().iter().find(|block| missing.contains(&block.id));
@@ -183,6 +184,22 @@ impl Worker<'_> {
             slot.recorded = false;
         }
     }
+}
+
+/// The segments of the first `len` tokens: those of the prompt, and the answer.
+fn segments(of_prompt: &[SegmentRef], len: u32) -> Vec<SegmentRef> {
+    let mut segments: Vec<SegmentRef> = Vec::new();
+    for segment in of_prompt {
+        let start = segments.last().map_or(0, |last| last.end);
+        let end = segment.end.min(len);
+        if start < end {
+            segments.push(SegmentRef { end, ..segment.clone() });
+        }
+    }
+    if segments.last().is_some_and(|last| last.end < len) {
+        segments.push(SegmentRef { end: len, layer: Layer::Assistant, key: "answer".to_owned() });
+    }
+    segments
 }
 
 /// Positions and lengths fit 32 bits: llama.cpp's are `i32`.

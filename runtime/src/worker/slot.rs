@@ -13,7 +13,7 @@ use crate::backend::Sequence;
 use crate::grammar::Constraint;
 use crate::sample::{Output, Sampler};
 use crate::status::SlotState;
-use crate::turn::{TurnEvent, TurnReport, TurnRequest};
+use crate::turn::{Keeping, TurnEvent, TurnReport, TurnRequest};
 
 pub(super) struct Slot {
     pub id: SlotId,
@@ -34,6 +34,8 @@ pub(super) struct Slot {
     pub recorded: bool,
     /// A restore was broken off: more of the conversation may be kept than is hot.
     pub cut_short: bool,
+    /// How the last turn wants it kept.
+    pub keep: Keeping,
     /// Tokens that end the answer and are computed when nobody waits.
     pub tail: Vec<Token>,
     pub turn: Option<Running>,
@@ -86,6 +88,7 @@ impl Slot {
             snapshots: Vec::new(),
             recorded: true,
             cut_short: false,
+            keep: Keeping::default(),
             tail: Vec::new(),
             turn: None,
         }

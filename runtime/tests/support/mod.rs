@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use hob_runtime::sample::Sampling;
 use hob_runtime::{
-    Engine, EngineOptions, EngineStatus, FinishReason, Model, Turn, TurnError, TurnEvent,
+    Engine, EngineOptions, EngineStatus, FinishReason, Keeping, Model, Turn, TurnError, TurnEvent,
     TurnReport, TurnRequest,
 };
 use hob_slots::store::Store;
@@ -45,6 +45,7 @@ pub fn request(conversation: &str, prompt: &[Token], max_tokens: usize) -> TurnR
         grammar: None,
         logprobs: None,
         ignore_eog: false,
+        keep: Keeping::default(),
     }
 }
 
