@@ -167,15 +167,4 @@ proptest! {
         let _ = codec::decode(&bytes, &counts);
         let _ = codec::decode_v1(&bytes, counts.segments, &counts);
     }
-
-    #[test]
-    fn objects_of_any_size_are_read_back(tokens in 1_usize..70, payload in 0_usize..2_000, start: u32) {
-        let object = Object {
-            start,
-            tokens: (0..tokens as i32).map(Token).collect(),
-            payload: Payload::from(vec![7; payload]),
-            ..block()
-        };
-        prop_assert_eq!(Object::decode(object.encode()), Ok(object));
-    }
 }

@@ -95,3 +95,33 @@ fn a_head_with_many_tokens_is_hashed_in_the_same_chunks() {
     let file = [object.encode_head(), object.payload.to_vec()].concat();
     assert_eq!(Object::decode(file), Ok(object));
 }
+
+proptest! {
+    #[test]
+    fn any_object_is_read_back_raw_compressed_and_sealed(
+        tokens in 0_usize..70,
+        words in prop::collection::vec(0_u16..600, 0..2_000),
+        odd: bool,
+        start: u32,
+        level in 1..6,
+    ) {
+        let mut payload: Vec<u8> = words.into_iter().flat_map(u16::to_le_bytes).collect();
+        payload.extend(odd.then_some(9));
+        let kind = if tokens == 0 { ObjectKind::Snapshot } else { ObjectKind::Block };
+        let tokens = (0..tokens as i32).map(Token).collect();
+        let object = Object { kind, start, tokens, payload: payload.into(), ..block() };
+        let file = object.encode();
+        prop_assert_eq!(file.len() as u64, object.file_bytes());
+        prop_assert_eq!(Object::decode(file.clone()), Ok(object.clone()));
+
+        let seal = Seal::new([7; 32]);
+        let opened = seal.open(b"name", seal.seal(b"name", &[&object.encode_head(), &object.payload]));
+        prop_assert_eq!(opened.as_ref(), Ok(&file));
+
+        let compressed = Object::compressed(&file, level).unwrap();
+        if let Some(compressed) = compressed {
+            prop_assert!(compressed.len() as f64 <= 0.95 * file.len() as f64);
+            prop_assert_eq!(Object::decode(compressed), Ok(object));
+        }
+    }
+}

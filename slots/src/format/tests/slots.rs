@@ -55,3 +55,83 @@ fn a_record_that_contradicts_itself_is_refused() {
         assert!(matches!(SlotRecord::decode(&file), Err(FormatError::Record { .. })));
     }
 }
+
+const LAYERS: [Layer; 11] = [
+    Layer::Axioms,
+    Layer::Identity,
+    Layer::Rules,
+    Layer::Capabilities,
+    Layer::Context,
+    Layer::Memories,
+    Layer::Affect,
+    Layer::User,
+    Layer::Assistant,
+    Layer::Tool,
+    Layer::Document,
+];
+
+/// Any record that makes sense.
+fn records() -> impl Strategy<Value = SlotRecord> {
+    let named = || (any::<[u8; 32]>(), any::<u32>());
+    let tokens = prop::collection::vec(any::<i32>(), 1..400);
+    let blocks = prop::collection::btree_map(1_u32..400, named(), 0..12);
+    let snapshots = prop::collection::vec((1_u32..400, named()), 0..3);
+    let label = (prop::sample::select(&LAYERS[..]), "\\PC{0,50}");
+    let segments = prop::collection::btree_map(1_u32..400, label, 0..6);
+    let numbers = (any::<u64>(), any::<u64>(), any::<u32>());
+    let class = prop::sample::select(&TtlClass::ALL[..]);
+    (tokens, blocks, snapshots, segments, numbers, class, "[a-z.é]{1,60}").prop_map(
+        |(tokens, mut blocks, mut snapshots, mut segments, numbers, class, name)| {
+            let end = tokens.len() as u32;
+            blocks.retain(|&at, _| at <= end);
+            snapshots.retain(|&(at, _)| at <= end);
+            segments.retain(|&at, _| at <= end);
+            SlotRecord {
+                conversation: name.parse().unwrap(),
+                class,
+                created_at: Timestamp(numbers.0),
+                used_at: Timestamp(numbers.1),
+                turns: numbers.2,
+                tokens: tokens.into_iter().map(Token).collect(),
+                blocks: blocks
+                    .into_iter()
+                    .map(|(end, (id, bytes))| BlockRef {
+                        end,
+                        id: BlockId(id),
+                        bytes: bytes.into(),
+                    })
+                    .collect(),
+                snapshots: snapshots
+                    .into_iter()
+                    .map(|(position, (id, bytes))| SnapshotRef {
+                        position,
+                        id: BlockId(id),
+                        bytes: bytes.into(),
+                    })
+                    .collect(),
+                segments: segments
+                    .into_iter()
+                    .map(|(end, (layer, key))| SegmentRef {
+                        end,
+                        layer,
+                        key: SegmentRef::bounded(&key).to_owned(),
+                    })
+                    .collect(),
+            }
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn any_record_is_read_back(record in records()) {
+        let file = record.encode(MODEL);
+        prop_assert_eq!(SlotRecord::decode(&file), Ok((MODEL, record.clone())));
+        let header = SlotHeader::decode(&file).unwrap();
+        prop_assert_eq!(header.file_bytes(), file.len() as u64);
+        let table = SlotTable::decode(&file[..header.head_bytes() as usize]).unwrap();
+        prop_assert_eq!(&table.header, &header);
+        prop_assert!(table.objects().eq(record.objects()));
+        prop_assert_eq!(&table.segments, &record.segments);
+    }
+}
