@@ -4,7 +4,8 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Plan, World, assistant, text, user};
+use common::{Plan, World, assistant, chat_body, text, user};
+use hob_slots::{Layer, TtlClass};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
@@ -54,7 +55,7 @@ fn an_append_sends_only_what_is_new_and_says_the_same() {
 #[test]
 fn a_header_and_a_cache_key_name_a_conversation_too() {
     let world = World::new();
-    let body = common::chat_body(json!([user("Hi")]), json!({}));
+    let body = chat_body(json!([user("Hi")]), json!({}));
     let call = world.call("POST", "/v1/chat/completions").header("x-session-id", "by-header");
     assert_eq!(call.json(&body).send().json()["hob"]["conversation"], "by-header");
     world.chat(json!([user("Hi")]), json!({"prompt_cache_key": "by-key"}));
@@ -291,6 +292,32 @@ fn slot_files(world: &World) -> Vec<std::path::PathBuf> {
         .map(|file| file.path())
         .filter(|path| path.extension().is_some_and(|e| e == "bin"))
         .collect()
+}
+
+#[test]
+fn what_is_kept_says_what_it_is_and_how_long_it_stays() {
+    let mut world = World::new();
+    let messages = json!([{"role": "system", "content": "Be brief."}, user("Hello")]);
+    let extra = json!({"conversation": "a", "hob": {"ttl": "kept"}});
+    world.chat(messages.clone(), extra);
+    world.chat(messages, json!({"conversation": "b", "prompt_cache_retention": "24h"}));
+    let wrong = json!({"conversation": "c", "hob": {"ttl": "forever"}});
+    let refused = world.post("/v1/chat/completions", chat_body(json!([user("Hello")]), wrong));
+    assert_eq!(refused.status, 400);
+    assert!(refused.text().contains("short, long, extended or kept"), "{}", refused.text());
+    world.stop();
+
+    let store = hob_slots::StoreReader::open(world.directory.join("slots")).unwrap();
+    let record = |id: &str| {
+        let model = store.models().unwrap()[0];
+        store.get_slot(model, &id.parse().unwrap()).unwrap()
+    };
+    assert_eq!(record("a").class, TtlClass::Kept);
+    assert_eq!(record("b").class, TtlClass::Extended);
+    let segments = record("a").segments;
+    let layers: Vec<_> = segments.iter().map(|segment| segment.layer).collect();
+    assert_eq!(layers, [Layer::Identity, Layer::User, Layer::Assistant]);
+    assert_eq!(segments[2].end as usize, record("a").tokens.len());
 }
 
 #[test]
