@@ -1,0 +1,241 @@
+//! A disk that fails at any call of anything that the store does.
+//!
+//! Every scene is played once for each of its calls and each way in which that call can fail. Then:
+//!
+//! - Each conversation reads as it was before or as it is after, with all its objects; while the
+//!   disk still fails, it may also be a miss.
+//! - Nothing was declared damaged that is not.
+//! - Others go on: a save and a read on the mended disk work, and so does the same scene once more.
+//! - No descriptor is left open, no lock is held, no temporary file outlives the next open.
+
+mod faulty;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hob_slots::store::files::Files;
+use hob_slots::{ConversationId, Store, TtlClass};
+use tempfile::TempDir;
+
+use faulty::{Call, Fault, FaultyDisk};
+use support::scenes::{SCENES, Scene};
+use support::talk::{MODEL, Readings, Talk, id, missing_objects, readings, start};
+
+#[test]
+fn a_fault_at_any_call_leaves_the_old_or_the_new_and_everything_works_again() {
+    let _alone = alone();
+    let mut played = 0;
+    for scene in SCENES {
+        let calls = World::new(scene).play_undisturbed();
+        for (at, &call) in calls.iter().enumerate() {
+            for fault in Fault::ALL.into_iter().filter(|fault| fault.befalls(call)) {
+                World::new(scene).play_with(at, fault);
+                played += 1;
+            }
+        }
+    }
+    println!("{} scenes, {played} faults", SCENES.len());
+}
+
+#[test]
+fn a_fault_at_any_call_of_opening_a_directory_passes_with_it() {
+    let _alone = alone();
+    let (mut at, mut played) = (0, 0);
+    loop {
+        let mut calls = Vec::new();
+        for fault in Fault::ALL {
+            let World { store, disk, dir, .. } = World::new(&SCENES[2]).left_unfinished();
+            drop(store);
+            let before = open_descriptors();
+            disk.fail(at, fault);
+            let opened = Store::open_on(Arc::new(disk.clone()), dir.path().join("slots"));
+            drop(opened);
+            calls = disk.mend();
+            assert_eq!(open_descriptors(), before, "{fault:?} at call {at}");
+            let world = World::reopened(disk, dir, &SCENES[2]);
+            world.assert_whole(&[]);
+            assert_eq!(world.unfinished(), Vec::<PathBuf>::new(), "{fault:?} at call {at}");
+            played += 1;
+        }
+        at += 1;
+        if at > calls.len() {
+            break;
+        }
+    }
+    println!("{played} faults while a directory was opened");
+}
+
+#[test]
+fn a_fault_at_any_call_of_reading_is_a_miss_and_no_reason_to_reject_a_file() {
+    let _alone = alone();
+    let scene = &SCENES[2];
+    let world = World::new(scene);
+    let names = world.names();
+    let saved = readings(&world.store, &names);
+    world.disk.mend();
+    let read_all = || {
+        let listed = world.store.all_contents().map_or(0, |listing| listing.slots.len());
+        let read = readings(&world.store, &names);
+        let records: Vec<_> = read.values().flatten().collect();
+        let missing = records.iter().flat_map(|record| missing_objects(&world.store, record));
+        (listed, missing.count(), read)
+    };
+    assert_eq!(read_all(), (2, 0, saved.clone()));
+    let calls = world.disk.mend().len();
+    for at in 0..calls {
+        for fault in [Fault::Error, Fault::ErrorFromThenOn] {
+            world.disk.fail(at, fault);
+            let (_, _, read) = read_all();
+            world.disk.mend();
+            for (name, record) in read {
+                assert!(record.is_none() || record == saved[&name], "{fault:?} at call {at}");
+            }
+            assert_eq!(read_all(), (2, 0, saved.clone()), "{fault:?} at call {at}");
+        }
+    }
+    assert!(world.store.quarantined(MODEL).unwrap().is_empty());
+    println!("{calls} calls of reading, each failed twice");
+}
+
+/// Descriptors are counted for the whole process, so nothing else may run.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A scene that is about to be played on a disk that can fail.
+struct World<'s> {
+    scene: &'s Scene,
+    disk: FaultyDisk,
+    store: Store,
+    dir: TempDir,
+}
+
+impl<'s> World<'s> {
+    fn new(scene: &'s Scene) -> Self {
+        let disk = FaultyDisk::default();
+        // In memory where there is such a place: syncing is what takes the time.
+        let dir = TempDir::new_in(Path::new("/dev/shm")).or_else(|_| TempDir::new()).unwrap();
+        let store = Store::open_on(Arc::new(disk.clone()), dir.path().join("slots")).unwrap();
+        (scene.prepare)(&store, &disk);
+        disk.mend();
+        Self { scene, disk, store, dir }
+    }
+
+    fn reopened(disk: FaultyDisk, dir: TempDir, scene: &'s Scene) -> Self {
+        let store = Store::open_on(Arc::new(disk.clone()), dir.path().join("slots"));
+        Self { scene, store: store.expect("a directory opens on a disk that works"), disk, dir }
+    }
+
+    /// With what a writer that was killed leaves.
+    fn left_unfinished(self) -> Self {
+        for dir in ["tmp".into(), format!("{MODEL}/tmp")] {
+            let dir = self.store.dir().join(dir);
+            let _ = self.disk.make_dir(&dir); // It may be there.
+            self.disk.create(&dir.join("1-1")).unwrap().write(b"half").unwrap();
+        }
+        self.disk.mend();
+        self
+    }
+
+    fn names(&self) -> Vec<ConversationId> {
+        self.scene.talks.iter().map(|name| id(name)).collect()
+    }
+
+    fn play_undisturbed(self) -> Vec<Call> {
+        (self.scene.act)(&self.store).expect(self.scene.name);
+        self.disk.mend()
+    }
+
+    fn play_with(self, at: usize, fault: Fault) {
+        let scene = self.scene;
+        let what = format!("{}: {fault:?} at call {at}", self.scene.name);
+        let old = self.readings_before();
+        let new = self.readings_after();
+        let descriptors = open_descriptors();
+
+        self.disk.fail(at, fault);
+        let _ = (scene.act)(&self.store);
+        let meanwhile = readings_unless_rotten(&self);
+        self.disk.mend();
+        assert_eq!(open_descriptors(), descriptors, "{what}: descriptors");
+        let read = readings(&self.store, &self.names());
+        for name in read.keys() {
+            let of = |readings: &Readings| readings.get(name).cloned().flatten();
+            let (old, new) = (of(&old), of(&new));
+            assert!([&None, &old, &new].contains(&&of(&meanwhile)), "{what}: {name} meanwhile");
+            let may_leave = scene.at_will.contains(&name.as_str());
+            let is_whole = [&old, &new].contains(&&of(&read));
+            assert!(is_whole || (may_leave && of(&read).is_none()), "{what}: {name}");
+        }
+        self.assert_whole(&[&what]);
+        let another = Talk::new("another", TtlClass::Long, start(), &[1, 2, 99]);
+        another.save(&self.store).expect(&what);
+        assert_eq!(self.store.get_slot(MODEL, &id("another")).unwrap(), another.record, "{what}");
+        assert!(self.store.remove_slot(MODEL, &id("another")).expect(&what), "{what}");
+
+        let Self { disk, store, dir, .. } = self;
+        drop(store);
+        let world = Self::reopened(disk, dir, scene);
+        assert_eq!(world.unfinished(), Vec::<PathBuf>::new(), "{what}: temporary files");
+        assert_eq!(readings(&world.store, &world.names()), read, "{what}: after a restart");
+        (scene.act)(&world.store).unwrap_or_else(|error| panic!("{what}: again: {error}"));
+        for (name, again) in readings(&world.store, &world.names()) {
+            let at_will = scene.at_will.contains(&name.as_str());
+            assert!(again == new[&name] || at_will, "{what}: {name} again");
+        }
+        world.assert_whole(&[&what, "again"]);
+    }
+
+    /// What is read where nothing fails, without changing the directory.
+    fn readings_before(&self) -> Readings {
+        let read =
+            |name: &ConversationId| (name.clone(), self.store.reader().get_slot(MODEL, name).ok());
+        let read = self.names().iter().map(read).collect();
+        self.disk.mend();
+        read
+    }
+
+    fn readings_after(&self) -> Readings {
+        let world = World::new(self.scene);
+        (self.scene.act)(&world.store).expect(self.scene.name);
+        readings(&world.store, &world.names())
+    }
+
+    /// What can be read is all there, and nothing that was whole was rejected.
+    fn assert_whole(&self, what: &[&str]) {
+        let listing = self.store.all_contents().unwrap();
+        for slot in &listing.slots {
+            let record = self.store.get_slot(MODEL, &slot.entry.conversation).expect("it is there");
+            assert_eq!(missing_objects(&self.store, &record), [], "{what:?}");
+            let listed: Vec<_> = slot.objects.clone();
+            assert_eq!(listed, record.objects().collect::<Vec<_>>(), "{what:?}");
+        }
+        if !self.scene.rotten {
+            assert!(listing.rejected.is_empty(), "{what:?}: {:?}", listing.rejected);
+            assert_eq!(self.store.quarantined(MODEL).unwrap(), [], "{what:?}");
+        }
+    }
+
+    fn unfinished(&self) -> Vec<PathBuf> {
+        let models = self.store.models().unwrap().into_iter().map(|model| model.to_string());
+        let dirs = models.map(|model| format!("{model}/tmp")).chain(["tmp".into()]);
+        let files = dirs.filter_map(|dir| std::fs::read_dir(self.store.dir().join(dir)).ok());
+        files.flatten().map(|file| file.unwrap().path()).collect()
+    }
+}
+
+/// Reading rejects what is damaged, which a scene about that does by itself.
+fn readings_unless_rotten(world: &World) -> Readings {
+    match world.scene.rotten {
+        true => Readings::new(),
+        false => readings(&world.store, &world.names()),
+    }
+}
+
+/// How many descriptors this process has open; 0 where that cannot be told.
+fn open_descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
+}

@@ -1,0 +1,246 @@
+//! Everything that changes a directory, as scenes: what is there before, and what is done.
+//!
+//! A fault or a power cut in the middle of a scene may leave each conversation as it was before or
+//! as it is after, and nothing else.
+
+use std::path::PathBuf;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use hob_slots::store::files::{Files, read_all, write_all};
+use hob_slots::{
+    Moment, Nobody, ObjectKind, Quota, Rules, Store, Sweeper, Timekeeper, Timestamp, TtlClass,
+};
+
+use super::talk::{MODEL, Talk, id, later, start};
+
+/// When everything was used that is there before a scene.
+static START: LazyLock<Timestamp> = LazyLock::new(start);
+
+pub struct Scene {
+    pub name: &'static str,
+    /// The conversations that take part.
+    pub talks: &'static [&'static str],
+    pub prepare: fn(&Store, &dyn Files),
+    /// Can be done again after it failed, and then succeeds.
+    pub act: fn(&Store) -> Result<(), String>,
+    /// Whether something is damaged before it begins.
+    pub rotten: bool,
+    /// Of whom more may leave than usual when something else could not: the quota must hold.
+    pub at_will: &'static [&'static str],
+}
+
+const PLAIN: Scene = Scene {
+    name: "",
+    talks: &[],
+    prepare: |_, _| {},
+    act: |_| Ok(()),
+    rotten: false,
+    at_will: &[],
+};
+
+pub const SCENES: &[Scene] = &[
+    Scene {
+        name: "save the first conversation of all",
+        talks: &["chat"],
+        act: |store| told(chat(TtlClass::Long, 1, &[1, 2]).with_snapshot().save(store)),
+        ..PLAIN
+    },
+    Scene {
+        name: "save a conversation beside another one that begins alike",
+        talks: &["chat", "other"],
+        prepare: |store, _| talk("other", TtlClass::Long, &[1, 2, 9]).save(store).unwrap(),
+        act: |store| told(chat(TtlClass::Long, 1, &[1, 2, 3]).save(store)),
+        ..PLAIN
+    },
+    Scene {
+        name: "replace a conversation by its next turn",
+        talks: &["chat", "other"],
+        prepare: |store, _| {
+            chat(TtlClass::Long, 0, &[1, 2]).with_snapshot().save(store).unwrap();
+            talk("other", TtlClass::Kept, &[1]).save(store).unwrap();
+        },
+        act: |store| told(chat(TtlClass::Long, 1, &[1, 2, 3, 4]).with_snapshot().save(store)),
+        ..PLAIN
+    },
+    Scene {
+        name: "change the class of a conversation with a turn",
+        talks: &["chat"],
+        prepare: |store, _| chat(TtlClass::Kept, 0, &[1, 2]).save(store).unwrap(),
+        act: |store| told(chat(TtlClass::Short, 1, &[1, 2, 3]).save(store)),
+        ..PLAIN
+    },
+    Scene {
+        name: "change the class of a conversation and nothing else",
+        talks: &["chat"],
+        prepare: |store, _| chat(TtlClass::Short, 0, &[1, 2]).save(store).unwrap(),
+        act: |store| told(chat(TtlClass::Kept, 0, &[1, 2]).save(store)),
+        ..PLAIN
+    },
+    Scene {
+        name: "sweep: expire, collect, compress",
+        talks: &["over", "shares", "aged", "fresh"],
+        prepare: |store, _| {
+            talk("over", TtlClass::Short, &[1, 2, 3]).save(store).unwrap();
+            talk("shares", TtlClass::Kept, &[1, 2, 4, 5]).with_snapshot().save(store).unwrap();
+            talk("aged", TtlClass::Extended, &[20, 21, 22, 23, 24, 25]).save(store).unwrap();
+            Talk::new("fresh", TtlClass::Long, later(*START, 119), &[1, 50]).save(store).unwrap();
+        },
+        act: |store| sweep(store, 120, Quota::Bytes(u64::MAX)),
+        ..PLAIN
+    },
+    Scene {
+        name: "sweep: expire, collect, hold the quota",
+        talks: &["over", "dear", "cheap", "other"],
+        prepare: |store, _| {
+            talk("over", TtlClass::Short, &[1, 2, 3]).save(store).unwrap();
+            talk("dear", TtlClass::Kept, &[30, 31, 32, 33, 34, 35, 36]).save(store).unwrap();
+            talk("cheap", TtlClass::Kept, &[40]).with_snapshot().save(store).unwrap();
+            talk("other", TtlClass::Long, &[1, 4]).save(store).unwrap();
+        },
+        act: |store| sweep(store, 30, Quota::Bytes(4_500)),
+        at_will: &["dear", "cheap", "other"],
+        ..PLAIN
+    },
+    Scene {
+        name: "sweep everything away",
+        talks: &["over", "aged", "kept"],
+        prepare: |store, _| {
+            talk("over", TtlClass::Short, &[1, 2]).save(store).unwrap();
+            talk("aged", TtlClass::Extended, &[1, 3]).save(store).unwrap();
+            talk("kept", TtlClass::Kept, &[4]).save(store).unwrap();
+        },
+        act: |store| sweep(store, 120, Quota::Bytes(0)),
+        ..PLAIN
+    },
+    Scene {
+        name: "compress what has aged",
+        talks: &["aged", "shares"],
+        prepare: |store, _| {
+            talk("aged", TtlClass::Kept, &[1, 2, 3]).with_snapshot().save(store).unwrap();
+            talk("shares", TtlClass::Kept, &[1, 2, 4]).save(store).unwrap();
+        },
+        act: |store| sweep(store, 120, Quota::Bytes(u64::MAX)),
+        ..PLAIN
+    },
+    Scene {
+        name: "forget a conversation and what it alone needs",
+        talks: &["chat", "other"],
+        prepare: |store, _| {
+            chat(TtlClass::Long, 0, &[1, 2, 3]).with_snapshot().save(store).unwrap();
+            talk("other", TtlClass::Long, &[1, 4]).save(store).unwrap();
+        },
+        act: |store| {
+            let chat = chat(TtlClass::Long, 0, &[1, 2, 3]).with_snapshot();
+            let named = chat.record.objects().map(|(id, _)| id).collect();
+            told(store.forget(MODEL, &id("chat"), &named))
+        },
+        ..PLAIN
+    },
+    Scene {
+        name: "prune a conversation and collect",
+        talks: &["chat", "other"],
+        prepare: |store, _| {
+            chat(TtlClass::Extended, 0, &[1, 2, 3]).save(store).unwrap();
+            talk("other", TtlClass::Long, &[1, 4]).save(store).unwrap();
+        },
+        act: |store| {
+            told(store.remove_slot(MODEL, &id("chat")))?;
+            told(store.collect_garbage(MODEL, &Moment::from(later(*START, 60)), Duration::ZERO))
+        },
+        ..PLAIN
+    },
+    Scene {
+        name: "import: every object of a conversation, then its slot file",
+        talks: &["chat", "imported"],
+        prepare: |store, _| chat(TtlClass::Long, 0, &[1, 2]).save(store).unwrap(),
+        act: |store| {
+            let imported = talk("imported", TtlClass::Kept, &[1, 2, 7, 8, 9]).with_snapshot();
+            told(imported.save(store))
+        },
+        ..PLAIN
+    },
+    Scene {
+        name: "reject a damaged slot file and a damaged object",
+        talks: &["chat", "rotten"],
+        prepare: |store, files| {
+            chat(TtlClass::Long, 0, &[1, 2]).save(store).unwrap();
+            talk("rotten", TtlClass::Long, &[5]).save(store).unwrap();
+            damage(files, store.dir().join(format!("{MODEL}/rotten.long.bin")));
+            let object = talk("rotten", TtlClass::Long, &[5]).objects[0].id().to_string();
+            let object = format!("{MODEL}/objects/{}/{object}.kv", &object[..2]);
+            damage(files, store.dir().join(object));
+        },
+        act: |store| {
+            let object = talk("rotten", TtlClass::Long, &[5]).objects[0].id();
+            store.get_slot(MODEL, &id("rotten")).expect_err("it is damaged");
+            store.get_object(MODEL, object, ObjectKind::Block).expect_err("it is damaged");
+            told(store.trim_quarantine(MODEL, 0))
+        },
+        rotten: true,
+        ..PLAIN
+    },
+    Scene {
+        name: "write down what is known of the clock",
+        talks: &["chat"],
+        prepare: |store, _| {
+            chat(TtlClass::Long, 0, &[1]).save(store).unwrap();
+            store.write_timekeeper(&Timekeeper::default()).unwrap();
+        },
+        act: |store| {
+            let mut keeper = Timekeeper::default();
+            keeper.look(*START, Duration::ZERO);
+            told(store.write_timekeeper(&keeper))
+        },
+        ..PLAIN
+    },
+    Scene {
+        name: "save, sweep and save again without a pause",
+        talks: &["chat", "over", "other"],
+        prepare: |store, _| {
+            chat(TtlClass::Long, 0, &[1, 2]).save(store).unwrap();
+            talk("over", TtlClass::Short, &[1, 2, 3, 4, 5, 6]).save(store).unwrap();
+        },
+        act: |store| {
+            Talk::new("chat", TtlClass::Kept, later(*START, 119), &[1, 7])
+                .save(store)
+                .map_err(|error| error.to_string())?;
+            sweep(store, 120, Quota::Bytes(u64::MAX))?;
+            // What was just collected, once more.
+            told(talk("other", TtlClass::Kept, &[1, 2, 3, 4]).save(store))
+        },
+        ..PLAIN
+    },
+];
+
+/// The conversation that most scenes are about, some minutes after the start.
+fn chat(class: TtlClass, minute: u64, words: &[i32]) -> Talk {
+    Talk::new("chat", class, later(*START, minute), words)
+}
+
+fn talk(name: &str, class: TtlClass, words: &[i32]) -> Talk {
+    Talk::new(name, class, *START, words)
+}
+
+fn sweep(store: &Store, minute: u64, quota: Quota) -> Result<(), String> {
+    let rules = Rules { quota, grace: Duration::ZERO, ..Rules::default() };
+    let moment = Moment::from(later(*START, minute));
+    let swept = Sweeper::new(rules).sweep(store, &moment, &Nobody);
+    swept.errors.first().map_or(Ok(()), |error| Err(error.to_string()))
+}
+
+fn told<T>(result: Result<T, hob_slots::StoreError>) -> Result<(), String> {
+    result.map(drop).map_err(|error| error.to_string())
+}
+
+/// Flips a bit near the end of a file.
+fn damage(files: &dyn Files, path: PathBuf) {
+    let mut bytes = read_all(&*files.open(&path).unwrap(), u64::MAX).unwrap();
+    let at = bytes.len() - 9;
+    bytes[at] ^= 1;
+    files.remove(&path).unwrap();
+    let mut file = files.create(&path).unwrap();
+    write_all(&mut *file, &bytes).unwrap();
+    file.sync().unwrap();
+    files.sync_dir(path.parent().unwrap()).unwrap();
+}

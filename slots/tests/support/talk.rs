@@ -1,0 +1,134 @@
+//! Conversations to save, and what reading them must give.
+//!
+//! The payload of an object is a function of its name, so whoever reads one knows what it must be,
+//! whichever save wrote it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hob_slots::{
+    BlockId, BlockRef, ConversationId, ModelHash, Object, ObjectKind, Payload, SlotRecord,
+    SnapshotRef, Store, StoreError, Timestamp, Token, TtlClass,
+};
+
+pub const MODEL: ModelHash = ModelHash([0xaa; 8]);
+
+/// Tokens of one block: short, because their number proves nothing.
+pub const BLOCK: usize = 4;
+
+/// A moment at which nothing that these tests save is old: the files' own times are real ones.
+pub fn start() -> Timestamp {
+    std::time::SystemTime::now().into()
+}
+
+/// A conversation as a turn leaves it: its record and the objects that it names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Talk {
+    pub record: SlotRecord,
+    pub objects: Vec<Object>,
+}
+
+/// What is read of each conversation; `None`: nothing.
+pub type Readings = BTreeMap<ConversationId, Option<SlotRecord>>;
+
+impl Talk {
+    /// A timeline of one block a word; talks that begin with the same words share those blocks.
+    pub fn new(name: &str, class: TtlClass, used_at: Timestamp, words: &[i32]) -> Self {
+        let objects = blocks(words);
+        let ends = (1..).map(|block| block * BLOCK as u32);
+        let block = |(o, end): (&Object, u32)| BlockRef { end, id: o.id(), bytes: o.file_bytes() };
+        let record = SlotRecord {
+            conversation: id(name),
+            class,
+            created_at: Timestamp(1_000),
+            used_at,
+            turns: words.len() as u32,
+            tokens: objects.iter().flat_map(|object| object.tokens.clone()).collect(),
+            blocks: objects.iter().zip(ends).map(block).collect(),
+            snapshots: Vec::new(),
+            segments: Vec::new(),
+        };
+        Self { record, objects }
+    }
+
+    /// With a snapshot of its whole timeline.
+    pub fn with_snapshot(mut self) -> Self {
+        let parent = self.objects.last().map_or(BlockId::root(MODEL), Object::id);
+        let position = self.record.tokens.len() as u32;
+        let id = BlockId::snapshot(parent);
+        let object = Object {
+            kind: ObjectKind::Snapshot,
+            model: MODEL,
+            parent,
+            start: position,
+            tokens: Vec::new(),
+            payload: payload(id),
+        };
+        self.record.snapshots.push(SnapshotRef { position, id, bytes: object.file_bytes() });
+        self.objects.push(object);
+        self
+    }
+
+    /// Objects first, the slot file last.
+    pub fn save(&self, store: &Store) -> Result<(), StoreError> {
+        for object in &self.objects {
+            store.put_object(MODEL, object.id(), object)?;
+        }
+        store.put_slot(MODEL, &self.record).map(drop)
+    }
+}
+
+pub fn id(name: &str) -> ConversationId {
+    name.parse().expect("the tests' names are good ones")
+}
+
+pub fn later(then: Timestamp, minutes: u64) -> Timestamp {
+    then.after(Duration::from_secs(60 * minutes))
+}
+
+/// The bytes that an object of this name has, if it has the right ones: each twice, so that
+/// compressing is worth it.
+pub fn payload(id: BlockId) -> Payload {
+    let bytes = id.0.iter().cycle().take(160).enumerate();
+    bytes.flat_map(|(at, byte)| [byte.wrapping_add(at as u8 / 32), 7]).collect::<Vec<u8>>().into()
+}
+
+/// What the store says of each of these conversations.
+pub fn readings(store: &Store, names: &[ConversationId]) -> Readings {
+    names.iter().map(|name| (name.clone(), store.get_slot(MODEL, name).ok())).collect()
+}
+
+/// Reads every object that `record` names. Returns those that are not there; anything else than
+/// what was saved is a failure.
+pub fn missing_objects(store: &Store, record: &SlotRecord) -> Vec<BlockId> {
+    let blocks = record.blocks.iter().map(|block| (block.id, ObjectKind::Block));
+    let snapshots = record.snapshots.iter().map(|snapshot| (snapshot.id, ObjectKind::Snapshot));
+    let missing = |&(id, kind): &(BlockId, ObjectKind)| match store.get_object(MODEL, id, kind) {
+        Ok(object) => {
+            assert_eq!(object.id(), id, "an object is what its name says");
+            assert_eq!(object.payload, payload(id), "a payload is the one that was saved");
+            false
+        }
+        Err(_) => true,
+    };
+    blocks.chain(snapshots).filter(missing).map(|(id, _)| id).collect()
+}
+
+fn blocks(words: &[i32]) -> Vec<Object> {
+    let mut parent = BlockId::root(MODEL);
+    let block = |(at, &word): (usize, &i32)| {
+        let tokens = vec![Token(word); BLOCK];
+        let id = BlockId::child(parent, &tokens);
+        let object = Object {
+            kind: ObjectKind::Block,
+            model: MODEL,
+            parent,
+            start: (at * BLOCK) as u32,
+            tokens,
+            payload: payload(id),
+        };
+        parent = id;
+        object
+    };
+    words.iter().enumerate().map(block).collect()
+}
