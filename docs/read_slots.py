@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Shows slot files and objects; written from FORMAT.md alone, to show that one can.
+
+    python3 docs/read_slots.py FILE...
+
+Checks names and lengths. Python has no xxh3, so checksums are not checked; before version 3.14 it
+has no zstd either, and what is compressed stays closed unless the package `zstandard` is there.
+"""
+
+import hashlib
+import struct
+import sys
+
+LAYERS = "axioms identity rules capabilities context memories affect user assistant tool document"
+CLASSES = "short long extended kept"
+
+try:
+    from compression.zstd import ZstdDecompressor
+
+    def frames(data):
+        while data:
+            frame = ZstdDecompressor()
+            yield frame.decompress(data)
+            data = frame.unused_data
+except ImportError:
+    try:
+        import zstandard
+
+        def frames(data):
+            while data:
+                frame = zstandard.ZstdDecompressor().decompressobj()
+                yield frame.decompress(data)
+                data = frame.unused_data
+    except ImportError:
+        frames = None
+
+
+def joined(piece):
+    """A piece whose high bytes come first, put back in order."""
+    half = len(piece) // 2
+    words = bytearray(2 * half)
+    words[1::2], words[0::2] = piece[:half], piece[half : 2 * half]
+    return bytes(words) + piece[2 * half :]
+
+
+def show_object(data):
+    version, kind, encoding, start = struct.unpack_from("<HBBI", data, 8)
+    model, parent, count, _, raw = struct.unpack_from("<8s32sIIQ", data, 16)
+    at, stored = (96, raw) if version == 1 else (104, struct.unpack_from("<Q", data, 72)[0])
+    assert len(data) == at + 4 * count + stored, "the file has another length"
+    tokens, payload = data[at : at + 4 * count], data[at + 4 * count :]
+    seed = parent + tokens if kind == 1 else b"hob snapshot" + parent
+    print(f"  {'block' if kind == 1 else 'snapshot'} {hashlib.sha256(seed).hexdigest()}")
+    print(f"  version {version}, model {model.hex()}, position {start}, {count} tokens")
+    print(f"  payload of {raw} bytes, {stored} in the file")
+    if encoding == 1 and frames:
+        payload = b"".join(joined(piece) for piece in frames(payload))
+        assert len(payload) == raw, "the payload has another length"
+    if encoding == 0 or frames:
+        print(f"  payload's sha256 {hashlib.sha256(payload).hexdigest()}")
+
+
+def entries(data, at, count, what):
+    for _ in range(count):
+        end, name, size = struct.unpack_from("<I32sQ", data, at)
+        print(f"  {what} up to {end}: {name.hex()}, {size} bytes")
+        at += 44
+    return at
+
+
+def show_slot(data):
+    version, ttl, name_bytes, count = struct.unpack_from("<HBBI", data, 8)
+    model, created, used, blocks, snapshots, _ = struct.unpack_from("<8sQQIIQ", data, 16)
+    at = (88 if version == 1 else 120) + name_bytes
+    print(f"  conversation {data[at - name_bytes : at].decode()!r}, {CLASSES.split()[ttl]}")
+    print(f"  version {version}, model {model.hex()}, saved {created}, used {used}")
+    if version == 1:
+        tokens = data[at + 8 : at + 8 + 4 * count]
+        at = entries(data, at + 8 + 4 * count + 8, blocks, "block")
+        at = entries(data, at + 8, snapshots, "snapshot")
+    else:
+        segments, turns, table = struct.unpack_from("<IIQ", data, 56)
+        print(f"  {turns} turns")
+        end = at + table
+        at = entries(data, entries(data, at, blocks, "block"), snapshots, "snapshot")
+        for _ in range(segments):
+            until, layer, size = struct.unpack_from("<IBQ", data, at)
+            key = data[at + 13 : at + 13 + size].decode()
+            print(f"  segment up to {until}: {LAYERS.split()[layer]} {key!r}")
+            at += 13 + size
+        assert at == end, "the table has another length"
+        tokens, at = data[at:], at + struct.unpack_from("<Q", data, 88)[0]
+        tokens = b"".join(frames(tokens)) if frames else None
+    assert at == len(data), "the file has another length"
+    if tokens is not None:
+        assert len(tokens) == 4 * count, "there are more or fewer tokens"
+        print(f"  tokens {list(struct.unpack(f'<{count}i', tokens))}")
+
+
+for path in sys.argv[1:]:
+    with open(path, "rb") as file:
+        content = file.read()
+    print(path)
+    show = {b"HOBOBJ\0\1": show_object, b"HOBSLT\0\1": show_slot}.get(content[:8])
+    show(content) if show else print("  sealed" if content[:6] == b"HOBSEA" else "  something else")

@@ -1,0 +1,29 @@
+//! `docs/read_slots.py`, which knows `docs/FORMAT.md` alone, reads what this crate has written.
+
+use std::path::Path;
+use std::process::Command;
+
+#[test]
+fn a_reader_written_from_the_specification_reads_the_fixtures() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let fixture = |name: &str| root.join("fixtures").join(name);
+    let names = ["block-v1.kv", "block-v2.kv", "slot-v1.extended.bin", "slot-v2.extended.bin"];
+    let read = Command::new("python3")
+        .arg(root.join("../docs/read_slots.py"))
+        .args(names.map(fixture))
+        .output();
+    let Ok(read) = read else {
+        return eprintln!("not checked: there is no python3 here");
+    };
+    let said = String::from_utf8_lossy(&read.stdout);
+    assert!(read.status.success(), "{said}{}", String::from_utf8_lossy(&read.stderr));
+    for (line, times) in [
+        ("  block ca64478763e52ad28b8f4f1bbe99a635c998b1a743e1eac6b49a805779559f9e\n", 2),
+        ("  payload of 40 bytes, 40 in the file\n", 2),
+        ("  conversation 'room-1.a', extended\n", 2),
+        ("  segment up to 3: document 'file:config.py'\n", 1),
+        ("  7 turns\n", 1),
+    ] {
+        assert_eq!(said.matches(line).count(), times, "{line}{said}");
+    }
+}
