@@ -6,6 +6,8 @@
 
 use std::fs;
 use std::io::{BufReader, Read};
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use hob_config::{Key, Origin, RunningDaemon};
@@ -45,12 +47,26 @@ impl Client {
             Origin::Default => token_file,
             _ => settings.token_file.clone(),
         };
+        Self::at(address, token_file, None)
+    }
+
+    /// A daemon that described itself. `patience`: how long a whole answer may take.
+    pub fn of(running: &RunningDaemon, patience: Option<Duration>) -> Result<Self, Failure> {
+        Self::at(running.address, running.token_file.clone(), patience)
+    }
+
+    fn at(
+        address: SocketAddr,
+        token_file: PathBuf,
+        patience: Option<Duration>,
+    ) -> Result<Self, Failure> {
         let token = fs::read_to_string(&token_file)
             .map_err(|source| Failure::Token { path: token_file, source })?;
         let agent = Agent::config_builder()
             .http_status_as_error(false)
             .proxy(None) // The daemon is nearby; nobody else may see the token.
-            .timeout_connect(Some(Duration::from_secs(5)))
+            .timeout_connect(Some(patience.unwrap_or(Duration::from_secs(5))))
+            .timeout_global(patience)
             .build()
             .into();
         Ok(Self { agent, base: format!("http://{address}"), token: token.trim().to_owned() })

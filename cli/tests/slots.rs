@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use common::Home;
 use hob_slots::{
-    BlockId, BlockRef, ConversationId, ModelHash, Object, ObjectKind, SlotRecord, Store, Timestamp,
-    Token, TtlClass,
+    BlockId, BlockRef, ConversationId, Layer, ModelHash, Object, ObjectKind, SegmentRef,
+    SlotRecord, Store, Timestamp, Token, TtlClass,
 };
 
 const MODEL: ModelHash = ModelHash([0xab; 8]);
@@ -144,6 +144,129 @@ fn a_file_that_cannot_be_used_is_named_and_the_rest_is_listed() {
     home.hob(&["slots", "show", "room-2"]).fails(5, &["room-2"]);
 }
 
+#[test]
+fn a_list_is_sorted_filtered_and_cut() {
+    let home = kept();
+    let names = |words: &[&str]| {
+        let listed = home.hob(&[&["slots", "ls", "--json"], words].concat()).json();
+        let slots = listed["slots"].as_array().unwrap().iter();
+        slots.map(|slot| slot["conversation"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&[]), ["room-1", "room-2", "room-3"]);
+    assert_eq!(names(&["--sort", "used"]), ["room-3", "room-1", "room-2"]);
+    assert_eq!(names(&["--sort", "used", "--reverse"]), ["room-2", "room-1", "room-3"]);
+    assert_eq!(names(&["--sort", "class"]), ["room-2", "room-3", "room-1"]);
+    assert_eq!(names(&["--sort", "own", "--limit", "2"]), ["room-1", "room-3"]);
+    assert_eq!(names(&["--class", "short"]), ["room-2"]);
+    assert_eq!(names(&["--state", "cold"]), ["room-1", "room-3"]);
+    assert_eq!(names(&["--state", "expired"]), ["room-2"]);
+    assert!(home.hob(&["slots", "ls", "--limit", "1"]).ok().contains("… 2 more"));
+    assert_eq!(home.hob(&["slots", "ls", "--state", "lost"]).code, 2);
+    assert_eq!(home.hob(&["slots", "ls", "--sort", "colour"]).code, 2);
+}
+
+#[test]
+fn a_conversation_is_shown_block_by_block() {
+    let home = kept();
+    let shown = home.hob(&["slots", "show", "room-1"]).ok();
+    for words in ["0–63", "with 1", "… 8 more", "1216–1279", "SEGMENT"] {
+        assert!(shown.contains(words), "{words} is missing: {shown}");
+    }
+    let all = home.hob(&["slots", "show", "room-1", "--all"]).ok();
+    assert!(all.contains("640–703") && !all.contains("more"), "{all}");
+    let json = home.hob(&["slots", "show", "room-1", "--json"]).json();
+    let blocks = json[0]["blocks"].as_array().unwrap();
+    assert_eq!((&blocks[9]["shared_with"], &blocks[10]["shared_with"]), (&1.into(), &0.into()));
+    assert_eq!(blocks[10]["stored_bytes"], blocks[10]["bytes"]);
+    assert_eq!(blocks[10]["start"], 640);
+
+    fs::remove_file(&objects(&home)[2]).unwrap();
+    let shown = home.hob(&["slots", "show", "room-1"]).ok();
+    assert!(shown.contains("1 missing, 0 damaged") && shown.contains("missing  with 1"), "{shown}");
+}
+
+#[test]
+fn segments_are_shown_beside_their_blocks() {
+    let home = Home::new();
+    let store = Store::open(home.path("data/slots")).unwrap();
+    save(&store, "room-1", TtlClass::Long, 0, &(0..256).collect::<Vec<_>>());
+    let mut record = store.get_slot(MODEL, &"room-1".parse().unwrap()).unwrap();
+    let segment = |end, layer, key: &str| SegmentRef { end, layer, key: key.to_owned() };
+    record.segments = vec![
+        segment(64, Layer::Identity, "who"),
+        segment(192, Layer::Document, "file:a.py"),
+        segment(256, Layer::User, ""),
+    ];
+    store.put_slot(MODEL, &record).unwrap();
+    let json = home.hob(&["slots", "show", "room-1", "--json"]).json();
+    let blocks = json[0]["blocks"].as_array().unwrap().iter();
+    let layers: Vec<_> = blocks.map(|block| block["layer"].as_str().unwrap()).collect();
+    assert_eq!(layers, ["identity", "document", "document", "user"]);
+    assert!(home.hob(&["slots", "show", "room-1"]).ok().contains("document file:a.py"));
+}
+
+#[test]
+fn everything_is_verified_and_damage_is_told_with_its_price() {
+    let home = kept();
+    let out = home.hob(&["slots", "verify"]).ok();
+    assert!(out.contains("34 files") && out.contains("all whole"), "{out}");
+
+    let object = objects(&home).remove(4);
+    let mut bytes = fs::read(&object).unwrap();
+    bytes[300] ^= 1;
+    fs::write(&object, bytes).unwrap();
+    let ran = home.hob(&["slots", "verify"]);
+    let name = object.file_name().unwrap().to_str().unwrap();
+    for words in [
+        &format!("{name}: its file is damaged: the checksum of its body is wrong"),
+        "room-1: 1,024 of 1,280 tokens will be computed again (1 objects damaged, 0 missing)",
+        "room-3: 1,024 of 1,280",
+    ] {
+        assert!(ran.out.contains(words), "{words:?} is missing: {ran:?}");
+    }
+    assert!(!ran.out.contains("room-2"), "{ran:?}");
+    ran.fails(5, &["1 file is damaged", "computed again"]);
+    assert!(object.exists(), "looking moves nothing");
+    home.hob(&["slots", "verify", "room-2"]).ok();
+    home.hob(&["slots", "verify", "room-1"]).fails(5, &["damaged"]);
+    home.hob(&["slots", "verify", "nobody"]).fails(4, &["nobody"]);
+
+    fs::remove_file(&object).unwrap();
+    let told = home.hob(&["slots", "verify", "--json"]);
+    assert_eq!(told.code, 5);
+    let told: serde_json::Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!((&told["whole"], &told["faults"]), (&false.into(), &serde_json::json!([])));
+    assert_eq!(told["costs"][0]["missing"], 1);
+}
+
+#[test]
+fn objects_that_nobody_names_are_verified_too() {
+    let home = kept();
+    let record = files(&home).into_iter().find(|(path, _)| path.contains("room-2")).unwrap().0;
+    let object = objects_of(&home, "room-2").remove(0);
+    fs::remove_file(record).unwrap();
+    fs::write(&object, "not an object").unwrap();
+    let ran = home.hob(&["slots", "verify"]);
+    assert!(ran.out.contains("it is no object"), "{ran:?}");
+    ran.fails(5, &["1 file is damaged"]);
+}
+
+#[test]
+fn rejected_files_are_listed_with_their_reasons() {
+    let home = kept();
+    assert!(home.hob(&["slots", "ls", "--rejected"]).ok().contains("0 rejected files"));
+    let object = objects(&home).remove(0);
+    fs::write(&object, "not an object").unwrap();
+    let store = Store::open(home.path("data/slots")).unwrap();
+    let id = object.file_stem().unwrap().to_str().unwrap().parse().unwrap();
+    store.get_object(MODEL, id, ObjectKind::Block).unwrap_err();
+    let list = home.hob(&["slots", "ls", "--rejected"]).ok();
+    assert!(list.contains("it is no object") && list.contains("1 rejected file,"), "{list}");
+    let listed = home.hob(&["slots", "ls", "--rejected", "--json"]).json();
+    assert_eq!(listed["rejected"][0]["bytes"], 13);
+    assert_eq!(listed["rejected"][0]["fingerprint"], MODEL.to_string());
+}
+
 /// room-1 and room-3 share a beginning; room-2 has expired.
 fn kept() -> Home {
     let home = Home::new();
@@ -217,7 +340,11 @@ fn files(home: &Home) -> Vec<(String, u64)> {
 
 /// The objects of room-1.
 fn objects(home: &Home) -> Vec<std::path::PathBuf> {
-    let shown = home.hob(&["slots", "show", "--json", "room-1"]).json();
+    objects_of(home, "room-1")
+}
+
+fn objects_of(home: &Home, conversation: &str) -> Vec<std::path::PathBuf> {
+    let shown = home.hob(&["slots", "show", "--json", conversation]).json();
     let blocks = shown[0]["blocks"].as_array().unwrap().clone();
     let file = |block: &serde_json::Value| {
         let id = block["id"].as_str().unwrap().to_owned();

@@ -10,7 +10,8 @@
 //! 4. [`format`](mod@format): the bytes of a file, without a path. [`store`]: the directory,
 //!    without a policy. [`fingerprint`]: what names a model's directory.
 //! 5. [`evict`]: who leaves a place that is full. [`sweep`]: the pass that keeps the directory
-//!    small, [`ageing`]: how old something is there. [`prune`]: what `hob slots` lists and removes.
+//!    small, [`ageing`]: how old something is there. [`prune`]: what `hob slots` lists and removes;
+//!    [`upkeep`]: what it tells.
 
 pub mod ageing;
 pub mod block;
@@ -28,6 +29,7 @@ pub mod store;
 pub mod sweep;
 pub mod time;
 pub mod ttl;
+pub mod upkeep;
 pub mod warm;
 
 pub use ageing::{Moment, Timekeeper};
@@ -44,8 +46,8 @@ pub use radix::RadixTree;
 pub use registry::{Pin, Registry};
 pub use segment::{Layer, Segment};
 pub use store::{
-    Garbage, Listing, Miss, ObjectName, Quarantined, Rejected, SAVE_GRACE, SlotContents, SlotEntry,
-    Store, StoreError, StoreReader,
+    Checked, Garbage, Listing, Miss, ObjectName, Quarantined, Rejected, SAVE_GRACE, SlotContents,
+    SlotEntry, Store, StoreError, StoreReader, StoredFile,
 };
 pub use sweep::{Custody, Nobody, Quota, Rules, Sweeper, Swept};
 pub use time::Timestamp;

@@ -6,7 +6,8 @@
 //! - Nothing is chosen unless something was asked for, and every criterion that was given holds
 //!   for what is chosen.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Duration;
 
 use crate::ageing::Moment;
@@ -47,25 +48,36 @@ pub struct Selection {
 pub struct Choice {
     /// The conversations, as they were listed.
     pub slots: Vec<SlotEntry>,
-    /// How many objects nobody needs once they are gone.
-    pub freed_objects: usize,
+    /// The objects that nobody needs once they are gone, and the lengths of their files when raw.
+    pub freed_objects: Vec<(ModelHash, BlockId, u64)>,
     /// The bytes of those and of the slot files.
     pub freed_bytes: u64,
 }
 
 /// How much of each conversation is its own.
 pub fn usage(slots: &[SlotContents]) -> Vec<SlotUsage> {
-    let needs = needs_of(slots);
+    let needs = needs_of(slots.iter());
     let usage = |slot: &SlotContents| {
-        let (own, shared): (BTreeMap<_, _>, BTreeMap<_, _>) =
-            objects_of(slot).into_iter().partition(|(object, _)| needs[object] == 1);
-        SlotUsage {
-            entry: slot.entry.clone(),
-            own_bytes: slot.entry.file_bytes + own.values().sum::<u64>(),
-            shared_bytes: shared.values().sum(),
+        let (mut own_bytes, mut shared_bytes) = (slot.entry.file_bytes, 0);
+        for (object, bytes) in objects_of(slot) {
+            match needs[&object] {
+                1 => own_bytes += bytes,
+                _ => shared_bytes += bytes,
+            }
         }
+        SlotUsage { entry: slot.entry.clone(), own_bytes, shared_bytes }
     };
     slots.iter().map(usage).collect()
+}
+
+/// Bytes of all the slot files and of the raw objects that they name, each once.
+pub fn total_bytes(slots: &[SlotContents]) -> u64 {
+    let mut seen: HashSet<Object, ById> = HashSet::default();
+    let files: u64 = slots.iter().map(|slot| slot.entry.file_bytes).sum();
+    let objects = slots
+        .iter()
+        .flat_map(|slot| slot.objects.iter().map(|&(id, bytes)| ((slot.entry.model, id), bytes)));
+    objects.fold(files, |sum, (object, bytes)| sum + if seen.insert(object) { bytes } else { 0 })
 }
 
 /// What `selection` chooses among `slots`, and what removing that frees.
@@ -75,21 +87,31 @@ pub fn select(
     moment: &Moment,
     lifetimes: &Lifetimes,
 ) -> Choice {
-    let (chosen, kept): (Vec<_>, Vec<_>) =
-        slots.iter().partition(|slot| selection.chooses(slot, moment, lifetimes));
-    let needed: BTreeSet<Object> = kept.into_iter().flat_map(objects_of).map(|(o, _)| o).collect();
-    let mut freed: BTreeMap<Object, u64> = chosen.iter().copied().flat_map(objects_of).collect();
-    freed.retain(|object, _| !needed.contains(object));
-    Choice {
-        freed_objects: freed.len(),
-        freed_bytes: freed.values().sum::<u64>()
-            + chosen.iter().map(|slot| slot.entry.file_bytes).sum::<u64>(),
-        slots: chosen.into_iter().map(|slot| slot.entry.clone()).collect(),
+    choose(slots, |slot| selection.chooses(slot, moment, lifetimes))
+}
+
+/// What removing those of `slots` frees that `chooses` names.
+pub fn choose(slots: &[SlotContents], chooses: impl Fn(&SlotContents) -> bool) -> Choice {
+    let (chosen, kept): (Vec<_>, Vec<_>) = slots.iter().partition(|slot| chooses(slot));
+    let needed = needs_of(kept.into_iter());
+    let mut seen: HashSet<Object, ById> = HashSet::default();
+    let mut choice = Choice::default();
+    for slot in chosen {
+        choice.freed_bytes += slot.entry.file_bytes;
+        for (object, bytes) in objects_of(slot) {
+            if !needed.contains_key(&object) && seen.insert(object) {
+                choice.freed_bytes += bytes;
+                choice.freed_objects.push((object.0, object.1, bytes));
+            }
+        }
+        choice.slots.push(slot.entry.clone());
     }
+    choice
 }
 
 impl Selection {
-    fn chooses(&self, slot: &SlotContents, moment: &Moment, lifetimes: &Lifetimes) -> bool {
+    /// Whether it names this conversation.
+    pub fn chooses(&self, slot: &SlotContents, moment: &Moment, lifetimes: &Lifetimes) -> bool {
         let entry = &slot.entry;
         let bytes = entry.file_bytes + entry.object_bytes;
         *self != Self::default()
@@ -106,16 +128,38 @@ impl Selection {
 type Object = (ModelHash, BlockId);
 
 /// Each object once, even if a timeline named it twice.
-fn objects_of(slot: &SlotContents) -> BTreeMap<Object, u64> {
-    slot.objects.iter().map(|&(id, bytes)| ((slot.entry.model, id), bytes)).collect()
+fn objects_of(slot: &SlotContents) -> Vec<(Object, u64)> {
+    let mut objects: Vec<_> =
+        slot.objects.iter().map(|&(id, bytes)| ((slot.entry.model, id), bytes)).collect();
+    objects.sort_unstable();
+    objects.dedup_by_key(|(object, _)| *object);
+    objects
 }
 
-fn needs_of(slots: &[SlotContents]) -> BTreeMap<Object, usize> {
-    let mut needs = BTreeMap::new();
-    for (object, _) in slots.iter().flat_map(objects_of) {
+fn needs_of<'s>(slots: impl Iterator<Item = &'s SlotContents>) -> HashMap<Object, u32, ById> {
+    let mut needs = HashMap::default();
+    for (object, _) in slots.flat_map(objects_of) {
         *needs.entry(object).or_default() += 1;
     }
     needs
+}
+
+/// Names are hashes already: a few of their bytes are as good as any hash of them.
+#[derive(Default)]
+struct NameHasher(u64);
+
+type ById = BuildHasherDefault<NameHasher>;
+
+impl Hasher for NameHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        if let Some(first) = bytes.first_chunk() {
+            self.0 ^= u64::from_le_bytes(*first);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 #[cfg(test)]
@@ -158,7 +202,7 @@ mod tests {
         let only_a = Selection { conversation: Some("a".parse().unwrap()), ..Selection::default() };
         let choice = chosen_by(&only_a, &slots, NOW);
         assert_eq!(names(&choice), ["a"]);
-        assert_eq!((choice.freed_objects, choice.freed_bytes), (1, 20 + 7));
+        assert_eq!((choice.freed_objects.len(), choice.freed_bytes), (1, 20 + 7));
     }
 
     #[test]
@@ -167,7 +211,8 @@ mod tests {
             [slot("a").needs([(1, 100), (2, 20)]).done(), slot("b").needs([(1, 100)]).done()];
         let all = Selection { fingerprint: Some(MODEL), ..Selection::default() };
         let choice = chosen_by(&all, &slots, NOW);
-        assert_eq!((choice.freed_objects, choice.freed_bytes), (2, 120 + 2 * 7));
+        assert_eq!((choice.freed_objects.len(), choice.freed_bytes), (2, 120 + 2 * 7));
+        assert_eq!(total_bytes(&slots), choice.freed_bytes);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Columns of text, as wide as they need to be.
 
-use std::io::{self, Write};
+use std::fmt::Write as _;
+use std::io;
 
 /// On which side a column's cells stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +34,7 @@ impl Table {
         self.rows.push(cells);
     }
 
-    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+    pub fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
         let head: Vec<_> = self.columns.iter().map(|(name, _)| (*name).to_owned()).collect();
         let width = |column: usize| {
             let cells =
@@ -42,17 +43,22 @@ impl Table {
         };
         let widths: Vec<_> = (0..self.columns.len()).map(width).collect();
         let titled = head.iter().any(|name| !name.is_empty());
+        // Written at once: standard output would pass on every line by itself.
+        let mut text = String::new();
+        let mut line = String::new();
         for row in titled.then_some(&head).into_iter().chain(&self.rows) {
-            let mut line = String::new();
+            line.clear();
             for ((cell, width), (_, align)) in row.iter().zip(&widths).zip(&self.columns) {
                 match align {
-                    Align::Left => line.push_str(&format!("{cell:<width$}  ")),
-                    Align::Right => line.push_str(&format!("{cell:>width$}  ")),
+                    Align::Left => write!(line, "{cell:<width$}  "),
+                    Align::Right => write!(line, "{cell:>width$}  "),
                 }
+                .expect("a text takes more text");
             }
-            writeln!(out, "{}", line.trim_end())?;
+            text.push_str(line.trim_end());
+            text.push('\n');
         }
-        Ok(())
+        out.write_all(text.as_bytes())
     }
 }
 

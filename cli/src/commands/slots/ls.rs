@@ -1,12 +1,18 @@
 //! `hob slots ls`
+//!
+//! - Reads the directory itself; a daemon is asked beside that where its conversations are, and a
+//!   listing never waits long for the answer.
+//! - Bytes are those of raw objects: an object that was compressed takes less, see `hob slots du`.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 
-use hob_slots::prune::{SlotUsage, usage};
-use hob_slots::{Lifetimes, Listing, ModelHash, Moment, Timestamp};
-use serde_json::{Value, json};
+use clap::ValueEnum;
+use hob_slots::prune::{total_bytes, usage};
+use hob_slots::upkeep::{SlotInfo, SlotState};
+use hob_slots::{Listing, ModelHash, Rejected, SlotContents, StoreReader, TtlClass};
+use serde_json::json;
 
+use super::{live, rejected};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{Align, Table, ago, conversations, count, line, plain, size};
@@ -17,58 +23,144 @@ pub struct Args {
     /// Only those of this model
     #[arg(long, value_name = "FINGERPRINT")]
     fingerprint: Option<ModelHash>,
+
+    /// Only this class: short, long, extended or kept
+    #[arg(long, value_name = "CLASS")]
+    class: Option<TtlClass>,
+
+    /// Only those in this state: open, hot, parked, cold or expired
+    #[arg(long, value_name = "STATE")]
+    state: Option<SlotState>,
+
+    /// What to sort by
+    #[arg(long, value_enum, default_value_t = Sort::Name)]
+    sort: Sort,
+
+    /// The other way round
+    #[arg(long, short)]
+    reverse: bool,
+
+    /// As many lines at most
+    #[arg(long, value_name = "LINES")]
+    limit: Option<usize>,
+
+    /// List the files that were rejected instead, with the reasons
+    #[arg(long, conflicts_with_all = ["class", "state", "sort", "limit"])]
+    rejected: bool,
+}
+
+/// What a list can be sorted by. Names go up; what is largest or was used last comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Sort {
+    /// By name
+    Name,
+    /// The latest use first
+    Used,
+    /// The most tokens first
+    Tokens,
+    /// The most bytes first, own and shared
+    Bytes,
+    /// The most bytes of its own first
+    Own,
+    /// By class, the shortest first
+    Class,
+    /// By place, the nearest first
+    State,
+}
+
+/// What is in the directory.
+#[derive(Default)]
+pub struct Kept {
+    pub slots: Vec<SlotInfo>,
+    pub rejected: Vec<Rejected>,
+    /// Of all files, those of raw objects.
+    pub bytes: u64,
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
-    let mut listing = Listing { slots: Vec::new(), rejected: Vec::new() };
-    let mut disk_bytes = 0;
-    if let Some(reader) = super::reader(context)? {
-        for model in super::models(&reader, args.fingerprint)? {
-            let Listing { slots, rejected } = reader.contents(model)?;
-            listing.slots.extend(usage(&slots));
-            listing.rejected.extend(rejected);
-            // Objects that several conversations share lie on the disk once.
-            disk_bytes += slots.iter().map(|slot| slot.entry.file_bytes).sum::<u64>();
-            let objects: BTreeMap<_, _> = slots.into_iter().flat_map(|s| s.objects).collect();
-            disk_bytes += objects.values().sum::<u64>();
-        }
+    let reader = super::reader(context)?;
+    if args.rejected {
+        return rejected::run(reader.as_ref(), args.fingerprint, args.reverse, context);
     }
-    let moment = match super::reader(context)? {
-        Some(reader) => reader.moment(context.now.into()),
-        None => Timestamp::from(context.now).into(),
+    let mut kept = match &reader {
+        Some(reader) => read(reader, args.fingerprint, context)?,
+        None => Kept::default(),
     };
-    let lifetimes = context.lifetimes();
+    kept.slots.retain(|slot| {
+        args.class.is_none_or(|class| class == slot.class)
+            && args.state.is_none_or(|state| state == slot.state)
+    });
+    args.sort.sort(&mut kept.slots);
+    if args.reverse {
+        kept.slots.reverse();
+    }
+    let shown = &kept.slots[..kept.slots.len().min(args.limit.unwrap_or(usize::MAX))];
     if context.json {
-        let rejected = listing.rejected.iter().map(
+        let rejected = kept.rejected.iter().map(
             |file| json!({"path": file.path.to_string_lossy(), "reason": file.miss.to_string()}),
         );
         let document = json!({
             "slots_dir": context.settings.slots_dir,
-            "slots": listing.slots.iter().map(|slot| described(slot, &moment, &lifetimes)).collect::<Vec<_>>(),
+            "slots": shown,
             "rejected": rejected.collect::<Vec<_>>(),
-            "disk_bytes": disk_bytes,
+            "disk_bytes": kept.bytes,
         });
         return context.write_json(&document);
     }
-    table(&listing.slots, &moment, &lifetimes).write(&mut *context.out)?;
-    let tokens = listing.slots.iter().map(|slot| u64::from(slot.entry.tokens)).sum();
+    table(shown).write(&mut *context.out)?;
+    let tokens = kept.slots.iter().map(|slot| u64::from(slot.tokens)).sum();
     let dir = context.settings.slots_dir.display();
+    let more = kept.slots.len() - shown.len();
+    let more = if more == 0 { String::new() } else { format!("… {} more\n", count(more as u64)) };
     writeln!(
         context.out,
-        "\n{}, {} tokens, {} in {dir}",
-        conversations(listing.slots.len()),
+        "{more}\n{}, {} tokens, {} in {dir}",
+        conversations(kept.slots.len()),
         count(tokens),
-        size(disk_bytes),
+        size(kept.bytes),
     )?;
     context.out.flush()?;
-    for file in &listing.rejected {
+    for file in &kept.rejected {
         eprintln!("hob: {}: {}", plain(&file.path.display().to_string()), file.miss);
     }
     Ok(())
 }
 
+/// What is kept, by conversation, and where each is.
+pub fn read(
+    reader: &StoreReader,
+    model: Option<ModelHash>,
+    context: &Context,
+) -> Result<Kept, Failure> {
+    // The daemon is asked while the directory is read.
+    let settings = &context.settings;
+    let (listing, live) = std::thread::scope(|scope| {
+        let live = scope.spawn(|| live::ask(settings));
+        (contents(reader, model), live.join().unwrap_or(None))
+    });
+    let Listing { slots, rejected } = listing?;
+    let (moment, lifetimes) = (reader.moment(context.now.into()), context.lifetimes());
+    let info = |usage| SlotInfo::new(usage, &moment, &lifetimes, live.as_ref());
+    let infos = usage(&slots).iter().map(info).collect();
+    Ok(Kept { bytes: total_bytes(&slots), slots: infos, rejected })
+}
+
+/// What each conversation is made of, of all models or of one.
+pub fn contents(
+    reader: &StoreReader,
+    model: Option<ModelHash>,
+) -> Result<Listing<SlotContents>, Failure> {
+    let mut listing = Listing { slots: Vec::new(), rejected: Vec::new() };
+    for model in super::models(reader, model)? {
+        let Listing { slots, rejected } = reader.contents(model)?;
+        listing.slots.extend(slots);
+        listing.rejected.extend(rejected);
+    }
+    Ok(listing)
+}
+
 /// The conversations as a table.
-pub fn table(slots: &[SlotUsage], moment: &Moment, lifetimes: &Lifetimes) -> Table {
+pub fn table(slots: &[SlotInfo]) -> Table {
     let mut table = Table::new(&[
         ("CONVERSATION", Align::Left),
         ("FINGERPRINT", Align::Left),
@@ -77,39 +169,38 @@ pub fn table(slots: &[SlotUsage], moment: &Moment, lifetimes: &Lifetimes) -> Tab
         ("OWN", Align::Right),
         ("SHARED", Align::Right),
         ("USED", Align::Left),
-        ("", Align::Left),
+        ("STATE", Align::Left),
     ]);
-    for SlotUsage { entry: slot, own_bytes, shared_bytes } in slots {
+    for slot in slots {
         table.row(vec![
-            line(slot.conversation.as_str(), 60),
-            slot.model.to_string(),
+            line(&slot.conversation, 60),
+            slot.fingerprint.to_string(),
             slot.class.to_string(),
             count(slot.tokens.into()),
-            size(*own_bytes),
-            size(*shared_bytes),
-            ago(moment.age(slot.used_at).as_secs()),
-            if slot.is_expired(moment, lifetimes) { "expired" } else { "" }.to_owned(),
+            size(slot.own_bytes),
+            size(slot.shared_bytes),
+            ago(slot.age_secs),
+            slot.state.to_string(),
         ]);
     }
     table
 }
 
-/// A conversation as JSON.
-pub fn described(usage: &SlotUsage, moment: &Moment, lifetimes: &Lifetimes) -> Value {
-    let slot = &usage.entry;
-    json!({
-        "conversation": slot.conversation.as_str(),
-        "fingerprint": slot.model.to_string(),
-        "class": slot.class.as_str(),
-        "tokens": slot.tokens,
-        "blocks": slot.blocks,
-        "snapshots": slot.snapshots,
-        "object_bytes": slot.object_bytes,
-        "file_bytes": slot.file_bytes,
-        "own_bytes": usage.own_bytes,
-        "shared_bytes": usage.shared_bytes,
-        "created_at": slot.created_at.0 / 1000,
-        "used_at": slot.used_at.0 / 1000,
-        "expired": slot.is_expired(moment, lifetimes),
-    })
+impl Sort {
+    /// Sorts; what is equal stays in the order of names.
+    pub fn sort(self, slots: &mut [SlotInfo]) {
+        use std::cmp::Reverse;
+        slots.sort_by(|a, b| {
+            (&a.conversation, a.fingerprint).cmp(&(&b.conversation, b.fingerprint))
+        });
+        match self {
+            Self::Name => {}
+            Self::Used => slots.sort_by_key(|slot| Reverse(slot.used_at)),
+            Self::Tokens => slots.sort_by_key(|slot| Reverse(slot.tokens)),
+            Self::Bytes => slots.sort_by_key(|slot| Reverse(slot.own_bytes + slot.shared_bytes)),
+            Self::Own => slots.sort_by_key(|slot| Reverse(slot.own_bytes)),
+            Self::Class => slots.sort_by_key(|slot| slot.class),
+            Self::State => slots.sort_by_key(|slot| slot.state),
+        }
+    }
 }

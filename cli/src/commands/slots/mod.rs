@@ -1,9 +1,16 @@
 //! `hob slots`: works on the directory itself, without a daemon or a model.
+//!
+//! - Reading is always possible, beside a daemon too.
 
+mod live;
 mod ls;
 mod prune;
+mod rejected;
 mod rm;
 mod show;
+mod verify;
+
+use std::path::Path;
 
 use clap::Subcommand;
 use hob_config::{RunningDaemon, Settings};
@@ -24,6 +31,7 @@ pub struct Args {
 enum Action {
     Ls(ls::Args),
     Show(show::Args),
+    Verify(verify::Args),
     Rm(rm::Args),
     Prune(prune::Args),
 }
@@ -32,6 +40,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     match &args.action {
         Action::Ls(args) => ls::run(args, context),
         Action::Show(args) => show::run(args, context),
+        Action::Verify(args) => verify::run(args, context),
         Action::Rm(args) => rm::run(args, context),
         Action::Prune(args) => prune::run(args, context),
     }
@@ -55,9 +64,8 @@ fn own(context: &Context) -> Result<Store, Failure> {
     let Settings { slots_dir: dir, slots_encrypt, slots_key_file, .. } = &context.settings;
     let store = Store::open(dir).map_err(|error| match error {
         StoreError::Owned { dir, owner } => {
-            let running = RunningDaemon::read(&context.settings.data_dir).ok().flatten();
-            let running = running.filter(|running| running.slots_dir == dir);
-            let address = running.map(|running| format!(", hobd at {}", running.address));
+            let address =
+                daemon_of(&context.settings).map(|daemon| format!(", hobd at {}", daemon.address));
             Failure::Owned { owner: owner + &address.unwrap_or_default(), dir }
         }
         source => source.into(),
@@ -66,6 +74,13 @@ fn own(context: &Context) -> Result<Store, Failure> {
         true => store.sealed(&Key::load_or_make(slots_key_file)?)?,
         false => store,
     })
+}
+
+/// The daemon that described itself as the owner of the directory. It may have died since.
+fn daemon_of(settings: &Settings) -> Option<RunningDaemon> {
+    let real = |dir: &Path| dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+    let running = RunningDaemon::read(&settings.data_dir).ok().flatten()?;
+    (real(&running.slots_dir) == real(&settings.slots_dir)).then_some(running)
 }
 
 /// The models with a directory here, or the one that was asked for.

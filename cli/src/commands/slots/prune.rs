@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use hob_config::parse::{self, Raw};
 use hob_slots::prune::{Selection, SlotUsage, select, usage};
-use hob_slots::{ConversationId, ModelHash, Moment, StoreReader, Timestamp, TtlClass};
+use hob_slots::upkeep::SlotInfo;
+use hob_slots::{ConversationId, ModelHash, StoreReader, TtlClass};
 use serde_json::json;
 
 use super::{ls, rm};
@@ -53,7 +54,7 @@ pub struct Args {
 /// What goes, or would.
 #[derive(Default)]
 struct Plan {
-    slots: Vec<SlotUsage>,
+    slots: Vec<SlotInfo>,
     /// Of the conversations.
     freed_bytes: u64,
     /// Of objects that no conversation needs, whatever is chosen.
@@ -70,11 +71,12 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     }
     let store = super::own(context)?;
     let mut plan = plan(&store, &selection, context)?;
-    for SlotUsage { entry, .. } in &plan.slots {
-        store.remove_slot(entry.model, &entry.conversation)?;
+    for slot in &plan.slots {
+        let id = slot.conversation.parse().expect("it was listed");
+        store.remove_slot(slot.fingerprint, &id)?;
     }
     let models = super::models(&store, selection.fingerprint)?;
-    let files: u64 = plan.slots.iter().map(|slot| slot.entry.file_bytes).sum();
+    let files: u64 = plan.slots.iter().map(|slot| slot.file_bytes).sum();
     let freed = files + rm::collect(&store, &models, context)?;
     plan.freed_bytes = freed.saturating_sub(plan.unneeded_bytes);
     report(&plan, true, context)
@@ -107,24 +109,23 @@ fn plan(reader: &StoreReader, selection: &Selection, context: &Context) -> Resul
     let choice = select(selection, &slots, &moment, &lifetimes);
     let mut slots = usage(&slots);
     slots.retain(|slot| choice.slots.contains(&slot.entry));
+    let info = |slot: &SlotUsage| SlotInfo::new(slot, &moment, &lifetimes, None);
+    let slots = slots.iter().map(info).collect();
     Ok(Plan { slots, freed_bytes: choice.freed_bytes, unneeded_bytes })
 }
 
 fn report(plan: &Plan, done: bool, context: &mut Context) -> Result<(), Failure> {
-    let (moment, lifetimes) = (Moment::from(Timestamp::from(context.now)), context.lifetimes());
     let freed_bytes = plan.freed_bytes + plan.unneeded_bytes;
     if context.json {
-        let described = |slot| ls::described(slot, &moment, &lifetimes);
-        let slots: Vec<_> = plan.slots.iter().map(described).collect();
         return context.write_json(&json!({
             "dry_run": !done,
-            "slots": slots,
+            "slots": plan.slots,
             "unneeded_bytes": plan.unneeded_bytes,
             "freed_bytes": freed_bytes,
         }));
     }
     if !plan.slots.is_empty() {
-        ls::table(&plan.slots, &moment, &lifetimes).write(&mut *context.out)?;
+        ls::table(&plan.slots).write(&mut *context.out)?;
         writeln!(context.out)?;
     }
     let chosen = conversations(plan.slots.len());

@@ -1,16 +1,25 @@
 //! `hob slots show`
+//!
+//! - What a conversation is made of, block by block: which tokens, whose object, how many bytes,
+//!   whether others share it, and which part of the prompt it is.
+//! - Looking at the files' lengths is fast; `--verify` reads them.
+
+mod parts;
 
 use std::io::Write;
 
-use hob_slots::{ConversationId, Miss, ModelHash, ObjectKind, SlotRecord, StoreReader, Timestamp};
+use hob_slots::{ConversationId, Fingerprint, Miss, ModelHash, SlotRecord, StoreReader};
 use serde_json::{Value, json};
 
+use self::parts::{Part, Parts};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{ago, count, plain, size};
-use crate::progress;
+use crate::output::{Align, Table, ago, count, plain, size};
 
-/// Look at the KV of one conversation
+/// Blocks that a shortened list shows at its beginning and at its end.
+const SHOWN: (usize, usize) = (8, 4);
+
+/// Look at the KV of one conversation, block by block
 #[derive(clap::Args)]
 pub struct Args {
     /// The conversation
@@ -23,13 +32,19 @@ pub struct Args {
     /// Read every object and verify every byte
     #[arg(long)]
     verify: bool,
+
+    /// Show every block, however many there are
+    #[arg(long)]
+    all: bool,
 }
 
-/// What is wrong with a conversation's objects.
-#[derive(Default)]
-struct Faults {
-    missing: u64,
-    damaged: Vec<String>,
+/// What one model keeps of the conversation.
+struct Shown {
+    model: ModelHash,
+    origin: Option<Fingerprint>,
+    record: SlotRecord,
+    age_secs: u64,
+    parts: Parts,
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
@@ -39,7 +54,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     let (mut found, mut refused) = (Vec::new(), None);
     for model in super::models(&reader, args.fingerprint)? {
         match reader.get_slot(model, &id) {
-            Ok(record) => found.push((model, record)),
+            Ok(record) => found.push(shown(&reader, model, record, args.verify, context)?),
             Err(Miss::Absent) => {}
             Err(miss) => refused = Some(miss),
         }
@@ -50,109 +65,78 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
             None => absent(),
         });
     }
-    let mut damaged = 0;
-    let mut documents = Vec::new();
-    for (model, record) in &found {
-        let faults = faults(&reader, *model, record, args.verify, context);
-        damaged += faults.damaged.len();
-        match context.json {
-            true => documents.push(described(&reader, *model, record, &faults, args.verify)),
-            false => write(&reader, *model, record, &faults, args.verify, context)?,
+    match context.json {
+        true => {
+            let documents: Vec<_> = found.iter().map(|shown| described(shown, args)).collect();
+            context.write_json(&documents)?;
+        }
+        false => {
+            for shown in &found {
+                write(shown, args, context)?;
+            }
+            context.out.flush()?;
         }
     }
-    if context.json {
-        context.write_json(&documents)?;
-    }
-    match damaged {
+    match found.iter().map(|shown| shown.parts.damaged().count()).sum::<usize>() {
         0 => Ok(()),
-        _ => Err(Failure::Damaged(format!(
+        damaged => Err(Failure::Damaged(format!(
             "{damaged} objects of `{id}` are damaged; what they hold will be computed again"
         ))),
     }
 }
 
-fn faults(
+fn shown(
     reader: &StoreReader,
     model: ModelHash,
-    record: &SlotRecord,
+    record: SlotRecord,
     verify: bool,
     context: &Context,
-) -> Faults {
-    let blocks = record.blocks.iter().map(|block| (block.id, block.bytes, ObjectKind::Block));
-    let snapshots = record.snapshots.iter().map(|s| (s.id, s.bytes, ObjectKind::Snapshot));
-    let total = record.objects().map(|(_, bytes)| bytes).sum();
-    let bar = progress::bytes(total, "verifying", verify && context.terminal.error);
-    let mut faults = Faults::default();
-    for (id, bytes, kind) in blocks.chain(snapshots) {
-        match verify {
-            false if !reader.has_object(model, id) => faults.missing += 1,
-            false => {}
-            true => match reader.get_object(model, id, kind) {
-                Ok(_) => {}
-                Err(Miss::Absent) => faults.missing += 1,
-                Err(miss) => faults.damaged.push(format!("{id}: {miss}")),
-            },
-        }
-        bar.inc(bytes);
-    }
-    bar.finish_and_clear();
-    faults
+) -> Result<Shown, Failure> {
+    let parts = Parts::of(reader, model, &record, verify, context.terminal.error)?;
+    let age_secs = reader.moment(context.now.into()).age(record.used_at).as_secs();
+    Ok(Shown { model, origin: super::origin(reader, model), record, age_secs, parts })
 }
 
-fn described(
-    reader: &StoreReader,
-    model: ModelHash,
-    record: &SlotRecord,
-    faults: &Faults,
-    verified: bool,
-) -> Value {
-    let origin = super::origin(reader, model);
+fn described(shown: &Shown, args: &Args) -> Value {
+    let Shown { record, parts, .. } = shown;
+    let damaged = parts.damaged().map(|(part, why)| format!("{}: {why}", part.id));
     json!({
         "conversation": record.conversation.as_str(),
-        "fingerprint": model.to_string(),
-        "model": origin,
-        "class": record.class.as_str(),
+        "fingerprint": shown.model,
+        "model": shown.origin,
+        "class": record.class,
         "tokens": record.tokens.len(),
-        "blocks": record.blocks.iter().map(|block| {
-            json!({"end": block.end, "id": block.id.to_string(), "bytes": block.bytes})
-        }).collect::<Vec<_>>(),
-        "snapshots": record.snapshots.iter().map(|snapshot| {
-            json!({
-                "position": snapshot.position,
-                "id": snapshot.id.to_string(),
-                "bytes": snapshot.bytes,
-            })
+        "turns": record.turns,
+        "blocks": parts.blocks.iter().map(|block| block.described("start", "end")).collect::<Vec<_>>(),
+        "snapshots": parts.snapshots.iter().map(|snapshot| snapshot.described("", "position")).collect::<Vec<_>>(),
+        "segments": record.segments.iter().map(|segment| {
+            json!({"end": segment.end, "layer": segment.layer, "key": segment.key})
         }).collect::<Vec<_>>(),
         "object_bytes": record.objects().map(|(_, bytes)| bytes).sum::<u64>(),
+        "stored_bytes": parts.stored_bytes(),
         "created_at": record.created_at.0 / 1000,
         "used_at": record.used_at.0 / 1000,
-        "missing_objects": faults.missing,
-        "damaged_objects": faults.damaged,
-        "verified": verified,
+        "missing_objects": parts.missing(),
+        "damaged_objects": damaged.collect::<Vec<_>>(),
+        "verified": args.verify,
     })
 }
 
-fn write(
-    reader: &StoreReader,
-    model: ModelHash,
-    record: &SlotRecord,
-    faults: &Faults,
-    verified: bool,
-    context: &mut Context,
-) -> Result<(), Failure> {
-    let now = Timestamp::from(context.now);
-    let origin = super::origin(reader, model);
+fn write(shown: &Shown, args: &Args, context: &mut Context) -> Result<(), Failure> {
+    let Shown { model, origin, record, age_secs, parts } = shown;
     let cache = origin.as_ref().map_or("-".to_owned(), |origin| {
         format!("K {}, V {}", origin.cache_type_k, origin.cache_type_v)
     });
-    let weights = origin.map_or("-".to_owned(), |origin| origin.model_sha256.to_string());
+    let weights = origin.as_ref().map_or("-".to_owned(), |origin| origin.model_sha256.to_string());
     let kept = record.blocks.last().map_or(0, |block| block.end);
-    let bytes = |objects: &mut dyn Iterator<Item = u64>| size(objects.sum());
-    let state = match (faults.damaged.len(), faults.missing) {
-        (0, 0) if verified => "whole, every byte verified".to_owned(),
+    let raw = |parts: &[Part]| size(parts.iter().map(|part| part.raw_bytes).sum());
+    let state = match (parts.damaged().count(), parts.missing()) {
+        (0, 0) if args.verify => "whole, every byte verified".to_owned(),
         (0, 0) => "all there (--verify reads them)".to_owned(),
         (damaged, missing) => format!("{missing} missing, {damaged} damaged"),
     };
+    let blocks = (parts.blocks.len(), raw(&parts.blocks), count(kept.into()));
+    let created = context.now_secs().saturating_sub(record.created_at.0 / 1000);
     let rows = [
         ("conversation", plain(record.conversation.as_str())),
         ("fingerprint", model.to_string()),
@@ -160,32 +144,57 @@ fn write(
         ("cache types", plain(&cache)),
         ("class", record.class.to_string()),
         ("tokens", count(record.tokens.len() as u64)),
-        (
-            "blocks",
-            format!(
-                "{}, {} up to token {}",
-                record.blocks.len(),
-                bytes(&mut record.blocks.iter().map(|block| block.bytes)),
-                count(kept.into()),
-            ),
-        ),
-        (
-            "snapshots",
-            format!(
-                "{}, {}",
-                record.snapshots.len(),
-                bytes(&mut record.snapshots.iter().map(|snapshot| snapshot.bytes)),
-            ),
-        ),
+        ("blocks", format!("{}, {} up to token {}", blocks.0, blocks.1, blocks.2)),
+        ("snapshots", format!("{}, {}", parts.snapshots.len(), raw(&parts.snapshots))),
+        ("on disk", size(parts.stored_bytes())),
         ("objects", state),
-        ("saved first", ago(record.created_at.age(now).as_secs())),
-        ("used", ago(record.used_at.age(now).as_secs())),
+        ("saved first", ago(created)),
+        ("used", ago(*age_secs)),
     ];
     for (name, value) in rows {
         writeln!(context.out, "{name:<16} {value}")?;
     }
-    for fault in &faults.damaged {
-        writeln!(context.out, "{:<16} {fault}", "damaged")?;
+    writeln!(context.out)?;
+    list(&parts.blocks, "TOKENS", args.all, context)?;
+    list(&parts.snapshots, "UP TO TOKEN", args.all, context)?;
+    for (part, why) in parts.damaged() {
+        writeln!(context.out, "damaged {}: {why}", part.id)?;
     }
+    Ok(())
+}
+
+fn list(
+    parts: &[Part],
+    range: &'static str,
+    all: bool,
+    context: &mut Context,
+) -> Result<(), Failure> {
+    let (first, last) = match all || parts.len() <= SHOWN.0 + SHOWN.1 + 1 {
+        true => (parts.len(), 0),
+        false => SHOWN,
+    };
+    let (head, rest) = parts.split_at(first);
+    let (hidden, tail) = rest.split_at(rest.len() - last);
+    if parts.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::new(&[
+        (range, Align::Left),
+        ("NAME", Align::Left),
+        ("SEGMENT", Align::Left),
+        ("RAW", Align::Right),
+        ("STORED", Align::Right),
+        ("SHARED", Align::Left),
+    ]);
+    head.iter().for_each(|part| table.row(part.row()));
+    if !hidden.is_empty() {
+        let raw = hidden.iter().map(|part| part.raw_bytes).sum();
+        let stored = hidden.iter().filter_map(|part| part.stored_bytes).sum();
+        let more = format!("… {} more", count(hidden.len() as u64));
+        let hint = "(--all shows them)".to_owned();
+        table.row(vec![more, hint, String::new(), size(raw), size(stored), String::new()]);
+    }
+    tail.iter().for_each(|part| table.row(part.row()));
+    table.write(&mut *context.out)?;
     Ok(writeln!(context.out)?)
 }

@@ -1,0 +1,158 @@
+//! The objects of one conversation: what is known of each.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use hob_slots::{BlockId, Miss, ModelHash, ObjectKind, SegmentRef, SlotRecord, StoreReader};
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::output::{line, size};
+use crate::progress;
+
+/// Hex digits of a name that people tell apart.
+const DIGITS: usize = 12;
+
+/// What a conversation is made of.
+pub struct Parts {
+    pub blocks: Vec<Part>,
+    pub snapshots: Vec<Part>,
+}
+
+/// A block or a snapshot.
+pub struct Part {
+    pub id: BlockId,
+    /// Its tokens in the timeline.
+    pub tokens: Range<u32>,
+    /// The part of the prompt that it begins in.
+    pub segment: Option<SegmentRef>,
+    /// The length of its file when that is raw.
+    pub raw_bytes: u64,
+    /// The length of its file; `None` when it is not there.
+    pub stored_bytes: Option<u64>,
+    /// How many other conversations need it too.
+    pub shared_with: usize,
+    /// What is wrong with it, when it was verified and something is.
+    pub damage: Option<String>,
+}
+
+impl Parts {
+    /// Looks at every object; `verify`: reads it, too.
+    pub fn of(
+        reader: &StoreReader,
+        model: ModelHash,
+        record: &SlotRecord,
+        verify: bool,
+        on_terminal: bool,
+    ) -> Result<Self, Failure> {
+        let mut needs: HashMap<BlockId, usize> = HashMap::new();
+        for slot in reader.contents(model)?.slots {
+            if slot.entry.conversation != record.conversation {
+                slot.objects.iter().for_each(|(id, _)| *needs.entry(*id).or_default() += 1);
+            }
+        }
+        let total = record.objects().map(|(_, bytes)| bytes).sum();
+        let bar = progress::bytes(total, "verifying", verify && on_terminal);
+        let part = |id, raw_bytes, tokens: Range<u32>, kind, segment| {
+            let mut stored_bytes = reader.object_bytes(model, id);
+            let mut damage = None;
+            if verify {
+                match reader.get_object(model, id, kind) {
+                    Ok(_) => {}
+                    Err(Miss::Absent) => stored_bytes = None,
+                    Err(miss) => damage = Some(miss.to_string()),
+                }
+                bar.inc(raw_bytes);
+            }
+            let shared_with = needs.get(&id).copied().unwrap_or_default();
+            Part { id, tokens, segment, raw_bytes, stored_bytes, shared_with, damage }
+        };
+        let mut start = 0;
+        let blocks = record.blocks.iter().map(|block| {
+            let tokens = start..block.end;
+            start = block.end;
+            let segment = segment_at(&record.segments, tokens.start);
+            part(block.id, block.bytes, tokens, ObjectKind::Block, segment)
+        });
+        let blocks = blocks.collect();
+        let snapshots = record.snapshots.iter().map(|snapshot| {
+            let tokens = 0..snapshot.position;
+            part(snapshot.id, snapshot.bytes, tokens, ObjectKind::Snapshot, None)
+        });
+        let snapshots = snapshots.collect();
+        bar.finish_and_clear();
+        Ok(Self { blocks, snapshots })
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Part> {
+        self.blocks.iter().chain(&self.snapshots)
+    }
+
+    /// Objects that are there and cannot be used.
+    pub fn damaged(&self) -> impl Iterator<Item = (&Part, &str)> {
+        self.all().filter_map(|part| Some((part, part.damage.as_deref()?)))
+    }
+
+    /// Objects that are not there.
+    pub fn missing(&self) -> usize {
+        self.all().filter(|part| part.stored_bytes.is_none()).count()
+    }
+
+    /// The lengths of the files that are there.
+    pub fn stored_bytes(&self) -> u64 {
+        self.all().filter_map(|part| part.stored_bytes).sum()
+    }
+}
+
+impl Part {
+    pub fn row(&self) -> Vec<String> {
+        let Range { start, end } = self.tokens;
+        let stored = match (&self.damage, self.stored_bytes) {
+            (Some(_), _) => "damaged".to_owned(),
+            (None, None) => "missing".to_owned(),
+            (None, Some(bytes)) => size(bytes),
+        };
+        let segment = self.segment.as_ref().map_or("-".to_owned(), |segment| {
+            line(&format!("{} {}", layer(segment), segment.key), 40)
+        });
+        let shared = match self.shared_with {
+            0 => "no".to_owned(),
+            others => format!("with {others}"),
+        };
+        let name = self.id.to_string()[..DIGITS].to_owned();
+        let last = end.saturating_sub(1);
+        vec![format!("{start}–{last}"), name, segment, size(self.raw_bytes), stored, shared]
+    }
+
+    /// As JSON; a place is left out when it has no name.
+    pub fn described(&self, start: &str, end: &str) -> Value {
+        let mut value = json!({});
+        if !start.is_empty() {
+            value[start] = self.tokens.start.into();
+        }
+        value[end] = self.tokens.end.into();
+        value["id"] = self.id.to_string().into();
+        value["bytes"] = self.raw_bytes.into();
+        value["stored_bytes"] = self.stored_bytes.into();
+        value["compressed"] = self.stored_bytes.is_some_and(|bytes| bytes < self.raw_bytes).into();
+        value["shared_with"] = self.shared_with.into();
+        if let Some(segment) = &self.segment {
+            value["layer"] = layer(segment).into();
+            value["key"] = segment.key.as_str().into();
+        }
+        value
+    }
+}
+
+/// The first segment that reaches past the token; segments lie side by side from 0 on.
+fn segment_at(segments: &[SegmentRef], token: u32) -> Option<SegmentRef> {
+    let at = segments.partition_point(|segment| segment.end <= token);
+    segments.get(at).cloned()
+}
+
+fn layer(segment: &SegmentRef) -> String {
+    match serde_json::to_value(segment.layer) {
+        Ok(Value::String(layer)) => layer,
+        other => unreachable!("a layer is written as a word, not as {other:?}"),
+    }
+}

@@ -1,0 +1,147 @@
+//! `hob slots verify`
+//!
+//! - Reads every byte of every slot file and object of every model, also of objects that nobody
+//!   names, on all cores. Nothing is moved: the owner does that when it meets a damaged file.
+//! - Tells what damage costs: KV is computed again, from the first block that is not whole.
+//! - A file that leaves meanwhile, because a daemon runs, is no damage.
+
+mod cost;
+mod reading;
+
+use std::collections::HashSet;
+use std::io::Write;
+
+use hob_slots::{ConversationId, ModelHash, StoreReader, StoredFile};
+use serde_json::json;
+
+use self::cost::Cost;
+use self::reading::{Fault, Read};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::{count, line, plain, size};
+use crate::progress;
+
+/// Read every byte that is kept and tell what is damaged
+#[derive(clap::Args)]
+pub struct Args {
+    /// Only these conversations, and the objects that they are made of
+    conversations: Vec<String>,
+
+    /// Only the directory of this model
+    #[arg(long, value_name = "FINGERPRINT")]
+    fingerprint: Option<ModelHash>,
+}
+
+pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
+    let reader = super::reader(context)?;
+    let files = match &reader {
+        Some(reader) => files(reader, args, context)?,
+        None if args.conversations.is_empty() => Vec::new(),
+        None => return Err(super::absent(&args.conversations[0], context)),
+    };
+    let bytes = files.iter().map(|file| file.bytes).sum();
+    let bar = progress::bytes(bytes, "verifying", context.terminal.error);
+    let mut read = match &reader {
+        Some(reader) => reading::read(reader, &files, &bar),
+        None => Read::default(),
+    };
+    bar.finish_and_clear();
+    let costs = match &reader {
+        Some(reader) => cost::costs(reader, &mut read),
+        None => Vec::new(),
+    };
+    report(&read, &costs, files.len(), bytes, context)
+}
+
+/// The files to read: all there are, or what the conversations are made of.
+fn files(reader: &StoreReader, args: &Args, context: &Context) -> Result<Vec<StoredFile>, Failure> {
+    let models = super::models(reader, args.fingerprint)?;
+    let mut files = Vec::new();
+    for model in &models {
+        files.extend(reader.stored_files(*model)?);
+    }
+    if args.conversations.is_empty() {
+        return Ok(files);
+    }
+    let mut wanted = HashSet::new();
+    for text in &args.conversations {
+        let id = ConversationId::new(text).map_err(|_| super::absent(text, context))?;
+        let mut found = false;
+        for &model in &models {
+            let named = reading::named(reader, model, &id);
+            found |= named.is_some();
+            wanted.extend(named.into_iter().flatten());
+        }
+        if !found {
+            return Err(super::absent(text, context));
+        }
+    }
+    files.retain(|file| wanted.contains(&(file.model, file.path.clone())));
+    Ok(files)
+}
+
+fn report(
+    read: &Read,
+    costs: &[Cost],
+    files: usize,
+    bytes: u64,
+    context: &mut Context,
+) -> Result<(), Failure> {
+    let damaged: Vec<&Fault> = read.faults.iter().filter(|fault| fault.condemned).collect();
+    let unread = read.faults.len() - damaged.len();
+    if context.json {
+        let fault = |fault: &Fault| {
+            json!({
+                "path": fault.file.path, "fingerprint": fault.file.model,
+                "bytes": fault.file.bytes, "reason": fault.reason, "damaged": fault.condemned,
+            })
+        };
+        context.write_json(&json!({
+            "files": files,
+            "bytes": bytes,
+            "whole": read.faults.is_empty() && costs.is_empty(),
+            "faults": read.faults.iter().map(fault).collect::<Vec<_>>(),
+            "costs": costs,
+        }))?;
+    } else {
+        for fault in &read.faults {
+            let path = plain(&fault.file.path.display().to_string());
+            writeln!(context.out, "{path}: {}", plain(&fault.reason))?;
+        }
+        for cost in costs {
+            writeln!(context.out, "{}", told(cost))?;
+        }
+        let whole = if read.faults.is_empty() && costs.is_empty() { ", all whole" } else { "" };
+        let number = count(files as u64);
+        writeln!(context.out, "{number} files, {} read and verified{whole}", size(bytes))?;
+        context.out.flush()?;
+    }
+    let plural = |number: usize| if number == 1 { "file is" } else { "files are" };
+    match (damaged.len(), unread, costs.len()) {
+        (0, 0, 0) => Ok(()),
+        (0, 0, affected) => Err(Failure::Damaged(format!(
+            "nothing is damaged, but objects of {} are missing; what they held will be computed \
+             again",
+            crate::output::conversations(affected)
+        ))),
+        (0, unread, _) => Err(Failure::Unhealthy(format!(
+            "{unread} {} not readable, so it is not known whether they are whole",
+            plural(unread)
+        ))),
+        (damaged, ..) => Err(Failure::Damaged(format!(
+            "{damaged} {} damaged; none will ever be used, and what they held will be computed \
+             again",
+            plural(damaged)
+        ))),
+    }
+}
+
+fn told(cost: &Cost) -> String {
+    let name = line(&cost.conversation, 60);
+    let Cost { lost_tokens, tokens, damaged, missing, .. } = cost;
+    let lost = match lost_tokens == tokens {
+        true => format!("all {} tokens", count((*tokens).into())),
+        false => format!("{} of {} tokens", count((*lost_tokens).into()), count((*tokens).into())),
+    };
+    format!("{name}: {lost} will be computed again ({damaged} objects damaged, {missing} missing)")
+}

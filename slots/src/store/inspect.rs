@@ -1,0 +1,121 @@
+//! Every file of a model's directory by itself: how long it is, and whether its bytes are whole.
+//!
+//! - What a listing leaves out is here too: objects that nobody names, temporary files.
+//! - Checking a file reads all of it, and moves nothing.
+
+use std::path::PathBuf;
+
+use super::error::{Miss, Rejected, StoreError};
+use super::files::{Facts, Kind};
+use super::layout::{ObjectName, parse_slot_name};
+use super::reader::StoreReader;
+use super::verified::read_object;
+use super::write;
+use crate::format::{Object, SlotRecord};
+use crate::id::{BlockId, ConversationId, ModelHash};
+
+/// A file that is named as a slot file or an object is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredFile {
+    /// In whose directory it is.
+    pub model: ModelHash,
+    /// Where it is.
+    pub path: PathBuf,
+    /// How long it is.
+    pub bytes: u64,
+    /// What it is called when it is an object; a slot file has none.
+    pub object: Option<ObjectName>,
+}
+
+/// What a whole file holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Checked {
+    /// A conversation.
+    Slot(Box<SlotRecord>),
+    /// A block or a snapshot.
+    Object(ObjectName),
+}
+
+impl StoreReader {
+    /// The slot files of a model, then its objects, each in the order of their names.
+    pub fn stored_files(&self, model: ModelHash) -> Result<Vec<StoredFile>, StoreError> {
+        let mut files = Vec::new();
+        let mut add = |path: PathBuf, object| {
+            // What vanished meanwhile is not there.
+            if let Ok(Facts { kind: Kind::File, bytes, .. }) = self.files.look(&path) {
+                files.push(StoredFile { model, path, bytes, object });
+            }
+        };
+        let dir = self.layout.model(model);
+        let mut slots = write::list(&*self.files, &dir)?;
+        slots.retain(|entry| entry.name.to_str().and_then(parse_slot_name).is_some());
+        slots.sort_by(|a, b| a.name.cmp(&b.name));
+        for entry in slots {
+            add(dir.join(entry.name), None);
+        }
+        let mut objects = self.object_files(model)?;
+        objects.sort();
+        for name in objects {
+            add(self.layout.object(model, name), Some(name));
+        }
+        Ok(files)
+    }
+
+    /// Every path that a conversation's slot file can have.
+    pub fn slot_paths(&self, model: ModelHash, conversation: &ConversationId) -> Vec<PathBuf> {
+        let candidates = self.layout.slot_candidates(model, conversation);
+        candidates.into_iter().map(|(path, _)| path).collect()
+    }
+
+    /// Where an object's file is, if it is there.
+    pub fn object_path(&self, model: ModelHash, id: BlockId) -> PathBuf {
+        self.layout.object(model, self.layout.object_name(id))
+    }
+
+    /// Reads and verifies every byte of a file, and that it holds what its name says.
+    pub fn check(&self, file: &StoredFile) -> Result<Checked, Rejected> {
+        let checked = match file.object {
+            Some(name) => self.check_object(file, name).map(|()| Checked::Object(name)),
+            None => self.check_slot(file).map(|record| Checked::Slot(Box::new(record))),
+        };
+        checked.map_err(|miss| Rejected { path: file.path.clone(), miss })
+    }
+
+    fn check_object(&self, file: &StoredFile, name: ObjectName) -> Result<(), Miss> {
+        let object = match &self.layout.seal {
+            Some(_) => Object::decode(self.read(&file.path)?)?,
+            None => read_object(&*self.files.open(&file.path)?)?,
+        };
+        if object.model != file.model {
+            return Err(Miss::OtherModel { expected: file.model, found: object.model });
+        }
+        match self.name(object.id()) == name {
+            true => Ok(()),
+            false => Err(Miss::Misnamed { found: format!("{:?} {}", object.kind, object.id()) }),
+        }
+    }
+
+    fn check_slot(&self, file: &StoredFile) -> Result<SlotRecord, Miss> {
+        let (found, record) = SlotRecord::decode(&self.read(&file.path)?)?;
+        let name = file.path.file_name().and_then(|name| name.to_str());
+        let (stem, class) = name.and_then(parse_slot_name).expect("slot files are named so");
+        if found != file.model {
+            return Err(Miss::OtherModel { expected: file.model, found });
+        }
+        if self.layout.stem(&record.conversation) != stem {
+            return Err(Miss::Misnamed { found: format!("conversation {}", record.conversation) });
+        }
+        Ok(SlotRecord { class, ..record })
+    }
+
+    /// Bytes of files that are being written, or were when somebody died.
+    pub fn temporary_bytes(&self, model: Option<ModelHash>) -> Result<u64, StoreError> {
+        let dir = match model {
+            Some(model) => self.layout.temporary(model),
+            None => self.layout.root_temporary(),
+        };
+        let files = write::list(&*self.files, &dir)?;
+        let bytes = files.iter().filter_map(|file| self.files.look(&dir.join(&file.name)).ok());
+        Ok(bytes.map(|facts| facts.bytes).sum())
+    }
+}
