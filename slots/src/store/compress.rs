@@ -10,9 +10,6 @@ use super::layout::ObjectName;
 use crate::format::Object;
 use crate::id::ModelHash;
 
-/// The level of zstd.
-const LEVEL: i32 = 1;
-
 /// What compressing an object did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compressed {
@@ -34,7 +31,7 @@ impl Store {
         let Ok(file) = self.read(&path) else { return Ok(Compressed::default()) };
         let read_bytes = file.len() as u64;
         // What is damaged is found, and told, by whoever needs it.
-        let Ok(Some(smaller)) = Object::compressed(&file, LEVEL) else {
+        let Ok(Some(smaller)) = Object::compressed(&file, Object::COMPRESSION_LEVEL) else {
             return Ok(Compressed { read_bytes, saved_bytes: 0 });
         };
         let _guard = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
