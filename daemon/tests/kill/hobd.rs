@@ -56,6 +56,8 @@ impl Starting {
             .env_clear() // The settings of whoever runs the tests must not matter.
             .env("HOME", directory)
             .args(["--listen", "127.0.0.1:0", "--threads", "1", "--slots", "2", "--log", "warn"])
+            // Every start sweeps, and compresses what the last one left.
+            .args(["--compress-after", "1s"])
             .arg("--data-dir")
             .arg(directory.join("data"))
             .arg("--slots-dir")
