@@ -6,7 +6,8 @@
 //! 2. [`block`]: how a timeline is cut into blocks and how their names chain; [`segment`] and
 //!    [`key`]: what a request says about its prompt, and what pins it.
 //! 3. [`registry`]: which conversation is pinned to which slot. [`radix`]: which slot already
-//!    holds the longest beginning of a prompt. [`warm`]: bytes kept in host memory.
+//!    holds the longest beginning of a prompt. [`warm`]: bytes kept in host memory, and [`evict`]:
+//!    which of them leave.
 //! 4. [`format`](mod@format): the bytes of a file, without a path. [`store`]: the directory,
 //!    without a policy. [`fingerprint`]: what names a model's directory.
 //! 5. [`evict`]: who leaves a place that is full. [`sweep`]: the pass that keeps the directory

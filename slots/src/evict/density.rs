@@ -1,0 +1,139 @@
+//! Hit density: the chance of another use, over the time until then. The lowest leaves first.
+//!
+//! - Learned while running, from metadata alone, see [`Learned`].
+//! - A newcomer whose kind rarely comes back is itself the lowest, so it leaves at once: scans of
+//!   cold prompts pass by.
+
+mod classes;
+mod histogram;
+mod learned;
+
+use super::{BlockMeta, Name, Policy, Tails};
+use crate::time::Timestamp;
+
+pub(super) use classes::Class;
+pub(super) use learned::Learned;
+
+/// The policy without a guard.
+#[derive(Clone, Debug)]
+pub struct Density<Id> {
+    learned: Learned<Id>,
+    queue: Queue<Id>,
+}
+
+impl<Id: Name> Density<Id> {
+    /// For a store of `budget_bytes`.
+    pub fn new(budget_bytes: u64) -> Self {
+        Self { learned: Learned::new(budget_bytes), queue: Queue::default() }
+    }
+
+    /// What it has learned so far.
+    pub(super) fn learned(&mut self) -> &mut Learned<Id> {
+        &mut self.learned
+    }
+}
+
+impl<Id: Name> Policy<Id> for Density<Id> {
+    fn hit(&mut self, id: Id, meta: &BlockMeta<Id>, now: Timestamp) {
+        let class = self.learned.used(id, meta, now);
+        self.queue.used(&id, class, now);
+    }
+
+    fn inserted(&mut self, id: Id, meta: &BlockMeta<Id>, now: Timestamp) {
+        let class = self.learned.used(id, meta, now);
+        self.queue.inserted(id, meta.parent, class, now);
+    }
+
+    fn passed(&mut self, id: Id, meta: &BlockMeta<Id>, now: Timestamp) {
+        self.learned.used(id, meta, now);
+    }
+
+    fn removed(&mut self, id: Id) {
+        self.queue.removed(&id);
+    }
+
+    fn declines(&self) -> bool {
+        true
+    }
+
+    fn victim(&mut self, now: Timestamp, may_leave: &dyn Fn(&Id) -> bool) -> Option<Id> {
+        self.queue.lowest(&mut self.learned, now, may_leave)
+    }
+}
+
+/// Kept blocks by class, in each class by age.
+#[derive(Clone, Debug)]
+pub(super) struct Queue<Id> {
+    tails: Tails<Id, Rank, ()>,
+    uses: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    class: Class,
+    used_at: Timestamp,
+    use_number: u64,
+}
+
+impl<Id> Default for Queue<Id> {
+    fn default() -> Self {
+        Self { tails: Tails::default(), uses: 0 }
+    }
+}
+
+impl<Id: Name> Queue<Id> {
+    pub fn used(&mut self, id: &Id, class: Class, now: Timestamp) {
+        let rank = self.rank(class, now);
+        self.tails.set_rank(id, rank);
+    }
+
+    pub fn inserted(&mut self, id: Id, parent: Option<Id>, class: Class, now: Timestamp) {
+        let rank = self.rank(class, now);
+        self.tails.insert(id, parent, rank, ());
+    }
+
+    pub fn removed(&mut self, id: &Id) {
+        self.tails.remove(id);
+    }
+
+    /// The leaf of the lowest density; of equal ones the least recently used. Looks at one leaf of
+    /// each class and age that occurs, not at each leaf.
+    pub fn lowest(
+        &self,
+        learned: &mut Learned<Id>,
+        now: Timestamp,
+        may_leave: &dyn Fn(&Id) -> bool,
+    ) -> Option<Id> {
+        let mut lowest: Option<(f32, u64, Id)> = None;
+        let mut from = Rank { class: Class::FIRST, used_at: Timestamp(0), use_number: 0 };
+        loop {
+            let Some((rank, id)) = self.tails.leaves_from(from).next() else { break };
+            if !may_leave(&id) {
+                from = Rank { use_number: rank.use_number + 1, ..rank };
+                continue;
+            }
+            let age = rank.used_at.age(now);
+            let density = learned.density(rank.class, age);
+            let before =
+                |&(other, number, _): &(f32, u64, Id)| (density, rank.use_number) < (other, number);
+            if lowest.as_ref().is_none_or(before) {
+                lowest = Some((density, rank.use_number, id));
+            }
+            // All that are as old as this one have the same density, and it is the oldest.
+            from = match histogram::younger_than(age) {
+                Some(age) => Rank {
+                    used_at: Timestamp(now.0.saturating_sub(age.as_millis() as u64) + 1),
+                    use_number: 0,
+                    ..rank
+                },
+                None => Rank { used_at: Timestamp(u64::MAX), use_number: u64::MAX, ..rank },
+            };
+        }
+        lowest.map(|(_, _, id)| id)
+    }
+
+    fn rank(&mut self, class: Class, now: Timestamp) -> Rank {
+        self.uses += 1;
+        Rank { class, used_at: now, use_number: self.uses }
+    }
+}

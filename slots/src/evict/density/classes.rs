@@ -1,0 +1,64 @@
+//! The classes of blocks that are told apart: by turn, by how the last answer ended, by size, by
+//! sharing.
+
+use super::super::{Ended, Run};
+
+/// A class of blocks. Blocks of a class are expected to come back alike.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Class(u16);
+
+const TURNS: u16 = 4;
+const ENDS: u16 = 3;
+const SIZES: u16 = 4;
+const PACES: u16 = 4;
+const SHARINGS: u16 = 2;
+
+impl Class {
+    /// The lowest.
+    pub const FIRST: Self = Self(0);
+
+    /// How many there are.
+    pub const COUNT: usize = (TURNS * ENDS * SIZES * PACES * SHARINGS) as usize;
+
+    /// How many there are when size and sharing do not count.
+    pub const COARSE_COUNT: usize = (TURNS * ENDS * PACES) as usize;
+
+    /// The class of blocks that `run` used last. `gap_secs`: since the conversation's run before.
+    pub fn of(run: &Run, gap_secs: Option<u64>, shared: bool) -> Self {
+        let turn = match run.turn {
+            0 | 1 => 0,
+            2 => 1,
+            3..=5 => 2,
+            _ => 3,
+        };
+        let ended = match run.ended {
+            Ended::Unknown => 0,
+            Ended::ToolCall => 1,
+            Ended::Turn => 2,
+        };
+        let size = match run.blocks {
+            0..=16 => 0,
+            17..=64 => 1,
+            65..=256 => 2,
+            _ => 3,
+        };
+        let pace = match gap_secs {
+            None => 0,
+            Some(0..=15) => 1,
+            Some(16..=120) => 2,
+            Some(_) => 3,
+        };
+        let coarse = (turn * ENDS + ended) * PACES + pace;
+        Self((coarse * SIZES + size) * SHARINGS + u16::from(shared))
+    }
+
+    /// Its place among all classes.
+    pub fn index(self) -> usize {
+        self.0.into()
+    }
+
+    /// The same, without size and sharing.
+    pub fn coarse_index(self) -> usize {
+        (self.0 / (SIZES * SHARINGS)).into()
+    }
+}

@@ -1,0 +1,231 @@
+//! What is learned of the classes: when their blocks come back.
+//!
+//! - Every use of a block is seen, also of those that are not kept, so a policy that keeps none of
+//!   a class still learns when it would have paid.
+//! - Blocks that one run used last age together; only their number counts. A run counts as one,
+//!   however long it is.
+//! - What is remembered is bounded, by several times the budget.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::time::Duration;
+
+use super::super::{BlockMeta, Name};
+use super::classes::Class;
+use super::histogram::{self, AGES, Chances, Histogram};
+use crate::time::Timestamp;
+
+/// The budgets that the remembered blocks would fill.
+const REMEMBERED_BUDGETS: u64 = 8;
+
+/// Runs after which densities are computed anew, and what was learned counts less.
+const REFRESH_RUNS: u64 = 32;
+
+/// By how much less: half after 4,000 runs.
+const FADING: f32 = 0.994_47;
+
+/// Runs' worth of what the wider class says, where a class has seen little.
+const PRIOR_RUNS: f32 = 6.0;
+
+/// Before anything is known: one block in so many comes back while in an age.
+const FIRST_CHANCE: f32 = 0.05;
+
+/// Uses seen so far.
+#[derive(Clone, Debug)]
+pub struct Learned<Id> {
+    remembered: HashMap<Id, Remembered>,
+    groups: BTreeMap<u64, Group<Id>>,
+    // For each age the groups in it, the oldest first. May name groups that are gone.
+    aging: [VecDeque<u64>; AGES],
+    current: [Option<u64>; 2],
+    groups_begun: u64,
+    bytes: u64,
+    most_bytes: u64,
+    last_run: HashMap<u64, Timestamp>,
+    this_run: (u64, u32, Timestamp),
+    gap_secs: Option<u64>,
+    runs: u64,
+    all: Histogram,
+    coarse: Vec<Histogram>,
+    fine: Vec<Histogram>,
+    densities: Vec<Option<(u64, [f32; AGES])>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Remembered {
+    group: u64,
+    bytes: u64,
+    conversation: u64,
+    shared: bool,
+}
+
+/// Blocks of one class that one run used last.
+#[derive(Clone, Debug)]
+struct Group<Id> {
+    class: Class,
+    used_at: Timestamp,
+    // What one block of it counts.
+    weight: f32,
+    // Those that nobody has used since.
+    blocks: u32,
+    ids: Vec<Id>,
+}
+
+impl<Id: Name> Learned<Id> {
+    pub fn new(budget_bytes: u64) -> Self {
+        Self {
+            remembered: HashMap::new(),
+            groups: BTreeMap::new(),
+            aging: std::array::from_fn(|_| VecDeque::new()),
+            current: [None; 2],
+            groups_begun: 0,
+            bytes: 0,
+            most_bytes: budget_bytes.saturating_mul(REMEMBERED_BUDGETS),
+            last_run: HashMap::new(),
+            this_run: (0, 0, Timestamp(0)),
+            gap_secs: None,
+            runs: 0,
+            all: Histogram::default(),
+            coarse: vec![Histogram::default(); Class::COARSE_COUNT],
+            fine: vec![Histogram::default(); Class::COUNT],
+            densities: vec![None; Class::COUNT],
+        }
+    }
+
+    /// A run uses a block, kept or not. Returns the block's class from now on.
+    pub fn used(&mut self, id: Id, meta: &BlockMeta<Id>, now: Timestamp) -> Class {
+        let run = (meta.run.conversation, meta.run.turn, now);
+        if run != self.this_run || self.runs == 0 {
+            self.begin_run(run);
+        }
+        let before = self.remembered.get(&id).copied();
+        let shared = before
+            .is_some_and(|before| before.shared || before.conversation != meta.run.conversation);
+        if let Some(before) = before {
+            if self.current.contains(&Some(before.group)) {
+                return self.groups[&before.group].class;
+            }
+            self.come_back(before, now);
+        } else {
+            self.bytes += meta.bytes;
+        }
+        let number = self.current_group(shared, meta, now);
+        let (bytes, conversation) = (meta.bytes, meta.run.conversation);
+        self.remembered.insert(id, Remembered { group: number, bytes, conversation, shared });
+        let group = self.groups.get_mut(&number).expect("the current group is here");
+        group.blocks += 1;
+        group.ids.push(id);
+        let class = group.class;
+        self.forget_the_oldest();
+        class
+    }
+
+    /// The class of a block that was used lately.
+    pub fn class(&self, id: &Id) -> Option<Class> {
+        Some(self.groups.get(&self.remembered.get(id)?.group)?.class)
+    }
+
+    /// Uses per second that a block of this class and age promises.
+    pub fn density(&mut self, class: Class, age: Duration) -> f32 {
+        // Not all classes at once.
+        let version = (self.runs + class.index() as u64) / REFRESH_RUNS;
+        let known = &mut self.densities[class.index()];
+        let densities = match known {
+            Some((of, densities)) if *of == version => densities,
+            _ => {
+                let first: Chances = [FIRST_CHANCE; AGES];
+                let period = self.runs / REFRESH_RUNS;
+                let (coarse, fine) = (class.coarse_index(), class.index());
+                let histograms = [&mut self.all, &mut self.coarse[coarse], &mut self.fine[fine]];
+                histograms.into_iter().for_each(|histogram| histogram.fade(period, FADING));
+                let all = self.all.chances(&first, PRIOR_RUNS);
+                let coarse = self.coarse[coarse].chances(&all, PRIOR_RUNS);
+                let fine = self.fine[fine].chances(&coarse, PRIOR_RUNS);
+                &mut known.insert((version, histogram::densities(&fine))).1
+            }
+        };
+        densities[histogram::bucket(age)]
+    }
+
+    fn begin_run(&mut self, run: (u64, u32, Timestamp)) {
+        let (conversation, _, now) = run;
+        self.this_run = run;
+        self.current = [None; 2];
+        self.runs += 1;
+        let before = self.last_run.insert(conversation, now);
+        self.gap_secs = before.map(|before| before.age(now).as_secs());
+        self.age_groups(now);
+    }
+
+    fn current_group(&mut self, shared: bool, meta: &BlockMeta<Id>, now: Timestamp) -> u64 {
+        if let Some(number) = self.current[usize::from(shared)] {
+            return number;
+        }
+        self.groups_begun += 1;
+        let number = self.groups_begun;
+        let class = Class::of(&meta.run, self.gap_secs, shared);
+        let weight = 1.0 / meta.run.blocks.max(1) as f32;
+        let group = Group { class, used_at: now, weight, blocks: 0, ids: Vec::new() };
+        self.groups.insert(number, group);
+        self.aging[0].push_back(number);
+        self.current[usize::from(shared)] = Some(number);
+        number
+    }
+
+    fn come_back(&mut self, before: Remembered, now: Timestamp) {
+        let group = self.groups.get_mut(&before.group).expect("a remembered block has a group");
+        let (class, weight) = (group.class, group.weight);
+        let bucket = histogram::bucket(group.used_at.age(now));
+        group.blocks -= 1;
+        if group.blocks == 0 {
+            self.groups.remove(&before.group);
+        }
+        self.each(class, |histogram| histogram.add_used(bucket, weight));
+    }
+
+    /// Counts those that outlived an age.
+    fn age_groups(&mut self, now: Timestamp) {
+        for bucket in 0..AGES - 1 {
+            let end = histogram::end(bucket).expect("all but the last bucket end");
+            while let Some(&number) = self.aging[bucket].front() {
+                if let Some(group) = self.groups.get(&number) {
+                    if group.used_at.age(now) < end {
+                        break;
+                    }
+                    let (class, weight) = (group.class, group.weight * group.blocks as f32);
+                    self.aging[bucket + 1].push_back(number);
+                    self.each(class, |histogram| histogram.add_survived(bucket, weight));
+                }
+                self.aging[bucket].pop_front();
+            }
+        }
+        while let Some(number) = self.aging[AGES - 1].front()
+            && !self.groups.contains_key(number)
+        {
+            self.aging[AGES - 1].pop_front();
+        }
+    }
+
+    fn each(&mut self, class: Class, change: impl Fn(&mut Histogram)) {
+        let period = self.runs / REFRESH_RUNS;
+        let (coarse, fine) = (class.coarse_index(), class.index());
+        for histogram in [&mut self.all, &mut self.coarse[coarse], &mut self.fine[fine]] {
+            histogram.fade(period, FADING);
+            change(histogram);
+        }
+    }
+
+    fn forget_the_oldest(&mut self) {
+        while self.bytes > self.most_bytes {
+            let Some((number, group)) = self.groups.pop_first() else { return };
+            for slot in &mut self.current {
+                *slot = slot.filter(|&current| current != number);
+            }
+            for id in group.ids {
+                if self.remembered.get(&id).is_some_and(|block| block.group == number) {
+                    let block = self.remembered.remove(&id).expect("it was just found");
+                    self.bytes -= block.bytes;
+                }
+            }
+        }
+    }
+}

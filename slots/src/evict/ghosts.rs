@@ -1,0 +1,53 @@
+//! Names of blocks that left, up to so many bytes: whoever comes back too soon is recognised.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::Name;
+
+/// A queue of names with the bytes that they stood for.
+#[derive(Clone, Debug)]
+pub(super) struct Ghosts<Id> {
+    places: HashMap<Id, u64>,
+    queue: BTreeMap<u64, (Id, u64)>,
+    bytes: u64,
+    count: u64,
+}
+
+impl<Id> Default for Ghosts<Id> {
+    fn default() -> Self {
+        Self { places: HashMap::new(), queue: BTreeMap::new(), bytes: 0, count: 0 }
+    }
+}
+
+impl<Id: Name> Ghosts<Id> {
+    /// Remembers a block that left.
+    pub fn push(&mut self, id: Id, bytes: u64) {
+        self.take(&id);
+        self.count += 1;
+        self.places.insert(id, self.count);
+        self.queue.insert(self.count, (id, bytes));
+        self.bytes += bytes;
+    }
+
+    /// Forgets a block; whether it was remembered.
+    pub fn take(&mut self, id: &Id) -> bool {
+        let Some(place) = self.places.remove(id) else { return false };
+        let (_, bytes) = self.queue.remove(&place).expect("what has a place is in the queue");
+        self.bytes -= bytes;
+        true
+    }
+
+    /// Forgets the oldest until no more than `most_bytes` are left.
+    pub fn trim(&mut self, most_bytes: u64) {
+        while self.bytes > most_bytes {
+            let (_, (id, bytes)) = self.queue.pop_first().expect("bytes belong to names");
+            self.places.remove(&id);
+            self.bytes -= bytes;
+        }
+    }
+
+    /// The bytes of the remembered blocks.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}

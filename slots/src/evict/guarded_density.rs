@@ -1,0 +1,99 @@
+//! Hit density, as long as it does better than the least recently used: the default.
+//!
+//! - Both run as shadows, on names alone, and see every use. The live choice follows the one with
+//!   more hits, of which old ones count less.
+//! - A change of mind needs a margin, so that two equals do not take turns.
+
+use super::density::{Density, Queue};
+use super::lru::Lru;
+use super::{Answer, BlockMeta, Kept, Name, Policy};
+use crate::time::Timestamp;
+
+/// Budgets' worth of uses after which a hit counts for a third.
+const MEMORY_BUDGETS: f64 = 40.0;
+
+/// Of the remembered uses, by how much the other must be better.
+const MARGIN: f64 = 0.001;
+
+/// Two shadows, and the live blocks in the order of each.
+#[derive(Clone, Debug)]
+pub struct GuardedDensity<Id> {
+    lru_shadow: Kept<Id, Lru<Id>>,
+    density_shadow: Kept<Id, Density<Id>>,
+    lru: Lru<Id>,
+    density: Queue<Id>,
+    // Hits of the density shadow less hits of the other, in bytes.
+    lead_bytes: f64,
+    memory_bytes: f64,
+    trusts_density: bool,
+}
+
+impl<Id: Name> GuardedDensity<Id> {
+    /// For a store of `budget_bytes`.
+    pub fn new(budget_bytes: u64) -> Self {
+        Self {
+            lru_shadow: Kept::new(Lru::default(), budget_bytes),
+            density_shadow: Kept::new(Density::new(budget_bytes), budget_bytes),
+            lru: Lru::default(),
+            density: Queue::default(),
+            lead_bytes: 0.0,
+            memory_bytes: (budget_bytes as f64 * MEMORY_BUDGETS).max(1.0),
+            trusts_density: false,
+        }
+    }
+
+    /// Whether density chooses at the moment.
+    pub fn trusts_density(&self) -> bool {
+        self.trusts_density
+    }
+
+    fn compare(&mut self, id: Id, meta: &BlockMeta<Id>, now: Timestamp) {
+        let any = |_: &Id| true;
+        let lru = self.lru_shadow.ask(id, meta, now, &any) == Answer::Hit;
+        let density = self.density_shadow.ask(id, meta, now, &any) == Answer::Hit;
+        let bytes = meta.bytes as f64;
+        self.lead_bytes *= (-bytes / self.memory_bytes).exp();
+        self.lead_bytes += bytes * (f64::from(u8::from(density)) - f64::from(u8::from(lru)));
+        let margin = self.memory_bytes * MARGIN;
+        if self.lead_bytes.abs() > margin {
+            self.trusts_density = self.lead_bytes > 0.0;
+        }
+    }
+}
+
+impl<Id: Name> Policy<Id> for GuardedDensity<Id> {
+    fn hit(&mut self, id: Id, meta: &BlockMeta<Id>, now: Timestamp) {
+        self.compare(id, meta, now);
+        self.lru.hit(id, meta, now);
+        if let Some(class) = self.density_shadow.policy().learned().class(&id) {
+            self.density.used(&id, class, now);
+        }
+    }
+
+    fn inserted(&mut self, id: Id, meta: &BlockMeta<Id>, now: Timestamp) {
+        self.compare(id, meta, now);
+        self.lru.inserted(id, meta, now);
+        let class = self.density_shadow.policy().learned().class(&id);
+        self.density.inserted(id, meta.parent, class.unwrap_or_default(), now);
+    }
+
+    fn passed(&mut self, id: Id, meta: &BlockMeta<Id>, now: Timestamp) {
+        self.compare(id, meta, now);
+    }
+
+    fn removed(&mut self, id: Id) {
+        self.lru.removed(id);
+        self.density.removed(&id);
+    }
+
+    fn declines(&self) -> bool {
+        self.trusts_density
+    }
+
+    fn victim(&mut self, now: Timestamp, may_leave: &dyn Fn(&Id) -> bool) -> Option<Id> {
+        match self.trusts_density {
+            true => self.density.lowest(self.density_shadow.policy().learned(), now, may_leave),
+            false => self.lru.victim(now, may_leave),
+        }
+    }
+}

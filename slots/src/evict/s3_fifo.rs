@@ -1,0 +1,98 @@
+//! S3-FIFO (Yang et al., 2023) over tails.
+//!
+//! - A tenth of the room is a small queue that every newcomer enters; who is used there moves to
+//!   the main queue, who is not leaves and is remembered by name. Who comes back enters the main
+//!   queue, and leaves it only after as many rounds as it was used, three at most.
+//! - A decision moves a bounded number of blocks on; then the one in front leaves, used or not.
+
+use super::ghosts::Ghosts;
+use super::{BlockMeta, Name, Policy, Tails};
+use crate::time::Timestamp;
+
+const MOST_USES: u8 = 3;
+
+/// Blocks that one decision moves on at most.
+const MOST_MOVES: usize = 64;
+
+/// Ranks by queue (the small one is `false`), then by place in it.
+#[derive(Clone, Debug)]
+pub struct S3Fifo<Id> {
+    tails: Tails<Id, (bool, u64), Note>,
+    left: Ghosts<Id>,
+    budget_bytes: u64,
+    small_bytes: u64,
+    places: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Note {
+    bytes: u64,
+    uses: u8,
+}
+
+impl<Id: Name> S3Fifo<Id> {
+    /// For a store of `budget_bytes`.
+    pub fn new(budget_bytes: u64) -> Self {
+        let (tails, left) = (Tails::default(), Ghosts::default());
+        Self { tails, left, budget_bytes, small_bytes: 0, places: 0 }
+    }
+
+    fn move_on(&mut self, id: &Id, uses: u8) {
+        self.places += 1;
+        let small = self.is_small(id);
+        let Some(note) = self.tails.note_mut(id) else { return };
+        note.uses = uses;
+        if small {
+            self.small_bytes -= note.bytes;
+        }
+        self.tails.set_rank(id, (true, self.places));
+    }
+
+    fn is_small(&self, id: &Id) -> bool {
+        self.tails.rank(id).is_some_and(|(main, _)| !main)
+    }
+}
+
+impl<Id: Name> Policy<Id> for S3Fifo<Id> {
+    fn hit(&mut self, id: Id, _: &BlockMeta<Id>, _: Timestamp) {
+        if let Some(note) = self.tails.note_mut(&id) {
+            note.uses = MOST_USES.min(note.uses + 1);
+        }
+    }
+
+    fn inserted(&mut self, id: Id, meta: &BlockMeta<Id>, _: Timestamp) {
+        self.places += 1;
+        let main = self.left.take(&id);
+        self.small_bytes += if main { 0 } else { meta.bytes };
+        let note = Note { bytes: meta.bytes, uses: 0 };
+        self.tails.insert(id, meta.parent, (main, self.places), note);
+    }
+
+    fn removed(&mut self, id: Id) {
+        let small = self.is_small(&id);
+        let Some(note) = self.tails.remove(&id) else { return };
+        if small {
+            self.small_bytes -= note.bytes;
+            self.left.push(id, note.bytes);
+            self.left.trim(self.budget_bytes);
+        }
+    }
+
+    fn victim(&mut self, _: Timestamp, may_leave: &dyn Fn(&Id) -> bool) -> Option<Id> {
+        for moves in 0.. {
+            let front = |main: bool| {
+                let leaves = self.tails.leaves_from((main, 0));
+                leaves.take_while(|(rank, _)| rank.0 == main).map(|(_, id)| id).find(may_leave)
+            };
+            let from_main = self.small_bytes <= self.budget_bytes / 10;
+            let id = front(from_main).or_else(|| front(!from_main))?;
+            let uses = self.tails.note(&id).expect("a leaf is here").uses;
+            if uses == 0 || moves == MOST_MOVES {
+                return Some(id);
+            }
+            let left = if self.is_small(&id) { 0 } else { uses - 1 };
+            self.move_on(&id, left);
+        }
+        unreachable!("a decision moves a bounded number of blocks")
+    }
+}

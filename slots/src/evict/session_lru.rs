@@ -1,0 +1,95 @@
+//! The least recently used leaves first, but conversations that go on keep a share.
+//!
+//! - A conversation goes on when it has had two turns or more and spoke in the last minutes.
+//! - Its blocks leave only when there are no others, or when such blocks hold more than their share.
+
+use std::time::Duration;
+
+use super::{BlockMeta, Name, Policy, Tails};
+use crate::time::Timestamp;
+
+/// How long after its last turn a conversation still counts as going on.
+pub const GOES_ON: Duration = Duration::from_secs(600);
+
+/// Of the budget, what conversations that go on may hold against the rest.
+pub const SHARE: f64 = 0.9;
+
+/// Ranks by "goes on", then by the order of uses.
+#[derive(Clone, Debug)]
+pub struct SessionLru<Id> {
+    tails: Tails<Id, (bool, u64), Note>,
+    uses: u64,
+    share_bytes: u64,
+    // The sum over the blocks that rank as going on.
+    held_bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Note {
+    used_at: Timestamp,
+    bytes: u64,
+}
+
+impl<Id: Name> SessionLru<Id> {
+    /// For a store of `budget_bytes`.
+    pub fn new(budget_bytes: u64) -> Self {
+        let share_bytes = (budget_bytes as f64 * SHARE) as u64;
+        Self { tails: Tails::default(), uses: 0, share_bytes, held_bytes: 0 }
+    }
+
+    fn rank(&mut self, id: &Id, rank: (bool, u64)) {
+        let (Some(before), Some(note)) = (self.tails.rank(id), self.tails.note(id)) else { return };
+        self.held_bytes -= if before.0 { note.bytes } else { 0 };
+        self.held_bytes += if rank.0 { note.bytes } else { 0 };
+        self.tails.set_rank(id, rank);
+    }
+
+    /// Conversations that have been silent for long do not go on.
+    fn release(&mut self, now: Timestamp) {
+        loop {
+            let first = self.tails.leaves_from((true, 0)).next();
+            let Some((rank, id)) = first else { return };
+            let note = self.tails.note(&id).expect("a leaf is here");
+            if note.used_at.age(now) < GOES_ON {
+                return;
+            }
+            self.rank(&id, (false, rank.1));
+        }
+    }
+}
+
+impl<Id: Name> Policy<Id> for SessionLru<Id> {
+    fn hit(&mut self, id: Id, meta: &BlockMeta<Id>, now: Timestamp) {
+        self.uses += 1;
+        self.rank(&id, (meta.run.turn >= 2, self.uses));
+        if let Some(note) = self.tails.note_mut(&id) {
+            note.used_at = now;
+        }
+    }
+
+    fn inserted(&mut self, id: Id, meta: &BlockMeta<Id>, now: Timestamp) {
+        self.uses += 1;
+        let note = Note { used_at: now, bytes: meta.bytes };
+        self.tails.insert(id, meta.parent, (false, self.uses), note);
+        self.rank(&id, (meta.run.turn >= 2, self.uses));
+    }
+
+    fn removed(&mut self, id: Id) {
+        let goes_on = self.tails.rank(&id).is_some_and(|(goes_on, _)| goes_on);
+        if let Some(note) = self.tails.remove(&id)
+            && goes_on
+        {
+            self.held_bytes -= note.bytes;
+        }
+    }
+
+    fn victim(&mut self, now: Timestamp, may_leave: &dyn Fn(&Id) -> bool) -> Option<Id> {
+        self.release(now);
+        let of = |tails: &Tails<Id, _, _>, goes_on: bool| {
+            let leaves = tails.leaves_from((goes_on, 0));
+            leaves.take_while(|(rank, _)| rank.0 == goes_on).map(|(_, id)| id).find(may_leave)
+        };
+        let over = self.held_bytes > self.share_bytes;
+        of(&self.tails, over).or_else(|| of(&self.tails, !over))
+    }
+}
