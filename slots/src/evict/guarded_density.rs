@@ -38,7 +38,7 @@ impl<Id: Name> GuardedDensity<Id> {
             density: Queue::default(),
             lead_bytes: 0.0,
             memory_bytes: (budget_bytes as f64 * MEMORY_BUDGETS).max(1.0),
-            trusts_density: false,
+            trusts_density: true,
         }
     }
 

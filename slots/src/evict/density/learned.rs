@@ -9,13 +9,16 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
-use super::super::{BlockMeta, Name};
+use super::super::{BlockMeta, Name, Run};
 use super::classes::Class;
 use super::histogram::{self, AGES, Chances, Histogram};
 use crate::time::Timestamp;
 
 /// The budgets that the remembered blocks would fill.
-const REMEMBERED_BUDGETS: u64 = 8;
+const REMEMBERED_BUDGETS: u64 = 16;
+
+/// Conversations whose last run is remembered.
+const MOST_CONVERSATIONS: usize = 8_192;
 
 /// Runs after which densities are computed anew, and what was learned counts less.
 const REFRESH_RUNS: u64 = 32;
@@ -24,7 +27,7 @@ const REFRESH_RUNS: u64 = 32;
 const FADING: f32 = 0.994_47;
 
 /// Runs' worth of what the wider class says, where a class has seen little.
-const PRIOR_RUNS: f32 = 6.0;
+const PRIOR_RUNS: f32 = 12.0;
 
 /// Before anything is known: one block in so many comes back while in an age.
 const FIRST_CHANCE: f32 = 0.05;
@@ -40,9 +43,9 @@ pub struct Learned<Id> {
     groups_begun: u64,
     bytes: u64,
     most_bytes: u64,
-    last_run: HashMap<u64, Timestamp>,
-    this_run: (u64, u32, Timestamp),
-    gap_secs: Option<u64>,
+    run: LatestRun,
+    // The last run of each conversation, of the newer and of the older half of those remembered.
+    latest: [HashMap<u64, LatestRun>; 2],
     runs: u64,
     all: Histogram,
     coarse: Vec<Histogram>,
@@ -56,6 +59,15 @@ struct Remembered {
     bytes: u64,
     conversation: u64,
     shared: bool,
+}
+
+/// The last run of a conversation.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct LatestRun {
+    conversation: u64,
+    turn: u32,
+    begun_at: Timestamp,
+    gap_secs: Option<u64>,
 }
 
 /// Blocks of one class that one run used last.
@@ -80,9 +92,8 @@ impl<Id: Name> Learned<Id> {
             groups_begun: 0,
             bytes: 0,
             most_bytes: budget_bytes.saturating_mul(REMEMBERED_BUDGETS),
-            last_run: HashMap::new(),
-            this_run: (0, 0, Timestamp(0)),
-            gap_secs: None,
+            run: LatestRun::default(),
+            latest: [HashMap::new(), HashMap::new()],
             runs: 0,
             all: Histogram::default(),
             coarse: vec![Histogram::default(); Class::COARSE_COUNT],
@@ -93,10 +104,7 @@ impl<Id: Name> Learned<Id> {
 
     /// A run uses a block, kept or not. Returns the block's class from now on.
     pub fn used(&mut self, id: Id, meta: &BlockMeta<Id>, now: Timestamp) -> Class {
-        let run = (meta.run.conversation, meta.run.turn, now);
-        if run != self.this_run || self.runs == 0 {
-            self.begin_run(run);
-        }
+        self.enter_run(&meta.run, now);
         let before = self.remembered.get(&id).copied();
         let shared = before
             .is_some_and(|before| before.shared || before.conversation != meta.run.conversation);
@@ -146,13 +154,29 @@ impl<Id: Name> Learned<Id> {
         densities[histogram::bucket(age)]
     }
 
-    fn begin_run(&mut self, run: (u64, u32, Timestamp)) {
-        let (conversation, _, now) = run;
-        self.this_run = run;
+    /// Uses of one turn of a conversation are one run; without a conversation, those of one moment.
+    fn enter_run(&mut self, run: &Run, now: Timestamp) {
+        let (conversation, turn) = (run.conversation, run.turn);
+        let same = (self.run.conversation, self.run.turn) == (conversation, turn);
+        if self.runs > 0 && same && (conversation != 0 || self.run.begun_at == now) {
+            return;
+        }
+        let [newer, older] = &self.latest;
+        let before = newer.get(&conversation).or_else(|| older.get(&conversation)).copied();
+        self.run = match before.filter(|_| conversation != 0) {
+            // It goes on after another one has come between.
+            Some(before) if before.turn == turn => before,
+            before => {
+                let gap_secs = before.map(|before| before.begun_at.age(now).as_secs());
+                LatestRun { conversation, turn, begun_at: now, gap_secs }
+            }
+        };
+        if self.latest[0].len() == MOST_CONVERSATIONS / 2 {
+            self.latest[1] = std::mem::take(&mut self.latest[0]);
+        }
+        self.latest[0].insert(conversation, self.run);
         self.current = [None; 2];
         self.runs += 1;
-        let before = self.last_run.insert(conversation, now);
-        self.gap_secs = before.map(|before| before.age(now).as_secs());
         self.age_groups(now);
     }
 
@@ -162,7 +186,7 @@ impl<Id: Name> Learned<Id> {
         }
         self.groups_begun += 1;
         let number = self.groups_begun;
-        let class = Class::of(&meta.run, self.gap_secs, shared);
+        let class = Class::of(&meta.run, self.run.gap_secs, shared);
         let weight = 1.0 / meta.run.blocks.max(1) as f32;
         let group = Group { class, used_at: now, weight, blocks: 0, ids: Vec::new() };
         self.groups.insert(number, group);

@@ -1,0 +1,255 @@
+//! A closed loop: each lane waits for its answer, thinks, and asks again.
+//!
+//! - One prefill server, first come, first served. A request's blocks that are in memory cost it
+//!   nothing; those on disk are read while it waits in line; the rest is computed.
+//! - A run lives in its slot until its answer ends. Then its blocks are offered to memory, and all
+//!   that is whole goes to disk.
+//! - Think times are the recorded ones; answers take their tokens' time and hold up nobody.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use hob_slots::Timestamp;
+use hob_slots::evict::lru::Lru;
+use hob_slots::evict::{Kept, Policy};
+
+use crate::BLOCK_TOKENS;
+use crate::random::Random;
+use crate::trace::Request;
+use crate::workload::{Arrival, Lanes, Playlist, Play};
+
+/// What the lanes meet.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    /// Sessions at a time.
+    pub lanes: usize,
+    /// Requests in all.
+    pub requests: usize,
+    /// What the prefill server computes.
+    pub prefill_tokens_per_sec: f64,
+    /// What an answer takes.
+    pub answer_tokens_per_sec: f64,
+    /// Nobody thinks longer.
+    pub most_pause_secs: u64,
+    /// Sessions with a longer prompt are left out.
+    pub most_prompt_tokens: u64,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            lanes: 8,
+            requests: 4_000,
+            prefill_tokens_per_sec: 1_000.0,
+            answer_tokens_per_sec: 50.0,
+            most_pause_secs: 3_600,
+            most_prompt_tokens: 200_000,
+        }
+    }
+}
+
+/// A disk below memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Disk {
+    /// What it holds. The least recently used leaves.
+    pub capacity_blocks: u64,
+    /// What reading one block takes, checking included.
+    pub block_millis: f64,
+}
+
+impl Default for Disk {
+    /// Blocks of the 0.5B shape, 6 MiB each, at 1 GB/s; 32 GiB of them.
+    fn default() -> Self {
+        Self { capacity_blocks: 5_461, block_millis: 6.3 }
+    }
+}
+
+/// How long the first token took to come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Waits {
+    /// On average.
+    pub mean_secs: f64,
+    /// For one half at most.
+    pub p50_secs: f64,
+    /// For 95 of a hundred at most.
+    pub p95_secs: f64,
+    /// Of a hundred tokens of prompts, those that were not computed.
+    pub reused_percent: f64,
+}
+
+/// Runs the loop over a memory of `capacity` blocks.
+pub fn run(
+    sessions: &[Vec<Request>],
+    setup: &Setup,
+    policy: impl Policy<u64>,
+    capacity: u64,
+    disk: Option<Disk>,
+    seed: u64,
+) -> Waits {
+    let mut world = World::new(sessions, setup, Kept::new(policy, capacity), disk, seed);
+    while world.waits_millis.len() < setup.requests {
+        let ((now, _), event) = world.events.pop_first().expect("a lane always goes on");
+        match event {
+            Event::Asks(lane) => world.ask(lane, now),
+            Event::Fetched(lane) => world.stand_in_line(lane, now),
+            Event::Computed(lane) => world.answer(lane, now),
+            Event::Answered(lane) => world.keep_and_think(lane, now),
+        }
+    }
+    world.waits()
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Asks(usize),
+    Fetched(usize),
+    Computed(usize),
+    Answered(usize),
+}
+
+struct World<'s, P> {
+    setup: &'s Setup,
+    playlist: Playlist<'s>,
+    lanes: Vec<Lane>,
+    memory: Kept<u64, P>,
+    disk: Option<(Disk, Kept<u64, Lru<u64>>)>,
+    disk_free_at: u64,
+    line: VecDeque<usize>,
+    busy: bool,
+    events: BTreeMap<(u64, u64), Event>,
+    scheduled: u64,
+    waits_millis: Vec<u64>,
+    tokens: u64,
+    computed_tokens: u64,
+}
+
+struct Lane {
+    play: Play,
+    asked_at: u64,
+    // Blocks of its request that were read or are being read.
+    fetched: usize,
+}
+
+impl<'s, P: Policy<u64>> World<'s, P> {
+    fn new(
+        sessions: &'s [Vec<Request>],
+        setup: &'s Setup,
+        memory: Kept<u64, P>,
+        disk: Option<Disk>,
+        seed: u64,
+    ) -> Self {
+        let mut random = Random::new(seed);
+        let mut playlist = Playlist::new(sessions, setup.most_prompt_tokens, &mut random);
+        let lanes = (0..setup.lanes)
+            .map(|_| Lane { play: playlist.begin(), asked_at: 0, fetched: 0 })
+            .collect();
+        let disk = disk.map(|disk| (disk, Kept::new(Lru::default(), disk.capacity_blocks)));
+        let mut world = Self {
+            setup,
+            playlist,
+            lanes,
+            memory,
+            disk,
+            disk_free_at: 0,
+            line: VecDeque::new(),
+            busy: false,
+            events: BTreeMap::new(),
+            scheduled: 0,
+            waits_millis: Vec::new(),
+            tokens: 0,
+            computed_tokens: 0,
+        };
+        for lane in 0..setup.lanes {
+            world.schedule(random.below(60_000) as u64, Event::Asks(lane));
+        }
+        world
+    }
+
+    fn schedule(&mut self, at: u64, event: Event) {
+        self.scheduled += 1;
+        self.events.insert((at, self.scheduled), event);
+    }
+
+    fn request(&self, lane: usize) -> &'s Request {
+        self.playlist.request(&self.lanes[lane].play)
+    }
+
+    fn arrival(&self, lane: usize, now: u64) -> Arrival {
+        self.lanes[lane].play.arrival(self.request(lane), now)
+    }
+
+    fn ask(&mut self, lane: usize, now: u64) {
+        self.lanes[lane].asked_at = now;
+        self.lanes[lane].fetched = 0;
+        let blocks = self.arrival(lane, now).blocks;
+        let Some((disk, on_disk)) = &self.disk else { return self.stand_in_line(lane, now) };
+        let in_memory = blocks.iter().take_while(|id| self.memory.contains(id)).count();
+        let rest = blocks[in_memory..].iter().take_while(|id| on_disk.contains(id)).count();
+        let read_millis = (rest as f64 * disk.block_millis) as u64;
+        self.lanes[lane].fetched = in_memory + rest;
+        if rest == 0 {
+            return self.stand_in_line(lane, now);
+        }
+        self.disk_free_at = self.disk_free_at.max(now) + read_millis;
+        self.schedule(self.disk_free_at, Event::Fetched(lane));
+    }
+
+    fn stand_in_line(&mut self, lane: usize, now: u64) {
+        self.line.push_back(lane);
+        self.serve_next(now);
+    }
+
+    fn serve_next(&mut self, now: u64) {
+        if self.busy {
+            return;
+        }
+        let Some(lane) = self.line.pop_front() else { return };
+        self.busy = true;
+        let request = self.request(lane);
+        let blocks = self.arrival(lane, now).blocks;
+        let in_memory = blocks.iter().take_while(|id| self.memory.contains(id)).count();
+        let here = in_memory.max(self.lanes[lane].fetched) as u64 * BLOCK_TOKENS;
+        // The last token is always computed: it gives the answer's first one.
+        let missing = request.input_tokens.saturating_sub(here).max(1);
+        self.tokens += request.input_tokens;
+        self.computed_tokens += missing;
+        let secs = missing as f64 / self.setup.prefill_tokens_per_sec;
+        self.schedule(now + (secs * 1_000.0) as u64, Event::Computed(lane));
+    }
+
+    fn answer(&mut self, lane: usize, now: u64) {
+        self.waits_millis.push(now - self.lanes[lane].asked_at);
+        let tokens = self.request(lane).output_tokens as f64;
+        let secs = tokens / self.setup.answer_tokens_per_sec;
+        self.schedule(now + (secs * 1_000.0) as u64, Event::Answered(lane));
+        self.busy = false;
+        self.serve_next(now);
+    }
+
+    fn keep_and_think(&mut self, lane: usize, now: u64) {
+        let arrival = self.arrival(lane, now);
+        for (id, meta) in arrival.uses() {
+            self.memory.ask(id, &meta, arrival.at, &|_| true);
+            if let Some((_, on_disk)) = &mut self.disk {
+                on_disk.ask(id, &meta, arrival.at, &|_| true);
+            }
+        }
+        let think = self.playlist.go_on(&mut self.lanes[lane].play).map_or(1_000, |next| {
+            next.think_millis.min(self.setup.most_pause_secs * 1_000)
+        });
+        self.schedule(now + think, Event::Asks(lane));
+    }
+
+    fn waits(mut self) -> Waits {
+        self.waits_millis.sort_unstable();
+        let waits = &self.waits_millis;
+        let count = waits.len();
+        let at = |share: f64| waits[((count - 1) as f64 * share) as usize] as f64 / 1_000.0;
+        let reused = self.tokens - self.computed_tokens;
+        Waits {
+            mean_secs: waits.iter().sum::<u64>() as f64 / count as f64 / 1_000.0,
+            p50_secs: at(0.5),
+            p95_secs: at(0.95),
+            reused_percent: 100.0 * reused as f64 / self.tokens as f64,
+        }
+    }
+}

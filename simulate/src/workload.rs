@@ -1,0 +1,189 @@
+//! Streams of requests, made from traces.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use hob_slots::Timestamp;
+use hob_slots::evict::{BlockMeta, Run};
+
+use crate::random::Random;
+use crate::trace::Request;
+
+/// A request that arrives.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arrival {
+    /// When.
+    pub at: Timestamp,
+    /// What policies are told of it.
+    pub run: Run,
+    /// Its blocks, each of which names all before it, too.
+    pub blocks: Vec<u64>,
+    /// Tokens of its prompt.
+    pub tokens: u64,
+}
+
+impl Arrival {
+    /// Each block with what a policy is told of it. All blocks take one unit of the budget.
+    pub fn uses(&self) -> impl Iterator<Item = (u64, BlockMeta<u64>)> + '_ {
+        let parents = [None].into_iter().chain(self.blocks.iter().copied().map(Some));
+        self.blocks
+            .iter()
+            .zip(parents)
+            .map(|(&id, parent)| (id, BlockMeta { run: self.run, ..BlockMeta::new(parent, 1) }))
+    }
+}
+
+/// How lanes play sessions.
+#[derive(Clone, Copy, Debug)]
+pub struct Lanes {
+    /// Sessions at a time.
+    pub count: usize,
+    /// Tokens of a cold prompt that comes with each request; 0 for none.
+    pub cold_tokens: u64,
+    /// Requests of sessions in all.
+    pub requests: usize,
+    /// A pause of a session is at most so long.
+    pub most_pause_secs: u64,
+    /// Sessions with a longer prompt are left out.
+    pub most_prompt_tokens: u64,
+}
+
+/// Lanes that play sessions back to back, in an order that the seed gives.
+pub fn lanes(sessions: &[Vec<Request>], lanes: &Lanes, seed: u64) -> Vec<Arrival> {
+    let mut random = Random::new(seed);
+    let mut playlist = Playlist::new(sessions, lanes.most_prompt_tokens, &mut random);
+    // By the time of the next request, then by lane.
+    let mut waiting: BTreeMap<(u64, usize), Play> = BTreeMap::new();
+    for lane in 0..lanes.count {
+        waiting.insert((random.below(60_000) as u64, lane), playlist.begin());
+    }
+    let mut arrivals = Vec::new();
+    let mut cold_blocks = u64::MAX;
+    for _ in 0..lanes.requests {
+        let ((at, lane), mut play) = waiting.pop_first().expect("every lane waits");
+        let request = playlist.request(&play);
+        arrivals.push(play.arrival(request, at));
+        if lanes.cold_tokens > 0 {
+            arrivals.push(cold(at, lanes.cold_tokens, &mut cold_blocks));
+        }
+        let pause = match playlist.go_on(&mut play) {
+            Some(next) => next.at_millis.saturating_sub(request.at_millis),
+            None => request.answer_millis + 1_000,
+        };
+        waiting.insert((at + pause.min(lanes.most_pause_secs * 1_000), lane), play);
+    }
+    arrivals
+}
+
+/// The sessions in the order in which they are played, again and again.
+#[derive(Clone, Debug)]
+pub struct Playlist<'s> {
+    sessions: &'s [Vec<Request>],
+    order: Vec<usize>,
+    begun: usize,
+}
+
+/// A session on a lane.
+#[derive(Clone, Copy, Debug)]
+pub struct Play {
+    session: usize,
+    number: u64,
+    next: usize,
+}
+
+impl<'s> Playlist<'s> {
+    /// Those without a prompt longer than `most_prompt_tokens`, in a random order.
+    pub fn new(sessions: &'s [Vec<Request>], most_prompt_tokens: u64, random: &mut Random) -> Self {
+        let fits = |session: &Vec<Request>| {
+            session.iter().all(|request| request.input_tokens <= most_prompt_tokens)
+        };
+        let mut order: Vec<_> = (0..sessions.len()).filter(|&at| fits(&sessions[at])).collect();
+        assert!(!order.is_empty(), "a trace has a session that fits");
+        random.shuffle(&mut order);
+        Self { sessions, order, begun: 0 }
+    }
+
+    /// Begins the next session.
+    pub fn begin(&mut self) -> Play {
+        let session = self.order[self.begun % self.order.len()];
+        self.begun += 1;
+        Play { session, number: self.begun as u64, next: 0 }
+    }
+
+    /// The request that a play has come to.
+    pub fn request(&self, play: &Play) -> &'s Request {
+        &self.sessions[play.session][play.next]
+    }
+
+    /// Goes to the next request of the session, or to the first of the next session: `None`.
+    pub fn go_on(&mut self, play: &mut Play) -> Option<&'s Request> {
+        play.next += 1;
+        let next = self.sessions[play.session].get(play.next);
+        if next.is_none() {
+            *play = self.begin();
+        }
+        next
+    }
+}
+
+impl Play {
+    /// Its request, as it arrives.
+    pub fn arrival(&self, request: &Request, at: u64) -> Arrival {
+        let turn = self.next as u32 + 1;
+        let blocks = request.blocks.len() as u32;
+        Arrival {
+            at: Timestamp(at),
+            run: Run { conversation: self.number, turn, blocks, ended: request.ended },
+            // Played twice, a session is another one.
+            blocks: request.blocks.iter().map(|block| (self.number << 44) ^ block).collect(),
+            tokens: request.input_tokens,
+        }
+    }
+}
+
+fn cold(at: u64, tokens: u64, last: &mut u64) -> Arrival {
+    let count = tokens / crate::BLOCK_TOKENS;
+    *last -= count;
+    Arrival {
+        at: Timestamp(at),
+        run: Run {
+            conversation: *last,
+            turn: 1,
+            blocks: count as u32,
+            ended: hob_slots::evict::Ended::Turn,
+        },
+        blocks: (*last..*last + count).collect(),
+        tokens,
+    }
+}
+
+/// Requests as they arrived. A session is what goes on from the deepest block that it shares with
+/// the one before, two blocks at least: the first one is everyone's.
+pub fn arrivals(requests: &[Request]) -> Vec<Arrival> {
+    let mut last: HashMap<u64, (u64, u32)> = HashMap::new();
+    let mut begun = 0;
+    let mut seen = HashSet::new();
+    let mut result = Vec::with_capacity(requests.len());
+    for request in requests {
+        let shared = request.blocks.iter().take_while(|block| seen.contains(*block)).count();
+        let before = (shared >= 2).then(|| last[&request.blocks[shared - 1]]);
+        let (conversation, turn) = match before {
+            Some((conversation, turn)) => (conversation, turn + 1),
+            None => {
+                begun += 1;
+                (begun, 1)
+            }
+        };
+        for &block in &request.blocks {
+            seen.insert(block);
+            last.insert(block, (conversation, turn));
+        }
+        let blocks = request.blocks.len() as u32;
+        result.push(Arrival {
+            at: Timestamp(request.at_millis),
+            run: Run { conversation, turn, blocks, ended: request.ended },
+            blocks: request.blocks.clone(),
+            tokens: request.input_tokens,
+        });
+    }
+    result
+}
