@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 use hob_config::{ClientFlags, Flags};
 
 use crate::commands::{
-    ask, chat, completions, config, conversations, doctor, man, models, slots, status,
+    ask, chat, completions, config, conversations, doctor, man, models, simulate, slots, status,
 };
 use crate::exit;
 
@@ -32,6 +32,7 @@ pub enum Command {
     Slots(slots::Args),
     Models(models::Args),
     Status(status::Args),
+    Simulate(simulate::Args),
     Doctor(doctor::Args),
     Config(config::Args),
     Completions(completions::Args),

@@ -73,6 +73,14 @@ pub enum Failure {
     /// A check failed.
     #[error("{0}")]
     Unhealthy(String),
+    /// A measured figure is not what it has to be.
+    #[error("{missed} of {of} figures are missed")]
+    Missed {
+        /// How many.
+        missed: usize,
+        /// Of how many.
+        of: usize,
+    },
     /// A file could not be read or written.
     #[error("cannot {doing} {}: {source}", path.display())]
     File {

@@ -132,3 +132,38 @@ fn doctor_fails_when_others_can_read_the_token() {
 fn asset(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets").join(name)
 }
+
+#[test]
+fn policies_are_compared_on_the_bundled_traces() {
+    let home = Home::new();
+    let plot = home.path("plot.svg");
+    let small = ["--requests", "200", "--seeds", "1", "--capacity", "300"];
+    let tables =
+        [&["simulate", "claude-2", "mixed-1", "--plot", plot.to_str().unwrap()], &small[..]];
+    let shown = home.hob(&tables.concat()).ok();
+    for word in
+        ["claude-2: hits", "mixed-1: hits", "guarded-density", "optimum, bypass", "300 blocks"]
+    {
+        assert!(shown.contains(word), "{word} is missing in {shown}");
+    }
+    assert!(fs::read_to_string(plot).unwrap().starts_with("<svg"));
+
+    let waits =
+        [&["--json", "simulate", "--closed", "--lanes", "2", "--policy", "lru"], &small[..]];
+    let tables = home.hob(&waits.concat()).json();
+    let rows = tables[0]["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 3, "in memory, with a disk, without bounds: {rows:?}");
+    assert!(rows.iter().all(|row| row["mean_secs"].as_f64().unwrap() > 0.0));
+}
+
+#[test]
+fn a_wrong_policy_set_up_or_trace_is_a_usage_error() {
+    let home = Home::new();
+    let ran = home.hob(&["simulate", "--policy", "best"]);
+    assert!(ran.code == 2 && ran.err.contains("it is one of fifo, lru, lfu"), "{ran:?}");
+    let ran = home.hob(&["simulate", "claude-0"]);
+    assert!(ran.code == 2 && ran.err.contains("no set-up is called \"claude-0\""), "{ran:?}");
+    fs::write(home.path("trace"), "hello").unwrap();
+    let trace = home.path("trace");
+    home.hob(&["simulate", "--trace", trace.to_str().unwrap()]).fails(2, &["line 1 of the trace"]);
+}

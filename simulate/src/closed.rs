@@ -8,14 +8,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use hob_slots::Timestamp;
 use hob_slots::evict::lru::Lru;
 use hob_slots::evict::{Kept, Policy};
+use serde::Serialize;
 
 use crate::BLOCK_TOKENS;
 use crate::random::Random;
 use crate::trace::Request;
-use crate::workload::{Arrival, Lanes, Playlist, Play};
+use crate::workload::{Arrival, MOST_PAUSE_SECS, MOST_PROMPT_TOKENS, Play, Playlist};
 
 /// What the lanes meet.
 #[derive(Clone, Copy, Debug)]
@@ -41,8 +41,8 @@ impl Default for Setup {
             requests: 4_000,
             prefill_tokens_per_sec: 1_000.0,
             answer_tokens_per_sec: 50.0,
-            most_pause_secs: 3_600,
-            most_prompt_tokens: 200_000,
+            most_pause_secs: MOST_PAUSE_SECS,
+            most_prompt_tokens: MOST_PROMPT_TOKENS,
         }
     }
 }
@@ -57,14 +57,14 @@ pub struct Disk {
 }
 
 impl Default for Disk {
-    /// Blocks of the 0.5B shape, 6 MiB each, at 1 GB/s; 32 GiB of them.
+    /// Blocks of the 0.5B shape, 6 MiB each, at 0.9 GB/s; 32 GiB of them.
     fn default() -> Self {
-        Self { capacity_blocks: 5_461, block_millis: 6.3 }
+        Self { capacity_blocks: 5_461, block_millis: 7.0 }
     }
 }
 
 /// How long the first token took to come.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Waits {
     /// On average.
     pub mean_secs: f64,
@@ -74,6 +74,19 @@ pub struct Waits {
     pub p95_secs: f64,
     /// Of a hundred tokens of prompts, those that were not computed.
     pub reused_percent: f64,
+}
+
+impl Waits {
+    /// Means of several runs, of each figure.
+    pub fn mean(runs: &[Self]) -> Self {
+        let mean = |of: fn(&Self) -> f64| runs.iter().map(of).sum::<f64>() / runs.len() as f64;
+        Self {
+            mean_secs: mean(|waits| waits.mean_secs),
+            p50_secs: mean(|waits| waits.p50_secs),
+            p95_secs: mean(|waits| waits.p95_secs),
+            reused_percent: mean(|waits| waits.reused_percent),
+        }
+    }
 }
 
 /// Runs the loop over a memory of `capacity` blocks.
@@ -233,9 +246,10 @@ impl<'s, P: Policy<u64>> World<'s, P> {
                 on_disk.ask(id, &meta, arrival.at, &|_| true);
             }
         }
-        let think = self.playlist.go_on(&mut self.lanes[lane].play).map_or(1_000, |next| {
-            next.think_millis.min(self.setup.most_pause_secs * 1_000)
-        });
+        let think = self
+            .playlist
+            .go_on(&mut self.lanes[lane].play)
+            .map_or(1_000, |next| next.think_millis.min(self.setup.most_pause_secs * 1_000));
         self.schedule(now + think, Event::Asks(lane));
     }
 

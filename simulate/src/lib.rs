@@ -9,10 +9,13 @@
 //! could reach that knows the future; [`closed`] lets clients wait for their answers;
 //! [`study`] runs a table of it all, and [`plot`] draws one.
 
+pub mod bundled;
 pub mod closed;
 pub mod optimum;
+pub mod plot;
 pub mod random;
 pub mod replay;
+pub mod study;
 pub mod trace;
 pub mod workload;
 

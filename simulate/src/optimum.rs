@@ -22,37 +22,33 @@ pub enum Admission {
 /// Replays the requests against the optimum, over a store of `capacity` blocks.
 pub fn optimum(arrivals: &[Arrival], capacity: usize, admission: Admission) -> Hits {
     let next_uses = next_uses(arrivals);
-    let mut kept: HashMap<u64, Place> = HashMap::new();
+    // With the request that used it last.
+    let mut kept: HashMap<u64, (Place, usize)> = HashMap::new();
     let mut order: BTreeMap<Reverse<Place>, u64> = BTreeMap::new();
     let mut hits = Hits::default();
     let mut uses = next_uses.iter();
     for (number, arrival) in arrivals.iter().enumerate() {
-        let mut going_on = true;
+        let mut goes_on = true;
         for (depth, id) in arrival.blocks.iter().enumerate() {
             let next = *uses.next().expect("every use has a next one");
             let place = Place { next, depth, id: *id };
             hits.asked += 1;
-            if let Some(before) = kept.remove(id) {
+            if let Some((before, _)) = kept.remove(id) {
                 order.remove(&Reverse(before));
                 hits.hits += 1;
-            } else if !going_on || next == u32::MAX && admission == Admission::Bypass {
-                going_on = false;
+            } else if !goes_on {
                 continue;
             }
-            kept.insert(*id, place);
+            kept.insert(*id, (place, number));
             order.insert(Reverse(place), *id);
             if kept.len() > capacity {
-                let served = |id: &u64| {
-                    admission == Admission::Pinned && arrival.blocks[..=depth].contains(id)
-                };
-                let victim = order.iter().find(|(_, id)| !served(id));
-                let victim = victim.map_or(*id, |(_, &id)| id);
-                let place = kept.remove(&victim).expect("what is in order is kept");
+                let stays = |id: &u64| admission == Admission::Pinned && kept[id].1 == number;
+                let victim = order.values().find(|id| !stays(id)).copied().unwrap_or(*id);
+                let (place, _) = kept.remove(&victim).expect("what is in order is kept");
                 order.remove(&Reverse(place));
-                going_on = victim != *id;
+                goes_on = victim != *id;
             }
         }
-        let _ = number;
     }
     hits
 }
@@ -76,4 +72,44 @@ fn next_uses(arrivals: &[Arrival]) -> Vec<u32> {
     }
     uses.reverse();
     uses
+}
+
+#[cfg(test)]
+mod tests {
+    use hob_slots::Timestamp;
+    use hob_slots::evict::{PolicyKind, Run};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::replay::{infinite, replay};
+
+    fn arrival(blocks: Vec<u64>) -> Arrival {
+        Arrival { at: Timestamp(0), run: Run::default(), blocks, tokens: 0 }
+    }
+
+    #[test]
+    fn what_is_asked_for_last_leaves_first() {
+        let asked = [1, 2, 3, 1, 2, 3, 1, 2, 3].map(|block| arrival(vec![block]));
+        assert_eq!(optimum(&asked, 2, Admission::Pinned).hits, 3);
+        assert_eq!(optimum(&asked, 2, Admission::Bypass).hits, 4);
+        assert_eq!(replay(&asked, PolicyKind::Lru.build(2), 2).hits, 0);
+    }
+
+    proptest! {
+        #[test]
+        fn no_policy_beats_the_optimum_and_nothing_beats_a_store_without_bounds(
+            chains in prop::collection::vec((0_u64..6, 1_u64..8), 0..60), capacity in 1_u64..20,
+        ) {
+            let asked: Vec<_> = chains
+                .into_iter()
+                .map(|(tree, depth)| arrival((0..depth).map(|at| tree * 100 + at).collect()))
+                .collect();
+            let best = optimum(&asked, capacity as usize, Admission::Bypass);
+            prop_assert!(best.hits <= infinite(&asked).hits);
+            for kind in PolicyKind::ALL {
+                let hits = replay(&asked, kind.build(capacity), capacity);
+                prop_assert!(hits.hits <= best.hits, "{}: {:?} > {:?}", kind, hits, best);
+            }
+        }
+    }
 }

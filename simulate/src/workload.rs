@@ -3,10 +3,16 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use hob_slots::Timestamp;
-use hob_slots::evict::{BlockMeta, Run};
+use hob_slots::evict::{BlockMeta, Ended, Run};
 
 use crate::random::Random;
 use crate::trace::Request;
+
+/// A pause of a session counts as an hour at most; else one lane sleeps while the others play on.
+pub const MOST_PAUSE_SECS: u64 = 3_600;
+
+/// The window that nearly all recorded sessions ran in; those that had a larger one are left out.
+pub const MOST_PROMPT_TOKENS: u64 = 200_000;
 
 /// A request that arrives.
 #[derive(Clone, Debug, PartialEq)]
@@ -145,12 +151,7 @@ fn cold(at: u64, tokens: u64, last: &mut u64) -> Arrival {
     *last -= count;
     Arrival {
         at: Timestamp(at),
-        run: Run {
-            conversation: *last,
-            turn: 1,
-            blocks: count as u32,
-            ended: hob_slots::evict::Ended::Turn,
-        },
+        run: Run { conversation: *last, turn: 1, blocks: count as u32, ended: Ended::Turn },
         blocks: (*last..*last + count).collect(),
         tokens,
     }
@@ -186,4 +187,56 @@ pub fn arrivals(requests: &[Request]) -> Vec<Arrival> {
         });
     }
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(at_millis: u64, blocks: &[u64]) -> Request {
+        Request {
+            at_millis,
+            think_millis: 0,
+            answer_millis: 0,
+            input_tokens: blocks.len() as u64 * 512,
+            output_tokens: 0,
+            blocks: blocks.to_vec(),
+            ended: Ended::Unknown,
+        }
+    }
+
+    #[test]
+    fn a_request_goes_on_with_whom_it_shares_more_than_the_first_block() {
+        let asked = [
+            request(0, &[0, 1, 2]),
+            request(1, &[0, 5, 6]),
+            request(2, &[0, 1, 2, 3]),
+            request(3, &[0, 1, 9]),
+        ];
+        let runs: Vec<_> =
+            arrivals(&asked).iter().map(|it| (it.run.conversation, it.run.turn)).collect();
+        assert_eq!(runs, [(1, 1), (2, 1), (1, 2), (1, 3)]);
+    }
+
+    #[test]
+    fn lanes_play_sessions_back_to_back_and_cold_prompts_never_repeat() {
+        let sessions = vec![vec![request(0, &[1]), request(9_000_000, &[1, 2])]];
+        let set = Lanes {
+            count: 2,
+            cold_tokens: 1_024,
+            requests: 6,
+            most_pause_secs: 60,
+            most_prompt_tokens: 2_000,
+        };
+        let played = lanes(&sessions, &set, 7);
+        assert_eq!(played.len(), 12);
+        assert!(played.is_sorted_by_key(|arrival| arrival.at));
+        let (cold, warm): (Vec<_>, Vec<_>) =
+            played.iter().partition(|arrival| arrival.run.ended == Ended::Turn);
+        let names: HashSet<_> = cold.iter().flat_map(|arrival| &arrival.blocks).collect();
+        assert_eq!((cold.len(), names.len()), (6, 12));
+        let turns: Vec<_> = warm.iter().map(|arrival| arrival.run.turn).collect();
+        assert_eq!(turns.iter().filter(|turn| **turn == 1).count(), 4, "{turns:?}");
+        assert_eq!(lanes(&sessions, &set, 7), played);
+    }
 }

@@ -8,6 +8,7 @@ pub mod conversations;
 pub mod doctor;
 pub mod man;
 pub mod models;
+pub mod simulate;
 pub mod slots;
 pub mod status;
 mod turn;
@@ -24,6 +25,7 @@ pub fn run(command: Command, context: &mut Context) -> Result<(), Failure> {
         Command::Conversations(args) => conversations::run(&args, context),
         Command::Slots(args) => slots::run(&args, context),
         Command::Models(args) => models::run(&args, context),
+        Command::Simulate(args) => simulate::run(&args, context),
         Command::Status(args) => status::run(&args, context),
         Command::Doctor(args) => doctor::run(&args, context),
         Command::Config(args) => config::run(&args, context),

@@ -1,0 +1,232 @@
+//! `hob simulate`
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+
+use hob_simulate::bundled::Traces;
+use hob_simulate::closed::{self, Disk};
+use hob_simulate::plot;
+use hob_simulate::study::{self, Row, Scope, Setup, WaitRow};
+use hob_simulate::trace::Trace;
+use hob_slots::evict::PolicyKind;
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::{Align, Table, count};
+
+/// Replay request traces against the policies that choose what leaves memory
+#[derive(clap::Args)]
+#[command(after_help = "\
+Set-ups:
+  claude-N   N lanes play Claude Code sessions back to back
+  mixed-N    the same, and with each request comes a cold prompt that nobody repeats
+  mooncake   one hour of a chat service, as it arrived
+
+Small extracts of the traces come with hob; --trace names the full files.")]
+pub struct Args {
+    /// Who asks
+    #[arg(value_name = "SETUP", default_values = ["mixed-4", "claude-8", "claude-16", "mooncake"])]
+    setups: Vec<Setup>,
+
+    /// A trace to replay in the place of the bundled one of its kind
+    #[arg(long = "trace", value_name = "FILE")]
+    traces: Vec<PathBuf>,
+
+    /// Blocks of 512 tokens that memory holds
+    #[arg(long, value_name = "BLOCKS", value_delimiter = ',', default_value = "275,550,1100,4400",
+          value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    capacity: Vec<u64>,
+
+    /// Policies to compare [default: all]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    policy: Vec<PolicyKind>,
+
+    /// Orders of the sessions to take the mean of
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=64))]
+    seeds: u64,
+
+    /// Requests of the sessions, in all
+    #[arg(long, default_value_t = 8_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    requests: u32,
+
+    /// Leave out what a policy would reach that knows the future
+    #[arg(long)]
+    no_optimum: bool,
+
+    /// Run a closed loop instead: lanes wait for their answers and think
+    #[arg(long, conflicts_with_all = ["no_optimum", "plot", "check"])]
+    closed: bool,
+
+    /// Lanes of the closed loop
+    #[arg(long, default_value_t = 8, requires = "closed",
+          value_parser = clap::value_parser!(u16).range(1..=256))]
+    lanes: u16,
+
+    /// What the closed loop's prefill computes
+    #[arg(long, value_name = "TOKENS_PER_SEC", default_value_t = 1_000, requires = "closed",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    prefill: u32,
+
+    /// What reading one block from disk takes in the closed loop
+    #[arg(long, value_name = "MILLIS", default_value_t = 7, requires = "closed")]
+    disk_read: u32,
+
+    /// Draw the hit ratios into this SVG file
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+
+    /// Measure what the default policy has to reach, and fail when it does not
+    #[arg(long, conflicts_with = "plot")]
+    check: bool,
+}
+
+pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
+    let mut traces = Traces::bundled();
+    for path in &args.traces {
+        traces.replace(Trace::open(path).map_err(|error| Failure::Usage(error.to_string()))?);
+    }
+    match (args.check, args.closed) {
+        (true, _) => check(args, &traces, context),
+        (_, true) => closed_loop(args, &traces, context),
+        _ => hit_ratios(args, &traces, context),
+    }
+}
+
+impl Args {
+    fn policies(&self) -> Vec<PolicyKind> {
+        if self.policy.is_empty() { PolicyKind::ALL.to_vec() } else { self.policy.clone() }
+    }
+}
+
+fn hit_ratios(args: &Args, traces: &Traces, context: &mut Context) -> Result<(), Failure> {
+    let scope = Scope {
+        policies: args.policies(),
+        seeds: args.seeds,
+        requests: args.requests as usize,
+        optimum: !args.no_optimum,
+    };
+    let mut tables: Vec<(String, Vec<Row>)> = Vec::new();
+    for &setup in &args.setups {
+        let rows = study::hits(traces, setup, &args.capacity, &scope);
+        if !context.json {
+            write_hits(setup, &rows, &mut *context.out)?;
+        }
+        tables.push((setup.to_string(), rows));
+    }
+    if let Some(path) = &args.plot {
+        let plot = plot::hit_ratios(&tables).map_err(|error| Failure::Usage(error.to_string()))?;
+        let failed = |source| Failure::File { doing: "write", path: path.clone(), source };
+        fs::write(path, plot).map_err(failed)?;
+    }
+    if context.json {
+        let rows: Vec<_> = tables.into_iter().flat_map(|(_, rows)| rows).collect();
+        context.write_json(&rows)?;
+    }
+    Ok(())
+}
+
+fn write_hits(setup: Setup, rows: &[Row], out: &mut dyn Write) -> Result<(), Failure> {
+    writeln!(out, "{setup}: hits, % (and how much of the gap from LRU to infinite is closed)")?;
+    let mut columns = vec![("", Align::Left)];
+    columns.resize(1 + rows.len(), ("", Align::Right));
+    let mut table = Table::new(&columns);
+    let head = rows.iter().map(|row| format!("{} blocks", count(row.capacity_blocks)));
+    table.row([String::new()].into_iter().chain(head).collect());
+    let policies = rows.first().map_or(0, |row| row.policies.len());
+    for column in 0..policies {
+        let cells = rows.iter().map(|row| {
+            let cell = &row.policies[column];
+            let closed = cell.gap_closed_percent.map_or("-".to_owned(), |gap| format!("{gap:+.0}"));
+            format!("{:.1} {:>6}", cell.hit_percent, format!("({closed})"))
+        });
+        table.row([rows[0].policies[column].policy.to_owned()].into_iter().chain(cells).collect());
+    }
+    let mut bound = |name: &str, of: &dyn Fn(&Row) -> Option<f64>| {
+        let cells: Option<Vec<_>> =
+            rows.iter().map(|row| Some(format!("{:.1}       ", of(row)?))).collect();
+        if let Some(cells) = cells {
+            table.row([name.to_owned()].into_iter().chain(cells).collect());
+        }
+    };
+    bound("optimum, pinned", &|row| row.optimum_pinned_percent);
+    bound("optimum, bypass", &|row| row.optimum_bypass_percent);
+    bound("infinite", &|row| Some(row.infinite_percent));
+    table.write(out)?;
+    Ok(writeln!(out)?)
+}
+
+fn closed_loop(args: &Args, traces: &Traces, context: &mut Context) -> Result<(), Failure> {
+    let setup = closed::Setup {
+        lanes: args.lanes.into(),
+        requests: args.requests as usize / 2,
+        prefill_tokens_per_sec: args.prefill.into(),
+        ..closed::Setup::default()
+    };
+    let disk = Disk { block_millis: args.disk_read.into(), ..Disk::default() };
+    let mut tables = Vec::new();
+    for &capacity in &args.capacity {
+        let rows = study::waits(traces, &setup, capacity, disk, &args.policies(), args.seeds);
+        if !context.json {
+            let (lanes, blocks) = (setup.lanes, count(capacity));
+            writeln!(context.out, "{lanes} lanes, {blocks} blocks: seconds to the first token")?;
+            write_waits(&rows, &mut *context.out)?;
+        }
+        tables.push(Waited { capacity_blocks: capacity, rows });
+    }
+    if context.json { context.write_json(&tables) } else { Ok(()) }
+}
+
+/// A table of the closed loop.
+#[derive(Serialize)]
+struct Waited {
+    capacity_blocks: u64,
+    rows: Vec<WaitRow>,
+}
+
+fn write_waits(rows: &[WaitRow], out: &mut dyn Write) -> Result<(), Failure> {
+    let right = |name| (name, Align::Right);
+    let left = |name| (name, Align::Left);
+    let mut table = Table::new(&[
+        left("POLICY"),
+        left("TIERS"),
+        right("MEAN"),
+        right("P50"),
+        right("P95"),
+        right("REUSED %"),
+    ]);
+    for row in rows {
+        let waits = &row.waits;
+        let figures = [waits.mean_secs, waits.p50_secs, waits.p95_secs, waits.reused_percent];
+        let tiers = if row.disk { "memory, disk" } else { "memory" };
+        let words = [row.policy.to_owned(), tiers.to_owned()].into_iter();
+        table.row(words.chain(figures.map(|figure| format!("{figure:.1}"))).collect());
+    }
+    table.write(out)?;
+    Ok(writeln!(out)?)
+}
+
+fn check(args: &Args, traces: &Traces, context: &mut Context) -> Result<(), Failure> {
+    let figures = study::figures(traces, args.seeds, args.requests as usize);
+    if context.json {
+        context.write_json(&figures)?;
+    } else {
+        let right = |name| (name, Align::Right);
+        let mut table =
+            Table::new(&[("FIGURE", Align::Left), right("MEASURED"), right("BAR"), right("")]);
+        for figure in &figures {
+            let sign = if figure.is_cost { "<=" } else { ">=" };
+            let bar = format!("{sign} {}", figure.bar);
+            let holds = if figure.holds() { "reached" } else { "MISSED" };
+            let measured = format!("{:.2}", figure.measured);
+            table.row(vec![figure.what.clone(), measured, bar, holds.to_owned()]);
+        }
+        table.write(&mut *context.out)?;
+    }
+    let missed = figures.iter().filter(|figure| !figure.holds()).count();
+    match missed {
+        0 => Ok(()),
+        _ => Err(Failure::Missed { missed, of: figures.len() }),
+    }
+}

@@ -1,0 +1,176 @@
+//! Tables: set-ups by capacities by policies, each the mean of several seeds.
+
+mod figures;
+mod setup;
+
+use std::thread;
+
+use hob_slots::evict::PolicyKind;
+use serde::Serialize;
+
+use crate::bundled::Traces;
+use crate::closed::{self, Disk, Waits};
+use crate::optimum::{Admission, optimum};
+use crate::replay::{infinite, replay};
+use crate::workload::Arrival;
+
+pub use figures::{Figure, decision_micros, figures};
+pub use setup::{ParseSetupError, Setup};
+
+/// What a study covers.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    /// Policies, in the order of the columns.
+    pub policies: Vec<PolicyKind>,
+    /// Orders of sessions to take the mean of.
+    pub seeds: u64,
+    /// Requests of lanes, in all.
+    pub requests: usize,
+    /// Whether the optimum is computed, too.
+    pub optimum: bool,
+}
+
+/// Hit ratios of one set-up and one capacity.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The set-up's name.
+    pub setup: String,
+    /// Blocks that the store holds.
+    pub capacity_blocks: u64,
+    /// Each policy.
+    pub policies: Vec<Cell>,
+    /// What a policy that knows the future reaches, where every request is kept.
+    pub optimum_pinned_percent: Option<f64>,
+    /// And where the store may decline.
+    pub optimum_bypass_percent: Option<f64>,
+    /// A store without bounds.
+    pub infinite_percent: f64,
+}
+
+/// A policy's hit ratio.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cell {
+    /// The policy's name.
+    pub policy: &'static str,
+    /// Blocks that were kept when asked for, per hundred.
+    pub hit_percent: f64,
+    /// How much of what lies between LRU and a store without bounds it gains, per hundred; none
+    /// where that is less than a point.
+    pub gap_closed_percent: Option<f64>,
+}
+
+impl Row {
+    /// A policy's cell.
+    pub fn cell(&self, policy: PolicyKind) -> Option<&Cell> {
+        self.policies.iter().find(|cell| cell.policy == policy.name())
+    }
+}
+
+/// Replays a set-up at each capacity.
+pub fn hits(traces: &Traces, setup: Setup, capacities: &[u64], scope: &Scope) -> Vec<Row> {
+    // Recorded arrivals have one order only.
+    let seeds = if setup == Setup::Arrivals { 1 } else { scope.seeds };
+    let of_seed = |seed| {
+        let arrivals = setup.arrivals(traces, scope.requests, seed);
+        let rows = capacities.iter().map(|&capacity| percents(&arrivals, capacity, scope));
+        rows.collect::<Vec<_>>()
+    };
+    let by_seed: Vec<Vec<Percents>> = each_seed(seeds, of_seed);
+    let rows = capacities.iter().enumerate().map(|(at, &capacity_blocks)| {
+        let mean = |of: &dyn Fn(&Percents) -> f64| {
+            by_seed.iter().map(|rows| of(&rows[at])).sum::<f64>() / seeds as f64
+        };
+        let lru = mean(&|percents| percents.lru);
+        let infinite_percent = mean(&|percents| percents.infinite);
+        let policies = scope.policies.iter().enumerate().map(|(column, kind)| {
+            let hit_percent = mean(&|percents| percents.policies[column]);
+            let gap = infinite_percent - lru;
+            let gap_closed_percent = (gap >= 1.0).then(|| 100.0 * (hit_percent - lru) / gap);
+            Cell { policy: kind.name(), hit_percent, gap_closed_percent }
+        });
+        Row {
+            setup: setup.to_string(),
+            capacity_blocks,
+            policies: policies.collect(),
+            optimum_pinned_percent: scope.optimum.then(|| mean(&|percents| percents.pinned)),
+            optimum_bypass_percent: scope.optimum.then(|| mean(&|percents| percents.bypass)),
+            infinite_percent,
+        }
+    });
+    rows.collect()
+}
+
+struct Percents {
+    policies: Vec<f64>,
+    lru: f64,
+    pinned: f64,
+    bypass: f64,
+    infinite: f64,
+}
+
+fn percents(arrivals: &[Arrival], capacity: u64, scope: &Scope) -> Percents {
+    let of = |kind: PolicyKind| replay(arrivals, kind.build(capacity), capacity).percent();
+    let best = |admission| match scope.optimum {
+        true => optimum(arrivals, capacity as usize, admission).percent(),
+        false => 0.0,
+    };
+    let policies: Vec<f64> = scope.policies.iter().map(|&kind| of(kind)).collect();
+    let lru = scope.policies.iter().position(|&kind| kind == PolicyKind::Lru);
+    Percents {
+        lru: lru.map_or_else(|| of(PolicyKind::Lru), |column| policies[column]),
+        policies,
+        pinned: best(Admission::Pinned),
+        bypass: best(Admission::Bypass),
+        infinite: infinite(arrivals).percent(),
+    }
+}
+
+/// Waits in a closed loop.
+#[derive(Clone, Debug, Serialize)]
+pub struct WaitRow {
+    /// The policy, or "infinite".
+    pub policy: &'static str,
+    /// Whether a disk is below memory.
+    pub disk: bool,
+    /// Means over the seeds.
+    #[serde(flatten)]
+    pub waits: Waits,
+}
+
+/// Runs the closed loop with each policy, in memory alone and with a disk, and without bounds.
+pub fn waits(
+    traces: &Traces,
+    setup: &closed::Setup,
+    capacity: u64,
+    disk: Disk,
+    policies: &[PolicyKind],
+    seeds: u64,
+) -> Vec<WaitRow> {
+    let mut rows = Vec::new();
+    let sessions = &traces.sessions;
+    for (kind, disk) in [None, Some(disk)]
+        .into_iter()
+        .flat_map(|disk| policies.iter().map(move |&kind| (kind, disk)))
+    {
+        let of_seed =
+            |seed| closed::run(sessions, setup, kind.build(capacity), capacity, disk, seed);
+        let waits = Waits::mean(&each_seed(seeds, of_seed));
+        rows.push(WaitRow { policy: kind.name(), disk: disk.is_some(), waits });
+    }
+    let unbounded = u64::MAX;
+    let of_seed = |seed| {
+        closed::run(sessions, setup, PolicyKind::Lru.build(unbounded), unbounded, None, seed)
+    };
+    let waits = Waits::mean(&each_seed(seeds, of_seed));
+    rows.push(WaitRow { policy: "infinite", disk: false, waits });
+    rows
+}
+
+/// Each seed on a thread of its own; the results are in the order of the seeds.
+fn each_seed<T: Send>(seeds: u64, of_seed: impl Fn(u64) -> T + Sync) -> Vec<T> {
+    thread::scope(|scope| {
+        let of_seed = &of_seed;
+        let threads: Vec<_> = (1..=seeds).map(|seed| scope.spawn(move || of_seed(seed))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a replay ends")).collect()
+    })
+}

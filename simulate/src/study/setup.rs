@@ -1,0 +1,90 @@
+//! Set-ups by name: `mixed-4`, `claude-8`, `mooncake`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::bundled::Traces;
+use crate::workload::{self, Arrival, Lanes, MOST_PAUSE_SECS, MOST_PROMPT_TOKENS};
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setup {
+    /// So many lanes play Claude Code sessions back to back.
+    Claude(usize),
+    /// The same, and with each request comes a cold prompt that nobody repeats.
+    Mixed(usize),
+    /// Requests as they were recorded.
+    Arrivals,
+}
+
+/// What a cold prompt holds.
+pub const COLD_TOKENS: u64 = 11_264;
+
+impl Setup {
+    /// What arrives. `requests`: of the lanes' sessions, in all.
+    pub fn arrivals(self, traces: &Traces, requests: usize, seed: u64) -> Vec<Arrival> {
+        let (count, cold_tokens) = match self {
+            Self::Arrivals => return workload::arrivals(&traces.arrivals),
+            Self::Claude(count) => (count, 0),
+            Self::Mixed(count) => (count, COLD_TOKENS),
+        };
+        let lanes = Lanes {
+            count,
+            cold_tokens,
+            requests,
+            most_pause_secs: MOST_PAUSE_SECS,
+            most_prompt_tokens: MOST_PROMPT_TOKENS,
+        };
+        workload::lanes(&traces.sessions, &lanes, seed)
+    }
+}
+
+impl fmt::Display for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Claude(lanes) => write!(f, "claude-{lanes}"),
+            Self::Mixed(lanes) => write!(f, "mixed-{lanes}"),
+            Self::Arrivals => f.write_str("mooncake"),
+        }
+    }
+}
+
+/// A name that no set-up has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "no set-up is called \"{got}\": it is claude-N or mixed-N, for N lanes up to 256, or mooncake"
+)]
+pub struct ParseSetupError {
+    /// What was given.
+    pub got: String,
+}
+
+impl FromStr for Setup {
+    type Err = ParseSetupError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let lanes = |count: &str| count.parse().ok().filter(|count| (1..=256).contains(count));
+        let setup = match text.split_once('-') {
+            Some(("claude", count)) => lanes(count).map(Self::Claude),
+            Some(("mixed", count)) => lanes(count).map(Self::Mixed),
+            None if text == "mooncake" => Some(Self::Arrivals),
+            _ => None,
+        };
+        setup.ok_or_else(|| ParseSetupError { got: text.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setup_is_found_by_its_name() {
+        for setup in [Setup::Claude(8), Setup::Mixed(4), Setup::Arrivals] {
+            assert_eq!(setup.to_string().parse(), Ok(setup));
+        }
+        for wrong in ["claude", "claude-0", "claude-1000", "mixed-x", "mooncake-2", ""] {
+            assert_eq!(wrong.parse::<Setup>(), Err(ParseSetupError { got: wrong.to_owned() }));
+        }
+    }
+}
