@@ -36,6 +36,8 @@ pub struct EngineOptions {
     pub queue: usize,
     /// Host memory for parked KV.
     pub memory_budget_bytes: u64,
+    /// How long a turn waits for the next of what is kept, before it computes the rest.
+    pub restore_patience: Duration,
     /// Where the time comes from.
     pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
 }
@@ -49,6 +51,7 @@ impl Default for EngineOptions {
             micro_batch_target: Some(Duration::from_millis(100)),
             queue: 32,
             memory_budget_bytes: 1 << 30,
+            restore_patience: Duration::from_secs(10),
             clock: Arc::new(wall_clock),
         }
     }

@@ -104,6 +104,30 @@ fn after_a_restart_a_conversation_resumes_from_disk_and_computes_only_the_new_wo
 }
 
 #[test]
+fn a_restore_for_which_nothing_comes_is_computed_instead() {
+    for memory in [MemoryKind::Plain, MemoryKind::Hybrid] {
+        let model = of_memory(memory);
+        let directory = tempfile::tempdir().unwrap();
+        let before = engine(&model, Some(directory.path()), options());
+        let first = ask(&before, request("chat", &tokens(&model, &user(&"hello ".repeat(80))), 8));
+        before.shutdown();
+
+        let impatient = EngineOptions { restore_patience: Duration::ZERO, ..options() };
+        let after = engine(&model, Some(directory.path()), impatient);
+        let prompt = then(&model, &first.timeline, "and now?");
+        let answer = ask(&after, request("chat", &prompt, 40));
+        after.shutdown();
+        assert_eq!(answer.tokens, alone(&model, &prompt, 40), "{memory}");
+        assert_eq!(answer.report.tokens.prompt(), prompt.len(), "{memory}");
+
+        let patient = engine(&model, Some(directory.path()), options());
+        let later = ask(&patient, request("chat", &then(&model, &answer.timeline, "why?"), 8));
+        assert_eq!(later.report.tokens.disk, answer.timeline.len(), "all of it is kept: {memory}");
+        patient.shutdown();
+    }
+}
+
+#[test]
 fn regenerate_computes_one_token_also_after_a_restart() {
     for memory in [MemoryKind::Plain, MemoryKind::Hybrid] {
         let model = of_memory(memory);

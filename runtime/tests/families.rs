@@ -8,8 +8,8 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
+use hob_runtime::backend::{Backend, ContextShape, JoinedState, MemoryKind, Row, Sequence};
 use hob_runtime::{EngineOptions, Model, TurnRequest};
 use hob_slots::Token;
 use support::*;
@@ -128,6 +128,39 @@ fn regenerate_and_an_edited_message_do_not_start_from_nothing_after_a_restart() 
         let kept = answer.report.tokens.disk;
         assert!(kept >= first.timeline.len(), "{file} ({memory}): {:?}", answer.report);
         later.shutdown();
+    }
+}
+
+#[test]
+fn joined_states_are_byte_for_byte_what_llama_cpp_writes_of_all_their_cells() {
+    for (file, _) in FAMILIES.iter().filter(|(_, memory)| memory.is_plain()) {
+        let model = load(file);
+        let shape = ContextShape { context_tokens: 512, sequences: 3, micro_batch: 128 };
+        let (sequence, scratch, other) = (Sequence(0), Sequence(1), Sequence(2));
+        let row = |position: usize| Row {
+            token: Token(300 + position as i32 % 100),
+            position,
+            sequence,
+            wants_logits: false,
+        };
+        let check = &mut |backend: &mut dyn Backend| {
+            let states = |range: std::ops::Range<usize>, backend: &mut dyn Backend| {
+                backend.share(sequence, scratch, range);
+                let state = backend.export(scratch).unwrap();
+                backend.clear(scratch);
+                state
+            };
+            backend.decode(&(0..128).map(row).collect::<Vec<_>>()).unwrap();
+            let mut joined = JoinedState::with_room(200, Vec::new());
+            for range in [10..64, 64..65, 65..128] {
+                assert!(model.append_state(&mut joined, &states(range, backend)), "{file}");
+            }
+            model.seal_state(&mut joined);
+            assert!(joined.as_bytes() == states(10..128, backend), "{file}");
+            backend.import(other, joined.as_bytes()).unwrap();
+            assert_eq!(backend.end(other), 128, "{file}");
+        };
+        model.with_context(shape, check).unwrap();
     }
 }
 

@@ -16,7 +16,7 @@ use hob_slots::{BlockId, ConversationId};
 use tracing::{debug, warn};
 
 use super::sweep::{self, Sweep};
-use super::{Counters, Known, Shared, lock};
+use super::{Counters, Known, Shared};
 
 /// What the keeper does, one after the other.
 pub(super) enum Job {
@@ -112,7 +112,7 @@ impl<'s> Keeper<'s> {
         from_disk: impl FnOnce(&Store, &BTreeSet<BlockId>) -> Result<Vec<BlockId>, StoreError>,
     ) {
         let shared = self.shared;
-        let _nobody_reads = lock(&shared.removal);
+        let _nobody_reads = shared.removing();
         let unnamed = {
             // As long as this is held, no record can begin to name what is about to go.
             let records = shared.records();

@@ -1,23 +1,27 @@
 //! Memory and disk behind the engine: what leaves the cache goes here, what comes back is assembled
 //! here. The engine's thread never waits for either.
 //!
-//! - Two threads: the *keeper* writes behind, in the order of the calls; the *fetcher* reads,
-//!   verifies and assembles. The engine's thread only takes a lock around a map.
+//! - The *keeper* writes behind, in the order of the calls; *fetchers* read, verify and assemble,
+//!   and deliver in groups. The engine's thread only takes a lock around a map.
 //! - An object that is not on disk yet stays in memory whatever the budget says.
 //! - A conversation's record names objects that were handed to the keeper before it, and that
 //!   nobody has taken away since.
 //! - What was forgotten is gone for the next question, although files are removed behind.
 //! - Whatever cannot be read is a miss with a reason. The engine then computes; nothing is lost.
 
-mod assemble;
 mod elsewhere;
+mod fetch;
 mod keeper;
+mod plan;
+mod read;
 mod records;
 mod sweep;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, mpsc,
+};
 use std::thread::JoinHandle;
 
 use hob_slots::format::{Object, SlotRecord};
@@ -26,8 +30,11 @@ use hob_slots::{BlockId, ConversationId, ModelHash, WarmPool};
 
 use crate::backend::Model;
 
-pub use assemble::{Fetched, Piece, Place, Wanted, common_prefix};
+use fetch::Queue;
+pub use fetch::{Delivery, Found, Ticket};
 use keeper::{Job, Keeper};
+pub use plan::{Wanted, common_prefix};
+pub use read::Piece;
 use records::Records;
 pub use sweep::Sweep;
 
@@ -35,14 +42,8 @@ pub use sweep::Sweep;
 pub struct Shelf {
     shared: Arc<Shared>,
     jobs: Option<mpsc::Sender<Job>>,
-    fetches: Option<mpsc::Sender<Fetch>>,
+    fetches: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,
-}
-
-/// What is read for whom.
-struct Fetch {
-    wanted: Wanted,
-    reply: Box<dyn FnOnce(Fetched) + Send>,
 }
 
 /// What the threads share. Each lock is held around a map operation, never around I/O.
@@ -53,9 +54,9 @@ struct Shared {
     pool: Mutex<WarmPool>,
     records: Mutex<Records>,
     objects: Mutex<HashMap<BlockId, Known>>,
-    /// Held around I/O by the keeper while it removes objects, and by the fetcher while it reads one:
+    /// Held around I/O by the keeper while it removes objects, and by fetchers while they read one:
     /// what was read is still there. The engine's thread never takes it.
-    removal: Mutex<()>,
+    removal: RwLock<()>,
     counters: Counters,
 }
 
@@ -81,7 +82,7 @@ pub struct Counters {
 }
 
 impl Shelf {
-    /// Starts the two threads. Without a store, memory is all there is.
+    /// Starts the threads. Without a store, memory is all there is.
     pub fn new(
         model: Arc<dyn Model>,
         fingerprint: ModelHash,
@@ -95,22 +96,18 @@ impl Shelf {
             pool: Mutex::new(WarmPool::new(memory_budget_bytes)),
             records: Mutex::default(),
             objects: Mutex::default(),
-            removal: Mutex::default(),
+            removal: RwLock::default(),
             counters: Counters::default(),
         });
         let (jobs, job_inbox) = mpsc::channel();
-        let (fetches, fetch_inbox) = mpsc::channel::<Fetch>();
+        let fetches = Arc::new(Queue::default());
         let keeper = shared.clone();
-        let fetcher = shared.clone();
-        let threads = vec![
-            spawn("hob-keeper", move || Keeper::new(&keeper).run(&job_inbox)),
-            spawn("hob-fetcher", move || {
-                for fetch in fetch_inbox {
-                    (fetch.reply)(assemble::assemble(&fetcher, &fetch.wanted));
-                }
-            }),
-        ];
-        Self { shared, jobs: Some(jobs), fetches: Some(fetches), threads }
+        let mut threads = vec![spawn("hob-keeper", move || Keeper::new(&keeper).run(&job_inbox))];
+        for _ in 0..fetch::THREADS {
+            let (queue, shared) = (fetches.clone(), shared.clone());
+            threads.push(spawn("hob-fetcher", move || queue.serve(&shared)));
+        }
+        Self { shared, jobs: Some(jobs), fetches, threads }
     }
 
     /// Whether the bytes of `id` need not be exported again.
@@ -170,11 +167,10 @@ impl Shelf {
         self.send(Job::Sweep(open, Box::new(sweep)));
     }
 
-    /// Assembles what is kept of a prompt; `reply` is called on another thread.
-    pub fn fetch(&self, wanted: Wanted, reply: impl FnOnce(Fetched) + Send + 'static) {
-        let fetch = Fetch { wanted, reply: Box::new(reply) };
-        let fetches = self.fetches.as_ref().expect("the fetcher runs until drop");
-        fetches.send(fetch).expect("the fetcher runs until drop");
+    /// Assembles what is kept of a prompt; `deliver` is called on other threads, until the ticket is
+    /// dropped or the end was delivered.
+    pub fn fetch(&self, wanted: Wanted, deliver: impl Fn(Delivery) + Send + 'static) -> Ticket {
+        Queue::submit(&self.fetches, wanted, Box::new(deliver))
     }
 
     /// Whether it is known what the newest record of a conversation is.
@@ -221,7 +217,7 @@ impl Drop for Shelf {
     /// Waits for the threads: everything that was kept is on disk afterwards.
     fn drop(&mut self) {
         self.jobs = None;
-        self.fetches = None;
+        self.fetches.close();
         for thread in self.threads.drain(..) {
             thread.join().ok();
         }
@@ -240,6 +236,16 @@ impl Shared {
 
     fn objects(&self) -> MutexGuard<'_, HashMap<BlockId, Known>> {
         lock(&self.objects)
+    }
+
+    /// As long as this is held, no object is removed.
+    fn reading(&self) -> RwLockReadGuard<'_, ()> {
+        self.removal.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As long as this is held, nobody reads an object.
+    fn removing(&self) -> RwLockWriteGuard<'_, ()> {
+        self.removal.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn holds(&self, id: &BlockId) -> bool {

@@ -70,7 +70,7 @@ impl Custody for Held<'_> {
         if model != self.shared.fingerprint {
             return remove(&objects);
         }
-        let _nobody_reads = lock(&self.shared.removal);
+        let _nobody_reads = self.shared.removing();
         let released = {
             // As long as this is held, no record can begin to name what is about to go.
             let records = self.shared.records();

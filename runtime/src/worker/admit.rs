@@ -135,6 +135,7 @@ impl Worker<'_> {
                     submitted: turn.at,
                     admitted: Instant::now(),
                     phase: Phase::Prefill,
+                    restoring: None,
                     constraint: turn.constraint,
                     generated: 0,
                     report: TurnReport::default(),
@@ -142,7 +143,9 @@ impl Worker<'_> {
                     expected: 0,
                 }
             }
-            Waiting::Preempted { turn, .. } => Running { phase: Phase::Prefill, ..*turn },
+            Waiting::Preempted { turn, .. } => {
+                Running { phase: Phase::Prefill, restoring: None, ..*turn }
+            }
         };
         if !self.is_plain() && self.slots[index].wants_keeping_soon() {
             self.save(index); // This memory cannot go back to where it is now.

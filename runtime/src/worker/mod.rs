@@ -1,8 +1,8 @@
 //! The one thread that owns the context. It is the only caller of the backend.
 //!
 //! Between two micro-batches, in this order: hear commands, let go of turns whose caller went away,
-//! admit waiting turns, compute one micro-batch, and, when no prompt is waiting to be computed, one
-//! bounded piece of housekeeping. It sleeps only when there is nothing to do, and never on a disk.
+//! admit waiting turns, compute one micro-batch, bring in some of what was read for a restore, and,
+//! when no prompt is waiting to be computed, one bounded piece of housekeeping. It sleeps only when there is nothing to do, and never on a disk.
 //!
 //! - `slot`: what a sequence holds and the turn that runs in it
 //! - `admit`: from the queue into a slot, and out of it: pin and share
@@ -23,7 +23,7 @@ mod step;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Instant;
 
 use hob_slots::{ConversationId, ModelHash, RadixTree, Registry, SlotId, Timestamp, Token};
@@ -33,7 +33,7 @@ use crate::backend::{Backend, Model, Sequence};
 use crate::engine::EngineOptions;
 use crate::grammar::Constraint;
 use crate::pace::Pace;
-use crate::shelf::{Fetched, Shelf, Sweep};
+use crate::shelf::{Delivery, Shelf, Sweep};
 use crate::status::{EngineCounters, EngineStatus, SlotStatus};
 use crate::turn::{TurnError, TurnEvent, TurnRequest};
 
@@ -43,7 +43,7 @@ use slot::Slot;
 /// What the thread is told.
 pub(crate) enum Command {
     Turn(Box<Submitted>),
-    Fetched { slot: usize, fetch: u64, fetched: Box<Fetched> },
+    Fetched { slot: usize, fetch: u64, delivery: Delivery },
     Embed { tokens: Vec<Token>, reply: oneshot::Sender<Result<Vec<f32>, TurnError>> },
     Park { conversation: ConversationId, done: oneshot::Sender<()> },
     Forget { conversation: ConversationId, done: oneshot::Sender<()> },
@@ -127,7 +127,8 @@ impl<'b> Worker<'b> {
             self.let_go();
             self.admit();
             let prompts_wait = self.step();
-            if !prompts_wait {
+            let restores = self.bring_in_arrivals();
+            if !prompts_wait && !restores {
                 self.keep_house();
             }
         }
@@ -137,13 +138,18 @@ impl<'b> Worker<'b> {
     /// Takes all commands that are there; waits for one when there is nothing else to do.
     fn hear(&mut self, inbox: &Receiver<Command>) -> bool {
         if !self.has_work() {
-            match inbox.recv() {
+            let heard = match self.patience() {
+                Some(patience) => inbox.recv_timeout(patience),
+                None => inbox.recv().map_err(RecvTimeoutError::from),
+            };
+            match heard {
                 Ok(command) => {
                     if !self.obey(command) {
                         return false;
                     }
                 }
-                Err(mpsc::RecvError) => return false,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return false,
             }
         }
         while let Ok(command) = inbox.try_recv() {
@@ -156,13 +162,15 @@ impl<'b> Worker<'b> {
 
     fn has_work(&self) -> bool {
         let may_admit = self.freed && !self.queue.is_empty();
-        may_admit || self.slots.iter().any(|slot| slot.has_rows() || slot.wants_keeping())
+        let slots = &self.slots;
+        let busy = |slot: &Slot| slot.has_rows() || slot.has_arrivals() || slot.wants_keeping();
+        may_admit || slots.iter().any(busy)
     }
 
     fn obey(&mut self, command: Command) -> bool {
         match command {
             Command::Turn(turn) => self.queue.push_back(Waiting::new(turn)),
-            Command::Fetched { slot, fetch, fetched } => self.fetched(slot, fetch, *fetched),
+            Command::Fetched { slot, fetch, delivery } => self.arrived(slot, fetch, delivery),
             Command::Embed { tokens, reply } => {
                 let embedding = self.backend.embed(&tokens);
                 let embedding = embedding.map_err(|error| TurnError::Backend(error.to_string()));

@@ -1,17 +1,28 @@
 //! Brings back what is kept of a prompt, beyond what is hot.
 //!
-//! - Memory and disk are asked off the thread, and only when they can have more than is hot.
+//! - Memory and disk are asked off the thread, and only when they can have more than is hot. What is
+//!   found arrives in groups of blocks and is brought in between micro-batches.
+//! - A restore has no end that it may not reach: when nothing comes for a while, the rest is
+//!   computed.
 //! - What was brought in is proven: the sequence must end where the timeline does.
 //! - A state that finds no room makes some, as a micro-batch does; a state that is refused although
 //!   there is room is a miss, and is counted.
 
-use super::slot::Phase;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use hob_slots::format::SnapshotRef;
+
+use super::slot::{Phase, Restoring};
 use super::{Command, Worker};
 use crate::backend::StateError;
 use crate::miss::MissReason;
-use crate::shelf::{Fetched, Piece, Place, Wanted};
+use crate::shelf::{Delivery, Found, Piece, Wanted, common_prefix};
 use crate::splice;
 use crate::turn::TokenCounts;
+
+/// How long running answers wait while restored cells are brought in, between two micro-batches.
+const SLICE: Duration = Duration::from_millis(20);
 
 /// What became of a piece.
 enum Brought {
@@ -50,48 +61,121 @@ impl Worker<'_> {
             hot,
         };
         let (commands, fetch) = (self.commands.clone(), self.fetches);
-        self.shelf.fetch(wanted, move |fetched| {
+        let ticket = self.shelf.fetch(wanted, move |delivery| {
             // An error: the engine stopped meanwhile, and the turn with it.
-            commands.send(Command::Fetched { slot: index, fetch, fetched: Box::new(fetched) }).ok();
+            commands.send(Command::Fetched { slot: index, fetch, delivery }).ok();
+        });
+        turn.restoring = Some(Restoring {
+            ticket,
+            arrived: VecDeque::new(),
+            heard: Instant::now(),
+            tokens: turn.report.tokens,
         });
     }
 
-    /// Brings in what the shelf found, unless the turn is gone.
-    pub(super) fn fetched(&mut self, index: usize, fetch: u64, fetched: Fetched) {
-        let Some(turn) = &self.slots[index].turn else { return };
-        if turn.phase != (Phase::Restoring { fetch }) {
-            return;
+    /// Takes what the shelf found, unless the turn is gone.
+    pub(super) fn arrived(&mut self, index: usize, fetch: u64, delivery: Delivery) {
+        let Some(turn) = &mut self.slots[index].turn else { return };
+        if let Some(restoring) = &mut turn.restoring
+            && turn.phase == (Phase::Restoring { fetch })
+        {
+            restoring.heard = Instant::now();
+            restoring.arrived.push_back(delivery);
         }
-        let prompt = turn.request.prompt.clone();
-        let mut counts = turn.report.tokens;
-        let mut miss = fetched.miss;
-        for piece in &fetched.pieces {
+    }
+
+    /// Brings in what arrived, for a bounded time: others decode meanwhile. Returns whether there
+    /// was anything.
+    pub(super) fn bring_in_arrivals(&mut self) -> bool {
+        let began = Instant::now();
+        let mut any = false;
+        while began.elapsed() < SLICE {
+            let Some(index) = self.next_arrival() else { break };
+            any = true;
+            let turn = self.slots[index].turn.as_mut().expect("it has arrivals");
+            let restoring = turn.restoring.as_mut().expect("it has arrivals");
+            match restoring.arrived.pop_front().expect("it has arrivals") {
+                Delivery::Pieces(pieces) => self.bring_in_pieces(index, pieces),
+                Delivery::End(found) => self.restored(index, found),
+            }
+        }
+        self.lose_patience();
+        any
+    }
+
+    /// How long to wait for the next command at most.
+    pub(super) fn patience(&self) -> Option<Duration> {
+        let heard = self.slots.iter().filter_map(|slot| Some(slot.restoring()?.heard));
+        let limit = self.options.restore_patience;
+        heard.min().map(|heard| limit.saturating_sub(heard.elapsed()))
+    }
+
+    /// Of several restores the one that heard something first.
+    fn next_arrival(&self) -> Option<usize> {
+        let arrivals = (0..self.slots.len()).filter(|&index| self.slots[index].has_arrivals());
+        arrivals.min_by_key(|&index| self.slots[index].restoring().map(|r| r.heard))
+    }
+
+    /// Goes on without what does not come: computing it takes an end.
+    fn lose_patience(&mut self) {
+        let limit = self.options.restore_patience;
+        for index in 0..self.slots.len() {
+            let Some(restoring) = self.slots[index].restoring() else { continue };
+            if restoring.arrived.is_empty() && restoring.heard.elapsed() >= limit {
+                let reason = format!("nothing came for {} s", limit.as_secs_f32());
+                self.give_up(index, reason);
+            }
+        }
+    }
+
+    fn bring_in_pieces(&mut self, index: usize, pieces: Vec<Piece>) {
+        for piece in &pieces {
             if !self.is_plain() {
                 self.clear(index); // A whole state takes the place of what is hot.
-                counts = TokenCounts::default();
+                self.restoring(index).tokens = TokenCounts::default();
             }
-            let start = piece.wanted.start;
             match self.bring_in(index, piece) {
                 Brought::In => {}
                 Brought::PutAside => return,
                 Brought::NoRoom => {
-                    let reason = "there was no room for it".to_owned();
-                    miss = Some(MissReason::Unusable { from: start, reason });
-                    break;
+                    return self.give_up(index, "there was no room for it".to_owned());
                 }
                 Brought::Refused(error) => {
                     self.counters.import_failures += 1;
-                    let reason = error.to_string();
-                    miss = Some(MissReason::Unusable { from: start, reason });
-                    break;
+                    return self.give_up(index, error.to_string());
                 }
             }
-            self.extend(index, &prompt[piece.wanted.clone()]);
-            match piece.place {
-                Place::Memory => counts.memory += piece.wanted.len(),
-                Place::Disk => counts.disk += piece.wanted.len(),
-            }
+            let turn = self.slots[index].turn.as_ref().expect("it restores");
+            let tokens = turn.request.prompt[piece.wanted.clone()].to_vec();
+            self.extend(index, &tokens);
+            let counts = &mut self.restoring(index).tokens;
+            counts.memory += piece.from_memory;
+            counts.disk += piece.wanted.len() - piece.from_memory;
         }
+        self.restoring(index).ticket.consumed(pieces);
+    }
+
+    /// Computes the rest: what is in the slot so far stays.
+    fn give_up(&mut self, index: usize, reason: String) {
+        let from = self.slots[index].timeline.len();
+        let turn = self.slots[index].turn.as_ref().expect("it restores");
+        let conversation = (!turn.anonymous).then_some(&turn.conversation);
+        // It may be that the shelf has not even told what there is.
+        let record = conversation.and_then(|c| self.shelf.known_record(c));
+        let prompt = &turn.request.prompt;
+        let expected = record.as_ref().map_or(from, |r| common_prefix(&r.tokens, prompt));
+        let recorded = record.as_ref().map_or(0, |record| record.tokens.len());
+        let reachable = |snapshot: &&SnapshotRef| snapshot.position as usize <= expected;
+        let snapshots = record.iter().flat_map(|r| r.snapshots.iter().filter(reachable)).copied();
+        let snapshots = snapshots.collect();
+        let miss = Some(MissReason::Unusable { from, reason });
+        self.restored(index, Found { expected, recorded, snapshots, miss });
+    }
+
+    /// Nothing more comes: the prompt's other tokens are computed.
+    fn restored(&mut self, index: usize, found: Found) {
+        let Found { expected, recorded, snapshots, mut miss } = found;
+        let mut counts = self.restoring(index).tokens;
         if self.backend.end(self.slots[index].sequence) != self.slots[index].timeline.len() {
             // Nothing that was brought in can be trusted now.
             self.counters.wasted_restores += 1;
@@ -99,22 +183,27 @@ impl Worker<'_> {
             counts = TokenCounts::default();
         }
         if !self.is_plain() {
-            self.slots[index].snapshots = fetched.snapshots;
+            self.slots[index].snapshots = snapshots;
         }
-        let limit = prompt.len() - 1;
-        let differs = fetched.expected < fetched.recorded.min(limit);
-        if miss.is_none() && differs {
-            miss = Some(MissReason::Differs { at: fetched.expected, kept: fetched.recorded });
+        let turn = self.slots[index].turn.as_mut().expect("it restores");
+        let limit = turn.request.prompt.len() - 1;
+        if miss.is_none() && expected < recorded.min(limit) {
+            miss = Some(MissReason::Differs { at: expected, kept: recorded });
         }
-        let turn = self.slots[index].turn.as_mut().expect("the turn was found above");
-        turn.expected = fetched.expected;
+        turn.expected = expected;
         turn.phase = Phase::Prefill;
+        turn.restoring = None; // Nothing more is read for it.
         if !turn.started {
             turn.report.tokens = counts;
             turn.report.restore_ms = turn.admitted.elapsed().as_secs_f64() * 1e3;
             turn.report.miss = miss;
         }
         self.snapshot_before_last(index);
+    }
+
+    fn restoring(&mut self, index: usize) -> &mut Restoring {
+        let turn = self.slots[index].turn.as_mut().expect("it restores");
+        turn.restoring.as_mut().expect("it restores")
     }
 
     fn bring_in(&mut self, index: usize, piece: &Piece) -> Brought {
@@ -142,10 +231,10 @@ impl Worker<'_> {
     fn import(&mut self, index: usize, piece: &Piece) -> Result<(), StateError> {
         let (scratch, sequence) = (self.scratch(), self.slots[index].sequence);
         if !self.is_plain() {
-            return self.backend.import(sequence, &piece.payload);
+            return self.backend.import(sequence, piece.state.as_bytes());
         }
         let (held, wanted) = (piece.held.clone(), piece.wanted.clone());
-        splice::import(self.backend, scratch, sequence, &piece.payload, held, wanted)
+        splice::import(self.backend, scratch, sequence, piece.state.as_bytes(), held, wanted)
     }
 
     /// Cells that are certainly free: those that slots share are counted more than once.

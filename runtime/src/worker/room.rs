@@ -117,6 +117,7 @@ impl Worker<'_> {
         let slot = &mut self.slots[index];
         slot.recorded &= slot.restores();
         let mut turn = slot.turn.take().expect("the slot runs a turn");
+        turn.restoring = None; // Nothing more is read for it.
         if let Phase::Decoding(last) = turn.phase {
             let tokens = slot.timeline.tokens().iter().copied();
             turn.request.prompt = tokens.chain([last]).collect();

@@ -3,6 +3,7 @@
 //! - `timeline` is exactly what the sequence's cells hold.
 //! - Tokens before `exported` are kept elsewhere too; `exported` is at a block's end.
 
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use hob_slots::format::SnapshotRef;
@@ -12,8 +13,9 @@ use tokio::sync::mpsc;
 use crate::backend::Sequence;
 use crate::grammar::Constraint;
 use crate::sample::{Output, Sampler};
+use crate::shelf::{Delivery, Ticket};
 use crate::status::SlotState;
-use crate::turn::{Keeping, TurnEvent, TurnReport, TurnRequest};
+use crate::turn::{Keeping, TokenCounts, TurnEvent, TurnReport, TurnRequest};
 
 pub(super) struct Slot {
     pub id: SlotId,
@@ -53,6 +55,8 @@ pub(super) struct Running {
     pub submitted: Instant,
     pub admitted: Instant,
     pub phase: Phase,
+    /// What arrives, in the phase of that name.
+    pub restoring: Option<Restoring>,
     pub sampler: Sampler,
     pub constraint: Option<Constraint>,
     pub output: Output,
@@ -64,9 +68,20 @@ pub(super) struct Running {
     pub expected: usize,
 }
 
+/// What is kept of a prompt, on its way into the slot.
+pub(super) struct Restoring {
+    pub ticket: Ticket,
+    /// In order, and not in the slot yet.
+    pub arrived: VecDeque<Delivery>,
+    /// When something arrived last.
+    pub heard: Instant,
+    /// What is in the slot so far.
+    pub tokens: TokenCounts,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Waiting for what is kept. Nothing new is in the timeline yet.
+    /// Waiting for what is kept. Nothing new was computed yet.
     Restoring { fetch: u64 },
     /// The prompt's tokens from the timeline's end on are to be computed.
     Prefill,
@@ -111,6 +126,15 @@ impl Slot {
 
     pub fn restores(&self) -> bool {
         self.turn.as_ref().is_some_and(|turn| matches!(turn.phase, Phase::Restoring { .. }))
+    }
+
+    /// Whether something waits to be brought in.
+    pub fn has_arrivals(&self) -> bool {
+        self.restoring().is_some_and(|restoring| !restoring.arrived.is_empty())
+    }
+
+    pub fn restoring(&self) -> Option<&Restoring> {
+        self.turn.as_ref()?.restoring.as_ref()
     }
 
     pub fn prefills(&self) -> bool {

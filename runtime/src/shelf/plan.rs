@@ -1,0 +1,152 @@
+//! What may be kept of a prompt, and under which names. `read` finds out what is there.
+//!
+//! - A block is found by its name, which the prompt's own tokens give; so a conversation finds
+//!   blocks that another one wrote. Where the prompt cuts differently than the conversation did
+//!   (it goes on in the middle of a block), the conversation's record tells the other name.
+//! - The last token of a prompt is never taken: computing it gives the logits for the answer.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use hob_slots::format::{SlotRecord, SnapshotRef};
+use hob_slots::store::Miss;
+use hob_slots::{Block, BlockId, Chain, ConversationId, Token};
+
+use super::{Counters, Known, Shared, elsewhere};
+use crate::miss::MissReason;
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Whose prompt it is; `None` when nothing was kept under a name.
+    pub conversation: Option<ConversationId>,
+    /// The whole prompt.
+    pub prompt: Vec<Token>,
+    /// Tokens of it that are hot already.
+    pub hot: usize,
+}
+
+/// What to look for, in order.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// Tokens of the prompt that are hot.
+    pub hot: usize,
+    /// Tokens of the prompt that can be taken at all.
+    pub limit: usize,
+    /// Tokens of this prompt that the conversation's record knows.
+    pub expected: usize,
+    /// Tokens that the record has in all.
+    pub recorded: usize,
+    pub record: Option<Arc<SlotRecord>>,
+    pub sought: Sought,
+    /// Why there is no record although there should be.
+    pub miss: Option<MissReason>,
+}
+
+#[derive(Debug)]
+pub(super) enum Sought {
+    /// The prompt's blocks, from the one on that is not all hot.
+    Blocks(Vec<Block>),
+    /// Snapshots that still belong to this prompt and reach further than what is hot, the furthest
+    /// last.
+    Snapshots(Vec<SnapshotRef>),
+}
+
+impl Plan {
+    pub fn of(shared: &Shared, wanted: &Wanted) -> Self {
+        let mut miss = None;
+        let record = find_record(shared, wanted, &mut miss);
+        let limit = wanted.prompt.len().saturating_sub(1);
+        let vocabulary = shared.model.vocabulary();
+        let mut chain = Chain::new(shared.fingerprint);
+        chain.push(&wanted.prompt, |token| vocabulary.is_eog(token));
+        let expected = record.as_ref().map_or(0, |r| common_prefix(&r.tokens, &wanted.prompt));
+        let sought = if shared.model.facts().memory.is_plain() {
+            Sought::Blocks(blocks_between(&chain, wanted.hot, limit))
+        } else {
+            let snapshots = record.iter().flat_map(|record| &record.snapshots);
+            let reachable = expected.min(limit);
+            Sought::Snapshots(snapshots_within(snapshots, &chain, wanted.hot, reachable))
+        };
+        let recorded = record.as_ref().map_or(0, |record| record.tokens.len());
+        Self { hot: wanted.hot, limit, expected, recorded, record, sought, miss }
+    }
+
+    /// Snapshots of the record that still belong to this prompt, by position.
+    pub fn snapshots(&self) -> Vec<SnapshotRef> {
+        let reachable = self.expected.min(self.limit);
+        let all = self.record.iter().flat_map(|record| &record.snapshots);
+        let mut snapshots: Vec<_> = all.filter(|s| s.position as usize <= reachable).collect();
+        snapshots.sort_by_key(|snapshot| snapshot.position);
+        snapshots.into_iter().copied().collect()
+    }
+
+    /// Name and range of the record's block that holds position `at`.
+    pub fn recorded_block(&self, at: usize) -> Option<(BlockId, Range<usize>)> {
+        let blocks = &self.record.as_ref()?.blocks;
+        let index = blocks.partition_point(|block| block.end as usize <= at);
+        let block = blocks.get(index)?;
+        let before = index.checked_sub(1).map(|before| &blocks[before]);
+        let start = before.map_or(0, |before| before.end as usize);
+        Some((block.id, start..block.end as usize))
+    }
+}
+
+/// The length of the longest common beginning.
+pub fn common_prefix(one: &[Token], other: &[Token]) -> usize {
+    one.iter().zip(other).take_while(|(a, b)| a == b).count()
+}
+
+fn find_record(
+    shared: &Shared,
+    wanted: &Wanted,
+    miss: &mut Option<MissReason>,
+) -> Option<Arc<SlotRecord>> {
+    let conversation = wanted.conversation.as_ref()?;
+    if let Some(seen) = shared.records().seen(conversation) {
+        return seen;
+    }
+    let store = shared.store.as_ref()?;
+    let _present = shared.reading();
+    match store.get_slot(shared.fingerprint, conversation) {
+        Ok(record) => {
+            // The conversation goes on naming them; one that is gone shows when it is read.
+            for snapshot in &record.snapshots {
+                let known = Known { file_bytes: snapshot.bytes, on_disk: true };
+                shared.objects().entry(snapshot.id).or_insert(known);
+            }
+            shared.records().read(record)
+        }
+        Err(Miss::Absent) => {
+            *miss = elsewhere::kept_under(store, shared.fingerprint, conversation);
+            None
+        }
+        Err(reason) => {
+            Counters::add(&shared.counters.rejected, 1);
+            *miss = Some(MissReason::Unusable { from: 0, reason: reason.to_string() });
+            None
+        }
+    }
+}
+
+fn blocks_between(chain: &Chain, hot: usize, limit: usize) -> Vec<Block> {
+    let first = chain.blocks().partition_point(|block| block.range.end <= hot);
+    let wanted = chain.blocks()[first..].iter().take_while(|block| block.range.start < limit);
+    wanted.filter(|_| hot < limit).cloned().collect()
+}
+
+fn snapshots_within<'r>(
+    snapshots: impl Iterator<Item = &'r SnapshotRef>,
+    chain: &Chain,
+    hot: usize,
+    reachable: usize,
+) -> Vec<SnapshotRef> {
+    let sought = snapshots.filter(|snapshot| {
+        let position = snapshot.position as usize;
+        (hot + 1..=reachable).contains(&position)
+            && snapshot.id == BlockId::snapshot(chain.id_at(position))
+    });
+    let mut sought: Vec<SnapshotRef> = sought.copied().collect();
+    sought.sort_by_key(|snapshot| snapshot.position);
+    sought
+}

@@ -1,0 +1,264 @@
+//! Finds what a plan names and brings it together, verified, in the order of positions.
+//!
+//! - A group is a few adjacent blocks. Where the memory's layout allows it they become one state
+//!   while they are read: the verified bytes are still in the processor's cache then, and bringing
+//!   the state in walks the cells once.
+//! - A piece may hold more than is wanted of it: the tokens after the last equal one are not taken.
+//! - What was read only to become hot does not stay in memory a second time: the disk's own cache
+//!   has it.
+
+use std::ops::Range;
+
+use hob_slots::format::ObjectKind;
+use hob_slots::store::Miss;
+use hob_slots::{BlockId, Payload};
+
+use super::plan::{Plan, Sought};
+use super::{Counters, Known, Shared};
+use crate::backend::JoinedState;
+use crate::miss::MissReason;
+
+/// Blocks that are read and brought in together: 3 MB of a model of half a billion weights.
+pub(super) const GROUP_BLOCKS: usize = 4;
+
+/// Where a piece was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In host memory.
+    Memory,
+    /// On disk, verified.
+    Disk,
+}
+
+/// A verified state and what to take of it.
+#[derive(Debug)]
+pub struct Piece {
+    /// The positions that the state holds.
+    pub held: Range<usize>,
+    /// Those that the prompt wants.
+    pub wanted: Range<usize>,
+    /// How many of the wanted ones came from memory; the others came from disk.
+    pub from_memory: usize,
+    /// The state.
+    pub state: PieceState,
+}
+
+/// The bytes for llama.cpp.
+#[derive(Debug)]
+pub enum PieceState {
+    /// As they were kept.
+    Kept(Payload),
+    /// Of several blocks.
+    Joined(JoinedState),
+}
+
+impl PieceState {
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Kept(payload) => payload,
+            Self::Joined(joined) => joined.as_bytes(),
+        }
+    }
+}
+
+/// Some of what a plan names, while it is read.
+#[derive(Debug)]
+pub(super) struct Group {
+    /// Which one.
+    pub number: usize,
+    /// The blocks of the plan that are not read yet.
+    left: Range<usize>,
+    /// Nothing is to be read after this group.
+    pub last: bool,
+    /// Why something is missing that should be there.
+    pub miss: Option<MissReason>,
+    pub pieces: Vec<Piece>,
+    joining: Option<Joining>,
+    buffer: Vec<u8>,
+}
+
+/// A piece that grows.
+#[derive(Debug)]
+struct Joining {
+    held: Range<usize>,
+    wanted: Range<usize>,
+    from_memory: usize,
+    state: JoinedState,
+}
+
+impl Group {
+    /// How many groups a plan has.
+    pub fn count(plan: &Plan) -> usize {
+        match &plan.sought {
+            Sought::Blocks(blocks) => blocks.len().div_ceil(GROUP_BLOCKS),
+            Sought::Snapshots(snapshots) => usize::from(!snapshots.is_empty()),
+        }
+    }
+
+    /// A group of which nothing is read, with a buffer to read into.
+    pub fn new(plan: &Plan, number: usize, buffer: Vec<u8>) -> Self {
+        let left = match &plan.sought {
+            Sought::Blocks(blocks) => {
+                let start = number * GROUP_BLOCKS;
+                start..blocks.len().min(start + GROUP_BLOCKS)
+            }
+            Sought::Snapshots(_) => 0..1,
+        };
+        let last = number + 1 == Self::count(plan);
+        Self { number, left, last, miss: None, pieces: Vec::new(), joining: None, buffer }
+    }
+
+    /// Whether anything is left to read.
+    pub fn is_read(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    /// Reads the next object.
+    pub fn read_next(&mut self, shared: &Shared, plan: &Plan) {
+        match &plan.sought {
+            Sought::Blocks(blocks) => {
+                let index = self.left.start;
+                self.left.start += 1;
+                let block = &blocks[index];
+                let at = block.range.start.max(plan.hot);
+                if let Err(reason) = self.read_block(shared, plan, index) {
+                    let reached = self.read_recorded(shared, plan, at, block.id);
+                    self.end(plan, reached.unwrap_or(at), &reason);
+                }
+            }
+            Sought::Snapshots(_) => self.read_snapshot(shared, plan),
+        }
+        if self.is_read() {
+            self.seal(shared);
+        }
+    }
+
+    /// The buffer that is left, for the next group.
+    pub fn take_buffer(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.buffer)
+    }
+
+    fn read_block(&mut self, shared: &Shared, plan: &Plan, index: usize) -> Result<(), Miss> {
+        let Sought::Blocks(blocks) = &plan.sought else { return Ok(()) };
+        let block = &blocks[index];
+        let (payload, place) = find(shared, &block.id, ObjectKind::Block)?;
+        let wanted = block.range.start.max(plan.hot)..block.range.end.min(plan.limit);
+        // The cells of the blocks that are to come.
+        let room = blocks[self.left.end - 1].range.end - block.range.start;
+        self.take(shared, block.range.clone(), wanted, payload, place, room);
+        Ok(())
+    }
+
+    /// The record's block begins where ours does, because all before it is equal.
+    fn read_recorded(
+        &mut self,
+        shared: &Shared,
+        plan: &Plan,
+        at: usize,
+        ours: BlockId,
+    ) -> Option<usize> {
+        let (id, held) = plan.recorded_block(at).filter(|(id, _)| *id != ours)?;
+        let end = held.end.min(plan.expected).min(plan.limit);
+        if end <= at {
+            return None;
+        }
+        let (payload, place) = find(shared, &id, ObjectKind::Block).ok()?;
+        let room = held.len();
+        self.take(shared, held, at..end, payload, place, room);
+        Some(end)
+    }
+
+    /// Nothing after `reached` is there.
+    fn end(&mut self, plan: &Plan, reached: usize, reason: &Miss) {
+        if reached < plan.expected.min(plan.limit) {
+            let reason = reason.to_string();
+            self.miss = Some(MissReason::Unusable { from: reached, reason });
+        }
+        self.left.start = self.left.end;
+        self.last = true;
+    }
+
+    fn read_snapshot(&mut self, shared: &Shared, plan: &Plan) {
+        self.left.start = self.left.end;
+        let Sought::Snapshots(snapshots) = &plan.sought else { return };
+        for snapshot in snapshots.iter().rev() {
+            let position = snapshot.position as usize;
+            match find(shared, &snapshot.id, ObjectKind::Snapshot) {
+                Ok((payload, place)) => {
+                    let from_memory = if place == Place::Memory { position } else { 0 };
+                    let (held, wanted) = (0..position, 0..position);
+                    let state = PieceState::Kept(payload);
+                    self.pieces.push(Piece { held, wanted, from_memory, state });
+                    return;
+                }
+                Err(reason) => {
+                    let reason = format!("the snapshot at token {position}: {reason}");
+                    self.miss = Some(MissReason::Unusable { from: plan.hot, reason });
+                }
+            }
+        }
+    }
+
+    fn take(
+        &mut self,
+        shared: &Shared,
+        held: Range<usize>,
+        wanted: Range<usize>,
+        payload: Payload,
+        place: Place,
+        room: usize,
+    ) {
+        let from_memory = if place == Place::Memory { wanted.len() } else { 0 };
+        if let Some(joining) = &mut self.joining
+            && shared.model.append_state(&mut joining.state, &payload)
+        {
+            joining.held.end = held.end;
+            joining.wanted.end = wanted.end;
+            joining.from_memory += from_memory;
+            return;
+        }
+        self.seal(shared);
+        let mut state = JoinedState::with_room(room, self.take_buffer());
+        if shared.model.append_state(&mut state, &payload) {
+            self.joining = Some(Joining { held, wanted, from_memory, state });
+        } else {
+            self.buffer = state.into_bytes();
+            let state = PieceState::Kept(payload);
+            self.pieces.push(Piece { held, wanted, from_memory, state });
+        }
+    }
+
+    /// What was joined so far is a piece.
+    fn seal(&mut self, shared: &Shared) {
+        if let Some(Joining { held, wanted, from_memory, mut state }) = self.joining.take() {
+            shared.model.seal_state(&mut state);
+            let state = PieceState::Joined(state);
+            self.pieces.push(Piece { held, wanted, from_memory, state });
+        }
+    }
+}
+
+/// An object's payload, from memory or else from disk.
+fn find(shared: &Shared, id: &BlockId, kind: ObjectKind) -> Result<(Payload, Place), Miss> {
+    if let Some(payload) = shared.pool().get(id) {
+        return Ok((payload, Place::Memory));
+    }
+    let store = shared.store.as_ref().ok_or(Miss::Absent)?;
+    let _present = shared.reading();
+    match store.get_object(shared.fingerprint, *id, kind) {
+        Ok(object) => {
+            Counters::add(&shared.counters.read_bytes, object.payload.len() as u64);
+            let file_bytes = object.file_bytes();
+            shared.objects().insert(*id, Known { file_bytes, on_disk: true });
+            Ok((object.payload, Place::Disk))
+        }
+        Err(miss) => {
+            shared.objects().remove(id);
+            if !matches!(miss, Miss::Absent) {
+                Counters::add(&shared.counters.rejected, 1);
+            }
+            Err(miss)
+        }
+    }
+}
