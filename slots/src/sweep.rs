@@ -8,24 +8,24 @@
 //! - Whatever fails is reported and keeps nothing else from being done.
 //! - The same directory at the same moment always gives the same sweep.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::time::Duration;
 
 use crate::ageing::Moment;
-use crate::id::{BlockId, ConversationId, ModelHash};
-use crate::store::{
-    Listing, Miss, ObjectName, QUARANTINE_BYTES, Rejected, SAVE_GRACE, SlotContents, Store,
-    StoreError,
-};
+use crate::id::ModelHash;
+use crate::store::{ObjectName, SAVE_GRACE, Store, StoreError};
 use crate::ttl::Lifetimes;
 
 mod custody;
+mod pass;
 mod quota;
 #[cfg(test)]
 mod tests;
 
 pub use custody::{Custody, Nobody};
 pub use quota::{Quota, rebuild_cost};
+
+use pass::Pass;
 
 /// What a sweep goes by.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -89,24 +89,6 @@ pub struct Sweeper {
     settled: HashSet<(ModelHash, ObjectName)>,
 }
 
-/// One sweep under way.
-struct Pass<'s> {
-    store: &'s Store,
-    custody: &'s dyn Custody,
-    moment: &'s Moment,
-    rules: Rules,
-    swept: Swept,
-    removals: usize,
-    kept: Vec<Kept>,
-}
-
-/// What a model's directory holds, and whether all of it could be read.
-struct Kept {
-    model: ModelHash,
-    slots: Vec<SlotContents>,
-    complete: bool,
-}
-
 impl Sweeper {
     /// Goes by `rules`.
     pub fn new(rules: Rules) -> Self {
@@ -120,253 +102,12 @@ impl Sweeper {
 
     /// Sweeps once.
     pub fn sweep(&mut self, store: &Store, moment: &Moment, custody: &dyn Custody) -> Swept {
-        let mut pass = Pass {
-            store,
-            custody,
-            moment,
-            rules: self.rules,
-            swept: Swept::default(),
-            removals: 0,
-            kept: Vec::new(),
-        };
+        let mut pass = Pass::new(store, moment, custody, self.rules);
         pass.read();
         pass.expire();
         pass.collect();
         pass.compress(&mut self.settled);
         pass.hold_quota();
-        pass.swept
-    }
-}
-
-impl Pass<'_> {
-    fn read(&mut self) {
-        let models = self.try_to(|pass| pass.store.models()).unwrap_or_default();
-        for model in models {
-            let Some(Listing { slots, rejected }) = self.try_to(|pass| pass.store.contents(model))
-            else {
-                continue;
-            };
-            let rejected = self.unreadable(model, rejected);
-            // Which objects a file needs that cannot be read now, nobody knows.
-            let undecided = rejected.iter().any(|file| !file.miss.condemns_the_file());
-            self.kept.push(Kept { model, slots, complete: !undecided });
-            self.store.reject_all(model, rejected);
-        }
-    }
-
-    /// Removes what is sealed and whose class has lived since it was written, and what lies in clear
-    /// where everything is sealed. Returns the rest.
-    fn unreadable(&mut self, model: ModelHash, rejected: Vec<Rejected>) -> Vec<Rejected> {
-        let mut rest = Vec::new();
-        for file in rejected {
-            let over = match file.miss {
-                Miss::Unsealed => true,
-                Miss::Sealed => self.store.written(&file.path).is_some_and(|(class, written)| {
-                    let lifetime = self.rules.lifetimes.of(class);
-                    lifetime.is_some_and(|lifetime| self.moment.age(written) > lifetime)
-                }),
-                _ => false,
-            };
-            match over {
-                true if self.removals >= self.rules.most_removals => self.swept.left = true,
-                true => {
-                    let path = &file.path;
-                    let removed = self.try_to(|pass| pass.store.remove_file(model, path));
-                    self.removals += 1;
-                    self.swept.expired += usize::from(removed.is_some());
-                    continue;
-                }
-                false => {}
-            }
-            rest.push(file);
-        }
-        rest
-    }
-
-    fn expire(&mut self) {
-        let is_over = |pass: &Self, model: ModelHash, slot: &SlotContents| {
-            slot.entry.is_expired(pass.moment, &pass.rules.lifetimes)
-                && !pass.custody.is_open(model, &slot.entry.conversation)
-        };
-        for at in 0..self.kept.len() {
-            let model = self.kept[at].model;
-            let slots = std::mem::take(&mut self.kept[at].slots);
-            let (over, mut live): (Vec<_>, Vec<_>) =
-                slots.into_iter().partition(|slot| is_over(self, model, slot));
-            for slot in over {
-                match self.remove_slot(model, &slot) {
-                    true => self.swept.expired += 1,
-                    false => live.push(slot),
-                }
-            }
-            self.kept[at].slots = live;
-        }
-    }
-
-    /// Removes objects that no slot file names.
-    fn collect(&mut self) {
-        for at in 0..self.kept.len() {
-            let Kept { model, complete, .. } = self.kept[at];
-            if !complete {
-                continue;
-            }
-            let needed = self.store.names(self.kept[at].objects());
-            let (moment, grace) = (self.moment, self.rules.grace);
-            let found = self.try_to(|pass| pass.store.unneeded(model, &needed, moment, grace));
-            let unneeded = found.map_or(Vec::new(), |garbage| garbage.objects);
-            self.remove_objects(model, unneeded, grace);
-            let most = QUARANTINE_BYTES;
-            let freed = self.try_to(|pass| pass.store.trim_quarantine(model, most));
-            self.swept.freed_bytes += freed.unwrap_or_default();
-        }
-    }
-
-    /// Compresses objects whose conversations have all been silent for long.
-    fn compress(&mut self, settled: &mut HashSet<(ModelHash, ObjectName)>) {
-        let Some(after) = self.rules.compress_after else { return };
-        let mut budget = self.rules.most_compressed_bytes;
-        for at in 0..self.kept.len() {
-            let Kept { model, slots, .. } = &self.kept[at];
-            let model = *model;
-            let (aged, busy): (Vec<_>, Vec<_>) = slots.iter().partition(|slot| {
-                self.moment.age(slot.entry.used_at) > after
-                    && !self.custody.is_open(model, &slot.entry.conversation)
-            });
-            let ids = |slots: Vec<&SlotContents>| -> BTreeSet<BlockId> {
-                slots.into_iter().flat_map(|slot| &slot.objects).map(|&(id, _)| id).collect()
-            };
-            let busy = ids(busy);
-            let aged: Vec<BlockId> = ids(aged).difference(&busy).copied().collect();
-            for name in self.store.names(&aged) {
-                if settled.contains(&(model, name)) {
-                    continue;
-                }
-                if budget == 0 {
-                    self.swept.left = true;
-                    return;
-                }
-                let Some(done) = self.try_to(|pass| pass.store.compress_object(model, name)) else {
-                    continue;
-                };
-                settled.insert((model, name));
-                budget = budget.saturating_sub(done.read_bytes);
-                self.swept.compressed += usize::from(done.saved_bytes > 0);
-                self.swept.freed_bytes += done.saved_bytes;
-            }
-        }
-    }
-
-    /// Removes the conversations that are cheapest to rebuild per byte, until the rest fits.
-    fn hold_quota(&mut self) {
-        let free_bytes = self.try_to(|pass| pass.store.free_bytes()).unwrap_or(u64::MAX);
-        // Raw objects: an upper bound that costs no look at any file.
-        let mut kept_bytes = self.kept.iter().map(|kept| kept.bytes(|_, raw| raw)).sum();
-        self.swept.quota_bytes = self.rules.quota.bytes(kept_bytes, free_bytes);
-        if kept_bytes > self.swept.quota_bytes {
-            let size = |model, id| self.store.object_bytes(model, id).unwrap_or(0);
-            let real = |kept: &Kept| kept.bytes(|id, _| size(kept.model, id));
-            kept_bytes = self.kept.iter().map(real).sum();
-            self.swept.quota_bytes = self.rules.quota.bytes(kept_bytes, free_bytes);
-        }
-        self.swept.kept_bytes = kept_bytes;
-        let surplus = kept_bytes.saturating_sub(self.swept.quota_bytes);
-        if surplus == 0 {
-            return;
-        }
-        let closed = self.kept.iter().filter(|kept| kept.complete).flat_map(|kept| {
-            kept.slots.iter().filter(|slot| !self.custody.is_open(kept.model, slot.conversation()))
-        });
-        let closed: Vec<SlotContents> = closed.cloned().collect();
-        let all = self.kept.iter().flat_map(|kept| &kept.slots);
-        for leaving in quota::leaving(all, &closed, surplus, self.moment) {
-            let slot = &closed[leaving];
-            let model = slot.entry.model;
-            if !self.remove_slot(model, slot) {
-                return;
-            }
-            self.swept.evicted += 1;
-            let kept = self.kept.iter_mut().find(|kept| kept.model == model);
-            let kept = kept.expect("the conversation was found there");
-            kept.slots.retain(|kept| kept.conversation() != slot.conversation());
-            let needed: BTreeSet<_> = kept.objects().copied().collect();
-            let own = slot.objects.iter().map(|(id, _)| id).filter(|id| !needed.contains(id));
-            let own = self.store.names(own);
-            let freed_before = self.swept.freed_bytes;
-            self.remove_objects(model, own, self.rules.grace);
-            let freed = self.swept.freed_bytes - freed_before + slot.entry.file_bytes;
-            self.swept.kept_bytes = self.swept.kept_bytes.saturating_sub(freed);
-        }
-    }
-
-    fn remove_slot(&mut self, model: ModelHash, slot: &SlotContents) -> bool {
-        if self.removals >= self.rules.most_removals {
-            self.swept.left = true;
-            return false;
-        }
-        let id = slot.conversation();
-        let removed = self.try_to(|pass| pass.store.remove_slot(model, id)) == Some(true);
-        if removed {
-            self.removals += 1;
-            self.swept.freed_bytes += slot.entry.file_bytes;
-            self.custody.slot_left(model, id);
-        }
-        removed
-    }
-
-    /// Removes objects, a few at a time: while they go, memory cannot be asked for others.
-    fn remove_objects(
-        &mut self,
-        model: ModelHash,
-        names: impl IntoIterator<Item = ObjectName>,
-        grace: Duration,
-    ) {
-        const AT_A_TIME: usize = 64;
-        let mut names: Vec<ObjectName> = names.into_iter().collect();
-        while !names.is_empty() {
-            let room = self.rules.most_removals - self.removals;
-            if room == 0 {
-                self.swept.left = true;
-                return;
-            }
-            let later = names.split_off(names.len().min(room).min(AT_A_TIME));
-            let few = std::mem::replace(&mut names, later);
-            let (store, moment, custody) = (self.store, self.moment, self.custody);
-            custody.release(store, model, few.into_iter().collect(), &mut |released| {
-                for &name in released {
-                    match self.try_to(|_| store.collect(model, name, moment, grace)) {
-                        None | Some(0) => {}
-                        Some(bytes) => {
-                            self.removals += 1;
-                            self.swept.collected += 1;
-                            self.swept.freed_bytes += bytes;
-                        }
-                    }
-                }
-            });
-        }
-    }
-
-    fn try_to<T>(&mut self, act: impl FnOnce(&mut Self) -> Result<T, StoreError>) -> Option<T> {
-        act(self).map_err(|error| self.swept.errors.push(error)).ok()
-    }
-}
-
-impl Kept {
-    fn objects(&self) -> impl Iterator<Item = &BlockId> {
-        self.slots.iter().flat_map(|slot| &slot.objects).map(|(id, _)| id)
-    }
-
-    /// Bytes of all files, each once; `size` says how long the file of an object is.
-    fn bytes(&self, size: impl Fn(BlockId, u64) -> u64) -> u64 {
-        let objects = self.slots.iter().flat_map(|slot| slot.objects.iter().copied());
-        let objects: BTreeMap<BlockId, u64> = objects.collect();
-        let files: u64 = self.slots.iter().map(|slot| slot.entry.file_bytes).sum();
-        files + objects.into_iter().map(|(id, raw)| size(id, raw)).sum::<u64>()
-    }
-}
-
-impl SlotContents {
-    fn conversation(&self) -> &ConversationId {
-        &self.entry.conversation
+        pass.done()
     }
 }

@@ -1,10 +1,12 @@
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 
 use tempfile::TempDir;
 
 use super::*;
 use crate::format::{BlockRef, Object, ObjectKind, SlotRecord};
 use crate::id::Token;
+use crate::id::{BlockId, ConversationId};
 use crate::payload::Payload;
 use crate::store::Miss;
 use crate::time::Timestamp;
