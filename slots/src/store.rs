@@ -159,8 +159,26 @@ impl Store {
         model: ModelHash,
         conversation: &ConversationId,
     ) -> Result<bool, StoreError> {
-        let candidates = self.layout.slot_candidates(model, conversation);
-        self.remove_files(model, candidates.into_iter().map(|(path, _)| path))
+        self.remove_files(model, self.oldest_first(model, conversation).into_iter())
+    }
+
+    /// Removes the slot file that was listed as `entry`. Returns whether it was still there. Durable
+    /// after [`Store::sync_slots`]: whoever removes many syncs once.
+    pub fn remove_listed(&self, entry: &SlotEntry) -> Result<bool, StoreError> {
+        let candidates = self.layout.slot_candidates(entry.model, &entry.conversation);
+        // With its class in its name, or without one.
+        for (path, _) in candidates.iter().filter(|(_, class)| *class == entry.class) {
+            if write::remove(&*self.files, path)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Makes durable which slot files of a model there are.
+    pub fn sync_slots(&self, model: ModelHash) -> Result<(), StoreError> {
+        let dir = self.layout.model(model);
+        self.files.sync_dir(&dir).map_err(io_error("sync", &dir))
     }
 
     /// Keeps beside a model's files what its directory is named after.
@@ -220,6 +238,18 @@ impl Store {
         Ok(parts.iter().map(|part| part.len() as u64).sum())
     }
 
+    /// The files that can be a conversation's slot file, the one that is read back last: a crash
+    /// while they are removed must not bring back an older state.
+    fn oldest_first(&self, model: ModelHash, conversation: &ConversationId) -> Vec<PathBuf> {
+        let candidates = self.layout.slot_candidates(model, conversation).into_iter();
+        let mut there: Vec<PathBuf> =
+            candidates.map(|(path, _)| path).filter(|path| self.files.look(path).is_ok()).collect();
+        if there.len() > 1 {
+            there.sort_by_cached_key(|path| self.used_at(path));
+        }
+        there
+    }
+
     fn remove_files(
         &self,
         model: ModelHash,
@@ -230,8 +260,7 @@ impl Store {
             removed |= write::remove(&*self.files, &path)?;
         }
         if removed {
-            let dir = self.layout.model(model);
-            self.files.sync_dir(&dir).map_err(io_error("sync", &dir))?;
+            self.sync_slots(model)?;
         }
         Ok(removed)
     }

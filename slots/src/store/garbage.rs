@@ -70,7 +70,8 @@ impl StoreReader {
         if let Some(file) = undecided {
             return Err(StoreError::Unreadable { path: file.path, miss: file.miss });
         }
-        let objects = contents.slots.into_iter().flat_map(|slot| slot.objects);
+        let slots = contents.slots.into_iter().chain(contents.superseded);
+        let objects = slots.flat_map(|slot| slot.objects);
         Ok(objects.map(|(id, _)| id).collect())
     }
 

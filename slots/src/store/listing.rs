@@ -27,6 +27,8 @@ const FILES_PER_THREAD: usize = 512;
 pub struct Listing<T = SlotEntry> {
     /// What is kept.
     pub slots: Vec<T>,
+    /// Older files of conversations that are listed: a crash while a class changed leaves two.
+    pub superseded: Vec<T>,
     /// What is there but cannot be used.
     pub rejected: Vec<Rejected>,
 }
@@ -103,6 +105,12 @@ impl StoreReader {
         self.of_all_models(Self::contents)
     }
 
+    /// When a slot file was last used; `None`, which is before all times, when it cannot be read.
+    pub(super) fn used_at(&self, path: &Path) -> Option<Timestamp> {
+        let (head, _) = self.head(path).ok()?;
+        Some(SlotHeader::decode(&head).ok()?.used_at)
+    }
+
     /// The first part of a slot file, its table included, and the length of the file.
     fn head(&self, path: &Path) -> Result<(Vec<u8>, u64), Miss> {
         let file = self.files.open(path)?;
@@ -127,10 +135,11 @@ impl StoreReader {
         &self,
         list: impl Fn(&Self, ModelHash) -> Result<Listing<T>, StoreError>,
     ) -> Result<Listing<T>, StoreError> {
-        let mut all = Listing { slots: Vec::new(), rejected: Vec::new() };
+        let mut all = Listing::default();
         for model in self.models()? {
-            let Listing { slots, rejected } = list(self, model)?;
+            let Listing { slots, superseded, rejected } = list(self, model)?;
             all.slots.extend(slots);
+            all.superseded.extend(superseded);
             all.rejected.extend(rejected);
         }
         Ok(all)
@@ -147,7 +156,7 @@ impl StoreReader {
             let (stem, class) = name.and_then(parse_slot_name).expect("slot files are named so");
             read(path, class).and_then(|slot| self.belongs(slot, model, stem))
         };
-        let mut listing = Listing { slots: Vec::<T>::new(), rejected: Vec::new() };
+        let mut listing = Listing::<T>::default();
         for (path, found) in files.iter().zip(in_parallel(&files, read_one)) {
             match found {
                 Ok(slot) => listing.slots.push(slot),
@@ -156,12 +165,12 @@ impl StoreReader {
                 Err(miss) => listing.rejected.push(Rejected { path: path.clone(), miss }),
             }
         }
-        // The newest first among those of one conversation: a crash while its class changed leaves
-        // two, and only that one is read back.
+        // The newest first among those of one conversation: only that one is read back.
         let by_use = |slot: &T| std::cmp::Reverse(slot.as_ref().used_at);
         listing.slots.sort_by_key(by_use);
         listing.slots.sort_by(|a, b| a.as_ref().conversation.cmp(&b.as_ref().conversation));
-        listing.slots.dedup_by(|a, b| a.as_ref().conversation == b.as_ref().conversation);
+        let (newest, older) = newest_of_each(listing.slots);
+        (listing.slots, listing.superseded) = (newest, older);
         listing.rejected.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(listing)
     }
@@ -191,6 +200,25 @@ impl StoreReader {
             return Err(Miss::Misnamed { found: format!("conversation {}", entry.conversation) });
         }
         Ok(slot)
+    }
+}
+
+/// The first of each run of equal conversations, and the others.
+fn newest_of_each<T: AsRef<SlotEntry>>(slots: Vec<T>) -> (Vec<T>, Vec<T>) {
+    let (mut first, mut others) = (Vec::<T>::with_capacity(slots.len()), Vec::new());
+    for slot in slots {
+        let is_same = |last: &T| last.as_ref().conversation == slot.as_ref().conversation;
+        match first.last().is_some_and(is_same) {
+            true => others.push(slot),
+            false => first.push(slot),
+        }
+    }
+    (first, others)
+}
+
+impl<T> Default for Listing<T> {
+    fn default() -> Self {
+        Self { slots: Vec::new(), superseded: Vec::new(), rejected: Vec::new() }
     }
 }
 

@@ -48,14 +48,22 @@ impl<'s> Pass<'s> {
     pub fn read(&mut self) {
         let models = self.try_to(|pass| pass.store.models()).unwrap_or_default();
         for model in models {
-            let Some(Listing { slots, rejected }) = self.try_to(|pass| pass.store.contents(model))
-            else {
-                continue;
-            };
+            let listing = self.try_to(|pass| pass.store.contents(model));
+            let Some(Listing { slots, superseded, rejected }) = listing else { continue };
+            // Before anything else: when the newer file leaves, the older one must not come back
+            // without its objects.
+            let mut all_gone = true;
+            for older in &superseded {
+                let removed = self.try_to(|pass| pass.store.remove_listed(&older.entry));
+                all_gone &= removed.is_some();
+            }
+            if !superseded.is_empty() {
+                all_gone &= self.try_to(|pass| pass.store.sync_slots(model)).is_some();
+            }
             let rejected = self.unreadable(model, rejected);
             // Which objects a file needs that cannot be read now, nobody knows.
             let undecided = rejected.iter().any(|file| !file.miss.condemns_the_file());
-            self.kept.push(Kept { model, slots, complete: !undecided });
+            self.kept.push(Kept { model, slots, complete: all_gone && !undecided });
             self.store.reject_all(model, rejected);
         }
     }
@@ -96,7 +104,7 @@ impl<'s> Pass<'s> {
                 && !pass.custody.is_open(model, &slot.entry.conversation)
         };
         for at in 0..self.kept.len() {
-            let model = self.kept[at].model;
+            let (model, before) = (self.kept[at].model, self.removals);
             let slots = std::mem::take(&mut self.kept[at].slots);
             let (over, mut live): (Vec<_>, Vec<_>) =
                 slots.into_iter().partition(|slot| is_over(self, model, slot));
@@ -107,6 +115,9 @@ impl<'s> Pass<'s> {
                 }
             }
             self.kept[at].slots = live;
+            if self.removals > before {
+                self.try_to(|pass| pass.store.sync_slots(model));
+            }
         }
     }
 
@@ -211,7 +222,7 @@ impl<'s> Pass<'s> {
             return false;
         }
         let id = slot.conversation();
-        let removed = self.try_to(|pass| pass.store.remove_slot(model, id)) == Some(true);
+        let removed = self.try_to(|pass| pass.store.remove_listed(&slot.entry)) == Some(true);
         if removed {
             self.removals += 1;
             self.swept.freed_bytes += slot.entry.file_bytes;

@@ -138,7 +138,7 @@ pub fn read(
         let live = scope.spawn(|| live::ask(settings));
         (contents(reader, model), live.join().unwrap_or(None))
     });
-    let Listing { slots, rejected } = listing?;
+    let Listing { slots, rejected, .. } = listing?;
     let (moment, lifetimes) = (reader.moment(context.now.into()), context.lifetimes());
     let info = |usage| SlotInfo::new(usage, &moment, &lifetimes, live.as_ref());
     let infos = usage(&slots).iter().map(info).collect();
@@ -150,9 +150,9 @@ pub fn contents(
     reader: &StoreReader,
     model: Option<ModelHash>,
 ) -> Result<Listing<SlotContents>, Failure> {
-    let mut listing = Listing { slots: Vec::new(), rejected: Vec::new() };
+    let mut listing = Listing::default();
     for model in super::models(reader, model)? {
-        let Listing { slots, rejected } = reader.contents(model)?;
+        let Listing { slots, rejected, .. } = reader.contents(model)?;
         listing.slots.extend(slots);
         listing.rejected.extend(rejected);
     }
