@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use crate::backend::{ContextShape, LoadError, Model, ModelFacts};
 use crate::grammar::{Constraint, Grammar, GrammarFactory};
-use crate::shelf::{Shelf, Sweep};
+use crate::shelf::{Budget, Shelf, Sweep};
 use crate::status::EngineStatus;
 use crate::turn::{Turn, TurnError, TurnRequest};
 use crate::worker::{Command, Submitted, Worker};
@@ -36,6 +36,8 @@ pub struct EngineOptions {
     pub queue: usize,
     /// Host memory for parked KV.
     pub memory_budget_bytes: u64,
+    /// Host memory for KV that waits for the disk. When there is more, the rest stays in its cells.
+    pub unsaved_budget_bytes: u64,
     /// How long a turn waits for the next of what is kept, before it computes the rest.
     pub restore_patience: Duration,
     /// Where the time comes from.
@@ -51,6 +53,7 @@ impl Default for EngineOptions {
             micro_batch_target: Some(Duration::from_millis(100)),
             queue: 32,
             memory_budget_bytes: 1 << 30,
+            unsaved_budget_bytes: 256 << 20,
             restore_patience: Duration::from_secs(10),
             clock: Arc::new(wall_clock),
         }
@@ -97,8 +100,14 @@ impl Engine {
             let (model, options) = (model.clone(), options.clone());
             let (commands, waiting) = (commands.clone(), waiting.clone());
             let body = move || {
-                let shelf =
-                    Shelf::new(model.clone(), fingerprint, store, options.memory_budget_bytes);
+                let budget = Budget {
+                    memory_bytes: options.memory_budget_bytes,
+                    unsaved_bytes: options.unsaved_budget_bytes,
+                };
+                let keeper = commands.clone();
+                // An error: the engine has stopped.
+                let on_room = move || keeper.send(Command::Room).unwrap_or(());
+                let shelf = Shelf::new(model.clone(), fingerprint, store, budget, on_room);
                 let mut parts = Some((inbox, shelf));
                 let made = model.with_context(shape(&options), &mut |backend| {
                     let (inbox, shelf) = parts.take().expect("a context is lent once");

@@ -7,15 +7,16 @@ use std::ops::Range;
 
 use crate::backend::{Backend, Sequence, StateError};
 
-/// The state of `range` of `sequence`, as one opaque piece.
+/// The state of `range` of `sequence`, as one opaque piece in the memory of `buffer`.
 pub fn export(
     backend: &mut dyn Backend,
     scratch: Sequence,
     sequence: Sequence,
     range: Range<usize>,
+    buffer: Vec<u8>,
 ) -> Result<Vec<u8>, StateError> {
     backend.share(sequence, scratch, range);
-    let state = backend.export(scratch);
+    let state = backend.export(scratch, buffer);
     backend.clear(scratch);
     state
 }

@@ -11,6 +11,7 @@ use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Engine, EngineOptions, FinishReason, Model, TurnError, TurnRequest};
 use hob_slots::Token;
+use hob_slots::store::Store;
 use support::*;
 
 fn fake() -> Arc<dyn Model> {
@@ -124,6 +125,63 @@ fn a_restore_for_which_nothing_comes_is_computed_instead() {
         let later = ask(&patient, request("chat", &then(&model, &answer.timeline, "why?"), 8));
         assert_eq!(later.report.tokens.disk, answer.timeline.len(), "all of it is kept: {memory}");
         patient.shutdown();
+    }
+}
+
+#[test]
+fn what_waits_for_the_disk_stays_in_its_cells_until_there_is_room_and_is_kept_then() {
+    for memory in [MemoryKind::Plain, MemoryKind::Hybrid] {
+        let model = of_memory(memory);
+        let directory = tempfile::tempdir().unwrap();
+        let one_at_a_time = EngineOptions { unsaved_budget_bytes: 1, ..options() };
+        let before = engine(&model, Some(directory.path()), one_at_a_time);
+        let first = ask(&before, request("chat", &tokens(&model, &user(&"hello ".repeat(80))), 8));
+        settle(&before);
+        assert!(status(&before).counters.written_bytes > 0, "it is kept behind: {memory}");
+        before.shutdown();
+
+        let after = engine(&model, Some(directory.path()), options());
+        let prompt = then(&model, &first.timeline, "and now?");
+        let answer = ask(&after, request("chat", &prompt, 8));
+        assert_eq!(answer.report.tokens.disk, first.timeline.len(), "{memory}");
+        after.shutdown();
+    }
+}
+
+#[test]
+fn a_disk_that_is_too_slow_costs_computing_and_neither_memory_nor_waiting() {
+    for memory in [MemoryKind::Plain, MemoryKind::Hybrid] {
+        let model = of_memory(memory);
+        let directory = tempfile::tempdir().unwrap();
+        let never = EngineOptions { unsaved_budget_bytes: 0, slots: 1, ..options() };
+        let engine = engine(&model, Some(directory.path()), never);
+        let first = ask(&engine, request("chat", &tokens(&model, &user("hello")), 8));
+        ask(&engine, request("other", &tokens(&model, &user("good evening")), 8)); // Parks it.
+        assert_eq!(status(&engine).memory_bytes, 0, "{memory}");
+        let prompt = then(&model, &first.timeline, "and now?");
+        let answer = ask(&engine, request("chat", &prompt, 40));
+        engine.shutdown();
+        assert_eq!(answer.tokens, alone(&model, &prompt, 40), "{memory}");
+    }
+}
+
+#[test]
+fn a_record_counts_the_turns_of_its_conversation_also_across_restarts() {
+    let model = fake();
+    let directory = tempfile::tempdir().unwrap();
+    let mut prompt = tokens(&model, &user("hello"));
+    for turns in 1..=4 {
+        let engine = engine(&model, Some(directory.path()), options());
+        let answer = ask(&engine, request("chat", &prompt, 8));
+        settle(&engine);
+        prompt = then(&model, &answer.timeline, "and now?");
+        let answer = ask(&engine, request("chat", &prompt, 8));
+        prompt = then(&model, &answer.timeline, "and then?");
+        block_on(engine.park(name("chat")));
+        engine.shutdown();
+        let store = Store::open(directory.path()).unwrap();
+        let record = store.get_slot(FINGERPRINT, &name("chat")).unwrap();
+        assert_eq!(record.turns, 2 * turns);
     }
 }
 

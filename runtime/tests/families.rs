@@ -146,7 +146,7 @@ fn joined_states_are_byte_for_byte_what_llama_cpp_writes_of_all_their_cells() {
         let check = &mut |backend: &mut dyn Backend| {
             let states = |range: std::ops::Range<usize>, backend: &mut dyn Backend| {
                 backend.share(sequence, scratch, range);
-                let state = backend.export(scratch).unwrap();
+                let state = backend.export(scratch, Vec::new()).unwrap();
                 backend.clear(scratch);
                 state
             };

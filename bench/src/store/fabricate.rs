@@ -40,7 +40,7 @@ impl Fabricator {
             wants_logits: false,
         };
         backend.decode(&(0..BLOCK_TOKENS).map(row).collect::<Vec<_>>())?;
-        let block = backend.export(Sequence(0))?;
+        let block = backend.export(Sequence(0), Vec::new())?;
         backend.clear(Sequence(0));
         let rows = PlainState::parse(&block).context("the layout is known")?.rows().collect();
         Ok(Self { block, rows, random: 0x5eed })

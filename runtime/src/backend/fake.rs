@@ -269,7 +269,7 @@ impl Backend for FakeContext<'_> {
         self.cells.iter_mut().for_each(|cell| cell.sequences &= !bit);
     }
 
-    fn export(&mut self, sequence: Sequence) -> Result<Vec<u8>, StateError> {
+    fn export(&mut self, sequence: Sequence, _: Vec<u8>) -> Result<Vec<u8>, StateError> {
         let cells = self.cells_of(sequence);
         let words = cells.iter().flat_map(|cell| [cell.position as u64, cell.kv]);
         Ok(words.flat_map(u64::to_le_bytes).collect())

@@ -258,11 +258,12 @@ pub trait Backend {
     /// Drops all of the sequence.
     fn clear(&mut self, sequence: Sequence);
 
-    /// The state of the whole sequence, opaque.
+    /// The state of the whole sequence, opaque. `buffer` is the memory to put it into; what it holds
+    /// is lost.
     ///
     /// # Errors
     /// [`StateError::Export`] when llama.cpp contradicts itself.
-    fn export(&mut self, sequence: Sequence) -> Result<Vec<u8>, StateError>;
+    fn export(&mut self, sequence: Sequence, buffer: Vec<u8>) -> Result<Vec<u8>, StateError>;
 
     /// Replaces the sequence by an exported state, whose bytes the caller has verified.
     ///

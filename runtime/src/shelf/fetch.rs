@@ -8,6 +8,7 @@
 //! - Buffers go round, so that the system need not give and clear new memory for every group.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use hob_slots::format::SnapshotRef;
@@ -153,7 +154,14 @@ impl Queue {
         while let Some((number, job)) = self.next_job() {
             match job {
                 Job::Plan(wanted) => self.planned(number, Plan::of(shared, &wanted)),
-                Job::Read(plan, group) => self.read(shared, number, &plan, group),
+                Job::Read(plan, group) => {
+                    let last = group.last;
+                    self.read(shared, number, &plan, group);
+                    if last {
+                        // The turn that goes on now will keep what it computes.
+                        shared.make_spares(shared.block_bytes.load(Ordering::Relaxed));
+                    }
+                }
             }
         }
     }

@@ -8,9 +8,10 @@
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};
 
-use hob_slots::format::{Object, SlotRecord};
+use hob_slots::format::{Object, ObjectKind, SlotRecord};
 use hob_slots::store::{Store, StoreError};
 use hob_slots::{BlockId, ConversationId};
 use tracing::{debug, warn};
@@ -32,12 +33,13 @@ pub(super) enum Job {
 
 pub(super) struct Keeper<'s> {
     shared: &'s Shared,
+    on_room: &'s dyn Fn(),
     named_before: OnceCell<BTreeSet<BlockId>>,
 }
 
 impl<'s> Keeper<'s> {
-    pub fn new(shared: &'s Shared) -> Self {
-        Self { shared, named_before: OnceCell::new() }
+    pub fn new(shared: &'s Shared, on_room: &'s dyn Fn()) -> Self {
+        Self { shared, on_room, named_before: OnceCell::new() }
     }
 
     pub fn run(&self, jobs: &Receiver<Job>) {
@@ -68,6 +70,12 @@ impl<'s> Keeper<'s> {
         }
         // Also after an error: the disk will not take it, and memory must not grow without bound.
         shared.pool().mark_saved(&id);
+        if !shared.is_full() && shared.engine_waits.swap(false, Ordering::SeqCst) {
+            (self.on_room)();
+        }
+        if object.kind == ObjectKind::Block {
+            shared.make_spares(object.payload.len());
+        }
     }
 
     fn write_record(&self, record: &SlotRecord, superseded: Vec<BlockId>) {
@@ -76,6 +84,7 @@ impl<'s> Keeper<'s> {
             match store.put_slot(shared.fingerprint, record) {
                 Ok(bytes) => {
                     Counters::add(&shared.counters.written_bytes, bytes);
+                    shared.records().mark_saved(record);
                     let tokens = record.tokens.len();
                     debug!(conversation = %record.conversation, tokens, "saved");
                 }

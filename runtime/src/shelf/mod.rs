@@ -18,7 +18,7 @@ mod records;
 mod sweep;
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, mpsc,
 };
@@ -35,7 +35,7 @@ pub use fetch::{Delivery, Found, Ticket};
 use keeper::{Job, Keeper};
 pub use plan::{Wanted, common_prefix};
 pub use read::Piece;
-use records::Records;
+use records::{Records, Summary};
 pub use sweep::Sweep;
 
 /// Memory and disk, for one fingerprint.
@@ -44,6 +44,15 @@ pub struct Shelf {
     jobs: Option<mpsc::Sender<Job>>,
     fetches: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,
+}
+
+/// Host memory that the shelf may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// For what is kept.
+    pub memory_bytes: u64,
+    /// For what waits for the disk: it stays whatever the other budget says.
+    pub unsaved_bytes: u64,
 }
 
 /// What the threads share. Each lock is held around a map operation, never around I/O.
@@ -57,8 +66,19 @@ struct Shared {
     /// Held around I/O by the keeper while it removes objects, and by fetchers while they read one:
     /// what was read is still there. The engine's thread never takes it.
     removal: RwLock<()>,
+    /// Memory that is ready to be exported into.
+    spares: Mutex<Vec<Vec<u8>>>,
+    /// The longest block that was read.
+    block_bytes: AtomicUsize,
+    /// Unsaved bytes from which on exports wait.
+    unsaved_budget_bytes: u64,
+    /// The engine wants to be told when there is room again.
+    engine_waits: AtomicBool,
     counters: Counters,
 }
+
+/// Buffers that are ready to be exported into, at most.
+const SPARES: usize = 4;
 
 /// What this process knows of an object.
 #[derive(Clone, Copy, Debug)]
@@ -82,27 +102,34 @@ pub struct Counters {
 }
 
 impl Shelf {
-    /// Starts the threads. Without a store, memory is all there is.
+    /// Starts the threads. Without a store, memory is all there is. `on_room` is called when
+    /// [`Shelf::is_full`] was true and is not any more.
     pub fn new(
         model: Arc<dyn Model>,
         fingerprint: ModelHash,
         store: Option<Arc<Store>>,
-        memory_budget_bytes: u64,
+        budget: Budget,
+        on_room: impl Fn() + Send + 'static,
     ) -> Self {
         let shared = Arc::new(Shared {
             fingerprint,
             model,
             store,
-            pool: Mutex::new(WarmPool::new(memory_budget_bytes)),
+            pool: Mutex::new(WarmPool::new(budget.memory_bytes)),
             records: Mutex::default(),
             objects: Mutex::default(),
             removal: RwLock::default(),
+            spares: Mutex::default(),
+            block_bytes: AtomicUsize::new(0),
+            unsaved_budget_bytes: budget.unsaved_bytes,
+            engine_waits: AtomicBool::new(false),
             counters: Counters::default(),
         });
         let (jobs, job_inbox) = mpsc::channel();
         let fetches = Arc::new(Queue::default());
         let keeper = shared.clone();
-        let mut threads = vec![spawn("hob-keeper", move || Keeper::new(&keeper).run(&job_inbox))];
+        let mut threads =
+            vec![spawn("hob-keeper", move || Keeper::new(&keeper, &on_room).run(&job_inbox))];
         for _ in 0..fetch::THREADS {
             let (queue, shared) = (fetches.clone(), shared.clone());
             threads.push(spawn("hob-fetcher", move || queue.serve(&shared)));
@@ -144,21 +171,18 @@ impl Shelf {
             return Err(missing);
         }
         let record = Arc::new(record);
-        let before = records.set(record.clone());
         // Nothing else leads to a snapshot. Blocks are found by what they hold: the sweep's work.
-        let snapshots =
-            before.iter().flat_map(|before| &before.snapshots).map(|snapshot| snapshot.id);
-        let superseded = snapshots.filter(|id| record.objects().all(|(named, _)| named != *id));
-        self.send(Job::Record(record.clone(), superseded.collect()));
+        let mut superseded = records.set(record.clone());
+        superseded.retain(|id| record.snapshots.iter().all(|snapshot| snapshot.id != *id));
+        self.send(Job::Record(record, superseded));
         Ok(())
     }
 
     /// Forgets a conversation: its record, and the objects that it alone named or that were kept of
     /// it since (`unrecorded`), in memory and on disk.
     pub fn forget(&self, conversation: &ConversationId, unrecorded: Vec<BlockId>) {
-        let record = self.shared.records().forget(conversation);
-        let mut named = unrecorded;
-        named.extend(record.iter().flat_map(|record| record.objects()).map(|(id, _)| id));
+        let mut named = self.shared.records().forget(conversation);
+        named.extend(unrecorded);
         self.send(Job::Forget(conversation.clone(), named));
     }
 
@@ -175,18 +199,40 @@ impl Shelf {
 
     /// Whether it is known what the newest record of a conversation is.
     pub fn knows(&self, conversation: &ConversationId) -> bool {
-        self.shared.records().seen(conversation).is_some()
+        self.shared.records().knows(conversation)
     }
 
-    /// The newest record of a conversation that this process has seen.
+    /// The newest record of a conversation, if it is in memory.
     pub fn known_record(&self, conversation: &ConversationId) -> Option<Arc<SlotRecord>> {
         self.shared.records().seen(conversation).flatten()
+    }
+
+    /// What is known of a conversation's record without reading it.
+    pub fn summary(&self, conversation: &ConversationId) -> Option<Summary> {
+        self.shared.records().summary(conversation).cloned()
     }
 
     /// Conversations whose record this process has seen.
     pub fn known_conversations(&self) -> Vec<(ConversationId, usize)> {
         let records = self.shared.records();
-        records.iter().map(|record| (record.conversation.clone(), record.tokens.len())).collect()
+        records.conversations().map(|(id, tokens)| (id.clone(), tokens)).collect()
+    }
+
+    /// Whether so much waits for the disk that nothing more should be kept for now. The engine is
+    /// told when there is room again.
+    pub fn is_full(&self) -> bool {
+        // Said before it is looked at: a write that ends in between tells the engine.
+        self.shared.engine_waits.store(true, Ordering::SeqCst);
+        let full = self.shared.is_full();
+        if !full {
+            self.shared.engine_waits.store(false, Ordering::SeqCst);
+        }
+        full
+    }
+
+    /// Memory for what is to be kept next, that the system has given already.
+    pub fn spare_buffer(&self) -> Vec<u8> {
+        lock(&self.shared.spares).pop().unwrap_or_default()
     }
 
     /// Waits until everything kept so far is on disk.
@@ -246,6 +292,20 @@ impl Shared {
     /// As long as this is held, nobody reads an object.
     fn removing(&self) -> RwLockWriteGuard<'_, ()> {
         self.removal.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_full(&self) -> bool {
+        self.pool().unsaved_bytes() >= self.unsaved_budget_bytes
+    }
+
+    /// Has memory ready for exports of `bytes`: getting it from the system takes longer than filling
+    /// it, and the engine's thread shall not wait for that.
+    fn make_spares(&self, bytes: usize) {
+        while bytes > 0 && lock(&self.spares).len() < SPARES {
+            let mut spare = vec![1; bytes]; // Not zeros, which the system would promise alone.
+            spare.clear();
+            lock(&self.spares).push(spare);
+        }
     }
 
     fn holds(&self, id: &BlockId) -> bool {

@@ -8,6 +8,7 @@
 //!   has it.
 
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 use hob_slots::format::ObjectKind;
 use hob_slots::store::Miss;
@@ -251,6 +252,9 @@ fn find(shared: &Shared, id: &BlockId, kind: ObjectKind) -> Result<(Payload, Pla
             Counters::add(&shared.counters.read_bytes, object.payload.len() as u64);
             let file_bytes = object.file_bytes();
             shared.objects().insert(*id, Known { file_bytes, on_disk: true });
+            if kind == ObjectKind::Block {
+                shared.block_bytes.fetch_max(object.payload.len(), Ordering::Relaxed);
+            }
             Ok((object.payload, Place::Disk))
         }
         Err(miss) => {

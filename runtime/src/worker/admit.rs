@@ -114,6 +114,7 @@ impl Worker<'_> {
         // The slot's cells may stay: whoever begins alike goes on from them.
         self.slots[slot].exported = 0;
         self.slots[slot].snapshots.clear();
+        self.slots[slot].turns = 0;
         self.slots[slot].owner = Some(conversation.clone());
         Some((slot, false))
     }
@@ -198,6 +199,7 @@ impl Worker<'_> {
         let Some(turn) = slot.turn.take() else { return };
         // What is kept is as good as before when the turn did not get past it.
         slot.cut_short = restores;
+        slot.turns += u32::from(turn.started);
         slot.recorded &= restores;
         (slot.unkept, slot.kept_again) = (None, false);
         self.freed = true;

@@ -1,6 +1,8 @@
 //! Export behind the answer.
 //!
 //! - A piece of housekeeping is one block or one snapshot: it never holds up a micro-batch longer.
+//! - A slow disk holds up nobody: exports wait in their cells, and where cells are needed what the
+//!   disk does not take in time is computed again.
 //! - A record is written after the objects that it names were handed over.
 
 use std::time::Instant;
@@ -16,10 +18,11 @@ use crate::splice;
 const SNAPSHOTS_KEPT: usize = 4;
 
 impl Worker<'_> {
-    /// One bounded piece of work that nobody waits for.
+    /// One bounded piece of work that nobody waits for. None while too much waits for the disk: KV
+    /// that is not kept yet stays in its cells.
     pub(super) fn keep_house(&mut self) {
         for index in 0..self.slots.len() {
-            if self.slots[index].is_kept() && self.keep_one(index) {
+            if self.slots[index].is_kept() && !self.shelf.is_full() && self.keep_one(index) {
                 return;
             }
         }
@@ -41,7 +44,16 @@ impl Worker<'_> {
         if self.is_plain()
             && let Some(block) = self.next_block(index)
         {
-            self.export_block(index, &block);
+            if self.shelf.is_full() {
+                // The cells are needed now, and memory has its bounds: this is computed again.
+                warn!(
+                    from = block.range.start,
+                    "the disk is too slow to keep a conversation whole"
+                );
+                self.slots[index].unkept = Some(block.range.start);
+            } else {
+                self.export_block(index, &block);
+            }
             return true;
         }
         if !self.slots[index].wants_keeping() {
@@ -64,6 +76,19 @@ impl Worker<'_> {
         while self.keep_one(index) {}
     }
 
+    /// The same, when the engine stops: nobody minds if the disk takes its time.
+    pub(super) fn save_patiently(&mut self, index: usize) {
+        if !self.slots[index].is_kept() {
+            return;
+        }
+        self.compute_tail(index);
+        while self.keep_one(index) {
+            if self.shelf.is_full() {
+                self.shelf.flush();
+            }
+        }
+    }
+
     /// The first block that is held nowhere else. A block that still grows is exported only when
     /// the timeline stands still.
     fn next_block(&mut self, index: usize) -> Option<Block> {
@@ -83,7 +108,8 @@ impl Worker<'_> {
 
     fn export_block(&mut self, index: usize, block: &Block) {
         let (scratch, sequence) = (self.scratch(), self.slots[index].sequence);
-        let state = splice::export(self.backend, scratch, sequence, block.range.clone());
+        let (range, buffer) = (block.range.clone(), self.shelf.spare_buffer());
+        let state = splice::export(self.backend, scratch, sequence, range, buffer);
         match state {
             Ok(state) => {
                 let tokens = &self.slots[index].timeline.tokens()[block.range.clone()];
@@ -121,7 +147,10 @@ impl Worker<'_> {
         let id = BlockId::snapshot(at);
         slot.snapshots.retain(|snapshot| snapshot.position as usize != position);
         if !self.shelf.holds(&id) {
-            let state = match self.backend.export(slot.sequence) {
+            if self.shelf.is_full() {
+                return warn!(position, "the disk is too slow to keep a snapshot");
+            }
+            let state = match self.backend.export(slot.sequence, Vec::new()) {
                 Ok(state) => state,
                 Err(error) => return warn!(%error, "snapshot not taken"),
             };
@@ -147,7 +176,7 @@ impl Worker<'_> {
         let slot = &mut self.slots[index];
         slot.recorded = true;
         let Some(conversation) = slot.owner.clone() else { return };
-        let known = self.shelf.known_record(&conversation);
+        let known = self.shelf.summary(&conversation);
         let len = slot.unkept.unwrap_or(slot.timeline.len());
         if len == 0 {
             return;
@@ -158,19 +187,22 @@ impl Worker<'_> {
             id: block.id,
             bytes: self.shelf.file_bytes(&block.id),
         });
-        let known_class = known.as_ref().map(|record| record.class);
+        let known_class = known.as_ref().map(|known| known.class);
         let record = SlotRecord {
             conversation,
             class: slot.keep.class.or(known_class).unwrap_or_default(),
-            created_at: known.as_ref().map_or(now, |record| record.created_at),
+            created_at: known.as_ref().map_or(now, |known| known.created_at),
             used_at: now,
-            turns: 0,
+            turns: known.as_ref().map_or(0, |known| known.turns).saturating_add(slot.turns),
             tokens: slot.timeline.tokens()[..len].to_vec(),
             blocks: blocks.collect(),
             snapshots: slot.snapshots.clone(),
             segments: segments(&slot.keep.segments, narrow(len)),
         };
-        let Err(missing) = self.shelf.record(record) else { return };
+        let Err(missing) = self.shelf.record(record) else {
+            slot.turns = 0; // They are counted.
+            return;
+        };
         let first = slot.timeline.blocks().iter().find(|block| missing.contains(&block.id));
         let first = first.map(|block| block.range.start);
         slot.snapshots.retain(|snapshot| !missing.contains(&snapshot.id));

@@ -43,11 +43,26 @@ use slot::Slot;
 /// What the thread is told.
 pub(crate) enum Command {
     Turn(Box<Submitted>),
-    Fetched { slot: usize, fetch: u64, delivery: Delivery },
-    Embed { tokens: Vec<Token>, reply: oneshot::Sender<Result<Vec<f32>, TurnError>> },
-    Park { conversation: ConversationId, done: oneshot::Sender<()> },
-    Forget { conversation: ConversationId, done: oneshot::Sender<()> },
+    Fetched {
+        slot: usize,
+        fetch: u64,
+        delivery: Delivery,
+    },
+    Embed {
+        tokens: Vec<Token>,
+        reply: oneshot::Sender<Result<Vec<f32>, TurnError>>,
+    },
+    Park {
+        conversation: ConversationId,
+        done: oneshot::Sender<()>,
+    },
+    Forget {
+        conversation: ConversationId,
+        done: oneshot::Sender<()>,
+    },
     Sweep(Box<Sweep>),
+    /// The disk has taken some of what waited for it.
+    Room,
     Status(oneshot::Sender<EngineStatus>),
     Stop,
 }
@@ -163,8 +178,10 @@ impl<'b> Worker<'b> {
     fn has_work(&self) -> bool {
         let may_admit = self.freed && !self.queue.is_empty();
         let slots = &self.slots;
-        let busy = |slot: &Slot| slot.has_rows() || slot.has_arrivals() || slot.wants_keeping();
-        may_admit || slots.iter().any(busy)
+        let busy = |slot: &Slot| slot.has_rows() || slot.has_arrivals();
+        may_admit
+            || slots.iter().any(busy)
+            || (slots.iter().any(Slot::wants_keeping) && !self.shelf.is_full())
     }
 
     fn obey(&mut self, command: Command) -> bool {
@@ -189,6 +206,7 @@ impl<'b> Worker<'b> {
                 let waiting = self.queue.iter().filter_map(Waiting::conversation);
                 self.shelf.sweep(pinned.chain(waiting).cloned().collect(), *sweep);
             }
+            Command::Room => {} // What waits for it is found again.
             Command::Status(reply) => {
                 reply.send(self.status()).ok(); // An error: the caller went away.
             }
@@ -219,7 +237,7 @@ impl<'b> Worker<'b> {
                 turn.events.send(TurnEvent::Failed(TurnError::Stopped)).ok(); // As above.
                 self.end_turn(index);
             }
-            self.save(index);
+            self.save_patiently(index);
         }
         self.shelf.flush();
     }

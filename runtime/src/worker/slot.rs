@@ -36,6 +36,8 @@ pub(super) struct Slot {
     pub recorded: bool,
     /// A restore was broken off: more of the conversation may be kept than is hot.
     pub cut_short: bool,
+    /// Turns since the last record.
+    pub turns: u32,
     /// How the last turn wants it kept.
     pub keep: Keeping,
     /// Tokens that end the answer and are computed when nobody waits.
@@ -103,6 +105,7 @@ impl Slot {
             snapshots: Vec::new(),
             recorded: true,
             cut_short: false,
+            turns: 0,
             keep: Keeping::default(),
             tail: Vec::new(),
             turn: None,

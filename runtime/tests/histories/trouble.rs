@@ -99,11 +99,11 @@ impl Backend for TroubledContext<'_> {
         self.inner.clear(sequence);
     }
 
-    fn export(&mut self, sequence: Sequence) -> Result<Vec<u8>, StateError> {
+    fn export(&mut self, sequence: Sequence, buffer: Vec<u8>) -> Result<Vec<u8>, StateError> {
         if self.fails() {
             return Err(StateError::Export { announced: 1, written: 0 });
         }
-        self.inner.export(sequence)
+        self.inner.export(sequence, buffer)
     }
 
     fn import(&mut self, sequence: Sequence, state: &[u8]) -> Result<(), StateError> {

@@ -150,14 +150,14 @@ impl Backend for Context<'_> {
         unsafe { sys::llama_memory_seq_rm(self.memory(), sequence.0, -1, -1) };
     }
 
-    fn export(&mut self, sequence: Sequence) -> Result<Vec<u8>, StateError> {
+    fn export(&mut self, sequence: Sequence, buffer: Vec<u8>) -> Result<Vec<u8>, StateError> {
         self.check_sequence(sequence);
         let context = self.pointer.as_ptr();
         // SAFETY: the vector has room for the announced size, which is passed along; its length is
         // set to what was written, and only after that many bytes were.
         unsafe {
             let announced = sys::llama_state_seq_get_size_ext(context, sequence.0, WHOLE);
-            let mut state = Vec::with_capacity(announced);
+            let mut state = fitting(buffer, announced);
             let written = sys::llama_state_seq_get_data_ext(
                 context,
                 state.as_mut_ptr(),
@@ -298,6 +298,15 @@ impl Batch {
 fn position(position: usize) -> i32 {
     // `i32::MAX` itself would leak its cell for good.
     i32::try_from(position).ok().filter(|&p| p < i32::MAX).expect("positions fit a context")
+}
+
+/// An empty vector with room for `bytes`: `buffer`, unless it is too small or far too large.
+fn fitting(mut buffer: Vec<u8>, bytes: usize) -> Vec<u8> {
+    if (bytes..=bytes.saturating_mul(2)).contains(&buffer.capacity()) {
+        buffer.clear();
+        return buffer;
+    }
+    Vec::with_capacity(bytes)
 }
 
 fn normalised(mut values: Vec<f32>) -> Vec<f32> {
