@@ -88,7 +88,7 @@ pub enum Ended {
 ///
 /// Whoever keeps the blocks tells of each one that a run uses, in the order of the prompt, whether
 /// it is kept, comes to be kept, or is not kept.
-pub trait Policy<Id: Name>: Send {
+pub trait Policy<Id: Name>: Send + fmt::Debug {
     /// A kept block was used.
     fn hit(&mut self, id: Id, meta: &BlockMeta<Id>, now: Timestamp);
 

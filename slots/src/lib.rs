@@ -53,4 +53,4 @@ pub use store::{
 pub use sweep::{Custody, Nobody, Quota, Rules, Sweeper, Swept};
 pub use time::Timestamp;
 pub use ttl::{Lifetimes, TtlClass, TtlParseError};
-pub use warm::WarmPool;
+pub use warm::{Use, WarmPool};

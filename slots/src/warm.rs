@@ -1,13 +1,16 @@
 //! Bytes of blocks and snapshots in host memory, under a budget.
 //!
 //! - Bytes that are not on disk yet never leave by themselves, even over budget.
-//! - Saved bytes leave as soon as the pool is over budget, the least recently used first.
+//! - Saved bytes leave as soon as the pool is over budget; a policy chooses which, see
+//!   [`evict`](crate::evict). What an unsaved block follows on stays with it.
 //! - Pure: no locks, no clock. The same calls always keep the same bytes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
+use crate::evict::{BlockMeta, Policy, PolicyKind, Run};
 use crate::id::BlockId;
 use crate::payload::Payload;
+use crate::time::Timestamp;
 
 /// What is warm.
 #[derive(Debug)]
@@ -17,44 +20,61 @@ pub struct WarmPool {
     bytes: u64,
     unsaved_bytes: u64,
     entries: HashMap<BlockId, Entry>,
-    // The saved entries, by their last use.
-    leaving: BTreeMap<Use, BlockId>,
-    uses: u64,
+    policy: Box<dyn Policy<BlockId>>,
+    // The latest that it was told.
+    now: Timestamp,
 }
 
 #[derive(Debug)]
 struct Entry {
     payload: Payload,
     saved: bool,
-    last_use: Use,
+    parent: Option<BlockId>,
 }
 
-/// Uses in order: no two are equal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Use(u64);
+/// Who uses a block, and when.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Use {
+    /// The request, as far as it is known.
+    pub run: Run,
+    /// The time.
+    pub now: Timestamp,
+}
 
 impl WarmPool {
-    /// An empty pool that holds `budget_bytes`.
+    /// An empty pool that holds `budget_bytes`, under the default policy.
     pub fn new(budget_bytes: u64) -> Self {
+        Self::with_policy(budget_bytes, PolicyKind::DEFAULT.build(budget_bytes))
+    }
+
+    /// An empty pool that holds `budget_bytes`.
+    pub fn with_policy(budget_bytes: u64, policy: Box<dyn Policy<BlockId>>) -> Self {
         Self {
             budget_bytes,
             bytes: 0,
             unsaved_bytes: 0,
             entries: HashMap::new(),
-            leaving: BTreeMap::new(),
-            uses: 0,
+            policy,
+            now: Timestamp::default(),
         }
     }
 
     /// Takes bytes that are nowhere else: they stay until [`WarmPool::mark_saved`]. Bytes that are
-    /// already here stay as they are, since equal names mean equal bytes.
-    pub fn insert(&mut self, id: BlockId, payload: Payload) {
-        self.take(id, payload, false);
+    /// already here stay as they are, since equal names mean equal bytes. `parent` is the block
+    /// before, if there is one.
+    pub fn insert(&mut self, id: BlockId, parent: Option<BlockId>, payload: Payload, used: Use) {
+        self.take(id, Entry { payload, saved: false, parent }, used);
     }
 
-    /// Takes bytes that can be read from disk again.
-    pub fn insert_saved(&mut self, id: BlockId, payload: Payload) {
-        self.take(id, payload, true);
+    /// Takes bytes that can be read from disk again. The policy may decline them.
+    pub fn insert_saved(
+        &mut self,
+        id: BlockId,
+        parent: Option<BlockId>,
+        payload: Payload,
+        used: Use,
+    ) {
+        self.take(id, Entry { payload, saved: true, parent }, used);
     }
 
     /// The bytes of `id` are on disk now, so they may leave.
@@ -63,20 +83,15 @@ impl WarmPool {
         if !entry.saved {
             entry.saved = true;
             self.unsaved_bytes -= entry.payload.len() as u64;
-            self.leaving.insert(entry.last_use, *id);
-            self.shrink_to_budget();
+            self.shrink_to_budget(None);
         }
     }
 
     /// The bytes of `id`, if they are here. Counts as a use.
-    pub fn get(&mut self, id: &BlockId) -> Option<Payload> {
-        let now = self.next_use();
-        let entry = self.entries.get_mut(id)?;
-        if entry.saved {
-            self.leaving.remove(&entry.last_use);
-            self.leaving.insert(now, *id);
-        }
-        entry.last_use = now;
+    pub fn get(&mut self, id: &BlockId, used: Use) -> Option<Payload> {
+        self.now = used.now;
+        let entry = self.entries.get(id)?;
+        self.policy.hit(*id, &entry.meta(used), used.now);
         Some(entry.payload.clone())
     }
 
@@ -88,10 +103,9 @@ impl WarmPool {
     /// Drops the bytes of `id`, saved or not.
     pub fn remove(&mut self, id: &BlockId) -> Option<Payload> {
         let entry = self.entries.remove(id)?;
+        self.policy.removed(*id);
         self.bytes -= entry.payload.len() as u64;
-        if entry.saved {
-            self.leaving.remove(&entry.last_use);
-        } else {
+        if !entry.saved {
             self.unsaved_bytes -= entry.payload.len() as u64;
         }
         Some(entry.payload)
@@ -122,35 +136,40 @@ impl WarmPool {
         self.entries.is_empty()
     }
 
-    fn take(&mut self, id: BlockId, payload: Payload, saved: bool) {
-        if self.get(&id).is_some() {
-            if saved {
+    fn take(&mut self, id: BlockId, entry: Entry, used: Use) {
+        if self.get(&id, used).is_some() {
+            if entry.saved {
                 self.mark_saved(&id);
             }
             return;
         }
-        let last_use = self.next_use();
-        self.bytes += payload.len() as u64;
-        if saved {
-            self.leaving.insert(last_use, id);
-        } else {
-            self.unsaved_bytes += payload.len() as u64;
-        }
-        self.entries.insert(id, Entry { payload, saved, last_use });
-        self.shrink_to_budget();
+        let bytes = entry.payload.len() as u64;
+        self.bytes += bytes;
+        self.unsaved_bytes += if entry.saved { 0 } else { bytes };
+        self.policy.inserted(id, &entry.meta(used), used.now);
+        self.entries.insert(id, entry);
+        self.shrink_to_budget(Some(id));
     }
 
-    fn shrink_to_budget(&mut self) {
-        while self.bytes > self.budget_bytes {
-            let Some((_, id)) = self.leaving.pop_first() else { return };
-            let entry = self.entries.remove(&id).expect("what may leave is here");
-            self.bytes -= entry.payload.len() as u64;
+    /// A policy that does not decline gives up the newcomer only when nothing else can leave.
+    fn shrink_to_budget(&mut self, newcomer: Option<BlockId>) {
+        // Unsaved ones alone cannot leave.
+        while self.bytes > self.budget_bytes && self.bytes > self.unsaved_bytes {
+            let entries = &self.entries;
+            let saved = |id: &BlockId| entries[id].saved;
+            let spared = newcomer.filter(|_| !self.policy.declines());
+            let others = |id: &BlockId| saved(id) && Some(*id) != spared;
+            let victim = self.policy.victim(self.now, &others);
+            let victim = victim.or_else(|| self.policy.victim(self.now, &saved));
+            let Some(victim) = victim else { return };
+            self.remove(&victim);
         }
     }
+}
 
-    fn next_use(&mut self) -> Use {
-        self.uses += 1;
-        Use(self.uses)
+impl Entry {
+    fn meta(&self, used: Use) -> BlockMeta<BlockId> {
+        BlockMeta { run: used.run, ..BlockMeta::new(self.parent, self.payload.len() as u64) }
     }
 }
 
@@ -164,64 +183,108 @@ mod tests {
         BlockId([n; 32])
     }
 
+    /// Under the policy that is easy to say: the least recently used leaves.
+    fn pool() -> WarmPool {
+        WarmPool::with_policy(100, PolicyKind::Lru.build(100))
+    }
+
     fn bytes(count: usize) -> Payload {
         vec![0; count].into()
     }
 
     #[test]
     fn what_is_not_on_disk_stays_even_over_budget() {
-        let mut pool = WarmPool::new(100);
-        pool.insert(id(1), bytes(80));
-        pool.insert(id(2), bytes(80));
+        let mut pool = pool();
+        pool.insert(id(1), None, bytes(80), Use::default());
+        pool.insert(id(2), None, bytes(80), Use::default());
         assert_eq!((pool.bytes(), pool.unsaved_bytes()), (160, 160));
         assert!(pool.contains(&id(1)) && pool.contains(&id(2)));
     }
 
     #[test]
     fn what_was_saved_leaves_at_once_when_the_pool_is_over_budget() {
-        let mut pool = WarmPool::new(100);
-        pool.insert(id(1), bytes(80));
-        pool.insert(id(2), bytes(80));
+        let mut pool = pool();
+        pool.insert(id(1), None, bytes(80), Use::default());
+        pool.insert(id(2), None, bytes(80), Use::default());
         pool.mark_saved(&id(2));
         assert!(pool.contains(&id(1)) && !pool.contains(&id(2)));
     }
 
     #[test]
     fn the_least_recently_used_leaves_first() {
-        let mut pool = WarmPool::new(100);
-        pool.insert_saved(id(1), bytes(40));
-        pool.insert_saved(id(2), bytes(40));
-        assert_eq!(pool.get(&id(1)), Some(bytes(40)));
-        pool.insert_saved(id(3), bytes(40));
+        let mut pool = pool();
+        pool.insert_saved(id(1), None, bytes(40), Use::default());
+        pool.insert_saved(id(2), None, bytes(40), Use::default());
+        assert_eq!(pool.get(&id(1), Use::default()), Some(bytes(40)));
+        pool.insert_saved(id(3), None, bytes(40), Use::default());
         assert!(pool.contains(&id(1)) && !pool.contains(&id(2)) && pool.contains(&id(3)));
     }
 
     #[test]
     fn unsaved_bytes_push_saved_ones_out() {
-        let mut pool = WarmPool::new(100);
-        pool.insert_saved(id(1), bytes(60));
-        pool.insert(id(2), bytes(60));
+        let mut pool = pool();
+        pool.insert_saved(id(1), None, bytes(60), Use::default());
+        pool.insert(id(2), None, bytes(60), Use::default());
         assert!(!pool.contains(&id(1)) && pool.contains(&id(2)));
     }
 
     #[test]
     fn inserting_twice_counts_once_and_what_is_on_disk_stays_on_disk() {
-        let mut pool = WarmPool::new(100);
-        pool.insert_saved(id(1), bytes(60));
-        pool.insert(id(1), bytes(60));
+        let mut pool = pool();
+        pool.insert_saved(id(1), None, bytes(60), Use::default());
+        pool.insert(id(1), None, bytes(60), Use::default());
         assert_eq!((pool.bytes(), pool.unsaved_bytes()), (60, 0));
-        pool.insert(id(2), bytes(10));
-        pool.insert_saved(id(2), bytes(10));
+        pool.insert(id(2), None, bytes(10), Use::default());
+        pool.insert_saved(id(2), None, bytes(10), Use::default());
         assert_eq!((pool.bytes(), pool.unsaved_bytes()), (70, 0));
     }
 
     #[test]
     fn what_was_removed_is_given_back_and_forgotten() {
-        let mut pool = WarmPool::new(100);
-        pool.insert(id(1), bytes(60));
+        let mut pool = pool();
+        pool.insert(id(1), None, bytes(60), Use::default());
         assert_eq!(pool.remove(&id(1)), Some(bytes(60)));
         assert_eq!(pool.remove(&id(1)), None);
         assert_eq!((pool.bytes(), pool.unsaved_bytes(), pool.is_empty()), (0, 0, true));
+    }
+
+    #[test]
+    fn only_the_end_of_a_chain_leaves_and_nothing_before_what_is_not_on_disk() {
+        let mut pool = pool();
+        pool.insert_saved(id(1), None, bytes(40), Use::default());
+        pool.insert(id(2), Some(id(1)), bytes(40), Use::default());
+        pool.insert(id(3), None, bytes(40), Use::default());
+        assert_eq!(pool.len(), 3, "what is not on disk keeps what comes before it");
+        pool.mark_saved(&id(2));
+        assert!(pool.contains(&id(1)) && !pool.contains(&id(2)));
+    }
+
+    #[test]
+    fn under_the_default_policy_a_scan_of_cold_prompts_passes_by_what_is_used_again() {
+        let mut pool = WarmPool::new(1_000);
+        let used = |conversation: u64, turn: u32, secs: u64| Use {
+            run: Run { conversation, turn, blocks: 5, ..Run::default() },
+            now: Timestamp(secs * 1_000),
+        };
+        let mut kept = 0;
+        for round in 0..200 {
+            let now = u64::from(round) * 60;
+            for block in 1..=5 {
+                let (name, parent) = (id(block), (block > 1).then(|| id(block - 1)));
+                match pool.get(&name, used(1, round + 1, now)) {
+                    Some(_) => kept += u32::from(round >= 100),
+                    None => pool.insert_saved(name, parent, bytes(100), used(1, round + 1, now)),
+                }
+            }
+            for cold in 0..20_u64 {
+                let mut name = [9; 32];
+                name[..8].copy_from_slice(&(u64::from(round) * 20 + cold).to_le_bytes());
+                let used = used(1_000 + now * 20 + cold, 1, now + cold);
+                pool.insert_saved(BlockId(name), None, bytes(100), used);
+            }
+            assert!(pool.bytes() <= pool.budget());
+        }
+        assert!(kept >= 490, "of 500 uses {kept} were kept");
     }
 
     #[derive(Clone, Debug)]
@@ -234,7 +297,7 @@ mod tests {
     }
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {
-        let (block, size) = (|| 0_u8..12, || 0_usize..60);
+        let (block, size) = (|| 0_u8..12, || 1_usize..60);
         let step = prop_oneof![
             (block(), size()).prop_map(|(n, size)| Step::Insert(n, size)),
             (block(), size()).prop_map(|(n, size)| Step::InsertSaved(n, size)),
@@ -287,13 +350,13 @@ mod tests {
     proptest! {
         #[test]
         fn a_pool_keeps_what_a_list_in_order_of_use_keeps(steps in steps()) {
-            let (mut pool, mut naive) = (WarmPool::new(100), Naive::default());
+            let (mut pool, mut naive) = (pool(), Naive::default());
             for step in steps {
                 match step.clone() {
-                    Step::Insert(n, size) => pool.insert(id(n), bytes(size)),
-                    Step::InsertSaved(n, size) => pool.insert_saved(id(n), bytes(size)),
+                    Step::Insert(n, size) => pool.insert(id(n), None, bytes(size), Use::default()),
+                    Step::InsertSaved(n, size) => pool.insert_saved(id(n), None, bytes(size), Use::default()),
                     Step::MarkSaved(n) => pool.mark_saved(&id(n)),
-                    Step::Get(n) => drop(pool.get(&id(n))),
+                    Step::Get(n) => drop(pool.get(&id(n), Use::default())),
                     Step::Remove(n) => drop(pool.remove(&id(n))),
                 }
                 naive.step(&step);

@@ -24,9 +24,9 @@ use std::sync::{
 };
 use std::thread::JoinHandle;
 
-use hob_slots::format::{Object, SlotRecord};
+use hob_slots::format::{Object, ObjectKind, SlotRecord};
 use hob_slots::store::Store;
-use hob_slots::{BlockId, ConversationId, ModelHash, WarmPool};
+use hob_slots::{BlockId, ConversationId, ModelHash, Use, WarmPool};
 
 use crate::backend::Model;
 
@@ -142,14 +142,16 @@ impl Shelf {
         self.shared.holds(id)
     }
 
-    /// Keeps an object: in memory at once, on disk behind.
-    pub fn keep(&self, id: BlockId, object: Object) {
+    /// Keeps an object: in memory at once, on disk behind. `used`: the request that made it.
+    pub fn keep(&self, id: BlockId, object: Object, used: Use) {
         let known = Known { file_bytes: object.file_bytes(), on_disk: false };
         self.shared.objects().insert(id, known);
+        // A snapshot stands for all before it, and follows on nothing.
+        let parent = (object.kind == ObjectKind::Block).then_some(object.parent);
         if self.shared.store.is_none() {
-            return self.shared.pool().insert_saved(id, object.payload);
+            return self.shared.pool().insert_saved(id, parent, object.payload, used);
         }
-        self.shared.pool().insert(id, object.payload.clone());
+        self.shared.pool().insert(id, parent, object.payload.clone(), used);
         self.send(Job::Object(id, Box::new(object)));
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use hob_slots::format::{SlotRecord, SnapshotRef};
 use hob_slots::store::Miss;
-use hob_slots::{Block, BlockId, Chain, ConversationId, Token};
+use hob_slots::{Block, BlockId, Chain, ConversationId, Token, Use};
 
 use super::{Counters, Known, Shared, elsewhere};
 use crate::miss::MissReason;
@@ -24,6 +24,8 @@ pub struct Wanted {
     pub prompt: Vec<Token>,
     /// Tokens of it that are hot already.
     pub hot: usize,
+    /// The request and the time, for whoever chooses what stays in memory.
+    pub used: Use,
 }
 
 /// What to look for, in order.
@@ -39,6 +41,7 @@ pub(super) struct Plan {
     pub recorded: usize,
     pub record: Option<Arc<SlotRecord>>,
     pub sought: Sought,
+    pub used: Use,
     /// Why there is no record although there should be.
     pub miss: Option<MissReason>,
 }
@@ -69,7 +72,7 @@ impl Plan {
             Sought::Snapshots(snapshots_within(snapshots, &chain, wanted.hot, reachable))
         };
         let recorded = record.as_ref().map_or(0, |record| record.tokens.len());
-        Self { hot: wanted.hot, limit, expected, recorded, record, sought, miss }
+        Self { hot: wanted.hot, limit, expected, recorded, record, sought, used: wanted.used, miss }
     }
 
     /// Snapshots of the record that still belong to this prompt, by position.

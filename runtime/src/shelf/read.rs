@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 
 use hob_slots::format::ObjectKind;
 use hob_slots::store::Miss;
-use hob_slots::{BlockId, Payload};
+use hob_slots::{BlockId, Payload, Use};
 
 use super::plan::{Plan, Sought};
 use super::{Counters, Known, Shared};
@@ -143,7 +143,7 @@ impl Group {
     fn read_block(&mut self, shared: &Shared, plan: &Plan, index: usize) -> Result<(), Miss> {
         let Sought::Blocks(blocks) = &plan.sought else { return Ok(()) };
         let block = &blocks[index];
-        let (payload, place) = find(shared, &block.id, ObjectKind::Block)?;
+        let (payload, place) = find(shared, &block.id, ObjectKind::Block, plan.used)?;
         let wanted = block.range.start.max(plan.hot)..block.range.end.min(plan.limit);
         // The cells of the blocks that are to come.
         let room = blocks[self.left.end - 1].range.end - block.range.start;
@@ -164,7 +164,7 @@ impl Group {
         if end <= at {
             return None;
         }
-        let (payload, place) = find(shared, &id, ObjectKind::Block).ok()?;
+        let (payload, place) = find(shared, &id, ObjectKind::Block, plan.used).ok()?;
         let room = held.len();
         self.take(shared, held, at..end, payload, place, room);
         Some(end)
@@ -185,7 +185,7 @@ impl Group {
         let Sought::Snapshots(snapshots) = &plan.sought else { return };
         for snapshot in snapshots.iter().rev() {
             let position = snapshot.position as usize;
-            match find(shared, &snapshot.id, ObjectKind::Snapshot) {
+            match find(shared, &snapshot.id, ObjectKind::Snapshot, plan.used) {
                 Ok((payload, place)) => {
                     let from_memory = if place == Place::Memory { position } else { 0 };
                     let (held, wanted) = (0..position, 0..position);
@@ -241,8 +241,13 @@ impl Group {
 }
 
 /// An object's payload, from memory or else from disk.
-fn find(shared: &Shared, id: &BlockId, kind: ObjectKind) -> Result<(Payload, Place), Miss> {
-    if let Some(payload) = shared.pool().get(id) {
+fn find(
+    shared: &Shared,
+    id: &BlockId,
+    kind: ObjectKind,
+    used: Use,
+) -> Result<(Payload, Place), Miss> {
+    if let Some(payload) = shared.pool().get(id, used) {
         return Ok((payload, Place::Memory));
     }
     let store = shared.store.as_ref().ok_or(Miss::Absent)?;

@@ -121,7 +121,7 @@ impl Worker<'_> {
                     tokens: tokens.to_vec(),
                     payload: Payload::from(state),
                 };
-                self.shelf.keep(block.id, object);
+                self.shelf.keep(block.id, object, self.used(index));
                 self.slots[index].exported = block.range.end;
             }
             Err(error) => {
@@ -141,6 +141,7 @@ impl Worker<'_> {
     }
 
     fn take_snapshot(&mut self, index: usize) {
+        let used = self.used(index);
         let slot = &mut self.slots[index];
         let position = slot.timeline.len();
         let at = slot.timeline.id_at(position);
@@ -162,7 +163,7 @@ impl Worker<'_> {
                 tokens: Vec::new(),
                 payload: Payload::from(state),
             };
-            self.shelf.keep(id, object);
+            self.shelf.keep(id, object, used);
         }
         let bytes = self.shelf.file_bytes(&id);
         slot.snapshots.push(SnapshotRef { position: narrow(position), id, bytes });

@@ -19,6 +19,7 @@ mod restore;
 mod room;
 mod slot;
 mod step;
+mod used;
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -39,6 +39,7 @@ impl Worker<'_> {
     /// Asks memory and disk for what is not hot, unless there can be nothing: the conversation goes
     /// on where it stopped, or all of its prompt is here.
     pub(super) fn restore(&mut self, index: usize, goes_on: bool) {
+        let used = self.used(index);
         let slot = &mut self.slots[index];
         let hot = slot.timeline.len();
         let turn = slot.turn.as_mut().expect("the turn was just begun");
@@ -59,6 +60,7 @@ impl Worker<'_> {
             conversation: (!turn.anonymous).then(|| turn.conversation.clone()),
             prompt: turn.request.prompt.clone(),
             hot,
+            used,
         };
         let (commands, fetch) = (self.commands.clone(), self.fetches);
         let ticket = self.shelf.fetch(wanted, move |delivery| {

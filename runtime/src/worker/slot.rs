@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
+use hob_slots::evict::Run;
 use hob_slots::format::SnapshotRef;
 use hob_slots::{Chain, ConversationId, ModelHash, SlotId, Token};
 use tokio::sync::mpsc;
@@ -40,6 +41,8 @@ pub(super) struct Slot {
     pub turns: u32,
     /// How the last turn wants it kept.
     pub keep: Keeping,
+    /// The last turn that was answered here, as policies see it.
+    pub answered: Run,
     /// Tokens that end the answer and are computed when nobody waits.
     pub tail: Vec<Token>,
     pub turn: Option<Running>,
@@ -107,6 +110,7 @@ impl Slot {
             cut_short: false,
             turns: 0,
             keep: Keeping::default(),
+            answered: Run::default(),
             tail: Vec::new(),
             turn: None,
         }

@@ -9,6 +9,7 @@
 use std::time::Instant;
 
 use hob_slots::Token;
+use hob_slots::evict::{Ended, Run};
 use tracing::warn;
 
 use super::Worker;
@@ -205,7 +206,13 @@ impl Worker<'_> {
     /// Tells the caller that the answer is complete. `last` is sampled and not yet computed: it is
     /// when nobody waits, so that the next turn finds the whole answer in place.
     pub(super) fn finish(&mut self, index: usize, reason: FinishReason, last: Option<Token>) {
+        let ended = match reason {
+            FinishReason::Stop => Ended::Turn,
+            FinishReason::Length => Ended::Unknown,
+        };
+        let answered = Run { ended, ..self.used(index).run };
         let slot = &mut self.slots[index];
+        slot.answered = answered;
         let turn = slot.turn.as_mut().expect("a turn finishes once");
         let timeline = slot.timeline.tokens().iter().copied().chain(last).collect();
         let finished = TurnEvent::Finished {

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::{Receiver, channel};
 
-use hob_slots::{Block, BlockId};
+use hob_slots::{Block, BlockId, Use};
 
 use super::*;
 use crate::shelf::plan::Sought;
@@ -19,7 +19,7 @@ fn queue<const N: usize>(groups: [usize; N]) -> (Arc<Queue>, Vec<Ticket>, Vec<Re
 }
 
 fn submit(queue: &Arc<Queue>, groups: usize) -> (Ticket, Receiver<Delivery>) {
-    let wanted = Wanted { conversation: None, prompt: Vec::new(), hot: 0 };
+    let wanted = Wanted { conversation: None, prompt: Vec::new(), hot: 0, used: Use::default() };
     let (outbox, inbox) = channel();
     let deliver = move |delivery| outbox.send(delivery).unwrap_or(());
     let ticket = Queue::submit(queue, wanted, Box::new(deliver));
@@ -41,6 +41,7 @@ fn plan(blocks: usize) -> Plan {
         recorded: 0,
         record: None,
         sought: Sought::Blocks((0..blocks).map(block).collect()),
+        used: Use::default(),
         miss: None,
     }
 }

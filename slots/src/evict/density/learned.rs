@@ -117,7 +117,8 @@ impl<Id: Name> Learned<Id> {
             self.bytes += meta.bytes;
         }
         let number = self.current_group(shared, meta, now);
-        let (bytes, conversation) = (meta.bytes, meta.run.conversation);
+        let bytes = before.map_or(meta.bytes, |before| before.bytes);
+        let conversation = meta.run.conversation;
         self.remembered.insert(id, Remembered { group: number, bytes, conversation, shared });
         let group = self.groups.get_mut(&number).expect("the current group is here");
         group.blocks += 1;
