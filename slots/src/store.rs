@@ -34,6 +34,7 @@ mod reader;
 mod sealing;
 #[cfg(test)]
 mod tests;
+mod unsynced;
 mod verified;
 mod write;
 
@@ -50,6 +51,7 @@ pub use sealing::Key;
 use error::io_error;
 use files::{Disk, Files, Kind, Lock, LockError, read_all};
 use sealing::sealed_under;
+use unsynced::Unsynced;
 use write::TempFile;
 
 /// A directory of kept KV that this process owns until the value is dropped.
@@ -59,6 +61,7 @@ pub struct Store {
     // Held between looking at an object and acting on it: a save must not rely on an object that
     // the collector is about to remove.
     objects: Mutex<()>,
+    unsynced: Unsynced,
     _lock: Box<dyn Lock>,
 }
 
@@ -89,7 +92,8 @@ impl Store {
             LockError::Held(owner) => StoreError::Owned { dir: reader.dir().to_owned(), owner },
             LockError::Io(error) => io_error("lock", &lock)(error),
         })?;
-        let store = Self { reader, objects: Mutex::new(()), _lock: lock };
+        let store =
+            Self { reader, objects: Mutex::new(()), unsynced: Unsynced::default(), _lock: lock };
         write::empty_dir(&*store.files, &store.layout.root_temporary())?;
         for model in store.models()? {
             write::empty_dir(&*store.files, &store.layout.temporary(model))?;
@@ -178,7 +182,7 @@ impl Store {
     /// Makes durable which slot files of a model there are.
     pub fn sync_slots(&self, model: ModelHash) -> Result<(), StoreError> {
         let dir = self.layout.model(model);
-        self.files.sync_dir(&dir).map_err(io_error("sync", &dir))
+        self.unsynced.first(&*self.files, || write::sync_dir(&*self.files, &dir))
     }
 
     /// Keeps beside a model's files what its directory is named after.
@@ -230,11 +234,13 @@ impl Store {
     }
 
     fn write_clear(&self, dir: &Path, path: &Path, parts: &[&[u8]]) -> Result<u64, StoreError> {
-        let mut file = TempFile::create(&*self.files, dir)?;
-        for part in parts {
-            file.write(part)?;
-        }
-        file.commit(path)?;
+        self.unsynced.first(&*self.files, || {
+            let mut file = TempFile::create(&*self.files, dir)?;
+            for part in parts {
+                file.write(part)?;
+            }
+            file.commit(path)
+        })?;
         Ok(parts.iter().map(|part| part.len() as u64).sum())
     }
 
@@ -255,14 +261,19 @@ impl Store {
         model: ModelHash,
         paths: impl Iterator<Item = PathBuf>,
     ) -> Result<bool, StoreError> {
-        let mut removed = false;
-        for path in paths {
-            removed |= write::remove(&*self.files, &path)?;
-        }
-        if removed {
-            self.sync_slots(model)?;
-        }
-        Ok(removed)
+        self.unsynced.first(&*self.files, || {
+            let (mut removed, mut failed) = (false, None);
+            for path in paths {
+                match write::remove(&*self.files, &path) {
+                    Ok(was_there) => removed |= was_there,
+                    Err(error) => failed = Some(error),
+                }
+            }
+            if removed {
+                write::sync_dir(&*self.files, &self.layout.model(model))?;
+            }
+            failed.map_or(Ok(removed), Err)
+        })
     }
 
     /// The class and the last writing of a slot file that cannot be read.

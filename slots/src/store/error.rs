@@ -138,6 +138,14 @@ pub enum StoreError {
         /// Why it cannot be read.
         miss: Miss,
     },
+    /// What was changed in a directory is seen, but may not outlive a power cut.
+    #[error("cannot make durable what changed in {}: {source}", dir.display())]
+    Unsynced {
+        /// The directory.
+        dir: PathBuf,
+        /// What the file system said.
+        source: io::Error,
+    },
     /// The file system refused.
     #[error("cannot {doing} {}: {source}", path.display())]
     Io {

@@ -1,6 +1,7 @@
 //! Objects that no conversation needs any more.
 //!
-//! - An object leaves only when every slot file of its model could be read and none names it.
+//! - An object leaves only when every slot file of its model could be read and none names it, and
+//!   the removal of those that did is durable.
 //! - An object that was written, or asked for again by a save, less than [`SAVE_GRACE`] ago stays:
 //!   the slot file that names it may be about to be written.
 //! - A conversation that is forgotten takes what only it named along at once: deleted means gone.
@@ -122,13 +123,15 @@ impl Store {
     ) -> Result<Vec<BlockId>, StoreError> {
         let _guard = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
         let mut gone = Vec::new();
-        for &id in ids {
-            let path = self.layout.object(model, self.layout.object_name(id));
-            if write::remove(&*self.files, &path)? {
-                gone.push(id);
+        self.unsynced.first(&*self.files, || {
+            for &id in ids {
+                let path = self.layout.object(model, self.layout.object_name(id));
+                if write::remove(&*self.files, &path)? {
+                    gone.push(id);
+                }
             }
-        }
-        Ok(gone)
+            Ok(gone)
+        })
     }
 
     /// Removes an object that no slot file names, unless it was written or asked for less than
@@ -147,8 +150,10 @@ impl Store {
         if moment.age(facts.modified.into()) < grace {
             return Ok(0);
         }
-        self.files.remove(&path).map_err(io_error("remove", &path))?;
-        Ok(facts.bytes)
+        self.unsynced.first(&*self.files, || {
+            self.files.remove(&path).map_err(io_error("remove", &path))?;
+            Ok(facts.bytes)
+        })
     }
 
     /// Removes the objects of `model` that no slot file names and that are at least `grace` old,

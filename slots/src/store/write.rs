@@ -37,7 +37,7 @@ impl<'f> TempFile<'f> {
         let (files, path) = (self.files, &self.path);
         or_after_making(files, dir, || files.rename(path, target))?;
         self.committed = true; // From here on, dropping must not remove the file.
-        files.sync_dir(dir).map_err(io_error("sync", dir))
+        sync_dir(files, dir)
     }
 
     fn file(&mut self) -> &mut dyn NewFile {
@@ -84,8 +84,12 @@ pub fn ensure_dir(files: &dyn Files, dir: &Path) -> Result<(), StoreError> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && is_dir() => Ok(()),
         result => result.map_err(io_error("make", dir)),
     }?;
-    let parent = parent.unwrap_or(Path::new("."));
-    files.sync_dir(parent).map_err(io_error("sync", parent))
+    sync_dir(files, parent.unwrap_or(Path::new(".")))
+}
+
+/// Makes what changed in `dir` durable.
+pub fn sync_dir(files: &dyn Files, dir: &Path) -> Result<(), StoreError> {
+    files.sync_dir(dir).map_err(|source| StoreError::Unsynced { dir: dir.to_owned(), source })
 }
 
 /// Removes the files in `dir`, which need not be there.

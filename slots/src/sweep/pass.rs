@@ -64,6 +64,12 @@ impl<'s> Pass<'s> {
             // Which objects a file needs that cannot be read now, nobody knows.
             let undecided = rejected.iter().any(|file| !file.miss.condemns_the_file());
             self.kept.push(Kept { model, slots, complete: all_gone && !undecided });
+            let (failed, rejected): (Vec<_>, Vec<_>) =
+                rejected.into_iter().partition(|file| matches!(file.miss, Miss::Io { .. }));
+            let failed = failed.into_iter();
+            self.swept.errors.extend(
+                failed.map(|Rejected { path, miss }| StoreError::Unreadable { path, miss }),
+            );
             self.store.reject_all(model, rejected);
         }
     }
@@ -196,24 +202,31 @@ impl<'s> Pass<'s> {
         });
         let closed: Vec<SlotContents> = closed.cloned().collect();
         let all = self.kept.iter().flat_map(|kept| &kept.slots);
-        for leaving in quota::leaving(all, &closed, surplus, self.moment) {
-            let slot = &closed[leaving];
-            let model = slot.entry.model;
-            if !self.remove_slot(model, slot) {
-                return;
+        let leaving = quota::leaving(all, &closed, surplus, self.moment);
+        let mut gone = leaving.into_iter().map(|leaving| &closed[leaving]).collect::<Vec<_>>();
+        gone.retain(|slot| self.remove_slot(slot.entry.model, slot));
+        self.swept.evicted += gone.len();
+        let freed_before = self.swept.freed_bytes;
+        for at in 0..self.kept.len() {
+            let model = self.kept[at].model;
+            let gone = gone.iter().filter(|slot| slot.entry.model == model);
+            let names: BTreeSet<_> = gone.clone().map(|slot| slot.conversation()).collect();
+            if names.is_empty() {
+                continue;
             }
-            self.swept.evicted += 1;
-            let kept = self.kept.iter_mut().find(|kept| kept.model == model);
-            let kept = kept.expect("the conversation was found there");
-            kept.slots.retain(|kept| kept.conversation() != slot.conversation());
-            let needed: BTreeSet<_> = kept.objects().copied().collect();
-            let own = slot.objects.iter().map(|(id, _)| id).filter(|id| !needed.contains(id));
-            let own = self.store.names(own);
-            let freed_before = self.swept.freed_bytes;
+            self.kept[at].slots.retain(|kept| !names.contains(kept.conversation()));
+            // Objects leave when their conversations have left for good.
+            if self.try_to(|pass| pass.store.sync_slots(model)).is_none() {
+                continue;
+            }
+            let needed: BTreeSet<_> = self.kept[at].objects().copied().collect();
+            let own = gone.flat_map(|slot| &slot.objects).map(|(id, _)| id);
+            let own = self.store.names(own.filter(|id| !needed.contains(id)));
             self.remove_objects(model, own, self.rules.grace);
-            let freed = self.swept.freed_bytes - freed_before + slot.entry.file_bytes;
-            self.swept.kept_bytes = self.swept.kept_bytes.saturating_sub(freed);
         }
+        let slot_files: u64 = gone.iter().map(|slot| slot.entry.file_bytes).sum();
+        let freed = self.swept.freed_bytes - freed_before + slot_files;
+        self.swept.kept_bytes = self.swept.kept_bytes.saturating_sub(freed);
     }
 
     fn remove_slot(&mut self, model: ModelHash, slot: &SlotContents) -> bool {

@@ -1,6 +1,7 @@
 //! What the proofs of the store share.
 //!
 //! - [`talk`]: conversations to save, and what reading them must give
+//! - [`memory`]: a file system in memory that knows what a power cut takes away
 //! - [`random`]: numbers that repeat
 //! - [`scenes`]: everything that changes a directory
 //!
@@ -10,6 +11,7 @@
 // Each proof is a program of its own and uses its part of this.
 #![allow(dead_code)]
 
+pub mod memory;
 pub mod random;
 pub mod scenes;
 pub mod talk;

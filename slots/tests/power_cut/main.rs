@@ -1,0 +1,172 @@
+//! The power goes after any call of anything that the store does, and takes along any part of what
+//! was not synced.
+//!
+//! - Every image that a cut can leave opens, and holds no temporary file afterwards.
+//! - Each conversation reads as it was before or as it is after, with all its objects; once the
+//!   store has said that it is done, as it is after.
+//! - Nothing is found damaged: what was not synced has no name yet.
+//!
+//! `HOB_TEST_ALL=1` looks at more than 50,000 images.
+
+mod images;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use hob_slots::store::files::Files;
+use hob_slots::{ConversationId, SlotRecord, Store, TtlClass};
+
+use images::images;
+use support::bounded;
+use support::memory::{Disk, MemoryFiles};
+use support::random::Random;
+use support::scenes::{SCENES, Scene};
+use support::talk::{MODEL, Readings, Talk, id, missing_objects, readings, start};
+
+const DIR: &str = "/slots";
+
+/// What each conversation may read as.
+type Possible = BTreeMap<ConversationId, Vec<Option<SlotRecord>>>;
+
+#[test]
+fn a_power_cut_after_any_call_leaves_the_old_or_the_new() {
+    let mut total = 0;
+    for scene in SCENES {
+        let (film, old, new) = film(scene, |_| {});
+        let last = film.len() - 1;
+        let per_frame = bounded(250, 6_000) / film.len() + 2;
+        let (mut random, mut seen) = (Random::new(7), HashSet::new());
+        for (at, frame) in film.iter().enumerate() {
+            let possible = if at == last { only(&new) } else { either(&old, &new) };
+            for image in images(frame, per_frame, &mut random) {
+                if seen.insert((image.digest(), at == last)) {
+                    let judged = judge(scene, image, &possible);
+                    judged.unwrap_or_else(|why| panic!("{}, after call {at}: {why}", scene.name));
+                }
+            }
+        }
+        println!("{:6} images after {last:3} calls: {}", seen.len(), scene.name);
+        total += seen.len();
+    }
+    println!("{total} images");
+    assert!(total >= bounded(2_000, 50_000), "{total} images");
+}
+
+#[test]
+fn what_is_acknowledged_after_a_call_that_failed_survives_a_power_cut() {
+    let mut total = 0;
+    for scene in SCENES.iter().filter(|scene| scene.at_will.is_empty()) {
+        let (before, _, new) = film(scene, |_| {});
+        for call in 0.. {
+            let files = MemoryFiles::on(before[0].clone());
+            let store = Store::open_on(Arc::new(files.clone()), DIR).unwrap();
+            let opened = files.calls();
+            files.fail_after(call);
+            let first = (scene.act)(&store);
+            if files.calls() - opened <= call {
+                break;
+            }
+            if first.is_err() {
+                (scene.act)(&store).expect(scene.name);
+            }
+            let mut random = Random::new(call as u64);
+            for image in images(&files.disk(), bounded(12, 200), &mut random) {
+                let judged = judge(scene, image, &only(&new));
+                judged.unwrap_or_else(|why| panic!("{}, call {call} failed: {why}", scene.name));
+                total += 1;
+            }
+        }
+    }
+    println!("{total} images after a failure and another try");
+}
+
+#[test]
+fn a_disk_that_only_says_that_it_synced_is_found_out_in_every_scene() {
+    for scene in SCENES.iter().filter(|scene| !scene.rotten) {
+        let (film, old, new) = film(scene, MemoryFiles::lie);
+        let mut random = Random::new(7);
+        let mut judged = film.iter().enumerate().flat_map(|(at, frame)| {
+            let last = at == film.len() - 1;
+            let possible = if last { only(&new) } else { either(&old, &new) };
+            let images = images(frame, 40, &mut random).into_iter();
+            images.map(|image| judge(scene, image, &possible)).collect::<Vec<_>>()
+        });
+        assert!(judged.any(|judged| judged.is_err()), "{}", scene.name);
+    }
+}
+
+/// What was on the disk after each call of opening the directory and playing the scene, and what
+/// was read before and after.
+fn film(scene: &Scene, trouble: impl Fn(&MemoryFiles)) -> (Vec<Disk>, Readings, Readings) {
+    let files = MemoryFiles::new();
+    let names: Vec<_> = scene.talks.iter().map(|name| id(name)).collect();
+    let store = Store::open_on(Arc::new(files.clone()), DIR).unwrap();
+    (scene.prepare)(&store, &files);
+    let old = names
+        .iter()
+        .map(|name| (name.clone(), store.reader().get_slot(MODEL, name).ok()))
+        .collect();
+    leave_unfinished(&files);
+    drop(store);
+    files.settle();
+    trouble(&files);
+    files.record();
+    let store = Store::open_on(Arc::new(files.clone()), DIR).unwrap();
+    (scene.act)(&store).expect(scene.name);
+    let film = files.film();
+    let new = readings(&store, &names);
+    (film, old, new)
+}
+
+/// What a writer that was killed leaves.
+fn leave_unfinished(files: &MemoryFiles) {
+    for dir in [Path::new(DIR).join("tmp"), Path::new(DIR).join(format!("{MODEL}/tmp"))] {
+        let _ = files.make_dir(&dir); // It may be there, or have nowhere to be.
+        if let Ok(mut file) = files.create(&dir.join("1-1")) {
+            file.write(b"half").unwrap();
+        }
+    }
+}
+
+fn judge(scene: &Scene, image: Disk, possible: &Possible) -> Result<(), String> {
+    let files = MemoryFiles::on(image);
+    let store = Store::open_on(Arc::new(files.clone()), DIR).map_err(|e| format!("open: {e}"))?;
+    let temporary = |path: &Path| path.components().any(|part| part.as_os_str() == "tmp");
+    if let Some((path, _)) = files.disk().files().iter().find(|(path, _)| temporary(path)) {
+        return Err(format!("{} is left", path.display()));
+    }
+    for (name, possible) in possible {
+        let read = store.get_slot(MODEL, name).ok();
+        if !possible.contains(&read) {
+            return Err(format!("{name} reads {read:?}"));
+        }
+        let missing = read.map_or(Vec::new(), |record| missing_objects(&store, &record));
+        if !missing.is_empty() {
+            return Err(format!("{name} needs {missing:?}"));
+        }
+    }
+    let rejected = store.quarantined(MODEL).map_err(|error| error.to_string())?;
+    if !scene.rotten && !rejected.is_empty() {
+        return Err(format!("{rejected:?}"));
+    }
+    let next = Talk::new("next", TtlClass::Long, start(), &[1, 2, 77]);
+    next.save(&store).map_err(|error| format!("the next save: {error}"))?;
+    let read = store.get_slot(MODEL, &id("next")).map_err(|miss| format!("the next: {miss}"))?;
+    let listed = store.all_contents().map_err(|error| error.to_string())?;
+    match read == next.record && missing_objects(&store, &read).is_empty() {
+        true if listed.rejected.is_empty() || scene.rotten => Ok(()),
+        _ => Err(format!("the next save reads {read:?}, {:?}", listed.rejected)),
+    }
+}
+
+fn only(readings: &Readings) -> Possible {
+    readings.iter().map(|(name, read)| (name.clone(), vec![read.clone()])).collect()
+}
+
+fn either(old: &Readings, new: &Readings) -> Possible {
+    let both = |name: &ConversationId| vec![old[name].clone(), new[name].clone()];
+    old.keys().map(|name| (name.clone(), both(name))).collect()
+}

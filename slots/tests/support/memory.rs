@@ -1,0 +1,292 @@
+//! A file system in memory: it can lose its power, run full and fail, and its film shows what was on
+//! the disk after every call.
+//!
+//! What a power cut may leave is [`Disk`]'s subject. Times are the test's, not the machine's.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use hob_slots::Timestamp;
+use hob_slots::store::files::{
+    Entry, Facts, Files, Kind, Lock, LockError, NewFile, OpenFile,
+};
+
+mod disk;
+
+pub use disk::{Disk, NodeId};
+
+/// A moment before any real one, so that the machine's times can be told from the test's.
+pub const EPOCH: Timestamp = Timestamp(1_000_000_000_000);
+
+/// The store says of what it uses again that it was written now, by the machine's clock.
+static FIRST_REAL_MOMENT: LazyLock<SystemTime> = LazyLock::new(SystemTime::now);
+
+#[derive(Clone, Debug)]
+pub struct MemoryFiles(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    disk: Disk,
+    now: SystemTime,
+    locked: bool,
+    calls: usize,
+    /// The call from which on nothing works.
+    cut_at: Option<usize>,
+    /// The call that does nothing but report an error.
+    fails_at: Option<usize>,
+    most_bytes: Option<u64>,
+    /// Whether syncing only says that it did.
+    lies: bool,
+    film: Option<Vec<Disk>>,
+}
+
+impl MemoryFiles {
+    pub fn on(disk: Disk) -> Self {
+        LazyLock::force(&FIRST_REAL_MOMENT);
+        Self(Arc::new(Mutex::new(State {
+            disk,
+            now: time(EPOCH),
+            locked: false,
+            calls: 0,
+            cut_at: None,
+            fails_at: None,
+            most_bytes: None,
+            lies: false,
+            film: None,
+        })))
+    }
+
+    pub fn new() -> Self {
+        Self::on(Disk::default())
+    }
+
+    pub fn set_time(&self, now: Timestamp) {
+        self.state().now = time(now);
+    }
+
+    /// Lets the power go after `calls` more calls.
+    pub fn cut_after(&self, calls: usize) {
+        let mut state = self.state();
+        state.cut_at = Some(state.calls + calls);
+    }
+
+    /// Lets the call after `calls` more of them fail, and no other.
+    pub fn fail_after(&self, calls: usize) {
+        let mut state = self.state();
+        state.fails_at = Some(state.calls + calls);
+    }
+
+    /// How many calls there were.
+    pub fn calls(&self) -> usize {
+        self.state().calls
+    }
+
+    pub fn limit_to(&self, most_bytes: u64) {
+        self.state().most_bytes = Some(most_bytes);
+    }
+
+    /// From now on syncing does nothing and reports success.
+    pub fn lie(&self) {
+        self.state().lies = true;
+    }
+
+    /// From now on, remembers what was on the disk after every call.
+    pub fn record(&self) {
+        let mut state = self.state();
+        state.film = Some(vec![state.disk.clone()]);
+    }
+
+    pub fn film(&self) -> Vec<Disk> {
+        self.state().film.take().unwrap_or_default()
+    }
+
+    pub fn disk(&self) -> Disk {
+        self.state().disk.clone()
+    }
+
+    /// Makes everything durable.
+    pub fn settle(&self) {
+        self.state().disk.settle();
+    }
+
+    /// Changes the bytes of a file behind everybody's back, as a bad disk does.
+    pub fn rot(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+        let mut state = self.state();
+        let node = state.disk.find(path).expect("what rots is there");
+        let now = state.now;
+        state.disk.change(node, now, change);
+        state.disk.sync(node);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("no test panics in a call")
+    }
+
+    fn call<T>(&self, act: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
+        let mut state = self.state();
+        let number = state.calls;
+        state.calls += 1;
+        if state.cut_at.is_some_and(|at| number >= at) {
+            return Err(io::Error::other("the power is out"));
+        }
+        if state.fails_at == Some(number) {
+            return Err(io::Error::other("the disk failed once"));
+        }
+        act(&mut state)
+    }
+
+    /// A call that may change what is on the disk.
+    fn change<T>(&self, act: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
+        self.call(|state| {
+            let done = act(state)?;
+            let disk = &state.disk;
+            if let Some(film) = &mut state.film {
+                film.push(disk.clone());
+            }
+            Ok(done)
+        })
+    }
+}
+
+impl State {
+    fn room(&self) -> u64 {
+        self.most_bytes.map_or(u64::MAX, |most| most.saturating_sub(self.disk.bytes()))
+    }
+}
+
+impl Files for MemoryFiles {
+    fn resolve(&self, dir: &Path) -> io::Result<PathBuf> {
+        self.call(|state| state.disk.find(dir).map(|_| dir.to_owned()))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn NewFile>> {
+        let node = self.change(|state| {
+            if state.room() == 0 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            state.disk.create(path, state.now)
+        })?;
+        Ok(Box::new(Handle { files: self.clone(), node }))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn OpenFile>> {
+        let node = self.call(|state| state.disk.find(path))?;
+        Ok(Box::new(Handle { files: self.clone(), node }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.change(|state| state.disk.rename(from, to))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.change(|state| state.disk.remove(path))
+    }
+
+    fn make_dir(&self, path: &Path) -> io::Result<()> {
+        self.change(|state| state.disk.make_dir(path))
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.change(|state| if state.lies { Ok(()) } else { state.disk.sync_dir(path) })
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
+        self.call(|state| state.disk.list(dir))
+    }
+
+    fn look(&self, path: &Path) -> io::Result<Facts> {
+        self.call(|state| state.disk.find(path).map(|node| state.disk.facts(node)))
+    }
+
+    fn touch(&self, path: &Path, time: SystemTime) -> io::Result<()> {
+        self.change(|state| {
+            let node = state.disk.find(path)?;
+            let time = if time < *FIRST_REAL_MOMENT { time } else { state.now };
+            state.disk.change(node, time, |_| {});
+            Ok(())
+        })
+    }
+
+    fn free_bytes(&self, _: &Path) -> io::Result<u64> {
+        self.call(|state| Ok(state.room()))
+    }
+
+    fn lock(&self, path: &Path) -> Result<Box<dyn Lock>, LockError> {
+        let locked = self.change(|state| {
+            let node = state.disk.find(path).or_else(|_| state.disk.create(path, state.now))?;
+            let now = state.now;
+            state.disk.change(node, now, |bytes| *bytes = b"pid 1".to_vec());
+            Ok(std::mem::replace(&mut state.locked, true))
+        });
+        match locked.map_err(LockError::Io)? {
+            true => Err(LockError::Held("this test".into())),
+            false => Ok(Box::new(Held(self.clone()))),
+        }
+    }
+}
+
+/// An open file.
+struct Handle {
+    files: MemoryFiles,
+    node: NodeId,
+}
+
+impl NewFile for Handle {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.files.change(|state| {
+            let room = usize::try_from(state.room()).unwrap_or(usize::MAX);
+            if room == 0 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            let fits = &bytes[..bytes.len().min(room)];
+            let now = state.now;
+            state.disk.change(self.node, now, |there| there.extend_from_slice(fits));
+            Ok(fits.len())
+        })
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.files.change(|state| {
+            if !state.lies {
+                state.disk.sync(self.node);
+            }
+            Ok(())
+        })
+    }
+}
+
+impl OpenFile for Handle {
+    fn facts(&self) -> io::Result<Facts> {
+        self.files.call(|state| Ok(state.disk.facts(self.node)))
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.files.call(|state| {
+            if state.disk.facts(self.node).kind != Kind::File {
+                return Err(io::ErrorKind::IsADirectory.into());
+            }
+            let there = &state.disk.bytes_of(self.node)[..];
+            let rest = &there[there.len().min(offset as usize)..];
+            let read = rest.len().min(buffer.len());
+            buffer[..read].copy_from_slice(&rest[..read]);
+            Ok(read)
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Held(MemoryFiles);
+
+impl Lock for Held {}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.state().locked = false;
+    }
+}
+
+fn time(stamp: Timestamp) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(stamp.0)
+}
