@@ -9,9 +9,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hob_slots::Timestamp;
-use hob_slots::store::files::{
-    Entry, Facts, Files, Kind, Lock, LockError, NewFile, OpenFile,
-};
+use hob_slots::store::files::{Entry, Facts, Files, Kind, Lock, LockError, NewFile, OpenFile};
 
 mod disk;
 

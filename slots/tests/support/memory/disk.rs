@@ -59,7 +59,9 @@ impl Default for Disk {
 impl Disk {
     pub fn find(&self, path: &Path) -> io::Result<NodeId> {
         path.components().try_fold(ROOT, |node, component| match component {
-            Component::Normal(name) => self.entry(node, name)?.ok_or(io::ErrorKind::NotFound.into()),
+            Component::Normal(name) => {
+                self.entry(node, name)?.ok_or(io::ErrorKind::NotFound.into())
+            }
             _ => Ok(node),
         })
     }
