@@ -248,8 +248,13 @@ impl Store {
     /// while they are removed must not bring back an older state.
     fn oldest_first(&self, model: ModelHash, conversation: &ConversationId) -> Vec<PathBuf> {
         let candidates = self.layout.slot_candidates(model, conversation).into_iter();
+        // Of what cannot be looked at, removing it will tell.
+        let may_be_there = |path: &PathBuf| match self.files.look(path) {
+            Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+            Ok(_) => true,
+        };
         let mut there: Vec<PathBuf> =
-            candidates.map(|(path, _)| path).filter(|path| self.files.look(path).is_ok()).collect();
+            candidates.map(|(path, _)| path).filter(may_be_there).collect();
         if there.len() > 1 {
             there.sort_by_cached_key(|path| self.used_at(path));
         }

@@ -92,9 +92,11 @@ impl<'s> Pass<'s> {
                 true => {
                     let path = &file.path;
                     let removed = self.try_to(|pass| pass.store.remove_file(model, path));
-                    self.removals += 1;
-                    self.swept.expired += usize::from(removed.is_some());
-                    continue;
+                    if removed.is_some() {
+                        self.removals += 1;
+                        self.swept.expired += 1;
+                        continue;
+                    }
                 }
                 false => {}
             }
