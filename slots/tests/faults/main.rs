@@ -157,7 +157,7 @@ impl<'s> World<'s> {
         let descriptors = open_descriptors();
 
         self.disk.fail(at, fault);
-        let _ = (scene.act)(&self.store);
+        let said = (scene.act)(&self.store);
         let meanwhile = readings_unless_rotten(&self);
         self.disk.mend();
         assert_eq!(open_descriptors(), descriptors, "{what}: descriptors");
@@ -169,6 +169,8 @@ impl<'s> World<'s> {
             let may_leave = scene.at_will.contains(&name.as_str());
             let is_whole = [&old, &new].contains(&&of(&read));
             assert!(is_whole || (may_leave && of(&read).is_none()), "{what}: {name}");
+            let as_told = said.is_err() || may_leave || of(&read) == new;
+            assert!(as_told, "{what}: {name} is not as it was said to be");
         }
         self.assert_whole(&[&what]);
         let another = Talk::new("another", TtlClass::Long, start(), &[1, 2, 99]);
