@@ -12,10 +12,12 @@
 //!    without a policy. [`fingerprint`]: what names a model's directory.
 //! 5. [`evict`]: who leaves a place that is full. [`sweep`]: the pass that keeps the directory
 //!    small, [`ageing`]: how old something is there. [`prune`]: what `hob slots` lists and removes;
-//!    [`upkeep`]: what it tells.
+//!    [`upkeep`]: what it tells and
+//!    does when it is asked to; [`bundle`]: conversations as one portable file.
 
 pub mod ageing;
 pub mod block;
+pub mod bundle;
 pub mod evict;
 pub mod fingerprint;
 pub mod format;

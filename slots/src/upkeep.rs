@@ -4,6 +4,15 @@
 //!   that owns it and is asked. They are what the daemon's API says, too.
 //! - Times are seconds since 1970.
 
+mod changing;
+#[cfg(test)]
+mod tests;
+
+pub use changing::{
+    ClassChange, ClassError, Collected, CollectedOf, Pruned, Reclassed, Removed, Skipped, Terms,
+    collect, plan_collect, plan_prune, prune, remove, set_class,
+};
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;

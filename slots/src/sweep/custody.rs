@@ -14,6 +14,9 @@ pub trait Custody {
     /// objects.
     fn slot_left(&self, model: ModelHash, conversation: &ConversationId);
 
+    /// A conversation's slot file is another one now: whatever memory knows of it does not count.
+    fn slot_changed(&self, _model: ModelHash, _conversation: &ConversationId) {}
+
     /// Calls `remove` once with those of `objects` that memory does not need, and makes sure that it
     /// cannot begin to need them before `remove` returns.
     fn release(
