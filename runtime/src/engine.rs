@@ -11,12 +11,14 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hob_slots::store::Store;
-use hob_slots::{ConversationId, ModelHash, Moment, Sweeper, Swept, Timestamp, Token};
+use hob_slots::{
+    ConversationId, Custody, ModelHash, Moment, Sweeper, Swept, Timestamp, Token,
+};
 use tokio::sync::oneshot;
 
 use crate::backend::{ContextShape, LoadError, Model, ModelFacts};
 use crate::grammar::{Constraint, Grammar, GrammarFactory};
-use crate::shelf::{Budget, Shelf, Sweep};
+use crate::shelf::{Budget, Shelf, Sweep, Tending};
 use crate::status::EngineStatus;
 use crate::turn::{Turn, TurnError, TurnRequest};
 use crate::worker::{Command, Submitted, Worker};
@@ -205,6 +207,25 @@ impl Engine {
         let (reply, answer) = oneshot::channel();
         let reply = Box::new(|swept| drop(reply.send(swept))); // An error: the caller went away.
         self.send(Command::Sweep(Box::new(Sweep { sweeper, moment, reply })))?;
+        answer.await.map_err(|_| TurnError::Stopped)
+    }
+
+    /// Works on the directory of kept KV, behind, in one order with everything that is saved. The
+    /// [`Custody`] says what is open and must stay.
+    ///
+    /// # Errors
+    /// [`TurnError::Stopped`], also when nothing is kept on disk.
+    pub async fn tend<T: Send + 'static>(
+        &self,
+        moment: Moment,
+        work: impl FnOnce(&Store, &dyn Custody) -> T + Send + 'static,
+    ) -> Result<T, TurnError> {
+        let (reply, answer) = oneshot::channel();
+        // An error: the caller went away.
+        let work = Box::new(|store: &Store, custody: &dyn Custody| {
+            drop(reply.send(work(store, custody)));
+        });
+        self.send(Command::Tend(Box::new(Tending { moment, work })))?;
         answer.await.map_err(|_| TurnError::Stopped)
     }
 

@@ -110,6 +110,14 @@ pub fn choose(slots: &[SlotContents], chooses: impl Fn(&SlotContents) -> bool) -
 }
 
 impl Selection {
+    /// The same; what has expired when it names nothing.
+    pub fn or_expired(self) -> Self {
+        match self == Self::default() {
+            true => Self { expired: true, ..self },
+            false => self,
+        }
+    }
+
     /// Whether it names this conversation.
     pub fn chooses(&self, slot: &SlotContents, moment: &Moment, lifetimes: &Lifetimes) -> bool {
         let entry = &slot.entry;

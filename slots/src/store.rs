@@ -293,12 +293,6 @@ impl Store {
         self.remove_files(model, [slot_file.to_owned()].into_iter()).map(drop)
     }
 
-    /// Bytes that can still be written to the directory's disk.
-    pub fn free_bytes(&self) -> Result<u64, StoreError> {
-        let dir = &self.layout.root;
-        self.files.free_bytes(dir).map_err(io_error("measure the free space of", dir))
-    }
-
     /// Moves those of the files out of the way that nobody will ever be able to use.
     pub fn reject_all(&self, model: ModelHash, rejected: Vec<Rejected>) {
         for file in rejected {

@@ -14,6 +14,7 @@ mod models;
 mod page;
 mod respond;
 pub mod serve;
+mod slots;
 mod sse;
 mod status;
 mod tokens;
@@ -70,6 +71,12 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
             "/v1/conversations/{id}",
             get(conversations::read).patch(conversations::rename).delete(conversations::delete),
         )
+        .route("/v1/slots", get(slots::list))
+        .route("/v1/slots/prune", post(slots::prune))
+        .route("/v1/slots/gc", post(slots::collect))
+        .route("/v1/slots/remove", post(slots::remove))
+        .route("/v1/slots/class", post(slots::set_class))
+        .route("/v1/slots/import", post(slots::import))
         .route("/v1/status", get(status::status))
         .fallback(respond::no_such_path)
         .method_not_allowed_fallback(respond::no_such_method)

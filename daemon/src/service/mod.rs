@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`identity`] (whose a request is), `continuation` (text to tokens), `chat` and
 //! `completion` (a request to a turn), [`answering`] (a turn to an answer), `recording` (what stays
-//! of it), `conversation` (what was said before).
+//! of it), `conversation` (what was said before), `kept` (what lies on disk).
 //!
 //! - Text is durable before the first word of its answer is handed out.
 //! - Dropping an answer cancels its turns.
@@ -17,6 +17,7 @@ mod conversation;
 mod embedding;
 mod gates;
 pub mod identity;
+mod kept;
 mod names;
 mod prompt;
 mod prompt_segments;
@@ -27,11 +28,12 @@ use std::sync::Arc;
 use hob_prewarm::Event;
 use hob_runtime::Engine;
 use hob_slots::store::StoreReader;
-use hob_slots::{ConversationId, Timestamp};
+use hob_slots::{ConversationId, Lifetimes, Timestamp};
 use tokio::sync::mpsc::UnboundedSender;
 
 pub use assembly::Delta;
 pub use conversation::Place;
+pub use kept::{KeptList, Upload};
 
 use crate::clock::Clock;
 use crate::idle::Speaking;
@@ -53,6 +55,8 @@ pub struct Parts {
     pub clock: Clock,
     /// Where kept KV lies, if it is kept.
     pub kept: Option<StoreReader>,
+    /// When each class of it is over.
+    pub lifetimes: Lifetimes,
     /// Who wants to know which conversations speak.
     pub planner: UnboundedSender<Event>,
     /// Requests of one conversation that may wait for each other, over all conversations.
@@ -71,6 +75,7 @@ struct Inner {
     transcript: Transcript,
     clock: Clock,
     kept: Option<StoreReader>,
+    lifetimes: Lifetimes,
     planner: UnboundedSender<Event>,
     template: Template,
     gates: Gates,
@@ -91,6 +96,7 @@ impl Service {
             transcript: parts.transcript,
             clock: parts.clock,
             kept: parts.kept,
+            lifetimes: parts.lifetimes,
             planner: parts.planner,
         };
         Self { inner: Arc::new(inner) }

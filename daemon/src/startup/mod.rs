@@ -66,6 +66,7 @@ pub async fn run(resolved: &Resolved, hints: bool) -> Result<()> {
         transcript,
         clock,
         kept: Some(opened.store.reader().clone()),
+        lifetimes: sweeping::rules(settings).lifetimes,
         planner,
         queue: settings.queue,
     });

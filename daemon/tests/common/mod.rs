@@ -20,8 +20,8 @@ use hob_daemon::service::{Parts, Service};
 use hob_daemon::transcript::Transcript;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Engine, EngineOptions};
-use hob_slots::ModelHash;
 use hob_slots::store::Store;
+use hob_slots::{Lifetimes, ModelHash};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
@@ -142,6 +142,7 @@ impl World {
             transcript,
             clock,
             kept: Some(kept),
+            lifetimes: Lifetimes::default(),
             planner,
             queue: plan.options.queue,
         });

@@ -16,7 +16,7 @@ use hob_slots::store::{Store, StoreError};
 use hob_slots::{BlockId, ConversationId};
 use tracing::{debug, warn};
 
-use super::sweep::{self, Sweep};
+use super::sweep::{self, Sweep, Tending};
 use super::{Counters, Known, Shared};
 
 /// What the keeper does, one after the other.
@@ -28,6 +28,8 @@ pub(super) enum Job {
     Forget(ConversationId, Vec<BlockId>),
     /// Of what is not open.
     Sweep(BTreeSet<ConversationId>, Box<Sweep>),
+    /// As above.
+    Tend(BTreeSet<ConversationId>, Box<Tending>),
     Flush(Sender<()>),
 }
 
@@ -49,6 +51,7 @@ impl<'s> Keeper<'s> {
                 Job::Record(record, superseded) => self.write_record(&record, superseded),
                 Job::Forget(conversation, named) => self.forget(&conversation, named),
                 Job::Sweep(open, sweep) => sweep::run(self.shared, &open, *sweep),
+                Job::Tend(open, tending) => sweep::tend(self.shared, &open, *tending),
                 Job::Flush(done) => done.send(()).unwrap_or(()), // Nobody waits any more: fine.
             }
         }

@@ -36,7 +36,7 @@ use keeper::{Job, Keeper};
 pub use plan::{Wanted, common_prefix};
 pub use read::Piece;
 use records::{Records, Summary};
-pub use sweep::Sweep;
+pub use sweep::{Sweep, Tending};
 
 /// Memory and disk, for one fingerprint.
 pub struct Shelf {
@@ -191,6 +191,11 @@ impl Shelf {
     /// Sweeps the directory, behind; what is `open` stays.
     pub fn sweep(&self, open: BTreeSet<ConversationId>, sweep: Sweep) {
         self.send(Job::Sweep(open, Box::new(sweep)));
+    }
+
+    /// Works on the directory, behind; `open`: what must stay.
+    pub fn tend(&self, open: BTreeSet<ConversationId>, tending: Tending) {
+        self.send(Job::Tend(open, Box::new(tending)));
     }
 
     /// Assembles what is kept of a prompt; `deliver` is called on other threads, until the ticket is

@@ -152,6 +152,11 @@ impl Records {
         }
     }
 
+    /// Its slot file is another one now, also when it was forgotten before: the disk is asked anew.
+    pub fn ask_again(&mut self, conversation: &ConversationId) {
+        self.take(conversation);
+    }
+
     /// What records name that may not be on disk yet, and what the others here do.
     pub fn named(&self) -> impl Iterator<Item = BlockId> {
         self.entries.values().flat_map(|entry| {

@@ -27,6 +27,17 @@ pub struct Sweep {
     pub reply: Box<dyn FnOnce(Swept) + Send>,
 }
 
+/// Other work on the directory, which goes by the same rules.
+pub struct Tending {
+    /// When it is.
+    pub moment: Moment,
+    /// Called on the keeper's thread, unless nothing is kept on disk.
+    pub work: Box<Work>,
+}
+
+/// What is done, and with whose consent.
+type Work = dyn FnOnce(&Store, &dyn Custody) + Send;
+
 /// The engine's part in a sweep.
 struct Held<'s> {
     shared: &'s Shared,
@@ -45,6 +56,12 @@ pub(super) fn run(shared: &Shared, open: &BTreeSet<ConversationId>, sweep: Sweep
     (sweep.reply)(swept);
 }
 
+pub(super) fn tend(shared: &Shared, open: &BTreeSet<ConversationId>, tending: Tending) {
+    if let Some(store) = &shared.store {
+        (tending.work)(store, &Held { shared, open, moment: &tending.moment });
+    }
+}
+
 impl Custody for Held<'_> {
     fn is_open(&self, model: ModelHash, conversation: &ConversationId) -> bool {
         let just_recorded = || {
@@ -57,6 +74,12 @@ impl Custody for Held<'_> {
     fn slot_left(&self, model: ModelHash, conversation: &ConversationId) {
         if model == self.shared.fingerprint {
             self.shared.records().let_go(conversation);
+        }
+    }
+
+    fn slot_changed(&self, model: ModelHash, conversation: &ConversationId) {
+        if model == self.shared.fingerprint {
+            self.shared.records().ask_again(conversation);
         }
     }
 

@@ -21,7 +21,7 @@ mod slot;
 mod step;
 mod used;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -34,7 +34,7 @@ use crate::backend::{Backend, Model, Sequence};
 use crate::engine::EngineOptions;
 use crate::grammar::Constraint;
 use crate::pace::Pace;
-use crate::shelf::{Delivery, Shelf, Sweep};
+use crate::shelf::{Delivery, Shelf, Sweep, Tending};
 use crate::status::{EngineCounters, EngineStatus, SlotStatus};
 use crate::turn::{TurnError, TurnEvent, TurnRequest};
 
@@ -62,6 +62,7 @@ pub(crate) enum Command {
         done: oneshot::Sender<()>,
     },
     Sweep(Box<Sweep>),
+    Tend(Box<Tending>),
     /// The disk has taken some of what waited for it.
     Room,
     Status(oneshot::Sender<EngineStatus>),
@@ -202,11 +203,8 @@ impl<'b> Worker<'b> {
                 self.forget(&conversation);
                 done.send(()).ok(); // An error: the caller went away.
             }
-            Command::Sweep(sweep) => {
-                let pinned = self.slots.iter().filter_map(|slot| slot.owner.as_ref());
-                let waiting = self.queue.iter().filter_map(Waiting::conversation);
-                self.shelf.sweep(pinned.chain(waiting).cloned().collect(), *sweep);
-            }
+            Command::Sweep(sweep) => self.shelf.sweep(self.open(), *sweep),
+            Command::Tend(tending) => self.shelf.tend(self.open(), *tending),
             Command::Room => {} // What waits for it is found again.
             Command::Status(reply) => {
                 reply.send(self.status()).ok(); // An error: the caller went away.
@@ -214,6 +212,13 @@ impl<'b> Worker<'b> {
             Command::Stop => return false,
         }
         true
+    }
+
+    /// Conversations in a slot, and those that wait for one.
+    fn open(&self) -> BTreeSet<ConversationId> {
+        let pinned = self.slots.iter().filter_map(|slot| slot.owner.as_ref());
+        let waiting = self.queue.iter().filter_map(Waiting::conversation);
+        pinned.chain(waiting).cloned().collect()
     }
 
     /// Ends the turns whose caller went away, running or waiting.

@@ -77,7 +77,7 @@ impl Bundle {
         let mut entries = archive.entries()?.raw(true);
         let manifest = match entries.next() {
             Some(entry) => {
-                let mut entry = entry?;
+                let mut entry = entry.map_err(not_tar)?;
                 let name = name_of(&entry);
                 if name != MANIFEST {
                     let what = format!("it begins with {name:?} instead of {MANIFEST}");
@@ -94,7 +94,7 @@ impl Bundle {
         let mut records = BTreeMap::new();
         let mut objects = BTreeMap::new();
         for entry in entries {
-            let mut entry = entry?;
+            let mut entry = entry.map_err(not_tar)?;
             let name = name_of(&entry);
             let Some((what, facts)) = expected.0.remove(&name) else {
                 return Err(damaged(&name, "the manifest does not name it, or names it once"));
@@ -145,11 +145,26 @@ impl Bundle {
 
     /// Writes what is not there yet of the objects. Returns the bytes written.
     pub fn put_objects(&self, store: &Store) -> Result<u64, BundleError> {
-        let mut written = 0;
-        for id in self.objects.keys() {
+        Ok(self.put_some(store, 0, u64::MAX)?.1)
+    }
+
+    /// The same in steps: from the object `first` on, until `most_bytes` of the archive are read.
+    /// Returns where to go on, if anywhere, and the bytes written.
+    pub fn put_some(
+        &self,
+        store: &Store,
+        first: usize,
+        most_bytes: u64,
+    ) -> Result<(Option<usize>, u64), BundleError> {
+        let (mut read, mut written) = (0, 0);
+        for (number, (id, (_, entry))) in self.objects.iter().enumerate().skip(first) {
+            if read >= most_bytes {
+                return Ok((Some(number), written));
+            }
+            read += entry.bytes;
             written += self.put_object(store, *id)?;
         }
-        Ok(written)
+        Ok((None, written))
     }
 
     /// Makes the conversations visible, after [`Bundle::put_objects`]. They count as used now.
@@ -295,11 +310,19 @@ fn read(
     let announced = entry.size();
     entry.take(most).read_to_end(&mut bytes).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => damaged(name, "it is cut short"),
-        _ => error.into(),
+        _ => not_tar(error),
     })?;
     match bytes.len() as u64 == announced {
         true => Ok(bytes),
         false => Err(damaged(name, "it is cut short")),
+    }
+}
+
+/// What the system says is a failure of the disk; anything else is about the bytes.
+fn not_tar(error: io::Error) -> BundleError {
+    match error.raw_os_error() {
+        Some(_) => error.into(),
+        None => damaged("the archive", error),
     }
 }
 

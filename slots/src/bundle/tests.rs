@@ -95,11 +95,9 @@ fn every_flipped_byte_is_refused_or_changes_nothing() {
         flipped[at] ^= 1 << (at % 8);
         // Bytes between entries, and what tar says of owners, mean nothing.
         if let Ok(bundle) = Bundle::open(file(&flipped)) {
-            let created = bundle.manifest().created_at != expected.manifest().created_at;
-            let class = bundle.manifest().conversations[0].class;
-            let told = bundle.manifest().conversations[0].tokens != 10;
-            let same = bundle.manifest() == expected.manifest();
-            assert!(same || created || told || class != TtlClass::Long, "byte {at}");
+            let mut manifest = bundle.manifest().clone();
+            manifest.created_at = expected.manifest().created_at;
+            assert_eq!(&manifest, expected.manifest(), "byte {at}");
         }
     }
     assert!(

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use super::error::{Miss, Rejected, StoreError};
+use super::error::{Miss, Rejected, StoreError, io_error};
 use super::files::{Facts, Kind};
 use super::layout::{ObjectName, parse_slot_name};
 use super::reader::StoreReader;
@@ -117,5 +117,16 @@ impl StoreReader {
         let files = write::list(&*self.files, &dir)?;
         let bytes = files.iter().filter_map(|file| self.files.look(&dir.join(&file.name)).ok());
         Ok(bytes.map(|facts| facts.bytes).sum())
+    }
+
+    /// Where files are written that are not part of the store yet. The next owner empties it.
+    pub fn temporary_dir(&self) -> PathBuf {
+        self.layout.root_temporary()
+    }
+
+    /// Bytes that can still be written to the directory's disk.
+    pub fn free_bytes(&self) -> Result<u64, StoreError> {
+        let dir = &self.layout.root;
+        self.files.free_bytes(dir).map_err(io_error("measure the free space of", dir))
     }
 }

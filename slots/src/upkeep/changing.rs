@@ -131,7 +131,7 @@ pub fn plan_prune(
 ) -> Result<Pruned, StoreError> {
     let mut plan = Pruned { dry_run: true, ..Pruned::default() };
     for model in models(reader, selection.fingerprint)? {
-        let Listing { slots, rejected } = reader.contents(model)?;
+        let Listing { slots, rejected, .. } = reader.contents(model)?;
         let chosen = chosen(&slots, selection, terms, is_open);
         plan.skipped.extend(chosen.skipped);
         plan.slots.extend(infos(&slots, &chosen.choice, terms));
@@ -158,7 +158,7 @@ pub fn prune(
     let mut pruned = Pruned::default();
     let is_open = |model, id: &ConversationId| custody.is_open(model, id);
     for model in models(store, selection.fingerprint)? {
-        let Listing { slots, rejected } = store.contents(model)?;
+        let Listing { slots, rejected, .. } = store.contents(model)?;
         let Chosen { choice, skipped } = chosen(&slots, selection, terms, &is_open);
         pruned.skipped.extend(skipped);
         pruned.slots.extend(infos(&slots, &choice, terms));
@@ -191,7 +191,7 @@ pub fn remove(
     let wanted: BTreeSet<&str> = conversations.iter().map(String::as_str).collect();
     let (mut gone, mut open) = (BTreeSet::new(), BTreeSet::new());
     for model in models(store, model)? {
-        let Listing { slots, rejected } = store.contents(model)?;
+        let Listing { slots, rejected, .. } = store.contents(model)?;
         let named = |slot: &SlotContents| wanted.contains(slot.entry.conversation.as_str());
         let is_open = |slot: &SlotContents| custody.is_open(model, &slot.entry.conversation);
         for slot in slots.iter().filter(|slot| named(slot) && is_open(slot)) {

@@ -1,0 +1,200 @@
+//! `/v1/slots`: what is kept on disk. Times are seconds since 1970, bytes are bytes.
+//!
+//! What changes files skips what is open and tells so; `dry_run` is true unless it is set to false.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Query, Request, State};
+use axum::http::header;
+use futures_util::StreamExt;
+use hob_slots::bundle::{Imported, Wishes};
+use hob_slots::prune::Selection;
+use hob_slots::upkeep::{Collected, Pruned, Reclassed, Removed};
+use hob_slots::{ConversationId, ModelHash, TtlClass};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::body::{BodyLimits, JsonBody};
+use crate::error::{ApiError, ErrorKind};
+use crate::service::{Service, Upload};
+
+/// The type of an archive.
+const TAR: &str = "application/x-tar";
+
+/// Which models are meant.
+#[derive(Debug, Deserialize)]
+pub struct Of {
+    fingerprint: Option<ModelHash>,
+}
+
+/// `GET /v1/slots`: every conversation that is kept, and where it is.
+pub async fn list(
+    State(service): State<Service>,
+    of: Result<Query<Of>, axum::extract::rejection::QueryRejection>,
+) -> Result<Json<Value>, ApiError> {
+    let Query(of) = of.map_err(|error| ApiError::field("fingerprint", error.body_text()))?;
+    let kept = service.slots(of.fingerprint).await?;
+    let rejected = kept
+        .rejected
+        .iter()
+        .map(|file| json!({"path": file.path.to_string_lossy(), "reason": file.miss.to_string()}));
+    Ok(Json(json!({
+        "object": "list",
+        "slots_dir": kept.dir.to_string_lossy(),
+        "data": kept.slots,
+        "rejected": rejected.collect::<Vec<_>>(),
+        "disk_bytes": kept.bytes,
+        "free_bytes": kept.free_bytes,
+    })))
+}
+
+/// What to prune. Without any criterion: what has expired.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Prune {
+    #[serde(default)]
+    expired: bool,
+    older_than_secs: Option<u64>,
+    class: Option<TtlClass>,
+    larger_than: Option<u64>,
+    fingerprint: Option<ModelHash>,
+    conversation: Option<ConversationId>,
+    #[serde(default = "cautious")]
+    dry_run: bool,
+}
+
+/// `POST /v1/slots/prune`
+pub async fn prune(
+    State(service): State<Service>,
+    body: JsonBody,
+) -> Result<Json<Pruned>, ApiError> {
+    let wanted: Prune = parsed(body)?;
+    let selection = Selection {
+        expired: wanted.expired,
+        older_than: wanted.older_than_secs.map(Duration::from_secs),
+        class: wanted.class,
+        larger_than: wanted.larger_than,
+        fingerprint: wanted.fingerprint,
+        conversation: wanted.conversation,
+    };
+    Ok(Json(service.prune(selection.or_expired(), wanted.dry_run).await?))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Collect {
+    fingerprint: Option<ModelHash>,
+    #[serde(default = "cautious")]
+    dry_run: bool,
+}
+
+/// `POST /v1/slots/gc`
+pub async fn collect(
+    State(service): State<Service>,
+    body: JsonBody,
+) -> Result<Json<Collected>, ApiError> {
+    let wanted: Collect = parsed(body)?;
+    Ok(Json(service.collect(wanted.fingerprint, wanted.dry_run).await?))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Remove {
+    conversations: Vec<String>,
+    fingerprint: Option<ModelHash>,
+}
+
+/// `POST /v1/slots/remove`
+pub async fn remove(
+    State(service): State<Service>,
+    body: JsonBody,
+) -> Result<Json<Removed>, ApiError> {
+    let wanted: Remove = parsed(body)?;
+    Ok(Json(service.remove_slots(wanted.conversations, wanted.fingerprint).await?))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Class {
+    conversation: ConversationId,
+    class: TtlClass,
+    fingerprint: Option<ModelHash>,
+}
+
+/// `POST /v1/slots/class`
+pub async fn set_class(
+    State(service): State<Service>,
+    body: JsonBody,
+) -> Result<Json<Reclassed>, ApiError> {
+    let wanted: Class = parsed(body)?;
+    let id = wanted.conversation;
+    let changed = service.set_class(id, wanted.class, wanted.fingerprint).await?;
+    match changed.changed.is_empty() && changed.skipped.is_empty() {
+        true => Err(ApiError::not_found("no KV of a conversation of this name is kept")
+            .code("conversation_not_found")),
+        false => Ok(Json(changed)),
+    }
+}
+
+/// `POST /v1/slots/import?force=&keep_foreign=&class=`: an archive of `hob slots export`.
+pub async fn import(
+    State(service): State<Service>,
+    State(limits): State<BodyLimits>,
+    wishes: Result<Query<Wishes>, axum::extract::rejection::QueryRejection>,
+    request: Request,
+) -> Result<Json<Imported>, ApiError> {
+    let Query(wishes) = wishes.map_err(|error| {
+        ApiError::new(ErrorKind::Invalid, error.body_text()).code("invalid_value")
+    })?;
+    let kind = request.headers().get(header::CONTENT_TYPE);
+    if kind.and_then(|kind| kind.to_str().ok()) != Some(TAR) {
+        let message = format!("the body must be {TAR}");
+        return Err(
+            ApiError::new(ErrorKind::UnsupportedMedia, message).code("unsupported_media_type")
+        );
+    }
+    let upload = service.receive().await?;
+    receive(request, &upload, limits.time).await?;
+    Ok(Json(service.import(upload, wishes).await?))
+}
+
+/// `pause`: how long nothing may come.
+async fn receive(request: Request, upload: &Upload, pause: Duration) -> Result<(), ApiError> {
+    let most = upload.most_bytes;
+    let too_large = || {
+        let message = format!("the disk has room for an archive of {most} bytes");
+        ApiError::new(ErrorKind::TooLarge, message).code("body_too_large")
+    };
+    let announced = request.headers().get(header::CONTENT_LENGTH);
+    let announced = announced.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if announced.is_some_and(|length| length > most) {
+        return Err(too_large());
+    }
+    let mut received = 0;
+    let mut stream = request.into_body().into_data_stream();
+    loop {
+        let piece = tokio::time::timeout(pause, stream.next()).await.map_err(|_| {
+            ApiError::new(ErrorKind::Timeout, "the archive did not arrive in time").code("timeout")
+        })?;
+        let Some(piece) = piece else { return Ok(()) };
+        let piece = piece.map_err(|_| {
+            ApiError::new(ErrorKind::Invalid, "the archive broke off").code("incomplete_body")
+        })?;
+        received += piece.len() as u64;
+        if received > most {
+            return Err(too_large());
+        }
+        upload.push(piece).await;
+    }
+}
+
+fn parsed<T: DeserializeOwned>(body: JsonBody) -> Result<T, ApiError> {
+    serde_json::from_value(body.value)
+        .map_err(|error| ApiError::new(ErrorKind::Invalid, error.to_string()).code("invalid_value"))
+}
+
+fn cautious() -> bool {
+    true
+}
