@@ -1,14 +1,16 @@
 //! Draws tables as SVG: hit ratio over capacity, a panel a set-up, a line a policy.
 
+use hob_slots::evict::PolicyKind;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use crate::study::Row;
 
 const WIDTH: u32 = 840;
+const LEGEND_WIDTH: u32 = 160;
 const PANEL_HEIGHT: u32 = 400;
 
-/// Told apart by people who see colours differently, too (Okabe and Ito); the default is the first.
+/// Told apart by people who see colours differently, too (after Okabe and Ito).
 const COLOURS: [RGBColor; 8] = [
     RGBColor(213, 94, 0),
     RGBColor(0, 114, 178),
@@ -48,47 +50,45 @@ pub fn hit_ratios(setups: &[(String, Vec<Row>)]) -> Result<String, PlotError> {
 }
 
 type Panel<'d> = DrawingArea<SVGBackend<'d>, Shift>;
+type Drawn<'d> = Result<(), DrawingAreaErrorKind<<SVGBackend<'d> as DrawingBackend>::ErrorType>>;
 
-fn draw<'d>(
-    panel: &Panel<'d>,
-    name: &str,
-    rows: &[Row],
-) -> Result<(), DrawingAreaErrorKind<<SVGBackend<'d> as DrawingBackend>::ErrorType>> {
+fn draw<'d>(panel: &Panel<'d>, name: &str, rows: &[Row]) -> Drawn<'d> {
     let lines = lines(rows);
-    let capacities = rows.iter().map(|row| row.capacity_blocks as f64);
-    let (least, most) = capacities.fold((f64::MAX, 0.0_f64), |(least, most), capacity| {
-        (least.min(capacity), most.max(capacity))
-    });
-    let top = lines.iter().flat_map(|line| &line.points).map(|point| point.1).fold(0.0, f64::max);
-    let mut chart = ChartBuilder::on(panel)
+    let capacities: Vec<f64> = rows.iter().map(|row| row.capacity_blocks as f64).collect();
+    let least = capacities.iter().copied().fold(f64::MAX, f64::min);
+    let most = capacities.iter().copied().fold(1.0, f64::max);
+    let top = lines.iter().flat_map(|line| &line.points).map(|point| point.1).fold(1.0, f64::max);
+    let (chart_area, legend_area) = panel.split_horizontally(WIDTH - LEGEND_WIDTH);
+    let across = (least * 0.9..most * 1.1).log_scale().with_key_points(capacities);
+    let mut chart = ChartBuilder::on(&chart_area)
         .caption(format!("{name}: hit ratio by capacity"), ("sans-serif", 18))
         .margin(12)
         .x_label_area_size(42)
         .y_label_area_size(48)
-        .right_y_label_area_size(170)
-        .build_cartesian_2d((least * 0.9..most * 1.1).log_scale(), 0.0..(top * 1.05).max(1.0))?;
+        .build_cartesian_2d(across, 0.0..top * 1.05)?;
     chart
         .configure_mesh()
         .disable_x_mesh()
-        .light_line_style(WHITE)
+        .max_light_lines(0)
         .x_desc("blocks of 512 tokens (logarithmic)")
         .y_desc("hits, %")
         .x_label_formatter(&|blocks| format!("{blocks:.0}"))
         .y_label_formatter(&|percent| format!("{percent:.0}"))
         .label_style(("sans-serif", 12))
         .draw()?;
-    for line in lines {
-        let style = line.colour.stroke_width(line.width);
-        chart
-            .draw_series(LineSeries::new(line.points.iter().copied(), style).point_size(2))?
-            .label(line.label)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
+    for line in &lines {
+        let points = line.points.iter().copied();
+        chart.draw_series(LineSeries::new(points, line.style()).point_size(2))?;
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::Coordinate(WIDTH as i32 - 230, 10))
-        .label_font(("sans-serif", 12))
-        .draw()
+    draw_legend(&legend_area, &lines)
+}
+
+fn draw_legend<'d>(area: &Panel<'d>, lines: &[Line]) -> Drawn<'d> {
+    for (line, top) in lines.iter().zip((48..).step_by(18)) {
+        area.draw(&PathElement::new([(0, top + 6), (22, top + 6)], line.style()))?;
+        area.draw(&Text::new(line.label.clone(), (30, top), ("sans-serif", 12)))?;
+    }
+    Ok(())
 }
 
 struct Line {
@@ -96,6 +96,12 @@ struct Line {
     colour: RGBColor,
     width: u32,
     points: Vec<(f64, f64)>,
+}
+
+impl Line {
+    fn style(&self) -> ShapeStyle {
+        self.colour.stroke_width(self.width)
+    }
 }
 
 /// The policies in the order of the columns, from the last one on, then the bounds.
@@ -112,12 +118,10 @@ fn lines(rows: &[Row]) -> Vec<Line> {
         line("optimum, pinned", RGBColor(90, 90, 90), 1, &|row| row.optimum_pinned_percent),
     ];
     let columns = first.policies.iter().enumerate().rev();
-    lines.extend(columns.zip(COLOURS.into_iter().cycle()).enumerate().map(
-        |(at, ((column, cell), colour))| {
-            let width = if at == 0 { 3 } else { 1 };
-            line(cell.policy, colour, width, &|row| Some(row.policies[column].hit_percent))
-        },
-    ));
+    lines.extend(columns.zip(COLOURS.into_iter().cycle()).map(|((column, cell), colour)| {
+        let width = if cell.policy == PolicyKind::DEFAULT.name() { 3 } else { 1 };
+        line(cell.policy, colour, width, &|row| Some(row.policies[column].hit_percent))
+    }));
     lines.retain(|line| !line.points.is_empty());
     lines
 }

@@ -1,0 +1,192 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn id(n: u8) -> BlockId {
+    BlockId([n; 32])
+}
+
+/// Under the policy that is easy to say: the least recently used leaves.
+fn pool() -> WarmPool {
+    WarmPool::with_policy(100, PolicyKind::Lru.build(100))
+}
+
+fn bytes(count: usize) -> Payload {
+    vec![0; count].into()
+}
+
+#[test]
+fn what_is_not_on_disk_stays_even_over_budget() {
+    let mut pool = pool();
+    pool.insert(id(1), None, bytes(80), Use::default());
+    pool.insert(id(2), None, bytes(80), Use::default());
+    assert_eq!((pool.bytes(), pool.unsaved_bytes()), (160, 160));
+    assert!(pool.contains(&id(1)) && pool.contains(&id(2)));
+}
+
+#[test]
+fn what_was_saved_leaves_at_once_when_the_pool_is_over_budget() {
+    let mut pool = pool();
+    pool.insert(id(1), None, bytes(80), Use::default());
+    pool.insert(id(2), None, bytes(80), Use::default());
+    pool.mark_saved(&id(2));
+    assert!(pool.contains(&id(1)) && !pool.contains(&id(2)));
+}
+
+#[test]
+fn the_least_recently_used_leaves_first() {
+    let mut pool = pool();
+    pool.insert_saved(id(1), None, bytes(40), Use::default());
+    pool.insert_saved(id(2), None, bytes(40), Use::default());
+    assert_eq!(pool.get(&id(1), Use::default()), Some(bytes(40)));
+    pool.insert_saved(id(3), None, bytes(40), Use::default());
+    assert!(pool.contains(&id(1)) && !pool.contains(&id(2)) && pool.contains(&id(3)));
+}
+
+#[test]
+fn unsaved_bytes_push_saved_ones_out() {
+    let mut pool = pool();
+    pool.insert_saved(id(1), None, bytes(60), Use::default());
+    pool.insert(id(2), None, bytes(60), Use::default());
+    assert!(!pool.contains(&id(1)) && pool.contains(&id(2)));
+}
+
+#[test]
+fn inserting_twice_counts_once_and_what_is_on_disk_stays_on_disk() {
+    let mut pool = pool();
+    pool.insert_saved(id(1), None, bytes(60), Use::default());
+    pool.insert(id(1), None, bytes(60), Use::default());
+    assert_eq!((pool.bytes(), pool.unsaved_bytes()), (60, 0));
+    pool.insert(id(2), None, bytes(10), Use::default());
+    pool.insert_saved(id(2), None, bytes(10), Use::default());
+    assert_eq!((pool.bytes(), pool.unsaved_bytes()), (70, 0));
+}
+
+#[test]
+fn what_was_removed_is_given_back_and_forgotten() {
+    let mut pool = pool();
+    pool.insert(id(1), None, bytes(60), Use::default());
+    assert_eq!(pool.remove(&id(1)), Some(bytes(60)));
+    assert_eq!(pool.remove(&id(1)), None);
+    assert_eq!((pool.bytes(), pool.unsaved_bytes(), pool.is_empty()), (0, 0, true));
+}
+
+#[test]
+fn only_the_end_of_a_chain_leaves_and_nothing_before_what_is_not_on_disk() {
+    let mut pool = pool();
+    pool.insert_saved(id(1), None, bytes(40), Use::default());
+    pool.insert(id(2), Some(id(1)), bytes(40), Use::default());
+    pool.insert(id(3), None, bytes(40), Use::default());
+    assert_eq!(pool.len(), 3, "what is not on disk keeps what comes before it");
+    pool.mark_saved(&id(2));
+    assert!(pool.contains(&id(1)) && !pool.contains(&id(2)));
+}
+
+#[test]
+fn under_the_default_policy_a_scan_of_cold_prompts_passes_by_what_is_used_again() {
+    let mut pool = WarmPool::new(1_000);
+    let used = |conversation: u64, turn: u32, secs: u64| Use {
+        run: Run { conversation, turn, blocks: 5, ..Run::default() },
+        now: Timestamp(secs * 1_000),
+    };
+    let mut kept = 0;
+    for round in 0..200 {
+        let now = u64::from(round) * 60;
+        for block in 1..=5 {
+            let (name, parent) = (id(block), (block > 1).then(|| id(block - 1)));
+            match pool.get(&name, used(1, round + 1, now)) {
+                Some(_) => kept += u32::from(round >= 100),
+                None => pool.insert_saved(name, parent, bytes(100), used(1, round + 1, now)),
+            }
+        }
+        for cold in 0..20_u64 {
+            let mut name = [9; 32];
+            name[..8].copy_from_slice(&(u64::from(round) * 20 + cold).to_le_bytes());
+            let used = used(1_000 + now * 20 + cold, 1, now + cold);
+            pool.insert_saved(BlockId(name), None, bytes(100), used);
+        }
+        assert!(pool.bytes() <= pool.budget());
+    }
+    assert!(kept >= 490, "of 500 uses {kept} were kept");
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Insert(u8, usize),
+    InsertSaved(u8, usize),
+    MarkSaved(u8),
+    Get(u8),
+    Remove(u8),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let (block, size) = (|| 0_u8..12, || 1_usize..60);
+    let step = prop_oneof![
+        (block(), size()).prop_map(|(n, size)| Step::Insert(n, size)),
+        (block(), size()).prop_map(|(n, size)| Step::InsertSaved(n, size)),
+        block().prop_map(Step::MarkSaved),
+        block().prop_map(Step::Get),
+        block().prop_map(Step::Remove),
+    ];
+    prop::collection::vec(step, 0..60)
+}
+
+/// A list in order of use, the least recent first.
+#[derive(Default)]
+struct Naive(Vec<(u8, usize, bool)>);
+
+impl Naive {
+    fn step(&mut self, step: &Step) {
+        match *step {
+            Step::Insert(n, size) => self.insert(n, size, false),
+            Step::InsertSaved(n, size) => self.insert(n, size, true),
+            Step::MarkSaved(n) => self.0.iter_mut().filter(|e| e.0 == n).for_each(|e| e.2 = true),
+            Step::Get(n) => {
+                let found = self.take(n);
+                self.0.extend(found);
+            }
+            Step::Remove(n) => drop(self.take(n)),
+        }
+        while self.bytes() > 100 {
+            let Some(at) = self.0.iter().position(|entry| entry.2) else { break };
+            self.0.remove(at);
+        }
+    }
+
+    fn insert(&mut self, n: u8, size: usize, saved: bool) {
+        let (_, size, was_saved) = self.take(n).unwrap_or((n, size, false));
+        self.0.push((n, size, saved || was_saved));
+    }
+
+    fn take(&mut self, n: u8) -> Option<(u8, usize, bool)> {
+        let at = self.0.iter().position(|entry| entry.0 == n)?;
+        Some(self.0.remove(at))
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.iter().map(|entry| entry.1).sum()
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_pool_keeps_what_a_list_in_order_of_use_keeps(steps in steps()) {
+        let (mut pool, mut naive) = (pool(), Naive::default());
+        for step in steps {
+            match step.clone() {
+                Step::Insert(n, size) => pool.insert(id(n), None, bytes(size), Use::default()),
+                Step::InsertSaved(n, size) => pool.insert_saved(id(n), None, bytes(size), Use::default()),
+                Step::MarkSaved(n) => pool.mark_saved(&id(n)),
+                Step::Get(n) => drop(pool.get(&id(n), Use::default())),
+                Step::Remove(n) => drop(pool.remove(&id(n))),
+            }
+            naive.step(&step);
+            let unsaved: usize = naive.0.iter().filter(|e| !e.2).map(|e| e.1).sum();
+            prop_assert_eq!(pool.bytes(), naive.bytes() as u64);
+            prop_assert_eq!(pool.unsaved_bytes(), unsaved as u64);
+            prop_assert_eq!(pool.len(), naive.0.len());
+            prop_assert!(naive.0.iter().all(|entry| pool.contains(&id(entry.0))));
+            prop_assert!(pool.bytes() <= pool.budget() || pool.bytes() == pool.unsaved_bytes());
+        }
+    }
+}
