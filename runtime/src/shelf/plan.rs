@@ -7,11 +7,13 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use hob_slots::format::{SlotRecord, SnapshotRef};
 use hob_slots::store::Miss;
 use hob_slots::{Block, BlockId, Chain, ConversationId, Token, Use};
 
+use super::read::group_blocks;
 use super::{Counters, Known, Shared, elsewhere};
 use crate::miss::MissReason;
 
@@ -42,6 +44,8 @@ pub(super) struct Plan {
     pub record: Option<Arc<SlotRecord>>,
     pub sought: Sought,
     pub used: Use,
+    /// How many blocks are read and brought in together.
+    pub group_blocks: usize,
     /// Why there is no record although there should be.
     pub miss: Option<MissReason>,
 }
@@ -72,7 +76,11 @@ impl Plan {
             Sought::Snapshots(snapshots_within(snapshots, &chain, wanted.hot, reachable))
         };
         let recorded = record.as_ref().map_or(0, |record| record.tokens.len());
-        Self { hot: wanted.hot, limit, expected, recorded, record, sought, used: wanted.used, miss }
+        let kept = record.iter().flat_map(|record| &record.blocks).map(|block| block.bytes);
+        let seen = shared.block_bytes.load(Ordering::Relaxed) as u64;
+        let group_blocks = group_blocks(kept.max().unwrap_or(0).max(seen));
+        let (hot, used) = (wanted.hot, wanted.used);
+        Self { hot, limit, expected, recorded, record, sought, used, group_blocks, miss }
     }
 
     /// Snapshots of the record that still belong to this prompt, by position.

@@ -19,8 +19,11 @@ use super::{Counters, Known, Shared};
 use crate::backend::JoinedState;
 use crate::miss::MissReason;
 
-/// Blocks that are read and brought in together: 3 MB of a model of half a billion weights.
+/// Blocks that are read and brought in together, at most: 3 MB of a model of half a billion weights.
 pub(super) const GROUP_BLOCKS: usize = 4;
+
+/// And their bytes, unless one block has more: running answers wait while they are brought in.
+const GROUP_BYTES: u64 = 16 << 20;
 
 /// Where a piece was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +66,12 @@ impl PieceState {
     }
 }
 
+/// How many blocks of about `block_bytes` make a group; 0: it is not known how long they are.
+pub(super) fn group_blocks(block_bytes: u64) -> usize {
+    let fitting = GROUP_BYTES.checked_div(block_bytes).unwrap_or(u64::MAX);
+    usize::try_from(fitting).unwrap_or(usize::MAX).clamp(1, GROUP_BLOCKS)
+}
+
 /// Some of what a plan names, while it is read.
 #[derive(Debug)]
 pub(super) struct Group {
@@ -92,7 +101,7 @@ impl Group {
     /// How many groups a plan has.
     pub fn count(plan: &Plan) -> usize {
         match &plan.sought {
-            Sought::Blocks(blocks) => blocks.len().div_ceil(GROUP_BLOCKS),
+            Sought::Blocks(blocks) => blocks.len().div_ceil(plan.group_blocks),
             Sought::Snapshots(snapshots) => usize::from(!snapshots.is_empty()),
         }
     }
@@ -101,8 +110,8 @@ impl Group {
     pub fn new(plan: &Plan, number: usize, buffer: Vec<u8>) -> Self {
         let left = match &plan.sought {
             Sought::Blocks(blocks) => {
-                let start = number * GROUP_BLOCKS;
-                start..blocks.len().min(start + GROUP_BLOCKS)
+                let start = number * plan.group_blocks;
+                start..blocks.len().min(start + plan.group_blocks)
             }
             Sought::Snapshots(_) => 0..1,
         };

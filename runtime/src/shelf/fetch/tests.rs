@@ -42,6 +42,7 @@ fn plan(blocks: usize) -> Plan {
         record: None,
         sought: Sought::Blocks((0..blocks).map(block).collect()),
         used: Use::default(),
+        group_blocks: GROUP_BLOCKS,
         miss: None,
     }
 }
