@@ -4,7 +4,7 @@
 //!   wrote about itself.
 //! - An error object of the daemon becomes a [`Failure`] with its message.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufReader, Read};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -80,6 +80,27 @@ impl Client {
     /// `GET`, answered by JSON.
     pub fn get(&self, path: &str) -> Result<Value, Failure> {
         json(self.send(Method::GET, path, None)?)
+    }
+
+    /// `POST`, answered by JSON.
+    pub fn post(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+        json(self.send(Method::POST, path, Some(body))?)
+    }
+
+    /// `POST` of a whole file, answered by JSON.
+    pub fn upload(&self, path: &str, kind: &str, file: &File) -> Result<Value, Failure> {
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(format!("{}{path}", self.base))
+            .header("authorization", format!("Bearer {}", self.token))
+            .header("content-type", kind)
+            .body(file)
+            .map_err(|error| broken(&error))?;
+        let response = self.agent.run(request).map_err(|error| self.unreachable(error))?;
+        match response.status().is_success() {
+            true => json(response),
+            false => Err(refused(response)),
+        }
     }
 
     /// `PATCH`, answered by JSON.

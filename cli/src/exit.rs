@@ -16,7 +16,7 @@ pub enum Exit {
     Damaged = 5,
     /// Somebody else is using it, or the daemon has too much to do.
     Busy = 6,
-    /// The daemon refuses the request or the token.
+    /// The daemon refuses the request or the token, or an archive is for another model.
     Refused = 7,
 }
 
@@ -30,7 +30,7 @@ Exit codes:
   4  there is no conversation, slot file or model of that name
   5  a file is damaged
   6  somebody else is using it, or the daemon has too much to do
-  7  the daemon refuses the request or the token";
+  7  the daemon refuses the request or the token, or an archive is for another model";
 
 #[cfg(test)]
 mod tests {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use hob_config::ConfigError;
 use hob_models::ModelError;
 use hob_slots::StoreError;
+use hob_slots::bundle::BundleError;
 
 use crate::exit::Exit;
 
@@ -70,6 +71,17 @@ pub enum Failure {
     /// Files are damaged.
     #[error("{0}")]
     Damaged(String),
+    /// Something that was asked for was left alone, because it is in use.
+    #[error("{0}")]
+    InUse(String),
+    /// An archive cannot be made or taken in.
+    #[error("{}: {source}", path.display())]
+    Bundle {
+        /// The archive.
+        path: PathBuf,
+        /// Why.
+        source: BundleError,
+    },
     /// A check failed.
     #[error("{0}")]
     Unhealthy(String),
@@ -110,7 +122,18 @@ impl Failure {
                 _ => Exit::Failure,
             },
             Self::Damaged(_) => Exit::Damaged,
-            Self::Owned { .. } | Self::Store(StoreError::Owned { .. }) => Exit::Busy,
+            Self::Owned { .. } | Self::InUse(_) | Self::Store(StoreError::Owned { .. }) => {
+                Exit::Busy
+            }
+            Self::Bundle { source, .. } => match source {
+                BundleError::Absent { .. } => Exit::NotFound,
+                BundleError::Ambiguous { .. } => Exit::Usage,
+                BundleError::Foreign { .. } | BundleError::Newer { .. } => Exit::Refused,
+                BundleError::NotABundle { .. }
+                | BundleError::Damaged { .. }
+                | BundleError::NotWhole { .. } => Exit::Damaged,
+                BundleError::Store(_) | BundleError::Io(_) => Exit::Failure,
+            },
             Self::Refused { status: 503, .. } => Exit::Busy,
             Self::Refused { .. } => Exit::Refused,
             _ => Exit::Failure,

@@ -162,6 +162,51 @@ fn a_daemon_that_died_is_not_running() {
     home.hob(&["status"]).fails(3, &[&gone, "hobd"]);
 }
 
+#[test]
+fn a_daemon_that_owns_the_directory_is_asked_to_change_files() {
+    let home = Home::new();
+    let store = hob_slots::Store::open(home.path("data/slots")).unwrap();
+    let skipped = json!([{
+        "conversation": "room-2", "fingerprint": "0123456789abcdef", "reason": "it is open",
+    }]);
+    let removed = json!({
+        "removed": ["room-1"], "missing": [], "skipped": skipped, "freed_bytes": 1_048_576,
+    });
+    let pruned = json!({
+        "dry_run": false, "slots": [], "skipped": skipped, "unneeded_bytes": 0, "freed_bytes": 0,
+    });
+    let collected = json!({"dry_run": false, "models": [], "freed_bytes": 0});
+    let changed = json!({
+        "changed": [{"fingerprint": "0123456789abcdef", "from": "long", "to": "kept"}],
+        "skipped": [],
+    });
+    let daemon = Daemon::new(&home)
+        .answer("POST /v1/slots/remove", 200, removed)
+        .answer("POST /v1/slots/prune", 200, pruned)
+        .answer("POST /v1/slots/gc", 200, collected)
+        .answer("POST /v1/slots/class", 200, changed);
+
+    let ran = home.hob(&["slots", "rm", "room-1", "room-2"]);
+    assert!(ran.out.contains("removed room-1") && ran.out.contains("1.0 MiB freed"), "{ran:?}");
+    ran.fails(6, &["room-2", "it is open"]);
+    let asked = daemon.heard("POST /v1/slots/remove");
+    assert_eq!(asked.token, "Bearer secret");
+    assert_eq!(asked.body["conversations"], json!(["room-1", "room-2"]));
+
+    let ran = home.hob(&["slots", "prune", "--yes", "--older-than", "7d"]);
+    assert!(ran.err.contains("room-2 is left alone: it is open"), "{ran:?}");
+    ran.ok();
+    let asked = daemon.heard("POST /v1/slots/prune").body;
+    assert_eq!((&asked["older_than_secs"], &asked["dry_run"]), (&604_800.into(), &false.into()));
+
+    home.hob(&["slots", "gc", "--yes"]).ok();
+    assert_eq!(daemon.heard("POST /v1/slots/gc").body["dry_run"], false);
+    let told = home.hob(&["slots", "class", "room-1", "kept"]).ok();
+    assert_eq!(told, "room-1: kept instead of long\n");
+    assert_eq!(daemon.heard("POST /v1/slots/class").body["class"], "kept");
+    drop(store);
+}
+
 fn hob() -> Value {
     json!({
         "conversation": "room-1", "slot": 0, "restore_ms": 12.5, "ttft_ms": 84.2, "miss": null,

@@ -267,6 +267,122 @@ fn rejected_files_are_listed_with_their_reasons() {
     assert_eq!(listed["rejected"][0]["fingerprint"], MODEL.to_string());
 }
 
+#[test]
+fn objects_that_nobody_needs_are_collected_when_told() {
+    let home = kept();
+    let slot = files(&home).into_iter().find(|(path, _)| path.contains("room-2")).unwrap().0;
+    fs::remove_file(slot).unwrap();
+    let before = files(&home);
+    let ran = home.hob(&["slots", "gc"]).ok();
+    assert!(ran.contains("would remove 1 object that nobody needs and free"), "{ran}");
+    assert_eq!(files(&home), before);
+    let done = home.hob(&["slots", "gc", "--yes", "--json"]).json();
+    assert_eq!((&done["models"][0]["objects"], &done["dry_run"]), (&1.into(), &false.into()));
+    assert_eq!(done["freed_bytes"].as_u64().unwrap(), bytes(&before) - bytes(&files(&home)));
+    assert!(home.hob(&["slots", "gc"]).ok().contains("would remove 0 objects"));
+    home.hob(&["slots", "verify"]).ok();
+}
+
+#[test]
+fn a_class_is_changed_by_name() {
+    let home = kept();
+    let told = home.hob(&["slots", "class", "room-2", "kept"]).ok();
+    assert_eq!(told, "room-2: kept instead of short\n");
+    let listed = home.hob(&["slots", "ls", "--json", "--class", "kept"]).json();
+    assert_eq!(listed["slots"][0]["conversation"], "room-2");
+    assert_eq!(listed["slots"][0]["expired"], false);
+    assert!(files(&home).iter().any(|(path, _)| path.ends_with("room-2.kept.bin")));
+    home.hob(&["slots", "class", "nobody", "kept"]).fails(4, &["nobody"]);
+    assert_eq!(home.hob(&["slots", "class", "room-2", "forever"]).code, 2);
+}
+
+#[test]
+fn bytes_are_shown_as_a_tree() {
+    let home = kept();
+    let tree = home.hob(&["slots", "du"]).ok();
+    for words in ["└─ abababababababab", "slot files of 3 conversations", "own: ", "shared: "] {
+        assert!(tree.contains(words), "{words} is missing: {tree}");
+    }
+    let json = home.hob(&["slots", "du", "--json"]).json();
+    assert_eq!(json["bytes"].as_u64().unwrap(), bytes(&files(&home)));
+    assert_eq!(json["models"][0]["unreferenced_bytes"], 0);
+    assert_eq!(Home::new().hob(&["slots", "du", "--json"]).json()["bytes"], 0);
+}
+
+#[test]
+fn a_conversation_moves_to_another_machine_as_one_file() {
+    let (here, there) = (kept(), Home::new());
+    let file = here.path("rooms.tar");
+    let file = file.to_str().unwrap();
+    let told = here.hob(&["slots", "export", "room-1", "room-3", "-o", file]).ok();
+    assert!(told.contains("2 conversations, 30 objects"), "{told}");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+    here.hob(&["slots", "export", "room-1", "-o", file]).fails(2, &["--force"]);
+
+    there.hob(&["slots", "import", file]).fails(7, &[file, "abababababababab", "--keep-foreign"]);
+    let done = there.hob(&["slots", "import", file, "--keep-foreign", "--json"]).json();
+    assert_eq!(done["imported"].as_array().unwrap().len(), 2);
+    there.hob(&["slots", "show", "room-1", "--verify"]).ok();
+    there.hob(&["slots", "verify"]).ok();
+    assert!(there.hob(&["slots", "ls"]).ok().contains("extended"), "its class came along");
+
+    let again = there.hob(&["slots", "import", file]);
+    assert!(
+        again.err.contains("room-1 is left alone") && again.err.contains("--force"),
+        "{again:?}"
+    );
+    assert!(again.ok().contains("0 conversations imported"));
+    let forced = there.hob(&["slots", "import", file, "--force", "--class", "kept"]).ok();
+    assert!(forced.contains("room-3: 1,280 tokens, kept"), "{forced}");
+}
+
+#[test]
+fn a_bad_archive_changes_nothing() {
+    let home = kept();
+    let file = home.path("rooms.tar");
+    let file = file.to_str().unwrap();
+    here_export(&home, file);
+    let before = files(&home);
+    let mut archive = fs::read(file).unwrap();
+    archive[9_000] ^= 1;
+    fs::write(file, &archive).unwrap();
+    home.hob(&["slots", "import", file, "--force"]).fails(5, &[file, "damaged"]);
+    fs::write(file, &archive[..5_000]).unwrap();
+    home.hob(&["slots", "import", file, "--force"]).fails(5, &[file]);
+    fs::write(file, "PK").unwrap();
+    home.hob(&["slots", "import", file, "--force"]).fails(5, &[file]);
+    home.hob(&["slots", "import", "/nowhere.tar"]).fails(1, &["/nowhere.tar"]);
+    assert_eq!(files(&home), before);
+    let empty = Home::new();
+    assert_ne!(empty.hob(&["slots", "import", file]).code, 0);
+    assert!(!empty.path("data").exists(), "a bad file makes no directory");
+}
+
+#[test]
+fn what_is_not_whole_is_not_exported() {
+    let home = kept();
+    let out = home.path("out.tar");
+    let words = ["slots", "export", "room-1", "-o", out.to_str().unwrap()];
+    fs::remove_file(&objects(&home)[3]).unwrap();
+    home.hob(&words).fails(5, &["room-1", "not whole", "hob slots verify"]);
+    assert!(!out.exists() && !home.path("out.tar.part").exists());
+    let nobody = ["slots", "export", "nobody", "-o", out.to_str().unwrap()];
+    home.hob(&nobody).fails(4, &["nobody"]);
+}
+
+#[test]
+fn a_live_view_needs_a_terminal() {
+    kept().hob(&["slots", "top"]).fails(2, &["needs a terminal", "hob slots ls --json"]);
+}
+
+fn here_export(home: &Home, file: &str) {
+    home.hob(&["slots", "export", "room-1", "-o", file]).ok();
+}
+
 /// room-1 and room-3 share a beginning; room-2 has expired.
 fn kept() -> Home {
     let home = Home::new();

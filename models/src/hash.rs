@@ -110,6 +110,13 @@ impl HashCache {
         Ok(hash)
     }
 
+    /// The first file of a model that had this content when it was hashed last.
+    pub fn path_of(&self, hash: ContentHash) -> Option<PathBuf> {
+        let text = hash.to_string();
+        let mut remembered = self.load().into_iter();
+        remembered.find(|(_, (_, known))| *known == text).map(|(path, _)| path.into())
+    }
+
     fn load(&self) -> Remembered {
         let bytes = fs::read(&self.path).unwrap_or_default();
         serde_json::from_slice(&bytes).unwrap_or_default()

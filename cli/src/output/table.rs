@@ -28,6 +28,11 @@ impl Table {
         Self { columns: vec![("", align); columns], rows: Vec::new() }
     }
 
+    /// The same, with each column's side.
+    pub fn untitled_with<const N: usize>(sides: [Align; N]) -> Self {
+        Self { columns: sides.map(|side| ("", side)).into(), rows: Vec::new() }
+    }
+
     /// Adds a row, which has a cell for every column.
     pub fn row(&mut self, cells: Vec<String>) {
         assert_eq!(cells.len(), self.columns.len(), "a row has a cell for every column");

@@ -1,13 +1,21 @@
 //! `hob slots`: works on the directory itself, without a daemon or a model.
 //!
 //! - Reading is always possible, beside a daemon too.
+//! - What changes files owns the directory for that time; a daemon that owns it is asked to do it.
 
+mod class;
+mod du;
+mod export;
+mod gc;
+mod hand;
+mod import;
 mod live;
 mod ls;
 mod prune;
 mod rejected;
 mod rm;
 mod show;
+mod top;
 mod verify;
 
 use std::path::Path;
@@ -32,8 +40,14 @@ enum Action {
     Ls(ls::Args),
     Show(show::Args),
     Verify(verify::Args),
+    Du(du::Args),
+    Top(top::Args),
     Rm(rm::Args),
     Prune(prune::Args),
+    Gc(gc::Args),
+    Class(class::Args),
+    Export(export::Args),
+    Import(import::Args),
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
@@ -41,8 +55,14 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
         Action::Ls(args) => ls::run(args, context),
         Action::Show(args) => show::run(args, context),
         Action::Verify(args) => verify::run(args, context),
+        Action::Du(args) => du::run(args, context),
+        Action::Top(args) => top::run(args, context),
         Action::Rm(args) => rm::run(args, context),
         Action::Prune(args) => prune::run(args, context),
+        Action::Gc(args) => gc::run(args, context),
+        Action::Class(args) => class::run(args, context),
+        Action::Export(args) => export::run(args, context),
+        Action::Import(args) => import::run(args, context),
     }
 }
 

@@ -7,12 +7,13 @@ use std::io::Write;
 use std::time::Duration;
 
 use hob_config::parse::{self, Raw};
-use hob_slots::prune::{Selection, SlotUsage, select, usage};
-use hob_slots::upkeep::SlotInfo;
-use hob_slots::{ConversationId, ModelHash, StoreReader, TtlClass};
+use hob_slots::prune::Selection;
+use hob_slots::upkeep::{self, Pruned, SlotState, Terms};
+use hob_slots::{ConversationId, ModelHash, Nobody, SAVE_GRACE, TtlClass};
 use serde_json::json;
 
-use super::{ls, rm};
+use super::hand::{self, Hand};
+use super::{live, ls};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{conversations, size};
@@ -51,35 +52,41 @@ pub struct Args {
     expired: bool,
 }
 
-/// What goes, or would.
-#[derive(Default)]
-struct Plan {
-    slots: Vec<SlotInfo>,
-    /// Of the conversations.
-    freed_bytes: u64,
-    /// Of objects that no conversation needs, whatever is chosen.
-    unneeded_bytes: u64,
-}
-
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     let selection = args.selection();
     let Some(reader) = super::reader(context)? else {
-        return report(&Plan::default(), false, context);
+        return report(&Pruned { dry_run: !args.yes, ..Pruned::default() }, context);
     };
-    if !args.yes {
-        return report(&plan(&reader, &selection, context)?, false, context);
-    }
-    let store = super::own(context)?;
-    let mut plan = plan(&store, &selection, context)?;
-    for slot in &plan.slots {
-        let id = slot.conversation.parse().expect("it was listed");
-        store.remove_slot(slot.fingerprint, &id)?;
-    }
-    let models = super::models(&store, selection.fingerprint)?;
-    let files: u64 = plan.slots.iter().map(|slot| slot.file_bytes).sum();
-    let freed = files + rm::collect(&store, &models, context)?;
-    plan.freed_bytes = freed.saturating_sub(plan.unneeded_bytes);
-    report(&plan, true, context)
+    let (moment, lifetimes) = (reader.moment(context.now.into()), context.lifetimes());
+    // The directory is ours, so no save is under way, unless a daemon runs.
+    let terms = Terms { moment: &moment, lifetimes: &lifetimes, grace: Duration::ZERO };
+    let pruned: Pruned = if !args.yes {
+        let running = super::daemon_of(&context.settings).is_some();
+        let live = live::ask(&context.settings);
+        let is_open = |model, id: &ConversationId| {
+            let state = live.as_ref().and_then(|live| live.state(model, id));
+            matches!(state, Some(SlotState::Open | SlotState::Hot))
+        };
+        let grace = if running { SAVE_GRACE } else { Duration::ZERO };
+        upkeep::plan_prune(&reader, &selection, Terms { grace, ..terms }, &is_open)?
+    } else {
+        match hand::take(context)? {
+            Hand::Own(store) => upkeep::prune(&store, &Nobody, &selection, terms)?,
+            Hand::Daemon(client) => {
+                let body = json!({
+                    "expired": selection.expired,
+                    "older_than_secs": selection.older_than.map(|age| age.as_secs()),
+                    "class": selection.class,
+                    "larger_than": selection.larger_than,
+                    "fingerprint": selection.fingerprint,
+                    "conversation": selection.conversation,
+                    "dry_run": false,
+                });
+                hand::ask(&client, "/v1/slots/prune", &body)?
+            }
+        }
+    };
+    report(&pruned, context)
 }
 
 impl Args {
@@ -99,47 +106,28 @@ impl Args {
     }
 }
 
-fn plan(reader: &StoreReader, selection: &Selection, context: &Context) -> Result<Plan, Failure> {
-    let (moment, lifetimes) = (reader.moment(context.now.into()), context.lifetimes());
-    let (mut slots, mut unneeded_bytes) = (Vec::new(), 0);
-    for model in super::models(reader, selection.fingerprint)? {
-        slots.extend(reader.contents(model)?.slots);
-        unneeded_bytes += reader.find_garbage(model, &moment, Duration::ZERO)?.bytes;
-    }
-    let choice = select(selection, &slots, &moment, &lifetimes);
-    let mut slots = usage(&slots);
-    slots.retain(|slot| choice.slots.contains(&slot.entry));
-    let info = |slot: &SlotUsage| SlotInfo::new(slot, &moment, &lifetimes, None);
-    let slots = slots.iter().map(info).collect();
-    Ok(Plan { slots, freed_bytes: choice.freed_bytes, unneeded_bytes })
-}
-
-fn report(plan: &Plan, done: bool, context: &mut Context) -> Result<(), Failure> {
-    let freed_bytes = plan.freed_bytes + plan.unneeded_bytes;
+fn report(pruned: &Pruned, context: &mut Context) -> Result<(), Failure> {
     if context.json {
-        return context.write_json(&json!({
-            "dry_run": !done,
-            "slots": plan.slots,
-            "unneeded_bytes": plan.unneeded_bytes,
-            "freed_bytes": freed_bytes,
-        }));
+        return context.write_json(pruned);
     }
-    if !plan.slots.is_empty() {
-        ls::table(&plan.slots).write(&mut *context.out)?;
+    if !pruned.slots.is_empty() {
+        ls::table(&pruned.slots).write(&mut *context.out)?;
         writeln!(context.out)?;
     }
-    let chosen = conversations(plan.slots.len());
-    let unneeded = match plan.unneeded_bytes {
+    let chosen = conversations(pruned.slots.len());
+    let unneeded = match pruned.unneeded_bytes {
         0 => String::new(),
         bytes => format!(" ({} of it needed by no conversation)", size(bytes)),
     };
-    let freed = size(freed_bytes);
-    let nothing = plan.slots.is_empty() && freed_bytes == 0;
+    let freed = size(pruned.freed_bytes);
+    let nothing = pruned.slots.is_empty() && pruned.freed_bytes == 0;
     let hint = if nothing { "" } else { "; --yes does it" };
-    match done {
-        true => writeln!(context.out, "removed {chosen}, {freed} freed{unneeded}")?,
-        false => writeln!(context.out, "would remove {chosen} and free {freed}{unneeded}{hint}")?,
+    match pruned.dry_run {
+        false => writeln!(context.out, "removed {chosen}, {freed} freed{unneeded}")?,
+        true => writeln!(context.out, "would remove {chosen} and free {freed}{unneeded}{hint}")?,
     }
+    context.out.flush()?;
+    hand::tell(&pruned.skipped);
     Ok(())
 }
 

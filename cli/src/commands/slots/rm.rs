@@ -1,11 +1,12 @@
 //! `hob slots rm`
 
 use std::io::Write;
-use std::time::Duration;
 
-use hob_slots::{ConversationId, ModelHash, Store};
+use hob_slots::upkeep::{self, Removed};
+use hob_slots::{ModelHash, Nobody};
 use serde_json::json;
 
+use super::hand::{self, Hand};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{plain, size};
@@ -23,51 +24,43 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
-    let first = &args.conversations[0];
+    let Args { conversations, fingerprint } = args;
     // Opening as owner makes the directory: not for a slip of the pen.
     if super::reader(context)?.is_none() {
-        return Err(super::absent(first, context));
+        return Err(super::absent(&conversations[0], context));
     }
-    let store = super::own(context)?;
-    let models = super::models(&store, args.fingerprint)?;
-    let (mut removed, mut missing) = (Vec::new(), None);
-    for id in &args.conversations {
-        match remove(&store, &models, id)? {
-            true => removed.push(id.clone()),
-            false => missing = missing.or(Some(id)),
+    let report: Removed = match hand::take(context)? {
+        Hand::Own(store) => {
+            let moment = store.moment(context.now.into());
+            upkeep::remove(&store, &Nobody, conversations, *fingerprint, &moment)?
         }
-    }
-    let freed_bytes = collect(&store, &models, context)?;
-    match context.json {
-        true => context.write_json(&json!({"removed": removed, "freed_bytes": freed_bytes}))?,
-        false => {
-            for id in &removed {
-                writeln!(context.out, "removed {}", plain(id))?;
-            }
-            if freed_bytes > 0 || !removed.is_empty() {
-                writeln!(context.out, "{} freed", size(freed_bytes))?;
-            }
+        Hand::Daemon(client) => {
+            let body = json!({"conversations": conversations, "fingerprint": fingerprint});
+            hand::ask(&client, "/v1/slots/remove", &body)?
         }
+    };
+    if context.json {
+        context.write_json(&report)?;
+    } else {
+        for id in &report.removed {
+            writeln!(context.out, "removed {}", plain(id))?;
+        }
+        if !report.removed.is_empty() {
+            writeln!(context.out, "{} freed", size(report.freed_bytes))?;
+        }
+        context.out.flush()?;
     }
-    missing.map_or(Ok(()), |id| Err(super::absent(id, context)))
+    match (report.missing.first(), report.skipped.first()) {
+        (Some(id), _) => Err(super::absent(id, context)),
+        (None, Some(skipped)) => Err(in_use(&skipped.conversation, &skipped.reason)),
+        (None, None) => Ok(()),
+    }
 }
 
-fn remove(store: &Store, models: &[ModelHash], id: &str) -> Result<bool, Failure> {
-    let Ok(id) = ConversationId::new(id) else { return Ok(false) };
-    let mut removed = false;
-    for model in models {
-        removed |= store.remove_slot(*model, &id)?;
-    }
-    Ok(removed)
-}
-
-/// Removes what nobody needs any more. The directory is ours, so no save is under way and objects
-/// of any age may go.
-pub fn collect(store: &Store, models: &[ModelHash], context: &Context) -> Result<u64, Failure> {
-    let moment = store.moment(context.now.into());
-    let mut freed_bytes = 0;
-    for model in models {
-        freed_bytes += store.collect_garbage(*model, &moment, Duration::ZERO)?.bytes;
-    }
-    Ok(freed_bytes)
+/// What was asked for by name is in use.
+pub fn in_use(conversation: &str, reason: &str) -> Failure {
+    Failure::InUse(format!(
+        "`{conversation}` was left alone: {reason}; once it was silent for a while its slot is \
+         given up, and `hob conversations rm` removes text and KV at once"
+    ))
 }

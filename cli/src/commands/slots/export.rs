@@ -1,0 +1,101 @@
+//! `hob slots export`
+//!
+//! - The archive appears whole or not at all, and replaces nothing unless that is asked for.
+//! - It holds what is said in clear, also when the directory is encrypted: only its owner reads it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use hob_slots::bundle::{self, Exported};
+use hob_slots::{ConversationId, ModelHash};
+use serde_json::json;
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::{conversations, plain, size};
+
+/// Write conversations to one portable file
+///
+/// It is for the same model with the same settings, on this machine or on another one. It is not
+/// encrypted.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The conversations
+    #[arg(required = true)]
+    conversations: Vec<String>,
+
+    /// The file to write
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+
+    /// Only that of this model
+    #[arg(long, value_name = "FINGERPRINT")]
+    fingerprint: Option<ModelHash>,
+
+    /// Replace the file when it is there
+    #[arg(long)]
+    force: bool,
+}
+
+pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
+    let Args { conversations: names, output, .. } = args;
+    let reader = super::reader(context)?.ok_or_else(|| super::absent(&names[0], context))?;
+    let mut ids = Vec::new();
+    for name in names {
+        let id = ConversationId::new(name).map_err(|_| super::absent(name, context))?;
+        if !ids.contains(&id) {
+            ids.push(id);
+        }
+    }
+    if output.exists() && !args.force {
+        let path = output.display();
+        return Err(Failure::Usage(format!("{path} is there already; --force replaces it")));
+    }
+    let failed = |doing| move |source| Failure::File { doing, path: output.clone(), source };
+    let mut name = output.clone().into_os_string();
+    name.push(".part");
+    let part = Part(PathBuf::from(name));
+    let mut out = BufWriter::with_capacity(1 << 20, private(&part.0).map_err(failed("write"))?);
+    let now = context.now.into();
+    let exported = bundle::export(&reader, &ids, args.fingerprint, now, &mut out)
+        .map_err(|source| Failure::Bundle { path: output.clone(), source })?;
+    let file = out.into_inner().map_err(|error| failed("write")(error.into_error()))?;
+    file.sync_all().map_err(failed("sync"))?;
+    fs::rename(&part.0, output).map_err(failed("write"))?;
+    report(&exported, output, context)
+}
+
+fn report(exported: &Exported, path: &Path, context: &mut Context) -> Result<(), Failure> {
+    let Exported { model, conversations: kept, objects, bytes } = exported;
+    if context.json {
+        let kept = kept.iter().map(|(id, tokens)| json!({"conversation": id, "tokens": tokens}));
+        return context.write_json(&json!({
+            "file": path,
+            "fingerprint": model,
+            "conversations": kept.collect::<Vec<_>>(),
+            "objects": objects,
+            "bytes": bytes,
+        }));
+    }
+    let (kept, path) = (conversations(kept.len()), plain(&path.display().to_string()));
+    writeln!(context.out, "{kept}, {objects} objects, {} in {path}", size(*bytes))?;
+    Ok(context.out.flush()?)
+}
+
+/// A file that is not finished; none stays behind.
+struct Part(PathBuf);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0); // Once it has its name, there is none.
+    }
+}
+
+fn private(path: &Path) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}

@@ -1,0 +1,80 @@
+//! `hob slots import`
+
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+
+use hob_slots::bundle::{Bundle, Imported, Wishes};
+use hob_slots::{Nobody, Store, TtlClass};
+
+use super::hand::{self, Hand};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::{conversations, count, plain, size};
+
+/// Take in a file that `hob slots export` wrote
+///
+/// Every byte is verified before anything is written. That it was computed by the model that it
+/// names cannot be verified: take files only from whom you trust.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The file
+    file: PathBuf,
+
+    /// Replace conversations also where what is kept here was used later
+    #[arg(long)]
+    force: bool,
+
+    /// Take it also when its model was never used with this directory
+    #[arg(long)]
+    keep_foreign: bool,
+
+    /// Keep it in this class: short, long, extended or kept
+    #[arg(long, value_name = "CLASS")]
+    class: Option<TtlClass>,
+}
+
+pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
+    let Args { file: path, force, keep_foreign, class } = args;
+    let failed = |source| Failure::File { doing: "read", path: path.clone(), source };
+    let file = File::open(path).map_err(failed)?;
+    let wishes = Wishes { force: *force, keep_foreign: *keep_foreign, class: *class };
+    // Whatever is wrong with the file shows before anybody owns or makes a directory.
+    let bundle = |source| Failure::Bundle { path: path.clone(), source };
+    let archive = Bundle::open(file.try_clone().map_err(failed)?).map_err(bundle)?;
+    let report: Imported = match hand::take(context)? {
+        Hand::Own(store) => take_in(&archive, &store, wishes, context).map_err(bundle)?,
+        Hand::Daemon(client) => {
+            std::io::Seek::rewind(&mut &file).map_err(failed)?;
+            let class = class.map_or(String::new(), |class| format!("&class={class}"));
+            let path = format!("/v1/slots/import?force={force}&keep_foreign={keep_foreign}{class}");
+            hand::understood(client.upload(&path, "application/x-tar", &file)?)?
+        }
+    };
+    if context.json {
+        return context.write_json(&report);
+    }
+    for slot in &report.imported {
+        let (name, tokens) = (plain(&slot.conversation), count(slot.tokens.into()));
+        writeln!(context.out, "{name}: {tokens} tokens, {}", slot.class)?;
+    }
+    let kept = conversations(report.imported.len());
+    writeln!(context.out, "{kept} imported, {} written", size(report.written_bytes))?;
+    context.out.flush()?;
+    hand::tell(&report.skipped);
+    Ok(())
+}
+
+fn take_in(
+    archive: &Bundle,
+    store: &Store,
+    wishes: Wishes,
+    context: &Context,
+) -> Result<Imported, hob_slots::bundle::BundleError> {
+    if !wishes.keep_foreign {
+        archive.check_model(store)?;
+    }
+    let written_bytes = archive.put_objects(store)?;
+    let report = archive.put_slots(store, &Nobody, wishes, context.now.into())?;
+    Ok(Imported { written_bytes: report.written_bytes + written_bytes, ..report })
+}

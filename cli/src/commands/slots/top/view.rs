@@ -1,0 +1,298 @@
+//! What `hob slots top` shows, and what its keys do. Reads nothing, draws anywhere.
+
+use hob_slots::upkeep::{SlotInfo, SlotState};
+use ratatui::Frame;
+use ratatui::crossterm::event::KeyCode;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::Line;
+use ratatui::widgets::{Gauge, Row, Table, TableState};
+use serde_json::Value;
+
+use crate::commands::slots::ls::Sort;
+use crate::output::{ago, conversations, count, line, size};
+
+/// The order in which `s` goes through them.
+const SORTS: [Sort; 7] =
+    [Sort::Used, Sort::Bytes, Sort::Own, Sort::Tokens, Sort::State, Sort::Class, Sort::Name];
+
+/// Bytes on disk, and the most there may be.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Budgets {
+    pub disk_bytes: u64,
+    pub disk_budget: u64,
+}
+
+/// The whole screen.
+pub struct View {
+    slots: Vec<SlotInfo>,
+    budgets: Budgets,
+    /// Bytes in the daemon's memory, and the most there may be.
+    memory: Option<(u64, u64)>,
+    /// What each of the daemon's slots does.
+    hot: Vec<String>,
+    sort: Sort,
+    reversed: bool,
+    selected: TableState,
+}
+
+impl View {
+    pub fn new(sort: Sort) -> Self {
+        let (slots, hot) = (Vec::new(), Vec::new());
+        let (budgets, selected) = (Budgets::default(), TableState::new().with_selected(0));
+        Self { slots, budgets, memory: None, hot, sort, reversed: false, selected }
+    }
+
+    /// Shows something newer.
+    pub fn show(&mut self, slots: Vec<SlotInfo>, budgets: Budgets, status: Option<&Value>) {
+        self.slots = slots;
+        self.budgets = budgets;
+        self.memory = status.and_then(|status| {
+            Some((status["memory_bytes"].as_u64()?, status["memory_budget_bytes"].as_u64()?))
+        });
+        let slots = status.and_then(|status| status["slots"].as_array()).into_iter().flatten();
+        self.hot = slots.map(told).collect();
+        self.arrange();
+    }
+
+    /// Does what a key stands for; `false`: it ends.
+    pub fn press(&mut self, key: KeyCode) -> bool {
+        let last = self.slots.len().saturating_sub(1);
+        let at = self.selected.selected().unwrap_or(0);
+        let to = match key {
+            KeyCode::Char('q') | KeyCode::Esc => return false,
+            KeyCode::Char('s') => {
+                let now = SORTS.iter().position(|sort| *sort == self.sort).unwrap_or(0);
+                self.sort = SORTS[(now + 1) % SORTS.len()];
+                self.arrange();
+                0
+            }
+            KeyCode::Char('r') => {
+                self.reversed = !self.reversed;
+                self.arrange();
+                0
+            }
+            KeyCode::Up => at.saturating_sub(1),
+            KeyCode::Down => at + 1,
+            KeyCode::PageUp => at.saturating_sub(20),
+            KeyCode::PageDown => at + 20,
+            KeyCode::Home => 0,
+            KeyCode::End => last,
+            _ => at,
+        };
+        self.selected.select(Some(to.min(last)));
+        true
+    }
+
+    fn arrange(&mut self) {
+        self.sort.sort(&mut self.slots);
+        if self.reversed {
+            self.slots.reverse();
+        }
+    }
+
+    pub fn draw(&mut self, frame: &mut Frame) {
+        let hot = if self.hot.is_empty() { 0 } else { 1 };
+        let [disk, memory, slots, table, help] = Layout::vertical([
+            Constraint::Length(1),
+            Constraint::Length(1),
+            Constraint::Length(hot),
+            Constraint::Min(2),
+            Constraint::Length(1),
+        ])
+        .areas(frame.area());
+        bar(frame, disk, "disk", Some((self.budgets.disk_bytes, self.budgets.disk_budget)));
+        bar(frame, memory, "memory", self.memory);
+        frame.render_widget(Line::from(self.hot.join(" · ")), slots);
+        self.list(frame, table);
+        let kept = conversations(self.slots.len());
+        let sort = format!("{:?}", self.sort).to_lowercase();
+        let direction = if self.reversed { ", reversed" } else { "" };
+        let keys = format!("{kept} by {sort}{direction} · ↑↓ move · s sort · r reverse · q end");
+        let quiet = Style::new().add_modifier(Modifier::DIM);
+        frame.render_widget(Line::from(keys).style(quiet), help);
+    }
+
+    fn list(&mut self, frame: &mut Frame, area: Rect) {
+        let rows = self.slots.iter().map(|slot| {
+            let cells = [
+                line(&slot.conversation, 40),
+                slot.state.to_string(),
+                slot.class.to_string(),
+                format!("{:>11}", count(slot.tokens.into())),
+                format!("{:>9}", size(slot.own_bytes)),
+                format!("{:>9}", size(slot.shared_bytes)),
+                ago(slot.age_secs),
+            ];
+            Row::new(cells).style(Style::new().fg(colour(slot.state)))
+        });
+        let widths = [
+            Constraint::Fill(1),
+            Constraint::Length(8),
+            Constraint::Length(9),
+            Constraint::Length(11),
+            Constraint::Length(9),
+            Constraint::Length(9),
+            Constraint::Length(12),
+        ];
+        let titles =
+            ["CONVERSATION", "STATE", "CLASS", "     TOKENS", "      OWN", "   SHARED", "USED"];
+        let head = Row::new(titles).style(Style::new().add_modifier(Modifier::BOLD));
+        let chosen = Style::new().add_modifier(Modifier::REVERSED);
+        let table = Table::new(rows, widths).header(head).row_highlight_style(chosen);
+        frame.render_stateful_widget(table, area, &mut self.selected);
+    }
+}
+
+/// How much of a budget is used; without one, that nobody knows.
+fn bar(frame: &mut Frame, area: Rect, name: &str, used: Option<(u64, u64)>) {
+    let Some((bytes, budget)) = used else {
+        return frame.render_widget(Line::from(format!("{name:<7} no daemon tells")), area);
+    };
+    let ratio = if budget == 0 { 0.0 } else { (bytes as f64 / budget as f64).clamp(0.0, 1.0) };
+    let [title, rest] =
+        Layout::horizontal([Constraint::Length(8), Constraint::Fill(1)]).areas(area);
+    frame.render_widget(Line::from(name), title);
+    let label = format!("{} of {}", size(bytes), size(budget));
+    let colour = if ratio > 0.9 { Color::Red } else { Color::Blue };
+    frame.render_widget(
+        Gauge::default().ratio(ratio).label(label).gauge_style(Style::new().fg(colour)),
+        rest,
+    );
+}
+
+fn told(slot: &Value) -> String {
+    let state = slot["state"].as_str().unwrap_or("?");
+    match slot["conversation"].as_str() {
+        Some(conversation) => format!("{} {} {state}", slot["slot"], line(conversation, 20)),
+        None => format!("{} {state}", slot["slot"]),
+    }
+}
+
+fn colour(state: SlotState) -> Color {
+    match state {
+        SlotState::Open => Color::Green,
+        SlotState::Hot => Color::Yellow,
+        SlotState::Parked | SlotState::Cold => Color::Reset,
+        SlotState::Expired => Color::DarkGray,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hob_slots::{ModelHash, TtlClass};
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn conversations_budgets_and_slots_are_shown() {
+        let mut view = view();
+        let screen = screen(&mut view);
+        let expected = [
+            "disk  ",
+            "2.0 MiB of 8.0 MiB",
+            "memory  ",
+            "1.0 MiB of 4.0 MiB",
+            "0 young decoding · 1 free",
+            "CONVERSATION",
+            "3 conversations by used · ↑↓ move · s sort · r reverse · q end",
+        ];
+        for words in expected {
+            assert!(screen.contains(words), "{words:?} is missing:\n{screen}");
+        }
+        let row = screen.lines().find(|line| line.starts_with("young")).unwrap();
+        assert_eq!(
+            row.split_whitespace().collect::<Vec<_>>(),
+            ["young", "open", "long", "1,000", "10", "B", "0", "B", "7", "s", "ago"]
+        );
+        assert_eq!(order(&screen), ["young", "large", "old"]);
+    }
+
+    #[test]
+    fn keys_sort_move_and_end() {
+        let mut view = view();
+        assert!(view.press(KeyCode::Char('s')));
+        assert_eq!(order(&screen(&mut view)), ["large", "old", "young"], "by bytes");
+        assert!(view.press(KeyCode::Char('r')));
+        assert_eq!(order(&screen(&mut view))[0], "young");
+        assert!(screen(&mut view).contains("by bytes, reversed"));
+        for _ in 0..5 {
+            assert!(view.press(KeyCode::Down));
+        }
+        assert_eq!(view.selected.selected(), Some(2), "the last one is as far as it goes");
+        assert!(view.press(KeyCode::Up) && view.press(KeyCode::Char('x')));
+        assert_eq!(view.selected.selected(), Some(1));
+        assert!(!view.press(KeyCode::Char('q')) && !view.press(KeyCode::Esc));
+    }
+
+    #[test]
+    fn without_a_daemon_and_without_conversations_there_is_a_screen_too() {
+        let mut view = View::new(Sort::Name);
+        view.show(Vec::new(), Budgets::default(), None);
+        let screen = screen(&mut view);
+        assert!(screen.contains("memory  no daemon tells"), "{screen}");
+        assert!(screen.contains("0 conversations by name"), "{screen}");
+        view.press(KeyCode::Down);
+        let mut small = Terminal::new(TestBackend::new(3, 2)).unwrap();
+        small.draw(|frame| view.draw(frame)).unwrap();
+    }
+
+    fn view() -> View {
+        let mut view = View::new(Sort::Used);
+        let slots = vec![
+            slot("old", 5_000, 100, SlotState::Expired),
+            slot("young", 7, 10, SlotState::Open),
+            slot("large", 60, 5_000, SlotState::Cold),
+        ];
+        let status = json!({
+            "memory_bytes": 1 << 20, "memory_budget_bytes": 4 << 20,
+            "slots": [
+                {"slot": 0, "conversation": "young", "state": "decoding"},
+                {"slot": 1, "conversation": null, "state": "free"},
+            ],
+        });
+        let budgets = Budgets { disk_bytes: 2 << 20, disk_budget: 8 << 20 };
+        view.show(slots, budgets, Some(&status));
+        view
+    }
+
+    fn slot(name: &str, age_secs: u64, own_bytes: u64, state: SlotState) -> SlotInfo {
+        SlotInfo {
+            conversation: name.to_owned(),
+            fingerprint: ModelHash([1; 8]),
+            class: TtlClass::Long,
+            tokens: 1_000,
+            turns: 1,
+            blocks: 1,
+            snapshots: 0,
+            object_bytes: 0,
+            file_bytes: 0,
+            own_bytes,
+            shared_bytes: 0,
+            created_at: 0,
+            used_at: 1_000_000 - age_secs,
+            age_secs,
+            expired: state == SlotState::Expired,
+            state,
+        }
+    }
+
+    fn screen(view: &mut View) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(100, 12)).unwrap();
+        terminal.draw(|frame| view.draw(frame)).unwrap();
+        let buffer = terminal.backend().buffer();
+        let width = usize::from(buffer.area.width);
+        let cells: Vec<_> = buffer.content.iter().map(|cell| cell.symbol()).collect();
+        let lines = cells.chunks(width).map(|cells| cells.concat().trim_end().to_owned());
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    fn order(screen: &str) -> Vec<String> {
+        let first = |line: &str| line.split_whitespace().next().map(str::to_owned);
+        let names = screen.lines().filter_map(first);
+        names.filter(|name| ["old", "young", "large"].contains(&name.as_str())).collect()
+    }
+}
