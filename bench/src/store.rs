@@ -6,6 +6,7 @@
 //! - Saving: what the engine's thread spends on it, and what one turn adds to the disk.
 //! - Sharing: what conversations over one prefix take on disk, against whole dumps.
 //! - Listing: the real `hob slots ls` over very many slot files.
+//! - Sweeping: a sweep over as many, and what a running answer notices of it.
 //!
 //! Computing 32,768 tokens takes longer than anyone waits, so most KV here is fabricated, see
 //! `fabricate`: of the right layout and size, under the right names, and equal to nothing else.
@@ -15,6 +16,7 @@ mod listing;
 mod restore;
 mod saving;
 mod sharing;
+mod sweeping;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -47,6 +49,7 @@ enum Part {
     Saving,
     Sharing,
     Listing,
+    Sweeping,
 }
 
 /// A figure beside what it must not exceed.
@@ -61,7 +64,7 @@ struct Row {
 pub fn run(options: &Options) -> Result<()> {
     let wanted = |part| options.only.is_none_or(|only| only == part);
     let mut rows = Vec::new();
-    if [Part::Restore, Part::Saving, Part::Sharing].into_iter().any(wanted) {
+    if [Part::Restore, Part::Saving, Part::Sharing, Part::Sweeping].into_iter().any(wanted) {
         let model = Arc::new(LlamaModel::load(&crate::model_path()?, LlamaOptions::default())?);
         if wanted(Part::Restore) {
             rows.extend(restore::measure(&model, options.rounds)?);
@@ -71,6 +74,9 @@ pub fn run(options: &Options) -> Result<()> {
         }
         if wanted(Part::Sharing) {
             rows.push(sharing::measure(&model)?);
+        }
+        if wanted(Part::Sweeping) {
+            rows.extend(sweeping::measure(&model, options.rounds)?);
         }
     }
     if wanted(Part::Listing) {

@@ -11,9 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hob_slots::store::Store;
-use hob_slots::{
-    ConversationId, Custody, ModelHash, Moment, Sweeper, Swept, Timestamp, Token,
-};
+use hob_slots::{ConversationId, Custody, ModelHash, Moment, Sweeper, Swept, Timestamp, Token};
 use tokio::sync::oneshot;
 
 use crate::backend::{ContextShape, LoadError, Model, ModelFacts};

@@ -106,12 +106,15 @@ impl Fabricator {
 }
 
 /// What a conversation is made of.
+/// When all fabricated conversations were last used.
+pub const LAST_USE: Timestamp = Timestamp(1_700_000_000_000);
+
 pub fn record(conversation: &str, tokens: &[Token], blocks: Vec<BlockRef>) -> Result<SlotRecord> {
     Ok(SlotRecord {
         conversation: ConversationId::new(conversation)?,
         class: TtlClass::Long,
-        created_at: Timestamp(0),
-        used_at: Timestamp(0),
+        created_at: LAST_USE,
+        used_at: LAST_USE,
         turns: 1,
         tokens: tokens.to_vec(),
         blocks,

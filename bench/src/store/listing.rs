@@ -12,7 +12,7 @@ use super::{KV_BYTES, Row};
 use crate::measure::{median_ms, time};
 use crate::turns::{FINGERPRINT, Words};
 
-const CONVERSATIONS: usize = 10_000;
+pub const CONVERSATIONS: usize = 10_000;
 /// Of each: a beginning that it shares with 99 others, and its own.
 const PREFIX: usize = 512;
 const OWN: usize = 512;
@@ -56,7 +56,7 @@ fn beside_us() -> Result<PathBuf> {
 }
 
 /// Slot files as the store writes them, without waiting for the disk ten thousand times.
-fn fill(directory: &Path) -> Result<()> {
+pub fn fill(directory: &Path) -> Result<()> {
     let model = directory.join(FINGERPRINT.to_string());
     fs::create_dir_all(&model)?;
     let mut words = Words::new(150_000);

@@ -1,6 +1,6 @@
 //! One sweep under way: its steps, in the order in which they are taken.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use super::{Custody, Rules, Swept, quota};
@@ -158,6 +158,9 @@ impl<'s> Pass<'s> {
                 self.moment.age(slot.entry.used_at) > after
                     && !self.custody.is_open(model, &slot.entry.conversation)
             });
+            if aged.is_empty() {
+                continue;
+            }
             let ids = |slots: Vec<&SlotContents>| -> BTreeSet<BlockId> {
                 slots.into_iter().flat_map(|slot| &slot.objects).map(|&(id, _)| id).collect()
             };
@@ -292,7 +295,9 @@ impl Kept {
     /// Bytes of all files, each once; `size` says how long the file of an object is.
     fn bytes(&self, size: impl Fn(BlockId, u64) -> u64) -> u64 {
         let objects = self.slots.iter().flat_map(|slot| slot.objects.iter().copied());
-        let objects: BTreeMap<BlockId, u64> = objects.collect();
+        let mut objects: Vec<(BlockId, u64)> = objects.collect();
+        objects.sort_unstable();
+        objects.dedup_by_key(|(id, _)| *id);
         let files: u64 = self.slots.iter().map(|slot| slot.entry.file_bytes).sum();
         files + objects.into_iter().map(|(id, raw)| size(id, raw)).sum::<u64>()
     }
