@@ -4,19 +4,22 @@
 //! The conversation's first 19 turns are fabricated; the 20th is computed, generated and kept by the
 //! engine. It ends, like every turn of a chat, with the end-of-turn token.
 
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use hob_runtime::backend::ContextShape;
 use hob_runtime::backend::llama::LlamaModel;
 use hob_runtime::backend::llama::stock::Stock;
 use hob_runtime::sample::Sampling;
-use hob_runtime::{EngineOptions, Model, TurnRequest};
+use hob_runtime::{EngineCounters, EngineOptions, Model, TurnRequest};
 use hob_slots::Token;
 use hob_slots::store::Store;
 
 use super::fabricate::Fabricator;
 use super::{KV_BYTES, Row};
+use crate::measure::median_ms;
 use crate::turns::{self, Words};
 
 const TOKENS: usize = 4096;
@@ -29,32 +32,25 @@ const STALL_BAR_MS: f64 = 1.0;
 const WRITTEN_BAR: f64 = 1.1;
 const WRITTEN_BAR_BYTES: f64 = 16.0 * 1024.0;
 
-pub fn measure(model: &Arc<LlamaModel>) -> Result<[Row; 2]> {
+pub fn measure(model: &Arc<LlamaModel>, rounds: usize) -> Result<[Row; 2]> {
     let directory = tempfile::tempdir()?;
     let vocabulary = model.vocabulary();
     let end = *vocabulary.eog_tokens().first().context("the vocabulary has an end of turn")?;
-    let mut timeline = earlier_turns(&mut Words::new(vocabulary.len()), end);
-    let before = timeline.len();
-    {
-        let shape = ContextShape { context_tokens: 1024, sequences: 3, micro_batch: 512 };
-        let mut kv = Fabricator::new(Stock::new(model, shape)?.backend())?;
+    let timeline = earlier_turns(&mut Words::new(vocabulary.len()), end);
+    let shape = ContextShape { context_tokens: 1024, sequences: 3, micro_batch: 512 };
+    let mut kv = Fabricator::new(Stock::new(model, shape)?.backend())?;
+    // No two rounds say the same.
+    let mut words = Words::new(vocabulary.len() - 1);
+    let (mut stalls, mut written) = (Vec::new(), 0);
+    for _ in 0..rounds {
         kv.keep(&Store::open(directory.path())?, vocabulary, "bench", &timeline)?;
+        let prompt = [&timeline[..], &words.next(TOKENS - timeline.len() - 1)].concat();
+        let counters = last_turn(model, directory.path(), &prompt, timeline.len(), end)?;
+        stalls.push(Duration::from_micros(counters.keeping_micros));
+        written = written.max(counters.written_bytes);
     }
-    timeline.extend(Words::new(vocabulary.len() - 1).next(TOKENS - before - 1));
-
-    let options =
-        EngineOptions { context_tokens: CONTEXT_TOKENS, slots: 2, ..EngineOptions::default() };
-    let engine = turns::start(model.clone(), directory.path(), options)?;
-    let (report, whole) = turns::ask(&engine, ending(&timeline, end))?;
-    turns::settle(&engine);
-    let counters = turns::status(&engine).counters;
-    engine.shutdown();
-    ensure!(report.tokens.disk == before, "19 turns come from disk: {report:?}");
-    ensure!(whole.len() == TOKENS && whole.last() == Some(&end), "the turn ends as it should");
-
-    let new = TOKENS - before;
-    let kv_bytes = (new * KV_BYTES) as f64;
-    let stall_ms = counters.keeping_micros as f64 / 1e3;
+    let new = TOKENS - timeline.len();
+    let stall_ms = median_ms(&stalls);
     Ok([
         Row {
             what: "stall of the engine by keeping 100 tokens".to_owned(),
@@ -65,12 +61,32 @@ pub fn measure(model: &Arc<LlamaModel>) -> Result<[Row; 2]> {
         },
         Row {
             what: format!("written by turn {TURNS} of {TOKENS} tokens, less 16 KiB"),
-            measured: format!("{} bytes for {new} tokens", counters.written_bytes),
-            ratio: (counters.written_bytes as f64 - WRITTEN_BAR_BYTES) / kv_bytes,
+            measured: format!("{written} bytes for {new} tokens"),
+            ratio: (written as f64 - WRITTEN_BAR_BYTES) / (new * KV_BYTES) as f64,
             bar: WRITTEN_BAR,
             unit: " x KV",
         },
     ])
+}
+
+/// The one turn that is real. Returns what the engine counted.
+fn last_turn(
+    model: &Arc<LlamaModel>,
+    slots: &Path,
+    prompt: &[Token],
+    kept: usize,
+    end: Token,
+) -> Result<EngineCounters> {
+    let options =
+        EngineOptions { context_tokens: CONTEXT_TOKENS, slots: 2, ..EngineOptions::default() };
+    let engine = turns::start(model.clone(), slots, options)?;
+    let (report, whole) = turns::ask(&engine, ending(prompt, end))?;
+    turns::settle(&engine);
+    let counters = turns::status(&engine).counters;
+    engine.shutdown();
+    ensure!(report.tokens.disk == kept, "19 turns come from disk: {report:?}");
+    ensure!(whole.len() == TOKENS && whole.last() == Some(&end), "the turn ends as it should");
+    Ok(counters)
 }
 
 fn earlier_turns(words: &mut Words, end: Token) -> Vec<Token> {

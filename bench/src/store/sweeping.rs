@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use hob_runtime::backend::llama::LlamaModel;
 use hob_runtime::{Engine, EngineOptions, Model, TurnEvent};
 use hob_slots::Moment;
@@ -16,22 +16,23 @@ use super::Row;
 use super::fabricate::LAST_USE;
 use super::listing::{CONVERSATIONS, fill};
 use crate::measure::median_ms;
-use crate::turns::{self, FINGERPRINT, Words};
+use crate::turns::{self, FINGERPRINT, Words, wait_for};
 
 /// Processor time that one sweep may take.
 const CPU_BAR_MS: f64 = 300.0;
 
-/// A stall that is longer than what the machine's own noise makes of one token.
-const STALL_BAR: f64 = 1.25;
+/// The most that a token may take while it runs, of what it takes otherwise: what the same
+/// measurement differs by from one run to the next.
+const STALL_BAR: f64 = 1.10;
 
-/// Tokens of the answer that runs meanwhile; the sweep begins at the first of them.
-const TOKENS: usize = 24;
+/// Tokens of the answer that runs meanwhile.
+const TOKENS: usize = 160;
 
 pub fn measure(model: &Arc<LlamaModel>, rounds: usize) -> Result<Vec<Row>> {
     let directory = tempfile::tempdir()?;
     fill(directory.path())?;
     let objects = fill_objects(directory.path())?;
-    Ok(vec![alone(directory.path(), objects, rounds)?, beside(model, directory.path(), rounds)?])
+    Ok(vec![alone(directory.path(), objects, rounds)?, beside(model, directory.path())?])
 }
 
 fn alone(directory: &Path, objects: usize, rounds: usize) -> Result<Row> {
@@ -55,51 +56,62 @@ fn alone(directory: &Path, objects: usize, rounds: usize) -> Result<Row> {
     })
 }
 
-/// The longest gap between two tokens of an answer, with a sweep and without, interleaved.
-fn beside(model: &Arc<LlamaModel>, directory: &Path, rounds: usize) -> Result<Row> {
-    let options = EngineOptions { context_tokens: 4096, slots: 2, ..EngineOptions::default() };
-    let engine = turns::start(model.clone(), directory, options)?;
-    let prompt = Words::new(model.vocabulary().len()).next(256);
-    let (mut quiet, mut swept) = (Vec::new(), Vec::new());
-    for round in 0..=rounds {
-        let without = longest_gap(&engine, &prompt, false)?;
-        let with = longest_gap(&engine, &prompt, true)?;
-        if round > 0 {
-            quiet.push(without);
-            swept.push(with);
-        }
-    }
-    engine.shutdown();
-    let (quiet, swept) = (median_ms(&quiet), median_ms(&swept));
+/// What a running answer notices.
+fn beside(model: &Arc<LlamaModel>, directory: &Path) -> Result<Row> {
+    let (during, otherwise) = token_times(model, directory)?;
     Ok(Row {
-        what: "longest gap between two tokens while it sweeps".to_owned(),
-        measured: format!("{swept:.1} ms, without a sweep {quiet:.1} ms"),
-        ratio: swept / quiet,
+        what: "a token of a running answer, while it sweeps".to_owned(),
+        measured: format!("{during:.1} ms, otherwise {otherwise:.1} ms"),
+        ratio: during / otherwise,
         bar: STALL_BAR,
         unit: " x",
     })
 }
 
-fn longest_gap(engine: &Engine, prompt: &[hob_slots::Token], sweeps: bool) -> Result<Duration> {
-    turns::settle(engine);
-    let request = turns::request("speaker", prompt, TOKENS);
-    let mut turn = engine.submit(request)?;
-    let (mut last, mut longest) = (None::<Instant>, Duration::ZERO);
-    std::thread::scope(|scope| {
-        while let Some(event) = turn.next_blocking() {
-            if !matches!(event, TurnEvent::Token { .. }) {
-                continue;
+/// Median times of one token: while the engine's keeper sweeps, and between two sweeps.
+fn token_times(model: &Arc<LlamaModel>, directory: &Path) -> Result<(f64, f64)> {
+    let options = EngineOptions { context_tokens: 1024, slots: 2, ..EngineOptions::default() };
+    let engine = turns::start(model.clone(), directory, options)?;
+    let prompt = Words::new(model.vocabulary().len()).next(64);
+    let mut turn = engine.submit(turns::request("speaker", &prompt, TOKENS))?;
+    let mut arrivals = Vec::new();
+    let sweeps = std::thread::scope(|scope| -> Result<Vec<(Instant, Instant)>> {
+        let mut sweeping = None;
+        loop {
+            match turn.next_blocking() {
+                Some(TurnEvent::Token { .. }) => arrivals.push(Instant::now()),
+                Some(TurnEvent::Started(_)) => {
+                    sweeping = Some(scope.spawn(|| sweep_now_and_then(&engine)));
+                }
+                Some(TurnEvent::Finished { .. }) => break,
+                Some(TurnEvent::Failed(error)) => bail!(error),
+                None => bail!("the engine stopped"),
             }
-            if last.is_none() && sweeps {
-                let sweeper = Arc::new(Mutex::new(Sweeper::new(Rules::default())));
-                scope.spawn(|| turns::wait_for(engine.sweep(sweeper, now())));
-            }
-            let now = Instant::now();
-            longest = longest.max(last.map_or(Duration::ZERO, |last| now - last));
-            last = Some(now);
         }
-    });
-    Ok(longest)
+        let sweeping = sweeping.expect("a turn starts before it finishes");
+        sweeping.join().expect("sweeping does not panic")
+    })?;
+    engine.shutdown();
+    let (mut during, mut otherwise) = (Vec::new(), Vec::new());
+    for pair in arrivals.windows(2) {
+        let meets = |&(start, end): &(Instant, Instant)| start < pair[1] && pair[0] < end;
+        let times = if sweeps.iter().any(meets) { &mut during } else { &mut otherwise };
+        times.push(pair[1] - pair[0]);
+    }
+    ensure!(during.len() > 4 && otherwise.len() > 4, "both happen while the answer runs");
+    Ok((median_ms(&during), median_ms(&otherwise)))
+}
+
+/// Six sweeps with pauses between them. Returns when each began and ended.
+fn sweep_now_and_then(engine: &Engine) -> Result<Vec<(Instant, Instant)>> {
+    let mut sweeps = Vec::new();
+    for _ in 0..6 {
+        std::thread::sleep(Duration::from_millis(400));
+        let began = Instant::now();
+        wait_for(engine.sweep(Arc::new(Mutex::new(Sweeper::new(Rules::default()))), now()))?;
+        sweeps.push((began, Instant::now()));
+    }
+    Ok(sweeps)
 }
 
 /// Every object that a slot file names, as an empty file: a sweep looks at names alone.
