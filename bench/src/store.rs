@@ -70,7 +70,7 @@ pub fn run(options: &Options) -> Result<()> {
             rows.extend(restore::measure(&model, options.rounds)?);
         }
         if wanted(Part::Saving) {
-            rows.extend(saving::measure(&model)?);
+            rows.extend(saving::measure(&model, options.rounds)?);
         }
         if wanted(Part::Sharing) {
             rows.push(sharing::measure(&model)?);
