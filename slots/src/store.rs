@@ -83,9 +83,7 @@ impl Store {
     /// The same on another file system.
     pub fn open_on(files: Arc<dyn Files>, dir: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let dir = dir.into();
-        if files.resolve(&dir).is_err() {
-            write::ensure_dir(&*files, &dir)?;
-        }
+        write::ensure_root(&*files, &dir)?;
         let reader = StoreReader::open_on(files, dir)?;
         let lock = reader.layout.lock();
         let lock = reader.files.lock(&lock).map_err(|error| match error {
@@ -95,8 +93,11 @@ impl Store {
         let store =
             Self { reader, objects: Mutex::new(()), unsynced: Unsynced::default(), _lock: lock };
         write::empty_dir(&*store.files, &store.layout.root_temporary())?;
+        store.inherit(&store.layout.root);
         for model in store.models()? {
             write::empty_dir(&*store.files, &store.layout.temporary(model))?;
+            store.inherit(&store.layout.model(model));
+            store.inherit(&store.layout.objects(model));
         }
         Ok(store)
     }
@@ -202,6 +203,11 @@ impl Store {
             .map(drop)
     }
 
+    /// As well as it goes: a directory that cannot be synced is no reason not to start.
+    fn inherit(&self, dir: &Path) {
+        let _ = self.unsynced.inherit(&*self.files, dir);
+    }
+
     /// Whether an object is whole at `path`, as far as its header tells. It then counts as new again
     /// for the collector.
     fn renew(&self, path: &Path) -> bool {
@@ -217,6 +223,8 @@ impl Store {
             };
             let same = facts.kind == Kind::File && expected.is_ok_and(|bytes| bytes == facts.bytes);
             if same {
+                let shelf = path.parent().expect("an object lies on a shelf");
+                self.unsynced.inherit(&*self.files, shelf)?;
                 self.files.touch(path, SystemTime::now())?;
             }
             Ok(same)
@@ -256,7 +264,7 @@ impl Store {
         let mut there: Vec<PathBuf> =
             candidates.map(|(path, _)| path).filter(may_be_there).collect();
         if there.len() > 1 {
-            there.sort_by_cached_key(|path| self.used_at(path));
+            there.sort_by_cached_key(|path| self.rank_of(path));
         }
         there
     }

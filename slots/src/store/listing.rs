@@ -106,9 +106,11 @@ impl StoreReader {
     }
 
     /// When a slot file was last used; `None`, which is before all times, when it cannot be read.
-    pub(super) fn used_at(&self, path: &Path) -> Option<Timestamp> {
+    pub(super) fn rank_of(&self, path: &Path) -> Option<Rank> {
         let (head, _) = self.head(path).ok()?;
-        Some(SlotHeader::decode(&head).ok()?.used_at)
+        let header = SlotHeader::decode(&head).ok()?;
+        let (_, class) = parse_slot_name(path.file_name()?.to_str()?)?;
+        Some(rank(header.used_at, header.turns, class))
     }
 
     /// The first part of a slot file, its table included, and the length of the file.
@@ -166,8 +168,11 @@ impl StoreReader {
             }
         }
         // The newest first among those of one conversation: only that one is read back.
-        let by_use = |slot: &T| std::cmp::Reverse(slot.as_ref().used_at);
-        listing.slots.sort_by_key(by_use);
+        let by_rank = |slot: &T| {
+            let entry = slot.as_ref();
+            std::cmp::Reverse(rank(entry.used_at, entry.turns, entry.class))
+        };
+        listing.slots.sort_by_key(by_rank);
         listing.slots.sort_by(|a, b| a.as_ref().conversation.cmp(&b.as_ref().conversation));
         let (newest, older) = newest_of_each(listing.slots);
         (listing.slots, listing.superseded) = (newest, older);
@@ -214,6 +219,15 @@ fn newest_of_each<T: AsRef<SlotEntry>>(slots: Vec<T>) -> (Vec<T>, Vec<T>) {
         }
     }
     (first, others)
+}
+
+/// Of two files of one conversation, the one with the higher rank is read back.
+pub type Rank = (Timestamp, u32, TtlClass);
+
+/// The newest; of those that were used at the same moment, the one with more turns, then the one
+/// that lives longer.
+pub fn rank(used_at: Timestamp, turns: u32, class: TtlClass) -> Rank {
+    (used_at, turns, class)
 }
 
 impl<T> Default for Listing<T> {

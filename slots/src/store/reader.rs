@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::error::{Miss, Rejected, StoreError, io_error};
 use super::files::{Disk, Files, Kind, read_all};
 use super::layout::Layout;
+use super::listing::rank;
 use super::sealing::sealed_under;
 use super::verified::read_object;
 use crate::ageing::{Moment, Timekeeper};
@@ -140,6 +141,7 @@ impl StoreReader {
         model: ModelHash,
         conversation: &ConversationId,
     ) -> Result<SlotRecord, Rejected> {
+        let rank = |record: &SlotRecord| rank(record.used_at, record.turns, record.class);
         let (mut newest, mut rejected) = (None::<SlotRecord>, None);
         for (path, class) in self.layout.slot_candidates(model, conversation) {
             let read = || -> Result<SlotRecord, Miss> {
@@ -148,7 +150,7 @@ impl StoreReader {
                 Ok(SlotRecord { class, ..record })
             };
             match read() {
-                Ok(record) if newest.as_ref().is_none_or(|n| n.used_at < record.used_at) => {
+                Ok(record) if newest.as_ref().is_none_or(|newest| rank(newest) < rank(&record)) => {
                     newest = Some(record);
                 }
                 Ok(_) | Err(Miss::Absent) => {}

@@ -1,18 +1,23 @@
-//! Directories whose last sync failed.
+//! Directories of which not everything that is seen may be durable.
 //!
-//! - What was moved into such a directory is seen, so whoever comes next relies on it; a power cut
-//!   may take it away all the same. So nothing is said to be done before they were synced after all.
+//! - What was moved into a directory is seen, so whoever comes next relies on it; a power cut takes
+//!   it away all the same when the sync failed, or when the process was killed before it.
+//! - Nothing is said to be done before directories whose sync failed were synced after all. What an
+//!   earlier process left in a directory is relied on after it was synced once.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use super::error::StoreError;
 use super::files::Files;
 
 #[derive(Debug, Default)]
-pub struct Unsynced(Mutex<BTreeSet<PathBuf>>);
+pub struct Unsynced {
+    owed: Mutex<BTreeSet<PathBuf>>,
+    inherited_and_synced: Mutex<HashSet<PathBuf>>,
+}
 
 impl Unsynced {
     /// Does what ends with syncing directories, after those that could not be synced before.
@@ -24,13 +29,23 @@ impl Unsynced {
         self.sync(files)?;
         act().inspect_err(|error| {
             if let StoreError::Unsynced { dir, .. } = error {
-                self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(dir.clone());
+                self.owed.lock().unwrap_or_else(PoisonError::into_inner).insert(dir.clone());
             }
         })
     }
 
+    /// Makes what an earlier process may have left in `dir` durable, once.
+    pub fn inherit(&self, files: &dyn Files, dir: &Path) -> io::Result<()> {
+        let mut synced = self.inherited_and_synced.lock().unwrap_or_else(PoisonError::into_inner);
+        if !synced.contains(dir) {
+            files.sync_dir(dir)?;
+            synced.insert(dir.to_owned());
+        }
+        Ok(())
+    }
+
     fn sync(&self, files: &dyn Files) -> Result<(), StoreError> {
-        let mut dirs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut dirs = self.owed.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(dir) = dirs.first().cloned() {
             match files.sync_dir(&dir) {
                 // What it held is gone with it.

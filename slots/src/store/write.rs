@@ -70,6 +70,17 @@ pub fn or_after_making<T>(
     }
 }
 
+/// Makes the store's directory if it is not there. Links on the way to it are followed: where it lies
+/// is its owner's choice.
+pub fn ensure_root(files: &dyn Files, dir: &Path) -> Result<(), StoreError> {
+    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let (Err(_), Some(name)) = (files.resolve(dir), dir.file_name()) else { return Ok(()) };
+    let parent = parent.unwrap_or(Path::new("."));
+    ensure_root(files, parent)?;
+    let parent = files.resolve(parent).map_err(io_error("find", parent))?;
+    ensure_dir(files, &parent.join(name))
+}
+
 /// Makes `dir` and what is above it, each durable and for its owner alone.
 pub fn ensure_dir(files: &dyn Files, dir: &Path) -> Result<(), StoreError> {
     let is_dir = || files.look(dir).is_ok_and(|facts| facts.kind == Kind::Dir);

@@ -1,6 +1,6 @@
 //! One sweep under way: its steps, in the order in which they are taken.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use super::{Custody, Rules, Swept, quota};
@@ -189,12 +189,12 @@ impl<'s> Pass<'s> {
     pub fn hold_quota(&mut self) {
         let free_bytes = self.try_to(|pass| pass.store.free_bytes()).unwrap_or(u64::MAX);
         // Raw objects: an upper bound that costs no look at any file.
-        let mut kept_bytes = self.kept.iter().map(|kept| kept.bytes(|_, raw| raw)).sum();
+        let mut kept_bytes = self.kept.iter().map(Kept::bytes).sum();
         self.swept.quota_bytes = self.rules.quota.bytes(kept_bytes, free_bytes);
         if kept_bytes > self.swept.quota_bytes {
-            let size = |model, id| self.store.object_bytes(model, id).unwrap_or(0);
-            let real = |kept: &Kept| kept.bytes(|id, _| size(kept.model, id));
-            kept_bytes = self.kept.iter().map(real).sum();
+            let store = self.store;
+            self.kept.iter_mut().for_each(|kept| kept.measure(store));
+            kept_bytes = self.kept.iter().map(Kept::bytes).sum();
             self.swept.quota_bytes = self.rules.quota.bytes(kept_bytes, free_bytes);
         }
         self.swept.kept_bytes = kept_bytes;
@@ -292,14 +292,23 @@ impl Kept {
         self.slots.iter().flat_map(|slot| &slot.objects).map(|(id, _)| id)
     }
 
-    /// Bytes of all files, each once; `size` says how long the file of an object is.
-    fn bytes(&self, size: impl Fn(BlockId, u64) -> u64) -> u64 {
+    /// Bytes of all files, each once.
+    fn bytes(&self) -> u64 {
         let objects = self.slots.iter().flat_map(|slot| slot.objects.iter().copied());
         let mut objects: Vec<(BlockId, u64)> = objects.collect();
         objects.sort_unstable();
         objects.dedup_by_key(|(id, _)| *id);
         let files: u64 = self.slots.iter().map(|slot| slot.entry.file_bytes).sum();
-        files + objects.into_iter().map(|(id, raw)| size(id, raw)).sum::<u64>()
+        files + objects.into_iter().map(|(_, bytes)| bytes).sum::<u64>()
+    }
+
+    /// Replaces the lengths of raw objects by those that their files have now.
+    fn measure(&mut self, store: &Store) {
+        let mut measured = HashMap::new();
+        for (id, bytes) in self.slots.iter_mut().flat_map(|slot| &mut slot.objects) {
+            let measure = || store.object_bytes(self.model, *id).unwrap_or(0);
+            *bytes = *measured.entry(*id).or_insert_with(measure);
+        }
     }
 }
 

@@ -51,7 +51,7 @@ impl Files for Disk {
     }
 
     fn look(&self, path: &Path) -> io::Result<Facts> {
-        fs::symlink_metadata(path).and_then(|metadata| facts(&metadata))
+        place::look(path).and_then(|metadata| facts(&metadata))
     }
 
     fn touch(&self, path: &Path, time: SystemTime) -> io::Result<()> {
@@ -70,10 +70,9 @@ impl Files for Disk {
             Err(TryLockError::WouldBlock) => return Err(LockError::Held(named_in(&mut file))),
             Err(TryLockError::Error(error)) => return Err(LockError::Io(error)),
         }
-        file.set_len(0)
-            .and_then(|()| file.rewind())
-            .and_then(|()| write!(file, "pid {}", std::process::id()))
-            .map_err(LockError::Io)?;
+        let named = file.set_len(0).and_then(|()| file.rewind());
+        // On a full disk the name may not fit; the lock holds all the same.
+        let _ = named.and_then(|()| write!(file, "pid {}", std::process::id()));
         Ok(Box::new(FileLock(file)))
     }
 }

@@ -52,6 +52,10 @@ pub fn list(path: &Path) -> io::Result<Vec<Entry>> {
     fs::read_dir(path)?.map(entry).collect()
 }
 
+pub fn look(path: &Path) -> io::Result<fs::Metadata> {
+    fs::symlink_metadata(path)
+}
+
 pub fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     std::os::windows::fs::FileExt::seek_read(file, buffer, offset)
 }

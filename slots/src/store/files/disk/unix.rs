@@ -58,7 +58,13 @@ pub fn remove(path: &Path) -> io::Result<()> {
 pub fn make_dir(path: &Path) -> io::Result<()> {
     let (dir, name) = parent(path)?;
     rustix::fs::mkdirat(&dir, name, DIR)?;
-    Ok(rustix::fs::fchmod(directory(path)?, DIR)?)
+    match directory(path) {
+        // A umask can take away rights that are needed even to open it.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Ok(rustix::fs::chmodat(&dir, name, DIR, AtFlags::empty())?)
+        }
+        made => Ok(rustix::fs::fchmod(made?, DIR)?),
+    }
 }
 
 pub fn sync_dir(path: &Path) -> io::Result<()> {
@@ -87,6 +93,17 @@ pub fn list(path: &Path) -> io::Result<Vec<Entry>> {
         entries.push(Entry { name, kind });
     }
     Ok(entries)
+}
+
+/// Of a link that `path` names, the link; one on the way there is not followed.
+#[cfg(target_os = "linux")]
+pub fn look(path: &Path) -> io::Result<std::fs::Metadata> {
+    File::from(resolve(path, OFlags::PATH, Mode::empty())?).metadata()
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn look(path: &Path) -> io::Result<std::fs::Metadata> {
+    std::fs::symlink_metadata(path)
 }
 
 pub fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
