@@ -244,6 +244,9 @@ impl Disk {
                 }
                 Node::File { .. } => {}
                 Node::Dir(names) => {
+                    // In the order of making: the store numbers its temporary files as it likes.
+                    let mut names: Vec<_> = names.iter().collect();
+                    names.sort_by_key(|(_, states)| states.iter().flatten().min());
                     for (name, states) in names {
                         if states.len() > 1 {
                             found.push((Uncertain::Name(node, name.clone()), states.len()));
