@@ -153,7 +153,8 @@ impl Store {
         model: ModelHash,
         conversation: &ConversationId,
     ) -> Result<SlotRecord, Miss> {
-        let found = self.reader.find_slot(model, conversation);
+        let (found, beside) = self.reader.find_slot(model, conversation);
+        self.reject_all(model, beside.into_iter().collect());
         found.map_err(|rejected| self.reject(model, rejected))
     }
 

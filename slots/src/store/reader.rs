@@ -72,7 +72,7 @@ impl StoreReader {
         model: ModelHash,
         conversation: &ConversationId,
     ) -> Result<SlotRecord, Miss> {
-        self.find_slot(model, conversation).map_err(|rejected| rejected.miss)
+        self.find_slot(model, conversation).0.map_err(|rejected| rejected.miss)
     }
 
     /// The models that have a directory here, in order.
@@ -135,12 +135,12 @@ impl StoreReader {
     }
 
     /// The newest of the files that can be the conversation's: a crash while its class changed
-    /// leaves two.
+    /// leaves two. With it one that cannot be used, if another one can.
     pub(super) fn find_slot(
         &self,
         model: ModelHash,
         conversation: &ConversationId,
-    ) -> Result<SlotRecord, Rejected> {
+    ) -> (Result<SlotRecord, Rejected>, Option<Rejected>) {
         let rank = |record: &SlotRecord| rank(record.used_at, record.turns, record.class);
         let (mut newest, mut rejected) = (None::<SlotRecord>, None);
         for (path, class) in self.layout.slot_candidates(model, conversation) {
@@ -158,7 +158,10 @@ impl StoreReader {
             }
         }
         let absent = || Rejected { path: self.layout.model(model), miss: Miss::Absent };
-        newest.ok_or_else(|| rejected.unwrap_or_else(absent))
+        match newest {
+            Some(record) => (Ok(record), rejected),
+            None => (Err(rejected.unwrap_or_else(absent)), None),
+        }
     }
 
     /// A whole slot file or object, in clear.
