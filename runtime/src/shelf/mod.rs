@@ -307,8 +307,8 @@ impl Shared {
         self.pool().unsaved_bytes() >= self.unsaved_budget_bytes
     }
 
-    /// Has memory ready for exports of `bytes`: getting it from the system takes longer than filling
-    /// it, and the engine's thread shall not wait for that.
+    /// Has memory ready for exports of `bytes`: the engine's thread shall not wait until the system
+    /// has cleared some.
     fn make_spares(&self, bytes: usize) {
         while bytes > 0 && lock(&self.spares).len() < SPARES {
             let mut spare = vec![1; bytes]; // Not zeros, which the system would promise alone.
