@@ -41,6 +41,14 @@ pub struct Gauges {
     pub warm_bytes: u64,
     /// Restores that were followed by a full prefill.
     pub wasted_restores: u64,
+    /// Bytes written to disk.
+    pub written_bytes: u64,
+    /// Bytes of KV read from disk and verified.
+    pub read_bytes: u64,
+    /// Writes that failed.
+    pub write_errors: u64,
+    /// Kept files that were not usable.
+    pub rejected_files: u64,
 }
 
 impl Metrics {
@@ -107,6 +115,14 @@ impl Metrics {
         page.single("hob_queue_length", "gauge", "Turns that wait.", gauges.queue);
         page.single("hob_slots", "gauge", "Slots.", gauges.slots);
         page.single("hob_slots_in_use", "gauge", "Slots with a conversation.", gauges.slots_in_use);
+        for (name, help, count) in [
+            ("hob_disk_written_bytes_total", "Bytes of KV written.", gauges.written_bytes),
+            ("hob_disk_read_bytes_total", "Bytes of KV read and verified.", gauges.read_bytes),
+            ("hob_disk_write_errors_total", "Writes of KV that failed.", gauges.write_errors),
+            ("hob_rejected_files_total", "Kept files that were not usable.", gauges.rejected_files),
+        ] {
+            page.single(name, "counter", help, count);
+        }
         page.single("hob_warm_bytes", "gauge", "Bytes of parked KV in memory.", gauges.warm_bytes);
         page.text
     }
@@ -194,7 +210,7 @@ mod tests {
         let tokens = TokenCounts { shared: 5, memory: 0, disk: 90, computed: 5 };
         metrics.started(&report(tokens, Some(MissReason::Differs { at: 95, kept: 120 })));
         metrics.generated(7);
-        let page = metrics.render(Gauges { queue: 2, ..Gauges::default() });
+        let page = metrics.render(Gauges { queue: 2, rejected_files: 3, ..Gauges::default() });
         for line in [
             "hob_requests_total{route=\"/v1/models\",status=\"200\"} 1",
             "hob_prompt_tokens_total{place=\"disk\"} 90",
@@ -205,6 +221,7 @@ mod tests {
             "hob_ttft_seconds_bucket{le=\"0.05\"} 1",
             "hob_ttft_seconds_sum 0.03",
             "hob_queue_length 2",
+            "hob_rejected_files_total 3",
         ] {
             assert!(page.lines().any(|found| found == line), "{line} in\n{page}");
         }

@@ -25,6 +25,10 @@ pub async fn metrics(State(service): State<Service>) -> Result<impl IntoResponse
         slots_in_use: in_use as u64,
         warm_bytes: status.memory_bytes,
         wasted_restores: status.counters.wasted_restores,
+        written_bytes: status.counters.written_bytes,
+        read_bytes: status.counters.read_bytes,
+        write_errors: status.counters.write_errors,
+        rejected_files: status.counters.rejected_files,
     });
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     Ok(([(header::CONTENT_TYPE, kind)], page))
