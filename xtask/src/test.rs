@@ -85,6 +85,9 @@ fn lints() -> Result<(), Failure> {
 
 fn tests(whole: bool) -> Result<(), Failure> {
     let tests = Line::new("cargo test --release --workspace");
-    let tests = if whole { tests.args(["--", "--include-ignored"]) } else { tests };
+    let tests = match whole {
+        true => tests.args(["--", "--include-ignored"]).env("HOB_TEST_ALL", "1"),
+        false => tests,
+    };
     tests.run()
 }
