@@ -67,6 +67,8 @@ pub struct Swept {
     pub evicted: usize,
     /// Objects that nobody needed any more.
     pub collected: usize,
+    /// Slot files that nobody will ever be able to use: they are in quarantine now.
+    pub rejected: usize,
     /// Objects that were compressed.
     pub compressed: usize,
     /// Bytes that are free again.

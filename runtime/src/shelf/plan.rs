@@ -129,7 +129,10 @@ fn find_record(
             shared.records().read(record)
         }
         Err(Miss::Absent) => {
-            *miss = elsewhere::kept_under(store, shared.fingerprint, conversation);
+            // A sweep may have found the damage before anybody asked.
+            let rejected = || store.rejected(shared.fingerprint, conversation);
+            *miss = elsewhere::kept_under(store, shared.fingerprint, conversation)
+                .or_else(|| rejected().map(|reason| MissReason::Unusable { from: 0, reason }));
             None
         }
         Err(reason) => {

@@ -12,7 +12,7 @@ use hob_slots::store::{ObjectName, Store};
 use hob_slots::sweep::{Custody, Sweeper, Swept};
 use hob_slots::{BlockId, ConversationId, ModelHash, Moment};
 
-use super::{Shared, lock};
+use super::{Counters, Shared, lock};
 
 /// A record that is younger may not be on disk yet.
 const JUST_RECORDED: Duration = Duration::from_secs(30);
@@ -53,6 +53,7 @@ pub(super) fn run(shared: &Shared, open: &BTreeSet<ConversationId>, sweep: Sweep
         }
         None => Swept::default(),
     };
+    Counters::add(&shared.counters.rejected, swept.rejected as u64);
     (sweep.reply)(swept);
 }
 

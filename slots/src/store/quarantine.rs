@@ -11,7 +11,7 @@ use super::error::{Miss, StoreError, io_error};
 use super::files::{Facts, Kind, read_all, write_all};
 use super::reader::StoreReader;
 use super::write;
-use crate::id::ModelHash;
+use crate::id::{ConversationId, ModelHash};
 
 /// Bytes that are kept in a model's quarantine.
 pub const MOST_BYTES: u64 = 256 << 20;
@@ -45,15 +45,26 @@ impl StoreReader {
                 continue;
             }
             let Ok(Facts { bytes, modified, .. }) = self.files.look(&path) else { continue };
-            let reason = self.files.open(&reason_of(&path));
-            let reason = reason.and_then(|file| read_all(&*file, REASON_BYTES));
-            let reason = reason.map_or("no reason was written down".into(), |reason| {
-                String::from_utf8_lossy(&reason).trim().to_owned()
-            });
+            let reason = self.reason(&path).unwrap_or("no reason was written down".into());
             found.push(Quarantined { model, path, bytes, written: modified, reason });
         }
         found.sort_by(|a, b| b.written.cmp(&a.written).then_with(|| a.path.cmp(&b.path)));
         Ok(found)
+    }
+
+    /// Why a conversation's slot file was rejected, if it was.
+    pub fn rejected(&self, model: ModelHash, conversation: &ConversationId) -> Option<String> {
+        let dir = self.layout.quarantine(model);
+        let names = self.layout.slot_candidates(model, conversation).into_iter();
+        let mut moved = names.filter_map(|(path, _)| Some(dir.join(path.file_name()?)));
+        moved.find_map(|path| self.reason(&path))
+    }
+
+    /// What was written down beside a file in quarantine.
+    fn reason(&self, path: &Path) -> Option<String> {
+        let file = self.files.open(&reason_of(path)).ok()?;
+        let reason = read_all(&*file, REASON_BYTES).ok()?;
+        Some(String::from_utf8_lossy(&reason).trim().to_owned())
     }
 }
 

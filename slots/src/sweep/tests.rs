@@ -275,7 +275,10 @@ fn a_damaged_slot_file_goes_to_quarantine_and_its_objects_are_collected() {
     bytes[60] ^= 1;
     std::fs::write(&path, bytes).unwrap();
     let swept = world.sweep_after_hours(1, no_compression(), &Nobody);
-    assert_eq!((swept.collected, world.objects()), (1, 0));
+    assert_eq!((swept.rejected, swept.collected, world.objects()), (1, 1, 0));
+    let reason = world.store.rejected(MODEL, &id("chat")).unwrap();
+    assert!(reason.contains("checksum"), "{reason}");
+    assert_eq!(world.store.rejected(MODEL, &id("other")), None);
     let rejected = world.store.quarantined(MODEL).unwrap();
     assert_eq!(rejected.len(), 1);
     assert!(rejected[0].reason.contains("checksum"), "{}", rejected[0].reason);
