@@ -49,10 +49,18 @@ pub struct Found {
 }
 
 /// All restores, and the threads' common memory.
-#[derive(Default)]
 pub(super) struct Queue {
     state: Mutex<State>,
     changed: Condvar,
+    /// Threads that read for one restore.
+    most_threads: usize,
+}
+
+/// Every thread may read for any restore.
+impl Default for Queue {
+    fn default() -> Self {
+        Self::of_threads(usize::MAX)
+    }
 }
 
 #[derive(Default)]
@@ -74,6 +82,7 @@ struct Restore {
     /// When a thread came last.
     served: u64,
     threads: usize,
+    most_threads: usize,
     /// Groups in all, as far as is known.
     count: usize,
     /// The first group that nobody began.
@@ -122,6 +131,11 @@ impl Drop for Ticket {
 }
 
 impl Queue {
+    /// At most so many threads read for one restore.
+    pub fn of_threads(most_threads: usize) -> Self {
+        Self { state: Mutex::default(), changed: Condvar::new(), most_threads }
+    }
+
     pub fn submit(queue: &Arc<Self>, wanted: Wanted, deliver: Deliver) -> Ticket {
         let mut state = queue.lock();
         state.numbers += 1;
@@ -132,6 +146,7 @@ impl Queue {
             deliver,
             served: 0,
             threads: 0,
+            most_threads: queue.most_threads,
             count: 0,
             next: 0,
             left: Vec::new(),
@@ -271,7 +286,7 @@ impl Restore {
             None => self.threads == 0,
             Some(_) => {
                 let begins = self.next < self.count && self.next < self.consumed + AHEAD;
-                begins || !self.left.is_empty()
+                self.threads < self.most_threads && (begins || !self.left.is_empty())
             }
         }
     }
@@ -298,6 +313,13 @@ impl Restore {
         }));
         true
     }
+}
+
+/// Threads that read for one restore: the engine brings in what they read on a core of its own. With
+/// two of them on two cores 403 MB took 1.03 times as long as llama.cpp's file, with one 0.93.
+pub(super) fn most_for_one() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    cores.saturating_sub(1).clamp(1, THREADS)
 }
 
 #[cfg(test)]

@@ -126,7 +126,7 @@ impl Shelf {
             counters: Counters::default(),
         });
         let (jobs, job_inbox) = mpsc::channel();
-        let fetches = Arc::new(Queue::default());
+        let fetches = Arc::new(Queue::of_threads(fetch::most_for_one()));
         let keeper = shared.clone();
         let mut threads = vec![spawn("hob-keeper", move || {
             step_back();

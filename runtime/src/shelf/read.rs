@@ -19,8 +19,8 @@ use super::{Counters, Known, Shared};
 use crate::backend::JoinedState;
 use crate::miss::MissReason;
 
-/// Blocks that are read and brought in together, at most: 3 MB of a model of half a billion weights.
-pub(super) const GROUP_BLOCKS: usize = 4;
+/// Blocks that are read and brought in together, at most: 1.5 MB of a model of half a billion weights.
+pub(super) const GROUP_BLOCKS: usize = 2;
 
 /// And their bytes, unless one block has more: running answers wait while they are brought in.
 const GROUP_BYTES: u64 = 16 << 20;
