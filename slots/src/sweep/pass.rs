@@ -179,7 +179,9 @@ impl<'s> Pass<'s> {
                 let Some(done) = self.try_to(|pass| pass.store.compress_object(model, name)) else {
                     continue;
                 };
-                settled.insert((model, name));
+                if done.read_bytes > 0 {
+                    settled.insert((model, name)); // One that could not be read is tried again.
+                }
                 budget = budget.saturating_sub(done.read_bytes);
                 self.swept.compressed += usize::from(done.saved_bytes > 0);
                 self.swept.freed_bytes += done.saved_bytes;

@@ -249,6 +249,21 @@ fn what_has_aged_is_compressed_once_and_reads_the_same() {
 }
 
 #[test]
+fn what_could_not_be_read_is_compressed_by_a_later_sweep() {
+    let world = World::new();
+    world.save("aged", TtlClass::Extended, MODEL, &[1]);
+    let name = world.store.object_files(MODEL).unwrap()[0].to_string();
+    let shelf = world.store.dir().join(format!("{MODEL}/objects/{}", &name[..2]));
+    let (here, away) = (shelf.join(format!("{name}.kv")), shelf.join("away"));
+    std::fs::rename(&here, &away).unwrap();
+    let mut sweeper = Sweeper::new(Rules::default());
+    let moment = Moment::from(Timestamp(world.now.0 + 2 * HOUR_MS));
+    assert_eq!(sweeper.sweep(&world.store, &moment, &Nobody).compressed, 0);
+    std::fs::rename(&away, &here).unwrap();
+    assert_eq!(sweeper.sweep(&world.store, &moment, &Nobody).compressed, 1);
+}
+
+#[test]
 fn a_sleeping_laptop_and_a_clock_that_is_set_expire_nothing_early() {
     let world = World::new();
     world.save("chat", TtlClass::Short, MODEL, &[1]);
