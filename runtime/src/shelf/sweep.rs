@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use hob_slots::store::{ObjectName, Store};
 use hob_slots::sweep::{Custody, Sweeper, Swept};
-use hob_slots::{BlockId, ConversationId, ModelHash, Moment};
+use hob_slots::{ConversationId, ModelHash, Moment};
 
 use super::{Counters, Shared, lock};
 
@@ -98,9 +98,10 @@ impl Custody for Held<'_> {
         let released = {
             // As long as this is held, no record can begin to name what is about to go.
             let records = self.shared.records();
-            let named: BTreeSet<BlockId> = records.named().collect();
-            let needed = store.names(&named);
-            let released: BTreeSet<ObjectName> = objects.difference(&needed).copied().collect();
+            let mut released = objects;
+            for id in records.named() {
+                released.remove(&store.name(id));
+            }
             let mut known = self.shared.objects();
             let mut pool = self.shared.pool();
             known.retain(|&id, _| {
