@@ -105,10 +105,10 @@ impl Fabricator {
     }
 }
 
-/// What a conversation is made of.
 /// When all fabricated conversations were last used.
 pub const LAST_USE: Timestamp = Timestamp(1_700_000_000_000);
 
+/// What a conversation is made of.
 pub fn record(conversation: &str, tokens: &[Token], blocks: Vec<BlockRef>) -> Result<SlotRecord> {
     Ok(SlotRecord {
         conversation: ConversationId::new(conversation)?,

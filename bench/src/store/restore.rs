@@ -1,4 +1,7 @@
 //! A whole conversation, from the page cache into the cells.
+//!
+//! Both sides run as they do in a long life: one context of llama.cpp, one engine. Each round opens a
+//! conversation that the engine has not met, after a short other one that took the only slot.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +12,7 @@ use anyhow::{Result, ensure};
 use hob_runtime::backend::llama::LlamaModel;
 use hob_runtime::backend::llama::stock::Stock;
 use hob_runtime::backend::{ContextShape, Sequence};
-use hob_runtime::{EngineOptions, Model};
+use hob_runtime::{Engine, EngineOptions, Model};
 use hob_slots::Token;
 use hob_slots::store::Store;
 
@@ -32,21 +35,24 @@ fn measure_size(model: &Arc<LlamaModel>, count: usize, bar: f64, rounds: usize) 
     let context_tokens = count + 512;
     let shape = ContextShape { context_tokens, sequences: 3, micro_batch: 512 };
     let mut stock = Stock::new(model, shape)?;
-    write(model, &mut stock, &slots, &dump, &tokens)?;
+    write(model, &mut stock, &slots, &dump, &tokens, rounds)?;
     let dump_bytes = fs::metadata(&dump)?.len();
+    let options = EngineOptions { context_tokens, slots: 1, ..EngineOptions::default() };
+    let engine = turns::start(model.clone(), &slots, options)?;
 
     let (mut own, mut theirs) = (Vec::new(), Vec::new());
     for round in 0..=rounds {
         stock.backend().clear(Sequence(0));
         let (their_time, (read, _)) = time(|| stock.load(Sequence(0), &dump, count));
         ensure!(read as u64 == dump_bytes, "llama.cpp read {read} of {dump_bytes} bytes");
-        let own_time = restore(model, &slots, &tokens, context_tokens)?;
+        let own_time = restore(&engine, round, &tokens)?;
         if round > 0 {
-            // The first one fills the page cache.
+            // The first one fills the page cache and the buffers.
             own.push(own_time);
             theirs.push(their_time);
         }
     }
+    engine.shutdown();
     let (own, theirs) = (median_ms(&own), median_ms(&theirs));
     Ok(Row {
         what: format!("restore {count} tokens, {} MB, verified", dump_bytes / 1_000_000),
@@ -64,10 +70,14 @@ fn write(
     slots: &Path,
     dump: &Path,
     tokens: &[Token],
+    rounds: usize,
 ) -> Result<()> {
     let (sequence, scratch) = (Sequence(0), Sequence(2));
     let mut kv = Fabricator::new(stock.backend())?;
-    kv.keep(&Store::open(slots)?, model.vocabulary(), "bench", tokens)?;
+    let store = Store::open(slots)?;
+    for round in 0..=rounds {
+        kv.keep(&store, model.vocabulary(), &name(round), tokens)?;
+    }
     for start in (0..tokens.len()).step_by(64) {
         let range = start..tokens.len().min(start + 64);
         let backend = stock.backend();
@@ -80,17 +90,15 @@ fn write(
     Ok(())
 }
 
-/// A new engine, a turn that goes on with the conversation, and how long it waited for its KV.
-fn restore(
-    model: &Arc<LlamaModel>,
-    slots: &Path,
-    tokens: &[Token],
-    context_tokens: usize,
-) -> Result<Duration> {
-    let options = EngineOptions { context_tokens, slots: 2, ..EngineOptions::default() };
-    let engine = turns::start(model.clone(), slots, options)?;
-    let (report, _) = turns::ask(&engine, turns::request("bench", tokens, 0))?;
-    engine.shutdown();
+/// A turn that goes on with a conversation, and how long it waited for its KV.
+fn restore(engine: &Engine, round: usize, tokens: &[Token]) -> Result<Duration> {
+    turns::ask(engine, turns::request("other", &tokens[1..3], 0))?;
+    turns::settle(engine);
+    let (report, _) = turns::ask(engine, turns::request(&name(round), tokens, 0))?;
     ensure!(report.tokens.disk == tokens.len() - 1, "all of it is restored: {report:?}");
     Ok(Duration::from_secs_f64(report.restore_ms / 1e3))
+}
+
+fn name(round: usize) -> String {
+    format!("bench-{round}")
 }
