@@ -27,6 +27,11 @@ impl Payload {
         Self { buffer: Arc::new(buffer), range }
     }
 
+    /// The whole buffer, if nobody else holds it.
+    pub fn into_buffer(self) -> Option<Vec<u8>> {
+        Arc::into_inner(self.buffer)
+    }
+
     /// Memory that these bytes keep in use, what surrounds them in their buffer included.
     pub fn held_bytes(&self) -> usize {
         self.buffer.capacity()
@@ -84,5 +89,13 @@ mod tests {
     fn a_clone_shares_the_bytes() {
         let payload = Payload::from(vec![7; 100]);
         assert!(std::ptr::eq(payload.as_ptr(), payload.clone().as_ptr()));
+    }
+
+    #[test]
+    fn the_last_holder_gets_the_buffer_back() {
+        let payload = Payload::within(vec![9, 1, 9], 1..2);
+        let other = payload.clone();
+        assert_eq!(payload.into_buffer(), None);
+        assert_eq!(other.into_buffer(), Some(vec![9, 1, 9]));
     }
 }

@@ -133,7 +133,19 @@ impl Store {
         id: BlockId,
         kind: ObjectKind,
     ) -> Result<Object, Miss> {
-        self.reader.find_object(model, id, kind).map_err(|rejected| self.reject(model, rejected))
+        self.get_object_in(model, id, kind, Vec::new())
+    }
+
+    /// As [`Store::get_object`], in the memory of `buffer` where that is large enough.
+    pub fn get_object_in(
+        &self,
+        model: ModelHash,
+        id: BlockId,
+        kind: ObjectKind,
+        buffer: Vec<u8>,
+    ) -> Result<Object, Miss> {
+        let found = self.reader.find_object(model, id, kind, buffer);
+        found.map_err(|rejected| self.reject(model, rejected))
     }
 
     /// Writes a conversation's slot file in place of the one it had, whatever that one's class

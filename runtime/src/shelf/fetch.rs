@@ -13,6 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use hob_slots::format::SnapshotRef;
 
+use super::find::Finder;
 use super::plan::{Plan, Wanted};
 use super::read::{Group, Piece, PieceState};
 use super::{Shared, lock};
@@ -167,12 +168,13 @@ impl Queue {
 
     /// Serves until the queue is closed.
     pub fn serve(&self, shared: &Shared) {
+        let mut finder = Finder::new(shared);
         while let Some((number, job)) = self.next_job() {
             match job {
                 Job::Plan(wanted) => self.planned(number, Plan::of(shared, &wanted)),
                 Job::Read(plan, group) => {
                     let last = group.last;
-                    self.read(shared, number, &plan, group);
+                    self.read(&mut finder, number, &plan, group);
                     if last {
                         // The turn that goes on now will keep what it computes.
                         shared.make_spares(shared.block_bytes.load(Ordering::Relaxed));
@@ -209,9 +211,9 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    fn read(&self, shared: &Shared, number: u64, plan: &Plan, mut group: Box<Group>) {
+    fn read(&self, finder: &mut Finder<'_>, number: u64, plan: &Plan, mut group: Box<Group>) {
         loop {
-            group.read_next(shared, plan);
+            group.read_next(finder, plan);
             if group.is_read() {
                 return self.group_read(number, *group);
             }

@@ -11,6 +11,7 @@
 
 mod elsewhere;
 mod fetch;
+mod find;
 mod keeper;
 mod plan;
 mod read;

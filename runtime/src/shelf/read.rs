@@ -8,14 +8,13 @@
 //!   has it.
 
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 
 use hob_slots::format::ObjectKind;
 use hob_slots::store::Miss;
-use hob_slots::{BlockId, Payload, Use};
+use hob_slots::{BlockId, Payload};
 
+use super::find::{Finder, Place};
 use super::plan::{Plan, Sought};
-use super::{Counters, Known, Shared};
 use crate::backend::JoinedState;
 use crate::miss::MissReason;
 
@@ -24,15 +23,6 @@ pub(super) const GROUP_BLOCKS: usize = 2;
 
 /// And their bytes, unless one block has more: running answers wait while they are brought in.
 const GROUP_BYTES: u64 = 16 << 20;
-
-/// Where a piece was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// In host memory.
-    Memory,
-    /// On disk, verified.
-    Disk,
-}
 
 /// A verified state and what to take of it.
 #[derive(Debug)]
@@ -125,22 +115,22 @@ impl Group {
     }
 
     /// Reads the next object.
-    pub fn read_next(&mut self, shared: &Shared, plan: &Plan) {
+    pub fn read_next(&mut self, finder: &mut Finder<'_>, plan: &Plan) {
         match &plan.sought {
             Sought::Blocks(blocks) => {
                 let index = self.left.start;
                 self.left.start += 1;
                 let block = &blocks[index];
                 let at = block.range.start.max(plan.hot);
-                if let Err(reason) = self.read_block(shared, plan, index) {
-                    let reached = self.read_recorded(shared, plan, at, block.id);
+                if let Err(reason) = self.read_block(finder, plan, index) {
+                    let reached = self.read_recorded(finder, plan, at, block.id);
                     self.end(plan, reached.unwrap_or(at), &reason);
                 }
             }
-            Sought::Snapshots(_) => self.read_snapshot(shared, plan),
+            Sought::Snapshots(_) => self.read_snapshot(finder, plan),
         }
         if self.is_read() {
-            self.seal(shared);
+            self.seal(finder);
         }
     }
 
@@ -149,21 +139,26 @@ impl Group {
         std::mem::take(&mut self.buffer)
     }
 
-    fn read_block(&mut self, shared: &Shared, plan: &Plan, index: usize) -> Result<(), Miss> {
+    fn read_block(
+        &mut self,
+        finder: &mut Finder<'_>,
+        plan: &Plan,
+        index: usize,
+    ) -> Result<(), Miss> {
         let Sought::Blocks(blocks) = &plan.sought else { return Ok(()) };
         let block = &blocks[index];
-        let (payload, place) = find(shared, &block.id, ObjectKind::Block, plan.used)?;
+        let (payload, place) = finder.find(&block.id, ObjectKind::Block, plan.used)?;
         let wanted = block.range.start.max(plan.hot)..block.range.end.min(plan.limit);
         // The cells of the blocks that are to come.
         let room = blocks[self.left.end - 1].range.end - block.range.start;
-        self.take(shared, block.range.clone(), wanted, payload, place, room);
+        self.take(finder, block.range.clone(), wanted, payload, place, room);
         Ok(())
     }
 
     /// The record's block begins where ours does, because all before it is equal.
     fn read_recorded(
         &mut self,
-        shared: &Shared,
+        finder: &mut Finder<'_>,
         plan: &Plan,
         at: usize,
         ours: BlockId,
@@ -173,9 +168,9 @@ impl Group {
         if end <= at {
             return None;
         }
-        let (payload, place) = find(shared, &id, ObjectKind::Block, plan.used).ok()?;
+        let (payload, place) = finder.find(&id, ObjectKind::Block, plan.used).ok()?;
         let room = held.len();
-        self.take(shared, held, at..end, payload, place, room);
+        self.take(finder, held, at..end, payload, place, room);
         Some(end)
     }
 
@@ -189,12 +184,12 @@ impl Group {
         self.last = true;
     }
 
-    fn read_snapshot(&mut self, shared: &Shared, plan: &Plan) {
+    fn read_snapshot(&mut self, finder: &mut Finder<'_>, plan: &Plan) {
         self.left.start = self.left.end;
         let Sought::Snapshots(snapshots) = &plan.sought else { return };
         for snapshot in snapshots.iter().rev() {
             let position = snapshot.position as usize;
-            match find(shared, &snapshot.id, ObjectKind::Snapshot, plan.used) {
+            match finder.find(&snapshot.id, ObjectKind::Snapshot, plan.used) {
                 Ok((payload, place)) => {
                     let from_memory = if place == Place::Memory { position } else { 0 };
                     let (held, wanted) = (0..position, 0..position);
@@ -212,7 +207,7 @@ impl Group {
 
     fn take(
         &mut self,
-        shared: &Shared,
+        finder: &mut Finder<'_>,
         held: Range<usize>,
         wanted: Range<usize>,
         payload: Payload,
@@ -221,17 +216,18 @@ impl Group {
     ) {
         let from_memory = if place == Place::Memory { wanted.len() } else { 0 };
         if let Some(joining) = &mut self.joining
-            && shared.model.append_state(&mut joining.state, &payload)
+            && finder.shared.model.append_state(&mut joining.state, &payload)
         {
             joining.held.end = held.end;
             joining.wanted.end = wanted.end;
             joining.from_memory += from_memory;
-            return;
+            return finder.reuse(payload);
         }
-        self.seal(shared);
+        self.seal(finder);
         let mut state = JoinedState::with_room(room, self.take_buffer());
-        if shared.model.append_state(&mut state, &payload) {
+        if finder.shared.model.append_state(&mut state, &payload) {
             self.joining = Some(Joining { held, wanted, from_memory, state });
+            finder.reuse(payload);
         } else {
             self.buffer = state.into_bytes();
             let state = PieceState::Kept(payload);
@@ -240,43 +236,11 @@ impl Group {
     }
 
     /// What was joined so far is a piece.
-    fn seal(&mut self, shared: &Shared) {
+    fn seal(&mut self, finder: &Finder<'_>) {
         if let Some(Joining { held, wanted, from_memory, mut state }) = self.joining.take() {
-            shared.model.seal_state(&mut state);
+            finder.shared.model.seal_state(&mut state);
             let state = PieceState::Joined(state);
             self.pieces.push(Piece { held, wanted, from_memory, state });
-        }
-    }
-}
-
-/// An object's payload, from memory or else from disk.
-fn find(
-    shared: &Shared,
-    id: &BlockId,
-    kind: ObjectKind,
-    used: Use,
-) -> Result<(Payload, Place), Miss> {
-    if let Some(payload) = shared.pool().get(id, used) {
-        return Ok((payload, Place::Memory));
-    }
-    let store = shared.store.as_ref().ok_or(Miss::Absent)?;
-    let _present = shared.reading();
-    match store.get_object(shared.fingerprint, *id, kind) {
-        Ok(object) => {
-            Counters::add(&shared.counters.read_bytes, object.payload.len() as u64);
-            let file_bytes = object.file_bytes();
-            shared.objects().insert(*id, Known { file_bytes, on_disk: true });
-            if kind == ObjectKind::Block {
-                shared.block_bytes.fetch_max(object.payload.len(), Ordering::Relaxed);
-            }
-            Ok((object.payload, Place::Disk))
-        }
-        Err(miss) => {
-            shared.objects().remove(id);
-            if !matches!(miss, Miss::Absent) {
-                Counters::add(&shared.counters.rejected, 1);
-            }
-            Err(miss)
         }
     }
 }

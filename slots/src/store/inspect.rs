@@ -84,7 +84,7 @@ impl StoreReader {
     fn check_object(&self, file: &StoredFile, name: ObjectName) -> Result<(), Miss> {
         let object = match &self.layout.seal {
             Some(_) => Object::decode(self.read(&file.path)?)?,
-            None => read_object(&*self.files.open(&file.path)?)?,
+            None => read_object(&*self.files.open(&file.path)?, Vec::new())?,
         };
         if object.model != file.model {
             return Err(Miss::OtherModel { expected: file.model, found: object.model });

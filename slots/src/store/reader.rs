@@ -51,7 +51,7 @@ impl StoreReader {
         id: BlockId,
         kind: ObjectKind,
     ) -> Result<Object, Miss> {
-        self.find_object(model, id, kind).map_err(|rejected| rejected.miss)
+        self.find_object(model, id, kind, Vec::new()).map_err(|rejected| rejected.miss)
     }
 
     /// The length of an object's file, if it is there; says nothing about its bytes.
@@ -116,12 +116,13 @@ impl StoreReader {
         model: ModelHash,
         id: BlockId,
         kind: ObjectKind,
+        buffer: Vec<u8>,
     ) -> Result<Object, Rejected> {
         let path = self.layout.object(model, self.layout.object_name(id));
-        let read = || -> Result<Object, Miss> {
+        let read = |buffer| -> Result<Object, Miss> {
             let object = match &self.layout.seal {
                 Some(_) => Object::decode(self.read(&path)?)?,
-                None => read_object(&*self.files.open(&path)?)?,
+                None => read_object(&*self.files.open(&path)?, buffer)?,
             };
             if object.model != model {
                 return Err(Miss::OtherModel { expected: model, found: object.model });
@@ -131,7 +132,7 @@ impl StoreReader {
             }
             Ok(object)
         };
-        read().map_err(|miss| Rejected { path: path.clone(), miss })
+        read(buffer).map_err(|miss| Rejected { path: path.clone(), miss })
     }
 
     /// The newest of the files that can be the conversation's: a crash while its class changed

@@ -2,6 +2,7 @@
 //!
 //! - Each chunk is hashed right after it was read, while it is still in the processor's cache.
 //! - A long file is shared between two threads, each with its own chunks.
+//! - A buffer that was read into before is read into again: the system need not clear new memory.
 //! - Memory is taken for the length that the verified header tells, and only if the file has it.
 
 use std::io;
@@ -16,15 +17,20 @@ const BYTES_FOR_TWO: usize = 8 << 20;
 
 const CHUNK: usize = CHUNK_BYTES as usize;
 
-/// Reads a whole object and verifies every byte of it.
-pub fn read_object(file: &dyn OpenFile) -> Result<Object, Miss> {
+/// Reads a whole object and verifies every byte of it. It takes the memory of `buffer`, whatever is
+/// in it, if that is large enough.
+pub fn read_object(file: &dyn OpenFile, mut buffer: Vec<u8>) -> Result<Object, Miss> {
     let mut head = [0; ObjectHeader::BYTES];
     let filled = read_range(file, &mut head, 0)?;
     let header = ObjectHeader::decode(&head[..filled])?;
     check_length(header.file_bytes(), file.facts()?.bytes)?;
     let bytes = usize::try_from(header.file_bytes()).map_err(io::Error::other)?;
 
-    let mut buffer = vec![0; bytes];
+    if buffer.capacity() < bytes {
+        buffer = vec![0; bytes];
+    } else {
+        buffer.resize(bytes, 0);
+    }
     let body = header.chunks().next().map_or(bytes, |chunk| chunk.start as usize);
     let digests = read_and_hash(file, &mut buffer, body)?;
     Ok(Object::from_checked(buffer, &digests)?)
@@ -36,8 +42,9 @@ fn read_and_hash(file: &dyn OpenFile, buffer: &mut [u8], body: usize) -> io::Res
     let digests_of = |part: &mut [u8], start: usize| -> io::Result<Vec<u128>> {
         let mut digests = Vec::with_capacity(part.len() / CHUNK + 1);
         for (at, chunk) in (start..).step_by(CHUNK).zip(part.chunks_mut(CHUNK)) {
+            let filled = read_range(file, chunk, at as u64)?;
             // A file that was cut short meanwhile leaves zeros, which have another digest.
-            read_range(file, chunk, at as u64)?;
+            chunk[filled..].fill(0);
             let unhashed = body.saturating_sub(at).min(chunk.len());
             digests.push(chunk_digest(&chunk[unhashed..]));
         }
