@@ -1,8 +1,8 @@
 //! The lists of a slot file as bincode 2: entry after entry, integers of fixed width,
 //! little-endian. The one module that names bincode.
 //!
-//! - How many entries there are is known from the header; nothing is allocated for one that has
-//!   not been read.
+//! - How many entries there are is known from the header; no more memory is taken for them than
+//!   the bytes at hand can fill.
 
 use bincode::config::{Configuration, Fixint, Limit, LittleEndian};
 use bincode::{Decode, Encode};
@@ -108,7 +108,12 @@ impl Entries<'_> {
         count: u32,
         read: impl Fn(T) -> Result<U, FormatError>,
     ) -> Result<Vec<U>, FormatError> {
-        (0..count).map(|_| read(self.next()?)).collect()
+        let fitting = self.0.len() / size_of::<T>();
+        let mut entries = Vec::with_capacity(fitting.min(count as usize));
+        for _ in 0..count {
+            entries.push(read(self.next()?)?);
+        }
+        Ok(entries)
     }
 
     fn counted(&mut self, count: u32) -> Result<&mut Self, FormatError> {

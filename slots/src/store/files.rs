@@ -45,6 +45,11 @@ pub trait Files: Debug + Send + Sync {
     /// What is at a path: of a symbolic link, the link.
     fn look(&self, path: &Path) -> io::Result<Facts>;
 
+    /// What is at each of `names` in one directory, which is sought once for all of them.
+    fn look_in(&self, dir: &Path, names: &[OsString]) -> io::Result<Vec<io::Result<Facts>>> {
+        Ok(names.iter().map(|name| self.look(&dir.join(name))).collect())
+    }
+
     /// Says that a file was written at `time`.
     fn touch(&self, path: &Path, time: SystemTime) -> io::Result<()>;
 

@@ -6,7 +6,8 @@
 //!   the slot file that names it may be about to be written.
 //! - A conversation that is forgotten takes what only it named along at once: deleted means gone.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::PathBuf;
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -31,7 +32,8 @@ pub struct Garbage {
 }
 
 impl StoreReader {
-    /// What [`Store::collect_garbage`] would remove.
+    /// The objects of `model` that no slot file names and that are at least `grace` old, usually
+    /// [`SAVE_GRACE`].
     pub fn find_garbage(
         &self,
         model: ModelHash,
@@ -46,7 +48,7 @@ impl StoreReader {
     pub fn unneeded(
         &self,
         model: ModelHash,
-        needed: &BTreeSet<ObjectName>,
+        needed: &HashSet<ObjectName>,
         moment: &Moment,
         grace: Duration,
     ) -> Result<Garbage, StoreError> {
@@ -77,7 +79,10 @@ impl StoreReader {
     }
 
     /// What the files of objects are called.
-    pub fn names<'i>(&self, ids: impl IntoIterator<Item = &'i BlockId>) -> BTreeSet<ObjectName> {
+    pub fn names<'i, C: FromIterator<ObjectName>>(
+        &self,
+        ids: impl IntoIterator<Item = &'i BlockId>,
+    ) -> C {
         ids.into_iter().map(|&id| self.name(id)).collect()
     }
 
@@ -88,16 +93,36 @@ impl StoreReader {
 
     /// The objects of `model` that have a file, in no order.
     pub fn object_files(&self, model: ModelHash) -> Result<Vec<ObjectName>, StoreError> {
-        let dir = self.layout.objects(model);
         let mut found = Vec::new();
-        for shelf in write::list(&*self.files, &dir)? {
-            if shelf.kind != Kind::Dir {
-                continue;
-            }
-            let files = write::list(&*self.files, &dir.join(shelf.name))?;
+        for shelf in self.shelves(model)? {
+            let files = write::list(&*self.files, &shelf)?;
             found.extend(files.iter().filter_map(|file| parse_object_name(&file.name)));
         }
         Ok(found)
+    }
+
+    /// The lengths of the objects' files of `model`.
+    pub fn object_lengths(&self, model: ModelHash) -> Result<HashMap<ObjectName, u64>, StoreError> {
+        let mut lengths = HashMap::new();
+        for shelf in self.shelves(model)? {
+            let (files, names): (Vec<_>, Vec<_>) = write::list(&*self.files, &shelf)?
+                .into_iter()
+                .filter_map(|file| Some((parse_object_name(&file.name)?, file.name)))
+                .unzip();
+            let found = self.files.look_in(&shelf, &names).map_err(io_error("read", &shelf))?;
+            // One that vanished meanwhile has no length.
+            let found = files.into_iter().zip(found);
+            lengths.extend(found.filter_map(|(name, facts)| Some((name, facts.ok()?.bytes))));
+        }
+        Ok(lengths)
+    }
+
+    /// The directories that objects are spread over.
+    fn shelves(&self, model: ModelHash) -> Result<Vec<PathBuf>, StoreError> {
+        let dir = self.layout.objects(model);
+        let mut entries = write::list(&*self.files, &dir)?;
+        entries.retain(|entry| entry.kind == Kind::Dir);
+        Ok(entries.into_iter().map(|shelf| dir.join(shelf.name)).collect())
     }
 }
 
@@ -154,24 +179,5 @@ impl Store {
             self.files.remove(&path).map_err(io_error("remove", &path))?;
             Ok(facts.bytes)
         })
-    }
-
-    /// Removes the objects of `model` that no slot file names and that are at least `grace` old,
-    /// usually [`SAVE_GRACE`].
-    pub fn collect_garbage(
-        &self,
-        model: ModelHash,
-        moment: &Moment,
-        grace: Duration,
-    ) -> Result<Garbage, StoreError> {
-        let mut collected = Garbage::default();
-        for name in self.find_garbage(model, moment, grace)?.objects {
-            let bytes = self.collect(model, name, moment, grace)?;
-            if bytes > 0 {
-                collected.objects.push(name);
-                collected.bytes += bytes;
-            }
-        }
-        Ok(collected)
     }
 }

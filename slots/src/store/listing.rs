@@ -17,7 +17,7 @@ use crate::time::Timestamp;
 use crate::ttl::{Lifetimes, TtlClass};
 
 /// What a listing needs of most slot files is in their first bytes.
-const LIKELY_HEAD_BYTES: u64 = 4096;
+const LIKELY_HEAD_BYTES: usize = 4096;
 
 /// Files that one thread reads at least.
 const FILES_PER_THREAD: usize = 512;
@@ -64,6 +64,10 @@ impl SlotEntry {
     /// Whether its time is over.
     pub fn is_expired(&self, moment: &Moment, lifetimes: &Lifetimes) -> bool {
         lifetimes.of(self.class).is_some_and(|lifetime| moment.age(self.used_at) > lifetime)
+    }
+
+    fn rank(&self) -> Rank {
+        rank(self.used_at, self.turns, self.class)
     }
 }
 
@@ -116,10 +120,14 @@ impl StoreReader {
     /// The first part of a slot file, its table included, and the length of the file.
     fn head(&self, path: &Path) -> Result<(Vec<u8>, u64), Miss> {
         let file = self.files.open(path)?;
-        let file_bytes = file.facts()?.bytes;
-        let mut head = vec![0; file_bytes.min(LIKELY_HEAD_BYTES) as usize];
+        let mut head = vec![0; LIKELY_HEAD_BYTES];
         let filled = read_range(&*file, &mut head, 0)?;
         head.truncate(filled);
+        // A file that ends here tells its length itself.
+        let file_bytes = match filled < LIKELY_HEAD_BYTES {
+            true => filled as u64,
+            false => file.facts()?.bytes,
+        };
         if Seal::is_sealed(&head) || self.layout.seal.is_some() {
             head = self.read(path)?;
             check_length(SlotHeader::decode(&head)?.file_bytes(), head.len() as u64)?;
@@ -168,12 +176,10 @@ impl StoreReader {
             }
         }
         // The newest first among those of one conversation: only that one is read back.
-        let by_rank = |slot: &T| {
-            let entry = slot.as_ref();
-            std::cmp::Reverse(rank(entry.used_at, entry.turns, entry.class))
-        };
-        listing.slots.sort_by_key(by_rank);
-        listing.slots.sort_by(|a, b| a.as_ref().conversation.cmp(&b.as_ref().conversation));
+        listing.slots.sort_by(|a, b| {
+            let (a, b) = (a.as_ref(), b.as_ref());
+            a.conversation.cmp(&b.conversation).then_with(|| b.rank().cmp(&a.rank()))
+        });
         let (newest, older) = newest_of_each(listing.slots);
         (listing.slots, listing.superseded) = (newest, older);
         listing.rejected.sort_by(|a, b| a.path.cmp(&b.path));

@@ -59,6 +59,14 @@ impl World {
         self.store.get_object(object.model, object.id(), object.kind)
     }
 
+    fn collect(&self, moment: &Moment, grace: Duration) -> Result<Garbage, StoreError> {
+        let garbage = self.store.find_garbage(MODEL, moment, grace)?;
+        for &name in &garbage.objects {
+            self.store.collect(MODEL, name, moment, grace)?;
+        }
+        Ok(garbage)
+    }
+
     /// Every file below the directory, but the lock.
     fn files(&self) -> BTreeSet<String> {
         let mut files = BTreeSet::new();

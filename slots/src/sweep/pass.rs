@@ -26,6 +26,9 @@ struct Kept {
     model: ModelHash,
     slots: Vec<SlotContents>,
     complete: bool,
+    /// The lengths of the objects' files, each counted once. When they are raw: an upper bound that
+    /// costs no look at any file.
+    object_bytes: u64,
 }
 
 impl<'s> Pass<'s> {
@@ -63,7 +66,8 @@ impl<'s> Pass<'s> {
             let rejected = self.unreadable(model, rejected);
             // Which objects a file needs that cannot be read now, nobody knows.
             let undecided = rejected.iter().any(|file| !file.miss.condemns_the_file());
-            self.kept.push(Kept { model, slots, complete: all_gone && !undecided });
+            let complete = all_gone && !undecided;
+            self.kept.push(Kept { model, slots, complete, object_bytes: 0 });
             let (failed, rejected): (Vec<_>, Vec<_>) =
                 rejected.into_iter().partition(|file| matches!(file.miss, Miss::Io { .. }));
             let failed = failed.into_iter();
@@ -134,11 +138,14 @@ impl<'s> Pass<'s> {
     /// Removes objects that no slot file names.
     pub fn collect(&mut self) {
         for at in 0..self.kept.len() {
-            let Kept { model, complete, .. } = self.kept[at];
+            let kept = &mut self.kept[at];
+            let objects = kept.objects();
+            kept.object_bytes = objects.values().sum();
+            let Kept { model, complete, .. } = *kept;
             if !complete {
                 continue;
             }
-            let needed = self.store.names(self.kept[at].objects());
+            let needed = self.store.names(objects.keys());
             let (moment, grace) = (self.moment, self.rules.grace);
             let found = self.try_to(|pass| pass.store.unneeded(model, &needed, moment, grace));
             let unneeded = found.map_or(Vec::new(), |garbage| garbage.objects);
@@ -168,7 +175,7 @@ impl<'s> Pass<'s> {
             };
             let busy = ids(busy);
             let aged: Vec<BlockId> = ids(aged).difference(&busy).copied().collect();
-            for name in self.store.names(&aged) {
+            for name in self.store.names::<BTreeSet<_>>(&aged) {
                 if settled.contains(&(model, name)) {
                     continue;
                 }
@@ -192,12 +199,15 @@ impl<'s> Pass<'s> {
     /// Removes the conversations that are cheapest to rebuild per byte, until the rest fits.
     pub fn hold_quota(&mut self) {
         let free_bytes = self.try_to(|pass| pass.store.free_bytes()).unwrap_or(u64::MAX);
-        // Raw objects: an upper bound that costs no look at any file.
         let mut kept_bytes = self.kept.iter().map(Kept::bytes).sum();
         self.swept.quota_bytes = self.rules.quota.bytes(kept_bytes, free_bytes);
         if kept_bytes > self.swept.quota_bytes {
-            let store = self.store;
-            self.kept.iter_mut().for_each(|kept| kept.measure(store));
+            for at in 0..self.kept.len() {
+                let model = self.kept[at].model;
+                if let Some(lengths) = self.try_to(|pass| pass.store.object_lengths(model)) {
+                    self.kept[at].measure(self.store, &lengths);
+                }
+            }
             kept_bytes = self.kept.iter().map(Kept::bytes).sum();
             self.swept.quota_bytes = self.rules.quota.bytes(kept_bytes, free_bytes);
         }
@@ -228,9 +238,9 @@ impl<'s> Pass<'s> {
             if self.try_to(|pass| pass.store.sync_slots(model)).is_none() {
                 continue;
             }
-            let needed: BTreeSet<_> = self.kept[at].objects().copied().collect();
+            let needed = self.kept[at].objects();
             let own = gone.flat_map(|slot| &slot.objects).map(|(id, _)| id);
-            let own = self.store.names(own.filter(|id| !needed.contains(id)));
+            let own: BTreeSet<_> = self.store.names(own.filter(|id| !needed.contains_key(id)));
             self.remove_objects(model, own, self.rules.grace);
         }
         let slot_files: u64 = gone.iter().map(|slot| slot.entry.file_bytes).sum();
@@ -292,27 +302,23 @@ impl<'s> Pass<'s> {
 }
 
 impl Kept {
-    fn objects(&self) -> impl Iterator<Item = &BlockId> {
-        self.slots.iter().flat_map(|slot| &slot.objects).map(|(id, _)| id)
+    /// What the conversations need, and the lengths of the files.
+    fn objects(&self) -> HashMap<BlockId, u64> {
+        self.slots.iter().flat_map(|slot| &slot.objects).copied().collect()
     }
 
-    /// Bytes of all files, each once.
+    /// Bytes of all files.
     fn bytes(&self) -> u64 {
-        let objects = self.slots.iter().flat_map(|slot| slot.objects.iter().copied());
-        let mut objects: Vec<(BlockId, u64)> = objects.collect();
-        objects.sort_unstable();
-        objects.dedup_by_key(|(id, _)| *id);
         let files: u64 = self.slots.iter().map(|slot| slot.entry.file_bytes).sum();
-        files + objects.into_iter().map(|(_, bytes)| bytes).sum::<u64>()
+        files + self.object_bytes
     }
 
     /// Replaces the lengths of raw objects by those that their files have now.
-    fn measure(&mut self, store: &Store) {
-        let mut measured = HashMap::new();
+    fn measure(&mut self, store: &Store, lengths: &HashMap<ObjectName, u64>) {
         for (id, bytes) in self.slots.iter_mut().flat_map(|slot| &mut slot.objects) {
-            let measure = || store.object_bytes(self.model, *id).unwrap_or(0);
-            *bytes = *measured.entry(*id).or_insert_with(measure);
+            *bytes = lengths.get(&store.name(*id)).copied().unwrap_or(0);
         }
+        self.object_bytes = self.objects().values().sum();
     }
 }
 

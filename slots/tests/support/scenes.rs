@@ -146,7 +146,10 @@ pub const SCENES: &[Scene] = &[
         },
         act: |store| {
             told(store.remove_slot(MODEL, &id("chat")))?;
-            told(store.collect_garbage(MODEL, &Moment::from(later(*START, 60)), Duration::ZERO))
+            let (moment, grace) = (Moment::from(later(*START, 60)), Duration::ZERO);
+            let garbage = store.find_garbage(MODEL, &moment, grace).map_err(|e| e.to_string())?;
+            let mut unneeded = garbage.objects.into_iter();
+            unneeded.try_for_each(|name| told(store.collect(MODEL, name, &moment, grace)))
         },
         ..PLAIN
     },

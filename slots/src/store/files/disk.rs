@@ -1,5 +1,6 @@
 //! The file system of this machine.
 
+use std::ffi::OsString;
 use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -52,6 +53,10 @@ impl Files for Disk {
 
     fn look(&self, path: &Path) -> io::Result<Facts> {
         place::look(path).and_then(|metadata| facts(&metadata))
+    }
+
+    fn look_in(&self, dir: &Path, names: &[OsString]) -> io::Result<Vec<io::Result<Facts>>> {
+        place::look_in(dir, names)
     }
 
     fn touch(&self, path: &Path, time: SystemTime) -> io::Result<()> {

@@ -25,10 +25,7 @@ fn what_was_never_put_is_absent() {
     assert!(matches!(world.store.get_slot(MODEL, &id("chat")), Err(Miss::Absent)));
     assert!(world.store.slots(MODEL).unwrap().slots.is_empty());
     assert!(!world.store.remove_slot(MODEL, &id("chat")).unwrap());
-    assert_eq!(
-        world.store.collect_garbage(MODEL, &now().into(), SAVE_GRACE).unwrap(),
-        Garbage::default()
-    );
+    assert_eq!(world.collect(&now().into(), SAVE_GRACE).unwrap(), Garbage::default());
 }
 
 #[test]

@@ -12,7 +12,7 @@ fn objects_that_no_conversation_names_are_collected() {
     let later = Moment::from(now().after(SAVE_GRACE));
     let expected = Garbage { objects: vec![name_of(&block(65))], bytes: 1_360 };
     assert_eq!(world.store.find_garbage(MODEL, &later, SAVE_GRACE).unwrap(), expected);
-    assert_eq!(world.store.collect_garbage(MODEL, &later, SAVE_GRACE).unwrap(), expected);
+    assert_eq!(world.collect(&later, SAVE_GRACE).unwrap(), expected);
     assert!(matches!(world.get(&block(65)), Err(Miss::Absent)));
     assert!(world.get(&block(1)).is_ok() && world.get(&snapshot()).is_ok());
 }
@@ -24,7 +24,7 @@ fn a_shared_object_stays_until_its_last_conversation_is_gone() {
     for name in ["one", "two"] {
         world.store.put_slot(MODEL, &slot(name, &[&block(1)])).unwrap();
     }
-    let collect = || world.store.collect_garbage(MODEL, &now().into(), Duration::ZERO).unwrap();
+    let collect = || world.collect(&now().into(), Duration::ZERO).unwrap();
     world.store.remove_slot(MODEL, &id("one")).unwrap();
     assert_eq!(collect(), Garbage::default());
     world.store.remove_slot(MODEL, &id("two")).unwrap();
@@ -53,7 +53,7 @@ fn an_object_that_a_save_may_be_about_to_name_is_not_collected() {
         let file = File::options().write(true).open(world.object_path(object)).unwrap();
         file.set_modified(SystemTime::now() - 2 * SAVE_GRACE).unwrap();
     };
-    let collect = || world.store.collect_garbage(MODEL, &now().into(), SAVE_GRACE).unwrap().objects;
+    let collect = || world.collect(&now().into(), SAVE_GRACE).unwrap().objects;
     assert_eq!(collect(), [], "it was just written");
     age(&block(1));
     assert_eq!(world.put(&block(1)), 0);
@@ -69,7 +69,7 @@ fn while_a_slot_file_of_a_later_version_is_there_nothing_is_collected() {
     let mut file = slot("chat", &[&block(1)]).encode(MODEL);
     file[8] = 9;
     fs::write(world.path(&format!("{MODEL}/chat.long.bin")), file).unwrap();
-    let error = world.store.collect_garbage(MODEL, &now().into(), Duration::ZERO).unwrap_err();
+    let error = world.collect(&now().into(), Duration::ZERO).unwrap_err();
     assert!(matches!(error, StoreError::Unreadable { .. }));
     assert!(world.get(&block(1)).is_ok());
 }

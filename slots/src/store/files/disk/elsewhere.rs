@@ -1,10 +1,11 @@
 //! Where there are no modes and hardly any symbolic links.
 
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::Path;
 
-use super::super::Entry;
+use super::super::{Entry, Facts};
 
 /// What a file is opened for.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +55,12 @@ pub fn list(path: &Path) -> io::Result<Vec<Entry>> {
 
 pub fn look(path: &Path) -> io::Result<fs::Metadata> {
     fs::symlink_metadata(path)
+}
+
+/// As [`look`], of several in one directory.
+pub fn look_in(dir: &Path, names: &[OsString]) -> io::Result<Vec<io::Result<Facts>>> {
+    let facts = |name: &OsString| look(&dir.join(name)).and_then(|found| super::facts(&found));
+    Ok(names.iter().map(facts).collect())
 }
 
 pub fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {

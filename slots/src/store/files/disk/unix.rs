@@ -5,15 +5,16 @@
 //! - Files are moved and removed relative to their open directory, so a link that is slipped in
 //!   meanwhile changes nothing.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 
-use super::super::Entry;
+use super::super::{Entry, Facts, Kind};
 
 const FILE: Mode = Mode::from_raw_mode(0o600);
 const DIR: Mode = Mode::from_raw_mode(0o700);
@@ -82,13 +83,13 @@ pub fn list(path: &Path) -> io::Result<Vec<Entry>> {
         }
         let name = OsStr::from_bytes(name).to_owned();
         let kind = match entry.file_type() {
-            rustix::fs::FileType::RegularFile => super::Kind::File,
-            rustix::fs::FileType::Directory => super::Kind::Dir,
+            FileType::RegularFile => Kind::File,
+            FileType::Directory => Kind::Dir,
             // Not every file system tells here.
-            rustix::fs::FileType::Unknown => {
+            FileType::Unknown => {
                 super::kind(std::fs::symlink_metadata(path.join(&name))?.file_type())
             }
-            _ => super::Kind::Other,
+            _ => Kind::Other,
         };
         entries.push(Entry { name, kind });
     }
@@ -104,6 +105,24 @@ pub fn look(path: &Path) -> io::Result<std::fs::Metadata> {
 #[cfg(not(target_os = "linux"))]
 pub fn look(path: &Path) -> io::Result<std::fs::Metadata> {
     std::fs::symlink_metadata(path)
+}
+
+/// As [`look`], of several in one directory.
+pub fn look_in(dir: &Path, names: &[OsString]) -> io::Result<Vec<io::Result<Facts>>> {
+    let dir = directory(dir)?;
+    let look = |name: &OsString| -> io::Result<Facts> {
+        let stat = rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Kind::File,
+            FileType::Directory => Kind::Dir,
+            _ => Kind::Other,
+        };
+        let since_1970 = u64::try_from(stat.st_mtime).unwrap_or(0); // Nothing of ours is older.
+        let modified =
+            SystemTime::UNIX_EPOCH + Duration::new(since_1970, stat.st_mtime_nsec as u32);
+        Ok(Facts { kind, bytes: stat.st_size as u64, modified })
+    };
+    Ok(names.iter().map(look).collect())
 }
 
 pub fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
