@@ -172,6 +172,8 @@ impl Hasher for NameHasher {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
     use crate::time::Timestamp;
 
@@ -278,6 +280,7 @@ mod tests {
             snapshots: 0,
             object_bytes: 0,
             file_bytes: 7,
+            path: PathBuf::new(),
         };
         Slot(SlotContents { entry, objects: Vec::new() })
     }

@@ -58,6 +58,8 @@ pub struct SlotEntry {
     pub object_bytes: u64,
     /// The length of its slot file.
     pub file_bytes: u64,
+    /// Where its slot file is.
+    pub path: PathBuf,
 }
 
 impl SlotEntry {
@@ -85,7 +87,7 @@ impl StoreReader {
     pub fn slots(&self, model: ModelHash) -> Result<Listing, StoreError> {
         self.list(model, |path, class| {
             let (head, file_bytes) = self.head(path)?;
-            Ok(entry(SlotHeader::decode(&head)?, class, file_bytes))
+            Ok(entry(SlotHeader::decode(&head)?, class, file_bytes, path))
         })
     }
 
@@ -100,7 +102,7 @@ impl StoreReader {
             let (head, file_bytes) = self.head(path)?;
             let table = SlotTable::decode(&head)?;
             let objects = table.objects().collect();
-            Ok(SlotContents { entry: entry(table.header, class, file_bytes), objects })
+            Ok(SlotContents { entry: entry(table.header, class, file_bytes, path), objects })
         })
     }
 
@@ -272,9 +274,10 @@ impl AsRef<SlotEntry> for SlotContents {
     }
 }
 
-fn entry(header: SlotHeader, class: TtlClass, file_bytes: u64) -> SlotEntry {
+fn entry(header: SlotHeader, class: TtlClass, file_bytes: u64, path: &Path) -> SlotEntry {
     SlotEntry {
         file_bytes,
+        path: path.to_owned(),
         model: header.model,
         conversation: header.conversation,
         class,

@@ -167,15 +167,14 @@ impl<'s> Pass<'s> {
                 self.moment.age(slot.entry.used_at) > after
                     && !self.custody.is_open(model, &slot.entry.conversation)
             });
-            if aged.is_empty() {
-                continue;
-            }
-            let ids = |slots: Vec<&SlotContents>| -> BTreeSet<BlockId> {
+            let ids = |slots: Vec<&'_ SlotContents>| -> HashSet<BlockId> {
                 slots.into_iter().flat_map(|slot| &slot.objects).map(|&(id, _)| id).collect()
             };
-            let busy = ids(busy);
-            let aged: Vec<BlockId> = ids(aged).difference(&busy).copied().collect();
-            for name in self.store.names::<BTreeSet<_>>(&aged) {
+            let aged = ids(aged);
+            let busy = if aged.is_empty() { HashSet::new() } else { ids(busy) };
+            let names: BTreeSet<ObjectName> = self.store.names(aged.difference(&busy));
+            settled.retain(|(of, name)| *of != model || names.contains(name));
+            for name in names {
                 if settled.contains(&(model, name)) {
                     continue;
                 }
@@ -270,7 +269,7 @@ impl<'s> Pass<'s> {
         names: impl IntoIterator<Item = ObjectName>,
         grace: Duration,
     ) {
-        const AT_A_TIME: usize = 64;
+        const AT_A_TIME: usize = 256;
         let mut names: Vec<ObjectName> = names.into_iter().collect();
         while !names.is_empty() {
             let room = self.rules.most_removals - self.removals;

@@ -249,6 +249,35 @@ fn what_has_aged_is_compressed_once_and_reads_the_same() {
 }
 
 #[test]
+fn of_two_files_of_one_conversation_the_older_leaves_whatever_they_are_called() {
+    let mut world = World::new();
+    let dir = world.store.dir().join(MODEL.to_string());
+    world.save("chat", TtlClass::Long, MODEL, &[1]);
+    let older = std::fs::read(dir.join("chat.long.bin")).unwrap();
+    world.now = Timestamp(world.now.0 + 60_000);
+    world.save("chat", TtlClass::Long, MODEL, &[1, 2]);
+    std::fs::write(dir.join("chat.bin"), older).unwrap(); // Without a class: a long one too.
+    world.sweep_after_hours(0, no_compression(), &Nobody);
+    assert!(!dir.join("chat.bin").exists());
+    assert_eq!(world.store.get_slot(MODEL, &id("chat")).unwrap().tokens.len(), 128);
+}
+
+#[test]
+fn what_is_settled_is_remembered_as_long_as_it_is_there() {
+    let world = World::new();
+    world.save("aged", TtlClass::Short, MODEL, &[1, 2]);
+    let mut sweeper = Sweeper::new(Rules { grace: Duration::ZERO, ..Rules::default() });
+    sweeper.rules.compress_after = Some(Duration::ZERO);
+    let sweep = |sweeper: &mut Sweeper, after_ms: u64| {
+        sweeper.sweep(&world.store, &Timestamp(world.now.0 + after_ms).into(), &Nobody)
+    };
+    sweep(&mut sweeper, 1_000);
+    assert_eq!(sweeper.settled.len(), 2);
+    assert_eq!(sweep(&mut sweeper, HOUR_MS).expired, 1);
+    assert!(sweeper.settled.is_empty());
+}
+
+#[test]
 fn what_could_not_be_read_is_compressed_by_a_later_sweep() {
     let world = World::new();
     world.save("aged", TtlClass::Extended, MODEL, &[1]);
