@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use crate::backend::{ContextShape, LoadError, Model, ModelFacts};
 use crate::grammar::{Constraint, Grammar, GrammarFactory};
-use crate::shelf::{Budget, Shelf, Sweep, Tending};
+use crate::shelf::{Budget, Shelf, Sweep};
 use crate::status::EngineStatus;
 use crate::turn::{Turn, TurnError, TurnRequest};
 use crate::worker::{Command, Submitted, Worker};
@@ -215,15 +215,13 @@ impl Engine {
     /// [`TurnError::Stopped`], also when nothing is kept on disk.
     pub async fn tend<T: Send + 'static>(
         &self,
-        moment: Moment,
         work: impl FnOnce(&Store, &dyn Custody) -> T + Send + 'static,
     ) -> Result<T, TurnError> {
         let (reply, answer) = oneshot::channel();
         // An error: the caller went away.
-        let work = Box::new(|store: &Store, custody: &dyn Custody| {
+        self.send(Command::Tend(Box::new(|store: &Store, custody: &dyn Custody| {
             drop(reply.send(work(store, custody)));
-        });
-        self.send(Command::Tend(Box::new(Tending { moment, work })))?;
+        })))?;
         answer.await.map_err(|_| TurnError::Stopped)
     }
 

@@ -183,14 +183,7 @@ impl Store {
     /// Removes the slot file that was listed as `entry`. Returns whether it was still there. Durable
     /// after [`Store::sync_slots`]: whoever removes many syncs once.
     pub fn remove_listed(&self, entry: &SlotEntry) -> Result<bool, StoreError> {
-        let candidates = self.layout.slot_candidates(entry.model, &entry.conversation);
-        // With its class in its name, or without one.
-        for (path, _) in candidates.iter().filter(|(_, class)| *class == entry.class) {
-            if write::remove(&*self.files, path)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        write::remove(&*self.files, &entry.path)
     }
 
     /// Makes durable which slot files of a model there are.

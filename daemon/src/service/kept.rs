@@ -201,8 +201,7 @@ impl Service {
         work: impl FnOnce(&Store, &dyn Custody, &Moment) -> T + Send + 'static,
     ) -> Result<T, ApiError> {
         let moment = self.moment(&self.reader()?);
-        let at = moment.clone();
-        Ok(self.engine().tend(moment, move |store, custody| work(store, custody, &at)).await?)
+        Ok(self.engine().tend(move |store, custody| work(store, custody, &moment)).await?)
     }
 
     fn reader(&self) -> Result<StoreReader, ApiError> {

@@ -29,7 +29,7 @@ pub(super) enum Job {
     /// Of what is not open.
     Sweep(BTreeSet<ConversationId>, Box<Sweep>),
     /// As above.
-    Tend(BTreeSet<ConversationId>, Box<Tending>),
+    Tend(BTreeSet<ConversationId>, Tending),
     Flush(Sender<()>),
 }
 
@@ -51,7 +51,7 @@ impl<'s> Keeper<'s> {
                 Job::Record(record, superseded) => self.write_record(&record, superseded),
                 Job::Forget(conversation, named) => self.forget(&conversation, named),
                 Job::Sweep(open, sweep) => sweep::run(self.shared, &open, *sweep),
-                Job::Tend(open, tending) => sweep::tend(self.shared, &open, *tending),
+                Job::Tend(open, tending) => sweep::tend(self.shared, &open, tending),
                 Job::Flush(done) => done.send(()).unwrap_or(()), // Nobody waits any more: fine.
             }
         }
@@ -93,6 +93,7 @@ impl<'s> Keeper<'s> {
                 }
                 Err(error) => {
                     Counters::add(&shared.counters.write_errors, 1);
+                    shared.records().mark_refused(record);
                     warn!(conversation = %record.conversation, %error, "slot file not written");
                     return; // The one before still names them.
                 }

@@ -130,7 +130,7 @@ impl Shelf {
         let fetches = Arc::new(Queue::of_threads(fetch::most_for_one()));
         let keeper = shared.clone();
         let mut threads = vec![spawn("hob-keeper", move || {
-            step_back();
+            step_back(BEHIND_ANSWERS);
             Keeper::new(&keeper, &on_room).run(&job_inbox);
         })];
         for _ in 0..fetch::THREADS {
@@ -198,7 +198,7 @@ impl Shelf {
 
     /// Works on the directory, behind; `open`: what must stay.
     pub fn tend(&self, open: BTreeSet<ConversationId>, tending: Tending) {
-        self.send(Job::Tend(open, Box::new(tending)));
+        self.send(Job::Tend(open, tending));
     }
 
     /// Assembles what is kept of a prompt; `deliver` is called on other threads, until the ticket is
@@ -335,12 +335,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Lets running answers have the cores first, and with this thread those that it starts: a sweep
-/// over ten thousand conversations is a quarter of a second of work.
-fn step_back() {
+/// The keeper's niceness: running answers have the cores first.
+const BEHIND_ANSWERS: i32 = 10;
+
+/// Lets others have the cores before this thread and those that it starts; `by`: levels of niceness.
+fn step_back(by: i32) {
     // Only on Linux a thread has a priority of its own. An error: then it has the usual one.
     #[cfg(target_os = "linux")]
-    let _ = rustix::process::nice(10);
+    let _ = rustix::process::nice(by);
 }
 
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> JoinHandle<()> {

@@ -46,9 +46,20 @@ enum Entry {
     /// It has no record, and the disk need not be asked.
     None,
     /// Its record is here.
-    Here { record: Arc<SlotRecord>, summary: Summary, saved: Option<u64> },
+    Here { record: Arc<SlotRecord>, summary: Summary, disk: Disk },
     /// Its record is on disk alone.
     OnDisk(Summary),
+}
+
+/// Whether a record that is here is on disk too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Disk {
+    /// It is on its way.
+    Awaited,
+    /// It could not be written.
+    Refused,
+    /// It is; its last use.
+    Has(u64),
 }
 
 impl Default for Records {
@@ -70,8 +81,8 @@ impl Records {
         match self.entries.get_mut(conversation)? {
             Entry::None => Some(None),
             Entry::OnDisk(_) => None,
-            Entry::Here { record, saved, .. } => {
-                if let Some(last_use) = saved {
+            Entry::Here { record, disk, .. } => {
+                if let Disk::Has(last_use) = disk {
                     self.leaving.remove(last_use);
                     self.leaving.insert(now, conversation.clone());
                     *last_use = now;
@@ -99,7 +110,7 @@ impl Records {
     pub fn set(&mut self, record: Arc<SlotRecord>) -> Vec<BlockId> {
         let conversation = record.conversation.clone();
         let before = self.take(&conversation);
-        let entry = Entry::Here { summary: summary(&record), record, saved: None };
+        let entry = Entry::Here { summary: summary(&record), record, disk: Disk::Awaited };
         self.entries.insert(conversation, entry);
         before.map_or(Vec::new(), |summary| summary.snapshots)
     }
@@ -107,15 +118,27 @@ impl Records {
     /// This very record is on disk now, so it may leave.
     pub fn mark_saved(&mut self, written: &SlotRecord) {
         let now = self.next_use();
-        if let Some(Entry::Here { record, saved, .. }) = self.entries.get_mut(&written.conversation)
-            && std::ptr::eq(&raw const **record, written)
-            && saved.is_none()
+        if let Some(disk) = self.disk_of(written)
+            && !matches!(disk, Disk::Has(_))
         {
-            *saved = Some(now);
-            self.bytes += bytes(record);
+            *disk = Disk::Has(now);
+            self.bytes += bytes(written);
             self.leaving.insert(now, written.conversation.clone());
             self.shrink_to_budget();
         }
+    }
+
+    /// This very record could not be written: it stays here, and nothing more is awaited.
+    pub fn mark_refused(&mut self, unwritten: &SlotRecord) {
+        if let Some(disk) = self.disk_of(unwritten) {
+            *disk = Disk::Refused;
+        }
+    }
+
+    /// Whether the conversation's newest record is on its way to the disk.
+    pub fn is_awaited(&self, conversation: &ConversationId) -> bool {
+        let entry = self.entries.get(conversation);
+        matches!(entry, Some(Entry::Here { disk: Disk::Awaited, .. }))
     }
 
     /// The disk says so. Returns what counts, which may be newer.
@@ -146,8 +169,10 @@ impl Records {
     }
 
     /// Its slot file has left: what was recorded does not count any more, and the disk is asked anew.
+    /// A record that is on its way there counts: it was made meanwhile.
     pub fn let_go(&mut self, conversation: &ConversationId) {
-        if !matches!(self.entries.get(conversation), Some(Entry::None)) {
+        let forgotten = matches!(self.entries.get(conversation), Some(Entry::None));
+        if !forgotten && !self.is_awaited(conversation) {
             self.take(conversation);
         }
     }
@@ -194,13 +219,23 @@ impl Records {
         match self.entries.remove(conversation)? {
             Entry::None => None,
             Entry::OnDisk(summary) => Some(summary),
-            Entry::Here { record, summary, saved } => {
-                if let Some(last_use) = saved {
+            Entry::Here { record, summary, disk } => {
+                if let Disk::Has(last_use) = disk {
                     self.leaving.remove(&last_use);
                     self.bytes -= bytes(&record);
                 }
                 Some(summary)
             }
+        }
+    }
+
+    /// Where this very record is, if it is the newest.
+    fn disk_of(&mut self, record: &SlotRecord) -> Option<&mut Disk> {
+        match self.entries.get_mut(&record.conversation)? {
+            Entry::Here { record: newest, disk, .. } => {
+                std::ptr::eq(&raw const **newest, record).then_some(disk)
+            }
+            Entry::None | Entry::OnDisk(_) => None,
         }
     }
 
@@ -279,6 +314,24 @@ mod tests {
         assert_eq!(records.seen(&conversation("chat")), Some(None));
         records.set(record("chat", 2));
         assert_eq!(tokens(&mut records, "chat"), Some(2));
+    }
+
+    #[test]
+    fn when_its_slot_file_leaves_a_record_goes_unless_it_is_on_its_way_to_the_disk() {
+        let mut records = Records::default();
+        let (first, second) = (record("chat", 1), record("chat", 2));
+        records.set(first.clone());
+        assert!(records.is_awaited(&conversation("chat")));
+        records.mark_saved(&first);
+        records.set(second.clone());
+        records.mark_saved(&first); // An older one says nothing of the newest.
+        records.let_go(&conversation("chat"));
+        assert_eq!(tokens(&mut records, "chat"), Some(2));
+        records.mark_refused(&second);
+        assert!(!records.is_awaited(&conversation("chat")));
+        assert_eq!(tokens(&mut records, "chat"), Some(2), "memory has it all the same");
+        records.let_go(&conversation("chat"));
+        assert_eq!(records.seen(&conversation("chat")), None);
     }
 
     #[test]

@@ -1,21 +1,24 @@
 //! What a sweep of the disk may not take from a running engine.
 //!
-//! - What is open stays, and what was recorded a moment ago: its slot file may still be on its way.
+//! - What is open stays, and what was recorded while its slot file is still on its way.
 //! - An object that a record in memory names stays. While objects go, no record can begin to name
 //!   them, and nobody reads them.
+//! - It has the lowest priority: running answers have the cores first, and so has what waits to be
+//!   saved, until its turn comes.
 
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
+use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use hob_slots::store::{ObjectName, Store};
 use hob_slots::sweep::{Custody, Sweeper, Swept};
-use hob_slots::{ConversationId, ModelHash, Moment};
+use hob_slots::{BlockId, ConversationId, ModelHash, Moment};
 
-use super::{Counters, Shared, lock};
+use super::{Counters, Shared, lock, step_back};
 
-/// A record that is younger may not be on disk yet.
-const JUST_RECORDED: Duration = Duration::from_secs(30);
+/// As a niceness beyond the keeper's.
+const LOWEST_PRIORITY: i32 = 9;
 
 /// A sweep, and who waits for it.
 pub struct Sweep {
@@ -27,29 +30,22 @@ pub struct Sweep {
     pub reply: Box<dyn FnOnce(Swept) + Send>,
 }
 
-/// Other work on the directory, which goes by the same rules.
-pub struct Tending {
-    /// When it is.
-    pub moment: Moment,
-    /// Called on the keeper's thread, unless nothing is kept on disk.
-    pub work: Box<Work>,
-}
-
-/// What is done, and with whose consent.
-type Work = dyn FnOnce(&Store, &dyn Custody) + Send;
+/// Other work on the directory, with whose consent: called on the keeper's thread, unless nothing is
+/// kept on disk.
+pub type Tending = Box<dyn FnOnce(&Store, &dyn Custody) + Send>;
 
 /// The engine's part in a sweep.
 struct Held<'s> {
     shared: &'s Shared,
     open: &'s BTreeSet<ConversationId>,
-    moment: &'s Moment,
+    names: RefCell<HashMap<BlockId, ObjectName>>,
 }
 
 pub(super) fn run(shared: &Shared, open: &BTreeSet<ConversationId>, sweep: Sweep) {
     let swept = match &shared.store {
         Some(store) => {
-            let held = Held { shared, open, moment: &sweep.moment };
-            lock(&sweep.sweeper).sweep(store, &sweep.moment, &held)
+            let Sweep { sweeper, moment, .. } = &sweep;
+            in_the_background(|| lock(sweeper).sweep(store, moment, &Held::new(shared, open)))
         }
         None => Swept::default(),
     };
@@ -59,17 +55,45 @@ pub(super) fn run(shared: &Shared, open: &BTreeSet<ConversationId>, sweep: Sweep
 
 pub(super) fn tend(shared: &Shared, open: &BTreeSet<ConversationId>, tending: Tending) {
     if let Some(store) = &shared.store {
-        (tending.work)(store, &Held { shared, open, moment: &tending.moment });
+        tending(store, &Held::new(shared, open));
+    }
+}
+
+/// On a thread that has the lowest priority from now on, which cannot be taken back.
+fn in_the_background<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let working = scope.spawn(|| {
+            step_back(LOWEST_PRIORITY);
+            work()
+        });
+        working.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
+}
+
+impl<'s> Held<'s> {
+    fn new(shared: &'s Shared, open: &'s BTreeSet<ConversationId>) -> Self {
+        Self { shared, open, names: RefCell::default() }
+    }
+
+    /// What the file of an object is called: where the directory is sealed, a keyed hash.
+    fn name(&self, store: &Store, id: BlockId) -> ObjectName {
+        *self.names.borrow_mut().entry(id).or_insert_with(|| store.name(id))
+    }
+
+    /// Finds the names of all that memory knows, while nobody waits for it.
+    fn learn_names(&self, store: &Store) {
+        let recorded: Vec<BlockId> = self.shared.records().named().collect();
+        let known: Vec<BlockId> = self.shared.objects().keys().copied().collect();
+        for id in recorded.into_iter().chain(known) {
+            self.name(store, id);
+        }
     }
 }
 
 impl Custody for Held<'_> {
     fn is_open(&self, model: ModelHash, conversation: &ConversationId) -> bool {
-        let just_recorded = || {
-            let record = self.shared.records().seen(conversation).flatten();
-            record.is_some_and(|record| self.moment.age(record.used_at) < JUST_RECORDED)
-        };
-        model == self.shared.fingerprint && (self.open.contains(conversation) || just_recorded())
+        let is_awaited = || self.shared.records().is_awaited(conversation);
+        model == self.shared.fingerprint && (self.open.contains(conversation) || is_awaited())
     }
 
     fn slot_left(&self, model: ModelHash, conversation: &ConversationId) {
@@ -94,18 +118,19 @@ impl Custody for Held<'_> {
         if model != self.shared.fingerprint {
             return remove(&objects);
         }
+        self.learn_names(store);
         let _nobody_reads = self.shared.removing();
         let released = {
             // As long as this is held, no record can begin to name what is about to go.
             let records = self.shared.records();
             let mut released = objects;
             for id in records.named() {
-                released.remove(&store.name(id));
+                released.remove(&self.name(store, id));
             }
             let mut known = self.shared.objects();
             let mut pool = self.shared.pool();
             known.retain(|&id, _| {
-                let goes = released.contains(&store.name(id));
+                let goes = released.contains(&self.name(store, id));
                 if goes {
                     pool.remove(&id);
                 }

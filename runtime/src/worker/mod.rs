@@ -62,7 +62,7 @@ pub(crate) enum Command {
         done: oneshot::Sender<()>,
     },
     Sweep(Box<Sweep>),
-    Tend(Box<Tending>),
+    Tend(Tending),
     /// The disk has taken some of what waited for it.
     Room,
     Status(oneshot::Sender<EngineStatus>),
@@ -204,7 +204,7 @@ impl<'b> Worker<'b> {
                 done.send(()).ok(); // An error: the caller went away.
             }
             Command::Sweep(sweep) => self.shelf.sweep(self.open(), *sweep),
-            Command::Tend(tending) => self.shelf.tend(self.open(), *tending),
+            Command::Tend(tending) => self.shelf.tend(self.open(), tending),
             Command::Room => {} // What waits for it is found again.
             Command::Status(reply) => {
                 reply.send(self.status()).ok(); // An error: the caller went away.
