@@ -51,6 +51,10 @@ pub enum Key {
     RequestTimeoutSecs,
     /// Time between two sweeps of kept KV.
     SweepInterval,
+    /// Time between two rounds that keep warm prefixes warm.
+    KeepaliveInterval,
+    /// Charge of a battery below which prefixes are not kept warm.
+    KeepaliveBatteryPercent,
     /// Lifetime of the class `short`.
     TtlShort,
     /// Lifetime of the class `long`.
@@ -123,6 +127,8 @@ const ROWS: &[Row] = &[
     row(Key::MaxBodyBytes, "max_body_bytes", "BYTES", "8MiB", Daemon, "Largest request body"),
     row(Key::RequestTimeoutSecs, "request_timeout_secs", "SECS", "600", Daemon, "Longest time that a request may take to arrive"),
     row(Key::SweepInterval, "sweep_interval", "TIME", "5m", Daemon, "Sweep kept KV this often: expire, collect, compress, hold the quota; 60s at least"),
+    row(Key::KeepaliveInterval, "keepalive_interval", "TIME", "4m", Daemon, "Keep warm prefixes warm this often; 30s at least"),
+    row(Key::KeepaliveBatteryPercent, "keepalive_battery_percent", "N", "20", Daemon, "Let prefixes cool while a battery below so many percent feeds the machine; 0 never does"),
     row(Key::TtlShort, "ttl_short", "TIME", "5m", Everyone, "Keep KV of class short for so long after its last use"),
     row(Key::TtlLong, "ttl_long", "TIME", "1h", Everyone, "Keep KV of class long for so long after its last use"),
     row(Key::TtlExtended, "ttl_extended", "TIME", "24h", Everyone, "Keep KV of class extended for so long after its last use"),

@@ -20,9 +20,12 @@ use crate::resolve::{Entry, Origin};
 use crate::settings::{CacheType, ModelChoice};
 use crate::sources::Sources;
 
-/// What agents of the eliza family call the sweep's interval, in milliseconds. `HOB_SWEEP_INTERVAL`
-/// wins over it.
-pub(crate) const EVICTION_INTERVAL_MS: &str = "ELIZA_LOCAL_EVICTION_INTERVAL_MS";
+/// What agents of the eliza family call some of the intervals, in milliseconds. Our own variables
+/// win over theirs.
+const IN_MILLISECONDS: [(&str, Key); 2] = [
+    ("ELIZA_LOCAL_EVICTION_INTERVAL_MS", Key::SweepInterval),
+    ("ELIZA_LOCAL_KEEPALIVE_INTERVAL_MS", Key::KeepaliveInterval),
+];
 
 /// What somebody set, by the strongest layer that sets it.
 pub(crate) type Given = BTreeMap<Key, (Raw, Origin)>;
@@ -208,14 +211,19 @@ fn shown(path: &Path) -> Value {
     Value::from(path.to_string_lossy())
 }
 
+/// The key that a variable of others sets.
+pub(crate) fn borrowed(variable: &str) -> Option<Key> {
+    IN_MILLISECONDS.iter().find(|(name, _)| *name == variable).map(|(_, key)| *key)
+}
+
 fn read_environment(env: &[(String, String)], set: &mut Given) -> Result<(), ConfigError> {
     let given = || env.iter().filter(|(_, value)| !value.trim().is_empty());
-    for (name, value) in given().filter(|(name, _)| name == EVICTION_INTERVAL_MS) {
+    for (name, value) in given() {
+        let Some(key) = borrowed(name) else { continue };
         let origin = Origin::Environment { name: name.clone() };
-        let value = format!("{}ms", value.trim());
-        set.insert(Key::SweepInterval, (Raw::Text(value), origin));
+        set.insert(key, (Raw::Text(format!("{}ms", value.trim())), origin));
     }
-    for (name, value) in given().filter(|(name, _)| name != EVICTION_INTERVAL_MS) {
+    for (name, value) in given().filter(|(name, _)| borrowed(name).is_none()) {
         let Some(key) = Key::all().find(|key| key.variable() == *name) else {
             let suggestion = nearest(name.trim_start_matches("HOB_")).and_then(Key::named);
             return Err(ConfigError::Unknown {

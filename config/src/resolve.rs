@@ -21,6 +21,9 @@ use crate::sources::Sources;
 /// A sweep reads every slot file: more often than this it would be work for nothing.
 const SHORTEST_SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
+/// A round wakes the processor: more often than this it would never rest.
+const SHORTEST_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
+
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "origin", rename_all = "lowercase")]
@@ -116,6 +119,9 @@ pub(crate) fn resolve(sources: &Sources) -> Result<Resolved, ConfigError> {
         max_body_bytes: layers.bytes(Key::MaxBodyBytes, 1024)? as usize,
         request_timeout: layers.seconds(Key::RequestTimeoutSecs)?,
         sweep_interval: layers.duration_of_at_least(Key::SweepInterval, SHORTEST_SWEEP_INTERVAL)?,
+        keepalive_interval: layers
+            .duration_of_at_least(Key::KeepaliveInterval, SHORTEST_KEEPALIVE_INTERVAL)?,
+        keepalive_battery_percent: layers.number(Key::KeepaliveBatteryPercent, 0, 100)? as u8,
         ttl_short: layers.duration(Key::TtlShort)?,
         ttl_long: layers.duration(Key::TtlLong)?,
         ttl_extended: layers.duration(Key::TtlExtended)?,
@@ -255,6 +261,32 @@ mod tests {
         let both = World::new().env("ELIZA_LOCAL_EVICTION_INTERVAL_MS", "90000");
         let both = both.env("HOB_SWEEP_INTERVAL", "120").resolve();
         assert_eq!(both.settings.sweep_interval.as_secs(), 120, "our own name wins");
+    }
+
+    #[test]
+    fn the_keepalive_interval_has_two_names_and_a_floor_that_is_told() {
+        let interval = |name: &str, value: &str| {
+            let resolved = World::new().env(name, value).resolve();
+            (resolved.settings.keepalive_interval.as_secs(), resolved.warnings)
+        };
+        assert_eq!(interval("HOB_KEEPALIVE_INTERVAL", "2m"), (120, vec![]));
+        assert_eq!(interval("ELIZA_LOCAL_KEEPALIVE_INTERVAL_MS", "90000"), (90, vec![]));
+        let (secs, warnings) = interval("ELIZA_LOCAL_KEEPALIVE_INTERVAL_MS", "1000");
+        assert_eq!(secs, 30);
+        assert_eq!(
+            warnings,
+            ["keepalive_interval = \"1000ms\" (environment ELIZA_LOCAL_KEEPALIVE_INTERVAL_MS) \
+              is shorter than 30 seconds: 30 seconds are taken"]
+        );
+        assert_eq!(interval("HOB_CTX", "1000").0, 240, "the default");
+    }
+
+    #[test]
+    fn a_charge_is_a_percentage() {
+        let percent = |text: &str| World::new().file(text).resolve().settings;
+        assert_eq!(percent("").keepalive_battery_percent, 20);
+        assert_eq!(percent("keepalive_battery_percent = 0").keepalive_battery_percent, 0);
+        assert!(World::new().file("keepalive.battery_percent = 101").error().contains("0 to 100"));
     }
 
     #[test]

@@ -55,6 +55,10 @@ pub struct Settings {
     pub request_timeout: Duration,
     /// Time between two sweeps of kept KV.
     pub sweep_interval: Duration,
+    /// Time between two rounds that keep warm prefixes warm.
+    pub keepalive_interval: Duration,
+    /// While a battery with less charge feeds the machine, prefixes are not kept warm; 0: they are.
+    pub keepalive_battery_percent: u8,
     /// Lifetime of the class `short` since its last use.
     pub ttl_short: Duration,
     /// Lifetime of the class `long`.

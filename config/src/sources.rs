@@ -11,7 +11,7 @@ use std::{fs, io};
 use crate::error::ConfigError;
 use crate::flags::Flags;
 use crate::key::Key;
-use crate::layers::EVICTION_INTERVAL_MS;
+use crate::layers::borrowed;
 use crate::parse::Raw;
 use crate::paths::Places;
 use crate::resolve::Origin;
@@ -23,7 +23,7 @@ pub struct Sources {
     pub places: Places,
     /// The configuration file, when there is one.
     pub file: Option<ConfigFile>,
-    /// The variables that begin with `HOB_`, and the one of others that means the same.
+    /// The variables that begin with `HOB_`, and those of others that mean the same.
     pub env: Vec<(String, String)>,
     /// The command line.
     pub flags: Flags,
@@ -62,7 +62,7 @@ fn our_variables(
     for (name, value) in env {
         let Ok(name) = name.into_string() else { continue };
         let foreign = ["HOB_TEST_", "HOB_BENCH_"].iter().any(|prefix| name.starts_with(prefix));
-        let known = name.starts_with("HOB_") || name == EVICTION_INTERVAL_MS;
+        let known = name.starts_with("HOB_") || borrowed(&name).is_some();
         if !known || foreign {
             continue;
         }
