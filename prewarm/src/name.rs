@@ -1,0 +1,107 @@
+//! What a profile is called, and what the engine calls its prefix.
+//!
+//! - A name has 1 to 64 letters, digits, `-` and `_`: it is a file's stem and a label of metrics.
+//! - The prefix of `default` keeps the id that agents of the eliza family know.
+
+use std::fmt;
+use std::str::FromStr;
+
+use hob_slots::ConversationId;
+
+/// A profile's name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProfileName(String);
+
+/// A text that is no profile's name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{got:?} is no name of a profile: use 1 to 64 letters, digits, `-` and `_`")]
+pub struct ProfileNameError {
+    /// The text.
+    pub got: String,
+}
+
+impl ProfileName {
+    const MAX_BYTES: usize = 64;
+    const DEFAULT: &str = "default";
+    const SYSTEM_PREFIX: &str = "__system_prefix__";
+    const OTHER_PREFIXES: &str = "__prefix__:";
+
+    /// Under which id the engine keeps this profile's prefix.
+    pub fn prefix_id(&self) -> ConversationId {
+        let id = match self.as_str() {
+            Self::DEFAULT => Self::SYSTEM_PREFIX.to_owned(),
+            other => format!("{}{other}", Self::OTHER_PREFIXES),
+        };
+        ConversationId::new(&id).expect("a name is short and has no control characters")
+    }
+
+    /// Whose prefix the engine keeps under `id`; `None` for everybody's conversations.
+    pub fn of_prefix(id: &ConversationId) -> Option<Self> {
+        match id.as_str() {
+            Self::SYSTEM_PREFIX => Some(Self::default()),
+            other => other.strip_prefix(Self::OTHER_PREFIXES)?.parse().ok(),
+        }
+    }
+
+    /// The name as it was given.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The profile of whoever names none.
+impl Default for ProfileName {
+    fn default() -> Self {
+        Self(Self::DEFAULT.to_owned())
+    }
+}
+
+impl FromStr for ProfileName {
+    type Err = ProfileNameError;
+
+    fn from_str(text: &str) -> Result<Self, ProfileNameError> {
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        match !text.is_empty() && text.len() <= Self::MAX_BYTES && text.bytes().all(allowed) {
+            true => Ok(Self(text.to_owned())),
+            false => Err(ProfileNameError { got: text.to_owned() }),
+        }
+    }
+}
+
+impl fmt::Display for ProfileName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_prefix_of_the_default_profile_keeps_its_old_id() {
+        assert_eq!(ProfileName::default().prefix_id().as_str(), "__system_prefix__");
+        let kitchen: ProfileName = "kitchen".parse().unwrap();
+        assert_eq!(kitchen.prefix_id().as_str(), "__prefix__:kitchen");
+    }
+
+    #[test]
+    fn whose_prefix_it_is_is_read_back_from_its_id() {
+        for name in ["default", "kitchen", "a-b_C9"] {
+            let name: ProfileName = name.parse().unwrap();
+            assert_eq!(ProfileName::of_prefix(&name.prefix_id()), Some(name));
+        }
+        for id in ["room-1", "__prefix__:", "__prefix__:a b"] {
+            assert_eq!(ProfileName::of_prefix(&ConversationId::new(id).unwrap()), None);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_a_files_stem_and_a_label_is_refused() {
+        let long = "x".repeat(65);
+        for text in ["", "a b", "../etc", "ü", "a.toml", "a\"b", long.as_str()] {
+            let error = text.parse::<ProfileName>().unwrap_err();
+            assert!(error.to_string().contains("1 to 64 letters"), "{error}");
+        }
+    }
+}
