@@ -1,0 +1,168 @@
+//! The TOML file of a profile, checked; the files that it names are not read yet.
+//!
+//! - Every field is known or the file is refused, with its line.
+//! - A segment has exactly one source.
+
+use std::path::{Path, PathBuf};
+
+use hob_slots::{Layer, TtlClass};
+use serde::Deserialize;
+
+use super::error::ProfileError;
+
+/// The most segments that a profile has.
+const MOST_SEGMENTS: usize = 64;
+/// The longest key of a segment, in bytes.
+const KEY_BYTES: usize = 100;
+
+/// A profile whose files were not read yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outline {
+    /// How long its prefix is kept on disk.
+    pub ttl: TtlClass,
+    /// Its parts, in order.
+    pub segments: Vec<OutlineSegment>,
+}
+
+/// A part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutlineSegment {
+    /// What it is for.
+    pub layer: Layer,
+    /// What it is called.
+    pub key: String,
+    /// Whether it is part of the prefix, if everything before it is.
+    pub stable: bool,
+    /// Where its text comes from.
+    pub source: Source,
+}
+
+/// Where a segment's text comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// It stands in the profile.
+    Text(String),
+    /// A text file, relative to the profile's directory or absolute.
+    File(PathBuf),
+    /// A JSON file with an array of tools.
+    Tools(PathBuf),
+}
+
+impl Outline {
+    /// Checks the text of a profile's file.
+    ///
+    /// # Errors
+    /// When it is not TOML, has a field or a value that no profile has, or contradicts itself.
+    pub fn parse(text: &str) -> Result<Self, ProfileError> {
+        let raw: Raw = toml::from_str(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start.min(text.len()));
+            let line = 1 + text.as_bytes()[..at].iter().filter(|&&byte| byte == b'\n').count();
+            ProfileError::Toml { line, problem: error.message().replace('\n', " ") }
+        })?;
+        match raw.segment.len() {
+            0 => return Err(ProfileError::Nothing),
+            got if got > MOST_SEGMENTS => {
+                return Err(ProfileError::TooMany { got, most: MOST_SEGMENTS });
+            }
+            _ => {}
+        }
+        let checked = raw.segment.into_iter().enumerate().map(|(at, segment)| {
+            let number = at + 1;
+            segment.checked(number).map_err(|problem| ProfileError::Segment { number, problem })
+        });
+        Ok(Self { ttl: raw.ttl, segments: checked.collect::<Result<_, _>>()? })
+    }
+
+    /// The files that it names, for whoever wants to know when they change.
+    pub fn files(&self, directory: &Path) -> Vec<PathBuf> {
+        let file = |segment: &OutlineSegment| match &segment.source {
+            Source::Text(_) => None,
+            Source::File(path) | Source::Tools(path) => Some(directory.join(path)),
+        };
+        self.segments.iter().filter_map(file).collect()
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    #[serde(default = "extended")]
+    ttl: TtlClass,
+    #[serde(default)]
+    segment: Vec<RawSegment>,
+}
+
+fn extended() -> TtlClass {
+    TtlClass::Extended
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSegment {
+    layer: ProfileLayer,
+    key: Option<String>,
+    text: Option<String>,
+    file: Option<PathBuf>,
+    tools: Option<PathBuf>,
+    stable: Option<bool>,
+}
+
+/// The layers that stand before anything that was said.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ProfileLayer {
+    Axioms,
+    Identity,
+    Rules,
+    Capabilities,
+    Context,
+    Memories,
+    Affect,
+}
+
+impl From<ProfileLayer> for Layer {
+    fn from(layer: ProfileLayer) -> Self {
+        match layer {
+            ProfileLayer::Axioms => Self::Axioms,
+            ProfileLayer::Identity => Self::Identity,
+            ProfileLayer::Rules => Self::Rules,
+            ProfileLayer::Capabilities => Self::Capabilities,
+            ProfileLayer::Context => Self::Context,
+            ProfileLayer::Memories => Self::Memories,
+            ProfileLayer::Affect => Self::Affect,
+        }
+    }
+}
+
+impl RawSegment {
+    fn checked(self, number: usize) -> Result<OutlineSegment, &'static str> {
+        let source = match (self.text, self.file, self.tools) {
+            (Some(text), None, None) if text.trim().is_empty() => {
+                return Err("its `text` is empty: fill it, or leave the segment out");
+            }
+            (Some(text), None, None) => Source::Text(text),
+            (None, Some(path), None) => Source::File(path),
+            (None, None, Some(path)) => Source::Tools(path),
+            (None, None, None) => return Err("give it a `text`, a `file` or `tools`"),
+            _ => return Err("it has several sources: keep one of `text`, `file` and `tools`"),
+        };
+        let stable = self.stable.unwrap_or(true);
+        if !stable && matches!(source, Source::Tools(_)) {
+            return Err("tools are part of the prefix wherever they stand: \
+                        leave `stable = false` out");
+        }
+        let key = match (self.key, &source) {
+            (Some(key), _) => key,
+            (None, Source::Text(_)) => format!("segment {number}"),
+            (None, Source::File(path) | Source::Tools(path)) => match path.file_name() {
+                Some(name) => format!("file:{}", name.to_string_lossy()),
+                None => return Err("its path names no file"),
+            },
+        };
+        if key.is_empty() || key.len() > KEY_BYTES || key.chars().any(char::is_control) {
+            return Err("its key must have 1 to 100 bytes and no control characters: \
+                        give it another `key`");
+        }
+        Ok(OutlineSegment { layer: self.layer.into(), key, stable, source })
+    }
+}
