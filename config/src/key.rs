@@ -71,6 +71,8 @@ pub enum Key {
     SlotsEncrypt,
     /// File that holds the key of encrypted KV.
     SlotsKeyFile,
+    /// Profiles: what prompts begin with.
+    ProfilesDir,
 }
 
 /// Which program takes the key as a flag. File and environment hold all of them for both.
@@ -137,6 +139,7 @@ const ROWS: &[Row] = &[
     row(Key::CompressAfter, "compress_after", "TIME", "1h", Daemon, "Compress KV that was silent for so long; 0 never does"),
     row(Key::SlotsEncrypt, "slots_encrypt", "BOOL", "false", Everyone, "Encrypt kept KV, and hide on disk whose it is"),
     row(Key::SlotsKeyFile, "slots_key_file", "FILE", "", Everyone, "File that holds the key of encrypted KV; made when it is missing"),
+    row(Key::ProfilesDir, "profiles_dir", "DIR", "", Everyone, "Read profiles, what prompts begin with, from here"),
 ];
 
 const fn row(
@@ -207,7 +210,7 @@ mod tests {
             assert_eq!(row.key as usize, at, "{} is out of place", row.name);
             assert_eq!(Key::named(row.name), Some(row.key));
         }
-        assert_eq!(ROWS.len(), Key::SlotsKeyFile as usize + 1);
+        assert_eq!(ROWS.len(), Key::ProfilesDir as usize + 1);
     }
 
     #[test]

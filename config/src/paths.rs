@@ -42,6 +42,11 @@ impl Places {
         self.config_dir.join("hob.toml")
     }
 
+    /// Profiles, unless `profiles_dir` is set.
+    pub fn profiles_dir(&self) -> PathBuf {
+        self.config_dir.join("profiles")
+    }
+
     /// The path with a leading `~` replaced by the home directory.
     pub fn expand(&self, path: &str) -> PathBuf {
         match path.strip_prefix('~') {

@@ -130,6 +130,7 @@ pub(crate) fn resolve(sources: &Sources) -> Result<Resolved, ConfigError> {
         compress_after: Some(layers.duration(Key::CompressAfter)?).filter(|after| !after.is_zero()),
         slots_encrypt: layers.switch(Key::SlotsEncrypt)?,
         slots_key_file: layers.path(Key::SlotsKeyFile, || key_file)?,
+        profiles_dir: layers.path(Key::ProfilesDir, || sources.places.profiles_dir())?,
     };
     let warnings = layers.warnings();
     let entries = Key::all().map(|key| layers.entry(key)).collect();
@@ -178,6 +179,14 @@ mod tests {
         let resolved = World::new().flag(Key::DataDir, "/elsewhere").resolve();
         assert_eq!(resolved.settings.slots_dir, Path::new("/elsewhere/slots"));
         assert_eq!(resolved.settings.token_file, Path::new("/elsewhere/token"));
+    }
+
+    #[test]
+    fn profiles_lie_beside_the_configuration_unless_they_are_elsewhere() {
+        let dir = |world: World| world.resolve().settings.profiles_dir;
+        assert_eq!(dir(World::new()), Path::new("/u/config/profiles"));
+        assert_eq!(dir(World::new().file("profiles_dir = 'p'")), Path::new("/u/config/p"));
+        assert_eq!(dir(World::new().env("HOB_PROFILES_DIR", "/p")), Path::new("/p"));
     }
 
     #[test]

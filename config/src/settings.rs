@@ -75,6 +75,8 @@ pub struct Settings {
     pub slots_encrypt: bool,
     /// File that holds the key of encrypted KV.
     pub slots_key_file: PathBuf,
+    /// Profiles: what prompts begin with.
+    pub profiles_dir: PathBuf,
 }
 
 impl Settings {
