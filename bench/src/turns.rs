@@ -33,6 +33,7 @@ pub fn request(conversation: &str, prompt: &[Token], max_tokens: usize) -> TurnR
         logprobs: None,
         ignore_eog: true,
         keep: Keeping::default(),
+        purpose: Purpose::Answer,
     }
 }
 

@@ -28,6 +28,8 @@ pub struct EngineOptions {
     pub context_tokens: usize,
     /// Conversations that are hot at the same time.
     pub slots: usize,
+    /// Beginnings that they share and that are hot beside them.
+    pub prefixes: usize,
     /// Rows of one micro-batch at most.
     pub micro_batch: usize,
     /// How long a micro-batch should last; `None` makes its size independent of the clock.
@@ -49,6 +51,7 @@ impl Default for EngineOptions {
         Self {
             context_tokens: 8192,
             slots: 4,
+            prefixes: 4,
             micro_batch: 512,
             micro_batch_target: Some(Duration::from_millis(100)),
             queue: 32,
@@ -335,7 +338,7 @@ pub(crate) fn conversation_tokens(options: &EngineOptions, model: &ModelFacts) -
 fn shape(options: &EngineOptions) -> ContextShape {
     ContextShape {
         context_tokens: options.context_tokens,
-        sequences: options.slots + 1, // And one for splices.
+        sequences: options.slots + options.prefixes + 1, // And one for splices.
         micro_batch: options.micro_batch.min(options.context_tokens),
     }
 }

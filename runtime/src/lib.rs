@@ -23,7 +23,7 @@ pub use engine::{Engine, EngineOptions};
 pub use miss::MissReason;
 pub use status::{EngineCounters, EngineStatus, SlotState, SlotStatus};
 pub use turn::{
-    FinishReason, Keeping, Logprobs, TokenCounts, TokenLogprob, Turn, TurnError, TurnEvent,
-    TurnReport, TurnRequest,
+    FinishReason, Keeping, Logprobs, Purpose, TokenCounts, TokenLogprob, Turn, TurnError,
+    TurnEvent, TurnReport, TurnRequest,
 };
 pub use vocabulary::Vocabulary;

@@ -5,8 +5,10 @@ use hob_slots::{ConversationId, SlotId};
 /// A reading of the engine.
 #[derive(Clone, Debug, Default)]
 pub struct EngineStatus {
-    /// Every slot, in order.
+    /// Every slot of a conversation, in order.
     pub slots: Vec<SlotStatus>,
+    /// Every slot of a prefix, in order.
+    pub prefixes: Vec<SlotStatus>,
     /// Conversations that are not in a slot and whose KV this process has kept, with their tokens.
     pub parked: Vec<(ConversationId, usize)>,
     /// Turns that wait for a slot.
@@ -70,6 +72,10 @@ impl SlotState {
 pub struct EngineCounters {
     /// Turns that were finished.
     pub turns: u64,
+    /// Prompts that were made hot before anybody asked.
+    pub prewarmed: u64,
+    /// Such prompts that were given up for a turn that came first.
+    pub superseded: u64,
     /// Turns whose caller went away.
     pub cancelled: u64,
     /// Turns that failed.

@@ -35,6 +35,37 @@ pub struct TurnRequest {
     pub ignore_eog: bool,
     /// How what was computed is kept.
     pub keep: Keeping,
+    /// For whom it computes.
+    pub purpose: Purpose,
+}
+
+/// For whom a turn computes. The earlier ones are served first, and the later ones stop for them
+/// within one micro-batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Purpose {
+    /// Somebody waits for an answer.
+    #[default]
+    Answer,
+    /// Somebody speaks and may ask in a moment: the prompt is made hot in the conversation's own
+    /// slot. It is no use of the conversation: nothing is recorded of it, and what is kept stays as
+    /// it is. A newer turn of the conversation takes its place, and goes on from what it computed.
+    Speculate,
+    /// A beginning that conversations share is made hot in a slot of its own, and kept.
+    Prewarm,
+    /// The same, for one that should be hot already.
+    KeepAlive,
+}
+
+impl Purpose {
+    /// Whether the prompt is all that is wanted: nothing is generated, and nobody waits.
+    pub fn is_background(self) -> bool {
+        self != Self::Answer
+    }
+
+    /// Whether it has one of the slots for prefixes.
+    pub fn is_prefix(self) -> bool {
+        self >= Self::Prewarm
+    }
 }
 
 /// How a conversation's KV is kept.
@@ -187,6 +218,9 @@ pub enum TurnError {
     /// llama.cpp reported an error for this turn's batch.
     #[error("the model failed to compute a batch: {0}")]
     Backend(String),
+    /// Another turn needs what this one has, and is served first.
+    #[error("a newer turn took its place")]
+    Superseded,
     /// The conversation was deleted while it spoke.
     #[error("the conversation was deleted")]
     Forgotten,

@@ -5,10 +5,13 @@
 //! - A conversation with a turn running or queued never gives way.
 //! - A free slot is taken before anyone has to give way: the least loaded, among equals the one
 //!   that the conversation's key derives, else the lowest.
+//! - Prefixes that conversations share have slots of their own, behind the others: neither gives way
+//!   to the other.
 //! - Who gives way is the one whose last use came first, in order of calls: a clock that steps
 //!   back changes no choice.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 
 use crate::id::{ConversationId, SlotId};
@@ -20,6 +23,8 @@ use crate::time::Timestamp;
 pub struct Registry {
     // Indexed by slot; `None` is free.
     slots: Vec<Option<ConversationId>>,
+    // The first so many are for conversations, the others for prefixes.
+    n_slots: usize,
     // Tokens hot in each slot. A free slot may hold cells that others still share.
     loads: Vec<usize>,
     pins: BTreeMap<ConversationId, Pinned>,
@@ -57,21 +62,36 @@ pub enum Pin {
 impl Registry {
     /// A registry of `n_slots` free slots.
     pub fn new(n_slots: u32) -> Self {
-        let count = n_slots as usize;
-        Self { slots: vec![None; count], loads: vec![0; count], pins: BTreeMap::new(), uses: 0 }
+        Self::with_prefixes(n_slots, 0)
+    }
+
+    /// The same, with `n_prefixes` slots for prefixes behind them.
+    pub fn with_prefixes(n_slots: u32, n_prefixes: u32) -> Self {
+        let (n_slots, count) = (n_slots as usize, (n_slots + n_prefixes) as usize);
+        let (slots, loads) = (vec![None; count], vec![0; count]);
+        Self { slots, n_slots, loads, pins: BTreeMap::new(), uses: 0 }
     }
 
     /// Gives `conversation` a slot. Counts as a use of it.
     pub fn pin(&mut self, conversation: &ConversationId, now: Timestamp) -> Pin {
+        self.pin_in(0..self.n_slots, conversation, now)
+    }
+
+    /// Gives a prefix, which has the name of a conversation, one of the slots for prefixes.
+    pub fn pin_prefix(&mut self, prefix: &ConversationId, now: Timestamp) -> Pin {
+        self.pin_in(self.n_slots..self.slots.len(), prefix, now)
+    }
+
+    fn pin_in(&mut self, area: Range<usize>, conversation: &ConversationId, now: Timestamp) -> Pin {
         if let Some(slot) = self.slot_of(conversation) {
             self.touch(conversation, now);
             return Pin::Held(slot);
         }
-        if let Some(slot) = self.free_slot_for(conversation) {
+        if let Some(slot) = self.free_slot_for(area.clone(), conversation) {
             self.occupy(slot, conversation, now);
             return Pin::Taken(slot);
         }
-        let Some(leaving) = self.longest_idle().cloned() else { return Pin::Full };
+        let Some(leaving) = self.longest_idle(area).cloned() else { return Pin::Full };
         let slot = self.unpin(&leaving).expect("whoever gives way is pinned");
         self.occupy(slot, conversation, now);
         Pin::Parks { slot, conversation: leaving }
@@ -123,9 +143,9 @@ impl Registry {
         self.pins.get(conversation).is_some_and(|pinned| pinned.turns > 0)
     }
 
-    /// How many slots there are.
+    /// How many slots there are for conversations.
     pub fn n_slots(&self) -> u32 {
-        self.slots.len() as u32
+        self.n_slots as u32
     }
 
     /// The pinned conversations, by slot.
@@ -134,10 +154,11 @@ impl Registry {
         slots.filter_map(|(held, n)| held.as_ref().map(|conversation| (SlotId(n), conversation)))
     }
 
-    /// The pinned conversations without a turn and how long ago they were used, least recent first.
+    /// The pinned conversations without a turn and how long ago they were used, least recent first;
+    /// prefixes after them, which serve several.
     pub fn idle(&self, now: Timestamp) -> impl Iterator<Item = (&ConversationId, Duration)> {
         let mut idle: Vec<_> = self.without_turn().collect();
-        idle.sort_by_key(|(_, pinned)| pinned.last_use);
+        idle.sort_by_key(|(_, pinned)| (index(pinned.slot) >= self.n_slots, pinned.last_use));
         idle.into_iter().map(move |(id, pinned)| (id, pinned.used_at.age(now)))
     }
 
@@ -145,20 +166,21 @@ impl Registry {
         self.pins.iter().filter(|(_, pinned)| pinned.turns == 0)
     }
 
-    fn longest_idle(&self) -> Option<&ConversationId> {
-        self.without_turn().min_by_key(|(_, pinned)| pinned.last_use).map(|(id, _)| id)
+    fn longest_idle(&self, area: Range<usize>) -> Option<&ConversationId> {
+        let here = self.without_turn().filter(|(_, pinned)| area.contains(&index(pinned.slot)));
+        here.min_by_key(|(_, pinned)| pinned.last_use).map(|(id, _)| id)
     }
 
-    fn free_slot_for(&self, conversation: &ConversationId) -> Option<SlotId> {
+    fn free_slot_for(&self, area: Range<usize>, conversation: &ConversationId) -> Option<SlotId> {
         let derived = self.derived_slot(conversation);
-        let free =
-            (0..self.n_slots()).map(SlotId).filter(|&slot| self.slots[index(slot)].is_none());
+        let free = area.filter(|&slot| self.slots[slot].is_none());
+        let free = free.map(|slot| SlotId(u32::try_from(slot).expect("slots are few")));
         free.min_by_key(|&slot| (self.loads[index(slot)], slot != derived, slot))
     }
 
     fn derived_slot(&self, conversation: &ConversationId) -> SlotId {
         let key = CacheKey::Conversation(conversation.clone()).to_string();
-        let n = i32::try_from(self.slots.len()).unwrap_or(i32::MAX);
+        let n = i32::try_from(self.n_slots).unwrap_or(i32::MAX);
         // Negative only without slots, and then none is free either.
         SlotId(u32::try_from(derive_slot_id(Some(&key), n)).unwrap_or(0))
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hob_dialect::{Dialect, opens_reasoning};
 use hob_runtime::grammar::{Calls, Grammar, ToolSignature};
-use hob_runtime::turn::{Keeping, TurnError, TurnRequest};
+use hob_runtime::turn::{Keeping, Purpose, TurnError, TurnRequest};
 use hob_slots::{ConversationId, Token};
 use serde_json::Value;
 
@@ -168,6 +168,7 @@ fn submit(
         logprobs: request.logprobs,
         ignore_eog: request.shape.ignore_eos,
         keep: keep.clone(),
+        purpose: Purpose::Answer,
     };
     let others = (1..request.shape.choices).map(|_| turn(None));
     let turns = std::iter::once(turn(conversation)).chain(others).collect();

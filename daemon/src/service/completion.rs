@@ -1,6 +1,6 @@
 //! From a completion request to its turns.
 
-use hob_runtime::turn::{Keeping, TurnRequest};
+use hob_runtime::turn::{Keeping, Purpose, TurnRequest};
 use hob_slots::Token;
 use serde_json::Value;
 
@@ -86,6 +86,7 @@ fn turns(
         logprobs: request.logprobs,
         ignore_eog: request.shape.ignore_eos,
         keep: Keeping::default(),
+        purpose: Purpose::Answer,
     };
     let copies = request.shape.choices;
     prompts.iter().flat_map(|prompt| std::iter::repeat_n(turn(prompt), copies)).collect()

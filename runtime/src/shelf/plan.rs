@@ -3,7 +3,7 @@
 //! - A block is found by its name, which the prompt's own tokens give; so a conversation finds
 //!   blocks that another one wrote. Where the prompt cuts differently than the conversation did
 //!   (it goes on in the middle of a block), the conversation's record tells the other name.
-//! - The last token of a prompt is never taken: computing it gives the logits for the answer.
+//! - The last token of a prompt that is to be answered is not taken: computing it gives the logits.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,6 +26,8 @@ pub struct Wanted {
     pub prompt: Vec<Token>,
     /// Tokens of it that are hot already.
     pub hot: usize,
+    /// Tokens of it that can be taken at all.
+    pub limit: usize,
     /// The request and the time, for whoever chooses what stays in memory.
     pub used: Use,
 }
@@ -63,7 +65,7 @@ impl Plan {
     pub fn of(shared: &Shared, wanted: &Wanted) -> Self {
         let mut miss = None;
         let record = find_record(shared, wanted, &mut miss);
-        let limit = wanted.prompt.len().saturating_sub(1);
+        let limit = wanted.limit;
         let vocabulary = shared.model.vocabulary();
         let mut chain = Chain::new(shared.fingerprint);
         chain.push(&wanted.prompt, |token| vocabulary.is_eog(token));

@@ -16,7 +16,7 @@ use super::slot::{Phase, Running};
 use super::{Submitted, Worker};
 use crate::sample::{Output, Sampler};
 use crate::shelf::common_prefix;
-use crate::turn::{TurnEvent, TurnReport};
+use crate::turn::{Purpose, TurnEvent, TurnReport};
 
 /// A turn in the queue.
 pub(super) enum Waiting {
@@ -44,6 +44,13 @@ impl Waiting {
         }
     }
 
+    pub fn purpose(&self) -> Purpose {
+        match self {
+            Self::New { turn, .. } => turn.request.purpose,
+            Self::Preempted { turn, .. } => turn.request.purpose,
+        }
+    }
+
     pub fn conversation(&self) -> Option<&ConversationId> {
         match self {
             Self::New { conversation, .. } => conversation.as_ref(),
@@ -60,8 +67,10 @@ impl Worker<'_> {
         while index < self.queue.len() {
             let nameless = || ConversationId::anonymous(self.turns);
             let conversation = self.queue[index].conversation().cloned().unwrap_or_else(nameless);
+            let purpose = self.queue[index].purpose();
+            self.supersede(&conversation);
             if self.is_due(index)
-                && let Some((slot, held)) = self.pin(&conversation)
+                && let Some((slot, held)) = self.pin(&conversation, purpose)
             {
                 let waiting = self.queue.remove(index).expect("the index is below the length");
                 self.waiting.fetch_sub(1, Ordering::AcqRel);
@@ -97,10 +106,17 @@ impl Worker<'_> {
     }
 
     /// The conversation's slot, and whether it had it already.
-    fn pin(&mut self, conversation: &ConversationId) -> Option<(usize, bool)> {
+    fn pin(&mut self, conversation: &ConversationId, purpose: Purpose) -> Option<(usize, bool)> {
         let now = self.now();
-        let slot = match self.registry.pin(conversation, now) {
+        let pin = match purpose.is_prefix() {
+            true => self.registry.pin_prefix(conversation, now),
+            false => self.registry.pin(conversation, now),
+        };
+        let slot = match pin {
             Pin::Held(slot) => return Some((slot.0 as usize, true)),
+            Pin::Full if purpose == Purpose::Answer && self.free_a_slot() => {
+                return self.pin(conversation, purpose);
+            }
             Pin::Full => return None,
             Pin::Taken(slot) => slot.0 as usize,
             Pin::Parks { slot, .. } => {
@@ -142,15 +158,19 @@ impl Worker<'_> {
                     report: TurnReport::default(),
                     started: false,
                     expected: 0,
+                    changes_nothing: false,
                 }
             }
             Waiting::Preempted { turn, .. } => {
                 Running { phase: Phase::Prefill, restoring: None, ..*turn }
             }
         };
-        if !self.is_plain() && self.slots[index].wants_keeping_soon() {
-            self.save(index); // This memory cannot go back to where it is now.
+        let speculates = running.request.purpose == Purpose::Speculate;
+        if (speculates || !self.is_plain()) && self.slots[index].wants_keeping_soon() {
+            // This memory cannot go back to where it is now, or what follows is not to be kept.
+            self.save(index);
         }
+        self.slots[index].speculates = speculates;
         self.slots[index].anonymous = running.anonymous;
         let was_hot = self.take_hot(index, &running);
         let slot = &mut self.slots[index];
@@ -165,7 +185,7 @@ impl Worker<'_> {
     /// slot held before.
     fn take_hot(&mut self, index: usize, running: &Running) -> usize {
         let prompt = &running.request.prompt;
-        let limit = prompt.len() - 1;
+        let limit = running.limit();
         self.slots[index].tail.clear();
         let before = self.slots[index].timeline.len();
         let own = common_prefix(self.slots[index].timeline.tokens(), prompt);
@@ -199,8 +219,10 @@ impl Worker<'_> {
         let Some(turn) = slot.turn.take() else { return };
         // What is kept is as good as before when the turn did not get past it.
         slot.cut_short = restores;
-        slot.turns += u32::from(turn.started);
-        slot.recorded &= restores;
+        if !slot.speculates {
+            slot.turns += u32::from(turn.started);
+            slot.recorded &= restores || turn.changes_nothing;
+        }
         (slot.unkept, slot.kept_again) = (None, false);
         self.freed = true;
         self.ended += 1;

@@ -93,6 +93,9 @@ impl Worker<'_> {
     /// the timeline stands still.
     fn next_block(&mut self, index: usize) -> Option<Block> {
         let slot = &mut self.slots[index];
+        if slot.speculates {
+            return None;
+        }
         let still = slot.turn.is_none() && slot.tail.is_empty();
         let blocks = if still { slot.timeline.blocks() } else { slot.timeline.whole_blocks() };
         let first = blocks.partition_point(|block| block.range.end <= slot.exported);
@@ -135,7 +138,8 @@ impl Worker<'_> {
     pub(super) fn snapshot_before_last(&mut self, index: usize) {
         let slot = &self.slots[index];
         let prompt = slot.turn.as_ref().map_or(0, |turn| turn.request.prompt.len());
-        if !self.is_plain() && slot.is_kept() && slot.timeline.len() + 1 == prompt {
+        let is_kept = slot.is_kept() && !slot.speculates;
+        if !self.is_plain() && is_kept && slot.timeline.len() + 1 == prompt {
             self.take_snapshot(index);
         }
     }

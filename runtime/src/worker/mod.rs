@@ -2,10 +2,12 @@
 //!
 //! Between two micro-batches, in this order: hear commands, let go of turns whose caller went away,
 //! admit waiting turns, compute one micro-batch, bring in some of what was read for a restore, and,
-//! when no prompt is waiting to be computed, one bounded piece of housekeeping. It sleeps only when there is nothing to do, and never on a disk.
+//! when no prompt is waiting to be computed, one bounded piece of housekeeping. It sleeps only when
+//! there is nothing to do, and never on a disk.
 //!
 //! - `slot`: what a sequence holds and the turn that runs in it
 //! - `admit`: from the queue into a slot, and out of it: pin and share
+//! - `background`: turns that nobody waits for, and how they make way
 //! - `restore`: what is kept comes back
 //! - `step`: one micro-batch, and the tokens that come of it
 //! - `keep`: export behind the answer
@@ -13,6 +15,7 @@
 //! - `cells`: every change of what a slot holds
 
 mod admit;
+mod background;
 mod cells;
 mod keep;
 mod restore;
@@ -114,13 +117,14 @@ impl<'b> Worker<'b> {
         waiting: Arc<AtomicUsize>,
         commands: mpsc::Sender<Command>,
     ) -> Self {
-        let ids = 0..u32::try_from(options.slots).expect("slots are few");
+        let count = |slots: usize| u32::try_from(slots).expect("slots are few");
+        let (slots, prefixes) = (count(options.slots), count(options.prefixes));
         let micro_batch = options.micro_batch.min(options.context_tokens);
         Self {
             backend,
-            registry: Registry::new(ids.end),
+            registry: Registry::with_prefixes(slots, prefixes),
             radix: RadixTree::new(),
-            slots: ids.map(|id| Slot::new(SlotId(id), fingerprint)).collect(),
+            slots: (0..slots + prefixes).map(|id| Slot::new(SlotId(id), fingerprint)).collect(),
             queue: VecDeque::new(),
             freed: false,
             pace: Pace::new(options.micro_batch_target, micro_batch),
@@ -180,15 +184,15 @@ impl<'b> Worker<'b> {
     fn has_work(&self) -> bool {
         let may_admit = self.freed && !self.queue.is_empty();
         let slots = &self.slots;
-        let busy = |slot: &Slot| slot.has_rows() || slot.has_arrivals();
         may_admit
-            || slots.iter().any(busy)
+            || slots.iter().any(Slot::has_arrivals)
+            || (0..slots.len()).any(|index| self.is_served(index))
             || (slots.iter().any(Slot::wants_keeping) && !self.shelf.is_full())
     }
 
     fn obey(&mut self, command: Command) -> bool {
         match command {
-            Command::Turn(turn) => self.queue.push_back(Waiting::new(turn)),
+            Command::Turn(turn) => self.enqueue(turn),
             Command::Fetched { slot, fetch, delivery } => self.arrived(slot, fetch, delivery),
             Command::Embed { tokens, reply } => {
                 let embedding = self.backend.embed(&tokens);
@@ -249,7 +253,7 @@ impl<'b> Worker<'b> {
     }
 
     fn status(&self) -> EngineStatus {
-        let slots = self.slots.iter().map(|slot| SlotStatus {
+        let mut slots = self.slots.iter().map(|slot| SlotStatus {
             slot: slot.id,
             conversation: slot.owner.clone().filter(|_| !slot.anonymous),
             tokens: slot.timeline.len(),
@@ -259,7 +263,8 @@ impl<'b> Worker<'b> {
         let hot = |id: &ConversationId| self.registry.slot_of(id).is_some();
         let disk = self.shelf.counters();
         EngineStatus {
-            slots: slots.collect(),
+            slots: slots.by_ref().take(self.options.slots).collect(),
+            prefixes: slots.collect(),
             parked: self
                 .shelf
                 .known_conversations()

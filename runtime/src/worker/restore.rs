@@ -43,16 +43,17 @@ impl Worker<'_> {
         let slot = &mut self.slots[index];
         let hot = slot.timeline.len();
         let turn = slot.turn.as_mut().expect("the turn was just begun");
-        let limit = turn.request.prompt.len() - 1;
+        let limit = turn.limit();
         turn.report.slot = Some(slot.id);
         if !turn.started {
             turn.report.tokens = TokenCounts { shared: hot, ..TokenCounts::default() };
         }
         // A conversation that was never looked for may have a record, which the next one continues.
         let known = || turn.anonymous || self.shelf.knows(&turn.conversation);
-        if goes_on || (hot == limit && known()) {
+        if goes_on || (hot == limit && (known() || turn.request.purpose.is_background())) {
             turn.expected = hot;
-            return self.snapshot_before_last(index);
+            turn.changes_nothing = goes_on && hot == limit && turn.request.purpose.is_background();
+            return self.prompt_is_in_place(index);
         }
         self.fetches += 1;
         turn.phase = Phase::Restoring { fetch: self.fetches };
@@ -60,6 +61,7 @@ impl Worker<'_> {
             conversation: (!turn.anonymous).then(|| turn.conversation.clone()),
             prompt: turn.request.prompt.clone(),
             hot,
+            limit,
             used,
         };
         let (commands, fetch) = (self.commands.clone(), self.fetches);
@@ -188,7 +190,7 @@ impl Worker<'_> {
             self.slots[index].snapshots = snapshots;
         }
         let turn = self.slots[index].turn.as_mut().expect("it restores");
-        let limit = turn.request.prompt.len() - 1;
+        let limit = turn.limit();
         if miss.is_none() && expected < recorded.min(limit) {
             miss = Some(MissReason::Differs { at: expected, kept: recorded });
         }
@@ -199,6 +201,16 @@ impl Worker<'_> {
             turn.report.tokens = counts;
             turn.report.restore_ms = turn.admitted.elapsed().as_secs_f64() * 1e3;
             turn.report.miss = miss;
+        }
+        self.prompt_is_in_place(index);
+    }
+
+    /// What is kept of the prompt is hot; the rest is computed, if there is a rest.
+    fn prompt_is_in_place(&mut self, index: usize) {
+        let slot = &self.slots[index];
+        let prompt = slot.turn.as_ref().map_or(0, |turn| turn.request.prompt.len());
+        if slot.timeline.len() == prompt {
+            return self.prewarmed(index);
         }
         self.snapshot_before_last(index);
     }

@@ -61,12 +61,12 @@ impl Worker<'_> {
         }
     }
 
-    /// Slots with a turn, in the order in which the turns came.
+    /// Slots with a turn, in the order of service.
     pub(super) fn running(&self) -> Vec<usize> {
-        let number = |&index: &usize| self.slots[index].turn.as_ref().map(|turn| turn.number);
         let all = 0..self.slots.len();
-        let mut running: Vec<usize> = all.filter(|index| number(index).is_some()).collect();
-        running.sort_by_key(number);
+        let mut running: Vec<usize> =
+            all.filter(|&index| self.slots[index].turn.is_some()).collect();
+        running.sort_by_key(|&index| self.order_of_service(index));
         running
     }
 
@@ -114,6 +114,9 @@ impl Worker<'_> {
     /// Puts a turn aside, while another runs: its KV is exported, its cells are given up, and it
     /// waits in front of the queue to go on where it stopped.
     pub(super) fn preempt(&mut self, index: usize) {
+        if self.is_background(index) {
+            return self.give_up_cells(index);
+        }
         let slot = &mut self.slots[index];
         slot.recorded &= slot.restores();
         let mut turn = slot.turn.take().expect("the slot runs a turn");

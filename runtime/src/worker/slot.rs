@@ -35,6 +35,8 @@ pub(super) struct Slot {
     pub snapshots: Vec<SnapshotRef>,
     /// Whether the kept record says what the timeline says, and maybe more.
     pub recorded: bool,
+    /// What was made hot last is what somebody may be about to say: none of it is kept.
+    pub speculates: bool,
     /// A restore was broken off: more of the conversation may be kept than is hot.
     pub cut_short: bool,
     /// Turns since the last record.
@@ -71,6 +73,8 @@ pub(super) struct Running {
     pub started: bool,
     /// Tokens of this prompt that were once computed for this conversation.
     pub expected: usize,
+    /// It found its whole prompt hot in its own slot, and wants nothing more.
+    pub changes_nothing: bool,
 }
 
 /// What is kept of a prompt, on its way into the slot.
@@ -82,6 +86,14 @@ pub(super) struct Restoring {
     pub heard: Instant,
     /// What is in the slot so far.
     pub tokens: TokenCounts,
+}
+
+impl Running {
+    /// How many of the prompt's tokens may be taken from where they are. The last one is computed
+    /// when its logits give the answer.
+    pub fn limit(&self) -> usize {
+        self.request.prompt.len() - usize::from(!self.request.purpose.is_background())
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +119,7 @@ impl Slot {
             kept_again: false,
             snapshots: Vec::new(),
             recorded: true,
+            speculates: false,
             cut_short: false,
             turns: 0,
             keep: Keeping::default(),

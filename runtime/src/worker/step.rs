@@ -2,6 +2,8 @@
 //!
 //! - Order of rows: the next token of every running answer, then prompts in the order in which
 //!   their turns came, then, when no prompt waits, the ends of finished answers.
+//! - What is computed before anybody asks gets no row while a prompt of somebody who waits has any,
+//!   and what is only kept warm none while anybody waits or is answered.
 //! - A micro-batch is computed whole or not at all; a turn's timeline grows only after it was.
 //! - Where memory is not plain, a snapshot is taken just before a prompt's last token, so that
 //!   "regenerate" computes one token.
@@ -47,7 +49,7 @@ impl Worker<'_> {
             Err(DecodeError::NoRoom { .. }) => self.relieve(),
             Err(DecodeError::Failed(reason)) => self.fail(&shares, &reason),
         }
-        self.slots.iter().any(Slot::prefills)
+        self.prompts_in_order().into_iter().any(|index| self.is_served(index))
     }
 
     fn plan_batch(&self) -> (Vec<Row>, Vec<Share>) {
@@ -61,6 +63,7 @@ impl Worker<'_> {
         }
         let mut budget = self.pace.rows().min(limit.saturating_sub(rows.len()));
         for index in self.prompts_in_order() {
+            let most = budget.min(self.rows_of(index));
             let slot = &self.slots[index];
             let turn = slot.turn.as_ref().expect("prefilling slots have turns");
             let (prompt, from) = (&turn.request.prompt, slot.timeline.len());
@@ -68,7 +71,7 @@ impl Worker<'_> {
             let keeps = !self.is_plain() && !turn.anonymous;
             let stops_early = keeps && from + 1 < prompt.len();
             let target = prompt.len() - usize::from(stops_early);
-            let to = target.min(from + budget);
+            let to = target.min(from + most);
             if to > from {
                 let wants_logits = to == prompt.len();
                 self.add(&mut rows, &mut shares, index, &prompt[from..to], wants_logits);
@@ -88,8 +91,7 @@ impl Worker<'_> {
     fn prompts_in_order(&self) -> Vec<usize> {
         let mut prompts: Vec<usize> =
             (0..self.slots.len()).filter(|&index| self.slots[index].prefills()).collect();
-        let number = |&index: &usize| self.slots[index].turn.as_ref().map(|turn| turn.number);
-        prompts.sort_by_key(number);
+        prompts.sort_by_key(|&index| self.order_of_service(index));
         prompts
     }
 
@@ -151,6 +153,9 @@ impl Worker<'_> {
         let slot = &mut self.slots[index];
         let turn = slot.turn.as_mut().expect("only turns want logits");
         start(turn);
+        if turn.request.purpose.is_background() {
+            return self.prewarmed(index);
+        }
         if turn.request.max_tokens == 0 {
             return self.finish(index, FinishReason::Length, None);
         }
@@ -251,7 +256,7 @@ impl Worker<'_> {
 }
 
 /// The prompt is computed: completes the report and sends it, once.
-fn start(turn: &mut Running) {
+pub(super) fn start(turn: &mut Running) {
     if std::mem::replace(&mut turn.started, true) {
         return;
     }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use hob_runtime::sample::Sampling;
 use hob_runtime::{
-    Engine, EngineOptions, EngineStatus, FinishReason, Keeping, Model, Turn, TurnError, TurnEvent,
-    TurnReport, TurnRequest,
+    Engine, EngineOptions, EngineStatus, FinishReason, Keeping, Model, Purpose, Turn, TurnError,
+    TurnEvent, TurnReport, TurnRequest,
 };
 use hob_slots::store::Store;
 use hob_slots::{ConversationId, ModelHash, Token};
@@ -46,6 +46,7 @@ pub fn request(conversation: &str, prompt: &[Token], max_tokens: usize) -> TurnR
         logprobs: None,
         ignore_eog: false,
         keep: Keeping::default(),
+        purpose: Purpose::Answer,
     }
 }
 

@@ -1,0 +1,207 @@
+//! What is made hot before anybody asks.
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hob_runtime::backend::MemoryKind;
+use hob_runtime::backend::fake::FakeModel;
+use hob_runtime::{EngineOptions, Model, Purpose, TurnError, TurnRequest};
+use hob_slots::Token;
+use hob_slots::store::StoreReader;
+use support::{FINGERPRINT, ask, engine, finish, name, options, request, settle, status, tokens};
+
+const PREFIX: &str = "__system_prefix__";
+
+fn fake() -> Arc<dyn Model> {
+    Arc::new(FakeModel::new())
+}
+
+/// One that takes a millisecond a token.
+fn slow() -> Arc<dyn Model> {
+    Arc::new(FakeModel::new().with_pace(Duration::from_millis(1)))
+}
+
+fn prewarm(prompt: &[Token]) -> TurnRequest {
+    TurnRequest { purpose: Purpose::Prewarm, ..request(PREFIX, prompt, 0) }
+}
+
+fn speculate(conversation: &str, prompt: &[Token]) -> TurnRequest {
+    TurnRequest { purpose: Purpose::Speculate, ..request(conversation, prompt, 0) }
+}
+
+fn rules(model: &Arc<dyn Model>) -> Vec<Token> {
+    tokens(model, &"You are a kettle. ".repeat(20))
+}
+
+#[test]
+fn whoever_begins_alike_computes_only_what_follows_a_prefix() {
+    let model = fake();
+    let engine = engine(&model, None, options());
+    let prefix = rules(&model);
+    let warmed = ask(&engine, prewarm(&prefix));
+    assert_eq!((warmed.report.tokens.computed, warmed.tokens.len()), (prefix.len(), 0));
+    let alone = support::engine(&model, None, options());
+    for conversation in ["one", "two"] {
+        let prompt = [&prefix[..], &tokens(&model, conversation)].concat();
+        let answer = ask(&engine, request(conversation, &prompt, 20));
+        assert_eq!(answer.report.tokens.computed, conversation.len(), "{:?}", answer.report);
+        assert_eq!(answer.tokens, ask(&alone, request(conversation, &prompt, 20)).tokens);
+    }
+}
+
+#[test]
+fn a_prefix_takes_no_conversations_slot_and_is_told_apart() {
+    let model = fake();
+    let engine = engine(&model, None, EngineOptions { slots: 1, prefixes: 1, ..options() });
+    ask(&engine, request("chat", &tokens(&model, "hello"), 5));
+    ask(&engine, prewarm(&rules(&model)));
+    let status = status(&engine);
+    assert_eq!(status.slots[0].conversation, Some(name("chat")));
+    assert_eq!(status.prefixes[0].conversation, Some(name(PREFIX)));
+    assert_eq!(status.prefixes[0].tokens, rules(&model).len());
+    assert_eq!(status.counters.prewarmed, 1);
+}
+
+#[test]
+fn after_a_restart_a_prefix_is_read_and_nothing_is_computed() {
+    let model = fake();
+    let directory = tempfile::tempdir().unwrap();
+    let prefix = rules(&model);
+    for start in 0..3 {
+        let engine = engine(&model, Some(directory.path()), options());
+        let warmed = ask(&engine, prewarm(&prefix)).report.tokens;
+        let expected = if start == 0 { (prefix.len(), 0) } else { (0, prefix.len()) };
+        assert_eq!((warmed.computed, warmed.disk), expected);
+        engine.shutdown();
+    }
+}
+
+#[test]
+fn touching_what_is_hot_does_nothing() {
+    let model = fake();
+    let directory = tempfile::tempdir().unwrap();
+    let engine = engine(&model, Some(directory.path()), options());
+    ask(&engine, prewarm(&rules(&model)));
+    settle(&engine);
+    let before = status(&engine).counters;
+    let touch = TurnRequest { purpose: Purpose::KeepAlive, ..prewarm(&rules(&model)) };
+    assert_eq!(ask(&engine, touch).report.tokens.shared, rules(&model).len());
+    settle(&engine);
+    let after = status(&engine).counters;
+    assert_eq!(after.prewarmed, before.prewarmed + 1);
+    assert_eq!(
+        (after.computed_tokens, after.written_bytes, after.read_bytes),
+        (before.computed_tokens, before.written_bytes, before.read_bytes)
+    );
+}
+
+#[test]
+fn what_was_said_as_expected_is_not_computed_again_and_what_differs_costs_the_difference() {
+    for memory in [MemoryKind::Plain, MemoryKind::Recurrent] {
+        let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_memory(memory));
+        let engine = engine(&model, None, options());
+        let said = tokens(&model, "what time is it in Par");
+        assert_eq!(ask(&engine, speculate("chat", &said)).report.tokens.computed, said.len());
+        let more = [&said[..], &tokens(&model, "is?")].concat();
+        let promoted = ask(&engine, request("chat", &more, 10));
+        assert_eq!(promoted.report.tokens.computed, 3, "{memory}");
+        let alone = support::engine(&model, None, options());
+        assert_eq!(promoted.tokens, ask(&alone, request("chat", &more, 10)).tokens);
+    }
+    let model = fake();
+    let engine = engine(&model, None, options());
+    let said = tokens(&model, "what time is it in Par");
+    ask(&engine, speculate("chat", &said));
+    let other = tokens(&model, "what time is it now?");
+    let rolled_back = ask(&engine, request("chat", &other, 10));
+    assert_eq!(rolled_back.report.tokens.computed, "now?".len());
+    let alone = support::engine(&model, None, options());
+    assert_eq!(rolled_back.tokens, ask(&alone, request("chat", &other, 10)).tokens);
+}
+
+#[test]
+fn what_is_only_expected_changes_nothing_of_what_is_kept() {
+    for memory in [MemoryKind::Plain, MemoryKind::Recurrent] {
+        let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_memory(memory));
+        let directory = tempfile::tempdir().unwrap();
+        let engine = engine(&model, Some(directory.path()), options());
+        let first = ask(&engine, request("chat", &rules(&model), 10));
+        // Not even while the answer is not kept yet, and what is expected is much shorter.
+        ask(&engine, speculate("chat", &rules(&model)[..70]));
+        let longer = [&first.timeline[..], &tokens(&model, "and what is said next")].concat();
+        ask(&engine, speculate("chat", &longer));
+        settle(&engine);
+        engine.shutdown();
+        let kept = StoreReader::open(directory.path()).unwrap();
+        let record = kept.get_slot(FINGERPRINT, &name("chat")).unwrap();
+        assert_eq!((record.tokens, record.turns), (first.timeline, 1), "{memory}");
+        let needed = kept.needed_objects(FINGERPRINT).unwrap();
+        assert_eq!(kept.object_files(FINGERPRINT).unwrap().len(), needed.len(), "{memory}");
+    }
+}
+
+#[test]
+fn a_newer_turn_takes_the_place_of_what_is_made_hot_and_goes_on_from_it() {
+    let model = slow();
+    let engine = engine(&model, None, EngineOptions { micro_batch: 32, ..options() });
+    let prompt = rules(&model);
+    let first = engine.submit(speculate("chat", &prompt)).unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    let second = engine.submit(speculate("chat", &prompt)).unwrap();
+    assert_eq!(finish(first).unwrap_err(), TurnError::Superseded);
+    std::thread::sleep(Duration::from_millis(50));
+    let answer = ask(&engine, request("chat", &prompt, 5));
+    assert_eq!(finish(second).unwrap_err(), TurnError::Superseded);
+    assert!(answer.report.tokens.shared >= 96, "{:?}", answer.report);
+    assert_eq!(status(&engine).counters.superseded, 2);
+}
+
+#[test]
+fn somebody_who_waits_is_served_within_one_micro_batch_and_the_prefix_goes_on_after() {
+    let model = slow();
+    let small = EngineOptions { micro_batch: 32, slots: 1, ..options() };
+    let engine = engine(&model, None, small);
+    let prefix = rules(&model);
+    let warming = engine.submit(prewarm(&prefix)).unwrap();
+    std::thread::sleep(Duration::from_millis(60));
+    let before = status(&engine).counters.computed_tokens;
+    let hello = tokens(&model, "hello");
+    ask(&engine, request("chat", &hello, 20));
+    let computed = status(&engine).counters.computed_tokens - before;
+    // One micro-batch that had begun, and one that may begin after the answer.
+    assert!(computed <= hello.len() as u64 + 64, "{computed} tokens");
+    assert_eq!(finish(warming).unwrap().report.tokens.computed, prefix.len());
+}
+
+#[test]
+fn two_who_speak_are_made_hot_side_by_side_and_a_third_who_asks_gets_a_slot() {
+    let model = slow();
+    let engine = engine(&model, None, EngineOptions { micro_batch: 32, ..options() });
+    let texts = ["one ", "two "].map(|text| tokens(&model, &text.repeat(200)));
+    let turns = [("a", &texts[0]), ("b", &texts[1])]
+        .map(|(conversation, text)| engine.submit(speculate(conversation, text)).unwrap());
+    let progress = || status(&engine).slots.iter().map(|slot| slot.tokens).collect::<Vec<_>>();
+    while progress().contains(&0) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(progress().iter().all(|&tokens| tokens < 800), "neither waits for the other");
+    let answer = ask(&engine, request("c", &tokens(&model, "hello"), 5));
+    assert_eq!(answer.report.tokens.computed, 5);
+    let ends = turns.map(finish);
+    let gave_way = ends.iter().filter(|end| matches!(end, Err(TurnError::Superseded))).count();
+    assert_eq!(gave_way, 1, "there are two slots");
+}
+
+#[test]
+fn a_caller_that_goes_away_ends_what_it_wanted_hot() {
+    let model = slow();
+    let engine = engine(&model, None, options());
+    let warming = engine.submit(prewarm(&rules(&model))).unwrap();
+    drop(warming);
+    settle(&engine);
+    assert_eq!(status(&engine).counters.cancelled, 1);
+    let answer = ask(&engine, request("chat", &rules(&model), 5));
+    assert_eq!(answer.report.tokens.prompt(), rules(&model).len());
+}
