@@ -106,7 +106,7 @@ pub(crate) fn resolve(sources: &Sources) -> Result<Resolved, ConfigError> {
         data_dir,
         ctx: layers.number(Key::Ctx, 64, 1 << 24)? as u32,
         // llama.cpp has 256 sequences, and one of them serves splices.
-        slots: layers.number(Key::Slots, 1, 255)? as u32,
+        slots: layers.number(Key::Slots, 1, 251)? as u32, // llama.cpp has 256 sequences: four are for prefixes, one for splices.
         threads: layers.number(Key::Threads, 0, 1024)? as u32,
         allow_origin: layers.list(Key::AllowOrigin)?,
         allow_host: layers.list(Key::AllowHost)?,
@@ -223,7 +223,7 @@ mod tests {
              write a whole number from 64 to 16777216"
         );
         let error = World::new().env("HOB_SLOTS", "0").error();
-        assert!(error.contains("HOB_SLOTS") && error.contains("from 1 to 255"), "{error}");
+        assert!(error.contains("HOB_SLOTS") && error.contains("from 1 to 251"), "{error}");
 
         let error = World::new().flag(Key::CacheTypeK, "q3").error();
         assert!(error.contains("--cache-type-k") && error.contains("q8_0"), "{error}");
