@@ -52,12 +52,12 @@ enum Part {
     Sweeping,
 }
 
-/// A figure beside what it must not exceed.
+/// A figure beside what it must not exceed, if anything was promised.
 struct Row {
     what: String,
     measured: String,
     ratio: f64,
-    bar: f64,
+    bar: Option<f64>,
     unit: &'static str,
 }
 
@@ -94,8 +94,9 @@ fn print(options: &Options, rows: &[Row]) -> Result<()> {
     println!("|---|---|---:|---:|");
     let mut missed = Vec::new();
     for Row { what, measured, ratio, bar, unit } in rows {
-        println!("| {what} | {measured} | {ratio:.2}{unit} | {bar:.2}{unit} |");
-        if ratio > bar {
+        let to_reach = bar.map_or(String::new(), |bar| format!("{bar:.2}{unit}"));
+        println!("| {what} | {measured} | {ratio:.2}{unit} | {to_reach} |");
+        if bar.is_some_and(|bar| *ratio > bar) {
             missed.push(format!("{what}: {ratio:.2}{unit}"));
         }
     }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use hob_runtime::sample::Sampling;
 use hob_runtime::{
-    Engine, EngineOptions, EngineStatus, Keeping, Model, TurnEvent, TurnReport, TurnRequest,
+    Engine, EngineOptions, EngineStatus, Keeping, Model, Purpose, TurnEvent, TurnReport,
+    TurnRequest,
 };
 use hob_slots::store::Store;
 use hob_slots::{ConversationId, ModelHash, Token};
@@ -17,8 +18,12 @@ pub const FINGERPRINT: ModelHash = ModelHash(*b"benchmrk");
 
 /// An engine over `slots`, with everything else as hobd has it.
 pub fn start(model: Arc<dyn Model>, slots: &Path, options: EngineOptions) -> Result<Engine> {
-    let store = Arc::new(Store::open(slots)?);
-    Ok(Engine::start(model, FINGERPRINT, Some(store), options)?)
+    start_on(model, Store::open(slots)?, options)
+}
+
+/// The same over a store that is open.
+pub fn start_on(model: Arc<dyn Model>, store: Store, options: EngineOptions) -> Result<Engine> {
+    Ok(Engine::start(model, FINGERPRINT, Some(Arc::new(store)), options)?)
 }
 
 /// A greedy turn that computes the prompt and generates `max_tokens`, whatever they are.

@@ -41,7 +41,7 @@ pub fn measure(hob: Option<&Path>, rounds: usize) -> Result<Row> {
         what: format!("`hob slots ls` over {CONVERSATIONS} slot files"),
         measured: format!("of {} tokens each", PREFIX + OWN),
         ratio: ms,
-        bar: BAR_MS,
+        bar: Some(BAR_MS),
         unit: " ms",
     })
 }

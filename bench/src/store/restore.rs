@@ -14,7 +14,7 @@ use hob_runtime::backend::llama::stock::Stock;
 use hob_runtime::backend::{ContextShape, Sequence};
 use hob_runtime::{Engine, EngineOptions, Model};
 use hob_slots::Token;
-use hob_slots::store::Store;
+use hob_slots::store::{Key, Store};
 
 use super::Row;
 use super::fabricate::Fabricator;
@@ -25,20 +25,34 @@ use crate::turns::{self, Words};
 const SIZES: [(usize, f64); 2] = [(2048, 1.25), (32_768, 1.0)];
 
 pub fn measure(model: &Arc<LlamaModel>, rounds: usize) -> Result<Vec<Row>> {
-    SIZES.into_iter().map(|(tokens, bar)| measure_size(model, tokens, bar, rounds)).collect()
+    let of = |(tokens, bar): (usize, f64)| [(tokens, Some(bar), false), (tokens, None, true)];
+    let rows = SIZES.into_iter().flat_map(of);
+    rows.map(|(tokens, bar, sealed)| measure_size(model, tokens, bar, sealed, rounds)).collect()
 }
 
-fn measure_size(model: &Arc<LlamaModel>, count: usize, bar: f64, rounds: usize) -> Result<Row> {
+/// `sealed`: everything is encrypted.
+fn measure_size(
+    model: &Arc<LlamaModel>,
+    count: usize,
+    bar: Option<f64>,
+    sealed: bool,
+    rounds: usize,
+) -> Result<Row> {
     let directory = tempfile::tempdir()?;
+    let key = directory.path().join("key");
     let (slots, dump) = (directory.path().join("slots"), directory.path().join("dump"));
     let tokens = Words::new(model.vocabulary().len()).next(count);
     let context_tokens = count + 512;
     let shape = ContextShape { context_tokens, sequences: 3, micro_batch: 512 };
     let mut stock = Stock::new(model, shape)?;
-    write(model, &mut stock, &slots, &dump, &tokens, rounds)?;
+    let open = || -> Result<Store> {
+        let store = Store::open(&slots)?;
+        Ok(if sealed { store.sealed(&Key::load_or_make(&key)?)? } else { store })
+    };
+    write(model, &mut stock, &open()?, &dump, &tokens, rounds)?;
     let dump_bytes = fs::metadata(&dump)?.len();
     let options = EngineOptions { context_tokens, slots: 1, ..EngineOptions::default() };
-    let engine = turns::start(model.clone(), &slots, options)?;
+    let engine = turns::start_on(model.clone(), open()?, options)?;
 
     let (mut own, mut theirs) = (Vec::new(), Vec::new());
     for round in 0..=rounds {
@@ -55,7 +69,11 @@ fn measure_size(model: &Arc<LlamaModel>, count: usize, bar: f64, rounds: usize) 
     engine.shutdown();
     let (own, theirs) = (median_ms(&own), median_ms(&theirs));
     Ok(Row {
-        what: format!("restore {count} tokens, {} MB, verified", dump_bytes / 1_000_000),
+        what: format!(
+            "restore {count} tokens, {} MB, {}verified",
+            dump_bytes / 1_000_000,
+            if sealed { "encrypted and " } else { "" }
+        ),
         measured: format!("{own:.1} ms, llama.cpp's file {theirs:.1} ms"),
         ratio: own / theirs,
         bar,
@@ -67,16 +85,15 @@ fn measure_size(model: &Arc<LlamaModel>, count: usize, bar: f64, rounds: usize) 
 fn write(
     model: &LlamaModel,
     stock: &mut Stock<'_>,
-    slots: &Path,
+    store: &Store,
     dump: &Path,
     tokens: &[Token],
     rounds: usize,
 ) -> Result<()> {
     let (sequence, scratch) = (Sequence(0), Sequence(2));
     let mut kv = Fabricator::new(stock.backend())?;
-    let store = Store::open(slots)?;
     for round in 0..=rounds {
-        kv.keep(&store, model.vocabulary(), &name(round), tokens)?;
+        kv.keep(store, model.vocabulary(), &name(round), tokens)?;
     }
     for start in (0..tokens.len()).step_by(64) {
         let range = start..tokens.len().min(start + 64);

@@ -56,14 +56,14 @@ pub fn measure(model: &Arc<LlamaModel>, rounds: usize) -> Result<[Row; 2]> {
             what: "stall of the engine by keeping 100 tokens".to_owned(),
             measured: format!("{stall_ms:.2} ms for {new} tokens"),
             ratio: stall_ms / new as f64 * 100.0,
-            bar: STALL_BAR_MS,
+            bar: Some(STALL_BAR_MS),
             unit: " ms",
         },
         Row {
             what: format!("written by turn {TURNS} of {TOKENS} tokens, less 16 KiB"),
             measured: format!("{written} bytes for {new} tokens"),
             ratio: (written as f64 - WRITTEN_BAR_BYTES) / (new * KV_BYTES) as f64,
-            bar: WRITTEN_BAR,
+            bar: Some(WRITTEN_BAR),
             unit: " x KV",
         },
     ])

@@ -51,7 +51,7 @@ pub fn measure(model: &Arc<LlamaModel>) -> Result<Row> {
         what: format!("{CONVERSATIONS} conversations of {PREFIX} + {OWN} tokens on disk"),
         measured: format!("{} MB, whole dumps {} MB", kept / 1_000_000, dumps / 1_000_000),
         ratio: kept as f64 / dumps as f64,
-        bar: BAR,
+        bar: Some(BAR),
         unit: " x",
     })
 }

@@ -51,7 +51,7 @@ fn alone(directory: &Path, objects: usize, rounds: usize) -> Result<Row> {
         what: format!("a sweep over {CONVERSATIONS} slot files, CPU"),
         measured: format!("with {objects} objects"),
         ratio: median_ms(&times),
-        bar: CPU_BAR_MS,
+        bar: Some(CPU_BAR_MS),
         unit: " ms",
     })
 }
@@ -63,7 +63,7 @@ fn beside(model: &Arc<LlamaModel>, directory: &Path) -> Result<Row> {
         what: "a token of a running answer, while it sweeps".to_owned(),
         measured: format!("{during:.1} ms, otherwise {otherwise:.1} ms"),
         ratio: during / otherwise,
-        bar: STALL_BAR,
+        bar: Some(STALL_BAR),
         unit: " x",
     })
 }
