@@ -35,6 +35,7 @@ pub async fn run(
                     tracing::debug!(%conversation, "parked after silence");
                     engine.park(conversation).await;
                 }
+                Action::Warm(_) | Action::Touch(_) | Action::Cancel(_) => {}
             }
         }
     }

@@ -1,6 +1,7 @@
 //! What a profile is called, and what the engine calls its prefix.
 //!
-//! - A name has 1 to 64 letters, digits, `-` and `_`: it is a file's stem and a label of metrics.
+//! - A name has 1 to 64 letters, digits, `_`, `-` and `.`, and begins with no dot: it is a file's
+//!   stem and a label of metrics.
 //! - The prefix of `default` keeps the id that agents of the eliza family know.
 
 use std::fmt;
@@ -14,7 +15,10 @@ pub struct ProfileName(String);
 
 /// A text that is no profile's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{got:?} is no name of a profile: use 1 to 64 letters, digits, `-` and `_`")]
+#[error(
+    "{got:?} is no name of a profile: use 1 to 64 letters, digits, `_`, `-` or `.`, \
+     not beginning with a dot"
+)]
 pub struct ProfileNameError {
     /// The text.
     pub got: String,
@@ -60,11 +64,12 @@ impl FromStr for ProfileName {
     type Err = ProfileNameError;
 
     fn from_str(text: &str) -> Result<Self, ProfileNameError> {
-        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-        match !text.is_empty() && text.len() <= Self::MAX_BYTES && text.bytes().all(allowed) {
-            true => Ok(Self(text.to_owned())),
-            false => Err(ProfileNameError { got: text.to_owned() }),
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+        let length_is_wrong = text.is_empty() || text.len() > Self::MAX_BYTES;
+        if length_is_wrong || text.starts_with('.') || !text.bytes().all(allowed) {
+            return Err(ProfileNameError { got: text.to_owned() });
         }
+        Ok(Self(text.to_owned()))
     }
 }
 
@@ -87,7 +92,7 @@ mod tests {
 
     #[test]
     fn whose_prefix_it_is_is_read_back_from_its_id() {
-        for name in ["default", "kitchen", "a-b_C9"] {
+        for name in ["default", "kitchen", "a-b_C.9"] {
             let name: ProfileName = name.parse().unwrap();
             assert_eq!(ProfileName::of_prefix(&name.prefix_id()), Some(name));
         }
@@ -99,7 +104,7 @@ mod tests {
     #[test]
     fn what_cannot_be_a_files_stem_and_a_label_is_refused() {
         let long = "x".repeat(65);
-        for text in ["", "a b", "../etc", "ü", "a.toml", "a\"b", long.as_str()] {
+        for text in ["", "a b", "../etc", "ü", ".toml", "a\"b", long.as_str()] {
             let error = text.parse::<ProfileName>().unwrap_err();
             assert!(error.to_string().contains("1 to 64 letters"), "{error}");
         }

@@ -1,27 +1,42 @@
 //! Events and the time in, actions and the next wake-up out.
 //!
 //! - A conversation that nobody has spoken in for `idle_after` is parked, once; one with a turn
-//!   running or queued never is.
-//! - Those that are due together are parked in the order in which they fell silent.
+//!   running or queued never is. Those that are due together are parked in the order in which they
+//!   fell silent.
+//! - Once a model is resident each profile's prefix is made warm, one at a time; a changed profile's
+//!   again. What failed is tried again after pauses that grow.
+//! - What is warm is kept warm, see [`keepalive`](crate::keepalive). A touch gives way to a turn,
+//!   and counts as no use.
 //! - When the clock steps back nothing is due because of it: silence is counted anew from there,
 //!   so nothing stays hot for good either.
 //! - The same events at the same times always lead to the same actions.
 
-use std::collections::{BTreeMap, VecDeque};
+mod parking;
+mod prefixes;
+
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use hob_slots::{ConversationId, Timestamp};
+
+use crate::keepalive::{Battery, Keepalive, Rounds};
+use crate::name::ProfileName;
+use crate::prefix::{Prefix, Sources};
+use parking::Parking;
+use prefixes::{Job, Prefixes};
 
 /// What the planner goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// How long a conversation stays hot after its last turn.
     pub idle_after: Duration,
+    /// How prefixes are kept warm.
+    pub keepalive: Keepalive,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { idle_after: Duration::from_secs(5 * 60) }
+        Self { idle_after: Duration::from_secs(5 * 60), keepalive: Keepalive::default() }
     }
 }
 
@@ -43,6 +58,42 @@ pub enum Event {
         /// Which one.
         conversation: ConversationId,
     },
+    /// A model is resident, and nothing is hot in it yet.
+    ModelReady {
+        /// Whose prefixes should be warm, the most important first.
+        profiles: Vec<ProfileName>,
+    },
+    /// A profile is new, or its prefix is another one now.
+    ProfileChanged {
+        /// Which one.
+        profile: ProfileName,
+    },
+    /// A profile is gone.
+    ProfileRemoved {
+        /// Which one.
+        profile: ProfileName,
+    },
+    /// What [`Action::Warm`] or [`Action::Touch`] asked for is done.
+    PrefixDone {
+        /// Whose prefix.
+        profile: ProfileName,
+        /// Where its tokens came from.
+        from: Sources,
+    },
+    /// What they asked for cannot be done now.
+    PrefixFailed {
+        /// Whose prefix.
+        profile: ProfileName,
+        /// What to tell.
+        reason: String,
+    },
+    /// A turn began with a profile's prefix.
+    Used {
+        /// Whose prefix.
+        profile: ProfileName,
+    },
+    /// What feeds the machine, read before each [`Planner::wake`] on machines with a battery.
+    Battery(Battery),
 }
 
 /// What should happen.
@@ -50,43 +101,83 @@ pub enum Event {
 pub enum Action {
     /// Move the conversation from the slots to memory and disk.
     Park(ConversationId),
+    /// Make the profile's prefix hot, and tell when that is done or failed.
+    Warm(ProfileName),
+    /// The same at the lowest priority, of a prefix that is probably hot.
+    Touch(ProfileName),
+    /// Break off what [`Action::Warm`] or [`Action::Touch`] began. Nothing more is told of it.
+    Cancel(ProfileName),
 }
 
-/// Knows which conversations are hot and since when they are silent.
+/// Knows what is hot, what should be, and since when it is silent.
 #[derive(Debug)]
 pub struct Planner {
-    settings: Settings,
-    hot: BTreeMap<ConversationId, Hot>,
+    parking: Parking,
+    prefixes: Prefixes,
+    rounds: Rounds,
     actions: VecDeque<Action>,
     // When the planner was last told the time.
     told: Timestamp,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hot {
-    Speaking { turns: usize },
-    Silent { since: Timestamp },
-}
-
 impl Planner {
-    /// A planner that knows of no conversation.
+    /// A planner that knows of no conversation and no profile.
     pub fn new(settings: Settings) -> Self {
-        Self { settings, hot: BTreeMap::new(), actions: VecDeque::new(), told: Timestamp(0) }
+        Self {
+            parking: Parking::new(settings.idle_after),
+            prefixes: Prefixes::default(),
+            rounds: Rounds::new(settings.keepalive),
+            actions: VecDeque::new(),
+            told: Timestamp(0),
+        }
     }
 
     /// Takes note of `event`, which happened `now`.
     pub fn handle(&mut self, event: Event, now: Timestamp) {
-        self.pass_to(now);
+        self.read_clock(now);
         match event {
-            Event::TurnStarted { conversation } => self.start(conversation),
-            Event::TurnEnded { conversation } => self.end(conversation, now),
-            Event::Forgotten { conversation } => self.forget(&conversation),
+            Event::TurnStarted { conversation } => {
+                self.withdraw(&conversation);
+                self.parking.start(conversation);
+                self.cancel(Some(Job::Touch));
+            }
+            Event::TurnEnded { conversation } => {
+                self.withdraw(&conversation);
+                self.parking.end(conversation, now);
+            }
+            Event::Forgotten { conversation } => {
+                self.withdraw(&conversation);
+                self.parking.forget(&conversation);
+            }
+            Event::ModelReady { profiles } => {
+                self.cancel(None);
+                self.prefixes.begin(profiles, now);
+            }
+            Event::ProfileChanged { profile } => {
+                self.cancel_that_of(&profile);
+                self.prefixes.want(profile, now);
+            }
+            Event::ProfileRemoved { profile } => {
+                self.cancel_that_of(&profile);
+                self.prefixes.remove(&profile);
+            }
+            Event::PrefixDone { profile, from } => self.prefixes.done(&profile, from, now),
+            Event::PrefixFailed { profile, reason } => self.prefixes.fail(&profile, reason, now),
+            Event::Used { profile } => self.prefixes.used(&profile, now),
+            Event::Battery(battery) => {
+                self.rounds.feed(battery);
+                if self.rounds.rest() {
+                    self.prefixes.ask(|_| false);
+                }
+            }
         }
+        self.plan(now);
     }
 
     /// Takes note of the time: to be called when [`Planner::next_wake`] has come.
     pub fn wake(&mut self, now: Timestamp) {
-        self.pass_to(now);
+        self.read_clock(now);
+        self.plan(now);
     }
 
     /// The next thing to do; to be drained before waiting again.
@@ -96,71 +187,60 @@ impl Planner {
 
     /// When something is due although nothing happens; `None` while everything is quiet.
     pub fn next_wake(&self) -> Option<Timestamp> {
-        let first = self.silent().map(|(since, _)| since).min()?;
-        Some(first.after(self.settings.idle_after))
+        let (parking, retry) = (self.parking.next_wake(), self.prefixes.next_wake());
+        [parking, retry, self.next_round()].into_iter().flatten().min()
     }
 
-    fn start(&mut self, conversation: ConversationId) {
-        self.withdraw(&conversation);
-        let hot = self.hot.entry(conversation).or_insert(Hot::Speaking { turns: 0 });
-        *hot = match *hot {
-            Hot::Speaking { turns } => Hot::Speaking { turns: turns + 1 },
-            Hot::Silent { .. } => Hot::Speaking { turns: 1 },
-        };
+    /// Each profile's prefix, by name.
+    pub fn prefixes(&self) -> impl Iterator<Item = (&ProfileName, Prefix)> {
+        self.prefixes.list()
     }
 
-    /// A turn that was never announced still leaves its conversation hot.
-    fn end(&mut self, conversation: ConversationId, now: Timestamp) {
-        self.withdraw(&conversation);
-        match self.hot.get_mut(&conversation) {
-            Some(Hot::Speaking { turns }) if *turns > 1 => *turns -= 1,
-            _ => {
-                self.hot.insert(conversation, Hot::Silent { since: now });
-            }
+    fn read_clock(&mut self, now: Timestamp) {
+        if now < self.told {
+            self.parking.count_anew_from(now);
+            self.prefixes.count_anew_from(now);
+            self.rounds.count_anew_from(now);
+        }
+        self.told = now;
+    }
+
+    fn plan(&mut self, now: Timestamp) {
+        self.actions.extend(self.parking.take_due(now).into_iter().map(Action::Park));
+        if self.next_round().is_some_and(|round| round <= now) {
+            let asks = self.rounds.begin(now);
+            self.prefixes.ask(asks);
+        }
+        let quiet = !self.parking.somebody_speaks();
+        if let Some((profile, job)) = self.prefixes.start(now, quiet) {
+            self.actions.push_back(match job {
+                Job::Warm => Action::Warm(profile),
+                Job::Touch => Action::Touch(profile),
+            });
         }
     }
 
-    fn forget(&mut self, conversation: &ConversationId) {
-        self.withdraw(conversation);
-        self.hot.remove(conversation);
+    /// None while one is open, and none while somebody speaks: the end of the turn wakes us.
+    fn next_round(&self) -> Option<Timestamp> {
+        if self.parking.somebody_speaks() || self.prefixes.a_round_is_open() {
+            return None;
+        }
+        self.rounds.next(self.prefixes.touched())
+    }
+
+    fn cancel(&mut self, job: Option<Job>) {
+        self.actions.extend(self.prefixes.stop(job).map(Action::Cancel));
+    }
+
+    fn cancel_that_of(&mut self, profile: &ProfileName) {
+        if self.prefixes.is_under_way(profile) {
+            self.cancel(None);
+        }
     }
 
     /// Who speaks again, or is gone, must not be parked by a decision from before.
     fn withdraw(&mut self, conversation: &ConversationId) {
-        self.actions.retain(|Action::Park(parked)| parked != conversation);
-    }
-
-    fn pass_to(&mut self, now: Timestamp) {
-        if now < self.told {
-            self.count_anew_from(now);
-        }
-        self.told = now;
-        self.park_the_idle(now);
-    }
-
-    fn count_anew_from(&mut self, now: Timestamp) {
-        for hot in self.hot.values_mut() {
-            if let Hot::Silent { since } = hot {
-                *since = now.min(*since);
-            }
-        }
-    }
-
-    fn park_the_idle(&mut self, now: Timestamp) {
-        let is_due = |&(since, _): &(Timestamp, _)| since.age(now) >= self.settings.idle_after;
-        let mut due: Vec<_> = self.silent().filter(is_due).map(|(s, id)| (s, id.clone())).collect();
-        due.sort();
-        for (_, conversation) in due {
-            self.hot.remove(&conversation);
-            self.actions.push_back(Action::Park(conversation));
-        }
-    }
-
-    fn silent(&self) -> impl Iterator<Item = (Timestamp, &ConversationId)> {
-        self.hot.iter().filter_map(|(conversation, hot)| match hot {
-            Hot::Silent { since } => Some((*since, conversation)),
-            Hot::Speaking { .. } => None,
-        })
+        self.actions.retain(|action| !matches!(action, Action::Park(id) if id == conversation));
     }
 }
 

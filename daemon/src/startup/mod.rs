@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex};
 use anyhow::{Context, Result};
 use hob_config::{Resolved, RunningDaemon, paths};
 use hob_models::MachineMemory;
+use hob_prewarm::Keepalive;
 use hob_runtime::{Engine, EngineOptions};
 use hob_slots::store::{Key, Store, StoreError};
 use hob_slots::sweep::Sweeper;
@@ -53,7 +54,14 @@ pub async fn run(resolved: &Resolved, hints: bool) -> Result<()> {
     let transcript_file = paths::transcript_file(&settings.data_dir);
     let transcript = Transcript::open(&transcript_file, clock())?;
     let (planner, events) = mpsc::unbounded_channel();
-    let planning = hob_prewarm::Settings { idle_after: settings.idle_park };
+    let planning = hob_prewarm::Settings {
+        idle_after: settings.idle_park,
+        keepalive: Keepalive {
+            interval: settings.keepalive_interval,
+            short_ttl: settings.ttl_short,
+            battery_percent: settings.keepalive_battery_percent,
+        },
+    };
     tokio::spawn(idle::run(opened.engine.clone(), planning, clock.clone(), events));
     tokio::spawn(idle::prepare_grammars(opened.engine.clone()));
     let sweeper = Arc::new(Mutex::new(Sweeper::new(sweeping::rules(settings))));

@@ -134,7 +134,7 @@ impl World {
         let clock = wall_clock();
         let transcript = Transcript::open(&directory.join("text.sqlite"), clock()).unwrap();
         let (planner, events) = mpsc::unbounded_channel();
-        let planning = hob_prewarm::Settings { idle_after: plan.idle_after };
+        let planning = hob_prewarm::Settings { idle_after: plan.idle_after, ..Default::default() };
         runtime.spawn(idle::run(engine.clone(), planning, clock.clone(), events));
         let service = Service::new(Parts {
             model_name: "fake".to_owned(),

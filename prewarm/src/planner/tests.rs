@@ -1,5 +1,10 @@
 //! What the planner promises, as scenes with a clock of their own.
 
+mod prefixes;
+mod rounds;
+
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -48,9 +53,22 @@ impl World {
     }
 
     fn parked_now(&mut self) -> Vec<String> {
+        let parked = |action| match action {
+            Action::Park(id) => Some(id.as_str().to_owned()),
+            _ => None,
+        };
+        self.wake().into_iter().filter_map(parked).collect()
+    }
+
+    fn tell(&mut self, event: Event) -> &mut Self {
+        self.planner.handle(event, self.now);
+        self
+    }
+
+    /// Looks at the clock, and takes what should be done.
+    fn wake(&mut self) -> Vec<Action> {
         self.planner.wake(self.now);
-        let actions = std::iter::from_fn(|| self.planner.next_action());
-        actions.map(|Action::Park(id)| id.as_str().to_owned()).collect()
+        std::iter::from_fn(|| self.planner.next_action()).collect()
     }
 }
 

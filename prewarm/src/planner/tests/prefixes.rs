@@ -1,0 +1,179 @@
+//! How prefixes become warm.
+
+use super::*;
+use crate::prefix::{How, PrefixState};
+
+impl World {
+    pub(super) fn boot(&mut self, profiles: &[&str]) -> &mut Self {
+        let profiles = profiles.iter().map(|profile| name(profile)).collect();
+        self.tell(Event::ModelReady { profiles })
+    }
+
+    pub(super) fn change(&mut self, profile: &str) -> &mut Self {
+        self.tell(Event::ProfileChanged { profile: name(profile) })
+    }
+
+    fn remove(&mut self, profile: &str) -> &mut Self {
+        self.tell(Event::ProfileRemoved { profile: name(profile) })
+    }
+
+    pub(super) fn done(&mut self, profile: &str, from: Sources) -> &mut Self {
+        self.tell(Event::PrefixDone { profile: name(profile), from })
+    }
+
+    pub(super) fn fail(&mut self, profile: &str) -> &mut Self {
+        let reason = "the queue is full".to_owned();
+        self.tell(Event::PrefixFailed { profile: name(profile), reason })
+    }
+
+    /// Everything that waits becomes warm at once.
+    pub(super) fn warm_all(&mut self, profiles: &[&str]) -> &mut Self {
+        self.boot(profiles);
+        for profile in profiles {
+            assert_eq!(self.wake(), [Action::Warm(name(profile))]);
+            self.done(profile, computed(100));
+        }
+        assert_eq!(self.wake(), []);
+        self
+    }
+
+    fn prefix(&self, profile: &str) -> Prefix {
+        let mut all = self.planner.prefixes();
+        all.find(|(known, _)| known.as_str() == profile).expect("it is known").1
+    }
+}
+
+pub(super) fn name(text: &str) -> ProfileName {
+    text.parse().unwrap()
+}
+
+pub(super) fn computed(computed: usize) -> Sources {
+    Sources { computed, ..Sources::default() }
+}
+
+pub(super) fn shared(shared: usize) -> Sources {
+    Sources { shared, ..Sources::default() }
+}
+
+#[test]
+fn at_boot_each_prefix_is_made_warm_one_after_the_other_in_the_order_given() {
+    let mut world = World::new();
+    world.boot(&["default", "attic", "bath"]);
+    for profile in ["default", "attic", "bath"] {
+        assert_eq!(world.wake(), [Action::Warm(name(profile))]);
+        assert_eq!(world.prefix(profile).state, PrefixState::Warming);
+        assert_eq!(world.sleep(MINUTE).wake(), [], "one at a time");
+        world.done(profile, computed(2_048));
+    }
+    assert_eq!(world.wake(), []);
+}
+
+#[test]
+fn a_profile_shows_how_its_prefix_became_warm() {
+    let mut world = World::new();
+    world.boot(&["default"]).wake();
+    let from = Sources { shared: 1, memory: 0, disk: 2_040, computed: 7 };
+    world.done("default", from);
+    let prefix = world.prefix("default");
+    assert_eq!(prefix.state, PrefixState::Warm);
+    let warmed = prefix.warmed.unwrap();
+    assert_eq!((warmed.from.tokens(), warmed.from.how()), (2_048, How::Disk));
+    assert_eq!(warmed.at, world.now);
+}
+
+#[test]
+fn a_changed_profile_is_warmed_again_and_no_other_is() {
+    let mut world = World::new();
+    world.warm_all(&["default", "attic"]).change("attic");
+    assert_eq!(world.wake(), [Action::Warm(name("attic"))]);
+    assert_eq!(world.done("attic", computed(9)).wake(), []);
+}
+
+#[test]
+fn a_profile_that_changes_while_it_is_warmed_is_broken_off_and_begun_anew() {
+    let mut world = World::new();
+    world.boot(&["default"]).wake();
+    let again = [Action::Cancel(name("default")), Action::Warm(name("default"))];
+    assert_eq!(world.change("default").wake(), again);
+}
+
+#[test]
+fn another_profile_that_changes_waits_for_its_turn() {
+    let mut world = World::new();
+    world.boot(&["default"]).wake();
+    assert_eq!(world.change("attic").wake(), []);
+    assert_eq!(world.done("default", computed(9)).wake(), [Action::Warm(name("attic"))]);
+}
+
+#[test]
+fn a_removed_profile_is_broken_off_and_never_warmed_again() {
+    let mut world = World::new();
+    world.boot(&["default", "attic"]).wake();
+    let next = [Action::Cancel(name("default")), Action::Warm(name("attic"))];
+    assert_eq!(world.remove("default").wake(), next);
+    world.done("attic", computed(9)).remove("attic");
+    assert_eq!(world.sleep(60 * MINUTE).wake(), []);
+    assert_eq!(world.planner.next_wake(), None);
+}
+
+#[test]
+fn another_model_begins_with_nothing_warm() {
+    let mut world = World::new();
+    world.warm_all(&["default"]).change("default").wake();
+    let anew = [Action::Cancel(name("default")), Action::Warm(name("attic"))];
+    assert_eq!(world.boot(&["attic"]).wake(), anew);
+    assert_eq!(world.planner.prefixes().count(), 1);
+}
+
+#[test]
+fn what_failed_is_tried_again_after_pauses_that_grow_up_to_ten_minutes() {
+    let mut world = World::new();
+    world.boot(&["default"]).wake();
+    let mut pauses = Vec::new();
+    for _ in 0..9 {
+        let failed = world.fail("default").now;
+        assert_eq!(world.wake(), [], "never at once");
+        world.now = world.planner.next_wake().unwrap();
+        pauses.push(failed.age(world.now).as_secs());
+        assert_eq!(world.wake(), [Action::Warm(name("default"))]);
+    }
+    assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 320, 600, 600]);
+    let failed = world.prefix("default").failed.unwrap();
+    assert_eq!((failed.times, failed.reason.as_str()), (9, "the queue is full"));
+    world.done("default", computed(9));
+    assert_eq!(world.prefix("default").failed, None);
+}
+
+#[test]
+fn one_that_fails_holds_up_no_other() {
+    let mut world = World::new();
+    world.boot(&["default", "attic"]).wake();
+    assert_eq!(world.fail("default").wake(), [Action::Warm(name("attic"))]);
+    assert_eq!(world.sleep(MINUTE).wake(), [], "the attic is still being warmed");
+    assert_eq!(world.done("attic", computed(9)).wake(), [Action::Warm(name("default"))]);
+}
+
+#[test]
+fn a_broken_profile_that_changes_is_tried_at_once() {
+    let mut world = World::new();
+    world.boot(&["default"]).wake();
+    world.fail("default").sleep(1).wake();
+    assert_eq!(world.change("default").wake(), [Action::Warm(name("default"))]);
+}
+
+#[test]
+fn a_prewarm_goes_on_beside_a_turn() {
+    let mut world = World::new();
+    world.boot(&["default", "attic"]).wake();
+    assert_eq!(world.start("chat").wake(), [], "nothing is cancelled: the turn may share it");
+    assert_eq!(world.done("default", computed(9)).wake(), [Action::Warm(name("attic"))]);
+}
+
+#[test]
+fn a_clock_that_steps_back_makes_a_retry_no_later_than_its_pause() {
+    let mut world = World::new();
+    world.boot(&["default"]).wake();
+    world.fail("default").step_back(24 * 60 * MINUTE);
+    assert_eq!(world.wake(), []);
+    assert_eq!(world.sleep(5).wake(), [Action::Warm(name("default"))]);
+}
