@@ -15,3 +15,4 @@ pub mod service;
 pub mod startup;
 pub mod sweeping;
 pub mod transcript;
+pub mod voice;
