@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::error::ApiError;
 use crate::metrics::Gauges;
-use crate::service::Service;
+use crate::service::{ProfileStatus, SegmentStatus, Service};
 
 /// `GET /health`: the one thing that everybody may know.
 pub async fn health() -> Json<Value> {
@@ -54,6 +54,7 @@ pub async fn status(State(service): State<Service>) -> Result<Json<Value>, ApiEr
         .iter()
         .map(|(conversation, tokens)| json!({"conversation": conversation, "tokens": tokens}))
         .collect();
+    let profiles: Vec<Value> = service.profiles().await.iter().map(profile).collect();
     let counters = status.counters;
     Ok(Json(json!({
         "version": env!("CARGO_PKG_VERSION"),
@@ -64,6 +65,7 @@ pub async fn status(State(service): State<Service>) -> Result<Json<Value>, ApiEr
         "context_tokens": status.context_tokens,
         "slots": slots,
         "parked": parked,
+        "profiles": profiles,
         "queue": status.waiting,
         "memory_bytes": status.memory_bytes,
         "memory_budget_bytes": status.memory_budget_bytes,
@@ -84,4 +86,18 @@ pub async fn status(State(service): State<Service>) -> Result<Json<Value>, ApiEr
             "rejected_files": counters.rejected_files,
         },
     })))
+}
+
+fn profile(profile: &ProfileStatus) -> Value {
+    json!({
+        "name": profile.name,
+        "ttl": profile.ttl,
+        "tokens": profile.tokens,
+        "segments": profile.segments.iter().map(segment).collect::<Vec<_>>(),
+        "error": profile.error,
+    })
+}
+
+fn segment(segment: &SegmentStatus) -> Value {
+    json!({"layer": segment.layer, "key": segment.key, "stable": segment.stable})
 }

@@ -1,5 +1,6 @@
 //! `/v1/chat/completions`: the request, checked.
 
+use hob_prewarm::ProfileName;
 use hob_slots::TtlClass;
 use serde_json::{Map, Value};
 
@@ -9,7 +10,8 @@ use super::sampling::{Shape, refuse};
 use crate::error::ApiError;
 
 const MAX_TOP_LOGPROBS: i64 = 20;
-const MAX_TOOLS: usize = 256;
+/// The most tools that a request has.
+pub const MAX_TOOLS: usize = 256;
 
 /// A checked chat request.
 #[derive(Clone, Debug)]
@@ -70,8 +72,13 @@ pub enum ToolChoice {
 }
 
 impl ChatRequest {
-    /// Checks the body. `vocabulary` bounds the tokens of `logit_bias`.
+    /// Checks a body that names no profile. `vocabulary` bounds the tokens of `logit_bias`.
     pub fn parse(body: &Value, vocabulary: usize) -> Result<Self, ApiError> {
+        Self::parse_with(body, vocabulary, &[])
+    }
+
+    /// Checks a body whose profile has `tools` of its own.
+    pub fn parse_with(body: &Value, vocabulary: usize, tools: &[Tool]) -> Result<Self, ApiError> {
         let fields = Fields::of_body(body)?;
         refuse(
             &fields,
@@ -83,7 +90,8 @@ impl ChatRequest {
             ],
         )?;
         let append = append(&fields)?;
-        let tools = tools(&fields)?;
+        let own = Tool::list(fields.list("tools")?.map_or(&[][..], Vec::as_slice), "tools")?;
+        let tools = with_own(tools, own)?;
         Ok(Self {
             messages: messages(&fields, append)?,
             append,
@@ -103,10 +111,10 @@ impl ChatRequest {
 fn hob<'a>(fields: &Fields<'a>) -> Result<Option<Fields<'a>>, ApiError> {
     let Some(hob) = fields.get("hob") else { return Ok(None) };
     let hob = Fields::of(hob, "hob")?;
-    let unknown = |name: &&String| !["append", "ttl"].contains(&name.as_str());
+    let unknown = |name: &&String| !["append", "profile", "ttl"].contains(&name.as_str());
     if let Some(unknown) = hob.object().keys().find(unknown) {
         let path = hob.path(&unknown.escape_debug().to_string());
-        return Err(unsupported(path, "`hob` knows only `append` and `ttl`"));
+        return Err(unsupported(path, "`hob` knows only `append`, `profile` and `ttl`"));
     }
     Ok(Some(hob))
 }
@@ -114,6 +122,17 @@ fn hob<'a>(fields: &Fields<'a>) -> Result<Option<Fields<'a>>, ApiError> {
 fn append(fields: &Fields<'_>) -> Result<bool, ApiError> {
     let Some(hob) = hob(fields)? else { return Ok(false) };
     Ok(hob.boolean("append")?.unwrap_or(false))
+}
+
+/// The profile that stands in front of the messages: `hob.profile`.
+///
+/// # Errors
+/// When it is no name.
+pub fn profile_name(body: &Value) -> Result<Option<ProfileName>, ApiError> {
+    let Some(hob) = hob(&Fields::of_body(body)?)? else { return Ok(None) };
+    let Some(name) = hob.string("profile")? else { return Ok(None) };
+    let parsed = name.parse::<ProfileName>();
+    parsed.map(Some).map_err(|error| ApiError::field("hob.profile", error.to_string()))
 }
 
 /// `hob.ttl`, or OpenAI's word for the same.
@@ -185,21 +204,44 @@ fn format(fields: &Fields<'_>) -> Result<ResponseFormat, ApiError> {
     }
 }
 
-fn tools(fields: &Fields<'_>) -> Result<Vec<Tool>, ApiError> {
-    let list = fields.list("tools")?.map_or(&[][..], Vec::as_slice);
-    if list.len() > MAX_TOOLS {
-        let message = format!("`tools` may have {MAX_TOOLS} entries, not {}", list.len());
-        return Err(ApiError::field("tools", message));
-    }
-    let mut tools: Vec<Tool> = Vec::with_capacity(list.len());
-    for (n, definition) in list.iter().enumerate() {
-        let path = format!("tools[{n}]");
-        let tool = tool(definition, &path)?;
-        if tools.iter().any(|known| known.name == tool.name) {
-            let message = format!("`{path}` is a second tool of the name `{}`", tool.name);
-            return Err(ApiError::field(format!("{path}.function.name"), message));
+impl Tool {
+    /// Checks a list of tools that stands at `path`.
+    pub fn list(list: &[Value], path: &str) -> Result<Vec<Self>, ApiError> {
+        if list.len() > MAX_TOOLS {
+            let message = format!("`{path}` may have {MAX_TOOLS} entries, not {}", list.len());
+            return Err(ApiError::field(path, message));
         }
-        tools.push(tool);
+        let mut tools: Vec<Self> = Vec::with_capacity(list.len());
+        for (n, definition) in list.iter().enumerate() {
+            let path = format!("{path}[{n}]");
+            let tool = tool(definition, &path)?;
+            if tools.iter().any(|known| known.name == tool.name) {
+                let message = format!("`{path}` is a second tool of the name `{}`", tool.name);
+                return Err(ApiError::field(format!("{path}.function.name"), message));
+            }
+            tools.push(tool);
+        }
+        Ok(tools)
+    }
+}
+
+/// The tools of a request that names a profile: the profile's, then those of its own. A client may
+/// send the profile's along.
+fn with_own(profile: &[Tool], own: Vec<Tool>) -> Result<Vec<Tool>, ApiError> {
+    let mut tools = profile.to_vec();
+    for (n, tool) in own.into_iter().enumerate() {
+        match profile.iter().find(|known| known.name == tool.name) {
+            Some(known) if *known == tool => {}
+            Some(_) => {
+                let message = format!("the profile has another tool of the name `{}`", tool.name);
+                return Err(ApiError::field(format!("tools[{n}].function.name"), message));
+            }
+            None => tools.push(tool),
+        }
+    }
+    if tools.len() > MAX_TOOLS {
+        let message = format!("with those of the profile, `tools` has {} entries", tools.len());
+        return Err(ApiError::field("tools", format!("{message}: {MAX_TOOLS} are the most")));
     }
     Ok(tools)
 }

@@ -94,6 +94,14 @@ impl Message {
         Ok(Self { role, json })
     }
 
+    /// A text, said by `role`.
+    pub fn plain(role: Role, text: &str) -> Self {
+        let mut json = Map::new();
+        json.insert("role".into(), role.as_str().into());
+        json.insert("content".into(), text.into());
+        Self { role, json }
+    }
+
     /// An answer of the model.
     pub fn answer(content: &str, reasoning: &str, tool_calls: &[Value]) -> Self {
         let mut json = Map::new();

@@ -11,15 +11,14 @@ use serde_json::Value;
 use super::answering::{Answering, Begun};
 use super::assembly::Assembly;
 use super::choices::Choices;
-use super::continuation::continue_tokens;
 use super::gates::Pass;
 use super::identity::Identity;
-use super::prompt_segments::prompt_segments;
+use super::opening::Opening;
 use super::recording::Recording;
+use super::rendering::{Ingredients, Rendered};
 use super::{Service, compute};
 use crate::error::{ApiError, ErrorKind};
-use crate::openai::chat::{ChatRequest, ResponseFormat, Tool, ToolChoice};
-use crate::openai::message::Message;
+use crate::openai::chat::{ChatRequest, ResponseFormat, Tool, ToolChoice, profile_name};
 use crate::transcript::{OpenAnswer, TranscriptError, Turnout};
 
 const SCHEMA: &str = "response_format.json_schema.schema";
@@ -32,7 +31,9 @@ impl Service {
         session: Option<&str>,
     ) -> Result<(ChatRequest, Answering), ApiError> {
         let vocabulary = self.engine().model().vocabulary().len();
-        let request = ChatRequest::parse(body, vocabulary)?;
+        let opening = profile_name(body)?.map(|name| self.opening(&name)).transpose()?;
+        let tools = opening.as_deref().map_or(&[][..], Opening::tools);
+        let request = ChatRequest::parse_with(body, vocabulary, tools)?;
         let identity = Identity::of(body, session)?;
         let pass = self.pass(&request, &identity).await?;
         let turnout = self.turnout(&request, &identity).await?;
@@ -42,7 +43,7 @@ impl Service {
             }
             None => Vec::new(),
         };
-        let begun = self.begin(&request, &identity, turnout.as_ref(), known).await?;
+        let begun = self.begin(&request, opening, &identity, turnout.as_ref(), known).await?;
         let answer = self.store(&request, &identity, turnout);
         let recording = Recording::new(
             self.inner.transcript.clone(),
@@ -101,10 +102,11 @@ impl Service {
         }
     }
 
-    /// Renders, cuts into tokens and submits.
+    /// Renders and submits.
     async fn begin(
         &self,
         request: &ChatRequest,
+        opening: Option<Arc<Opening>>,
         identity: &Identity,
         turnout: Option<&Turnout>,
         known: Vec<Token>,
@@ -112,7 +114,19 @@ impl Service {
         let messages = turnout.map_or(&request.messages, |turnout| &turnout.history).clone();
         let (service, request) = (self.clone(), request.clone());
         let conversation = identity.pinned().cloned();
-        compute(move || submit(&service, &request, &messages, conversation, &known)).await
+        compute(move || {
+            let prompt = service.render(
+                &Ingredients {
+                    opening: opening.as_deref(),
+                    messages: &messages,
+                    tools: &request.tools,
+                    variables: &request.template_variables,
+                },
+                &known,
+            )?;
+            submit(&service, &request, prompt, conversation)
+        })
+        .await
     }
 
     /// Queues the text; the answer waits for it before its first word.
@@ -140,24 +154,18 @@ struct Submitted {
 fn submit(
     service: &Service,
     request: &ChatRequest,
-    messages: &[Message],
+    rendered: Rendered,
     conversation: Option<ConversationId>,
-    known: &[Token],
 ) -> Result<Submitted, ApiError> {
-    let template = &service.inner.template;
-    let text = template.render(messages, &request.tools, &request.template_variables)?;
+    let Rendered { text, tokens: prompt, segments } = rendered;
     let engine = service.engine();
-    let prompt = continue_tokens(engine.model().as_ref(), known, &text);
-    let dialect = dialect(request, template.dialect());
+    let dialect = dialect(request, service.inner.template.dialect());
     let thinks = opens_reasoning(&text);
     let grammar = grammar(request, dialect)?;
     let grammar = grammar.map(|grammar| if thinks { grammar.after_reasoning() } else { grammar });
     let grammar = grammar.map(Arc::new);
     let most = engine.context_tokens();
-    let keep = Keeping {
-        class: request.ttl,
-        segments: prompt_segments(messages, &prompt, engine.model().vocabulary()),
-    };
+    let keep = Keeping { class: request.ttl, segments };
     let turn = |conversation| TurnRequest {
         conversation,
         prompt: prompt.clone(),

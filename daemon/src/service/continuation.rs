@@ -36,6 +36,11 @@ pub fn continue_tokens(model: &dyn Model, known: &[Token], text: &str) -> Vec<To
     with_begin(model, model.tokenize(text, false, true))
 }
 
+/// Where each token of `text` ends in it, as far as their bytes can be told apart.
+pub fn ends_in(model: &dyn Model, tokens: &[Token], text: &str) -> Vec<usize> {
+    agreement(model, tokens, text.as_bytes()).iter().map(|step| step.end).collect()
+}
+
 /// Puts the begin token in front, where the model wants it and the template did not write it.
 pub fn with_begin(model: &dyn Model, mut tokens: Vec<Token>) -> Vec<Token> {
     let vocabulary = model.vocabulary();

@@ -1,7 +1,8 @@
 //! What the daemon can do: the API that HTTP, the desktop app and tests call.
 //!
-//! Reading order: [`identity`] (whose a request is), `continuation` (text to tokens), `chat` and
-//! `completion` (a request to a turn), [`answering`] (a turn to an answer), `recording` (what stays
+//! Reading order: [`identity`] (whose a request is), `profiles` (what stands in front of it),
+//! `rendering` (messages to a prompt) and `continuation` (text to tokens), `prefix` (what can be made
+//! hot before), `chat` and `completion` (a request to a turn), [`answering`] (a turn to an answer), `recording` (what stays
 //! of it), `conversation` (what was said before), `kept` (what lies on disk).
 //!
 //! - Text is durable before the first word of its answer is handed out.
@@ -19,10 +20,15 @@ mod gates;
 pub mod identity;
 mod kept;
 mod names;
+mod opening;
+mod prefix;
+mod profiles;
 mod prompt;
 mod prompt_segments;
 mod recording;
+mod rendering;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use hob_prewarm::Event;
@@ -34,6 +40,8 @@ use tokio::sync::mpsc::UnboundedSender;
 pub use assembly::Delta;
 pub use conversation::Place;
 pub use kept::{KeptList, Upload};
+pub use prefix::Prefix;
+pub use profiles::{ChangeKind, ProfileChange, ProfileStatus, SegmentStatus};
 
 use crate::clock::Clock;
 use crate::idle::Speaking;
@@ -41,6 +49,7 @@ use crate::metrics::Metrics;
 use crate::openai::answer::Head;
 use crate::transcript::Transcript;
 use gates::Gates;
+use profiles::Profiles;
 use prompt::Template;
 
 /// What a service is made of.
@@ -61,6 +70,8 @@ pub struct Parts {
     pub planner: UnboundedSender<Event>,
     /// Requests of one conversation that may wait for each other, over all conversations.
     pub queue: usize,
+    /// Where profiles lie, if there may be any.
+    pub profiles_dir: Option<PathBuf>,
 }
 
 /// The handle. Clones share everything.
@@ -78,16 +89,22 @@ struct Inner {
     lifetimes: Lifetimes,
     planner: UnboundedSender<Event>,
     template: Template,
+    profiles: Profiles,
     gates: Gates,
     metrics: Metrics,
     started: Timestamp,
 }
 
 impl Service {
-    /// Joins the parts. A chat template that cannot be read is told to those who chat.
+    /// Joins the parts, and reads the profiles. A chat template that cannot be read is told to those
+    /// who chat.
     pub fn new(parts: Parts) -> Self {
+        let template = Template::of(parts.engine.model().as_ref());
+        let profiles = Profiles::new(parts.profiles_dir);
+        profiles.reload(&template);
         let inner = Inner {
-            template: Template::of(parts.engine.model().as_ref()),
+            template,
+            profiles,
             started: (parts.clock)(),
             gates: Gates::new(parts.queue),
             metrics: Metrics::default(),

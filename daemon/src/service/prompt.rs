@@ -36,8 +36,11 @@ const WORD_JOINER: char = '\u{2060}';
 impl Template {
     /// The template of `model`, or ChatML.
     pub fn of(model: &dyn Model) -> Self {
-        let source = model.facts().chat_template.as_deref().unwrap_or(CHATML);
-        let vocabulary = model.vocabulary();
+        Self::new(model.facts().chat_template.as_deref().unwrap_or(CHATML), model.vocabulary())
+    }
+
+    /// A template for a model of this vocabulary.
+    pub fn new(source: &str, vocabulary: &Vocabulary) -> Self {
         let written = |token: Option<Token>| {
             let bytes = token.map(|token| vocabulary.piece(token)).unwrap_or_default();
             String::from_utf8_lossy(bytes).into_owned()

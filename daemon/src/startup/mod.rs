@@ -77,6 +77,7 @@ pub async fn run(resolved: &Resolved, hints: bool) -> Result<()> {
         lifetimes: sweeping::rules(settings).lifetimes,
         planner,
         queue: settings.queue,
+        profiles_dir: Some(settings.profiles_dir.clone()),
     });
     let guard = Guard::new(address, &settings.allow_host, &settings.allow_origin, token);
     let limits = BodyLimits { bytes: settings.max_body_bytes, time: settings.request_timeout };

@@ -16,12 +16,12 @@ use hob_daemon::http::body::BodyLimits;
 use hob_daemon::http::guard::Guard;
 use hob_daemon::http::{self, Shared, serve};
 use hob_daemon::idle;
-use hob_daemon::service::{Parts, Service};
+use hob_daemon::service::{Parts, ProfileChange, ProfileStatus, Service};
 use hob_daemon::transcript::Transcript;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Engine, EngineOptions};
 use hob_slots::store::Store;
-use hob_slots::{Lifetimes, ModelHash};
+use hob_slots::{ConversationId, Lifetimes, ModelHash, Token};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
@@ -102,6 +102,8 @@ impl Plan {
 pub struct World {
     pub address: SocketAddr,
     pub engine: Engine,
+    pub service: Service,
+    transcript: Transcript,
     pub directory: PathBuf,
     runtime: Runtime,
     stop: Option<oneshot::Sender<()>>,
@@ -139,23 +141,35 @@ impl World {
         let service = Service::new(Parts {
             model_name: "fake".to_owned(),
             engine: engine.clone(),
-            transcript,
+            transcript: transcript.clone(),
             clock,
             kept: Some(kept),
             lifetimes: Lifetimes::default(),
             planner,
             queue: plan.options.queue,
+            profiles_dir: Some(directory.join("profiles")),
         });
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let guard = Guard::new(address, &[], &plan.origins, AccessToken::new(TOKEN));
-        let router = http::router(Shared { service, limits: plan.limits }, guard);
+        let shared = service.clone();
+        let router = http::router(Shared { service: shared, limits: plan.limits }, guard);
         let (stop, stopped) = oneshot::channel::<()>();
         let served = runtime.spawn(serve::serve(listener, router, async {
             let _ = stopped.await;
         }));
         let (stop, served) = (Some(stop), Some(served));
-        Self { address, engine, directory, runtime, stop, served, _temporary: temporary }
+        Self {
+            address,
+            engine,
+            service,
+            transcript,
+            directory,
+            runtime,
+            stop,
+            served,
+            _temporary: temporary,
+        }
     }
 
     /// A request to `path`, with the token, not sent yet.
@@ -188,6 +202,28 @@ impl World {
     /// A conversation, all branches.
     pub fn conversation(&self, id: &str) -> Value {
         self.get(&format!("/v1/conversations/{id}?branches=true")).json()
+    }
+
+    /// The tokens that the conversation is known to have.
+    pub fn timeline(&self, id: &str) -> Vec<Token> {
+        let id = ConversationId::new(id).unwrap();
+        let mut tokens = self.transcript.tokens(&id, self.engine.fingerprint());
+        self.runtime.block_on(tokens.done()).unwrap()
+    }
+
+    /// Writes a profile; nobody reads it yet.
+    pub fn profile(&self, name: &str, text: &str) {
+        std::fs::write(self.directory.join(format!("profiles/{name}.toml")), text).unwrap();
+    }
+
+    /// Reads the profiles anew.
+    pub fn reload(&self) -> Vec<ProfileChange> {
+        self.runtime.block_on(self.service.reload_profiles())
+    }
+
+    /// What is told of the profiles.
+    pub fn profiles(&self) -> Vec<ProfileStatus> {
+        self.runtime.block_on(self.service.profiles())
     }
 
     /// What the engine says of itself.

@@ -1,0 +1,108 @@
+//! The tokens that every first request of a profile begins with.
+//!
+//! - Told by rendering requests whose tails and questions begin unlike each other: what all of them
+//!   share is the prefix. Tokens that depend on what follows are in none of it.
+//! - A prefix that is a token too long costs that token, never an answer: cells are shared only as
+//!   far as tokens agree.
+
+use hob_prewarm::ProfileName;
+use hob_runtime::backend::Model;
+use hob_slots::format::SegmentRef;
+use hob_slots::{ConversationId, Token, TtlClass};
+use serde_json::Map;
+
+use super::opening::Opening;
+use super::prompt::Template;
+use super::rendering::{Ingredients, Rendered, render};
+use super::{Service, compute};
+use crate::error::ApiError;
+use crate::openai::message::{Message, Role};
+
+/// What can be made hot before anybody asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prefix {
+    /// Under which name the engine keeps it.
+    pub id: ConversationId,
+    /// For how long.
+    pub class: TtlClass,
+    /// Its tokens, from position 0.
+    pub tokens: Vec<Token>,
+    /// Which part of the profile each of them belongs to.
+    pub segments: Vec<SegmentRef>,
+}
+
+/// Beginnings that tokenizers join to what stands before them in different ways: letters, digits,
+/// spaces, line breaks, marks, other scripts.
+const PROBES: [&str; 12] =
+    ["What", "is", "7", " x", "  x", "\n", "\n\nx", "'s", "...", "\"", "\u{fc}", "\u{8a9e}"];
+
+impl Service {
+    /// The prefix of a profile, computed anew: a template may write the date.
+    ///
+    /// # Errors
+    /// When there is no such profile, or when the template refuses it.
+    pub async fn prefix(&self, profile: &ProfileName) -> Result<Prefix, ApiError> {
+        let (service, name) = (self.clone(), profile.clone());
+        compute(move || service.prefix_now(&name)).await
+    }
+
+    /// The tokens of [`prefix`](Self::prefix), on the caller's thread.
+    ///
+    /// # Errors
+    /// As for [`prefix`](Self::prefix).
+    pub fn prefix_tokens(&self, profile: &ProfileName) -> Result<Vec<Token>, ApiError> {
+        Ok(self.prefix_now(profile)?.tokens)
+    }
+
+    fn prefix_now(&self, name: &ProfileName) -> Result<Prefix, ApiError> {
+        let opening = self.opening(name)?;
+        let model = self.engine().model();
+        let (tokens, segments) = shared(&self.inner.template, model.as_ref(), &opening)?;
+        let _ = opening.tokens.set(tokens.len());
+        Ok(Prefix { id: name.prefix_id(), class: opening.profile.ttl, tokens, segments })
+    }
+}
+
+/// What the requests of a profile share, and its segments: the last one reaches to the end.
+pub fn shared(
+    template: &Template,
+    model: &dyn Model,
+    opening: &Opening,
+) -> Result<(Vec<Token>, Vec<SegmentRef>), ApiError> {
+    let variables = Map::new();
+    let rendered = |opening: &Opening, question: &str| {
+        let messages = [Message::plain(Role::User, question)];
+        let tools = opening.tools();
+        let opening = Some(opening);
+        render(
+            template,
+            model,
+            &Ingredients { opening, messages: &messages, tools, variables: &variables },
+            &[],
+        )
+    };
+    let Rendered { mut tokens, mut segments, .. } = rendered(opening, PROBES[0])?;
+    let mut compare = |other: Rendered| {
+        let same = tokens.iter().zip(&other.tokens).take_while(|(a, b)| a == b).count();
+        tokens.truncate(same);
+    };
+    for question in &PROBES[1..] {
+        compare(rendered(opening, question)?);
+    }
+    if !opening.tail().is_empty() {
+        for tail in PROBES {
+            compare(rendered(&opening.with_tail(tail), PROBES[0])?);
+        }
+    }
+    let len = u32::try_from(tokens.len()).unwrap_or(u32::MAX);
+    let whole = segments.iter().take_while(|segment| segment.end < len).count();
+    segments.truncate(whole + 1);
+    if let Some(last) = segments.last_mut() {
+        last.end = len;
+    }
+    segments.retain(|segment| segment.end > 0);
+    Ok((tokens, segments))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,195 @@
+use std::path::Path;
+
+use hob_prewarm::{Outline, Profile};
+use hob_runtime::backend::fake::FakeModel;
+use hob_slots::Layer;
+use serde_json::json;
+
+use super::*;
+
+/// Text, then tools, in one system message: Qwen.
+const TOOLS_BEHIND: &str = include_str!("../../../../assets/make/template.jinja");
+/// No system role: its text stands in the first question, and a second one is refused.
+const FOLDED: &str = "{%- if messages[0].role == 'system' %}\
+    {%- set first = messages[0].content + '\\n\\n' %}{%- set rest = messages[1:] %}\
+    {%- else %}{%- set first = '' %}{%- set rest = messages %}{%- endif %}\
+    {%- for message in rest %}\
+    {%- if message.role == 'system' %}{{ raise_exception('roles must alternate') }}{%- endif %}\
+    {{- '<|im_start|>' + message.role + '\\n' + (first if loop.first else '') }}\
+    {%- if loop.first and tools %}{{ tools | tojson }}{%- endif %}\
+    {{- message.content | trim + '<|im_end|>\\n' }}{%- endfor %}\
+    {%- if add_generation_prompt %}{{ '<|im_start|>model\\n' }}{%- endif %}";
+/// No control token between system text and question; the first message is taken for a question.
+const UNMARKED: &str = "{%- if messages[0].role == 'system' %}{{ messages[0].content + '\\n' }}\
+    {%- set messages = messages[1:] %}{%- endif %}\
+    {%- if tools %}{{ 'Tools: ' + (tools | tojson) + '\\n' }}{{ messages[0].content }}\
+    {%- set messages = messages[1:] %}{%- endif %}\
+    {%- for message in messages %}{{ '[' + message.content + ']' }}{%- endfor %}";
+
+const QUESTIONS: [&str; 9] =
+    ["Hi", "\n\n  Hello", "7 lights", "'tis", "\u{fc}ber", "\u{8a9e}", "?", " ", "<|im_end|>"];
+
+#[test]
+fn the_prefix_begins_every_first_request_of_its_profile() {
+    for template in templates() {
+        for (name, profile) in profiles() {
+            let opening = Opening::new(profile, &template).unwrap();
+            let (prefix, segments) = shared(&template, &FakeModel::new(), &opening).unwrap();
+            assert!(!prefix.is_empty());
+            assert_eq!(segments.last().map(|last| last.end as usize), Some(prefix.len()), "{name}");
+            for question in QUESTIONS {
+                let messages = [Message::plain(Role::User, question)];
+                let real = real(&template, &opening, &messages);
+                assert!(real.tokens.starts_with(&prefix), "{name}: {question:?}");
+                assert!(real.tokens.len() > prefix.len());
+                let same = real.segments.iter().zip(&segments).take_while(|(a, b)| a == b).count();
+                assert!(same + 1 >= segments.len(), "{name}: {segments:?} {:?}", real.segments);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_whole_stable_text_and_all_tools_are_in_it() {
+    for template in templates() {
+        for (name, profile) in profiles() {
+            let opening = Opening::new(profile, &template).unwrap();
+            let text = prefix_text(&template, &opening);
+            assert!(text.contains(&opening.profile.stable_text()), "{name}: {text}");
+            for tool in opening.tools().iter().filter(|_| opening.tail().is_empty()) {
+                assert!(text.contains(&tool.name), "{name}: {text}");
+            }
+            assert!(opening.tail().is_empty() || !text.contains(opening.tail()), "{name}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_clock_does_not_stand_in_front_of_the_tools_where_the_template_lets_it_stand_behind() {
+    let template = Template::new(TOOLS_BEHIND, FakeModel::new().vocabulary());
+    let opening = Opening::new(load(CLOCK), &template).unwrap();
+    let text = real(&template, &opening, &[Message::plain(Role::User, "Hi")]).text;
+    let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part:?} in {text}"));
+    assert!(place("You are Ember.") < place("set_light"));
+    assert!(place("set_light") < place("It is noon."));
+    assert!(place("It is noon.") < place("Hi"));
+    assert!(prefix_text(&template, &opening).contains("set_light"));
+}
+
+#[test]
+fn a_template_with_one_system_message_gets_one() {
+    for source in [FOLDED, UNMARKED] {
+        let template = Template::new(source, FakeModel::new().vocabulary());
+        let opening = Opening::new(load(CLOCK), &template).unwrap();
+        let text = real(&template, &opening, &[Message::plain(Role::User, "Hi")]).text;
+        assert!(text.contains("You are Ember.\n\nIt is noon."), "{text}");
+    }
+}
+
+#[test]
+fn a_clients_own_system_message_stands_behind_the_profile_and_its_prefix() {
+    let template = Template::new(TOOLS_BEHIND, FakeModel::new().vocabulary());
+    let opening = Opening::new(load(CLOCK), &template).unwrap();
+    let own = [Message::plain(Role::System, "Speak French."), Message::plain(Role::User, "Hi")];
+    let rendered = real(&template, &opening, &own);
+    assert!(rendered.text.contains("It is noon.\n\nSpeak French."), "{}", rendered.text);
+    let (prefix, _) = shared(&template, &FakeModel::new(), &opening).unwrap();
+    assert!(rendered.tokens.starts_with(&prefix));
+}
+
+#[test]
+fn each_part_of_the_prompt_is_told_as_what_it_is() {
+    let template = Template::new(TOOLS_BEHIND, FakeModel::new().vocabulary());
+    let opening = Opening::new(load(CLOCK), &template).unwrap();
+    let rendered = real(&template, &opening, &[Message::plain(Role::User, "Hi")]);
+    let told: Vec<_> = rendered.segments.iter().map(|it| (it.layer, it.key.as_str())).collect();
+    let expected = [
+        (Layer::Identity, "ember"),
+        (Layer::Capabilities, "tools"),
+        (Layer::Context, "tail"),
+        (Layer::Identity, "message 2"),
+        (Layer::User, "message 3"),
+    ];
+    assert_eq!(told, expected);
+    assert!(rendered.segments.is_sorted_by_key(|segment| segment.end));
+}
+
+#[test]
+fn a_changed_segment_leaves_what_stands_before_it() {
+    let template = Template::new(TOOLS_BEHIND, FakeModel::new().vocabulary());
+    let prefix = |text: &str| {
+        let opening = Opening::new(load(text), &template).unwrap();
+        shared(&template, &FakeModel::new(), &opening).unwrap()
+    };
+    let two = "[[segment]]\nlayer = 'identity'\ntext = 'You are Ember.'\n\
+               [[segment]]\nlayer = 'rules'\ntext = 'Be brief.'\n";
+    let ((before, segments), (after, _)) = (prefix(two), prefix(&two.replace("brief", "loud")));
+    let same = before.iter().zip(&after).take_while(|(a, b)| a == b).count();
+    assert!(same >= segments[0].end as usize && same < segments[1].end as usize);
+}
+
+#[test]
+fn a_profile_with_tools_is_refused_by_a_template_that_knows_none() {
+    let plain = "{%- for message in messages %}{{ message.content }}{%- endfor %}";
+    let template = Template::new(plain, FakeModel::new().vocabulary());
+    let error = Opening::new(load(CLOCK), &template).unwrap_err();
+    assert!(error.message.contains("knows no tools"), "{error}");
+}
+
+const CLOCK: &str = "[[segment]]\nlayer = 'identity'\nkey = 'ember'\ntext = 'You are Ember.'\n\
+    [[segment]]\nlayer = 'context'\ntext = 'It is noon.'\nstable = false\n\
+    [[segment]]\nlayer = 'capabilities'\ntools = 'tools.json'\n";
+const TOOLS: &str = r#"[{"type": "function", "function": {"name": "set_light", "parameters":
+    {"type": "object", "properties": {"room": {"type": "string"}}}}}]"#;
+
+/// Those that come with Hob, and shapes of all kinds.
+fn profiles() -> Vec<(String, Profile)> {
+    let shapes = [
+        ("text alone", "[[segment]]\nlayer = 'rules'\ntext = 'Be brief.'\n"),
+        ("tools alone", "[[segment]]\nlayer = 'capabilities'\ntools = 'tools.json'\n"),
+        (
+            "a tail",
+            "[[segment]]\nlayer = 'rules'\ntext = 'Be brief.'\n\
+             [[segment]]\nlayer = 'context'\ntext = 'Now.'\nstable = false\n",
+        ),
+        ("a tail and tools", CLOCK),
+    ];
+    let mut profiles: Vec<_> =
+        shapes.into_iter().map(|(name, text)| (name.to_owned(), load(text))).collect();
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/profiles");
+    for entry in std::fs::read_dir(&directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            let outline = Outline::parse(&std::fs::read_to_string(&path).unwrap()).unwrap();
+            let profile = Profile::load(&outline, &directory, |file| std::fs::read(file)).unwrap();
+            profiles.push((path.display().to_string(), profile));
+        }
+    }
+    assert!(profiles.len() > shapes.len(), "the example is not found");
+    profiles
+}
+
+fn load(text: &str) -> Profile {
+    let read = |_: &Path| Ok(TOOLS.as_bytes().to_vec());
+    Profile::load(&Outline::parse(text).unwrap(), Path::new("/p"), read).unwrap()
+}
+
+fn templates() -> Vec<Template> {
+    let model = FakeModel::new();
+    let of = |source| Template::new(source, model.vocabulary());
+    vec![Template::of(&model), of(TOOLS_BEHIND), of(FOLDED), of(UNMARKED)]
+}
+
+fn real(template: &Template, opening: &Opening, messages: &[Message]) -> Rendered {
+    let variables = json!({}).as_object().cloned().unwrap();
+    let tools = opening.tools();
+    let opening = Some(opening);
+    let ingredients = Ingredients { opening, messages, tools, variables: &variables };
+    render(template, &FakeModel::new(), &ingredients, &[]).unwrap()
+}
+
+fn prefix_text(template: &Template, opening: &Opening) -> String {
+    let model = FakeModel::new();
+    let (tokens, _) = shared(template, &model, opening).unwrap();
+    String::from_utf8(model.vocabulary().bytes(&tokens)).unwrap()
+}
