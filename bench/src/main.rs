@@ -5,9 +5,11 @@
 //! - A benchmark prints each figure beside its bar and fails when a bar is missed.
 
 mod measure;
+mod raw;
 mod resume;
 mod store;
 mod threads;
+mod ttft;
 mod turns;
 mod weights;
 
@@ -31,6 +33,9 @@ enum Bench {
     Resume(resume::Options),
     /// What keeping costs: restore against llama.cpp's own file, stalls, bytes, listings.
     Store(store::Options),
+    /// The first token after a prewarm, a second boot, speech start and a streamed transcript; against
+    /// llama.cpp alone.
+    Ttft(ttft::Options),
     /// Compute threads and their polling, on an idle and on a busy machine.
     Threads(threads::Options),
 }
@@ -39,6 +44,7 @@ fn main() -> Result<()> {
     match Args::parse().bench {
         Bench::Resume(options) => resume::run(&options),
         Bench::Store(options) => store::run(&options),
+        Bench::Ttft(options) => ttft::run(&options),
         Bench::Threads(options) => threads::run(&options),
     }
 }

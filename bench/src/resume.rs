@@ -6,17 +6,17 @@
 //! a hot cache of the same length (the limit). Before them the same prompt cold, on an empty engine.
 
 use std::path::Path;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
-use hob_runtime::backend::{Backend, ContextShape, Row, Sequence};
 use hob_runtime::{Engine, EngineOptions, Model, TurnReport};
 use hob_slots::{ConversationId, Token};
 
-use crate::measure::{median_ms, time};
-use crate::turns::{self, Words, settle, wait_for};
+use crate::measure::median_ms;
+use crate::raw::Raw;
+use crate::turns::{self, Words, settle, ttft, wait_for};
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -162,61 +162,6 @@ fn print(options: &Options, table: &Table) -> Result<()> {
     bail!("missed: {}", missed.join("; "))
 }
 
-/// llama.cpp alone, in a context of its own whose cache already holds as many tokens as the
-/// conversation has: attention takes most of the time here, and grows with it. It lives in a thread
-/// as the engine's does, and is asked for one measurement at a time.
-struct Raw {
-    asks: mpsc::Sender<(usize, Vec<Token>)>,
-    answers: mpsc::Receiver<Duration>,
-}
-
-impl Raw {
-    fn start(model: Arc<dyn Model>) -> Self {
-        let (asks, inbox) = mpsc::channel::<(usize, Vec<Token>)>();
-        let (outbox, answers) = mpsc::channel();
-        std::thread::spawn(move || {
-            let shape = ContextShape { context_tokens: 4096, sequences: 3, micro_batch: 512 };
-            let made = model.with_context(shape, &mut |backend| {
-                for (context, new) in &inbox {
-                    // What the cells hold does not change how long attention over them takes.
-                    for start in (backend.end(Sequence(0))..context).step_by(128) {
-                        decode(backend, start, &vec![Token(300); 128.min(context - start)], false);
-                    }
-                    let (took, ()) = time(|| decode(backend, context, &new, true));
-                    backend.remove(Sequence(0), context..context + new.len()).expect("plain");
-                    outbox.send(took).expect("the benchmark waits");
-                }
-            });
-            made.expect("the engine's context fits, so this one does");
-        });
-        Self { asks, answers }
-    }
-
-    fn measure(&self, context: usize, new: Vec<Token>) -> Result<Duration> {
-        self.asks.send((context, new))?;
-        Ok(self.answers.recv()?)
-    }
-}
-
-fn decode(backend: &mut dyn Backend, start: usize, tokens: &[Token], answer: bool) {
-    let last = tokens.len() - 1;
-    let rows: Vec<Row> = tokens
-        .iter()
-        .enumerate()
-        .map(|(offset, &token)| Row {
-            token,
-            position: start + offset,
-            sequence: Sequence(0),
-            wants_logits: answer && offset == last,
-        })
-        .collect();
-    backend.decode(&rows).expect("there is room");
-    if answer {
-        let logits = backend.logits(last).iter().copied();
-        std::hint::black_box(logits.fold(f32::NEG_INFINITY, f32::max));
-    }
-}
-
 fn start(model: &Arc<dyn Model>, slots: &Path) -> Result<Engine> {
     let options = EngineOptions { context_tokens: 4096, slots: 2, ..EngineOptions::default() };
     turns::start(model.clone(), slots, options)
@@ -229,8 +174,4 @@ fn turn(engine: &Engine, prompt: &[Token]) -> Result<(TurnReport, Vec<Token>)> {
 fn expect_computed(report: &TurnReport, new: usize, what: &str) -> Result<()> {
     ensure!(report.tokens.computed == new, "{what} computes its own {new} tokens: {report:?}");
     Ok(())
-}
-
-fn ttft(report: &TurnReport) -> Duration {
-    Duration::from_secs_f64(report.ttft_ms / 1e3)
 }

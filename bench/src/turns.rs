@@ -59,6 +59,11 @@ pub fn ask(engine: &Engine, request: TurnRequest) -> Result<(TurnReport, Vec<Tok
     bail!("the engine stopped")
 }
 
+/// How long the first token took.
+pub fn ttft(report: &TurnReport) -> Duration {
+    Duration::from_secs_f64(report.ttft_ms / 1e3)
+}
+
 /// What the engine says of itself.
 pub fn status(engine: &Engine) -> EngineStatus {
     wait_for(engine.status()).expect("the engine runs")

@@ -9,6 +9,10 @@ use std::time::Duration;
 /// Fewer rows than this waste the weights that every micro-batch reads once.
 const FEWEST_ROWS: usize = 32;
 
+/// Of what nobody waits for, fewer are taken: on a slow machine even the fewest of above take several
+/// times the target, for which somebody who begins to wait would wait too.
+const FEWEST_ROWS_BEHIND: usize = 8;
+
 /// Batches below this size measure the reading of weights, not the computation of rows.
 const MEASURABLE_ROWS: usize = 16;
 
@@ -33,12 +37,22 @@ impl Pace {
 
     /// Rows of the next micro-batch at most.
     pub fn rows(&self) -> usize {
+        self.rows_from(FEWEST_ROWS, FEWEST_ROWS)
+    }
+
+    /// The same for prompts that nobody waits for.
+    pub fn rows_behind(&self) -> usize {
+        self.rows_from(FEWEST_ROWS_BEHIND, MEASURABLE_ROWS)
+    }
+
+    /// `fewest`, and how many as long as the speed is not known.
+    fn rows_from(&self, fewest: usize, at_first: usize) -> usize {
         match (self.target, self.rows_per_second) {
             (None, _) => self.most_rows,
-            (Some(_), None) => FEWEST_ROWS.min(self.most_rows),
+            (Some(_), None) => at_first.min(self.most_rows),
             (Some(target), Some(speed)) => {
                 let rows = (speed * target.as_secs_f64()) as usize;
-                rows.clamp(FEWEST_ROWS.min(self.most_rows), self.most_rows)
+                rows.clamp(fewest.min(self.most_rows), self.most_rows)
             }
         }
     }
@@ -81,6 +95,14 @@ mod tests {
             pace.observe(512, Duration::from_millis(1));
         }
         assert_eq!(pace.rows(), 512);
+    }
+
+    #[test]
+    fn what_nobody_waits_for_takes_fewer_rows_on_a_slow_machine() {
+        let mut pace = Pace::new(TARGET, 512);
+        assert_eq!(pace.rows_behind(), MEASURABLE_ROWS, "so that the speed is learned");
+        pace.observe(32, Duration::from_millis(500));
+        assert_eq!((pace.rows_behind(), pace.rows()), (FEWEST_ROWS_BEHIND, FEWEST_ROWS));
     }
 
     #[test]

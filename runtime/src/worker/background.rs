@@ -113,8 +113,8 @@ impl Worker<'_> {
             return 0;
         }
         let all = match (answers().next().is_some(), of_this) {
-            (false, _) => self.pace.rows(),
-            (true, Purpose::Speculate) => self.pace.rows() / BESIDE_AN_ANSWER,
+            (false, _) => self.pace.rows_behind(),
+            (true, Purpose::Speculate) => self.pace.rows_behind().div_ceil(BESIDE_AN_ANSWER),
             (true, _) => 0,
         };
         let beside = self.slots.iter().filter(|slot| {

@@ -1,0 +1,236 @@
+//! What prewarming is for: how long the first token takes when a question was prepared for.
+//!
+//! A profile's prefix and a question in the shape of Qwen2.5-0.5B. In every round, interleaved: a
+//! question after the prefix was made hot at boot; one after a second boot, whose prefix comes from
+//! disk; one in a longer conversation that was on disk until speech started; one whose words were
+//! streamed in ahead of their end; a short one on an idle engine and one that arrives while a prefix
+//! is computed. Beside them the limit: llama.cpp alone decodes as many tokens over a hot cache of the
+//! same length. Before them the same prompt cold, on an empty engine.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail, ensure};
+use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
+use hob_runtime::{Engine, EngineOptions, Model, Purpose, TurnReport, TurnRequest};
+use hob_slots::Token;
+
+use crate::measure::median_ms;
+use crate::raw::Raw;
+use crate::turns::{self, Words, ask, settle, ttft};
+
+#[derive(clap::Args)]
+pub struct Options {
+    /// Tokens of the profile.
+    #[arg(long, default_value_t = 2048)]
+    profile: usize,
+    /// Tokens of the conversation behind it.
+    #[arg(long, default_value_t = 1024)]
+    history: usize,
+    /// Tokens of a question.
+    #[arg(long, default_value_t = 12)]
+    question: usize,
+    /// Rounds; each figure is the median of as many samples.
+    #[arg(long, default_value_t = 7)]
+    rounds: usize,
+    /// Cold starts; each computes the whole prompt.
+    #[arg(long, default_value_t = 2)]
+    cold: usize,
+    /// Print the figures and succeed whatever they are.
+    #[arg(long)]
+    no_bars: bool,
+}
+
+const PREFIX: &str = "__system_prefix__";
+const TALK: &str = "talk";
+
+/// Of a question: what was not heard before it was over.
+const LAST_WORD: usize = 2;
+
+/// Slower than llama.cpp alone by this factor at most.
+const WARM_BAR: f64 = 1.10;
+/// With the words streamed in ahead: faster.
+const STREAMED_BAR: f64 = 1.0;
+/// Faster than cold by this factor at least.
+const COLD_BAR: f64 = 50.0;
+
+/// A micro-batch of what nobody waits for takes at least so many rows.
+const FEWEST_ROWS: f64 = 8.0;
+/// And aims at so long.
+const MICRO_BATCH: Duration = Duration::from_millis(100);
+
+#[derive(Default)]
+struct Samples {
+    cold: Vec<Duration>,
+    /// llama.cpp alone, behind the profile and behind the conversation.
+    limit: Vec<Duration>,
+    long_limit: Vec<Duration>,
+    booted: Vec<Duration>,
+    imported: Vec<Duration>,
+    booted_again: Vec<Duration>,
+    speech: Vec<Duration>,
+    streamed: Vec<Duration>,
+    idle: Vec<Duration>,
+    during: Vec<Duration>,
+    micro_batch: Vec<Duration>,
+}
+
+pub fn run(options: &Options) -> Result<()> {
+    let model: Arc<dyn Model> =
+        Arc::new(LlamaModel::load(&crate::model_path()?, LlamaOptions::default())?);
+    let directory = tempfile::tempdir()?;
+    let mut text = Words::new(model.vocabulary().len());
+    let mut samples = Samples::default();
+    let profile = text.next(options.profile);
+    for round in 0..options.cold {
+        let engine = start(&model, &directory.path().join(format!("cold-{round}")))?;
+        let prompt = [&profile[..], &text.next(options.question)].concat();
+        let (report, _) = ask(&engine, turns::request("cold", &prompt, 1))?;
+        ensure!(report.tokens.computed == prompt.len(), "cold computes everything: {report:?}");
+        samples.cold.push(ttft(&report));
+        engine.shutdown();
+    }
+
+    let slots = directory.path().join("slots");
+    let mut engine = start(&model, &slots)?;
+    ask(&engine, prewarm(PREFIX, &profile, Purpose::Prewarm))?;
+    let talk = [&profile[..], &text.next(options.history)].concat();
+    let (_, mut talk) = ask(&engine, turns::request(TALK, &talk, 1))?;
+    let (raw, long_raw) = (Raw::start(model.clone()), Raw::start(model.clone()));
+    raw.measure(options.profile, text.next(options.question))?; // Unmeasured: fills the cache.
+    long_raw.measure(talk.len(), text.next(options.question))?;
+
+    for round in 0..options.rounds {
+        let question = text.next(options.question);
+        settle(&engine);
+        samples.limit.push(raw.measure(options.profile, question)?);
+        let first = |engine: &Engine, name: &str, text: &mut Words| -> Result<Duration> {
+            let prompt = [&profile[..], &text.next(options.question)].concat();
+            let (report, _) = ask(engine, turns::request(name, &prompt, 1))?;
+            expect_computed(&report, options.question, name)?;
+            Ok(ttft(&report))
+        };
+        samples.booted.push(first(&engine, &format!("booted {round}"), &mut text)?);
+        settle(&engine);
+        samples.idle.push(short_question(&engine, options, &mut text, round)?);
+        let other = text.next(options.profile);
+        let warming = engine.submit(prewarm("another prefix", &other, Purpose::Prewarm))?;
+        std::thread::sleep(Duration::from_millis(700));
+        samples.during.push(short_question(&engine, options, &mut text, round)?);
+        drop(warming);
+        samples.micro_batch.push(micro_batch(&engine));
+        settle(&engine);
+
+        engine.shutdown();
+        engine = start(&model, &slots)?;
+        let began = Instant::now();
+        let (report, _) = ask(&engine, prewarm(PREFIX, &profile, Purpose::Prewarm))?;
+        samples.imported.push(began.elapsed());
+        expect_computed(&report, 0, "the second boot")?;
+        samples.booted_again.push(first(&engine, &format!("again {round}"), &mut text)?);
+        settle(&engine);
+
+        samples.long_limit.push(long_raw.measure(talk.len(), text.next(options.question))?);
+        ask(&engine, prewarm(TALK, &talk, Purpose::Speculate))?;
+        talk.extend(text.next(options.question));
+        let (report, whole) = ask(&engine, turns::request(TALK, &talk, 1))?;
+        expect_computed(&report, options.question, "after speech start")?;
+        samples.speech.push(ttft(&report));
+        talk = whole;
+        settle(&engine);
+
+        let heard = talk.len() + options.question - LAST_WORD;
+        talk.extend(text.next(options.question));
+        for heard in [heard - options.question / 2, heard] {
+            ask(&engine, prewarm(TALK, &talk[..heard], Purpose::Speculate))?;
+        }
+        let (report, whole) = ask(&engine, turns::request(TALK, &talk, 1))?;
+        expect_computed(&report, LAST_WORD, "with the transcript streamed ahead")?;
+        samples.streamed.push(ttft(&report));
+        talk = whole;
+    }
+    engine.shutdown();
+    print(options, &samples)
+}
+
+fn print(options: &Options, samples: &Samples) -> Result<()> {
+    println!(
+        "Time to first token: a profile of {} tokens, a conversation of {} more, a question of {}; \
+         shape of\nQwen2.5-0.5B (Q8_0, random weights); medians of {} rounds, interleaved (cold: {}).\n",
+        options.profile, options.history, options.question, options.rounds, options.cold
+    );
+    let cold = median_ms(&samples.cold);
+    let limit = median_ms(&samples.limit);
+    let long_limit = median_ms(&samples.long_limit);
+    println!("| | ms | x llama.cpp alone | bar | x faster than cold | bar |");
+    println!("|---|---:|---:|---:|---:|---:|");
+    println!("| cold: everything is computed | {cold:.1} | {:.1} | | 1 | |", cold / limit);
+    println!("| llama.cpp alone, behind the profile | {limit:.1} | 1.00 | | | |");
+    println!("| llama.cpp alone, behind the conversation | {long_limit:.1} | 1.00 | | | |");
+    let mut missed = Vec::new();
+    for (name, samples, limit, bar) in [
+        ("after boot prewarm", &samples.booted, limit, WARM_BAR),
+        ("after a second boot", &samples.booted_again, limit, WARM_BAR),
+        ("after speech start, from disk", &samples.speech, long_limit, WARM_BAR),
+        ("with the transcript streamed ahead", &samples.streamed, long_limit, STREAMED_BAR),
+    ] {
+        let ms = median_ms(samples);
+        let (slower, faster) = (ms / limit, cold / ms);
+        println!("| {name} | {ms:.1} | {slower:.2} | {bar:.2} | {faster:.0} | {COLD_BAR:.0} |");
+        if slower > bar {
+            missed.push(format!("{name}: {slower:.2} x llama.cpp alone"));
+        }
+        if faster < COLD_BAR {
+            missed.push(format!("{name}: {faster:.0} x faster than cold"));
+        }
+    }
+    let (idle, during) = (median_ms(&samples.idle), median_ms(&samples.during));
+    let micro_batch = median_ms(&samples.micro_batch);
+    println!(
+        "\nThe second boot brought the prefix in within {:.1} ms and computed nothing of it.\n\
+         A question of {} tokens alone took {idle:.1} ms on an idle engine and {during:.1} ms when it \
+         arrived while a\nprefix was computed: {:.1} ms more; a micro-batch of that lasts {micro_batch:.0} ms.",
+        median_ms(&samples.imported),
+        options.question,
+        during - idle,
+    );
+    if during - idle > micro_batch {
+        missed.push(format!("beside a prewarm: {:.0} ms more", during - idle));
+    }
+    if missed.is_empty() || options.no_bars {
+        return Ok(());
+    }
+    bail!("missed: {}", missed.join("; "))
+}
+
+/// How long a micro-batch of what nobody waits for lasts, by the measured speed of prefill.
+fn micro_batch(engine: &Engine) -> Duration {
+    let speed = turns::status(engine).prefill_tokens_per_second.unwrap_or(f64::NAN);
+    MICRO_BATCH.max(Duration::from_secs_f64(FEWEST_ROWS / speed))
+}
+
+/// A question behind nothing at all.
+fn short_question(
+    engine: &Engine,
+    options: &Options,
+    text: &mut Words,
+    round: usize,
+) -> Result<Duration> {
+    let request = turns::request(&format!("short {round}"), &text.next(options.question), 1);
+    Ok(ttft(&ask(engine, TurnRequest { conversation: None, ..request })?.0))
+}
+
+fn prewarm(conversation: &str, prompt: &[Token], purpose: Purpose) -> TurnRequest {
+    TurnRequest { purpose, ..turns::request(conversation, prompt, 0) }
+}
+
+fn start(model: &Arc<dyn Model>, slots: &Path) -> Result<Engine> {
+    let options = EngineOptions { context_tokens: 8192, slots: 4, ..EngineOptions::default() };
+    turns::start(model.clone(), slots, options)
+}
+
+fn expect_computed(report: &TurnReport, new: usize, what: &str) -> Result<()> {
+    ensure!(report.tokens.computed == new, "{what} computes {new} tokens: {report:?}");
+    Ok(())
+}
