@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
 use hob_runtime::backend::{Backend, ContextShape, JoinedState, MemoryKind, Row, Sequence};
-use hob_runtime::{EngineOptions, Model, TurnRequest};
+use hob_runtime::{EngineOptions, Model, Purpose, TurnRequest};
 use hob_slots::Token;
 use support::*;
 
@@ -73,6 +73,38 @@ fn save_restart_restore_and_64_greedy_tokens_equal_those_of_a_run_that_was_never
         assert_eq!(counts.computed, prompt.len() - first.timeline.len(), "{file}");
         assert_eq!(answer.tokens, expected.tokens, "{file} ({memory})");
         after.shutdown();
+    }
+}
+
+#[test]
+fn whoever_begins_as_a_prefix_does_goes_on_from_it_and_from_what_was_heard_so_far() {
+    for (file, memory) in FAMILIES {
+        let model = load(file);
+        let directory = tempfile::tempdir().unwrap();
+        let prefix = story(&model);
+        let heard = [&prefix[..], &tokens(&model, "What is my")].concat();
+        let prompt = [&heard[..], &tokens(&model, " locker code?")].concat();
+        let alone = engine(&model, None, options());
+        ask(&alone, endless("chat", &prefix, 0)); // Equal micro-batches.
+        ask(&alone, endless("chat", &heard, 0));
+        let expected = ask(&alone, endless("chat", &prompt, 32));
+        for start in 0..2 {
+            let engine = engine(&model, Some(directory.path()), options());
+            let ahead = |conversation, prompt: &[Token], purpose| {
+                let request = TurnRequest { purpose, ..endless(conversation, prompt, 0) };
+                ask(&engine, request).report.tokens
+            };
+            let warmed = ahead("__system_prefix__", &prefix, Purpose::Prewarm);
+            assert_eq!(warmed.computed, if start == 0 { prefix.len() } else { 0 }, "{file}");
+            let name = format!("chat {start}");
+            let spoken = ahead(&name, &heard, Purpose::Speculate);
+            assert_eq!(spoken.computed, heard.len() - prefix.len(), "{file} ({memory})");
+            let answer = ask(&engine, endless(&name, &prompt, 32));
+            let computed = answer.report.tokens.computed;
+            assert_eq!(computed, prompt.len() - heard.len(), "{file} ({memory})");
+            assert_eq!(answer.tokens, expected.tokens, "{file} ({memory})");
+            engine.shutdown();
+        }
     }
 }
 

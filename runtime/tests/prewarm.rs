@@ -37,17 +37,19 @@ fn rules(model: &Arc<dyn Model>) -> Vec<Token> {
 
 #[test]
 fn whoever_begins_alike_computes_only_what_follows_a_prefix() {
-    let model = fake();
-    let engine = engine(&model, None, options());
-    let prefix = rules(&model);
-    let warmed = ask(&engine, prewarm(&prefix));
-    assert_eq!((warmed.report.tokens.computed, warmed.tokens.len()), (prefix.len(), 0));
-    let alone = support::engine(&model, None, options());
-    for conversation in ["one", "two"] {
-        let prompt = [&prefix[..], &tokens(&model, conversation)].concat();
-        let answer = ask(&engine, request(conversation, &prompt, 20));
-        assert_eq!(answer.report.tokens.computed, conversation.len(), "{:?}", answer.report);
-        assert_eq!(answer.tokens, ask(&alone, request(conversation, &prompt, 20)).tokens);
+    for memory in [MemoryKind::Plain, MemoryKind::Windowed, MemoryKind::Recurrent] {
+        let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_memory(memory));
+        let engine = engine(&model, None, options());
+        let prefix = rules(&model);
+        let warmed = ask(&engine, prewarm(&prefix));
+        assert_eq!((warmed.report.tokens.computed, warmed.tokens.len()), (prefix.len(), 0));
+        let alone = support::engine(&model, None, options());
+        for conversation in ["one", "two"] {
+            let prompt = [&prefix[..], &tokens(&model, conversation)].concat();
+            let answer = ask(&engine, request(conversation, &prompt, 20));
+            assert_eq!(answer.report.tokens.computed, conversation.len(), "{memory}");
+            assert_eq!(answer.tokens, ask(&alone, request(conversation, &prompt, 20)).tokens);
+        }
     }
 }
 

@@ -28,6 +28,8 @@ pub struct Wanted {
     pub hot: usize,
     /// Tokens of it that can be taken at all.
     pub limit: usize,
+    /// How far beginnings of it reach of which a whole state may be kept, whoever it was kept for.
+    pub prefixes: Vec<usize>,
     /// The request and the time, for whoever chooses what stays in memory.
     pub used: Use,
 }
@@ -73,9 +75,14 @@ impl Plan {
         let sought = if shared.model.facts().memory.is_plain() {
             Sought::Blocks(blocks_between(&chain, wanted.hot, limit))
         } else {
-            let snapshots = record.iter().flat_map(|record| &record.snapshots);
-            let reachable = expected.min(limit);
-            Sought::Snapshots(snapshots_within(snapshots, &chain, wanted.hot, reachable))
+            let own = record.iter().flat_map(|record| &record.snapshots).copied();
+            let own = own.filter(|snapshot| snapshot.position as usize <= expected);
+            let shared = wanted.prefixes.iter().map(|&position| SnapshotRef {
+                position: u32::try_from(position).expect("positions fit 32 bits"),
+                id: BlockId::snapshot(chain.id_at(position)),
+                bytes: 0, // Nobody records it from here.
+            });
+            Sought::Snapshots(snapshots_within(own.chain(shared), &chain, wanted.hot, limit))
         };
         let recorded = record.as_ref().map_or(0, |record| record.tokens.len());
         let kept = record.iter().flat_map(|record| &record.blocks).map(|block| block.bytes);
@@ -151,8 +158,8 @@ fn blocks_between(chain: &Chain, hot: usize, limit: usize) -> Vec<Block> {
     wanted.filter(|_| hot < limit).cloned().collect()
 }
 
-fn snapshots_within<'r>(
-    snapshots: impl Iterator<Item = &'r SnapshotRef>,
+fn snapshots_within(
+    snapshots: impl Iterator<Item = SnapshotRef>,
     chain: &Chain,
     hot: usize,
     reachable: usize,
@@ -162,7 +169,7 @@ fn snapshots_within<'r>(
         (hot + 1..=reachable).contains(&position)
             && snapshot.id == BlockId::snapshot(chain.id_at(position))
     });
-    let mut sought: Vec<SnapshotRef> = sought.copied().collect();
+    let mut sought: Vec<SnapshotRef> = sought.collect();
     sought.sort_by_key(|snapshot| snapshot.position);
     sought
 }

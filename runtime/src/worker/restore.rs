@@ -11,6 +11,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use hob_slots::Token;
 use hob_slots::format::SnapshotRef;
 
 use super::slot::{Phase, Restoring};
@@ -55,13 +56,17 @@ impl Worker<'_> {
             turn.changes_nothing = goes_on && hot == limit && turn.request.purpose.is_background();
             return self.prompt_is_in_place(index);
         }
+        let prompt = turn.request.prompt.clone();
+        let prefixes = self.whole_prefixes(index, &prompt);
+        let turn = self.slots[index].turn.as_mut().expect("the turn was just begun");
         self.fetches += 1;
         turn.phase = Phase::Restoring { fetch: self.fetches };
         let wanted = Wanted {
             conversation: (!turn.anonymous).then(|| turn.conversation.clone()),
-            prompt: turn.request.prompt.clone(),
+            prompt,
             hot,
             limit,
+            prefixes,
             used,
         };
         let (commands, fetch) = (self.commands.clone(), self.fetches);
@@ -75,6 +80,15 @@ impl Worker<'_> {
             heard: Instant::now(),
             tokens: turn.report.tokens,
         });
+    }
+
+    /// How far the prompt's beginnings reach that are hot as prefixes. Where memory is plain their
+    /// cells are shared, and this is not needed.
+    fn whole_prefixes(&self, index: usize, prompt: &[Token]) -> Vec<usize> {
+        let prefixes = self.slots[self.options.slots..].iter().map(|slot| &slot.timeline);
+        let of_prompt = prefixes.filter(|timeline| prompt.starts_with(timeline.tokens()));
+        let wanted = !self.is_plain() && index < self.options.slots;
+        of_prompt.map(|timeline| timeline.len()).filter(|&end| wanted && end > 0).collect()
     }
 
     /// Takes what the shelf found, unless the turn is gone.

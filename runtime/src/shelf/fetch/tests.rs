@@ -19,8 +19,14 @@ fn queue<const N: usize>(groups: [usize; N]) -> (Arc<Queue>, Vec<Ticket>, Vec<Re
 }
 
 fn submit(queue: &Arc<Queue>, groups: usize) -> (Ticket, Receiver<Delivery>) {
-    let wanted =
-        Wanted { conversation: None, prompt: Vec::new(), hot: 0, limit: 0, used: Use::default() };
+    let wanted = Wanted {
+        conversation: None,
+        prompt: Vec::new(),
+        hot: 0,
+        limit: 0,
+        prefixes: Vec::new(),
+        used: Use::default(),
+    };
     let (outbox, inbox) = channel();
     let deliver = move |delivery| outbox.send(delivery).unwrap_or(());
     let ticket = Queue::submit(queue, wanted, Box::new(deliver));
