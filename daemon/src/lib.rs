@@ -2,13 +2,15 @@
 //!
 //! Reading order: [`startup`] (how the parts are opened and joined), [`service`] (what can be
 //! asked), [`transcript`] (what is remembered), [`openai`] (the wire's shapes), [`http`] (routes,
-//! guards and the socket), [`idle`] (what happens in silence), [`auth`] and [`metrics`].
+//! guards and the socket), [`keeping_warm`] and [`idle`] (what happens in silence), [`auth`] and
+//! [`metrics`].
 
 pub mod auth;
 pub mod clock;
 pub mod error;
 pub mod http;
 pub mod idle;
+pub mod keeping_warm;
 pub mod metrics;
 pub mod openai;
 pub mod service;

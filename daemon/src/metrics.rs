@@ -10,7 +10,10 @@ use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use hob_prewarm::PrefixState;
 use hob_runtime::turn::TurnReport;
+
+use crate::keeping_warm::board::Board;
 
 /// Upper bounds of the time to first token, in seconds.
 const TTFT_BOUNDS: [f64; 12] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
@@ -76,7 +79,7 @@ impl Metrics {
     }
 
     /// The page.
-    pub fn render(&self, gauges: Gauges) -> String {
+    pub fn render(&self, gauges: Gauges, board: &Board) -> String {
         let mut page = Page::default();
         page.family("hob_requests_total", "counter", "Requests answered, by route and status.");
         for ((route, status), count) in lock(&self.requests).iter() {
@@ -124,7 +127,22 @@ impl Metrics {
             page.single(name, "counter", help, count);
         }
         page.single("hob_warm_bytes", "gauge", "Bytes of parked KV in memory.", gauges.warm_bytes);
+        prefixes(&mut page, board);
         page.text
+    }
+}
+
+/// The names of profiles come from files of the user's own.
+fn prefixes(page: &mut Page, board: &Board) {
+    page.family("hob_prefix_tokens", "gauge", "Tokens of each profile's warm prefix.");
+    for (profile, prefix) in &board.prefixes {
+        let warm = prefix.warmed.filter(|_| prefix.state == PrefixState::Warm);
+        let tokens = warm.map_or(0, |warmed| warmed.from.tokens());
+        page.line("hob_prefix_tokens", &format!("profile=\"{profile}\""), tokens);
+    }
+    page.family("hob_prewarms_total", "counter", "Prewarms and touches, by what came of them.");
+    for (outcome, count) in &board.outcomes {
+        page.line("hob_prewarms_total", &format!("result=\"{}\"", outcome.as_str()), count);
     }
 }
 
@@ -210,7 +228,8 @@ mod tests {
         let tokens = TokenCounts { shared: 5, memory: 0, disk: 90, computed: 5 };
         metrics.started(&report(tokens, Some(MissReason::Differs { at: 95, kept: 120 })));
         metrics.generated(7);
-        let page = metrics.render(Gauges { queue: 2, rejected_files: 3, ..Gauges::default() });
+        let gauges = Gauges { queue: 2, rejected_files: 3, ..Gauges::default() };
+        let page = metrics.render(gauges, &Board::default());
         for line in [
             "hob_requests_total{route=\"/v1/models\",status=\"200\"} 1",
             "hob_prompt_tokens_total{place=\"disk\"} 90",

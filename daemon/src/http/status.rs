@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::error::ApiError;
 use crate::metrics::Gauges;
-use crate::service::{ProfileStatus, SegmentStatus, Service};
+use crate::service::{PrefixStatus, ProfileStatus, SegmentStatus, Service};
 
 /// `GET /health`: the one thing that everybody may know.
 pub async fn health() -> Json<Value> {
@@ -19,17 +19,20 @@ pub async fn health() -> Json<Value> {
 pub async fn metrics(State(service): State<Service>) -> Result<impl IntoResponse, ApiError> {
     let status = service.engine().status().await?;
     let in_use = status.slots.iter().filter(|slot| slot.conversation.is_some()).count();
-    let page = service.metrics().render(Gauges {
-        queue: status.waiting as u64,
-        slots: status.slots.len() as u64,
-        slots_in_use: in_use as u64,
-        warm_bytes: status.memory_bytes,
-        wasted_restores: status.counters.wasted_restores,
-        written_bytes: status.counters.written_bytes,
-        read_bytes: status.counters.read_bytes,
-        write_errors: status.counters.write_errors,
-        rejected_files: status.counters.rejected_files,
-    });
+    let page = service.metrics().render(
+        Gauges {
+            queue: status.waiting as u64,
+            slots: status.slots.len() as u64,
+            slots_in_use: in_use as u64,
+            warm_bytes: status.memory_bytes,
+            wasted_restores: status.counters.wasted_restores,
+            written_bytes: status.counters.written_bytes,
+            read_bytes: status.counters.read_bytes,
+            write_errors: status.counters.write_errors,
+            rejected_files: status.counters.rejected_files,
+        },
+        &service.board(),
+    );
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     Ok(([(header::CONTENT_TYPE, kind)], page))
 }
@@ -54,6 +57,7 @@ pub async fn status(State(service): State<Service>) -> Result<Json<Value>, ApiEr
         .iter()
         .map(|(conversation, tokens)| json!({"conversation": conversation, "tokens": tokens}))
         .collect();
+    let prefixes: Vec<Value> = service.prefixes(&status).await.iter().map(prefix).collect();
     let profiles: Vec<Value> = service.profiles().await.iter().map(profile).collect();
     let counters = status.counters;
     Ok(Json(json!({
@@ -66,6 +70,7 @@ pub async fn status(State(service): State<Service>) -> Result<Json<Value>, ApiEr
         "slots": slots,
         "parked": parked,
         "profiles": profiles,
+        "prefixes": prefixes,
         "queue": status.waiting,
         "memory_bytes": status.memory_bytes,
         "memory_budget_bytes": status.memory_budget_bytes,
@@ -86,6 +91,22 @@ pub async fn status(State(service): State<Service>) -> Result<Json<Value>, ApiEr
             "rejected_files": counters.rejected_files,
         },
     })))
+}
+
+/// Flat, so that a table can show it.
+fn prefix(prefix: &PrefixStatus) -> Value {
+    let warmed = prefix.warmed;
+    json!({
+        "profile": prefix.profile.as_str(),
+        "state": prefix.state.as_str(),
+        "place": prefix.place,
+        "tokens": warmed.map(|warmed| warmed.from.tokens()),
+        "how": warmed.map(|warmed| warmed.from.how().as_str()),
+        "computed_tokens": warmed.map(|warmed| warmed.from.computed),
+        "warmed_at": warmed.map(|warmed| warmed.at.0 / 1000),
+        "touched_at": warmed.map(|warmed| warmed.touched.0 / 1000),
+        "error": prefix.error,
+    })
 }
 
 fn profile(profile: &ProfileStatus) -> Value {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use hob_dialect::{Dialect, opens_reasoning};
+use hob_prewarm::Event;
 use hob_runtime::grammar::{Calls, Grammar, ToolSignature};
 use hob_runtime::turn::{Keeping, Purpose, TurnError, TurnRequest};
 use hob_slots::{ConversationId, Token};
@@ -31,7 +32,8 @@ impl Service {
         session: Option<&str>,
     ) -> Result<(ChatRequest, Answering), ApiError> {
         let vocabulary = self.engine().model().vocabulary().len();
-        let opening = profile_name(body)?.map(|name| self.opening(&name)).transpose()?;
+        let profile = profile_name(body)?;
+        let opening = profile.as_ref().map(|name| self.opening(name)).transpose()?;
         let tools = opening.as_deref().map_or(&[][..], Opening::tools);
         let request = ChatRequest::parse_with(body, vocabulary, tools)?;
         let identity = Identity::of(body, session)?;
@@ -44,6 +46,9 @@ impl Service {
             None => Vec::new(),
         };
         let begun = self.begin(&request, opening, &identity, turnout.as_ref(), known).await?;
+        if let Some(profile) = profile {
+            self.tell_planner(Event::Used { profile });
+        }
         let answer = self.store(&request, &identity, turnout);
         let recording = Recording::new(
             self.inner.transcript.clone(),

@@ -22,6 +22,7 @@ mod kept;
 mod names;
 mod opening;
 mod prefix;
+mod prefix_status;
 mod profiles;
 mod prompt;
 mod prompt_segments;
@@ -31,7 +32,7 @@ mod rendering;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use hob_prewarm::Event;
+use hob_prewarm::{Event, ProfileName};
 use hob_runtime::Engine;
 use hob_slots::store::StoreReader;
 use hob_slots::{ConversationId, Lifetimes, Timestamp};
@@ -41,10 +42,12 @@ pub use assembly::Delta;
 pub use conversation::Place;
 pub use kept::{KeptList, Upload};
 pub use prefix::Prefix;
+pub use prefix_status::PrefixStatus;
 pub use profiles::{ChangeKind, ProfileChange, ProfileStatus, SegmentStatus};
 
 use crate::clock::Clock;
 use crate::idle::Speaking;
+use crate::keeping_warm::board::{Board, BoardReader};
 use crate::metrics::Metrics;
 use crate::openai::answer::Head;
 use crate::transcript::Transcript;
@@ -68,6 +71,8 @@ pub struct Parts {
     pub lifetimes: Lifetimes,
     /// Who wants to know which conversations speak.
     pub planner: UnboundedSender<Event>,
+    /// What is known of prefixes.
+    pub board: BoardReader,
     /// Requests of one conversation that may wait for each other, over all conversations.
     pub queue: usize,
     /// Where profiles lie, if there may be any.
@@ -88,6 +93,7 @@ struct Inner {
     kept: Option<StoreReader>,
     lifetimes: Lifetimes,
     planner: UnboundedSender<Event>,
+    board: BoardReader,
     template: Template,
     profiles: Profiles,
     gates: Gates,
@@ -115,6 +121,7 @@ impl Service {
             kept: parts.kept,
             lifetimes: parts.lifetimes,
             planner: parts.planner,
+            board: parts.board,
         };
         Self { inner: Arc::new(inner) }
     }
@@ -127,6 +134,37 @@ impl Service {
     /// What is counted.
     pub fn metrics(&self) -> &Metrics {
         &self.inner.metrics
+    }
+
+    /// What is known of prefixes.
+    pub fn board(&self) -> Board {
+        self.inner.board.read()
+    }
+
+    /// The model is resident: whatever the profiles begin with should be warm, the default one's
+    /// first.
+    pub fn warm_profiles(&self) {
+        let mut profiles = self.profile_names();
+        profiles.sort_by_key(|name| *name != ProfileName::default());
+        self.tell_planner(Event::ModelReady { profiles });
+    }
+
+    /// Whatever these profiles begin with is another text now.
+    pub fn warm_changed(&self, changes: &[ProfileChange]) {
+        for change in changes {
+            let profile = change.name.clone();
+            self.tell_planner(match change.kind {
+                ChangeKind::Removed => Event::ProfileRemoved { profile },
+                ChangeKind::Added | ChangeKind::Changed { .. } | ChangeKind::Reclassed => {
+                    Event::ProfileChanged { profile }
+                }
+            });
+        }
+    }
+
+    /// Without a loop that listens nothing happens.
+    fn tell_planner(&self, event: Event) {
+        let _ = self.inner.planner.send(event);
     }
 
     /// When the service was made.

@@ -27,6 +27,7 @@ use crate::http::body::BodyLimits;
 use crate::http::guard::Guard;
 use crate::http::{self, Shared};
 use crate::idle;
+use crate::keeping_warm::{self, board::board};
 use crate::service::{Parts, Service};
 use crate::sweeping;
 use crate::transcript::Transcript;
@@ -54,6 +55,7 @@ pub async fn run(resolved: &Resolved, hints: bool) -> Result<()> {
     let transcript_file = paths::transcript_file(&settings.data_dir);
     let transcript = Transcript::open(&transcript_file, clock())?;
     let (planner, events) = mpsc::unbounded_channel();
+    let (writer, board) = board();
     let planning = hob_prewarm::Settings {
         idle_after: settings.idle_park,
         keepalive: Keepalive {
@@ -62,7 +64,6 @@ pub async fn run(resolved: &Resolved, hints: bool) -> Result<()> {
             battery_percent: settings.keepalive_battery_percent,
         },
     };
-    tokio::spawn(idle::run(opened.engine.clone(), planning, clock.clone(), events));
     tokio::spawn(idle::prepare_grammars(opened.engine.clone()));
     let sweeper = Arc::new(Mutex::new(Sweeper::new(sweeping::rules(settings))));
     let (engine, store) = (opened.engine.clone(), opened.store.clone());
@@ -72,13 +73,17 @@ pub async fn run(resolved: &Resolved, hints: bool) -> Result<()> {
         engine: opened.engine.clone(),
         model_name: opened.name.clone(),
         transcript,
-        clock,
+        clock: clock.clone(),
         kept: Some(opened.store.reader().clone()),
         lifetimes: sweeping::rules(settings).lifetimes,
         planner,
+        board,
         queue: settings.queue,
         profiles_dir: Some(settings.profiles_dir.clone()),
     });
+    let (engine, prefixes) = (opened.engine.clone(), service.clone());
+    tokio::spawn(keeping_warm::run(engine, prefixes, planning, clock, events, writer));
+    service.warm_profiles();
     let guard = Guard::new(address, &settings.allow_host, &settings.allow_origin, token);
     let limits = BodyLimits { bytes: settings.max_body_bytes, time: settings.request_timeout };
     let router = http::router(Shared { service, limits }, guard);

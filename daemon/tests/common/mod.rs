@@ -15,7 +15,7 @@ use hob_daemon::clock::wall_clock;
 use hob_daemon::http::body::BodyLimits;
 use hob_daemon::http::guard::Guard;
 use hob_daemon::http::{self, Shared, serve};
-use hob_daemon::idle;
+use hob_daemon::keeping_warm::{self, board::board};
 use hob_daemon::service::{Parts, ProfileChange, ProfileStatus, Service};
 use hob_daemon::transcript::Transcript;
 use hob_runtime::backend::fake::FakeModel;
@@ -137,18 +137,21 @@ impl World {
         let transcript = Transcript::open(&directory.join("text.sqlite"), clock()).unwrap();
         let (planner, events) = mpsc::unbounded_channel();
         let planning = hob_prewarm::Settings { idle_after: plan.idle_after, ..Default::default() };
-        runtime.spawn(idle::run(engine.clone(), planning, clock.clone(), events));
+        let (writer, board) = board();
         let service = Service::new(Parts {
             model_name: "fake".to_owned(),
             engine: engine.clone(),
             transcript: transcript.clone(),
-            clock,
+            clock: clock.clone(),
             kept: Some(kept),
             lifetimes: Lifetimes::default(),
             planner,
+            board,
             queue: plan.options.queue,
             profiles_dir: Some(directory.join("profiles")),
         });
+        let (running, prefixes) = (engine.clone(), service.clone());
+        runtime.spawn(keeping_warm::run(running, prefixes, planning, clock, events, writer));
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let guard = Guard::new(address, &[], &plan.origins, AccessToken::new(TOKEN));

@@ -1,0 +1,124 @@
+//! What feeds the machine, as Linux tells it. Elsewhere nothing is known.
+//!
+//! - A machine without a battery is fed. Batteries of mice and headsets are none of ours.
+//! - A file that is missing or makes no sense says nothing.
+
+use hob_prewarm::Battery;
+
+/// What feeds the machine now; `None` without a battery.
+#[cfg(target_os = "linux")]
+pub async fn read() -> Option<Battery> {
+    let supplies = || {
+        let entries = std::fs::read_dir("/sys/class/power_supply").ok()?;
+        let supplies = entries.flatten().map(|entry| {
+            let read = |name| std::fs::read_to_string(entry.path().join(name)).unwrap_or_default();
+            Supply::parse(read)
+        });
+        battery(&supplies.collect::<Vec<_>>())
+    };
+    // Some firmware takes its time to answer.
+    tokio::task::spawn_blocking(supplies).await.ok().flatten()
+}
+
+/// What feeds the machine now: unknown.
+#[cfg(not(target_os = "linux"))]
+pub async fn read() -> Option<Battery> {
+    None
+}
+
+/// A directory below `/sys/class/power_supply`.
+#[cfg(any(test, target_os = "linux"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Supply {
+    Battery { percent: u8, charging: bool },
+    Line { online: bool },
+    Other,
+}
+
+#[cfg(any(test, target_os = "linux"))]
+impl Supply {
+    /// From the texts of its files, which are empty where there is none.
+    fn parse(read: impl Fn(&'static str) -> String) -> Self {
+        let read = |name| read(name).trim().to_owned();
+        match read("type").as_str() {
+            "Battery" if read("scope") != "Device" => match read("capacity").parse::<u8>() {
+                Ok(percent) => {
+                    let charging = matches!(read("status").as_str(), "Charging" | "Full");
+                    Self::Battery { percent: percent.min(100), charging }
+                }
+                Err(_) => Self::Other,
+            },
+            "Mains" | "USB" | "Wireless" => Self::Line { online: read("online") == "1" },
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Of several batteries the fuller one: they are emptied one after the other.
+#[cfg(any(test, target_os = "linux"))]
+fn battery(supplies: &[Supply]) -> Option<Battery> {
+    let percents = supplies.iter().filter_map(|supply| match supply {
+        Supply::Battery { percent, .. } => Some(*percent),
+        _ => None,
+    });
+    let feeds = |supply: &Supply| {
+        matches!(supply, Supply::Line { online: true } | Supply::Battery { charging: true, .. })
+    };
+    percents.max().map(|percent| Battery { percent, charging: supplies.iter().any(feeds) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn supply(files: &'static [(&'static str, &'static str)]) -> Supply {
+        Supply::parse(|name| {
+            let file = files.iter().find(|(known, _)| *known == name);
+            file.map_or(String::new(), |(_, text)| format!("{text}\n"))
+        })
+    }
+
+    #[test]
+    fn a_laptop_on_its_battery_tells_how_full_it_is() {
+        let supplies = [
+            supply(&[("type", "Mains"), ("online", "0")]),
+            supply(&[("type", "Battery"), ("capacity", "17"), ("status", "Discharging")]),
+        ];
+        assert_eq!(battery(&supplies), Some(Battery { percent: 17, charging: false }));
+    }
+
+    #[test]
+    fn a_charger_feeds_it_by_whatever_it_is_known() {
+        let low = supply(&[("type", "Battery"), ("capacity", "3"), ("status", "Not charging")]);
+        for charger in [
+            supply(&[("type", "Mains"), ("online", "1")]),
+            supply(&[("type", "USB"), ("online", "1")]),
+            supply(&[("type", "Battery"), ("capacity", "2"), ("status", "Charging")]),
+        ] {
+            assert_eq!(battery(&[low, charger]), Some(Battery { percent: 3, charging: true }));
+        }
+    }
+
+    #[test]
+    fn a_machine_without_a_battery_of_its_own_has_none() {
+        let supplies = [
+            supply(&[("type", "Battery"), ("scope", "Device"), ("capacity", "5")]),
+            supply(&[("type", "UPS"), ("capacity", "5")]),
+            supply(&[("type", "Mains"), ("online", "1")]),
+        ];
+        assert_eq!(battery(&supplies), None);
+        assert_eq!(battery(&[]), None);
+    }
+
+    #[test]
+    fn a_battery_that_makes_no_sense_says_nothing() {
+        for capacity in ["", "-1", "full"] {
+            let read = |name| match name {
+                "type" => "Battery".to_owned(),
+                "capacity" => capacity.to_owned(),
+                _ => String::new(),
+            };
+            assert_eq!(battery(&[Supply::parse(read)]), None, "{capacity}");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The loop that keeps prefixes warm and parks who is silent. It holds the clock and does what
+//! `hob_prewarm` decides.
+//!
+//! Reading order: [`Prefixes`] (what can be made warm), `job` (how one becomes so), [`board`] (what
+//! is told of them), `battery`.
+//!
+//! - One prefix at a time. What is cancelled tells nothing any more.
+//! - A prefix that fails is told, counted and tried again; nobody waits for it.
+
+mod battery;
+pub mod board;
+mod job;
+
+use std::future::{Future, pending};
+use std::pin::Pin;
+use std::time::Duration;
+
+use hob_prewarm::{Action, Event, Planner, ProfileName, Settings, Sources};
+use hob_runtime::{Engine, Purpose, TurnError};
+use hob_slots::Timestamp;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::clock::Clock;
+use crate::error::ApiError;
+use crate::service::{Prefix, Service};
+use board::{BoardWriter, Outcome};
+
+/// Wall time may jump while a laptop sleeps, which no timer notices: look at it this often.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// Knows what the prompts of each profile begin with.
+pub trait Prefixes: Send + Sync + 'static {
+    /// A profile's prefix as it is now.
+    fn prefix(
+        &self,
+        profile: &ProfileName,
+    ) -> impl Future<Output = Result<Prefix, ApiError>> + Send;
+}
+
+impl Prefixes for Service {
+    fn prefix(
+        &self,
+        profile: &ProfileName,
+    ) -> impl Future<Output = Result<Prefix, ApiError>> + Send {
+        Self::prefix(self, profile)
+    }
+}
+
+type Job = Pin<Box<dyn Future<Output = Result<Sources, job::Failure>> + Send>>;
+
+struct KeepingWarm<P> {
+    engine: Engine,
+    prefixes: P,
+    planner: Planner,
+    board: BoardWriter,
+    under_way: Option<(ProfileName, Job)>,
+}
+
+/// Does what the planner says, until the engine stops or the last sender of events is gone.
+pub async fn run<P: Prefixes + Clone>(
+    engine: Engine,
+    prefixes: P,
+    settings: Settings,
+    clock: Clock,
+    mut inbox: UnboundedReceiver<Event>,
+    board: BoardWriter,
+) {
+    let planner = Planner::new(settings);
+    let mut keeping = KeepingWarm { engine, prefixes, planner, board, under_way: None };
+    loop {
+        let next = keeping.planner.next_wake();
+        tokio::select! {
+            event = inbox.recv() => match event {
+                Some(event) => keeping.planner.handle(event, clock()),
+                None => return,
+            },
+            result = over(&mut keeping.under_way) => {
+                if matches!(result, Err(job::Failure::Turn(TurnError::Stopped))) {
+                    return;
+                }
+                keeping.report(result, clock());
+            }
+            () = tokio::time::sleep(wait(next, clock())) => {
+                if next.is_some_and(|next| next <= clock()) && let Some(battery) = battery::read().await {
+                    keeping.planner.handle(Event::Battery(battery), clock());
+                }
+                keeping.planner.wake(clock());
+            }
+        }
+        while let Some(action) = keeping.planner.next_action() {
+            keeping.act(action).await;
+        }
+        keeping.board.show(keeping.planner.prefixes());
+    }
+}
+
+impl<P: Prefixes + Clone> KeepingWarm<P> {
+    async fn act(&mut self, action: Action) {
+        match action {
+            Action::Park(conversation) => {
+                tracing::debug!(%conversation, "parked after silence");
+                self.engine.park(conversation).await;
+            }
+            Action::Warm(profile) => self.begin(profile, Purpose::Prewarm),
+            Action::Touch(profile) => self.begin(profile, Purpose::KeepAlive),
+            Action::Cancel(profile) => {
+                if self.under_way.take_if(|(at, _)| *at == profile).is_some() {
+                    tracing::debug!(%profile, "broke off warming");
+                    self.board.count(Outcome::Cancelled);
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, profile: ProfileName, purpose: Purpose) {
+        tracing::debug!(%profile, ?purpose, "warming");
+        let (engine, prefixes) = (self.engine.clone(), self.prefixes.clone());
+        let job = Box::pin(job::make_hot(engine, prefixes, profile.clone(), purpose));
+        self.under_way = Some((profile, job));
+    }
+
+    fn report(&mut self, result: Result<Sources, job::Failure>, now: Timestamp) {
+        let (profile, _) = self.under_way.take().expect("a job that is over was under way");
+        let event = match result {
+            Ok(from) => {
+                self.board.count(Outcome::Warm(from.how()));
+                let Sources { shared, memory, disk, computed } = from;
+                tracing::info!(%profile, shared, memory, disk, computed, "warm");
+                Event::PrefixDone { profile, from }
+            }
+            Err(failure) => {
+                self.board.count(Outcome::Failed);
+                tracing::warn!(%profile, %failure, "this prefix is not warm");
+                Event::PrefixFailed { profile, reason: failure.to_string() }
+            }
+        };
+        self.planner.handle(event, now);
+    }
+}
+
+/// What came of the job; never comes while there is none.
+async fn over(under_way: &mut Option<(ProfileName, Job)>) -> Result<Sources, job::Failure> {
+    match under_way {
+        Some((_, job)) => job.await,
+        None => pending().await,
+    }
+}
+
+/// At least a moment, so that a due time that has just come is behind us when we look again.
+fn wait(next: Option<Timestamp>, now: Timestamp) -> Duration {
+    let until = next.map_or(LONGEST_WAIT, |next| now.age(next));
+    until.clamp(Duration::from_millis(1), LONGEST_WAIT)
+}
+
+#[cfg(test)]
+mod tests;

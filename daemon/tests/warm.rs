@@ -1,0 +1,115 @@
+//! Prefixes that are warm before anybody asks, over HTTP.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use common::{Plan, World, user};
+use serde_json::{Value, json};
+
+const DEFAULT: &str = "[[segment]]\nlayer = 'identity'\ntext = '''\
+    You are a kettle on a shelf beside the fire. Answer in one short sentence.'''\n";
+const ATTIC: &str = "[[segment]]\nlayer = 'rules'\ntext = 'Speak like a spider, softly.'\n";
+
+#[test]
+fn after_boot_the_first_question_of_each_profile_computes_the_question_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let world = booted(directory.path());
+    for profile in ["default", "attic"] {
+        let prefix = tokens(&row(&world, profile));
+        let body = json!({"conversation": profile, "hob": {"profile": profile}});
+        let answer = world.chat(json!([user("Is it dark?")]), body);
+        let tokens = &answer["hob"]["tokens"];
+        assert!(tokens["shared"].as_u64().unwrap() >= prefix, "{tokens} of {prefix}");
+        assert!(tokens["computed"].as_u64().unwrap() < 60, "{tokens} of {prefix}");
+    }
+}
+
+#[test]
+fn the_second_boot_reads_every_prefix_and_computes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let shown = |world: &World| ["default", "attic"].map(|profile| row(world, profile));
+    let mut first = booted(directory.path());
+    for row in shown(&first) {
+        assert_eq!((&row["place"], &row["how"]), (&json!("hot"), &json!("computed")), "{row}");
+    }
+    first.stop();
+    drop(first);
+
+    let second = booted(directory.path());
+    for row in shown(&second) {
+        assert_eq!((&row["place"], &row["how"]), (&json!("hot"), &json!("disk")), "{row}");
+        assert_eq!(row["computed_tokens"], 0, "{row}");
+        assert!(row["warmed_at"].as_u64() > Some(1_600_000_000), "{row}");
+        assert_eq!(row["error"], Value::Null);
+    }
+    assert_eq!(second.status().counters.computed_tokens, 0);
+}
+
+#[test]
+fn what_became_of_each_prefix_is_in_the_metrics() {
+    let directory = tempfile::tempdir().unwrap();
+    let world = booted(directory.path());
+    let prefix = tokens(&row(&world, "attic"));
+    let page = world.get("/metrics").text();
+    for line in [
+        format!("hob_prefix_tokens{{profile=\"attic\"}} {prefix}"),
+        "hob_prewarms_total{result=\"computed\"} 2".to_owned(),
+    ] {
+        assert!(page.lines().any(|found| found == line), "{line} in\n{page}");
+    }
+}
+
+#[test]
+fn a_prefix_that_does_not_fit_says_so_and_the_others_are_warm() {
+    let directory = tempfile::tempdir().unwrap();
+    let long = format!("[[segment]]\nlayer = 'context'\ntext = '{}'\n", "x".repeat(9_000));
+    profile(directory.path(), "long", &long);
+    let world = booted(directory.path());
+    world.until("it failed", |world| row(world, "long")["error"].is_string());
+    let row = row(&world, "long");
+    assert_eq!((&row["place"], &row["state"]), (&json!("none"), &json!("waiting")));
+    assert!(row["error"].as_str().unwrap().contains("a conversation holds 8192"), "{row}");
+}
+
+#[test]
+fn a_question_that_comes_before_its_prefix_is_answered_and_the_prefix_becomes_warm() {
+    let directory = tempfile::tempdir().unwrap();
+    profile(directory.path(), "default", DEFAULT);
+    let world = Plan::new().pace(Duration::from_millis(1)).directory(directory.path()).start();
+    world.service.warm_profiles();
+    // The question comes while its prefix is on its way.
+    let body = json!({"conversation": "early", "hob": {"profile": "default"}});
+    let answer = world.chat(json!([user("Is it dark?")]), body);
+    assert!(answer["hob"]["tokens"]["computed"].as_u64().unwrap() > 0);
+    world.until("it is warm", |world| row(world, "default")["state"] == "warm");
+}
+
+/// A daemon on these two profiles, with both of them warm.
+fn booted(directory: &Path) -> World {
+    profile(directory, "default", DEFAULT);
+    profile(directory, "attic", ATTIC);
+    let world = Plan::new().directory(directory).start();
+    world.service.warm_profiles();
+    let warm = |world: &World, profile: &str| row(world, profile)["state"] == "warm";
+    world.until("both are warm", |world| warm(world, "default") && warm(world, "attic"));
+    world
+}
+
+fn profile(directory: &Path, name: &str, text: &str) {
+    fs::create_dir_all(directory.join("profiles")).unwrap();
+    fs::write(directory.join("profiles").join(format!("{name}.toml")), text).unwrap();
+}
+
+/// What the status says of a profile's prefix; nothing before it is known.
+fn row(world: &World, profile: &str) -> Value {
+    let status = world.get("/v1/status").json();
+    let rows = status["prefixes"].as_array().unwrap();
+    rows.iter().find(|row| row["profile"] == profile).cloned().unwrap_or_default()
+}
+
+fn tokens(row: &Value) -> u64 {
+    row["tokens"].as_u64().unwrap()
+}
