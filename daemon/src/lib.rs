@@ -2,8 +2,8 @@
 //!
 //! Reading order: [`startup`] (how the parts are opened and joined), [`service`] (what can be
 //! asked), [`transcript`] (what is remembered), [`openai`] (the wire's shapes), [`http`] (routes,
-//! guards and the socket), [`keeping_warm`] and [`idle`] (what happens in silence), [`auth`] and
-//! [`metrics`].
+//! guards and the socket), [`keeping_warm`] and [`idle`] (what happens in silence), [`watching`]
+//! (what happens to files), [`auth`] and [`metrics`].
 
 pub mod auth;
 pub mod clock;
@@ -18,3 +18,4 @@ pub mod startup;
 pub mod sweeping;
 pub mod transcript;
 pub mod voice;
+pub mod watching;

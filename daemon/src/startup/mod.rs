@@ -8,7 +8,7 @@ mod announce;
 mod model;
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
@@ -31,6 +31,7 @@ use crate::keeping_warm::{self, board::board};
 use crate::service::{Parts, Service};
 use crate::sweeping;
 use crate::transcript::Transcript;
+use crate::watching::{self, Sight};
 
 /// What a computer has when it does not tell.
 const ASSUMED_MEMORY_BYTES: u64 = 8 << 30;
@@ -84,6 +85,8 @@ pub async fn run(resolved: &Resolved, hints: bool) -> Result<()> {
     let (engine, prefixes) = (opened.engine.clone(), service.clone());
     tokio::spawn(keeping_warm::run(engine, prefixes, planning, clock, events, writer));
     service.warm_profiles();
+    let changes = watching::watch(service.clone(), opened.files.clone(), Sight::default());
+    tokio::spawn(watching::tell(service.clone(), changes));
     let guard = Guard::new(address, &settings.allow_host, &settings.allow_origin, token);
     let limits = BodyLimits { bytes: settings.max_body_bytes, time: settings.request_timeout };
     let router = http::router(Shared { service, limits }, guard);
@@ -116,6 +119,8 @@ struct Opened {
     name: String,
     /// Its file, for people.
     shown: String,
+    /// All of its files.
+    files: Vec<PathBuf>,
 }
 
 fn open(resolved: &Resolved, clock: Clock) -> Result<Opened> {
@@ -144,7 +149,7 @@ fn open(resolved: &Resolved, clock: Clock) -> Result<Opened> {
     };
     let fingerprint = loaded.fingerprint.hash();
     let engine = Engine::start(loaded.model, fingerprint, Some(store.clone()), options)?;
-    Ok(Opened { engine, store, name: loaded.name, shown: loaded.shown })
+    Ok(Opened { engine, store, name: loaded.name, shown: loaded.shown, files: loaded.files })
 }
 
 async fn bind(address: SocketAddr) -> Result<TcpListener> {

@@ -4,6 +4,7 @@
 //!   remedy.
 //! - `fake` is the stand-in of the tests, which needs no file and no C++.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -22,6 +23,8 @@ pub struct Loaded {
     pub name: String,
     /// Its file, or what stands for it.
     pub shown: String,
+    /// Everything that it was read from.
+    pub files: Vec<PathBuf>,
 }
 
 /// Loads what the settings name.
@@ -38,6 +41,7 @@ fn fake(resolved: &Resolved) -> Loaded {
         fingerprint: fingerprint(resolved, FileDigest([0; 32]), "fake 1"),
         name: "fake".to_owned(),
         shown: "fake".to_owned(),
+        files: Vec::new(),
     }
 }
 
@@ -96,6 +100,7 @@ mod real {
             fingerprint: fingerprint(resolved, content, STATE_FORMAT),
             name: file.name,
             shown: file.path.display().to_string(),
+            files: file.files,
         })
     }
 

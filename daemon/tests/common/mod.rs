@@ -18,12 +18,14 @@ use hob_daemon::http::{self, Shared, serve};
 use hob_daemon::keeping_warm::{self, board::board};
 use hob_daemon::service::{Parts, ProfileChange, ProfileStatus, Service};
 use hob_daemon::transcript::Transcript;
+use hob_daemon::watching::{self, Change, Sight};
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Engine, EngineOptions};
 use hob_slots::store::Store;
 use hob_slots::{ConversationId, Lifetimes, ModelHash, Token};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{mpsc, oneshot};
 
 /// The secret that lets a test in.
@@ -222,6 +224,24 @@ impl World {
     /// Reads the profiles anew.
     pub fn reload(&self) -> Vec<ProfileChange> {
         self.runtime.block_on(self.service.reload_profiles())
+    }
+
+    /// What is told when profiles or these files of a model change.
+    pub fn watch(&self, model: &[PathBuf], sight: Sight) -> UnboundedReceiver<Change> {
+        let _inside = self.runtime.enter();
+        watching::watch(self.service.clone(), model.to_vec(), sight)
+    }
+
+    /// What the daemon does about changed profiles.
+    pub fn keep_profiles_warm(&self) {
+        let changes = self.watch(&[], Sight::Told);
+        self.runtime.spawn(watching::tell(self.service.clone(), changes));
+    }
+
+    /// The next change, within some seconds.
+    pub fn next_change(&self, changes: &mut UnboundedReceiver<Change>) -> Change {
+        let wait = async { tokio::time::timeout(Duration::from_secs(10), changes.recv()).await };
+        self.runtime.block_on(wait).expect("nothing was told").expect("the watching ended")
     }
 
     /// What is told of the profiles.

@@ -1,0 +1,124 @@
+//! Files that change while the daemon runs, on a real directory.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+use common::World;
+use hob_daemon::service::ChangeKind;
+use hob_daemon::watching::{Change, Sight};
+use tokio::sync::mpsc::UnboundedReceiver;
+
+const POLLED: Sight = Sight::Polled(Duration::from_millis(100));
+const BRIEF: &str = "[[segment]]\nlayer = 'rules'\nkey = 'tone'\ntext = 'Be brief.'\n";
+const HOUSE: &str = "[[segment]]\nlayer = 'context'\nkey = 'house'\nfile = '../house/rooms.md'\n";
+
+#[test]
+fn profiles_are_told_from_the_first_one_to_the_last_as_the_system_tells() {
+    a_life_of_profiles(Sight::Told);
+}
+
+#[test]
+fn profiles_are_told_from_the_first_one_to_the_last_where_they_must_be_looked_for() {
+    a_life_of_profiles(POLLED);
+}
+
+fn a_life_of_profiles(sight: Sight) {
+    let world = World::new();
+    let mut changes = world.watch(&[], sight);
+    sleep(Duration::from_millis(500));
+
+    // Neither the directory nor the one that a profile reaches for is there when the watch begins.
+    fs::create_dir(world.directory.join("house")).unwrap();
+    fs::write(world.directory.join("house/rooms.md"), "Two rooms.").unwrap();
+    fs::create_dir(world.directory.join("profiles")).unwrap();
+    world.profile("home", &format!("{BRIEF}{HOUSE}"));
+    assert_eq!(next(&world, &mut changes), [("home".to_owned(), ChangeKind::Added)]);
+
+    let changed = |segment: &str| ChangeKind::Changed { segment: segment.to_owned() };
+    fs::write(world.directory.join("house/rooms.md"), "Three rooms, and a hall.").unwrap();
+    assert_eq!(next(&world, &mut changes), [("home".to_owned(), changed("house"))]);
+
+    // As editors do: another file, renamed over the old one.
+    let new = world.directory.join("profiles/home.toml~");
+    fs::write(&new, format!("{BRIEF}{HOUSE}").replace("brief", "loud")).unwrap();
+    fs::rename(&new, world.directory.join("profiles/home.toml")).unwrap();
+    assert_eq!(next(&world, &mut changes), [("home".to_owned(), changed("tone"))]);
+
+    // The directory leaves and comes back.
+    fs::remove_dir_all(world.directory.join("profiles")).unwrap();
+    assert_eq!(next(&world, &mut changes), [("home".to_owned(), ChangeKind::Removed)]);
+    fs::create_dir(world.directory.join("profiles")).unwrap();
+    world.profile("home", BRIEF);
+    assert_eq!(next(&world, &mut changes), [("home".to_owned(), ChangeKind::Added)]);
+}
+
+#[test]
+fn a_profile_that_is_written_in_pieces_is_one_change() {
+    let world = World::new();
+    fs::create_dir(world.directory.join("profiles")).unwrap();
+    let mut changes = world.watch(&[], Sight::Told);
+    sleep(Duration::from_millis(500));
+    for end in [10, 20, 30, BRIEF.len()] {
+        world.profile("home", &BRIEF[..end]);
+        world.profile(&format!("other-{end}"), BRIEF);
+        sleep(Duration::from_millis(50));
+    }
+    assert_eq!(next(&world, &mut changes).len(), 5);
+    sleep(Duration::from_secs(1));
+    assert!(changes.try_recv().is_err(), "a second change was told");
+    assert!(world.profiles().iter().all(|profile| profile.error.is_none()));
+}
+
+#[test]
+fn a_changed_segment_costs_what_follows_it_and_nothing_before_it() {
+    let world = World::new();
+    world.keep_profiles_warm();
+    fs::create_dir(world.directory.join("profiles")).unwrap();
+    let long = format!("[[segment]]\nlayer = 'axioms'\ntext = '{}'\n", "Be good. ".repeat(60));
+    world.profile("home", &format!("{long}{BRIEF}"));
+    let warmed = |world: &World| {
+        let prefix = world.get("/v1/status").json()["prefixes"][0].clone();
+        let number = |name: &str| prefix[name].as_u64().unwrap_or_default();
+        (number("tokens"), number("computed_tokens"))
+    };
+    world.until("the prefix is warm", |world| warmed(world).0 > 0);
+    let (tokens, computed) = warmed(&world);
+    assert!(tokens > 540 && computed == tokens, "{computed} of {tokens}");
+
+    world.profile("home", &format!("{long}{}", BRIEF.replace("brief", "brave and loud")));
+    world.until("it is warm anew", |world| warmed(world).0 == tokens + 9);
+    let (_, computed) = warmed(&world);
+    assert!((9..60).contains(&computed), "{computed}");
+}
+
+#[test]
+fn a_model_is_told_once_its_new_file_is_whole() {
+    let world = World::new();
+    let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures");
+    let (old, new) = (fs::read(assets.join("qwen2.gguf")), fs::read(assets.join("qwen3.gguf")));
+    let (old, new) = (old.unwrap(), new.unwrap());
+    let model: PathBuf = world.directory.join("models/a.gguf");
+    fs::create_dir(world.directory.join("models")).unwrap();
+    fs::write(&model, old).unwrap();
+    let mut changes = world.watch(std::slice::from_ref(&model), Sight::Told);
+    sleep(Duration::from_millis(500));
+
+    fs::write(&model, &new[..new.len() / 2]).unwrap();
+    sleep(Duration::from_millis(2_500));
+    assert!(changes.try_recv().is_err(), "half a model was told");
+    fs::write(&model, new).unwrap();
+    assert_eq!(world.next_change(&mut changes), Change::ModelChanged);
+}
+
+fn next(world: &World, changes: &mut UnboundedReceiver<Change>) -> Vec<(String, ChangeKind)> {
+    match world.next_change(changes) {
+        Change::ProfilesChanged(changes) => {
+            changes.into_iter().map(|change| (change.name.to_string(), change.kind)).collect()
+        }
+        Change::ModelChanged => panic!("no model changed"),
+    }
+}
