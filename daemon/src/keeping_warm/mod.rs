@@ -125,7 +125,9 @@ impl<P: Prefixes + Clone> KeepingWarm<P> {
             Ok(from) => {
                 self.board.count(Outcome::Warm(from.how()));
                 let Sources { shared, memory, disk, computed } = from;
-                tracing::info!(%profile, shared, memory, disk, computed, "warm");
+                if from.tokens() > shared {
+                    tracing::info!(%profile, shared, memory, disk, computed, "warm");
+                }
                 Event::PrefixDone { profile, from }
             }
             Err(failure) => {

@@ -43,7 +43,7 @@ pub use conversation::Place;
 pub use kept::{KeptList, Upload};
 pub use prefix::Prefix;
 pub use prefix_status::PrefixStatus;
-pub use profiles::{ChangeKind, ProfileChange, ProfileStatus, SegmentStatus};
+pub use profiles::{ChangeKind, ProfileChange, ProfileStatus, SegmentStatus, count_profiles};
 
 use crate::clock::Clock;
 use crate::idle::Speaking;

@@ -226,6 +226,11 @@ impl Service {
     }
 }
 
+/// How many profiles there are in a directory, broken ones among them.
+pub fn count_profiles(directory: &Path) -> usize {
+    profile_files(directory).map_or(0, |files| files.len())
+}
+
 /// The names and the files of the profiles; none where there is no directory yet.
 fn profile_files(directory: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let entries = match std::fs::read_dir(directory) {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
-use hob_config::{Resolved, RunningDaemon, paths};
+use hob_config::{Resolved, RunningDaemon, Settings, paths};
 use hob_models::MachineMemory;
 use hob_prewarm::Keepalive;
 use hob_runtime::{Engine, EngineOptions};
@@ -28,13 +28,16 @@ use crate::http::guard::Guard;
 use crate::http::{self, Shared};
 use crate::idle;
 use crate::keeping_warm::{self, board::board};
-use crate::service::{Parts, Service};
+use crate::service::{Parts, Service, count_profiles};
 use crate::sweeping;
 use crate::transcript::Transcript;
 use crate::watching::{self, Sight};
 
 /// What a computer has when it does not tell.
 const ASSUMED_MEMORY_BYTES: u64 = 8 << 30;
+
+/// llama.cpp has so many, and one of them serves splices.
+const SEQUENCES: usize = 256;
 
 /// The daemon, from its settings to its end. `hints`: print what to paste next.
 ///
@@ -142,6 +145,7 @@ fn open(resolved: &Resolved, clock: Clock) -> Result<Opened> {
     let options = EngineOptions {
         context_tokens: settings.ctx as usize,
         slots: settings.slots as usize,
+        prefixes: prefix_slots(settings),
         queue: settings.queue,
         memory_budget_bytes: settings.warm_budget_bytes(memory),
         clock,
@@ -150,6 +154,15 @@ fn open(resolved: &Resolved, clock: Clock) -> Result<Opened> {
     let fingerprint = loaded.fingerprint.hash();
     let engine = Engine::start(loaded.model, fingerprint, Some(store.clone()), options)?;
     Ok(Opened { engine, store, name: loaded.name, shown: loaded.shown, files: loaded.files })
+}
+
+/// One for each profile, so that all are hot, and some for those that are added later. On models
+/// that keep whole states each takes memory, so there are no more.
+fn prefix_slots(settings: &Settings) -> usize {
+    let profiles = count_profiles(&settings.profiles_dir);
+    let least = EngineOptions::default().prefixes;
+    let most = SEQUENCES - 1 - settings.slots as usize;
+    profiles.max(least).min(most)
 }
 
 async fn bind(address: SocketAddr) -> Result<TcpListener> {
