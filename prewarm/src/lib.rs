@@ -3,10 +3,12 @@
 //! [`name`] is what profiles are called. [`profile`] is what prompts begin with, as its author wrote
 //! it; [`watch`] tells when its files are worth a look. [`planner`] takes events and the time and
 //! says what to do and when to ask again; the daemon's loop does it. [`keepalive`] is its rule for
-//! what is warm already, [`prefix`] what it tells of each.
+//! what is warm already, [`prefix`] what it tells of each. [`phrase`] is apart from all that: what is
+//! said while the model thinks.
 
 pub mod keepalive;
 pub mod name;
+pub mod phrase;
 pub mod planner;
 pub mod prefix;
 pub mod profile;
