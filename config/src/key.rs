@@ -71,6 +71,14 @@ pub enum Key {
     SlotsEncrypt,
     /// File that holds the key of encrypted KV.
     SlotsKeyFile,
+    /// Command that synthesises speech.
+    VoiceCommand,
+    /// The voice that is used unless another is named.
+    VoiceName,
+    /// What is said while the model thinks.
+    VoicePhrases,
+    /// The most sound that is kept.
+    VoiceCacheBytes,
     /// Profiles: what prompts begin with.
     ProfilesDir,
 }
@@ -139,8 +147,16 @@ const ROWS: &[Row] = &[
     row(Key::CompressAfter, "compress_after", "TIME", "1h", Daemon, "Compress KV that was silent for so long; 0 never does"),
     row(Key::SlotsEncrypt, "slots_encrypt", "BOOL", "false", Everyone, "Encrypt kept KV, and hide on disk whose it is"),
     row(Key::SlotsKeyFile, "slots_key_file", "FILE", "", Everyone, "File that holds the key of encrypted KV; made when it is missing"),
+    row(Key::VoiceCommand, "voice_command", "COMMAND", DEFAULT_VOICE_COMMAND, Daemon, "Synthesise speech with this command, no shell between: WAV to its output, {voice} and {text} in its arguments, the text also to its input; off for none"),
+    row(Key::VoiceName, "voice_name", "NAME", "en", Daemon, "Speak with this voice of the command's, unless a request names another"),
+    row(Key::VoicePhrases, "voice_phrases", "TEXT", DEFAULT_VOICE_PHRASES, Daemon, "Say this while the model thinks (repeat or separate by |)"),
+    row(Key::VoiceCacheBytes, "voice_cache_bytes", "BYTES", "16MiB", Daemon, "Keep so much sound, in memory and on disk"),
     row(Key::ProfilesDir, "profiles_dir", "DIR", "", Everyone, "Read profiles, what prompts begin with, from here"),
 ];
+
+const DEFAULT_VOICE_COMMAND: &str = "espeak-ng -v {voice} --stdin --stdout";
+const DEFAULT_VOICE_PHRASES: &str =
+    "One second.|Let me see.|Hm, let me think.|Just a moment.|Let me have a look.";
 
 const fn row(
     key: Key,
@@ -186,7 +202,7 @@ impl Key {
 
     /// Whether several values may be given.
     pub fn is_list(self) -> bool {
-        matches!(self, Self::AllowOrigin | Self::AllowHost)
+        matches!(self, Self::AllowOrigin | Self::AllowHost | Self::VoicePhrases)
     }
 }
 

@@ -146,7 +146,16 @@ impl<'a> Layers<'a> {
     }
 
     pub(crate) fn list(&mut self, key: Key) -> Result<Vec<String>, ConfigError> {
-        self.pick(key, parse::list, |value| Value::from(value.clone()))
+        self.words(key, parse::list)
+    }
+
+    /// Several texts, told apart by `parse`.
+    pub(crate) fn words(
+        &mut self,
+        key: Key,
+        parse: impl Fn(&Raw) -> Result<Vec<String>, Complaint>,
+    ) -> Result<Vec<String>, ConfigError> {
+        self.pick(key, parse, |value| Value::from(value.clone()))
     }
 
     pub(crate) fn cache_type(&mut self, key: Key) -> Result<CacheType, ConfigError> {

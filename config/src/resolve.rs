@@ -17,6 +17,7 @@ use crate::parse;
 use crate::paths::{self, Places};
 use crate::settings::Settings;
 use crate::sources::Sources;
+use crate::speech;
 
 /// A sweep reads every slot file: more often than this it would be work for nothing.
 const SHORTEST_SWEEP_INTERVAL: Duration = Duration::from_secs(60);
@@ -130,6 +131,10 @@ pub(crate) fn resolve(sources: &Sources) -> Result<Resolved, ConfigError> {
         compress_after: Some(layers.duration(Key::CompressAfter)?).filter(|after| !after.is_zero()),
         slots_encrypt: layers.switch(Key::SlotsEncrypt)?,
         slots_key_file: layers.path(Key::SlotsKeyFile, || key_file)?,
+        voice_command: layers.words(Key::VoiceCommand, speech::command)?,
+        voice_name: layers.value(Key::VoiceName, parse::text)?,
+        voice_phrases: layers.words(Key::VoicePhrases, speech::phrases)?,
+        voice_cache_bytes: layers.bytes(Key::VoiceCacheBytes, 1 << 16)?,
         profiles_dir: layers.path(Key::ProfilesDir, || sources.places.profiles_dir())?,
     };
     let warnings = layers.warnings();

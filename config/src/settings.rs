@@ -75,6 +75,14 @@ pub struct Settings {
     pub slots_encrypt: bool,
     /// File that holds the key of encrypted KV.
     pub slots_key_file: PathBuf,
+    /// Command that synthesises speech, as its arguments; empty: none.
+    pub voice_command: Vec<String>,
+    /// The voice that is used unless another is named.
+    pub voice_name: String,
+    /// What is said while the model thinks.
+    pub voice_phrases: Vec<String>,
+    /// The most sound that is kept, in memory and on disk.
+    pub voice_cache_bytes: u64,
     /// Profiles: what prompts begin with.
     pub profiles_dir: PathBuf,
 }
