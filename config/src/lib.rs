@@ -6,7 +6,8 @@
 //! Reading order: [`key`] is the table of everything that can be set; [`settings`] is what the rest
 //! of the program sees; [`resolve`] merges the layers and remembers where each value came from;
 //! [`sources`] gathers the layers and [`flags`] teaches clap the table; [`parse`] turns text into
-//! values, `speech` those that are spoken; [`paths`] names the directories; [`running`] tells a client where the daemon is.
+//! values, `speech` those of the voice; [`paths`] names the directories; [`running`] tells a client
+//! where the daemon is.
 
 pub mod error;
 mod file;

@@ -3,7 +3,8 @@
 //! Reading order: [`startup`] (how the parts are opened and joined), [`service`] (what can be
 //! asked), [`transcript`] (what is remembered), [`openai`] (the wire's shapes), [`http`] (routes,
 //! guards and the socket), [`keeping_warm`] and [`idle`] (what happens in silence), [`watching`]
-//! (what happens to files), [`auth`] and [`metrics`].
+//! (what happens to files), [`voice`] (who is heard, and what is said first), [`auth`] and
+//! [`metrics`].
 
 pub mod auth;
 pub mod clock;
@@ -14,6 +15,7 @@ pub mod keeping_warm;
 pub mod metrics;
 pub mod openai;
 pub mod service;
+pub mod silence;
 pub mod startup;
 pub mod sweeping;
 pub mod transcript;

@@ -18,6 +18,7 @@ mod slots;
 mod sse;
 mod status;
 mod tokens;
+mod voice;
 
 use std::time::Instant;
 
@@ -77,6 +78,7 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
         .route("/v1/slots/remove", post(slots::remove))
         .route("/v1/slots/class", post(slots::set_class))
         .route("/v1/slots/import", post(slots::import))
+        .route("/v1/voice/filler", get(voice::filler))
         .route("/v1/status", get(status::status))
         .fallback(respond::no_such_path)
         .method_not_allowed_fallback(respond::no_such_method)

@@ -3,7 +3,8 @@
 //! Reading order: [`identity`] (whose a request is), `profiles` (what stands in front of it),
 //! `rendering` (messages to a prompt) and `continuation` (text to tokens), `prefix` (what can be made
 //! hot before), `chat` and `completion` (a request to a turn), [`answering`] (a turn to an answer), `recording` (what stays
-//! of it), `conversation` (what was said before), `kept` (what lies on disk).
+//! of it), `conversation` (what was said before), `voice` (what is
+//! said first), `kept` (what lies on disk).
 //!
 //! - Text is durable before the first word of its answer is handed out.
 //! - Dropping an answer cancels its turns.
@@ -28,9 +29,10 @@ mod prompt;
 mod prompt_segments;
 mod recording;
 mod rendering;
+mod voice;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use hob_prewarm::{Event, ProfileName};
 use hob_runtime::Engine;
@@ -44,6 +46,7 @@ pub use kept::{KeptList, Upload};
 pub use prefix::Prefix;
 pub use prefix_status::PrefixStatus;
 pub use profiles::{ChangeKind, ProfileChange, ProfileStatus, SegmentStatus, count_profiles};
+pub use voice::filler_event;
 
 use crate::clock::Clock;
 use crate::idle::Speaking;
@@ -51,6 +54,8 @@ use crate::keeping_warm::board::{Board, BoardReader};
 use crate::metrics::Metrics;
 use crate::openai::answer::Head;
 use crate::transcript::Transcript;
+use crate::voice::filler::Filler;
+use crate::voice::quiet::Quiet;
 use gates::Gates;
 use profiles::Profiles;
 use prompt::Template;
@@ -77,6 +82,8 @@ pub struct Parts {
     pub queue: usize,
     /// Where profiles lie, if there may be any.
     pub profiles_dir: Option<PathBuf>,
+    /// What is said while the model thinks, if anything is.
+    pub filler: Option<Arc<Filler>>,
 }
 
 /// The handle. Clones share everything.
@@ -96,6 +103,8 @@ struct Inner {
     board: BoardReader,
     template: Template,
     profiles: Profiles,
+    filler: Option<Arc<Filler>>,
+    quiet: Mutex<Quiet>,
     gates: Gates,
     metrics: Metrics,
     started: Timestamp,
@@ -112,6 +121,8 @@ impl Service {
             template,
             profiles,
             started: (parts.clock)(),
+            filler: parts.filler,
+            quiet: Mutex::default(),
             gates: Gates::new(parts.queue),
             metrics: Metrics::default(),
             engine: parts.engine,

@@ -6,6 +6,7 @@
 
 mod announce;
 mod model;
+mod voice;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -31,6 +32,7 @@ use crate::keeping_warm::{self, board::board};
 use crate::service::{Parts, Service, count_profiles};
 use crate::sweeping;
 use crate::transcript::Transcript;
+use crate::voice::filler;
 use crate::watching::{self, Sight};
 
 /// What a computer has when it does not tell.
@@ -73,6 +75,10 @@ pub async fn run(resolved: &Resolved, hints: bool) -> Result<()> {
     let (engine, store) = (opened.engine.clone(), opened.store.clone());
     let interval = settings.sweep_interval;
     tokio::spawn(sweeping::run(engine, store, sweeper, interval, clock.clone()));
+    let filler = voice::filler(resolved, clock.clone())?;
+    if let Some(filler) = filler.clone() {
+        tokio::spawn(filler::run(filler, opened.engine.clone()));
+    }
     let service = Service::new(Parts {
         engine: opened.engine.clone(),
         model_name: opened.name.clone(),
@@ -84,6 +90,7 @@ pub async fn run(resolved: &Resolved, hints: bool) -> Result<()> {
         board,
         queue: settings.queue,
         profiles_dir: Some(settings.profiles_dir.clone()),
+        filler,
     });
     let (engine, prefixes) = (opened.engine.clone(), service.clone());
     tokio::spawn(keeping_warm::run(engine, prefixes, planning, clock, events, writer));

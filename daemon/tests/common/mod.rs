@@ -18,6 +18,8 @@ use hob_daemon::http::{self, Shared, serve};
 use hob_daemon::keeping_warm::{self, board::board};
 use hob_daemon::service::{Parts, ProfileChange, ProfileStatus, Service};
 use hob_daemon::transcript::Transcript;
+use hob_daemon::voice::command::VoiceCommand;
+use hob_daemon::voice::filler::{self, Filler};
 use hob_daemon::watching::{self, Change, Sight};
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Engine, EngineOptions};
@@ -39,6 +41,7 @@ pub struct Plan {
     idle_after: Duration,
     origins: Vec<String>,
     directory: Option<PathBuf>,
+    voice: Option<(Vec<String>, Vec<String>)>,
 }
 
 impl Plan {
@@ -50,6 +53,7 @@ impl Plan {
             idle_after: Duration::from_secs(3600),
             origins: Vec::new(),
             directory: None,
+            voice: None,
         }
     }
 
@@ -92,6 +96,13 @@ impl Plan {
     /// Keeps everything there, for a daemon that comes after.
     pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.directory = Some(directory.into());
+        self
+    }
+
+    /// Says these phrases with this command.
+    pub fn says(mut self, command: &[&str], phrases: &[&str]) -> Self {
+        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        self.voice = Some((owned(command), owned(phrases)));
         self
     }
 
@@ -140,6 +151,19 @@ impl World {
         let (planner, events) = mpsc::unbounded_channel();
         let planning = hob_prewarm::Settings { idle_after: plan.idle_after, ..Default::default() };
         let (writer, board) = board();
+        let filler = plan.voice.map(|(command, phrases)| {
+            Arc::new(Filler::new(filler::Options {
+                command: VoiceCommand::of(&command).unwrap(),
+                voice: "en".parse().unwrap(),
+                phrases,
+                budget_bytes: 1 << 20,
+                data_dir: directory.clone(),
+                clock: clock.clone(),
+            }))
+        });
+        if let Some(filler) = filler.clone() {
+            runtime.spawn(filler::run(filler, engine.clone()));
+        }
         let service = Service::new(Parts {
             model_name: "fake".to_owned(),
             engine: engine.clone(),
@@ -151,6 +175,7 @@ impl World {
             board,
             queue: plan.options.queue,
             profiles_dir: Some(directory.join("profiles")),
+            filler,
         });
         let (running, prefixes) = (engine.clone(), service.clone());
         runtime.spawn(keeping_warm::run(running, prefixes, planning, clock, events, writer));

@@ -1,0 +1,241 @@
+//! Short phrases: made in silence, served from memory, never over the user's voice.
+//!
+//! The command is a shell script of the test's own, or espeak-ng where it is installed.
+
+#![cfg(unix)]
+
+mod common;
+
+use std::fs;
+use std::io::Cursor;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use common::{Answer, Plan, World, user};
+use hob_daemon::voice::ears::{Ears, Heard, SAMPLE_RATE};
+use hob_slots::ConversationId;
+use hound::{SampleFormat, WavReader, WavSpec, WavWriter};
+use serde_json::json;
+
+const PHRASES: [&str; 2] = ["One second.", "Let me see."];
+
+#[test]
+fn phrases_are_made_in_silence_and_then_come_from_memory_alone() {
+    let bench = Bench::new("cat \"$sound\"");
+    let world = bench.plan().start();
+    bench.until_made(&world, 2);
+    // Nothing is left that could be read or run.
+    fs::remove_file(bench.script()).unwrap();
+    fs::remove_dir_all(world.directory.join("voice")).unwrap();
+
+    let said: Vec<_> = (0..4).map(|_| phrase(&world.get("/v1/voice/filler"))).collect();
+    assert_eq!(said, ["One second.", "Let me see.", "One second.", "Let me see."]);
+    let answer = world.get("/v1/voice/filler?voice=en");
+    assert_eq!(answer.header("content-type"), Some("audio/wav"));
+    assert_eq!(answer.body, fs::read(bench.path("sound.wav")).unwrap());
+}
+
+#[test]
+fn the_command_gets_voice_and_text_as_they_are_and_meets_no_shell() {
+    let text = "Hm, $(touch spilled) {voice}; let me \"think\".";
+    let log = "printf '%s|' \"$@\" >>\"$log\"; cat >>\"$log\"; cat \"$sound\"";
+    let bench = Bench::new(log);
+    let script = bench.script().display().to_string();
+    let world = Plan::new().says(&[&script, "-v{voice}", "{text}"], &[text]).start();
+    bench.until_made(&world, 1);
+    assert_eq!(bench.log(), format!("-ven|{text}|{text}\n"));
+    assert_eq!(phrase(&world.get("/v1/voice/filler")), text);
+}
+
+#[test]
+fn nothing_is_said_over_the_users_voice() {
+    let bench = Bench::new("cat \"$sound\"");
+    let world = bench.plan().start();
+    bench.until_made(&world, 2);
+    let (kitchen, filler) = (ConversationId::new("kitchen").unwrap(), "/v1/voice/filler");
+    world.service.someone_speaks(&kitchen);
+    assert_eq!(world.get(filler).status, 204);
+    assert_eq!(world.get("/v1/voice/filler?conversation=kitchen").status, 204);
+    assert_eq!(world.get("/v1/voice/filler?conversation=attic").status, 200);
+    world.service.nobody_speaks(&kitchen);
+    assert_eq!(world.get(filler).status, 200);
+}
+
+#[test]
+fn what_fails_is_silent_or_endless_is_never_kept() {
+    let silent = "cat \"$silence\"";
+    let scripts = ["exit 3", "cat \"$sound\"; exit 1", silent, "echo no sound", "exec yes"];
+    for script in scripts {
+        let bench = Bench::new(&format!("echo run >>\"$log\"; {script}"));
+        let world = bench.plan().start();
+        world.until("the command ran", |_| bench.log() == "run\n");
+        std::thread::sleep(Duration::from_millis(200));
+        assert_eq!(world.get("/v1/voice/filler").status, 204, "{script}");
+        assert_eq!(bench.log(), "run\n", "{script}: it is not tried again at once");
+        assert_eq!(wavs(&world.directory), [] as [PathBuf; 0], "{script}");
+    }
+}
+
+#[test]
+fn the_next_daemon_finds_what_was_made_and_only_the_owner_reads_it() {
+    let bench = Bench::new("echo run >>\"$log\"; cat \"$sound\"");
+    let first = bench.plan().directory(bench.path("data")).start();
+    bench.until_made(&first, 2);
+    drop(first);
+    let made = wavs(&bench.path("data"));
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert!(made.iter().all(|wav| mode(wav) == 0o600 && mode(wav.parent().unwrap()) == 0o700));
+    fs::write(&made[1], "torn").unwrap();
+
+    let second = bench.plan().directory(bench.path("data")).start();
+    bench.until_made(&second, 2);
+    assert_eq!(bench.log(), "run\n".repeat(3), "only the damaged one is made again");
+    drop(second);
+
+    let script = bench.script().display().to_string();
+    let other = Plan::new().says(&[&script, "--other"], &["Wait."]);
+    let other = other.directory(bench.path("data")).start();
+    bench.until_made(&other, 1);
+    assert_eq!(wavs(&bench.path("data")).len(), 1, "what another command made is gone");
+}
+
+#[test]
+fn a_turn_comes_first_and_breaking_off_for_it_is_no_failure() {
+    let slow_once = "if [ -s \"$log\" ]; then cat \"$sound\"; \
+                     else echo run >>\"$log\"; exec sleep 60; fi";
+    let bench = Bench::new(slow_once);
+    let script = bench.script().display().to_string();
+    let plan = Plan::new().pace(Duration::from_millis(60));
+    let world = plan.says(&[&script], &["Wait."]).start();
+    world.until("the command runs", |_| bench.log() == "run\n");
+    world.chat(json!([user("Hello")]), json!({}));
+    bench.until_made(&world, 1);
+}
+
+#[test]
+fn another_voice_is_made_when_it_was_asked_for() {
+    let bench = Bench::new("cat \"$sound\"");
+    let world = bench.plan().start();
+    bench.until_made(&world, 2);
+    assert_eq!(world.get("/v1/voice/filler?voice=en-us%2Bf3").status, 204);
+    bench.until_made(&world, 4);
+    assert_eq!(world.get("/v1/voice/filler?voice=en-us%2Bf3").status, 200);
+    let refused = world.get("/v1/voice/filler?voice=-w%2Ftmp%2Fx");
+    assert_eq!((refused.status, refused.error()["param"].as_str()), (400, Some("voice")));
+}
+
+#[test]
+fn a_daemon_without_a_voice_says_nothing() {
+    assert_eq!(World::new().get("/v1/voice/filler").status, 204);
+}
+
+#[test]
+fn what_espeak_says_is_heard_as_speech() {
+    if Command::new("espeak-ng").arg("--version").output().is_err() {
+        assert!(std::env::var_os("HOB_TEST_ALL").is_none(), "install espeak-ng");
+        return;
+    }
+    let bench = Bench::new("");
+    let espeak = ["espeak-ng", "-v", "{voice}", "--stdin", "--stdout"];
+    let world = Plan::new().says(&espeak, &["Hm, let me think about that."]).start();
+    bench.until_made(&world, 1);
+    let wav = world.get("/v1/voice/filler").body;
+
+    let second = vec![0; SAMPLE_RATE as usize];
+    let sound = [second.clone(), at_16_khz(&wav), second].concat();
+    let bytes: Vec<u8> = sound.iter().flat_map(|sample: &i16| sample.to_le_bytes()).collect();
+    let mut ears = Ears::default();
+    let heard: Vec<_> = bytes.chunks(1_000).flat_map(|chunk| ears.hear(chunk)).collect();
+    let [Heard::SpeechStarted { at_ms: start }, Heard::SpeechStopped { at_ms: stop }] = heard[..]
+    else {
+        panic!("{heard:?}")
+    };
+    assert!((1_000..1_300).contains(&start) && stop > start + 1_000, "{start} to {stop}");
+}
+
+/// A directory with a script that stands in for a synthesiser, and what it may say.
+struct Bench {
+    directory: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new(script: &str) -> Self {
+        let bench = Self { directory: tempfile::tempdir().unwrap() };
+        fs::write(bench.path("sound.wav"), wav(8_000)).unwrap();
+        fs::write(bench.path("silence.wav"), wav(0)).unwrap();
+        let variables = ["sound=sound.wav", "silence=silence.wav", "log=log"].map(|variable| {
+            let (name, file) = variable.split_once('=').unwrap();
+            format!("{name}='{}'\n", bench.path(file).display())
+        });
+        let script = format!("#!/bin/sh\n{}{script}\n", variables.concat());
+        fs::write(bench.script(), script).unwrap();
+        fs::set_permissions(bench.script(), fs::Permissions::from_mode(0o700)).unwrap();
+        bench
+    }
+
+    fn plan(&self) -> Plan {
+        Plan::new().says(&[&self.script().display().to_string(), "{voice}"], &PHRASES)
+    }
+
+    fn path(&self, file: &str) -> PathBuf {
+        self.directory.path().join(file)
+    }
+
+    fn script(&self) -> PathBuf {
+        self.path("say")
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.path("log")).unwrap_or_default()
+    }
+
+    fn until_made(&self, world: &World, count: usize) {
+        world.until("the phrases are made", |world| wavs(&world.directory).len() == count);
+    }
+}
+
+fn phrase(answer: &Answer) -> String {
+    assert_eq!(answer.status, 200);
+    answer.header("x-hob-phrase").unwrap().to_owned()
+}
+
+fn wavs(data_dir: &Path) -> Vec<PathBuf> {
+    let voices = fs::read_dir(data_dir.join("voice")).into_iter().flatten().flatten();
+    let files = voices.flat_map(|voice| fs::read_dir(voice.path()).into_iter().flatten().flatten());
+    let paths = files.map(|file| file.path());
+    let mut wavs: Vec<_> = paths.filter(|path| path.extension() == Some("wav".as_ref())).collect();
+    wavs.sort();
+    wavs
+}
+
+/// A quarter of a second.
+fn wav(loudness: i16) -> Vec<u8> {
+    let spec = WavSpec {
+        channels: 1,
+        sample_rate: 16_000,
+        bits_per_sample: 16,
+        sample_format: SampleFormat::Int,
+    };
+    let mut out = Cursor::new(Vec::new());
+    let mut writer = WavWriter::new(&mut out, spec).unwrap();
+    for at in 0..4_000 {
+        writer.write_sample(if at % 100 < 50 { loudness } else { -loudness }).unwrap();
+    }
+    writer.finalize().unwrap();
+    out.into_inner()
+}
+
+/// Straight lines between samples are good enough to be understood.
+fn at_16_khz(wav: &[u8]) -> Vec<i16> {
+    let reader = WavReader::new(Cursor::new(wav)).unwrap();
+    let step = f64::from(reader.spec().sample_rate) / SAMPLE_RATE as f64;
+    let samples: Vec<f64> = reader.into_samples::<i16>().map(|s| f64::from(s.unwrap())).collect();
+    let between = |at: usize| {
+        let place = at as f64 * step;
+        let (index, part) = (place as usize, place.fract());
+        (samples[index] * (1.0 - part) + samples[index + 1] * part) as i16
+    };
+    (0..((samples.len() - 1) as f64 / step) as usize).map(between).collect()
+}
