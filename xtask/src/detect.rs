@@ -40,6 +40,7 @@ fn is_met(need: Need) -> bool {
         Need::Libclang => libclang::find().is_some(),
         // Debian ships `venv` without the part that puts pip into it.
         Need::Python => Line::new("python3 -c").arg("import venv, ensurepip").succeeds(),
+        Need::Speech => Line::new("espeak-ng --version").succeeds(),
     }
 }
 

@@ -13,14 +13,15 @@ pub enum Need {
     Make,
     Libclang,
     Python,
+    Speech,
 }
 
 impl Need {
     /// What a build takes.
     pub const BUILD: [Self; 4] = [Self::Cmake, Self::Compiler, Self::Make, Self::Libclang];
     /// What a build and all checks take.
-    pub const ALL: [Self; 5] =
-        [Self::Cmake, Self::Compiler, Self::Make, Self::Libclang, Self::Python];
+    pub const ALL: [Self; 6] =
+        [Self::Cmake, Self::Compiler, Self::Make, Self::Libclang, Self::Python, Self::Speech];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -29,6 +30,7 @@ impl Need {
             Self::Make => "make",
             Self::Libclang => "libclang with its headers",
             Self::Python => "Python 3 with venv",
+            Self::Speech => "espeak-ng",
         }
     }
 
@@ -39,6 +41,7 @@ impl Need {
             Self::Make => "runs the build that cmake configured",
             Self::Libclang => "reads llama.cpp's headers, to generate its Rust bindings",
             Self::Python => "runs the conversation tests with the official OpenAI client",
+            Self::Speech => "speaks, in the tests that speech is found and phrases are made",
         }
     }
 }
@@ -91,6 +94,7 @@ const SYSTEMS: [System; 6] = [
             (Need::Make, &APT, "make"),
             (Need::Libclang, &APT, "libclang-dev"),
             (Need::Python, &APT, "python3-venv"),
+            (Need::Speech, &APT, "espeak-ng"),
         ],
     },
     System {
@@ -102,6 +106,7 @@ const SYSTEMS: [System; 6] = [
             (Need::Make, &DNF, "make"),
             (Need::Libclang, &DNF, "clang-devel"),
             (Need::Python, &DNF, "python3"),
+            (Need::Speech, &DNF, "espeak-ng"),
         ],
     },
     System {
@@ -113,6 +118,7 @@ const SYSTEMS: [System; 6] = [
             (Need::Make, &PACMAN, "make"),
             (Need::Libclang, &PACMAN, "clang"),
             (Need::Python, &PACMAN, "python"),
+            (Need::Speech, &PACMAN, "espeak-ng"),
         ],
     },
     System {
@@ -124,6 +130,7 @@ const SYSTEMS: [System; 6] = [
             (Need::Make, &APK, "make"),
             (Need::Libclang, &APK, "clang-dev"),
             (Need::Python, &APK, "python3"),
+            (Need::Speech, &APK, "espeak-ng"),
         ],
     },
     System {
@@ -135,6 +142,7 @@ const SYSTEMS: [System; 6] = [
             (Need::Make, &ZYPPER, "make"),
             (Need::Libclang, &ZYPPER, "clang-devel"),
             (Need::Python, &ZYPPER, "python3"),
+            (Need::Speech, &ZYPPER, "espeak-ng"),
         ],
     },
     System {
@@ -145,6 +153,7 @@ const SYSTEMS: [System; 6] = [
             (Need::Make, &XCODE, "Command Line Tools"),
             (Need::Libclang, &XCODE, "Command Line Tools"),
             (Need::Python, &XCODE, "Command Line Tools"),
+            (Need::Speech, &BREW, "espeak-ng"),
             (Need::Cmake, &BREW, "cmake"),
         ],
     },
@@ -247,7 +256,7 @@ mod tests {
     fn apples_tools_are_asked_for_once_and_never_as_root() {
         let macos = System::from_id("macos").expect("macOS is listed");
         let lines: Vec<_> = plan(macos, &Need::ALL, false).iter().map(Line::to_string).collect();
-        assert_eq!(lines, ["brew install cmake", "xcode-select --install"]);
+        assert_eq!(lines, ["brew install cmake espeak-ng", "xcode-select --install"]);
     }
 
     fn planned(os_release: &str, missing: &[Need], is_root: bool) -> Vec<String> {
