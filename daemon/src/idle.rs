@@ -3,22 +3,20 @@
 use std::time::Duration;
 
 use hob_prewarm::Event;
-use hob_runtime::{Engine, SlotState, SlotStatus};
+use hob_runtime::Engine;
 use hob_slots::ConversationId;
 use tokio::sync::mpsc::UnboundedSender;
 
-/// Nobody spoke when we looked, this long apart.
-const SILENCE: Duration = Duration::from_secs(5);
+use crate::silence::until_silent;
+
+/// Who starts a daemon often has something to ask: until then there is no silence.
+const SETTLED_AFTER: Duration = Duration::from_secs(5);
 
 /// Makes what structured answers need once nobody speaks, so that the first of them need not wait.
 pub async fn prepare_grammars(engine: Engine) {
-    loop {
-        tokio::time::sleep(SILENCE).await;
-        let Ok(status) = engine.status().await else { return };
-        let silent = |slot: &SlotStatus| matches!(slot.state, SlotState::Free | SlotState::Idle);
-        if status.waiting == 0 && status.slots.iter().chain(&status.prefixes).all(silent) {
-            break;
-        }
+    tokio::time::sleep(SETTLED_AFTER).await;
+    if until_silent(&engine).await.is_err() {
+        return;
     }
     // An error: the daemon ends.
     let _ = tokio::task::spawn_blocking(move || engine.prepare_grammars()).await;
