@@ -90,8 +90,11 @@ fn the_next_daemon_finds_what_was_made_and_only_the_owner_reads_it() {
     fs::write(&made[1], "torn").unwrap();
 
     let second = bench.plan().directory(bench.path("data")).start();
+    second.until("the damaged one is made again", |_| bench.log() == "run\n".repeat(3));
     bench.until_made(&second, 2);
-    assert_eq!(bench.log(), "run\n".repeat(3), "only the damaged one is made again");
+    assert_eq!(phrase(&second.get("/v1/voice/filler?voice=en")), PHRASES[0]);
+    assert_eq!(phrase(&second.get("/v1/voice/filler?voice=en")), PHRASES[1]);
+    assert_eq!(bench.log(), "run\n".repeat(3), "and the other is not");
     drop(second);
 
     let script = bench.script().display().to_string();
