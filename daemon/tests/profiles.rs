@@ -142,6 +142,29 @@ fn a_profile_that_breaks_keeps_what_it_was_and_says_so() {
 }
 
 #[test]
+fn a_tail_that_changes_is_read_and_leaves_the_prefix_as_it_was() {
+    let tail = "[[segment]]\nlayer = 'context'\nfile = 'now.txt'\nstable = false\n";
+    let world = world(&[]);
+    let now = world.directory.join("profiles/now.txt");
+    fs::write(&now, "It is noon.").unwrap();
+    world.profile("lights", &format!("{LIGHTS}{tail}"));
+    world.reload();
+    let before = world.service.prefix_tokens(&named("lights")).unwrap();
+
+    fs::write(&now, "It is night.").unwrap();
+    assert_eq!(world.reload(), []);
+    assert_eq!(world.service.prefix_tokens(&named("lights")).unwrap(), before);
+    let body = json!({"conversation": "a", "hob": {"profile": "lights"}, "max_tokens": 0});
+    world.chat(json!([user("Hi")]), body);
+    let real = world.timeline("a");
+    assert!(real.starts_with(&before) && spelled(&real).contains("It is night."));
+    fs::write(&now, "").unwrap();
+    world.reload();
+    let without = world.service.prefix_tokens(&named("lights")).unwrap();
+    assert_ne!(without, before, "what stands before an empty tail is told anew");
+}
+
+#[test]
 fn what_is_new_and_what_is_gone_is_told_and_what_stays_is_not() {
     let world = world(&[("lights", LIGHTS), ("short", SHORT)]);
     assert_eq!(world.reload(), []);

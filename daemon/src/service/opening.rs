@@ -7,24 +7,25 @@
 //! - The tail stands in the one system message, unless the template would write the tools behind
 //!   it: then it is a system message of its own, where the template knows a second one.
 
-use std::sync::OnceLock;
+use std::sync::Arc;
 
 use hob_prewarm::Profile;
 use hob_prewarm::profile::joined;
 use serde_json::Map;
 
+use super::prefix::Remembered;
 use super::prompt::Template;
 use crate::error::ApiError;
 use crate::openai::chat::Tool;
 use crate::openai::message::{Message, Role};
 
 /// A profile, made ready for one chat template.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Opening {
     /// What its author wrote.
     pub profile: Profile,
-    /// Tokens of its prefix, once somebody counted them.
-    pub tokens: OnceLock<usize>,
+    /// Its prefix, once somebody asked for it.
+    pub prefix: Arc<Remembered>,
     tools: Vec<Tool>,
     stable: String,
     tail: String,
@@ -52,8 +53,8 @@ impl Opening {
         let tools = Tool::list(&profile.tools(), "tools")?;
         let (stable, tail) = (profile.stable_text(), profile.tail_text());
         let joined = TailPlace::Joined;
-        let tokens = OnceLock::new();
-        let mut opening = Self { profile, tokens, tools, stable, tail, place: joined };
+        let prefix = Arc::default();
+        let mut opening = Self { profile, prefix, tools, stable, tail, place: joined };
         opening.render(template, &[Message::plain(Role::User, "Hi")])?;
         opening.place = opening.with_tail(MARK).best_place(template);
         Ok(opening)
@@ -69,9 +70,24 @@ impl Opening {
         &self.tail
     }
 
+    /// The same, knowing what `before` knew of the prefix, if that is still the same.
+    pub fn after(mut self, before: &Self) -> Self {
+        if self.profile.first_change(&before.profile).is_none() {
+            self.prefix = before.prefix.clone();
+        }
+        self
+    }
+
     /// The same profile with another tail.
     pub fn with_tail(&self, tail: &str) -> Self {
-        Self { tail: tail.to_owned(), ..self.clone() }
+        Self {
+            profile: self.profile.clone(),
+            prefix: Arc::default(),
+            tools: self.tools.clone(),
+            stable: self.stable.clone(),
+            tail: tail.to_owned(),
+            place: self.place,
+        }
     }
 
     /// The messages that the model reads: the profile's, and behind them `messages`.
@@ -104,7 +120,7 @@ impl Opening {
         }
         self.place = TailPlace::Apart;
         // A template that takes any second message for the user's shows it by writing the same.
-        let spoken = Self { tail: String::new(), ..self.clone() };
+        let spoken = self.with_tail("");
         let as_user = [Message::plain(Role::User, MARK), question[0].clone()];
         let apart = self.render(template, &question);
         let knows = |text: &String| spoken.render(template, &as_user).as_ref() != Ok(text);

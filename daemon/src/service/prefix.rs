@@ -5,15 +5,17 @@
 //! - A prefix that is a token too long costs that token, never an answer: cells are shared only as
 //!   far as tokens agree.
 
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+
 use hob_prewarm::ProfileName;
 use hob_runtime::backend::Model;
 use hob_slots::format::SegmentRef;
 use hob_slots::{ConversationId, Token, TtlClass};
-use serde_json::Map;
+use serde_json::{Map, Value};
 
 use super::opening::Opening;
 use super::prompt::Template;
-use super::rendering::{Ingredients, Rendered, render};
+use super::rendering::{Ingredients, Rendered, render, rendered_text};
 use super::{Service, compute};
 use crate::error::ApiError;
 use crate::openai::message::{Message, Role};
@@ -37,7 +39,7 @@ const PROBES: [&str; 12] =
     ["What", "is", "7", " x", "  x", "\n", "\n\nx", "'s", "...", "\"", "\u{fc}", "\u{8a9e}"];
 
 impl Service {
-    /// The prefix of a profile, computed anew: a template may write the date.
+    /// The prefix of a profile as it is now: a template may write the date.
     ///
     /// # Errors
     /// When there is no such profile, or when the template refuses it.
@@ -56,30 +58,69 @@ impl Service {
 
     fn prefix_now(&self, name: &ProfileName) -> Result<Prefix, ApiError> {
         let opening = self.opening(name)?;
-        let model = self.engine().model();
-        let (tokens, segments) = shared(&self.inner.template, model.as_ref(), &opening)?;
-        let _ = opening.tokens.set(tokens.len());
+        let template = &self.inner.template;
+        // A clock in the tail is no reason to tell the prefix anew.
+        let tail = if opening.tail().is_empty() { "" } else { PROBES[0] };
+        let text = rendered_text(
+            template,
+            &with_question(&opening.with_tail(tail), &[question(PROBES[0])]),
+        )?;
+        let known = match opening.prefix.of(&text) {
+            Some(known) => known,
+            None => {
+                let shared = shared(template, self.engine().model().as_ref(), &opening)?;
+                opening.prefix.remember(text, shared)
+            }
+        };
+        let Shared { tokens, segments } = Shared::clone(&known);
         Ok(Prefix { id: name.prefix_id(), class: opening.profile.ttl, tokens, segments })
     }
 }
 
-/// What the requests of a profile share, and its segments: the last one reaches to the end.
+/// What the requests of a profile share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shared {
+    /// The tokens.
+    pub tokens: Vec<Token>,
+    /// The segments; the last one reaches to the end.
+    pub segments: Vec<SegmentRef>,
+}
+
+/// A prefix and the request that it was told by: while that is written alike, so is the prefix.
+/// Keep-alive asks every few minutes, and should cost one rendering.
+#[derive(Debug, Default)]
+pub struct Remembered(Mutex<Option<(String, Arc<Shared>)>>);
+
+impl Remembered {
+    /// Tokens of the prefix that is remembered.
+    pub fn tokens(&self) -> Option<usize> {
+        self.lock().as_ref().map(|(_, shared)| shared.tokens.len())
+    }
+
+    fn of(&self, text: &str) -> Option<Arc<Shared>> {
+        let lock = self.lock();
+        lock.as_ref().filter(|(known, _)| known == text).map(|(_, shared)| shared.clone())
+    }
+
+    fn remember(&self, text: String, shared: Shared) -> Arc<Shared> {
+        let shared = Arc::new(shared);
+        *self.lock() = Some((text, shared.clone()));
+        shared
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<(String, Arc<Shared>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tells the prefix of a profile.
 pub fn shared(
     template: &Template,
     model: &dyn Model,
     opening: &Opening,
-) -> Result<(Vec<Token>, Vec<SegmentRef>), ApiError> {
-    let variables = Map::new();
-    let rendered = |opening: &Opening, question: &str| {
-        let messages = [Message::plain(Role::User, question)];
-        let tools = opening.tools();
-        let opening = Some(opening);
-        render(
-            template,
-            model,
-            &Ingredients { opening, messages: &messages, tools, variables: &variables },
-            &[],
-        )
+) -> Result<Shared, ApiError> {
+    let rendered = |opening: &Opening, text: &str| {
+        render(template, model, &with_question(opening, &[question(text)]), &[])
     };
     let Rendered { mut tokens, mut segments, .. } = rendered(opening, PROBES[0])?;
     let mut compare = |other: Rendered| {
@@ -101,7 +142,16 @@ pub fn shared(
         last.end = len;
     }
     segments.retain(|segment| segment.end > 0);
-    Ok((tokens, segments))
+    Ok(Shared { tokens, segments })
+}
+
+fn question(text: &str) -> Message {
+    Message::plain(Role::User, text)
+}
+
+fn with_question<'a>(opening: &'a Opening, messages: &'a [Message]) -> Ingredients<'a> {
+    static NONE: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
+    Ingredients { opening: Some(opening), messages, tools: opening.tools(), variables: &NONE }
 }
 
 #[cfg(test)]

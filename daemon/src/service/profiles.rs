@@ -147,10 +147,11 @@ impl Entry {
         let mut files = vec![file.to_owned()];
         match read_profile(file, directory, template, &mut files) {
             Ok(opening) => {
-                // The same one keeps what was counted of it.
-                let same = self.good.filter(|good| good.profile == opening.profile);
-                let good = same.unwrap_or_else(|| Arc::new(opening));
-                Self { good: Some(good), error: None, files }
+                let opening = match &self.good {
+                    Some(good) => opening.after(good),
+                    None => opening,
+                };
+                Self { good: Some(Arc::new(opening)), error: None, files }
             }
             Err(error) => {
                 if self.error.as_ref() != Some(&error) {
@@ -208,8 +209,8 @@ impl Service {
     }
 
     fn profile_status(&self, name: String, entry: Entry) -> ProfileStatus {
-        let count = |opening: &Opening| match (opening.tokens.get(), name.parse()) {
-            (Some(&tokens), _) => Some(tokens),
+        let count = |opening: &Opening| match (opening.prefix.tokens(), name.parse()) {
+            (Some(tokens), _) => Some(tokens),
             (None, Ok(name)) => self.prefix_tokens(&name).ok().map(|tokens| tokens.len()),
             (None, Err(_)) => None,
         };

@@ -5,6 +5,8 @@
 //!   conversation had before are kept.
 //! - Each token belongs to a segment: a part of the profile, then the messages, one by one.
 
+use std::borrow::Cow;
+
 use hob_runtime::backend::Model;
 use hob_slots::format::SegmentRef;
 use hob_slots::{Layer, Token};
@@ -60,17 +62,36 @@ pub fn render(
     ingredients: &Ingredients<'_>,
     known: &[Token],
 ) -> Result<Rendered, ApiError> {
-    let Ingredients { opening, messages, tools, variables } = *ingredients;
-    let read = opening.map(|opening| opening.before(messages));
-    let messages = read.as_deref().unwrap_or(messages);
-    let text = template.render(messages, tools, variables)?;
+    let (messages, text) = written(template, ingredients)?;
     let tokens = continue_tokens(model, known, &text);
-    let mut segments = prompt_segments(messages, &tokens, model.vocabulary());
-    if let Some(opening) = opening {
+    let mut segments = prompt_segments(&messages, &tokens, model.vocabulary());
+    if let Some(opening) = ingredients.opening {
         let ends = ends_in(model, &tokens, &text);
         segments = with_parts(parts(opening, &text), &ends, segments);
     }
     Ok(Rendered { text, tokens, segments })
+}
+
+/// The prompt as the template writes it.
+pub fn rendered_text(
+    template: &Template,
+    ingredients: &Ingredients<'_>,
+) -> Result<String, ApiError> {
+    Ok(written(template, ingredients)?.1)
+}
+
+/// The messages that the model reads, and the prompt that the template makes of them.
+fn written<'a>(
+    template: &Template,
+    ingredients: &Ingredients<'a>,
+) -> Result<(Cow<'a, [Message]>, String), ApiError> {
+    let Ingredients { opening, messages, tools, variables } = *ingredients;
+    let messages = match opening {
+        Some(opening) => Cow::Owned(opening.before(messages)),
+        None => Cow::Borrowed(messages),
+    };
+    let text = template.render(&messages, tools, variables)?;
+    Ok((messages, text))
 }
 
 /// What the part of the prompt is called that the template makes of the tools.

@@ -34,7 +34,8 @@ fn the_prefix_begins_every_first_request_of_its_profile() {
     for template in templates() {
         for (name, profile) in profiles() {
             let opening = Opening::new(profile, &template).unwrap();
-            let (prefix, segments) = shared(&template, &FakeModel::new(), &opening).unwrap();
+            let Shared { tokens: prefix, segments } =
+                shared(&template, &FakeModel::new(), &opening).unwrap();
             assert!(!prefix.is_empty());
             assert_eq!(segments.last().map(|last| last.end as usize), Some(prefix.len()), "{name}");
             for question in QUESTIONS {
@@ -93,7 +94,7 @@ fn a_clients_own_system_message_stands_behind_the_profile_and_its_prefix() {
     let own = [Message::plain(Role::System, "Speak French."), Message::plain(Role::User, "Hi")];
     let rendered = real(&template, &opening, &own);
     assert!(rendered.text.contains("It is noon.\n\nSpeak French."), "{}", rendered.text);
-    let (prefix, _) = shared(&template, &FakeModel::new(), &opening).unwrap();
+    let Shared { tokens: prefix, .. } = shared(&template, &FakeModel::new(), &opening).unwrap();
     assert!(rendered.tokens.starts_with(&prefix));
 }
 
@@ -119,7 +120,8 @@ fn a_changed_segment_leaves_what_stands_before_it() {
     let template = Template::new(TOOLS_BEHIND, FakeModel::new().vocabulary());
     let prefix = |text: &str| {
         let opening = Opening::new(load(text), &template).unwrap();
-        shared(&template, &FakeModel::new(), &opening).unwrap()
+        let Shared { tokens, segments } = shared(&template, &FakeModel::new(), &opening).unwrap();
+        (tokens, segments)
     };
     let two = "[[segment]]\nlayer = 'identity'\ntext = 'You are Ember.'\n\
                [[segment]]\nlayer = 'rules'\ntext = 'Be brief.'\n";
@@ -190,6 +192,6 @@ fn real(template: &Template, opening: &Opening, messages: &[Message]) -> Rendere
 
 fn prefix_text(template: &Template, opening: &Opening) -> String {
     let model = FakeModel::new();
-    let (tokens, _) = shared(template, &model, opening).unwrap();
+    let Shared { tokens, .. } = shared(template, &model, opening).unwrap();
     String::from_utf8(model.vocabulary().bytes(&tokens)).unwrap()
 }
