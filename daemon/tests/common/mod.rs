@@ -72,6 +72,11 @@ impl Plan {
         self
     }
 
+    pub fn micro_batch(mut self, rows: usize) -> Self {
+        self.options.micro_batch = rows;
+        self
+    }
+
     /// Time that each token takes.
     pub fn pace(mut self, pace: Duration) -> Self {
         self.model = self.model.with_pace(pace);
