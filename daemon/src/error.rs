@@ -148,6 +148,7 @@ impl From<TurnError> for ApiError {
             TurnError::Forgotten => {
                 Self::new(ErrorKind::NotFound, message).code("conversation_deleted")
             }
+            TurnError::NotResident => Self::new(ErrorKind::Busy, message).code("not_resident"),
             TurnError::Superseded => Self::new(ErrorKind::Busy, message).code("superseded"),
             TurnError::Stopped => Self::new(ErrorKind::Busy, message).code("stopping"),
             TurnError::Backend(_) => Self::internal(message).code("backend"),

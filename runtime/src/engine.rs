@@ -12,14 +12,16 @@ use std::time::{Duration, Instant};
 
 use hob_slots::store::Store;
 use hob_slots::{ConversationId, Custody, ModelHash, Moment, Sweeper, Swept, Timestamp, Token};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::backend::{ContextShape, LoadError, Model, ModelFacts};
 use crate::grammar::{Constraint, Grammar, GrammarFactory};
+use crate::pace::Pace;
+use crate::residence;
 use crate::shelf::{Budget, Shelf, Sweep};
-use crate::status::EngineStatus;
+use crate::status::{EngineCounters, EngineStatus, Residency};
 use crate::turn::{Turn, TurnError, TurnRequest};
-use crate::worker::{Command, Submitted, Worker};
+use crate::worker::{Command, Standing, Submitted};
 
 /// How an engine is made.
 #[derive(Clone)]
@@ -76,6 +78,7 @@ struct Inner {
     options: EngineOptions,
     waiting: Arc<AtomicUsize>,
     grammars: OnceLock<GrammarFactory>,
+    residency: watch::Receiver<Residency>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -99,6 +102,7 @@ impl Engine {
         let (commands, inbox) = mpsc::channel();
         let (ready, started) = mpsc::channel();
         let waiting = Arc::new(AtomicUsize::new(0));
+        let (tell, residency) = watch::channel(Residency::default());
         let thread = {
             let (model, options) = (model.clone(), options.clone());
             let (commands, waiting) = (commands.clone(), waiting.clone());
@@ -111,24 +115,20 @@ impl Engine {
                 // An error: the engine has stopped.
                 let on_room = move || keeper.send(Command::Room).unwrap_or(());
                 let shelf = Shelf::new(model.clone(), fingerprint, store, budget, on_room);
-                let mut parts = Some((inbox, shelf));
-                let made = model.with_context(shape(&options), &mut |backend| {
-                    let (inbox, shelf) = parts.take().expect("a context is lent once");
-                    ready.send(Ok(())).expect("start() waits");
-                    let worker = Worker::new(
-                        backend,
-                        model.clone(),
-                        fingerprint,
-                        shelf,
-                        options.clone(),
-                        waiting.clone(),
-                        commands.clone(),
-                    );
-                    worker.run(&inbox);
-                });
-                if let Err(error) = made {
-                    ready.send(Err(error)).expect("start() waits");
-                }
+                let micro_batch = options.micro_batch.min(options.context_tokens);
+                let standing = Standing {
+                    pace: Pace::new(options.micro_batch_target, micro_batch),
+                    counters: EngineCounters::default(),
+                    turns: 0,
+                    fetches: 0,
+                    model,
+                    fingerprint,
+                    shelf,
+                    options,
+                    waiting,
+                    commands,
+                };
+                residence::live(standing, &inbox, &ready, &tell);
             };
             let thread = std::thread::Builder::new().name("hob-engine".to_owned());
             thread.spawn(body).expect("the system can start a thread")
@@ -141,6 +141,7 @@ impl Engine {
             fingerprint,
             options,
             waiting,
+            residency,
             thread: Mutex::new(Some(thread)),
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -236,6 +237,23 @@ impl Engine {
         let (reply, answer) = oneshot::channel();
         self.send(Command::Status(reply))?;
         answer.await.map_err(|_| TurnError::Stopped)
+    }
+
+    /// Gives back the memory of the model's weights, after everything worth keeping is on disk; the
+    /// next turn brings both back. `false` when somebody speaks, or the file cannot be read again.
+    pub async fn unload(&self) -> bool {
+        let (done, answer) = oneshot::channel();
+        self.send(Command::Unload(done)).is_ok() && answer.await.unwrap_or(false)
+    }
+
+    /// Brings the weights back without a turn: somebody is about to speak.
+    pub fn load(&self) {
+        self.send(Command::Load).ok(); // An error: the engine has stopped.
+    }
+
+    /// Where the weights are, now and whenever that changes.
+    pub fn residency(&self) -> watch::Receiver<Residency> {
+        self.inner.residency.clone()
     }
 
     /// The model that the engine runs.
@@ -335,7 +353,7 @@ pub(crate) fn conversation_tokens(options: &EngineOptions, model: &ModelFacts) -
     }
 }
 
-fn shape(options: &EngineOptions) -> ContextShape {
+pub(crate) fn shape(options: &EngineOptions) -> ContextShape {
     ContextShape {
         context_tokens: options.context_tokens,
         sequences: options.slots + options.prefixes + 1, // And one for splices.

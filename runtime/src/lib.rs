@@ -9,6 +9,7 @@ pub mod engine;
 pub mod grammar;
 mod miss;
 mod pace;
+mod residence;
 pub mod sample;
 mod shelf;
 mod splice;
@@ -21,7 +22,7 @@ mod worker;
 pub use backend::{MemoryKind, Model, ModelFacts};
 pub use engine::{Engine, EngineOptions};
 pub use miss::MissReason;
-pub use status::{EngineCounters, EngineStatus, SlotState, SlotStatus};
+pub use status::{EngineCounters, EngineStatus, Residency, SlotState, SlotStatus};
 pub use turn::{
     FinishReason, Keeping, Logprobs, Purpose, TokenCounts, TokenLogprob, Turn, TurnError,
     TurnEvent, TurnReport, TurnRequest,

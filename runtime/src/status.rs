@@ -13,6 +13,8 @@ pub struct EngineStatus {
     pub parked: Vec<(ConversationId, usize)>,
     /// Turns that wait for a slot.
     pub waiting: usize,
+    /// Where the model's weights are.
+    pub residency: Residency,
     /// Cells of the cache.
     pub context_tokens: usize,
     /// Host memory used for kept KV.
@@ -23,6 +25,32 @@ pub struct EngineStatus {
     pub prefill_tokens_per_second: Option<f64>,
     /// Sums since the start.
     pub counters: EngineCounters,
+}
+
+/// Where the model's weights are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Residency {
+    /// In memory.
+    #[default]
+    Resident,
+    /// On their way there.
+    Loading {
+        /// How far, in hundredths.
+        percent: u8,
+    },
+    /// On disk alone. What is kept of conversations is there too.
+    Unloaded,
+}
+
+impl Residency {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Resident => "resident",
+            Self::Loading { .. } => "loading",
+            Self::Unloaded => "unloaded",
+        }
+    }
 }
 
 /// What is in a slot.

@@ -218,6 +218,9 @@ pub enum TurnError {
     /// llama.cpp reported an error for this turn's batch.
     #[error("the model failed to compute a batch: {0}")]
     Backend(String),
+    /// The model's weights are not in memory, and nobody waits for this.
+    #[error("the model is not in memory, and nothing is made hot until somebody speaks")]
+    NotResident,
     /// Another turn needs what this one has, and is served first.
     #[error("a newer turn took its place")]
     Superseded,

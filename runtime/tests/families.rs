@@ -109,6 +109,42 @@ fn whoever_begins_as_a_prefix_does_goes_on_from_it_and_from_what_was_heard_so_fa
 }
 
 #[test]
+fn weights_leave_and_come_back_and_the_answer_is_the_same() {
+    for (file, memory) in FAMILIES {
+        let model = load(file);
+        let directory = tempfile::tempdir().unwrap();
+        let engine = engine(&model, Some(directory.path()), options());
+        let first = ask(&engine, endless("chat", &story(&model), 16));
+        assert!(block_on(engine.unload()), "{file}");
+        // The vocabulary stays.
+        let prompt = then(&model, &first.timeline, "What is my locker code?");
+        let answer = ask(&engine, endless("chat", &prompt, 32));
+        let counts = answer.report.tokens;
+        assert_eq!(counts.disk + counts.memory, first.timeline.len(), "{file} ({memory})");
+
+        let never = support::engine(&model, None, options());
+        ask(&never, endless("chat", &story(&model), 16));
+        assert_eq!(answer.tokens, ask(&never, endless("chat", &prompt, 32)).tokens, "{file}");
+    }
+}
+
+#[test]
+fn weights_that_were_replaced_are_refused_and_nothing_is_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("model.gguf");
+    let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets");
+    std::fs::copy(assets.join("fixtures/qwen2.gguf"), &path).unwrap();
+    let model = Arc::new(LlamaModel::load(&path, LlamaOptions::default()).unwrap());
+    let model: Arc<dyn Model> = model;
+    let engine = engine(&model, None, options());
+    assert!(block_on(engine.unload()));
+    std::fs::copy(assets.join("fixtures/qwen3.gguf"), &path).unwrap();
+    let turn = engine.submit(endless("chat", &story(&model), 4)).unwrap();
+    let error = finish(turn).unwrap_err().to_string();
+    assert!(error.contains("has changed") && error.contains("model.gguf"), "{error}");
+}
+
+#[test]
 fn a_parked_conversation_comes_back_bit_exactly() {
     for (file, memory) in FAMILIES {
         let model = load(file);

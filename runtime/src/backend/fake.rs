@@ -8,6 +8,7 @@
 //! - Its tokenizer is one token a byte, and the ChatML marks.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hob_slots::Token;
@@ -39,6 +40,7 @@ pub struct FakeModel {
     facts: ModelFacts,
     vocabulary: Vocabulary,
     pace: Duration,
+    resident: AtomicBool,
 }
 
 impl Default for FakeModel {
@@ -68,6 +70,7 @@ impl FakeModel {
             },
             vocabulary: Vocabulary::new(bytes.chain(control), None, Some(Token(IM_END)), false),
             pace: Duration::ZERO,
+            resident: AtomicBool::new(true),
         }
     }
 
@@ -142,12 +145,27 @@ impl Model for FakeModel {
         run: &mut dyn FnMut(&mut dyn Backend),
     ) -> Result<(), LoadError> {
         assert!(shape.sequences <= 64, "the fake keeps its sequences in 64 bits");
+        if !self.resident.load(Ordering::SeqCst) {
+            return Err(LoadError::NotResident);
+        }
         run(&mut FakeContext {
             model: self,
             shape,
             cells: vec![Cell::default(); shape.context_tokens],
             logits: Vec::new(),
         });
+        Ok(())
+    }
+
+    fn load_weights(&self, progress: &mut dyn FnMut(f32)) -> Result<(), LoadError> {
+        if !self.resident.swap(true, Ordering::SeqCst) {
+            [0.0, 0.5, 1.0].into_iter().for_each(progress);
+        }
+        Ok(())
+    }
+
+    fn drop_weights(&self) -> Result<(), LoadError> {
+        self.resident.store(false, Ordering::SeqCst);
         Ok(())
     }
 }

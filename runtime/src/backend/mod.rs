@@ -187,6 +187,9 @@ pub enum LoadError {
         /// Cells asked for.
         context_tokens: usize,
     },
+    /// The weights are not in memory.
+    #[error("the model's weights are not in memory")]
+    NotResident,
     /// A setting that this build does not know.
     #[error("{name} = {value} is not known: choose one of {known}")]
     Setting {
@@ -199,7 +202,7 @@ pub enum LoadError {
     },
 }
 
-/// A loaded model. Immutable, so everyone may hold it.
+/// A model. What it says never changes, so everyone may hold it.
 pub trait Model: Send + Sync {
     /// What is worth knowing of it.
     fn facts(&self) -> &ModelFacts;
@@ -227,6 +230,20 @@ pub trait Model: Send + Sync {
         shape: ContextShape,
         run: &mut dyn FnMut(&mut dyn Backend),
     ) -> Result<(), LoadError>;
+
+    /// Brings the weights back into memory, if they are not there; `progress` hears how far that is,
+    /// from 0 to 1.
+    ///
+    /// # Errors
+    /// [`LoadError::Model`] when the file is gone, has changed or is refused.
+    fn load_weights(&self, progress: &mut dyn FnMut(f32)) -> Result<(), LoadError>;
+
+    /// Gives back the weights' memory, when the last context is gone. Facts, vocabulary and
+    /// [`Model::tokenize`] stay.
+    ///
+    /// # Errors
+    /// [`LoadError::Model`] when the file cannot be read again: then the weights stay.
+    fn drop_weights(&self) -> Result<(), LoadError>;
 }
 
 /// A context: the cache and the computation. One thread owns it.

@@ -7,6 +7,7 @@
 //!
 //! - `slot`: what a sequence holds and the turn that runs in it
 //! - `admit`: from the queue into a slot, and out of it: pin and share
+//! - `dormant`: what is done while the weights are away
 //! - `background`: turns that nobody waits for, and how they make way
 //! - `restore`: what is kept comes back
 //! - `step`: one micro-batch, and the tokens that come of it
@@ -17,6 +18,7 @@
 mod admit;
 mod background;
 mod cells;
+mod dormant;
 mod keep;
 mod restore;
 mod room;
@@ -42,6 +44,7 @@ use crate::status::{EngineCounters, EngineStatus, SlotStatus};
 use crate::turn::{TurnError, TurnEvent, TurnRequest};
 
 use admit::Waiting;
+pub(crate) use dormant::{Woken, dream, refuse};
 use slot::Slot;
 
 /// What the thread is told.
@@ -69,6 +72,10 @@ pub(crate) enum Command {
     /// The disk has taken some of what waited for it.
     Room,
     Status(oneshot::Sender<EngineStatus>),
+    /// The weights shall be in memory.
+    Load,
+    /// And leave it, unless somebody speaks.
+    Unload(oneshot::Sender<bool>),
     Stop,
 }
 
@@ -105,21 +112,37 @@ pub(crate) struct Worker<'b> {
     fetches: u64,
     /// One row of logits, kept from one sample to the next.
     logits: Vec<f32>,
+    /// Why it will have gone away.
+    left: Left,
+}
+
+/// What outlives a context: everything but cells and those who use them.
+pub(crate) struct Standing {
+    pub model: Arc<dyn Model>,
+    pub fingerprint: ModelHash,
+    pub shelf: Shelf,
+    pub options: EngineOptions,
+    pub waiting: Arc<AtomicUsize>,
+    pub commands: mpsc::Sender<Command>,
+    pub pace: Pace,
+    pub counters: EngineCounters,
+    pub turns: u64,
+    pub fetches: u64,
+}
+
+/// Why a worker went away.
+pub(crate) enum Left {
+    /// For good.
+    Stopped,
+    /// So that the weights can leave memory; who is told whether they have.
+    Unloading(oneshot::Sender<bool>),
 }
 
 impl<'b> Worker<'b> {
-    pub(crate) fn new(
-        backend: &'b mut dyn Backend,
-        model: Arc<dyn Model>,
-        fingerprint: ModelHash,
-        shelf: Shelf,
-        options: EngineOptions,
-        waiting: Arc<AtomicUsize>,
-        commands: mpsc::Sender<Command>,
-    ) -> Self {
+    pub(crate) fn new(backend: &'b mut dyn Backend, standing: Standing) -> Self {
+        let Standing { model, fingerprint, shelf, options, .. } = standing;
         let count = |slots: usize| u32::try_from(slots).expect("slots are few");
         let (slots, prefixes) = (count(options.slots), count(options.prefixes));
-        let micro_batch = options.micro_batch.min(options.context_tokens);
         Self {
             backend,
             registry: Registry::with_prefixes(slots, prefixes),
@@ -127,23 +150,32 @@ impl<'b> Worker<'b> {
             slots: (0..slots + prefixes).map(|id| Slot::new(SlotId(id), fingerprint)).collect(),
             queue: VecDeque::new(),
             freed: false,
-            pace: Pace::new(options.micro_batch_target, micro_batch),
-            counters: EngineCounters::default(),
-            turns: 0,
+            pace: standing.pace,
+            counters: standing.counters,
+            turns: standing.turns,
             ended: 0,
-            fetches: 0,
+            fetches: standing.fetches,
             logits: Vec::new(),
             model,
             fingerprint,
             shelf,
             options,
-            waiting,
-            commands,
+            waiting: standing.waiting,
+            commands: standing.commands,
+            left: Left::Stopped,
         }
     }
 
-    /// Serves until told to stop; then saves what is worth keeping.
-    pub(crate) fn run(mut self, inbox: &Receiver<Command>) {
+    /// Serves until told to leave, first of all `first`; then saves what is worth keeping.
+    pub(crate) fn run(
+        mut self,
+        first: Option<Command>,
+        inbox: &Receiver<Command>,
+    ) -> (Standing, Left) {
+        if !first.is_none_or(|command| self.obey(command)) {
+            return self.close();
+        }
+        self.freed = true; // It may be a turn, and waits for nobody.
         while self.hear(inbox) {
             self.let_go();
             self.admit();
@@ -153,7 +185,7 @@ impl<'b> Worker<'b> {
                 self.keep_house();
             }
         }
-        self.close();
+        self.close()
     }
 
     /// Takes all commands that are there; waits for one when there is nothing else to do.
@@ -213,6 +245,14 @@ impl<'b> Worker<'b> {
             Command::Status(reply) => {
                 reply.send(self.status()).ok(); // An error: the caller went away.
             }
+            Command::Load => {} // They are.
+            Command::Unload(done) => {
+                if self.queue.is_empty() && self.running().is_empty() {
+                    self.left = Left::Unloading(done);
+                    return false;
+                }
+                done.send(false).ok(); // An error: the caller went away.
+            }
             Command::Stop => return false,
         }
         true
@@ -237,7 +277,7 @@ impl<'b> Worker<'b> {
         self.counters.cancelled += gone as u64;
     }
 
-    fn close(mut self) {
+    fn close(mut self) -> (Standing, Left) {
         for waiting in self.queue.drain(..) {
             // An error: the caller went away.
             waiting.events().send(TurnEvent::Failed(TurnError::Stopped)).ok();
@@ -250,6 +290,19 @@ impl<'b> Worker<'b> {
             self.save_patiently(index);
         }
         self.shelf.flush();
+        let standing = Standing {
+            model: self.model,
+            fingerprint: self.fingerprint,
+            shelf: self.shelf,
+            options: self.options,
+            waiting: self.waiting,
+            commands: self.commands,
+            pace: self.pace,
+            counters: self.counters,
+            turns: self.turns,
+            fetches: self.fetches,
+        };
+        (standing, self.left)
     }
 
     fn status(&self) -> EngineStatus {
@@ -259,30 +312,17 @@ impl<'b> Worker<'b> {
             tokens: slot.timeline.len(),
             state: slot.state(),
         });
-        let (memory_bytes, memory_budget_bytes) = self.shelf.memory_bytes();
         let hot = |id: &ConversationId| self.registry.slot_of(id).is_some();
-        let disk = self.shelf.counters();
+        let slots_of_conversations = slots.by_ref().take(self.options.slots).collect();
         EngineStatus {
-            slots: slots.by_ref().take(self.options.slots).collect(),
+            slots: slots_of_conversations,
             prefixes: slots.collect(),
-            parked: self
-                .shelf
-                .known_conversations()
-                .into_iter()
-                .filter(|(id, _)| !hot(id))
-                .collect(),
-            waiting: self.queue.len(),
-            context_tokens: self.options.context_tokens,
-            memory_bytes,
-            memory_budget_bytes,
-            prefill_tokens_per_second: self.pace.rows_per_second(),
-            counters: EngineCounters {
-                written_bytes: disk.written_bytes.load(Ordering::Relaxed),
-                read_bytes: disk.read_bytes.load(Ordering::Relaxed),
-                write_errors: disk.write_errors.load(Ordering::Relaxed),
-                rejected_files: disk.rejected.load(Ordering::Relaxed),
-                ..self.counters
+            parked: {
+                let known = self.shelf.known_conversations();
+                known.into_iter().filter(|(id, _)| !hot(id)).collect()
             },
+            waiting: self.queue.len(),
+            ..reading(&self.shelf, &self.options, &self.pace, self.counters)
         }
     }
 
@@ -297,5 +337,30 @@ impl<'b> Worker<'b> {
 
     fn is_plain(&self) -> bool {
         self.model.facts().memory.is_plain()
+    }
+}
+
+/// What can be told without a context.
+fn reading(
+    shelf: &Shelf,
+    options: &EngineOptions,
+    pace: &Pace,
+    counters: EngineCounters,
+) -> EngineStatus {
+    let (memory_bytes, memory_budget_bytes) = shelf.memory_bytes();
+    let disk = shelf.counters();
+    EngineStatus {
+        context_tokens: options.context_tokens,
+        memory_bytes,
+        memory_budget_bytes,
+        prefill_tokens_per_second: pace.rows_per_second(),
+        counters: EngineCounters {
+            written_bytes: disk.written_bytes.load(Ordering::Relaxed),
+            read_bytes: disk.read_bytes.load(Ordering::Relaxed),
+            write_errors: disk.write_errors.load(Ordering::Relaxed),
+            rejected_files: disk.rejected.load(Ordering::Relaxed),
+            ..counters
+        },
+        ..EngineStatus::default()
     }
 }

@@ -52,6 +52,14 @@ impl Model for Troubled {
             run(&mut TroubledContext { inner, one_in: self.one_in, calls: 0 });
         })
     }
+
+    fn load_weights(&self, progress: &mut dyn FnMut(f32)) -> Result<(), LoadError> {
+        self.model.load_weights(progress)
+    }
+
+    fn drop_weights(&self) -> Result<(), LoadError> {
+        self.model.drop_weights()
+    }
 }
 
 struct TroubledContext<'b> {

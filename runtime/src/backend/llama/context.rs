@@ -6,11 +6,13 @@
 
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use hob_slots::Token;
 use llama_cpp_sys_2 as sys;
 
 use super::LlamaModel;
+use super::weights::Weights;
 use crate::backend::{Backend, ContextShape, DecodeError, LoadError, Row, Sequence, StateError};
 
 /// Of `llama_decode`: "could not find a KV slot for the batch".
@@ -22,6 +24,7 @@ const WHOLE: sys::llama_state_seq_flags = 0;
 pub(super) struct Context<'m> {
     pointer: NonNull<sys::llama_context>,
     pool: Option<Pool>,
+    weights: Arc<Weights>,
     model: &'m LlamaModel,
     shape: ContextShape,
     batch: Batch,
@@ -32,8 +35,9 @@ impl<'m> Context<'m> {
         let failed = LoadError::Context { context_tokens: shape.context_tokens };
         let number = |value: usize| u32::try_from(value).map_err(|_| failed.clone());
         let embeds = model.facts.pooling.is_some();
+        let weights = model.weights()?;
         let threads = model.options.threads(model.facts.size_bytes);
-        // SAFETY: the defaults are plain values, and the model outlives the context ('m).
+        // SAFETY: the defaults are plain values, and the weights are kept by the context.
         let pointer = unsafe {
             let mut params = sys::llama_context_default_params();
             params.n_ctx = number(shape.context_tokens)?;
@@ -50,7 +54,7 @@ impl<'m> Context<'m> {
             params.type_v = model.options.type_v();
             params.embeddings = embeds;
             params.no_perf = true;
-            sys::llama_init_from_model(model.pointer.as_ptr(), params)
+            sys::llama_init_from_model(weights.as_ptr(), params)
         };
         let pointer = NonNull::new(pointer).ok_or(failed)?;
         let pool = model.options.poll.and_then(|poll| Pool::new(threads, poll));
@@ -60,7 +64,7 @@ impl<'m> Context<'m> {
                 sys::llama_attach_threadpool(pointer.as_ptr(), pool.0.as_ptr(), pool.0.as_ptr());
             }
         }
-        Ok(Self { pointer, pool, model, shape, batch: Batch::default() })
+        Ok(Self { pointer, pool, weights, model, shape, batch: Batch::default() })
     }
 
     fn memory(&self) -> sys::llama_memory_t {
@@ -212,7 +216,7 @@ impl Backend for Context<'_> {
             if values.is_null() {
                 return Err(DecodeError::Failed("no embedding was pooled".to_owned()));
             }
-            let width = sys::llama_model_n_embd_out(self.model.pointer.as_ptr());
+            let width = sys::llama_model_n_embd_out(self.weights.as_ptr());
             std::slice::from_raw_parts(values, usize::try_from(width).unwrap_or(0)).to_vec()
         };
         if !self.memory().is_null() {

@@ -10,11 +10,11 @@ mod context;
 mod params;
 #[cfg(feature = "bench")]
 pub mod stock;
+mod weights;
 
 use std::ffi::{CStr, CString, c_char};
 use std::path::Path;
-use std::ptr::NonNull;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use hob_slots::Token;
 use llama_cpp_2::llama_backend::LlamaBackend;
@@ -26,25 +26,22 @@ use crate::vocabulary::{TokenKind, Vocabulary};
 
 use context::Context;
 pub use params::{LlamaOptions, default_threads};
+use weights::{Extent, Source, Weights};
 
 /// Names the layout of exported states: other versions of llama.cpp do not read them. Part of every
 /// fingerprint; changes with the pin of llama-cpp-sys-2, as a test of the manifest holds.
 pub const STATE_FORMAT: &str = "llama-cpp-sys-2 0.1.161";
 
-/// A loaded GGUF.
+/// A GGUF. Its weights may leave memory; facts and vocabulary stay.
 pub struct LlamaModel {
-    pointer: NonNull<sys::llama_model>,
+    source: Source,
+    weights: RwLock<Option<Arc<Weights>>>,
+    /// What texts are cut with while the weights are away.
+    words: OnceLock<Arc<Weights>>,
     facts: ModelFacts,
     vocabulary: Vocabulary,
     options: LlamaOptions,
 }
-
-// SAFETY: llama.cpp does not change a model after it is loaded, and every call made here through
-// the shared pointer takes it as const or only reads it; contexts are made one at a time because
-// one engine thread makes them.
-unsafe impl Send for LlamaModel {}
-// SAFETY: as above.
-unsafe impl Sync for LlamaModel {}
 
 impl LlamaModel {
     /// Loads the GGUF at `path` (the first shard of several).
@@ -55,112 +52,36 @@ impl LlamaModel {
     pub fn load(path: &Path, options: LlamaOptions) -> Result<Self, LoadError> {
         options.validate()?;
         start();
-        let refused = |reason: &str| LoadError::Model {
-            path: path.display().to_string(),
-            reason: reason.to_owned(),
-        };
-        let name = path
-            .to_str()
-            .and_then(|path| CString::new(path).ok())
-            .ok_or_else(|| refused("the path is not UTF-8 or contains a NUL byte"))?;
-        // SAFETY: the defaults are plain values; `name` outlives the call.
-        let pointer = unsafe {
-            let params = sys::llama_model_default_params();
-            sys::llama_model_load_from_file(name.as_ptr(), params)
-        };
-        let pointer = NonNull::new(pointer).ok_or_else(|| {
-            refused("its content was refused; check that the download is complete and that the architecture is supported")
-        })?;
-        // From here on `Drop` frees the model, on the error paths too.
-        let mut model = Self {
-            pointer,
-            facts: placeholder_facts(),
-            vocabulary: Vocabulary::default(),
-            options,
-        };
+        let source = Source::new(path)?;
+        let weights = source.load(Extent::Whole, &mut |_| {})?;
         // SAFETY: the model was just loaded and is not null.
-        if unsafe { sys::llama_model_has_encoder(model.pointer.as_ptr()) } {
-            return Err(refused("encoder-decoder models are not supported"));
+        if unsafe { sys::llama_model_has_encoder(weights.as_ptr()) } {
+            return Err(source.refused("encoder-decoder models are not supported"));
         }
-        model.facts = model.read_facts(path);
-        model.vocabulary = model.read_vocabulary();
-        Ok(model)
+        Ok(Self {
+            source,
+            facts: read_facts(&weights, path),
+            vocabulary: read_vocabulary(&weights),
+            weights: RwLock::new(Some(Arc::new(weights))),
+            words: OnceLock::new(),
+            options,
+        })
     }
 
-    fn read_facts(&self, path: &Path) -> ModelFacts {
-        let model = self.pointer.as_ptr();
-        let architecture = self.metadata("general.architecture").unwrap_or_default();
-        let pooling = self
-            .metadata(&format!("{architecture}.pooling_type"))
-            .and_then(|value| params::pooling_name(&value));
-        let name = self
-            .metadata("general.name")
-            .unwrap_or_else(|| path.file_stem().unwrap_or_default().to_string_lossy().into_owned());
-        // SAFETY: `model` is a loaded model; these calls read numbers and a string that it owns.
-        unsafe {
-            let template = sys::llama_model_chat_template(model, std::ptr::null());
-            ModelFacts {
-                name,
-                trained_context: usize::try_from(sys::llama_model_n_ctx_train(model)).unwrap_or(0),
-                parameters: sys::llama_model_n_params(model),
-                size_bytes: sys::llama_model_size(model),
-                chat_template: (!template.is_null())
-                    .then(|| CStr::from_ptr(template).to_string_lossy().into_owned()),
-                pooling,
-                memory: if sys::llama_model_is_recurrent(model) {
-                    MemoryKind::Recurrent
-                } else if sys::llama_model_is_hybrid(model) {
-                    MemoryKind::Hybrid
-                } else if sys::llama_model_n_swa(model) > 0 {
-                    MemoryKind::Windowed
-                } else {
-                    MemoryKind::Plain
-                },
-                architecture,
-            }
-        }
+    /// The weights.
+    ///
+    /// # Errors
+    /// [`LoadError::NotResident`] while they are away.
+    fn weights(&self) -> Result<Arc<Weights>, LoadError> {
+        let weights = self.weights.read().unwrap_or_else(PoisonError::into_inner);
+        weights.clone().ok_or(LoadError::NotResident)
     }
 
-    fn read_vocabulary(&self) -> Vocabulary {
-        let vocab = self.vocab();
-        // SAFETY: `vocab` belongs to this model; every id asked for is below the vocabulary's size.
-        unsafe {
-            let known = |token: i32| (token >= 0).then_some(Token(token));
-            let kinds = (0..sys::llama_vocab_n_tokens(vocab)).map(|id| {
-                // "Unknown" stands for text that the vocabulary cannot write: nobody may write it.
-                let unknown = sys::llama_vocab_get_attr(vocab, id) & sys::LLAMA_TOKEN_ATTR_UNKNOWN;
-                let control = sys::llama_vocab_is_control(vocab, id) || unknown != 0;
-                let end_of_generation = sys::llama_vocab_is_eog(vocab, id);
-                (piece(vocab, id), TokenKind { control, end_of_generation })
-            });
-            Vocabulary::new(
-                kinds,
-                known(sys::llama_vocab_bos(vocab)),
-                known(sys::llama_vocab_eos(vocab)),
-                sys::llama_vocab_get_add_bos(vocab),
-            )
-        }
-    }
-
-    fn metadata(&self, key: &str) -> Option<String> {
-        let key = CString::new(key).ok()?;
-        let mut buffer = vec![0u8; 256];
-        // SAFETY: the buffer's length is passed along; llama.cpp ends what it writes with a NUL.
-        let length = unsafe {
-            sys::llama_model_meta_val_str(
-                self.pointer.as_ptr(),
-                key.as_ptr(),
-                buffer.as_mut_ptr().cast::<c_char>(),
-                buffer.len(),
-            )
-        };
-        usize::try_from(length).ok()?;
-        CStr::from_bytes_until_nul(&buffer).ok().map(|text| text.to_string_lossy().into_owned())
-    }
-
-    fn vocab(&self) -> *const sys::llama_vocab {
-        // SAFETY: the model is loaded; its vocabulary lives as long as it does.
-        unsafe { sys::llama_model_get_vocab(self.pointer.as_ptr()) }
+    /// Whatever is in memory of the model has its vocabulary.
+    fn words(&self) -> Arc<Weights> {
+        let words = || self.words.get().cloned().ok_or(LoadError::NotResident);
+        // Weights leave after the vocabulary has come.
+        self.weights().or_else(|_| words()).expect("one of them is there")
     }
 }
 
@@ -174,7 +95,8 @@ impl Model for LlamaModel {
     }
 
     fn tokenize(&self, text: &str, add_special: bool, parse_special: bool) -> Vec<Token> {
-        let vocab = self.vocab();
+        let words = self.words();
+        let vocab = words.vocab();
         let length = i32::try_from(text.len()).expect("a prompt is smaller than 2 GiB");
         let mut tokens = vec![0i32; text.len() / 2 + 8];
         loop {
@@ -215,13 +137,97 @@ impl Model for LlamaModel {
         run(&mut context);
         Ok(())
     }
+
+    fn load_weights(&self, progress: &mut dyn FnMut(f32)) -> Result<(), LoadError> {
+        if self.weights().is_err() {
+            let weights = self.source.load(Extent::Whole, progress)?;
+            let mut resident = self.weights.write().unwrap_or_else(PoisonError::into_inner);
+            *resident = Some(Arc::new(weights));
+        }
+        Ok(())
+    }
+
+    fn drop_weights(&self) -> Result<(), LoadError> {
+        if self.words.get().is_none() {
+            let words = self.source.load(Extent::VocabularyAlone, &mut |_| {})?;
+            self.words.get_or_init(|| Arc::new(words));
+        }
+        let mut resident = self.weights.write().unwrap_or_else(PoisonError::into_inner);
+        let leaving = resident.take();
+        drop(resident);
+        drop(leaving); // After the lock: giving back gigabytes takes a moment.
+        Ok(())
+    }
 }
 
-impl Drop for LlamaModel {
-    fn drop(&mut self) {
-        // SAFETY: contexts borrow the model, so none is left; nobody else frees it.
-        unsafe { sys::llama_model_free(self.pointer.as_ptr()) }
+fn read_facts(weights: &Weights, path: &Path) -> ModelFacts {
+    let model = weights.as_ptr();
+    let metadata = |key: &str| metadata(weights, key);
+    let architecture = metadata("general.architecture").unwrap_or_default();
+    let pooling = metadata(&format!("{architecture}.pooling_type"))
+        .and_then(|value| params::pooling_name(&value));
+    let name = metadata("general.name")
+        .unwrap_or_else(|| path.file_stem().unwrap_or_default().to_string_lossy().into_owned());
+    // SAFETY: `model` is a loaded model; these calls read numbers and a string that it owns.
+    unsafe {
+        let template = sys::llama_model_chat_template(model, std::ptr::null());
+        ModelFacts {
+            name,
+            trained_context: usize::try_from(sys::llama_model_n_ctx_train(model)).unwrap_or(0),
+            parameters: sys::llama_model_n_params(model),
+            size_bytes: sys::llama_model_size(model),
+            chat_template: (!template.is_null())
+                .then(|| CStr::from_ptr(template).to_string_lossy().into_owned()),
+            pooling,
+            memory: if sys::llama_model_is_recurrent(model) {
+                MemoryKind::Recurrent
+            } else if sys::llama_model_is_hybrid(model) {
+                MemoryKind::Hybrid
+            } else if sys::llama_model_n_swa(model) > 0 {
+                MemoryKind::Windowed
+            } else {
+                MemoryKind::Plain
+            },
+            architecture,
+        }
     }
+}
+
+fn read_vocabulary(weights: &Weights) -> Vocabulary {
+    let vocab = weights.vocab();
+    // SAFETY: `vocab` belongs to this model; every id asked for is below the vocabulary's size.
+    unsafe {
+        let known = |token: i32| (token >= 0).then_some(Token(token));
+        let kinds = (0..sys::llama_vocab_n_tokens(vocab)).map(|id| {
+            // "Unknown" stands for text that the vocabulary cannot write: nobody may write it.
+            let unknown = sys::llama_vocab_get_attr(vocab, id) & sys::LLAMA_TOKEN_ATTR_UNKNOWN;
+            let control = sys::llama_vocab_is_control(vocab, id) || unknown != 0;
+            let end_of_generation = sys::llama_vocab_is_eog(vocab, id);
+            (piece(vocab, id), TokenKind { control, end_of_generation })
+        });
+        Vocabulary::new(
+            kinds,
+            known(sys::llama_vocab_bos(vocab)),
+            known(sys::llama_vocab_eos(vocab)),
+            sys::llama_vocab_get_add_bos(vocab),
+        )
+    }
+}
+
+fn metadata(weights: &Weights, key: &str) -> Option<String> {
+    let key = CString::new(key).ok()?;
+    let mut buffer = vec![0u8; 256];
+    // SAFETY: the buffer's length is passed along; llama.cpp ends what it writes with a NUL.
+    let length = unsafe {
+        sys::llama_model_meta_val_str(
+            weights.as_ptr(),
+            key.as_ptr(),
+            buffer.as_mut_ptr().cast::<c_char>(),
+            buffer.len(),
+        )
+    };
+    usize::try_from(length).ok()?;
+    CStr::from_bytes_until_nul(&buffer).ok().map(|text| text.to_string_lossy().into_owned())
 }
 
 /// The written form of a token.
@@ -242,19 +248,6 @@ unsafe fn piece(vocab: *const sys::llama_vocab, id: i32) -> Vec<u8> {
             return buffer;
         }
         buffer.resize(length.unsigned_abs() as usize, 0);
-    }
-}
-
-fn placeholder_facts() -> ModelFacts {
-    ModelFacts {
-        name: String::new(),
-        architecture: String::new(),
-        trained_context: 0,
-        parameters: 0,
-        size_bytes: 0,
-        chat_template: None,
-        pooling: None,
-        memory: MemoryKind::Plain,
     }
 }
 

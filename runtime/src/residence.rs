@@ -1,0 +1,113 @@
+//! The engine's thread: one context after the other, as the weights come and go.
+//!
+//! - Before the weights leave, everything is saved and on disk.
+//! - While they are away nothing is lost: turns wait for them, and what needs no weights is served.
+//! - Weights that do not come back are an error for whoever wanted them, and for nobody else; the
+//!   next one tries again.
+
+use std::sync::mpsc;
+
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use crate::backend::{LoadError, Model};
+use crate::engine::shape;
+use crate::status::Residency;
+use crate::turn::TurnError;
+use crate::worker::{Command, Left, Standing, Woken, Worker, dream, refuse};
+
+/// Serves until told to stop. `ready` hears once whether the first context was made.
+pub(crate) fn live(
+    mut standing: Standing,
+    inbox: &mpsc::Receiver<Command>,
+    ready: &mpsc::Sender<Result<(), LoadError>>,
+    residency: &watch::Sender<Residency>,
+) {
+    let mut first = None;
+    let mut is_new = true;
+    loop {
+        let model = standing.model.clone();
+        let shape = shape(&standing.options);
+        let (mut parts, mut ended) = (Some((standing, first)), None);
+        let made = model.with_context(shape, &mut |backend| {
+            let (standing, first) = parts.take().expect("a context is lent once");
+            if is_new {
+                ready.send(Ok(())).expect("start() waits");
+            }
+            ended = Some(Worker::new(backend, standing).run(first, inbox));
+        });
+        match (made, ended, parts) {
+            (Ok(()), Some((_, Left::Stopped)), _) => return,
+            (Ok(()), Some((kept, Left::Unloading(done))), _) => {
+                standing = kept;
+                let left = unload(model.as_ref(), residency);
+                done.send(left).ok(); // An error: the caller went away.
+                if left {
+                    let Some(command) = sleep(&standing, inbox, residency) else { return };
+                    first = Some(command);
+                } else {
+                    first = None;
+                }
+            }
+            (Err(error), _, _) if is_new => return ready.send(Err(error)).expect("start() waits"),
+            (Err(error), _, Some((kept, command))) => {
+                warn!(%error, "the context cannot be made");
+                standing = kept;
+                if let Some(command) = command {
+                    refuse(&standing, command, TurnError::Backend(error.to_string()));
+                }
+                let Some(command) = sleep(&standing, inbox, residency) else { return };
+                first = Some(command);
+            }
+            _ => unreachable!("a context that was made was lent, and one that was not was not"),
+        }
+        is_new = false;
+    }
+}
+
+fn unload(model: &dyn Model, residency: &watch::Sender<Residency>) -> bool {
+    match model.drop_weights() {
+        Ok(()) => {
+            info!("the model's weights have left memory");
+            residency.send_replace(Residency::Unloaded);
+            true
+        }
+        Err(error) => {
+            warn!(%error, "the model's weights stay in memory");
+            false
+        }
+    }
+}
+
+/// Waits until somebody wants the weights and they are there. `None`: the engine stops.
+fn sleep(
+    standing: &Standing,
+    inbox: &mpsc::Receiver<Command>,
+    residency: &watch::Sender<Residency>,
+) -> Option<Command> {
+    loop {
+        let command = match dream(standing, inbox) {
+            Woken::By(command) => command,
+            Woken::ToStop => {
+                standing.shelf.flush();
+                return None;
+            }
+        };
+        let loaded = standing.model.load_weights(&mut |progress| {
+            let percent = (progress.clamp(0.0, 1.0) * 100.0) as u8;
+            residency.send_replace(Residency::Loading { percent });
+        });
+        match loaded {
+            Ok(()) => {
+                info!("the model's weights are in memory");
+                residency.send_replace(Residency::Resident);
+                return Some(command);
+            }
+            Err(error) => {
+                warn!(%error, "the model cannot be loaded");
+                residency.send_replace(Residency::Unloaded);
+                refuse(standing, command, TurnError::Backend(error.to_string()));
+            }
+        }
+    }
+}

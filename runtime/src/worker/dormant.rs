@@ -1,0 +1,75 @@
+//! What is done while the weights are away: whatever needs no cells. Who speaks, or is about to, wakes
+//! the engine; what nobody waits for does not.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
+
+use hob_slots::SlotId;
+
+use super::{Command, Standing, reading};
+use crate::status::{EngineStatus, Residency, SlotState, SlotStatus};
+use crate::turn::{TurnError, TurnEvent};
+
+/// Why a dormant engine wakes.
+pub(crate) enum Woken {
+    /// For this.
+    By(Command),
+    /// To stop.
+    ToStop,
+}
+
+/// Serves what needs no weights, until something does.
+pub(crate) fn dream(standing: &Standing, inbox: &Receiver<Command>) -> Woken {
+    while let Ok(command) = inbox.recv() {
+        match command {
+            Command::Turn(turn) if turn.request.purpose.is_prefix() => {
+                refuse(standing, Command::Turn(turn), TurnError::NotResident);
+            }
+            Command::Turn(_) | Command::Embed { .. } | Command::Load => return Woken::By(command),
+            Command::Stop => return Woken::ToStop,
+            Command::Fetched { .. } | Command::Room => {}
+            // Replies. An error: the caller went away.
+            Command::Park { done, .. } => done.send(()).unwrap_or(()),
+            Command::Forget { conversation, done } => {
+                standing.shelf.forget(&conversation, Vec::new());
+                done.send(()).unwrap_or(());
+            }
+            Command::Sweep(sweep) => standing.shelf.sweep(BTreeSet::new(), *sweep),
+            Command::Tend(tending) => standing.shelf.tend(BTreeSet::new(), tending),
+            Command::Status(reply) => drop(reply.send(status(standing))),
+            Command::Unload(done) => drop(done.send(true)),
+        }
+    }
+    Woken::ToStop
+}
+
+/// Tells whoever waits for `command` that it will not be done.
+pub(crate) fn refuse(standing: &Standing, command: Command, error: TurnError) {
+    match command {
+        Command::Turn(turn) => {
+            standing.waiting.fetch_sub(1, Ordering::AcqRel);
+            turn.events.send(TurnEvent::Failed(error)).ok(); // An error: the caller went away.
+        }
+        Command::Embed { reply, .. } => drop(reply.send(Err(error))), // As above.
+        _ => {}
+    }
+}
+
+fn status(standing: &Standing) -> EngineStatus {
+    let Standing { shelf, options, pace, counters, .. } = standing;
+    let mut free = (0..).map(|slot| SlotStatus {
+        slot: SlotId(slot),
+        conversation: None,
+        tokens: 0,
+        state: SlotState::Free,
+    });
+    let slots = free.by_ref().take(options.slots).collect();
+    EngineStatus {
+        slots,
+        prefixes: free.take(options.prefixes).collect(),
+        parked: shelf.known_conversations(),
+        residency: Residency::Unloaded,
+        ..reading(shelf, options, pace, *counters)
+    }
+}
