@@ -131,7 +131,7 @@ fn a_profile_that_breaks_keeps_what_it_was_and_says_so() {
     assert_eq!(shown[0].tokens, Some(before.len()));
     let status = &world.get("/v1/status").json()["profiles"][0];
     assert_eq!((&status["name"], &status["tokens"]), (&json!("lights"), &json!(before.len())));
-    assert_eq!(status["segments"][0], json!({"layer": "identity", "key": "ember", "stable": true}));
+    assert_eq!(status["prefix"], json!(["identity:ember", "capabilities:file:lights.json"]));
     assert!(status["error"].as_str().unwrap().contains("line 2"), "{status}");
 
     world.profile("lights", &LIGHTS.replace("Ember", "Ash"));

@@ -30,6 +30,25 @@ pub enum Layer {
     Document,
 }
 
+impl Layer {
+    /// The layer as it is written in requests, profiles and messages.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Axioms => "axioms",
+            Self::Identity => "identity",
+            Self::Rules => "rules",
+            Self::Capabilities => "capabilities",
+            Self::Context => "context",
+            Self::Memories => "memories",
+            Self::Affect => "affect",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+            Self::Tool => "tool",
+            Self::Document => "document",
+        }
+    }
+}
+
 /// One piece of a prompt. Blocks never reach across the border between two of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Segment {
@@ -65,5 +84,6 @@ mod tests {
         assert_eq!(segment.layer, Layer::Document);
         assert!(!segment.stable && !segment.pinned);
         assert_eq!(segment.importance, 0.5);
+        assert_eq!(segment.layer.as_str(), "document");
     }
 }

@@ -75,6 +75,10 @@ fn shown(name: &str, value: &Value, now_secs: u64) -> String {
             Some(whole) => whole.to_string(),
             None => number.as_f64().map_or(number.to_string(), |number| format!("{number:.1}")),
         },
+        Value::Array(items) if items.iter().all(Value::is_string) => {
+            let items: Vec<_> = items.iter().filter_map(Value::as_str).collect();
+            if items.is_empty() { "-".to_owned() } else { plain(&items.join(", ")) }
+        }
         other => plain(&other.to_string()),
     }
 }
@@ -91,5 +95,9 @@ mod tests {
         assert_eq!(shown("pid", &json!(8192), 0), "8192");
         assert_eq!(shown("started_at", &json!(100), 220), "2 min ago");
         assert_eq!(shown("conversation", &Value::Null, 0), "-");
+        assert_eq!(
+            shown("prefix", &json!(["identity:ember", "rules:tone"]), 0),
+            "identity:ember, rules:tone"
+        );
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::error::ApiError;
 use crate::metrics::Gauges;
-use crate::service::{PrefixStatus, ProfileStatus, SegmentStatus, Service};
+use crate::service::{PrefixStatus, ProfileStatus, Service};
 
 /// `GET /health`: the one thing that everybody may know.
 pub async fn health() -> Json<Value> {
@@ -114,11 +114,8 @@ fn profile(profile: &ProfileStatus) -> Value {
         "name": profile.name,
         "ttl": profile.ttl,
         "tokens": profile.tokens,
-        "segments": profile.segments.iter().map(segment).collect::<Vec<_>>(),
+        "prefix": profile.prefix,
+        "tail": profile.tail,
         "error": profile.error,
     })
-}
-
-fn segment(segment: &SegmentStatus) -> Value {
-    json!({"layer": segment.layer, "key": segment.key, "stable": segment.stable})
 }

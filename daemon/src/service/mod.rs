@@ -45,7 +45,7 @@ pub use conversation::Place;
 pub use kept::{KeptList, Upload};
 pub use prefix::Prefix;
 pub use prefix_status::PrefixStatus;
-pub use profiles::{ChangeKind, ProfileChange, ProfileStatus, SegmentStatus, count_profiles};
+pub use profiles::{ChangeKind, ProfileChange, ProfileStatus, count_profiles};
 pub use voice::filler_event;
 
 use crate::clock::Clock;

@@ -9,9 +9,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hob_prewarm::profile::{FILE_BYTES, Outline, Profile};
+use hob_prewarm::profile::{FILE_BYTES, Outline, Profile, ProfileSegment};
 use hob_prewarm::{ProfileError, ProfileName};
-use hob_slots::{Layer, TtlClass};
+use hob_slots::TtlClass;
 
 use super::opening::Opening;
 use super::prompt::Template;
@@ -71,21 +71,12 @@ pub struct ProfileStatus {
     pub error: Option<String>,
     /// How long its prefix is kept on disk; `None`: it was never whole.
     pub ttl: Option<TtlClass>,
-    /// Its segments.
-    pub segments: Vec<SegmentStatus>,
+    /// The segments of its prefix, as `layer:key`.
+    pub prefix: Vec<String>,
+    /// Those behind it.
+    pub tail: Vec<String>,
     /// Tokens of its prefix.
     pub tokens: Option<usize>,
-}
-
-/// A segment of a profile, for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SegmentStatus {
-    /// What it is for.
-    pub layer: Layer,
-    /// What it is called.
-    pub key: String,
-    /// Whether its author promises that it stays as it is.
-    pub stable: bool,
 }
 
 impl Profiles {
@@ -216,14 +207,13 @@ impl Service {
         };
         let tokens = entry.good.as_deref().and_then(count);
         let profile = entry.good.as_deref().map(|opening| &opening.profile);
-        let segments = profile.iter().flat_map(|profile| &profile.segments);
-        let segments = segments.map(|segment| SegmentStatus {
-            layer: segment.layer,
-            key: segment.key.clone(),
-            stable: segment.stable,
-        });
-        let (ttl, segments) = (profile.map(|profile| profile.ttl), segments.collect());
-        ProfileStatus { name, error: entry.error, ttl, segments, tokens }
+        let parts = profile.map(Profile::parts).unwrap_or_default();
+        let label =
+            |segment: &ProfileSegment| format!("{}:{}", segment.layer.as_str(), segment.key);
+        let labels = |segments: Vec<_>| segments.into_iter().map(label).collect();
+        let (prefix, tail) = (labels(parts.0), labels(parts.1));
+        let ttl = profile.map(|profile| profile.ttl);
+        ProfileStatus { name, error: entry.error, ttl, prefix, tail, tokens }
     }
 }
 

@@ -123,18 +123,20 @@ impl Profile {
     /// The first segment of which the prefix of `self` differs from that of `before`; `None` when
     /// both have the same prefix.
     pub fn first_change<'a>(&'a self, before: &'a Self) -> Option<&'a ProfileSegment> {
-        let (new, old) = (self.of_prefix(), before.of_prefix());
+        let ((new, _), (old, _)) = (self.parts(), before.parts());
         let same = new.iter().zip(&old).take_while(|(new, old)| new == old).count();
         new.get(same).or(old.get(same)).copied()
     }
 
-    fn of_prefix(&self) -> Vec<&ProfileSegment> {
-        let tail = self.tail_begins();
-        let counts = |&(at, segment): &(usize, &ProfileSegment)| match segment.content {
-            Content::Text(_) => at < tail,
-            Content::Tools(_) => true,
-        };
-        self.segments.iter().enumerate().filter(counts).map(|(_, segment)| segment).collect()
+    /// The segments of the prefix, and those of the tail.
+    pub fn parts(&self) -> (Vec<&ProfileSegment>, Vec<&ProfileSegment>) {
+        let begins = self.tail_begins();
+        let numbered = self.segments.iter().enumerate();
+        let (prefix, tail): (Vec<_>, Vec<_>) = numbered.partition(|(at, segment)| {
+            matches!(segment.content, Content::Tools(_)) || *at < begins
+        });
+        let plain = |list: Vec<(usize, _)>| list.into_iter().map(|(_, segment)| segment).collect();
+        (plain(prefix), plain(tail))
     }
 
     fn tail_begins(&self) -> usize {
