@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use common::{Plan, World, user};
+use hob_prewarm::ProfileName;
 use serde_json::{Value, json};
 
 const DEFAULT: &str = "[[segment]]\nlayer = 'identity'\ntext = '''\
@@ -60,6 +61,19 @@ fn what_became_of_each_prefix_is_in_the_metrics() {
     ] {
         assert!(page.lines().any(|found| found == line), "{line} in\n{page}");
     }
+}
+
+#[test]
+fn a_prefix_that_gave_way_shows_where_it_is_now() {
+    let directory = tempfile::tempdir().unwrap();
+    let world = booted(directory.path());
+    let id = ProfileName::default().prefix_id();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(world.engine.park(id.clone()));
+    assert_eq!(row(&world, "default")["place"], "warm");
+    runtime.block_on(world.engine.forget(id));
+    world.until("it is nowhere", |world| row(world, "default")["place"] == "none");
+    assert_eq!(row(&world, "attic")["place"], "hot");
 }
 
 #[test]
