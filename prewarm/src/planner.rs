@@ -4,7 +4,7 @@
 //!   running or queued never is. Those that are due together are parked in the order in which they
 //!   fell silent.
 //! - Once a model is resident each profile's prefix is made warm, one at a time; a changed profile's
-//!   again. What failed is tried again after pauses that grow. What a turn computes is left to it.
+//!   again. What failed is tried again after pauses that grow.
 //! - What is warm is kept warm, see [`keepalive`](crate::keepalive). A touch gives way to a turn,
 //!   and counts as no use.
 //! - When the clock steps back nothing is due because of it: silence is counted anew from there,
@@ -144,9 +144,6 @@ impl Planner {
             Event::TurnEnded { conversation } => {
                 self.withdraw(&conversation);
                 self.parking.end(conversation, now);
-                if !self.parking.somebody_speaks() {
-                    self.prefixes.turns_are_over(now);
-                }
             }
             Event::Forgotten { conversation } => {
                 self.withdraw(&conversation);
@@ -166,11 +163,7 @@ impl Planner {
             }
             Event::PrefixDone { profile, from } => self.prefixes.done(&profile, from, now),
             Event::PrefixFailed { profile, reason } => self.prefixes.fail(&profile, reason, now),
-            Event::Used { profile } => {
-                if self.prefixes.used(&profile, now) {
-                    self.cancel_that_of(&profile);
-                }
-            }
+            Event::Used { profile } => self.prefixes.used(&profile, now),
             Event::Battery(battery) => {
                 self.rounds.feed(battery);
                 if self.rounds.rest() {
