@@ -216,6 +216,8 @@ impl Worker<'_> {
             turn.report.restore_ms = turn.admitted.elapsed().as_secs_f64() * 1e3;
             turn.report.miss = miss;
         }
+        // A newer turn of the conversation may have waited for just this, to take its place.
+        self.freed |= self.is_background(index);
         self.prompt_is_in_place(index);
     }
 
