@@ -28,7 +28,30 @@ pub struct Metrics {
     disk: AtomicU64,
     computed: AtomicU64,
     generated: AtomicU64,
+    computed_ahead: AtomicU64,
+    ahead: Mutex<BTreeMap<&'static str, u64>>,
     ttft: Histogram,
+}
+
+/// How it ended to compute ahead of somebody who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// All of it was hot.
+    Hot,
+    /// More was heard, or the turn came.
+    Replaced,
+    /// The turn will have to compute it.
+    Failed,
+}
+
+impl Outcome {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Hot => "hot",
+            Self::Replaced => "replaced",
+            Self::Failed => "failed",
+        }
+    }
 }
 
 /// What the engine says at the moment of reading.
@@ -78,6 +101,16 @@ impl Metrics {
         add(&self.generated, tokens);
     }
 
+    /// Prompt tokens were computed ahead of a turn.
+    pub fn computed_ahead(&self, tokens: usize) {
+        add(&self.computed_ahead, tokens);
+    }
+
+    /// It is over to compute ahead of a sentence, or of a part of it.
+    pub fn ahead(&self, outcome: Outcome) {
+        *lock(&self.ahead).entry(outcome.as_str()).or_default() += 1;
+    }
+
     /// The page.
     pub fn render(&self, gauges: Gauges, board: &Board) -> String {
         let mut page = Page::default();
@@ -103,6 +136,16 @@ impl Metrics {
             "counter",
             "Tokens generated.",
             read(&self.generated),
+        );
+        page.family("hob_ahead_total", "counter", "Parts of sentences computed ahead, by outcome.");
+        for (outcome, count) in lock(&self.ahead).iter() {
+            page.line("hob_ahead_total", &format!("outcome=\"{outcome}\""), count);
+        }
+        page.single(
+            "hob_ahead_tokens_total",
+            "counter",
+            "Prompt tokens computed while somebody spoke.",
+            read(&self.computed_ahead),
         );
         page.family("hob_misses_total", "counter", "Turns that computed again what once was kept.");
         for (reason, count) in lock(&self.misses).iter() {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use axum::body::HttpBody;
 use axum::extract::{FromRef, FromRequest, Request};
 use axum::http::{HeaderMap, header};
 use futures_util::StreamExt;
@@ -47,6 +48,24 @@ where
                 .code("invalid_json")
         })?;
         Ok(Self { value, session })
+    }
+}
+
+/// A body that is JSON, or `null` for none.
+pub struct OptionalBody(pub Value);
+
+impl<S> FromRequest<S> for OptionalBody
+where
+    S: Send + Sync,
+    BodyLimits: FromRef<S>,
+{
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        if request.body().is_end_stream() {
+            return Ok(Self(Value::Null));
+        }
+        Ok(Self(JsonBody::from_request(request, state).await?.value))
     }
 }
 

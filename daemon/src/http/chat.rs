@@ -11,7 +11,8 @@ use super::chunks::{Chunks, Face};
 use super::sse;
 use crate::error::ApiError;
 use crate::openai::answer::chat_logprobs;
-use crate::service::answering::{Choice, Piece};
+use crate::openai::chat::ChatRequest;
+use crate::service::answering::{Answering, Choice, Piece};
 use crate::service::{Delta, Service};
 
 /// `POST /v1/chat/completions`
@@ -19,7 +20,15 @@ pub async fn complete(
     State(service): State<Service>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
-    let (request, mut answering) = service.chat(&body.value, body.session.as_deref()).await?;
+    let (request, answering) = service.chat(&body.value, body.session.as_deref()).await?;
+    respond(&request, answering).await
+}
+
+/// The answer, whole or in pieces.
+pub(super) async fn respond(
+    request: &ChatRequest,
+    mut answering: Answering,
+) -> Result<Response, ApiError> {
     let with_logprobs = request.logprobs.is_some();
     if request.shape.stream {
         let (face, count) = (ChatFace { with_logprobs }, request.shape.choices);

@@ -12,9 +12,11 @@ mod embeddings;
 pub mod guard;
 mod models;
 mod page;
+mod prewarm;
 mod respond;
 pub mod serve;
 mod slots;
+mod speech;
 mod sse;
 mod status;
 mod tokens;
@@ -72,6 +74,10 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
             "/v1/conversations/{id}",
             get(conversations::read).patch(conversations::rename).delete(conversations::delete),
         )
+        .route("/v1/conversations/{id}/speech-start", post(speech::start))
+        .route("/v1/conversations/{id}/transcript", post(speech::transcript))
+        .route("/v1/conversations/{id}/speech-end", post(speech::end))
+        .route("/v1/prewarm", post(prewarm::prewarm))
         .route("/v1/slots", get(slots::list))
         .route("/v1/slots/prune", post(slots::prune))
         .route("/v1/slots/gc", post(slots::collect))

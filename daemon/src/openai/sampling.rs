@@ -31,6 +31,11 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// Whether no answer is wanted: the prompt is made hot, and that is all.
+    pub fn is_prewarm(&self) -> bool {
+        self.max_tokens == Some(0)
+    }
+
     /// Reads the shared parameters. `vocabulary` bounds the tokens of `logit_bias`.
     pub fn parse(fields: &Fields<'_>, vocabulary: usize) -> Result<Self, ApiError> {
         fields.string("model")?;

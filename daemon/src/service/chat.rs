@@ -3,23 +3,26 @@
 use std::sync::Arc;
 
 use hob_dialect::{Dialect, opens_reasoning};
-use hob_prewarm::Event;
+use hob_prewarm::{Event, ProfileName};
 use hob_runtime::grammar::{Calls, Grammar, ToolSignature};
-use hob_runtime::turn::{Keeping, Purpose, TurnError, TurnRequest};
+use hob_runtime::turn::{Keeping, TurnError, TurnRequest};
 use hob_slots::{ConversationId, Token};
 use serde_json::Value;
 
+use super::ahead::{Extent, prompt, purpose};
 use super::answering::{Answering, Begun};
 use super::assembly::Assembly;
 use super::choices::Choices;
 use super::gates::Pass;
 use super::identity::Identity;
 use super::opening::Opening;
+use super::prewarm::extent;
 use super::recording::Recording;
-use super::rendering::{Ingredients, Rendered};
+use super::rendering::Rendered;
 use super::{Service, compute};
 use crate::error::{ApiError, ErrorKind};
 use crate::openai::chat::{ChatRequest, ResponseFormat, Tool, ToolChoice, profile_name};
+use crate::openai::message::{Message, Role};
 use crate::transcript::{OpenAnswer, TranscriptError, Turnout};
 
 const SCHEMA: &str = "response_format.json_schema.schema";
@@ -31,30 +34,32 @@ impl Service {
         body: &Value,
         session: Option<&str>,
     ) -> Result<(ChatRequest, Answering), ApiError> {
-        let vocabulary = self.engine().model().vocabulary().len();
-        let profile = profile_name(body)?;
-        let opening = profile.as_ref().map(|name| self.opening(name)).transpose()?;
-        let tools = opening.as_deref().map_or(&[][..], Opening::tools);
-        let request = ChatRequest::parse_with(body, vocabulary, tools)?;
+        let asked = self.asked(body)?;
+        let request = &asked.request;
         let identity = Identity::of(body, session)?;
-        let pass = self.pass(&request, &identity).await?;
-        let turnout = self.turnout(&request, &identity).await?;
-        let known = match identity.pinned() {
-            Some(id) => {
-                self.inner.transcript.tokens(id, self.engine().fingerprint()).done().await?
-            }
-            None => Vec::new(),
-        };
-        let begun = self.begin(&request, opening, &identity, turnout.as_ref(), known).await?;
-        if let Some(profile) = profile {
-            self.tell_planner(Event::Used { profile });
+        let pass = self.pass(request, &identity).await?;
+        let extent = extent(request);
+        let turnout = self.turnout(request, &identity, &extent).await?;
+        let known = self.known(&identity).await?;
+        let is_prewarm = request.shape.is_prewarm();
+        if let Some(id) = identity.named().filter(|_| !is_prewarm) {
+            self.inner.rooms.close(id); // From here on, nothing is computed ahead of this turn.
         }
-        let answer = self.store(&request, &identity, turnout);
+        let begun = self.begin(&asked, &identity, turnout.as_ref(), extent, known).await?;
+        let (kept, answer) = match is_prewarm {
+            true => (None, None),
+            false => {
+                if let Some(profile) = asked.profile.clone() {
+                    self.tell_planner(Event::Used { profile });
+                }
+                (identity.pinned().cloned(), self.store(request, &identity, turnout))
+            }
+        };
         let recording = Recording::new(
             self.inner.transcript.clone(),
             self.inner.clock.clone(),
             self.engine().fingerprint(),
-            identity.pinned().cloned(),
+            kept,
             answer,
             begun.prompt,
         );
@@ -68,9 +73,30 @@ impl Service {
             assemblies: (0..copies).map(|_| assembly()).collect(),
             choices_per_prompt: copies,
             recording,
-            pass,
+            pass: pass.filter(|_| !is_prewarm),
         };
-        Ok((request, Answering::new(self.clone(), begun)))
+        Ok((asked.request, Answering::new(self.clone(), begun)))
+    }
+
+    /// Checks a body, and finds the profile that it names.
+    pub(super) fn asked(&self, body: &Value) -> Result<Asked, ApiError> {
+        let profile = profile_name(body)?;
+        let opening = profile.as_ref().map(|name| self.opening(name)).transpose()?;
+        let tools = opening.as_deref().map_or(&[][..], Opening::tools);
+        let vocabulary = self.engine().model().vocabulary().len();
+        let request = ChatRequest::parse_with(body, vocabulary, tools)?;
+        Ok(Asked { request, profile, opening })
+    }
+
+    /// The last timeline of whoever it is.
+    pub(super) async fn known(&self, identity: &Identity) -> Result<Vec<Token>, ApiError> {
+        match identity.pinned() {
+            Some(id) => {
+                let fingerprint = self.engine().fingerprint();
+                Ok(self.inner.transcript.tokens(id, fingerprint).done().await?)
+            }
+            None => Ok(Vec::new()),
+        }
     }
 
     /// An append waits for the answer that it continues.
@@ -87,10 +113,11 @@ impl Service {
     }
 
     /// What an append continues; `None` for a request with the full history.
-    async fn turnout(
+    pub(super) async fn turnout(
         &self,
         request: &ChatRequest,
         identity: &Identity,
+        extent: &Extent,
     ) -> Result<Option<Turnout>, ApiError> {
         if !request.append {
             return Ok(None);
@@ -98,8 +125,15 @@ impl Service {
         let id = identity.named().ok_or_else(|| {
             ApiError::field("hob.append", "`hob.append` needs a `conversation` to append to")
         })?;
-        match self.inner.transcript.turnout(id, request.messages.clone()).done().await {
-            Ok(turnout) => Ok(Some(turnout)),
+        let mut new = request.messages.clone();
+        let is_cut = matches!(extent, Extent::Before(_));
+        // Holds the place of the one that will come.
+        new.extend(is_cut.then(|| Message::plain(Role::User, "")));
+        match self.inner.transcript.turnout(id, new).done().await {
+            Ok(mut turnout) => {
+                turnout.history.pop_if(|_| is_cut);
+                Ok(Some(turnout))
+            }
             Err(TranscriptError::NothingToAnswer) => {
                 Err(ApiError::field("messages", "this conversation has nothing to answer yet"))
             }
@@ -110,26 +144,18 @@ impl Service {
     /// Renders and submits.
     async fn begin(
         &self,
-        request: &ChatRequest,
-        opening: Option<Arc<Opening>>,
+        asked: &Asked,
         identity: &Identity,
         turnout: Option<&Turnout>,
+        extent: Extent,
         known: Vec<Token>,
     ) -> Result<Submitted, ApiError> {
-        let messages = turnout.map_or(&request.messages, |turnout| &turnout.history).clone();
-        let (service, request) = (self.clone(), request.clone());
+        let messages = turnout.map_or(&asked.request.messages, |turnout| &turnout.history).clone();
+        let (service, asked) = (self.clone(), asked.clone());
         let conversation = identity.pinned().cloned();
         compute(move || {
-            let prompt = service.render(
-                &Ingredients {
-                    opening: opening.as_deref(),
-                    messages: &messages,
-                    tools: &request.tools,
-                    variables: &request.template_variables,
-                },
-                &known,
-            )?;
-            submit(&service, &request, prompt, conversation)
+            let prompt = prompt(&service, &asked, &messages, &extent, &known)?;
+            submit(&service, &asked.request, prompt, conversation)
         })
         .await
     }
@@ -147,6 +173,14 @@ impl Service {
             None => self.inner.transcript.sync(id, request.messages.clone(), now),
         })
     }
+}
+
+/// A request, checked, and what its profile puts in front of it.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub request: ChatRequest,
+    pub profile: Option<ProfileName>,
+    pub opening: Option<Arc<Opening>>,
 }
 
 struct Submitted {
@@ -181,7 +215,7 @@ fn submit(
         logprobs: request.logprobs,
         ignore_eog: request.shape.ignore_eos,
         keep: keep.clone(),
-        purpose: Purpose::Answer,
+        purpose: purpose(&request.shape),
     };
     let others = (1..request.shape.choices).map(|_| turn(None));
     let turns = std::iter::once(turn(conversation)).chain(others).collect();

@@ -1,9 +1,10 @@
 //! From a completion request to its turns.
 
-use hob_runtime::turn::{Keeping, Purpose, TurnRequest};
+use hob_runtime::turn::{Keeping, TurnRequest};
 use hob_slots::Token;
 use serde_json::Value;
 
+use super::ahead::purpose;
 use super::answering::{Answering, Begun};
 use super::assembly::Assembly;
 use super::choices::Choices;
@@ -51,7 +52,7 @@ impl Service {
             self.inner.transcript.clone(),
             self.inner.clock.clone(),
             engine.fingerprint(),
-            identity.pinned().cloned(),
+            identity.pinned().cloned().filter(|_| !request.shape.is_prewarm()),
             None,
             prompt,
         );
@@ -86,7 +87,7 @@ fn turns(
         logprobs: request.logprobs,
         ignore_eog: request.shape.ignore_eos,
         keep: Keeping::default(),
-        purpose: Purpose::Answer,
+        purpose: purpose(&request.shape),
     };
     let copies = request.shape.choices;
     prompts.iter().flat_map(|prompt| std::iter::repeat_n(turn(prompt), copies)).collect()

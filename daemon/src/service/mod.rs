@@ -2,13 +2,15 @@
 //!
 //! Reading order: [`identity`] (whose a request is), `profiles` (what stands in front of it),
 //! `rendering` (messages to a prompt) and `continuation` (text to tokens), `prefix` (what can be made
-//! hot before), `chat` and `completion` (a request to a turn), [`answering`] (a turn to an answer), `recording` (what stays
-//! of it), `conversation` (what was said before), `voice` (what is
-//! said first), `kept` (what lies on disk).
+//! hot before), `chat` and `completion` (a request to a turn), [`answering`] (a turn to an answer),
+//! `recording` (what stays of it), `conversation` (what was said before), `voice` (what is said
+//! first), `kept` (what lies on disk); and ahead of a request: `prewarm`, `speech`, `rooms` and
+//! `working_ahead` (somebody speaks), and `ahead` (which tokens are certain).
 //!
 //! - Text is durable before the first word of its answer is handed out.
 //! - Dropping an answer cancels its turns.
 
+mod ahead;
 pub mod answering;
 mod assembly;
 mod chat;
@@ -24,12 +26,16 @@ mod names;
 mod opening;
 mod prefix;
 mod prefix_status;
+mod prewarm;
 mod profiles;
 mod prompt;
 mod prompt_segments;
 mod recording;
 mod rendering;
+mod rooms;
+mod speech;
 mod voice;
+mod working_ahead;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -59,6 +65,7 @@ use crate::voice::quiet::Quiet;
 use gates::Gates;
 use profiles::Profiles;
 use prompt::Template;
+use rooms::Rooms;
 
 /// What a service is made of.
 pub struct Parts {
@@ -106,6 +113,7 @@ struct Inner {
     filler: Option<Arc<Filler>>,
     quiet: Mutex<Quiet>,
     gates: Gates,
+    rooms: Rooms,
     metrics: Metrics,
     started: Timestamp,
 }
@@ -124,6 +132,7 @@ impl Service {
             filler: parts.filler,
             quiet: Mutex::default(),
             gates: Gates::new(parts.queue),
+            rooms: Rooms::default(),
             metrics: Metrics::default(),
             engine: parts.engine,
             model_name: parts.model_name,

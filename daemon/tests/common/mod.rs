@@ -72,6 +72,7 @@ impl Plan {
         self
     }
 
+    /// Rows of one micro-batch at most.
     pub fn micro_batch(mut self, rows: usize) -> Self {
         self.options.micro_batch = rows;
         self

@@ -1,0 +1,103 @@
+//! The tokens of a prompt: all of them for a turn, and ahead of it those that are certain.
+//!
+//! - One function renders and cuts for answers and for what is made hot ahead of them, so that what
+//!   is hot is what the answer asks for.
+//! - Certain is what two prompts have in common whose messages go on in different ways. So it holds
+//!   for every template and tokenizer: whatever either of them makes of the words that come later
+//!   is left out.
+
+use hob_runtime::sample::Sampling;
+use hob_runtime::turn::{Keeping, Purpose, TurnRequest};
+use hob_slots::{ConversationId, Token};
+
+use super::Service;
+use super::chat::Asked;
+use super::rendering::{Ingredients, Rendered};
+use crate::error::ApiError;
+use crate::openai::message::{Message, Role};
+use crate::openai::sampling::Shape;
+
+/// Two ways to go on that no tokenizer mixes up: with a letter and with a digit.
+const GOES_ON: [&str; 2] = ["w", "7"];
+
+/// How much of a prompt is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// All of it, with the beginning of the answer.
+    Whole,
+    /// What comes before the rest of a message of the user that begins with these words.
+    Before(String),
+}
+
+/// The prompt of `messages`, as far as it is meant; of one that is cut only the tokens are told.
+/// `known`: the timeline that it probably continues.
+pub(super) fn prompt(
+    service: &Service,
+    asked: &Asked,
+    messages: &[Message],
+    extent: &Extent,
+    known: &[Token],
+) -> Result<Rendered, ApiError> {
+    match extent {
+        Extent::Whole => whole(service, asked, messages, known),
+        Extent::Before(words) => {
+            let tokens = certain(service, asked, messages, words, known)?;
+            Ok(Rendered { text: String::new(), tokens, segments: Vec::new() })
+        }
+    }
+}
+
+fn whole(
+    service: &Service,
+    asked: &Asked,
+    messages: &[Message],
+    known: &[Token],
+) -> Result<Rendered, ApiError> {
+    let ingredients = Ingredients {
+        opening: asked.opening.as_deref(),
+        messages,
+        tools: &asked.request.tools,
+        variables: &asked.request.template_variables,
+    };
+    service.render(&ingredients, known)
+}
+
+fn certain(
+    service: &Service,
+    asked: &Asked,
+    history: &[Message],
+    words: &str,
+    known: &[Token],
+) -> Result<Vec<Token>, ApiError> {
+    let with = |next: &str| {
+        let said = if words.is_empty() { next.to_owned() } else { format!("{words} {next}") };
+        let messages = [history, &[Message::plain(Role::User, &said)]].concat();
+        whole(service, asked, &messages, known).map(|prompt| prompt.tokens)
+    };
+    let [one, other] = GOES_ON;
+    let (mut one, other) = (with(one)?, with(other)?);
+    let common = one.iter().zip(&other).take_while(|(one, other)| one == other).count();
+    one.truncate(common);
+    Ok(one)
+}
+
+/// For whom a request computes.
+pub(super) fn purpose(shape: &Shape) -> Purpose {
+    if shape.is_prewarm() { Purpose::Speculate } else { Purpose::Answer }
+}
+
+/// A turn that computes `prompt` and stops.
+pub(super) fn turn(conversation: ConversationId, prompt: Vec<Token>) -> TurnRequest {
+    TurnRequest {
+        conversation: Some(conversation),
+        prompt,
+        sampling: Sampling::default(),
+        max_tokens: 0,
+        stop: Vec::new(),
+        grammar: None,
+        logprobs: None,
+        ignore_eog: false,
+        keep: Keeping::default(),
+        purpose: Purpose::Speculate,
+    }
+}

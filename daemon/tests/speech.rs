@@ -1,0 +1,354 @@
+//! Computing ahead of somebody who speaks: what is hot when they have ended.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{Answer, Plan, World, text, user};
+use hob_runtime::SlotState;
+use serde_json::{Value, json};
+
+/// Tokens that a template writes around what a user says and before the answer, with the fake model:
+/// `<|im_start|>user\n`, `<|im_end|>\n<|im_start|>assistant\n`.
+const AROUND: usize = 6 + 13;
+
+fn post(world: &World, id: &str, what: &str, body: Value) -> Answer {
+    let answer = world.post(&format!("/v1/conversations/{id}/{what}"), body);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer
+}
+
+fn start(world: &World, id: &str) {
+    post(world, id, "speech-start", json!({}));
+}
+
+/// Returns the words that are certain.
+fn partial(world: &World, id: &str, text: &str) -> String {
+    let heard = post(world, id, "transcript", json!({"text": text})).json();
+    heard["certain"].as_str().unwrap().to_owned()
+}
+
+fn said(world: &World, id: &str, text: &str) {
+    post(world, id, "transcript", json!({"text": text, "final": true}));
+}
+
+fn end(world: &World, id: &str) -> Value {
+    post(world, id, "speech-end", json!({"temperature": 0, "max_tokens": 8})).json()
+}
+
+fn tokens(answer: &Value, place: &str) -> usize {
+    answer["hob"]["tokens"][place].as_u64().unwrap() as usize
+}
+
+/// How often it ended in this way to compute ahead.
+fn outcomes(world: &World, outcome: &str) -> u64 {
+    let page = world.get("/metrics").text();
+    let name = format!("hob_ahead_total{{outcome=\"{outcome}\"}} ");
+    page.lines().find_map(|line| line.strip_prefix(&name)?.parse().ok()).unwrap_or(0)
+}
+
+/// Tokens of the conversation that has most of them in the cache.
+fn hot_tokens(world: &World) -> usize {
+    world.status().slots.iter().map(|slot| slot.tokens).max().unwrap_or(0)
+}
+
+fn until_hot(world: &World, count: u64) {
+    world.until("hot", |world| outcomes(world, "hot") >= count);
+}
+
+fn talk(world: &World, id: &str) {
+    let append = json!({"conversation": id, "hob": {"append": true}});
+    world.chat(json!([user("My locker code is 48213.")]), append.clone());
+    world.chat(json!([user("And my seat is B12.")]), append);
+}
+
+/// Computes sixteen tokens at a time, and takes as many milliseconds twice.
+fn slow() -> World {
+    Plan::new().pace(Duration::from_millis(2)).micro_batch(16).start()
+}
+
+fn with_system(length: usize) -> Value {
+    json!({"messages": [{"role": "system", "content": "x".repeat(length)}]})
+}
+
+#[test]
+fn the_history_is_hot_before_the_text_is_final() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut before = Plan::new().directory(directory.path()).start();
+    talk(&before, "a");
+    before.stop();
+
+    let world = Plan::new().directory(directory.path()).start();
+    start(&world, "a");
+    until_hot(&world, 1);
+    let history = hot_tokens(&world);
+    said(&world, "a", "What is it?");
+    let answer = end(&world, "a");
+    assert_eq!((tokens(&answer, "disk"), tokens(&answer, "memory")), (0, 0), "{answer}");
+    assert!(tokens(&answer, "shared") >= history, "{answer}");
+    assert_eq!(answer["hob"]["miss"], Value::Null);
+    assert_eq!(world.conversation("a")["messages"][4]["content"], "What is it?");
+}
+
+#[test]
+fn when_the_final_text_agrees_nothing_is_left_to_compute() {
+    let world = World::new();
+    talk(&world, "a");
+    start(&world, "a");
+    for text in ["What is", "What is my", "What is my locker"] {
+        partial(&world, "a", text);
+    }
+    let text = "What is my locker code?";
+    said(&world, "a", text);
+    until_settled(&world);
+    let answer = end(&world, "a");
+    assert!(tokens(&answer, "computed") <= 1, "{answer}");
+
+    let history = world.conversation("a")["messages"].clone();
+    let other = World::new();
+    talk(&other, "a");
+    let append = json!({"conversation": "a", "hob": {"append": true}});
+    let cold = other.chat(json!([user(text)]), append);
+    assert_eq!(common::text(&answer), common::text(&cold));
+    assert_eq!(history[5]["content"].as_str().unwrap(), common::text(&cold));
+}
+
+#[test]
+fn words_are_hot_as_soon_as_they_are_certain() {
+    let world = World::new();
+    talk(&world, "a");
+    start(&world, "a");
+    until_hot(&world, 1);
+    assert_eq!(partial(&world, "a", "Turn the kitchen"), "");
+    assert_eq!(partial(&world, "a", "Turn the kitchen light"), "Turn the kitchen");
+    until_hot(&world, 2);
+    let text = "Turn the kitchen light on";
+    said(&world, "a", text);
+    let answer = end(&world, "a");
+    // Hot, whether or not the final text was computed ahead of the turn: "Turn the kitchen ".
+    assert!(tokens(&answer, "computed") <= text.len() - 17 + 13, "{answer}");
+}
+
+#[test]
+fn when_the_final_text_differs_only_the_difference_is_computed() {
+    let world = World::new();
+    talk(&world, "a");
+    start(&world, "a");
+    until_hot(&world, 1);
+    partial(&world, "a", "Turn the kitchen light");
+    partial(&world, "a", "Turn the kitchen light on");
+    until_hot(&world, 2);
+    let append = json!({"conversation": "a", "hob": {"append": true}});
+    let answer = world.chat(json!([user("Turn the bathroom light on")]), append);
+    let different = "bathroom light on".len() + 13;
+    assert_eq!(tokens(&answer, "computed"), different, "{answer}");
+
+    let other = World::new();
+    talk(&other, "a");
+    let append = json!({"conversation": "a", "hob": {"append": true}});
+    let cold = other.chat(json!([user("Turn the bathroom light on")]), append);
+    assert_eq!(text(&answer), text(&cold));
+}
+
+#[test]
+fn new_speech_aborts_what_was_computed_for_the_old() {
+    let world = slow();
+    start(&world, "a");
+    until_hot(&world, 1);
+    let long = "word ".repeat(400);
+    partial(&world, "a", &long);
+    partial(&world, "a", &long);
+    world.until("it computes", |world| hot_tokens(world) > 40);
+    start(&world, "a");
+    world.until("it was aborted", |world| outcomes(world, "replaced") == 1);
+    until_hot(&world, 2);
+    let nothing = world.post("/v1/conversations/a/speech-end", json!({}));
+    assert_eq!((nothing.status, &nothing.error()["code"]), (400, &json!("nothing_heard")));
+    said(&world, "a", "Hi");
+    let answer = end(&world, "a");
+    assert_eq!(answer["usage"]["prompt_tokens"], AROUND + 2, "{answer}");
+}
+
+#[test]
+fn a_failure_to_compute_ahead_means_a_cold_prefill_and_nothing_else() {
+    let world = Plan::new().context_tokens(600).start();
+    start(&world, "a");
+    until_hot(&world, 1);
+    let too_long = "word ".repeat(400);
+    partial(&world, "a", &too_long);
+    partial(&world, "a", &too_long);
+    world.until("it failed", |world| outcomes(world, "failed") == 1);
+    said(&world, "a", "Hi");
+    let answer = end(&world, "a");
+    assert_eq!(answer["usage"]["prompt_tokens"], AROUND + 2, "{answer}");
+}
+
+#[test]
+fn two_rooms_are_made_hot_at_once() {
+    let world = slow();
+    for id in ["a", "b"] {
+        post(
+            &world,
+            id,
+            "speech-start",
+            json!({"messages": [
+            {"role": "system", "content": id.repeat(700)}]}),
+        );
+    }
+    world.until("both compute", |world| {
+        let states = world.status().slots;
+        states.iter().filter(|slot| slot.state == SlotState::Prefill && slot.tokens > 0).count()
+            == 2
+    });
+    until_hot(&world, 2);
+}
+
+#[test]
+fn a_turn_joins_what_is_computed_ahead_and_repeats_none_of_it() {
+    let world = slow();
+    post(&world, "a", "speech-start", with_system(700));
+    said(&world, "a", "Hello");
+    world.until("it computes", |world| hot_tokens(world) > 60);
+    let answer = end(&world, "a");
+    let prompt = answer["usage"]["prompt_tokens"].as_u64().unwrap();
+    assert!(tokens(&answer, "shared") > 60, "{answer}");
+    assert!(tokens(&answer, "computed") > 1, "it was hot before the turn came: {answer}");
+    let generated = answer["usage"]["completion_tokens"].as_u64().unwrap();
+    assert!(world.status().counters.computed_tokens <= prompt + generated, "{answer}");
+}
+
+#[test]
+fn hearing_waits_for_nothing() {
+    let world = Plan::new().pace(Duration::from_millis(5)).start();
+    let begun = Instant::now();
+    post(&world, "a", "speech-start", with_system(1000)); // Five seconds of work.
+    partial(&world, "a", "Hello there");
+    partial(&world, "a", "Hello there you");
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn starting_twice_computes_once() {
+    let world = slow();
+    post(&world, "a", "speech-start", with_system(300));
+    post(&world, "a", "speech-start", with_system(300));
+    start(&world, "a");
+    until_hot(&world, 1);
+    assert_eq!((outcomes(&world, "hot"), outcomes(&world, "replaced")), (1, 0));
+}
+
+#[test]
+fn speech_before_the_last_answer_is_whole_waits_for_it_and_delays_nobody() {
+    let world = Plan::new().pace(Duration::from_millis(5)).start();
+    let append = json!({"conversation": "a", "hob": {"append": true}, "max_tokens": 60,
+        "ignore_eos": true});
+    let mut stream = world.stream(json!([user("Hello")]), append);
+    stream.next().unwrap();
+    start(&world, "a");
+    let other = world.chat(json!([user("Hi")]), json!({"conversation": "b"}));
+    assert!(!text(&other).is_empty());
+    assert_eq!(outcomes(&world, "hot"), 0);
+    stream.collect();
+    until_hot(&world, 1);
+    said(&world, "a", "Go on");
+    let answer = end(&world, "a");
+    assert!(tokens(&answer, "computed") <= AROUND + 8, "{answer}");
+}
+
+#[test]
+fn the_answer_to_speech_comes_in_pieces_where_that_is_wanted() {
+    let world = World::new();
+    start(&world, "a");
+    said(&world, "a", "Hello");
+    let body = json!({"stream": true, "max_tokens": 4, "temperature": 0});
+    let call = world.call("POST", "/v1/conversations/a/speech-end").json(&body);
+    let chunks = call.stream().collect();
+    assert_eq!(chunks.last().unwrap()["hob"]["conversation"], "a");
+    assert_eq!(world.conversation("a")["messages"][0]["content"], "Hello");
+}
+
+#[test]
+fn what_is_wrong_with_a_request_is_named() {
+    let world = World::new();
+    let end = world.post("/v1/conversations/a/speech-end", json!({}));
+    assert_eq!((end.status, &end.error()["code"]), (400, &json!("nothing_heard")));
+    let start = world.post("/v1/conversations/a/speech-start", json!({"tools": 5}));
+    assert_eq!((start.status, &start.error()["param"]), (400, &json!("tools")));
+    let transcript = world.post("/v1/conversations/a/transcript", json!({"final": true}));
+    assert_eq!((transcript.status, &transcript.error()["param"]), (400, &json!("text")));
+    let name = world.post("/v1/conversations/a%0Ab/speech-start", json!({}));
+    assert_eq!((name.status, &name.error()["param"]), (400, &json!("id")));
+    let without_a_body = world.call("POST", "/v1/conversations/a/speech-start").send();
+    assert_eq!(without_a_body.status, 200, "{}", without_a_body.text());
+}
+
+#[test]
+fn a_prewarm_tells_what_it_computed_and_stores_nothing() {
+    let world = World::new();
+    let body = json!({"conversation": "a", "messages": [user("Hello there")]});
+    let first = world.post("/v1/prewarm", body.clone()).json();
+    assert_eq!((&first["object"], &first["hot"]), (&json!("prewarm"), &json!(true)));
+    assert_eq!(tokens(&first, "computed"), AROUND + 11, "{first}");
+    assert_eq!(tokens(&world.post("/v1/prewarm", body).json(), "computed"), 0);
+    assert_eq!(world.get("/v1/conversations").json()["data"], json!([]));
+    let answer = world.chat(json!([user("Hello there")]), json!({"conversation": "a"}));
+    assert!(tokens(&answer, "computed") <= 1, "{answer}");
+    // Without a question: what comes before the next one.
+    let history = world.post("/v1/prewarm", json!({"conversation": "a"})).json();
+    assert_eq!(history["hob"]["conversation"], "a");
+    assert!(tokens(&history, "computed") <= 1 + 1 + 6 + 1, "{history}");
+}
+
+#[test]
+fn a_prewarm_that_is_not_waited_for_goes_on() {
+    let world = World::new();
+    let system = with_system(200)["messages"].clone();
+    let body = json!({"conversation": "a", "wait": false, "messages": system});
+    let told = world.post("/v1/prewarm", body);
+    assert_eq!((told.status, &told.json()["hot"]), (202, &json!(false)));
+    world.until("hot", |world| hot_tokens(world) > 200);
+}
+
+#[test]
+fn no_tokens_wanted_makes_the_prompt_hot_and_stores_nothing() {
+    let world = World::new();
+    let ask = |most: usize| {
+        let extra = json!({"conversation": "a", "hob": {"append": true}, "max_tokens": most});
+        world.chat(json!([user("Hello there")]), extra)
+    };
+    let nothing = ask(0);
+    assert_eq!(
+        (text(&nothing), &nothing["choices"][0]["finish_reason"]),
+        (String::new(), &json!("length"))
+    );
+    assert_eq!(nothing["usage"]["completion_tokens"], 0);
+    assert_eq!(world.get("/v1/conversations").json()["data"], json!([]));
+    assert!(tokens(&ask(8), "computed") <= 1);
+
+    let complete = |most: usize| {
+        let body = json!({"prompt": "Once upon", "prompt_cache_key": "c", "max_tokens": most});
+        world.post("/v1/completions", body).json()
+    };
+    let nothing = complete(0);
+    assert_eq!(
+        (&nothing["choices"][0]["text"], &nothing["choices"][0]["finish_reason"]),
+        (&json!(""), &json!("length"))
+    );
+    assert!(tokens(&complete(4), "computed") <= 1);
+}
+
+fn is_idle(world: &World) -> bool {
+    let silent = |state| matches!(state, SlotState::Free | SlotState::Idle);
+    world.status().slots.iter().all(|slot| silent(slot.state))
+}
+
+/// Nothing is computed ahead any longer.
+fn until_settled(world: &World) {
+    let mut before = String::new();
+    world.until("settled", |world| {
+        std::thread::sleep(Duration::from_millis(50));
+        let page = world.get("/metrics").text();
+        let now: String = page.lines().filter(|line| line.starts_with("hob_ahead")).collect();
+        std::mem::replace(&mut before, now.clone()) == now && is_idle(world)
+    });
+}
