@@ -53,6 +53,8 @@ pub enum Key {
     SweepInterval,
     /// Time between two rounds that keep warm prefixes warm.
     KeepaliveInterval,
+    /// Silence after which the model's weights leave memory.
+    UnloadAfter,
     /// Charge of a battery below which prefixes are not kept warm.
     KeepaliveBatteryPercent,
     /// Lifetime of the class `short`.
@@ -138,6 +140,7 @@ const ROWS: &[Row] = &[
     row(Key::RequestTimeoutSecs, "request_timeout_secs", "SECS", "600", Daemon, "Longest time that a request may take to arrive"),
     row(Key::SweepInterval, "sweep_interval", "TIME", "5m", Daemon, "Sweep kept KV this often: expire, collect, compress, hold the quota; 60s at least"),
     row(Key::KeepaliveInterval, "keepalive_interval", "TIME", "4m", Daemon, "Keep warm prefixes warm this often; 30s at least"),
+    row(Key::UnloadAfter, "unload_after", "TIME", "0", Daemon, "Give back the model's memory when nobody spoke for so long, its KV kept on disk; 0 never does"),
     row(Key::KeepaliveBatteryPercent, "keepalive_battery_percent", "N", "20", Daemon, "Let prefixes cool while a battery below so many percent feeds the machine; 0 never does"),
     row(Key::TtlShort, "ttl_short", "TIME", "5m", Everyone, "Keep KV of class short for so long after its last use"),
     row(Key::TtlLong, "ttl_long", "TIME", "1h", Everyone, "Keep KV of class long for so long after its last use"),

@@ -122,6 +122,7 @@ pub(crate) fn resolve(sources: &Sources) -> Result<Resolved, ConfigError> {
         sweep_interval: layers.duration_of_at_least(Key::SweepInterval, SHORTEST_SWEEP_INTERVAL)?,
         keepalive_interval: layers
             .duration_of_at_least(Key::KeepaliveInterval, SHORTEST_KEEPALIVE_INTERVAL)?,
+        unload_after: Some(layers.duration(Key::UnloadAfter)?).filter(|after| !after.is_zero()),
         keepalive_battery_percent: layers.number(Key::KeepaliveBatteryPercent, 0, 100)? as u8,
         ttl_short: layers.duration(Key::TtlShort)?,
         ttl_long: layers.duration(Key::TtlLong)?,

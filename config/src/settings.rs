@@ -57,6 +57,8 @@ pub struct Settings {
     pub sweep_interval: Duration,
     /// Time between two rounds that keep warm prefixes warm.
     pub keepalive_interval: Duration,
+    /// How long the model's weights stay in memory after the last turn; `None`: for ever.
+    pub unload_after: Option<Duration>,
     /// While a battery with less charge feeds the machine, prefixes are not kept warm; 0: they are.
     pub keepalive_battery_percent: u8,
     /// Lifetime of the class `short` since its last use.

@@ -224,3 +224,22 @@ fn prompt_text_never_reaches_the_log() {
     assert!(!log.is_empty() && !log.contains("xyzzy-plugh"), "{log}");
     assert!(!log.contains(token.trim()));
 }
+
+#[test]
+fn a_silent_daemon_gives_back_the_models_memory_and_the_next_question_finds_everything() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().join(".config/hob");
+    fs::create_dir_all(&config).unwrap();
+    fs::write(config.join("hob.toml"), "unload_after = '1s'\n").unwrap();
+    let hobd = Hobd::start(directory.path());
+    hobd.say("My locker code is 48213.");
+    let residency = || hobd.call("GET", "/v1/status").send().json()["residency"].clone();
+    assert_eq!(residency(), "resident");
+    while residency() != "unloaded" {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let answer = hobd.say("What is my locker code?").json();
+    let tokens = &answer["hob"]["tokens"];
+    assert!(tokens["disk"].as_u64().unwrap() + tokens["memory"].as_u64().unwrap() > 30, "{tokens}");
+    assert_eq!(residency(), "resident");
+}

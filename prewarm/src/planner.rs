@@ -7,12 +7,15 @@
 //!   again. What failed is tried again after pauses that grow.
 //! - What is warm is kept warm, see [`keepalive`](crate::keepalive). A touch gives way to a turn,
 //!   and counts as no use.
+//! - The model's weights leave memory when nobody has spoken for long, if that is wanted; while they
+//!   are away nothing is made warm.
 //! - When the clock steps back nothing is due because of it: silence is counted anew from there,
 //!   so nothing stays hot for good either.
 //! - The same events at the same times always lead to the same actions.
 
 mod parking;
 mod prefixes;
+mod residence;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -24,6 +27,7 @@ use crate::name::ProfileName;
 use crate::prefix::{Prefix, Sources};
 use parking::Parking;
 use prefixes::{Job, Prefixes};
+use residence::Residence;
 
 /// What the planner goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,11 +36,17 @@ pub struct Settings {
     pub idle_after: Duration,
     /// How prefixes are kept warm.
     pub keepalive: Keepalive,
+    /// How long the model's weights stay in memory after the last turn; `None`: for ever.
+    pub unload_after: Option<Duration>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { idle_after: Duration::from_secs(5 * 60), keepalive: Keepalive::default() }
+        Self {
+            idle_after: Duration::from_secs(5 * 60),
+            keepalive: Keepalive::default(),
+            unload_after: None,
+        }
     }
 }
 
@@ -63,6 +73,10 @@ pub enum Event {
         /// Whose prefixes should be warm, the most important first.
         profiles: Vec<ProfileName>,
     },
+    /// The weights have left memory, and with them whatever was hot.
+    ModelUnloaded,
+    /// They stay, as somebody speaks.
+    ModelStays,
     /// A profile is new, or its prefix is another one now.
     ProfileChanged {
         /// Which one.
@@ -105,6 +119,9 @@ pub enum Action {
     Warm(ProfileName),
     /// The same at the lowest priority, of a prefix that is probably hot.
     Touch(ProfileName),
+    /// Save everything and let the model's weights leave memory, unless somebody speaks; and tell
+    /// which.
+    Unload,
     /// Break off what [`Action::Warm`] or [`Action::Touch`] began. Nothing more is told of it.
     Cancel(ProfileName),
 }
@@ -115,6 +132,7 @@ pub struct Planner {
     parking: Parking,
     prefixes: Prefixes,
     rounds: Rounds,
+    residence: Residence,
     actions: VecDeque<Action>,
     // When the planner was last told the time.
     told: Timestamp,
@@ -127,6 +145,7 @@ impl Planner {
             parking: Parking::new(settings.idle_after),
             prefixes: Prefixes::default(),
             rounds: Rounds::new(settings.keepalive),
+            residence: Residence::new(settings.unload_after),
             actions: VecDeque::new(),
             told: Timestamp(0),
         }
@@ -139,11 +158,13 @@ impl Planner {
             Event::TurnStarted { conversation } => {
                 self.withdraw(&conversation);
                 self.parking.start(conversation);
+                self.residence.heard(now);
                 self.cancel(Some(Job::Touch));
             }
             Event::TurnEnded { conversation } => {
                 self.withdraw(&conversation);
                 self.parking.end(conversation, now);
+                self.residence.heard(now);
             }
             Event::Forgotten { conversation } => {
                 self.withdraw(&conversation);
@@ -151,8 +172,14 @@ impl Planner {
             }
             Event::ModelReady { profiles } => {
                 self.cancel(None);
+                self.residence.ready(now);
                 self.prefixes.begin(profiles, now);
             }
+            Event::ModelUnloaded => {
+                self.cancel(None);
+                self.residence.unloaded();
+            }
+            Event::ModelStays => self.residence.heard(now),
             Event::ProfileChanged { profile } => {
                 self.cancel_that_of(&profile);
                 self.prefixes.want(profile, now);
@@ -188,7 +215,11 @@ impl Planner {
     /// When something is due although nothing happens; `None` while everything is quiet.
     pub fn next_wake(&self) -> Option<Timestamp> {
         let (parking, retry) = (self.parking.next_wake(), self.prefixes.next_wake());
-        [parking, retry, self.next_round()].into_iter().flatten().min()
+        let (retry, unload) = match self.residence.is_away() {
+            true => (None, None),
+            false => (retry, self.next_unload()),
+        };
+        [parking, retry, unload, self.next_round()].into_iter().flatten().min()
     }
 
     /// Each profile's prefix, by name.
@@ -201,12 +232,20 @@ impl Planner {
             self.parking.count_anew_from(now);
             self.prefixes.count_anew_from(now);
             self.rounds.count_anew_from(now);
+            self.residence.count_anew_from(now);
         }
         self.told = now;
     }
 
     fn plan(&mut self, now: Timestamp) {
         self.actions.extend(self.parking.take_due(now).into_iter().map(Action::Park));
+        if self.next_unload().is_some() && self.residence.take_due(now) {
+            self.cancel(None);
+            self.actions.push_back(Action::Unload);
+        }
+        if self.residence.is_away() {
+            return;
+        }
         if self.next_round().is_some_and(|round| round <= now) {
             let asks = self.rounds.begin(now);
             self.prefixes.ask(asks);
@@ -220,9 +259,15 @@ impl Planner {
         }
     }
 
+    /// None while somebody speaks: the end of the turn wakes us.
+    fn next_unload(&self) -> Option<Timestamp> {
+        self.residence.next_wake().filter(|_| !self.parking.somebody_speaks())
+    }
+
     /// None while one is open, and none while somebody speaks: the end of the turn wakes us.
     fn next_round(&self) -> Option<Timestamp> {
-        if self.parking.somebody_speaks() || self.prefixes.a_round_is_open() {
+        let rests = self.residence.is_away() || self.prefixes.a_round_is_open();
+        if rests || self.parking.somebody_speaks() {
             return None;
         }
         self.rounds.next(self.prefixes.touched())

@@ -16,7 +16,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use hob_prewarm::{Action, Event, Planner, ProfileName, Settings, Sources};
-use hob_runtime::{Engine, Purpose, TurnError};
+use hob_runtime::{Engine, Purpose, Residency, TurnError};
 use hob_slots::Timestamp;
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -66,6 +66,7 @@ pub async fn run<P: Prefixes + Clone>(
     board: BoardWriter,
 ) {
     let planner = Planner::new(settings);
+    let mut residency = engine.residency();
     let mut keeping = KeepingWarm { engine, prefixes, planner, board, under_way: None };
     loop {
         let next = keeping.planner.next_wake();
@@ -74,6 +75,11 @@ pub async fn run<P: Prefixes + Clone>(
                 Some(event) => keeping.planner.handle(event, clock()),
                 None => return,
             },
+            // An error: the engine has stopped, as the next thing that it is asked will tell.
+            Ok(()) = residency.changed() => {
+                let is = *residency.borrow_and_update();
+                keeping.hear_of_the_weights(is, clock());
+            }
             result = over(&mut keeping.under_way) => {
                 if matches!(result, Err(job::Failure::Turn(TurnError::Stopped))) {
                     return;
@@ -88,15 +94,34 @@ pub async fn run<P: Prefixes + Clone>(
             }
         }
         while let Some(action) = keeping.planner.next_action() {
-            keeping.act(action).await;
+            keeping.act(action, &clock).await;
         }
         keeping.board.show(keeping.planner.prefixes());
     }
 }
 
 impl<P: Prefixes + Clone> KeepingWarm<P> {
-    async fn act(&mut self, action: Action) {
+    /// Whoever speaks brings the weights back: nobody asks the planner first.
+    fn hear_of_the_weights(&mut self, residency: Residency, now: Timestamp) {
+        match residency {
+            Residency::Resident => {
+                let profiles =
+                    self.planner.prefixes().map(|(profile, _)| profile.clone()).collect();
+                self.planner.handle(Event::ModelReady { profiles }, now);
+            }
+            Residency::Unloaded => self.planner.handle(Event::ModelUnloaded, now),
+            Residency::Loading { .. } => {}
+        }
+    }
+
+    async fn act(&mut self, action: Action, clock: &Clock) {
         match action {
+            Action::Unload => {
+                // That they have left is heard from the engine, as is that they are back.
+                if !self.engine.unload().await {
+                    self.planner.handle(Event::ModelStays, clock());
+                }
+            }
             Action::Park(conversation) => {
                 tracing::debug!(%conversation, "parked after silence");
                 self.engine.park(conversation).await;

@@ -206,7 +206,8 @@ impl World {
         let (events, inbox) = unbounded_channel();
         let (writer, reader) = board();
         let texts = Texts { engine: engine.clone(), texts: Arc::new(Mutex::new(self.texts)) };
-        let settings = Settings { idle_after: self.idle_after, keepalive: self.keepalive };
+        let settings =
+            Settings { idle_after: self.idle_after, keepalive: self.keepalive, unload_after: None };
         tokio::spawn(run(engine.clone(), texts.clone(), settings, wall_clock(), inbox, writer));
         Running { engine, texts, order: self.order, events, reader }
     }

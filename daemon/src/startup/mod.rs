@@ -69,6 +69,7 @@ pub async fn run(resolved: &Resolved, hints: bool) -> Result<()> {
             short_ttl: settings.ttl_short,
             battery_percent: settings.keepalive_battery_percent,
         },
+        unload_after: settings.unload_after,
     };
     tokio::spawn(idle::prepare_grammars(opened.engine.clone()));
     let sweeper = Arc::new(Mutex::new(Sweeper::new(sweeping::rules(settings))));

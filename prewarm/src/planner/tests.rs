@@ -1,6 +1,7 @@
 //! What the planner promises, as scenes with a clock of their own.
 
 mod prefixes;
+mod residence;
 mod rounds;
 
 use std::collections::BTreeMap;

@@ -302,7 +302,7 @@ impl Week {
                 }
                 Action::Warm(profile) => world.done(profile.as_str(), computed(100)),
                 Action::Touch(profile) => world.done(profile.as_str(), shared(100)),
-                Action::Cancel(_) | Action::Park(_) => continue,
+                Action::Cancel(_) | Action::Park(_) | Action::Unload => continue,
             };
         }
         for (profile, prefix) in world.planner.prefixes() {
