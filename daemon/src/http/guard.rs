@@ -79,6 +79,7 @@ impl Guard {
 
     fn authorised(&self, headers: &HeaderMap) -> Result<(), ApiError> {
         let offered = text(headers, header::AUTHORIZATION.as_str()).and_then(bearer);
+        let offered = offered.or_else(|| protocol_token(headers));
         let Some(offered) = offered else {
             return Err(ApiError::new(
                 ErrorKind::Unauthorized,
@@ -160,6 +161,12 @@ fn bearer(value: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
+/// A page cannot give a WebSocket headers, only subprotocols: one of them carries the token.
+fn protocol_token(headers: &HeaderMap) -> Option<&str> {
+    let offered = text(headers, header::SEC_WEBSOCKET_PROTOCOL.as_str())?;
+    offered.split(',').find_map(|protocol| protocol.trim().strip_prefix("hob-token."))
+}
+
 /// The address without its port, as a Host header writes it.
 fn bare(address: SocketAddr) -> String {
     match address {
@@ -225,5 +232,9 @@ mod tests {
             assert!(!authorised(wrong), "{wrong}");
         }
         assert!(world().authorised(&HeaderMap::new()).is_err());
+        let offered = |value| headers([("sec-websocket-protocol", value)]);
+        let by_protocol = |value| world().authorised(&offered(value)).is_ok();
+        assert!(by_protocol("realtime, hob-token.0123456789abcdef"));
+        assert!(!by_protocol("realtime, hob-token.0123456789abcdee"));
     }
 }

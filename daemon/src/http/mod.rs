@@ -13,6 +13,7 @@ pub mod guard;
 mod models;
 mod page;
 mod prewarm;
+mod realtime;
 mod respond;
 pub mod serve;
 mod slots;
@@ -78,6 +79,7 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
         .route("/v1/conversations/{id}/transcript", post(speech::transcript))
         .route("/v1/conversations/{id}/speech-end", post(speech::end))
         .route("/v1/prewarm", post(prewarm::prewarm))
+        .route("/v1/realtime/events", get(realtime::events))
         .route("/v1/slots", get(slots::list))
         .route("/v1/slots/prune", post(slots::prune))
         .route("/v1/slots/gc", post(slots::collect))

@@ -4,16 +4,16 @@
 //! - A request whose client goes away is dropped, and with it the turn that it waits for.
 //! - After `stop`, nothing new is accepted; what runs has `GRACE` to end, then it is dropped.
 
+use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
 const HEADER_TIME: Duration = Duration::from_secs(30);
@@ -25,7 +25,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Serves until `stop` is ready, and returns when the last connection is gone.
 pub async fn serve(listener: TcpListener, router: Router, stop: impl Future<Output = ()>) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
-    let graceful = GracefulShutdown::new();
+    let (ending, _) = watch::channel(());
     let mut connections = JoinSet::new();
     tokio::pin!(stop);
     loop {
@@ -41,17 +41,28 @@ pub async fn serve(listener: TcpListener, router: Router, stop: impl Future<Outp
             .header_read_timeout(HEADER_TIME)
             .max_buf_size(HEADER_BYTES)
             .max_headers(HEADERS)
-            .serve_connection(TokioIo::new(stream), service);
-        let connection = graceful.watch(connection);
+            .serve_connection(TokioIo::new(stream), service)
+            .with_upgrades(); // To WebSockets.
+        let mut ends = ending.subscribe();
         connections.spawn(async move {
             let _permit = permit;
-            if let Err(error) = connection.await {
+            let mut connection = pin!(connection);
+            let ended = tokio::select! {
+                ended = connection.as_mut() => ended,
+                _ = ends.changed() => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.await
+                }
+            };
+            if let Err(error) = ended {
                 tracing::debug!(%error, "connection ended early");
             }
         });
     }
     drop(listener);
-    if tokio::time::timeout(GRACE, graceful.shutdown()).await.is_err() {
+    ending.send_replace(());
+    let all_end = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(GRACE, all_end).await.is_err() {
         tracing::info!(connections = connections.len(), "dropping connections that are still busy");
     }
     connections.shutdown().await;

@@ -156,6 +156,11 @@ impl Answering {
         }
     }
 
+    /// What there is of a choice so far.
+    pub fn message(&self, choice: usize) -> Message {
+        self.growing[choice].assembly.message()
+    }
+
     /// The whole answer: one entry a choice.
     pub async fn collect(&mut self) -> Result<Vec<Choice>, ApiError> {
         let mut logprobs = vec![Vec::new(); self.growing.len()];

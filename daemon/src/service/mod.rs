@@ -22,7 +22,7 @@ mod embedding;
 mod gates;
 pub mod identity;
 mod kept;
-mod names;
+pub(crate) mod names;
 mod opening;
 mod prefix;
 mod prefix_status;

@@ -32,6 +32,7 @@ impl Service {
     /// as they are.
     pub fn speech_start(&self, id: &ConversationId, options: &Value) -> Result<(), ApiError> {
         self.listen(id, options)?;
+        self.someone_speaks(id);
         self.inner.rooms.hear(id, Heard::SpeechStarted, self.now());
         Ok(())
     }
@@ -61,6 +62,7 @@ impl Service {
         };
         let (before, said) = self.inner.rooms.said(id).ok_or_else(nothing)?;
         let said = said.ok_or_else(nothing)?;
+        self.nobody_speaks(id);
         let mut body = coming_body(id, &merged(before, options)?)?;
         if let Some(messages) = body["messages"].as_array_mut() {
             messages.push(Message::plain(Role::User, &said).to_json());
@@ -70,6 +72,7 @@ impl Service {
 
     /// Nobody speaks any longer, and no turn will come of it.
     pub fn speech_dropped(&self, id: &ConversationId) {
+        self.nobody_speaks(id);
         self.inner.rooms.silence(id);
     }
 

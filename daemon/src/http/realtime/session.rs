@@ -1,0 +1,218 @@
+//! What a client's events do.
+//!
+//! - The answer begins when speech has stopped and its transcript is complete, in whichever order
+//!   that comes; with `response.create`, at once and with what was heard until then.
+//! - Who begins to speak while an answer runs interrupts it.
+
+use hob_slots::ConversationId;
+use serde_json::{Value, json};
+
+use super::Events;
+use super::response::{Response, event};
+use crate::error::{ApiError, ErrorKind};
+use crate::openai::fields::Fields;
+use crate::service::Service;
+use crate::service::names;
+use crate::voice::ears::{Ears, Heard};
+
+/// One client.
+pub(super) struct Session {
+    service: Service,
+    id: String,
+    conversation: Option<ConversationId>,
+    /// What requests of this session have beside the words.
+    options: Value,
+    ears: Ears,
+    transcript: String,
+    has_stopped: bool,
+    is_complete: bool,
+    response: Option<Response>,
+}
+
+impl Session {
+    pub fn new(service: Service) -> Self {
+        Self {
+            service,
+            id: names::answer("sess"),
+            conversation: None,
+            options: json!({}),
+            ears: Ears::default(),
+            transcript: String::new(),
+            has_stopped: false,
+            is_complete: false,
+            response: None,
+        }
+    }
+
+    pub fn created(&self) -> Value {
+        event("session.created", json!({"session": self.body()}))
+    }
+
+    /// The next events of the answer; without one they never come.
+    pub async fn next(&mut self) -> Events {
+        let Some(response) = &mut self.response else { return std::future::pending().await };
+        let events = response.next().await;
+        if response.is_over() {
+            self.response = None;
+        }
+        events
+    }
+
+    /// An event of the client.
+    pub fn take(&mut self, text: &str) -> Events {
+        let read = serde_json::from_str::<Value>(text).map_err(|error| {
+            ApiError::new(ErrorKind::Invalid, format!("the event is not JSON: {error}"))
+                .code("invalid_json")
+        });
+        let name = read.as_ref().ok().map(|event| event["event_id"].clone());
+        read.and_then(|event| self.obey(&event)).unwrap_or_else(|error| {
+            let mut told = error.to_json();
+            told["error"]["event_id"] = name.unwrap_or_default();
+            vec![event("error", told)]
+        })
+    }
+
+    /// Sound: 16 kHz, mono, 16 bits a sample, little endian.
+    pub fn hear(&mut self, sound: &[u8]) -> Events {
+        let mut events = Vec::new();
+        for heard in self.ears.hear(sound) {
+            let told = match heard {
+                Heard::SpeechStarted { at_ms } => self.started().map(|more| {
+                    let fields = json!({"audio_start_ms": at_ms});
+                    let mut told = vec![event("input_audio_buffer.speech_started", fields)];
+                    told.extend(more);
+                    told
+                }),
+                Heard::SpeechStopped { at_ms } => self.stopped().map(|()| {
+                    let fields = json!({"audio_end_ms": at_ms});
+                    vec![event("input_audio_buffer.speech_stopped", fields)]
+                }),
+            };
+            events.extend(told.unwrap_or_else(|error| vec![event("error", error.to_json())]));
+        }
+        events
+    }
+
+    fn obey(&mut self, sent: &Value) -> Result<Events, ApiError> {
+        let fields = Fields::of_body(sent)?;
+        match fields.required_string("type")? {
+            "session.update" => self.update(&fields),
+            "input_audio_buffer.speech_started" => self.started(),
+            "input_audio_buffer.speech_stopped" => self.stopped().map(|()| Vec::new()),
+            "conversation.item.input_audio_transcription.delta" => self.partial(&fields),
+            "conversation.item.input_audio_transcription.completed" => self.complete(&fields),
+            "response.create" => {
+                let options = fields.map("response")?.cloned().unwrap_or_default();
+                self.respond(Value::Object(options)).map(|()| Vec::new())
+            }
+            "response.cancel" => Ok(self.interrupt()),
+            other => {
+                let message = format!("events of type `{}` are not known", other.escape_debug());
+                Err(ApiError::field("type", message).code("unknown_event"))
+            }
+        }
+    }
+
+    /// `conversation` names it; everything else is what requests of the session have.
+    fn update(&mut self, fields: &Fields<'_>) -> Result<Events, ApiError> {
+        let mut options = fields.map("session")?.cloned().unwrap_or_default();
+        if let Some(name) = options.remove("conversation") {
+            let name = name.as_str().unwrap_or_default();
+            let id = ConversationId::new(name).map_err(|error| {
+                let message = format!("this cannot name a conversation: {error}");
+                ApiError::field("session.conversation", message)
+            })?;
+            self.leave();
+            self.conversation = Some(id);
+        }
+        for (name, value) in options {
+            self.options[name] = value;
+        }
+        Ok(vec![event("session.updated", json!({"session": self.body()}))])
+    }
+
+    fn started(&mut self) -> Result<Events, ApiError> {
+        let conversation = self.conversation()?;
+        let interrupted = self.interrupt();
+        self.transcript.clear();
+        (self.has_stopped, self.is_complete) = (false, false);
+        self.service.speech_start(&conversation, &self.options)?;
+        Ok(interrupted)
+    }
+
+    fn stopped(&mut self) -> Result<(), ApiError> {
+        self.service.nobody_speaks(&self.conversation()?);
+        self.has_stopped = true;
+        self.respond_when_due()
+    }
+
+    /// `delta` goes behind what was heard, `transcript` replaces it.
+    fn partial(&mut self, fields: &Fields<'_>) -> Result<Events, ApiError> {
+        let conversation = self.conversation()?;
+        match fields.string("transcript")? {
+            Some(whole) => self.transcript = whole.to_owned(),
+            None => self.transcript.push_str(fields.required_string("delta")?),
+        }
+        self.service.transcript(&conversation, self.transcript.clone(), false)?;
+        Ok(Vec::new())
+    }
+
+    fn complete(&mut self, fields: &Fields<'_>) -> Result<Events, ApiError> {
+        let conversation = self.conversation()?;
+        let text = fields.required_string("transcript")?.to_owned();
+        self.is_complete = !text.trim().is_empty(); // A cough is no question.
+        self.service.transcript(&conversation, text, true)?;
+        self.respond_when_due().map(|()| Vec::new())
+    }
+
+    fn respond_when_due(&mut self) -> Result<(), ApiError> {
+        if self.has_stopped && self.is_complete { self.respond(json!({})) } else { Ok(()) }
+    }
+
+    fn respond(&mut self, options: Value) -> Result<(), ApiError> {
+        if self.response.is_some() {
+            let message = "an answer is under way: cancel it with `response.cancel`";
+            return Err(ApiError::new(ErrorKind::Invalid, message).code("response_active"));
+        }
+        (self.has_stopped, self.is_complete) = (false, false);
+        let (service, conversation) = (self.service.clone(), self.conversation()?);
+        let beginning = async move { service.speech_end(&conversation, &options).await };
+        self.response = Some(Response::new(Box::pin(beginning)));
+        Ok(())
+    }
+
+    fn interrupt(&mut self) -> Events {
+        self.response.take().map(Response::cancelled).unwrap_or_default()
+    }
+
+    fn conversation(&self) -> Result<ConversationId, ApiError> {
+        self.conversation.clone().ok_or_else(|| {
+            let message = "name the conversation first: `session.update` with \
+                           `{\"session\": {\"conversation\": …}}`";
+            ApiError::field("session.conversation", message).code("missing")
+        })
+    }
+
+    fn body(&self) -> Value {
+        let mut body = self.options.clone();
+        body["id"] = self.id.as_str().into();
+        body["object"] = "realtime.session".into();
+        body["model"] = self.service.model_name().into();
+        body["conversation"] = json!(self.conversation);
+        body
+    }
+
+    /// Nobody speaks here any longer.
+    fn leave(&mut self) {
+        self.response = None;
+        if let Some(conversation) = self.conversation.take() {
+            self.service.speech_dropped(&conversation);
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}

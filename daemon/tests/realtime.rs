@@ -1,0 +1,226 @@
+//! Somebody speaks over a WebSocket.
+
+mod common;
+
+use std::net::TcpStream;
+use std::time::Duration;
+
+use common::{Plan, TOKEN, World, assistant, text, user};
+use serde_json::{Value, json};
+use tungstenite::client::IntoClientRequest;
+use tungstenite::http::StatusCode;
+use tungstenite::{Error, Message, WebSocket};
+
+struct Client {
+    socket: WebSocket<TcpStream>,
+}
+
+impl Client {
+    /// A client that carries these headers.
+    fn with(world: &World, headers: &[(&'static str, String)]) -> Result<Self, StatusCode> {
+        let url = format!("ws://{}/v1/realtime/events", world.address);
+        let mut request = url.into_client_request().unwrap();
+        for (name, value) in headers {
+            request.headers_mut().insert(*name, value.parse().unwrap());
+        }
+        let stream = TcpStream::connect(world.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        match tungstenite::client(request, stream) {
+            Ok((socket, _)) => Ok(Self { socket }),
+            Err(tungstenite::HandshakeError::Failure(Error::Http(answer))) => Err(answer.status()),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// One that speaks in `conversation`, at temperature 0.
+    fn new(world: &World, conversation: &str) -> Self {
+        let token = ("authorization", format!("Bearer {TOKEN}"));
+        let mut client = Self::with(world, &[token]).unwrap();
+        assert_eq!(client.next()["type"], "session.created");
+        let session = json!({"conversation": conversation, "temperature": 0, "max_tokens": 8});
+        client.send(json!({"type": "session.update", "session": session}));
+        assert_eq!(client.next()["session"]["conversation"], conversation);
+        client
+    }
+
+    fn send(&mut self, event: Value) {
+        self.socket.send(Message::text(event.to_string())).unwrap();
+    }
+
+    fn partial(&mut self, text: &str) {
+        let kind = "conversation.item.input_audio_transcription.delta";
+        self.send(json!({"type": kind, "transcript": text}));
+    }
+
+    fn complete(&mut self, text: &str) {
+        let kind = "conversation.item.input_audio_transcription.completed";
+        self.send(json!({"type": kind, "transcript": text}));
+    }
+
+    fn next(&mut self) -> Value {
+        loop {
+            if let Message::Text(text) = self.socket.read().unwrap() {
+                return serde_json::from_str(&text).unwrap();
+            }
+        }
+    }
+
+    /// Everything up to the end of an answer.
+    fn answer(&mut self) -> Vec<Value> {
+        let mut events = Vec::new();
+        while events.last().is_none_or(|last: &Value| last["type"] != "response.done") {
+            events.push(self.next());
+        }
+        events
+    }
+}
+
+fn started() -> Value {
+    json!({"type": "input_audio_buffer.speech_started"})
+}
+
+fn stopped() -> Value {
+    json!({"type": "input_audio_buffer.speech_stopped"})
+}
+
+fn hot(world: &World, count: u64) {
+    world.until("hot", |world| {
+        let page = world.get("/metrics").text();
+        let hot = page.lines().find_map(|line| {
+            line.strip_prefix("hob_ahead_total{outcome=\"hot\"} ")?.parse::<u64>().ok()
+        });
+        hot >= Some(count)
+    });
+}
+
+#[test]
+fn what_is_said_is_answered_when_speech_has_stopped_and_its_text_is_complete() {
+    let world = World::new();
+    let mut client = Client::new(&world, "a");
+    client.send(started());
+    hot(&world, 1);
+    client.partial("What is");
+    client.partial("What is my locker");
+    client.complete("What is my locker code?");
+    client.send(stopped());
+    let events = client.answer();
+    let kinds: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds.first(), Some(&"response.created"));
+    assert!(kinds.contains(&"response.output_text.delta"));
+    let done = events.last().unwrap();
+    let said: String = events.iter().filter_map(|event| event["delta"].as_str()).collect();
+    assert_eq!(done["response"]["output"][0]["content"][0]["text"], said);
+    assert_eq!(done["hob"]["conversation"], "a");
+    assert!(done["hob"]["tokens"]["shared"].as_u64() > Some(0), "{done}");
+
+    let other = World::new();
+    let cold = other.chat(json!([user("What is my locker code?")]), json!({}));
+    assert_eq!(said, text(&cold));
+    let stored = world.conversation("a")["messages"].clone();
+    assert_eq!(stored[1]["content"], assistant(&said)["content"]);
+}
+
+#[test]
+fn a_transcript_in_pieces_that_comes_after_the_end_of_speech_is_answered_too() {
+    let world = World::new();
+    let mut client = Client::new(&world, "a");
+    client.send(started());
+    client.send(stopped());
+    let kind = "conversation.item.input_audio_transcription.delta";
+    for delta in ["Hello", " there"] {
+        client.send(json!({"type": kind, "delta": delta}));
+    }
+    client.complete("Hello there.");
+    assert_eq!(client.answer().last().unwrap()["response"]["object"], "realtime.response");
+    assert_eq!(world.conversation("a")["messages"][0]["content"], "Hello there.");
+}
+
+#[test]
+fn an_answer_is_made_of_what_was_heard_when_it_is_asked_for() {
+    let world = World::new();
+    let mut client = Client::new(&world, "a");
+    client.send(json!({"type": "response.create", "event_id": "mine"}));
+    let error = client.answer().remove(0);
+    assert_eq!(error["error"]["code"], "nothing_heard");
+    client.partial("Hello");
+    client.send(json!({"type": "response.create", "response": {"max_tokens": 3}}));
+    let done = client.answer().pop().unwrap();
+    assert_eq!(done["response"]["usage"]["output_tokens"].as_u64().map(|n| n <= 3), Some(true));
+}
+
+#[test]
+fn who_begins_to_speak_interrupts_the_answer() {
+    let world = Plan::new().pace(Duration::from_millis(5)).start();
+    let mut client = Client::new(&world, "a");
+    client.partial("Hello");
+    client.send(json!({"type": "response.create",
+        "response": {"max_tokens": 2000, "ignore_eos": true}}));
+    assert_eq!(client.next()["type"], "response.created");
+    client.send(started());
+    let done = client.answer().pop().unwrap();
+    assert_eq!(done["response"]["status"], "cancelled");
+    client.complete("Stop");
+    client.send(stopped());
+    assert_eq!(client.answer().pop().unwrap()["hob"]["conversation"], "a");
+}
+
+#[test]
+fn closing_ends_what_is_computed_ahead() {
+    let world = Plan::new().pace(Duration::from_millis(2)).micro_batch(16).start();
+    let mut client = Client::new(&world, "a");
+    let system = json!([{"role": "system", "content": "x".repeat(2000)}]);
+    client.send(json!({"type": "session.update", "session": {"messages": system}}));
+    client.next();
+    client.send(started());
+    world.until("it computes", |world| world.status().slots.iter().any(|slot| slot.tokens > 20));
+    drop(client);
+    world.until("it ended", |world| world.status().counters.cancelled == 1);
+}
+
+#[test]
+fn what_cannot_be_done_is_an_error_that_names_the_event() {
+    let world = World::new();
+    let token = ("authorization", format!("Bearer {TOKEN}"));
+    let mut client = Client::with(&world, &[token]).unwrap();
+    client.next();
+    for (event, code) in [
+        (started(), "missing"),
+        (json!({"type": "nonsense"}), "unknown_event"),
+        (json!([]), "invalid_type"),
+        (json!({"type": "session.update", "session": {"conversation": ""}}), "invalid_value"),
+    ] {
+        let mut event = event;
+        if event.is_object() {
+            event["event_id"] = "mine".into();
+        }
+        client.send(event.clone());
+        let error = client.next();
+        assert_eq!((&error["type"], &error["error"]["code"]), (&json!("error"), &json!(code)));
+        assert_eq!(error["error"]["event_id"], event["event_id"]);
+    }
+    client.socket.send(Message::text("{")).unwrap();
+    assert_eq!(client.next()["error"]["code"], "invalid_json");
+    assert_eq!(world.get("/v1/realtime/events").error()["code"], "websocket_required");
+}
+
+#[test]
+fn sound_of_nobody_starts_nothing() {
+    let world = World::new();
+    let mut client = Client::new(&world, "a");
+    client.socket.send(Message::binary(vec![0u8; 32_000])).unwrap();
+    client.send(json!({"type": "nonsense"}));
+    assert_eq!(client.next()["error"]["code"], "unknown_event");
+}
+
+#[test]
+fn only_who_has_the_token_and_a_known_origin_is_let_in() {
+    let world = World::new();
+    let refused = |headers: &[(&'static str, String)]| Client::with(&world, headers).err();
+    assert_eq!(refused(&[]), Some(StatusCode::UNAUTHORIZED));
+    let wrong = ("sec-websocket-protocol", "realtime, hob-token.wrong".to_owned());
+    assert_eq!(refused(&[wrong]), Some(StatusCode::UNAUTHORIZED));
+    let protocol = ("sec-websocket-protocol", format!("realtime, hob-token.{TOKEN}"));
+    assert_eq!(refused(std::slice::from_ref(&protocol)), None);
+    let foreign = ("origin", "http://evil.example".to_owned());
+    assert_eq!(refused(&[protocol, foreign]), Some(StatusCode::FORBIDDEN));
+}
