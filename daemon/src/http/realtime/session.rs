@@ -11,8 +11,7 @@ use super::Events;
 use super::response::{Response, event};
 use crate::error::{ApiError, ErrorKind};
 use crate::openai::fields::Fields;
-use crate::service::Service;
-use crate::service::names;
+use crate::service::{Service, filler_event, names};
 use crate::voice::ears::{Ears, Heard};
 
 /// One client.
@@ -83,9 +82,11 @@ impl Session {
                     told.extend(more);
                     told
                 }),
-                Heard::SpeechStopped { at_ms } => self.stopped().map(|()| {
+                Heard::SpeechStopped { at_ms } => self.stopped().map(|more| {
                     let fields = json!({"audio_end_ms": at_ms});
-                    vec![event("input_audio_buffer.speech_stopped", fields)]
+                    let mut told = vec![event("input_audio_buffer.speech_stopped", fields)];
+                    told.extend(more);
+                    told
                 }),
             };
             events.extend(told.unwrap_or_else(|error| vec![event("error", error.to_json())]));
@@ -98,7 +99,7 @@ impl Session {
         match fields.required_string("type")? {
             "session.update" => self.update(&fields),
             "input_audio_buffer.speech_started" => self.started(),
-            "input_audio_buffer.speech_stopped" => self.stopped().map(|()| Vec::new()),
+            "input_audio_buffer.speech_stopped" => self.stopped(),
             "conversation.item.input_audio_transcription.delta" => self.partial(&fields),
             "conversation.item.input_audio_transcription.completed" => self.complete(&fields),
             "response.create" => {
@@ -140,10 +141,18 @@ impl Session {
         Ok(interrupted)
     }
 
-    fn stopped(&mut self) -> Result<(), ApiError> {
-        self.service.nobody_speaks(&self.conversation()?);
+    /// Returns a phrase to play meanwhile, where the session wants one.
+    fn stopped(&mut self) -> Result<Events, ApiError> {
+        let conversation = self.conversation()?;
+        self.service.nobody_speaks(&conversation);
         self.has_stopped = true;
-        self.respond_when_due()
+        self.respond_when_due()?;
+        let filled = match &self.options["filler"] {
+            Value::Bool(true) => self.service.filler(None, Some(&conversation))?,
+            Value::String(voice) => self.service.filler(Some(voice), Some(&conversation))?,
+            _ => None,
+        };
+        Ok(filled.iter().map(filler_event).collect())
     }
 
     /// `delta` goes behind what was heard, `transcript` replaces it.
