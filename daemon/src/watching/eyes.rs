@@ -1,15 +1,17 @@
 //! What the system tells of files, as touches of paths.
 //!
 //! - Directories are watched without what is below them.
-//! - Where the system cannot watch, or not as much as it should, they are read every few seconds.
+//! - Where the system cannot watch, or not as much as it should, they are looked at every few seconds.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use notify::event::{AccessKind, AccessMode, ModifyKind};
-use notify::{Config, Event, EventKind, PollWatcher, RecursiveMode, Watcher};
+use notify::{Event, EventKind, RecursiveMode, Watcher};
 use tokio::sync::mpsc::UnboundedSender;
+
+use super::poller::Poller;
 
 /// How often directories are read where the system does not tell.
 const POLL: Duration = Duration::from_secs(2);
@@ -40,24 +42,29 @@ pub enum Touch {
 
 /// Watches directories.
 pub struct Eyes {
-    watcher: Option<Box<dyn Watcher + Send>>,
-    sight: Sight,
+    means: Means,
     watched: BTreeSet<PathBuf>,
     touches: UnboundedSender<Touch>,
+}
+
+enum Means {
+    System(Box<dyn Watcher + Send>),
+    Poller(Poller),
+    /// Not even a thread was left.
+    None,
 }
 
 impl Eyes {
     /// Looks at nothing yet.
     pub fn open(sight: Sight, touches: UnboundedSender<Touch>) -> Self {
-        let mut eyes = Self { watcher: None, sight, watched: BTreeSet::new(), touches };
-        eyes.watcher = match sight {
-            Sight::Told => match notify::recommended_watcher(teller(&eyes.touches)) {
-                Ok(watcher) => Some(Box::new(watcher)),
-                Err(error) => eyes.polling(POLL, &error),
+        let means = match sight {
+            Sight::Told => match notify::recommended_watcher(teller(&touches)) {
+                Ok(watcher) => Means::System(Box::new(watcher)),
+                Err(error) => instead(&error, &touches),
             },
-            Sight::Polled(interval) => eyes.poller(interval),
+            Sight::Polled(interval) => poller(interval, &touches),
         };
-        eyes
+        Self { means, watched: BTreeSet::new(), touches }
     }
 
     /// Watches these directories and no others. Says whether there are new ones among them.
@@ -68,8 +75,8 @@ impl Eyes {
         }
         for place in &places {
             let Err(error) = self.watch(place) else { continue };
-            if self.sight == Sight::Told && is_shortage(&error) {
-                self.watcher = self.polling(POLL, &error);
+            if is_shortage(&error) {
+                self.means = instead(&error, &self.touches);
                 self.watched.clear();
                 return self.aim(places);
             }
@@ -87,42 +94,43 @@ impl Eyes {
         }
     }
 
+    /// Only the system runs short of watches.
     fn watch(&mut self, place: &Path) -> notify::Result<()> {
-        if let Some(watcher) = &mut self.watcher
-            && !self.watched.contains(place)
-        {
-            watcher.watch(place, RecursiveMode::NonRecursive)?;
-            self.watched.insert(place.to_owned());
+        if self.watched.contains(place) {
+            return Ok(());
         }
+        match &mut self.means {
+            Means::System(watcher) => watcher.watch(place, RecursiveMode::NonRecursive)?,
+            Means::Poller(poller) => poller.watch(place),
+            Means::None => return Ok(()),
+        }
+        self.watched.insert(place.to_owned());
         Ok(())
     }
 
     fn unwatch(&mut self, place: &Path) {
-        if self.watched.remove(place)
-            && let Some(watcher) = &mut self.watcher
-        {
-            let _ = watcher.unwatch(place); // One that is gone is not watched any longer.
+        if self.watched.remove(place) {
+            match &mut self.means {
+                // One that is gone is not watched any longer.
+                Means::System(watcher) => drop(watcher.unwatch(place)),
+                Means::Poller(poller) => poller.unwatch(place),
+                Means::None => {}
+            }
         }
     }
+}
 
-    fn polling(
-        &mut self,
-        every: Duration,
-        error: &notify::Error,
-    ) -> Option<Box<dyn Watcher + Send>> {
-        tracing::warn!(%error, ?every, "the system cannot watch files: they are looked at");
-        self.sight = Sight::Polled(every);
-        self.poller(every)
-    }
+fn instead(error: &notify::Error, touches: &UnboundedSender<Touch>) -> Means {
+    tracing::warn!(%error, every = ?POLL, "the system cannot watch files: they are looked at");
+    poller(POLL, touches)
+}
 
-    fn poller(&self, every: Duration) -> Option<Box<dyn Watcher + Send>> {
-        let config = Config::default().with_poll_interval(every);
-        match PollWatcher::new(teller(&self.touches), config) {
-            Ok(watcher) => Some(Box::new(watcher)),
-            Err(error) => {
-                tracing::warn!(%error, "changes of files will not be noticed");
-                None
-            }
+fn poller(every: Duration, touches: &UnboundedSender<Touch>) -> Means {
+    match Poller::start(every, touches.clone()) {
+        Ok(poller) => Means::Poller(poller),
+        Err(error) => {
+            tracing::warn!(%error, "changes of files will not be noticed");
+            Means::None
         }
     }
 }

@@ -9,6 +9,7 @@
 //! - A model's file is told once it is whole and has been left alone.
 
 mod eyes;
+mod poller;
 mod targets;
 
 use std::collections::BTreeMap;
