@@ -15,9 +15,8 @@ use std::time::Duration;
 
 use common::{Answer, Plan, World, user};
 use hob_daemon::voice::ears::{Ears, Heard, SAMPLE_RATE};
-use hob_slots::ConversationId;
 use hound::{SampleFormat, WavReader, WavSpec, WavWriter};
-use serde_json::json;
+use serde_json::{Value, json};
 
 const PHRASES: [&str; 2] = ["One second.", "Let me see."];
 
@@ -54,13 +53,23 @@ fn nothing_is_said_over_the_users_voice() {
     let bench = Bench::new("cat \"$sound\"");
     let world = bench.plan().start();
     bench.until_made(&world, 2);
-    let (kitchen, filler) = (ConversationId::new("kitchen").unwrap(), "/v1/voice/filler");
-    world.service.someone_speaks(&kitchen);
-    assert_eq!(world.get(filler).status, 204);
-    assert_eq!(world.get("/v1/voice/filler?conversation=kitchen").status, 204);
-    assert_eq!(world.get("/v1/voice/filler?conversation=attic").status, 200);
-    world.service.nobody_speaks(&kitchen);
-    assert_eq!(world.get(filler).status, 200);
+    let filler = |conversation: &str| {
+        world.get(&format!("/v1/voice/filler?conversation={conversation}")).status
+    };
+    let hears = |what: &str, body: Value| {
+        world.post(&format!("/v1/conversations/kitchen/{what}"), body).status
+    };
+    for (ends_with, body) in [
+        ("transcript", json!({"text": "Hello", "final": true})),
+        ("speech-end", json!({"max_tokens": 1})),
+    ] {
+        assert_eq!(hears("speech-start", json!({})), 200);
+        assert_eq!(hears("transcript", json!({"text": "Hello"})), 200);
+        assert_eq!((filler("kitchen"), filler("attic")), (204, 200));
+        assert_eq!(world.get("/v1/voice/filler").status, 204, "it could be heard in the kitchen");
+        assert_eq!(hears(ends_with, body), 200);
+        assert_eq!((filler("kitchen"), world.get("/v1/voice/filler").status), (200, 200));
+    }
 }
 
 #[test]

@@ -46,6 +46,9 @@ impl Service {
         is_final: bool,
     ) -> Result<String, ApiError> {
         self.listen(id, &Value::Null)?;
+        if is_final {
+            self.nobody_speaks(id);
+        }
         let heard = if is_final { Heard::Final(text) } else { Heard::Partial(text) };
         Ok(self.inner.rooms.hear(id, heard, self.now()).unwrap_or_default())
     }
@@ -60,6 +63,7 @@ impl Service {
             let message = "nothing was heard in this conversation: send a transcript first";
             ApiError::new(ErrorKind::Invalid, message).code("nothing_heard")
         };
+        self.nobody_speaks(id);
         let (before, said) = self.inner.rooms.said(id).ok_or_else(nothing)?;
         let said = said.ok_or_else(nothing)?;
         self.nobody_speaks(id);
