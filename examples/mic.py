@@ -43,15 +43,16 @@ async def main():
         tell = lambda kind, **fields: hob.send(json.dumps({"type": kind, **fields}))
 
         async def listen():
+            stopped = "input_audio_buffer.speech_stopped"
+            last = "response.done" if args.said else stopped
             async for message in hob:
                 event = json.loads(message)
-                print(json.dumps({**event, "audio": "…"} if "audio" in event else event), flush=True)
-                if event["type"] == "input_audio_buffer.speech_stopped" and args.said:
+                print(json.dumps(event | {"audio": "…"} if "audio" in event else event), flush=True)
+                if event["type"] == stopped and args.said:
                     kind = "conversation.item.input_audio_transcription.completed"
                     await tell(kind, transcript=args.said)
-                if event["type"] == ("response.done" if args.said else "input_audio_buffer.speech_stopped"):
-                    if args.wav:
-                        return
+                if event["type"] == last and args.wav:
+                    return
 
         await tell("session.update", session={"conversation": args.conversation, "filler": True})
         listening = asyncio.create_task(listen())
