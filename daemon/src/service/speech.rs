@@ -66,7 +66,6 @@ impl Service {
         self.nobody_speaks(id);
         let (before, said) = self.inner.rooms.said(id).ok_or_else(nothing)?;
         let said = said.ok_or_else(nothing)?;
-        self.nobody_speaks(id);
         let mut body = coming_body(id, &merged(before, options)?)?;
         if let Some(messages) = body["messages"].as_array_mut() {
             messages.push(Message::plain(Role::User, &said).to_json());
