@@ -4,6 +4,7 @@
 //! - Runs of the compared things are interleaved; a figure is a median.
 //! - A benchmark prints each figure beside its bar and fails when a bar is missed.
 
+mod idle;
 mod measure;
 mod raw;
 mod resume;
@@ -29,6 +30,8 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Bench {
+    /// What warm prefixes cost while nobody asks.
+    Idle(idle::Options),
     /// Cold, follow-up, after park, after restart; against llama.cpp alone.
     Resume(resume::Options),
     /// What keeping costs: restore against llama.cpp's own file, stalls, bytes, listings.
@@ -42,6 +45,7 @@ enum Bench {
 
 fn main() -> Result<()> {
     match Args::parse().bench {
+        Bench::Idle(options) => idle::run(&options),
         Bench::Resume(options) => resume::run(&options),
         Bench::Store(options) => store::run(&options),
         Bench::Ttft(options) => ttft::run(&options),

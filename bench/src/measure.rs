@@ -1,9 +1,13 @@
-//! Medians, and a busy machine on demand.
+//! Medians, processor time, and a busy machine on demand.
 
+use std::fs;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
 
 /// How long `work` takes.
 pub fn time<T>(work: impl FnOnce() -> T) -> (Duration, T) {
@@ -21,6 +25,30 @@ pub fn median_ms(samples: &[Duration]) -> f64 {
         odd if odd % 2 == 1 => ms[odd / 2],
         even => f64::midpoint(ms[even / 2 - 1], ms[even / 2]),
     }
+}
+
+/// Processor time of all threads of a process, its number or `self`, in steps of 10 ms.
+pub fn cpu_time(process: &str) -> Result<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat"))
+        .context("processor time is read on Linux")?;
+    // The second field may contain spaces; it ends with the last parenthesis.
+    let fields = stat.rsplit_once(')').context("stat has a name")?.1;
+    let ticks: Vec<i64> = fields.split_whitespace().filter_map(|f| f.parse().ok()).collect();
+    // `utime` and `stime` are fields 14 and 15; the state, field 3, is no number.
+    let (user, system) = (ticks.get(10), ticks.get(11));
+    let ticks = user.zip(system).map(|(user, system)| user + system).context("stat has times")?;
+    let ticks = u64::try_from(ticks).context("time only grows")?;
+    Ok(Duration::from_millis(ticks * 10)) // 100 ticks a second on every Linux.
+}
+
+/// A program of the workspace that was built beside this one, from `package`.
+pub fn beside_us(program: &str, package: &str) -> Result<PathBuf> {
+    let file = format!("{program}{}", std::env::consts::EXE_SUFFIX);
+    let path = std::env::current_exe()?.with_file_name(file);
+    if !path.is_file() {
+        bail!("there is no {}: build it with `cargo build --release -p {package}`", path.display());
+    }
+    Ok(path)
 }
 
 /// Other people's work: threads that compute until this is dropped.

@@ -70,9 +70,14 @@ fn perform(task: Task) -> Result<(), Failure> {
         }
         Task::Bench { yes, bench_args } => {
             setup::ensure(&Need::BUILD, yes)?;
-            if bench_args.first().is_some_and(|name| name == "store") {
-                // It measures the command line too.
-                Line::new("cargo build --release --package hob-cli").run()?;
+            // Some measure whole programs.
+            let program = match bench_args.first().map(String::as_str) {
+                Some("store") => Some("hob-cli"),
+                Some("idle") => Some("hob-daemon"),
+                _ => None,
+            };
+            if let Some(package) = program {
+                Line::new("cargo build --release --package").args([package]).run()?;
             }
             Line::new("cargo run --release --package hob-bench --").args(bench_args).run()
         }

@@ -1,15 +1,15 @@
 //! The command line over a directory that is full of conversations.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use hob_slots::{BlockRef, Chain};
 
 use super::fabricate::record;
 use super::{KV_BYTES, Row};
-use crate::measure::{median_ms, time};
+use crate::measure::{beside_us, median_ms, time};
 use crate::turns::{FINGERPRINT, Words};
 
 pub const CONVERSATIONS: usize = 10_000;
@@ -21,7 +21,7 @@ const OWN: usize = 512;
 const BAR_MS: f64 = 150.0;
 
 pub fn measure(hob: Option<&Path>, rounds: usize) -> Result<Row> {
-    let hob = hob.map_or_else(beside_us, |hob| Ok(hob.to_owned()))?;
+    let hob = hob.map_or_else(|| beside_us("hob", "hob-cli"), |hob| Ok(hob.to_owned()))?;
     let directory = tempfile::tempdir()?;
     fill(directory.path())?;
     let mut times = Vec::new();
@@ -44,15 +44,6 @@ pub fn measure(hob: Option<&Path>, rounds: usize) -> Result<Row> {
         bar: Some(BAR_MS),
         unit: " ms",
     })
-}
-
-fn beside_us() -> Result<PathBuf> {
-    let hob =
-        std::env::current_exe()?.with_file_name(format!("hob{}", std::env::consts::EXE_SUFFIX));
-    if !hob.is_file() {
-        bail!("there is no {}: build it with `cargo build --release -p hob-cli`", hob.display());
-    }
-    Ok(hob)
 }
 
 /// Slot files as the store writes them, without waiting for the disk ten thousand times.

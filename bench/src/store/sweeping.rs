@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use hob_runtime::backend::llama::LlamaModel;
 use hob_runtime::{Engine, EngineOptions, Model, TurnEvent};
 use hob_slots::Moment;
@@ -15,7 +15,7 @@ use hob_slots::sweep::{Nobody, Rules, Sweeper};
 use super::Row;
 use super::fabricate::LAST_USE;
 use super::listing::{CONVERSATIONS, fill};
-use crate::measure::median_ms;
+use crate::measure::{cpu_time, median_ms};
 use crate::turns::{self, FINGERPRINT, Words, wait_for};
 
 /// Processor time that one sweep may take.
@@ -39,9 +39,9 @@ fn alone(directory: &Path, objects: usize, rounds: usize) -> Result<Row> {
     let store = Store::open(directory)?;
     let mut times = Vec::new();
     for round in 0..=rounds {
-        let before = cpu_time()?;
+        let before = cpu_time("self")?;
         let swept = Sweeper::new(Rules::default()).sweep(&store, &now(), &Nobody);
-        let took = cpu_time()?.saturating_sub(before);
+        let took = cpu_time("self")?.saturating_sub(before);
         ensure!(swept.errors.is_empty() && swept.expired + swept.collected == 0, "{swept:?}");
         if round > 0 {
             times.push(took); // The first one fills the page cache.
@@ -131,17 +131,4 @@ fn fill_objects(directory: &Path) -> Result<usize> {
 /// When the fabricated conversations were last used: none of them is old.
 fn now() -> Moment {
     LAST_USE.into()
-}
-
-/// Processor time of all threads of this process, in steps of 10 ms.
-fn cpu_time() -> Result<Duration> {
-    let stat = fs::read_to_string("/proc/self/stat").context("processor time is read on Linux")?;
-    // The second field may contain spaces; it ends with the last parenthesis.
-    let fields = stat.rsplit_once(')').context("stat has a name")?.1;
-    let ticks: Vec<i64> = fields.split_whitespace().filter_map(|f| f.parse().ok()).collect();
-    // `utime` and `stime` are fields 14 and 15; the state, field 3, is no number.
-    let (user, system) = (ticks.get(10), ticks.get(11));
-    let ticks = user.zip(system).map(|(user, system)| user + system).context("stat has times")?;
-    let ticks = u64::try_from(ticks).context("time only grows")?;
-    Ok(Duration::from_millis(ticks * 10)) // 100 ticks a second on every Linux.
 }
