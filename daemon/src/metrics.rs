@@ -269,7 +269,7 @@ mod tests {
         let metrics = Metrics::default();
         metrics.request("/v1/models", 200);
         let tokens = TokenCounts { shared: 5, memory: 0, disk: 90, computed: 5 };
-        metrics.started(&report(tokens, Some(MissReason::Differs { at: 95, kept: 120 })));
+        metrics.started(&report(tokens, Some(MissReason::NotKept { from: 95 })));
         metrics.generated(7);
         let gauges = Gauges { queue: 2, rejected_files: 3, ..Gauges::default() };
         let page = metrics.render(gauges, &Board::default());
@@ -277,7 +277,7 @@ mod tests {
             "hob_requests_total{route=\"/v1/models\",status=\"200\"} 1",
             "hob_prompt_tokens_total{place=\"disk\"} 90",
             "hob_generated_tokens_total 7",
-            "hob_misses_total{reason=\"differs\"} 1",
+            "hob_misses_total{reason=\"not_kept\"} 1",
             "hob_restore_full_prefill_total 0",
             "hob_ttft_seconds_bucket{le=\"0.025\"} 0",
             "hob_ttft_seconds_bucket{le=\"0.05\"} 1",

@@ -1,8 +1,9 @@
 //! "Why did it miss?": the reasons for which a prompt computes what was once computed.
 
 use std::fmt;
+use std::sync::Arc;
 
-use hob_slots::ModelHash;
+use hob_slots::{ModelHash, Token};
 
 /// Why tokens that a conversation once had were computed again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,8 +12,8 @@ pub enum MissReason {
     Differs {
         /// The first token that differs.
         at: usize,
-        /// Tokens that were kept.
-        kept: usize,
+        /// What was kept from there on, at least one token.
+        kept: Arc<[Token]>,
     },
     /// It is kept for another fingerprint.
     OtherFingerprint {
@@ -36,6 +37,11 @@ pub enum MissReason {
 }
 
 impl MissReason {
+    /// `kept` goes on otherwise from `at` on.
+    pub(crate) fn differs(kept: &[Token], at: usize) -> Self {
+        Self::Differs { at, kept: kept[at..].into() }
+    }
+
     /// A word for the kind of reason, for counting.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -51,7 +57,8 @@ impl fmt::Display for MissReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Differs { at, kept } => {
-                write!(f, "the prompt differs from what was kept at token {at} of {kept}")
+                let all = at + kept.len();
+                write!(f, "the prompt differs from what was kept at token {at} of {all}")
             }
             Self::OtherFingerprint { found, fields } => {
                 write!(f, "kept under another fingerprint, {found}; what differs: {fields}")

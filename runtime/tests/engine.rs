@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
-use hob_runtime::{Engine, EngineOptions, FinishReason, Model, TurnError, TurnRequest};
+use hob_runtime::{Engine, EngineOptions, FinishReason, MissReason, Model, TurnError, TurnRequest};
 use hob_slots::Token;
 use hob_slots::store::Store;
 use support::*;
@@ -249,6 +249,26 @@ fn an_edited_last_message_does_not_start_from_nothing_and_says_where_it_differs(
         assert_eq!(miss.kind(), "differs", "{miss}");
         assert_eq!(answer.tokens, alone(&model, &edited, 30));
         after.shutdown();
+    }
+}
+
+#[test]
+fn a_conversation_that_is_hot_and_goes_another_way_tells_what_it_had() {
+    for memory in [MemoryKind::Plain, MemoryKind::Recurrent] {
+        let model = of_memory(memory);
+        let engine = engine(&model, None, options());
+        let prompt = tokens(&model, &user("what is the time?"));
+        let first = ask(&engine, request("chat", &prompt, 30));
+        let edited = tokens(&model, &user("what is the date?"));
+        let answer = ask(&engine, request("chat", &edited, 30));
+        let Some(MissReason::Differs { at, kept }) = answer.report.miss else {
+            panic!("{memory}: {:?}", answer.report)
+        };
+        assert_eq!(prompt[..at], edited[..at]);
+        assert_ne!(prompt[at], edited[at]);
+        assert!(first.timeline[at..].starts_with(&kept) && !kept.is_empty());
+        // A second answer to the same question is no other way.
+        assert_eq!(ask(&engine, request("chat", &edited, 30)).report.miss, None);
     }
 }
 

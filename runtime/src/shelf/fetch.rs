@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use hob_slots::format::SnapshotRef;
+use hob_slots::format::{SlotRecord, SnapshotRef};
 
 use super::find::Finder;
 use super::plan::{Plan, Wanted};
@@ -42,8 +42,8 @@ pub enum Delivery {
 pub struct Found {
     /// Tokens of this prompt that the conversation's record knows.
     pub expected: usize,
-    /// Tokens that the record has in all.
-    pub recorded: usize,
+    /// The conversation's record.
+    pub record: Option<Arc<SlotRecord>>,
     /// Snapshots of the record that still belong to this prompt, by position.
     pub snapshots: Vec<SnapshotRef>,
     /// Why less was found than expected.
@@ -310,7 +310,7 @@ impl Restore {
         }
         (self.deliver)(Delivery::End(Found {
             expected: plan.expected,
-            recorded: plan.recorded,
+            record: plan.record.clone(),
             snapshots: plan.snapshots(),
             miss: miss.or_else(|| plan.miss.clone()),
         }));

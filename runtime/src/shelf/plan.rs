@@ -43,8 +43,6 @@ pub(super) struct Plan {
     pub limit: usize,
     /// Tokens of this prompt that the conversation's record knows.
     pub expected: usize,
-    /// Tokens that the record has in all.
-    pub recorded: usize,
     pub record: Option<Arc<SlotRecord>>,
     pub sought: Sought,
     pub used: Use,
@@ -84,12 +82,11 @@ impl Plan {
             });
             Sought::Snapshots(snapshots_within(own.chain(shared), &chain, wanted.hot, limit))
         };
-        let recorded = record.as_ref().map_or(0, |record| record.tokens.len());
         let kept = record.iter().flat_map(|record| &record.blocks).map(|block| block.bytes);
         let seen = shared.block_bytes.load(Ordering::Relaxed) as u64;
         let group_blocks = group_blocks(kept.max().unwrap_or(0).max(seen));
         let (hot, used) = (wanted.hot, wanted.used);
-        Self { hot, limit, expected, recorded, record, sought, used, group_blocks, miss }
+        Self { hot, limit, expected, record, sought, used, group_blocks, miss }
     }
 
     /// Snapshots of the record that still belong to this prompt, by position.

@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 
 use super::slot::{Phase, Running};
 use super::{Submitted, Worker};
+use crate::miss::MissReason;
 use crate::sample::{Output, Sampler};
 use crate::shelf::common_prefix;
 use crate::turn::{Purpose, TurnEvent, TurnReport};
@@ -136,7 +137,7 @@ impl Worker<'_> {
     }
 
     fn begin(&mut self, index: usize, held: bool, conversation: ConversationId, waiting: Waiting) {
-        let running = match waiting {
+        let mut running = match waiting {
             Waiting::New { turn, conversation: named } => {
                 self.turns += 1;
                 let mut sampler = Sampler::new(&turn.request.sampling);
@@ -170,8 +171,11 @@ impl Worker<'_> {
             // This memory cannot go back to where it is now, or what follows is not to be kept.
             self.save(index);
         }
-        self.slots[index].speculates = speculates;
+        let speculated = std::mem::replace(&mut self.slots[index].speculates, speculates);
         self.slots[index].anonymous = running.anonymous;
+        if held && !speculated && !running.started {
+            running.report.miss = self.turns_away(index, &running);
+        }
         let was_hot = self.take_hot(index, &running);
         let slot = &mut self.slots[index];
         slot.keep = running.request.keep.clone();
@@ -179,6 +183,13 @@ impl Worker<'_> {
         let hot = slot.timeline.len();
         let whole = !std::mem::take(&mut slot.cut_short);
         self.restore(index, held && whole && hot > 0 && hot == was_hot);
+    }
+
+    /// The prompt says something else than what the conversation has in its own slot.
+    fn turns_away(&self, index: usize, running: &Running) -> Option<MissReason> {
+        let own = self.slots[index].timeline.tokens();
+        let at = common_prefix(own, &running.request.prompt);
+        (at < own.len().min(running.limit())).then(|| MissReason::differs(own, at))
     }
 
     /// Makes the longest hot beginning of the prompt this slot's own. Returns how many tokens the

@@ -182,17 +182,16 @@ impl Worker<'_> {
         let record = conversation.and_then(|c| self.shelf.known_record(c));
         let prompt = &turn.request.prompt;
         let expected = record.as_ref().map_or(from, |r| common_prefix(&r.tokens, prompt));
-        let recorded = record.as_ref().map_or(0, |record| record.tokens.len());
         let reachable = |snapshot: &&SnapshotRef| snapshot.position as usize <= expected;
         let snapshots = record.iter().flat_map(|r| r.snapshots.iter().filter(reachable)).copied();
         let snapshots = snapshots.collect();
         let miss = Some(MissReason::Unusable { from, reason });
-        self.restored(index, Found { expected, recorded, snapshots, miss });
+        self.restored(index, Found { expected, record, snapshots, miss });
     }
 
     /// Nothing more comes: the prompt's other tokens are computed.
     fn restored(&mut self, index: usize, found: Found) {
-        let Found { expected, recorded, snapshots, mut miss } = found;
+        let Found { expected, record, snapshots, mut miss } = found;
         let mut counts = self.restoring(index).tokens;
         if self.backend.end(self.slots[index].sequence) != self.slots[index].timeline.len() {
             // Nothing that was brought in can be trusted now.
@@ -205,8 +204,11 @@ impl Worker<'_> {
         }
         let turn = self.slots[index].turn.as_mut().expect("it restores");
         let limit = turn.limit();
-        if miss.is_none() && expected < recorded.min(limit) {
-            miss = Some(MissReason::Differs { at: expected, kept: recorded });
+        if miss.is_none()
+            && let Some(record) = record
+            && expected < record.tokens.len().min(limit)
+        {
+            miss = Some(MissReason::differs(&record.tokens, expected));
         }
         turn.expected = expected;
         turn.phase = Phase::Prefill;
@@ -214,7 +216,7 @@ impl Worker<'_> {
         if !turn.started {
             turn.report.tokens = counts;
             turn.report.restore_ms = turn.admitted.elapsed().as_secs_f64() * 1e3;
-            turn.report.miss = miss;
+            turn.report.miss = miss.or(turn.report.miss.take());
         }
         // A newer turn of the conversation may have waited for just this, to take its place.
         self.freed |= self.is_background(index);

@@ -266,6 +266,9 @@ pub(super) fn start(turn: &mut Running) {
     if turn.report.miss.is_none() && tokens.cached() < turn.expected.min(prompt - 1) {
         turn.report.miss = Some(MissReason::NotKept { from: tokens.cached() });
     }
+    if tokens.computed <= 1 {
+        turn.report.miss = None; // What it needs was found, maybe in another conversation.
+    }
     turn.report.ttft_ms = turn.submitted.elapsed().as_secs_f64() * 1e3;
     // An error: the caller went away; `let_go` ends the turn.
     turn.events.send(TurnEvent::Started(turn.report.clone())).ok();

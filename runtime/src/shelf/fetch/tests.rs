@@ -45,7 +45,6 @@ fn plan(blocks: usize) -> Plan {
         hot: 0,
         limit: blocks * 64,
         expected: 0,
-        recorded: 0,
         record: None,
         sought: Sought::Blocks((0..blocks).map(block).collect()),
         used: Use::default(),
