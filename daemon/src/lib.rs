@@ -9,6 +9,7 @@
 pub mod auth;
 pub mod clock;
 pub mod error;
+pub mod explain;
 pub mod http;
 pub mod idle;
 pub mod keeping_warm;

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hob_prewarm::PrefixState;
 use hob_runtime::turn::TurnReport;
 
+use crate::explain::Reason;
 use crate::keeping_warm::board::Board;
 
 /// Upper bounds of the time to first token, in seconds.
@@ -91,9 +92,11 @@ impl Metrics {
         add(&self.disk, tokens.disk);
         add(&self.computed, tokens.computed);
         self.ttft.observe(report.ttft_ms / 1000.0);
-        if let Some(reason) = &report.miss {
-            *lock(&self.misses).entry(reason.kind()).or_default() += 1;
-        }
+    }
+
+    /// A turn computed again what once was computed.
+    pub fn missed(&self, reason: Reason) {
+        *lock(&self.misses).entry(reason.as_str()).or_default() += 1;
     }
 
     /// Tokens were generated.
@@ -147,7 +150,11 @@ impl Metrics {
             "Prompt tokens computed while somebody spoke.",
             read(&self.computed_ahead),
         );
-        page.family("hob_misses_total", "counter", "Turns that computed again what once was kept.");
+        page.family(
+            "hob_misses_total",
+            "counter",
+            "Turns that computed again what was computed before, by reason.",
+        );
         for (reason, count) in lock(&self.misses).iter() {
             page.line("hob_misses_total", &format!("reason=\"{reason}\""), count);
         }
@@ -257,11 +264,10 @@ fn read(counter: &AtomicU64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hob_runtime::MissReason;
     use hob_runtime::turn::TokenCounts;
 
-    fn report(tokens: TokenCounts, miss: Option<MissReason>) -> TurnReport {
-        TurnReport { tokens, ttft_ms: 30.0, miss, ..TurnReport::default() }
+    fn report(tokens: TokenCounts) -> TurnReport {
+        TurnReport { tokens, ttft_ms: 30.0, ..TurnReport::default() }
     }
 
     #[test]
@@ -269,7 +275,8 @@ mod tests {
         let metrics = Metrics::default();
         metrics.request("/v1/models", 200);
         let tokens = TokenCounts { shared: 5, memory: 0, disk: 90, computed: 5 };
-        metrics.started(&report(tokens, Some(MissReason::NotKept { from: 95 })));
+        metrics.started(&report(tokens));
+        metrics.missed(Reason::Clock);
         metrics.generated(7);
         let gauges = Gauges { queue: 2, rejected_files: 3, ..Gauges::default() };
         let page = metrics.render(gauges, &Board::default());
@@ -277,7 +284,7 @@ mod tests {
             "hob_requests_total{route=\"/v1/models\",status=\"200\"} 1",
             "hob_prompt_tokens_total{place=\"disk\"} 90",
             "hob_generated_tokens_total 7",
-            "hob_misses_total{reason=\"not_kept\"} 1",
+            "hob_misses_total{reason=\"clock\"} 1",
             "hob_restore_full_prefill_total 0",
             "hob_ttft_seconds_bucket{le=\"0.025\"} 0",
             "hob_ttft_seconds_bucket{le=\"0.05\"} 1",

@@ -24,7 +24,10 @@ fn a_whole_answer_has_openais_shape_and_says_what_happened() {
     assert_eq!(usage["prompt_tokens"], sum);
     assert_eq!(usage["prompt_tokens_details"]["cached_tokens"], sum - place("computed"));
     let fields: Vec<_> = hob.as_object().unwrap().keys().map(String::as_str).collect();
-    assert_eq!(fields, ["conversation", "slot", "tokens", "restore_ms", "ttft_ms", "miss"]);
+    assert_eq!(
+        fields,
+        ["conversation", "slot", "tokens", "restore_ms", "ttft_ms", "miss", "explanation"]
+    );
     assert_eq!((&hob["conversation"], &hob["miss"]), (&json!("a"), &Value::Null));
     assert!(hob["slot"].is_u64() && hob["ttft_ms"].as_f64().unwrap() > 0.0);
 }

@@ -41,6 +41,21 @@ pub async fn read(
     Ok(Json(whole(&text, &place, wanted.branches)))
 }
 
+/// `GET /v1/conversations/{id}/explain`: why it last computed what was computed before.
+pub async fn explain(
+    State(service): State<Service>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    let id = name(&id)?;
+    let remembered = service.explanation(&id).await?.ok_or_else(unknown)?;
+    Ok(Json(json!({
+        "id": id,
+        "object": "conversation.explanation",
+        "explained_at": remembered.as_ref().map(|remembered| remembered.at / 1000),
+        "explanation": remembered.map(|remembered| remembered.explanation),
+    })))
+}
+
 /// `PATCH /v1/conversations/{id} {"title"}`
 pub async fn rename(
     State(service): State<Service>,

@@ -75,6 +75,7 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
             "/v1/conversations/{id}",
             get(conversations::read).patch(conversations::rename).delete(conversations::delete),
         )
+        .route("/v1/conversations/{id}/explain", get(conversations::explain))
         .route("/v1/conversations/{id}/speech-start", post(speech::start))
         .route("/v1/conversations/{id}/transcript", post(speech::transcript))
         .route("/v1/conversations/{id}/speech-end", post(speech::end))

@@ -17,6 +17,7 @@ use super::choices::Choices;
 use super::gates::Pass;
 use super::recording::Recording;
 use crate::error::ApiError;
+use crate::explain::{Explanation, Subject};
 use crate::idle::Speaking;
 use crate::openai::answer::{Head, Usage};
 use crate::openai::message::Message;
@@ -75,6 +76,9 @@ pub struct Answering {
     /// The end of the recorded choice waits for the disk.
     closing: Option<(Pending<()>, Piece)>,
     report: TurnReport,
+    /// Of the first prompt, the only one that may belong to a conversation.
+    subject: Subject,
+    explanation: Option<Explanation>,
     usage: Usage,
     failed: bool,
 }
@@ -93,6 +97,7 @@ pub(super) struct Begun {
     pub assemblies: Vec<Assembly>,
     pub choices_per_prompt: usize,
     pub recording: Recording,
+    pub subject: Subject,
     pub pass: Option<Pass>,
 }
 
@@ -111,6 +116,8 @@ impl Answering {
             ready: VecDeque::new(),
             closing: None,
             report: TurnReport::default(),
+            subject: begun.subject,
+            explanation: None,
             usage: Usage::default(),
             failed: false,
             service,
@@ -142,6 +149,7 @@ impl Answering {
             "restore_ms": to_micros(self.report.restore_ms),
             "ttft_ms": to_micros(self.report.ttft_ms),
             "miss": self.report.miss.as_ref().map(ToString::to_string),
+            "explanation": self.explanation.as_ref().map(Explanation::to_json),
         })
     }
 
@@ -199,6 +207,9 @@ impl Answering {
         match event {
             TurnEvent::Started(report) => {
                 self.service.metrics().started(&report);
+                if choice == 0 {
+                    self.explain(&report);
+                }
                 if choice.is_multiple_of(self.choices_per_prompt) {
                     self.add_report(report);
                 }
@@ -215,6 +226,18 @@ impl Answering {
             TurnEvent::Failed(error) => return Err(error.into()),
         }
         Ok(())
+    }
+
+    /// What its conversation had and lost. An anonymous request had nothing.
+    fn explain(&mut self, report: &TurnReport) {
+        let subject = std::mem::take(&mut self.subject);
+        let Some(conversation) = &self.conversation else { return };
+        let vocabulary = self.service.engine().model().vocabulary();
+        if let Some(found) = Explanation::of(&subject, report, vocabulary) {
+            self.service.metrics().missed(found.reason);
+            self.recording.explain(conversation, &found);
+            self.explanation = Some(found);
+        }
     }
 
     /// With several prompts, the counts are those of all; the rest is of the first.

@@ -13,6 +13,7 @@ use super::ahead::{Extent, prompt, purpose};
 use super::answering::{Answering, Begun};
 use super::assembly::Assembly;
 use super::choices::Choices;
+use super::continuation::common_prefix;
 use super::gates::Pass;
 use super::identity::Identity;
 use super::opening::Opening;
@@ -21,6 +22,7 @@ use super::recording::Recording;
 use super::rendering::Rendered;
 use super::{Service, compute};
 use crate::error::{ApiError, ErrorKind};
+use crate::explain::Subject;
 use crate::openai::chat::{ChatRequest, ResponseFormat, Tool, ToolChoice, profile_name};
 use crate::openai::message::{Message, Role};
 use crate::transcript::{OpenAnswer, TranscriptError, Turnout};
@@ -61,7 +63,7 @@ impl Service {
             self.engine().fingerprint(),
             kept,
             answer,
-            begun.prompt,
+            begun.subject.prompt.clone(),
         );
         let copies = request.shape.choices;
         let reads_calls = request.tool_choice != ToolChoice::None;
@@ -73,6 +75,7 @@ impl Service {
             assemblies: (0..copies).map(|_| assembly()).collect(),
             choices_per_prompt: copies,
             recording,
+            subject: begun.subject,
             pass: pass.filter(|_| !is_prewarm),
         };
         Ok((asked.request, Answering::new(self.clone(), begun)))
@@ -155,7 +158,8 @@ impl Service {
         let conversation = identity.pinned().cloned();
         compute(move || {
             let prompt = prompt(&service, &asked, &messages, &extent, &known)?;
-            submit(&service, &asked.request, prompt, conversation)
+            let remembered = common_prefix(&known, &prompt.tokens);
+            submit(&service, &asked.request, prompt, conversation, remembered)
         })
         .await
     }
@@ -185,7 +189,7 @@ pub(super) struct Asked {
 
 struct Submitted {
     choices: Choices,
-    prompt: Vec<Token>,
+    subject: Subject,
     dialect: Dialect,
     thinks: bool,
 }
@@ -195,6 +199,7 @@ fn submit(
     request: &ChatRequest,
     rendered: Rendered,
     conversation: Option<ConversationId>,
+    remembered: usize,
 ) -> Result<Submitted, ApiError> {
     let Rendered { text, tokens: prompt, segments } = rendered;
     let engine = service.engine();
@@ -204,7 +209,7 @@ fn submit(
     let grammar = grammar.map(|grammar| if thinks { grammar.after_reasoning() } else { grammar });
     let grammar = grammar.map(Arc::new);
     let most = engine.context_tokens();
-    let keep = Keeping { class: request.ttl, segments };
+    let keep = Keeping { class: request.ttl, segments: segments.clone() };
     let turn = |conversation| TurnRequest {
         conversation,
         prompt: prompt.clone(),
@@ -220,7 +225,8 @@ fn submit(
     let others = (1..request.shape.choices).map(|_| turn(None));
     let turns = std::iter::once(turn(conversation)).chain(others).collect();
     let choices = Choices::start(engine.clone(), turns).map_err(|error| refused(request, error))?;
-    Ok(Submitted { choices, prompt, dialect, thinks })
+    let subject = Subject { prompt, segments, remembered };
+    Ok(Submitted { choices, subject, dialect, thinks })
 }
 
 /// A form that cannot be followed is told by the field that asked for it.

@@ -8,11 +8,12 @@ use super::ahead::purpose;
 use super::answering::{Answering, Begun};
 use super::assembly::Assembly;
 use super::choices::Choices;
-use super::continuation::continue_tokens;
+use super::continuation::{common_prefix, continue_tokens};
 use super::identity::Identity;
 use super::recording::Recording;
 use super::{Service, compute};
 use crate::error::ApiError;
+use crate::explain::Subject;
 use crate::openai::completion::{CompletionRequest, Prompt};
 
 /// OpenAI's default for this endpoint.
@@ -35,7 +36,7 @@ impl Service {
         };
         let (service, job) = (self.clone(), request.clone());
         let pinned = identity.pinned().cloned();
-        let (choices, prompt) = compute(move || {
+        let (choices, subject) = compute(move || {
             let model = service.engine().model().as_ref();
             let cut = |prompt: &Prompt| match prompt {
                 Prompt::Text(text) => continue_tokens(model, &known, text),
@@ -45,7 +46,9 @@ impl Service {
             let mut turns = turns(&service, &job, &prompts);
             turns[0].conversation = pinned;
             let choices = Choices::start(service.engine().clone(), turns)?;
-            Ok::<_, ApiError>((choices, prompts.into_iter().next().unwrap_or_default()))
+            let prompt = prompts.into_iter().next().unwrap_or_default();
+            let remembered = common_prefix(&known, &prompt);
+            Ok::<_, ApiError>((choices, Subject { prompt, segments: Vec::new(), remembered }))
         })
         .await?;
         let recording = Recording::new(
@@ -54,7 +57,7 @@ impl Service {
             engine.fingerprint(),
             identity.pinned().cloned().filter(|_| !request.shape.is_prewarm()),
             None,
-            prompt,
+            subject.prompt.clone(),
         );
         let count = request.prompts.len() * request.shape.choices;
         let begun = Begun {
@@ -64,6 +67,7 @@ impl Service {
             assemblies: (0..count).map(|_| Assembly::verbatim()).collect(),
             choices_per_prompt: request.shape.choices,
             recording,
+            subject,
             pass: None,
         };
         Ok((request, Answering::new(self.clone(), begun)))

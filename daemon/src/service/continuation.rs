@@ -41,6 +41,11 @@ pub fn ends_in(model: &dyn Model, tokens: &[Token], text: &str) -> Vec<usize> {
     agreement(model, tokens, text.as_bytes()).iter().map(|step| step.end).collect()
 }
 
+/// How many tokens both begin with.
+pub fn common_prefix(one: &[Token], other: &[Token]) -> usize {
+    one.iter().zip(other).take_while(|(a, b)| a == b).count()
+}
+
 /// Puts the begin token in front, where the model wants it and the template did not write it.
 pub fn with_begin(model: &dyn Model, mut tokens: Vec<Token>) -> Vec<Token> {
     let vocabulary = model.vocabulary();

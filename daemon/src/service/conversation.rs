@@ -8,7 +8,7 @@ use hob_slots::ConversationId;
 
 use super::{Service, compute};
 use crate::error::ApiError;
-use crate::transcript::{ConversationText, Summary};
+use crate::transcript::{ConversationText, Remembered, Summary};
 
 /// Where a conversation's KV is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,6 +68,21 @@ impl Service {
         let Some(text) = self.inner.transcript.get(id).done().await? else { return Ok(None) };
         let place = self.map().await?.place(id.as_str());
         Ok(Some((text, place)))
+    }
+
+    /// Why it last computed what was computed before. The outer `None`: there is none of that name;
+    /// the inner one: it never did.
+    pub async fn explanation(
+        &self,
+        id: &ConversationId,
+    ) -> Result<Option<Option<Remembered>>, ApiError> {
+        if let Some(remembered) = self.inner.transcript.explanation(id).done().await? {
+            return Ok(Some(Some(remembered)));
+        }
+        let transcript = &self.inner.transcript;
+        let is_known = transcript.get(id).done().await?.is_some()
+            || !transcript.tokens(id, self.engine().fingerprint()).done().await?.is_empty();
+        Ok(is_known.then_some(None))
     }
 
     async fn map(&self) -> Result<Map, ApiError> {

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::clock::Clock;
 use crate::error::ApiError;
+use crate::explain::Explanation;
 use crate::openai::message::Message;
 use crate::transcript::{OpenAnswer, Pending, Transcript};
 
@@ -53,6 +54,12 @@ impl Recording {
         if let Some(answer) = &mut self.answer {
             answer.flush(partial);
         }
+    }
+
+    /// Why the request computed what was computed before.
+    pub fn explain(&self, conversation: &ConversationId, found: &Explanation) {
+        let (found, now) = (found.to_json(), (self.clock)());
+        self.transcript.put_explanation(conversation, &found, self.keeps_text, now);
     }
 
     /// The whole answer; what is returned tells when its text is on the disk.

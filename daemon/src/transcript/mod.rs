@@ -10,6 +10,7 @@
 //! Reading order: `schema`, `writer` (the thread), `tree` (walking and growing), `read`, `answer`.
 
 mod answer;
+mod explanations;
 mod read;
 mod schema;
 #[cfg(test)]
@@ -26,9 +27,11 @@ use std::time::Duration;
 
 use hob_slots::{ConversationId, ModelHash, Timestamp, Token};
 use rusqlite::Connection;
+use serde_json::Value;
 
 use crate::openai::message::Message;
 pub use answer::OpenAnswer;
+pub use explanations::Remembered;
 pub use read::{ConversationText, StoredMessage, Summary};
 pub use tree::{Grown, Turnout};
 pub use writer::Pending;
@@ -131,6 +134,7 @@ impl Transcript {
         connection
             .execute("UPDATE messages SET status = 'interrupted' WHERE status = 'streaming'", [])?;
         tokens::forget_stale(&connection, now)?;
+        explanations::forget_stale(&connection)?;
         Ok(Self { writer: Arc::new(Writer::start(connection)) })
     }
 
@@ -203,6 +207,7 @@ impl Transcript {
             let transaction = connection.transaction()?;
             let id = conversation.as_str();
             transaction.execute("DELETE FROM tokens WHERE conversation = ?1", [id])?;
+            transaction.execute("DELETE FROM explanations WHERE conversation = ?1", [id])?;
             let deleted = transaction.execute("DELETE FROM conversations WHERE id = ?1", [id])?;
             transaction.commit()?;
             Ok(deleted == 1)
@@ -233,6 +238,29 @@ impl Transcript {
         self.writer.post(move |connection| {
             tokens::save(connection, &conversation, fingerprint, &timeline, beside_text, now)
         });
+    }
+}
+
+impl Transcript {
+    /// Remembers why the conversation computed what was computed before, in place of the last time;
+    /// `beside_text`: only while the conversation has text. Nobody waits for it.
+    pub fn put_explanation(
+        &self,
+        conversation: &ConversationId,
+        explanation: &Value,
+        beside_text: bool,
+        now: Timestamp,
+    ) {
+        let (conversation, explanation) = (conversation.clone(), explanation.to_string());
+        self.writer.post(move |connection| {
+            explanations::save(connection, &conversation, &explanation, beside_text, now)
+        });
+    }
+
+    /// What was remembered last.
+    pub fn explanation(&self, conversation: &ConversationId) -> Pending<Option<Remembered>> {
+        let conversation = conversation.clone();
+        self.writer.send(move |connection| explanations::load(connection, &conversation))
     }
 }
 

@@ -9,7 +9,8 @@ use rusqlite::Connection;
 use super::TranscriptError;
 
 /// One step each; never edited once released.
-const MIGRATIONS: [&str; 1] = ["
+const MIGRATIONS: [&str; 2] = [
+    "
     CREATE TABLE conversations (
         id         TEXT PRIMARY KEY,
         title      TEXT,                -- NULL until the first text of the user
@@ -39,7 +40,16 @@ const MIGRATIONS: [&str; 1] = ["
         used_at      INTEGER NOT NULL,
         PRIMARY KEY (conversation, fingerprint)
     ) WITHOUT ROWID;
-"];
+",
+    "
+    -- Why a conversation last computed what was computed before, as JSON.
+    CREATE TABLE explanations (
+        conversation TEXT PRIMARY KEY,
+        explanation  TEXT NOT NULL,
+        at           INTEGER NOT NULL   -- milliseconds since 1970
+    ) WITHOUT ROWID;
+",
+];
 
 /// Brings the database up to date, in one transaction a step.
 pub fn migrate(connection: &mut Connection) -> Result<(), TranscriptError> {

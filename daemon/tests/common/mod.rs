@@ -24,7 +24,7 @@ use hob_daemon::watching::{self, Change, Sight};
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Engine, EngineOptions};
 use hob_slots::store::Store;
-use hob_slots::{ConversationId, Lifetimes, ModelHash, Token};
+use hob_slots::{ConversationId, FileDigest, Fingerprint, Lifetimes, ModelHash, Token};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -42,6 +42,7 @@ pub struct Plan {
     origins: Vec<String>,
     directory: Option<PathBuf>,
     voice: Option<(Vec<String>, Vec<String>)>,
+    fingerprint: Option<Fingerprint>,
 }
 
 impl Plan {
@@ -54,6 +55,7 @@ impl Plan {
             origins: Vec::new(),
             directory: None,
             voice: None,
+            fingerprint: None,
         }
     }
 
@@ -96,6 +98,22 @@ impl Plan {
 
     pub fn parks_after(mut self, idle: Duration) -> Self {
         self.idle_after = idle;
+        self
+    }
+
+    /// The type of K in the cache, which is a part of the fingerprint.
+    pub fn cache_type_k(mut self, cache_type: &str) -> Self {
+        self.fingerprint = Some(Fingerprint {
+            model_sha256: FileDigest([3; 32]),
+            drafter_sha256: None,
+            cache_type_k: cache_type.to_owned(),
+            cache_type_v: "f16".to_owned(),
+            flash_attention: true,
+            swa_full: false,
+            state_format: "fake 1".to_owned(),
+            rope: Default::default(),
+            loras: Vec::new(),
+        });
         self
     }
 
@@ -145,13 +163,13 @@ impl World {
             .unwrap();
         let store = Arc::new(Store::open(directory.join("slots")).unwrap());
         let kept = store.reader().clone();
-        let engine = Engine::start(
-            Arc::new(plan.model),
-            ModelHash([7; 8]),
-            Some(store),
-            plan.options.clone(),
-        )
-        .unwrap();
+        let fingerprint = plan.fingerprint.map_or(ModelHash([7; 8]), |fingerprint| {
+            store.write_model_toml(&fingerprint).unwrap();
+            fingerprint.hash()
+        });
+        let engine =
+            Engine::start(Arc::new(plan.model), fingerprint, Some(store), plan.options.clone())
+                .unwrap();
         let clock = wall_clock();
         let transcript = Transcript::open(&directory.join("text.sqlite"), clock()).unwrap();
         let (planner, events) = mpsc::unbounded_channel();

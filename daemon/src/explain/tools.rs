@@ -1,0 +1,118 @@
+//! The tools that a prompt declares, as the template wrote them.
+
+use serde_json::Value;
+
+/// Places at which no JSON begins, before a text is given up.
+const MOST_TRIES: usize = 1000;
+
+/// Tools in a text.
+#[derive(Debug, Default)]
+pub struct Tools {
+    /// Where the first one begins, in bytes.
+    pub start: usize,
+    /// In their order.
+    pub list: Vec<Value>,
+}
+
+impl Tools {
+    /// Finds them: objects with a name and a description or parameters, in whatever is around them.
+    pub fn in_text(text: &str) -> Self {
+        let mut tools = Self::default();
+        let (mut at, mut tries) = (0, 0);
+        while tries < MOST_TRIES
+            && let Some(brace) = text[at..].find('{')
+        {
+            at += brace;
+            let mut values = serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>();
+            match values.next() {
+                Some(Ok(value)) => {
+                    if name(&value).is_some() {
+                        tools.start = if tools.list.is_empty() { at } else { tools.start };
+                        tools.list.push(value);
+                    }
+                    at += values.byte_offset();
+                }
+                _ => {
+                    at += 1;
+                    tries += 1;
+                }
+            }
+        }
+        tools
+    }
+
+    /// Whether both have the same ones, in whatever order.
+    pub fn same_as(&self, other: &Self) -> bool {
+        let mut left: Vec<&Value> = other.list.iter().collect();
+        let mut takes = |tool: &Value| {
+            let found = left.iter().position(|other| *other == tool);
+            found.map(|at| left.swap_remove(at)).is_some()
+        };
+        self.list.len() == other.list.len() && self.list.iter().all(&mut takes)
+    }
+
+    /// What came, went or changed against `before`, by name: `set_light was added`.
+    pub fn changes_since(&self, before: &Self) -> Vec<String> {
+        let has =
+            |tools: &Self, wanted: &Value| tools.list.iter().any(|tool| name(tool) == name(wanted));
+        let names = |tools: &Self, say: &str, which: &dyn Fn(&Value) -> bool| -> Vec<String> {
+            let names = tools.list.iter().filter(|tool| which(tool)).filter_map(name);
+            names.map(|name| format!("{name} {say}")).collect()
+        };
+        let mut changes = names(self, "was added", &|tool| !has(before, tool));
+        changes.extend(names(before, "is missing", &|tool| !has(self, tool)));
+        let changed = |tool: &Value| has(before, tool) && !before.list.contains(tool);
+        changes.extend(names(self, "changed", &changed));
+        changes
+    }
+}
+
+/// What a tool is called; `None` for what declares no tool, such as a call.
+fn name(value: &Value) -> Option<&str> {
+    let tool = value.get("function").unwrap_or(value);
+    let declares = ["description", "parameters", "input_schema"];
+    declares.iter().any(|field| tool.get(field).is_some()).then(|| tool.get("name")?.as_str())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIGHT: &str =
+        r#"{"type": "function", "function": {"name": "light", "parameters": {"a": 1}}}"#;
+    const HEAT: &str = r#"{"name": "heat", "description": "Warms"}"#;
+
+    #[test]
+    fn tools_are_found_in_whatever_is_around_them() {
+        let text = format!(
+            "Use {{these}}:\n<tools>\n{LIGHT}\n{HEAT}\n</tools>\n{{\"name\": \"x\", \"arguments\": {{}}}}"
+        );
+        let tools = Tools::in_text(&text);
+        let names: Vec<_> = tools.list.iter().filter_map(name).collect();
+        assert_eq!(names, ["light", "heat"]);
+        assert_eq!(tools.start, text.find(LIGHT).unwrap());
+        assert_eq!(Tools::in_text(&format!("[{LIGHT}, {HEAT}]")).list.len(), 2);
+    }
+
+    #[test]
+    fn the_order_of_tools_and_of_their_keys_makes_no_other_tools() {
+        let one = Tools::in_text(&format!("{LIGHT}{HEAT}"));
+        let other =
+            Tools::in_text(&format!(r#"{{"description": "Warms", "name": "heat"}}{LIGHT}"#));
+        assert!(one.same_as(&other));
+        assert!(!one.same_as(&Tools::in_text(LIGHT)));
+        assert!(!Tools::in_text(&format!("{LIGHT}{LIGHT}")).same_as(&one));
+    }
+
+    #[test]
+    fn changes_are_told_by_name() {
+        let one = Tools::in_text(&format!("{LIGHT}{HEAT}"));
+        let other = Tools::in_text(&format!(
+            "{}{}",
+            HEAT.replace("Warms", "Cools"),
+            HEAT.replace("heat", "cool")
+        ));
+        let changes = other.changes_since(&one);
+        assert_eq!(changes, ["cool was added", "light is missing", "heat changed"]);
+    }
+}
