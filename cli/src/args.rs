@@ -4,7 +4,8 @@ use clap::{Parser, Subcommand};
 use hob_config::{ClientFlags, Flags};
 
 use crate::commands::{
-    ask, chat, completions, config, conversations, doctor, man, models, simulate, slots, status,
+    ask, chat, completions, config, conversations, doctor, explain, man, models, simulate, slots,
+    status,
 };
 use crate::exit;
 
@@ -29,6 +30,7 @@ pub enum Command {
     Chat(chat::Args),
     Ask(ask::Args),
     Conversations(conversations::Args),
+    Explain(explain::Args),
     Slots(slots::Args),
     Models(models::Args),
     Status(status::Args),

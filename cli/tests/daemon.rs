@@ -123,6 +123,41 @@ fn conversations_are_listed_read_renamed_and_deleted() {
 }
 
 #[test]
+fn a_miss_is_explained_with_both_texts_one_above_the_other() {
+    let home = Home::new();
+    let explanation = json!({
+        "reason": "clock", "what": "a time or date in message 1 stands in front of 3 messages",
+        "remedy": "move it behind what stays the same: into the last message", "at": 1042,
+        "segment": {"layer": "identity", "key": "message 1"},
+        "before": "Be brief.\nIt is 10:", "kept_text": "41.", "new_text": "52.",
+    });
+    let told = |explanation: Value| {
+        let at = (!explanation.is_null()).then_some(1);
+        json!({"id": "room-1", "explained_at": at, "explanation": explanation})
+    };
+    let _daemon = Daemon::new(&home)
+        .answer("GET /v1/conversations/room-1/explain", 200, told(explanation))
+        .answer("GET /v1/conversations/room-2/explain", 200, told(Value::Null));
+    let shown = home.hob(&["explain", "room-1"]).ok();
+    let lines: Vec<&str> = shown.lines().collect();
+    assert!(lines[0].ends_with("ago: a time or date in message 1 stands in front of 3 messages"));
+    assert_eq!(
+        lines[1..],
+        [
+            "clock: from token 1,042 on, in message 1 (identity)",
+            "",
+            "  kept  Be brief.⏎It is 10:41.",
+            "  came  Be brief.⏎It is 10:52.",
+            "                           ^",
+            "What to do: move it behind what stays the same: into the last message",
+        ]
+    );
+    assert_eq!(home.hob(&["explain", "room-1", "--json"]).json()["explanation"]["at"], 1042);
+    assert!(home.hob(&["explain", "room-2"]).ok().contains("only what was new"));
+    home.hob(&["explain", "room-3"]).fails(4, &["room-3", "hob conversations"]);
+}
+
+#[test]
 fn status_shows_whatever_the_daemon_tells() {
     let home = Home::new();
     let status = json!({

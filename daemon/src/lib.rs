@@ -1,7 +1,8 @@
 //! `hobd` without its `main`: the service, its HTTP face, transcripts and the access token.
 //!
 //! Reading order: [`startup`] (how the parts are opened and joined), [`service`] (what can be
-//! asked), [`transcript`] (what is remembered), [`openai`] (the wire's shapes), [`http`] (routes,
+//! asked), [`transcript`] (what is remembered), [`explain`] (why
+//! something was computed twice), [`openai`] (the wire's shapes), [`http`] (routes,
 //! guards and the socket), [`keeping_warm`] and [`idle`] (what happens in silence), [`watching`]
 //! (what happens to files), [`voice`] (who is heard, and what is said first), [`auth`] and
 //! [`metrics`].

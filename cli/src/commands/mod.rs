@@ -6,6 +6,7 @@ pub mod completions;
 pub mod config;
 pub mod conversations;
 pub mod doctor;
+pub mod explain;
 pub mod man;
 pub mod models;
 pub mod simulate;
@@ -23,6 +24,7 @@ pub fn run(command: Command, context: &mut Context) -> Result<(), Failure> {
         Command::Chat(args) => chat::run(&args, context),
         Command::Ask(args) => ask::run(&args, context),
         Command::Conversations(args) => conversations::run(&args, context),
+        Command::Explain(args) => explain::run(&args, context),
         Command::Slots(args) => slots::run(&args, context),
         Command::Models(args) => models::run(&args, context),
         Command::Simulate(args) => simulate::run(&args, context),

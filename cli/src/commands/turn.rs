@@ -113,7 +113,8 @@ pub fn footer(hob: &Value) -> String {
     if hob["tokens"].is_object() {
         parts.push(format!("{}{unit} computed", count(tokens("computed"))));
     }
-    if let Some(miss) = hob["miss"].as_str() {
+    let told = hob["explanation"]["what"].as_str();
+    if let Some(miss) = told.or_else(|| hob["miss"].as_str()) {
         parts.push(format!("because {}", plain(miss)));
     }
     parts.join(" · ")
@@ -160,6 +161,11 @@ mod tests {
             footer(&json!({"tokens": tokens, "ttft_ms": 3, "miss": "first message differs"})),
             "3 ms to first token · 64 tokens hot · 100 from memory · 1 computed · because first \
              message differs"
+        );
+        let explanation = json!({"what": "a time or date in message 1"});
+        assert_eq!(
+            footer(&json!({"miss": "token 4 of 8", "explanation": explanation})),
+            "because a time or date in message 1"
         );
         let tokens = json!({"computed": 1000});
         assert_eq!(footer(&json!({"tokens": tokens})), "1,000 tokens computed");
