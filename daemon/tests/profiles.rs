@@ -22,7 +22,7 @@ fn the_prefix_is_what_the_first_request_of_each_profile_begins_with() {
     for name in ["short", "lights", "voice"] {
         let prefix = world.service.prefix_tokens(&named(name)).unwrap();
         let id = format!("first-{name}");
-        let body = json!({"conversation": id, "hob": {"profile": name}, "max_tokens": 0});
+        let body = json!({"conversation": id, "hob": {"profile": name}, "max_tokens": 1});
         world.chat(json!([user("Is it dark?")]), body);
         let real = world.timeline(&id);
         assert!(prefix.len() > 60 && real.starts_with(&prefix), "{name}");
@@ -68,7 +68,7 @@ fn a_clients_own_system_message_and_tools_stand_behind_the_profiles() {
     let prefix = world.service.prefix_tokens(&named("lights")).unwrap();
     let own_tool = json!({"type": "function", "function": {"name": "own_tool"}});
     let body = json!({"conversation": "a", "hob": {"profile": "lights"},
-        "tools": [set_light(), own_tool], "max_tokens": 0});
+        "tools": [set_light(), own_tool], "max_tokens": 1});
     let system = json!({"role": "system", "content": "Speak French."});
     world.chat(json!([system, user("Hi")]), body);
     let text = spelled(&world.timeline("a"));
@@ -154,7 +154,7 @@ fn a_tail_that_changes_is_read_and_leaves_the_prefix_as_it_was() {
     fs::write(&now, "It is night.").unwrap();
     assert_eq!(world.reload(), []);
     assert_eq!(world.service.prefix_tokens(&named("lights")).unwrap(), before);
-    let body = json!({"conversation": "a", "hob": {"profile": "lights"}, "max_tokens": 0});
+    let body = json!({"conversation": "a", "hob": {"profile": "lights"}, "max_tokens": 1});
     world.chat(json!([user("Hi")]), body);
     let real = world.timeline("a");
     assert!(real.starts_with(&before) && spelled(&real).contains("It is night."));

@@ -89,16 +89,25 @@ fn a_prefix_that_does_not_fit_says_so_and_the_others_are_warm() {
 }
 
 #[test]
-fn a_question_that_comes_before_its_prefix_is_answered_and_the_prefix_becomes_warm() {
+fn a_question_joins_a_prewarm_that_is_under_way_and_nothing_is_computed_twice() {
+    const ROWS: u64 = 32;
     let directory = tempfile::tempdir().unwrap();
-    profile(directory.path(), "default", DEFAULT);
-    let world = Plan::new().pace(Duration::from_millis(1)).directory(directory.path()).start();
+    let long = format!("[[segment]]\nlayer = 'context'\ntext = '{}'\n", "One fire. ".repeat(60));
+    profile(directory.path(), "default", &long);
+    let plan = Plan::new().pace(Duration::from_millis(1)).micro_batch(ROWS as usize);
+    let world = plan.directory(directory.path()).start();
     world.service.warm_profiles();
-    // The question comes while its prefix is on its way.
+    let computed = |world: &World| world.status().counters.computed_tokens;
+    world.until("some of it is computed", |world| computed(world) > 3 * ROWS);
     let body = json!({"conversation": "early", "hob": {"profile": "default"}});
     let answer = world.chat(json!([user("Is it dark?")]), body);
-    assert!(answer["hob"]["tokens"]["computed"].as_u64().unwrap() > 0);
+    let tokens = &answer["hob"]["tokens"];
+    assert!(tokens["shared"].as_u64().unwrap() > 2 * ROWS, "{tokens}");
     world.until("it is warm", |world| row(world, "default")["state"] == "warm");
+    let prompt = answer["usage"]["prompt_tokens"].as_u64().unwrap();
+    // The micro-batch that had begun when the question came may have been for both.
+    let (all, most) = (computed(&world), prompt + 2 * ROWS);
+    assert!(all <= most, "{all} computed for a prompt of {prompt}");
 }
 
 /// A daemon on these two profiles, with both of them warm.

@@ -4,7 +4,7 @@
 //!   running or queued never is. Those that are due together are parked in the order in which they
 //!   fell silent.
 //! - Once a model is resident each profile's prefix is made warm, one at a time; a changed profile's
-//!   again. What failed is tried again after pauses that grow.
+//!   again. What failed is tried again after pauses that grow. What a turn computes is left to it.
 //! - What is warm is kept warm, see [`keepalive`](crate::keepalive). A touch gives way to a turn,
 //!   and counts as no use.
 //! - The model's weights leave memory when nobody has spoken for long, if that is wanted; while they
@@ -165,6 +165,9 @@ impl Planner {
                 self.withdraw(&conversation);
                 self.parking.end(conversation, now);
                 self.residence.heard(now);
+                if !self.parking.somebody_speaks() {
+                    self.prefixes.turns_are_over(now);
+                }
             }
             Event::Forgotten { conversation } => {
                 self.withdraw(&conversation);
@@ -177,6 +180,7 @@ impl Planner {
             }
             Event::ModelUnloaded => {
                 self.cancel(None);
+                self.prefixes.cool(now);
                 self.residence.unloaded();
             }
             Event::ModelStays => self.residence.heard(now),
@@ -190,7 +194,11 @@ impl Planner {
             }
             Event::PrefixDone { profile, from } => self.prefixes.done(&profile, from, now),
             Event::PrefixFailed { profile, reason } => self.prefixes.fail(&profile, reason, now),
-            Event::Used { profile } => self.prefixes.used(&profile, now),
+            Event::Used { profile } => {
+                if self.prefixes.used(&profile, now) {
+                    self.cancel_that_of(&profile);
+                }
+            }
             Event::Battery(battery) => {
                 self.rounds.feed(battery);
                 if self.rounds.rest() {

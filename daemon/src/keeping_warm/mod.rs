@@ -105,8 +105,8 @@ impl<P: Prefixes + Clone> KeepingWarm<P> {
     fn hear_of_the_weights(&mut self, residency: Residency, now: Timestamp) {
         match residency {
             Residency::Resident => {
-                let profiles =
-                    self.planner.prefixes().map(|(profile, _)| profile.clone()).collect();
+                let known = self.planner.prefixes().map(|(profile, _)| profile.clone());
+                let profiles = in_order(known.collect());
                 self.planner.handle(Event::ModelReady { profiles }, now);
             }
             Residency::Unloaded => self.planner.handle(Event::ModelUnloaded, now),
@@ -163,6 +163,12 @@ impl<P: Prefixes + Clone> KeepingWarm<P> {
         };
         self.planner.handle(event, now);
     }
+}
+
+/// The default profile first: it is the one of whoever names none.
+pub fn in_order(mut profiles: Vec<ProfileName>) -> Vec<ProfileName> {
+    profiles.sort_by_key(|name| *name != ProfileName::default());
+    profiles
 }
 
 /// What came of the job; never comes while there is none.

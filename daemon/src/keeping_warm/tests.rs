@@ -132,6 +132,22 @@ async fn keeping_alive_pushes_nobody_out() {
 }
 
 #[tokio::test]
+async fn a_model_that_comes_back_brings_its_prefixes_and_computes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let world = World::new(&[("default", RULES)]).start(Some(directory.path()));
+    world.boot();
+    world.until_warm(1).await;
+    let before = world.status().await.counters.computed_tokens;
+    assert!(world.engine.unload().await);
+    world.until(|board| board.prefixes[&name("default")].state == PrefixState::Waiting).await;
+    world.engine.load();
+    let board = world.until_warm(1).await;
+    assert_eq!(board.prefixes[&name("default")].warmed.unwrap().from.computed, 0);
+    assert_eq!(board.outcomes.get(&Outcome::Failed), None);
+    assert_eq!(world.status().await.counters.computed_tokens, before);
+}
+
+#[tokio::test]
 async fn who_is_silent_is_parked() {
     let mut world = World::new(&[]);
     world.idle_after = Duration::from_millis(50);

@@ -40,7 +40,7 @@ mod working_ahead;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use hob_prewarm::{Event, ProfileName};
+use hob_prewarm::Event;
 use hob_runtime::Engine;
 use hob_slots::store::StoreReader;
 use hob_slots::{ConversationId, Lifetimes, Timestamp};
@@ -57,6 +57,7 @@ pub use voice::filler_event;
 use crate::clock::Clock;
 use crate::idle::Speaking;
 use crate::keeping_warm::board::{Board, BoardReader};
+use crate::keeping_warm::in_order;
 use crate::metrics::Metrics;
 use crate::openai::answer::Head;
 use crate::transcript::Transcript;
@@ -164,8 +165,7 @@ impl Service {
     /// The model is resident: whatever the profiles begin with should be warm, the default one's
     /// first.
     pub fn warm_profiles(&self) {
-        let mut profiles = self.profile_names();
-        profiles.sort_by_key(|name| *name != ProfileName::default());
+        let profiles = in_order(self.profile_names());
         self.tell_planner(Event::ModelReady { profiles });
     }
 

@@ -11,12 +11,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::body::Bytes;
-use hob_prewarm::phrase::{PhraseId, Phrases, Spoken, VoiceName};
+use hob_prewarm::phrase::{MOST_VOICES, PhraseId, Phrases, Spoken, VoiceName};
 use hob_runtime::Engine;
+use hob_slots::Timestamp;
 use tokio::sync::Notify;
 
 use super::command::VoiceCommand;
-use super::kept::KeptPhrases;
+use super::kept::{FoundVoice, KeptPhrases};
 use super::wav;
 use crate::clock::Clock;
 use crate::silence;
@@ -106,13 +107,17 @@ impl Filler {
             Err(_) => return, // The daemon ends.
         };
         let mut state = self.lock();
-        for voice in found {
-            if voice.name != self.voice {
-                state.want(&voice.name, voice.made);
+        // The usual voice is one of them, whether anything of it was found or not.
+        let mut others = MOST_VOICES - 1;
+        for FoundVoice { name, made, sounds } in found {
+            let known = name == self.voice || others > 0;
+            if known && name != self.voice {
+                others -= 1;
+                state.want(&name, made);
             }
-            for (id, sound) in voice.sounds {
-                let spoken = (voice.name.clone(), id);
-                if !state.hold(&spoken, sound.into()) {
+            for (id, sound) in sounds {
+                let spoken = (name.clone(), id);
+                if !known || !state.hold(&spoken, sound.into()) {
                     state.left.push(spoken);
                 }
             }
@@ -195,7 +200,7 @@ impl Filler {
 }
 
 impl State {
-    fn want(&mut self, voice: &VoiceName, now: hob_slots::Timestamp) {
+    fn want(&mut self, voice: &VoiceName, now: Timestamp) {
         let left = self.phrases.want(voice, now);
         self.forget(left);
     }

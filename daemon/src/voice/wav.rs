@@ -134,6 +134,23 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        #[test]
+        fn whatever_the_header_says_nothing_breaks(
+            changes in proptest::collection::vec((0_usize..60, proptest::num::u8::ANY), 1..6),
+            float in proptest::bool::ANY,
+        ) {
+            let format = if float { SampleFormat::Float } else { SampleFormat::Int };
+            let mut wav = square(32, format);
+            for (at, byte) in changes {
+                wav[at] = byte;
+            }
+            if let Ok(once) = checked(wav) {
+                proptest::prop_assert_eq!(checked(once.clone()).unwrap(), once);
+            }
+        }
+    }
+
     fn square(bits: u16, sample_format: SampleFormat) -> Vec<u8> {
         let spec =
             WavSpec { channels: 1, sample_rate: 22_050, bits_per_sample: bits, sample_format };

@@ -3,6 +3,8 @@
 //! - One prefix at a time: what waits is made warm first, in the order in which it began to wait;
 //!   then what a round of keep-alive asks for is touched.
 //! - What failed waits for longer after each failure.
+//! - What a turn computes for itself is not computed twice: its prefix waits for the turn, and shares
+//!   what the turn has computed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,6 +18,9 @@ use crate::prefix::{Failed, Prefix, PrefixState, Sources, Warmed};
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 /// The longest that it becomes.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10 * 60);
+
+/// The longest that a prefix waits for a turn that computes it too.
+const LONGEST_TURN: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Default)]
 pub(super) struct Prefixes {
@@ -37,6 +42,8 @@ struct Entry {
     rank: usize,
     // Not before then; `None` while it is warm.
     wanted: Option<Timestamp>,
+    // A turn computes it too, and it waits for that.
+    joined: bool,
     // A round asks for a touch.
     due: bool,
     warmed: Option<Warmed>,
@@ -55,10 +62,22 @@ impl Prefixes {
     /// The profile's prefix should be warm and is not.
     pub(super) fn want(&mut self, profile: ProfileName, now: Timestamp) {
         self.ranks += 1;
-        let fresh =
-            Entry { rank: self.ranks, wanted: None, due: false, warmed: None, failed: None };
-        let entry = self.known.entry(profile).or_insert(fresh);
-        (entry.wanted, entry.due, entry.failed) = (Some(now), false, None);
+        let entry = self.known.entry(profile).or_insert(Entry {
+            rank: self.ranks,
+            wanted: None,
+            joined: false,
+            due: false,
+            warmed: None,
+            failed: None,
+        });
+        (entry.wanted, entry.joined, entry.due, entry.failed) = (Some(now), false, false, None);
+    }
+
+    /// Nothing is hot any longer.
+    pub(super) fn cool(&mut self, now: Timestamp) {
+        for entry in self.known.values_mut() {
+            (entry.wanted, entry.joined, entry.due) = (Some(now), false, false);
+        }
     }
 
     pub(super) fn remove(&mut self, profile: &ProfileName) {
@@ -78,7 +97,7 @@ impl Prefixes {
     pub(super) fn done(&mut self, profile: &ProfileName, from: Sources, now: Timestamp) {
         let job = self.over(profile);
         let Some(entry) = self.known.get_mut(profile) else { return };
-        (entry.wanted, entry.due, entry.failed) = (None, false, None);
+        (entry.wanted, entry.joined, entry.due, entry.failed) = (None, false, false, None);
         let nothing_happened = job == Some(Job::Touch) && from.tokens() == from.shared;
         match &mut entry.warmed {
             Some(warmed) if nothing_happened => warmed.touched = now,
@@ -90,15 +109,30 @@ impl Prefixes {
         self.over(profile);
         let Some(entry) = self.known.get_mut(profile) else { return };
         let times = entry.failed.as_ref().map_or(0, |failed| failed.times) + 1;
-        (entry.wanted, entry.due) = (Some(now.after(pause(times))), false);
+        (entry.wanted, entry.joined, entry.due) = (Some(now.after(pause(times))), false, false);
         entry.failed = Some(Failed { reason, at: now, times });
     }
 
-    /// A turn began with this prefix: no touch is needed soon.
-    pub(super) fn used(&mut self, profile: &ProfileName, now: Timestamp) {
-        let Some(entry) = self.known.get_mut(profile) else { return };
+    /// A turn began with this prefix: no touch is needed soon. Returns whether the turn computes what
+    /// we do, or were about to.
+    pub(super) fn used(&mut self, profile: &ProfileName, now: Timestamp) -> bool {
+        let Some(entry) = self.known.get_mut(profile) else { return false };
         if let Some(warmed) = &mut entry.warmed {
             (warmed.touched, entry.due) = (now, false);
+        }
+        // What failed waits for its pause, whoever speaks.
+        entry.joined = entry.wanted.is_some() && entry.failed.is_none();
+        if entry.joined {
+            entry.wanted = Some(now.after(LONGEST_TURN));
+        }
+        entry.joined
+    }
+
+    /// Nobody speaks any longer.
+    pub(super) fn turns_are_over(&mut self, now: Timestamp) {
+        for entry in self.known.values_mut().filter(|entry| entry.joined) {
+            entry.joined = false;
+            entry.wanted = entry.wanted.map(|wanted| wanted.min(now));
         }
     }
 
@@ -146,7 +180,10 @@ impl Prefixes {
 
     pub(super) fn count_anew_from(&mut self, now: Timestamp) {
         for entry in self.known.values_mut() {
-            let pause = pause(entry.failed.as_ref().map_or(0, |failed| failed.times));
+            let pause = match entry.joined {
+                true => LONGEST_TURN,
+                false => pause(entry.failed.as_ref().map_or(0, |failed| failed.times)),
+            };
             entry.wanted = entry.wanted.map(|wanted| wanted.min(now.after(pause)));
             if let Some(warmed) = &mut entry.warmed {
                 warmed.touched = warmed.touched.min(now);

@@ -13,6 +13,10 @@ impl World {
         self.tell(Event::ProfileChanged { profile: name(profile) })
     }
 
+    pub(super) fn use_prefix(&mut self, profile: &str) -> &mut Self {
+        self.tell(Event::Used { profile: name(profile) })
+    }
+
     fn remove(&mut self, profile: &str) -> &mut Self {
         self.tell(Event::ProfileRemoved { profile: name(profile) })
     }
@@ -126,6 +130,17 @@ fn another_model_begins_with_nothing_warm() {
 }
 
 #[test]
+fn while_the_model_is_gone_no_prefix_is_warm_and_a_changed_one_waits() {
+    let mut world = World::new();
+    world.warm_all(&["default", "attic"]).change("attic").wake();
+    assert_eq!(world.tell(Event::ModelUnloaded).wake(), [Action::Cancel(name("attic"))]);
+    assert_eq!(world.prefix("default").state, PrefixState::Waiting);
+    assert_eq!(world.sleep(60 * MINUTE).change("attic").wake(), []);
+    assert_eq!(world.planner.next_wake(), None);
+    assert_eq!(world.boot(&["default", "attic"]).wake(), [Action::Warm(name("default"))]);
+}
+
+#[test]
 fn what_failed_is_tried_again_after_pauses_that_grow_up_to_ten_minutes() {
     let mut world = World::new();
     world.boot(&["default"]).wake();
@@ -167,6 +182,35 @@ fn a_prewarm_goes_on_beside_a_turn() {
     world.boot(&["default", "attic"]).wake();
     assert_eq!(world.start("chat").wake(), [], "nothing is cancelled: the turn may share it");
     assert_eq!(world.done("default", computed(9)).wake(), [Action::Warm(name("attic"))]);
+}
+
+#[test]
+fn a_prefix_that_a_turn_computes_for_itself_waits_for_the_turn_and_shares_it() {
+    let mut world = World::new();
+    world.boot(&["default", "attic"]).wake();
+    let left_to_the_turn = [Action::Cancel(name("default")), Action::Warm(name("attic"))];
+    assert_eq!(world.start("chat").use_prefix("default").wake(), left_to_the_turn);
+    assert_eq!(world.done("attic", computed(9)).sleep(10).wake(), []);
+    assert_eq!(world.end("chat").wake(), [Action::Warm(name("default"))]);
+    assert_eq!(world.done("default", shared(100)).wake(), []);
+}
+
+#[test]
+fn it_waits_for_a_turn_that_never_ends_for_half_a_minute_at_most() {
+    let mut world = World::new();
+    world.boot(&["default"]).wake();
+    world.start("chat").use_prefix("default").wake();
+    assert_eq!(world.sleep(29).wake(), []);
+    assert_eq!(world.sleep(1).wake(), [Action::Warm(name("default"))]);
+}
+
+#[test]
+fn a_turn_makes_nobody_try_again_what_failed_before_its_pause_is_over() {
+    let mut world = World::new();
+    world.boot(&["default"]).wake();
+    world.fail("default").start("chat").use_prefix("default").end("chat");
+    assert_eq!(world.sleep(4).wake(), []);
+    assert_eq!(world.sleep(1).wake(), [Action::Warm(name("default"))]);
 }
 
 #[test]

@@ -25,10 +25,6 @@ impl World {
         slept
     }
 
-    fn use_prefix(&mut self, profile: &str) -> &mut Self {
-        self.tell(Event::Used { profile: name(profile) })
-    }
-
     fn battery(&mut self, percent: u8, charging: bool) -> &mut Self {
         self.tell(Event::Battery(Battery { percent, charging }))
     }
