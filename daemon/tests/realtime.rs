@@ -224,3 +224,29 @@ fn only_who_has_the_token_and_a_known_origin_is_let_in() {
     let foreign = ("origin", "http://evil.example".to_owned());
     assert_eq!(refused(&[protocol, foreign]), Some(StatusCode::FORBIDDEN));
 }
+
+#[test]
+fn who_speaks_while_the_model_is_away_brings_it_and_the_conversation_back_and_sees_it_come() {
+    let world = World::new();
+    let mut client = Client::new(&world, "parlour");
+    client.send(started());
+    client.complete("My locker code is 48213.");
+    client.send(stopped());
+    client.answer();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    assert!(runtime.block_on(world.engine.unload()));
+    let told = client.next();
+    assert_eq!((&told["type"], &told["residency"]), (&json!("hob.model"), &json!("unloaded")));
+
+    client.send(started());
+    let mut residency = client.next()["residency"].clone();
+    while residency == "loading" {
+        residency = client.next()["residency"].clone();
+    }
+    assert_eq!(residency, "resident");
+    hot(&world, 2);
+    client.complete("What is my locker code?");
+    client.send(stopped());
+    let answer = client.answer().pop().unwrap();
+    assert!(answer["hob"]["tokens"]["shared"].as_u64() > Some(60), "{answer}");
+}

@@ -15,11 +15,13 @@ use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::response::Response;
-use serde_json::Value;
+use hob_runtime::Residency;
+use serde_json::{Value, json};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::error::{ApiError, ErrorKind};
 use crate::service::Service;
+use response::event;
 use session::Session;
 
 /// Half a minute of sound, or a session with many tools.
@@ -46,6 +48,7 @@ pub async fn events(
 }
 
 async fn serve(service: Service, mut socket: WebSocket) {
+    let mut residency = service.engine().residency();
     let mut session = Session::new(service);
     let mut ping = interval(PING_EVERY);
     ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -69,6 +72,8 @@ async fn serve(service: Service, mut socket: WebSocket) {
                 }
             }
             event = session.next() => out = event,
+            // An error: the engine has stopped, and the socket is about to close.
+            Ok(()) = residency.changed() => out = vec![model(*residency.borrow_and_update())],
             _ = ping.tick() => {
                 let silent = heard_at.elapsed() > LONGEST_SILENCE;
                 if silent || !send(&mut socket, Message::Ping(Vec::new().into())).await {
@@ -77,6 +82,15 @@ async fn serve(service: Service, mut socket: WebSocket) {
             }
         }
     }
+}
+
+/// Where the model's weights are: who speaks first after they left waits for them.
+fn model(residency: Residency) -> Value {
+    let percent = match residency {
+        Residency::Loading { percent } => Some(percent),
+        Residency::Resident | Residency::Unloaded => None,
+    };
+    event("hob.model", json!({"residency": residency.as_str(), "percent": percent}))
 }
 
 /// Whether it went out. Who takes nothing any longer is gone.
