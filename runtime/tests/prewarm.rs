@@ -149,11 +149,17 @@ fn a_newer_turn_takes_the_place_of_what_is_made_hot_and_goes_on_from_it() {
     let model = slow();
     let engine = engine(&model, None, EngineOptions { micro_batch: 32, ..options() });
     let prompt = rules(&model);
+    let hot = || status(&engine).slots.iter().map(|slot| slot.tokens).max().unwrap();
+    let until_hot = |tokens| {
+        while hot() < tokens {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
     let first = engine.submit(speculate("chat", &prompt)).unwrap();
-    std::thread::sleep(Duration::from_millis(100));
+    until_hot(32);
     let second = engine.submit(speculate("chat", &prompt)).unwrap();
     assert_eq!(finish(first).unwrap_err(), TurnError::Superseded);
-    std::thread::sleep(Duration::from_millis(50));
+    until_hot(96);
     let answer = ask(&engine, request("chat", &prompt, 5));
     assert_eq!(finish(second).unwrap_err(), TurnError::Superseded);
     assert!(answer.report.tokens.shared >= 96, "{:?}", answer.report);
@@ -167,7 +173,9 @@ fn somebody_who_waits_is_served_within_one_micro_batch_and_the_prefix_goes_on_af
     let engine = engine(&model, None, small);
     let prefix = rules(&model);
     let warming = engine.submit(prewarm(&prefix)).unwrap();
-    std::thread::sleep(Duration::from_millis(60));
+    while status(&engine).prefixes[0].tokens == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     let before = status(&engine).counters.computed_tokens;
     let hello = tokens(&model, "hello");
     ask(&engine, request("chat", &hello, 20));
