@@ -2,12 +2,16 @@
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Parser;
 use hob_config::{DaemonFlags, Places, Resolved, Settings, Sources};
-use hob_daemon::startup;
+use hob_daemon::startup::{self, Ending};
 use tracing_subscriber::EnvFilter;
+
+/// For what still runs when everything is saved.
+const LONGEST_END: Duration = Duration::from_secs(5);
 
 /// Keep a language model's context warm, and answer over HTTP
 #[derive(Parser)]
@@ -47,12 +51,21 @@ fn run(args: Args) -> Result<()> {
     let hints = args.hints || watched;
     let filter = log_filter(&resolved.settings.log)?;
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .worker_threads(2) // Sockets need little; the cores are for the model.
-        .build()
-        .context("cannot start the threads that serve sockets")?;
-    runtime.block_on(startup::run(&resolved, hints))
+    let mut at = None;
+    loop {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .worker_threads(2) // Sockets need little; the cores are for the model.
+            .build()
+            .context("cannot start the threads that serve sockets")?;
+        let ending = runtime.block_on(startup::run(&resolved, at, hints))?;
+        // With its tasks go their handles: nothing of this daemon is left when the next one starts.
+        runtime.shutdown_timeout(LONGEST_END);
+        match ending {
+            Ending::Stopped => return Ok(()),
+            Ending::Swapped(address) => at = Some(address),
+        }
+    }
 }
 
 /// llama.cpp tells pages about every model, and warns of what is meant to be so (a cache larger than

@@ -23,10 +23,16 @@ struct Hobd {
 
 impl Hobd {
     fn start(directory: &Path) -> Self {
+        Self::with_model(directory, Path::new("fake"))
+    }
+
+    fn with_model(directory: &Path, model: &Path) -> Self {
         let ready_file = directory.join("ready.json");
         fs::remove_file(&ready_file).ok();
         let process = command(directory)
-            .args(["--model", "fake", "--listen", "127.0.0.1:0", "--ready-file"])
+            .arg("--model")
+            .arg(model)
+            .args(["--listen", "127.0.0.1:0", "--ready-file"])
             .arg(&ready_file)
             .stderr(Stdio::null())
             .spawn()
@@ -242,4 +248,36 @@ fn a_silent_daemon_gives_back_the_models_memory_and_the_next_question_finds_ever
     let tokens = &answer["hob"]["tokens"];
     assert!(tokens["disk"].as_u64().unwrap() + tokens["memory"].as_u64().unwrap() > 30, "{tokens}");
     assert_eq!(residency(), "resident");
+}
+
+#[test]
+#[cfg(feature = "llama")]
+fn another_model_in_the_place_of_the_first_is_run_from_its_own_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures");
+    let model = directory.path().join("model.gguf");
+    let put = |name: &str| {
+        let new = directory.path().join("new");
+        fs::copy(fixtures.join(name), &new).unwrap();
+        fs::rename(new, &model).unwrap();
+    };
+    put("qwen2.gguf");
+    let hobd = Hobd::with_model(directory.path(), &model);
+    hobd.say("Hello.");
+    let fingerprint = || hobd.call("GET", "/v1/status").send().json()["fingerprint"].clone();
+    let first = fingerprint();
+    let ready = || fs::read_to_string(directory.path().join("ready.json")).unwrap_or_default();
+    let swapped = |from: &Value| {
+        // While it starts over nobody listens; the file tells when somebody does.
+        while !ready().contains("fingerprint") || ready().contains(from.as_str().unwrap()) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        fingerprint()
+    };
+    put("qwen3.gguf");
+    let second = swapped(&first);
+    assert_ne!(second, first);
+    assert_eq!(hobd.say("Hello again.").status, 200);
+    put("qwen2.gguf");
+    assert_eq!(swapped(&second), first, "what is kept is named by what is in the file");
 }

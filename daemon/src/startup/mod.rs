@@ -20,7 +20,7 @@ use hob_runtime::{Engine, EngineOptions};
 use hob_slots::store::{Key, Store, StoreError};
 use hob_slots::sweep::Sweeper;
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use crate::auth::AccessToken;
 use crate::clock::{Clock, wall_clock};
@@ -30,6 +30,7 @@ use crate::http::{self, Shared};
 use crate::idle;
 use crate::keeping_warm::{self, board::board};
 use crate::service::{Parts, Service, count_profiles};
+use crate::silence::until_silent;
 use crate::sweeping;
 use crate::transcript::Transcript;
 use crate::voice::filler;
@@ -41,11 +42,21 @@ const ASSUMED_MEMORY_BYTES: u64 = 8 << 30;
 /// llama.cpp has so many, and one of them serves splices.
 const SEQUENCES: usize = 256;
 
-/// The daemon, from its settings to its end. `hints`: print what to paste next.
+/// Why a daemon has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It was asked to.
+    Stopped,
+    /// There is another model where its own was: it should start over, where it was found.
+    Swapped(SocketAddr),
+}
+
+/// The daemon, from its settings to its end. `at`: where it was before it started over. `hints`: print
+/// what to paste next.
 ///
 /// # Errors
 /// When a part cannot be opened; the message names it and the remedy.
-pub async fn run(resolved: &Resolved, hints: bool) -> Result<()> {
+pub async fn run(resolved: &Resolved, at: Option<SocketAddr>, hints: bool) -> Result<Ending> {
     let settings = &resolved.settings;
     for warning in &resolved.warnings {
         tracing::warn!("{warning}");
@@ -54,7 +65,7 @@ pub async fn run(resolved: &Resolved, hints: bool) -> Result<()> {
     private_dir(&settings.data_dir)?;
     let token = AccessToken::load_or_create(&settings.token_file)?;
     // Binding first makes an address that is taken a matter of milliseconds.
-    let listener = bind(settings.listen).await?;
+    let listener = bind(at.unwrap_or(settings.listen)).await?;
     let address = listener.local_addr().context("the socket has no address")?;
     let opened = open(resolved, clock.clone())?;
 
@@ -97,7 +108,8 @@ pub async fn run(resolved: &Resolved, hints: bool) -> Result<()> {
     tokio::spawn(keeping_warm::run(engine, prefixes, planning, clock, events, writer));
     service.warm_profiles();
     let changes = watching::watch(service.clone(), opened.files.clone(), Sight::default());
-    tokio::spawn(watching::tell(service.clone(), changes));
+    let swapped = Arc::new(Notify::new());
+    tokio::spawn(watching::tell(service.clone(), changes, swapped.clone()));
     let guard = Guard::new(address, &settings.allow_host, &settings.allow_origin, token);
     let limits = BodyLimits { bytes: settings.max_body_bytes, time: settings.request_timeout };
     let router = http::router(Shared { service, limits }, guard);
@@ -113,13 +125,24 @@ pub async fn run(resolved: &Resolved, hints: bool) -> Result<()> {
     let stop = stop_signal()?;
     announce::begin(&running, settings)?;
     announce::print(&running, &opened.name, hints);
+    let mut ending = Ending::Stopped;
+    let engine = opened.engine.clone();
+    let stop = async {
+        tokio::select! {
+            () = stop => {}
+            () = swapped.notified() => {
+                let _ = until_silent(&engine).await; // An error: it has stopped already.
+                ending = Ending::Swapped(address);
+            }
+        }
+    };
     http::serve::serve(listener, router, stop).await;
 
     tracing::info!("saving what is worth keeping");
     let engine = opened.engine;
     tokio::task::spawn_blocking(move || engine.shutdown()).await.context("the engine panicked")?;
     announce::end(&running, settings);
-    Ok(())
+    Ok(ending)
 }
 
 /// What was opened before anything is served.

@@ -14,9 +14,11 @@ mod targets;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use hob_prewarm::{Debounce, Patience};
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::service::{ProfileChange, Service};
@@ -66,8 +68,8 @@ pub fn watch(
     told
 }
 
-/// Has changed prefixes made warm, and says so.
-pub async fn tell(service: Service, mut changes: UnboundedReceiver<Change>) {
+/// Has changed prefixes made warm and `swapped` notified of another model, and says so.
+pub async fn tell(service: Service, mut changes: UnboundedReceiver<Change>, swapped: Arc<Notify>) {
     while let Some(change) = changes.recv().await {
         match change {
             Change::ProfilesChanged(changes) => {
@@ -77,7 +79,8 @@ pub async fn tell(service: Service, mut changes: UnboundedReceiver<Change>) {
                 service.warm_changed(&changes);
             }
             Change::ModelChanged => {
-                tracing::warn!("the model's file is another one now: restart hobd to run it");
+                tracing::info!("the model's file is another one now: starting over with it");
+                swapped.notify_one();
             }
         }
     }

@@ -284,7 +284,7 @@ impl World {
     /// What the daemon does about changed profiles.
     pub fn keep_profiles_warm(&self) {
         let changes = self.watch(&[], Sight::Told);
-        self.runtime.spawn(watching::tell(self.service.clone(), changes));
+        self.runtime.spawn(watching::tell(self.service.clone(), changes, Arc::default()));
     }
 
     /// The next change, within some seconds.
