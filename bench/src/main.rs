@@ -30,7 +30,7 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Bench {
-    /// What warm prefixes cost while nobody asks.
+    /// What warm prefixes cost while nobody asks, and how soon speech is answered.
     Idle(idle::Options),
     /// Cold, follow-up, after park, after restart; against llama.cpp alone.
     Resume(resume::Options),
