@@ -4,7 +4,7 @@
 //!   lost.
 //! - When the room is closed, what runs is left to the turn that closed it.
 
-use hob_prewarm::Ahead;
+use hob_prewarm::{Ahead, Event};
 use hob_runtime::turn::{Turn, TurnError, TurnEvent};
 use hob_slots::ConversationId;
 use tokio::sync::watch;
@@ -73,6 +73,10 @@ impl Work {
                 self.count_replaced();
                 let planner = self.service.inner.planner.clone();
                 let _speaking = Speaking::announce(self.id.clone(), planner);
+                if let Some(profile) = asked.profile.clone() {
+                    // It computes the profile's prefix, if that is not warm yet.
+                    self.service.tell_planner(Event::Used { profile });
+                }
                 self.running = Some(Running { turn, ahead, _speaking });
             }
             Ok(None) => {} // Closed meanwhile.
