@@ -352,3 +352,20 @@ fn until_settled(world: &World) {
         std::mem::replace(&mut before, now.clone()) == now && is_idle(world)
     });
 }
+
+#[test]
+fn a_profile_is_in_front_of_what_is_said() {
+    let world = World::new();
+    world.profile("kettle", "[[segment]]\nlayer = 'rules'\ntext = 'Speak like a kettle.'\n");
+    world.reload();
+    post(&world, "hob", "speech-start", json!({"profile": "kettle"}));
+    until_hot(&world, 1);
+    let prefix = hot_tokens(&world);
+    assert!(prefix > "Speak like a kettle.".len(), "{prefix}");
+    said(&world, "hob", "Is it hot?");
+    until_hot(&world, 2);
+    let answer = end(&world, "hob");
+    assert!(tokens(&answer, "shared") > prefix && tokens(&answer, "computed") <= 1, "{answer}");
+    let unknown = world.post("/v1/conversations/attic/speech-start", json!({"profile": "none"}));
+    assert_eq!(unknown.status, 400, "{}", unknown.text());
+}

@@ -30,23 +30,28 @@ impl Service {
 }
 
 /// The body of a chat whose `messages` may lack: then it goes on from the conversation's history.
+/// `profile` is short for `hob.profile`.
 pub(super) fn without_a_turn(body: &Value) -> Result<Value, ApiError> {
     let mut body = match body {
         Value::Null => json!({}),
         Value::Object(_) => body.clone(),
         other => return Err(wrong_type("body", "an object", other)),
     };
+    if body.get("hob").is_none_or(Value::is_null) {
+        body["hob"] = json!({});
+    }
+    let profile = body.as_object_mut().and_then(|body| body.shift_remove("profile"));
+    if let (Some(profile), Some(hob)) = (profile, body["hob"].as_object_mut()) {
+        hob.entry("profile").or_insert(profile);
+    }
     let is_empty = |messages: &Value| messages.as_array().is_none_or(Vec::is_empty);
     if body.get("messages").is_none_or(Value::is_null) {
         body["messages"] = json!([]);
     }
-    if is_empty(&body["messages"]) {
-        if body.get("hob").is_none_or(Value::is_null) {
-            body["hob"] = json!({});
-        }
-        if let Some(hob) = body["hob"].as_object_mut() {
-            hob.insert("append".to_owned(), true.into());
-        }
+    if is_empty(&body["messages"])
+        && let Some(hob) = body["hob"].as_object_mut()
+    {
+        hob.insert("append".to_owned(), true.into());
     }
     Ok(body)
 }

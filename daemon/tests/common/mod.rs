@@ -267,7 +267,9 @@ impl World {
 
     /// Writes a profile; nobody reads it yet.
     pub fn profile(&self, name: &str, text: &str) {
-        std::fs::write(self.directory.join(format!("profiles/{name}.toml")), text).unwrap();
+        let profiles = self.directory.join("profiles");
+        std::fs::create_dir_all(&profiles).unwrap();
+        std::fs::write(profiles.join(format!("{name}.toml")), text).unwrap();
     }
 
     /// Reads the profiles anew.
