@@ -152,15 +152,20 @@ pub fn text(raw: &Raw) -> Result<String, Complaint> {
 
 /// Several texts: an array, a repeated flag, or one text with commas.
 pub fn list(raw: &Raw) -> Result<Vec<String>, Complaint> {
+    items(raw, ',', "http://localhost:3000")
+}
+
+/// The same, with another `separator` in one text, and an `example` for who writes something else.
+pub fn items(raw: &Raw, separator: char, example: &str) -> Result<Vec<String>, Complaint> {
     let items = match raw {
         Raw::List(items) => items.clone(),
         Raw::Text(text) => vec![text.clone()],
         _ => {
-            let remedy = "write an array of texts, such as [\"http://localhost:3000\"]";
-            return Err(complaint("is not a list", remedy));
+            let remedy = format!("write an array of texts, such as [{example:?}]");
+            return Err(complaint("is not a list", &remedy));
         }
     };
-    let items = items.iter().flat_map(|item| item.split(',')).map(str::trim);
+    let items = items.iter().flat_map(|item| item.split(separator)).map(str::trim);
     Ok(items.filter(|item| !item.is_empty()).map(str::to_owned).collect())
 }
 

@@ -3,7 +3,7 @@
 //! Pure, as [`parse`](crate::parse) is. A command is never handed to a shell: quotes keep words
 //! together, and nothing else has a meaning.
 
-use crate::parse::{Complaint, Raw, complaint};
+use crate::parse::{Complaint, Raw, complaint, items};
 
 const MOST_PHRASES: usize = 64;
 const LONGEST_PHRASE: usize = 200;
@@ -48,23 +48,14 @@ fn split(text: &str) -> Result<Vec<String>, Complaint> {
 
 /// Phrases: an array, or one text with `|` between them, because phrases have commas.
 pub fn phrases(raw: &Raw) -> Result<Vec<String>, Complaint> {
-    let items = match raw {
-        Raw::List(items) => items.clone(),
-        Raw::Text(text) => vec![text.clone()],
-        _ => {
-            let remedy = "write an array of texts, such as [\"One second.\"]";
-            return Err(complaint("is not a list", remedy));
-        }
-    };
-    let items = items.iter().flat_map(|item| item.split('|')).map(str::trim);
     let mut phrases = Vec::new();
-    for item in items.filter(|item| !item.is_empty()) {
+    for item in items(raw, '|', "One second.")? {
         if item.len() > LONGEST_PHRASE || item.contains(char::is_control) {
             let remedy = format!("keep each within one line of {LONGEST_PHRASE} bytes");
             return Err(complaint("has a phrase that is too long", &remedy));
         }
-        if !phrases.iter().any(|known| known == item) {
-            phrases.push(item.to_owned());
+        if !phrases.contains(&item) {
+            phrases.push(item);
         }
     }
     match phrases.len() {

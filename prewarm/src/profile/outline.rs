@@ -6,7 +6,8 @@
 use std::path::{Path, PathBuf};
 
 use hob_slots::{Layer, TtlClass};
-use serde::Deserialize;
+use serde::de::{Error as _, IntoDeserializer};
+use serde::{Deserialize, Deserializer};
 
 use super::error::ProfileError;
 
@@ -99,7 +100,8 @@ fn extended() -> TtlClass {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawSegment {
-    layer: ProfileLayer,
+    #[serde(deserialize_with = "before_speech")]
+    layer: Layer,
     key: Option<String>,
     text: Option<String>,
     file: Option<PathBuf>,
@@ -107,30 +109,14 @@ struct RawSegment {
     stable: Option<bool>,
 }
 
-/// The layers that stand before anything that was said.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum ProfileLayer {
-    Axioms,
-    Identity,
-    Rules,
-    Capabilities,
-    Context,
-    Memories,
-    Affect,
-}
-
-impl From<ProfileLayer> for Layer {
-    fn from(layer: ProfileLayer) -> Self {
-        match layer {
-            ProfileLayer::Axioms => Self::Axioms,
-            ProfileLayer::Identity => Self::Identity,
-            ProfileLayer::Rules => Self::Rules,
-            ProfileLayer::Capabilities => Self::Capabilities,
-            ProfileLayer::Context => Self::Context,
-            ProfileLayer::Memories => Self::Memories,
-            ProfileLayer::Affect => Self::Affect,
-        }
+/// A layer that stands before anything that was said.
+fn before_speech<'de, D: Deserializer<'de>>(layer: D) -> Result<Layer, D::Error> {
+    const LAYERS: &[&str] =
+        &["axioms", "identity", "rules", "capabilities", "context", "memories", "affect"];
+    let name = String::deserialize(layer)?;
+    match LAYERS.contains(&name.as_str()) {
+        true => Layer::deserialize(name.into_deserializer()),
+        false => Err(D::Error::unknown_variant(&name, LAYERS)),
     }
 }
 
@@ -163,6 +149,6 @@ impl RawSegment {
             return Err("its key must have 1 to 100 bytes and no control characters: \
                         give it another `key`");
         }
-        Ok(OutlineSegment { layer: self.layer.into(), key, stable, source })
+        Ok(OutlineSegment { layer: self.layer, key, stable, source })
     }
 }
