@@ -32,6 +32,7 @@ impl Service {
     /// as they are.
     pub fn speech_start(&self, id: &ConversationId, options: &Value) -> Result<(), ApiError> {
         self.listen(id, options)?;
+        self.engine().load(); // Weights that are away come while we find out what was said before.
         self.someone_speaks(id);
         self.inner.rooms.hear(id, Heard::SpeechStarted, self.now());
         Ok(())
