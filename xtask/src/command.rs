@@ -86,7 +86,9 @@ impl Line {
     pub fn command(&self) -> Command {
         let (program, words) = self.words.split_first().expect("a line names a program");
         let mut command = Command::new(program);
-        command.args(words).envs(self.variables.iter().map(|(name, value)| (name, value)));
+        // What is built is sought where the README says that it is.
+        command.env_remove("CARGO_TARGET_DIR").args(words);
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command
     }
 
