@@ -26,10 +26,50 @@ fn a_whole_answer_has_openais_shape_and_says_what_happened() {
     let fields: Vec<_> = hob.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(
         fields,
-        ["conversation", "slot", "tokens", "restore_ms", "ttft_ms", "miss", "explanation"]
+        [
+            "conversation",
+            "message",
+            "parent",
+            "slot",
+            "tokens",
+            "restore_ms",
+            "ttft_ms",
+            "saved_ms",
+            "miss",
+            "explanation"
+        ]
     );
     assert_eq!((&hob["conversation"], &hob["miss"]), (&json!("a"), &Value::Null));
     assert!(hob["slot"].is_u64() && hob["ttft_ms"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn an_answer_says_which_message_it_is_and_which_it_answers() {
+    let world = World::new();
+    let whole = world.chat(hi(), json!({"conversation": "a"}));
+    let chunks = world.stream(hi(), json!({"conversation": "a"})).collect();
+    let stored = world.conversation("a");
+    let ids: Vec<_> =
+        stored["messages"].as_array().unwrap().iter().map(|m| m["id"].clone()).collect();
+    assert_eq!((&whole["hob"]["message"], &whole["hob"]["parent"]), (&ids[1], &ids[0]));
+    let first = json!({"conversation": "a", "message": ids[2], "parent": ids[0]});
+    assert_eq!(chunks[0]["hob"], first, "before the first word");
+    let last = chunks.last().unwrap();
+    assert_eq!((&last["hob"]["message"], &last["hob"]["parent"]), (&ids[2], &ids[0]));
+    assert_eq!(world.chat(hi(), json!({}))["hob"]["message"], Value::Null, "nobody's");
+}
+
+#[test]
+fn what_was_saved_is_what_was_reused_at_the_measured_speed() {
+    let world = Plan::new().pace(std::time::Duration::from_micros(200)).start();
+    let long = json!([user(&"word ".repeat(50))]);
+    let cold = world.chat(long.clone(), json!({"conversation": "a"}));
+    assert_eq!(cold["hob"]["saved_ms"], Value::Null, "nothing was reused");
+    let warm = world.chat(long, json!({"conversation": "a"}));
+    let speed = world.get("/v1/status").json()["prefill_tokens_per_second"].as_f64().unwrap();
+    let reused = warm["usage"]["prompt_tokens_details"]["cached_tokens"].as_f64().unwrap();
+    let saved = warm["hob"]["saved_ms"].as_f64().unwrap();
+    assert!((saved - reused / speed * 1e3).abs() < 1.0, "{saved} ms for {reused} at {speed}");
 }
 
 #[test]

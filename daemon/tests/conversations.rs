@@ -124,6 +124,68 @@ fn an_append_of_nothing_answers_again() {
 }
 
 #[test]
+fn an_append_goes_on_behind_any_message() {
+    let world = World::new();
+    let say = |messages: Value, hob: Value| {
+        let extra = json!({"conversation": "a", "hob": hob, "temperature": 1.0});
+        world.chat(messages, extra)
+    };
+    let ids = |answer: &Value| {
+        (answer["hob"]["message"].as_i64().unwrap(), answer["hob"]["parent"].as_i64().unwrap())
+    };
+    let append = json!({"append": true});
+    let (first, hello) = ids(&say(json!([user("Hello")]), append.clone()));
+    let (second, more) = ids(&say(json!([user("More")]), append));
+
+    // Edited: behind what the edited message was behind.
+    let (edited, instead) =
+        ids(&say(json!([user("Less")]), json!({"append": true, "after": first})));
+    // Regenerated: the same message, answered once more.
+    let (again, asked) = ids(&say(json!([]), json!({"append": true, "after": more})));
+    assert_eq!(asked, more);
+    // From the beginning: the first message, edited.
+    let (other, hallo) = ids(&say(json!([user("Hallo")]), json!({"append": true, "after": 0})));
+
+    let stored = world.conversation("a");
+    let tree = stored["messages"].as_array().unwrap().iter();
+    let tree: Vec<_> = tree.map(|m| (m["id"].clone(), m["parent"].clone())).collect();
+    let expected = [
+        (hello, None),
+        (first, Some(hello)),
+        (more, Some(first)),
+        (second, Some(more)),
+        (instead, Some(first)),
+        (edited, Some(instead)),
+        (again, Some(more)),
+        (hallo, None),
+        (other, Some(hallo)),
+    ];
+    assert_eq!(tree, expected.map(|(id, parent)| (json!(id), json!(parent))));
+    assert_eq!(stored["head"], other);
+}
+
+#[test]
+fn a_place_that_is_not_there_is_refused_and_stores_nothing() {
+    let world = World::new();
+    let answer = world.chat(json!([user("Hello")]), json!({"conversation": "a"}));
+    world.chat(json!([user("Hello")]), json!({"conversation": "b"}));
+    let refused = |conversation: &str, messages: Value, after: Value| {
+        let extra = json!({"conversation": conversation, "hob": {"append": true, "after": after}});
+        let refused = world.post("/v1/chat/completions", chat_body(messages, extra));
+        assert_eq!(refused.status, 400);
+        refused.error()["param"].clone()
+    };
+    let theirs = answer["hob"]["message"].clone();
+    assert_eq!(refused("b", json!([user("More")]), theirs.clone()), "hob.after");
+    assert_eq!(refused("c", json!([user("More")]), json!(77)), "hob.after");
+    assert_eq!(refused("a", json!([]), theirs), "messages", "an answer is not answered");
+    assert_eq!(refused("a", json!([]), json!(0)), "messages");
+    assert_eq!(world.conversation("a")["message_count"], 2);
+    assert_eq!(world.conversation("b")["message_count"], 2);
+    assert_eq!(world.get("/v1/conversations/c").status, 404);
+}
+
+#[test]
 fn text_is_on_the_disk_before_the_first_word_is_shown() {
     let world = Plan::new().pace(Duration::from_millis(2)).start();
     for round in 0..5 {

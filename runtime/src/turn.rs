@@ -123,6 +123,8 @@ pub struct TurnReport {
     pub restore_ms: f64,
     /// Milliseconds from `submit` to the first token.
     pub ttft_ms: f64,
+    /// Measured speed of prefill, once there is one: what the reused tokens would have cost.
+    pub prefill_tokens_per_second: Option<f64>,
     /// Why tokens that this conversation once had were computed again; `None` when none were.
     pub miss: Option<MissReason>,
 }

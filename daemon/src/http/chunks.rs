@@ -1,6 +1,7 @@
 //! An answer under way as the chunks of a stream, whatever the endpoint.
 //!
-//! The last chunk carries `hob`, and the usage if the client asked for it.
+//! The last chunk carries `hob`, and the usage if the client asked for it. Where the text is stored,
+//! the first one tells under which id.
 
 use std::collections::VecDeque;
 
@@ -25,6 +26,7 @@ pub struct Chunks<F> {
     answering: Answering,
     include_usage: bool,
     unfinished: usize,
+    addressed: bool,
     ready: VecDeque<Value>,
 }
 
@@ -32,7 +34,8 @@ impl<F: Face> Chunks<F> {
     /// `choices`: how many have to end before the stream does.
     pub fn new(face: F, answering: Answering, shape: &Shape, choices: usize) -> Self {
         let (include_usage, unfinished) = (shape.include_usage, choices);
-        Self { face, answering, include_usage, unfinished, ready: VecDeque::new() }
+        let (addressed, ready) = (false, VecDeque::new());
+        Self { face, answering, include_usage, unfinished, addressed, ready }
     }
 
     fn push(&mut self, piece: Piece) {
@@ -40,6 +43,11 @@ impl<F: Face> Chunks<F> {
         let Some(choice) = self.face.choice(piece) else { return };
         let (head, with_usage) = (self.answering.head(), self.include_usage);
         let mut chunk = head.chunk(F::OBJECT, vec![choice], with_usage);
+        if !std::mem::replace(&mut self.addressed, true)
+            && let Some(address) = self.answering.address()
+        {
+            chunk.insert("hob".into(), address);
+        }
         let is_last = self.unfinished == 0;
         if is_last && !with_usage {
             chunk.insert("hob".into(), self.answering.hob());

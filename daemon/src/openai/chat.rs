@@ -20,6 +20,8 @@ pub struct ChatRequest {
     pub messages: Vec<Message>,
     /// `messages` continue the stored conversation.
     pub append: bool,
+    /// Behind which of its messages, with `append`; `None`: behind the last one.
+    pub after: Option<After>,
     /// What shapes the answer.
     pub shape: Shape,
     /// `Some(n)`: report log-probabilities, and those of the `n` likeliest.
@@ -36,6 +38,15 @@ pub struct ChatRequest {
     pub template_variables: Map<String, Value>,
     /// How long the conversation's KV is kept on disk.
     pub ttl: Option<TtlClass>,
+}
+
+/// A place in a stored conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum After {
+    /// In front of every message: `0` on the wire.
+    Nothing,
+    /// Behind the message of this id.
+    Message(i64),
 }
 
 /// What form the answer has.
@@ -95,6 +106,7 @@ impl ChatRequest {
         Ok(Self {
             messages: messages(&fields, append)?,
             append,
+            after: after(&fields, append)?,
             shape: Shape::parse(&fields, vocabulary)?,
             logprobs: logprobs(&fields)?,
             format: format(&fields)?,
@@ -107,14 +119,17 @@ impl ChatRequest {
     }
 }
 
+const KNOWN: [&str; 4] = ["after", "append", "profile", "ttl"];
+
 /// What Hob understands beside OpenAI's fields.
 fn hob<'a>(fields: &Fields<'a>) -> Result<Option<Fields<'a>>, ApiError> {
     let Some(hob) = fields.get("hob") else { return Ok(None) };
     let hob = Fields::of(hob, "hob")?;
-    let unknown = |name: &&String| !["append", "profile", "ttl"].contains(&name.as_str());
+    let unknown = |name: &&String| !KNOWN.contains(&name.as_str());
     if let Some(unknown) = hob.object().keys().find(unknown) {
         let path = hob.path(&unknown.escape_debug().to_string());
-        return Err(unsupported(path, "`hob` knows only `append`, `profile` and `ttl`"));
+        let message = format!("`hob` knows only `{}`", KNOWN.join("`, `"));
+        return Err(unsupported(path, message));
     }
     Ok(Some(hob))
 }
@@ -122,6 +137,15 @@ fn hob<'a>(fields: &Fields<'a>) -> Result<Option<Fields<'a>>, ApiError> {
 fn append(fields: &Fields<'_>) -> Result<bool, ApiError> {
     let Some(hob) = hob(fields)? else { return Ok(false) };
     Ok(hob.boolean("append")?.unwrap_or(false))
+}
+
+fn after(fields: &Fields<'_>, append: bool) -> Result<Option<After>, ApiError> {
+    let Some(hob) = hob(fields)? else { return Ok(None) };
+    let Some(id) = hob.integer("after", 0..=i64::MAX)? else { return Ok(None) };
+    if !append {
+        return Err(ApiError::field("hob.after", "`hob.after` needs `hob.append: true`"));
+    }
+    Ok(Some(if id == 0 { After::Nothing } else { After::Message(id) }))
 }
 
 /// The profile that stands in front of the messages: `hob.profile`.
@@ -355,6 +379,9 @@ mod tests {
             (json!({"messages": ["Hi"]}), "messages[0]"),
             (json!({"hob": {"apend": true}}), "hob.apend"),
             (json!({"hob": {"append": 1}}), "hob.append"),
+            (json!({"hob": {"append": true, "after": -1}}), "hob.after"),
+            (json!({"hob": {"append": true, "after": "1"}}), "hob.after"),
+            (json!({"hob": {"after": 1}}), "hob.after"),
             (json!({"top_logprobs": 2}), "top_logprobs"),
             (json!({"logprobs": 2}), "logprobs"),
             (json!({"response_format": {"type": "xml"}}), "response_format.type"),

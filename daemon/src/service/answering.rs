@@ -137,8 +137,11 @@ impl Answering {
     /// What happened to the prompt: the `hob` object.
     pub fn hob(&self) -> Value {
         let tokens = self.report.tokens;
+        let rows = self.recording.rows();
         json!({
             "conversation": self.conversation,
+            "message": rows.map(|rows| rows.answer),
+            "parent": rows.map(|rows| rows.parent),
             "slot": self.report.slot.map(|slot| slot.0),
             "tokens": {
                 "shared": tokens.shared,
@@ -148,9 +151,21 @@ impl Answering {
             },
             "restore_ms": to_micros(self.report.restore_ms),
             "ttft_ms": to_micros(self.report.ttft_ms),
+            "saved_ms": saved_ms(&self.report).map(to_micros),
             "miss": self.report.miss.as_ref().map(ToString::to_string),
             "explanation": self.explanation.as_ref().map(Explanation::to_json),
         })
+    }
+
+    /// Where its text is, for those who want to name it while it grows; `None` for a request that
+    /// belongs to nobody.
+    pub fn address(&self) -> Option<Value> {
+        let rows = self.recording.rows()?;
+        Some(json!({
+            "conversation": self.conversation,
+            "message": rows.answer,
+            "parent": rows.parent,
+        }))
     }
 
     /// The next piece; `None` at the end, and after an error.
@@ -315,6 +330,13 @@ impl Answering {
             assembly.message()
         });
     }
+}
+
+/// What computing the reused tokens would have taken, at the measured speed of prefill.
+fn saved_ms(report: &TurnReport) -> Option<f64> {
+    let speed = report.prefill_tokens_per_second?;
+    let reused = report.tokens.cached();
+    (reused > 0).then(|| reused as f64 / speed * 1e3)
 }
 
 /// Milliseconds without digits that no clock here has measured.

@@ -132,13 +132,21 @@ impl Service {
         let is_cut = matches!(extent, Extent::Before(_));
         // Holds the place of the one that will come.
         new.extend(is_cut.then(|| Message::plain(Role::User, "")));
-        match self.inner.transcript.turnout(id, new).done().await {
+        match self.inner.transcript.turnout(id, request.after, new).done().await {
             Ok(mut turnout) => {
                 turnout.history.pop_if(|_| is_cut);
                 Ok(Some(turnout))
             }
+            Err(TranscriptError::NothingToAnswer) if request.after.is_some() => {
+                let message = "there is nothing to answer there: name a message of the user or of \
+                               a tool in `hob.after`, or send one";
+                Err(ApiError::field("messages", message))
+            }
             Err(TranscriptError::NothingToAnswer) => {
                 Err(ApiError::field("messages", "this conversation has nothing to answer yet"))
+            }
+            Err(error @ TranscriptError::NoSuchMessage { .. }) => {
+                Err(ApiError::field("hob.after", error.to_string()))
             }
             Err(error) => Err(error.into()),
         }

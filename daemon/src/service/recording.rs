@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::error::ApiError;
 use crate::explain::Explanation;
 use crate::openai::message::Message;
-use crate::transcript::{OpenAnswer, Pending, Transcript};
+use crate::transcript::{Grown, OpenAnswer, Pending, Transcript};
 
 /// Records the first choice of a request.
 pub struct Recording {
@@ -19,6 +19,7 @@ pub struct Recording {
     fingerprint: ModelHash,
     pinned: Option<ConversationId>,
     answer: Option<OpenAnswer>,
+    rows: Option<Grown>,
     keeps_text: bool,
     /// Prompt and answer so far; empty once it is saved.
     heard: Vec<Token>,
@@ -37,15 +38,31 @@ impl Recording {
     ) -> Self {
         let (keeps_text, prompt_tokens) = (answer.is_some(), prompt.len());
         let heard = prompt;
-        Self { transcript, clock, fingerprint, pinned, answer, keeps_text, heard, prompt_tokens }
+        Self {
+            transcript,
+            clock,
+            fingerprint,
+            pinned,
+            answer,
+            rows: None,
+            keeps_text,
+            heard,
+            prompt_tokens,
+        }
     }
 
     /// Waits until the request's text is on the disk.
     pub async fn stored(&mut self) -> Result<(), ApiError> {
-        match &mut self.answer {
-            Some(answer) => Ok(answer.stored().await?),
-            None => Ok(()),
+        if let Some(answer) = &mut self.answer {
+            answer.stored().await?;
+            self.rows = answer.rows();
         }
+        Ok(())
+    }
+
+    /// Where the text of the answer is, once the request's is on the disk.
+    pub fn rows(&self) -> Option<Grown> {
+        self.rows
     }
 
     /// A token of the answer, and what the message is with it.

@@ -29,6 +29,7 @@ use hob_slots::{ConversationId, ModelHash, Timestamp, Token};
 use rusqlite::Connection;
 use serde_json::Value;
 
+use crate::openai::chat::After;
 use crate::openai::message::Message;
 pub use answer::OpenAnswer;
 pub use explanations::Remembered;
@@ -62,9 +63,16 @@ pub enum TranscriptError {
         /// The latest version known here.
         known: usize,
     },
-    /// There is nothing to answer: an append of no messages to an empty conversation.
+    /// There is nothing to answer: an append of no messages to an empty conversation, or to an
+    /// answer.
     #[error("there is nothing to answer")]
     NothingToAnswer,
+    /// A place that is not there.
+    #[error("the conversation has no message {id}")]
+    NoSuchMessage {
+        /// What was named.
+        id: i64,
+    },
     /// The daemon is on its way out.
     #[error("the transcript has been closed")]
     Stopped,
@@ -153,10 +161,15 @@ impl Transcript {
     }
 
     /// What an append would continue: the messages that the model has to see, the new ones
-    /// included. No new messages: the last answer again.
-    pub fn turnout(&self, conversation: &ConversationId, new: Vec<Message>) -> Pending<Turnout> {
+    /// included. No new messages: the last answer again, or, with `after`, one to that message.
+    pub fn turnout(
+        &self,
+        conversation: &ConversationId,
+        after: Option<After>,
+        new: Vec<Message>,
+    ) -> Pending<Turnout> {
         let conversation = conversation.clone();
-        self.writer.send(move |connection| tree::turnout(connection, &conversation, new))
+        self.writer.send(move |connection| tree::turnout(connection, &conversation, after, new))
     }
 
     /// Stores the new messages behind `turnout`, and opens their answer.

@@ -20,6 +20,10 @@ enum Move {
     Append(u8),
     /// Wants another answer.
     Again,
+    /// Says something behind a message of a known history: its number among them.
+    Behind(usize, usize, u8),
+    /// Wants another answer to that message.
+    AgainAt(usize, usize),
 }
 
 fn moves() -> impl Strategy<Value = Vec<Move>> {
@@ -27,6 +31,8 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
         (any::<usize>(), 0..3u8).prop_map(|(path, said)| Move::Sync(path, said)),
         (0..3u8).prop_map(Move::Append),
         Just(Move::Again),
+        (any::<usize>(), any::<usize>(), 0..3u8).prop_map(|(p, m, said)| Move::Behind(p, m, said)),
+        (any::<usize>(), any::<usize>()).prop_map(|(path, m)| Move::AgainAt(path, m)),
     ];
     prop::collection::vec(one, 1..15)
 }
@@ -57,16 +63,37 @@ async fn follow(moves: Vec<Move>) -> Result<(), TestCaseError> {
                 let mut path = head.clone();
                 path.push(("user".to_owned(), said.to_string()));
                 let new = messages(&path[head.len()..]);
-                let turnout = transcript.turnout(&id, new).done().await.unwrap();
+                let turnout = transcript.turnout(&id, None, new).done().await.unwrap();
                 prop_assert_eq!(&turnout.history, &messages(&path));
                 (path, transcript.append(&id, turnout, now))
             }
             Move::Again if head.is_empty() => continue,
             Move::Again => {
                 let path = head[..head.len() - 1].to_vec();
-                let turnout = transcript.turnout(&id, Vec::new()).done().await.unwrap();
+                let turnout = transcript.turnout(&id, None, Vec::new()).done().await.unwrap();
                 prop_assert_eq!(&turnout.history, &messages(&path));
                 (path, transcript.append(&id, turnout, now))
+            }
+            Move::Behind(chosen, length, said) => {
+                let mut path = known[chosen % known.len()].clone();
+                path.truncate(length % (path.len() + 1));
+                let after = place(&transcript, &id, &path).await;
+                path.push(("user".to_owned(), said.to_string()));
+                let new = messages(&path[path.len() - 1..]);
+                let turnout = transcript.turnout(&id, Some(after), new).done().await.unwrap();
+                prop_assert_eq!(&turnout.history, &messages(&path));
+                (path, transcript.append(&id, turnout, now))
+            }
+            Move::AgainAt(chosen, length) => {
+                let mut path = known[chosen % known.len()].clone();
+                path.truncate(length % (path.len() + 1));
+                let after = place(&transcript, &id, &path).await;
+                let turnout = transcript.turnout(&id, Some(after), Vec::new()).done().await;
+                if path.last().is_none_or(|(role, _)| role == "assistant") {
+                    prop_assert!(matches!(turnout, Err(TranscriptError::NothingToAnswer)));
+                    continue;
+                }
+                (path, transcript.append(&id, turnout.unwrap(), now))
             }
         };
         open.stored().await.unwrap();
@@ -81,6 +108,21 @@ async fn follow(moves: Vec<Move>) -> Result<(), TestCaseError> {
         prop_assert_eq!(stored.messages.len(), nodes(&known), "no message twice, none missing");
     }
     Ok(())
+}
+
+/// Behind the last message of a path that is stored.
+async fn place(transcript: &Transcript, id: &ConversationId, path: &Path) -> After {
+    let Some(stored) = transcript.get(id).done().await.unwrap() else { return After::Nothing };
+    let mut at = None;
+    for (role, content) in path {
+        let is_it = |stored: &&StoredMessage| {
+            stored.parent == at
+                && stored.message["role"] == role.as_str()
+                && stored.message["content"] == content.as_str()
+        };
+        at = Some(stored.messages.iter().find(is_it).unwrap().id);
+    }
+    at.map_or(After::Nothing, After::Message)
 }
 
 /// How many messages a tree of these paths has.

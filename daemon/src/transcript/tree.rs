@@ -8,6 +8,7 @@ use hob_slots::{ConversationId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Status, TranscriptError};
+use crate::openai::chat::After;
 use crate::openai::message::{Message, Role};
 
 const TITLE_CHARS: usize = 60;
@@ -54,10 +55,21 @@ pub fn append(
 pub fn turnout(
     connection: &mut Connection,
     conversation: &ConversationId,
+    after: Option<After>,
     new: Vec<Message>,
 ) -> Result<Turnout, TranscriptError> {
-    let mut path = path(connection, conversation)?;
-    if new.is_empty() {
+    let end = match after {
+        None => head(connection, conversation)?,
+        Some(After::Nothing) => None,
+        Some(After::Message(id)) => Some(known(connection, conversation, id)?),
+    };
+    let mut path = path(connection, end)?;
+    if after.is_some() {
+        let answered = path.last().is_some_and(|node| node.message.role != Role::Assistant);
+        if new.is_empty() && !answered {
+            return Err(TranscriptError::NothingToAnswer);
+        }
+    } else if new.is_empty() {
         while path.pop_if(|node| node.message.role == Role::Assistant).is_some() {}
         if path.is_empty() {
             return Err(TranscriptError::NothingToAnswer);
@@ -68,6 +80,30 @@ pub fn turnout(
     let base = path.last().map(|node| node.id);
     let history = path.into_iter().map(|node| node.message).chain(new.iter().cloned()).collect();
     Ok(Turnout { history, base, new })
+}
+
+fn head(
+    connection: &Connection,
+    conversation: &ConversationId,
+) -> Result<Option<i64>, TranscriptError> {
+    let head = connection
+        .prepare_cached("SELECT head FROM conversations WHERE id = ?1")?
+        .query_row([conversation.as_str()], |row| row.get(0))
+        .optional()?;
+    Ok(head.flatten())
+}
+
+/// `id`, if it is a message of the conversation.
+pub fn known(
+    connection: &Connection,
+    conversation: &ConversationId,
+    id: i64,
+) -> Result<i64, TranscriptError> {
+    connection
+        .prepare_cached("SELECT id FROM messages WHERE id = ?1 AND conversation = ?2")?
+        .query_row((id, conversation.as_str()), |row| row.get(0))
+        .optional()?
+        .ok_or(TranscriptError::NoSuchMessage { id })
 }
 
 /// A client that lost its answer before the first word says the same again: not a second message.
@@ -160,23 +196,17 @@ fn insert(
     Ok(connection.last_insert_rowid())
 }
 
-/// A message on the way from the root to the head.
+/// A message on the way from the root.
 struct Node {
     id: i64,
     status: Status,
     message: Message,
 }
 
-fn path(
-    connection: &Connection,
-    conversation: &ConversationId,
-) -> Result<Vec<Node>, TranscriptError> {
+/// The messages from the root to `end`.
+fn path(connection: &Connection, end: Option<i64>) -> Result<Vec<Node>, TranscriptError> {
     let mut path = Vec::new();
-    let mut next: Option<i64> = connection
-        .prepare_cached("SELECT head FROM conversations WHERE id = ?1")?
-        .query_row([conversation.as_str()], |row| row.get(0))
-        .optional()?
-        .flatten();
+    let mut next = end;
     let mut select =
         connection.prepare_cached("SELECT parent, content, status FROM messages WHERE id = ?1")?;
     while let Some(id) = next {

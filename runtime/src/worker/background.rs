@@ -76,7 +76,7 @@ impl Worker<'_> {
     pub(super) fn prewarmed(&mut self, index: usize) {
         let slot = &mut self.slots[index];
         let turn = slot.turn.as_mut().expect("its prompt is hot");
-        start(turn);
+        start(turn, &self.pace);
         let timeline = slot.timeline.tokens().to_vec();
         let (reason, text) = (FinishReason::Length, String::new());
         let finished = TurnEvent::Finished { reason, text, completion_tokens: 0, timeline };

@@ -20,6 +20,7 @@ use crate::backend::{DecodeError, Row};
 use crate::engine::conversation_tokens;
 use crate::grammar::Constraint;
 use crate::miss::MissReason;
+use crate::pace::Pace;
 use crate::sample::{self, Pushed};
 use crate::turn::{FinishReason, Logprobs, TokenLogprob, TurnError, TurnEvent};
 use crate::vocabulary::Vocabulary;
@@ -152,7 +153,7 @@ impl Worker<'_> {
     fn answer(&mut self, index: usize, row: usize) {
         let slot = &mut self.slots[index];
         let turn = slot.turn.as_mut().expect("only turns want logits");
-        start(turn);
+        start(turn, &self.pace);
         if turn.request.purpose.is_background() {
             return self.prewarmed(index);
         }
@@ -256,7 +257,7 @@ impl Worker<'_> {
 }
 
 /// The prompt is computed: completes the report and sends it, once.
-pub(super) fn start(turn: &mut Running) {
+pub(super) fn start(turn: &mut Running, pace: &Pace) {
     if std::mem::replace(&mut turn.started, true) {
         return;
     }
@@ -270,6 +271,7 @@ pub(super) fn start(turn: &mut Running) {
         turn.report.miss = None; // What it needs was found, maybe in another conversation.
     }
     turn.report.ttft_ms = turn.submitted.elapsed().as_secs_f64() * 1e3;
+    turn.report.prefill_tokens_per_second = pace.rows_per_second();
     // An error: the caller went away; `let_go` ends the turn.
     turn.events.send(TurnEvent::Started(turn.report.clone())).ok();
 }
