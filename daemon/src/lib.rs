@@ -21,5 +21,6 @@ pub mod silence;
 pub mod startup;
 pub mod sweeping;
 pub mod transcript;
+pub mod trash;
 pub mod voice;
 pub mod watching;

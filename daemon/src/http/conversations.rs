@@ -1,22 +1,35 @@
 //! `/v1/conversations`: what was said. Times are seconds since 1970, as everywhere in this API.
 
 use axum::Json;
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use hob_slots::ConversationId;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::body::JsonBody;
-use crate::error::ApiError;
+use crate::error::{ApiError, ErrorKind};
 use crate::openai::fields::Fields;
 use crate::service::{Place, Service};
-use crate::transcript::{ConversationText, StoredMessage, Summary};
+use crate::transcript::{Change, ConversationText, StoredMessage, Summary};
 
 const MAX_TITLE_CHARS: usize = 200;
 
-/// `GET /v1/conversations`: the latest first.
-pub async fn list(State(service): State<Service>) -> Result<Json<Value>, ApiError> {
-    let conversations = service.conversations().await?;
+/// Which conversations to list.
+#[derive(Debug, Deserialize)]
+pub struct Listed {
+    #[serde(default)]
+    trashed: bool,
+}
+
+/// `GET /v1/conversations`: the latest first; with `?trashed=true` those in the trash.
+pub async fn list(
+    State(service): State<Service>,
+    listed: Result<Query<Listed>, QueryRejection>,
+) -> Result<Json<Value>, ApiError> {
+    let Query(listed) =
+        listed.map_err(|_| ApiError::field("trashed", "`trashed` must be true or false"))?;
+    let conversations = service.conversations(listed.trashed).await?;
     let data: Vec<Value> =
         conversations.iter().map(|(summary, place)| describe(summary, place)).collect();
     Ok(Json(json!({"object": "list", "data": data})))
@@ -33,7 +46,7 @@ pub struct Wanted {
 pub async fn read(
     State(service): State<Service>,
     Path(id): Path<String>,
-    wanted: Result<Query<Wanted>, axum::extract::rejection::QueryRejection>,
+    wanted: Result<Query<Wanted>, QueryRejection>,
 ) -> Result<Json<Value>, ApiError> {
     let Query(wanted) =
         wanted.map_err(|_| ApiError::field("branches", "`branches` must be true or false"))?;
@@ -56,25 +69,43 @@ pub async fn explain(
     })))
 }
 
-/// `PATCH /v1/conversations/{id} {"title"}`
-pub async fn rename(
+/// `PATCH /v1/conversations/{id} {"title", "pinned", "trashed", "head"}`
+pub async fn change(
     State(service): State<Service>,
     Path(id): Path<String>,
     body: JsonBody,
 ) -> Result<Json<Value>, ApiError> {
-    let fields = Fields::of_body(&body.value)?;
-    let title = fields.required_string("title")?.trim();
-    let length = title.chars().count();
-    if !(1..=MAX_TITLE_CHARS).contains(&length) || title.contains(char::is_control) {
-        let message = format!("`title` must have 1 to {MAX_TITLE_CHARS} characters, on one line");
-        return Err(ApiError::field("title", message));
-    }
+    let change = wanted_change(&body.value)?;
     let id = name(&id)?;
-    if !service.rename(&id, title.to_owned()).await? {
+    if !service.change(&id, change).await? {
         return Err(unknown());
     }
     let (text, place) = service.conversation(&id).await?.ok_or_else(unknown)?;
     Ok(Json(describe(&text.summary, &place)))
+}
+
+fn wanted_change(body: &Value) -> Result<Change, ApiError> {
+    let fields = Fields::of_body(body)?;
+    let title = fields.string("title")?.map(|title| title.trim().to_owned());
+    if let Some(title) = &title {
+        let length = title.chars().count();
+        if !(1..=MAX_TITLE_CHARS).contains(&length) || title.contains(char::is_control) {
+            let message =
+                format!("`title` must have 1 to {MAX_TITLE_CHARS} characters, on one line");
+            return Err(ApiError::field("title", message));
+        }
+    }
+    let change = Change {
+        title,
+        pinned: fields.boolean("pinned")?,
+        trashed: fields.boolean("trashed")?,
+        head: fields.integer("head", 1..=i64::MAX)?,
+    };
+    if change == Change::default() {
+        let message = "say what to change: `title`, `pinned`, `trashed` or `head`";
+        return Err(ApiError::new(ErrorKind::Invalid, message).code("missing"));
+    }
+    Ok(change)
 }
 
 /// `DELETE /v1/conversations/{id}`: its text and its KV.
@@ -105,6 +136,8 @@ fn describe(summary: &Summary, place: &Place) -> Value {
         "created_at": summary.created_at / 1000,
         "updated_at": summary.updated_at / 1000,
         "message_count": summary.messages,
+        "pinned": summary.pinned,
+        "trashed_at": summary.trashed_at.map(|at| at / 1000),
         "slot": place.slot,
         "place": place.name,
         "tokens": place.tokens,

@@ -73,7 +73,7 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
         .route("/v1/conversations", get(conversations::list))
         .route(
             "/v1/conversations/{id}",
-            get(conversations::read).patch(conversations::rename).delete(conversations::delete),
+            get(conversations::read).patch(conversations::change).delete(conversations::delete),
         )
         .route("/v1/conversations/{id}/explain", get(conversations::explain))
         .route("/v1/conversations/{id}/speech-start", post(speech::start))

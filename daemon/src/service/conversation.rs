@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use hob_prewarm::Event;
 use hob_runtime::EngineStatus;
-use hob_slots::ConversationId;
+use hob_slots::{ConversationId, Moment};
 
 use super::{Service, compute};
 use crate::error::ApiError;
-use crate::transcript::{ConversationText, Remembered, Summary};
+use crate::transcript::{Change, ConversationText, Remembered, Summary, TranscriptError};
+use crate::trash;
 
 /// Where a conversation's KV is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,9 +50,9 @@ impl Map {
 }
 
 impl Service {
-    /// All conversations, the latest first.
-    pub async fn conversations(&self) -> Result<Vec<(Summary, Place)>, ApiError> {
-        let list = self.inner.transcript.list().done().await?;
+    /// All conversations, the latest first; those in the trash, or the others.
+    pub async fn conversations(&self, trashed: bool) -> Result<Vec<(Summary, Place)>, ApiError> {
+        let list = self.inner.transcript.list(trashed).done().await?;
         let map = self.map().await?;
         let placed = |summary: Summary| {
             let place = map.place(&summary.id);
@@ -103,17 +104,37 @@ impl Service {
         slots.into_iter().map(|slot| (slot.conversation, slot.tokens as usize)).collect()
     }
 
-    /// Gives it a title; `false` when there is none of that name.
-    pub async fn rename(&self, id: &ConversationId, title: String) -> Result<bool, ApiError> {
-        Ok(self.inner.transcript.rename(id, title, self.now()).done().await?)
+    /// Changes what is known of it; `false` when there is none of that name.
+    pub async fn change(&self, id: &ConversationId, change: Change) -> Result<bool, ApiError> {
+        match self.inner.transcript.change(id, change, self.now()).done().await {
+            Err(error @ TranscriptError::NoSuchMessage { .. }) => {
+                Err(ApiError::field("head", error.to_string()))
+            }
+            changed => Ok(changed?),
+        }
     }
 
     /// Deletes its text and its KV, wherever that is; a running answer breaks off. `false` when
     /// there was no text.
     pub async fn delete(&self, id: &ConversationId) -> Result<bool, ApiError> {
         let had_text = self.inner.transcript.delete(id).done().await?;
-        self.engine().forget(id.clone()).await;
-        let _ = self.inner.planner.send(Event::Forgotten { conversation: id.clone() });
+        self.forget(id).await;
         Ok(had_text)
+    }
+
+    /// Deletes what has lain in the trash for too long; what was taken out meanwhile stays.
+    pub async fn empty_trash(&self, moment: &Moment) -> Result<(), ApiError> {
+        let trash = self.inner.transcript.trash().done().await?;
+        for (id, since) in trash::due(&trash, moment) {
+            if self.inner.transcript.delete_trashed(id, *since).done().await? {
+                self.forget(id).await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn forget(&self, id: &ConversationId) {
+        self.engine().forget(id.clone()).await;
+        self.tell_planner(Event::Forgotten { conversation: id.clone() });
     }
 }

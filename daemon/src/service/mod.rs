@@ -43,7 +43,7 @@ use std::sync::{Arc, Mutex};
 use hob_prewarm::Event;
 use hob_runtime::Engine;
 use hob_slots::store::StoreReader;
-use hob_slots::{ConversationId, Lifetimes, Timestamp};
+use hob_slots::{ConversationId, Lifetimes, Moment, Timestamp};
 use tokio::sync::mpsc::UnboundedSender;
 
 pub use assembly::Delta;
@@ -203,6 +203,14 @@ impl Service {
 
     fn now(&self) -> Timestamp {
         (self.inner.clock)()
+    }
+
+    /// Now, and what is known of the time before.
+    pub fn this_moment(&self) -> Moment {
+        match &self.inner.kept {
+            Some(kept) => kept.moment(self.now()),
+            None => self.now().into(),
+        }
     }
 
     fn head(&self, prefix: &str) -> Head {

@@ -28,6 +28,7 @@ use crate::service::{Parts, Service};
 use crate::silence::until_silent;
 use crate::sweeping;
 use crate::transcript::Transcript;
+use crate::trash;
 use crate::voice::filler;
 use crate::watching::{self, Sight};
 
@@ -96,6 +97,7 @@ pub fn open(resolved: &Resolved, address: SocketAddr) -> Result<Daemon> {
     });
     let (engine, prefixes) = (opened.engine.clone(), service.clone());
     tokio::spawn(keeping_warm::run(engine, prefixes, planning, clock, events, writer));
+    tokio::spawn(trash::run(service.clone()));
     service.warm_profiles();
     let changes = watching::watch(service.clone(), opened.files, Sight::default());
     let swapped = Arc::new(Notify::new());

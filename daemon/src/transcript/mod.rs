@@ -7,9 +7,11 @@
 //!   start, with the text of the last flush.
 //! - Beside the text lies the last timeline as tokens; it only saves time.
 //!
-//! Reading order: `schema`, `writer` (the thread), `tree` (walking and growing), `read`, `answer`.
+//! Reading order: `schema`, `writer` (the thread), `tree` (walking and growing), `read`, `answer`,
+//! `change`.
 
 mod answer;
+mod change;
 mod explanations;
 mod read;
 mod schema;
@@ -32,6 +34,7 @@ use serde_json::Value;
 use crate::openai::chat::After;
 use crate::openai::message::Message;
 pub use answer::OpenAnswer;
+pub use change::Change;
 pub use explanations::Remembered;
 pub use read::{ConversationText, StoredMessage, Summary};
 pub use tree::{Grown, Turnout};
@@ -185,9 +188,9 @@ impl Transcript {
         })
     }
 
-    /// All conversations, the latest first.
-    pub fn list(&self) -> Pending<Vec<Summary>> {
-        self.writer.send(|connection| read::list(connection))
+    /// All conversations, the latest first; those in the trash, or the others.
+    pub fn list(&self, trashed: bool) -> Pending<Vec<Summary>> {
+        self.writer.send(move |connection| read::list(connection, trashed))
     }
 
     /// One conversation, with all its branches; `None` when there is none of that name.
@@ -196,35 +199,32 @@ impl Transcript {
         self.writer.send(move |connection| read::get(connection, &conversation))
     }
 
-    /// Gives it a title; `false` when there is none of that name.
-    pub fn rename(
+    /// Changes what is known of it; `false` when there is none of that name.
+    pub fn change(
         &self,
         conversation: &ConversationId,
-        title: String,
+        change: Change,
         now: Timestamp,
     ) -> Pending<bool> {
         let conversation = conversation.clone();
-        self.writer.send(move |connection| {
-            let changed = connection.execute(
-                "UPDATE conversations SET title = ?2, updated_at = ?3 WHERE id = ?1",
-                (conversation.as_str(), title, tree::millis(now)),
-            )?;
-            Ok(changed == 1)
-        })
+        self.writer.send(move |connection| change::apply(connection, &conversation, &change, now))
     }
 
     /// Deletes it with every branch; `false` when there is none of that name.
     pub fn delete(&self, conversation: &ConversationId) -> Pending<bool> {
         let conversation = conversation.clone();
-        self.writer.send(move |connection| {
-            let transaction = connection.transaction()?;
-            let id = conversation.as_str();
-            transaction.execute("DELETE FROM tokens WHERE conversation = ?1", [id])?;
-            transaction.execute("DELETE FROM explanations WHERE conversation = ?1", [id])?;
-            let deleted = transaction.execute("DELETE FROM conversations WHERE id = ?1", [id])?;
-            transaction.commit()?;
-            Ok(deleted == 1)
-        })
+        self.writer.send(move |connection| change::remove(connection, &conversation))
+    }
+
+    /// What lies in the trash and since when, the longest first.
+    pub fn trash(&self) -> Pending<Vec<(ConversationId, Timestamp)>> {
+        self.writer.send(|connection| change::trash(connection))
+    }
+
+    /// Deletes it, if it has lain in the trash ever since.
+    pub fn delete_trashed(&self, conversation: &ConversationId, since: Timestamp) -> Pending<bool> {
+        let conversation = conversation.clone();
+        self.writer.send(move |connection| change::remove_trashed(connection, &conversation, since))
     }
 
     /// The last timeline under this model; empty when none is known.

@@ -19,6 +19,10 @@ pub struct Summary {
     pub updated_at: i64,
     /// Messages, all branches counted.
     pub messages: i64,
+    /// Whether it is held in front of the others.
+    pub pinned: bool,
+    /// Since when it has lain in the trash: milliseconds since 1970.
+    pub trashed_at: Option<i64>,
 }
 
 /// A conversation with all its branches.
@@ -66,14 +70,13 @@ pub struct StoredMessage {
     pub finish: Option<Value>,
 }
 
-const SUMMARY: &str = "SELECT id, title, created_at, updated_at,
-    (SELECT count(*) FROM messages WHERE conversation = conversations.id), head
-    FROM conversations";
+const SUMMARY: &str = "SELECT id, title, created_at, updated_at, message_count, pinned, trashed_at,
+    head FROM conversations";
 
-pub fn list(connection: &Connection) -> Result<Vec<Summary>, TranscriptError> {
-    let sql = format!("{SUMMARY} ORDER BY updated_at DESC, id");
+pub fn list(connection: &Connection, trashed: bool) -> Result<Vec<Summary>, TranscriptError> {
+    let sql = format!("{SUMMARY} WHERE (trashed_at IS NOT NULL) = ?1 ORDER BY updated_at DESC, id");
     let mut select = connection.prepare_cached(&sql)?;
-    let rows = select.query_map([], summary)?;
+    let rows = select.query_map([trashed], summary)?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
@@ -84,7 +87,7 @@ pub fn get(
     let sql = format!("{SUMMARY} WHERE id = ?1");
     let found = connection
         .prepare_cached(&sql)?
-        .query_row([conversation.as_str()], |row| Ok((summary(row)?, row.get(5)?)))
+        .query_row([conversation.as_str()], |row| Ok((summary(row)?, row.get(7)?)))
         .optional()?;
     let Some((summary, head)) = found else { return Ok(None) };
     let mut select = connection.prepare_cached(
@@ -103,6 +106,8 @@ fn summary(row: &Row<'_>) -> rusqlite::Result<Summary> {
         created_at: row.get(2)?,
         updated_at: row.get(3)?,
         messages: row.get(4)?,
+        pinned: row.get(5)?,
+        trashed_at: row.get(6)?,
     })
 }
 

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use super::TranscriptError;
 
 /// One step each; never edited once released.
-const MIGRATIONS: [&str; 2] = [
+const MIGRATIONS: [&str; 3] = [
     "
     CREATE TABLE conversations (
         id         TEXT PRIMARY KEY,
@@ -49,6 +49,34 @@ const MIGRATIONS: [&str; 2] = [
         at           INTEGER NOT NULL   -- milliseconds since 1970
     ) WITHOUT ROWID;
 ",
+    "
+    ALTER TABLE conversations ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE conversations ADD COLUMN trashed_at INTEGER;  -- milliseconds since 1970, or NULL
+    ALTER TABLE conversations ADD COLUMN message_count INTEGER NOT NULL DEFAULT 0;
+    UPDATE conversations SET message_count =
+        (SELECT count(*) FROM messages WHERE conversation = conversations.id);
+    CREATE TRIGGER count_messages AFTER INSERT ON messages BEGIN
+        UPDATE conversations SET message_count = message_count + 1 WHERE id = new.conversation;
+    END;
+
+    -- Which message has which three letters in a row; not the text itself. Rows are those of
+    -- `messages`, once they do not grow any more.
+    CREATE VIRTUAL TABLE words USING fts5 (
+        text, content = '', contentless_delete = 1, tokenize = 'trigram'
+    );
+    CREATE TRIGGER index_message AFTER INSERT ON messages WHEN new.status <> 'streaming' BEGIN
+        INSERT INTO words (rowid, text) VALUES (new.id, CASE json_valid(new.content)
+            WHEN 1 THEN coalesce(json_extract(new.content, '$.content'), '') ELSE '' END);
+    END;
+    CREATE TRIGGER index_answer AFTER UPDATE OF status ON messages
+    WHEN old.status = 'streaming' AND new.status <> 'streaming' BEGIN
+        INSERT INTO words (rowid, text) VALUES (new.id, CASE json_valid(new.content)
+            WHEN 1 THEN coalesce(json_extract(new.content, '$.content'), '') ELSE '' END);
+    END;
+    INSERT INTO words (rowid, text) SELECT id, CASE json_valid(content)
+        WHEN 1 THEN coalesce(json_extract(content, '$.content'), '') ELSE '' END
+        FROM messages WHERE status <> 'streaming';
+",
 ];
 
 /// Brings the database up to date, in one transaction a step.
@@ -64,4 +92,49 @@ pub fn migrate(connection: &mut Connection) -> Result<(), TranscriptError> {
         transaction.commit()?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A database of the second version, with a conversation in it.
+    fn of_version_2() -> Connection {
+        let connection = Connection::open_in_memory().unwrap();
+        for sql in &MIGRATIONS[..2] {
+            connection.execute_batch(sql).unwrap();
+        }
+        connection
+            .execute_batch(
+                r#"PRAGMA user_version = 2;
+                INSERT INTO conversations (id, created_at, updated_at) VALUES ('a', 1, 2);
+                INSERT INTO messages (id, conversation, role, content, status, created_at) VALUES
+                    (1, 'a', 'user', '{"role": "user", "content": "Hello there"}', 'complete', 1),
+                    (2, 'a', 'assistant', 'no JSON', 'complete', 1),
+                    (3, 'a', 'assistant', '{"content": "Hello growing"}', 'streaming', 1);"#,
+            )
+            .unwrap();
+        connection
+    }
+
+    fn found(connection: &Connection, text: &str) -> Vec<i64> {
+        let mut select =
+            connection.prepare("SELECT rowid FROM words WHERE words MATCH ?1 ORDER BY 1").unwrap();
+        select.query_map([text], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    }
+
+    #[test]
+    fn what_was_said_before_is_counted_and_found() {
+        let mut connection = of_version_2();
+        migrate(&mut connection).unwrap();
+        let count = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+        assert_eq!(count("SELECT message_count FROM conversations"), 3);
+        assert_eq!(count("SELECT count(*) FROM conversations WHERE trashed_at IS NULL"), 1);
+        assert_eq!(found(&connection, "hello"), [1]);
+
+        connection.execute("UPDATE messages SET status = 'interrupted' WHERE id = 3", []).unwrap();
+        assert_eq!(found(&connection, "hello"), [1, 3], "once it does not grow any more");
+        connection.execute("UPDATE messages SET status = 'complete' WHERE id = 3", []).unwrap();
+        assert_eq!(found(&connection, "hello"), [1, 3]);
+    }
 }

@@ -128,7 +128,7 @@ fn grow(
     transaction
         .prepare_cached(
             "INSERT INTO conversations (id, created_at, updated_at) VALUES (?1, ?2, ?2)
-             ON CONFLICT DO UPDATE SET updated_at = excluded.updated_at",
+             ON CONFLICT DO UPDATE SET updated_at = excluded.updated_at, trashed_at = NULL",
         )?
         .execute((conversation.as_str(), millis(now)))?;
     let mut at = base;

@@ -24,7 +24,7 @@ use hob_daemon::watching::{self, Change, Sight};
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Engine, EngineOptions};
 use hob_slots::store::Store;
-use hob_slots::{ConversationId, FileDigest, Fingerprint, Lifetimes, ModelHash, Token};
+use hob_slots::{ConversationId, FileDigest, Fingerprint, Lifetimes, ModelHash, Moment, Token};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -298,6 +298,11 @@ impl World {
     /// What is told of the profiles.
     pub fn profiles(&self) -> Vec<ProfileStatus> {
         self.runtime.block_on(self.service.profiles())
+    }
+
+    /// Deletes what lies in the trash for too long at that moment.
+    pub fn empty_trash(&self, moment: &Moment) {
+        self.runtime.block_on(self.service.empty_trash(moment)).unwrap();
     }
 
     /// What the engine says of itself.
