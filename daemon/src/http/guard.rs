@@ -3,7 +3,7 @@
 //! - Host: a page of some other site that resolves its name to this machine is not let in.
 //! - Origin: only the daemon's own page and configured origins; everyone else gets 403, and no
 //!   CORS header ever says more than the one origin that asked.
-//! - Token: every route but `/health` and the static page.
+//! - Token: every route but `/health` and the files of the page.
 
 use std::net::SocketAddr;
 
@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use super::page;
 use crate::auth::AccessToken;
 use crate::error::{ApiError, ErrorKind};
 
@@ -127,7 +128,7 @@ pub async fn guard(State(guard): State<Guard>, request: Request, next: Next) -> 
 }
 
 fn is_public(path: &str) -> bool {
-    matches!(path, "/health" | "/")
+    path == "/health" || page::is_page(path)
 }
 
 fn is_preflight(request: &Request) -> bool {

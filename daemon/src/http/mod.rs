@@ -60,7 +60,6 @@ impl FromRef<Shared> for BodyLimits {
 pub fn router(shared: Shared, guard: Guard) -> Router {
     let service = shared.service.clone();
     Router::new()
-        .route("/", get(page::index))
         .route("/health", get(status::health))
         .route("/metrics", get(status::metrics))
         .route("/tokenize", post(tokens::tokenize))
@@ -89,7 +88,7 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
         .route("/v1/slots/import", post(slots::import))
         .route("/v1/voice/filler", get(voice::filler))
         .route("/v1/status", get(status::status))
-        .fallback(respond::no_such_path)
+        .fallback(page::file)
         .method_not_allowed_fallback(respond::no_such_method)
         .with_state(shared)
         .layer(middleware::from_fn_with_state(guard, guard::guard))

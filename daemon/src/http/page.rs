@@ -1,19 +1,100 @@
-//! The page at `/`: what this is and how to talk to it. Static, and the same for everyone.
+//! The page at `/`: the same one that the desktop app shows.
+//!
+//! - It lies in `app/ui` and is embedded, so that `hobd` is one file. A debug build reads it from the
+//!   source tree each time, so that it can be edited while `hobd` runs.
+//! - It holds no secret and is the same for everyone; its requests carry the token.
 
-use axum::http::{HeaderName, HeaderValue, header};
-use axum::response::{Html, IntoResponse};
+use axum::extract::Request;
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use rust_embed::{Embed, EmbeddedFile};
 
-const PAGE: &str = include_str!("page.html");
+#[derive(Embed)]
+#[folder = "$CARGO_MANIFEST_DIR/../app/ui"]
+#[exclude = "*.md"]
+struct Page;
 
-/// Nothing may be loaded, run or framed.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; \
-                      base-uri 'none'; form-action 'none'";
+/// Model output is hostile input: nothing runs, is loaded or is sent anywhere that is not ours.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
+                      img-src 'self' data: blob:; media-src 'self' blob:; connect-src 'self'; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// `GET /`
-pub async fn index() -> impl IntoResponse {
-    let headers: [(HeaderName, HeaderValue); 2] = [
+/// Whether this path is one of the page's files, which everybody may read.
+pub fn is_page(path: &str) -> bool {
+    Page::get(file_name(path)).is_some()
+}
+
+/// What no route serves: a file of the page, or nothing.
+pub async fn file(request: Request) -> Response {
+    let path = request.uri().path();
+    let Some(file) = Page::get(file_name(path)) else {
+        return super::respond::no_such_path().await.into_response();
+    };
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return super::respond::no_such_method().await.into_response();
+    }
+    let tag = tag(&file);
+    if request.headers().get(header::IF_NONE_MATCH) == Some(&tag) {
+        return (StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response();
+    }
+    let kind = HeaderValue::from_static(kind(file_name(path)));
+    let headers: [(HeaderName, HeaderValue); 6] = [
+        (header::CONTENT_TYPE, kind),
         (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
         (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+        (HeaderName::from_static("permissions-policy"), HeaderValue::from_static(PERMISSIONS)),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+        (header::ETAG, tag),
     ];
-    (headers, Html(PAGE))
+    (headers, file.data).into_response()
+}
+
+/// What the page may ask the browser for: the microphone, to talk.
+const PERMISSIONS: &str = "camera=(), geolocation=(), payment=(), usb=(), microphone=(self)";
+
+fn file_name(path: &str) -> &str {
+    match path.trim_start_matches('/') {
+        "" => "index.html",
+        name => name,
+    }
+}
+
+fn tag(file: &EmbeddedFile) -> HeaderValue {
+    let hash: String =
+        file.metadata.sha256_hash()[..8].iter().map(|b| format!("{b:02x}")).collect();
+    HeaderValue::from_str(&format!("\"{hash}\"")).expect("hex digits make a header")
+}
+
+/// By the few endings that the page has.
+fn kind(name: &str) -> &'static str {
+    match name.rsplit_once('.').map(|(_, ending)| ending) {
+        Some("html") => "text/html; charset=utf-8",
+        Some("js") => "text/javascript; charset=utf-8",
+        Some("css") => "text/css; charset=utf-8",
+        Some("svg") => "image/svg+xml",
+        Some("png") => "image/png",
+        _ => "text/plain; charset=utf-8",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_is_public_and_nothing_beside_it() {
+        assert!(is_page("/"));
+        assert!(is_page("/app.js"));
+        for not in ["/v1/status", "/../Cargo.toml", "/lib", "/README.md", "//etc/passwd"] {
+            assert!(!is_page(not), "{not}");
+        }
+    }
+
+    #[test]
+    fn what_is_ours_stays_small() {
+        let ours = Page::iter().filter(|name| !name.starts_with("vendor/"));
+        let code = ours.filter(|name| name.ends_with(".js") || name.ends_with(".css"));
+        let bytes: usize = code.map(|name| Page::get(&name).map_or(0, |f| f.data.len())).sum();
+        assert!(bytes < 200_000, "the page's own scripts and styles have {bytes} bytes");
+    }
 }

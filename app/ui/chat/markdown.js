@@ -1,0 +1,28 @@
+// A text in Markdown, as a component. While it grows only what is new is parsed.
+
+import { html, pure, useLayoutEffect, useRef } from "../lib/dom.js";
+import { copy } from "../lib/clipboard.js";
+import { openLink } from "../lib/links.js";
+import { markdownView } from "../lib/markdown.js";
+import { t } from "../lib/strings.js";
+
+export const Markdown = pure(({ text, isOver }) => {
+  const root = useRef();
+  const view = useRef();
+  useLayoutEffect(() => {
+    view.current ??= markdownView(root.current, { onCode });
+    view.current.update(text);
+    if (isOver) view.current.end();
+  }, [text, isOver]);
+  return html`<div class="text" ref=${root} onClick=${openLink} onAuxClick=${openLink}></div>`;
+});
+
+function onCode(pre, code) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "copy-code";
+  button.textContent = t("copy");
+  button.onclick = () => copy(code.textContent);
+  pre.tabIndex = 0; // So that the keyboard scrolls what is too wide.
+  pre.append(button);
+}

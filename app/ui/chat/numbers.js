@@ -1,0 +1,31 @@
+// The line of figures under an answer: how soon it came, and what was not computed for it.
+
+import { html, useState } from "../lib/dom.js";
+import { count, duration } from "../lib/format.js";
+import { t } from "../lib/strings.js";
+import { Dialog } from "../parts/dialog.js";
+
+export function Numbers({ hob }) {
+  const [Miss, setMiss] = useState(null);
+  const { shared, memory, disk, computed } = hob.tokens;
+  const parts = [
+    shared && t("numbers.shared", { n: shared, tokens: count(shared) }),
+    memory && t("numbers.memory", { n: memory, tokens: count(memory) }),
+    disk && t("numbers.disk", { n: disk, tokens: count(disk) }),
+    t("numbers.computed", { n: computed, tokens: count(computed) }),
+  ];
+  const why = async () => {
+    const part = await import("../parts/miss.js");
+    setMiss(() => part.Miss);
+  };
+  return html`<span class="numbers" data-test="numbers">
+    ${hob.cold && html`<strong>${t("numbers.cold")}</strong> · `}<strong>${t("numbers.ttft", { time: duration(hob.ttft_ms) })}</strong>
+    ${parts.filter(Boolean).map((part) => html` · ${part}`)}
+    ${hob.saved_ms > 0 && html` · <span title=${t("numbers.saved.long")}>${t("numbers.saved", { time: duration(hob.saved_ms) })}</span>`}
+    ${hob.explanation && html` · <button type="button" class="link-button" onClick=${why} data-test="why">${t("numbers.why")}</button>`}
+    ${Miss && html`<${Dialog} title=${t("miss.title")} wide onClose=${() => setMiss(null)}>
+      <${Miss} explanation=${hob.explanation} />
+      <div class="actions"><button type="button" class="button" onClick=${() => setMiss(null)}>${t("close")}</button></div>
+    </${Dialog}>`}
+  </span>`;
+}

@@ -1,0 +1,96 @@
+// A conversation, as a page.
+
+import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../lib/dom.js";
+import { useStore } from "../lib/store.js";
+import { t } from "../lib/strings.js";
+import { IconButton } from "../parts/button.js";
+import { Icon } from "../parts/icon.js";
+import { Menu } from "../parts/menu.js";
+import { State } from "../parts/state.js";
+import { ShowSide } from "../parts/show-side.js";
+import { actions } from "./actions.js";
+import { chats } from "./chats.js";
+import { Composer } from "./composer.js";
+import { Live, Message, Sent } from "./message.js";
+import { shownMessages, talkOf } from "./talk.js";
+import { reusedTokens, siblingsOf } from "./tree.js";
+
+const NEAR_END_PX = 80;
+
+export function ChatPage({ id }) {
+  const talk = talkOf(id);
+  const state = useStore(talk.store);
+  const chat = useStore(chats, ({ all }) => all.find((chat) => chat.id === id));
+  useEffect(() => void talk.open(), [id]);
+  const isNew = state.state !== "unread" && !state.messages.length && !state.pending.length;
+  return html`
+    <header class="page-head">
+      <${ShowSide} />
+      <h1 class="grow" data-test="title">${chat?.title ?? t("chat.new")}</h1>
+      ${chat && html`<${State} place=${chat.place} /><${Menu} label=${t("chat.menu")} items=${actions(chat)} test="chat-menu" />`}
+    </header>
+    <main class="page talk-page" id="content" tabindex="-1">
+      ${isNew ? html`<div class="talk"><${Welcome} talk=${talk} /></div>` : html`<${Talk} talk=${talk} state=${state} />`}
+      ${state.error && html`<${Failure} talk=${talk} error=${state.error} />`}
+      <${Composer} talk=${talk} isNew=${isNew} />
+    </main>`;
+}
+
+function Talk({ talk, state }) {
+  const frame = useRef();
+  const [atEnd, setAtEnd] = useState(true);
+  const { messages, head, pending, live, keys } = state;
+  const path = useMemo(() => shownMessages(state), [messages, head, pending, live?.key]);
+  const branches = useMemo(() => variants(messages, path), [messages, path]);
+  const toEnd = () => {
+    frame.current.scrollTop = frame.current.scrollHeight;
+  };
+  useLayoutEffect(() => {
+    if (atEnd) toEnd();
+  }, [path, live, pending]);
+  useLayoutEffect(() => {
+    setAtEnd(true);
+    toEnd();
+  }, [talk.id, state.state, live?.key]);
+  const scrolled = () => {
+    const { scrollTop, scrollHeight, clientHeight } = frame.current;
+    setAtEnd(scrollHeight - scrollTop - clientHeight < NEAR_END_PX);
+  };
+  const busy = Boolean(live);
+  return html`<div class="talk-frame">
+    <div class="talk" ref=${frame} onScroll=${scrolled} data-test="talk" tabindex="-1">
+      <div class="talk-inner">
+        ${path.map((message, index) => html`<${Message} key=${keys[message.id] ?? message.id} message=${message} talk=${talk} busy=${busy}
+          siblings=${branches.get(message.id).siblings} reused=${branches.get(message.id).reused} isLast=${index === path.length - 1 && !busy} />`)}
+        ${pending.map((message, index) => html`<${Sent} key=${`sent-${index}`} message=${message} />`)}
+        ${live && html`<${Live} key=${live.key} live=${live} />`}
+      </div>
+      <div class="hidden-text" role="status" aria-live="polite">${t(busy ? "chat.answering" : "chat.quiet")}</div>
+    </div>
+    ${!atEnd && html`<button type="button" class="button to-end" onClick=${toEnd}><${Icon} name="down" small />${t("chat.to-end")}</button>`}
+  </div>`;
+}
+
+/** Of each message of the branch: its variants, and how much of the prompt its branch did not compute. */
+function variants(messages, path) {
+  return new Map(path.map((message, index) => {
+    const siblings = siblingsOf(messages, message);
+    const answer = message.role === "assistant" ? message : path[index + 1];
+    return [message.id, { siblings: siblings.length > 1 ? siblings : [], reused: siblings.length > 1 ? reusedTokens(answer) : null }];
+  }));
+}
+
+function Failure({ talk, error }) {
+  return html`<div class="composer-inner row error" role="alert" data-test="failure">
+    <${Icon} name="warning" /><span class="grow">${error.message}</span>
+    <${IconButton} icon="close" label=${t("close")} onClick=${talk.dismiss} />
+  </div>`;
+}
+
+function Welcome({ talk }) {
+  const suggestions = ["suggest.1", "suggest.2", "suggest.3"].map((name) => t(name));
+  return html`<div class="welcome">
+    <img src="icon.svg" alt="" /><h2>${t("welcome.title")}</h2><p class="note">${t("welcome.text")}</p>
+    <div class="suggestions">${suggestions.map((text) => html`<button type="button" class="button" onClick=${() => talk.send(text)}>${text}</button>`)}</div>
+  </div>`;
+}

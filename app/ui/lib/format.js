@@ -1,0 +1,38 @@
+// Figures as people read them, in the language that is shown.
+
+import { language, t } from "./strings.js";
+
+const number = (options) => new Intl.NumberFormat(language(), options);
+
+/** 6214 -> 6,214 */
+export const count = (n) => number().format(n);
+
+/** Bytes, in units of 1024, three digits: 1.42 GiB */
+export function bytes(n) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let unit = 0;
+  while (n >= 1000 && unit < units.length - 1) {
+    n /= 1024;
+    unit += 1;
+  }
+  return `${number({ maximumSignificantDigits: 3 }).format(n)} ${units[unit]}`;
+}
+
+/** A duration in milliseconds: 84 ms, 3.1 s, 2 min */
+export function duration(ms) {
+  if (ms < 1) return `${number({ maximumSignificantDigits: 1 }).format(ms)} ms`;
+  if (ms < 1000) return `${count(Math.round(ms))} ms`;
+  if (ms < 100_000) return `${number({ maximumSignificantDigits: ms < 10_000 ? 2 : 3 }).format(ms / 1000)} s`;
+  return `${count(Math.round(ms / 60_000))} min`;
+}
+
+/** How long ago, from seconds since 1970: "3 minutes ago" */
+export function ago(seconds, now = Date.now() / 1000) {
+  const age = Math.max(0, now - seconds);
+  if (age < 60) return t("time.now");
+  const relative = new Intl.RelativeTimeFormat(language(), { numeric: "auto", style: "short" });
+  for (const [unit, size, most] of [["minute", 60, 3600], ["hour", 3600, 86_400], ["day", 86_400, 7 * 86_400]]) {
+    if (age < most) return relative.format(-Math.floor(age / size), unit);
+  }
+  return new Intl.DateTimeFormat(language(), { dateStyle: "medium" }).format(seconds * 1000);
+}

@@ -1,0 +1,38 @@
+// Keys that work everywhere. Each is listed in the help that `?` shows.
+//
+// - A key without a modifier does nothing while somebody types.
+// - `Mod` is the command key on a Mac and Ctrl elsewhere.
+
+const isMac = navigator.platform.startsWith("Mac");
+const bindings = [];
+
+/** Adds a key: `bind("Mod+K", "keys.search", () => …)`. The name is a string of the help. */
+export function bind(keys, name, act, { whileTyping = keys.includes("+") } = {}) {
+  bindings.push({ keys, name, act, whileTyping });
+}
+
+/** What the help lists. */
+export const bound = () => bindings.map(({ keys, name }) => ({ keys: shown(keys), name }));
+
+/** Keys as they are written on the keyboard. */
+export function shown(keys) {
+  return keys.split("+").map((key) => (key === "Mod" ? (isMac ? "⌘" : "Ctrl") : key === "Alt" && isMac ? "⌥" : key));
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.isComposing || event.defaultPrevented) return;
+  const typing = event.target.closest?.("input, textarea, select, [contenteditable]");
+  const found = bindings.find(({ keys, whileTyping }) => matches(keys, event) && (whileTyping || !typing));
+  if (!found || (document.querySelector("dialog[open]") && found.keys !== "Escape")) return;
+  if (found.act(event) !== false) event.preventDefault();
+});
+
+function matches(keys, event) {
+  const parts = keys.split("+");
+  const key = parts.pop();
+  const mod = isMac ? event.metaKey : event.ctrlKey;
+  const other = isMac ? event.ctrlKey : event.metaKey;
+  const isKey = event.key === key || (key.length === 1 && event.key.toLowerCase() === key.toLowerCase());
+  const shift = key.length === 1 && !/[a-z]/i.test(key) ? event.shiftKey : parts.includes("Shift");
+  return isKey && mod === parts.includes("Mod") && event.altKey === parts.includes("Alt") && event.shiftKey === shift && !other;
+}

@@ -1,0 +1,17 @@
+// Links in what a model wrote lead away only after a question that shows where to.
+
+import { ask } from "../parts/dialog.js";
+import { safeAddress } from "./markdown.js";
+import { t } from "./strings.js";
+import { shell } from "./transport.js";
+
+/** For `click` on whatever holds such links. */
+export async function openLink(event) {
+  const link = event.target.closest?.("a");
+  if (!link) return;
+  event.preventDefault();
+  const url = safeAddress(link.getAttribute("href") ?? "");
+  if (!url || !(await ask({ title: t("link.title"), text: url, yes: t("link.open") }))) return;
+  if (shell) await shell.invoke("open_link", { url }).catch(() => {});
+  else window.open(url, "_blank", "noopener,noreferrer");
+}

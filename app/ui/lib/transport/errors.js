@@ -1,0 +1,20 @@
+// Why a request had no answer.
+
+/** What the daemon refused, in its own words. */
+export class ApiError extends Error {
+  constructor(status, error = {}) {
+    super(error.message ?? `the daemon answered ${status}`);
+    this.status = status;
+    this.code = error.code ?? null;
+    this.param = error.param ?? null;
+  }
+}
+
+/** The daemon cannot be reached at all. */
+export class Unreachable extends Error {}
+
+/** What a cancelled request ends with. */
+export const cancelled = () => new DOMException("cancelled", "AbortError");
+
+/** Whether somebody cancelled it. */
+export const isCancelled = (error) => error?.name === "AbortError";

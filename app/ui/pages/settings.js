@@ -1,0 +1,62 @@
+// What somebody likes: how the page looks, how answers are asked for, and, in the app, how it behaves.
+
+import { html, useEffect, useState } from "../lib/dom.js";
+import { count } from "../lib/format.js";
+import { preferences } from "../lib/preferences.js";
+import { useStore } from "../lib/store.js";
+import { languages, t } from "../lib/strings.js";
+import { shell } from "../lib/transport.js";
+import { status } from "../chat/chats.js";
+import { say } from "../parts/toast.js";
+import { help } from "../parts/help.js";
+
+export function Page() {
+  const likes = useStore(preferences);
+  const { now } = useStore(status);
+  const like = (name) => (event) => preferences.set({ [name]: event.target.value });
+  const choice = (name, options) => html`<select value=${likes[name]} onChange=${like(name)} data-test=${`like-${name}`}>
+    ${options.map(([value, shown]) => html`<option value=${value}>${shown}</option>`)}</select>`;
+  const profiles = (now?.profiles ?? []).map(({ name }) => [name, name]);
+  return html`
+    <section class="card stack"><h2>${t("settings.look")}</h2>
+      <${Setting} label=${t("settings.theme")}>${choice("theme", ["system", "light", "dark"].map((name) => [name, t(`settings.theme.${name}`)]))}</${Setting}>
+      <${Setting} label=${t("settings.language")}>${choice("language", [["system", t("settings.theme.system")], ...Object.entries(languages)])}</${Setting}>
+    </section>
+    <section class="card stack"><h2>${t("settings.answers")}</h2>
+      <${Setting} label=${t("settings.temperature")} note=${t("settings.temperature.long")}>
+        <span class="row"><input type="range" min="0" max="1.5" step="0.1" value=${likes.temperature} onInput=${(event) => preferences.set({ temperature: Number(event.target.value) })} />
+        <output class="figure">${likes.temperature.toFixed(1)}</output></span></${Setting}>
+      <${Setting} label=${t("settings.profile")}>${choice("profile", [["", t("composer.profile.none")], ...profiles])}</${Setting}>
+    </section>
+    ${shell && html`<${AppSettings} />`}
+    <section class="card stack"><h2>${t("settings.about")}</h2>
+      ${now ? html`<dl class="keys">
+        <dt>${t("about.version")}</dt><dd>${now.version}</dd>
+        <dt>${t("about.model")}</dt><dd>${now.model}</dd>
+        <dt>${t("about.fingerprint")}</dt><dd><code>${now.fingerprint}</code></dd>
+        <dt>${t("about.context")}</dt><dd class="figure">${t("about.tokens", { tokens: count(now.context_tokens) })}</dd>
+      </dl>` : html`<p class="note">${t("shell.starting")}</p>`}
+      <div><button type="button" class="button" onClick=${() => help.set({ open: true })}>${t("keys.title")}</button></div>
+    </section>`;
+}
+
+function Setting({ label, note, children }) {
+  return html`<label class="row apart"><span><span>${label}</span>${note && html`<br /><span class="note">${note}</span>`}</span>${children}</label>`;
+}
+
+/** Settings of the desktop app, which the shell keeps. */
+function AppSettings() {
+  const [settings, setSettings] = useState(null);
+  useEffect(() => void shell.invoke("settings_get").then(setSettings, (error) => say(String(error))), []);
+  const set = (fields) => {
+    const next = { ...settings, ...fields };
+    shell.invoke("settings_set", { settings: next }).then(() => setSettings(next), (error) => say(String(error)));
+  };
+  const onOff = (name) => html`<input type="checkbox" checked=${settings[name]} onChange=${(event) => set({ [name]: event.target.checked })} />`;
+  return settings && html`<section class="card stack"><h2>${t("settings.app")}</h2>
+    <${Setting} label=${t("settings.close")}><select value=${settings.close} onChange=${(event) => set({ close: event.target.value })}>
+      <option value="quit">${t("settings.close.quit")}</option><option value="tray">${t("settings.close.tray")}</option></select></${Setting}>
+    <${Setting} label=${t("settings.autostart")}>${onOff("autostart")}</${Setting}>
+    <${Setting} label=${t("settings.notifications")}>${onOff("notifications")}</${Setting}>
+  </section>`;
+}

@@ -1,0 +1,15 @@
+// Where a chat's KV is, as a mark and a word; never as a colour alone.
+
+import { html } from "../lib/dom.js";
+import { t } from "../lib/strings.js";
+import { Icon } from "./icon.js";
+
+/** The daemon's word for a place, in ours. */
+export const STATES = { slot: "hot", memory: "warm", disk: "cold", none: "none" };
+
+export function State({ place }) {
+  const state = STATES[place] ?? "none";
+  return html`<span class="state ${state}" data-test="state" data-state=${state} title=${t(`state.${state}.long`)}>
+    <${Icon} name=${state} />${t(`state.${state}`)}
+  </span>`;
+}
