@@ -6,9 +6,10 @@
 //! Reading order: [`key`] is the table of everything that can be set; [`settings`] is what the rest
 //! of the program sees; [`resolve`] merges the layers and remembers where each value came from;
 //! [`sources`] gathers the layers and [`flags`] teaches clap the table; [`parse`] turns text into
-//! values, `speech` those of the voice; [`paths`] names the directories; [`running`] tells a client
-//! where the daemon is.
+//! values, `speech` those of the voice; [`edit`] writes a setting into the file; [`paths`] names the
+//! directories; [`running`] tells a client where the daemon is.
 
+pub mod edit;
 pub mod error;
 mod file;
 pub mod flags;
@@ -22,6 +23,7 @@ pub mod settings;
 pub mod sources;
 mod speech;
 
+pub use edit::EditError;
 pub use error::ConfigError;
 pub use flags::{ClientFlags, DaemonFlags, Flags};
 pub use key::Key;

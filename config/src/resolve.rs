@@ -90,6 +90,18 @@ impl Resolved {
     pub fn origin(&self, key: Key) -> &Origin {
         &self.entries[key as usize].origin
     }
+
+    /// The configuration file, which need not exist.
+    pub fn config_file(&self) -> PathBuf {
+        let named = self.entries[Key::Config as usize].value.as_str();
+        named.map_or_else(|| self.places.config_file(), PathBuf::from)
+    }
+
+    /// Who chose the model where that cannot be changed by writing the file: a stronger layer.
+    pub fn fixed_model(&self) -> Option<&Origin> {
+        let origin = self.origin(Key::Model);
+        matches!(origin, Origin::Environment { .. } | Origin::Flag { .. }).then_some(origin)
+    }
 }
 
 pub(crate) fn resolve(sources: &Sources) -> Result<Resolved, ConfigError> {
@@ -136,6 +148,7 @@ pub(crate) fn resolve(sources: &Sources) -> Result<Resolved, ConfigError> {
         voice_name: layers.value(Key::VoiceName, parse::text)?,
         voice_phrases: layers.words(Key::VoicePhrases, speech::phrases)?,
         voice_cache_bytes: layers.bytes(Key::VoiceCacheBytes, 1 << 16)?,
+        voice_recognizer: layers.words(Key::VoiceRecognizer, speech::command)?,
         profiles_dir: layers.path(Key::ProfilesDir, || sources.places.profiles_dir())?,
     };
     let warnings = layers.warnings();
@@ -302,6 +315,25 @@ mod tests {
         assert_eq!(percent("").keepalive_battery_percent, 20);
         assert_eq!(percent("keepalive_battery_percent = 0").keepalive_battery_percent, 0);
         assert!(World::new().file("keepalive.battery_percent = 101").error().contains("0 to 100"));
+    }
+
+    #[test]
+    fn a_model_that_the_file_does_not_choose_is_not_changed_in_the_file() {
+        let fixed = |world: World| world.resolve().fixed_model().map(ToString::to_string);
+        assert_eq!(fixed(World::new()), None);
+        assert_eq!(fixed(World::new().file("model = 'a'")), None);
+        let world = World::new().file("model = 'a'").env("HOB_MODEL", "b");
+        assert_eq!(fixed(world).unwrap(), "environment HOB_MODEL");
+        assert_eq!(fixed(World::new().flag(Key::Model, "c")).unwrap(), "flag --model");
+        assert_eq!(World::new().resolve().config_file(), Path::new("/u/config/hob.toml"));
+    }
+
+    #[test]
+    fn nobody_writes_down_what_was_said_until_a_command_is_set() {
+        let words = |world: World| world.resolve().settings.voice_recognizer;
+        assert_eq!(words(World::new()), [] as [&str; 0]);
+        let file = World::new().file("voice_recognizer = 'whisper-cli -m \"/a b\" -f -'");
+        assert_eq!(words(file), ["whisper-cli", "-m", "/a b", "-f", "-"]);
     }
 
     #[test]

@@ -85,6 +85,8 @@ pub struct Settings {
     pub voice_phrases: Vec<String>,
     /// The most sound that is kept, in memory and on disk.
     pub voice_cache_bytes: u64,
+    /// Command that writes down what was said, as its arguments; empty: none.
+    pub voice_recognizer: Vec<String>,
     /// Profiles: what prompts begin with.
     pub profiles_dir: PathBuf,
 }

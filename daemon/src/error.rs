@@ -23,6 +23,8 @@ pub enum ErrorKind {
     NotFound,
     /// The path exists, the method does not.
     MethodNotAllowed,
+    /// Something that was decided elsewhere, or meanwhile, stands against it.
+    Conflict,
     /// The body did not arrive in time.
     Timeout,
     /// The body is larger than the daemon reads.
@@ -45,6 +47,7 @@ impl ErrorKind {
             Self::NotFound => 404,
             Self::MethodNotAllowed => 405,
             Self::Timeout => 408,
+            Self::Conflict => 409,
             Self::TooLarge => 413,
             Self::UnsupportedMedia => 415,
             Self::Internal => 500,

@@ -4,10 +4,11 @@
 //! asked), [`transcript`] (what is remembered), [`explain`] (why
 //! something was computed twice), [`openai`] (the wire's shapes), [`http`] (routes,
 //! guards and the socket), [`keeping_warm`] and [`idle`] (what happens in silence), [`watching`]
-//! (what happens to files), [`voice`] (who is heard, and what is said first), [`auth`] and
+//! (what happens to files), [`catalogue`] (which other models there are), [`voice`] (who is heard, and what is said first), [`auth`] and
 //! [`metrics`].
 
 pub mod auth;
+pub mod catalogue;
 pub mod clock;
 pub mod error;
 pub mod explain;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Parser;
 use hob_config::{DaemonFlags, Places, Resolved, Settings, Sources};
-use hob_daemon::startup::{self, Ending};
+use hob_daemon::startup::{self, Course, Ending};
 use tracing_subscriber::EnvFilter;
 
 /// For what still runs when everything is saved.
@@ -52,18 +52,24 @@ fn run(args: Args) -> Result<()> {
     let filter = log_filter(&resolved.settings.log)?;
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let mut at = None;
+    let mut course = Course::new(resolved);
     loop {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .worker_threads(2) // Sockets need little; the cores are for the model.
             .build()
             .context("cannot start the threads that serve sockets")?;
-        let ending = runtime.block_on(startup::run(&resolved, at, hints))?;
+        let ended = runtime.block_on(startup::run(&mut course, at, hints));
         // With its tasks go their handles: nothing of this daemon is left when the next one starts.
         runtime.shutdown_timeout(LONGEST_END);
-        match ending {
-            Ending::Stopped => return Ok(()),
-            Ending::Swapped(address) => at = Some(address),
+        match ended {
+            Ok(Ending::Stopped) => return Ok(()),
+            Ok(Ending::Swapped(address)) => at = Some(address),
+            Ok(Ending::Switched(address, model)) => {
+                at = Some(address);
+                course.switch(model);
+            }
+            Err(error) => course.go_back(error)?,
         }
     }
 }

@@ -4,9 +4,10 @@
 #[allow(dead_code, reason = "each test file uses a part of it")]
 mod client;
 
+use std::ffi::OsStr;
 use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ struct Hobd {
     address: SocketAddr,
     token: String,
     ready: Value,
+    announced: PathBuf,
 }
 
 impl Hobd {
@@ -27,11 +29,19 @@ impl Hobd {
     }
 
     fn with_model(directory: &Path, model: &Path) -> Self {
+        Self::with(directory, &["--model".as_ref(), model.as_os_str()])
+    }
+
+    /// On the model that the configuration file chooses.
+    fn as_configured(directory: &Path) -> Self {
+        Self::with(directory, &[])
+    }
+
+    fn with(directory: &Path, arguments: &[&OsStr]) -> Self {
         let ready_file = directory.join("ready.json");
         fs::remove_file(&ready_file).ok();
         let process = command(directory)
-            .arg("--model")
-            .arg(model)
+            .args(arguments)
             .args(["--listen", "127.0.0.1:0", "--ready-file"])
             .arg(&ready_file)
             .stderr(Stdio::null())
@@ -49,7 +59,8 @@ impl Hobd {
         };
         let text = |name: &str| ready[name].as_str().unwrap().to_owned();
         let token = fs::read_to_string(text("token_file")).unwrap().trim().to_owned();
-        Self { process, address: text("address").parse().unwrap(), token, ready }
+        let announced = directory.join("data/hobd.json");
+        Self { process, address: text("address").parse().unwrap(), token, ready, announced }
     }
 
     fn call(&self, method: &str, path: &str) -> Call {
@@ -61,6 +72,23 @@ impl Hobd {
         let body = json!({"conversation": "a", "hob": {"append": true}, "max_tokens": 12,
             "messages": [{"role": "user", "content": message}], "temperature": 0});
         self.call("POST", "/v1/chat/completions").json(&body).send()
+    }
+
+    /// Has it start over with another model, and waits until it has.
+    fn switch(&self, model: &str) -> Value {
+        let written = || fs::metadata(&self.announced).and_then(|facts| facts.modified()).ok();
+        let before = written();
+        let body = json!({"model": model});
+        let answer = self.call("POST", "/v1/models/switch").json(&body).send();
+        assert_eq!(answer.status, 202, "{}", answer.text());
+        while written().is_none() || written() == before {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        answer.json()
+    }
+
+    fn status(&self) -> Value {
+        self.call("GET", "/v1/status").send().json()
     }
 
     #[cfg(unix)]
@@ -82,6 +110,14 @@ fn command(directory: &Path) -> Command {
     // The settings of whoever runs the tests must not matter.
     command.env_clear().env("HOME", directory).arg("--data-dir").arg(directory.join("data"));
     command
+}
+
+/// Writes the configuration file.
+fn config(directory: &Path, text: &str) -> PathBuf {
+    let file = directory.join(".config/hob/hob.toml");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, text).unwrap();
+    file
 }
 
 fn fails(directory: &Path, arguments: &[&str]) -> String {
@@ -234,9 +270,7 @@ fn prompt_text_never_reaches_the_log() {
 #[test]
 fn a_silent_daemon_gives_back_the_models_memory_and_the_next_question_finds_everything() {
     let directory = tempfile::tempdir().unwrap();
-    let config = directory.path().join(".config/hob");
-    fs::create_dir_all(&config).unwrap();
-    fs::write(config.join("hob.toml"), "unload_after = '1s'\n").unwrap();
+    config(directory.path(), "unload_after = '1s'\n");
     let hobd = Hobd::start(directory.path());
     hobd.say("My locker code is 48213.");
     let residency = || hobd.call("GET", "/v1/status").send().json()["residency"].clone();
@@ -248,6 +282,85 @@ fn a_silent_daemon_gives_back_the_models_memory_and_the_next_question_finds_ever
     let tokens = &answer["hob"]["tokens"];
     assert!(tokens["disk"].as_u64().unwrap() + tokens["memory"].as_u64().unwrap() > 30, "{tokens}");
     assert_eq!(residency(), "resident");
+}
+
+#[test]
+fn another_model_is_run_at_the_same_address_and_the_file_keeps_the_choice() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = config(directory.path(), "# mine\nmodel = 'fake' # for tests\n");
+    let hobd = Hobd::as_configured(directory.path());
+    let first = hobd.say("My locker code is 48213.").json();
+    let wish = hobd.switch("fake:second");
+    assert_eq!(wish["from"]["name"], "fake");
+    let status = hobd.status();
+    assert_eq!(status["model"], "fake:second");
+    assert_eq!((&status["switch_error"], &status["pid"]), (&Value::Null, &hobd.ready["pid"]));
+    assert_ne!(status["fingerprint"], hobd.ready["fingerprint"]);
+    let text = fs::read_to_string(&config).unwrap();
+    assert_eq!(text, "# mine\nmodel = \"fake:second\" # for tests\n");
+
+    hobd.switch("fake");
+    let kept = &hobd.say("What is it?").json()["hob"]["tokens"];
+    let before = first["usage"]["total_tokens"].as_u64().unwrap();
+    assert!(kept["disk"].as_u64().unwrap() + 3 > before, "it came back with the model: {kept}");
+}
+
+#[cfg(not(feature = "llama"))] // With it, this model loads.
+#[test]
+fn a_model_that_does_not_load_leaves_the_one_before_it_and_says_why() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = config(directory.path(), "model = 'fake'\n");
+    let hobd = Hobd::as_configured(directory.path());
+    hobd.say("Remember me.");
+    let model = directory.path().join("data/models/qwen2.gguf");
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures");
+    fs::create_dir_all(model.parent().unwrap()).unwrap();
+    fs::copy(fixtures.join("qwen2.gguf"), &model).unwrap();
+
+    hobd.switch(model.to_str().unwrap());
+    let error = hobd.status()["switch_error"].clone();
+    assert_eq!(error["model"].as_str(), model.to_str());
+    assert!(error["message"].as_str().unwrap().contains("fake runs again"), "{error}");
+    assert_eq!(hobd.say("Still there?").status, 200);
+    assert_eq!(fs::read_to_string(&config).unwrap(), "model = 'fake'\n");
+}
+
+#[test]
+fn a_model_that_a_flag_chose_is_not_changed_behind_its_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = Hobd::start(directory.path());
+    let body = json!({"model": "fake:second"});
+    let refused = hobd.call("POST", "/v1/models/switch").json(&body).send();
+    assert_eq!(refused.status, 409);
+    assert!(refused.error()["message"].as_str().unwrap().contains("flag --model"));
+}
+
+#[test]
+#[cfg(feature = "llama")]
+fn a_switch_runs_the_other_model_and_one_that_llama_cpp_refuses_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures");
+    let models = directory.path().join("data/models");
+    fs::create_dir_all(&models).unwrap();
+    fs::copy(fixtures.join("qwen3.gguf"), models.join("qwen3.gguf")).unwrap();
+    // Its header is whole, and no llama.cpp knows such a network.
+    let unknown = fs::read(fixtures.join("qwen2.gguf")).unwrap();
+    let at = unknown.windows(5).position(|bytes| bytes == b"qwen2").unwrap();
+    let unknown = [&unknown[..at], b"qwen!", &unknown[at + 5..]].concat();
+    fs::write(models.join("unknown.gguf"), unknown).unwrap();
+
+    let hobd = Hobd::as_configured(directory.path());
+    hobd.say("Hello.");
+    hobd.switch("qwen3");
+    assert_eq!(hobd.status()["model"], "qwen3");
+    assert_eq!(hobd.say("Hello again.").status, 200);
+    hobd.switch(models.join("unknown.gguf").to_str().unwrap());
+    assert_eq!(hobd.status()["model"], "qwen3");
+    let error = hobd.status()["switch_error"].clone();
+    assert!(error["message"].as_str().unwrap().contains("nothing was changed"), "{error}");
+    hobd.switch("bundled");
+    assert_eq!(hobd.status()["model"], "hob-tiny-f16");
+    assert_eq!(hobd.call("GET", "/v1/models/local").send().json()["current"], "bundled");
 }
 
 #[test]

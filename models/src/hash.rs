@@ -99,8 +99,7 @@ impl HashCache {
     ) -> io::Result<ContentHash> {
         let key = key(files);
         let before = stamps(files)?;
-        let known = self.load().remove(&key).filter(|(stamps, _)| *stamps == before);
-        if let Some(hash) = known.and_then(|(_, hash)| parse(&hash)) {
+        if let Some(hash) = self.remembered(&key, &before) {
             return Ok(hash);
         }
         let hash = hash_files(files, progress)?;
@@ -108,6 +107,16 @@ impl HashCache {
             let _ = self.remember(key, before, hash);
         }
         Ok(hash)
+    }
+
+    /// The hash of these files, if it is remembered and none has changed. Reads none of them.
+    pub fn known(&self, files: &[PathBuf]) -> Option<ContentHash> {
+        self.remembered(&key(files), &stamps(files).ok()?)
+    }
+
+    fn remembered(&self, key: &str, now: &[Stamp]) -> Option<ContentHash> {
+        let known = self.load().remove(key).filter(|(stamps, _)| stamps == now);
+        known.and_then(|(_, hash)| parse(&hash))
     }
 
     /// The first file of a model that had this content when it was hashed last.
@@ -190,6 +199,17 @@ mod tests {
         let first = dir.hash();
         assert_eq!(dir.hash(), (first.0, 0));
         assert_eq!(first.1, 2);
+    }
+
+    #[test]
+    fn what_is_known_is_told_without_reading() {
+        let dir = Dir::new(&[("a", "ab")]);
+        let known = || HashCache::at(dir.0.path().join("cache.json")).known(&dir.files());
+        assert_eq!(known(), None);
+        let (hash, _) = dir.hash();
+        assert_eq!(known(), Some(hash));
+        fs::write(dir.0.path().join("a"), "abc").unwrap();
+        assert_eq!(known(), None);
     }
 
     #[test]

@@ -68,6 +68,8 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
         .route("/v1/completions", post(completion::complete))
         .route("/v1/embeddings", post(embeddings::embed))
         .route("/v1/models", get(models::list))
+        .route("/v1/models/local", get(models::local))
+        .route("/v1/models/switch", post(models::switch))
         .route("/v1/models/{*id}", get(models::one)) // Names of models contain slashes.
         .route("/v1/conversations", get(conversations::list))
         .route(

@@ -4,7 +4,7 @@
 //! `rendering` (messages to a prompt) and `continuation` (text to tokens), `prefix` (what can be made
 //! hot before), `chat` and `completion` (a request to a turn), [`answering`] (a turn to an answer),
 //! `recording` (what stays of it), `conversation` (what was said before), `voice` (what is said
-//! first), `kept` (what lies on disk); and ahead of a request: `prewarm`, `speech`, `rooms` and
+//! first), `kept` (what lies on disk), `models` (which others there are); and ahead of a request: `prewarm`, `speech`, `rooms` and
 //! `working_ahead` (somebody speaks), and `ahead` (which tokens are certain).
 //!
 //! - Text is durable before the first word of its answer is handed out.
@@ -22,6 +22,7 @@ mod embedding;
 mod gates;
 pub mod identity;
 mod kept;
+mod models;
 pub(crate) mod names;
 mod opening;
 mod prefix;
@@ -49,11 +50,13 @@ use tokio::sync::mpsc::UnboundedSender;
 pub use assembly::Delta;
 pub use conversation::Place;
 pub use kept::{KeptList, Upload};
+pub use models::Switch;
 pub use prefix::Prefix;
 pub use prefix_status::PrefixStatus;
 pub use profiles::{ChangeKind, ProfileChange, ProfileStatus, count_profiles};
 pub use voice::filler_event;
 
+use crate::catalogue::Catalogue;
 use crate::clock::Clock;
 use crate::idle::Speaking;
 use crate::keeping_warm::board::{Board, BoardReader};
@@ -92,6 +95,8 @@ pub struct Parts {
     pub profiles_dir: Option<PathBuf>,
     /// What is said while the model thinks, if anything is.
     pub filler: Option<Arc<Filler>>,
+    /// What knows the models of this machine.
+    pub catalogue: Arc<Catalogue>,
 }
 
 /// The handle. Clones share everything.
@@ -112,6 +117,7 @@ struct Inner {
     template: Template,
     profiles: Profiles,
     filler: Option<Arc<Filler>>,
+    catalogue: Arc<Catalogue>,
     quiet: Mutex<Quiet>,
     gates: Gates,
     rooms: Rooms,
@@ -131,6 +137,7 @@ impl Service {
             profiles,
             started: (parts.clock)(),
             filler: parts.filler,
+            catalogue: parts.catalogue,
             quiet: Mutex::default(),
             gates: Gates::new(parts.queue),
             rooms: Rooms::default(),

@@ -6,17 +6,19 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use axum::Router;
-use hob_config::{Resolved, RunningDaemon, Settings, paths};
+use hob_config::{RunningDaemon, Settings, paths};
 use hob_prewarm::Keepalive;
 use hob_runtime::Engine;
 use hob_slots::sweep::Sweeper;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
+use tokio::time::timeout;
 
-use super::{Ending, announce, engine, voice};
+use super::{Course, Ending, announce, engine, models, voice};
 use crate::auth::AccessToken;
 use crate::clock::wall_clock;
 use crate::http::body::BodyLimits;
@@ -31,6 +33,9 @@ use crate::transcript::Transcript;
 use crate::trash;
 use crate::voice::filler;
 use crate::watching::{self, Sight};
+
+/// So long a switch to another model waits for answers that run.
+const FOR_ANSWERS: Duration = Duration::from_secs(10);
 
 /// A daemon that answers whoever has its router, and nobody else yet.
 pub struct Daemon {
@@ -50,7 +55,8 @@ pub struct Daemon {
 /// # Errors
 /// When a part cannot be opened; the message names it and the remedy. [`super::Taken`]: another
 /// process owns the directory.
-pub fn open(resolved: &Resolved, address: SocketAddr) -> Result<Daemon> {
+pub fn open(course: &mut Course, address: SocketAddr) -> Result<Daemon> {
+    let resolved = &course.resolved().clone();
     let settings = &resolved.settings;
     for warning in &resolved.warnings {
         tracing::warn!("{warning}");
@@ -59,6 +65,7 @@ pub fn open(resolved: &Resolved, address: SocketAddr) -> Result<Daemon> {
     private_dir(&settings.data_dir)?;
     let token = AccessToken::load_or_create(&settings.token_file)?;
     let opened = engine::open(resolved, clock.clone())?;
+    course.arrive();
 
     let transcript_file = paths::transcript_file(&settings.data_dir);
     let transcript = Transcript::open(&transcript_file, clock())?;
@@ -84,7 +91,7 @@ pub fn open(resolved: &Resolved, address: SocketAddr) -> Result<Daemon> {
     }
     let service = Service::new(Parts {
         engine: opened.engine.clone(),
-        model_name: opened.name,
+        model_name: opened.name.clone(),
         transcript,
         clock: clock.clone(),
         kept: Some(opened.store.reader().clone()),
@@ -94,6 +101,7 @@ pub fn open(resolved: &Resolved, address: SocketAddr) -> Result<Daemon> {
         queue: settings.queue,
         profiles_dir: Some(settings.profiles_dir.clone()),
         filler,
+        catalogue: Arc::new(models::catalogue(course, &opened)),
     });
     let (engine, prefixes) = (opened.engine.clone(), service.clone());
     tokio::spawn(keeping_warm::run(engine, prefixes, planning, clock, events, writer));
@@ -146,7 +154,8 @@ impl Daemon {
         announce::begin(&self.running, &self.settings)
     }
 
-    /// Serves until `stop` is ready or another model has taken the place of this one, and closes.
+    /// Serves until `stop` is ready, another model has taken the place of this one or is wanted in
+    /// its place, and closes.
     /// What was announced is taken away.
     ///
     /// # Errors
@@ -157,6 +166,7 @@ impl Daemon {
         stop: impl Future<Output = ()>,
     ) -> Result<Ending> {
         let Self { settings, engine, service, router, running, swapped, .. } = self;
+        let catalogue = service.catalogue().clone();
         drop(service);
         let mut ending = Ending::Stopped;
         let stop = async {
@@ -165,6 +175,11 @@ impl Daemon {
                 () = swapped.notified() => {
                     let _ = until_silent(&engine).await; // An error: it has stopped already.
                     ending = Ending::Swapped(running.address);
+                }
+                model = catalogue.wanted().told() => {
+                    tracing::info!(%model, "starting over with another model");
+                    let _ = timeout(FOR_ANSWERS, until_silent(&engine)).await;
+                    ending = Ending::Switched(running.address, model);
                 }
             }
         };

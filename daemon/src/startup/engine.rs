@@ -9,7 +9,7 @@ use hob_models::MachineMemory;
 use hob_runtime::{Engine, EngineOptions};
 use hob_slots::store::{Key, Store, StoreError};
 
-use super::model;
+use super::model::{self, Loaded};
 use crate::clock::Clock;
 use crate::service::count_profiles;
 
@@ -36,6 +36,8 @@ pub(super) struct Opened {
     pub shown: String,
     /// All of its files.
     pub files: Vec<PathBuf>,
+    /// KV that one more token takes, as far as that is known.
+    pub kv_bytes_per_token: Option<u64>,
 }
 
 /// Opens them, in this order: a second daemon learns at once that the directory is taken.
@@ -63,7 +65,9 @@ pub(super) fn open(resolved: &Resolved, clock: Clock) -> Result<Opened> {
     };
     let fingerprint = loaded.fingerprint.hash();
     let engine = Engine::start(loaded.model, fingerprint, Some(store.clone()), options)?;
-    Ok(Opened { engine, store, name: loaded.name, shown: loaded.shown, files: loaded.files })
+    let kv_bytes_per_token = loaded.kv_bytes_per_token;
+    let Loaded { name, shown, files, .. } = loaded;
+    Ok(Opened { engine, store, name, shown, files, kv_bytes_per_token })
 }
 
 /// One for each profile, so that all are hot, and some for those that are added later. On models

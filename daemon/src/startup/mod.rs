@@ -7,27 +7,32 @@
 //!   is saved, and only then is the announcement taken away.
 
 mod announce;
+mod course;
 mod daemon;
 mod engine;
 mod model;
+mod models;
 mod voice;
 
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
-use hob_config::Resolved;
+use hob_config::ModelChoice;
 use tokio::net::TcpListener;
 
+pub use course::Course;
 pub use daemon::{Daemon, open};
 pub use engine::Taken;
 
 /// Why a daemon has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// It was asked to.
     Stopped,
     /// There is another model where its own was: it should start over, where it was found.
     Swapped(SocketAddr),
+    /// Somebody wants this model: it should start over with it, at the same address.
+    Switched(SocketAddr, ModelChoice),
 }
 
 /// The daemon, from its settings to its end. `at`: where it was before it started over. `hints`: print
@@ -35,10 +40,10 @@ pub enum Ending {
 ///
 /// # Errors
 /// When a part cannot be opened; the message names it and the remedy.
-pub async fn run(resolved: &Resolved, at: Option<SocketAddr>, hints: bool) -> Result<Ending> {
+pub async fn run(course: &mut Course, at: Option<SocketAddr>, hints: bool) -> Result<Ending> {
     // Binding first makes an address that is taken a matter of milliseconds.
-    let listener = bind(at.unwrap_or(resolved.settings.listen)).await?;
-    let daemon = open(resolved, listener.local_addr().context("the socket has no address")?)?;
+    let listener = bind(at.unwrap_or(course.resolved().settings.listen)).await?;
+    let daemon = open(course, listener.local_addr().context("the socket has no address")?)?;
     let stop = stop_signal()?;
     daemon.announce()?;
     announce::print(daemon.running(), daemon.service().model_name(), hints);

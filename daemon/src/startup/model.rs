@@ -2,7 +2,8 @@
 //!
 //! - A file is validated before llama.cpp sees it: a bad one is one line that names it and the
 //!   remedy.
-//! - `fake` is the stand-in of the tests, which needs no file and no C++.
+//! - `fake` is the stand-in of the tests, which needs no file and no C++; `fake:second` is another
+//!   one, whose KV has another name.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,28 +26,36 @@ pub struct Loaded {
     pub shown: String,
     /// Everything that it was read from.
     pub files: Vec<PathBuf>,
+    /// KV that one more token takes, as far as that is known.
+    pub kv_bytes_per_token: Option<u64>,
 }
 
 /// Loads what the settings name.
 pub fn load(resolved: &Resolved) -> Result<Loaded> {
     match &resolved.settings.model {
-        ModelChoice::Named(name) if name == "fake" => Ok(fake(resolved)),
+        ModelChoice::Named(name) if name == "fake" => Ok(fake(resolved, name, 0)),
+        ModelChoice::Named(name) if name == "fake:second" => Ok(fake(resolved, name, 1)),
         choice => real::load(resolved, choice),
     }
 }
 
-fn fake(resolved: &Resolved) -> Loaded {
+fn fake(resolved: &Resolved, name: &str, number: u8) -> Loaded {
     Loaded {
         model: Arc::new(FakeModel::new()),
-        fingerprint: fingerprint(resolved, FileDigest([0; 32]), "fake 1"),
-        name: "fake".to_owned(),
-        shown: "fake".to_owned(),
+        fingerprint: fingerprint(resolved, FileDigest([number; 32]), "fake 1"),
+        name: name.to_owned(),
+        shown: name.to_owned(),
         files: Vec::new(),
+        kv_bytes_per_token: Some(hob_runtime::backend::fake::CELL_BYTES as u64),
     }
 }
 
 /// The engine always uses flash attention and small windows, so these are not settings.
-fn fingerprint(resolved: &Resolved, content: FileDigest, state_format: &str) -> Fingerprint {
+pub(super) fn fingerprint(
+    resolved: &Resolved,
+    content: FileDigest,
+    state_format: &str,
+) -> Fingerprint {
     Fingerprint {
         model_sha256: content,
         drafter_sha256: None,
@@ -60,9 +69,14 @@ fn fingerprint(resolved: &Resolved, content: FileDigest, state_format: &str) -> 
     }
 }
 
+pub(super) use real::STATE_FORMAT;
+
 #[cfg(not(feature = "llama"))]
 mod real {
     use super::*;
+
+    /// No file has kept KV here.
+    pub const STATE_FORMAT: &str = "none";
 
     pub fn load(_: &Resolved, choice: &ModelChoice) -> Result<Loaded> {
         anyhow::bail!(
@@ -78,8 +92,11 @@ mod real {
 
     use anyhow::Context;
     use hob_config::paths;
-    use hob_models::{HashCache, ModelFile, Roots, bundled, discover};
-    use hob_runtime::backend::llama::{LlamaModel, LlamaOptions, STATE_FORMAT};
+    use hob_models::{HashCache, ModelFile, bundled, discover};
+    pub use hob_runtime::backend::llama::STATE_FORMAT;
+    use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
+
+    use crate::startup::models::{demand, roots};
 
     use super::*;
 
@@ -95,12 +112,14 @@ mod real {
             ..LlamaOptions::default()
         };
         let model = LlamaModel::load(&file.path, options)?;
+        let kv_bytes_per_token = file.estimate(&demand(settings)).kv_bytes_per_token;
         Ok(Loaded {
             model: Arc::new(model),
             fingerprint: fingerprint(resolved, content, STATE_FORMAT),
             name: file.name,
             shown: file.path.display().to_string(),
             files: file.files,
+            kv_bytes_per_token: Some(kv_bytes_per_token),
         })
     }
 
@@ -114,10 +133,7 @@ mod real {
                 Ok(ModelFile::open(&path)?)
             }
             ModelChoice::Named(name) => {
-                // The directories of other programs are told by their own variables.
-                let variable = |name: &str| std::env::var_os(name);
-                let roots = Roots::from_env(variable, &resolved.places.home, &own);
-                Ok(hob_models::resolve(name, || discover(&roots))?)
+                Ok(hob_models::resolve(name, || discover(&roots(resolved)))?)
             }
         }
     }

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use client::{Answer, Call, Stream};
+use hob_config::ModelChoice;
 use hob_daemon::auth::AccessToken;
+use hob_daemon::catalogue::{self, Catalogue, Current};
 use hob_daemon::clock::wall_clock;
 use hob_daemon::http::body::BodyLimits;
 use hob_daemon::http::guard::Guard;
@@ -21,6 +23,7 @@ use hob_daemon::transcript::Transcript;
 use hob_daemon::voice::command::VoiceCommand;
 use hob_daemon::voice::filler::{self, Filler};
 use hob_daemon::watching::{self, Change, Sight};
+use hob_models::{Demand, GgmlType, Roots};
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Engine, EngineOptions};
 use hob_slots::store::Store;
@@ -33,6 +36,13 @@ use tokio::sync::{mpsc, oneshot};
 /// The secret that lets a test in.
 pub const TOKEN: &str = "the-token-of-the-tests";
 
+/// What is asked of the models that a test finds.
+pub const DEMAND: Demand =
+    Demand { ctx: 4096, slots: 4, cache_type_k: GgmlType::F16, cache_type_v: GgmlType::F16 };
+
+/// What is told of a token of the fake model.
+pub const KV_BYTES_PER_TOKEN: u64 = 16;
+
 /// How the daemon of a test is made.
 pub struct Plan {
     model: FakeModel,
@@ -43,6 +53,7 @@ pub struct Plan {
     directory: Option<PathBuf>,
     voice: Option<(Vec<String>, Vec<String>)>,
     fingerprint: Option<Fingerprint>,
+    fixed_model: Option<String>,
 }
 
 impl Plan {
@@ -56,6 +67,7 @@ impl Plan {
             directory: None,
             voice: None,
             fingerprint: None,
+            fixed_model: None,
         }
     }
 
@@ -120,6 +132,12 @@ impl Plan {
     /// Keeps everything there, for a daemon that comes after.
     pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.directory = Some(directory.into());
+        self
+    }
+
+    /// The model is chosen by something stronger than the file.
+    pub fn fixed_model(mut self, origin: &str) -> Self {
+        self.fixed_model = Some(origin.to_owned());
         self
     }
 
@@ -188,6 +206,24 @@ impl World {
         if let Some(filler) = filler.clone() {
             runtime.spawn(filler::run(filler, engine.clone()));
         }
+        let models_dir = directory.join("models");
+        let catalogue = Arc::new(Catalogue::new(catalogue::Options {
+            roots: Roots { own: vec![models_dir.clone()], ..Roots::default() },
+            models_dir,
+            hashes: directory.join("model-hashes.json"),
+            demand: DEMAND,
+            kept: Some(kept.clone()),
+            naming: Box::new(|_| ModelHash([8; 8])),
+            current: Current {
+                choice: ModelChoice::Named("fake".to_owned()),
+                name: "fake".to_owned(),
+                path: None,
+                fingerprint,
+                kv_bytes_per_token: Some(KV_BYTES_PER_TOKEN),
+            },
+            fixed: plan.fixed_model,
+            failure: None,
+        }));
         let service = Service::new(Parts {
             model_name: "fake".to_owned(),
             engine: engine.clone(),
@@ -200,6 +236,7 @@ impl World {
             queue: plan.options.queue,
             profiles_dir: Some(directory.join("profiles")),
             filler,
+            catalogue,
         });
         let (running, prefixes) = (engine.clone(), service.clone());
         runtime.spawn(keeping_warm::run(running, prefixes, planning, clock, events, writer));

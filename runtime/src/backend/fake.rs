@@ -25,7 +25,7 @@ const IM_END: i32 = 257;
 const END_OF_TEXT: i32 = 258;
 
 /// Of a state: position and content.
-const CELL_BYTES: usize = 16;
+pub const CELL_BYTES: usize = 16;
 
 /// One in this many tokens ends the answer.
 const ANSWER_LENGTH: u64 = 24;

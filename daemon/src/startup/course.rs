@@ -1,0 +1,126 @@
+//! What a daemon is opened with, from one start to the next.
+//!
+//! - A model that was wanted and does not load changes nothing: the one before it runs again, and
+//!   tells why.
+//! - The configuration file gets the choice only once the model is loaded.
+
+use anyhow::{Error, Result};
+use hob_config::{Key, ModelChoice, Resolved, edit};
+
+use crate::catalogue::SwitchFailure;
+use crate::clock::wall_clock;
+
+/// The settings of a daemon that may start over with another model.
+pub struct Course {
+    resolved: Resolved,
+    /// The model that ran before, until the one that was wanted is loaded.
+    before: Option<ModelChoice>,
+    failure: Option<SwitchFailure>,
+}
+
+impl Course {
+    /// A first start.
+    pub fn new(resolved: Resolved) -> Self {
+        Self { resolved, before: None, failure: None }
+    }
+
+    /// What the next start uses.
+    pub fn resolved(&self) -> &Resolved {
+        &self.resolved
+    }
+
+    /// Why the model that was wanted last does not run, or does not run at the next start.
+    pub fn failure(&self) -> Option<&SwitchFailure> {
+        self.failure.as_ref()
+    }
+
+    /// The next start runs this model.
+    pub fn switch(&mut self, model: ModelChoice) {
+        self.failure = None;
+        let before = std::mem::replace(&mut self.resolved.settings.model, model);
+        self.before = Some(before);
+    }
+
+    /// A start has failed: the next one runs the model before.
+    ///
+    /// # Errors
+    /// The same error, when there is none.
+    pub fn go_back(&mut self, error: Error) -> Result<()> {
+        let Some(before) = self.before.take() else { return Err(error) };
+        let wanted = std::mem::replace(&mut self.resolved.settings.model, before);
+        let message = format!(
+            "{error:#}; {} runs again, and nothing was changed",
+            self.resolved.settings.model
+        );
+        tracing::warn!(model = %wanted, message, "the switch to another model has failed");
+        self.fail(&wanted, message);
+        Ok(())
+    }
+
+    /// The model is loaded: from now on it is the one that was chosen.
+    pub(super) fn arrive(&mut self) {
+        if self.before.take().is_none() {
+            return;
+        }
+        let (file, model) = (self.resolved.config_file(), self.resolved.settings.model.clone());
+        if let Err(error) = edit::set_text(&file, Key::Model, &model.to_string()) {
+            let message = format!("it runs, but the next start will not choose it: {error}");
+            tracing::warn!(%model, message, "the choice of the model was not kept");
+            self.fail(&model, message);
+        }
+    }
+
+    fn fail(&mut self, model: &ModelChoice, message: String) {
+        let at = wall_clock()().0 / 1000;
+        self.failure = Some(SwitchFailure { model: model.to_string(), message, at });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use hob_config::{Flags, Places, Settings, Sources};
+
+    use super::*;
+
+    fn course(root: &std::path::Path) -> Course {
+        let sources = Sources::gather(Places::under(root), [], Flags::default()).unwrap();
+        Course::new(Settings::resolve(&sources).unwrap())
+    }
+
+    #[test]
+    fn a_model_that_does_not_load_leaves_the_one_before_and_the_file_alone() {
+        let root = tempfile::tempdir().unwrap();
+        let mut course = course(root.path());
+        course.switch(ModelChoice::Named("big".to_owned()));
+        assert_eq!(course.resolved().settings.model.to_string(), "big");
+        course.go_back(anyhow::anyhow!("no memory")).unwrap();
+        assert_eq!(course.resolved().settings.model, ModelChoice::Bundled);
+        let failure = course.failure().unwrap();
+        assert_eq!(failure.model, "big");
+        assert!(failure.message.contains("no memory; bundled runs again"), "{}", failure.message);
+        assert!(!course.resolved().config_file().exists());
+        let error = course.go_back(anyhow::anyhow!("again")).unwrap_err();
+        assert_eq!(error.to_string(), "again", "there is nothing to go back to any more");
+    }
+
+    #[test]
+    fn the_choice_is_written_once_the_model_is_loaded() {
+        let root = tempfile::tempdir().unwrap();
+        let mut course = course(root.path());
+        course.arrive();
+        assert!(!course.resolved().config_file().exists(), "nobody chose anything");
+        course.switch(ModelChoice::Named("small".to_owned()));
+        course.arrive();
+        let file = course.resolved().config_file();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "model = \"small\"\n");
+        assert_eq!(course.failure(), None);
+
+        fs::write(&file, "model =").unwrap();
+        course.switch(ModelChoice::Bundled);
+        course.arrive();
+        assert!(course.failure().unwrap().message.contains("is not valid TOML"));
+        assert_eq!(course.resolved().settings.model, ModelChoice::Bundled, "it runs all the same");
+    }
+}

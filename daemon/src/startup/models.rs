@@ -1,0 +1,49 @@
+//! Which models could run instead, for a daemon whose own one is loaded.
+
+use hob_config::{Resolved, Settings, paths};
+use hob_models::{Demand, Roots};
+
+use super::Course;
+use super::engine::Opened;
+use super::model::{STATE_FORMAT, fingerprint};
+use crate::catalogue::{Catalogue, Current, Options};
+
+/// The catalogue beside the model that was opened.
+pub(super) fn catalogue(course: &Course, opened: &Opened) -> Catalogue {
+    let resolved = course.resolved().clone();
+    let settings = &resolved.settings;
+    Catalogue::new(Options {
+        roots: roots(&resolved),
+        models_dir: paths::models_dir(&settings.data_dir),
+        hashes: paths::hash_cache_file(&settings.data_dir),
+        demand: demand(settings),
+        kept: Some(opened.store.reader().clone()),
+        current: Current {
+            choice: settings.model.clone(),
+            name: opened.name.clone(),
+            path: opened.files.first().cloned(),
+            fingerprint: opened.engine.fingerprint(),
+            kv_bytes_per_token: opened.kv_bytes_per_token,
+        },
+        fixed: resolved.fixed_model().map(ToString::to_string),
+        failure: course.failure().cloned(),
+        naming: Box::new(move |content| fingerprint(&resolved, content, STATE_FORMAT).hash()),
+    })
+}
+
+/// Where models are looked for. The directories of other programs are told by their own variables.
+pub(super) fn roots(resolved: &Resolved) -> Roots {
+    let own = paths::models_dir(&resolved.settings.data_dir);
+    Roots::from_env(|name| std::env::var_os(name), &resolved.places.home, &own)
+}
+
+/// What these settings ask of a model.
+pub(super) fn demand(settings: &Settings) -> Demand {
+    let kind = |name: &str| name.parse().expect("every cache type is an element type of ggml");
+    Demand {
+        ctx: settings.ctx.into(),
+        slots: settings.slots.into(),
+        cache_type_k: kind(settings.cache_type_k.as_str()),
+        cache_type_v: kind(settings.cache_type_v.as_str()),
+    }
+}

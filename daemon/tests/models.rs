@@ -1,0 +1,121 @@
+//! The models of this machine: what is told of them, and which wishes are refused.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{Plan, World, user};
+use serde_json::{Value, json};
+
+#[test]
+fn what_was_found_is_told_with_what_it_would_take() {
+    let world = world(Plan::new());
+    let list = world.get("/v1/models/local").json();
+    let names: Vec<&str> =
+        list["data"].as_array().unwrap().iter().map(|model| text(&model["name"])).collect();
+    assert_eq!(names, ["fake", "fake:second", "gemma3", "qwen2"]);
+    assert_eq!((&list["current"], &list["fixed"]), (&json!("fake"), &Value::Null));
+    let qwen = &list["data"][3];
+    let file = world.directory.join("models/qwen2.gguf");
+    assert_eq!((text(&qwen["id"]), text(&qwen["path"])), (shown(&file), shown(&file)));
+    assert_eq!((&qwen["source"], &qwen["memory"]), (&json!("hob"), &json!("plain")));
+    assert_eq!(qwen["size_bytes"], fs::metadata(&file).unwrap().len());
+    assert!(qwen["estimate"]["kv_bytes"].as_u64().unwrap() > 0);
+    assert_eq!(qwen["verdict"], "fits");
+    assert_eq!((&qwen["current"], &qwen["kept"]), (&json!(false), &Value::Null));
+    assert!(list["memory"]["total_bytes"].as_u64().unwrap() > 0);
+    let problem = text(&list["problems"][0]);
+    assert!(problem.contains("torn.gguf") && problem.contains("fetch"), "{problem}");
+    assert_eq!(world.get("/v1/models").json()["data"][0]["id"], "fake", "one model runs");
+}
+
+#[test]
+fn what_is_kept_of_the_model_that_runs_is_counted() {
+    let world = world(Plan::new());
+    let kept = |world: &World| {
+        let model = world.get("/v1/models/local").json()["data"][0].clone();
+        assert_eq!(model["current"], true);
+        model["kept"].clone()
+    };
+    assert_eq!(kept(&world)["conversations"], 0);
+    world.chat(json!([user("Hello there, how are you today?")]), json!({"conversation": "a"}));
+    world.until("it is saved", |world| {
+        world.service.catalogue().forget();
+        kept(world)["conversations"] == 1
+    });
+    assert!(kept(&world)["bytes"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn a_model_that_cannot_be_run_is_refused_with_the_reason_and_nothing_ends() {
+    let world = world(Plan::new());
+    let torn = shown(&world.directory.join("models/torn.gguf")).to_owned();
+    for (body, status, code, told) in [
+        (json!({"model": "/nowhere/a.gguf"}), 404, "model_not_found", "/nowhere/a.gguf"),
+        (json!({"model": "qwen9"}), 404, "model_not_found", "qwen9"),
+        (json!({"model": torn}), 400, "model_unusable", "fetch"),
+        (json!({"model": 5}), 400, "invalid_value", "string"),
+        (json!({"model": "fake", "now": true}), 400, "invalid_value", "now"),
+    ] {
+        let answer = world.post("/v1/models/switch", body);
+        let error = answer.error();
+        assert_eq!((answer.status, text(&error["code"])), (status, code), "{error}");
+        assert!(text(&error["message"]).contains(told), "{error}");
+    }
+    assert_eq!(world.get("/v1/status").json()["switch_error"], Value::Null);
+    world.chat(json!([user("Still there?")]), json!({}));
+}
+
+#[test]
+fn whoever_chose_the_model_more_strongly_than_the_file_is_named() {
+    let world = world(Plan::new().fixed_model("flag --model"));
+    assert_eq!(world.get("/v1/models/local").json()["fixed"], "flag --model");
+    let refused = world.post("/v1/models/switch", json!({"model": "qwen2"}));
+    assert_eq!(refused.status, 409);
+    let error = refused.error();
+    assert_eq!(error["code"], "model_fixed");
+    assert!(text(&error["message"]).contains("the flag --model chooses"), "{error}");
+}
+
+#[test]
+fn a_wish_says_what_happens_and_the_second_one_waits() {
+    let world = world(Plan::new());
+    let same = world.post("/v1/models/switch", json!({"model": "fake"}));
+    assert_eq!((same.status, &same.json()["restarts"]), (200, &json!(false)));
+
+    let wish = world.post("/v1/models/switch", json!({"model": "QWEN2"}));
+    assert_eq!(wish.status, 202);
+    let wish = wish.json();
+    let file = world.directory.join("models/qwen2.gguf");
+    assert_eq!((text(&wish["model"]), &wish["name"]), (shown(&file), &json!("qwen2")));
+    assert_eq!(wish["from"]["name"], "fake");
+    assert_eq!(wish["from"]["kept"]["conversations"], 0);
+    assert_eq!(wish["kv"], "kept on disk, comes back with the model");
+    let second = world.post("/v1/models/switch", json!({"model": "gemma3"}));
+    assert_eq!((second.status, text(&second.error()["code"])), (503, "switching"));
+}
+
+fn world(plan: Plan) -> World {
+    let world = plan.start();
+    let models = world.directory.join("models");
+    fs::create_dir_all(&models).unwrap();
+    for name in ["qwen2.gguf", "gemma3.gguf"] {
+        fs::copy(fixtures().join(name), models.join(name)).unwrap();
+    }
+    let whole = fs::read(fixtures().join("qwen2.gguf")).unwrap();
+    fs::write(models.join("torn.gguf"), &whole[..whole.len() / 2]).unwrap();
+    world
+}
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures")
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap()
+}
+
+fn shown(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
