@@ -16,12 +16,13 @@ use tokio::sync::{oneshot, watch};
 
 use crate::backend::{ContextShape, LoadError, Model, ModelFacts};
 use crate::grammar::{Constraint, Grammar, GrammarFactory};
+use crate::map::CacheMap;
 use crate::pace::Pace;
 use crate::residence;
 use crate::shelf::{Budget, Shelf, Sweep};
 use crate::status::{EngineCounters, EngineStatus, Residency};
 use crate::turn::{Turn, TurnError, TurnRequest};
-use crate::worker::{Command, Standing, Submitted};
+use crate::worker::{Command, Diary, Standing, Submitted};
 
 /// How an engine is made.
 #[derive(Clone)]
@@ -79,6 +80,7 @@ struct Inner {
     waiting: Arc<AtomicUsize>,
     grammars: OnceLock<GrammarFactory>,
     residency: watch::Receiver<Residency>,
+    changes: watch::Receiver<u64>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -103,6 +105,7 @@ impl Engine {
         let (ready, started) = mpsc::channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         let (tell, residency) = watch::channel(Residency::default());
+        let (diary, changes) = Diary::new();
         let thread = {
             let (model, options) = (model.clone(), options.clone());
             let (commands, waiting) = (commands.clone(), waiting.clone());
@@ -121,6 +124,7 @@ impl Engine {
                     counters: EngineCounters::default(),
                     turns: 0,
                     fetches: 0,
+                    diary,
                     model,
                     fingerprint,
                     shelf,
@@ -142,6 +146,7 @@ impl Engine {
             options,
             waiting,
             residency,
+            changes,
             thread: Mutex::new(Some(thread)),
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -237,6 +242,21 @@ impl Engine {
         let (reply, answer) = oneshot::channel();
         self.send(Command::Status(reply))?;
         answer.await.map_err(|_| TurnError::Stopped)
+    }
+
+    /// What lies in the cells, block by block, and what left them lately.
+    ///
+    /// # Errors
+    /// [`TurnError::Stopped`].
+    pub async fn map(&self) -> Result<CacheMap, TurnError> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Command::Cells(reply))?;
+        answer.await.map(CacheMap::of).map_err(|_| TurnError::Stopped)
+    }
+
+    /// Changes whenever [`Engine::map`] has something new to tell; ends with the engine.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.inner.changes.clone()
     }
 
     /// Gives back the memory of the model's weights, after everything worth keeping is on disk; the

@@ -17,6 +17,9 @@ pub struct EngineStatus {
     pub residency: Residency,
     /// Cells of the cache.
     pub context_tokens: usize,
+    /// And how many of them hold something. What several slots begin with alike is counted once
+    /// where they can share it.
+    pub used_tokens: usize,
     /// Host memory used for kept KV.
     pub memory_bytes: u64,
     /// And the most that there may be.

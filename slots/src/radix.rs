@@ -66,6 +66,11 @@ impl RadixTree {
         }
     }
 
+    /// Tokens of all timelines; what several begin with alike counts once.
+    pub fn tokens(&self) -> usize {
+        self.nodes.tokens()
+    }
+
     /// How many of `tokens` `slot` begins with.
     pub fn shared_with(&self, slot: SlotId, tokens: &[Token]) -> usize {
         self.walk(tokens, |slots| slots.get(&slot).copied()).map_or(0, |(_, matched)| matched)
@@ -141,6 +146,14 @@ mod tests {
         assert_eq!(tree.longest_prefix(&tokens("you are a cobbler"), None), Some((B, 12)));
         assert_eq!(tree.longest_prefix(&tokens("you are a poet and more"), None), Some((A, 14)));
         assert_eq!(tree.longest_prefix(&tokens("hell"), None), Some((C, 4)));
+    }
+
+    #[test]
+    fn what_timelines_begin_with_alike_counts_once() {
+        let mut tree = tree([(A, "you are a poet"), (B, "you are a cook"), (C, "hello")]);
+        assert_eq!(tree.tokens(), "you are a poet".len() + "cook".len() + "hello".len());
+        tree.remove(A);
+        assert_eq!(tree.tokens(), "you are a cook".len() + "hello".len());
     }
 
     #[test]

@@ -7,6 +7,7 @@ use hob_slots::store::Miss;
 use hob_slots::{BlockId, Payload, Use};
 
 use super::{Counters, Known, Shared};
+use crate::map::Origin;
 
 /// Where a piece was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +16,16 @@ pub enum Place {
     Memory,
     /// On disk, verified.
     Disk,
+}
+
+impl Place {
+    /// The same, of tokens.
+    pub fn origin(self) -> Origin {
+        match self {
+            Self::Memory => Origin::Memory,
+            Self::Disk => Origin::Disk,
+        }
+    }
 }
 
 /// What one thread reads with.

@@ -30,6 +30,7 @@ use hob_slots::store::Store;
 use hob_slots::{BlockId, ConversationId, ModelHash, Use, WarmPool};
 
 use crate::backend::Model;
+use crate::map::Whereto;
 
 use fetch::Queue;
 pub use fetch::{Delivery, Found, Ticket};
@@ -143,6 +144,17 @@ impl Shelf {
     /// Whether the bytes of `id` need not be exported again.
     pub fn holds(&self, id: &BlockId) -> bool {
         self.shared.holds(id)
+    }
+
+    /// Where the bytes of `id` are.
+    pub fn place_of(&self, id: &BlockId) -> Whereto {
+        if self.shared.pool().contains(id) {
+            return Whereto::Memory;
+        }
+        match self.shared.holds(id) {
+            true => Whereto::Disk,
+            false => Whereto::Nowhere,
+        }
     }
 
     /// Keeps an object: in memory at once, on disk behind. `used`: the request that made it.

@@ -16,6 +16,7 @@ use hob_slots::{BlockId, Payload};
 use super::find::{Finder, Place};
 use super::plan::{Plan, Sought};
 use crate::backend::JoinedState;
+use crate::map::Origins;
 use crate::miss::MissReason;
 
 /// Blocks that are read and brought in together, at most: 1.5 MB of a model of half a billion weights.
@@ -31,8 +32,8 @@ pub struct Piece {
     pub held: Range<usize>,
     /// Those that the prompt wants.
     pub wanted: Range<usize>,
-    /// How many of the wanted ones came from memory; the others came from disk.
-    pub from_memory: usize,
+    /// Where each of the wanted ones came from.
+    pub origins: Origins,
     /// The state.
     pub state: PieceState,
 }
@@ -83,7 +84,7 @@ pub(super) struct Group {
 struct Joining {
     held: Range<usize>,
     wanted: Range<usize>,
-    from_memory: usize,
+    origins: Origins,
     state: JoinedState,
 }
 
@@ -191,10 +192,10 @@ impl Group {
             let position = snapshot.position as usize;
             match finder.find(&snapshot.id, ObjectKind::Snapshot, plan.used) {
                 Ok((payload, place)) => {
-                    let from_memory = if place == Place::Memory { position } else { 0 };
+                    let origins = Origins::of(position, place.origin());
                     let (held, wanted) = (0..position, 0..position);
                     let state = PieceState::Kept(payload);
-                    self.pieces.push(Piece { held, wanted, from_memory, state });
+                    self.pieces.push(Piece { held, wanted, origins, state });
                     return;
                 }
                 Err(reason) => {
@@ -214,33 +215,33 @@ impl Group {
         place: Place,
         room: usize,
     ) {
-        let from_memory = if place == Place::Memory { wanted.len() } else { 0 };
+        let origins = Origins::of(wanted.len(), place.origin());
         if let Some(joining) = &mut self.joining
             && finder.shared.model.append_state(&mut joining.state, &payload)
         {
             joining.held.end = held.end;
             joining.wanted.end = wanted.end;
-            joining.from_memory += from_memory;
+            joining.origins.append(&origins);
             return finder.reuse(payload);
         }
         self.seal(finder);
         let mut state = JoinedState::with_room(room, self.take_buffer());
         if finder.shared.model.append_state(&mut state, &payload) {
-            self.joining = Some(Joining { held, wanted, from_memory, state });
+            self.joining = Some(Joining { held, wanted, origins, state });
             finder.reuse(payload);
         } else {
             self.buffer = state.into_bytes();
             let state = PieceState::Kept(payload);
-            self.pieces.push(Piece { held, wanted, from_memory, state });
+            self.pieces.push(Piece { held, wanted, origins, state });
         }
     }
 
     /// What was joined so far is a piece.
     fn seal(&mut self, finder: &Finder<'_>) {
-        if let Some(Joining { held, wanted, from_memory, mut state }) = self.joining.take() {
+        if let Some(Joining { held, wanted, origins, mut state }) = self.joining.take() {
             finder.shared.model.seal_state(&mut state);
             let state = PieceState::Joined(state);
-            self.pieces.push(Piece { held, wanted, from_memory, state });
+            self.pieces.push(Piece { held, wanted, origins, state });
         }
     }
 }

@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 
 use super::slot::{Phase, Running};
 use super::{Submitted, Worker};
+use crate::map::{Origin, Origins, Why};
 use crate::miss::MissReason;
 use crate::sample::{Output, Sampler};
 use crate::shelf::common_prefix;
@@ -30,6 +31,17 @@ pub(super) enum Waiting {
         turn: Box<Running>,
         ended: u64,
     },
+}
+
+/// Whose cells a turn finds in its slot.
+#[derive(Clone, Copy)]
+enum Whose {
+    /// The conversation's.
+    Own,
+    /// The conversation's, of something that it might have said.
+    Speculation,
+    /// Their owner has left them.
+    Nobodys,
 }
 
 impl Waiting {
@@ -124,6 +136,7 @@ impl Worker<'_> {
                 let slot = slot.0 as usize;
                 self.counters.parked += 1;
                 self.save(slot);
+                self.leaves(slot, 0, Why::Slot);
                 self.vacate(slot);
                 slot
             }
@@ -176,10 +189,17 @@ impl Worker<'_> {
         if held && !speculated && !running.started {
             running.report.miss = self.turns_away(index, &running);
         }
-        let was_hot = self.take_hot(index, &running);
+        let whose = match (held, speculated) {
+            (true, false) => Whose::Own,
+            (true, true) => Whose::Speculation,
+            (false, _) => Whose::Nobodys,
+        };
+        let was_hot = self.take_hot(index, whose, &running);
         let slot = &mut self.slots[index];
         slot.keep = running.request.keep.clone();
         slot.turn = Some(running);
+        self.diary.touch();
+        let slot = &mut self.slots[index];
         let hot = slot.timeline.len();
         let whole = !std::mem::take(&mut slot.cut_short);
         self.restore(index, held && whole && hot > 0 && hot == was_hot);
@@ -194,7 +214,7 @@ impl Worker<'_> {
 
     /// Makes the longest hot beginning of the prompt this slot's own. Returns how many tokens the
     /// slot held before.
-    fn take_hot(&mut self, index: usize, running: &Running) -> usize {
+    fn take_hot(&mut self, index: usize, whose: Whose, running: &Running) -> usize {
         let prompt = &running.request.prompt;
         let limit = running.limit();
         self.slots[index].tail.clear();
@@ -203,6 +223,7 @@ impl Worker<'_> {
         if !self.is_plain() {
             // Only a whole state can be continued.
             if own < before || own > limit {
+                self.not_continued(index, whose, 0);
                 self.clear(index);
             }
             return before;
@@ -212,14 +233,28 @@ impl Worker<'_> {
         match self.radix.longest_prefix(prompt, Some(id)) {
             Some((other, length)) if length.min(limit) > own => {
                 let length = length.min(limit);
+                self.not_continued(index, whose, own);
                 self.clear(index);
                 let from = self.slots[other.0 as usize].sequence;
                 self.backend.share(from, self.slots[index].sequence, 0..length);
-                self.extend(index, &prompt[..length]);
+                let shared = Origins::of(length, Origin::Shared);
+                self.extend(index, &prompt[..length], &shared);
             }
-            _ => self.cut_back(index, own),
+            _ => {
+                self.not_continued(index, whose, own);
+                self.cut_back(index, own);
+            }
         }
         before
+    }
+
+    /// The prompt goes on otherwise from `from` on.
+    fn not_continued(&mut self, index: usize, whose: Whose, from: usize) {
+        match whose {
+            Whose::Own => self.leaves(index, from, Why::Differs),
+            Whose::Speculation => {} // Nobody said it after all.
+            Whose::Nobodys => self.leftovers_leave(index, from),
+        }
     }
 
     /// The slot's turn is over, however it ended.
@@ -236,6 +271,7 @@ impl Worker<'_> {
         }
         (slot.unkept, slot.kept_again) = (None, false);
         self.freed = true;
+        self.diary.touch();
         self.ended += 1;
         self.registry.end(&turn.conversation, now);
         let slot = &mut self.slots[index];

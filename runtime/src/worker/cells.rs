@@ -4,6 +4,7 @@
 use hob_slots::Token;
 
 use super::Worker;
+use crate::map::Origins;
 
 impl Worker<'_> {
     /// Empties a slot and frees it from its owner.
@@ -16,13 +17,16 @@ impl Worker<'_> {
         slot.tail.clear();
     }
 
-    /// Appends tokens whose cells are in place.
-    pub(super) fn extend(&mut self, index: usize, tokens: &[Token]) {
+    /// Appends tokens whose cells are in place, and how they came there.
+    pub(super) fn extend(&mut self, index: usize, tokens: &[Token], origins: &Origins) {
+        debug_assert_eq!(tokens.len(), origins.len());
         let vocabulary = self.model.vocabulary();
         let slot = &mut self.slots[index];
         slot.timeline.push(tokens, |token| vocabulary.is_eog(token));
+        slot.origins.append(origins);
         self.radix.extend(slot.id, tokens);
         self.registry.set_load(slot.id, slot.timeline.len());
+        self.diary.touch();
     }
 
     /// Drops the cells after the first `len` tokens.
@@ -40,6 +44,7 @@ impl Worker<'_> {
             slot.cut_back(len);
             self.radix.truncate(slot.id, len);
             self.registry.set_load(slot.id, len);
+            self.diary.touch();
         }
     }
 
@@ -50,5 +55,6 @@ impl Worker<'_> {
         slot.cut_back(0);
         self.radix.remove(slot.id);
         self.registry.set_load(slot.id, 0);
+        self.diary.touch();
     }
 }

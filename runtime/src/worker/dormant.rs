@@ -8,6 +8,7 @@ use std::sync::mpsc::Receiver;
 use hob_slots::SlotId;
 
 use super::{Command, Standing, reading};
+use crate::map::{Origins, Reading, SlotReading};
 use crate::status::{EngineStatus, Residency, SlotState, SlotStatus};
 use crate::turn::{TurnError, TurnEvent};
 
@@ -38,6 +39,7 @@ pub(crate) fn dream(standing: &Standing, inbox: &Receiver<Command>) -> Woken {
             Command::Sweep(sweep) => standing.shelf.sweep(BTreeSet::new(), *sweep),
             Command::Tend(tending) => standing.shelf.tend(BTreeSet::new(), tending),
             Command::Status(reply) => drop(reply.send(status(standing))),
+            Command::Cells(reply) => drop(reply.send(cells(standing))),
             Command::Unload(done) => drop(done.send(true)),
         }
     }
@@ -72,4 +74,19 @@ fn status(standing: &Standing) -> EngineStatus {
         residency: Residency::Unloaded,
         ..reading(shelf, options, pace, *counters)
     }
+}
+
+fn cells(standing: &Standing) -> Reading {
+    let Standing { options, diary, .. } = standing;
+    let slots = (0..options.slots + options.prefixes).map(|index| SlotReading {
+        slot: SlotId(u32::try_from(index).expect("slots are few")),
+        prefix: index >= options.slots,
+        conversation: None,
+        state: SlotState::Free,
+        prompt_tokens: None,
+        blocks: Vec::new(),
+        origins: Origins::default(),
+        segments: Vec::new(),
+    });
+    Reading { slots: slots.collect(), left: diary.left() }
 }

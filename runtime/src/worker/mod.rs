@@ -7,6 +7,7 @@
 //!
 //! - `slot`: what a sequence holds and the turn that runs in it
 //! - `admit`: from the queue into a slot, and out of it: pin and share
+//! - `diary`: what the map of the cells tells
 //! - `dormant`: what is done while the weights are away
 //! - `background`: turns that nobody waits for, and how they make way
 //! - `restore`: what is kept comes back
@@ -18,6 +19,7 @@
 mod admit;
 mod background;
 mod cells;
+mod diary;
 mod dormant;
 mod keep;
 mod restore;
@@ -38,12 +40,14 @@ use tokio::sync::{mpsc as events, oneshot};
 use crate::backend::{Backend, Model, Sequence};
 use crate::engine::EngineOptions;
 use crate::grammar::Constraint;
+use crate::map::{Reading, Why};
 use crate::pace::Pace;
 use crate::shelf::{Delivery, Shelf, Sweep, Tending};
 use crate::status::{EngineCounters, EngineStatus, SlotStatus};
 use crate::turn::{TurnError, TurnEvent, TurnRequest};
 
 use admit::Waiting;
+pub(crate) use diary::Diary;
 pub(crate) use dormant::{Woken, dream, refuse};
 use slot::Slot;
 
@@ -72,6 +76,7 @@ pub(crate) enum Command {
     /// The disk has taken some of what waited for it.
     Room,
     Status(oneshot::Sender<EngineStatus>),
+    Cells(oneshot::Sender<Reading>),
     /// The weights shall be in memory.
     Load,
     /// And leave it, unless somebody speaks.
@@ -110,6 +115,7 @@ pub(crate) struct Worker<'b> {
     ended: u64,
     /// Numbers what the shelf is asked, so that a late reply finds only the turn that waits for it.
     fetches: u64,
+    diary: Diary,
     /// One row of logits, kept from one sample to the next.
     logits: Vec<f32>,
     /// Why it will have gone away.
@@ -128,6 +134,7 @@ pub(crate) struct Standing {
     pub counters: EngineCounters,
     pub turns: u64,
     pub fetches: u64,
+    pub diary: Diary,
 }
 
 /// Why a worker went away.
@@ -155,6 +162,7 @@ impl<'b> Worker<'b> {
             turns: standing.turns,
             ended: 0,
             fetches: standing.fetches,
+            diary: standing.diary,
             logits: Vec::new(),
             model,
             fingerprint,
@@ -175,6 +183,7 @@ impl<'b> Worker<'b> {
         if !first.is_none_or(|command| self.obey(command)) {
             return self.close();
         }
+        self.diary.touch(); // There are cells.
         self.freed = true; // It may be a turn, and waits for nobody.
         while self.hear(inbox) {
             self.let_go();
@@ -184,6 +193,7 @@ impl<'b> Worker<'b> {
             if !prompts_wait && !restores {
                 self.keep_house();
             }
+            self.diary.tell();
         }
         self.close()
     }
@@ -232,7 +242,7 @@ impl<'b> Worker<'b> {
                 reply.send(embedding).ok(); // An error: the caller went away.
             }
             Command::Park { conversation, done } => {
-                self.park(&conversation);
+                self.park(&conversation, Why::Idle);
                 done.send(()).ok(); // An error: the caller went away.
             }
             Command::Forget { conversation, done } => {
@@ -244,6 +254,9 @@ impl<'b> Worker<'b> {
             Command::Room => {} // What waits for it is found again.
             Command::Status(reply) => {
                 reply.send(self.status()).ok(); // An error: the caller went away.
+            }
+            Command::Cells(reply) => {
+                reply.send(self.read_cells()).ok(); // An error: the caller went away.
             }
             Command::Load => {} // They are.
             Command::Unload(done) => {
@@ -288,8 +301,11 @@ impl<'b> Worker<'b> {
                 self.end_turn(index);
             }
             self.save_patiently(index);
+            self.leaves(index, 0, Why::Unloaded);
         }
         self.shelf.flush();
+        self.diary.touch();
+        self.diary.tell();
         let standing = Standing {
             model: self.model,
             fingerprint: self.fingerprint,
@@ -301,6 +317,7 @@ impl<'b> Worker<'b> {
             counters: self.counters,
             turns: self.turns,
             fetches: self.fetches,
+            diary: self.diary,
         };
         (standing, self.left)
     }
@@ -308,7 +325,7 @@ impl<'b> Worker<'b> {
     fn status(&self) -> EngineStatus {
         let mut slots = self.slots.iter().map(|slot| SlotStatus {
             slot: slot.id,
-            conversation: slot.owner.clone().filter(|_| !slot.anonymous),
+            conversation: slot.named_owner(),
             tokens: slot.timeline.len(),
             state: slot.state(),
         });
@@ -322,7 +339,16 @@ impl<'b> Worker<'b> {
                 known.into_iter().filter(|(id, _)| !hot(id)).collect()
             },
             waiting: self.queue.len(),
+            used_tokens: self.used_tokens(),
             ..reading(&self.shelf, &self.options, &self.pace, self.counters)
+        }
+    }
+
+    /// Cells that hold something: what slots share is counted once.
+    fn used_tokens(&self) -> usize {
+        match self.is_plain() {
+            true => self.radix.tokens(),
+            false => self.slots.iter().map(|slot| slot.timeline.len()).sum(),
         }
     }
 

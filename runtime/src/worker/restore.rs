@@ -17,6 +17,7 @@ use hob_slots::format::SnapshotRef;
 use super::slot::{Phase, Restoring};
 use super::{Command, Worker};
 use crate::backend::StateError;
+use crate::map::{Origin, Why};
 use crate::miss::MissReason;
 use crate::shelf::{Delivery, Found, Piece, Wanted, common_prefix};
 use crate::splice;
@@ -165,10 +166,10 @@ impl Worker<'_> {
             }
             let turn = self.slots[index].turn.as_ref().expect("it restores");
             let tokens = turn.request.prompt[piece.wanted.clone()].to_vec();
-            self.extend(index, &tokens);
+            self.extend(index, &tokens, &piece.origins);
             let counts = &mut self.restoring(index).tokens;
-            counts.memory += piece.from_memory;
-            counts.disk += piece.wanted.len() - piece.from_memory;
+            counts.memory += piece.origins.count(Origin::Memory);
+            counts.disk += piece.origins.count(Origin::Disk);
         }
         self.restoring(index).ticket.consumed(pieces);
     }
@@ -196,6 +197,7 @@ impl Worker<'_> {
         if self.backend.end(self.slots[index].sequence) != self.slots[index].timeline.len() {
             // Nothing that was brought in can be trusted now.
             self.counters.wasted_restores += 1;
+            self.leaves(index, 0, Why::Failed);
             self.clear(index);
             counts = TokenCounts::default();
         }
@@ -218,6 +220,7 @@ impl Worker<'_> {
             turn.report.restore_ms = turn.admitted.elapsed().as_secs_f64() * 1e3;
             turn.report.miss = miss.or(turn.report.miss.take());
         }
+        self.diary.touch();
         // A newer turn of the conversation may have waited for just this, to take its place.
         self.freed |= self.is_background(index);
         self.prompt_is_in_place(index);

@@ -9,11 +9,12 @@ use tracing::debug;
 use super::Worker;
 use super::admit::Waiting;
 use super::slot::Phase;
+use crate::map::Why;
 use crate::turn::{FinishReason, TurnError, TurnEvent};
 
 impl Worker<'_> {
     /// Takes an idle conversation out of its slot; its next turn brings it back.
-    pub(super) fn park(&mut self, conversation: &ConversationId) {
+    pub(super) fn park(&mut self, conversation: &ConversationId, why: Why) {
         let Some(slot) = self.registry.slot_of(conversation) else { return };
         if self.registry.is_running(conversation) {
             return;
@@ -21,6 +22,7 @@ impl Worker<'_> {
         let index = slot.0 as usize;
         debug!(%conversation, tokens = self.slots[index].timeline.len(), "parked");
         self.save(index);
+        self.leaves(index, 0, why);
         self.registry.unpin(conversation);
         self.vacate(index);
     }
@@ -43,9 +45,11 @@ impl Worker<'_> {
             let slot = &self.slots[index];
             unrecorded.extend(slot.timeline.blocks().iter().map(|block| block.id));
             unrecorded.extend(slot.snapshots.iter().map(|snapshot| snapshot.id));
+            self.deleted(index);
             self.registry.unpin(conversation);
             self.vacate(index);
         }
+        self.diary.forget(conversation);
         self.shelf.forget(conversation, unrecorded);
     }
 
@@ -79,6 +83,7 @@ impl Worker<'_> {
         };
         let candidates = (0..self.slots.len()).filter(holds);
         if let Some(free) = candidates.clone().find(|&index| self.slots[index].owner.is_none()) {
+            self.leaves(free, 0, Why::Room);
             self.vacate(free);
             return true;
         }
@@ -92,7 +97,7 @@ impl Worker<'_> {
         match longest {
             Some(conversation) => {
                 self.counters.parked += 1;
-                self.park(&conversation);
+                self.park(&conversation, Why::Room);
                 true
             }
             None => false,
@@ -128,6 +133,7 @@ impl Worker<'_> {
         self.counters.preempted += 1;
         let now = self.now();
         self.save(index);
+        self.leaves(index, 0, Why::Room);
         self.registry.end(&turn.conversation, now);
         self.registry.unpin(&turn.conversation);
         self.vacate(index);

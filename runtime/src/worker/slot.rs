@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 
 use crate::backend::Sequence;
 use crate::grammar::Constraint;
+use crate::map::Origins;
 use crate::sample::{Output, Sampler};
 use crate::shelf::{Delivery, Ticket};
 use crate::status::SlotState;
@@ -26,6 +27,8 @@ pub(super) struct Slot {
     /// Nothing of an anonymous owner is kept.
     pub anonymous: bool,
     pub timeline: Chain,
+    /// How each token of it came here.
+    pub origins: Origins,
     pub exported: usize,
     /// Where the block begins that could not be kept: nothing from there on is kept for now.
     pub unkept: Option<usize>,
@@ -114,6 +117,7 @@ impl Slot {
             owner: None,
             anonymous: false,
             timeline: Chain::new(fingerprint),
+            origins: Origins::default(),
             exported: 0,
             unkept: None,
             kept_again: false,
@@ -171,6 +175,11 @@ impl Slot {
         !self.recorded && self.is_kept() && self.turn.is_none()
     }
 
+    /// Who is pinned here, under a name that others may know.
+    pub fn named_owner(&self) -> Option<ConversationId> {
+        self.owner.clone().filter(|_| !self.anonymous)
+    }
+
     /// Whether anything of this slot is kept at all.
     pub fn is_kept(&self) -> bool {
         self.owner.is_some() && !self.anonymous && !self.timeline.is_empty()
@@ -179,6 +188,7 @@ impl Slot {
     /// After the timeline was cut back to `len`.
     pub fn cut_back(&mut self, len: usize) {
         self.timeline.truncate(len);
+        self.origins.truncate(len);
         let end = |block: &hob_slots::Block| block.range.end;
         let whole = self.timeline.whole_blocks();
         let kept = whole.partition_point(|block| block.range.end <= self.exported);

@@ -19,6 +19,7 @@ use super::slot::{Phase, Running, Slot};
 use crate::backend::{DecodeError, Row};
 use crate::engine::conversation_tokens;
 use crate::grammar::Constraint;
+use crate::map::{Origin, Origins, Why};
 use crate::miss::MissReason;
 use crate::pace::Pace;
 use crate::sample::{self, Pushed};
@@ -119,7 +120,9 @@ impl Worker<'_> {
     /// The rows are in the cache: timelines grow, and whoever reached its prompt's end answers.
     fn land(&mut self, shares: &[Share]) {
         for share in shares {
-            self.extend(share.slot, &share.tokens);
+            let prompts = self.slots[share.slot].prefills();
+            let origin = if prompts { Origin::Computed } else { Origin::Generated };
+            self.extend(share.slot, &share.tokens, &Origins::of(share.tokens.len(), origin));
             let slot = &mut self.slots[share.slot];
             if slot.turn.is_none() {
                 slot.tail.clear();
@@ -145,7 +148,7 @@ impl Worker<'_> {
         self.add(&mut rows, &mut shares, index, &tail, false);
         // Without room the next turn computes it: it costs a token, nothing is lost.
         if self.backend.decode(&rows).is_ok() {
-            self.extend(index, &tail);
+            self.extend(index, &tail, &Origins::of(tail.len(), Origin::Generated));
         }
     }
 
@@ -250,6 +253,7 @@ impl Worker<'_> {
             if self.slots[share.slot].turn.is_some() {
                 self.refuse(share.slot, TurnError::Backend(reason.to_owned()));
             }
+            self.leaves(share.slot, 0, Why::Failed);
             self.clear(share.slot);
             self.slots[share.slot].tail.clear();
         }

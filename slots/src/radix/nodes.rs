@@ -50,6 +50,11 @@ impl Nodes {
         self.nodes.len()
     }
 
+    /// The tokens of all edges.
+    pub fn tokens(&self) -> usize {
+        self.nodes.values().map(|node| node.edge.len()).sum()
+    }
+
     pub fn depth(&self, id: NodeId) -> usize {
         self.node(id).depth
     }

@@ -1,0 +1,114 @@
+//! How the tokens of a timeline came into their cells, as runs.
+
+use std::ops::Range;
+
+/// How a token came into its cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// From another slot, which has the same cell.
+    Shared,
+    /// Out of host memory.
+    Memory,
+    /// From disk.
+    Disk,
+    /// Computed, as a part of a prompt.
+    Computed,
+    /// Generated.
+    Generated,
+}
+
+impl Origin {
+    /// Each of them.
+    pub const ALL: [Self; 5] =
+        [Self::Shared, Self::Memory, Self::Disk, Self::Computed, Self::Generated];
+
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Shared => "shared",
+            Self::Memory => "memory",
+            Self::Disk => "disk",
+            Self::Computed => "computed",
+            Self::Generated => "generated",
+        }
+    }
+}
+
+/// The origins of a timeline that grows at its end and is sometimes cut back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origins {
+    // Where each run ends, without gaps; neighbours differ.
+    runs: Vec<(usize, Origin)>,
+}
+
+impl Origins {
+    /// Tokens that all came from there.
+    pub fn of(count: usize, origin: Origin) -> Self {
+        let mut origins = Self::default();
+        origins.push(count, origin);
+        origins
+    }
+
+    /// How many tokens there are.
+    pub fn len(&self) -> usize {
+        self.runs.last().map_or(0, |(end, _)| *end)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// Appends `count` tokens.
+    pub fn push(&mut self, count: usize, origin: Origin) {
+        let end = self.len() + count;
+        match self.runs.last_mut() {
+            Some(last) if last.1 == origin => last.0 = end,
+            _ if count > 0 => self.runs.push((end, origin)),
+            _ => {}
+        }
+    }
+
+    /// Appends what another timeline has.
+    pub fn append(&mut self, more: &Self) {
+        let start = self.len();
+        for &(end, origin) in &more.runs {
+            self.push(start + end - self.len(), origin);
+        }
+    }
+
+    /// Keeps the first `len` tokens; does nothing when there are no more than that.
+    pub fn truncate(&mut self, len: usize) {
+        let whole = self.runs.partition_point(|(end, _)| *end <= len);
+        let kept = self.runs[..whole].last().map_or(0, |(end, _)| *end);
+        self.runs.truncate(whole + usize::from(kept < len));
+        if let Some(last) = self.runs.last_mut() {
+            last.0 = last.0.min(len);
+        }
+    }
+
+    /// How many tokens came from there.
+    pub fn count(&self, origin: Origin) -> usize {
+        self.within(&(0..self.len()), origin)
+    }
+
+    /// Where most tokens of `range` came from; of equals the later in the order of [`Origin::ALL`].
+    pub fn most(&self, range: &Range<usize>) -> Origin {
+        let most = Origin::ALL.into_iter().max_by_key(|&origin| self.within(range, origin));
+        most.expect("there are origins")
+    }
+
+    fn within(&self, range: &Range<usize>, origin: Origin) -> usize {
+        let first = self.runs.partition_point(|(end, _)| *end <= range.start);
+        let (mut start, mut count) = (range.start, 0);
+        for &(end, of_run) in &self.runs[first..] {
+            let end = end.min(range.end);
+            count += if of_run == origin { end - start } else { 0 };
+            start = end;
+            if end == range.end {
+                break;
+            }
+        }
+        count
+    }
+}

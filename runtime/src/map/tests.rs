@@ -1,0 +1,103 @@
+use hob_slots::{ModelHash, Token, chain};
+use proptest::prelude::*;
+
+use super::*;
+
+#[test]
+fn a_block_belongs_to_the_part_that_most_of_it_is_in() {
+    let segments = [(40, Layer::Identity), (64, Layer::Rules), (130, Layer::User)];
+    let map = map_of(&[(200, &segments)]);
+    let layers: Vec<_> = map.slots[0].blocks.iter().map(|block| block.layer).collect();
+    // 128..192 has 2 tokens of the question; 192..200 follows it.
+    let answer = Some(Layer::Assistant);
+    assert_eq!(layers, [Some(Layer::Identity), Some(Layer::User), answer, answer]);
+    assert_eq!(map.slots[0].blocks[3].key.as_deref(), Some("answer"));
+}
+
+#[test]
+fn where_no_part_is_known_none_is_told() {
+    let map = map_of(&[(70, &[])]);
+    assert!(map.slots[0].blocks.iter().all(|block| block.layer.is_none() && block.key.is_none()));
+}
+
+#[test]
+fn whoever_holds_the_same_block_is_counted() {
+    let map = map_of(&[(130, &[]), (64, &[]), (0, &[])]);
+    let sharers: Vec<_> = map.slots[0].blocks.iter().map(|block| block.sharers).collect();
+    assert_eq!(sharers, [1, 0, 0]);
+    assert_eq!((map.slots[1].blocks[0].sharers, map.slots[2].tokens), (1, 0));
+}
+
+#[test]
+fn a_block_came_from_where_most_of_it_did() {
+    let mut origins = Origins::default();
+    origins.push(70, Origin::Disk);
+    origins.push(20, Origin::Computed);
+    origins.push(38, Origin::Generated);
+    assert_eq!(origins.most(&(0..64)), Origin::Disk);
+    assert_eq!(origins.most(&(64..128)), Origin::Generated);
+    assert_eq!(origins.most(&(64..90)), Origin::Computed);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Push(usize, Origin),
+    Truncate(usize),
+}
+
+proptest! {
+    #[test]
+    fn runs_say_what_one_origin_a_token_would(steps in prop::collection::vec(step(), 1..20)) {
+        let (mut runs, mut each) = (Origins::default(), Vec::new());
+        for step in steps {
+            match step {
+                Step::Push(count, origin) => {
+                    runs.push(count, origin);
+                    each.extend(std::iter::repeat_n(origin, count));
+                }
+                Step::Truncate(len) => {
+                    runs.truncate(len);
+                    each.truncate(len);
+                }
+            }
+            prop_assert_eq!(runs.len(), each.len());
+            for origin in Origin::ALL {
+                let count = each.iter().filter(|&&it| it == origin).count();
+                prop_assert_eq!(runs.count(origin), count);
+            }
+            let mut twice = runs.clone();
+            twice.append(&runs);
+            prop_assert_eq!(twice.count(Origin::Disk), 2 * runs.count(Origin::Disk));
+        }
+    }
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let origin = prop::sample::select(Origin::ALL.to_vec());
+    prop_oneof![
+        3 => (0_usize..50, origin).prop_map(|(count, origin)| Step::Push(count, origin)),
+        1 => (0_usize..120).prop_map(Step::Truncate),
+    ]
+}
+
+/// Slots whose timelines begin alike: how many tokens each has, and where its parts end.
+fn map_of(slots: &[(usize, &[(u32, Layer)])]) -> CacheMap {
+    let reading = |(n, &(len, segments)): (usize, &(usize, &[(u32, Layer)]))| {
+        let tokens: Vec<Token> = (0..len).map(|token| Token(token as i32)).collect();
+        let mut origins = Origins::default();
+        origins.push(len, Origin::Computed);
+        let segment = |&(end, layer)| SegmentRef { end, layer, key: format!("{layer:?}") };
+        SlotReading {
+            slot: SlotId(n as u32),
+            prefix: false,
+            conversation: None,
+            state: SlotState::Idle,
+            prompt_tokens: None,
+            blocks: chain(ModelHash(*b"a model!"), &tokens, |_| false),
+            origins,
+            segments: segments.iter().map(segment).collect(),
+        }
+    };
+    let slots = slots.iter().enumerate().map(reading).collect();
+    CacheMap::of(Reading { slots, left: Vec::new() })
+}

@@ -1,0 +1,205 @@
+//! What the map of the cells tells, on the fake backend: where each block came from, whose it is, and
+//! what left.
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hob_runtime::backend::MemoryKind;
+use hob_runtime::backend::fake::FakeModel;
+use hob_runtime::{
+    CacheMap, Departure, Engine, EngineOptions, Keeping, Model, Origin, Purpose, SlotMap,
+    SlotState, TurnRequest,
+};
+use hob_slots::format::SegmentRef;
+use hob_slots::{BLOCK_TOKENS, Layer};
+use support::*;
+
+fn fake() -> Arc<dyn Model> {
+    Arc::new(FakeModel::new())
+}
+
+fn map(engine: &Engine) -> CacheMap {
+    block_on(engine.map()).expect("the engine runs")
+}
+
+fn of(map: &CacheMap, conversation: &str) -> SlotMap {
+    let mut slots = map.slots.iter();
+    let found = slots.find(|slot| slot.conversation == Some(name(conversation)));
+    found.expect("it is hot").clone()
+}
+
+/// Each origin of a slot's blocks, in order, without repetitions.
+fn origins(map: &CacheMap, conversation: &str) -> Vec<Origin> {
+    let mut origins: Vec<_> = of(map, conversation).blocks.iter().map(|b| b.origin).collect();
+    origins.dedup();
+    origins
+}
+
+/// Each departure as `who: to, why`.
+fn departures(map: &CacheMap) -> Vec<String> {
+    let told = |left: &Departure| {
+        let who = left.conversation.as_ref().map_or("nobody", |name| name.as_str());
+        format!("{who}: {}, {}", left.to.as_str(), left.why.as_str())
+    };
+    map.left.iter().map(told).collect()
+}
+
+/// So long that its blocks are told apart.
+fn long(words: &str) -> String {
+    user(&words.repeat(200 / words.len()))
+}
+
+fn endless(conversation: &str, prompt: &[hob_slots::Token], most: usize) -> TurnRequest {
+    TurnRequest { ignore_eog: true, ..request(conversation, prompt, most) }
+}
+
+#[test]
+fn what_was_computed_is_told_from_what_was_generated() {
+    let model = fake();
+    let engine = engine(&model, None, options());
+    let answer = ask(&engine, endless("chat", &tokens(&model, &long("hello ")), 100));
+    settle(&engine);
+    let map = map(&engine);
+    assert_eq!(origins(&map, "chat"), [Origin::Computed, Origin::Generated]);
+    let slot = of(&map, "chat");
+    assert_eq!((slot.tokens, slot.state), (answer.timeline.len(), SlotState::Idle));
+    assert_eq!((slot.prompt_tokens, slot.prefix), (None, false));
+    let ends: Vec<_> = slot.blocks.iter().map(|block| block.range.end).collect();
+    assert!(ends.is_sorted() && ends.last() == Some(&slot.tokens));
+}
+
+#[test]
+fn what_another_slot_had_is_shared_and_both_are_counted() {
+    let model = fake();
+    let engine = engine(&model, None, options());
+    let system = "<|im_start|>system\nYou are a careful assistant.<|im_end|>\n".repeat(4);
+    for one in ["first", "second"] {
+        ask(&engine, request(one, &tokens(&model, &format!("{system}{}", long(one))), 4));
+    }
+    settle(&engine);
+    let map = map(&engine);
+    assert_eq!(origins(&map, "first"), [Origin::Computed]);
+    assert_eq!(origins(&map, "second"), [Origin::Shared, Origin::Computed]);
+    for slot in [of(&map, "first"), of(&map, "second")] {
+        assert_eq!((slot.blocks[0].sharers, slot.blocks.last().unwrap().sharers), (1, 0));
+    }
+    let hot: usize = map.slots.iter().map(|slot| slot.tokens).sum();
+    assert!(status(&engine).used_tokens <= hot - tokens(&model, &system).len());
+}
+
+#[test]
+fn what_comes_back_is_told_by_where_it_was() {
+    for memory in [MemoryKind::Plain, MemoryKind::Hybrid] {
+        let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_memory(memory));
+        let directory = tempfile::tempdir().unwrap();
+        for (budget, place) in [(1 << 20, Origin::Memory), (0, Origin::Disk)] {
+            let options = EngineOptions { memory_budget_bytes: budget, ..options() };
+            let engine = engine(&model, Some(directory.path()), options);
+            let first = ask(&engine, request("chat", &tokens(&model, &long("hello ")), 4));
+            settle(&engine);
+            block_on(engine.park(name("chat")));
+            settle(&engine);
+            let prompt = then(&model, &first.timeline, &long("and "));
+            ask(&engine, request("chat", &prompt, 4));
+            assert_eq!(origins(&map(&engine), "chat"), [place, Origin::Computed], "{memory}");
+            block_on(engine.forget(name("chat")));
+            engine.shutdown();
+        }
+    }
+}
+
+#[test]
+fn what_leaves_is_told_with_its_new_place_and_the_reason() {
+    let model = fake();
+    let directory = tempfile::tempdir().unwrap();
+    let engine = engine(&model, Some(directory.path()), options());
+    let prompt = |word: &str| tokens(&model, &long(word));
+    for who in ["one", "two", "three"] {
+        ask(&engine, request(who, &prompt(who), 4));
+    }
+    assert_eq!(departures(&map(&engine)), ["one: memory, slot"]);
+    block_on(engine.park(name("two")));
+    ask(&engine, request("three", &prompt("another beginning "), 4));
+    block_on(engine.forget(name("three")));
+    assert!(block_on(engine.unload()));
+    let told = departures(&map(&engine));
+    let nobody = ["nobody: memory, differs", "nobody: nowhere, deleted"];
+    assert_eq!(told[1..], [&["two: memory, idle"], &nobody[..]].concat(), "its name is forgotten");
+    assert!(map(&engine).slots.iter().all(|slot| slot.blocks.is_empty()));
+}
+
+#[test]
+fn what_is_kept_nowhere_is_told_to_be_nowhere() {
+    let model = fake();
+    let none = EngineOptions { memory_budget_bytes: 0, ..options() };
+    let engine = engine(&model, None, none);
+    ask(&engine, request("chat", &tokens(&model, &long("hello ")), 4));
+    block_on(engine.park(name("chat")));
+    assert_eq!(departures(&map(&engine)), ["chat: nowhere, idle"]);
+}
+
+#[test]
+fn cells_that_nobody_has_leave_without_a_name() {
+    let model = fake();
+    let engine = engine(&model, None, EngineOptions { slots: 1, ..options() });
+    let nameless = TurnRequest { conversation: None, ..request("x", &tokens(&model, "hello"), 4) };
+    ask(&engine, nameless);
+    assert_eq!(map(&engine).slots[0].conversation, None);
+    ask(&engine, request("chat", &tokens(&model, &long("bye ")), 4));
+    assert_eq!(departures(&map(&engine)), ["nobody: nowhere, slot"]);
+}
+
+#[test]
+fn parts_of_the_prompt_are_told_by_their_layers_and_prefixes_by_their_slots() {
+    let model = fake();
+    let engine = engine(&model, None, options());
+    let prompt = tokens(&model, &"a long beginning ".repeat(12));
+    let segment = |end, layer, key: &str| SegmentRef { end, layer, key: key.to_owned() };
+    let half = (BLOCK_TOKENS * 2) as u32;
+    let segments = vec![
+        segment(half, Layer::Identity, "identity"),
+        segment(prompt.len() as u32, Layer::Capabilities, "tools"),
+    ];
+    let keep = Keeping { segments, class: None };
+    let purpose = Purpose::Prewarm;
+    ask(&engine, TurnRequest { keep, purpose, ..request("prefix", &prompt, 0) });
+    let slot = of(&map(&engine), "prefix");
+    assert!(slot.prefix);
+    let layers: Vec<_> = slot.blocks.iter().map(|block| block.layer.unwrap()).collect();
+    assert_eq!(layers[..3], [Layer::Identity, Layer::Identity, Layer::Capabilities]);
+    assert_eq!(slot.blocks[2].key.as_deref(), Some("tools"));
+}
+
+#[test]
+fn a_prompt_on_its_way_shows_how_far_it_is_and_changes_are_told_only_when_there_are_any() {
+    let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(2)));
+    let engine = engine(&model, None, EngineOptions { micro_batch: 16, ..options() });
+    let changes = engine.changes();
+    let prompt = tokens(&model, &long("hello "));
+    let turn = engine.submit(request("chat", &prompt, 4)).unwrap();
+    let mut seen = Vec::new();
+    while seen.last().is_none_or(|tokens| *tokens < prompt.len()) {
+        let map = map(&engine);
+        let slot = map.slots.iter().find(|slot| slot.state == SlotState::Prefill);
+        seen.extend(slot.map(|slot| {
+            assert_eq!(slot.prompt_tokens, Some(prompt.len()));
+            slot.tokens
+        }));
+        if map.slots.iter().any(|slot| slot.state == SlotState::Decoding) {
+            break;
+        }
+    }
+    assert!(seen.is_sorted() && seen.last() > seen.first(), "{seen:?}");
+    finish(turn).unwrap();
+    settle(&engine);
+    let before = *changes.borrow();
+    assert!(before > 0);
+    for _ in 0..20 {
+        map(&engine);
+        status(&engine);
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(*changes.borrow(), before, "looking changes nothing");
+}
