@@ -12,8 +12,8 @@
 //!    without a policy. [`fingerprint`]: what names a model's directory.
 //! 5. [`evict`]: who leaves a place that is full. [`sweep`]: the pass that keeps the directory
 //!    small, [`ageing`]: how old something is there. [`prune`]: what `hob slots` lists and removes;
-//!    [`upkeep`]: what it tells and
-//!    does when it is asked to; [`bundle`]: conversations as one portable file.
+//!    [`upkeep`]: what it tells and does when it is asked to; [`verify`]: whether what is kept is
+//!    whole; [`bundle`]: conversations as one portable file.
 
 pub mod ageing;
 pub mod block;
@@ -33,6 +33,7 @@ pub mod sweep;
 pub mod time;
 pub mod ttl;
 pub mod upkeep;
+pub mod verify;
 pub mod warm;
 
 pub use ageing::{Moment, Timekeeper};

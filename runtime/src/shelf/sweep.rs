@@ -108,6 +108,20 @@ impl Custody for Held<'_> {
         }
     }
 
+    fn objects_lost(&self, store: &Store, model: ModelHash, objects: &BTreeSet<ObjectName>) {
+        if model != self.shared.fingerprint {
+            return;
+        }
+        self.learn_names(store);
+        let mut known = self.shared.objects();
+        let pool = self.shared.pool();
+        known.retain(|id, known| {
+            let lost = objects.contains(&self.name(store, *id));
+            known.on_disk &= !lost;
+            !lost || pool.contains(id)
+        });
+    }
+
     fn release(
         &self,
         store: &Store,

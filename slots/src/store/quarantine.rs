@@ -30,6 +30,8 @@ pub struct Quarantined {
     pub bytes: u64,
     /// When it was last written.
     pub written: SystemTime,
+    /// When it was rejected; `None` when that was not written down.
+    pub since: Option<SystemTime>,
     /// Why it was rejected.
     pub reason: String,
 }
@@ -46,7 +48,8 @@ impl StoreReader {
             }
             let Ok(Facts { bytes, modified, .. }) = self.files.look(&path) else { continue };
             let reason = self.reason(&path).unwrap_or("no reason was written down".into());
-            found.push(Quarantined { model, path, bytes, written: modified, reason });
+            let since = self.files.look(&reason_of(&path)).ok().map(|facts| facts.modified);
+            found.push(Quarantined { model, path, bytes, written: modified, since, reason });
         }
         found.sort_by(|a, b| b.written.cmp(&a.written).then_with(|| a.path.cmp(&b.path)));
         Ok(found)

@@ -17,6 +17,10 @@ pub trait Custody {
     /// A conversation's slot file is another one now: whatever memory knows of it does not count.
     fn slot_changed(&self, _model: ModelHash, _conversation: &ConversationId) {}
 
+    /// These objects were damaged and are not there any more: whoever has their bytes may keep them
+    /// once more.
+    fn objects_lost(&self, _store: &Store, _model: ModelHash, _objects: &BTreeSet<ObjectName>) {}
+
     /// Calls `remove` once with those of `objects` that memory does not need, and makes sure that it
     /// cannot begin to need them before `remove` returns.
     fn release(

@@ -2,16 +2,21 @@
 
 use std::collections::HashSet;
 
-use hob_slots::{BlockId, ModelHash, ObjectName, SlotRecord, StoreReader};
 use serde::Serialize;
 
-use super::reading::Read;
+use super::Reading;
+use crate::format::SlotRecord;
+use crate::id::{BlockId, ModelHash};
+use crate::store::{ObjectName, StoreReader};
 
 /// A conversation that lost something.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Cost {
+    /// Which one.
     pub conversation: String,
+    /// The model that its objects belong to.
     pub fingerprint: ModelHash,
+    /// How long its timeline is.
     pub tokens: u32,
     /// Tokens after the last one that can still be restored.
     pub lost_tokens: u32,
@@ -21,44 +26,48 @@ pub struct Cost {
     pub missing: usize,
 }
 
-/// What the faults cost. Faults of files that have left meanwhile are forgotten.
-pub fn costs(reader: &StoreReader, read: &mut Read) -> Vec<Cost> {
-    read.faults.retain(|fault| fault.file.path.exists());
-    let whole: HashSet<(ModelHash, ObjectName)> = read.objects.iter().copied().collect();
-    let mut costs = Vec::new();
-    for (model, record) in &read.records {
-        let bad = |id: &BlockId| !whole.contains(&(*model, reader.name(*id)));
-        if !record.objects().any(|(id, _)| bad(&id)) {
-            continue;
+impl Reading {
+    /// What the faults cost. Faults of files that have left meanwhile are forgotten.
+    pub fn costs(&mut self, reader: &StoreReader) -> Vec<Cost> {
+        self.faults.retain(|fault| fault.file.path.exists());
+        let whole: HashSet<(ModelHash, ObjectName)> = self.objects.iter().copied().collect();
+        let mut costs = Vec::new();
+        for (model, record) in &self.records {
+            let bad = |id: &BlockId| !whole.contains(&(*model, reader.name(*id)));
+            if !record.objects().any(|(id, _)| bad(&id)) {
+                continue;
+            }
+            // Something is not right: it may have left, or come, since the directory was listed.
+            let Ok(now) = reader.get_slot(*model, &record.conversation) else { continue };
+            let there = |id: &BlockId| reader.has_object(*model, *id);
+            let known: HashSet<ObjectName> = self
+                .faults
+                .iter()
+                .filter(|fault| fault.file.model == *model)
+                .filter_map(|fault| fault.file.object)
+                .collect();
+            let lost = |id: &BlockId| !there(id) || known.contains(&reader.name(*id));
+            let lost_objects: Vec<BlockId> =
+                now.objects().map(|(id, _)| id).filter(|id| lost(id)).collect();
+            if lost_objects.is_empty() {
+                continue;
+            }
+            let missing = lost_objects.iter().filter(|id| !there(id)).count();
+            let restorable = restorable(&now, &lost);
+            costs.push(Cost {
+                conversation: record.conversation.as_str().to_owned(),
+                fingerprint: *model,
+                tokens: now.tokens.len() as u32,
+                lost_tokens: now.tokens.len() as u32 - restorable,
+                damaged: lost_objects.len() - missing,
+                missing,
+            });
         }
-        // Something is not right: it may have left, or come, since the directory was listed.
-        let Ok(now) = reader.get_slot(*model, &record.conversation) else { continue };
-        let there = |id: &BlockId| reader.has_object(*model, *id);
-        let known: HashSet<ObjectName> = read
-            .faults
-            .iter()
-            .filter(|fault| fault.file.model == *model)
-            .filter_map(|fault| fault.file.object)
-            .collect();
-        let lost = |id: &BlockId| !there(id) || known.contains(&reader.name(*id));
-        let lost_objects: Vec<BlockId> =
-            now.objects().map(|(id, _)| id).filter(|id| lost(id)).collect();
-        if lost_objects.is_empty() {
-            continue;
-        }
-        let missing = lost_objects.iter().filter(|id| !there(id)).count();
-        let restorable = restorable(&now, &lost);
-        costs.push(Cost {
-            conversation: record.conversation.as_str().to_owned(),
-            fingerprint: *model,
-            tokens: now.tokens.len() as u32,
-            lost_tokens: now.tokens.len() as u32 - restorable,
-            damaged: lost_objects.len() - missing,
-            missing,
+        costs.sort_by(|a, b| {
+            (&a.conversation, a.fingerprint).cmp(&(&b.conversation, b.fingerprint))
         });
+        costs
     }
-    costs.sort_by(|a, b| (&a.conversation, a.fingerprint).cmp(&(&b.conversation, b.fingerprint)));
-    costs
 }
 
 /// How many tokens from the beginning can be had: blocks up to the first lost one, or a snapshot.

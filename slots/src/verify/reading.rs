@@ -1,17 +1,17 @@
-//! Reads many files on all cores.
+//! Reads many files on several threads.
 
-use std::path::PathBuf;
-use std::sync::Mutex;
+use std::ops::ControlFlow;
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hob_slots::{
-    Checked, ConversationId, Miss, ModelHash, ObjectName, SlotRecord, StoreReader, StoredFile,
-};
-use indicatif::ProgressBar;
+use super::Cost;
+use crate::format::SlotRecord;
+use crate::id::ModelHash;
+use crate::store::{Checked, Miss, ObjectName, StoreReader, StoredFile};
 
 /// What reading found.
-#[derive(Default)]
-pub struct Read {
+#[derive(Debug, Default)]
+pub struct Reading {
     /// The conversations whose slot files are whole.
     pub records: Vec<(ModelHash, SlotRecord)>,
     /// Objects that are whole.
@@ -21,37 +21,59 @@ pub struct Read {
 }
 
 /// A file that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
+    /// Which one.
     pub file: StoredFile,
+    /// Why.
     pub reason: String,
     /// Nobody will ever be able to use it; else it only could not be read now.
     pub condemned: bool,
 }
 
-pub fn read(reader: &StoreReader, files: &[StoredFile], bar: &ProgressBar) -> Read {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let (next, read) = (AtomicUsize::new(0), Mutex::new(Read::default()));
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                let mut mine = Read::default();
-                while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    mine.add(reader, file);
-                    bar.inc(file.bytes);
+impl Reading {
+    /// Reads `files` on so many threads. `read` is told of each one that was read, and may break it
+    /// off.
+    pub fn of(
+        reader: &StoreReader,
+        files: &[StoredFile],
+        threads: usize,
+        read: &(dyn Fn(&StoredFile) -> ControlFlow<()> + Sync),
+    ) -> Self {
+        let next = AtomicUsize::new(0);
+        let some = || {
+            let mut mine = Self::default();
+            while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+                mine.add(reader, file);
+                if read(file).is_break() {
+                    next.store(files.len(), Ordering::Relaxed);
                 }
-                let mut read = read.lock().expect("no thread panics while it holds this");
-                read.records.extend(mine.records);
-                read.objects.extend(mine.objects);
-                read.faults.extend(mine.faults);
-            });
-        }
-    });
-    let mut read = read.into_inner().expect("no thread panics while it holds this");
-    read.faults.sort_by(|a, b| a.file.path.cmp(&b.file.path));
-    read
-}
+            }
+            mine
+        };
+        let mut all = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(some)).collect();
+            let mut all = some();
+            for other in others {
+                all.take(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            }
+            all
+        });
+        all.faults.sort_by(|a, b| a.file.path.cmp(&b.file.path));
+        all
+    }
 
-impl Read {
+    /// Whether everything that was read is whole, and nothing is missing.
+    pub fn is_whole(&self, costs: &[Cost]) -> bool {
+        self.faults.is_empty() && costs.is_empty()
+    }
+
+    fn take(&mut self, other: Self) {
+        self.records.extend(other.records);
+        self.objects.extend(other.objects);
+        self.faults.extend(other.faults);
+    }
+
     fn add(&mut self, reader: &StoreReader, file: &StoredFile) {
         match reader.check(file) {
             Ok(Checked::Slot(record)) => self.records.push((file.model, *record)),
@@ -64,21 +86,4 @@ impl Read {
             }),
         }
     }
-}
-
-/// The files that a conversation is made of; `None` when there are none.
-pub fn named(
-    reader: &StoreReader,
-    model: ModelHash,
-    id: &ConversationId,
-) -> Option<Vec<(ModelHash, PathBuf)>> {
-    let slots = reader.slot_paths(model, id);
-    let slots: Vec<PathBuf> = slots.into_iter().filter(|path| path.exists()).collect();
-    if slots.is_empty() {
-        return None;
-    }
-    let record = reader.get_slot(model, id).ok();
-    let objects = record.iter().flat_map(SlotRecord::objects);
-    let objects = objects.map(|(object, _)| reader.object_path(model, object));
-    Some(slots.into_iter().chain(objects).map(|path| (model, path)).collect())
 }

@@ -5,17 +5,14 @@
 //! - Tells what damage costs: KV is computed again, from the first block that is not whole.
 //! - A file that leaves meanwhile, because a daemon runs, is no damage.
 
-mod cost;
-mod reading;
-
-use std::collections::HashSet;
+use std::collections::BTreeMap;
 use std::io::Write;
+use std::ops::ControlFlow;
 
+use hob_slots::verify::{Cost, Fault, Reading, all_files, files_of};
 use hob_slots::{ConversationId, ModelHash, StoreReader, StoredFile};
 use serde_json::json;
 
-use self::cost::Cost;
-use self::reading::{Fault, Read};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{count, line, plain, size};
@@ -41,13 +38,17 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     };
     let bytes = files.iter().map(|file| file.bytes).sum();
     let bar = progress::bytes(bytes, "verifying", context.terminal.error);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut read = match &reader {
-        Some(reader) => reading::read(reader, &files, &bar),
-        None => Read::default(),
+        Some(reader) => Reading::of(reader, &files, threads, &|file| {
+            bar.inc(file.bytes);
+            ControlFlow::Continue(())
+        }),
+        None => Reading::default(),
     };
     bar.finish_and_clear();
     let costs = match &reader {
-        Some(reader) => cost::costs(reader, &mut read),
+        Some(reader) => read.costs(reader),
         None => Vec::new(),
     };
     report(&read, &costs, files.len(), bytes, context)
@@ -56,32 +57,21 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
 /// The files to read: all there are, or what the conversations are made of.
 fn files(reader: &StoreReader, args: &Args, context: &Context) -> Result<Vec<StoredFile>, Failure> {
     let models = super::models(reader, args.fingerprint)?;
-    let mut files = Vec::new();
-    for model in &models {
-        files.extend(reader.stored_files(*model)?);
-    }
     if args.conversations.is_empty() {
-        return Ok(files);
+        return Ok(all_files(reader, &models)?);
     }
-    let mut wanted = HashSet::new();
+    let mut wanted = BTreeMap::new(); // What conversations share is read once.
     for text in &args.conversations {
         let id = ConversationId::new(text).map_err(|_| super::absent(text, context))?;
-        let mut found = false;
-        for &model in &models {
-            let named = reading::named(reader, model, &id);
-            found |= named.is_some();
-            wanted.extend(named.into_iter().flatten());
-        }
-        if !found {
-            return Err(super::absent(text, context));
-        }
+        let files = files_of(reader, &models, &id)?;
+        let files = files.ok_or_else(|| super::absent(text, context))?;
+        wanted.extend(files.into_iter().map(|file| (file.path.clone(), file)));
     }
-    files.retain(|file| wanted.contains(&(file.model, file.path.clone())));
-    Ok(files)
+    Ok(wanted.into_values().collect())
 }
 
 fn report(
-    read: &Read,
+    read: &Reading,
     costs: &[Cost],
     files: usize,
     bytes: u64,
@@ -99,7 +89,7 @@ fn report(
         context.write_json(&json!({
             "files": files,
             "bytes": bytes,
-            "whole": read.faults.is_empty() && costs.is_empty(),
+            "whole": read.is_whole(costs),
             "faults": read.faults.iter().map(fault).collect::<Vec<_>>(),
             "costs": costs,
         }))?;
@@ -111,7 +101,7 @@ fn report(
         for cost in costs {
             writeln!(context.out, "{}", told(cost))?;
         }
-        let whole = if read.faults.is_empty() && costs.is_empty() { ", all whole" } else { "" };
+        let whole = if read.is_whole(costs) { ", all whole" } else { "" };
         let number = count(files as u64);
         writeln!(context.out, "{number} files, {} read and verified{whole}", size(bytes))?;
         context.out.flush()?;

@@ -1,0 +1,75 @@
+//! Reads every byte that is kept and tells what is damaged, and what that costs.
+//!
+//! - Reads every slot file and object, also objects that nobody names, and moves nothing; the
+//!   owner may [`condemn`] what it found.
+//! - Damage costs tokens that are computed again, from the first block on that is not whole.
+//! - A file that leaves meanwhile, because a daemon runs, is no damage.
+
+mod condemn;
+mod cost;
+mod reading;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use crate::format::SlotRecord;
+use crate::id::{ConversationId, ModelHash};
+use crate::store::{StoreError, StoreReader, StoredFile};
+
+pub use condemn::condemn;
+pub use cost::Cost;
+pub use reading::{Fault, Reading};
+
+/// The files to read: all there are of these models.
+///
+/// # Errors
+/// When a directory cannot be listed.
+pub fn all_files(
+    reader: &StoreReader,
+    models: &[ModelHash],
+) -> Result<Vec<StoredFile>, StoreError> {
+    let mut files = Vec::new();
+    for model in models {
+        files.extend(reader.stored_files(*model)?);
+    }
+    Ok(files)
+}
+
+/// The files that a conversation is made of; `None` when none of these models has it.
+///
+/// # Errors
+/// When a directory cannot be listed.
+pub fn files_of(
+    reader: &StoreReader,
+    models: &[ModelHash],
+    conversation: &ConversationId,
+) -> Result<Option<Vec<StoredFile>>, StoreError> {
+    let named = models.iter().filter_map(|&model| named(reader, model, conversation));
+    let wanted: Vec<(ModelHash, PathBuf)> = named.flatten().collect();
+    if wanted.is_empty() {
+        return Ok(None);
+    }
+    let wanted: HashSet<_> = wanted.into_iter().collect();
+    let mut files = all_files(reader, models)?;
+    files.retain(|file| wanted.contains(&(file.model, file.path.clone())));
+    Ok(Some(files))
+}
+
+/// `None` when there is no slot file.
+fn named(
+    reader: &StoreReader,
+    model: ModelHash,
+    conversation: &ConversationId,
+) -> Option<Vec<(ModelHash, PathBuf)>> {
+    let slots = reader.slot_paths(model, conversation);
+    let slots: Vec<PathBuf> = slots.into_iter().filter(|path| path.exists()).collect();
+    if slots.is_empty() {
+        return None;
+    }
+    let record = reader.get_slot(model, conversation).ok();
+    let objects = record.iter().flat_map(SlotRecord::objects);
+    let objects = objects.map(|(object, _)| reader.object_path(model, object));
+    Some(slots.into_iter().chain(objects).map(|path| (model, path)).collect())
+}
