@@ -24,6 +24,7 @@ pub use backend::{MemoryKind, Model, ModelFacts};
 pub use engine::{Engine, EngineOptions};
 pub use map::{BlockMap, CacheMap, Departure, Origin, SlotMap, Whereto, Why};
 pub use miss::MissReason;
+pub use shelf::in_the_background;
 pub use status::{EngineCounters, EngineStatus, Residency, SlotState, SlotStatus};
 pub use turn::{
     FinishReason, Keeping, Logprobs, Purpose, TokenCounts, TokenLogprob, Turn, TurnError,

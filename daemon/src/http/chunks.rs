@@ -63,6 +63,8 @@ impl<F: Face> Chunks<F> {
 }
 
 impl<F: Face> Source for Chunks<F> {
+    type Object = Value;
+
     async fn next(&mut self) -> Option<Value> {
         while self.ready.is_empty() {
             match self.answering.next().await? {

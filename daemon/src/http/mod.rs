@@ -10,6 +10,7 @@ mod completion;
 mod conversations;
 mod embeddings;
 pub mod guard;
+mod memory;
 mod models;
 mod page;
 mod prewarm;
@@ -21,6 +22,7 @@ mod speech;
 mod sse;
 mod status;
 mod tokens;
+mod verifying;
 mod voice;
 
 use std::time::Instant;
@@ -88,6 +90,12 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
         .route("/v1/slots/remove", post(slots::remove))
         .route("/v1/slots/class", post(slots::set_class))
         .route("/v1/slots/import", post(slots::import))
+        .route("/v1/slots/verify", post(verifying::verify))
+        .route("/v1/slots/quarantine", get(verifying::quarantine))
+        .route("/v1/slots/quarantine/empty", post(verifying::empty))
+        .route("/v1/memory", get(memory::memory))
+        .route("/v1/memory/map", get(memory::map))
+        .route("/v1/memory/events", get(memory::events))
         .route("/v1/voice/filler", get(voice::filler))
         .route("/v1/status", get(status::status))
         .fallback(page::file)

@@ -26,7 +26,7 @@ const TAR: &str = "application/x-tar";
 /// Which models are meant.
 #[derive(Debug, Deserialize)]
 pub struct Of {
-    fingerprint: Option<ModelHash>,
+    pub(super) fingerprint: Option<ModelHash>,
 }
 
 /// `GET /v1/slots`: every conversation that is kept, and where it is.
@@ -190,11 +190,11 @@ async fn receive(request: Request, upload: &Upload, pause: Duration) -> Result<(
     }
 }
 
-fn parsed<T: DeserializeOwned>(body: JsonBody) -> Result<T, ApiError> {
+pub(super) fn parsed<T: DeserializeOwned>(body: JsonBody) -> Result<T, ApiError> {
     serde_json::from_value(body.value)
         .map_err(|error| ApiError::new(ErrorKind::Invalid, error.to_string()).code("invalid_value"))
 }
 
-fn cautious() -> bool {
+pub(super) fn cautious() -> bool {
     true
 }

@@ -5,20 +5,23 @@
 //! - A client that waits for a long prompt hears a comment now and then.
 
 use std::convert::Infallible;
+use std::fmt::Display;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use futures_util::stream;
-use serde_json::Value;
 
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// What produces the events.
 pub trait Source: Send + 'static {
+    /// Written, it is JSON on one line.
+    type Object: Display + Send;
+
     /// The next object; `None` at the end.
-    fn next(&mut self) -> impl Future<Output = Option<Value>> + Send;
+    fn next(&mut self) -> impl Future<Output = Option<Self::Object>> + Send;
 }
 
 /// The response that streams `source`.

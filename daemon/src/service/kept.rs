@@ -19,7 +19,8 @@ use hob_slots::upkeep::{
     self, ClassError, Collected, Live, Pruned, Reclassed, Removed, SlotInfo, Terms,
 };
 use hob_slots::{
-    ConversationId, Custody, Listing, ModelHash, Moment, Rejected, StoreError, TtlClass,
+    ConversationId, Custody, Listing, ModelHash, Moment, Quarantined, Rejected, StoreError,
+    TtlClass,
 };
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -148,6 +149,45 @@ impl Service {
         })
     }
 
+    /// Files that failed, the newest first.
+    pub async fn quarantine(&self, model: Option<ModelHash>) -> Result<Vec<Quarantined>, ApiError> {
+        let reader = self.reader()?;
+        let listed = compute(move || {
+            let mut files = Vec::new();
+            for known in reader.models()? {
+                if model.is_none_or(|model| model == known) {
+                    files.extend(reader.quarantined(known)?);
+                }
+            }
+            files.sort_by_key(|file| std::cmp::Reverse(file.since));
+            Ok(files)
+        });
+        listed.await.map_err(|error: StoreError| failed(&error))
+    }
+
+    /// Removes files that failed, or tells how many would go, and how many bytes that frees.
+    pub async fn empty_quarantine(
+        &self,
+        model: Option<ModelHash>,
+        dry_run: bool,
+    ) -> Result<(usize, u64), ApiError> {
+        if dry_run {
+            let files = self.quarantine(model).await?;
+            return Ok((files.len(), files.iter().map(|file| file.bytes).sum()));
+        }
+        let emptied = self.tend(move |store, _, _| {
+            let (mut files, mut bytes) = (0, 0);
+            for known in store.models()? {
+                if model.is_none_or(|model| model == known) {
+                    let (some, of_them) = store.empty_quarantine(known)?;
+                    (files, bytes) = (files + some, bytes + of_them);
+                }
+            }
+            Ok((files, bytes))
+        });
+        emptied.await?.map_err(|error: StoreError| failed(&error))
+    }
+
     /// Begins to receive an archive.
     pub async fn receive(&self) -> Result<Upload, ApiError> {
         let reader = self.reader()?;
@@ -196,7 +236,7 @@ impl Service {
         Ok(imported)
     }
 
-    async fn tend<T: Send + 'static>(
+    pub(super) async fn tend<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Store, &dyn Custody, &Moment) -> T + Send + 'static,
     ) -> Result<T, ApiError> {
@@ -204,7 +244,7 @@ impl Service {
         Ok(self.engine().tend(move |store, custody| work(store, custody, &moment)).await?)
     }
 
-    fn reader(&self) -> Result<StoreReader, ApiError> {
+    pub(super) fn reader(&self) -> Result<StoreReader, ApiError> {
         self.inner.kept.clone().ok_or_else(|| {
             ApiError::not_found("this daemon keeps nothing on disk").code("nothing_kept")
         })
@@ -244,7 +284,7 @@ fn live(fingerprint: ModelHash, status: EngineStatus) -> Live {
     }
 }
 
-fn failed(error: &dyn std::error::Error) -> ApiError {
+pub(super) fn failed(error: &dyn std::error::Error) -> ApiError {
     tracing::error!(%error, "kept KV");
     ApiError::internal(error.to_string()).code("slots")
 }

@@ -4,7 +4,8 @@
 //! `rendering` (messages to a prompt) and `continuation` (text to tokens), `prefix` (what can be made
 //! hot before), `chat` and `completion` (a request to a turn), [`answering`] (a turn to an answer),
 //! `recording` (what stays of it), `conversation` (what was said before), `voice` (what is said
-//! first), `kept` (what lies on disk), `models` (which others there are); and ahead of a request: `prewarm`, `speech`, `rooms` and
+//! first), `kept` and `verifying` (what lies on disk), `memory` (what lies where), `models` (which others
+//! there are); and ahead of a request: `prewarm`, `speech`, `rooms` and
 //! `working_ahead` (somebody speaks), and `ahead` (which tokens are certain).
 //!
 //! - Text is durable before the first word of its answer is handed out.
@@ -22,6 +23,7 @@ mod embedding;
 mod gates;
 pub mod identity;
 mod kept;
+mod memory;
 mod models;
 pub(crate) mod names;
 mod opening;
@@ -35,6 +37,7 @@ mod recording;
 mod rendering;
 mod rooms;
 mod speech;
+mod verifying;
 mod voice;
 mod working_ahead;
 
@@ -46,14 +49,17 @@ use hob_runtime::Engine;
 use hob_slots::store::StoreReader;
 use hob_slots::{ConversationId, Lifetimes, Moment, Timestamp};
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::watch;
 
 pub use assembly::Delta;
 pub use conversation::Place;
 pub use kept::{KeptList, Upload};
+pub use memory::{CellWatch, DiskUse, Memory, NamedMap, Shape};
 pub use models::Switch;
 pub use prefix::Prefix;
 pub use prefix_status::PrefixStatus;
 pub use profiles::{ChangeKind, ProfileChange, ProfileStatus, count_profiles};
+pub use verifying::{Progress, Told, Verification, Verified};
 pub use voice::filler_event;
 
 use crate::catalogue::Catalogue;
@@ -85,6 +91,8 @@ pub struct Parts {
     pub kept: Option<StoreReader>,
     /// When each class of it is over.
     pub lifetimes: Lifetimes,
+    /// What is known of memory.
+    pub shape: Shape,
     /// Who wants to know which conversations speak.
     pub planner: UnboundedSender<Event>,
     /// What is known of prefixes.
@@ -112,6 +120,7 @@ struct Inner {
     clock: Clock,
     kept: Option<StoreReader>,
     lifetimes: Lifetimes,
+    shape: Shape,
     planner: UnboundedSender<Event>,
     board: BoardReader,
     template: Template,
@@ -123,6 +132,8 @@ struct Inner {
     rooms: Rooms,
     metrics: Metrics,
     started: Timestamp,
+    /// Whoever watches something shall end.
+    over: watch::Sender<bool>,
 }
 
 impl Service {
@@ -148,6 +159,8 @@ impl Service {
             clock: parts.clock,
             kept: parts.kept,
             lifetimes: parts.lifetimes,
+            shape: parts.shape,
+            over: watch::Sender::new(false),
             planner: parts.planner,
             board: parts.board,
         };

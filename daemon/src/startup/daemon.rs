@@ -26,7 +26,7 @@ use crate::http::guard::Guard;
 use crate::http::{self, Shared};
 use crate::idle;
 use crate::keeping_warm::{self, board::board};
-use crate::service::{Parts, Service};
+use crate::service::{Parts, Service, Shape};
 use crate::silence::until_silent;
 use crate::sweeping;
 use crate::transcript::Transcript;
@@ -96,6 +96,7 @@ pub fn open(course: &mut Course, address: SocketAddr) -> Result<Daemon> {
         clock: clock.clone(),
         kept: Some(opened.store.reader().clone()),
         lifetimes: sweeping::rules(settings).lifetimes,
+        shape: Shape { estimate: opened.estimate, quota: sweeping::rules(settings).quota },
         planner,
         board,
         queue: settings.queue,
@@ -167,7 +168,6 @@ impl Daemon {
     ) -> Result<Ending> {
         let Self { settings, engine, service, router, running, swapped, .. } = self;
         let catalogue = service.catalogue().clone();
-        drop(service);
         let mut ending = Ending::Stopped;
         let stop = async {
             tokio::select! {
@@ -182,8 +182,10 @@ impl Daemon {
                     ending = Ending::Switched(running.address, model);
                 }
             }
+            service.end_watching();
         };
         http::serve::serve(listener, router, stop).await;
+        drop(service);
 
         tracing::info!("saving what is worth keeping");
         let saved = tokio::task::spawn_blocking(move || engine.shutdown()).await;

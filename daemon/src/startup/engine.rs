@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use hob_config::{Resolved, Settings};
-use hob_models::MachineMemory;
+use hob_models::{Estimate, MachineMemory};
 use hob_runtime::{Engine, EngineOptions};
 use hob_slots::store::{Key, Store, StoreError};
 
@@ -36,8 +36,8 @@ pub(super) struct Opened {
     pub shown: String,
     /// All of its files.
     pub files: Vec<PathBuf>,
-    /// KV that one more token takes, as far as that is known.
-    pub kv_bytes_per_token: Option<u64>,
+    /// What the model takes of memory, where that is known.
+    pub estimate: Option<Estimate>,
 }
 
 /// Opens them, in this order: a second daemon learns at once that the directory is taken.
@@ -65,9 +65,8 @@ pub(super) fn open(resolved: &Resolved, clock: Clock) -> Result<Opened> {
     };
     let fingerprint = loaded.fingerprint.hash();
     let engine = Engine::start(loaded.model, fingerprint, Some(store.clone()), options)?;
-    let kv_bytes_per_token = loaded.kv_bytes_per_token;
-    let Loaded { name, shown, files, .. } = loaded;
-    Ok(Opened { engine, store, name, shown, files, kv_bytes_per_token })
+    let Loaded { name, shown, files, estimate, .. } = loaded;
+    Ok(Opened { engine, store, name, shown, files, estimate })
 }
 
 /// One for each profile, so that all are hot, and some for those that are added later. On models

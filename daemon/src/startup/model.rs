@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use hob_config::{ModelChoice, Resolved};
+use hob_models::Estimate;
 use hob_runtime::Model;
-use hob_runtime::backend::fake::FakeModel;
+use hob_runtime::backend::fake::{CELL_BYTES, FakeModel};
 use hob_slots::fingerprint::{FileDigest, Fingerprint};
 
 /// A model that is ready to run.
@@ -26,8 +27,8 @@ pub struct Loaded {
     pub shown: String,
     /// Everything that it was read from.
     pub files: Vec<PathBuf>,
-    /// KV that one more token takes, as far as that is known.
-    pub kv_bytes_per_token: Option<u64>,
+    /// What it takes of memory, where that is known.
+    pub estimate: Option<Estimate>,
 }
 
 /// Loads what the settings name.
@@ -46,7 +47,11 @@ fn fake(resolved: &Resolved, name: &str, number: u8) -> Loaded {
         name: name.to_owned(),
         shown: name.to_owned(),
         files: Vec::new(),
-        kv_bytes_per_token: Some(hob_runtime::backend::fake::CELL_BYTES as u64),
+        estimate: Some(Estimate {
+            weights_bytes: 0,
+            kv_bytes: CELL_BYTES as u64 * u64::from(resolved.settings.ctx),
+            kv_bytes_per_token: CELL_BYTES as u64,
+        }),
     }
 }
 
@@ -112,14 +117,14 @@ mod real {
             ..LlamaOptions::default()
         };
         let model = LlamaModel::load(&file.path, options)?;
-        let kv_bytes_per_token = file.estimate(&demand(settings)).kv_bytes_per_token;
+        let estimate = file.estimate(&demand(settings));
         Ok(Loaded {
             model: Arc::new(model),
             fingerprint: fingerprint(resolved, content, STATE_FORMAT),
             name: file.name,
             shown: file.path.display().to_string(),
             files: file.files,
-            kv_bytes_per_token: Some(kv_bytes_per_token),
+            estimate: Some(estimate),
         })
     }
 

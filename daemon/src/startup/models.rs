@@ -23,7 +23,7 @@ pub(super) fn catalogue(course: &Course, opened: &Opened) -> Catalogue {
             name: opened.name.clone(),
             path: opened.files.first().cloned(),
             fingerprint: opened.engine.fingerprint(),
-            kv_bytes_per_token: opened.kv_bytes_per_token,
+            kv_bytes_per_token: opened.estimate.map(|estimate| estimate.kv_bytes_per_token),
         },
         fixed: resolved.fixed_model().map(ToString::to_string),
         failure: course.failure().cloned(),

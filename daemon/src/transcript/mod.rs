@@ -17,6 +17,7 @@ mod read;
 mod schema;
 #[cfg(test)]
 mod tests;
+mod titles;
 mod tokens;
 mod tree;
 mod writer;

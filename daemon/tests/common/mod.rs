@@ -18,7 +18,7 @@ use hob_daemon::http::body::BodyLimits;
 use hob_daemon::http::guard::Guard;
 use hob_daemon::http::{self, Shared, serve};
 use hob_daemon::keeping_warm::{self, board::board};
-use hob_daemon::service::{Parts, ProfileChange, ProfileStatus, Service};
+use hob_daemon::service::{Parts, ProfileChange, ProfileStatus, Service, Shape};
 use hob_daemon::transcript::Transcript;
 use hob_daemon::voice::command::VoiceCommand;
 use hob_daemon::voice::filler::{self, Filler};
@@ -83,6 +83,12 @@ impl Plan {
 
     pub fn context_tokens(mut self, tokens: usize) -> Self {
         self.options.context_tokens = tokens;
+        self
+    }
+
+    /// Host memory for what is kept.
+    pub fn memory_budget(mut self, bytes: u64) -> Self {
+        self.options.memory_budget_bytes = bytes;
         self
     }
 
@@ -231,6 +237,7 @@ impl World {
             clock: clock.clone(),
             kept: Some(kept),
             lifetimes: Lifetimes::default(),
+            shape: Shape::default(),
             planner,
             board,
             queue: plan.options.queue,

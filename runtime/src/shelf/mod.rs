@@ -38,7 +38,7 @@ use keeper::{Job, Keeper};
 pub use plan::{Wanted, common_prefix};
 pub use read::Piece;
 use records::{Records, Summary};
-pub use sweep::{Sweep, Tending};
+pub use sweep::{Sweep, Tending, in_the_background};
 
 /// Memory and disk, for one fingerprint.
 pub struct Shelf {

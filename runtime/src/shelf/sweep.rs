@@ -17,8 +17,8 @@ use hob_slots::{BlockId, ConversationId, ModelHash, Moment};
 
 use super::{Counters, Shared, lock, step_back};
 
-/// As a niceness beyond the keeper's.
-const LOWEST_PRIORITY: i32 = 9;
+/// As a niceness; more than that there is not.
+const LOWEST_PRIORITY: i32 = 19;
 
 /// A sweep, and who waits for it.
 pub struct Sweep {
@@ -59,8 +59,8 @@ pub(super) fn tend(shared: &Shared, open: &BTreeSet<ConversationId>, tending: Te
     }
 }
 
-/// On a thread that has the lowest priority from now on, which cannot be taken back.
-fn in_the_background<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+/// Works on a thread of its own that has the lowest priority, and waits for it.
+pub fn in_the_background<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let working = scope.spawn(|| {
             step_back(LOWEST_PRIORITY);

@@ -99,12 +99,26 @@ impl Store {
         for file in self.quarantined(model)? {
             kept += file.bytes;
             if kept > most_bytes {
-                write::remove(&*self.files, &reason_of(&file.path))?;
-                write::remove(&*self.files, &file.path)?;
-                freed += file.bytes;
+                freed += self.remove_quarantined(&file)?;
             }
         }
         Ok(freed)
+    }
+
+    /// Removes all rejected files of a model. Returns how many that were, and their bytes.
+    pub fn empty_quarantine(&self, model: ModelHash) -> Result<(usize, u64), StoreError> {
+        let files = self.quarantined(model)?;
+        let mut freed = 0;
+        for file in &files {
+            freed += self.remove_quarantined(file)?;
+        }
+        Ok((files.len(), freed))
+    }
+
+    fn remove_quarantined(&self, file: &Quarantined) -> Result<u64, StoreError> {
+        write::remove(&*self.files, &reason_of(&file.path))?;
+        write::remove(&*self.files, &file.path)?;
+        Ok(file.bytes)
     }
 }
 

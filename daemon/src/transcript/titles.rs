@@ -1,0 +1,28 @@
+//! What some conversations are called.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hob_slots::ConversationId;
+use rusqlite::OptionalExtension;
+
+use super::Transcript;
+use super::writer::Pending;
+
+impl Transcript {
+    /// The titles of those of the conversations that have one.
+    pub fn titles(
+        &self,
+        conversations: BTreeSet<ConversationId>,
+    ) -> Pending<BTreeMap<ConversationId, String>> {
+        self.writer.send(move |connection| {
+            let mut title =
+                connection.prepare_cached("SELECT title FROM conversations WHERE id = ?1")?;
+            let mut titles = BTreeMap::new();
+            for id in conversations {
+                let found = title.query_row([id.as_str()], |row| row.get::<_, Option<String>>(0));
+                titles.extend(found.optional()?.flatten().map(|title| (id, title)));
+            }
+            Ok(titles)
+        })
+    }
+}
