@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 use hob_config::{ClientFlags, Flags};
 
 use crate::commands::{
-    ask, chat, completions, config, conversations, doctor, explain, man, models, simulate, slots,
-    status,
+    ask, chat, completions, config, conversations, doctor, explain, man, models, open, simulate,
+    slots, status,
 };
 use crate::exit;
 
@@ -29,6 +29,7 @@ pub struct Args {
 pub enum Command {
     Chat(chat::Args),
     Ask(ask::Args),
+    Open(open::Args),
     Conversations(conversations::Args),
     Explain(explain::Args),
     Slots(slots::Args),

@@ -77,6 +77,11 @@ impl Client {
         self.base.trim_start_matches("http://")
     }
 
+    /// The daemon's page, signed in: whoever has this address has the token.
+    pub fn page(&self) -> String {
+        format!("{}/#token={}", self.base, self.token)
+    }
+
     /// `GET`, answered by JSON.
     pub fn get(&self, path: &str) -> Result<Value, Failure> {
         json(self.send(Method::GET, path, None)?)

@@ -9,6 +9,7 @@ pub mod doctor;
 pub mod explain;
 pub mod man;
 pub mod models;
+pub mod open;
 pub mod simulate;
 pub mod slots;
 pub mod status;
@@ -26,6 +27,7 @@ pub fn run(command: Command, context: &mut Context) -> Result<(), Failure> {
         Command::Conversations(args) => conversations::run(&args, context),
         Command::Explain(args) => explain::run(&args, context),
         Command::Slots(args) => slots::run(&args, context),
+        Command::Open(args) => open::run(&args, context),
         Command::Models(args) => models::run(&args, context),
         Command::Simulate(args) => simulate::run(&args, context),
         Command::Status(args) => status::run(&args, context),
