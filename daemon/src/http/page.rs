@@ -11,7 +11,6 @@ use rust_embed::{Embed, EmbeddedFile};
 
 #[derive(Embed)]
 #[folder = "$CARGO_MANIFEST_DIR/../app/ui"]
-#[exclude = "*.md"]
 struct Page;
 
 /// Model output is hostile input: nothing runs, is loaded or is sent anywhere that is not ours.
@@ -21,13 +20,14 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
 
 /// Whether this path is one of the page's files, which everybody may read.
 pub fn is_page(path: &str) -> bool {
-    Page::get(file_name(path)).is_some()
+    kind(file_name(path)).is_some() && Page::get(file_name(path)).is_some()
 }
 
 /// What no route serves: a file of the page, or nothing.
 pub async fn file(request: Request) -> Response {
     let path = request.uri().path();
-    let Some(file) = Page::get(file_name(path)) else {
+    let name = file_name(path);
+    let (Some(file), Some(kind)) = (Page::get(name), kind(name)) else {
         return super::respond::no_such_path().await.into_response();
     };
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
@@ -37,9 +37,8 @@ pub async fn file(request: Request) -> Response {
     if request.headers().get(header::IF_NONE_MATCH) == Some(&tag) {
         return (StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response();
     }
-    let kind = HeaderValue::from_static(kind(file_name(path)));
     let headers: [(HeaderName, HeaderValue); 6] = [
-        (header::CONTENT_TYPE, kind),
+        (header::CONTENT_TYPE, HeaderValue::from_static(kind)),
         (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
         (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
         (HeaderName::from_static("permissions-policy"), HeaderValue::from_static(PERMISSIONS)),
@@ -65,15 +64,15 @@ fn tag(file: &EmbeddedFile) -> HeaderValue {
     HeaderValue::from_str(&format!("\"{hash}\"")).expect("hex digits make a header")
 }
 
-/// By the few endings that the page has.
-fn kind(name: &str) -> &'static str {
-    match name.rsplit_once('.').map(|(_, ending)| ending) {
-        Some("html") => "text/html; charset=utf-8",
-        Some("js") => "text/javascript; charset=utf-8",
-        Some("css") => "text/css; charset=utf-8",
-        Some("svg") => "image/svg+xml",
-        Some("png") => "image/png",
-        _ => "text/plain; charset=utf-8",
+/// By the few endings that the page has; what lies beside it for its authors is not served.
+fn kind(name: &str) -> Option<&'static str> {
+    match name.rsplit_once('.')?.1 {
+        "html" => Some("text/html; charset=utf-8"),
+        "js" => Some("text/javascript; charset=utf-8"),
+        "css" => Some("text/css; charset=utf-8"),
+        "svg" => Some("image/svg+xml"),
+        "png" => Some("image/png"),
+        _ => None,
     }
 }
 
