@@ -1,6 +1,6 @@
 // One message, and what can be done with it.
 
-import { classes, html, pure, useRef, useState } from "../lib/dom.js";
+import { classes, html, pure, useEffect, useRef, useState } from "../lib/dom.js";
 import { copy } from "../lib/clipboard.js";
 import { count } from "../lib/format.js";
 import { t } from "../lib/strings.js";
@@ -87,6 +87,10 @@ function Siblings({ message, siblings, reused, talk, busy }) {
 
 function Edit({ text, onSave, onCancel }) {
   const field = useRef();
+  useEffect(() => {
+    field.current.focus();
+    field.current.setSelectionRange(text.length, text.length);
+  }, []);
   const save = (event) => {
     event.preventDefault();
     const said = field.current.value.trim();
@@ -99,10 +103,7 @@ function Edit({ text, onSave, onCancel }) {
     event.stopPropagation();
   };
   return html`<form class="edit" onSubmit=${save}>
-    <textarea class="input" rows="3" ref=${(element) => {
-      if (element && !field.current) element.focus();
-      field.current = element;
-    }} aria-label=${t("message.edit")} defaultValue=${text} onKeyDown=${keys}></textarea>
+    <textarea class="input" rows="3" ref=${field} aria-label=${t("message.edit")} defaultValue=${text} onKeyDown=${keys}></textarea>
     <div class="row"><button class="button primary">${t("message.resend")}</button>
     <button type="button" class="button" onClick=${onCancel}>${t("cancel")}</button></div>
   </form>`;

@@ -13,7 +13,7 @@ import { chats } from "./chats.js";
 import { Composer } from "./composer.js";
 import { Live, Message, Sent } from "./message.js";
 import { shownMessages, talkOf } from "./talk.js";
-import { reusedTokens, siblingsOf } from "./tree.js";
+import { reusedTokens, siblingsOf, textOf } from "./tree.js";
 
 const NEAR_END_PX = 80;
 
@@ -57,6 +57,9 @@ function Talk({ talk, state }) {
     setAtEnd(scrollHeight - scrollTop - clientHeight < NEAR_END_PX);
   };
   const busy = Boolean(live);
+  const heard = useRef(false);
+  heard.current ||= busy; // What was there before is not read out.
+  const said = busy ? t("chat.answering") : heard.current && path.length ? textOf(path[path.length - 1]) : "";
   return html`<div class="talk-frame">
     <div class="talk" ref=${frame} onScroll=${scrolled} data-test="talk" tabindex="-1">
       <div class="talk-inner">
@@ -65,7 +68,7 @@ function Talk({ talk, state }) {
         ${pending.map((message, index) => html`<${Sent} key=${`sent-${index}`} message=${message} />`)}
         ${live && html`<${Live} key=${live.key} live=${live} />`}
       </div>
-      <div class="hidden-text" role="status" aria-live="polite">${t(busy ? "chat.answering" : "chat.quiet")}</div>
+      <div class="hidden-text" role="status" aria-live="polite">${said}</div>
     </div>
     ${!atEnd && html`<button type="button" class="button to-end" onClick=${toEnd}><${Icon} name="down" small />${t("chat.to-end")}</button>`}
   </div>`;
@@ -73,9 +76,10 @@ function Talk({ talk, state }) {
 
 /** Of each message of the branch: its variants, and how much of the prompt its branch did not compute. */
 function variants(messages, path) {
-  return new Map(path.map((message, index) => {
+  return new Map(path.map((message) => {
     const siblings = siblingsOf(messages, message);
-    const answer = message.role === "assistant" ? message : path[index + 1];
+    const isAnswer = message.role === "assistant";
+    const answer = isAnswer ? message : messages.find(({ parent }) => parent === message.id);
     return [message.id, { siblings: siblings.length > 1 ? siblings : [], reused: siblings.length > 1 ? reusedTokens(answer) : null }];
   }));
 }

@@ -14,10 +14,10 @@ export function bind(keys, name, act, { whileTyping = keys.includes("+") } = {})
 /** What the help lists. */
 export const bound = () => bindings.map(({ keys, name }) => ({ keys: shown(keys), name }));
 
+const NAMES = { Mod: isMac ? "⌘" : "Ctrl", Alt: isMac ? "⌥" : "Alt", ArrowUp: "↑", ArrowDown: "↓", Escape: "Esc" };
+
 /** Keys as they are written on the keyboard. */
-export function shown(keys) {
-  return keys.split("+").map((key) => (key === "Mod" ? (isMac ? "⌘" : "Ctrl") : key === "Alt" && isMac ? "⌥" : key));
-}
+export const shown = (keys) => keys.split("+").map((key) => NAMES[key] ?? key);
 
 document.addEventListener("keydown", (event) => {
   if (event.isComposing || event.defaultPrevented) return;

@@ -47,6 +47,7 @@ export function Questions() {
 function Question({ question }) {
   const { title, text, yes, danger, input, label, resolve } = question;
   const field = useRef();
+  useEffect(() => field.current?.select(), []);
   const answer = (value) => {
     asked.set({ question: null });
     resolve(value);
@@ -60,7 +61,7 @@ function Question({ question }) {
   return html`<${Dialog} title=${title} onClose=${decline} test="question">
     <form class="stack" onSubmit=${agree}>
       ${text && html`<p>${text}</p>`}
-      ${input !== undefined && html`<label class="field"><span>${label}</span><input class="input" ref=${field} defaultValue=${input} maxlength="200" autofocus /></label>`}
+      ${input !== undefined && html`<label class="field"><span>${label}</span><input class="input" ref=${field} defaultValue=${input} maxlength="200" /></label>`}
       <div class="actions">
         <button type="button" class="button" onClick=${decline}>${t("cancel")}</button>
         <button class=${classes("button", danger ? "danger" : "primary")} data-test="yes">${yes}</button>

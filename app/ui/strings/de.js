@@ -18,7 +18,7 @@ export default {
   "chat.new": "Neuer Chat", "chat.untitled": "Ohne Titel", "chat.search": "Chats durchsuchen", "chat.list": "Chats", "chat.none": "Noch keine Chats",
   "chat.none-found": "Nichts gefunden", "chat.pinned": "angeheftet: ", "chat.menu": "Was mit diesem Chat geschehen soll", "chat.menu.of": ({ title }) => `Was mit „${title}“ geschehen soll`,
   "chat.rename": "Umbenennen", "chat.rename.label": "Titel", "chat.pin": "Anheften", "chat.unpin": "Loslösen", "chat.delete": "Löschen",
-  "chat.deleted": ({ title }) => `„${title}“ wurde gelöscht.`, "chat.to-end": "Zum Ende", "chat.answering": "Hob antwortet", "chat.quiet": "",
+  "chat.deleted": ({ title }) => `„${title}“ wurde gelöscht.`, "chat.to-end": "Zum Ende", "chat.answering": "Hob antwortet",
   "chat.export.markdown": "Als Markdown exportieren", "chat.export.json": "Als JSON exportieren", "chat.export.archive": "Mit Gedächtnis exportieren",
   "chat.import": "Chat importieren", "chat.imported": "Der Chat wurde importiert.", "chat.imported.text": "Der Chat wurde importiert; sein Gedächtnis gehört zu einem anderen Modell und blieb draußen.",
   "chat.import.failed": "Das lässt sich nicht importieren", "chat.import.unknown": "Chats kommen als .json, .md oder .tar.",

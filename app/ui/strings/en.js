@@ -20,7 +20,7 @@ export default {
   "chat.new": "New chat", "chat.untitled": "Untitled", "chat.search": "Search chats", "chat.list": "Chats", "chat.none": "No chats yet",
   "chat.none-found": "Nothing found", "chat.pinned": "pinned: ", "chat.menu": "What to do with this chat", "chat.menu.of": ({ title }) => `What to do with “${title}”`,
   "chat.rename": "Rename", "chat.rename.label": "Title", "chat.pin": "Pin", "chat.unpin": "Unpin", "chat.delete": "Delete",
-  "chat.deleted": ({ title }) => `“${title}” was deleted.`, "chat.to-end": "To the end", "chat.answering": "Hob answers", "chat.quiet": "",
+  "chat.deleted": ({ title }) => `“${title}” was deleted.`, "chat.to-end": "To the end", "chat.answering": "Hob answers",
   "chat.export.markdown": "Export as Markdown", "chat.export.json": "Export as JSON", "chat.export.archive": "Export with its memory",
   "chat.import": "Import a chat", "chat.imported": "The chat was imported.", "chat.imported.text": "The chat was imported; its memory belongs to another model and was left out.",
   "chat.import.failed": "This cannot be imported", "chat.import.unknown": "Chats come as .json, .md or .tar.",
