@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, Query as Asked, State};
 use hob_slots::ConversationId;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -11,27 +11,42 @@ use super::body::JsonBody;
 use crate::error::{ApiError, ErrorKind};
 use crate::openai::fields::Fields;
 use crate::service::{Place, Service};
-use crate::transcript::{Change, ConversationText, StoredMessage, Summary};
+use crate::transcript::{Change, ConversationText, Query, Snippet, StoredMessage, Summary};
 
 const MAX_TITLE_CHARS: usize = 200;
+const MAX_QUERY_CHARS: usize = 200;
 
 /// Which conversations to list.
 #[derive(Debug, Deserialize)]
 pub struct Listed {
     #[serde(default)]
     trashed: bool,
+    #[serde(default)]
+    q: String,
 }
 
-/// `GET /v1/conversations`: the latest first; with `?trashed=true` those in the trash.
+/// `GET /v1/conversations`: the latest first; with `?trashed=true` those in the trash, with `?q=`
+/// those that have these words.
 pub async fn list(
     State(service): State<Service>,
-    listed: Result<Query<Listed>, QueryRejection>,
+    listed: Result<Asked<Listed>, QueryRejection>,
 ) -> Result<Json<Value>, ApiError> {
-    let Query(listed) =
+    let Asked(listed) =
         listed.map_err(|_| ApiError::field("trashed", "`trashed` must be true or false"))?;
-    let conversations = service.conversations(listed.trashed).await?;
-    let data: Vec<Value> =
-        conversations.iter().map(|(summary, place)| describe(summary, place)).collect();
+    if listed.q.chars().count() > MAX_QUERY_CHARS {
+        let message = format!("`q` has {MAX_QUERY_CHARS} characters at most");
+        return Err(ApiError::field("q", message));
+    }
+    let data: Vec<Value> = match Query::of(&listed.q) {
+        None => {
+            let list = service.conversations(listed.trashed).await?;
+            list.iter().map(|(summary, place)| describe(summary, place)).collect()
+        }
+        Some(query) => {
+            let hits = service.search(query, listed.trashed).await?;
+            hits.iter().map(|(summary, snippet, place)| found(summary, snippet, place)).collect()
+        }
+    };
     Ok(Json(json!({"object": "list", "data": data})))
 }
 
@@ -46,9 +61,9 @@ pub struct Wanted {
 pub async fn read(
     State(service): State<Service>,
     Path(id): Path<String>,
-    wanted: Result<Query<Wanted>, QueryRejection>,
+    wanted: Result<Asked<Wanted>, QueryRejection>,
 ) -> Result<Json<Value>, ApiError> {
-    let Query(wanted) =
+    let Asked(wanted) =
         wanted.map_err(|_| ApiError::field("branches", "`branches` must be true or false"))?;
     let (text, place) = service.conversation(&name(&id)?).await?.ok_or_else(unknown)?;
     Ok(Json(whole(&text, &place, wanted.branches)))
@@ -142,6 +157,20 @@ fn describe(summary: &Summary, place: &Place) -> Value {
         "place": place.name,
         "tokens": place.tokens,
     })
+}
+
+fn found(summary: &Summary, snippet: &Option<Snippet>, place: &Place) -> Value {
+    let mut found = describe(summary, place);
+    let shown = |snippet: &Snippet| {
+        json!({
+            "message": snippet.message,
+            "text": snippet.text,
+            "start": snippet.start,
+            "end": snippet.end,
+        })
+    };
+    found["snippet"] = snippet.as_ref().map(shown).into();
+    found
 }
 
 fn whole(text: &ConversationText, place: &Place, branches: bool) -> Value {

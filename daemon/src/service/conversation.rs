@@ -8,7 +8,9 @@ use hob_slots::{ConversationId, Moment};
 
 use super::{Service, compute};
 use crate::error::ApiError;
-use crate::transcript::{Change, ConversationText, Remembered, Summary, TranscriptError};
+use crate::transcript::{
+    Change, ConversationText, Hit, Query, Remembered, Snippet, Summary, TranscriptError,
+};
 use crate::trash;
 
 /// Where a conversation's KV is.
@@ -59,6 +61,21 @@ impl Service {
             (summary, place)
         };
         Ok(list.into_iter().map(placed).collect())
+    }
+
+    /// Those of the list that have what is looked for.
+    pub async fn search(
+        &self,
+        query: Query,
+        trashed: bool,
+    ) -> Result<Vec<(Summary, Option<Snippet>, Place)>, ApiError> {
+        let hits = self.inner.transcript.search(query, trashed).done().await?;
+        let map = self.map().await?;
+        let placed = |(summary, snippet): Hit| {
+            let place = map.place(&summary.id);
+            (summary, snippet, place)
+        };
+        Ok(hits.into_iter().map(placed).collect())
     }
 
     /// One conversation with all its branches.

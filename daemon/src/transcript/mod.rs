@@ -8,13 +8,14 @@
 //! - Beside the text lies the last timeline as tokens; it only saves time.
 //!
 //! Reading order: `schema`, `writer` (the thread), `tree` (walking and growing), `read`, `answer`,
-//! `change`.
+//! `change`, `search`.
 
 mod answer;
 mod change;
 mod explanations;
 mod read;
 mod schema;
+mod search;
 #[cfg(test)]
 mod tests;
 mod titles;
@@ -38,6 +39,7 @@ pub use answer::OpenAnswer;
 pub use change::Change;
 pub use explanations::Remembered;
 pub use read::{ConversationText, StoredMessage, Summary};
+pub use search::{Hit, Query, Snippet};
 pub use tree::{Grown, Turnout};
 pub use writer::Pending;
 use writer::Writer;
@@ -192,6 +194,11 @@ impl Transcript {
     /// All conversations, the latest first; those in the trash, or the others.
     pub fn list(&self, trashed: bool) -> Pending<Vec<Summary>> {
         self.writer.send(move |connection| read::list(connection, trashed))
+    }
+
+    /// Those of the list that have what is looked for, in its order.
+    pub fn search(&self, query: Query, trashed: bool) -> Pending<Vec<Hit>> {
+        self.writer.send(move |connection| search::search(connection, &query, trashed))
     }
 
     /// One conversation, with all its branches; `None` when there is none of that name.
