@@ -39,6 +39,7 @@ pub fn request(conversation: &str, prompt: &[Token], max_tokens: usize) -> TurnR
         ignore_eog: true,
         keep: Keeping::default(),
         purpose: Purpose::Answer,
+        cold: false,
     }
 }
 

@@ -31,6 +31,7 @@ fn a_whole_answer_has_openais_shape_and_says_what_happened() {
             "message",
             "parent",
             "slot",
+            "cold",
             "tokens",
             "restore_ms",
             "ttft_ms",

@@ -40,6 +40,24 @@ fn an_ordinary_follow_up_explains_nothing() {
 }
 
 #[test]
+fn a_cold_answer_was_meant_to_compute_everything() {
+    let world = World::new();
+    let messages = [system("Be brief."), user("Hello")];
+    let warm = say(&world, &messages, json!({}));
+    let cold = say(&world, &messages, json!({"hob": {"cold": true}}));
+    assert_eq!(text(&cold), text(&warm));
+    assert_eq!(cold["hob"]["tokens"]["computed"], cold["usage"]["prompt_tokens"]);
+    assert_eq!((&cold["hob"]["cold"], &warm["hob"]["cold"]), (&json!(true), &json!(false)));
+    assert_eq!((&cold["hob"]["miss"], explained(&cold)), (&Value::Null, &Value::Null));
+    assert_eq!(cold["hob"]["saved_ms"], Value::Null);
+    let told = world.get("/v1/conversations/a/explain").json();
+    assert_eq!(told["explanation"], Value::Null, "{told}");
+    let metrics = world.get("/metrics").text();
+    assert!(!metrics.contains("hob_misses_total{"));
+    assert!(metrics.contains("hob_restore_full_prefill_total 0"));
+}
+
+#[test]
 fn a_clock_in_front_of_the_messages_is_shown_and_where_it_belongs() {
     let world = World::new();
     let at = |time: &str| system(&format!("You help in a kitchen. It is {time}. Be brief."));

@@ -37,6 +37,9 @@ pub struct TurnRequest {
     pub keep: Keeping,
     /// For whom it computes.
     pub purpose: Purpose,
+    /// Reuse nothing: every token of the prompt is computed, to measure what reuse saves. What is
+    /// kept stays, and what is computed is kept under the same names.
+    pub cold: bool,
 }
 
 /// For whom a turn computes. The earlier ones are served first, and the later ones stop for them
@@ -123,6 +126,8 @@ pub struct TurnReport {
     pub restore_ms: f64,
     /// Milliseconds from `submit` to the first token.
     pub ttft_ms: f64,
+    /// It was to reuse nothing, and did not.
+    pub cold: bool,
     /// Measured speed of prefill, once there is one: what the reused tokens would have cost.
     pub prefill_tokens_per_second: Option<f64>,
     /// Why tokens that this conversation once had were computed again; `None` when none were.

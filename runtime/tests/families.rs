@@ -109,6 +109,35 @@ fn whoever_begins_as_a_prefix_does_goes_on_from_it_and_from_what_was_heard_so_fa
 }
 
 #[test]
+fn a_cold_turn_computes_everything_says_the_same_and_takes_nothing_away() {
+    for (file, memory) in FAMILIES {
+        let model = load(file);
+        let alone = engine(&model, None, options());
+        let prompt = story(&model);
+        let expected = ask(&alone, endless("chat", &prompt, 16));
+        alone.shutdown();
+        let directory = tempfile::tempdir().unwrap();
+        for start in 0..2 {
+            let engine = engine(&model, Some(directory.path()), options());
+            if start == 0 {
+                ask(&engine, endless("chat", &prompt, 16)); // Hot the first time, then on disk.
+            }
+            let cold = TurnRequest { cold: true, ..endless("chat", &prompt, 16) };
+            let answer = ask(&engine, cold);
+            assert_eq!(answer.report.tokens.computed, prompt.len(), "{file} ({memory})");
+            assert_eq!(answer.tokens, expected.tokens, "{file} ({memory})");
+            assert_eq!(answer.report.miss, None, "{file} ({memory})");
+            engine.shutdown();
+        }
+        let engine = engine(&model, Some(directory.path()), options());
+        let next = then(&model, &expected.timeline, "What is my locker code?");
+        let counts = ask(&engine, endless("chat", &next, 4)).report.tokens;
+        assert_eq!(counts.disk, expected.timeline.len(), "{file} ({memory})");
+        engine.shutdown();
+    }
+}
+
+#[test]
 fn weights_leave_and_come_back_and_the_answer_is_the_same() {
     for (file, memory) in FAMILIES {
         let model = load(file);

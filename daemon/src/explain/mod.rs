@@ -155,6 +155,9 @@ pub struct Explanation {
 impl Explanation {
     /// The explanation of a turn; `None` when it computed only what is new.
     pub fn of(subject: &Subject, report: &TurnReport, vocabulary: &Vocabulary) -> Option<Self> {
+        if report.cold {
+            return None; // It was meant to compute everything.
+        }
         let plain = |at: usize, finding: Finding| {
             let segment = segment_of(&subject.segments, at);
             let Finding { reason, what, remedy, .. } = finding;

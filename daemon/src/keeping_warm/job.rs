@@ -83,5 +83,6 @@ pub fn request(prefix: Prefix, purpose: Purpose) -> TurnRequest {
         ignore_eog: false,
         keep: Keeping { class: Some(prefix.class), segments: prefix.segments },
         purpose,
+        cold: false,
     }
 }

@@ -22,6 +22,8 @@ pub struct ChatRequest {
     pub append: bool,
     /// Behind which of its messages, with `append`; `None`: behind the last one.
     pub after: Option<After>,
+    /// Nothing that is kept is reused for this answer.
+    pub cold: bool,
     /// What shapes the answer.
     pub shape: Shape,
     /// `Some(n)`: report log-probabilities, and those of the `n` likeliest.
@@ -107,6 +109,7 @@ impl ChatRequest {
             messages: messages(&fields, append)?,
             append,
             after: after(&fields, append)?,
+            cold: cold(&fields)?,
             shape: Shape::parse(&fields, vocabulary)?,
             logprobs: logprobs(&fields)?,
             format: format(&fields)?,
@@ -119,7 +122,7 @@ impl ChatRequest {
     }
 }
 
-const KNOWN: [&str; 4] = ["after", "append", "profile", "ttl"];
+const KNOWN: [&str; 5] = ["after", "append", "cold", "profile", "ttl"];
 
 /// What Hob understands beside OpenAI's fields.
 fn hob<'a>(fields: &Fields<'a>) -> Result<Option<Fields<'a>>, ApiError> {
@@ -137,6 +140,11 @@ fn hob<'a>(fields: &Fields<'a>) -> Result<Option<Fields<'a>>, ApiError> {
 fn append(fields: &Fields<'_>) -> Result<bool, ApiError> {
     let Some(hob) = hob(fields)? else { return Ok(false) };
     Ok(hob.boolean("append")?.unwrap_or(false))
+}
+
+fn cold(fields: &Fields<'_>) -> Result<bool, ApiError> {
+    let Some(hob) = hob(fields)? else { return Ok(false) };
+    Ok(hob.boolean("cold")?.unwrap_or(false))
 }
 
 fn after(fields: &Fields<'_>, append: bool) -> Result<Option<After>, ApiError> {

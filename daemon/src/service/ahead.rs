@@ -99,5 +99,6 @@ pub(super) fn turn(conversation: ConversationId, prompt: Vec<Token>) -> TurnRequ
         ignore_eog: false,
         keep: Keeping::default(),
         purpose: Purpose::Speculate,
+        cold: false,
     }
 }

@@ -143,6 +143,7 @@ impl Answering {
             "message": rows.map(|rows| rows.answer),
             "parent": rows.map(|rows| rows.parent),
             "slot": self.report.slot.map(|slot| slot.0),
+            "cold": self.report.cold,
             "tokens": {
                 "shared": tokens.shared,
                 "memory": tokens.memory,

@@ -218,7 +218,7 @@ fn submit(
     let grammar = grammar.map(Arc::new);
     let most = engine.context_tokens();
     let keep = Keeping { class: request.ttl, segments: segments.clone() };
-    let turn = |conversation| TurnRequest {
+    let turn = |conversation, cold| TurnRequest {
         conversation,
         prompt: prompt.clone(),
         sampling: request.shape.sampling.clone(),
@@ -229,9 +229,11 @@ fn submit(
         ignore_eog: request.shape.ignore_eos,
         keep: keep.clone(),
         purpose: purpose(&request.shape),
+        cold,
     };
-    let others = (1..request.shape.choices).map(|_| turn(None));
-    let turns = std::iter::once(turn(conversation)).chain(others).collect();
+    // Further choices share what the first has just computed.
+    let others = (1..request.shape.choices).map(|_| turn(None, false));
+    let turns = std::iter::once(turn(conversation, request.cold)).chain(others).collect();
     let choices = Choices::start(engine.clone(), turns).map_err(|error| refused(request, error))?;
     let subject = Subject { prompt, segments, remembered };
     Ok(Submitted { choices, subject, dialect, thinks })

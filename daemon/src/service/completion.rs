@@ -92,6 +92,7 @@ fn turns(
         ignore_eog: request.shape.ignore_eos,
         keep: Keeping::default(),
         purpose: purpose(&request.shape),
+        cold: false,
     };
     let copies = request.shape.choices;
     prompts.iter().flat_map(|prompt| std::iter::repeat_n(turn(prompt), copies)).collect()

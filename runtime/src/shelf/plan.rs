@@ -30,6 +30,8 @@ pub struct Wanted {
     pub limit: usize,
     /// How far beginnings of it reach of which a whole state may be kept, whoever it was kept for.
     pub prefixes: Vec<usize>,
+    /// Only its record is wanted, which what is computed continues.
+    pub cold: bool,
     /// The request and the time, for whoever chooses what stays in memory.
     pub used: Use,
 }
@@ -70,7 +72,9 @@ impl Plan {
         let mut chain = Chain::new(shared.fingerprint);
         chain.push(&wanted.prompt, |token| vocabulary.is_eog(token));
         let expected = record.as_ref().map_or(0, |r| common_prefix(&r.tokens, &wanted.prompt));
-        let sought = if shared.model.facts().memory.is_plain() {
+        let sought = if wanted.cold {
+            Sought::Blocks(Vec::new())
+        } else if shared.model.facts().memory.is_plain() {
             Sought::Blocks(blocks_between(&chain, wanted.hot, limit))
         } else {
             let own = record.iter().flat_map(|record| &record.snapshots).copied();

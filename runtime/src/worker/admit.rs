@@ -180,13 +180,15 @@ impl Worker<'_> {
             }
         };
         let speculates = running.request.purpose == Purpose::Speculate;
-        if (speculates || !self.is_plain()) && self.slots[index].wants_keeping_soon() {
-            // This memory cannot go back to where it is now, or what follows is not to be kept.
+        let leaves = speculates || running.is_cold() || !self.is_plain();
+        if leaves && self.slots[index].wants_keeping_soon() {
+            // This memory cannot go back to where it is now, or what follows is not to be kept, or
+            // what is here is computed once more.
             self.save(index);
         }
         let speculated = std::mem::replace(&mut self.slots[index].speculates, speculates);
         self.slots[index].anonymous = running.anonymous;
-        if held && !speculated && !running.started {
+        if held && !speculated && !running.started && !running.is_cold() {
             running.report.miss = self.turns_away(index, &running);
         }
         let whose = match (held, speculated) {
@@ -219,6 +221,10 @@ impl Worker<'_> {
         let limit = running.limit();
         self.slots[index].tail.clear();
         let before = self.slots[index].timeline.len();
+        if running.is_cold() {
+            self.clear(index);
+            return before;
+        }
         let own = common_prefix(self.slots[index].timeline.tokens(), prompt);
         if !self.is_plain() {
             // Only a whole state can be continued.

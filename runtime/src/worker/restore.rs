@@ -68,6 +68,7 @@ impl Worker<'_> {
             hot,
             limit,
             prefixes,
+            cold: turn.is_cold(),
             used,
         };
         let (commands, fetch) = (self.commands.clone(), self.fetches);
@@ -212,7 +213,10 @@ impl Worker<'_> {
         {
             miss = Some(MissReason::differs(&record.tokens, expected));
         }
-        turn.expected = expected;
+        if turn.is_cold() {
+            miss = None; // It is meant to compute again.
+        }
+        turn.expected = if turn.is_cold() { 0 } else { expected };
         turn.phase = Phase::Prefill;
         turn.restoring = None; // Nothing more is read for it.
         if !turn.started {

@@ -97,6 +97,12 @@ impl Running {
     pub fn limit(&self) -> usize {
         self.request.prompt.len() - usize::from(!self.request.purpose.is_background())
     }
+
+    /// Whether its prompt is to be computed, whatever is hot or kept. One that was put aside while
+    /// it answered goes on where it stopped.
+    pub fn is_cold(&self) -> bool {
+        self.request.cold && !self.started
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -275,6 +275,7 @@ pub(super) fn start(turn: &mut Running, pace: &Pace) {
         turn.report.miss = None; // What it needs was found, maybe in another conversation.
     }
     turn.report.ttft_ms = turn.submitted.elapsed().as_secs_f64() * 1e3;
+    turn.report.cold = turn.request.cold;
     turn.report.prefill_tokens_per_second = pace.rows_per_second();
     // An error: the caller went away; `let_go` ends the turn.
     turn.events.send(TurnEvent::Started(turn.report.clone())).ok();

@@ -47,6 +47,7 @@ pub fn request(conversation: &str, prompt: &[Token], max_tokens: usize) -> TurnR
         ignore_eog: false,
         keep: Keeping::default(),
         purpose: Purpose::Answer,
+        cold: false,
     }
 }
 
