@@ -43,7 +43,7 @@ pub fn load(resolved: &Resolved) -> Result<Loaded> {
 fn fake(resolved: &Resolved, name: &str, number: u8) -> Loaded {
     Loaded {
         model: Arc::new(FakeModel::new()),
-        fingerprint: fingerprint(resolved, FileDigest([number; 32]), "fake 1"),
+        fingerprint: fingerprint(resolved, FileDigest([number; 32]), "fake 2"),
         name: name.to_owned(),
         shown: name.to_owned(),
         files: Vec::new(),

@@ -6,6 +6,9 @@
 //!   shared by reference count, states carry positions and no sequence ids, and a memory that is
 //!   not plain refuses to drop a part of a sequence.
 //! - Its tokenizer is one token a byte, and the ChatML marks.
+//! - Its answers are noise, but for questions that ask for an [`echo`].
+
+pub mod echo;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,10 +24,11 @@ use crate::vocabulary::{TokenKind, Vocabulary};
 
 /// Control tokens, after the 256 bytes.
 const CONTROL: [&str; 3] = ["<|im_start|>", "<|im_end|>", "<|endoftext|>"];
+const IM_START: i32 = 256;
 const IM_END: i32 = 257;
 const END_OF_TEXT: i32 = 258;
 
-/// Of a state: position and content.
+/// Of a state: token and position, and content.
 pub const CELL_BYTES: usize = 16;
 
 /// One in this many tokens ends the answer.
@@ -174,6 +178,7 @@ impl Model for FakeModel {
 #[derive(Clone, Copy, Default)]
 struct Cell {
     position: usize,
+    token: Token,
     kv: u64,
     sequences: u64,
 }
@@ -201,9 +206,9 @@ impl FakeContext<'_> {
         cells
     }
 
-    fn put(&mut self, position: usize, kv: u64, bit: u64) {
+    fn put(&mut self, cell: Cell) {
         let free = self.cells.iter_mut().find(|cell| cell.sequences == 0);
-        *free.expect("room was checked") = Cell { position, kv, sequences: bit };
+        *free.expect("room was checked") = cell;
     }
 
     fn room(&self) -> usize {
@@ -238,9 +243,16 @@ impl Backend for FakeContext<'_> {
                 .iter()
                 .fold(0, |all, cell| mix(all ^ mix(cell.kv ^ cell.position as u64)));
             let kv = mix(seen ^ mix(u64::from(row.token.0.unsigned_abs())));
-            self.put(row.position, kv, self.bit(row.sequence));
+            let sequences = self.bit(row.sequence);
+            self.put(Cell { position: row.position, token: row.token, kv, sequences });
             if row.wants_logits {
-                self.logits.push((index, logits(kv, self.model.vocabulary.len())));
+                let mut logits = logits(kv, self.model.vocabulary.len());
+                let cells = self.cells_of(row.sequence);
+                if let Some(said) = echo::next(cells.iter().map(|cell| cell.token)) {
+                    logits[usize::try_from(said.token.0).expect("a token of ours")] = 100.0;
+                    std::thread::sleep(said.pace);
+                }
+                self.logits.push((index, logits));
             }
         }
         Ok(())
@@ -289,7 +301,10 @@ impl Backend for FakeContext<'_> {
 
     fn export(&mut self, sequence: Sequence, _: Vec<u8>) -> Result<Vec<u8>, StateError> {
         let cells = self.cells_of(sequence);
-        let words = cells.iter().flat_map(|cell| [cell.position as u64, cell.kv]);
+        let words = cells.iter().flat_map(|cell| {
+            let token = u64::from(cell.token.0.unsigned_abs());
+            [token << 32 | cell.position as u64, cell.kv]
+        });
         Ok(words.flat_map(u64::to_le_bytes).collect())
     }
 
@@ -302,10 +317,14 @@ impl Backend for FakeContext<'_> {
             return Err(refused);
         }
         for cell in cells {
-            let (position, kv) = cell.split_at(8);
-            let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
-            let position = usize::try_from(word(position)).map_err(|_| refused.clone())?;
-            self.put(position, word(kv), bit);
+            let half =
+                |at: usize| u32::from_le_bytes(cell[at..at + 4].try_into().expect("4 bytes"));
+            self.put(Cell {
+                position: half(0) as usize,
+                token: Token(i32::try_from(half(4)).map_err(|_| refused.clone())?),
+                kv: u64::from_le_bytes(cell[8..].try_into().expect("8 bytes")),
+                sequences: bit,
+            });
         }
         Ok(())
     }

@@ -1,0 +1,88 @@
+//! Questions that the fake answers with their own words: whoever shows answers is tried with any
+//! text that a model might say.
+//!
+//! - Pure: the tokens of a ChatML prompt and of the answer so far in, the next token out.
+//! - The text is what stands behind the mark, byte for byte, up to the end of the message.
+
+use std::time::Duration;
+
+use hob_slots::Token;
+
+use super::{IM_END, IM_START};
+
+/// What a question begins with that is answered by the rest of it.
+pub const ECHO: &str = "Say this: ";
+/// The same at [`PACE`], so that there is time to do something meanwhile.
+pub const SLOW_ECHO: &str = "Say this slowly: ";
+/// How long a token of a slow echo takes.
+pub const PACE: Duration = Duration::from_millis(10);
+
+/// What the answer goes on with.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Next {
+    /// The token that is said.
+    pub token: Token,
+    /// How long it takes.
+    pub pace: Duration,
+}
+
+/// `None` where the last question does not ask for an echo.
+pub fn next(tokens: impl Iterator<Item = Token>) -> Option<Next> {
+    let tokens: Vec<i32> = tokens.map(|token| token.0).collect();
+    let (before, answer) = last_turn(&tokens, "assistant\n")?;
+    let (_, question) = last_turn(before, "user\n")?;
+    let question = question.split(|&token| token == IM_END).next()?;
+    let fast = without_prefix(question, ECHO).map(|text| (text, Duration::ZERO));
+    let (text, pace) = fast.or_else(|| Some((without_prefix(question, SLOW_ECHO)?, PACE)))?;
+    Some(Next { token: Token(text.get(answer.len()).copied().unwrap_or(IM_END)), pace })
+}
+
+/// What stands before the last turn, and its text so far, if that turn is `role`'s.
+fn last_turn<'t>(tokens: &'t [i32], role: &str) -> Option<(&'t [i32], &'t [i32])> {
+    let start = tokens.iter().rposition(|&token| token == IM_START)?;
+    Some((&tokens[..start], without_prefix(&tokens[start + 1..], role)?))
+}
+
+fn without_prefix<'t>(tokens: &'t [i32], prefix: &str) -> Option<&'t [i32]> {
+    let (start, rest) = tokens.split_at_checked(prefix.len())?;
+    start.iter().copied().eq(prefix.bytes().map(i32::from)).then_some(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::FakeModel;
+    use super::*;
+    use crate::Model;
+
+    #[test]
+    fn the_text_behind_the_mark_is_said_and_then_the_answer_ends() {
+        assert_eq!(said("Say this: <b>Grüße</b>\n"), "<b>Grüße</b>\n");
+    }
+
+    #[test]
+    fn a_slow_echo_takes_its_time_and_other_questions_are_none() {
+        let next = |text: &str| next(prompt(text).into_iter());
+        let first = Token(i32::from(b'h'));
+        assert_eq!(next("Say this slowly: ho"), Some(Next { token: first, pace: PACE }));
+        assert_eq!(next("Say this: ho"), Some(Next { token: first, pace: Duration::ZERO }));
+        assert_eq!(next("Do not say this: ho"), None);
+        assert_eq!(super::next([].into_iter()), None);
+    }
+
+    fn said(question: &str) -> String {
+        let (mut tokens, mut bytes) = (prompt(question), Vec::new());
+        loop {
+            let token = next(tokens.iter().copied()).expect("it asks for an echo").token;
+            if token.0 == IM_END {
+                return String::from_utf8(bytes).expect("the question was text");
+            }
+            bytes.push(u8::try_from(token.0).expect("a byte"));
+            tokens.push(token);
+        }
+    }
+
+    fn prompt(question: &str) -> Vec<Token> {
+        let text = format!("<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n");
+        FakeModel::new().tokenize(&text, false, true)
+    }
+}
