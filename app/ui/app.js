@@ -50,7 +50,7 @@ function App() {
     <a class="button skip" href="#content" onClick=${skip}>${t("skip")}</a>
     <div class=${classes("app", !likes.sidebar && "narrow-side", open && "side-open")}>
       ${(likes.sidebar || open) && html`<nav class="side" aria-label=${t("side.label")}><${Chats} /><${Places} page=${page} /></nav>`}
-      <div class="page" onClick=${() => open && side.set({ open: false })}>
+      <div class="page" onClick=${open ? away : null}>
         <${Shell} />
         ${page === "chat" ? html`<${ChatPage} key=${language()} id=${detail ?? draft()} />` : html`<${Loaded} key=${page + language()} page=${page} detail=${detail} />`}
       </div>
@@ -91,6 +91,11 @@ function Loaded({ page, detail }) {
 function Places({ page }) {
   return html`<div class="side-nav">${Object.keys(PAGES).map((name) => html`
     <a href=${address(name)} aria-current=${page === name ? "page" : null} data-test=${`to-${name}`}><${Icon} name=${name} />${t(`page.${name}`)}</a>`)}</div>`;
+}
+
+/** A click beside the chats puts them away; the button that shows them does so itself. */
+function away(event) {
+  if (!event.target.closest(".show-side")) side.set({ open: false });
 }
 
 function skip(event) {

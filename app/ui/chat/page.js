@@ -32,7 +32,7 @@ export function ChatPage({ id }) {
     <main class="page talk-page" id="content" tabindex="-1">
       ${isNew ? html`<div class="talk"><${Welcome} talk=${talk} /></div>` : html`<${Talk} talk=${talk} state=${state} />`}
       ${state.error && html`<${Failure} talk=${talk} error=${state.error} />`}
-      <${Composer} talk=${talk} isNew=${isNew} />
+      <${Composer} key=${id} talk=${talk} isNew=${isNew} />
     </main>`;
 }
 

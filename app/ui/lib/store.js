@@ -1,7 +1,7 @@
 // State that several components show. A store holds one immutable value; whoever uses it is drawn again
 // when the part that it selects is another one.
 
-import { useEffect, useState } from "../vendor/hooks.js";
+import { useEffect, useRef, useState } from "../vendor/hooks.js";
 
 export function createStore(initial) {
   let value = initial;
@@ -21,11 +21,14 @@ export function createStore(initial) {
   };
 }
 
-/** The selected part of a store, in a component. */
+/** The selected part of a store, in a component; `select` may be another function each time. */
 export function useStore(store, select = (value) => value) {
-  const [part, setPart] = useState(() => select(store.get()));
+  const [, redraw] = useState(0);
+  const part = select(store.get());
+  const shown = useRef();
+  shown.current = { part, select };
   useEffect(() => {
-    const look = () => setPart(() => select(store.get()));
+    const look = () => shown.current.select(store.get()) === shown.current.part || redraw((times) => times + 1);
     look();
     return store.subscribe(look);
   }, [store]);
