@@ -18,7 +18,7 @@ import { Questions } from "./parts/dialog.js";
 import { Help, help } from "./parts/help.js";
 import { Icon } from "./parts/icon.js";
 import { Shell } from "./parts/shell.js";
-import { ShowSide, side } from "./parts/show-side.js";
+import { ShowSide, showSide, side } from "./parts/show-side.js";
 import { Toasts } from "./parts/toast.js";
 
 /** Beside chats. Each module exports `Page`. */
@@ -50,7 +50,8 @@ function App() {
     <a class="button skip" href="#content" onClick=${skip}>${t("skip")}</a>
     <div class=${classes("app", !likes.sidebar && "narrow-side", open && "side-open")}>
       ${(likes.sidebar || open) && html`<nav class="side" aria-label=${t("side.label")}><${Chats} /><${Places} page=${page} /></nav>`}
-      <div class="page" onClick=${open ? away : null}>
+      ${open && html`<div class="side-shade" onClick=${() => side.set({ open: false })}></div>`}
+      <div class="page">
         <${Shell} />
         ${page === "chat" ? html`<${ChatPage} key=${language()} id=${detail ?? draft()} />` : html`<${Loaded} key=${page + language()} page=${page} detail=${detail} />`}
       </div>
@@ -93,11 +94,6 @@ function Places({ page }) {
     <a href=${address(name)} aria-current=${page === name ? "page" : null} data-test=${`to-${name}`}><${Icon} name=${name} />${t(`page.${name}`)}</a>`)}</div>`;
 }
 
-/** A click beside the chats puts them away; the button that shows them does so itself. */
-function away(event) {
-  if (!event.target.closest(".show-side")) side.set({ open: false });
-}
-
 function skip(event) {
   event.preventDefault();
   document.getElementById("content")?.focus();
@@ -127,8 +123,7 @@ function step(by) {
 }
 
 bind("Mod+K", "keys.search", () => {
-  if (matchMedia("(max-width: 760px)").matches) side.set({ open: true });
-  else preferences.set({ sidebar: true });
+  showSide(true);
   requestAnimationFrame(() => document.querySelector('[data-test="search"]')?.focus());
 });
 bind("Alt+N", "keys.new", () => go("chat"));
@@ -136,12 +131,13 @@ bind("Alt+ArrowDown", "keys.next", () => step(1));
 bind("Alt+ArrowUp", "keys.previous", () => step(-1));
 bind("/", "keys.write", () => document.querySelector('[data-test="composer"]')?.focus());
 bind("Escape", "keys.stop", () => {
+  if (side.get().open) return side.set({ open: false });
   const { page, detail } = route.get();
   const talk = page === "chat" && detail && talkOf(detail);
   if (!talk || !talk.store.get().live) return false;
   talk.stop();
 }, { whileTyping: true });
-bind("Mod+B", "keys.side", () => preferences.set(({ sidebar }) => ({ sidebar: !sidebar })));
+bind("Mod+B", "keys.side", () => showSide());
 bind("Alt+1", "page.chat", () => go("chat", route.get().page === "chat" ? route.get().detail ?? undefined : undefined));
 Object.keys(PAGES).forEach((page, index) => bind(`Alt+${index + 2}`, `page.${page}`, () => go(page)));
 bind("?", "keys.help", () => help.set({ open: true }));

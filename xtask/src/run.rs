@@ -103,6 +103,7 @@ fn announcement(ready: &Value, hob_flags: &[String]) -> String {
         quoted(&body.to_string()),
     );
     let chat = Line::new("target/release/hob").args(hob_flags).arg("chat");
+    let open = Line::new("target/release/hob").args(hob_flags).arg("open");
     format!(
         "\nHob is ready.\n\
          \n  address     http://{address}\
@@ -110,7 +111,8 @@ fn announcement(ready: &Value, hob_flags: &[String]) -> String {
          \n  model       {model}\n\
          \nIn another terminal:\n\
          \n  {curl}\
-         \n  {chat}\n\
+         \n  {chat}\
+         \n  {open}\n\
          \nCtrl-C stops it; what was said is kept.\n"
     )
 }
@@ -131,6 +133,7 @@ mod tests {
         assert!(text.contains("Bearer $(cat '/home/ann lee/.local/share/hob/token')\""));
         assert!(text.contains(r#"-d '{"conversation":"locker","messages":[{"role":"user","#));
         assert!(text.contains("\n  target/release/hob chat\n"));
+        assert!(text.contains("\n  target/release/hob open\n"));
     }
 
     #[test]

@@ -37,7 +37,9 @@ export function put(chat) {
 export async function look() {
   try {
     const now = await api.get("/v1/status");
+    const wasAway = status.get().error;
     status.set({ now, error: null });
+    if (wasAway) await loadChats(); // Another daemon may be there now.
     const near = new Map(now.parked.map(({ conversation }) => [conversation, "memory"]));
     for (const { conversation } of now.slots) if (conversation) near.set(conversation, "slot");
     const moved = (chat) => {

@@ -36,10 +36,11 @@ fn paste(running: &RunningDaemon) -> String {
     let body = r#"{"conversation": "hello", "messages": [{"role": "user", "content": "Hello"}]}"#;
     format!(
         "curl {}/v1/chat/completions -H \"Authorization: Bearer $(cat {})\" \
-         -H 'Content-Type: application/json' -d '{body}'\n\nhob chat --address {}",
+         -H 'Content-Type: application/json' -d '{body}'\n\nhob chat --address {address}\n\
+         hob open --address {address}",
         running.url(),
         quoted(&running.token_file),
-        running.address,
+        address = running.address,
     )
 }
 
