@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 
-use super::{Course, Ending, announce, engine, models, voice};
+use super::{Course, Ending, Step, announce, engine, models, voice};
 use crate::auth::AccessToken;
 use crate::clock::wall_clock;
 use crate::http::body::BodyLimits;
@@ -50,12 +50,16 @@ pub struct Daemon {
 }
 
 /// Opens and joins all parts of a daemon that is to be found at `address`. Takes as long as loading
-/// the model does.
+/// the model does, and `tell` hears how far that is.
 ///
 /// # Errors
 /// When a part cannot be opened; the message names it and the remedy. [`super::Taken`]: another
 /// process owns the directory.
-pub fn open(course: &mut Course, address: SocketAddr) -> Result<Daemon> {
+pub fn open(
+    course: &mut Course,
+    address: SocketAddr,
+    tell: &mut dyn FnMut(Step),
+) -> Result<Daemon> {
     let resolved = &course.resolved().clone();
     let settings = &resolved.settings;
     for warning in &resolved.warnings {
@@ -64,7 +68,7 @@ pub fn open(course: &mut Course, address: SocketAddr) -> Result<Daemon> {
     let clock = wall_clock();
     private_dir(&settings.data_dir)?;
     let token = AccessToken::load_or_create(&settings.token_file)?;
-    let opened = engine::open(resolved, clock.clone())?;
+    let opened = engine::open(resolved, clock.clone(), tell)?;
     course.arrive();
 
     let transcript_file = paths::transcript_file(&settings.data_dir);

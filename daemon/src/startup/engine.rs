@@ -9,6 +9,7 @@ use hob_models::{Estimate, MachineMemory};
 use hob_runtime::{Engine, EngineOptions};
 use hob_slots::store::{Key, Store, StoreError};
 
+use super::Step;
 use super::model::{self, Loaded};
 use crate::clock::Clock;
 use crate::service::count_profiles;
@@ -41,7 +42,11 @@ pub(super) struct Opened {
 }
 
 /// Opens them, in this order: a second daemon learns at once that the directory is taken.
-pub(super) fn open(resolved: &Resolved, clock: Clock) -> Result<Opened> {
+pub(super) fn open(
+    resolved: &Resolved,
+    clock: Clock,
+    tell: &mut dyn FnMut(Step),
+) -> Result<Opened> {
     let settings = &resolved.settings;
     let mut store = Store::open(&settings.slots_dir).map_err(|error| match error {
         owned @ StoreError::Owned { .. } => Taken(owned).into(),
@@ -51,7 +56,7 @@ pub(super) fn open(resolved: &Resolved, clock: Clock) -> Result<Opened> {
         store = store.sealed(&Key::load_or_make(&settings.slots_key_file)?)?;
     }
     let store = Arc::new(store);
-    let loaded = model::load(resolved)?;
+    let loaded = model::load(resolved, tell)?;
     store.write_model_toml(&loaded.fingerprint)?;
     let memory = MachineMemory::read().map_or(ASSUMED_MEMORY_BYTES, |memory| memory.total_bytes);
     let options = EngineOptions {

@@ -24,6 +24,21 @@ pub use course::Course;
 pub use daemon::{Daemon, open};
 pub use engine::Taken;
 
+/// What opening a daemon takes its time for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The model's content is read for its name: once, then it is known.
+    Reading {
+        /// How much of it was read.
+        percent: u8,
+    },
+    /// The model is loaded.
+    Loading {
+        /// How much of it is in memory.
+        percent: u8,
+    },
+}
+
 /// Why a daemon has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
@@ -43,7 +58,8 @@ pub enum Ending {
 pub async fn run(course: &mut Course, at: Option<SocketAddr>, hints: bool) -> Result<Ending> {
     // Binding first makes an address that is taken a matter of milliseconds.
     let listener = bind(at.unwrap_or(course.resolved().settings.listen)).await?;
-    let daemon = open(course, listener.local_addr().context("the socket has no address")?)?;
+    let address = listener.local_addr().context("the socket has no address")?;
+    let daemon = open(course, address, &mut |_| {})?;
     let stop = stop_signal()?;
     daemon.announce()?;
     announce::print(daemon.running(), daemon.service().model_name(), hints);

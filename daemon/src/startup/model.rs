@@ -15,6 +15,8 @@ use hob_runtime::Model;
 use hob_runtime::backend::fake::{CELL_BYTES, FakeModel};
 use hob_slots::fingerprint::{FileDigest, Fingerprint};
 
+use super::Step;
+
 /// A model that is ready to run.
 pub struct Loaded {
     /// The model.
@@ -31,12 +33,12 @@ pub struct Loaded {
     pub estimate: Option<Estimate>,
 }
 
-/// Loads what the settings name.
-pub fn load(resolved: &Resolved) -> Result<Loaded> {
+/// Loads what the settings name; `tell` hears how far that is.
+pub fn load(resolved: &Resolved, tell: &mut dyn FnMut(Step)) -> Result<Loaded> {
     match &resolved.settings.model {
         ModelChoice::Named(name) if name == "fake" => Ok(fake(resolved, name, 0)),
         ModelChoice::Named(name) if name == "fake:second" => Ok(fake(resolved, name, 1)),
-        choice => real::load(resolved, choice),
+        choice => real::load(resolved, choice, tell),
     }
 }
 
@@ -83,7 +85,7 @@ mod real {
     /// No file has kept KV here.
     pub const STATE_FORMAT: &str = "none";
 
-    pub fn load(_: &Resolved, choice: &ModelChoice) -> Result<Loaded> {
+    pub fn load(_: &Resolved, choice: &ModelChoice, _: &mut dyn FnMut(Step)) -> Result<Loaded> {
         anyhow::bail!(
             "this hobd was built without llama.cpp and cannot run `{choice}`: \
              start it with --model fake, or build it with its default features"
@@ -105,18 +107,24 @@ mod real {
 
     use super::*;
 
-    pub fn load(resolved: &Resolved, choice: &ModelChoice) -> Result<Loaded> {
+    pub fn load(
+        resolved: &Resolved,
+        choice: &ModelChoice,
+        tell: &mut dyn FnMut(Step),
+    ) -> Result<Loaded> {
         let settings = &resolved.settings;
         let file = find(resolved, choice)?;
         tracing::info!(path = %file.path.display(), bytes = file.size_bytes, "model");
-        let content = hash(&settings.data_dir, &file)?;
+        let content = hash(&settings.data_dir, &file, tell)?;
         let options = LlamaOptions {
             threads: settings.threads as usize,
             cache_type_k: settings.cache_type_k.to_string(),
             cache_type_v: settings.cache_type_v.to_string(),
             ..LlamaOptions::default()
         };
-        let model = LlamaModel::load(&file.path, options)?;
+        let model = LlamaModel::load_telling(&file.path, options, &mut |loaded| {
+            tell(Step::Loading { percent: (loaded.clamp(0.0, 1.0) * 100.0) as u8 });
+        })?;
         let estimate = file.estimate(&demand(settings));
         Ok(Loaded {
             model: Arc::new(model),
@@ -143,11 +151,12 @@ mod real {
         }
     }
 
-    fn hash(data_dir: &Path, file: &ModelFile) -> Result<FileDigest> {
+    fn hash(data_dir: &Path, file: &ModelFile, tell: &mut dyn FnMut(Step)) -> Result<FileDigest> {
         let cache = HashCache::at(paths::hash_cache_file(data_dir));
         let mut told = 0;
         let content = cache.hash(&file.files, &mut |progress| {
             let percent = progress.done_bytes * 100 / progress.total_bytes.max(1);
+            tell(Step::Reading { percent: percent.min(100) as u8 });
             if percent >= told + 10 && progress.total_bytes > 1 << 30 {
                 told = percent;
                 tracing::info!(percent, "reading the model's content for its name");

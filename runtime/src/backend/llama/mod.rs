@@ -50,10 +50,22 @@ impl LlamaModel {
     /// [`LoadError::Model`] when llama.cpp refuses the file, [`LoadError::Setting`] for an unknown
     /// cache type.
     pub fn load(path: &Path, options: LlamaOptions) -> Result<Self, LoadError> {
+        Self::load_telling(path, options, &mut |_| {})
+    }
+
+    /// As [`LlamaModel::load`]; `progress` hears how much of it is done, from 0 to 1.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn load_telling(
+        path: &Path,
+        options: LlamaOptions,
+        progress: &mut dyn FnMut(f32),
+    ) -> Result<Self, LoadError> {
         options.validate()?;
         start();
         let source = Source::new(path)?;
-        let weights = source.load(Extent::Whole, &mut |_| {})?;
+        let weights = source.load(Extent::Whole, progress)?;
         // SAFETY: the model was just loaded and is not null.
         if unsafe { sys::llama_model_has_encoder(weights.as_ptr()) } {
             return Err(source.refused("encoder-decoder models are not supported"));
