@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::command::{Failure, Line};
 
 /// Each crate, and the crates of this workspace that it may depend on.
-const ALLOWED: [(&str, &[&str]); 11] = [
+const ALLOWED: [(&str, &[&str]); 12] = [
     ("hob-slots", &[]),
     ("hob-config", &[]),
     ("hob-dialect", &[]),
@@ -29,6 +29,7 @@ const ALLOWED: [(&str, &[&str]); 11] = [
     ),
     ("hob-cli", &["hob-slots", "hob-config", "hob-models", "hob-simulate"]),
     ("hob-bench", &["hob-runtime", "hob-slots", "hob-models", "hob-daemon"]),
+    ("hob-desktop", &["hob-config", "hob-daemon"]),
     ("xtask", &[]),
 ];
 

@@ -1,0 +1,25 @@
+//! Tells Tauri what the app is made of: its configuration, its commands, and who may call them.
+
+fn main() {
+    #[cfg(feature = "desktop")]
+    desktop();
+}
+
+/// Commands that are listed here can be called by nobody whom no capability allows it.
+#[cfg(feature = "desktop")]
+fn desktop() {
+    let commands = tauri_build::AppManifest::new().commands(&[
+        "request",
+        "cancel",
+        "app_state",
+        "settings_get",
+        "settings_set",
+        "open_link",
+        "notify",
+        "quit",
+    ]);
+    let attributes = tauri_build::Attributes::new()
+        .app_manifest(commands)
+        .capabilities_path_pattern("./app/capabilities/*.json");
+    tauri_build::try_build(attributes).expect("tauri.conf.json and app/capabilities fit together");
+}

@@ -1,0 +1,61 @@
+//! WebKit shows nothing, or crashes, where its shared buffers do not work: with NVIDIA's own driver, and
+//! on machines without a graphics device. There it is told to copy.
+//!
+//! - The variable must be there before the first thread is: the program starts itself again with it.
+//! - Whoever has set it is right.
+
+use anyhow::Result;
+
+const VARIABLE: &str = "WEBKIT_DISABLE_DMABUF_RENDERER";
+
+/// Starts the program again where the variable is needed; returns where it is not.
+#[cfg(target_os = "linux")]
+pub fn prepare() -> Result<()> {
+    use std::os::unix::process::CommandExt;
+    use std::path::Path;
+    use std::process::Command;
+
+    use anyhow::Context;
+
+    if std::env::var_os(VARIABLE).is_some() {
+        return Ok(());
+    }
+    let has_nvidia = Path::new("/proc/driver/nvidia/version").exists();
+    let devices = std::fs::read_dir("/dev/dri").into_iter().flatten().flatten();
+    let names = devices.map(|device| device.file_name().to_string_lossy().into_owned());
+    if !must_copy(has_nvidia, names) {
+        return Ok(());
+    }
+    let this = std::env::current_exe().context("cannot find this program again")?;
+    let mut words = std::env::args_os();
+    let name = words.next().unwrap_or_else(|| this.clone().into());
+    let error = Command::new(&this).arg0(name).args(words).env(VARIABLE, "1").exec();
+    Err(error).with_context(|| format!("cannot start {} again", this.display()))
+}
+
+/// Only WebKitGTK has such buffers.
+#[cfg(not(target_os = "linux"))]
+pub fn prepare() -> Result<()> {
+    Ok(())
+}
+
+/// Whether buffers must be copied. `devices`: the names in `/dev/dri`.
+#[cfg(any(target_os = "linux", test))]
+fn must_copy(has_nvidia: bool, mut devices: impl Iterator<Item = String>) -> bool {
+    has_nvidia || !devices.any(|name| name.starts_with("renderD"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_buffers_are_for_machines_whose_driver_has_them() {
+        let devices =
+            |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        assert!(!must_copy(false, devices(&["card0", "renderD128"]).into_iter()));
+        assert!(must_copy(false, devices(&["card0"]).into_iter()));
+        assert!(must_copy(false, devices(&[]).into_iter()));
+        assert!(must_copy(true, devices(&["card0", "renderD128"]).into_iter()));
+    }
+}

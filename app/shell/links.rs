@@ -1,0 +1,52 @@
+//! `open_link`: a link that the user agreed to, in whatever program the system has for it.
+
+use tauri::{AppHandle, Url};
+use tauri_plugin_opener::OpenerExt;
+
+/// Opens it outside. The page has asked the user.
+#[tauri::command]
+pub fn open_link(app: AppHandle, url: String) -> Result<(), String> {
+    let url = accepted(&url)?;
+    app.opener().open_url(url, None::<&str>).map_err(|error| error.to_string())
+}
+
+/// The link, if it is one that leads to a page or a letter: everything else may start programs.
+fn accepted(text: &str) -> Result<String, String> {
+    let refused = || "only links to pages and mail addresses are opened".to_owned();
+    let url = Url::parse(text).map_err(|_| refused())?;
+    match url.scheme() {
+        "http" | "https" if url.has_host() => Ok(url.into()),
+        "mailto" => Ok(url.into()),
+        _ => Err(refused()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_pages_and_letters_are_opened() {
+        for good in ["https://example.org/a?b#c", "http://127.0.0.1:1/", "mailto:ann@example.org"] {
+            assert_eq!(accepted(good).as_deref(), Ok(good));
+        }
+        for bad in [
+            "file:///etc/passwd",
+            "javascript:alert(1)",
+            "data:text/html,x",
+            "vscode://x",
+            "smb://host/share",
+            "example.org",
+            "--help",
+            "",
+        ] {
+            assert!(accepted(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_handed_over_holds_no_spaces_and_no_line_breaks() {
+        let url = accepted("https://example.org/a b\nc\u{7f}").unwrap();
+        assert!(url.bytes().all(|byte| byte.is_ascii_graphic()), "{url}");
+    }
+}

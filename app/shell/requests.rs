@@ -1,0 +1,99 @@
+//! `request` and `cancel`: any HTTP-shaped request of the page, answered over a channel.
+//!
+//! - The channel carries `{status, headers}`, then the body's chunks as raw bytes, then `{end: true}`; or
+//!   `{error}`, at any time, and nothing after it.
+//! - A request waits until there is a daemon to ask.
+//! - What the page gave up, or has left by loading anew, is dropped, and the work for it with it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::Deserialize;
+use tauri::State;
+use tauri::async_runtime::JoinHandle;
+use tauri::ipc::{Channel, InvokeResponseBody};
+
+use super::backend::{Ask, Backend, Outlet};
+
+/// A body, as JavaScript can hand it over.
+#[derive(Debug, Default, Deserialize)]
+pub struct Body {
+    text: Option<String>,
+    bytes: Option<Vec<u8>>,
+}
+
+impl Body {
+    fn into_bytes(self) -> Vec<u8> {
+        self.bytes.or_else(|| self.text.map(String::into_bytes)).unwrap_or_default()
+    }
+}
+
+/// What runs for the page.
+#[derive(Clone, Default)]
+pub struct Requests {
+    inner: Arc<Mutex<Running>>,
+}
+
+#[derive(Default)]
+struct Running {
+    requests: HashMap<u64, JoinHandle<()>>,
+    listeners: Vec<JoinHandle<()>>,
+}
+
+impl Requests {
+    /// Drops everything: there is another page now, whose numbers begin anew.
+    pub fn drop_all(&self) {
+        let running = std::mem::take(&mut *self.lock());
+        running.requests.into_values().chain(running.listeners).for_each(|task| task.abort());
+    }
+
+    /// Keeps a task for as long as the page is the same.
+    pub fn listen(&self, task: JoinHandle<()>) {
+        self.lock().listeners.push(task);
+    }
+
+    fn drop_one(&self, id: u64) {
+        if let Some(task) = self.lock().requests.remove(&id) {
+            task.abort();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Running> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Carries a request to the daemon; the answer comes over `channel`.
+#[tauri::command]
+#[allow(clippy::too_many_arguments, reason = "they are the page's words")]
+pub fn request(
+    backend: State<'_, Backend>,
+    requests: State<'_, Requests>,
+    id: u64,
+    method: String,
+    path: String,
+    headers: BTreeMap<String, String>,
+    body: Option<Body>,
+    channel: Channel<InvokeResponseBody>,
+) {
+    let ask = Ask { method, path, headers, body: body.unwrap_or_default().into_bytes() };
+    let (carriers, all) = (backend.carriers(), requests.inner().clone());
+    let mut running = requests.lock(); // Until the task is listed, it cannot take itself off the list.
+    let task = tauri::async_runtime::spawn(async move {
+        let outlet = Outlet::new(channel);
+        match carriers.ready().await {
+            Ok(carrier) => carrier.carry(ask, outlet).await,
+            Err(why) => outlet.fail(&why),
+        }
+        all.lock().requests.remove(&id);
+    });
+    if let Some(before) = running.requests.insert(id, task) {
+        before.abort();
+    }
+}
+
+/// Drops a request.
+#[tauri::command]
+pub fn cancel(requests: State<'_, Requests>, id: u64) {
+    requests.drop_one(id);
+}

@@ -1,0 +1,120 @@
+//! The one window. Nothing but our page is ever shown in it.
+
+use std::time::Instant;
+
+use tauri::webview::{DownloadEvent, NewWindowResponse, PageLoadEvent};
+use tauri::{
+    AppHandle, Manager, Url, WebviewUrl, WebviewWindow, WebviewWindowBuilder, WindowEvent,
+};
+
+use super::ending;
+use super::requests::Requests;
+use super::settings::{Close, SettingsFile};
+use super::tray::Tray;
+
+/// Its name, which the capability is given to.
+const NAME: &str = "main";
+
+/// Opens the window. `begun`: when the process did.
+pub fn open(app: &AppHandle, hidden: bool, begun: Instant) -> tauri::Result<()> {
+    let window = WebviewWindowBuilder::new(app, NAME, WebviewUrl::App("index.html".into()))
+        .title("Hob")
+        .inner_size(1120.0, 780.0)
+        .min_inner_size(380.0, 480.0)
+        .visible(!hidden)
+        // The page takes files that are dropped by itself.
+        .disable_drag_drop_handler()
+        .on_navigation(is_ours)
+        .on_new_window(|_, _| NewWindowResponse::Deny)
+        .on_download(|webview, event| match event {
+            DownloadEvent::Requested { url, destination } => {
+                let Ok(downloads) = webview.path().download_dir() else { return false };
+                match destination.file_name() {
+                    Some(name) if url.scheme() == "blob" => {
+                        *destination = downloads.join(name);
+                        true
+                    }
+                    _ => false,
+                }
+            }
+            _ => true,
+        })
+        .on_page_load(move |window, load| match load.event() {
+            // Nobody hears the answers to what the page before it asked.
+            PageLoadEvent::Started => window.state::<Requests>().drop_all(),
+            PageLoadEvent::Finished => {
+                tracing::info!(millis = begun.elapsed().as_millis(), "the page is loaded");
+            }
+        })
+        .build()?;
+    let app = app.clone();
+    window.on_window_event(move |event| {
+        if let WindowEvent::CloseRequested { api, .. } = event {
+            api.prevent_close();
+            close(&app);
+        }
+    });
+    Ok(())
+}
+
+/// Brings the window to the front.
+pub fn show(app: &AppHandle) {
+    if let Some(window) = get(app) {
+        let _ = window.show();
+        let _ = window.unminimize();
+        let _ = window.set_focus();
+    }
+}
+
+/// Puts the window out of sight.
+pub fn hide(app: &AppHandle) {
+    if let Some(window) = get(app) {
+        let _ = window.hide();
+    }
+}
+
+/// The window.
+pub fn get(app: &AppHandle) -> Option<WebviewWindow> {
+    app.get_webview_window(NAME)
+}
+
+fn close(app: &AppHandle) {
+    let keeps = app.state::<SettingsFile>().read().close == Close::Tray;
+    match keeps && app.try_state::<Tray>().is_some() {
+        true => hide(app),
+        false => ending::begin(app, 0),
+    }
+}
+
+/// Whether the page may go there: only to itself.
+fn is_ours(url: &Url) -> bool {
+    match url.scheme() {
+        "tauri" => url.host_str() == Some("localhost"),
+        // How other systems spell it.
+        "http" | "https" => url.host_str() == Some("tauri.localhost"),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_shows_our_page_and_nothing_else() {
+        let ours = |url: &str| is_ours(&url.parse().unwrap());
+        assert!(ours("tauri://localhost/index.html#/chat/1"));
+        for foreign in [
+            "https://example.org/",
+            "http://localhost/",
+            "http://127.0.0.1:8642/",
+            "tauri://elsewhere/",
+            "data:text/html,x",
+            "blob:tauri://localhost/1",
+            "file:///etc/passwd",
+            "about:blank",
+        ] {
+            assert!(!ours(foreign), "{foreign}");
+        }
+    }
+}
