@@ -48,14 +48,11 @@ function Setting({ label, note, children }) {
 function AppSettings() {
   const [settings, setSettings] = useState(null);
   useEffect(() => void shell.invoke("settings_get").then(setSettings, (error) => say(String(error))), []);
-  const set = (fields) => {
-    const next = { ...settings, ...fields };
-    shell.invoke("settings_set", { settings: next }).then(() => setSettings(next), (error) => say(String(error)));
-  };
+  const set = (settings) => void shell.invoke("settings_set", { settings }).then(setSettings, (error) => say(String(error)));
   const onOff = (name) => html`<input type="checkbox" checked=${settings[name]} onChange=${(event) => set({ [name]: event.target.checked })} />`;
   return settings && html`<section class="card stack"><h2>${t("settings.app")}</h2>
     <${Setting} label=${t("settings.close")}><select value=${settings.close} onChange=${(event) => set({ close: event.target.value })}>
-      <option value="quit">${t("settings.close.quit")}</option><option value="tray">${t("settings.close.tray")}</option></select></${Setting}>
+      <option value="quit">${t("settings.close.quit")}</option><option value="tray" disabled=${!settings.has_tray}>${t("settings.close.tray")}</option></select></${Setting}>
     <${Setting} label=${t("settings.autostart")}>${onOff("autostart")}</${Setting}>
     <${Setting} label=${t("settings.notifications")}>${onOff("notifications")}</${Setting}>
   </section>`;

@@ -7,25 +7,24 @@ import { t } from "../lib/strings.js";
 import { shell } from "../lib/transport.js";
 import { status } from "../chat/chats.js";
 import { Icon } from "./icon.js";
+import { say } from "./toast.js";
 
 export function Shell() {
   const { now, error } = useStore(status);
   const [app, setApp] = useState(null);
-  useEffect(() => {
-    if (!shell) return;
-    shell.invoke("app_state").then(setApp, () => {});
-    const listening = shell.listen("app-state", ({ payload }) => setApp(payload));
-    return () => void listening.then((stop) => stop());
-  }, []);
+  useEffect(() => shell?.watch((app) => {
+    if (app.took_over) say(t("shell.took"));
+    setApp(app);
+  }), []);
   const line = app && app.phase !== "ready" ? ofApp(app) : ofDaemon(now, error);
   return line && html`<div class="banner" role="status" data-test="banner"><${Icon} name=${line.icon} /><span class="grow">${line.text}</span>
     ${line.percent != null && html`<progress max="100" value=${line.percent} aria-label=${line.text}></progress>`}</div>`;
 }
 
-function ofApp({ phase, what, percent, message, address, pid }) {
-  if (phase === "starting") return { icon: "models", text: what ?? t("shell.starting"), percent };
+function ofApp({ phase, what, percent, message, remedy, address, pid }) {
+  if (phase === "starting") return { icon: "models", text: t(`shell.doing.${what}`), percent };
   if (phase === "attached") return { icon: "link", text: t("shell.attached", { address, pid }) };
-  return { icon: "warning", text: message };
+  return { icon: "warning", text: t("shell.failed", { message, remedy }) };
 }
 
 function ofDaemon(now, error) {

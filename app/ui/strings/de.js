@@ -38,7 +38,9 @@ export default {
   "notify.answered": "Hob hat geantwortet",
 
   // Der Dienst hinter der Seite
-  "shell.starting": "Hob startet", "shell.attached": ({ address }) => `Hob läuft in einem anderen Prozess unter ${address}; dieses Fenster zeigt, was er hält.`,
+  "shell.starting": "Hob startet", "shell.doing.opening": "Hob startet", "shell.doing.reading": "Das Modell wird gelesen", "shell.doing.loading": "Das Modell wird geladen",
+  "shell.doing.waiting": "Ein anderes Programm arbeitet an Hobs Ablage; sie wird gleich frei", "shell.doing.saving": "Wird gesichert", "shell.failed": ({ message, remedy }) => `${message}. Was hilft: ${remedy}.`,
+  "shell.took": "Das andere Hob ist beendet. Dieses macht allein weiter.", "shell.attached": ({ address }) => `Hob läuft in einem anderen Prozess unter ${address}; dieses Fenster zeigt, was er hält.`,
   "shell.away": ({ message }) => `Hob ist nicht erreichbar: ${message}. Neuer Versuch läuft.`, "shell.loading": ({ model }) => `${model} wird geladen`,
   "connect.title": "Hob im Terminal öffnen", "connect.text": "Diese Seite braucht das Token des Dienstes, damit niemand sonst mit ihm spricht. So öffnet sie sich damit:",
   "connect.token": "Oder das Token einfügen", "connect.go": "Verbinden", "connect.where": "hobd sagt beim Start, wo das Token liegt; hob doctor sagt es noch einmal.",

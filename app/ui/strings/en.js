@@ -41,7 +41,9 @@ export default {
   "notify.answered": "Hob has answered",
 
   // The daemon behind the page
-  "shell.starting": "Hob is starting", "shell.attached": ({ address }) => `Hob runs in another process, at ${address}; this window shows what it holds.`,
+  "shell.starting": "Hob is starting", "shell.doing.opening": "Hob is starting", "shell.doing.reading": "Reading the model", "shell.doing.loading": "Loading the model",
+  "shell.doing.waiting": "Another program works on what Hob keeps; waiting for it", "shell.doing.saving": "Saving", "shell.failed": ({ message, remedy }) => `${message}. To do: ${remedy}.`,
+  "shell.took": "The other Hob has ended. This one goes on by itself.", "shell.attached": ({ address }) => `Hob runs in another process, at ${address}; this window shows what it holds.`,
   "shell.away": ({ message }) => `Hob cannot be reached: ${message}. Trying again.`, "shell.loading": ({ model }) => `Loading ${model}`,
   "connect.title": "Open Hob from a terminal", "connect.text": "This page needs the token of the daemon, so that nobody else can talk to it. This opens it with the token:",
   "connect.token": "Or paste the token", "connect.go": "Connect", "connect.where": "hobd printed where the token lies when it started; hob doctor tells it again.",

@@ -42,7 +42,15 @@ export function appBack() {
     return { status: head.status, headers: head.headers, chunks: chunks() };
   }
 
-  return { isApp: true, open, shell: { invoke, listen: window.__TAURI__.event.listen } };
+  /** Hears how the daemon stands, now and whenever that changes. */
+  function watch(hear) {
+    const changes = new Channel();
+    changes.onmessage = hear;
+    invoke("app_state", { changes }).then(hear, () => {});
+    return () => void (changes.onmessage = () => {});
+  }
+
+  return { isApp: true, open, shell: { invoke, watch } };
 }
 
 /** Text as it is, bytes as numbers: what a command takes. */
