@@ -156,7 +156,7 @@ const ROWS: &[Row] = &[
     row(Key::VoiceName, "voice_name", "NAME", "en", Daemon, "Speak with this voice of the command's, unless a request names another"),
     row(Key::VoicePhrases, "voice_phrases", "TEXT", DEFAULT_VOICE_PHRASES, Daemon, "Say this while the model thinks (repeat or separate by |)"),
     row(Key::VoiceCacheBytes, "voice_cache_bytes", "BYTES", "16MiB", Daemon, "Keep so much sound, in memory and on disk"),
-    row(Key::VoiceRecognizer, "voice_recognizer", "COMMAND", "off", Daemon, "Write down what was said with this command, no shell between: a WAV of 16 kHz to its input, text to its output; off for none"),
+    row(Key::VoiceRecognizer, "voice_recognizer", "COMMAND", "off", Daemon, "Write down what was said with this command, no shell between: a WAV to its input, text to its output; off for none"),
     row(Key::ProfilesDir, "profiles_dir", "DIR", "", Everyone, "Read profiles, what prompts begin with, from here"),
 ];
 

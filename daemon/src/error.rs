@@ -31,6 +31,8 @@ pub enum ErrorKind {
     TooLarge,
     /// The body is not JSON.
     UnsupportedMedia,
+    /// Something that this daemon was not set up for.
+    NotImplemented,
     /// More work is waiting than the queue holds.
     Busy,
     /// A failure of ours.
@@ -51,6 +53,7 @@ impl ErrorKind {
             Self::TooLarge => 413,
             Self::UnsupportedMedia => 415,
             Self::Internal => 500,
+            Self::NotImplemented => 501,
             Self::Busy => 503,
         }
     }
@@ -61,7 +64,7 @@ impl ErrorKind {
             Self::Unauthorized => "authentication_error",
             Self::Forbidden => "permission_error",
             Self::Busy => "overloaded_error",
-            Self::Internal => "server_error",
+            Self::Internal | Self::NotImplemented => "server_error",
             _ => "invalid_request_error",
         }
     }

@@ -144,6 +144,44 @@ fn a_daemon_without_a_voice_says_nothing() {
 }
 
 #[test]
+fn what_was_said_is_written_down_by_the_command_that_is_set() {
+    // It hears how long somebody spoke.
+    let bench =
+        Bench::new("printf ' [BLANK_AUDIO]\\n  %s\\nbytes, %s\\n' \"$(wc -c | tr -d ' ')\" \"$*\"");
+    let script = bench.script().display().to_string();
+    let world = Plan::new().recognizes(&[&script, "-m", "a model", "$(id)"]).start();
+    assert_eq!(world.get("/v1/status").json()["recognizer"], true);
+    let answer = dictate(&world, wav(8_000));
+    assert_eq!(
+        (answer.status, answer.json()["text"].as_str()),
+        (200, Some("8044 bytes, -m a model $(id)"))
+    );
+    let silent = dictate(&world, wav(0));
+    assert_eq!(silent.json()["text"], "", "nobody spoke, and nothing was run");
+}
+
+#[test]
+fn what_cannot_be_written_down_is_told_with_the_remedy() {
+    let without = World::new();
+    let refused = dictate(&without, wav(8_000));
+    assert_eq!((refused.status, &refused.error()["code"]), (501, &json!("no_recognizer")));
+    assert!(refused.error()["message"].as_str().unwrap().contains("voice_recognizer"));
+    assert_eq!(without.get("/v1/status").json()["recognizer"], false);
+
+    let bench = Bench::new("cat >/dev/null; echo 'no such model' >&2; exit 3");
+    let script = bench.script().display().to_string();
+    let world = Plan::new().recognizes(&[&script]).body_bytes(16 << 10).start();
+    let failed = dictate(&world, wav(8_000));
+    assert_eq!((failed.status, &failed.error()["code"]), (500, &json!("recognizer")));
+    assert!(failed.error()["message"].as_str().unwrap().contains("no such model"));
+    let damaged = dictate(&world, b"RIFF".to_vec());
+    assert_eq!((damaged.status, &damaged.error()["code"]), (400, &json!("invalid_audio")));
+    assert_eq!(dictate(&world, vec![0; 20 << 10]).status, 413);
+    let path = "/v1/voice/transcriptions";
+    assert_eq!(world.call("POST", path).json(&json!({})).send().status, 415);
+}
+
+#[test]
 fn what_espeak_says_is_heard_as_speech() {
     if Command::new("espeak-ng").arg("--version").output().is_err() {
         assert!(std::env::var_os("HOB_TEST_ALL").is_none(), "install espeak-ng");
@@ -206,6 +244,11 @@ impl Bench {
     fn until_made(&self, world: &World, count: usize) {
         world.until("the phrases are made", |world| wavs(&world.directory).len() == count);
     }
+}
+
+fn dictate(world: &World, wav: Vec<u8>) -> Answer {
+    let call = world.call("POST", "/v1/voice/transcriptions");
+    call.header("content-type", "audio/wav").body(wav).send()
 }
 
 fn phrase(answer: &Answer) -> String {

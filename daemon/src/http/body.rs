@@ -1,4 +1,4 @@
-//! Reads a request's body: bounded in size and time, JSON or refused.
+//! Reads a request's body: bounded in size and time, of the kind that the route takes or refused.
 
 use std::time::Duration;
 
@@ -38,10 +38,7 @@ where
         let limits = BodyLimits::from_ref(state);
         must_be_json(request.headers())?;
         let session = session(request.headers())?;
-        let bytes = tokio::time::timeout(limits.time, read(request, limits.bytes)).await;
-        let bytes = bytes.map_err(|_| {
-            ApiError::new(ErrorKind::Timeout, "the body did not arrive in time").code("timeout")
-        })??;
+        let bytes = read_in_time(request, limits).await?;
         // serde_json says where, and never quotes the text.
         let value = serde_json::from_slice(&bytes).map_err(|error| {
             ApiError::new(ErrorKind::Invalid, format!("the body is not JSON: {error}"))
@@ -69,11 +66,35 @@ where
     }
 }
 
+/// A body that is sound in a WAV, by its own account.
+pub struct WavBody(pub Vec<u8>);
+
+impl<S> FromRequest<S> for WavBody
+where
+    S: Send + Sync,
+    BodyLimits: FromRef<S>,
+{
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        const KINDS: [&str; 4] = ["audio/wav", "audio/x-wav", "audio/wave", "audio/vnd.wave"];
+        if !kind(request.headers()).is_some_and(|kind| KINDS.contains(&kind.as_str())) {
+            return Err(ApiError::new(ErrorKind::UnsupportedMedia, "the body must be audio/wav")
+                .code("unsupported_media_type"));
+        }
+        Ok(Self(read_in_time(request, BodyLimits::from_ref(state)).await?))
+    }
+}
+
+/// What a body says it is, without parameters.
+fn kind(headers: &HeaderMap) -> Option<String> {
+    let kind = headers.get(header::CONTENT_TYPE)?.to_str().unwrap_or_default();
+    Some(kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
+}
+
 /// A body without a type is taken for JSON.
 fn must_be_json(headers: &HeaderMap) -> Result<(), ApiError> {
-    let Some(kind) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
-    let kind = kind.to_str().unwrap_or_default();
-    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let Some(kind) = kind(headers) else { return Ok(()) };
     if kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json")) {
         return Ok(());
     }
@@ -87,6 +108,12 @@ fn session(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
         Ok(session) => Ok(Some(session.to_owned())),
         Err(_) => Err(ApiError::field("X-Session-Id", "`X-Session-Id` is not valid UTF-8")),
     }
+}
+
+async fn read_in_time(request: Request, limits: BodyLimits) -> Result<Vec<u8>, ApiError> {
+    tokio::time::timeout(limits.time, read(request, limits.bytes)).await.map_err(|_| {
+        ApiError::new(ErrorKind::Timeout, "the body did not arrive in time").code("timeout")
+    })?
 }
 
 async fn read(request: Request, most: usize) -> Result<Vec<u8>, ApiError> {

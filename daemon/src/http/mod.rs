@@ -97,6 +97,7 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
         .route("/v1/memory/map", get(memory::map))
         .route("/v1/memory/events", get(memory::events))
         .route("/v1/voice/filler", get(voice::filler))
+        .route("/v1/voice/transcriptions", post(voice::transcribe))
         .route("/v1/status", get(status::status))
         .fallback(page::file)
         .method_not_allowed_fallback(respond::no_such_method)

@@ -66,6 +66,7 @@ pub async fn status(State(service): State<Service>) -> Result<Json<Value>, ApiEr
         "started_at": service.started().0 / 1000,
         "model": service.model_name(),
         "fingerprint": service.engine().fingerprint().to_string(),
+        "recognizer": service.recognizes_speech(),
         "switch_error": service.catalogue().options().failure,
         "residency": status.residency.as_str(),
         "context_tokens": status.context_tokens,

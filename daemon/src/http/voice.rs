@@ -1,11 +1,14 @@
-//! `GET /v1/voice/filler`: a phrase to play while the model thinks.
+//! `/v1/voice`: a phrase to play while the model thinks, and speech written down.
 
+use axum::Json;
 use axum::extract::{Query, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use hob_slots::ConversationId;
 use serde::Deserialize;
+use serde_json::{Value, json};
 
+use super::body::WavBody;
 use crate::error::ApiError;
 use crate::service::Service;
 
@@ -38,6 +41,14 @@ pub async fn filler(
         (PHRASE, in_a_header(&filled.text)),
     ];
     Ok((headers, filled.wav).into_response())
+}
+
+/// `POST /v1/voice/transcriptions`
+pub async fn transcribe(
+    State(service): State<Service>,
+    WavBody(wav): WavBody,
+) -> Result<Json<Value>, ApiError> {
+    Ok(Json(json!({"text": service.write_down(wav).await?})))
 }
 
 /// Headers are ASCII: the rest of the text's UTF-8 is percent-encoded, and so is the percent sign.

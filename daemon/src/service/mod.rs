@@ -72,6 +72,7 @@ use crate::openai::answer::Head;
 use crate::transcript::Transcript;
 use crate::voice::filler::Filler;
 use crate::voice::quiet::Quiet;
+use crate::voice::recognizer::Recognizer;
 use gates::Gates;
 use profiles::Profiles;
 use prompt::Template;
@@ -103,6 +104,8 @@ pub struct Parts {
     pub profiles_dir: Option<PathBuf>,
     /// What is said while the model thinks, if anything is.
     pub filler: Option<Arc<Filler>>,
+    /// What writes down what was said, if anything does.
+    pub recognizer: Option<Arc<Recognizer>>,
     /// What knows the models of this machine.
     pub catalogue: Arc<Catalogue>,
 }
@@ -126,6 +129,7 @@ struct Inner {
     template: Template,
     profiles: Profiles,
     filler: Option<Arc<Filler>>,
+    recognizer: Option<Arc<Recognizer>>,
     catalogue: Arc<Catalogue>,
     quiet: Mutex<Quiet>,
     gates: Gates,
@@ -148,6 +152,7 @@ impl Service {
             profiles,
             started: (parts.clock)(),
             filler: parts.filler,
+            recognizer: parts.recognizer,
             catalogue: parts.catalogue,
             quiet: Mutex::default(),
             gates: Gates::new(parts.queue),

@@ -1,4 +1,4 @@
-//! What is said while the model thinks, and never over the user's voice.
+//! What is said while the model thinks, and never over the user's voice; and what the user said.
 
 use std::sync::{MutexGuard, PoisonError};
 
@@ -8,9 +8,10 @@ use hob_slots::ConversationId;
 use serde_json::{Value, json};
 
 use super::Service;
-use crate::error::ApiError;
+use crate::error::{ApiError, ErrorKind};
 use crate::voice::filler::Filled;
 use crate::voice::quiet::Quiet;
+use crate::voice::recognizer::RecognizerError;
 
 impl Service {
     /// Someone begins to speak in the conversation, or goes on: nothing is said until they end.
@@ -42,6 +43,35 @@ impl Service {
             true => Ok(filler.say(voice.as_ref())),
             false => Ok(None),
         }
+    }
+
+    /// Whether speech can be written down here.
+    pub fn recognizes_speech(&self) -> bool {
+        self.inner.recognizer.is_some()
+    }
+
+    /// What is said in a WAV; empty when nothing is.
+    ///
+    /// # Errors
+    /// When there is no recogniser, when it fails, or when the WAV is none.
+    pub async fn write_down(&self, wav: Vec<u8>) -> Result<String, ApiError> {
+        let Some(recognizer) = &self.inner.recognizer else {
+            let told = "no recogniser is set: set voice_recognizer in hob.toml to a command that \
+                        reads a WAV and writes text, such as whisper-cli of whisper.cpp";
+            return Err(ApiError::new(ErrorKind::NotImplemented, told).code("no_recognizer"));
+        };
+        recognizer.write_down(wav).await.map_err(|error| {
+            let told = format!("what was said could not be written down: {error}");
+            match error {
+                RecognizerError::Sound(_) => {
+                    ApiError::new(ErrorKind::Invalid, told).code("invalid_audio")
+                }
+                RecognizerError::Program(_) => {
+                    tracing::warn!(%error, "the recogniser failed");
+                    ApiError::internal(told).code("recognizer")
+                }
+            }
+        })
     }
 
     fn quiet(&self) -> MutexGuard<'_, Quiet> {

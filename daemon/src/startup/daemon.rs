@@ -106,6 +106,7 @@ pub fn open(
         queue: settings.queue,
         profiles_dir: Some(settings.profiles_dir.clone()),
         filler,
+        recognizer: voice::recognizer(resolved),
         catalogue: Arc::new(models::catalogue(course, &opened)),
     });
     let (engine, prefixes) = (opened.engine.clone(), service.clone());

@@ -12,6 +12,7 @@ use hob_config::{Key, Origin, Resolved};
 use crate::clock::Clock;
 use crate::voice::command::VoiceCommand;
 use crate::voice::filler::{Filler, Options};
+use crate::voice::recognizer::Recognizer;
 
 /// What says short phrases; `None` when nothing can, or nothing should.
 ///
@@ -47,6 +48,20 @@ pub fn filler(resolved: &Resolved, clock: Clock) -> Result<Option<Arc<Filler>>> 
         data_dir: settings.data_dir.clone(),
         clock,
     }))))
+}
+
+/// What writes down what was said; `None` when nothing is set, or when it is not there.
+pub fn recognizer(resolved: &Resolved) -> Option<Arc<Recognizer>> {
+    let recognizer = Recognizer::of(&resolved.settings.voice_recognizer)?;
+    let program = &resolved.settings.voice_recognizer[0];
+    if is_installed(program) {
+        return Some(Arc::new(recognizer));
+    }
+    let origin = resolved.origin(Key::VoiceRecognizer);
+    let problem =
+        "voice_recognizer names a program that is not there: install it, or mend the setting";
+    tracing::warn!(program, %origin, "{problem}");
+    None
 }
 
 /// Whether the system would find the program.

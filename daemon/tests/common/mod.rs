@@ -22,6 +22,7 @@ use hob_daemon::service::{Parts, ProfileChange, ProfileStatus, Service, Shape};
 use hob_daemon::transcript::Transcript;
 use hob_daemon::voice::command::VoiceCommand;
 use hob_daemon::voice::filler::{self, Filler};
+use hob_daemon::voice::recognizer::Recognizer;
 use hob_daemon::watching::{self, Change, Sight};
 use hob_models::{Demand, GgmlType, Roots};
 use hob_runtime::backend::fake::FakeModel;
@@ -54,6 +55,7 @@ pub struct Plan {
     voice: Option<(Vec<String>, Vec<String>)>,
     fingerprint: Option<Fingerprint>,
     fixed_model: Option<String>,
+    recognizer: Vec<String>,
 }
 
 impl Plan {
@@ -68,6 +70,7 @@ impl Plan {
             voice: None,
             fingerprint: None,
             fixed_model: None,
+            recognizer: Vec::new(),
         }
     }
 
@@ -138,6 +141,18 @@ impl Plan {
     /// Keeps everything there, for a daemon that comes after.
     pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.directory = Some(directory.into());
+        self
+    }
+
+    /// Writes down what is said with this command.
+    pub fn recognizes(mut self, command: &[&str]) -> Self {
+        self.recognizer = command.iter().map(|word| (*word).to_owned()).collect();
+        self
+    }
+
+    /// The bodies that are read at most.
+    pub fn body_bytes(mut self, bytes: usize) -> Self {
+        self.limits.bytes = bytes;
         self
     }
 
@@ -243,6 +258,7 @@ impl World {
             queue: plan.options.queue,
             profiles_dir: Some(directory.join("profiles")),
             filler,
+            recognizer: Recognizer::of(&plan.recognizer).map(Arc::new),
             catalogue,
         });
         let (running, prefixes) = (engine.clone(), service.clone());
