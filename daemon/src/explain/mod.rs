@@ -6,7 +6,7 @@
 //! - An explanation is cheap and is given for every difference, also for one that was meant.
 //!
 //! Reading order: `difference` (where two timelines part), `rules` (why), `moment` and `tools` (what
-//! the rules recognise).
+//! the rules recognise); and before anything was asked, `volatile` (what will make them differ).
 
 mod difference;
 mod moment;
@@ -14,6 +14,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 mod tools;
+pub mod volatile;
 
 use hob_runtime::turn::TurnReport;
 use hob_runtime::{MissReason, Vocabulary};

@@ -3,25 +3,10 @@
 //! - A word ends at white space and at what JSON and markup put around values.
 //! - Names of months and days are English ones.
 
-const MONTHS: [&str; 12] = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-];
-const DAYS: [&str; 7] =
-    ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+use hob_runtime::template::date::{MONTHS, WEEKDAYS};
 
 /// Words around a number in which a month makes it a date.
-const NEAR: usize = 2;
+pub const NEAR: usize = 2;
 
 /// Whether the word at byte `offset` belongs to a time or a date.
 pub fn is_moment(text: &str, offset: usize) -> bool {
@@ -61,9 +46,21 @@ fn line_at(text: &str, offset: usize) -> (Vec<&str>, usize) {
 }
 
 fn words(line: &str) -> impl Iterator<Item = &str> {
-    line.split(is_border)
-        .map(|word| word.trim_matches(['.', ':', '!', '?']))
-        .filter(|w| !w.is_empty())
+    placed_words(line).map(|(_, word)| word)
+}
+
+/// The words of a line, and the byte at which each begins.
+pub fn placed_words(line: &str) -> impl Iterator<Item = (usize, &str)> {
+    const AROUND: [char; 4] = ['.', ':', '!', '?'];
+    let mut begin = 0;
+    let words = line.split(is_border).map(move |word| {
+        let at = begin;
+        // Borders are ASCII or white space: what follows the word is one character of them.
+        begin += word.len() + line[begin + word.len()..].chars().next().map_or(0, char::len_utf8);
+        let front = word.len() - word.trim_start_matches(AROUND).len();
+        (at + front, word.trim_matches(AROUND))
+    });
+    words.filter(|(_, word)| !word.is_empty())
 }
 
 fn is_border(c: char) -> bool {
@@ -71,7 +68,7 @@ fn is_border(c: char) -> bool {
 }
 
 /// `9:05`, `21:07:33.5Z`
-fn has_time(word: &str) -> bool {
+pub fn has_time(word: &str) -> bool {
     let parts: Vec<&str> = word.split(':').collect();
     parts.windows(2).any(|pair| {
         let hour = pair[0].bytes().rev().take_while(u8::is_ascii_digit).count();
@@ -81,7 +78,7 @@ fn has_time(word: &str) -> bool {
 }
 
 /// `2026-11-21`, `21.11.2026`, `11/21/26`, and the same with a time behind.
-fn has_date(word: &str) -> bool {
+pub fn has_date(word: &str) -> bool {
     ['-', '/', '.'].into_iter().any(|separator| {
         let parts: Vec<&str> = word.split(separator).collect();
         parts.windows(3).any(|parts| {
@@ -99,33 +96,46 @@ fn has_date(word: &str) -> bool {
 }
 
 fn is_named(word: &str) -> bool {
-    let is_capital = word.starts_with(|c: char| c.is_ascii_uppercase());
-    let word = word.to_ascii_lowercase();
-    is_capital
-        && MONTHS
-            .iter()
-            .chain(&DAYS)
-            .any(|name| word == *name || (word.len() == 3 && name.starts_with(&word)))
+    is_month(word) || is_weekday(word)
 }
 
-fn is_half_of_day(word: &str) -> bool {
+/// `November`, `Nov`
+pub fn is_month(word: &str) -> bool {
+    is_one_of(word, &MONTHS)
+}
+
+/// `Friday`, `Fri`
+pub fn is_weekday(word: &str) -> bool {
+    is_one_of(word, &WEEKDAYS)
+}
+
+/// In full or by its first three letters, and not in small ones: `may` is no month.
+fn is_one_of(word: &str, names: &[&str]) -> bool {
+    let begins = |name: &&str| name.get(..word.len()).is_some_and(|n| n.eq_ignore_ascii_case(word));
+    word.starts_with(|c: char| c.is_ascii_uppercase())
+        && names.iter().any(|name| begins(name) && [3, name.len()].contains(&word.len()))
+}
+
+/// `am`, `p.m.`
+pub fn is_half_of_day(word: &str) -> bool {
     matches!(word.to_ascii_lowercase().as_str(), "am" | "pm" | "a.m" | "p.m" | "o'clock")
 }
 
 /// Seconds or milliseconds since 1970, of this century.
-fn is_unix_time(word: &str) -> bool {
+pub fn is_unix_time(word: &str) -> bool {
     is_number(word) && matches!(word.len(), 10 | 13) && word.starts_with(['1', '2'])
 }
 
 /// A day of a month, or a year; `21st` too.
-fn is_calendar_number(word: &str) -> bool {
+pub fn is_calendar_number(word: &str) -> bool {
     let number = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     number
         .parse()
         .is_ok_and(|number: u32| (1..=31).contains(&number) || (1900..2200).contains(&number))
 }
 
-fn is_number(word: &str) -> bool {
+/// Digits alone.
+pub fn is_number(word: &str) -> bool {
     word.bytes().all(|byte| byte.is_ascii_digit())
 }
 

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use hob_slots::Timestamp;
 use minijinja::Environment;
 
-const MONTHS: [&str; 12] = [
+/// The months, from January on.
+pub const MONTHS: [&str; 12] = [
     "January",
     "February",
     "March",
@@ -24,8 +25,8 @@ const MONTHS: [&str; 12] = [
     "November",
     "December",
 ];
-/// The first of January 1970 was a Thursday.
-const WEEKDAYS: [&str; 7] =
+/// The days of the week, from the first of January 1970 on.
+pub const WEEKDAYS: [&str; 7] =
     ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"];
 
 /// Where the time comes from.
