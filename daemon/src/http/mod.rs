@@ -14,6 +14,7 @@ mod memory;
 mod models;
 mod page;
 mod prewarm;
+mod profiles;
 mod realtime;
 mod respond;
 pub mod serve;
@@ -83,6 +84,11 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
         .route("/v1/conversations/{id}/transcript", post(speech::transcript))
         .route("/v1/conversations/{id}/speech-end", post(speech::end))
         .route("/v1/prewarm", post(prewarm::prewarm))
+        .route("/v1/profiles", get(profiles::list))
+        .route(
+            "/v1/profiles/{name}",
+            get(profiles::read).put(profiles::save).delete(profiles::delete).post(profiles::check),
+        )
         .route("/v1/realtime/events", get(realtime::events))
         .route("/v1/slots", get(slots::list))
         .route("/v1/slots/prune", post(slots::prune))

@@ -1,6 +1,7 @@
 //! What the daemon can do: the API that HTTP, the desktop app and tests call.
 //!
-//! Reading order: [`identity`] (whose a request is), `profiles` (what stands in front of it),
+//! Reading order: [`identity`] (whose a request is), `profiles` (what stands in front of it,
+//! and `profile_editing` for whoever writes it),
 //! `rendering` (messages to a prompt) and `continuation` (text to tokens), `prefix` (what can be made
 //! hot before), `chat` and `completion` (a request to a turn), [`answering`] (a turn to an answer),
 //! `recording` (what stays of it), `conversation` (what was said before), `voice` (what is said
@@ -30,6 +31,9 @@ mod opening;
 mod prefix;
 mod prefix_status;
 mod prewarm;
+mod profile_editing;
+mod profile_files;
+mod profile_view;
 mod profiles;
 mod prompt;
 mod prompt_segments;
@@ -58,6 +62,9 @@ pub use memory::{CellWatch, DiskUse, Memory, NamedMap, Shape};
 pub use models::Switch;
 pub use prefix::Prefix;
 pub use prefix_status::PrefixStatus;
+pub use profile_editing::ProfileAsked;
+pub use profile_files::{Edit, EditSegment, SourceKind};
+pub use profile_view::{ProfileView, SegmentView};
 pub use profiles::{ChangeKind, ProfileChange, ProfileStatus, count_profiles};
 pub use verifying::{Progress, Told, Verification, Verified};
 pub use voice::filler_event;

@@ -58,6 +58,12 @@ impl Service {
 
     fn prefix_now(&self, name: &ProfileName) -> Result<Prefix, ApiError> {
         let opening = self.opening(name)?;
+        let Shared { tokens, segments } = Shared::clone(&*self.shared_of(&opening)?);
+        Ok(Prefix { id: name.prefix_id(), class: opening.profile.ttl, tokens, segments })
+    }
+
+    /// What the requests share that begin so.
+    pub(super) fn shared_of(&self, opening: &Opening) -> Result<Arc<Shared>, ApiError> {
         let template = &self.inner.template;
         // A clock in the tail is no reason to tell the prefix anew.
         let tail = if opening.tail().is_empty() { "" } else { PROBES[0] };
@@ -65,15 +71,13 @@ impl Service {
             template,
             &with_question(&opening.with_tail(tail), &[question(PROBES[0])]),
         )?;
-        let known = match opening.prefix.of(&text) {
+        Ok(match opening.prefix.of(&text) {
             Some(known) => known,
             None => {
-                let shared = shared(template, self.engine().model().as_ref(), &opening)?;
+                let shared = shared(template, self.engine().model().as_ref(), opening)?;
                 opening.prefix.remember(text, shared)
             }
-        };
-        let Shared { tokens, segments } = Shared::clone(&known);
-        Ok(Prefix { id: name.prefix_id(), class: opening.profile.ttl, tokens, segments })
+        })
     }
 }
 

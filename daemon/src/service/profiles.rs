@@ -25,6 +25,8 @@ pub struct Profiles {
     entries: Mutex<BTreeMap<String, Entry>>,
     /// One reading at a time, so that an older one never replaces a newer one.
     reading: Mutex<()>,
+    /// One editing at a time, from the look at what is there to the last file.
+    pub(super) editing: Mutex<()>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -106,6 +108,18 @@ impl Profiles {
         let changes = changes(&before, &after);
         *self.entries() = after;
         changes
+    }
+
+    /// Where they lie.
+    pub(super) fn directory(&self) -> Option<&Path> {
+        self.directory.as_deref()
+    }
+
+    /// What the others are made of.
+    pub(super) fn files_of_others(&self, name: &ProfileName) -> Vec<PathBuf> {
+        let entries = self.entries();
+        let others = entries.iter().filter(|(other, _)| *other != name.as_str());
+        others.flat_map(|(_, entry)| entry.files.iter().cloned()).collect()
     }
 
     fn opening(&self, name: &ProfileName) -> Result<Arc<Opening>, ApiError> {
@@ -263,7 +277,7 @@ fn read_profile(
 }
 
 /// A byte more than a profile may have at most, so that a file that is too large shows.
-fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+pub(super) fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     if !std::fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file"));
     }

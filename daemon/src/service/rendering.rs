@@ -95,7 +95,7 @@ fn written<'a>(
 }
 
 /// What the part of the prompt is called that the template makes of the tools.
-const TOOLS: &str = "tools";
+pub const TOOLS: &str = "tools";
 
 /// A part of the profile: its label, and where it ends in the text.
 type Part = (Layer, String, usize);

@@ -1,7 +1,7 @@
 //! A profile: what the prompts of one kind of conversation begin with, as its author wrote it.
 //!
 //! Reading order: [`Outline`] (the TOML file, checked), `canonical` (tool schemas in one form), and
-//! [`Profile`], an outline whose files were read.
+//! [`Profile`], an outline whose files were read; [`Draft`], one that is edited.
 //!
 //! - Pure: whoever loads a profile brings the function that reads a file.
 //! - Segments stay in the order of the file. Everything from the first unstable one on is the
@@ -10,6 +10,7 @@
 //! - Equal files make equal profiles, whatever the order of keys in their schemas.
 
 mod canonical;
+mod draft;
 mod error;
 mod outline;
 #[cfg(test)]
@@ -22,6 +23,7 @@ use hob_slots::{Layer, TtlClass};
 use serde_json::Value;
 
 pub use canonical::canonical;
+pub use draft::{Draft, DraftSegment, DraftSource};
 pub use error::ProfileError;
 pub use outline::{Outline, OutlineSegment, Source};
 

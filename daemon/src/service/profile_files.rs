@@ -1,0 +1,335 @@
+//! The files of a profile that somebody edits: read, checked, and replaced as one.
+//!
+//! - Nothing outside the profiles directory is ever written, and nothing that belongs to something
+//!   else. What the profile names elsewhere may stay in it, as its author wrote it.
+//! - Everything is checked before anything is written; each file appears at once and whole, the
+//!   profile itself last.
+//! - A revision is a hash of what was read: who edits an older one is told. Files that something
+//!   else writes, which are those that are not stable or lie elsewhere, are no part of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Component, Path, PathBuf};
+
+use hob_prewarm::profile::{Draft, DraftSegment, DraftSource, Outline, Profile, Source};
+use hob_prewarm::{ProfileError, ProfileName};
+use hob_slots::TtlClass;
+use sha2::{Digest, Sha256};
+use tempfile::NamedTempFile;
+
+use super::profiles::read_bounded;
+use crate::error::{ApiError, ErrorKind};
+
+/// A draft, and what the files that it names are to hold.
+#[derive(Clone, Debug)]
+pub struct Edit {
+    /// How long the prefix is kept.
+    pub ttl: TtlClass,
+    /// The parts, in order.
+    pub segments: Vec<EditSegment>,
+}
+
+/// A part of it.
+#[derive(Clone, Debug)]
+pub struct EditSegment {
+    /// The name of its layer.
+    pub layer: String,
+    /// What it is called.
+    pub key: Option<String>,
+    /// Whether it stays from request to request.
+    pub stable: bool,
+    /// What kind of source it has.
+    pub source: SourceKind,
+    /// Its file, as it is written in the profile.
+    pub path: Option<String>,
+    /// What it holds; `None`: its file stays as it is.
+    pub content: Option<String>,
+}
+
+/// Where a part's text comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourceKind {
+    /// It stands in the profile.
+    Text,
+    /// A text file.
+    File,
+    /// A JSON file with tools.
+    Tools,
+}
+
+/// A profile as it lies there.
+#[derive(Clone, Debug, Default)]
+pub struct OnDisk {
+    /// The text of its file; `None`: there is none.
+    pub toml: Option<String>,
+    /// What it names, by the path that it writes; `None`: it cannot be read.
+    pub files: BTreeMap<String, Option<String>>,
+    /// Those that nobody but an editor changes.
+    steady: BTreeSet<String>,
+}
+
+/// A checked edit, ready to be written.
+#[derive(Debug)]
+pub struct Checked {
+    /// The profile that it makes.
+    pub profile: Profile,
+    /// The same before its files were read.
+    pub outline: Outline,
+    toml: String,
+    writes: BTreeMap<PathBuf, String>,
+}
+
+impl OnDisk {
+    /// Reads a profile and whatever it names.
+    ///
+    /// # Errors
+    /// When its own file is there and cannot be read as text.
+    pub fn read(directory: &Path, name: &ProfileName) -> io::Result<Self> {
+        let file = profile_file(directory, name);
+        let bytes = match read_bounded(&file) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(error),
+        };
+        let toml = String::from_utf8(bytes)
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not text in UTF-8"))?;
+        let mut there = Self::default();
+        let outline = Outline::parse(&toml).ok();
+        for segment in outline.iter().flat_map(|outline| &outline.segments) {
+            let Some(path) = written_path(&segment.source) else { continue };
+            if segment.stable && is_editable(directory, &path) {
+                there.steady.insert(path.clone());
+            }
+            let read = read_bounded(&directory.join(&path)).ok();
+            there.files.insert(path, read.and_then(|bytes| String::from_utf8(bytes).ok()));
+        }
+        Ok(Self { toml: Some(toml), ..there })
+    }
+
+    /// Another one when anything that was read is another; `None`: there is no profile.
+    pub fn revision(&self) -> Option<String> {
+        let mut digest = Sha256::new();
+        digest.update(self.toml.as_ref()?);
+        let steady = self.files.iter().filter(|(path, _)| self.steady.contains(*path));
+        for (path, text) in steady {
+            // A length in front, so that no text can look like the beginning of the next.
+            for part in [Some(path), text.as_ref()] {
+                digest.update(part.map_or(u64::MAX, |part| part.len() as u64).to_le_bytes());
+                digest.update(part.map_or("", String::as_str));
+            }
+        }
+        Some(digest.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+}
+
+impl Edit {
+    /// Checks the edit of a profile that is `there`. Reads, and writes nothing.
+    ///
+    /// # Errors
+    /// A field that is wrong, or a file that must not be written.
+    pub fn checked(
+        &self,
+        directory: &Path,
+        name: &ProfileName,
+        there: &OnDisk,
+    ) -> Result<Checked, ApiError> {
+        let mut writes = BTreeMap::new();
+        let mut segments = Vec::new();
+        for (at, segment) in self.segments.iter().enumerate() {
+            let wrong = |field: &str, message: String| {
+                ApiError::field(format!("segments[{at}].{field}"), message)
+            };
+            let path = match (segment.source, &segment.path) {
+                (SourceKind::Text, _) => None,
+                (_, Some(path)) => Some(path.clone()),
+                (SourceKind::Tools, None) => Some(self.free_path(directory, name)),
+                (SourceKind::File, None) => {
+                    return Err(wrong("path", "a file needs a name, such as rules.md".to_owned()));
+                }
+            };
+            let source = match (segment.source, path) {
+                (SourceKind::Tools, Some(path)) => DraftSource::Tools(path),
+                (SourceKind::File, Some(path)) => DraftSource::File(path),
+                _ => DraftSource::Text(segment.content.clone().unwrap_or_default()),
+            };
+            if let DraftSource::File(path) | DraftSource::Tools(path) = &source {
+                let place = Place::of(directory, path, there);
+                let wanted = segment.content.as_deref();
+                if let Some((file, text)) =
+                    place.write(wanted).map_err(|message| wrong("path", message))?
+                    && writes.insert(file, text.clone()).is_some_and(|other| other != text)
+                {
+                    let message = format!("`{path}` is to hold two different texts");
+                    return Err(wrong("path", message));
+                }
+            }
+            let (layer, key) = (segment.layer.clone(), segment.key.clone());
+            segments.push(DraftSegment { layer, key, stable: segment.stable, source });
+        }
+        let toml = Draft { ttl: self.ttl, segments }.written(there.toml.as_deref().unwrap_or(""));
+        let outline = Outline::parse(&toml).map_err(refused)?;
+        let read = |path: &Path| match writes.get(path) {
+            Some(text) => Ok(text.clone().into_bytes()),
+            None => read_bounded(path),
+        };
+        let profile = Profile::load(&outline, directory, read).map_err(refused)?;
+        Ok(Checked { profile, outline, toml, writes })
+    }
+
+    /// A name for tools that nobody gave one.
+    fn free_path(&self, directory: &Path, name: &ProfileName) -> String {
+        let taken = |path: &str| {
+            directory.join(path).symlink_metadata().is_ok()
+                || self.segments.iter().any(|segment| segment.path.as_deref() == Some(path))
+        };
+        let numbered = (2..).map(|number| format!("{name}.tools-{number}.json"));
+        let mut names = std::iter::once(format!("{name}.tools.json")).chain(numbered);
+        names.find(|path| !taken(path)).expect("a directory has finitely many files")
+    }
+}
+
+impl Checked {
+    /// Replaces the files. On an error, each of them is the old one or the new one, whole.
+    ///
+    /// # Errors
+    /// When the directory cannot be written.
+    pub fn write(&self, directory: &Path, name: &ProfileName) -> io::Result<()> {
+        fs::create_dir_all(directory)?;
+        let toml = profile_file(directory, name);
+        let files = self.writes.iter().map(|(file, text)| (file.as_path(), text.as_str()));
+        let all: Vec<_> = files.chain([(toml.as_path(), self.toml.as_str())]).collect();
+        // All are on disk before the first one replaces anything.
+        let staged = all.iter().map(|(file, text)| staged(file, text));
+        let staged: Vec<NamedTempFile> = staged.collect::<io::Result<_>>()?;
+        for (temporary, (file, _)) in staged.into_iter().zip(all) {
+            temporary.persist(file).map_err(|error| error.error)?;
+        }
+        Ok(())
+    }
+}
+
+/// Removes a profile, and what lies in the directory for it alone. Tells what went.
+///
+/// # Errors
+/// When its file cannot be removed.
+pub fn remove(directory: &Path, name: &ProfileName, others: &[PathBuf]) -> io::Result<Vec<String>> {
+    let there = OnDisk::read(directory, name).unwrap_or_default();
+    fs::remove_file(profile_file(directory, name))?;
+    let own = there.files.keys().filter(|path| {
+        let is_inside = inside(directory, path).is_ok();
+        is_inside && !others.contains(&directory.join(path))
+    });
+    Ok(own.filter(|path| fs::remove_file(directory.join(path)).is_ok()).cloned().collect())
+}
+
+/// The file of a profile of this name.
+pub fn profile_file(directory: &Path, name: &ProfileName) -> PathBuf {
+    directory.join(format!("{name}.toml"))
+}
+
+/// Whether a file that a profile names may be written from here.
+pub fn is_editable(directory: &Path, path: &str) -> bool {
+    inside(directory, path).is_ok()
+}
+
+/// A file that a draft names.
+struct Place<'a> {
+    path: &'a str,
+    file: PathBuf,
+    inside: Result<(), String>,
+    /// Whether the profile names it already.
+    is_known: bool,
+    text: Option<String>,
+}
+
+impl<'a> Place<'a> {
+    fn of(directory: &Path, path: &'a str, there: &OnDisk) -> Self {
+        let (file, inside) = (directory.join(path), inside(directory, path));
+        let known = there.files.get(path);
+        let read = || read_bounded(&file).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        let text = match known {
+            Some(text) => text.clone(),
+            None => inside.is_ok().then(read).flatten(),
+        };
+        Self { path, is_known: known.is_some(), inside, text, file }
+    }
+
+    /// What is to be written, if anything; an error when it must not be.
+    fn write(self, wanted: Option<&str>) -> Result<Option<(PathBuf, String)>, String> {
+        let same = |wanted: &str| self.text.as_ref().is_some_and(|it| it.trim() == wanted.trim());
+        let is_same = wanted.is_none_or(same);
+        if is_same && self.is_known {
+            return Ok(None); // Wherever it lies.
+        }
+        self.inside?;
+        let Some(wanted) = wanted.filter(|_| !is_same) else { return Ok(None) };
+        if !self.is_known && self.file.symlink_metadata().is_ok() {
+            return Err(format!(
+                "`{}` is there already and does not belong to this profile: choose another name",
+                self.path
+            ));
+        }
+        Ok(Some((self.file, format!("{}\n", wanted.trim_end()))))
+    }
+}
+
+/// Whether a path leads to a file, there or not, that is a profile's own.
+fn inside(directory: &Path, path: &str) -> Result<(), String> {
+    let outside = || {
+        format!(
+            "`{path}` does not lie in the profiles directory: edit it where it lies, or choose \
+                 a plain name"
+        )
+    };
+    let relative = Path::new(path);
+    let mut parts = relative.components().peekable();
+    let is_plain = |part: Component<'_>| match part {
+        Component::Normal(name) => !name.to_string_lossy().starts_with('.'),
+        _ => false,
+    };
+    if parts.peek().is_none() || path.contains('\\') || !parts.all(is_plain) {
+        return Err(outside());
+    }
+    if relative.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml")) {
+        return Err(format!("`{path}` would be a profile itself: choose another ending"));
+    }
+    let file = directory.join(relative);
+    let is_link = file.symlink_metadata().is_ok_and(|facts| !facts.is_file());
+    let parent = file.parent().unwrap_or(directory);
+    // A directory that is not there yet is made for the profile itself, and for nothing below it.
+    let escapes = match (parent.canonicalize(), directory.canonicalize()) {
+        (Ok(parent), Ok(directory)) => !parent.starts_with(directory),
+        _ => parent != directory,
+    };
+    if is_link || escapes { Err(outside()) } else { Ok(()) }
+}
+
+/// The path of a source as its author wrote it.
+pub fn written_path(source: &Source) -> Option<String> {
+    match source {
+        Source::Text(_) => None,
+        Source::File(path) | Source::Tools(path) => Some(path.to_string_lossy().into_owned()),
+    }
+}
+
+fn staged(file: &Path, text: &str) -> io::Result<NamedTempFile> {
+    let parent = file.parent().unwrap_or(Path::new("."));
+    // A name that begins with a dot is no profile's.
+    let mut temporary = tempfile::Builder::new().prefix(".hob-").tempfile_in(parent)?;
+    if let Ok(facts) = fs::metadata(file) {
+        temporary.as_file().set_permissions(facts.permissions())?;
+    }
+    temporary.write_all(text.as_bytes())?;
+    temporary.as_file().sync_all()?;
+    Ok(temporary)
+}
+
+fn refused(error: ProfileError) -> ApiError {
+    let message = error.to_string();
+    let param = match &error {
+        ProfileError::Segment { number, .. } => format!("segments[{}]", number - 1),
+        _ => "segments".to_owned(),
+    };
+    ApiError::new(ErrorKind::Invalid, message).param(param).code("invalid_profile")
+}

@@ -1,0 +1,273 @@
+//! A profile as an editor has it, and the TOML that it becomes.
+//!
+//! - What did not change stays as its author wrote it: comments, quotes and the order of keys. A
+//!   segment that moves takes its comments along.
+//! - Nothing is checked here: what is written is read by [`Outline`](super::Outline), as ever.
+
+use hob_slots::TtlClass;
+use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, Value};
+
+use super::trimmed;
+
+/// A profile that somebody edits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Draft {
+    /// How long its prefix is kept on disk.
+    pub ttl: TtlClass,
+    /// Its parts, in order.
+    pub segments: Vec<DraftSegment>,
+}
+
+/// A part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DraftSegment {
+    /// The name of its layer.
+    pub layer: String,
+    /// What it is called; `None`: by its file's name or its place.
+    pub key: Option<String>,
+    /// Whether it stays from request to request.
+    pub stable: bool,
+    /// Where its text comes from.
+    pub source: DraftSource,
+}
+
+/// Where a part's text comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DraftSource {
+    /// It stands in the profile.
+    Text(String),
+    /// A text file.
+    File(String),
+    /// A JSON file with tools.
+    Tools(String),
+}
+
+impl DraftSource {
+    /// Its field in the file, and what stands there.
+    fn field(&self) -> (&'static str, &str) {
+        match self {
+            Self::Text(text) => ("text", text),
+            Self::File(path) => ("file", path),
+            Self::Tools(path) => ("tools", path),
+        }
+    }
+}
+
+/// The fields of which a segment has one.
+const SOURCES: [&str; 3] = ["text", "file", "tools"];
+
+impl Draft {
+    /// The text of the profile's file; `before` is what is there now. One that is no TOML is
+    /// replaced as a whole.
+    pub fn written(&self, before: &str) -> String {
+        let mut document: DocumentMut = before.parse().unwrap_or_default();
+        let old = match document.remove("segment").map(Item::into_array_of_tables) {
+            Some(Ok(tables)) => tables.into_iter().collect(),
+            _ => Vec::new(),
+        };
+        if self.ttl != TtlClass::Extended || document.contains_key("ttl") {
+            set(document.as_table_mut(), "ttl", self.ttl.as_str().into());
+        }
+        let mut old: Vec<(String, Option<Table>)> = old
+            .into_iter()
+            .enumerate()
+            .map(|(at, table)| (name(&table, at + 1), Some(table)))
+            .collect();
+        let mut tables = ArrayOfTables::new();
+        for (at, segment) in self.segments.iter().enumerate() {
+            let known = segment.name(at + 1);
+            let same = old.iter_mut().find(|(name, table)| *name == known && table.is_some());
+            let mut table = same.and_then(|(_, table)| table.take()).unwrap_or_else(fresh);
+            segment.write(&mut table);
+            // Behind everything else, in this order.
+            table.set_position(1_000_000 + at as isize);
+            tables.push(table);
+        }
+        document.insert("segment", Item::ArrayOfTables(tables));
+        document.to_string()
+    }
+}
+
+impl DraftSegment {
+    fn name(&self, number: usize) -> String {
+        self.key.clone().unwrap_or_else(|| default_key(self.source.field(), number))
+    }
+
+    fn write(&self, table: &mut Table) {
+        set(table, "layer", self.layer.as_str().into());
+        match &self.key {
+            Some(key) if table.contains_key("key") || !is_default(key) => {
+                set(table, "key", key.as_str().into());
+            }
+            Some(_) => {}
+            None => {
+                table.remove("key");
+            }
+        }
+        let (field, content) = self.source.field();
+        for other in SOURCES.iter().filter(|other| **other != field) {
+            table.remove(other);
+        }
+        let same = |old: &str| match field {
+            "text" => trimmed(old) == trimmed(content),
+            _ => old == content,
+        };
+        if !table.get(field).and_then(Item::as_str).is_some_and(same) {
+            set(table, field, content.into());
+        }
+        if !self.stable || table.contains_key("stable") {
+            set(table, "stable", self.stable.into());
+        }
+    }
+}
+
+fn fresh() -> Table {
+    let mut table = Table::new();
+    table.decor_mut().set_prefix("\n");
+    table
+}
+
+/// Replaces a value that is another one; what stands around it stays.
+fn set(table: &mut Table, name: &str, value: Value) {
+    match table.get_mut(name).and_then(Item::as_value_mut) {
+        Some(old) if is_same(old, &value) => {}
+        Some(old) => {
+            let decor = old.decor().clone();
+            *old = value;
+            *old.decor_mut() = decor;
+        }
+        None => {
+            table.insert(name, Item::Value(value));
+        }
+    }
+}
+
+fn is_same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::String(one), Value::String(other)) => one.value() == other.value(),
+        (Value::Boolean(one), Value::Boolean(other)) => one.value() == other.value(),
+        _ => false,
+    }
+}
+
+fn name(table: &Table, number: usize) -> String {
+    let text = |field: &str| table.get(field).and_then(Item::as_str);
+    let source = SOURCES.iter().find_map(|field| Some((*field, text(field)?)));
+    let named = text("key").map(str::to_owned);
+    named.unwrap_or_else(|| default_key(source.unwrap_or(("text", "")), number))
+}
+
+/// As the outline names what its author did not.
+fn default_key((field, content): (&str, &str), number: usize) -> String {
+    match field {
+        "text" => format!("segment {number}"),
+        _ => format!("file:{}", content.rsplit(['/', '\\']).next().unwrap_or_default()),
+    }
+}
+
+/// Whether a key may be one that nobody wrote: it came with what was read.
+fn is_default(key: &str) -> bool {
+    let number = key.strip_prefix("segment ");
+    key.starts_with("file:") || number.is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Outline;
+
+    const BEFORE: &str = "# mine\nttl = 'long' # an hour\n\n# who it is\n[[segment]]\nlayer = \"identity\"\nkey = \"ember\"\n\
+        text = 'You are Ember.' # short\n\n[[segment]]\nlayer = \"rules\"\ntext = \"\"\"\nBe brief.\nBe kind.\n\"\"\"\n\n\
+        [[segment]]\nlayer = \"capabilities\"\ntools = \"t.json\"\n\n# the end\n";
+
+    fn segment(layer: &str, key: Option<&str>, source: DraftSource) -> DraftSegment {
+        let key = key.map(str::to_owned);
+        DraftSegment { layer: layer.to_owned(), key, stable: true, source }
+    }
+
+    fn draft() -> Draft {
+        Draft {
+            ttl: TtlClass::Long,
+            segments: vec![
+                segment("identity", Some("ember"), DraftSource::Text("You are Ember.".into())),
+                segment(
+                    "rules",
+                    Some("segment 2"),
+                    DraftSource::Text("Be brief.\nBe kind.".into()),
+                ),
+                segment("capabilities", Some("file:t.json"), DraftSource::Tools("t.json".into())),
+            ],
+        }
+    }
+
+    #[test]
+    fn what_was_not_changed_is_written_as_it_was() {
+        assert_eq!(draft().written(BEFORE), BEFORE);
+    }
+
+    #[test]
+    fn one_change_changes_one_place() {
+        let mut draft = draft();
+        draft.segments[0].source = DraftSource::Text("You are Ash.".into());
+        assert_eq!(draft.written(BEFORE), BEFORE.replace("'You are Ember.'", "\"You are Ash.\""));
+        draft.segments[0].stable = false;
+        draft.ttl = TtlClass::Kept;
+        let text = draft.written(BEFORE);
+        assert!(text.contains("ttl = \"kept\" # an hour"), "{text}");
+        let outline = Outline::parse(&text).unwrap();
+        assert!(!outline.segments[0].stable && outline.segments[1].stable);
+    }
+
+    #[test]
+    fn a_segment_that_moves_takes_its_comments_along() {
+        let mut draft = draft();
+        draft.segments.rotate_left(1);
+        let text = draft.written(BEFORE);
+        let outline = Outline::parse(&text).unwrap();
+        let layers: Vec<_> =
+            outline.segments.iter().map(|segment| segment.layer.as_str()).collect();
+        assert_eq!(layers, ["rules", "capabilities", "identity"]);
+        assert!(text.contains("# who it is\n[[segment]]\nlayer = \"identity\""), "{text}");
+        assert!(text.starts_with("# mine\n") && text.ends_with("# the end\n"), "{text}");
+    }
+
+    #[test]
+    fn a_new_profile_is_read_back_as_what_was_meant() {
+        let mut draft = draft();
+        draft.ttl = TtlClass::Extended;
+        draft.segments.push(DraftSegment {
+            stable: false,
+            ..segment(
+                "context",
+                Some("now"),
+                DraftSource::Text("It is \"late\":\n\n\t'''\\x\n".into()),
+            )
+        });
+        let text = draft.written("");
+        assert!(!text.contains("ttl") && !text.contains("segment 2"), "{text}");
+        let outline = Outline::parse(&text).unwrap();
+        assert_eq!((outline.segments.len(), outline.ttl), (4, TtlClass::Extended));
+        let now = &outline.segments[3];
+        assert_eq!((now.key.as_str(), now.stable), ("now", false));
+        assert_eq!(
+            now.source,
+            crate::profile::Source::Text("It is \"late\":\n\n\t'''\\x\n".into())
+        );
+        assert_eq!(draft.written(&text), text, "once more changes nothing");
+        assert_eq!(draft.written("layer = ["), text, "what is no TOML is replaced");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_read_back_as_it_was_written(text in "\\PC{1,40}|[\"'\\\\\n\r\t a]{1,20}") {
+            let wanted = format!("x{text}");
+            let draft = Draft {
+                ttl: TtlClass::Short,
+                segments: vec![segment("rules", None, DraftSource::Text(wanted.clone()))],
+            };
+            let outline = Outline::parse(&draft.written("")).unwrap();
+            let crate::profile::Source::Text(read) = &outline.segments[0].source else { panic!() };
+            proptest::prop_assert_eq!(trimmed(read), trimmed(&wanted));
+        }
+    }
+}
