@@ -5,10 +5,12 @@ use std::path::PathBuf;
 pub const USAGE: &str = "\
 usage: cargo xtask <task>
 
-  run   [--yes] [--model PATH] [-- HOBD ARGS]   set up, build, and start hobd with the bundled model
-  test  [--yes] [--whole]                       set up, and run every check; --whole: the slow tests too
-  bench [--yes] NAME [ARGS]                     set up, and measure; `bench --help` lists the names
-  setup [--yes]                                 install what building and testing need, and stop
+  run    [--yes] [--model PATH] [-- HOBD ARGS]   set up, build, and start hobd with the bundled model
+  run    --app [--yes] [-- APP ARGS]             the same with the desktop app
+  bundle [--yes]                                 set up, and make what the desktop app is installed from
+  test   [--yes] [--whole]                       set up, and run every check; --whole: the slow tests too
+  bench  [--yes] NAME [ARGS]                     set up, and measure; `bench --help` lists the names
+  setup  [--yes]                                 install what building and testing need, and stop
 
   --yes   install what is missing without asking (as does setting CI)";
 
@@ -22,6 +24,13 @@ pub enum Task {
     Run {
         yes: bool,
         hobd_args: Vec<String>,
+    },
+    App {
+        yes: bool,
+        app_args: Vec<String>,
+    },
+    Bundle {
+        yes: bool,
     },
     /// What `run` starts beside hobd: waits for the ready file and prints what to paste.
     Announce {
@@ -50,12 +59,21 @@ pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Task, String> {
             nothing_else(&rest).map(|()| Task::Setup { yes })
         }
         "run" => {
-            let hobd_args = split_off_after_dashes(&mut rest);
+            let own_args = split_off_after_dashes(&mut rest);
             let yes = take_flag(&mut rest, "--yes");
+            let is_app = take_flag(&mut rest, "--app");
             let model = take_option(&mut rest, "--model")?;
             nothing_else(&rest)?;
             let model = model.into_iter().flat_map(|model| ["--model".to_owned(), model]);
-            Ok(Task::Run { yes, hobd_args: model.chain(hobd_args).collect() })
+            let own_args = model.chain(own_args).collect();
+            Ok(match is_app {
+                true => Task::App { yes, app_args: own_args },
+                false => Task::Run { yes, hobd_args: own_args },
+            })
+        }
+        "bundle" => {
+            let yes = take_flag(&mut rest, "--yes");
+            nothing_else(&rest).map(|()| Task::Bundle { yes })
         }
         "announce" => match rest.split_first() {
             Some((ready_file, hob_flags)) => {
@@ -101,9 +119,9 @@ fn take_option(words: &mut Vec<String>, name: &str) -> Result<Option<String>, St
 fn nothing_else(words: &[String]) -> Result<(), String> {
     match words.first() {
         None => Ok(()),
-        Some(word) => {
-            Err(format!("{word:?} is not understood here; arguments for hobd go after --"))
-        }
+        Some(word) => Err(format!(
+            "{word:?} is not understood here; arguments for what is started go after --"
+        )),
     }
 }
 
@@ -123,6 +141,14 @@ mod tests {
         let hobd_args = words("--model qwen.gguf --slots 2");
         assert_eq!(task, Ok(Task::Run { yes: false, hobd_args }));
         assert_eq!(parsed("run --model"), Err("--model needs a value".to_owned()));
+    }
+
+    #[test]
+    fn the_app_is_run_with_its_own_arguments() {
+        let task = parsed("run --app --yes -- --smoke-test");
+        assert_eq!(task, Ok(Task::App { yes: true, app_args: words("--smoke-test") }));
+        assert_eq!(parsed("bundle"), Ok(Task::Bundle { yes: false }));
+        assert!(parsed("bundle --app").is_err());
     }
 
     #[test]

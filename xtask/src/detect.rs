@@ -1,6 +1,8 @@
-//! Tells which needs this machine already meets, by using each thing once rather than by its version.
+//! Tells which needs this machine already meets: by using each thing once, or, where that would open a
+//! window or take long, by finding it; never by its version.
 
 use std::env;
+use std::path::{Path, PathBuf};
 
 use crate::command::Line;
 use crate::libclang;
@@ -41,7 +43,39 @@ fn is_met(need: Need) -> bool {
         // Debian ships `venv` without the part that puts pip into it.
         Need::Python => Line::new("python3 -c").arg("import venv, ensurepip").succeeds(),
         Need::Speech => Line::new("espeak-ng --version").succeeds(),
+        Need::Chromium => has_program(&["chromium", "chromium-browser", "google-chrome"]),
+        Need::ChromeDriver => has_program(&["chromedriver", "chromium.chromedriver"]),
+        // The system's own.
+        Need::WebKit | Need::Tray | Need::WebKitDriver | Need::Display | Need::Bus
+            if cfg!(target_os = "macos") =>
+        {
+            true
+        }
+        Need::WebKit => Line::new("pkg-config --exists webkit2gtk-4.1").succeeds(),
+        Need::Tray => ["libayatana-appindicator3.so.1", "libappindicator3.so.1"]
+            .iter()
+            .any(|library| libraries().any(|place| place.join(library).exists())),
+        Need::WebKitDriver => has_program(&["WebKitWebDriver"]),
+        Need::Display => has_program(&["Xvfb"]),
+        Need::Bus => has_program(&["dbus-run-session"]),
     }
+}
+
+/// Whether one of them is on the `PATH`.
+fn has_program(names: &[&str]) -> bool {
+    let places: Vec<_> = env::split_paths(&env::var_os("PATH").unwrap_or_default()).collect();
+    names.iter().any(|name| places.iter().any(|place| place.join(name).is_file()))
+}
+
+/// Where Linux systems keep their shared libraries.
+fn libraries() -> impl Iterator<Item = PathBuf> {
+    let below = ["/usr/lib", "/usr/lib64", "/usr/local/lib"].map(Path::new);
+    let of_machines = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten();
+    let of_machines = of_machines.map(|entry| entry.path());
+    below
+        .into_iter()
+        .map(Path::to_owned)
+        .chain(of_machines.filter(|path| path.to_string_lossy().ends_with("-gnu")))
 }
 
 fn tool(variable: &str, usual: &str) -> String {

@@ -6,11 +6,12 @@
 //!   on a fresh machine.
 //!
 //! Reading order: [`args`] (what can be asked), [`packages`] (what is needed, by system), [`detect`]
-//! and [`setup`] (what is missing), [`run`], [`test`] and the checks under it.
+//! and [`setup`] (what is missing), [`run`] and [`app`], [`test`] and the checks under it.
 
 #[cfg(not(unix))]
 compile_error!("Hob is built on Linux and macOS; on Windows, use WSL.");
 
+mod app;
 mod args;
 mod command;
 mod deny;
@@ -62,6 +63,14 @@ fn perform(task: Task) -> Result<(), Failure> {
         Task::Run { yes, hobd_args } => {
             setup::ensure(&Need::BUILD, yes)?;
             run::run(&hobd_args)
+        }
+        Task::App { yes, app_args } => {
+            setup::ensure(&Need::APP, yes)?;
+            app::run(&app_args)
+        }
+        Task::Bundle { yes } => {
+            setup::ensure(&Need::APP, yes)?;
+            app::bundle()
         }
         Task::Announce { ready_file, hob_flags } => run::announce(&ready_file, &hob_flags),
         Task::Test { yes, whole } => {

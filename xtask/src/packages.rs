@@ -12,16 +12,39 @@ pub enum Need {
     Compiler,
     Make,
     Libclang,
+    WebKit,
+    Tray,
     Python,
     Speech,
+    Chromium,
+    ChromeDriver,
+    WebKitDriver,
+    Display,
+    Bus,
 }
 
 impl Need {
     /// What a build takes.
     pub const BUILD: [Self; 4] = [Self::Cmake, Self::Compiler, Self::Make, Self::Libclang];
-    /// What a build and all checks take.
-    pub const ALL: [Self; 6] =
-        [Self::Cmake, Self::Compiler, Self::Make, Self::Libclang, Self::Python, Self::Speech];
+    /// What a build of the desktop app takes, and what it likes to find when it runs.
+    pub const APP: [Self; 6] =
+        [Self::Cmake, Self::Compiler, Self::Make, Self::Libclang, Self::WebKit, Self::Tray];
+    /// What all builds and all checks take.
+    pub const ALL: [Self; 13] = [
+        Self::Cmake,
+        Self::Compiler,
+        Self::Make,
+        Self::Libclang,
+        Self::WebKit,
+        Self::Tray,
+        Self::Python,
+        Self::Speech,
+        Self::Chromium,
+        Self::ChromeDriver,
+        Self::WebKitDriver,
+        Self::Display,
+        Self::Bus,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -29,8 +52,15 @@ impl Need {
             Self::Compiler => "a C++17 compiler",
             Self::Make => "make",
             Self::Libclang => "libclang with its headers",
+            Self::WebKit => "WebKitGTK with its headers",
+            Self::Tray => "libayatana-appindicator",
             Self::Python => "Python 3 with venv",
             Self::Speech => "espeak-ng",
+            Self::Chromium => "Chromium",
+            Self::ChromeDriver => "Chromium's driver",
+            Self::WebKitDriver => "WebKitGTK's driver",
+            Self::Display => "Xvfb",
+            Self::Bus => "D-Bus with dbus-run-session",
         }
     }
 
@@ -40,8 +70,15 @@ impl Need {
             Self::Compiler => "compiles llama.cpp",
             Self::Make => "runs the build that cmake configured",
             Self::Libclang => "reads llama.cpp's headers, to generate its Rust bindings",
+            Self::WebKit => "shows the page in the window of the desktop app",
+            Self::Tray => "puts the desktop app into the tray",
             Self::Python => "runs the conversation tests with the official OpenAI client",
             Self::Speech => "speaks, in the tests that speech is found and phrases are made",
+            Self::Chromium => "shows the page, in its checks",
+            Self::ChromeDriver => "works Chromium, in the checks of the page",
+            Self::WebKitDriver => "works the app's window, in its checks",
+            Self::Display => "is the screen of the app's window, in its checks",
+            Self::Bus => "is the desktop of the app's window, in its checks",
         }
     }
 }
@@ -84,6 +121,9 @@ const BREW: Installer = Installer { refresh: "", install: "brew install", as_roo
 const XCODE: Installer =
     Installer { refresh: "", install: "xcode-select --install", as_root: false };
 
+/// What needs no installation.
+const SYSTEM: Installer = Installer { refresh: "", install: "", as_root: false };
+
 const SYSTEMS: [System; 6] = [
     System {
         name: "Debian or Ubuntu",
@@ -93,8 +133,15 @@ const SYSTEMS: [System; 6] = [
             (Need::Compiler, &APT, "g++"),
             (Need::Make, &APT, "make"),
             (Need::Libclang, &APT, "libclang-dev"),
+            (Need::WebKit, &APT, "libwebkit2gtk-4.1-dev"),
+            (Need::Tray, &APT, "libayatana-appindicator3-1"),
             (Need::Python, &APT, "python3-venv"),
             (Need::Speech, &APT, "espeak-ng"),
+            (Need::Chromium, &APT, "chromium"),
+            (Need::ChromeDriver, &APT, "chromium-driver"),
+            (Need::WebKitDriver, &APT, "webkit2gtk-driver"),
+            (Need::Display, &APT, "xvfb"),
+            (Need::Bus, &APT, "dbus"),
         ],
     },
     System {
@@ -105,8 +152,15 @@ const SYSTEMS: [System; 6] = [
             (Need::Compiler, &DNF, "gcc-c++"),
             (Need::Make, &DNF, "make"),
             (Need::Libclang, &DNF, "clang-devel"),
+            (Need::WebKit, &DNF, "webkit2gtk4.1-devel"),
+            (Need::Tray, &DNF, "libayatana-appindicator-gtk3"),
             (Need::Python, &DNF, "python3"),
             (Need::Speech, &DNF, "espeak-ng"),
+            (Need::Chromium, &DNF, "chromium"),
+            (Need::ChromeDriver, &DNF, "chromedriver"),
+            (Need::WebKitDriver, &DNF, "webkitgtk6.0"),
+            (Need::Display, &DNF, "xorg-x11-server-Xvfb"),
+            (Need::Bus, &DNF, "dbus-daemon"),
         ],
     },
     System {
@@ -117,8 +171,15 @@ const SYSTEMS: [System; 6] = [
             (Need::Compiler, &PACMAN, "gcc"),
             (Need::Make, &PACMAN, "make"),
             (Need::Libclang, &PACMAN, "clang"),
+            (Need::WebKit, &PACMAN, "webkit2gtk-4.1"),
+            (Need::Tray, &PACMAN, "libayatana-appindicator"),
             (Need::Python, &PACMAN, "python"),
             (Need::Speech, &PACMAN, "espeak-ng"),
+            (Need::Chromium, &PACMAN, "chromium"),
+            (Need::ChromeDriver, &PACMAN, "chromium"),
+            (Need::WebKitDriver, &PACMAN, "webkitgtk-6.0"),
+            (Need::Display, &PACMAN, "xorg-server-xvfb"),
+            (Need::Bus, &PACMAN, "dbus"),
         ],
     },
     System {
@@ -129,8 +190,15 @@ const SYSTEMS: [System; 6] = [
             (Need::Compiler, &APK, "g++"),
             (Need::Make, &APK, "make"),
             (Need::Libclang, &APK, "clang-dev"),
+            (Need::WebKit, &APK, "webkit2gtk-4.1-dev"),
+            (Need::Tray, &APK, "libayatana-appindicator"),
             (Need::Python, &APK, "python3"),
             (Need::Speech, &APK, "espeak-ng"),
+            (Need::Chromium, &APK, "chromium"),
+            (Need::ChromeDriver, &APK, "chromium-chromedriver"),
+            (Need::WebKitDriver, &APK, "webkit2gtk-4.1"),
+            (Need::Display, &APK, "xvfb"),
+            (Need::Bus, &APK, "dbus"),
         ],
     },
     System {
@@ -141,8 +209,15 @@ const SYSTEMS: [System; 6] = [
             (Need::Compiler, &ZYPPER, "gcc-c++"),
             (Need::Make, &ZYPPER, "make"),
             (Need::Libclang, &ZYPPER, "clang-devel"),
+            (Need::WebKit, &ZYPPER, "webkit2gtk3-devel"),
+            (Need::Tray, &ZYPPER, "libayatana-appindicator3-1"),
             (Need::Python, &ZYPPER, "python3"),
             (Need::Speech, &ZYPPER, "espeak-ng"),
+            (Need::Chromium, &ZYPPER, "chromium"),
+            (Need::ChromeDriver, &ZYPPER, "chromedriver"),
+            (Need::WebKitDriver, &ZYPPER, "libwebkit2gtk-4_1-0"),
+            (Need::Display, &ZYPPER, "xorg-x11-server-Xvfb"),
+            (Need::Bus, &ZYPPER, "dbus-1"),
         ],
     },
     System {
@@ -155,6 +230,15 @@ const SYSTEMS: [System; 6] = [
             (Need::Python, &XCODE, "Command Line Tools"),
             (Need::Speech, &BREW, "espeak-ng"),
             (Need::Cmake, &BREW, "cmake"),
+            (Need::Chromium, &BREW, "chromium"),
+            (Need::ChromeDriver, &BREW, "chromedriver"),
+            // Part of the system.
+            (Need::WebKit, &SYSTEM, ""),
+            (Need::Tray, &SYSTEM, ""),
+            // The window is not checked there: nothing drives it.
+            (Need::WebKitDriver, &SYSTEM, ""),
+            (Need::Display, &SYSTEM, ""),
+            (Need::Bus, &SYSTEM, ""),
         ],
     },
 ];
@@ -190,7 +274,8 @@ impl System {
 /// The commands that would install `missing`, in order, one per package manager.
 pub fn plan(system: &System, missing: &[Need], is_root: bool) -> Vec<Line> {
     let mut groups: Vec<(&Installer, Vec<&str>)> = Vec::new();
-    for (installer, package) in missing.iter().map(|&need| system.entry(need)) {
+    let entries = missing.iter().map(|&need| system.entry(need));
+    for (installer, package) in entries.filter(|(installer, _)| *installer != &SYSTEM) {
         match groups.iter_mut().find(|(known, _)| *known == installer) {
             Some((_, packages)) if packages.contains(&package) => {}
             Some((_, packages)) => packages.push(package),
@@ -217,7 +302,9 @@ mod tests {
     fn every_system_knows_a_package_for_every_need() {
         for system in &SYSTEMS {
             for need in Need::ALL {
-                assert!(!system.package(need).is_empty(), "{} on {}", need.name(), system.name);
+                let (installer, package) = system.entry(need);
+                let is_named = !package.is_empty() || installer == &SYSTEM;
+                assert!(is_named, "{} on {}", need.name(), system.name);
             }
         }
     }
@@ -232,6 +319,18 @@ mod tests {
                 "sudo apt-get install --yes --no-install-recommends cmake libclang-dev"
             ]
         );
+    }
+
+    #[test]
+    fn what_an_app_takes_is_part_of_what_everything_takes() {
+        assert!(Need::BUILD.iter().all(|need| Need::APP.contains(need)));
+        assert!(Need::APP.iter().all(|need| Need::ALL.contains(need)));
+    }
+
+    #[test]
+    fn a_package_that_meets_two_needs_is_asked_for_once() {
+        let lines = planned("ID=arch", &[Need::Chromium, Need::ChromeDriver], true);
+        assert_eq!(lines, ["pacman --sync --refresh --needed --noconfirm chromium"]);
     }
 
     #[test]
@@ -256,7 +355,10 @@ mod tests {
     fn apples_tools_are_asked_for_once_and_never_as_root() {
         let macos = System::from_id("macos").expect("macOS is listed");
         let lines: Vec<_> = plan(macos, &Need::ALL, false).iter().map(Line::to_string).collect();
-        assert_eq!(lines, ["brew install cmake espeak-ng", "xcode-select --install"]);
+        assert_eq!(
+            lines,
+            ["brew install cmake espeak-ng chromium chromedriver", "xcode-select --install"]
+        );
     }
 
     fn planned(os_release: &str, missing: &[Need], is_root: bool) -> Vec<String> {

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::command::{Failure, Line};
-use crate::{deny, layers, openai, pure, run};
+use crate::{app, deny, layers, openai, pure, run};
 
 /// One check: its heading, what it does, and what to do when it fails (when the check itself has
 /// nothing better to say).
@@ -20,7 +20,7 @@ pub enum Outcome {
     Skipped(&'static str),
 }
 
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 10] = [
     Step {
         name: "format",
         check: |_| passed(format()),
@@ -34,14 +34,23 @@ const STEPS: [Step; 8] = [
         remedy: Some("mend what clippy names above"),
     },
     Step { name: "hobd and hob", check: |_| passed(Line::new(run::BUILD).run()), remedy: None },
+    Step { name: "the app", check: |_| passed(Line::new(app::BUILD).run()), remedy: None },
     Step {
         name: "tests",
         check: |whole| passed(tests(whole)),
         remedy: Some("the failing tests are named above"),
     },
+    Step {
+        name: "the app's tests",
+        check: |_| passed(Line::new(APP_TESTS).run()),
+        remedy: Some("the failing tests are named above"),
+    },
     Step { name: "dependencies", check: |_| deny::check(), remedy: Some(DEPENDENCIES_REMEDY) },
     Step { name: "OpenAI client", check: |_| passed(openai::check()), remedy: None },
 ];
+
+/// With the features that it was built with, so that nothing is built twice.
+const APP_TESTS: &str = "cargo test --release --package hob-desktop --features desktop";
 
 const DEPENDENCIES_REMEDY: &str = "update or replace the crate that is named above; `deny.toml` says \
                                    what is allowed and why";
@@ -78,9 +87,12 @@ fn format() -> Result<(), Failure> {
 }
 
 fn lints() -> Result<(), Failure> {
-    Line::new("cargo clippy --workspace --all-targets --release -- -D warnings")
-        .args(["-D", "clippy::undocumented_unsafe_blocks"])
-        .run()
+    for what in ["--workspace", "--package hob-desktop --features desktop"] {
+        Line::new(&format!("cargo clippy {what} --all-targets --release -- -D warnings"))
+            .args(["-D", "clippy::undocumented_unsafe_blocks"])
+            .run()?;
+    }
+    Ok(())
 }
 
 fn tests(whole: bool) -> Result<(), Failure> {
