@@ -27,7 +27,7 @@ pub use miss::MissReason;
 pub use shelf::in_the_background;
 pub use status::{EngineCounters, EngineStatus, Residency, SlotState, SlotStatus};
 pub use turn::{
-    FinishReason, Keeping, Logprobs, Purpose, TokenCounts, TokenLogprob, Turn, TurnError,
-    TurnEvent, TurnReport, TurnRequest,
+    AheadCounts, FinishReason, Keeping, Logprobs, Purpose, TokenCounts, TokenLogprob, Turn,
+    TurnError, TurnEvent, TurnReport, TurnRequest,
 };
 pub use vocabulary::Vocabulary;

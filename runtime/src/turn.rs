@@ -115,6 +115,17 @@ impl TokenCounts {
     }
 }
 
+/// Tokens that were made hot ahead of a turn, and how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AheadCounts {
+    /// Were imported from host memory.
+    pub memory: usize,
+    /// Were read from disk, verified, and imported.
+    pub disk: usize,
+    /// Were computed.
+    pub computed: usize,
+}
+
 /// What happened to a prompt, known when its first token is sampled.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TurnReport {
@@ -122,6 +133,9 @@ pub struct TurnReport {
     pub slot: Option<SlotId>,
     /// Where the prompt's tokens came from.
     pub tokens: TokenCounts,
+    /// Of those that were in cells of the cache: what came there since the conversation's last
+    /// answer, because somebody was about to ask.
+    pub ahead: AheadCounts,
     /// Milliseconds from the turn's start to its KV being in place (0.0 when it already was).
     pub restore_ms: f64,
     /// Milliseconds from `submit` to the first token.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
-use hob_runtime::{EngineOptions, Model, Purpose, TurnError, TurnRequest};
+use hob_runtime::{AheadCounts, EngineOptions, Model, Purpose, TurnError, TurnRequest};
 use hob_slots::Token;
 use hob_slots::store::StoreReader;
 use support::{FINGERPRINT, ask, engine, finish, name, options, request, settle, status, tokens};
@@ -51,6 +51,29 @@ fn whoever_begins_alike_computes_only_what_follows_a_prefix() {
             assert_eq!(answer.tokens, ask(&alone, request(conversation, &prompt, 20)).tokens);
         }
     }
+}
+
+#[test]
+fn an_answer_tells_what_was_made_hot_ahead_of_it() {
+    let model = fake();
+    let directory = tempfile::tempdir().unwrap();
+    let said = tokens(&model, &"a long story ".repeat(20));
+    let first = engine(&model, Some(directory.path()), options());
+    ask(&first, request("chat", &said, 0));
+    first.shutdown();
+
+    let engine = engine(&model, Some(directory.path()), options());
+    let half = [&said[..], &tokens(&model, "and then")].concat();
+    ask(&engine, speculate("chat", &said));
+    ask(&engine, speculate("chat", &half));
+    let whole = [&half[..], &tokens(&model, " what?")].concat();
+    let report = ask(&engine, request("chat", &whole, 0)).report;
+
+    let ahead = AheadCounts { memory: 0, disk: said.len(), computed: "and then".len() };
+    assert_eq!((report.tokens.shared, report.ahead), (half.len(), ahead));
+    let next = [&whole[..], &tokens(&model, " more")].concat();
+    let report = ask(&engine, request("chat", &next, 0)).report;
+    assert_eq!(report.ahead, AheadCounts::default());
 }
 
 #[test]

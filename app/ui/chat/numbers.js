@@ -8,15 +8,19 @@ import { Dialog } from "../parts/dialog.js";
 export function Numbers({ hob }) {
   const [Miss, setMiss] = useState(null);
   const { shared, memory, disk, computed } = hob.tokens;
+  // What came while somebody was about to ask is told by where it came from.
+  const ahead = hob.ahead ?? { memory: 0, disk: 0, computed: 0 };
+  const part = (name, n) => n > 0 && t(`numbers.${name}`, { n, tokens: count(n) });
   const parts = [
-    shared && t("numbers.shared", { n: shared, tokens: count(shared) }),
-    memory && t("numbers.memory", { n: memory, tokens: count(memory) }),
-    disk && t("numbers.disk", { n: disk, tokens: count(disk) }),
+    part("shared", shared - ahead.memory - ahead.disk - ahead.computed),
+    part("memory", memory + ahead.memory),
+    part("disk", disk + ahead.disk),
+    part("ahead", ahead.computed),
     t("numbers.computed", { n: computed, tokens: count(computed) }),
   ];
   const why = async () => {
-    const part = await import("../parts/miss.js");
-    setMiss(() => part.Miss);
+    const module = await import("../parts/miss.js");
+    setMiss(() => module.Miss);
   };
   return html`<span class="numbers" data-test="numbers">
     ${hob.cold && html`<strong>${t("numbers.cold")}</strong> · `}<strong>${t("numbers.ttft", { time: duration(hob.ttft_ms) })}</strong>

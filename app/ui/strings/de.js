@@ -31,7 +31,7 @@ export default {
   "branch.shares.long": "Token, die dieser Zweig mit Behaltenem gemeinsam hat und nicht berechnet hat",
   "numbers.ttft": ({ time }) => `${time} bis zum ersten Token`, "numbers.shared": ({ tokens }) => `${tokens} Token heiß`,
   "numbers.memory": ({ tokens }) => `${tokens} Token aus dem Speicher`, "numbers.disk": ({ tokens }) => `${tokens} Token von der Platte`,
-  "numbers.computed": ({ tokens }) => `${tokens} berechnet`, "numbers.saved": ({ time }) => `etwa ${time} gespart`, "numbers.cold": "kalt",
+  "numbers.ahead": ({ tokens }) => `${tokens} Token vorab berechnet`, "numbers.computed": ({ tokens }) => `${tokens} berechnet`, "numbers.saved": ({ time }) => `etwa ${time} gespart`, "numbers.cold": "kalt",
   "numbers.saved.long": "Geschätzt: nicht berechnete Token bei der gemessenen Rechengeschwindigkeit", "numbers.why": "warum berechnet?",
   "miss.title": "Warum wurde neu berechnet?",
   "welcome.title": "Was soll ich mir merken?", "welcome.text": "Hob behält den Kontext jedes Chats. Komm nächste Woche wieder, und die Antwort beginnt sofort.",

@@ -33,7 +33,7 @@ export default {
   "branch.shares.long": "Tokens that this branch has in common with what was kept, and did not compute",
   "numbers.ttft": ({ time }) => `${time} to first token`, "numbers.shared": ({ n, tokens: shown }) => `${tokens(n, shown)} hot`,
   "numbers.memory": ({ n, tokens: shown }) => `${tokens(n, shown)} from memory`, "numbers.disk": ({ n, tokens: shown }) => `${tokens(n, shown)} from disk`,
-  "numbers.computed": ({ tokens }) => `${tokens} computed`, "numbers.saved": ({ time }) => `about ${time} saved`, "numbers.cold": "cold",
+  "numbers.ahead": ({ n, tokens: shown }) => `${tokens(n, shown)} computed ahead`, "numbers.computed": ({ tokens }) => `${tokens} computed`, "numbers.saved": ({ time }) => `about ${time} saved`, "numbers.cold": "cold",
   "numbers.saved.long": "An estimate: tokens that were not computed, at the measured speed of computing them", "numbers.why": "why computed?",
   "miss.title": "Why was it computed again?",
   "welcome.title": "What can I remember for you?", "welcome.text": "Hob keeps the context of every chat. Come back next week and the answer begins at once.",

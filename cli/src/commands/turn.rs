@@ -102,7 +102,13 @@ pub fn footer(hob: &Value) -> String {
     if let Some(millis) = hob["ttft_ms"].as_f64() {
         parts.push(format!("{millis:.0} ms to first token"));
     }
-    let tokens = |name: &str| hob["tokens"][name].as_u64().unwrap_or(0);
+    // What came while somebody was about to ask is told by where it came from.
+    let ahead = |name: &str| hob["ahead"][name].as_u64().unwrap_or(0);
+    let all_ahead = ["memory", "disk", "computed"].map(ahead).iter().sum::<u64>();
+    let tokens = |name: &str| {
+        let told = hob["tokens"][name].as_u64().unwrap_or(0);
+        if name == "shared" { told.saturating_sub(all_ahead) } else { told + ahead(name) }
+    };
     let mut unit = " tokens"; // Said once, with the first count.
     for (name, place) in [("shared", "hot"), ("memory", "from memory"), ("disk", "from disk")] {
         if tokens(name) > 0 {
@@ -161,6 +167,12 @@ mod tests {
             footer(&json!({"tokens": tokens, "ttft_ms": 3, "miss": "first message differs"})),
             "3 ms to first token · 64 tokens hot · 100 from memory · 1 computed · because first \
              message differs"
+        );
+        let tokens = json!({"shared": 64, "memory": 0, "disk": 0, "computed": 1});
+        let ahead = json!({"memory": 0, "disk": 60, "computed": 0});
+        assert_eq!(
+            footer(&json!({"tokens": tokens, "ahead": ahead})),
+            "4 tokens hot · 60 from disk · 1 computed"
         );
         let explanation = json!({"what": "a time or date in message 1"});
         assert_eq!(

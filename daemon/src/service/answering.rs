@@ -136,7 +136,7 @@ impl Answering {
 
     /// What happened to the prompt: the `hob` object.
     pub fn hob(&self) -> Value {
-        let tokens = self.report.tokens;
+        let (tokens, ahead) = (self.report.tokens, self.report.ahead);
         let rows = self.recording.rows();
         json!({
             "conversation": self.conversation,
@@ -149,6 +149,11 @@ impl Answering {
                 "memory": tokens.memory,
                 "disk": tokens.disk,
                 "computed": tokens.computed,
+            },
+            "ahead": {
+                "memory": ahead.memory,
+                "disk": ahead.disk,
+                "computed": ahead.computed,
             },
             "restore_ms": to_micros(self.report.restore_ms),
             "ttft_ms": to_micros(self.report.ttft_ms),

@@ -98,7 +98,8 @@ impl Origins {
         most.expect("there are origins")
     }
 
-    fn within(&self, range: &Range<usize>, origin: Origin) -> usize {
+    /// How many tokens of `range` came from there.
+    pub fn within(&self, range: &Range<usize>, origin: Origin) -> usize {
         let first = self.runs.partition_point(|(end, _)| *end <= range.start);
         let (mut start, mut count) = (range.start, 0);
         for &(end, of_run) in &self.runs[first..] {

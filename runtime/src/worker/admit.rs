@@ -198,11 +198,15 @@ impl Worker<'_> {
         };
         let was_hot = self.take_hot(index, whose, &running);
         let slot = &mut self.slots[index];
+        let hot = slot.timeline.len();
+        slot.at_hand = if speculated { slot.at_hand.min(hot) } else { hot };
+        if !running.started {
+            running.report.ahead = slot.came_ahead(slot.at_hand);
+        }
         slot.keep = running.request.keep.clone();
         slot.turn = Some(running);
         self.diary.touch();
         let slot = &mut self.slots[index];
-        let hot = slot.timeline.len();
         let whole = !std::mem::take(&mut slot.cut_short);
         self.restore(index, held && whole && hot > 0 && hot == was_hot);
     }

@@ -13,11 +13,11 @@ use tokio::sync::mpsc;
 
 use crate::backend::Sequence;
 use crate::grammar::Constraint;
-use crate::map::Origins;
+use crate::map::{Origin, Origins};
 use crate::sample::{Output, Sampler};
 use crate::shelf::{Delivery, Ticket};
 use crate::status::SlotState;
-use crate::turn::{Keeping, TokenCounts, TurnEvent, TurnReport, TurnRequest};
+use crate::turn::{AheadCounts, Keeping, TokenCounts, TurnEvent, TurnReport, TurnRequest};
 
 pub(super) struct Slot {
     pub id: SlotId,
@@ -40,6 +40,8 @@ pub(super) struct Slot {
     pub recorded: bool,
     /// What was made hot last is what somebody may be about to say: none of it is kept.
     pub speculates: bool,
+    /// Tokens that were here before anything was made hot ahead of the next answer.
+    pub at_hand: usize,
     /// A restore was broken off: more of the conversation may be kept than is hot.
     pub cut_short: bool,
     /// Turns since the last record.
@@ -130,6 +132,7 @@ impl Slot {
             snapshots: Vec::new(),
             recorded: true,
             speculates: false,
+            at_hand: 0,
             cut_short: false,
             turns: 0,
             keep: Keeping::default(),
@@ -189,6 +192,16 @@ impl Slot {
     /// Whether anything of this slot is kept at all.
     pub fn is_kept(&self) -> bool {
         self.owner.is_some() && !self.anonymous && !self.timeline.is_empty()
+    }
+
+    /// How tokens `from` on came here.
+    pub fn came_ahead(&self, from: usize) -> AheadCounts {
+        let count = |origin| self.origins.within(&(from..self.timeline.len()), origin);
+        AheadCounts {
+            memory: count(Origin::Memory),
+            disk: count(Origin::Disk),
+            computed: count(Origin::Computed),
+        }
     }
 
     /// After the timeline was cut back to `len`.
