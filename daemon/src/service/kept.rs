@@ -271,7 +271,7 @@ impl Upload {
 
 fn live(fingerprint: ModelHash, status: EngineStatus) -> Live {
     let speaks = |state| !matches!(state, SlotState::Free | SlotState::Idle);
-    let slots = status.slots.iter();
+    let slots = status.slots.iter().chain(&status.prefixes);
     Live {
         fingerprint,
         open: slots

@@ -1,0 +1,67 @@
+// The map of the hot cache: a row for each slot, a cell for each block.
+//
+// - A cell's colour and pattern tell what the block is for, its mark how it came here, its width how long
+//   it is. The same is in words: under the pointer, at the keyboard, and in a table.
+
+import { classes, html, pure, useEffect, useRef, useState } from "../../lib/dom.js";
+import { ago, count } from "../../lib/format.js";
+import { address } from "../../lib/router.js";
+import { t } from "../../lib/strings.js";
+import { Strip } from "./strip.js";
+import { BlockTable } from "./table.js";
+import { families, nameOf, origins } from "./words.js";
+
+export function Cells({ map, now }) {
+  const used = now?.cells.used_tokens ?? 0;
+  const rows = map?.slots.filter(({ tokens, state }) => tokens > 0 || state !== "free") ?? [];
+  const free = (map?.slots ?? []).filter(({ kind }) => kind === "conversation").length - rows.filter(({ kind }) => kind === "conversation").length;
+  return html`<section class="card stack" data-test="memory-map">
+    <div class="row apart"><h2>${t("map.title")}</h2>
+      ${map && html`<span class="note figure">${t("map.used", { used: count(used), all: count(map.context_tokens) })}</span>`}</div>
+    ${!map ? html`<p class="note">${t("memory.reading")}</p>` : html`
+      ${rows.length === 0 && html`<div class="empty"><p>${t("map.empty")}</p></div>`}
+      ${rows.length > 0 && html`<${Legend} /><div class="slots">${rows.map((slot) => html`<${Row} key=${slot.slot} ...${slot} block_tokens=${map.block_tokens} />`)}</div>
+        <p class="note">${t("map.free", { n: free, count: count(free) })}</p>
+        <${BlockTable} slots=${rows} />`}
+      <${Departures} events=${map.events} />`}
+  </section>`;
+}
+
+function Row(slot) {
+  const { kind, conversation, state, tokens, prompt_tokens, blocks, block_tokens } = slot;
+  const name = nameOf(slot);
+  const coming = Math.max(0, (prompt_tokens ?? 0) - tokens);
+  const isBusy = state !== "idle" && state !== "free";
+  return html`<div class=${classes("slot", isBusy && "busy")} data-test="slot-row" data-state=${state}>
+    <div class="slot-head">
+      ${kind === "conversation" && conversation ? html`<a class="slot-name" href=${address("chat", conversation)}>${name}</a>` : html`<span class="slot-name">${name}</span>`}
+      <span class="slot-state">${t(`slot.${state}`)}</span>
+      <span class="figure note">${coming ? t("map.progress", { done: count(tokens), all: count(prompt_tokens) }) : t("map.tokens", { n: tokens, count: count(tokens) })}</span>
+    </div>
+    <${Strip} name=${name} blocks=${blocks} coming=${Math.ceil(coming / block_tokens)} />
+  </div>`;
+}
+
+const Legend = pure(() => html`<div class="map-legend">
+  <div><span class="label">${t("map.legend.layers")}</span>${families.map((family) => html`<span class="key"><i class="cell l-${family}"></i>${t(`layer.${family}`)}</span>`)}</div>
+  <div><span class="label">${t("map.legend.origins")}</span>${origins.map((origin) => html`<span class="key"><i class="cell l-unknown o-${origin}"></i>${t(`origin.${origin}`)}</span>`)}
+    <span class="key"><i class="cell coming"></i>${t("origin.coming")}</span></div>
+</div>`);
+
+/** What left, the latest first. */
+function Departures({ events }) {
+  const [, redraw] = useState(0);
+  const list = [...events].reverse();
+  const timer = useRef();
+  useEffect(() => {
+    timer.current = setInterval(() => document.hidden || redraw((n) => n + 1), 60_000);
+    return () => clearInterval(timer.current);
+  }, []);
+  return list.length > 0 && html`<details class="fold-plain" data-test="departures"><summary>${t("left.title", { n: list.length, count: count(list.length) })}</summary>
+    <div class="scroll-x" tabindex="0"><table class="table"><thead><tr>
+      <th>${t("left.who")}</th><th class="figure">${t("left.tokens")}</th><th>${t("left.to")}</th><th>${t("left.why")}</th><th>${t("left.when")}</th></tr></thead>
+      <tbody>${list.map(({ at, conversation, title, tokens, to, why }, index) => html`<tr key=${index}>
+        <td class="clip">${title ?? conversation ?? t("map.nobody")}</td><td class="figure">${count(tokens)}</td>
+        <td><span class="state ${to}">${t(`left.to.${to}`)}</span></td><td>${t(`left.why.${why}`)}</td><td class="when">${ago(at)}</td></tr>`)}</tbody></table></div>
+  </details>`;
+}

@@ -1,0 +1,66 @@
+// How soon answers began, in their order: what was reused against what was computed cold. Two shapes tell
+// them apart, the figures are beside them, and a table has every one.
+
+import { html, useEffect, useMemo, useRef, useState } from "../../lib/dom.js";
+import { ago, count, duration } from "../../lib/format.js";
+import { t } from "../../lib/strings.js";
+import { pick, points, ticks } from "./scale.js";
+
+const HEIGHT = 220;
+const EDGE = { left: 58, right: 14, top: 12, bottom: 26 };
+
+export function Chart({ turns }) {
+  const all = useMemo(() => points(turns ?? []), [turns]);
+  return html`<section class="card stack" data-test="memory-chart"><h2>${t("chart.title")}</h2>
+    ${!turns ? html`<p class="note">${t("memory.reading")}</p>` : !all.list.length ? html`<div class="empty"><p>${t("chart.empty")}</p></div>` : html`
+      <p class="chart-legend">${["reused", "cold"].map((kind) => html`<span class="key"><svg class="mark ${kind}" viewBox="0 0 14 14" aria-hidden="true"><${Mark} kind=${kind} x=${7} y=${7} /></svg>
+        ${all[kind] === null ? t(`chart.${kind}.none`) : html`<span>${t(`chart.${kind}`, { n: all.of[kind], count: count(all.of[kind]) })} <strong class="figure">${duration(all[kind])}</strong></span>`}</span>`)}</p>
+      <${Plot} all=${all} />
+      <${ChartTable} list=${all.list} />`}
+  </section>`;
+}
+
+function Plot({ all: { list, reused, cold } }) {
+  const frame = useRef();
+  const [width, setWidth] = useState(0);
+  const [at, setAt] = useState(null);
+  useEffect(() => {
+    const observer = new ResizeObserver(([{ contentRect }]) => setWidth(Math.round(contentRect.width)));
+    observer.observe(frame.current);
+    return () => observer.disconnect();
+  }, []);
+  const { lowest, highest, marks } = ticks(list.map(({ ttft }) => ttft));
+  const inner = { width: width - EDGE.left - EDGE.right, height: HEIGHT - EDGE.top - EDGE.bottom };
+  const x = (index) => EDGE.left + (list.length === 1 ? inner.width / 2 : (index / (list.length - 1)) * inner.width);
+  const y = (ms) => EDGE.top + inner.height * (1 - Math.log(ms / lowest) / Math.log(highest / lowest));
+  const point = (event) => setAt(pick(list.length, (event.clientX - frame.current.getBoundingClientRect().left - EDGE.left) / inner.width));
+  const label = t("chart.label", { n: list.length, reused: reused === null ? "–" : duration(reused), cold: cold === null ? "–" : duration(cold) });
+  const shown = at === null ? null : list[at];
+  return html`<div ref=${frame} class="chart" onPointerMove=${point} onPointerLeave=${() => setAt(null)}>
+    ${width > 0 && html`<svg width=${width} height=${HEIGHT} role="img" aria-label=${label}>
+      ${marks.map((ms) => html`<g key=${ms}><line class="grid" x1=${EDGE.left} x2=${width - EDGE.right} y1=${y(ms)} y2=${y(ms)} /><text class="axis" x=${EDGE.left - 8} y=${y(ms) + 4} text-anchor="end">${duration(ms)}</text></g>`)}
+      ${[["reused", reused], ["cold", cold]].map(([kind, ms]) => ms !== null && html`<line key=${kind} class="median ${kind}" x1=${EDGE.left} x2=${width - EDGE.right} y1=${y(ms)} y2=${y(ms)} />`)}
+      ${shown && html`<line class="at" x1=${x(at)} x2=${x(at)} y1=${EDGE.top} y2=${HEIGHT - EDGE.bottom} />`}
+      ${list.map(({ kind, ttft, key }, index) => html`<${Mark} key=${key} kind=${kind} x=${x(index)} y=${y(ttft)} />`)}
+      <text class="axis" x=${EDGE.left} y=${HEIGHT - 6}>${ago(list[0].at)}</text>
+      ${list.length > 1 && html`<text class="axis" x=${width - EDGE.right} y=${HEIGHT - 6} text-anchor="end">${ago(list.at(-1).at)}</text>`}
+    </svg>`}
+    ${shown && html`<div class="tip" aria-hidden="true" style=${{ left: `${Math.max(0, Math.min(x(at) + 12, width - 230))}px`, top: "0px" }}>
+      <strong class="clip">${shown.title}</strong><span class="figure">${t("chart.point", { time: duration(shown.ttft), kind: t(`chart.kind.${shown.kind}`) })}</span>
+      <span class="figure">${t("chart.tokens", { reused: count(shown.reused), computed: count(shown.computed) })}</span><span>${ago(shown.at)}</span></div>`}
+  </div>`;
+}
+
+/** A disc for what was reused, a hollow square for what was cold. */
+function Mark({ kind, x, y }) {
+  return kind === "reused" ? html`<circle class="mark reused" cx=${x} cy=${y} r="4" />` : html`<rect class="mark cold" x=${x - 4} y=${y - 4} width="8" height="8" />`;
+}
+
+function ChartTable({ list }) {
+  const [open, setOpen] = useState(false);
+  return html`<details class="fold-plain" onToggle=${(event) => setOpen(event.currentTarget.open)} data-test="chart-table"><summary>${t("map.table")}</summary>
+    ${open && html`<div class="scroll-x" tabindex="0"><table class="table"><thead><tr><th>${t("left.who")}</th><th>${t("chart.kind")}</th><th class="figure">${t("chart.ttft")}</th><th class="figure">${t("chart.reused.tokens")}</th><th class="figure">${t("chart.computed.tokens")}</th><th>${t("left.when")}</th></tr></thead>
+      <tbody>${[...list].reverse().map(({ key, title, kind, ttft, reused, computed, at }) => html`<tr key=${key}><td class="clip">${title}</td><td>${t(`chart.kind.${kind}`)}</td>
+        <td class="figure">${duration(ttft)}</td><td class="figure">${count(reused)}</td><td class="figure">${count(computed)}</td><td class="when">${ago(at)}</td></tr>`)}</tbody></table></div>`}
+  </details>`;
+}

@@ -1,0 +1,125 @@
+// What is kept on disk, conversation by conversation, and what can be done with it.
+
+import { classes, html, useMemo, useState } from "../../lib/dom.js";
+import { ago, bytes, count } from "../../lib/format.js";
+import { address } from "../../lib/router.js";
+import { useStore } from "../../lib/store.js";
+import { t } from "../../lib/strings.js";
+import { api } from "../../lib/transport.js";
+import { chats } from "../../chat/chats.js";
+import { ask } from "../../parts/dialog.js";
+import { Icon } from "../../parts/icon.js";
+import { Menu } from "../../parts/menu.js";
+import { say } from "../../parts/toast.js";
+import { memory, refresh } from "./live.js";
+import { Prune } from "./prune.js";
+import { Verify } from "./verify.js";
+import { CLASSES, keptName } from "./words.js";
+
+const PAGE = 50;
+/** The daemon's words, the nearest first, and ours for where that is. */
+const PLACES = { open: "hot", hot: "hot", parked: "warm", cold: "cold", expired: "cold" };
+const NEARNESS = Object.keys(PLACES);
+const WORDS = { open: "files.speaking", expired: "files.expired" };
+
+const COLUMNS = [
+  { name: "name", by: (slot) => slot.name.toLowerCase() },
+  { name: "state", by: (slot) => NEARNESS.indexOf(slot.state) },
+  { name: "class", by: (slot) => CLASSES.indexOf(slot.class) },
+  { name: "tokens", figure: true, wide: true, by: (slot) => slot.tokens },
+  { name: "own", figure: true, by: (slot) => slot.own_bytes },
+  { name: "shared", figure: true, wide: true, by: (slot) => slot.shared_bytes },
+  { name: "age", wide: true, by: (slot) => -slot.created_at },
+  { name: "used", by: (slot) => slot.age_secs },
+];
+
+export function Files({ slots, disk }) {
+  const all = useStore(chats, ({ all }) => all);
+  const [sort, setSort] = useState({ name: "used", down: false });
+  const [most, setMost] = useState(PAGE);
+  const [isPruning, setPruning] = useState(false);
+  const [verifying, setVerifying] = useState(null);
+  const titles = useMemo(() => new Map(all.map(({ id, title }) => [id, title])), [all]);
+  const rows = useMemo(() => sorted((slots?.data ?? []).map((slot) => ({ ...slot, name: keptName(slot.conversation, titles) })), sort), [slots, titles, sort]);
+  const own = memory.get().map?.fingerprint;
+  return html`<section class="card stack" data-test="memory-files">
+    <div class="row apart"><h2>${t("files.title")}</h2>
+      ${slots && html`<div class="row">
+        <button type="button" class="button" disabled=${verifying !== null} onClick=${() => setVerifying({ body: {} })} data-test="verify">${t("files.verify")}</button>
+        <button type="button" class="button" disabled=${!rows.length} onClick=${() => setPruning(true)} data-test="prune">${t("files.prune")}</button>
+      </div>`}</div>
+    ${verifying && html`<${Verify} key=${verifying.body.conversation ?? ""} ...${verifying} onClose=${() => setVerifying(null)} />`}
+    ${slots === undefined && html`<p class="note">${t("memory.reading")}</p>`}
+    ${slots === null && html`<p class="note">${t("memory.nothing-kept")}</p>`}
+    ${slots && !rows.length && html`<div class="empty"><p>${t("files.empty")}</p></div>`}
+    ${rows.length > 0 && html`
+      <p class="note">${t("files.summary", { n: rows.length, count: count(rows.length), bytes: bytes(disk?.bytes ?? slots.disk_bytes) })}</p>
+      <div class="scroll-x"><table class="table files"><thead><tr>
+        ${COLUMNS.map((column) => html`<${Head} key=${column.name} ...${column} sort=${sort} onSort=${setSort} />`)}
+        <th><span class="hidden-text">${t("files.actions")}</span></th></tr></thead>
+        <tbody>${rows.slice(0, most).map((slot) => html`<${Row} key=${`${slot.fingerprint} ${slot.conversation}`} slot=${slot} isOther=${own && slot.fingerprint !== own} isChat=${titles.has(slot.conversation)} onVerify=${() => setVerifying({ body: { conversation: slot.conversation, fingerprint: slot.fingerprint }, name: slot.name })} />`)}</tbody></table></div>
+      ${rows.length > most && html`<div class="row"><button type="button" class="button" onClick=${() => setMost(most + 4 * PAGE)}>${t("files.more", { count: count(rows.length - most) })}</button></div>`}`}
+    ${isPruning && html`<${Prune} titles=${titles} onClose=${() => setPruning(false)} />`}
+  </section>`;
+}
+
+function sorted(rows, { name, down }) {
+  const { by } = COLUMNS.find((column) => column.name === name);
+  const order = (a, b) => (by(a) < by(b) ? -1 : by(a) > by(b) ? 1 : 0);
+  rows.sort((a, b) => (down ? order(b, a) : order(a, b)) || a.age_secs - b.age_secs);
+  return rows;
+}
+
+function Head({ name, figure, wide, sort, onSort }) {
+  const isHere = sort.name === name;
+  // Figures are looked at from the largest on.
+  const down = isHere ? !sort.down : Boolean(figure);
+  return html`<th class=${classes(figure && "figure", wide && "wide-only")} aria-sort=${isHere ? (sort.down ? "descending" : "ascending") : null}>
+    <button type="button" class="sort" onClick=${() => onSort({ name, down })}>${t(`files.${name}`)}${isHere && html`<${Icon} name=${sort.down ? "down" : "up"} small />`}</button></th>`;
+}
+
+function Row({ slot, isOther, isChat, onVerify }) {
+  const { conversation, fingerprint, name, state } = slot;
+  const isOpen = state === "open" || state === "hot";
+  return html`<tr data-test="file" data-conversation=${conversation}>
+    <th scope="row" class="clip">${isChat ? html`<a href=${address("chat", conversation)} title=${name}>${name}</a>` : html`<span title=${name}>${name}</span>`}
+      ${isOther && html`<span class="note" title=${fingerprint}>${t("files.other")}</span>`}</th>
+    <td><span class="state ${PLACES[state]}" title=${t(`state.${PLACES[state]}.long`)}><${Icon} name=${PLACES[state]} />${t(WORDS[state] ?? `state.${PLACES[state]}`)}</span></td>
+    <td><select value=${slot.class} disabled=${isOpen} title=${t(isOpen ? "files.open" : "class.about")} aria-label=${t("files.class.of", { name })} onChange=${(event) => setClass(slot, event.target)}>
+      ${CLASSES.map((name) => html`<option value=${name}>${t(`class.${name}`)}</option>`)}</select></td>
+    <td class="figure wide-only">${count(slot.tokens)}</td>
+    <td class="figure">${bytes(slot.own_bytes)}</td>
+    <td class="figure wide-only">${slot.shared_bytes ? bytes(slot.shared_bytes) : "–"}</td>
+    <td class="when wide-only">${ago(slot.created_at)}</td>
+    <td class="when">${ago(Date.now() / 1000 - slot.age_secs)}</td>
+    <td><${Menu} label=${t("chat.menu.of", { title: name })} items=${[
+      { icon: "check", label: t("files.verify.one"), act: onVerify },
+      { icon: "trash", label: t("files.remove"), act: () => remove(slot, isOpen), danger: true },
+    ]} /></td></tr>`;
+}
+
+async function setClass({ conversation, fingerprint, class: before }, select) {
+  try {
+    const { skipped } = await api.post("/v1/slots/class", { conversation, fingerprint, class: select.value });
+    if (skipped.length) {
+      select.value = before;
+      say(t("files.skipped", { reason: skipped[0].reason }));
+    }
+  } catch (error) {
+    select.value = before;
+    say(error.message);
+  }
+  await refresh();
+}
+
+async function remove({ conversation, fingerprint, name }, isOpen) {
+  if (isOpen) return say(t("files.open"));
+  if (!(await ask({ title: t("files.remove.title", { name }), text: t("files.remove.text"), yes: t("files.remove"), danger: true }))) return;
+  try {
+    const { freed_bytes, skipped } = await api.post("/v1/slots/remove", { conversations: [conversation], fingerprint });
+    say(skipped.length ? t("files.skipped", { reason: skipped[0].reason }) : t("files.freed", { bytes: bytes(freed_bytes) }));
+  } catch (error) {
+    say(error.message);
+  }
+  await refresh();
+}

@@ -1,0 +1,97 @@
+// The cells of one slot. Changed by hand, not drawn anew: there may be thousands, ten times a second.
+//
+// - The keyboard moves over them as over a slider, whose value is a block.
+
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../../lib/dom.js";
+import { count } from "../../lib/format.js";
+import { t } from "../../lib/strings.js";
+import { familyOf, partOf } from "./words.js";
+
+/** More than so many cells on their way tell nothing more. */
+const MOST_COMING = 300;
+const WIDTHS = 4;
+const WHOLE = 64;
+
+export function Strip({ name, blocks, coming }) {
+  const frame = useRef();
+  const [at, setAt] = useState(null);
+  const [isKeyed, setKeyed] = useState(false);
+  useLayoutEffect(() => draw(frame.current, blocks, Math.min(coming, MOST_COMING)), [blocks, coming]);
+  const current = at === null || !blocks.length ? null : Math.min(at, blocks.length - 1);
+  useEffect(() => {
+    frame.current.querySelector(".at")?.classList.remove("at");
+    if (current !== null) frame.current.children[current]?.classList.add("at");
+  }, [current, blocks]);
+  const point = (event) => {
+    const cell = event.target.closest(".cell");
+    const index = cell ? [...frame.current.children].indexOf(cell) : -1;
+    setKeyed(false);
+    setAt(index >= 0 && index < blocks.length ? index : null);
+  };
+  const key = (event) => {
+    const last = blocks.length - 1;
+    const to = { ArrowRight: (current ?? -1) + 1, ArrowLeft: (current ?? 1) - 1, ArrowUp: (current ?? -1) + 1, ArrowDown: (current ?? 1) - 1, PageDown: (current ?? 0) + 10, PageUp: (current ?? 0) - 10, Home: 0, End: last, Escape: null }[event.key];
+    if (to === undefined || last < 0 || event.altKey || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    event.stopPropagation();
+    setKeyed(true);
+    setAt(to === null ? null : Math.max(0, Math.min(last, to)));
+  };
+  const value = current ?? 0;
+  return html`<div class="strip-frame">
+    <div ref=${frame} class="strip" role="slider" tabindex="0" aria-label=${t("map.strip", { name })} aria-valuemin="1" aria-valuemax=${Math.max(1, blocks.length)} aria-valuenow=${value + 1}
+      aria-valuetext=${blocks.length ? told(blocks[value], value, blocks.length) : t("map.no-blocks")} data-test="strip"
+      onPointerMove=${point} onPointerLeave=${() => isKeyed || setAt(null)} onKeyDown=${key} onFocus=${(event) => {
+        if (!event.target.matches(":focus-visible")) return;
+        setKeyed(true);
+        setAt(value);
+      }} onBlur=${() => setAt(null)}></div>
+    ${current !== null && html`<${Tip} strip=${frame} at=${current} block=${blocks[current]} of=${blocks.length} />`}
+  </div>`;
+}
+
+/** A block in words. */
+function told({ start, end, layer, key, origin, sharers }, index, of) {
+  return [t("block.of", { n: count(index + 1), of: count(of) }), t("block.tokens", { start: count(start), end: count(end) }),
+    partOf(layer, key), t(`origin.${origin}`), sharers > 0 && t("block.sharers", { n: sharers, count: count(sharers) })].filter(Boolean).join(", ");
+}
+
+function Tip({ strip, at, block, of }) {
+  const element = useRef();
+  useLayoutEffect(() => {
+    const cell = strip.current.children[at];
+    if (!cell) return;
+    const frame = strip.current.getBoundingClientRect();
+    const { left, top, bottom, width } = cell.getBoundingClientRect();
+    const { offsetWidth, offsetHeight, style } = element.current;
+    const below = top - offsetHeight - 8 < 0;
+    style.left = `${Math.max(0, Math.min(left - frame.left + width / 2 - offsetWidth / 2, frame.width - offsetWidth))}px`;
+    style.top = `${(below ? bottom + 8 : top - offsetHeight - 8) - frame.top}px`;
+  });
+  const { start, end, layer, key, origin, id, sharers } = block;
+  return html`<div ref=${element} class="tip" data-test="tip" aria-hidden="true">
+    <strong>${partOf(layer, key)}</strong>
+    <span class="figure">${t("block.tokens", { start: count(start), end: count(end) })}</span>
+    <span>${t(`origin.${origin}.long`)}</span>
+    ${sharers > 0 && html`<span>${t("block.sharers", { n: sharers, count: count(sharers) })}</span>`}
+    <code>${t("block.of", { n: count(at + 1), of: count(of) })} · ${id}</code>
+  </div>`;
+}
+
+function draw(strip, blocks, coming) {
+  const wanted = blocks.length + coming;
+  while (strip.childElementCount > wanted) strip.lastElementChild.remove();
+  while (strip.childElementCount < wanted) strip.append(document.createElement("i"));
+  let cell = strip.firstElementChild;
+  for (let index = 0; index < wanted; index += 1, cell = cell.nextElementSibling) {
+    const names = index < blocks.length ? classesOf(blocks[index]) : `cell coming w${WIDTHS}`;
+    const kept = cell.classList.contains("at") ? `${names} at` : names;
+    if (cell.className !== kept) cell.className = kept;
+  }
+}
+
+function classesOf({ start, end, layer, origin, sharers }) {
+  const width = Math.max(1, Math.ceil(((end - start) / WHOLE) * WIDTHS));
+  const mark = sharers > 0 && origin !== "shared" ? `o-${origin} o-shared` : `o-${origin}`;
+  return `cell w${width} l-${familyOf(layer)} ${mark}`;
+}
