@@ -22,6 +22,8 @@ use crate::status::SlotState;
 /// The cells of every slot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CacheMap {
+    /// Cells that hold something; what slots share is counted once.
+    pub used_tokens: usize,
     /// Slots of conversations, then those of prefixes, in order.
     pub slots: Vec<SlotMap>,
     /// What left a slot lately, the latest last.
@@ -138,6 +140,7 @@ impl Why {
 /// Copies of what the engine knows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reading {
+    pub used_tokens: usize,
     pub slots: Vec<SlotReading>,
     pub left: Vec<Departure>,
 }
@@ -162,7 +165,7 @@ impl CacheMap {
             *holders.entry(block.id).or_default() += 1;
         }
         let slots = reading.slots.into_iter().map(|slot| slot.map(&holders)).collect();
-        Self { slots, left: reading.left }
+        Self { used_tokens: reading.used_tokens, slots, left: reading.left }
     }
 }
 

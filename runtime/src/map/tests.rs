@@ -99,5 +99,5 @@ fn map_of(slots: &[(usize, &[(u32, Layer)])]) -> CacheMap {
         }
     };
     let slots = slots.iter().enumerate().map(reading).collect();
-    CacheMap::of(Reading { slots, left: Vec::new() })
+    CacheMap::of(Reading { used_tokens: 0, slots, left: Vec::new() })
 }

@@ -76,7 +76,7 @@ impl Worker<'_> {
             segments: slot.keep.segments.clone(),
         };
         let slots = self.slots.iter().enumerate().map(read).collect();
-        Reading { slots, left: self.diary.left() }
+        Reading { used_tokens: self.used_tokens(), slots, left: self.diary.left() }
     }
 
     /// The slot's tokens from `from` on are about to leave it.

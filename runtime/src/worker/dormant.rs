@@ -88,5 +88,5 @@ fn cells(standing: &Standing) -> Reading {
         origins: Origins::default(),
         segments: Vec::new(),
     });
-    Reading { slots: slots.collect(), left: diary.left() }
+    Reading { used_tokens: 0, slots: slots.collect(), left: diary.left() }
 }

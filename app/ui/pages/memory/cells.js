@@ -11,13 +11,12 @@ import { Strip } from "./strip.js";
 import { BlockTable } from "./table.js";
 import { families, nameOf, origins } from "./words.js";
 
-export function Cells({ map, now }) {
-  const used = now?.cells.used_tokens ?? 0;
+export function Cells({ map }) {
   const rows = map?.slots.filter(({ tokens, state }) => tokens > 0 || state !== "free") ?? [];
   const free = (map?.slots ?? []).filter(({ kind }) => kind === "conversation").length - rows.filter(({ kind }) => kind === "conversation").length;
   return html`<section class="card stack" data-test="memory-map">
     <div class="row apart"><h2>${t("map.title")}</h2>
-      ${map && html`<span class="note figure">${t("map.used", { used: count(used), all: count(map.context_tokens) })}</span>`}</div>
+      ${map && html`<span class="note figure">${t("map.used", { used: count(map.used_tokens), all: count(map.context_tokens) })}</span>`}</div>
     ${!map ? html`<p class="note">${t("memory.reading")}</p>` : html`
       ${rows.length === 0 && html`<div class="empty"><p>${t("map.empty")}</p></div>`}
       ${rows.length > 0 && html`<${Legend} /><div class="slots">${rows.map((slot) => html`<${Row} key=${slot.slot} ...${slot} block_tokens=${map.block_tokens} />`)}</div>

@@ -25,12 +25,12 @@ const WORDS = { open: "files.speaking", expired: "files.expired" };
 const COLUMNS = [
   { name: "name", by: (slot) => slot.name.toLowerCase() },
   { name: "state", by: (slot) => NEARNESS.indexOf(slot.state) },
-  { name: "class", by: (slot) => CLASSES.indexOf(slot.class) },
-  { name: "tokens", figure: true, wide: true, by: (slot) => slot.tokens },
   { name: "own", figure: true, by: (slot) => slot.own_bytes },
   { name: "shared", figure: true, wide: true, by: (slot) => slot.shared_bytes },
-  { name: "age", wide: true, by: (slot) => -slot.created_at },
+  { name: "tokens", figure: true, wide: true, by: (slot) => slot.tokens },
   { name: "used", by: (slot) => slot.age_secs },
+  { name: "age", wide: true, by: (slot) => -slot.created_at },
+  { name: "class", by: (slot) => CLASSES.indexOf(slot.class) },
 ];
 
 export function Files({ slots, disk }) {
@@ -85,13 +85,13 @@ function Row({ slot, isOther, isChat, onVerify }) {
     <th scope="row" class="clip">${isChat ? html`<a href=${address("chat", conversation)} title=${name}>${name}</a>` : html`<span title=${name}>${name}</span>`}
       ${isOther && html`<span class="note" title=${fingerprint}>${t("files.other")}</span>`}</th>
     <td><span class="state ${PLACES[state]}" title=${t(`state.${PLACES[state]}.long`)}><${Icon} name=${PLACES[state]} />${t(WORDS[state] ?? `state.${PLACES[state]}`)}</span></td>
-    <td><select value=${slot.class} disabled=${isOpen} title=${t(isOpen ? "files.open" : "class.about")} aria-label=${t("files.class.of", { name })} onChange=${(event) => setClass(slot, event.target)}>
-      ${CLASSES.map((name) => html`<option value=${name}>${t(`class.${name}`)}</option>`)}</select></td>
-    <td class="figure wide-only">${count(slot.tokens)}</td>
     <td class="figure">${bytes(slot.own_bytes)}</td>
     <td class="figure wide-only">${slot.shared_bytes ? bytes(slot.shared_bytes) : "–"}</td>
-    <td class="when wide-only">${ago(slot.created_at)}</td>
+    <td class="figure wide-only">${count(slot.tokens)}</td>
     <td class="when">${ago(Date.now() / 1000 - slot.age_secs)}</td>
+    <td class="when wide-only">${ago(slot.created_at)}</td>
+    <td><select value=${slot.class} disabled=${isOpen} title=${t(isOpen ? "files.open" : "class.about")} aria-label=${t("files.class.of", { name })} onChange=${(event) => setClass(slot, event.target)}>
+      ${CLASSES.map((name) => html`<option value=${name}>${t(`class.${name}`)}</option>`)}</select></td>
     <td><${Menu} label=${t("chat.menu.of", { title: name })} items=${[
       { icon: "check", label: t("files.verify.one"), act: onVerify },
       { icon: "trash", label: t("files.remove"), act: () => remove(slot, isOpen), danger: true },

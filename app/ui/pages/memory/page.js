@@ -19,7 +19,7 @@ export function Page() {
   return html`<div class="memory stack">
     ${error && html`<p class="error" role="alert">${t("memory.error", { message: error.message })}</p>`}
     <${Bars} now=${now} />
-    <${Cells} map=${map} now=${now} />
+    <${Cells} map=${map} />
     <${Files} slots=${slots} disk=${now?.disk} />
     <${Quarantine} list=${quarantine} />
     <${Chart} turns=${turns} />
