@@ -25,11 +25,11 @@ export async function loadChats() {
   chats.set({ all: data.sort(order), loaded: true });
 }
 
-/** Changes one entry of the list, or adds it. */
+/** Changes one entry of the list, or adds it: in front of those of the same second. */
 export function put(chat) {
   chats.set(({ all }) => {
     const before = all.find(({ id }) => id === chat.id);
-    return { all: [...all.filter(({ id }) => id !== chat.id), { ...before, ...chat }].sort(order) };
+    return { all: [{ ...before, ...chat }, ...all.filter(({ id }) => id !== chat.id)].sort(order) };
   });
 }
 
