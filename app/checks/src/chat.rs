@@ -1,0 +1,71 @@
+//! What a person does in a chat.
+
+use crate::Page;
+use crate::page::quoted;
+
+impl Page {
+    /// Writes a message and sends it, line breaks and all.
+    pub fn send(&self, text: &str) {
+        self.click("@composer");
+        for (index, line) in text.split('\n').enumerate() {
+            if index > 0 {
+                self.press("Shift+Enter");
+            }
+            self.write(line);
+        }
+        self.press("Enter");
+    }
+
+    /// The same; waits for the whole answer and returns its text.
+    pub fn ask(&self, text: &str) -> String {
+        let before = self.count("@answer");
+        self.send(text);
+        self.answered(before + 1);
+        self.last_answer()
+    }
+
+    /// Waits until there are so many whole answers and none under way.
+    pub fn answered(&self, answers: usize) {
+        let expression = format!("all('@answer').length === {answers} && !one('@live')");
+        self.until(&format!("{answers} answers are there"), &expression);
+    }
+
+    /// The text of the last answer, as it is shown.
+    pub fn last_answer(&self) -> String {
+        self.texts("@answer .text").pop().expect("there is an answer")
+    }
+
+    /// The figures under the last answer.
+    pub fn last_numbers(&self) -> String {
+        self.texts("@answer @numbers").pop().expect("there are figures").replace('\n', " ")
+    }
+
+    /// Presses a button of the message at a place, by its name.
+    pub fn tool(&self, message: &str, name: &str) {
+        self.hover(message);
+        self.click(&format!("{message} [aria-label={}]", quoted(name)));
+    }
+
+    /// Chooses from the menu that a button at a place opens.
+    pub fn choose(&self, menu: &str, item: &str) {
+        self.click(menu);
+        self.shows("[role=menu]");
+        let nth = format!(
+            "[...document.querySelectorAll('[role=menuitem]')].findIndex(e => e.innerText.trim() === {}) + 1",
+            quoted(item)
+        );
+        let nth = self.until(&format!("the menu has {item:?}"), &nth);
+        self.click(&format!("[role=menu] > :nth-child({nth})"));
+    }
+
+    /// Opens a chat of the list by its title.
+    pub fn open_chat(&self, title: &str) {
+        let at = format!(
+            "all('@chat .chat-title').findIndex(e => e.innerText.trim().endsWith({})) + 1",
+            quoted(title)
+        );
+        let at = self.until(&format!("the list has {title:?}"), &at);
+        self.click(&format!("@chat:nth-child({at}) .chat-link"));
+        self.reads("@title", title);
+    }
+}

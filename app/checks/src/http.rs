@@ -1,0 +1,90 @@
+//! Requests to hobd beside the page: they prepare a check and see what came of it.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use serde_json::Value;
+
+use crate::wait::PATIENCE;
+
+/// Speaks to one hobd, and is let in.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// What lets a client in.
+    pub token: String,
+}
+
+impl Client {
+    /// What a path answers.
+    ///
+    /// # Panics
+    /// Where that is an error, or no JSON.
+    pub fn get(&self, path: &str) -> Value {
+        self.json("GET", path, "")
+    }
+
+    /// The same for a body.
+    pub fn post(&self, path: &str, body: &Value) -> Value {
+        self.json("POST", path, &body.to_string())
+    }
+
+    /// A whole answer to one message, of which nothing before it need be known.
+    pub fn say(&self, conversation: &str, text: &str) -> Value {
+        self.post(
+            "/v1/chat/completions",
+            &serde_json::json!({
+                "conversation": conversation, "hob": {"append": true}, "temperature": 0,
+                "messages": [{"role": "user", "content": text}],
+            }),
+        )
+    }
+
+    /// An answer of the fake model that calls a tool with one argument.
+    pub fn call_tool(&self, conversation: &str, tool: &str, name: &str, value: &str) -> Value {
+        // The engine wants a forced call in this very form.
+        let arguments = serde_json::json!({name: value});
+        let call = format!(r#"{{"name": "{tool}", "arguments": {arguments}}}"#);
+        let schema = serde_json::json!({
+            "type": "object", "properties": {name: {"type": "string"}}, "required": [name],
+        });
+        self.post(
+            "/v1/chat/completions",
+            &serde_json::json!({
+                "conversation": conversation, "hob": {"append": true}, "tool_choice": "required",
+                "parallel_tool_calls": false,
+                "messages": [{
+                    "role": "user",
+                    "content": format!("Say this: <tool_call>\n{call}\n</tool_call>"),
+                }],
+                "tools": [{"type": "function", "function": {"name": tool, "parameters": schema}}],
+            }),
+        )
+    }
+
+    fn json(&self, method: &str, path: &str, body: &str) -> Value {
+        let (status, answer) = self.send(method, path, body).expect("hobd answers");
+        assert!((200..300).contains(&status), "{method} {path}: {status} {answer}");
+        serde_json::from_str(&answer).unwrap_or_else(|e| panic!("{method} {path}: {e}: {answer}"))
+    }
+
+    /// Status and body. HTTP/1.0: the body ends where the connection does.
+    pub fn send(&self, method: &str, path: &str, body: &str) -> io::Result<(u16, String)> {
+        let mut socket = TcpStream::connect(self.address)?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        let (address, token, length) = (self.address, &self.token, body.len());
+        let head = format!(
+            "{method} {path} HTTP/1.0\r\nhost: {address}\r\nauthorization: Bearer {token}\r\n\
+             content-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+        );
+        socket.write_all(head.as_bytes())?;
+        socket.write_all(body.as_bytes())?;
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer)?;
+        let bad = || io::Error::new(io::ErrorKind::InvalidData, "no HTTP answer");
+        let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(bad)?;
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+        Ok((status.ok_or_else(bad)?, body.to_owned()))
+    }
+}

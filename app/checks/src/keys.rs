@@ -1,0 +1,85 @@
+//! Keys by their names, as WebDriver actions.
+//!
+//! - Pure: `Control+Shift+k` in, the actions of a keyboard out.
+
+use serde_json::{Value, json};
+
+/// The actions that press `chord`: keys joined by `+`, all held down, let go in reverse order.
+pub fn chord(chord: &str) -> Vec<Value> {
+    let keys: Vec<String> = match chord {
+        "+" => vec!["+".to_owned()],
+        chord => chord.split('+').map(key).collect(),
+    };
+    let down = keys.iter().map(|key| json!({"type": "keyDown", "value": key}));
+    let up = keys.iter().rev().map(|key| json!({"type": "keyUp", "value": key}));
+    down.chain(up).collect()
+}
+
+/// The actions that type `text`.
+pub fn text(text: &str) -> Vec<Value> {
+    let press = |letter: char| {
+        let key = match letter {
+            '\n' => key("Enter"),
+            letter => letter.to_string(),
+        };
+        ["keyDown", "keyUp"].map(|kind| json!({"type": kind, "value": key}))
+    };
+    text.chars().flat_map(press).collect()
+}
+
+/// The keyboard's part of a request for actions.
+pub fn keyboard(actions: &[Value]) -> Value {
+    json!({"actions": [{"type": "key", "id": "keyboard", "actions": actions}]})
+}
+
+/// The code points are WebDriver's.
+fn key(name: &str) -> String {
+    let code = match name {
+        "Backspace" => '\u{e003}',
+        "Tab" => '\u{e004}',
+        "Enter" => '\u{e007}',
+        "Shift" => '\u{e008}',
+        "Control" => '\u{e009}',
+        "Alt" => '\u{e00a}',
+        "Escape" => '\u{e00c}',
+        "Space" => ' ',
+        "PageUp" => '\u{e00e}',
+        "PageDown" => '\u{e00f}',
+        "End" => '\u{e010}',
+        "Home" => '\u{e011}',
+        "Left" => '\u{e012}',
+        "Up" => '\u{e013}',
+        "Right" => '\u{e014}',
+        "Down" => '\u{e015}',
+        "Delete" => '\u{e017}',
+        "F2" => '\u{e032}',
+        "Meta" => '\u{e03d}',
+        letter => {
+            assert_eq!(letter.chars().count(), 1, "there is no key {letter:?}");
+            return letter.to_owned();
+        }
+    };
+    code.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_a_chord_are_held_together() {
+        let kinds = |actions: Vec<Value>| -> Vec<String> {
+            actions.iter().map(|a| format!("{} {}", a["type"], a["value"])).collect()
+        };
+        assert_eq!(
+            kinds(chord("Control+k")),
+            [
+                "\"keyDown\" \"\u{e009}\"",
+                "\"keyDown\" \"k\"",
+                "\"keyUp\" \"k\"",
+                "\"keyUp\" \"\u{e009}\""
+            ]
+        );
+        assert_eq!(chord("+").len(), 2);
+    }
+}

@@ -1,0 +1,28 @@
+//! Checks of the app's page: a real browser, a real hobd, and what a person does with them.
+//!
+//! - Everything speaks to the outside of things: HTTP to hobd, WebDriver to the browser. So the page
+//!   is checked as it is served, with its security policy and its timing.
+//! - Each check has its own hobd, its own directories and its own browser, and all of them end with
+//!   it, also when it fails. Nothing is left to the next one.
+//! - Every wait has a bound and says what it waited for. A failure leaves a picture of the page in
+//!   `target/checks/`.
+//! - A browser that is missing fails the check and names the package; nothing is skipped.
+//!
+//! Reading order: [`tools`] (what is found where), [`process`], [`hobd`], [`browser`] (WebDriver),
+//! [`page`] and [`chat`] (what a person can do), [`keys`], [`axe`], [`canary`]; then `tests/`.
+
+pub mod axe;
+pub mod browser;
+pub mod canary;
+pub mod chat;
+pub mod hobd;
+pub mod http;
+pub mod keys;
+pub mod page;
+pub mod process;
+pub mod tools;
+pub mod wait;
+
+pub use browser::{Browser, Look};
+pub use hobd::{Hobd, Model};
+pub use page::Page;

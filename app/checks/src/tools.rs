@@ -1,0 +1,84 @@
+//! What the checks need of the machine, and where it is.
+//!
+//! - What is missing is named with its package and the remedy.
+//! - hobd is the one that was built beside the checks. `HOB_CHECKS_HOBD` names another one.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+/// A program of the system that drives or is a browser.
+#[derive(Clone, Copy, Debug)]
+pub struct Tool {
+    /// What it may be called, the likeliest name first.
+    pub names: &'static [&'static str],
+    /// What it is part of on Debian.
+    pub package: &'static str,
+}
+
+/// The browser that the page is checked in.
+pub const CHROMIUM: Tool =
+    Tool { names: &["chromium", "chromium-browser", "google-chrome"], package: "chromium" };
+/// What drives it.
+pub const CHROMEDRIVER: Tool =
+    Tool { names: &["chromedriver", "chromium.chromedriver"], package: "chromium-driver" };
+
+impl Tool {
+    /// Where it is.
+    ///
+    /// # Panics
+    /// Where it is not installed.
+    pub fn find(&self) -> PathBuf {
+        let path = env::var_os("PATH").unwrap_or_default();
+        let places: Vec<PathBuf> = env::split_paths(&path).collect();
+        let candidates =
+            self.names.iter().flat_map(|name| places.iter().map(move |place| place.join(name)));
+        candidates.into_iter().find(|path| path.is_file()).unwrap_or_else(|| {
+            panic!(
+                "{} is not installed: run `cargo xtask setup`, or install the package {}",
+                self.names[0], self.package
+            )
+        })
+    }
+}
+
+/// The hobd that was built beside these checks.
+///
+/// # Panics
+/// Where there is none.
+pub fn hobd() -> PathBuf {
+    if let Some(path) = env::var_os("HOB_CHECKS_HOBD") {
+        return path.into();
+    }
+    let built = profile_directory().join("hobd");
+    assert!(
+        built.is_file(),
+        "there is no {}: run `cargo xtask test`, or `cargo build --release --package hob-daemon`",
+        built.display()
+    );
+    built
+}
+
+/// Where pictures and reports go.
+pub fn reports() -> PathBuf {
+    let target = profile_directory().parent().expect("a profile lies in the target").to_owned();
+    let reports = target.join("checks");
+    std::fs::create_dir_all(&reports).expect("the target can be written");
+    reports
+}
+
+/// The root of the project.
+pub fn root() -> &'static Path {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
+    root.expect("the checks lie in app/checks")
+}
+
+/// The directory that holds what was built with these checks.
+fn profile_directory() -> PathBuf {
+    let this = env::current_exe().expect("this program has a path");
+    let directory = this.parent().expect("it lies in a directory");
+    match directory.file_name() {
+        Some(name) if name == "deps" => directory.parent().expect("deps lies in a profile"),
+        _ => directory,
+    }
+    .to_owned()
+}
