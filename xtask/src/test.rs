@@ -20,7 +20,7 @@ pub enum Outcome {
     Skipped(&'static str),
 }
 
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     Step {
         name: "format",
         check: |_| passed(format()),
@@ -45,12 +45,20 @@ const STEPS: [Step; 10] = [
         check: |_| passed(Line::new(APP_TESTS).run()),
         remedy: Some("the failing tests are named above"),
     },
+    Step {
+        name: "the page",
+        check: |_| passed(Line::new(PAGE_TESTS).run()),
+        remedy: Some("the failing tests are named above; target/checks has pictures of them"),
+    },
     Step { name: "dependencies", check: |_| deny::check(), remedy: Some(DEPENDENCIES_REMEDY) },
     Step { name: "OpenAI client", check: |_| passed(openai::check()), remedy: None },
 ];
 
 /// With the features that it was built with, so that nothing is built twice.
 const APP_TESTS: &str = "cargo test --release --package hob-desktop --features desktop";
+
+/// Each of them runs a browser beside a daemon; more than two at once only wait for each other.
+const PAGE_TESTS: &str = "cargo test --release --package hob-checks -- --test-threads 2";
 
 const DEPENDENCIES_REMEDY: &str = "update or replace the crate that is named above; `deny.toml` says \
                                    what is allowed and why";
@@ -96,7 +104,7 @@ fn lints() -> Result<(), Failure> {
 }
 
 fn tests(whole: bool) -> Result<(), Failure> {
-    let tests = Line::new("cargo test --release --workspace");
+    let tests = Line::new("cargo test --release --workspace --exclude hob-checks");
     let tests = match whole {
         true => tests.args(["--", "--include-ignored"]).env("HOB_TEST_ALL", "1"),
         false => tests,

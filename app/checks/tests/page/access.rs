@@ -1,0 +1,78 @@
+//! The page is for everybody: what axe-core finds, in light and dark.
+
+use hob_checks::page::PAGES;
+use hob_checks::{Hobd, Look, Model, Page, axe};
+
+#[test]
+fn axe_finds_nothing_serious_on_any_page() {
+    for dark in [false, true] {
+        let hobd = Hobd::start(Model::Bundled);
+        let page = Page::open_as(&hobd, Look { dark, still: true, ..Look::default() });
+        page.shows("@composer");
+        check(&page, "welcome", dark);
+
+        page.ask("My locker code is 48213.");
+        page.ask("What is my locker code?");
+        page.tool("@answer:nth-child(4)", "Answer again");
+        page.reads("@siblings", "2/2");
+        check(&page, "chat", dark);
+
+        page.click("@chat-menu");
+        check(&page, "menu", dark);
+        page.press("Escape");
+        page.choose("@chat-menu", "Rename");
+        page.shows("@question");
+        check(&page, "question", dark);
+        page.press("Escape");
+        page.choose("@chat-menu", "Delete");
+        page.shows("@toast");
+        check(&page, "toast", dark);
+
+        for (name, _) in PAGES {
+            page.click(&format!("@to-{name}"));
+            page.shows(&format!("@page-{name} .page-width > *"));
+            check(&page, name, dark);
+        }
+        page.press("?");
+        page.shows("@help");
+        check(&page, "help", dark);
+
+        page.script("localStorage.clear(); location.reload()");
+        page.shows("@connect");
+        check(&page, "connect", dark);
+    }
+}
+
+fn check(page: &Page, place: &str, dark: bool) {
+    let findings = axe::serious_findings(page);
+    let look = if dark { "dark" } else { "light" };
+    assert!(findings.is_empty(), "{place}, {look}:\n{}", findings.join("\n"));
+}
+
+#[test]
+fn who_wants_little_motion_sees_none() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open_as(&hobd, Look { still: true, ..Look::default() });
+    page.send("Say this slowly: something that takes a moment to say, so that it can be looked at");
+    page.reads("@live", "something");
+
+    let moving = "return document.getAnimations().filter(a => a.playState === 'running' &&
+        a.effect.getComputedTiming().duration > 10).length";
+    assert_eq!(page.script(moving), 0);
+
+    page.show(Look::default());
+    page.until("with motion the cursor blinks", "document.getAnimations().length > 0");
+}
+
+#[test]
+fn a_screen_reader_hears_that_an_answer_began() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.send("Say this slowly: something that takes a moment to say, so that it can be looked at");
+
+    page.until(
+        "a live region says it",
+        "all('[aria-live]').some(e => e.textContent.includes('Hob answers'))",
+    );
+    page.answered(1);
+}

@@ -1,0 +1,78 @@
+//! The list of chats.
+
+use hob_checks::{Hobd, Model, Page};
+
+#[test]
+fn chats_are_renamed_and_pinned_and_stay_so() {
+    let hobd = with_chats(&["apples", "pears", "plums"]);
+    let page = Page::open(&hobd);
+    page.open_chat("Say this: apples");
+
+    page.choose("@chat-menu", "Rename");
+    page.shows("@question");
+    page.press("Control+a");
+    page.write("Fruit");
+    page.click("@yes");
+    page.reads("@title", "Fruit");
+    page.choose("@chat-menu", "Pin");
+    page.reads("@chat:first-child", "Fruit");
+
+    page.go(&hobd.origin());
+    page.reads("@chat:first-child", "Fruit");
+    page.open_chat("Fruit");
+    page.choose("@chat-menu", "Unpin");
+    page.reads("@chat:last-child", "Fruit");
+}
+
+#[test]
+fn chats_are_found_by_their_titles_and_by_what_was_said() {
+    let hobd = with_chats(&["apples", "pears", "plums"]);
+    // One that is told by what was said alone.
+    let renamed = hobd.client.send("PATCH", "/v1/conversations/plums", r#"{"title": "Prunus"}"#);
+    assert_eq!(renamed.unwrap().0, 200);
+    let page = Page::open(&hobd);
+    page.until("all are listed", "all('@chat').length === 3");
+
+    page.fill("@search", "PEARS");
+    page.until("one is left", "all('@chat').length === 1");
+    page.reads("@chat", "Say this: pears");
+
+    page.fill("@search", "this: plums");
+    page.reads("@chat .chat-snippet", "Say this: plums");
+    page.reads("@chat mark", "this");
+
+    page.fill("@search", "nothing of the sort");
+    page.reads(".side", "Nothing found");
+    page.fill("@search", "");
+    page.until("all are listed again", "all('@chat').length === 3");
+}
+
+#[test]
+fn a_deleted_chat_comes_back_when_it_is_undone_and_else_does_not() {
+    let hobd = with_chats(&["apples", "pears"]);
+    let page = Page::open(&hobd);
+    page.open_chat("Say this: apples");
+
+    page.choose("@chat-menu", "Delete");
+    page.until("it is gone", "all('@chat').length === 1");
+    page.shows("@composer");
+    page.click("@toast button");
+    page.until("it is back", "all('@chat').length === 2");
+    page.open_chat("Say this: apples");
+    assert_eq!(page.text("@answer .text"), "apples");
+
+    page.choose("@chat-menu", "Delete");
+    page.until("it is gone", "all('@chat').length === 1");
+    page.go(&hobd.origin());
+    page.until("it stays away", "all('@chat').length === 1");
+    page.reads("@chat", "pears");
+}
+
+/// A hobd that has a chat for each of these words, in which it was said.
+fn with_chats(words: &[&str]) -> Hobd {
+    let hobd = Hobd::start(Model::Fake);
+    for word in words {
+        hobd.client.say(word, &format!("Say this: {word}"));
+    }
+    hobd
+}

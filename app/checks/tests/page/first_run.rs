@@ -1,0 +1,55 @@
+//! The first look at the page.
+
+use hob_checks::{Hobd, Model, Page};
+
+#[test]
+fn whoever_comes_first_can_write_at_once() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+
+    page.reads("h2", "What can I remember for you?");
+    assert_eq!(page.focused(), ("textbox".to_owned(), "Message".to_owned()));
+    page.reads(".side", "No chats yet");
+}
+
+#[test]
+fn a_suggestion_is_answered_by_the_model_that_comes_with_hob() {
+    let hobd = Hobd::start(Model::Bundled);
+    let page = Page::open(&hobd);
+
+    page.click(".suggestions > :first-child");
+    page.answered(1);
+
+    assert!(page.last_answer().contains("48213"), "{}", page.last_answer());
+    page.reads("@chat", "My locker code is 48213.");
+    page.reads("@chat @state", "hot");
+}
+
+#[test]
+fn the_token_leaves_the_address_and_stays_in_the_browser() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.shows("@composer");
+
+    let address = page.script("return location.href").to_string();
+    assert!(!address.contains("token") && !address.contains(&hobd.client.token), "{address}");
+    page.go(&hobd.origin());
+    page.shows("@composer");
+}
+
+#[test]
+fn whoever_brings_no_token_is_asked_for_one() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::of(hob_checks::Browser::chromium(Default::default()));
+    page.expect_complaint("401");
+    page.go(&hobd.origin());
+
+    page.shows("@connect");
+    page.fill("@token", "not the token");
+    page.press("Enter");
+    // It is let in no further than to hear that this was wrong.
+    page.shows("@connect");
+    page.fill("@token", &hobd.client.token);
+    page.press("Enter");
+    page.shows("@composer");
+}

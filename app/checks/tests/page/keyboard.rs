@@ -1,0 +1,120 @@
+//! A session without a mouse.
+
+use hob_checks::page::PAGES;
+use hob_checks::{Hobd, Model, Page};
+
+#[test]
+fn everything_is_done_with_the_keyboard_alone() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.shows("@composer");
+
+    // Write, send, and read.
+    page.write("Say this: first chat");
+    page.press("Enter");
+    page.answered(1);
+    // Answer once more, and go back to the first answer.
+    tab_to(&page, "button", "Answer again");
+    page.press("Enter");
+    page.reads("@answer @siblings", "2/2");
+    page.answered(1);
+    tab_to(&page, "button", "Branch before");
+    page.press("Enter");
+    page.reads("@answer @siblings", "1/2");
+    // Edit the question.
+    tab_to(&page, "button", "Edit and send again");
+    page.press("Enter");
+    page.press("Control+a");
+    page.write("Say this: edited");
+    page.press("Enter");
+    page.reads("@answer", "edited");
+    page.answered(1);
+    // A second chat, and back to the first.
+    page.press("Alt+n");
+    page.reads("@title", "New chat");
+    page.until("the composer has the focus", "document.activeElement === one('@composer')");
+    page.write("Say this: second chat");
+    page.press("Enter");
+    page.answered(1);
+    page.press("Alt+Down");
+    page.reads("@title", "Say this: first chat");
+    // Search, and open what was found.
+    page.press("Control+k");
+    page.until("the search has the focus", "document.activeElement === one('@search')");
+    page.write("second");
+    page.until("one is left", "all('@chat').length === 1");
+    page.press("Down");
+    page.press("Enter");
+    page.reads("@title", "Say this: second chat");
+    // Rename it from its menu.
+    tab_to(&page, "button", "What to do with this chat");
+    page.press("Enter");
+    page.until("the menu has the focus", "document.activeElement.matches('[role=menuitem]')");
+    page.press("Enter");
+    page.shows("@question");
+    page.press("Control+a");
+    page.write("Renamed");
+    page.press("Enter");
+    page.reads("@title", "Renamed");
+    // Stop an answer.
+    page.press("/");
+    page.until("the composer has the focus", "document.activeElement === one('@composer')");
+    page.write(&format!("Say this slowly: {}", "word ".repeat(200)));
+    page.press("Enter");
+    page.reads("@live", "word");
+    page.press("Escape");
+    page.shows("@interrupted");
+    // Go to the other pages.
+    for (name, keys) in PAGES {
+        page.press(keys);
+        page.shows(&format!("@page-{name}"));
+    }
+    page.press("Alt+1");
+    page.shows("@composer");
+}
+
+#[test]
+fn a_question_mark_shows_the_keys() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.shows("@composer");
+
+    page.write("what?");
+    page.hides("@help"); // Whoever types it means it.
+    tab_to(&page, "button", "New chat");
+    page.press("?");
+    page.reads("@help", "Search chats");
+    page.reads("@help", "Stop the answer");
+    page.press("Escape");
+    page.hides("@help");
+    assert_eq!(page.focused(), ("button".to_owned(), "New chat".to_owned()));
+}
+
+#[test]
+fn the_first_tab_leads_past_the_list() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.shows("@composer");
+    page.click("@to-settings");
+    page.script("location.reload()"); // Whoever comes to a chat can write at once; not so elsewhere.
+    page.shows("@page-settings .page-width > *");
+
+    page.press("Tab");
+    assert_eq!(page.focused(), ("link".to_owned(), "Skip to the content".to_owned()));
+    page.press("Enter");
+    page.until("the content has the focus", "document.activeElement.id === 'content'");
+}
+
+/// Presses Tab until something has the focus, as one would who looks for it.
+fn tab_to(page: &Page, role: &str, name: &str) {
+    let mut seen = Vec::new();
+    for _ in 0..60 {
+        page.press("Tab");
+        let focused = page.focused();
+        if focused == (role.to_owned(), name.to_owned()) {
+            return;
+        }
+        seen.push(focused);
+    }
+    panic!("Tab does not lead to {role} {name:?}, only to {seen:?}");
+}

@@ -1,0 +1,41 @@
+//! The page in another language.
+
+use hob_checks::{Hobd, Look, Model, Page};
+
+#[test]
+fn who_reads_german_gets_german() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open_as(&hobd, Look { language: "de", ..Look::default() });
+
+    page.reads(".side", "Noch keine Chats");
+    assert_eq!(page.script("return document.documentElement.lang"), "de");
+    page.ask("Say this: Guten Tag");
+    let numbers = page.last_numbers();
+    assert!(numbers.contains("berechnet"), "{numbers}");
+
+    page.click("@to-settings");
+    page.click("@like-language");
+    page.write("English\n");
+    page.until("it can be changed", "document.documentElement.lang === 'en'");
+    page.reads("@page-settings", "Language");
+}
+
+#[test]
+fn every_string_is_in_every_language() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.shows("@composer");
+
+    let missing = page.run_async(
+        "const done = arguments[0];
+         Promise.all(['en', 'de'].map(name => import(`/strings/${name}.js`))).then(([en, de]) => {
+             const keys = language => Object.keys(language.default);
+             // The bundled model speaks English alone, and so do the questions that are suggested.
+             const known = (key, language) => key.startsWith('suggest.') || key in language.default;
+             const only = (a, b) => keys(a).filter(key => !known(key, b));
+             done([...only(en, de), ...only(de, en)]);
+         }, error => done(String(error)));",
+        &[],
+    );
+    assert_eq!(missing.expect("the strings load"), serde_json::json!([]));
+}

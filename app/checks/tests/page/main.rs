@@ -1,0 +1,13 @@
+//! What a person can do with the page, and what nobody can do to it.
+
+mod access;
+mod branches;
+mod chats;
+mod first_run;
+mod keyboard;
+mod languages;
+mod narrow;
+mod reopening;
+mod security;
+mod size;
+mod talking;

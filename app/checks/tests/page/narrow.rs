@@ -1,0 +1,47 @@
+//! The page where there is little room.
+
+use hob_checks::page::PAGES;
+use hob_checks::{Hobd, Look, Model, Page};
+
+#[test]
+fn nothing_is_wider_than_a_narrow_window() {
+    let hobd = Hobd::start(Model::Fake);
+    let long = "Donaudampfschifffahrtsgesellschaftskapitän".repeat(4);
+    hobd.client.say("long", &format!(
+        "Say this: {long}\n\n```\n{long}\n```\n\n| {long} | b |\n|---|---|\n| 1 | {long} |\n\nhttps://example.org/{long}"
+    ));
+    hobd.client
+        .send(
+            "PATCH",
+            "/v1/conversations/long",
+            &format!("{{\"title\": \"{}\"}}", "long ".repeat(30)),
+        )
+        .unwrap();
+    let page = Page::open_as(&hobd, Look { width: 400, height: 800, ..Look::default() });
+    page.shows("@composer");
+    fits(&page, "welcome");
+
+    page.click("@show-side");
+    page.click("@chat .chat-link");
+    page.reads("@answer", "Donau");
+    page.until("the list is out of the way", "!seen(one('.side'))");
+    fits(&page, "chat");
+    for (name, _) in PAGES {
+        page.click("@show-side");
+        page.click(&format!("@to-{name}"));
+        page.shows(&format!("@page-{name} .page-width > *"));
+        fits(&page, name);
+    }
+    assert_eq!(page.count("@send"), 0);
+}
+
+/// Neither the window nor what scrolls in it is wider than it is.
+fn fits(page: &Page, place: &str) {
+    page.until("the list is out of the way", "!seen(one('.side'))");
+    let wide = page.script(
+        "return [document.documentElement, ...all('.page, .page-body, .talk, .composer')]
+             .filter(e => e.scrollWidth > e.clientWidth + 1)
+             .map(e => `${e.tagName}.${e.className}: ${e.scrollWidth} > ${e.clientWidth}`)",
+    );
+    assert_eq!(wide, serde_json::json!([]), "{place}");
+}

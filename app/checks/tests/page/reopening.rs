@@ -1,0 +1,45 @@
+//! What is left of a chat when the daemon was away.
+
+use hob_checks::{Hobd, Model, Page};
+
+#[test]
+fn a_chat_reopens_from_disk_after_a_restart_and_says_so() {
+    let mut hobd = Hobd::start(Model::Bundled);
+    let page = Page::open(&hobd);
+    page.expect_complaint("ERR_CONNECTION_REFUSED");
+    page.ask("My locker code is 48213.");
+    page.ask("What is the capital of Peru?");
+
+    hobd.stop();
+    hobd.start_again();
+    page.go(&hobd.origin());
+    page.reads("@chat @state", "cold");
+    page.open_chat("My locker code is 48213.");
+    let answer = page.ask("What is my locker code?");
+
+    assert!(answer.contains("48213"), "{answer}");
+    let numbers = page.last_numbers();
+    // The chat was restored while the question was written, or with it.
+    assert!(numbers.contains("from disk") || numbers.contains(" hot"), "{numbers}");
+    page.reads("@chat @state", "hot");
+}
+
+#[test]
+fn a_question_right_after_a_restart_tells_how_much_came_from_disk() {
+    let mut hobd = Hobd::start(Model::Bundled);
+    let page = Page::open(&hobd);
+    page.expect_complaint("ERR_CONNECTION_REFUSED");
+    page.ask("My locker code is 48213.");
+    let before = page.ask("What is my locker code?");
+
+    hobd.stop();
+    hobd.start_again();
+    // The page has not noticed: nothing was restored ahead.
+    page.tool("@answer:nth-child(4)", "Answer again");
+    page.reads("@answer:nth-child(4) @siblings", "2/2");
+    page.answered(2);
+
+    assert!(before.contains("48213") && page.last_answer().contains("48213"));
+    let numbers = page.last_numbers();
+    assert!(numbers.contains("from disk"), "{numbers}");
+}

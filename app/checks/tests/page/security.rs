@@ -1,0 +1,194 @@
+//! Model output is hostile input: whatever a model, a file or another client writes, no script runs,
+//! nothing is loaded from elsewhere, and the page stays where it is.
+
+use std::collections::BTreeSet;
+
+use hob_checks::canary::Canary;
+use hob_checks::{Hobd, Model, Page};
+use serde_json::{Value, json};
+
+/// Texts that would do harm if they were taken for more than text. `CANARY` stands for an address that
+/// nobody should ever ask, and scripts set `top.pwned`.
+const PAYLOADS: &str = include_str!("../../payloads.json");
+
+/// A chat has so many of them.
+const IN_A_CHAT: usize = 20;
+
+#[test]
+fn payloads_that_stream_in_do_nothing() {
+    let world = World::new();
+    assert!(world.payloads.len() >= 100);
+    for chat in world.payloads.chunks(IN_A_CHAT) {
+        world.page.press("Alt+n");
+        for (index, payload) in chat.iter().enumerate() {
+            world.page.send(&format!("Say this: {payload}"));
+            world.page.answered(index + 1);
+        }
+        world.poke_at_everything();
+        world.nothing_happened();
+    }
+}
+
+#[test]
+fn payloads_that_are_read_back_do_nothing() {
+    let world = World::new();
+    for (number, chat) in world.payloads.chunks(IN_A_CHAT).enumerate() {
+        let messages: Vec<Value> = chat
+            .iter()
+            .flat_map(|payload| {
+                ["user", "assistant"].map(|role| json!({"role": role, "content": payload}))
+            })
+            .chain([json!({"role": "user", "content": format!("Say this: chat {number}")})])
+            .collect();
+        let conversation = format!("read-{number}");
+        world.hobd.client.post(
+            "/v1/chat/completions",
+            &json!({"conversation": conversation, "messages": messages}),
+        );
+        world.rename(&conversation, &format!("chat {number}"));
+        world.page.go(&format!("{}/#/chat/{conversation}", world.hobd.origin()));
+        world.page.script("location.reload()");
+        world.page.reads("@answer", &format!("chat {number}"));
+        world.poke_at_everything();
+        world.nothing_happened();
+    }
+}
+
+#[test]
+fn payloads_in_titles_reasoning_and_calls_do_nothing() {
+    let world = World::new();
+    let one_line = |payload: &&String| !payload.contains(['\n', '\t', '\u{1}']);
+    for (number, payload) in world.payloads.iter().filter(one_line).step_by(4).enumerate() {
+        let conversation = format!("title-{number}");
+        let thought = format!("Say this: <think>{payload}</think>done");
+        world.hobd.client.say(&conversation, &thought);
+        world.rename(&conversation, payload);
+    }
+    let called = &world.payloads[3..7];
+    for payload in called {
+        world.hobd.client.call_tool("title-0", "look", "at", payload);
+    }
+
+    world.page.go(&format!("{}/#/chat/title-0", world.hobd.origin()));
+    world.page.script("location.reload()");
+    world.page.answered(1 + called.len());
+    assert_eq!(world.page.count("@tool-call"), called.len());
+    world.page.script("all('details').forEach(e => { e.open = true })");
+    world.page.fill("@search", "pwned");
+    world.page.shows("@chat .chat-title");
+    world.nothing_happened();
+    world.page.choose("@chat-menu", "Rename");
+    world.page.shows("@question");
+    world.nothing_happened();
+    world.page.press("Escape");
+    world.page.choose("@chat-menu", "Delete");
+    world.page.shows("@toast");
+    world.nothing_happened();
+}
+
+/// A page in front of a hobd on the fake model, which says whatever it is asked to.
+struct World {
+    page: Page,
+    hobd: Hobd,
+    canary: Canary,
+    payloads: Vec<String>,
+}
+
+impl World {
+    fn new() -> Self {
+        let hobd = Hobd::start_with(Model::Fake, &["--ctx", "16384"]);
+        let page = Page::open(&hobd);
+        page.shows("@composer");
+        page.log("performance"); // What came before is the browser's own.
+        let canary = Canary::new();
+        let payloads: Vec<Value> = serde_json::from_str(PAYLOADS).expect("the payloads are JSON");
+        let payloads = payloads.iter().map(|payload| {
+            let text = payload["text"].as_str().expect("each has a text");
+            text.replace("CANARY", &canary.address())
+        });
+        Self { payloads: payloads.collect(), page, hobd, canary }
+    }
+
+    fn rename(&self, conversation: &str, title: &str) {
+        let path = format!("/v1/conversations/{conversation}");
+        let body = json!({"title": title.chars().take(200).collect::<String>()}).to_string();
+        let (status, answer) = self.hobd.client.send("PATCH", &path, &body).unwrap();
+        assert_eq!(status, 200, "{answer}");
+    }
+
+    /// Does to all that is shown what somebody careless would do, but for saying yes.
+    fn poke_at_everything(&self) {
+        let poked = self.page.run_async(
+            "const done = arguments[0];
+             const painted = () => new Promise(next => requestAnimationFrame(() => setTimeout(next)));
+             const poke = async () => {
+                 for (const element of document.querySelectorAll('.talk-inner .text *')) {
+                     for (const type of ['mouseover', 'focus', 'pointerdown', 'auxclick', 'click']) {
+                         element.dispatchEvent(new MouseEvent(type, {bubbles: true, cancelable: true}));
+                     }
+                     if (!element.closest('a')) continue;
+                     await painted();
+                     document.querySelector('dialog button.button:not(.primary)')?.click();
+                     await painted();
+                 }
+             };
+             poke().then(() => done(null), error => done(String(error)));",
+            &[],
+        );
+        assert_eq!(poked.expect("the page can be poked at"), Value::Null);
+        self.page.until("no question is left", "!all('dialog[open]').length");
+    }
+
+    fn nothing_happened(&self) {
+        let page = &self.page;
+        assert_eq!(page.script("return window.pwned ?? null"), Value::Null, "a script ran");
+        assert!(
+            page.script("return location.origin") == self.hobd.origin().as_str(),
+            "it went away"
+        );
+        let windows = page.command("window/handles", None).expect("windows can be counted");
+        assert_eq!(windows.as_array().map(Vec::len), Some(1), "a window was opened");
+        let foreign = page.script(
+            "return all('script, style, iframe, object, embed, link, base, meta, form, img, video, audio, svg, math, template, portal, [srcdoc], [srcset], [ping], [formaction]')
+                 .filter(e => e.closest('.text, .bubble, .chat-title, .fold, .toast, h1, .chat-snippet'))
+                 .filter(e => !e.matches('svg.icon, .chat-title svg.icon'))
+                 .concat(all('*').filter(e => e.getAttributeNames().some(name => name.startsWith('on'))))
+                 .map(e => e.outerHTML.slice(0, 120))",
+        );
+        assert_eq!(foreign, json!([]), "it became an element");
+        let links = page.script(
+            "return all('a, area').map(e => e.href).filter(href => href && !/^(https?|mailto):/.test(href))",
+        );
+        assert_eq!(links, json!([]), "a link leads to no web page");
+        assert!(self.canary.heard().is_empty(), "somebody was asked: {:?}", self.canary.heard());
+        let strangers: BTreeSet<String> =
+            self.asked().into_iter().filter(|url| self.is_strange(url)).collect();
+        assert!(strangers.is_empty(), "requests went elsewhere: {strangers:?}");
+        assert_eq!(page.complaints(), Vec::<String>::new());
+    }
+
+    /// What the page has asked for since the last time.
+    fn asked(&self) -> Vec<String> {
+        let entries = self.page.log("performance");
+        let events = entries
+            .iter()
+            .filter_map(|entry| serde_json::from_str::<Value>(entry["message"].as_str()?).ok());
+        let sent = events.filter(|event| event["message"]["method"] == "Network.requestWillBeSent");
+        sent.filter_map(|event| {
+            event["message"]["params"]["request"]["url"].as_str().map(str::to_owned)
+        })
+        .collect()
+    }
+
+    fn is_strange(&self, url: &str) -> bool {
+        let own = format!("{}/", self.hobd.origin());
+        let Some(path) = url.strip_prefix(&own) else { return true };
+        let known = [
+            "", "app.js", "icon.svg", "v1/", "lib/", "parts/", "chat/", "pages/", "strings/",
+            "style/", "vendor/",
+        ];
+        !known.iter().any(|known| {
+            if known.ends_with('/') { path.starts_with(known) } else { path == *known }
+        })
+    }
+}

@@ -1,0 +1,148 @@
+//! Questions and answers.
+
+use hob_checks::{Hobd, Model, Page};
+use serde_json::json;
+
+#[test]
+fn an_answer_streams_and_tells_how_it_came_about() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+
+    page.send(
+        "Say this slowly: The quick brown fox jumps over the lazy dog, and over the next one.",
+    );
+    page.reads("@live", "The quick");
+    page.shows("@stop");
+    assert_eq!(page.count("@answer"), 0);
+    page.answered(1);
+
+    assert_eq!(
+        page.last_answer(),
+        "The quick brown fox jumps over the lazy dog, and over the next one."
+    );
+    let numbers = page.last_numbers();
+    assert!(numbers.contains("to first token"), "{numbers}");
+    assert!(numbers.contains("computed"), "{numbers}");
+    page.shows("@send");
+
+    page.ask("And now?");
+    let numbers = page.last_numbers();
+    assert!(numbers.contains(" hot"), "what was said before was hot: {numbers}");
+}
+
+#[test]
+fn a_stopped_answer_keeps_what_was_said_and_the_chat_goes_on() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    let text = "word ".repeat(200);
+
+    page.send(&format!("Say this slowly: {text}"));
+    page.reads("@live", "word word");
+    page.click("@stop");
+    page.answered(1);
+
+    let said = page.last_answer();
+    assert!(text.starts_with(&said) && said.len() < text.len() / 2, "{said}");
+    page.shows("@answer @interrupted");
+    assert_eq!(page.ask("Say this: after all"), "after all");
+}
+
+#[test]
+fn an_answer_goes_on_while_another_chat_is_shown() {
+    let hobd = Hobd::start(Model::Fake);
+    hobd.client.say("other", "Say this: elsewhere");
+    let page = Page::open(&hobd);
+
+    page.send("Say this slowly: this goes on unseen");
+    page.reads("@live", "this");
+    page.open_chat("Say this: elsewhere");
+    page.reads("@answer", "elsewhere");
+    page.open_chat("Say this slowly: this goes on unseen");
+    page.answered(1);
+
+    assert_eq!(page.last_answer(), "this goes on unseen");
+}
+
+#[test]
+fn markdown_is_shown_as_it_is_meant() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.cdp(
+        "Browser.grantPermissions",
+        &json!({"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}),
+    );
+
+    page.ask(
+        "Say this: # Title\n\nSome **bold** and `code`.\n\n- one\n- two\n\n```rust\nfn main() {}\n```\n\n\
+         | a | b |\n|---|---|\n| 1 | 2 |\n",
+    );
+
+    for (place, text) in [
+        ("@answer .text h3", "Title"),
+        ("@answer .text strong", "bold"),
+        ("@answer .text :not(pre) > code", "code"),
+        ("@answer .text li:last-child", "two"),
+        ("@answer .text td:last-child", "2"),
+    ] {
+        assert_eq!(page.text(place), text, "{place}");
+    }
+    page.hover("@answer pre");
+    page.click("@answer .copy-code");
+    page.reads("@toast", "Copied");
+    let copied = page.run_async(
+        "const done = arguments[0]; navigator.clipboard.readText().then(done, e => done(String(e)))",
+        &[],
+    );
+    assert_eq!(copied.expect("the clipboard can be read"), "fn main() {}");
+}
+
+#[test]
+fn a_link_leads_away_only_after_a_question() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.ask("Say this: [a place](https://example.org/path)");
+
+    page.click("@answer .text a");
+    page.reads("@question", "https://example.org/path");
+    page.press("Escape");
+    page.hides("@question");
+
+    let windows = page.command("window/handles", None).expect("windows can be counted");
+    assert_eq!(windows.as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn reasoning_and_calls_of_tools_are_folded() {
+    let hobd = Hobd::start(Model::Fake);
+    // What the fake says is read like any model's output: marks and all.
+    hobd.client.say("folded", "Say this: <think>two and two</think>It is four.");
+    hobd.client.call_tool("folded", "set_light", "room", "kitchen");
+    hobd.client.send("PATCH", "/v1/conversations/folded", "{\"title\": \"Folded\"}").unwrap();
+    let page = Page::open(&hobd);
+    page.open_chat("Folded");
+
+    page.reads("@answer", "It is four.");
+    page.reads("@reasoning summary", "Reasoning");
+    assert!(!page.texts("@answer").concat().contains("two and two"));
+    page.click("@reasoning summary");
+    page.reads("@reasoning", "two and two");
+    page.click("@tool-call summary");
+    page.reads("@tool-call", "kitchen");
+}
+
+#[test]
+fn a_daemon_that_is_away_is_told_and_comes_back() {
+    let mut hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.expect_complaint("ERR_CONNECTION_REFUSED");
+    page.ask("Say this: before");
+
+    hobd.kill();
+    page.send("Say this: meanwhile");
+    page.shows("@failure");
+    page.reads("@banner", "Hob cannot be reached");
+    hobd.start_again();
+    page.hides("@banner");
+    page.reads("@answer", "before");
+    assert_eq!(page.ask("Say this: after"), "after");
+}
