@@ -9,7 +9,8 @@ usage: cargo xtask <task>
   run    --app [--yes] [-- APP ARGS]             the same with the desktop app
   bundle [--yes]                                 set up, and make what the desktop app is installed from
   test   [--yes] [--whole]                       set up, and run every check; --whole: the slow tests too
-  bench  [--yes] NAME [ARGS]                     set up, and measure; `bench --help` lists the names
+  bench  [--yes] NAME [ARGS]                     set up, and measure; `bench --help` lists the names, and `page`
+                                                 measures the app's page
   setup  [--yes]                                 install what building and testing need, and stop
 
   --yes   install what is missing without asking (as does setting CI)";

@@ -80,13 +80,20 @@ fn perform(task: Task) -> Result<(), Failure> {
         Task::Bench { yes, bench_args } => {
             setup::ensure(&Need::BUILD, yes)?;
             // Some measure whole programs.
-            let program = match bench_args.first().map(String::as_str) {
+            let name = bench_args.first().map(String::as_str);
+            let program = match name {
                 Some("store") => Some("hob-cli"),
-                Some("idle") => Some("hob-daemon"),
+                Some("idle" | "page") => Some("hob-daemon"),
                 _ => None,
             };
             if let Some(package) = program {
                 Line::new("cargo build --release --package").args([package]).run()?;
+            }
+            if name == Some("page") {
+                // The page is measured by what checks it.
+                setup::ensure(&[Need::Chromium, Need::ChromeDriver], yes)?;
+                let bench = Line::new("cargo run --release --package hob-checks --");
+                return bench.args(bench_args.into_iter().skip(1)).run();
             }
             Line::new("cargo run --release --package hob-bench --").args(bench_args).run()
         }

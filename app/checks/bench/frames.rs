@@ -1,0 +1,107 @@
+//! A long chat: whether it scrolls and streams smoothly, and how soon a token is seen.
+
+use hob_checks::{Hobd, Model, Page};
+use serde_json::{Value, json};
+
+use crate::figures::{Bar, Table};
+use crate::seed;
+
+/// Notes when pieces of an answer arrive, and when what they changed is painted.
+const WATCH: &str = "
+    window.waits = [];
+    let arrived = [];
+    const read = ReadableStreamDefaultReader.prototype.read;
+    ReadableStreamDefaultReader.prototype.read = async function () {
+        const piece = await read.call(this);
+        if (!piece.done) arrived.push(performance.now());
+        return piece;
+    };
+    const channel = new MessageChannel();
+    channel.port1.onmessage = ({ data }) => {
+        const now = performance.now();
+        waits.push(...data.map((then) => now - then));
+    };
+    new MutationObserver(() => {
+        if (!document.querySelector('[data-test=live]')) arrived = [];
+        if (arrived.length) channel.port2.postMessage(arrived.splice(0));
+    }).observe(document, { subtree: true, childList: true, characterData: true });";
+
+/// Frames of every second, as long as `goesOn` says so.
+const FRAMES: &str = "
+    const done = arguments[arguments.length - 1];
+    const frames = [];
+    const begin = performance.now();
+    const step = (now) => {
+        frames.push(now);
+        if (goesOn(now - begin)) requestAnimationFrame(step);
+        else done(seconds());
+    };
+    const seconds = () => {
+        const counts = [];
+        for (let from = frames[0]; from + 1000 <= frames.at(-1); from += 1000) {
+            counts.push(frames.filter((at) => at > from && at <= from + 1000).length);
+        }
+        return counts;
+    };
+    requestAnimationFrame(step);";
+
+/// Down from the top in so many milliseconds.
+const SCROLL_MS: u32 = 4000;
+
+const TEXT: &str =
+    "It is a long answer with **words** of every kind, `code` among them, and it goes on. ";
+
+pub fn measure(runs: usize, table: &mut Table) {
+    let hobd = Hobd::start_with(Model::Fake, &["--ctx", seed::CONTEXT]);
+    seed::long_chat(&hobd.client, "long");
+    let page = Page::open(&hobd);
+    page.shows("@composer");
+    page.cdp("Page.addScriptToEvaluateOnNewDocument", &json!({"source": WATCH}));
+    page.go(&format!("{}/?#/chat/long", hobd.origin()));
+    page.reads("@talk", "That was the last one.");
+    page.until("all are there", &format!("all('@answer').length === {}", seed::MESSAGES / 2));
+    // What a chat costs the first time is not what it costs while one looks at it.
+    page.ask("Say this: ready");
+
+    let (mut scrolling, mut streaming, mut waits) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..runs {
+        scrolling.extend(frames(
+            &page,
+            &format!(
+                "const talk = document.querySelector('[data-test=talk]');
+             const goesOn = (ms) => {{
+                 talk.scrollTop = (talk.scrollHeight - talk.clientHeight) * ms / {SCROLL_MS};
+                 return ms < {SCROLL_MS};
+             }};"
+            ),
+        ));
+        page.script("window.waits.length = 0");
+        let answers = page.count("@answer");
+        page.send(&format!("Say this slowly: {}", TEXT.repeat(6)));
+        page.reads("@live", "It is");
+        streaming.extend(frames(
+            &page,
+            "const goesOn = () => document.querySelector('[data-test=live]');",
+        ));
+        page.answered(answers + 1);
+        waits.extend(numbers(&page.script("return window.waits")));
+    }
+    let many = format!("{} messages", seed::MESSAGES);
+    table.add(&format!("{many} scroll, every second"), "fps", Bar::AtLeast(50.0), scrolling);
+    table.add(
+        &format!("{many} and an answer streams, every second"),
+        "fps",
+        Bar::AtLeast(50.0),
+        streaming,
+    );
+    table.add("token to pixel, every piece", "ms", Bar::Below(32.0), waits);
+}
+
+fn frames(page: &Page, goes_on: &str) -> Vec<f64> {
+    let counted = page.run_async(&format!("{goes_on}{FRAMES}"), &[]);
+    numbers(&counted.expect("frames can be counted"))
+}
+
+fn numbers(list: &Value) -> Vec<f64> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_f64).collect()
+}
