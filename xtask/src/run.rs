@@ -17,7 +17,6 @@ use crate::command::{Failure, Line, quoted};
 /// How hobd and hob are built, wherever they are needed.
 pub const BUILD: &str = "cargo build --release --package hob-daemon --package hob-cli";
 
-const MODEL: &str = "assets/hob-tiny-f16.gguf";
 const READY_FILE: &str = "target/run/ready.json";
 
 /// Builds, then becomes hobd; returns only when that failed.
@@ -27,11 +26,7 @@ pub fn run(hobd_args: &[String]) -> Result<(), Failure> {
         Failure::new(format!("cannot prepare {READY_FILE}: {e}"), "see who may write to target/")
     })?;
 
-    let mut hobd = Line::new("target/release/hobd --ready-file").arg(READY_FILE);
-    if !hobd_args.iter().any(|word| word == "--model" || word.starts_with("--model=")) {
-        hobd = hobd.arg("--model").arg(MODEL);
-    }
-    let hobd = hobd.args(hobd_args);
+    let hobd = Line::new("target/release/hobd --ready-file").arg(READY_FILE).args(hobd_args);
 
     let this = std::env::current_exe().ok().and_then(|path| path.to_str().map(str::to_owned));
     let this = this.ok_or_else(|| Failure::new("cannot find this program again", "try again"))?;
