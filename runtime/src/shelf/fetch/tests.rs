@@ -25,6 +25,7 @@ fn submit(queue: &Arc<Queue>, groups: usize) -> (Ticket, Receiver<Delivery>) {
         hot: 0,
         limit: 0,
         prefixes: Vec::new(),
+        cold: false,
         used: Use::default(),
     };
     let (outbox, inbox) = channel();
