@@ -86,6 +86,14 @@ fn what_is_deleted_or_in_the_trash_is_not_found() {
 fn ten_thousand_conversations_are_listed_and_searched_at_once() {
     let directory = tempfile::tempdir().unwrap();
     fill(directory.path(), 10_000, 10);
+    let text = Transcript::open(&directory.path().join("text.sqlite"), wall_clock()()).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for query in ["everywhere", "rareword4242"] {
+        let began = Instant::now();
+        let query = hob_daemon::transcript::Query::of(query).unwrap();
+        let hits = runtime.block_on(text.search(query, false).done()).unwrap().len();
+        println!("the text alone: {hits} found in {:?}", began.elapsed());
+    }
     let world = Plan::new().directory(directory.path()).start();
     let took = |query: &str| {
         let path = format!("/v1/conversations{query}");

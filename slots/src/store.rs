@@ -31,6 +31,7 @@ mod layout;
 mod listing;
 mod quarantine;
 mod reader;
+mod relisting;
 mod sealing;
 #[cfg(test)]
 mod tests;
@@ -46,6 +47,7 @@ pub use layout::ObjectName;
 pub use listing::{Listing, SlotContents, SlotEntry};
 pub use quarantine::{MOST_BYTES as QUARANTINE_BYTES, Quarantined};
 pub use reader::StoreReader;
+pub use relisting::Relisting;
 pub use sealing::Key;
 
 use error::io_error;

@@ -3,8 +3,9 @@
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query as Asked, State};
+use axum::response::{IntoResponse, Response};
 use hob_slots::ConversationId;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::body::JsonBody;
@@ -30,24 +31,72 @@ pub struct Listed {
 pub async fn list(
     State(service): State<Service>,
     listed: Result<Asked<Listed>, QueryRejection>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Response, ApiError> {
     let Asked(listed) =
         listed.map_err(|_| ApiError::field("trashed", "`trashed` must be true or false"))?;
     if listed.q.chars().count() > MAX_QUERY_CHARS {
         let message = format!("`q` has {MAX_QUERY_CHARS} characters at most");
         return Err(ApiError::field("q", message));
     }
-    let data: Vec<Value> = match Query::of(&listed.q) {
-        None => {
-            let list = service.conversations(listed.trashed).await?;
-            list.iter().map(|(summary, place)| describe(summary, place)).collect()
-        }
-        Some(query) => {
-            let hits = service.search(query, listed.trashed).await?;
-            hits.iter().map(|(summary, snippet, place)| found(summary, snippet, place)).collect()
-        }
+    let Some(query) = Query::of(&listed.q) else {
+        let list = service.conversations(listed.trashed).await?;
+        let lines = list.iter().map(|(summary, place)| Line::of(summary, place));
+        return Ok(list_of(lines.collect()));
     };
-    Ok(Json(json!({"object": "list", "data": data})))
+    let hits = service.search(query, listed.trashed).await?;
+    let lines = hits.iter().map(|(summary, snippet, place)| Line {
+        snippet: Some(snippet.as_ref()),
+        ..Line::of(summary, place)
+    });
+    Ok(list_of(lines.collect()))
+}
+
+/// Ten thousand lines are many: they are written without a detour.
+fn list_of(data: Vec<Line<'_>>) -> Response {
+    #[derive(Serialize)]
+    struct List<'l> {
+        object: &'static str,
+        data: Vec<Line<'l>>,
+    }
+    Json(List { object: "list", data }).into_response()
+}
+
+/// A conversation as the list shows it.
+#[derive(Serialize)]
+struct Line<'l> {
+    id: &'l str,
+    object: &'static str,
+    title: Option<&'l str>,
+    created_at: i64,
+    updated_at: i64,
+    message_count: i64,
+    pinned: bool,
+    trashed_at: Option<i64>,
+    slot: Option<u32>,
+    place: &'static str,
+    tokens: usize,
+    /// Of what was found; the outer `None`: nothing was looked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    snippet: Option<Option<&'l Snippet>>,
+}
+
+impl<'l> Line<'l> {
+    fn of(summary: &'l Summary, place: &Place) -> Self {
+        Self {
+            id: &summary.id,
+            object: "conversation",
+            title: summary.title.as_deref(),
+            created_at: summary.created_at / 1000,
+            updated_at: summary.updated_at / 1000,
+            message_count: summary.messages,
+            pinned: summary.pinned,
+            trashed_at: summary.trashed_at.map(|at| at / 1000),
+            slot: place.slot,
+            place: place.name,
+            tokens: place.tokens,
+            snippet: None,
+        }
+    }
 }
 
 /// What to show of a conversation.
@@ -135,42 +184,16 @@ pub async fn delete(
     Ok(Json(json!({"id": id, "object": "conversation.deleted", "deleted": true})))
 }
 
-fn name(id: &str) -> Result<ConversationId, ApiError> {
+pub(super) fn name(id: &str) -> Result<ConversationId, ApiError> {
     ConversationId::new(id).map_err(|_| unknown())
 }
 
-fn unknown() -> ApiError {
+pub(super) fn unknown() -> ApiError {
     ApiError::not_found("there is no conversation of this name").code("conversation_not_found")
 }
 
-fn describe(summary: &Summary, place: &Place) -> Value {
-    json!({
-        "id": summary.id,
-        "object": "conversation",
-        "title": summary.title,
-        "created_at": summary.created_at / 1000,
-        "updated_at": summary.updated_at / 1000,
-        "message_count": summary.messages,
-        "pinned": summary.pinned,
-        "trashed_at": summary.trashed_at.map(|at| at / 1000),
-        "slot": place.slot,
-        "place": place.name,
-        "tokens": place.tokens,
-    })
-}
-
-fn found(summary: &Summary, snippet: &Option<Snippet>, place: &Place) -> Value {
-    let mut found = describe(summary, place);
-    let shown = |snippet: &Snippet| {
-        json!({
-            "message": snippet.message,
-            "text": snippet.text,
-            "start": snippet.start,
-            "end": snippet.end,
-        })
-    };
-    found["snippet"] = snippet.as_ref().map(shown).into();
-    found
+pub(super) fn describe(summary: &Summary, place: &Place) -> Value {
+    json!(Line::of(summary, place))
 }
 
 fn whole(text: &ConversationText, place: &Place, branches: bool) -> Value {

@@ -1,6 +1,7 @@
 //! What was said, and where its KV is.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::sync::PoisonError;
 
 use hob_prewarm::Event;
 use hob_runtime::EngineStatus;
@@ -24,16 +25,19 @@ pub struct Place {
     pub tokens: usize,
 }
 
+/// So many are looked for on disk one by one; for more, the directory is listed.
+const FEW: usize = 256;
+
 /// Where everything is.
 struct Map {
-    places: BTreeMap<ConversationId, Place>,
+    places: HashMap<ConversationId, Place>,
 }
 
 impl Map {
     /// The nearest place counts, so it is written last.
     fn of(status: EngineStatus, kept: Vec<(ConversationId, usize)>) -> Self {
         let far = |name| move |(id, tokens)| (id, Place { name, slot: None, tokens });
-        let mut places: BTreeMap<_, _> = kept.into_iter().map(far("disk")).collect();
+        let mut places: HashMap<_, _> = kept.into_iter().map(far("disk")).collect();
         places.extend(status.parked.into_iter().map(far("memory")));
         for slot in status.slots {
             if let Some(id) = slot.conversation {
@@ -55,7 +59,7 @@ impl Service {
     /// All conversations, the latest first; those in the trash, or the others.
     pub async fn conversations(&self, trashed: bool) -> Result<Vec<(Summary, Place)>, ApiError> {
         let list = self.inner.transcript.list(trashed).done().await?;
-        let map = self.map().await?;
+        let map = self.map(list.iter()).await?;
         let placed = |summary: Summary| {
             let place = map.place(&summary.id);
             (summary, place)
@@ -70,7 +74,7 @@ impl Service {
         trashed: bool,
     ) -> Result<Vec<(Summary, Option<Snippet>, Place)>, ApiError> {
         let hits = self.inner.transcript.search(query, trashed).done().await?;
-        let map = self.map().await?;
+        let map = self.map(hits.iter().map(|(summary, _)| summary)).await?;
         let placed = |(summary, snippet): Hit| {
             let place = map.place(&summary.id);
             (summary, snippet, place)
@@ -84,7 +88,7 @@ impl Service {
         id: &ConversationId,
     ) -> Result<Option<(ConversationText, Place)>, ApiError> {
         let Some(text) = self.inner.transcript.get(id).done().await? else { return Ok(None) };
-        let place = self.map().await?.place(id.as_str());
+        let place = self.map([&text.summary]).await?.place(id.as_str());
         Ok(Some((text, place)))
     }
 
@@ -103,22 +107,30 @@ impl Service {
         Ok(is_known.then_some(None))
     }
 
-    async fn map(&self) -> Result<Map, ApiError> {
+    async fn map(&self, of: impl IntoIterator<Item = &Summary>) -> Result<Map, ApiError> {
+        let ids: Vec<_> =
+            of.into_iter().filter_map(|summary| ConversationId::new(&summary.id).ok()).collect();
         let status = self.engine().status().await?;
         let service = self.clone();
-        let kept = compute(move || service.kept()).await;
+        let kept = compute(move || service.kept(ids)).await;
         Ok(Map::of(status, kept))
     }
 
-    /// A directory that cannot be listed is no reason to show nothing.
-    fn kept(&self) -> Vec<(ConversationId, usize)> {
-        let Some(kept) = &self.inner.kept else { return Vec::new() };
-        let slots = kept.slots(self.engine().fingerprint()).map(|listing| listing.slots);
-        let slots = slots.unwrap_or_else(|error| {
+    /// What is on disk of these conversations at least.
+    fn kept(&self, ids: Vec<ConversationId>) -> Vec<(ConversationId, usize)> {
+        let Some(reader) = &self.inner.kept else { return Vec::new() };
+        let model = self.engine().fingerprint();
+        if ids.len() <= FEW {
+            let kept = ids.into_iter().filter_map(|id| reader.slot(model, &id));
+            return kept.map(|slot| (slot.conversation, slot.tokens as usize)).collect();
+        }
+        let mut relisting = self.inner.relisting.lock().unwrap_or_else(PoisonError::into_inner);
+        // A directory that cannot be listed is no reason to show nothing.
+        let kept = reader.kept(model, &mut relisting).unwrap_or_else(|error| {
             tracing::warn!(%error, "the directory of kept KV cannot be listed");
             Vec::new()
         });
-        slots.into_iter().map(|slot| (slot.conversation, slot.tokens as usize)).collect()
+        kept.into_iter().map(|(id, tokens)| (id, tokens as usize)).collect()
     }
 
     /// Changes what is known of it; `false` when there is none of that name.

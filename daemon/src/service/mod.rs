@@ -50,7 +50,7 @@ use std::sync::{Arc, Mutex};
 
 use hob_prewarm::Event;
 use hob_runtime::Engine;
-use hob_slots::store::StoreReader;
+use hob_slots::store::{Relisting, StoreReader};
 use hob_slots::{ConversationId, Lifetimes, Moment, Timestamp};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
@@ -129,6 +129,8 @@ struct Inner {
     transcript: Transcript,
     clock: Clock,
     kept: Option<StoreReader>,
+    /// What its files said when they were last listed.
+    relisting: Mutex<Relisting>,
     lifetimes: Lifetimes,
     shape: Shape,
     planner: UnboundedSender<Event>,
@@ -170,6 +172,7 @@ impl Service {
             transcript: parts.transcript,
             clock: parts.clock,
             kept: parts.kept,
+            relisting: Mutex::default(),
             lifetimes: parts.lifetimes,
             shape: parts.shape,
             over: watch::Sender::new(false),

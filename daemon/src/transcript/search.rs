@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::Connection;
+use serde::Serialize;
 
 use super::TranscriptError;
 use super::read::{self, Summary};
@@ -64,7 +65,7 @@ impl Query {
 }
 
 /// A piece of a message in which everything was found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Snippet {
     /// Which message.
     pub message: i64,

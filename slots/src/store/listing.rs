@@ -85,10 +85,7 @@ pub struct SlotContents {
 impl StoreReader {
     /// The conversations that are kept for `model`, in order.
     pub fn slots(&self, model: ModelHash) -> Result<Listing, StoreError> {
-        self.list(model, |path, class| {
-            let (head, file_bytes) = self.head(path)?;
-            Ok(entry(SlotHeader::decode(&head)?, class, file_bytes, path))
-        })
+        self.list(model, |path, class| self.entry_of(path, class))
     }
 
     /// The conversations that are kept for any model, by model.
@@ -109,6 +106,22 @@ impl StoreReader {
     /// The conversations that are kept for any model and what each is made of, by model.
     pub fn all_contents(&self) -> Result<Listing<SlotContents>, StoreError> {
         self.of_all_models(Self::contents)
+    }
+
+    /// What the listing tells of one conversation.
+    pub fn slot(&self, model: ModelHash, conversation: &ConversationId) -> Option<SlotEntry> {
+        let candidates = self.layout.slot_candidates(model, conversation).into_iter();
+        let entries = candidates.filter_map(|(path, class)| {
+            let entry = self.entry_of(&path, class).ok()?;
+            (entry.model == model && entry.conversation == *conversation).then_some(entry)
+        });
+        entries.max_by_key(SlotEntry::rank)
+    }
+
+    /// What a listing tells of one slot file.
+    pub(super) fn entry_of(&self, path: &Path, class: TtlClass) -> Result<SlotEntry, Miss> {
+        let (head, file_bytes) = self.head(path)?;
+        Ok(entry(SlotHeader::decode(&head)?, class, file_bytes, path))
     }
 
     /// When a slot file was last used; `None`, which is before all times, when it cannot be read.
@@ -189,7 +202,7 @@ impl StoreReader {
     }
 
     /// The files of `model` that are named as slot files are.
-    fn slot_files(&self, model: ModelHash) -> Result<Vec<PathBuf>, StoreError> {
+    pub(super) fn slot_files(&self, model: ModelHash) -> Result<Vec<PathBuf>, StoreError> {
         let dir = self.layout.model(model);
         // A model that never saved has no directory.
         let entries = write::list(&*self.files, &dir)?.into_iter();
@@ -199,7 +212,7 @@ impl StoreReader {
         Ok(named.map(|entry| dir.join(entry.name)).collect())
     }
 
-    fn belongs<T: AsRef<SlotEntry>>(
+    pub(super) fn belongs<T: AsRef<SlotEntry>>(
         &self,
         slot: T,
         model: ModelHash,
@@ -245,7 +258,7 @@ impl<T> Default for Listing<T> {
 }
 
 /// What `act` says of each, in order, found by as many threads as are worth starting.
-fn in_parallel<I: Sync, T: Send>(items: &[I], act: impl Fn(&I) -> T + Sync) -> Vec<T> {
+pub(super) fn in_parallel<I: Sync, T: Send>(items: &[I], act: impl Fn(&I) -> T + Sync) -> Vec<T> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = cores.min(items.len() / FILES_PER_THREAD).max(1);
     if threads == 1 {

@@ -98,3 +98,35 @@ fn an_entry_expires_when_its_class_has_lived_since_its_last_use() {
     let kept = SlotEntry { class: TtlClass::Kept, ..entry };
     assert!(!is_expired(&kept, Timestamp(u64::MAX)));
 }
+
+#[test]
+fn who_asks_again_who_is_kept_hears_what_changed() {
+    let world = World::new();
+    let mut known = Relisting::default();
+    let mut check = |what: &str| {
+        let mut again = world.store.reader().kept(MODEL, &mut known).unwrap();
+        again.sort();
+        let first = world.store.reader().slots(MODEL).unwrap().slots;
+        for slot in &first {
+            let alone = world.store.reader().slot(MODEL, &slot.conversation);
+            assert_eq!(alone.as_ref(), Some(slot), "{what}");
+        }
+        let first: Vec<_> =
+            first.into_iter().map(|slot| (slot.conversation, slot.tokens)).collect();
+        assert_eq!(again, first, "{what}");
+        again.len()
+    };
+    assert_eq!(check("nothing is kept"), 0);
+    for name in ["one", "two"] {
+        world.store.put_slot(MODEL, &slot(name, &[])).unwrap();
+    }
+    assert_eq!((check("new"), check("unchanged")), (2, 2));
+    let longer = SlotRecord { tokens: vec![Token(1); 9], ..slot("one", &[]) };
+    world.store.put_slot(MODEL, &longer).unwrap();
+    assert_eq!(check("one grew"), 2);
+    fs::write(world.path(&format!("{MODEL}/two.long.bin")), "no slot file").unwrap();
+    assert_eq!(check("one is damaged"), 1);
+    world.store.put_slot(MODEL, &SlotRecord { class: TtlClass::Kept, ..longer }).unwrap();
+    assert_eq!(check("another class"), 1);
+    assert_eq!(world.store.reader().slot(MODEL, &id("nobody")), None);
+}
