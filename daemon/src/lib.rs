@@ -17,6 +17,7 @@ pub mod idle;
 pub mod keeping_warm;
 pub mod metrics;
 pub mod openai;
+pub mod portable;
 pub mod service;
 pub mod silence;
 pub mod startup;

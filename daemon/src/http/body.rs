@@ -38,14 +38,18 @@ where
         let limits = BodyLimits::from_ref(state);
         must_be_json(request.headers())?;
         let session = session(request.headers())?;
-        let bytes = read_in_time(request, limits).await?;
-        // serde_json says where, and never quotes the text.
-        let value = serde_json::from_slice(&bytes).map_err(|error| {
-            ApiError::new(ErrorKind::Invalid, format!("the body is not JSON: {error}"))
-                .code("invalid_json")
-        })?;
+        let value = parsed(&read_in_time(request, limits).await?)?;
         Ok(Self { value, session })
     }
+}
+
+/// What a body that is JSON says.
+pub(super) fn parsed(bytes: &[u8]) -> Result<Value, ApiError> {
+    // serde_json says where, and never quotes the text.
+    serde_json::from_slice(bytes).map_err(|error| {
+        ApiError::new(ErrorKind::Invalid, format!("the body is not JSON: {error}"))
+            .code("invalid_json")
+    })
 }
 
 /// A body that is JSON, or `null` for none.
@@ -87,7 +91,7 @@ where
 }
 
 /// What a body says it is, without parameters.
-fn kind(headers: &HeaderMap) -> Option<String> {
+pub(super) fn kind(headers: &HeaderMap) -> Option<String> {
     let kind = headers.get(header::CONTENT_TYPE)?.to_str().unwrap_or_default();
     Some(kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
 }
@@ -110,7 +114,11 @@ fn session(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     }
 }
 
-async fn read_in_time(request: Request, limits: BodyLimits) -> Result<Vec<u8>, ApiError> {
+/// A body of any kind.
+pub(super) async fn read_in_time(
+    request: Request,
+    limits: BodyLimits,
+) -> Result<Vec<u8>, ApiError> {
     tokio::time::timeout(limits.time, read(request, limits.bytes)).await.map_err(|_| {
         ApiError::new(ErrorKind::Timeout, "the body did not arrive in time").code("timeout")
     })?

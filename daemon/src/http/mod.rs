@@ -13,6 +13,7 @@ pub mod guard;
 mod memory;
 mod models;
 mod page;
+mod portable;
 mod prewarm;
 mod profiles;
 mod realtime;
@@ -23,6 +24,7 @@ mod speech;
 mod sse;
 mod status;
 mod tokens;
+mod turns;
 mod verifying;
 mod voice;
 
@@ -77,12 +79,17 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
         .route("/v1/conversations", get(conversations::list))
         .route(
             "/v1/conversations/{id}",
-            get(conversations::read).patch(conversations::change).delete(conversations::delete),
+            get(conversations::read)
+                .patch(conversations::change)
+                .delete(conversations::delete)
+                .post(portable::import),
         )
+        .route("/v1/conversations/{id}/export", get(portable::export))
         .route("/v1/conversations/{id}/explain", get(conversations::explain))
         .route("/v1/conversations/{id}/speech-start", post(speech::start))
         .route("/v1/conversations/{id}/transcript", post(speech::transcript))
         .route("/v1/conversations/{id}/speech-end", post(speech::end))
+        .route("/v1/turns", get(turns::list))
         .route("/v1/prewarm", post(prewarm::prewarm))
         .route("/v1/profiles", get(profiles::list))
         .route(

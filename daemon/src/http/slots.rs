@@ -21,7 +21,7 @@ use crate::error::{ApiError, ErrorKind};
 use crate::service::{Service, Upload};
 
 /// The type of an archive.
-const TAR: &str = "application/x-tar";
+pub(super) const TAR: &str = "application/x-tar";
 
 /// Which models are meant.
 #[derive(Debug, Deserialize)]
@@ -161,7 +161,11 @@ pub async fn import(
 }
 
 /// `pause`: how long nothing may come.
-async fn receive(request: Request, upload: &Upload, pause: Duration) -> Result<(), ApiError> {
+pub(super) async fn receive(
+    request: Request,
+    upload: &Upload,
+    pause: Duration,
+) -> Result<(), ApiError> {
     let most = upload.most_bytes;
     let too_large = || {
         let message = format!("the disk has room for an archive of {most} bytes");

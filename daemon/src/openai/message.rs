@@ -120,6 +120,11 @@ impl Message {
     /// A message as the transcript keeps it.
     pub fn from_stored(text: &str) -> Option<Self> {
         let Ok(Value::Object(json)) = serde_json::from_str(text) else { return None };
+        Self::from_stored_map(json)
+    }
+
+    /// The same, once it is read.
+    pub fn from_stored_map(json: Map<String, Value>) -> Option<Self> {
         let role = Role::parse(json.get("role")?.as_str()?, "role").ok()?;
         Some(Self { role, json })
     }

@@ -10,7 +10,7 @@ use hob_slots::{ConversationId, Moment};
 use super::{Service, compute};
 use crate::error::ApiError;
 use crate::transcript::{
-    Change, ConversationText, Hit, Query, Remembered, Snippet, Summary, TranscriptError,
+    Change, ConversationText, Hit, Query, RecentTurn, Remembered, Snippet, Summary, TranscriptError,
 };
 use crate::trash;
 
@@ -131,6 +131,11 @@ impl Service {
             Vec::new()
         });
         kept.into_iter().map(|(id, tokens)| (id, tokens as usize)).collect()
+    }
+
+    /// The latest answers over all conversations.
+    pub async fn recent_turns(&self, most: usize) -> Result<Vec<RecentTurn>, ApiError> {
+        Ok(self.inner.transcript.recent(most).done().await?)
     }
 
     /// Changes what is known of it; `false` when there is none of that name.

@@ -29,7 +29,7 @@ use super::{Service, compute};
 use crate::error::{ApiError, ErrorKind};
 
 /// Bytes that stay free on the disk whatever is uploaded.
-const SPARE_BYTES: u64 = 256 << 20;
+pub(super) const SPARE_BYTES: u64 = 256 << 20;
 
 /// Pieces of an upload that may wait for the disk.
 const PIECES: usize = 16;
@@ -221,6 +221,15 @@ impl Service {
             Ok(bundle)
         });
         let bundle = Arc::new(bundle.await.map_err(|error| refused(&error))?);
+        self.take_in(bundle, wishes).await
+    }
+
+    /// Takes in what was verified, in steps.
+    pub(super) async fn take_in(
+        &self,
+        bundle: Arc<Bundle>,
+        wishes: Wishes,
+    ) -> Result<Imported, ApiError> {
         let (mut next, mut written_bytes) = (Some(0), 0);
         while let Some(first) = next {
             let step = bundle.clone();
@@ -262,7 +271,7 @@ impl Upload {
         self.pieces.send(piece).await.ok();
     }
 
-    async fn finish(self) -> Result<File, ApiError> {
+    pub(super) async fn finish(self) -> Result<File, ApiError> {
         drop(self.pieces);
         let written = self.written.await.map_err(|error| failed(&error))?;
         written.map_err(|error| failed(&error))
@@ -289,7 +298,7 @@ pub(super) fn failed(error: &dyn std::error::Error) -> ApiError {
     ApiError::internal(error.to_string()).code("slots")
 }
 
-fn refused(error: &BundleError) -> ApiError {
+pub(super) fn refused(error: &BundleError) -> ApiError {
     match error {
         BundleError::Store(_) | BundleError::Io(_) => failed(error),
         BundleError::Foreign { .. } => {
@@ -299,7 +308,7 @@ fn refused(error: &BundleError) -> ApiError {
     }
 }
 
-fn private_dir(dir: &std::path::Path) -> std::io::Result<()> {
+pub(super) fn private_dir(dir: &std::path::Path) -> std::io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]

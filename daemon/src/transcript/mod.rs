@@ -8,12 +8,14 @@
 //! - Beside the text lies the last timeline as tokens; it only saves time.
 //!
 //! Reading order: `schema`, `writer` (the thread), `tree` (walking and growing), `read`, `answer`,
-//! `change`, `search`.
+//! `change`, `search`, `recent`, `import`.
 
 mod answer;
 mod change;
 mod explanations;
+mod import;
 mod read;
+mod recent;
 mod schema;
 mod search;
 #[cfg(test)]
@@ -35,10 +37,13 @@ use serde_json::Value;
 
 use crate::openai::chat::After;
 use crate::openai::message::Message;
+use crate::portable::Document;
 pub use answer::OpenAnswer;
 pub use change::Change;
 pub use explanations::Remembered;
+pub use import::Taken;
 pub use read::{ConversationText, StoredMessage, Summary};
+pub use recent::RecentTurn;
 pub use search::{Hit, Query, Snippet};
 pub use tree::{Grown, Turnout};
 pub use writer::Pending;
@@ -216,6 +221,21 @@ impl Transcript {
     ) -> Pending<bool> {
         let conversation = conversation.clone();
         self.writer.send(move |connection| change::apply(connection, &conversation, &change, now))
+    }
+
+    /// Takes in a conversation from elsewhere, under this name or one like it.
+    pub fn import(
+        &self,
+        wanted: ConversationId,
+        document: Document,
+        now: Timestamp,
+    ) -> Pending<Taken> {
+        self.writer.send(move |connection| import::import(connection, &wanted, &document, now))
+    }
+
+    /// The latest answers over all conversations.
+    pub fn recent(&self, most: usize) -> Pending<Vec<RecentTurn>> {
+        self.writer.send(move |connection| recent::list(connection, most))
     }
 
     /// Deletes it with every branch; `false` when there is none of that name.

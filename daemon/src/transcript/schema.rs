@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use super::TranscriptError;
 
 /// One step each; never edited once released.
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     "
     CREATE TABLE conversations (
         id         TEXT PRIMARY KEY,
@@ -76,6 +76,9 @@ const MIGRATIONS: [&str; 3] = [
     INSERT INTO words (rowid, text) SELECT id, CASE json_valid(content)
         WHEN 1 THEN coalesce(json_extract(content, '$.content'), '') ELSE '' END
         FROM messages WHERE status <> 'streaming';
+",
+    "
+    CREATE INDEX answers_by_time ON messages (created_at) WHERE finish IS NOT NULL;
 ",
 ];
 

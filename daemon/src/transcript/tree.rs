@@ -157,19 +157,30 @@ fn child_like(
     parent: Option<i64>,
     message: &Message,
 ) -> Result<Option<i64>, TranscriptError> {
+    Ok(children_like(connection, conversation, parent, message)?.first().copied())
+}
+
+/// The children of `parent` that say the same, the latest first.
+pub fn children_like(
+    connection: &Connection,
+    conversation: &ConversationId,
+    parent: Option<i64>,
+    message: &Message,
+) -> Result<Vec<i64>, TranscriptError> {
     let mut children = connection.prepare_cached(
         "SELECT id, content FROM messages
          WHERE conversation = ?1 AND parent IS ?2 AND role = ?3 AND status <> 'streaming'
          ORDER BY id DESC",
     )?;
     let mut rows = children.query((conversation.as_str(), parent, message.role.as_str()))?;
+    let mut like = Vec::new();
     while let Some(row) = rows.next()? {
         let content: String = row.get(1)?;
         if Message::from_stored(&content).is_some_and(|stored| stored.is_same(message)) {
-            return Ok(Some(row.get(0)?));
+            like.push(row.get(0)?);
         }
     }
-    Ok(None)
+    Ok(like)
 }
 
 fn insert(
@@ -222,8 +233,9 @@ fn path(connection: &Connection, end: Option<i64>) -> Result<Vec<Node>, Transcri
 }
 
 /// The first words of the person, on one line.
-fn title(messages: &[Message]) -> Option<String> {
-    let texts = messages.iter().filter(|message| message.role == Role::User).map(Message::text);
+pub fn title<'m>(messages: impl IntoIterator<Item = &'m Message>) -> Option<String> {
+    let texts =
+        messages.into_iter().filter(|message| message.role == Role::User).map(Message::text);
     let line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     texts.map(line).find(|line| !line.is_empty()).map(|line| shorten(&line))
 }

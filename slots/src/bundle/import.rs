@@ -11,7 +11,7 @@ use super::BundleError;
 use super::manifest::{MANIFEST, Manifest, ManifestEntry, object_entry, slot_entry};
 use crate::fingerprint::Fingerprint;
 use crate::format::{Object, SlotRecord};
-use crate::id::{BlockId, ModelHash};
+use crate::id::{BlockId, ConversationId, ModelHash};
 use crate::store::{Store, StoreReader};
 use crate::sweep::Custody;
 use crate::time::Timestamp;
@@ -129,6 +129,18 @@ impl Bundle {
     /// What it says it holds.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
+    }
+
+    /// The conversations in it.
+    pub fn records(&self) -> &[SlotRecord] {
+        &self.records
+    }
+
+    /// Gives its only conversation another name: KV is named by what it holds, not by whose it is.
+    pub fn rename(&mut self, conversation: &ConversationId) {
+        if let [record] = &mut self.records[..] {
+            record.conversation = conversation.clone();
+        }
     }
 
     /// Refuses an archive of a model that nobody has used with this directory, and says why.

@@ -1,0 +1,163 @@
+//! `/v1/conversations/{id}/export` and `/v1/conversations/import`: conversations as files.
+
+use std::fs::File;
+use std::io::{Read, Seek};
+
+use axum::Json;
+use axum::body::{Body, Bytes};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, Request, State};
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::body::{self, BodyLimits};
+use super::conversations::{describe, name, unknown};
+use super::respond;
+use super::slots::{TAR, receive};
+use crate::error::{ApiError, ErrorKind};
+use crate::portable::{Document, Extent, markdown};
+use crate::service::{Received, ReceivedKv, Service};
+
+const JSON: &str = "application/json";
+const MARKDOWN: &str = "text/markdown";
+
+/// Bytes of a piece of an archive on its way out.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// In which form.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Format {
+    #[default]
+    Json,
+    Markdown,
+    Archive,
+}
+
+/// What is wanted of a conversation.
+#[derive(Debug, Deserialize)]
+pub struct Wanted {
+    #[serde(default)]
+    format: Format,
+}
+
+/// `GET /v1/conversations/{id}/export?format=json|markdown|archive`
+pub async fn export(
+    State(service): State<Service>,
+    Path(id): Path<String>,
+    wanted: Result<Query<Wanted>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let Query(wanted) = wanted
+        .map_err(|_| ApiError::field("format", "`format` must be json, markdown or archive"))?;
+    let id = name(&id)?;
+    let document = async |extent| service.document(&id, extent).await?.ok_or_else(unknown);
+    let (kind, ending, body) = match wanted.format {
+        Format::Json => {
+            let text = document(Extent::Tree).await?.to_json();
+            let text = serde_json::to_string_pretty(&text).unwrap_or_default();
+            (JSON, "json", Body::from(text))
+        }
+        Format::Markdown => {
+            let text = markdown::write(&document(Extent::Branch).await?);
+            ("text/markdown; charset=utf-8", "md", Body::from(text))
+        }
+        Format::Archive => {
+            let file = service.archive(&id).await?.ok_or_else(unknown)?;
+            (TAR, "tar", pieces(file))
+        }
+    };
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+    let file: String = id.as_str().chars().map(plain).collect();
+    let disposition = format!("attachment; filename=\"{file}.{ending}\"");
+    let mut response = body.into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    let disposition = HeaderValue::try_from(disposition).expect("plain letters");
+    headers.insert(header::CONTENT_DISPOSITION, disposition);
+    Ok(response)
+}
+
+/// The file from its beginning, as fast as the client takes it.
+fn pieces(mut file: File) -> Body {
+    let (send, receive) = mpsc::channel::<std::io::Result<Bytes>>(4);
+    tokio::task::spawn_blocking(move || {
+        let begun = file.rewind();
+        let mut next = || -> std::io::Result<Option<Bytes>> {
+            let mut piece = vec![0; PIECE_BYTES];
+            let read = file.read(&mut piece)?;
+            piece.truncate(read);
+            Ok((read > 0).then(|| Bytes::from(piece)))
+        };
+        let mut piece = begun.and_then(|()| next()).transpose();
+        // An error of the channel: the client went away.
+        while let Some(told) = piece.take()
+            && send.blocking_send(told).is_ok()
+        {
+            piece = next().transpose();
+        }
+    });
+    let pieces = stream::unfold(receive, |mut receive| async {
+        receive.recv().await.map(|piece| (piece, receive))
+    });
+    Body::from_stream(pieces)
+}
+
+/// `POST /v1/conversations/import`: whatever an export makes.
+pub async fn import(
+    State(service): State<Service>,
+    State(limits): State<BodyLimits>,
+    Path(path): Path<String>,
+    request: Request,
+) -> Result<Json<Value>, ApiError> {
+    // A conversation may well be called so; only this method means something else.
+    if path != "import" {
+        return Err(respond::no_such_method().await);
+    }
+    let received = match body::kind(request.headers()).unwrap_or_default().as_str() {
+        JSON => {
+            let value = body::parsed(&body::read_in_time(request, limits).await?)?;
+            service.receive_document(Document::from_json(&value)?).await?
+        }
+        MARKDOWN => {
+            let text =
+                String::from_utf8(body::read_in_time(request, limits).await?).map_err(|_| {
+                    ApiError::new(ErrorKind::Invalid, "the body is not valid UTF-8")
+                        .code("invalid_document")
+                })?;
+            service.receive_document(markdown::read(&text)?).await?
+        }
+        TAR => {
+            let upload = service.receive().await?;
+            receive(request, &upload, limits.time).await?;
+            service.receive_archive(upload, limits.bytes as u64).await?
+        }
+        _ => {
+            let message = format!("the body must be {JSON}, {MARKDOWN} or {TAR}");
+            return Err(
+                ApiError::new(ErrorKind::UnsupportedMedia, message).code("unsupported_media_type")
+            );
+        }
+    };
+    told(&service, received).await
+}
+
+async fn told(service: &Service, received: Received) -> Result<Json<Value>, ApiError> {
+    let Received { id, renamed_from, was_here, kv } = received;
+    let (text, place) = service.conversation(&id).await?.ok_or_else(unknown)?;
+    let kv = kv.map(|kv| match kv {
+        ReceivedKv::Kept { tokens } => json!({"imported": true, "tokens": tokens}),
+        ReceivedKv::LeftOut { reason } => json!({"imported": false, "reason": reason}),
+    });
+    Ok(Json(json!({
+        "object": "conversation.imported",
+        "id": id,
+        "renamed_from": renamed_from,
+        "was_here": was_here,
+        "kv": kv,
+        "conversation": describe(&text.summary, &place),
+    })))
+}

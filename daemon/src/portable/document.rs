@@ -1,0 +1,295 @@
+//! A conversation by itself, and its JSON.
+//!
+//! - Messages are in an order in which each follows its parent; ids hold within the document alone.
+//! - An answer that was still growing is one that broke off.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use crate::error::ApiError;
+use crate::openai::fields::{Fields, unsupported, wrong_type};
+use crate::openai::message::{Message, Role};
+use crate::transcript::{ConversationText, Status, StoredMessage};
+
+/// The version that is written, and the latest that is read.
+pub const VERSION: i64 = 1;
+
+const FORMAT: &str = "hob conversation";
+const MAX_TITLE_CHARS: usize = 200;
+/// Seconds that a time has at most: some thousands of years.
+const MAX_SECONDS: i64 = 1 << 37;
+
+/// A conversation with its branches.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Document {
+    /// What it was called where it comes from.
+    pub id: Option<String>,
+    /// Its title.
+    pub title: Option<String>,
+    /// Milliseconds since 1970.
+    pub created_at: Option<i64>,
+    /// Milliseconds since 1970.
+    pub updated_at: Option<i64>,
+    /// Whether it is held in front of others.
+    pub pinned: bool,
+    /// The latest message of the branch that was used last.
+    pub head: Option<i64>,
+    /// All messages.
+    pub messages: Vec<Node>,
+}
+
+/// How much of a conversation is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// All branches.
+    Tree,
+    /// The branch that was used last.
+    Branch,
+}
+
+/// A message of the tree.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// Its name within the document.
+    pub id: i64,
+    /// The message that it follows.
+    pub parent: Option<i64>,
+    /// The message.
+    pub message: Message,
+    /// How it stands.
+    pub status: Status,
+    /// Milliseconds since 1970.
+    pub created_at: Option<i64>,
+    /// How an answer ended.
+    pub finish: Option<Value>,
+}
+
+impl Document {
+    /// A stored conversation.
+    pub fn of(text: &ConversationText, extent: Extent) -> Self {
+        let messages: Vec<&StoredMessage> = match extent {
+            Extent::Tree => text.messages.iter().collect(),
+            Extent::Branch => text.path(),
+        };
+        let node = |stored: &StoredMessage| {
+            let Value::Object(json) = stored.message.clone() else { return None };
+            Some(Node {
+                id: stored.id,
+                parent: stored.parent,
+                message: Message::from_stored_map(json)?,
+                status: whole(stored.status),
+                created_at: Some(stored.created_at),
+                finish: stored.finish.clone(),
+            })
+        };
+        let summary = &text.summary;
+        Self {
+            id: Some(summary.id.clone()),
+            title: summary.title.clone(),
+            created_at: Some(summary.created_at),
+            updated_at: Some(summary.updated_at),
+            pinned: summary.pinned,
+            head: text.head,
+            messages: messages.into_iter().filter_map(node).collect(),
+        }
+    }
+
+    /// As it is exported.
+    pub fn to_json(&self) -> Value {
+        let seconds = |at: Option<i64>| at.map(|at| at / 1000);
+        let message = |node: &Node| {
+            json!({
+                "id": node.id,
+                "parent": node.parent,
+                "message": node.message.to_json(),
+                "status": node.status.as_str(),
+                "created_at": seconds(node.created_at),
+                "finish": node.finish,
+            })
+        };
+        json!({
+            "format": FORMAT,
+            "version": VERSION,
+            "id": self.id,
+            "title": self.title,
+            "created_at": seconds(self.created_at),
+            "updated_at": seconds(self.updated_at),
+            "pinned": self.pinned,
+            "head": self.head,
+            "messages": self.messages.iter().map(message).collect::<Vec<_>>(),
+        })
+    }
+
+    /// Reads what [`Document::to_json`] wrote, or somebody like it.
+    ///
+    /// # Errors
+    /// The field that cannot be used.
+    pub fn from_json(value: &Value) -> Result<Self, ApiError> {
+        let fields = Fields::of_body(value)?;
+        if fields.required_string("format")? != FORMAT {
+            return Err(ApiError::field("format", format!("`format` must be `{FORMAT}`")));
+        }
+        check_version(fields.integer("version", 1..=i64::MAX)?.unwrap_or(VERSION))?;
+        let list = fields.required("messages")?;
+        let list =
+            list.as_array().ok_or_else(|| wrong_type("messages", "an array of messages", list))?;
+        if list.is_empty() {
+            return Err(ApiError::field("messages", "there is no message in it"));
+        }
+        let mut known = BTreeSet::new();
+        let mut messages = Vec::with_capacity(list.len());
+        for (n, value) in list.iter().enumerate() {
+            let node = node(value, &format!("messages[{n}]"), &known)?;
+            known.insert(node.id);
+            messages.push(node);
+        }
+        let head = fields.integer("head", 1..=i64::MAX)?;
+        if head.is_some_and(|head| !known.contains(&head)) {
+            return Err(ApiError::field("head", "`head` must be the `id` of one of the messages"));
+        }
+        Ok(Self {
+            id: fields.string("id")?.map(str::to_owned),
+            title: fields.string("title")?.and_then(one_line),
+            created_at: time(&fields, "created_at")?,
+            updated_at: time(&fields, "updated_at")?,
+            pinned: fields.boolean("pinned")?.unwrap_or(false),
+            head,
+            messages,
+        })
+    }
+}
+
+/// A title that can be shown; `None` when nothing is left of it.
+pub(super) fn one_line(title: &str) -> Option<String> {
+    let words = title.split(|c: char| c.is_whitespace() || c.is_control());
+    let line = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+    let line: String = line.chars().take(MAX_TITLE_CHARS).collect();
+    (!line.is_empty()).then_some(line)
+}
+
+/// # Errors
+/// When a later version of Hob wrote it.
+pub fn check_version(version: i64) -> Result<(), ApiError> {
+    if version == VERSION {
+        return Ok(());
+    }
+    let message = format!(
+        "it has version {version}, which a later version of Hob made; this one reads version {VERSION}"
+    );
+    Err(ApiError::field("version", message))
+}
+
+fn node(value: &Value, path: &str, known: &BTreeSet<i64>) -> Result<Node, ApiError> {
+    let fields = Fields::of(value, path)?;
+    fields.required("id")?;
+    let id = fields.integer("id", 1..=i64::MAX)?.expect("it is there");
+    if known.contains(&id) {
+        return Err(ApiError::field(fields.path("id"), "two messages have this `id`"));
+    }
+    let parent = fields.integer("parent", 1..=i64::MAX)?;
+    if parent.is_some_and(|parent| !known.contains(&parent)) {
+        let message = "`parent` must be the `id` of an earlier message";
+        return Err(ApiError::field(fields.path("parent"), message));
+    }
+    let message = Message::parse(fields.required("message")?, &fields.path("message"))?;
+    let finish = fields.map("finish")?.cloned().map(Value::Object);
+    if finish.is_some() && message.role != Role::Assistant {
+        return Err(ApiError::field(fields.path("finish"), "only answers have a `finish`"));
+    }
+    let status = match fields.string("status")? {
+        None => Status::Complete,
+        Some(word) => status(word, &fields.path("status"))?,
+    };
+    Ok(Node { id, parent, message, status, created_at: time(&fields, "created_at")?, finish })
+}
+
+/// How a message stands that nobody writes any more.
+pub fn status(word: &str, path: &str) -> Result<Status, ApiError> {
+    match word {
+        "complete" => Ok(Status::Complete),
+        "interrupted" | "streaming" => Ok(Status::Interrupted),
+        other => {
+            let message = format!("there is no status `{}`", other.escape_debug());
+            Err(unsupported(path, message))
+        }
+    }
+}
+
+fn whole(status: Status) -> Status {
+    match status {
+        Status::Streaming => Status::Interrupted,
+        other => other,
+    }
+}
+
+fn time(fields: &Fields<'_>, name: &str) -> Result<Option<i64>, ApiError> {
+    Ok(fields.integer(name, 0..=MAX_SECONDS)?.map(|seconds| seconds * 1000))
+}
+
+/// The fields of a message beside what it says.
+pub(super) fn beside(message: &Value) -> Map<String, Value> {
+    let fields = message.as_object().into_iter().flatten();
+    let says = |name: &str| ["content", "reasoning_content", "tool_calls"].contains(&name);
+    fields.filter(|(name, _)| !says(name)).map(|(name, v)| (name.clone(), v.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document() -> Value {
+        let message = |role: &str, text: &str| json!({"role": role, "content": text});
+        json!({"format": FORMAT, "version": 1, "id": "a", "title": "Hi", "created_at": 5,
+        "updated_at": 6, "pinned": true, "head": 3, "messages": [
+            {"id": 1, "parent": null, "message": message("user", "Hello"), "status": "complete",
+             "created_at": 5, "finish": null},
+            {"id": 2, "parent": 1, "message": message("assistant", "One"), "status": "interrupted",
+             "created_at": 5, "finish": null},
+            {"id": 3, "parent": 1, "message": message("assistant", "Two"), "status": "complete",
+             "created_at": 6, "finish": {"finish_reason": "stop"}},
+        ]})
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        assert_eq!(Document::from_json(&document()).unwrap().to_json(), document());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let with = |pointer: &str, value: Value| {
+            let mut document = document();
+            *document.pointer_mut(pointer).unwrap() = value;
+            Document::from_json(&document).unwrap_err().param.unwrap()
+        };
+        for (pointer, value, param) in [
+            ("/format", json!("something"), "format"),
+            ("/version", json!(2), "version"),
+            ("/head", json!(9), "head"),
+            ("/messages", json!([]), "messages"),
+            ("/messages", json!({}), "messages"),
+            ("/messages/1/id", json!(1), "messages[1].id"),
+            ("/messages/1/id", json!(0), "messages[1].id"),
+            ("/messages/1/id", Value::Null, "messages[1].id"),
+            ("/messages/1/parent", json!(3), "messages[1].parent"),
+            ("/messages/1/parent", json!(2), "messages[1].parent"),
+            ("/messages/0/finish", json!({}), "messages[0].finish"),
+            ("/messages/0/status", json!("lost"), "messages[0].status"),
+            ("/messages/0/created_at", json!(-1), "messages[0].created_at"),
+            ("/messages/0/message/role", json!("robot"), "messages[0].message.role"),
+        ] {
+            assert_eq!(with(pointer, value), param, "{pointer}");
+        }
+    }
+
+    #[test]
+    fn a_title_is_one_line() {
+        let mut document = document();
+        document["title"] = json!(format!("a\n\u{7}b {}", "c".repeat(300)));
+        let title = Document::from_json(&document).unwrap().title.unwrap();
+        assert!(title.starts_with("a b ccc") && title.chars().count() == MAX_TITLE_CHARS);
+        document["title"] = json!(" \n");
+        assert_eq!(Document::from_json(&document).unwrap().title, None);
+    }
+}

@@ -1,0 +1,358 @@
+//! One branch of a conversation as Markdown: for people to read, and to be read back.
+//!
+//! - Comments, which no renderer shows, say where messages and their parts begin; what stands between
+//!   them is theirs to the letter. Headings and folds are for the eye.
+//! - A line that looks like one of those comments is written with a backslash in front.
+//! - What is edited is read as it was edited, as long as the comments are left alone.
+
+use serde_json::{Map, Value, json};
+
+use super::VERSION;
+use super::document::{Document, Node, beside, check_version, one_line, status};
+use crate::error::{ApiError, ErrorKind};
+use crate::openai::message::{Message, Role};
+use crate::transcript::Status;
+
+const MARK: &str = "<!-- hob:";
+const MARK_END: &str = " -->";
+const FOLD_END: &str = "\n\n</details>";
+const JSON_BEGIN: &str = "```json\n";
+const JSON_END: &str = "\n```";
+
+/// Writes the messages one after the other: those of one branch.
+pub fn write(document: &Document) -> String {
+    let head = json!({"version": VERSION, "id": document.id, "title": document.title});
+    let mut out = mark("conversation", Some(&head));
+    let title = document.title.as_deref().unwrap_or("Conversation");
+    out.push_str(&format!("# {title}\n\n"));
+    for node in &document.messages {
+        write_message(&mut out, node);
+    }
+    out
+}
+
+fn write_message(out: &mut String, node: &Node) {
+    let json = node.message.to_json();
+    let mut about = json!({"message": beside(&json)});
+    if node.status != Status::Complete {
+        about["status"] = node.status.as_str().into();
+    }
+    out.push_str(&mark("message", Some(&about)));
+    out.push_str(&format!("## {}\n\n", heading(node.message.role)));
+    if let Some(reasoning) = json["reasoning_content"].as_str() {
+        out.push_str(&mark("reasoning", None));
+        out.push_str(&format!("{}{}{FOLD_END}\n\n", fold("Reasoning"), escaped(reasoning)));
+    }
+    if let Some(text) = json["content"].as_str() {
+        out.push_str(&mark("text", None));
+        out.push_str(&format!("{}\n\n", escaped(text)));
+    }
+    for call in json["tool_calls"].as_array().into_iter().flatten() {
+        let name = call.pointer("/function/name").and_then(Value::as_str).unwrap_or_default();
+        let fold = fold(&format!("Tool call: {}", plain(name)));
+        out.push_str(&mark("call", None));
+        out.push_str(&format!("{fold}{JSON_BEGIN}{call}{JSON_END}{FOLD_END}\n\n"));
+    }
+}
+
+/// Reads what [`write`] wrote.
+///
+/// # Errors
+/// What is missing or wrong.
+pub fn read(text: &str) -> Result<Document, ApiError> {
+    let first = text.split_inclusive('\n').next().unwrap_or_default();
+    let unix = first.ends_with("\r\n").then(|| text.replace("\r\n", "\n"));
+    let text = unix.as_deref().unwrap_or(text);
+    let mut document = Document::default();
+    let mut growing: Option<Growing> = None;
+    let mut begun = false;
+    for Section { kind, about, body } in sections(text)? {
+        match (kind, &mut growing) {
+            ("conversation", None) if !begun => {
+                check_version(about["version"].as_i64().unwrap_or(VERSION))?;
+                document.id = about["id"].as_str().map(str::to_owned);
+                document.title = about["title"].as_str().and_then(one_line);
+                begun = true;
+            }
+            ("message", _) if begun => {
+                if let Some(message) = growing.replace(Growing::of(&about)?) {
+                    push(&mut document, message)?;
+                }
+            }
+            ("reasoning", Some(message)) => {
+                let text = folded(body).ok_or_else(|| refused("a fold of reasoning is broken"))?;
+                message.json.insert("reasoning_content".to_owned(), unescaped(text).into());
+            }
+            ("text", Some(message)) => {
+                let text = body.strip_suffix("\n\n").or_else(|| body.strip_suffix('\n'));
+                let text = unescaped(text.unwrap_or(body));
+                message.json.insert("content".to_owned(), text.into());
+            }
+            ("call", Some(message)) => {
+                let json = folded(body)
+                    .and_then(|json| json.strip_prefix(JSON_BEGIN)?.strip_suffix(JSON_END));
+                let call = json.and_then(|json| serde_json::from_str(json).ok());
+                message.calls.push(call.ok_or_else(|| refused("a tool call is no JSON"))?);
+            }
+            _ => return Err(refused("it does not begin as an export of Hob does")),
+        }
+    }
+    let last = growing.ok_or_else(|| refused("it has no message that an export of Hob has"))?;
+    push(&mut document, last)?;
+    Ok(document)
+}
+
+/// A message that is being read.
+struct Growing {
+    json: Map<String, Value>,
+    calls: Vec<Value>,
+    status: Status,
+}
+
+impl Growing {
+    fn of(about: &Value) -> Result<Self, ApiError> {
+        let json = about["message"].as_object().cloned();
+        let json = json.ok_or_else(|| refused("a message does not say who speaks"))?;
+        let status = match about["status"].as_str() {
+            Some(word) => status(word, "status")?,
+            None => Status::Complete,
+        };
+        Ok(Self { json, calls: Vec::new(), status })
+    }
+}
+
+fn push(document: &mut Document, growing: Growing) -> Result<(), ApiError> {
+    let Growing { mut json, calls, status } = growing;
+    if !calls.is_empty() {
+        json.insert("tool_calls".to_owned(), calls.into());
+    }
+    let number = document.messages.len();
+    let message = Message::parse(&Value::Object(json), &format!("messages[{number}]"))?;
+    let id = number as i64 + 1;
+    let parent = document.messages.last().map(|last| last.id);
+    document.messages.push(Node { id, parent, message, status, created_at: None, finish: None });
+    document.head = Some(id);
+    Ok(())
+}
+
+struct Section<'t> {
+    kind: &'t str,
+    about: Value,
+    body: &'t str,
+}
+
+/// What stands behind each comment of ours, up to the next one.
+fn sections(text: &str) -> Result<Vec<Section<'_>>, ApiError> {
+    let mut sections: Vec<Section<'_>> = Vec::new();
+    let mut body_begins = 0;
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        let begins = at;
+        at += line.len();
+        let line = line.trim_end_matches('\n');
+        let Some(mark) = line.strip_prefix(MARK) else { continue };
+        let mark = mark.strip_suffix(MARK_END).ok_or_else(|| refused("a comment is broken"))?;
+        let (kind, about) = mark.split_once(' ').unwrap_or((mark, "null"));
+        let about =
+            serde_json::from_str(about).map_err(|_| refused("a comment is no JSON any more"))?;
+        if let Some(last) = sections.last_mut() {
+            last.body = &text[body_begins..begins];
+        }
+        body_begins = at;
+        sections.push(Section { kind, about, body: "" });
+    }
+    if let Some(last) = sections.last_mut() {
+        last.body = &text[body_begins..];
+    }
+    Ok(sections)
+}
+
+fn mark(kind: &str, about: Option<&Value>) -> String {
+    // Within JSON's strings, so that nothing in them ends the comment.
+    let about = about.map(|about| {
+        let json = about.to_string().replace("--", "-\\u002d");
+        format!(" {}", json.replace('>', "\\u003e").replace('<', "\\u003c"))
+    });
+    format!("{MARK}{kind}{}{MARK_END}\n", about.unwrap_or_default())
+}
+
+fn fold(summary: &str) -> String {
+    format!("<details><summary>{summary}</summary>\n\n")
+}
+
+fn folded(body: &str) -> Option<&str> {
+    let (_, inside) = body.split_once("</summary>\n\n")?;
+    inside.trim_end_matches('\n').strip_suffix(FOLD_END)
+}
+
+/// Lines that look like our comments get a backslash more.
+fn escaped(text: &str) -> String {
+    by_line(text, |line| match line.trim_start_matches('\\').starts_with(MARK) {
+        true => format!("\\{line}"),
+        false => line.to_owned(),
+    })
+}
+
+fn unescaped(text: &str) -> String {
+    by_line(text, |line| match line.trim_start_matches('\\').starts_with(MARK) {
+        true => line.strip_prefix('\\').unwrap_or(line).to_owned(),
+        false => line.to_owned(),
+    })
+}
+
+fn by_line(text: &str, change: impl Fn(&str) -> String) -> String {
+    if text.contains(MARK) {
+        text.split('\n').map(change).collect::<Vec<_>>().join("\n")
+    } else {
+        text.to_owned()
+    }
+}
+
+fn heading(role: Role) -> &'static str {
+    match role {
+        Role::System | Role::Developer => "System",
+        Role::User => "User",
+        Role::Assistant => "Assistant",
+        Role::Tool => "Tool",
+    }
+}
+
+/// A name that is no markup.
+fn plain(name: &str) -> String {
+    name.chars().filter(|c| c.is_alphanumeric() || "_-.:".contains(*c)).collect()
+}
+
+fn refused(what: &str) -> ApiError {
+    ApiError::new(ErrorKind::Invalid, format!("this Markdown cannot be read back: {what}"))
+        .code("invalid_document")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn node(id: i64, message: Value) -> Node {
+        Node {
+            id,
+            parent: (id > 1).then_some(id - 1),
+            message: Message::parse(&message, "message").unwrap(),
+            status: Status::Complete,
+            created_at: None,
+            finish: None,
+        }
+    }
+
+    fn document(messages: Vec<Node>) -> Document {
+        Document {
+            id: Some("a --> b".to_owned()),
+            title: Some("A <b>title</b> -- or --> two".to_owned()),
+            head: Some(messages.len() as i64),
+            messages,
+            ..Document::default()
+        }
+    }
+
+    fn talk() -> Document {
+        let call = json!({"id": "c1", "type": "function",
+            "function": {"name": "set_light", "arguments": "{\"room\": \"```\\n</details>\"}"}});
+        document(vec![
+            node(1, json!({"role": "system", "content": "Be brief."})),
+            node(
+                2,
+                json!({"role": "user", "content": "# Light\n\non, please -->\n", "name": "Ann"}),
+            ),
+            node(
+                3,
+                json!({"role": "assistant", "content": null, "reasoning_content": "hm\n\n</details>",
+                "tool_calls": [call]}),
+            ),
+            node(4, json!({"role": "tool", "content": "", "tool_call_id": "c1"})),
+            Node {
+                status: Status::Interrupted,
+                ..node(
+                    5,
+                    json!({"role": "assistant", "content": "<!-- hob:text -->\n\\<!-- hob:x\n\n"}),
+                )
+            },
+        ])
+    }
+
+    #[test]
+    fn what_is_written_is_read_back_to_the_letter() {
+        let text = write(&talk());
+        assert_eq!(read(&text).unwrap(), talk(), "{text}");
+        assert_eq!(read(&text.replace('\n', "\r\n")).unwrap().messages[0], talk().messages[0]);
+    }
+
+    #[test]
+    fn people_see_who_speaks_and_can_edit_what_was_said() {
+        let text = write(&talk());
+        assert!(text.contains("\n## User\n\n<!-- hob:text -->\n# Light\n\non, please"), "{text}");
+        assert!(text.contains("<details><summary>Tool call: set_light</summary>\n\n```json\n"));
+        let edited = read(&text.replace("on, please", "off, please")).unwrap();
+        assert_eq!(edited.messages[1].message.text(), "# Light\n\noff, please -->\n");
+    }
+
+    #[test]
+    fn other_markdown_is_refused() {
+        let text = write(&talk());
+        for other in [
+            String::new(),
+            "# A title\n\nand text".to_owned(),
+            text.replacen("<!-- hob:conversation", "<!-- nothing", 1),
+            text.replace("\"role\":\"user\"", "\"role\":\"robot\""),
+            text.replace(" -->\n## User", "\n## User"),
+            text.replace("```json\n{", "```json\n["),
+            text.replace("\"version\":1", "\"version\":2"),
+            text[..text.find("<!-- hob:message").unwrap()].to_owned(),
+        ] {
+            assert!(read(&other).is_err(), "{other}");
+        }
+    }
+
+    fn pieces() -> impl Strategy<Value = String> {
+        let all = vec![
+            "a",
+            "\n",
+            "\n\n",
+            "\\",
+            "<!-- hob:",
+            "text",
+            " -->",
+            "-->",
+            "```",
+            "</details>",
+            "</summary>\n\n",
+            "\r\n",
+            "## User",
+            "é",
+        ];
+        prop::collection::vec(prop::sample::select(all), 0..12).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_was_said_is_read_back(said in pieces(), thought in pieces(), last in pieces()) {
+            let answer = json!({"role": "assistant", "content": said, "reasoning_content": thought});
+            let document = document(vec![
+                node(1, json!({"role": "user", "content": said})),
+                node(2, answer),
+                node(3, json!({"role": "user", "content": last})),
+            ]);
+            prop_assert_eq!(read(&write(&document)).unwrap(), document);
+        }
+
+        #[test]
+        fn nothing_that_comes_in_breaks_the_reader(text in pieces(), cut in any::<usize>()) {
+            let _ = read(&text);
+            let whole = write(&talk());
+            let mut at = cut % whole.len();
+            while !whole.is_char_boundary(at) {
+                at -= 1;
+            }
+            let _ = read(&whole[..at]);
+        }
+    }
+}

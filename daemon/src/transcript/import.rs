@@ -1,0 +1,141 @@
+//! Takes in a conversation that was written elsewhere.
+//!
+//! - Nothing that is here is changed: a name that is taken gets a number behind it.
+//! - What is here already, every message of it, is not taken in a second time.
+
+use std::collections::HashMap;
+
+use hob_slots::{ConversationId, Timestamp};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::TranscriptError;
+use super::tree::{children_like, millis, title};
+use crate::portable::{Document, Node};
+
+/// What became of a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// What it is called here.
+    pub id: ConversationId,
+    /// All of it was here before.
+    pub was_here: bool,
+}
+
+/// See [`super::Transcript::import`].
+pub fn import(
+    connection: &mut Connection,
+    wanted: &ConversationId,
+    document: &Document,
+    now: Timestamp,
+) -> Result<Taken, TranscriptError> {
+    let transaction = connection.transaction()?;
+    if exists(&transaction, wanted)? && holds(&transaction, wanted, &document.messages)? {
+        // Whoever brings it back does not want it in the trash.
+        transaction.execute(
+            "UPDATE conversations SET trashed_at = NULL WHERE id = ?1",
+            [wanted.as_str()],
+        )?;
+        transaction.commit()?;
+        return Ok(Taken { id: wanted.clone(), was_here: true });
+    }
+    let id = free_name(&transaction, wanted)?;
+    write(&transaction, &id, document, millis(now))?;
+    transaction.commit()?;
+    Ok(Taken { id, was_here: false })
+}
+
+fn write(
+    connection: &Connection,
+    id: &ConversationId,
+    document: &Document,
+    now: i64,
+) -> Result<(), TranscriptError> {
+    let said = document.messages.iter().map(|node| &node.message);
+    let title = document.title.clone().or_else(|| title(said));
+    let before_now = |at: Option<i64>| at.unwrap_or(now).min(now);
+    connection.execute(
+        "INSERT INTO conversations (id, title, created_at, updated_at, pinned)
+         VALUES (?1, ?2, ?3, ?4, ?5)",
+        params![
+            id.as_str(),
+            title,
+            before_now(document.created_at),
+            before_now(document.updated_at),
+            document.pinned,
+        ],
+    )?;
+    let mut rows: HashMap<i64, i64> = HashMap::new();
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO messages (conversation, parent, role, content, status, created_at, finish)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    )?;
+    let mut last = None;
+    for node in &document.messages {
+        insert.execute(params![
+            id.as_str(),
+            node.parent.and_then(|parent| rows.get(&parent)),
+            node.message.role.as_str(),
+            node.message.to_json().to_string(),
+            node.status.as_str(),
+            before_now(node.created_at),
+            node.finish.as_ref().map(ToString::to_string),
+        ])?;
+        last = Some(connection.last_insert_rowid());
+        rows.extend(last.map(|row| (node.id, row)));
+    }
+    let head = document.head.and_then(|head| rows.get(&head).copied()).or(last);
+    connection.execute("UPDATE conversations SET head = ?2 WHERE id = ?1", (id.as_str(), head))?;
+    Ok(())
+}
+
+/// Whether every message is there, behind the same ones.
+fn holds(
+    connection: &Connection,
+    conversation: &ConversationId,
+    messages: &[Node],
+) -> Result<bool, TranscriptError> {
+    // Each message may be there several times: a second answer can say the same.
+    let mut rows: HashMap<i64, Vec<i64>> = HashMap::new();
+    for node in messages {
+        let parents: Vec<Option<i64>> = match node.parent {
+            None => vec![None],
+            Some(parent) => rows.get(&parent).into_iter().flatten().copied().map(Some).collect(),
+        };
+        let mut like = Vec::new();
+        for parent in parents {
+            like.extend(children_like(connection, conversation, parent, &node.message)?);
+        }
+        if like.is_empty() {
+            return Ok(false);
+        }
+        rows.insert(node.id, like);
+    }
+    Ok(true)
+}
+
+fn exists(connection: &Connection, id: &ConversationId) -> Result<bool, TranscriptError> {
+    let found: Option<i64> = connection
+        .prepare_cached("SELECT 1 FROM conversations WHERE id = ?1")?
+        .query_row([id.as_str()], |row| row.get(0))
+        .optional()?;
+    Ok(found.is_some())
+}
+
+/// The name, or the first one that is free with a number behind it.
+fn free_name(
+    connection: &Connection,
+    wanted: &ConversationId,
+) -> Result<ConversationId, TranscriptError> {
+    let mut id = wanted.clone();
+    let mut number = 2u64;
+    while exists(connection, &id)? {
+        let behind = format!("-{number}");
+        let mut stem = wanted.as_str();
+        while stem.len() + behind.len() > ConversationId::MAX_BYTES {
+            stem = &stem[..stem.char_indices().next_back().map_or(0, |(at, _)| at)];
+        }
+        id = ConversationId::new(&format!("{stem}{behind}")).expect("as good a name as before");
+        number += 1;
+    }
+    Ok(id)
+}
