@@ -33,6 +33,7 @@ fn a_whole_answer_has_openais_shape_and_says_what_happened() {
             "slot",
             "cold",
             "tokens",
+            "ahead",
             "restore_ms",
             "ttft_ms",
             "saved_ms",
