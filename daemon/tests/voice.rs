@@ -70,6 +70,8 @@ fn nothing_is_said_over_the_users_voice() {
         assert_eq!(hears(ends_with, body), 200);
         assert_eq!((filler("kitchen"), world.get("/v1/voice/filler").status), (200, 200));
     }
+    assert_eq!(hears("speech-start", json!({})), 200);
+    assert_eq!((filler("kitchen"), filler("kitchen&stopped=true")), (204, 200));
 }
 
 #[test]

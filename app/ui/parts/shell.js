@@ -7,16 +7,18 @@ import { t } from "../lib/strings.js";
 import { shell } from "../lib/transport.js";
 import { status } from "../chat/chats.js";
 import { Icon } from "./icon.js";
+import { switching } from "./switching.js";
 import { say } from "./toast.js";
 
 export function Shell() {
   const { now, error } = useStore(status);
+  const { to } = useStore(switching);
   const [app, setApp] = useState(null);
   useEffect(() => shell?.watch((app) => {
     if (app.took_over) say(t("shell.took"));
     setApp(app);
   }), []);
-  const line = app && app.phase !== "ready" ? ofApp(app) : ofDaemon(now, error);
+  const line = app && app.phase !== "ready" ? ofApp(app) : to ? { icon: "models", text: t("models.switching", { name: to }) } : ofDaemon(now, error);
   return line && html`<div class="banner" role="status" data-test="banner"><${Icon} name=${line.icon} /><span class="grow">${line.text}</span>
     ${line.percent != null && html`<progress max="100" value=${line.percent} aria-label=${line.text}></progress>`}</div>`;
 }

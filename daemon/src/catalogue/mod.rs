@@ -17,9 +17,10 @@ use hob_config::ModelChoice;
 use hob_models::{
     Demand, HashCache, MachineMemory, ModelError, ModelFile, Roots, Source, discover,
 };
+use hob_prewarm::ProfileName;
 use hob_slots::prune::total_bytes;
 use hob_slots::store::StoreReader;
-use hob_slots::{FileDigest, ModelHash, Timestamp};
+use hob_slots::{FileDigest, ModelHash, SlotContents, Timestamp};
 
 pub use entry::{Entry, Kept};
 pub use switch::{Refusal, SwitchFailure, Wanted};
@@ -183,7 +184,10 @@ impl Catalogue {
     /// What is kept under a fingerprint; `None` when nothing is ever kept, or when it cannot be read.
     pub fn kept(&self, fingerprint: ModelHash) -> Option<Kept> {
         let listing = self.options.kept.as_ref()?.contents(fingerprint).ok()?;
-        let conversations = listing.slots.len();
+        // Prefixes are kept like conversations, and nobody speaks in them.
+        let is_spoken =
+            |slot: &&SlotContents| ProfileName::of_prefix(&slot.entry.conversation).is_none();
+        let conversations = listing.slots.iter().filter(is_spoken).count();
         Some(Kept { fingerprint, conversations, bytes: total_bytes(&listing.slots) })
     }
 

@@ -20,9 +20,11 @@ const PHRASE: HeaderName = HeaderName::from_static("x-hob-phrase");
 pub struct Wishes {
     voice: Option<String>,
     conversation: Option<String>,
+    #[serde(default)]
+    stopped: bool,
 }
 
-/// `GET /v1/voice/filler?voice=&conversation=`: 204 when there is nothing to say.
+/// `GET /v1/voice/filler?voice=&conversation=&stopped=`: 204 when there is nothing to say.
 pub async fn filler(
     State(service): State<Service>,
     wishes: Result<Query<Wishes>, axum::extract::rejection::QueryRejection>,
@@ -31,6 +33,9 @@ pub async fn filler(
     let conversation = wishes.conversation.as_deref().map(ConversationId::new).transpose();
     let conversation =
         conversation.map_err(|error| ApiError::field("conversation", error.to_string()))?;
+    if let Some(conversation) = conversation.as_ref().filter(|_| wishes.stopped) {
+        service.nobody_speaks(conversation);
+    }
     let voice = wishes.voice.as_deref().filter(|voice| !voice.is_empty());
     let Some(filled) = service.filler(voice, conversation.as_ref())? else {
         return Ok(StatusCode::NO_CONTENT.into_response());

@@ -5,7 +5,7 @@
 //! - Nothing is checked here: what is written is read by [`Outline`](super::Outline), as ever.
 
 use hob_slots::TtlClass;
-use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, Value};
+use toml_edit::{ArrayOfTables, DocumentMut, Item, RawString, Table, Value};
 
 use super::trimmed;
 
@@ -76,9 +76,12 @@ impl Draft {
         let mut tables = ArrayOfTables::new();
         for (at, segment) in self.segments.iter().enumerate() {
             let known = segment.name(at + 1);
-            let same = old.iter_mut().find(|(name, table)| *name == known && table.is_some());
-            let mut table = same.and_then(|(_, table)| table.take()).unwrap_or_else(fresh);
+            let same = old.iter().position(|(name, table)| *name == known && table.is_some());
+            let mut table = same.and_then(|at| old[at].1.take()).unwrap_or_default();
             segment.write(&mut table);
+            if same != Some(at) {
+                part(&mut table, at == 0 && document.is_empty());
+            }
             // Behind everything else, in this order.
             table.set_position(1_000_000 + at as isize);
             tables.push(table);
@@ -121,10 +124,11 @@ impl DraftSegment {
     }
 }
 
-fn fresh() -> Table {
-    let mut table = Table::new();
-    table.decor_mut().set_prefix("\n");
-    table
+/// A blank line stands between two segments, and none at the beginning of the file.
+fn part(table: &mut Table, is_first: bool) {
+    let before = table.decor().prefix().and_then(RawString::as_str).unwrap_or_default();
+    let comments = before.trim_start_matches('\n').to_owned();
+    table.decor_mut().set_prefix(if is_first { comments } else { format!("\n{comments}") });
 }
 
 /// Replaces a value that is another one; what stands around it stays.
@@ -229,6 +233,21 @@ mod tests {
         assert_eq!(layers, ["rules", "capabilities", "identity"]);
         assert!(text.contains("# who it is\n[[segment]]\nlayer = \"identity\""), "{text}");
         assert!(text.starts_with("# mine\n") && text.ends_with("# the end\n"), "{text}");
+    }
+
+    #[test]
+    fn a_blank_line_stands_between_segments_wherever_they_come_from() {
+        let before = "# first\n[[segment]]\nlayer = \"rules\"\nkey = \"a\"\ntext = \"A\"\n\n\
+            [[segment]]\nlayer = \"rules\"\nkey = \"b\"\ntext = \"B\"\n";
+        let text = |it: &str| segment("rules", Some(it), DraftSource::Text(it.to_uppercase()));
+        let draft =
+            Draft { ttl: TtlClass::Extended, segments: vec![text("b"), text("a"), text("c")] };
+        let key = |it: &str| {
+            let large = it.to_uppercase();
+            format!("[[segment]]\nlayer = \"rules\"\nkey = \"{it}\"\ntext = \"{large}\"\n")
+        };
+        let expected = format!("{}\n# first\n{}\n{}", key("b"), key("a"), key("c"));
+        assert_eq!(draft.written(before), expected);
     }
 
     #[test]

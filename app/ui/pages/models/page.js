@@ -1,0 +1,78 @@
+// The models of this machine: what runs, what could, and what that would take.
+
+import { classes, html, useEffect, useState } from "../../lib/dom.js";
+import { bytes, count } from "../../lib/format.js";
+import { address } from "../../lib/router.js";
+import { useStore } from "../../lib/store.js";
+import { t } from "../../lib/strings.js";
+import { styleSheet } from "../../lib/style.js";
+import { status } from "../../chat/chats.js";
+import { Icon } from "../../parts/icon.js";
+import { Fit, facts } from "./fit.js";
+import { FirstSteps } from "./first.js";
+import { askToSwitch } from "./question.js";
+import { switching } from "../../parts/switching.js";
+import { localModels } from "./switching.js";
+
+await styleSheet("models");
+
+export function Page({ detail }) {
+  const [list, setList] = useState(null);
+  const [error, setError] = useState(null);
+  const { to } = useStore(switching);
+  const failure = useStore(status, ({ now }) => now?.switch_error);
+  const load = () => localModels().then((list) => {
+    setList(list);
+    setError(null);
+  }, setError);
+  useEffect(() => void (to || load()), [to]);
+  if (to) return html`<${Switching} to=${to} />`;
+  if (error) return html`<div class="empty" role="alert"><${Icon} name="warning" /><p>${t("models.unread")}</p><p class="note">${error.message}</p>
+    <button type="button" class="button" onClick=${load}>${t("models.look")}</button></div>`;
+  if (!list) return html`<p class="note" role="status">${t("models.looking")}</p>`;
+  if (detail) return html`<${FirstSteps} list=${list} begun=${detail === "hello"} />`;
+  return html`<${Models} list=${list} failure=${failure} load=${load} />`;
+}
+
+function Switching({ to }) {
+  return html`<section class="card stack" role="status" data-test="switching"><h2>${t("models.switching", { name: to })}</h2>
+    <progress aria-label=${t("models.switching", { name: to })}></progress><p class="note">${t("models.switching.long")}</p></section>`;
+}
+
+function Models({ list, failure, load }) {
+  const running = list.data.find(({ current }) => current);
+  const others = list.data.filter((model) => model !== running);
+  return html`
+    ${failure && html`<p class="card row notice error" role="alert" data-test="switch-error"><${Icon} name="warning" /><span class="grow">${t("models.failed", { name: failure.model, message: failure.message })}</span></p>`}
+    ${list.fixed && html`<p class="card row notice"><${Icon} name="pin" /><span class="grow">${t("models.fixed", { by: list.fixed })}</span></p>`}
+    ${running && html`<section class="stack"><h2>${t("models.running")}</h2><${Model} model=${running} list=${list} /></section>`}
+    <section class="stack">
+      <div class="row apart"><h2>${t("models.others")}</h2><span class="row">
+        <a class="button" href=${address("models", "first")} data-test="first-steps">${t("models.first")}</a>
+        <button type="button" class="button" onClick=${load}><${Icon} name="again" small />${t("models.look")}</button></span></div>
+      ${others.map((model) => html`<${Model} key=${model.id} model=${model} list=${list} from=${running} />`)}
+      ${!others.length && html`<div class="card empty"><${Icon} name="models" /><p>${t("models.none")}</p></div>`}
+      <p class="note">${t("models.where")} <code>${list.directory}</code></p>
+    </section>
+    ${list.problems.length > 0 && html`<details class="card" data-test="problems"><summary>${t("models.problems", { n: list.problems.length })}</summary>
+      <ul class="problems">${list.problems.map((problem) => html`<li>${problem}</li>`)}</ul></details>`}`;
+}
+
+function Model({ model, list, from }) {
+  return html`<article class=${classes("card", "model", model.current && "current")} data-test="model" data-id=${model.id}>
+    <div class="row apart">
+      <div class="grow"><h3>${model.name}</h3><p class="note">${facts(model)}</p></div>
+      <span class="badge" title=${model.path}>${t(`models.source.${model.source}`)}</span>
+    </div>
+    <${Fit} model=${model} list=${list} />
+    <div class="row apart"><span class="note">${kept(model)}</span>
+      ${!model.current && html`<button type="button" class="button" disabled=${Boolean(list.fixed)} title=${list.fixed ? t("models.fixed", { by: list.fixed }) : null}
+        onClick=${() => askToSwitch(model, from)} data-test="run">${t("models.run")}</button>`}</div>
+  </article>`;
+}
+
+function kept({ kept }) {
+  if (!kept) return t("models.kept.unknown");
+  if (!kept.conversations) return t("models.kept.none");
+  return t("models.kept", { n: kept.conversations, count: count(kept.conversations), bytes: bytes(kept.bytes) });
+}

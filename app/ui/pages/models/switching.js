@@ -1,0 +1,47 @@
+// From the wish for another model until one runs again. The daemon starts over meanwhile: nobody answers
+// for a while, and that is no failure.
+
+import { api } from "../../lib/transport.js";
+import { t } from "../../lib/strings.js";
+import { switching } from "../../parts/switching.js";
+import { say } from "../../parts/toast.js";
+import { look, status } from "../../chat/chats.js";
+
+const LOOK_EVERY_MS = 600;
+
+/** Has the daemon start over with a model; promises whether it runs. `force`: also when memory is short. */
+export async function switchTo({ id, name }, force) {
+  const before = status.get().now?.started_at;
+  try {
+    const { restarts } = await api.post("/v1/models/switch", { model: id, ...(force && { force }) });
+    if (!restarts) return true;
+    switching.set({ to: name });
+    const failure = await until(id, before);
+    say(failure ? t("models.failed", { name, message: failure }) : t("models.runs", { name }));
+    return !failure;
+  } catch (error) {
+    say(error.message);
+    return false;
+  } finally {
+    switching.set({ to: null });
+    look();
+  }
+}
+
+/** The list of models; fails while the daemon is away. */
+export const localModels = () => api.get("/v1/models/local");
+
+/** Waits until a model runs; promises why it is another one, or nothing. */
+async function until(id, before) {
+  for (;;) {
+    await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
+    try {
+      const now = await api.get("/v1/status");
+      if (now.switch_error?.model === id) return now.switch_error.message;
+      if ((await localModels()).current === id) return null;
+      if (now.started_at > before + 60) return now.model; // Somebody else has started it over.
+    } catch {
+      // It starts over.
+    }
+  }
+}

@@ -1,0 +1,186 @@
+// One profile: its segments as cards in their order, what each costs, and what a change would compute.
+
+import { html, useEffect, useMemo, useRef, useState } from "../../lib/dom.js";
+import { bytes, count } from "../../lib/format.js";
+import { address, go } from "../../lib/router.js";
+import { t } from "../../lib/strings.js";
+import { api } from "../../lib/transport.js";
+import { ask } from "../../parts/dialog.js";
+import { Icon } from "../../parts/icon.js";
+import { Menu } from "../../parts/menu.js";
+import { say } from "../../parts/toast.js";
+import { look } from "../../chat/chats.js";
+import { Card } from "./card.js";
+import { CLASSES, behind, differs, draftOf, forget, keep, moved, newSegment, read, sent, tailBegins } from "./draft.js";
+import { Warmth } from "./warmth.js";
+
+const CHECK_AFTER_MS = 350;
+const WARM_EVERY_MS = 700;
+
+export function Editor({ name }) {
+  const [profile, setProfile] = useState(null);
+  const [draft, setDraft] = useState(draftOf(name) ?? null);
+  const [error, setError] = useState(null);
+  const [saving, setSaving] = useState(false);
+  const path = `/v1/profiles/${encodeURIComponent(name)}`;
+  const take = (read_) => {
+    setProfile(read_);
+    setError(null);
+    if (read_.segments && !draftOf(name)) setDraft(read(read_));
+  };
+  const load = () => api.get(path).then(take, (error) => (draftOf(name) ? null : setError(error)));
+  useEffect(() => void load(), [name]);
+  // A prefix on its way becomes warm by itself.
+  const onItsWay = profile && !profile.error && profile.state !== "warm";
+  useEffect(() => {
+    if (!onItsWay) return;
+    const timer = setInterval(load, WARM_EVERY_MS);
+    return () => clearInterval(timer);
+  }, [onItsWay, name]);
+  const dirty = Boolean(draft) && differs(draft, profile);
+  const { figures, problem } = useFigures(draft, dirty, profile);
+  if (error) return html`<${Back} /><p class="error" role="alert">${error.message}</p>`;
+  if (profile?.segments === null && !draftOf(name)) return html`<${Back} /><${Unreadable} profile=${profile} />`;
+  if (!draft) return html`<p class="note" role="status">${t("profiles.reading")}</p>`;
+
+  const change = (fields) => {
+    const next = { ...draft, ...fields };
+    keep(name, next);
+    setDraft(next);
+  };
+  const segments = (next) => change({ segments: next });
+  const discard = () => {
+    forget(name);
+    if (profile?.segments) setDraft(read(profile));
+    else go("profiles");
+  };
+  const save = async () => {
+    setSaving(true);
+    try {
+      const saved = await api.put(path, { ...sent(draft), name: undefined });
+      forget(name);
+      setProfile(saved);
+      setDraft(read(saved));
+      say(t("profile.saved", { name }));
+      look();
+    } catch (error) {
+      if (error.code === "profile_changed") await changedElsewhere(load, discard);
+      else say(error.message);
+    } finally {
+      setSaving(false);
+    }
+  };
+  const remove = async () => {
+    if (!(await ask({ title: t("profile.delete.ask", { name }), text: t("profile.delete.long"), yes: t("profile.delete"), danger: true }))) return;
+    try {
+      if (profile) await api.del(path);
+      forget(name);
+      look();
+      go("profiles");
+    } catch (error) {
+      say(error.message);
+    }
+  };
+  const total = figures.whole;
+  return html`<${Back} />
+    <div class="profile-head row apart">
+      <div class="grow"><h2>${name}</h2>
+        <p class="note figure row">${total?.tokens != null && html`<span data-test="prefix-figures">${t("profile.prefix", { tokens: count(total.tokens), bytes: bytes(total.kv_bytes ?? 0) })}</span>`}
+          ${profile && !dirty && html`<${Warmth} profile=${profile} />`}</p></div>
+      <div class="row">
+        <label class="row note">${t("profile.ttl")}<select value=${draft.ttl} onChange=${(event) => change({ ttl: event.target.value })}>
+          ${CLASSES.map((name) => html`<option value=${name}>${t(`profile.ttl.${name}`)}</option>`)}</select></label>
+        <${Menu} label=${t("profile.more")} items=${[{ icon: "trash", label: t("profile.delete"), danger: true, act: remove }]} test="profile-menu" />
+      </div>
+    </div>
+    ${profile?.error && !dirty && html`<p class="card error row" role="alert"><${Icon} name="warning" /><span class="grow">${profile.error}</span></p>`}
+    <${Cards} draft=${draft} figures=${figures} problem=${problem} segments=${segments} />
+    <div class="profile-foot row apart" data-test="profile-foot">
+      <span class="grow note" role="status">${problem && !problem.at ? html`<span class="error">${problem.message}</span>` : dirty && total ? cost(total) : ""}</span>
+      ${dirty && html`<button type="button" class="button" onClick=${discard}>${t("profile.discard")}</button>`}
+      <button type="button" class="button primary" disabled=${!dirty || saving || Boolean(problem)} onClick=${save} data-test="save-profile">${t(saving ? "profile.saving" : "save")}</button>
+    </div>`;
+}
+
+const Back = () => html`<a class="back" href=${address("profiles")}><${Icon} name="left" small />${t("profile.all")}</a>`;
+
+function Unreadable({ profile }) {
+  return html`<section class="card stack"><h2>${profile.name}</h2><p class="error">${profile.error}</p>
+    <p class="note">${t("profile.unreadable")} <code>${profile.path}</code></p></section>`;
+}
+
+function cost({ computed_tokens: computed, tokens }) {
+  return t("profile.cost", { computed: count(computed), tokens: count(tokens), n: computed });
+}
+
+async function changedElsewhere(load, discard) {
+  const yes = t("profile.changed.read");
+  if (!(await ask({ title: t("profile.changed"), text: t("profile.changed.long"), yes, danger: true }))) return;
+  discard();
+  await load();
+}
+
+/** The cards, the line from which on something is computed, and the one behind which anything may change. */
+function Cards({ draft: { segments: all }, figures, problem, segments }) {
+  const dragged = useRef(null);
+  const [over, setOver] = useState(null);
+  const tail = tailBegins(all);
+  const of = (id) => figures.byId.get(id);
+  const anew = all.findIndex(({ id }) => of(id)?.in_prefix && !of(id).warm);
+  const set = (at, fields) => segments(all.map((segment, index) => (index === at ? { ...segment, ...fields } : segment)));
+  const drop = (event) => {
+    event.preventDefault();
+    if (dragged.current !== null && over !== null) segments(moved(all, dragged.current, over));
+    dragged.current = null;
+    setOver(null);
+  };
+  const add = (source, layer) => () => segments(moved([...all, newSegment(source, layer)], all.length, source === "text" && layer === "context" ? all.length : tail));
+  return html`<div class="cards" onDrop=${drop} onDragEnd=${() => setOver(null)}>
+    ${all.map((segment, at) => html`
+      ${at === anew && html`<p class="divider anew" key="anew" data-test="anew"><span><${Icon} name="again" small />${t("profile.anew", { tokens: count(figures.whole.computed_tokens) })}</span></p>`}
+      ${at === tail && html`<p class="divider" key="tail"><span>${t("profile.tail")}</span></p>`}
+      <${Card} key=${segment.id} segment=${segment} figures=${of(segment.id)} at=${at} last=${all.length - 1} inTail=${at > tail && segment.source !== "tools"} over=${over === at}
+        problem=${problem?.at === at ? problem : null} set=${(fields) => set(at, fields)} move=${(to) => segments(moved(all, at, to))} behind=${() => segments(behind(all, at))}
+        remove=${() => segments(all.filter((_, index) => index !== at))}
+        drag=${{ start: () => (dragged.current = at), over: (event) => { event.preventDefault(); if (dragged.current !== null) setOver(at); } }} />`)}
+    <div class="row">
+      <button type="button" class="button" onClick=${add("text", "rules")} data-test="add-text"><${Icon} name="plus" small />${t("profile.add.text")}</button>
+      <button type="button" class="button" onClick=${add("file", "rules")}><${Icon} name="plus" small />${t("profile.add.file")}</button>
+      <button type="button" class="button" onClick=${add("tools", "capabilities")}><${Icon} name="plus" small />${t("profile.add.tools")}</button>
+    </div>
+  </div>`;
+}
+
+/** What the draft costs, asked a moment after it changed; until then what was known of each segment. */
+function useFigures(draft, dirty, profile) {
+  const [known, setKnown] = useState({ byId: new Map(), whole: null });
+  const [problem, setProblem] = useState(null);
+  const text = useMemo(() => (draft && dirty ? JSON.stringify(sent(draft)) : null), [draft, dirty]);
+  const learn = (told, segments) => {
+    setProblem(null);
+    setKnown({ whole: told, byId: new Map(segments.map(({ id }, at) => [id, told.segments[at]])) });
+  };
+  useEffect(() => {
+    if (draft && profile?.segments && !dirty) learn(profile, draft.segments);
+  }, [profile, dirty, draft?.revision]);
+  useEffect(() => {
+    if (!text) return;
+    const stop = new AbortController();
+    const timer = setTimeout(async () => {
+      try {
+        const { revision, ...asked } = JSON.parse(text);
+        const told = await api.post("/v1/profiles/check", asked, { signal: stop.signal });
+        if (!stop.signal.aborted) learn(told, draft.segments);
+      } catch (error) {
+        if (stop.signal.aborted) return;
+        const at = /^segments\[(\d+)\]/.exec(error.param ?? "");
+        setProblem({ message: error.message, at: at ? Number(at[1]) : null });
+      }
+    }, CHECK_AFTER_MS);
+    return () => {
+      clearTimeout(timer);
+      stop.abort();
+    };
+  }, [text]);
+  return { figures: known, problem };
+}
