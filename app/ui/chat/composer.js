@@ -4,6 +4,7 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib/dom.j
 import { useStore } from "../lib/store.js";
 import { t } from "../lib/strings.js";
 import { Icon } from "../parts/icon.js";
+import { Talk } from "../parts/talk.js";
 import { chatOf, status, warm } from "./chats.js";
 
 const drafts = new Map();
@@ -42,6 +43,7 @@ export function Composer({ talk, isNew }) {
     <div class="composer-box">
       <textarea ref=${field} rows="1" value=${text} placeholder=${t("composer.placeholder")} aria-label=${t("composer.label")}
         data-test="composer" onInput=${input} onKeyDown=${keys} onFocus=${wake}></textarea>
+      <${Talk} id=${talk.id} profile=${profile} disabled=${Boolean(live)} send=${talk.send} write=${() => field.current.focus()} />
       ${live
         ? html`<button type="button" class="button primary" aria-label=${t("composer.stop")} title=${t("composer.stop")} data-test="stop" onClick=${talk.stop}><${Icon} name="stop" /></button>`
         : html`<button type="button" class="button primary" aria-label=${t("composer.send")} title=${t("composer.send")} data-test="send" disabled=${!text.trim()} onClick=${send}><${Icon} name="send" /></button>`}

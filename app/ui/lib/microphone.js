@@ -11,9 +11,9 @@ export async function listen() {
   const stream = await navigator.mediaDevices.getUserMedia({ audio: { channelCount: 1, echoCancellation: true, noiseSuppression: true } });
   const context = new AudioContext();
   const heard = [];
-  const end = () => {
+  const end = async () => {
     stream.getTracks().forEach((track) => track.stop());
-    return context.close();
+    if (context.state !== "closed") await context.close();
   };
   try {
     await context.audioWorklet.addModule("parts/recorder.js");

@@ -110,7 +110,7 @@ export default {
   "profile.cost": ({ n, computed, tokens }) => (n === 0 ? `Alle ${tokens} Token sind schon warm.` : `${computed} von ${tokens} Token werden berechnet.`),
   "profile.anew": ({ tokens }) => `Ab hier wird neu berechnet: ${tokens} Token`, "profile.tail": "Ab hier darf es sich von Anfrage zu Anfrage ändern",
   "profile.add.text": "Text", "profile.add.file": "Textdatei", "profile.add.tools": "Werkzeuge", "profile.segment": ({ number }) => `Teil ${number}`, "profile.text": ({ number }) => `Text von Teil ${number}`,
-  "profile.layer": "Schicht", "profile.key": "Name", "profile.stable": "bleibt gleich", "profile.up": "Nach oben", "profile.down": "Nach unten", "profile.remove": "Entfernen", "profile.drag": "Ziehen zum Verschieben",
+  "profile.empty": "Schreibe, womit das Modell beginnen soll.", "profile.layer": "Schicht", "profile.key": "Name", "profile.stable": "bleibt gleich", "profile.up": "Nach oben", "profile.down": "Nach unten", "profile.remove": "Entfernen", "profile.drag": "Ziehen zum Verschieben",
   "profile.file": "Datei", "profile.file.own": "bekommt von selbst einen Namen", "profile.elsewhere": "Diese Datei liegt außerhalb des Profilverzeichnisses. Ändere sie dort.",
   "profile.missing": "Diese Datei ist nicht lesbar.", "profile.write": "Hier schreiben", "profile.behind": "Hinter das Bleibende stellen", "profile.in-tail": "Steht hinter etwas, das sich ändert, und gehört darum nicht zum Präfix.",
   "profile.figures": ({ tokens, bytes }) => `${tokens} Token · ${bytes}`, "profile.warm": "warm", "profile.computed": "wird beim Speichern berechnet",

@@ -113,7 +113,7 @@ export default {
   "profile.cost": ({ n, computed, tokens: shown }) => (n === 0 ? `All ${shown} tokens are warm already.` : `${computed} of ${shown} tokens will be computed.`),
   "profile.anew": ({ tokens: shown }) => `From here on it is computed anew: ${shown} tokens`, "profile.tail": "From here on it may change from request to request",
   "profile.add.text": "Text", "profile.add.file": "Text file", "profile.add.tools": "Tools", "profile.segment": ({ number }) => `Segment ${number}`, "profile.text": ({ number }) => `Text of segment ${number}`,
-  "profile.layer": "Layer", "profile.key": "Name", "profile.stable": "stays the same", "profile.up": "Move up", "profile.down": "Move down", "profile.remove": "Remove", "profile.drag": "Drag to move",
+  "profile.empty": "Write what the model should begin with.", "profile.layer": "Layer", "profile.key": "Name", "profile.stable": "stays the same", "profile.up": "Move up", "profile.down": "Move down", "profile.remove": "Remove", "profile.drag": "Drag to move",
   "profile.file": "File", "profile.file.own": "gets a name by itself", "profile.elsewhere": "This file lies outside the profiles directory. Edit it where it lies.",
   "profile.missing": "This file cannot be read.", "profile.write": "Write it here", "profile.behind": "Move behind what stays", "profile.in-tail": "Stands behind something that changes, so it is no part of the prefix.",
   "profile.figures": ({ n, tokens: shown, bytes }) => `${tokens(n, shown)} · ${bytes}`, "profile.warm": "warm", "profile.computed": "computed when saved",

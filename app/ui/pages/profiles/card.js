@@ -40,7 +40,7 @@ export function Card({ segment, figures, at, last, inTail, over, problem, set, m
       ? html`<p class="row error"><span class="grow">${t("profile.missing")}</span><button type="button" class="button" onClick=${() => set({ content: "" })}>${t("profile.write")}</button></p>`
       : html`<${Field} text=${content ?? ""} marks=${volatile} mono=${source === "tools"} readonly=${!editable} label=${t("profile.text", { number })} onInput=${(text) => set({ content: text })} />`}
     ${tools?.problem && html`<p class="error" role="status">${t(tools.problem)} ${tools.detail}</p>`}
-    ${problem && !tools?.problem && html`<p class="error" role="status">${problem.message}</p>`}
+    ${problem && !tools?.problem && html`<p class=${problem.isMild ? "note" : "error"} role="status">${problem.message}</p>`}
     ${volatile.length > 0 && html`<div class="advice" data-test="volatile"><${Icon} name="warning" small /><span class="grow">${advice(content.trim(), volatile)}</span>
       <button type="button" class="button" onClick=${behind} data-test="behind">${t("profile.behind")}</button></div>`}
     ${stable && inTail && html`<p class="note">${t("profile.in-tail")}</p>`}

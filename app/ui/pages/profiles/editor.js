@@ -96,7 +96,7 @@ export function Editor({ name }) {
     ${profile?.error && !dirty && html`<p class="card error row" role="alert"><${Icon} name="warning" /><span class="grow">${profile.error}</span></p>`}
     <${Cards} draft=${draft} figures=${figures} problem=${problem} segments=${segments} />
     <div class="profile-foot row apart" data-test="profile-foot">
-      <span class="grow note" role="status">${problem && !problem.at ? html`<span class="error">${problem.message}</span>` : dirty && total ? cost(total) : ""}</span>
+      <span class="grow note" role="status">${problem && problem.at == null ? html`<span class="error">${problem.message}</span>` : dirty && total ? cost(total) : ""}</span>
       ${dirty && html`<button type="button" class="button" onClick=${discard}>${t("profile.discard")}</button>`}
       <button type="button" class="button primary" disabled=${!dirty || saving || Boolean(problem)} onClick=${save} data-test="save-profile">${t(saving ? "profile.saving" : "save")}</button>
     </div>`;
@@ -165,6 +165,9 @@ function useFigures(draft, dirty, profile) {
   }, [profile, dirty, draft?.revision]);
   useEffect(() => {
     if (!text) return;
+    // What is not written yet is no mistake.
+    const empty = draft.segments.findIndex(({ source, content }) => source === "text" && !content.trim());
+    if (empty >= 0) return setProblem({ message: t("profile.empty"), at: empty, isMild: true });
     const stop = new AbortController();
     const timer = setTimeout(async () => {
       try {
