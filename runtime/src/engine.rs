@@ -18,7 +18,7 @@ use crate::backend::{ContextShape, LoadError, Model, ModelFacts};
 use crate::grammar::{Constraint, Grammar, GrammarFactory};
 use crate::map::CacheMap;
 use crate::pace::Pace;
-use crate::residence;
+use crate::residence::{self, Outside};
 use crate::shelf::{Budget, Shelf, Sweep};
 use crate::status::{EngineCounters, EngineStatus, Residency};
 use crate::turn::{Turn, TurnError, TurnRequest};
@@ -80,6 +80,7 @@ struct Inner {
     waiting: Arc<AtomicUsize>,
     grammars: OnceLock<GrammarFactory>,
     residency: watch::Receiver<Residency>,
+    meanwhile: Arc<Mutex<EngineStatus>>,
     changes: watch::Receiver<u64>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -105,6 +106,8 @@ impl Engine {
         let (ready, started) = mpsc::channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         let (tell, residency) = watch::channel(Residency::default());
+        let meanwhile = Arc::<Mutex<EngineStatus>>::default();
+        let outside = Outside { residency: tell, meanwhile: meanwhile.clone() };
         let (diary, changes) = Diary::new();
         let thread = {
             let (model, options) = (model.clone(), options.clone());
@@ -132,7 +135,7 @@ impl Engine {
                     waiting,
                     commands,
                 };
-                residence::live(standing, &inbox, &ready, &tell);
+                residence::live(standing, &inbox, &ready, &outside);
             };
             let thread = std::thread::Builder::new().name("hob-engine".to_owned());
             thread.spawn(body).expect("the system can start a thread")
@@ -146,6 +149,7 @@ impl Engine {
             options,
             waiting,
             residency,
+            meanwhile,
             changes,
             thread: Mutex::new(Some(thread)),
         };
@@ -239,6 +243,12 @@ impl Engine {
     /// # Errors
     /// [`TurnError::Stopped`].
     pub async fn status(&self) -> Result<EngineStatus, TurnError> {
+        let residency = *self.inner.residency.borrow();
+        if matches!(residency, Residency::Loading { .. }) {
+            // The thread is busy with it, for seconds perhaps.
+            let meanwhile = self.inner.meanwhile.lock().unwrap_or_else(PoisonError::into_inner);
+            return Ok(EngineStatus { residency, ..meanwhile.clone() });
+        }
         let (reply, answer) = oneshot::channel();
         self.send(Command::Status(reply))?;
         answer.await.map_err(|_| TurnError::Stopped)

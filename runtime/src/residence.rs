@@ -2,26 +2,36 @@
 //!
 //! - Before the weights leave, everything is saved and on disk.
 //! - While they are away nothing is lost: turns wait for them, and what needs no weights is served.
+//! - While they are on their way the thread hears nobody; others read what it said of itself before.
 //! - Weights that do not come back are an error for whoever wanted them, and for nobody else; the
 //!   next one tries again.
 
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use tokio::sync::watch;
 use tracing::{info, warn};
 
 use crate::backend::{LoadError, Model};
 use crate::engine::shape;
-use crate::status::Residency;
+use crate::status::{EngineStatus, Residency};
 use crate::turn::TurnError;
-use crate::worker::{Command, Left, Standing, Woken, Worker, dream, refuse};
+use crate::worker::{
+    Command, Left, Standing, Woken, Worker, dream, refuse, status_without_weights,
+};
+
+/// What others see of the thread while it is busy with weights.
+pub(crate) struct Outside {
+    pub residency: watch::Sender<Residency>,
+    /// The status while the weights are on their way.
+    pub meanwhile: Arc<Mutex<EngineStatus>>,
+}
 
 /// Serves until told to stop. `ready` hears once whether the first context was made.
 pub(crate) fn live(
     mut standing: Standing,
     inbox: &mpsc::Receiver<Command>,
     ready: &mpsc::Sender<Result<(), LoadError>>,
-    residency: &watch::Sender<Residency>,
+    outside: &Outside,
 ) {
     let mut first = None;
     let mut is_new = true;
@@ -40,10 +50,10 @@ pub(crate) fn live(
             (Ok(()), Some((_, Left::Stopped)), _) => return,
             (Ok(()), Some((kept, Left::Unloading(done))), _) => {
                 standing = kept;
-                let left = unload(model.as_ref(), residency);
+                let left = unload(model.as_ref(), &outside.residency);
                 done.send(left).ok(); // An error: the caller went away.
                 if left {
-                    let Some(command) = sleep(&standing, inbox, residency) else { return };
+                    let Some(command) = sleep(&standing, inbox, outside) else { return };
                     first = Some(command);
                 } else {
                     first = None;
@@ -56,7 +66,7 @@ pub(crate) fn live(
                 if let Some(command) = command {
                     refuse(&standing, command, TurnError::Backend(error.to_string()));
                 }
-                let Some(command) = sleep(&standing, inbox, residency) else { return };
+                let Some(command) = sleep(&standing, inbox, outside) else { return };
                 first = Some(command);
             }
             _ => unreachable!("a context that was made was lent, and one that was not was not"),
@@ -83,7 +93,7 @@ fn unload(model: &dyn Model, residency: &watch::Sender<Residency>) -> bool {
 fn sleep(
     standing: &Standing,
     inbox: &mpsc::Receiver<Command>,
-    residency: &watch::Sender<Residency>,
+    Outside { residency, meanwhile }: &Outside,
 ) -> Option<Command> {
     loop {
         let command = match dream(standing, inbox) {
@@ -93,6 +103,8 @@ fn sleep(
                 return None;
             }
         };
+        *meanwhile.lock().unwrap_or_else(PoisonError::into_inner) =
+            status_without_weights(standing);
         let loaded = standing.model.load_weights(&mut |progress| {
             let percent = (progress.clamp(0.0, 1.0) * 100.0) as u8;
             residency.send_replace(Residency::Loading { percent });

@@ -46,6 +46,14 @@ pub enum Residency {
 }
 
 impl Residency {
+    /// How far weights are that are on their way.
+    pub fn loaded_percent(self) -> Option<u8> {
+        match self {
+            Self::Loading { percent } => Some(percent),
+            Self::Resident | Self::Unloaded => None,
+        }
+    }
+
     /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -74,6 +74,22 @@ fn only_who_speaks_or_is_about_to_brings_the_weights_back() {
 }
 
 #[test]
+fn an_engine_tells_how_it_is_while_its_weights_are_on_their_way() {
+    let step = Duration::from_millis(300);
+    let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(step));
+    let engine = engine(&model, None, options());
+    ask(&engine, request("chat", &tokens(&model, "hi"), 0));
+    assert!(block_on(engine.unload()));
+    engine.load();
+    while !matches!(*engine.residency().borrow(), Residency::Loading { .. }) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let told = status(&engine);
+    assert!(matches!(told.residency, Residency::Loading { .. }), "{:?}", told.residency);
+    assert_eq!((told.parked, told.counters.turns), (vec![(name("chat"), 2)], 1));
+}
+
+#[test]
 fn an_engine_without_weights_stops_at_once() {
     let model = fake();
     let engine = engine(&model, None, options());

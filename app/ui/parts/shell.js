@@ -31,6 +31,6 @@ function ofApp({ phase, what, percent, message, remedy, address, pid }) {
 
 function ofDaemon(now, error) {
   if (error) return { icon: "warning", text: t("shell.away", { message: error.message }) };
-  if (now?.residency === "loading") return { icon: "models", text: t("shell.loading", { model: now.model }), percent: now.percent };
+  if (now?.residency === "loading") return { icon: "models", text: t("shell.loading", { model: now.model }), percent: now.loaded_percent };
   return null;
 }

@@ -69,6 +69,7 @@ pub async fn status(State(service): State<Service>) -> Result<Json<Value>, ApiEr
         "recognizer": service.recognizes_speech(),
         "switch_error": service.catalogue().options().failure,
         "residency": status.residency.as_str(),
+        "loaded_percent": status.residency.loaded_percent(),
         "context_tokens": status.context_tokens,
         "slots": slots,
         "parked": parked,

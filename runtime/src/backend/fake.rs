@@ -163,7 +163,10 @@ impl Model for FakeModel {
 
     fn load_weights(&self, progress: &mut dyn FnMut(f32)) -> Result<(), LoadError> {
         if !self.resident.swap(true, Ordering::SeqCst) {
-            [0.0, 0.5, 1.0].into_iter().for_each(progress);
+            for part in [0.0, 0.5, 1.0] {
+                progress(part);
+                std::thread::sleep(self.pace);
+            }
         }
         Ok(())
     }

@@ -58,7 +58,7 @@ pub(crate) fn refuse(standing: &Standing, command: Command, error: TurnError) {
     }
 }
 
-fn status(standing: &Standing) -> EngineStatus {
+pub(crate) fn status(standing: &Standing) -> EngineStatus {
     let Standing { shelf, options, pace, counters, .. } = standing;
     let mut free = (0..).map(|slot| SlotStatus {
         slot: SlotId(slot),

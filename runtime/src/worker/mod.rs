@@ -48,7 +48,7 @@ use crate::turn::{TurnError, TurnEvent, TurnRequest};
 
 use admit::Waiting;
 pub(crate) use diary::Diary;
-pub(crate) use dormant::{Woken, dream, refuse};
+pub(crate) use dormant::{Woken, dream, refuse, status as status_without_weights};
 use slot::Slot;
 
 /// What the thread is told.
