@@ -81,7 +81,7 @@ pub fn request(
     let mut running = requests.lock(); // Until the task is listed, it cannot take itself off the list.
     let task = tauri::async_runtime::spawn(async move {
         let outlet = Outlet::new(channel);
-        match carriers.ready().await {
+        match carriers.ready(&ask).await {
             Ok(carrier) => carrier.carry(ask, outlet).await,
             Err(why) => outlet.fail(&why),
         }

@@ -74,7 +74,9 @@ fn run(app: &AppHandle, begun: Instant) -> Result<()> {
 
     let second = step(app, until, "resume")?;
     told("resumed", answer(&second)?);
-    let back = number(&second, "/tokens/disk")? + number(&second, "/tokens/memory")?;
+    let places =
+        ["shared", "memory", "disk"].map(|place| number(&second, &format!("/tokens/{place}")));
+    let back = places.into_iter().sum::<Result<f64>>()?;
     ensure!(back > 0.0, "nothing of the chat came back: {second}");
     println!("ok      everything, in {} ms", begun.elapsed().as_millis());
     Ok(())

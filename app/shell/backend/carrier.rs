@@ -33,10 +33,26 @@ pub struct Ask {
     pub body: Vec<u8>,
 }
 
+impl Ask {
+    /// Whether it reads what was said, or the list of it.
+    fn is_for_texts(&self) -> bool {
+        let (path, query) = self.path.split_once('?').unwrap_or((&self.path, ""));
+        let id = path.strip_prefix("/v1/conversations");
+        let is_text = match id {
+            Some("") => !query.contains("q="), // Searching takes the whole daemon.
+            Some(id) => id.starts_with('/') && !id[1..].contains('/'),
+            None => false,
+        };
+        self.method == "GET" && is_text
+    }
+}
+
 /// A way to a daemon.
 #[derive(Clone)]
 pub struct Carrier {
     way: Way,
+    /// The daemon cannot do more yet.
+    has_texts_alone: bool,
     host: HeaderValue,
     token: HeaderValue,
     /// The daemon's: what runs for it ends with it.
@@ -52,12 +68,26 @@ enum Way {
 impl Carrier {
     /// To the daemon in this process.
     pub fn here(router: Router, address: SocketAddr, token: &AccessToken, runtime: Handle) -> Self {
-        Self { way: Way::Here(router), host: host_of(address), token: bearer(token), runtime }
+        Self::by(Way::Here(router), address, token, runtime)
     }
 
     /// To another one.
     pub fn there(address: SocketAddr, token: &AccessToken, runtime: Handle) -> Self {
-        Self { way: Way::There(address), host: host_of(address), token: bearer(token), runtime }
+        Self::by(Way::There(address), address, token, runtime)
+    }
+
+    fn by(way: Way, address: SocketAddr, token: &AccessToken, runtime: Handle) -> Self {
+        let (host, token) = (host_of(address), bearer(token));
+        Self { way, has_texts_alone: false, host, token, runtime }
+    }
+
+    /// The same, for a daemon that knows what was said and nothing else yet.
+    pub fn for_texts_alone(self) -> Self {
+        Self { has_texts_alone: true, ..self }
+    }
+
+    fn takes(&self, ask: &Ask) -> bool {
+        !self.has_texts_alone || ask.is_for_texts()
     }
 
     /// Asks, and hands the answer out as it comes.
@@ -249,11 +279,11 @@ impl Carriers {
     ///
     /// # Errors
     /// Why there is none.
-    pub async fn ready(mut self) -> Result<Carrier, String> {
+    pub async fn ready(mut self, ask: &Ask) -> Result<Carrier, String> {
         let ended = || "Hob has ended".to_owned();
         let failed = |phase: &Phase| matches!(phase, Phase::Failed { .. });
         tokio::select! {
-            carrier = self.carriers.wait_for(Option::is_some) => {
+            carrier = self.carriers.wait_for(|it| it.as_ref().is_some_and(|it| it.takes(ask))) => {
                 carrier.map_err(|_| ended())?.clone().ok_or_else(ended)
             }
             phase = self.phases.wait_for(failed) => match &*phase.map_err(|_| ended())? {
@@ -261,5 +291,42 @@ impl Carriers {
                 _ => Err(ended()),
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_can_be_read_before_the_model_is_there_and_nothing_else() {
+        let is_for_texts = |method: &str, path: &str| {
+            Ask { method: method.to_owned(), path: path.to_owned(), ..Ask::default() }
+                .is_for_texts()
+        };
+        for path in [
+            "/v1/conversations",
+            "/v1/conversations?trashed=true",
+            "/v1/conversations/a?branches=true",
+        ] {
+            assert!(is_for_texts("GET", path), "{path}");
+            assert!(!is_for_texts("PATCH", path), "{path}");
+        }
+        for path in [
+            "/v1/conversations?q=a",
+            "/v1/conversations/a/explain",
+            "/v1/conversationsa",
+            "/v1/status",
+        ] {
+            assert!(!is_for_texts("GET", path), "{path}");
+        }
+    }
+
+    #[test]
+    fn the_page_does_not_say_who_it_is() {
+        for name in ["Host", "Authorization", "origin", "Content-Length", "Upgrade"] {
+            assert!(is_ours(&name.parse().unwrap()), "{name}");
+        }
+        assert!(!is_ours(&header::CONTENT_TYPE));
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use hob_config::{ModelChoice, Settings};
-use hob_daemon::startup::{self, Course, Daemon, Ending, Step, Taken};
+use hob_daemon::startup::{self, Course, Daemon, Ending, Taken};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -88,17 +88,10 @@ impl Life<'_> {
 
     /// Loading a model blocks for as long as it takes.
     async fn open(&self, address: SocketAddr) -> Result<Daemon> {
-        let (course, phases) = (self.course.clone(), self.told.phases.clone());
+        let (course, told, runtime) = (self.course.clone(), self.told.clone(), Handle::current());
         let opening = tokio::task::spawn_blocking(move || {
             let mut course = course.lock().unwrap_or_else(PoisonError::into_inner);
-            startup::open(&mut course, address, &mut |step| {
-                let phase = starting(step);
-                phases.send_if_modified(|now| {
-                    let is_news = *now != phase;
-                    *now = phase;
-                    is_news
-                });
-            })
+            startup::open(&mut course, address, &mut |step| told.step(step, address, &runtime))
         });
         opening.await.context("opening the daemon panicked")?
     }
@@ -144,14 +137,6 @@ impl Life<'_> {
             order = orders.recv() => followed(order),
         }
     }
-}
-
-fn starting(step: Step) -> Phase {
-    let (what, percent) = match step {
-        Step::Reading { percent } => (Doing::Reading, percent),
-        Step::Loading { percent } => (Doing::Loading, percent),
-    };
-    Phase::Starting { what, percent: Some(percent) }
 }
 
 fn followed(order: Option<Order>) -> Next {

@@ -20,7 +20,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use hob_config::Resolved;
-use hob_daemon::startup::Course;
+use hob_daemon::startup::{Course, Step};
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 
 use super::state::{Doing, Phase};
@@ -47,6 +48,7 @@ enum Order {
 }
 
 /// What others hear of it.
+#[derive(Clone)]
 struct Told {
     phases: watch::Sender<Phase>,
     carriers: watch::Sender<Option<Carrier>>,
@@ -57,6 +59,25 @@ impl Told {
     fn waits(&self, what: Doing) {
         self.carriers.send_replace(None);
         self.phases.send_replace(Phase::Starting { what, percent: None });
+    }
+
+    /// It goes on. Texts can be read long before a model is loaded.
+    fn step(&self, step: Step, address: SocketAddr, runtime: &Handle) {
+        let (what, percent) = match step {
+            Step::Readable { texts, token } => {
+                let carrier = Carrier::here(texts, address, &token, runtime.clone());
+                self.carriers.send_replace(Some(carrier.for_texts_alone()));
+                return;
+            }
+            Step::Reading { percent } => (Doing::Reading, percent),
+            Step::Loading { percent } => (Doing::Loading, percent),
+        };
+        let phase = Phase::Starting { what, percent: Some(percent) };
+        self.phases.send_if_modified(|now| {
+            let is_news = *now != phase;
+            *now = phase;
+            is_news
+        });
     }
 
     fn serves(&self, carrier: Carrier, phase: Phase) {

@@ -5,7 +5,7 @@ import { html, useEffect, useState } from "../lib/dom.js";
 import { useStore } from "../lib/store.js";
 import { t } from "../lib/strings.js";
 import { shell } from "../lib/transport.js";
-import { status } from "../chat/chats.js";
+import { loadChats, status } from "../chat/chats.js";
 import { Icon } from "./icon.js";
 import { switching } from "./switching.js";
 import { say } from "./toast.js";
@@ -16,6 +16,7 @@ export function Shell() {
   const [app, setApp] = useState(null);
   useEffect(() => shell?.watch((app) => {
     if (app.took_over) say(t("shell.took"));
+    if (app.phase !== "starting") loadChats().catch(() => {}); // Now it is known where they are.
     setApp(app);
   }), []);
   const line = app && app.phase !== "ready" ? ofApp(app) : to ? { icon: "models", text: t("models.switching", { name: to }) } : ofDaemon(now, error);

@@ -7,7 +7,9 @@ import { Icon } from "./icon.js";
 /** The daemon's word for a place, in ours. */
 export const STATES = { slot: "hot", memory: "warm", disk: "cold", none: "none" };
 
+/** Nothing while it is not known. */
 export function State({ place }) {
+  if (place === null) return null;
   const state = STATES[place] ?? "none";
   return html`<span class="state ${state}" data-test="state" data-state=${state} title=${t(`state.${state}.long`)}>
     <${Icon} name=${state} />${t(`state.${state}`)}

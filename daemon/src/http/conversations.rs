@@ -21,7 +21,7 @@ const MAX_QUERY_CHARS: usize = 200;
 #[derive(Debug, Deserialize)]
 pub struct Listed {
     #[serde(default)]
-    trashed: bool,
+    pub(super) trashed: bool,
     #[serde(default)]
     q: String,
 }
@@ -103,7 +103,7 @@ impl<'l> Line<'l> {
 #[derive(Debug, Deserialize)]
 pub struct Wanted {
     #[serde(default)]
-    branches: bool,
+    pub(super) branches: bool,
 }
 
 /// `GET /v1/conversations/{id}`: the branch that was used last; with `?branches=true` all of them.
@@ -196,7 +196,7 @@ pub(super) fn describe(summary: &Summary, place: &Place) -> Value {
     json!(Line::of(summary, place))
 }
 
-fn whole(text: &ConversationText, place: &Place, branches: bool) -> Value {
+pub(super) fn whole(text: &ConversationText, place: &Place, branches: bool) -> Value {
     let messages: Vec<Value> = match branches {
         true => text.messages.iter().map(message).collect(),
         false => text.path().into_iter().map(message).collect(),

@@ -23,6 +23,7 @@ mod slots;
 mod speech;
 mod sse;
 mod status;
+pub mod texts;
 mod tokens;
 mod turns;
 mod verifying;

@@ -68,11 +68,15 @@ pub fn open(
     let clock = wall_clock();
     private_dir(&settings.data_dir)?;
     let token = AccessToken::load_or_create(&settings.token_file)?;
-    let opened = engine::open(resolved, clock.clone(), tell)?;
-    course.arrive();
-
+    let store = engine::own(settings)?;
     let transcript_file = paths::transcript_file(&settings.data_dir);
     let transcript = Transcript::open(&transcript_file, clock())?;
+    let guard = Guard::new(address, &settings.allow_host, &settings.allow_origin, token.clone());
+    let texts = http::texts::router(transcript.clone(), guard.clone());
+    tell(Step::Readable { texts, token: token.clone() });
+    let opened = engine::open(resolved, store, clock.clone(), tell)?;
+    course.arrive();
+
     let (planner, events) = mpsc::unbounded_channel();
     let (writer, board) = board();
     let planning = hob_prewarm::Settings {
@@ -116,7 +120,6 @@ pub fn open(
     let changes = watching::watch(service.clone(), opened.files, Sight::default());
     let swapped = Arc::new(Notify::new());
     tokio::spawn(watching::tell(service.clone(), changes, swapped.clone()));
-    let guard = Guard::new(address, &settings.allow_host, &settings.allow_origin, token.clone());
     let limits = BodyLimits { bytes: settings.max_body_bytes, time: settings.request_timeout };
     let router = http::router(Shared { service: service.clone(), limits }, guard);
     let running = RunningDaemon {

@@ -41,13 +41,8 @@ pub(super) struct Opened {
     pub estimate: Option<Estimate>,
 }
 
-/// Opens them, in this order: a second daemon learns at once that the directory is taken.
-pub(super) fn open(
-    resolved: &Resolved,
-    clock: Clock,
-    tell: &mut dyn FnMut(Step),
-) -> Result<Opened> {
-    let settings = &resolved.settings;
+/// Takes the directory of kept KV, which comes first: a second daemon learns at once that it is taken.
+pub(super) fn own(settings: &Settings) -> Result<Arc<Store>> {
     let mut store = Store::open(&settings.slots_dir).map_err(|error| match error {
         owned @ StoreError::Owned { .. } => Taken(owned).into(),
         other => anyhow::Error::from(other),
@@ -55,7 +50,17 @@ pub(super) fn open(
     if settings.slots_encrypt {
         store = store.sealed(&Key::load_or_make(&settings.slots_key_file)?)?;
     }
-    let store = Arc::new(store);
+    Ok(Arc::new(store))
+}
+
+/// Loads the model and starts the engine over it.
+pub(super) fn open(
+    resolved: &Resolved,
+    store: Arc<Store>,
+    clock: Clock,
+    tell: &mut dyn FnMut(Step),
+) -> Result<Opened> {
+    let settings = &resolved.settings;
     let loaded = model::load(resolved, tell)?;
     store.write_model_toml(&loaded.fingerprint)?;
     let memory = MachineMemory::read().map_or(ASSUMED_MEMORY_BYTES, |memory| memory.total_bytes);

@@ -17,16 +17,25 @@ mod voice;
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
+use axum::Router;
 use hob_config::ModelChoice;
 use tokio::net::TcpListener;
 
+use crate::auth::AccessToken;
 pub use course::Course;
 pub use daemon::{Daemon, open};
 pub use engine::Taken;
 
-/// What opening a daemon takes its time for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What happens while a daemon is opened.
+#[derive(Clone, Debug)]
 pub enum Step {
+    /// The directory is ours, and what was said can be read already.
+    Readable {
+        /// The routes that answer already, guarded as ever.
+        texts: Router,
+        /// What requests carry.
+        token: AccessToken,
+    },
     /// The model's content is read for its name: once, then it is known.
     Reading {
         /// How much of it was read.

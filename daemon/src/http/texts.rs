@@ -1,0 +1,119 @@
+//! What was said, for a face that is shown while the model loads: the list of conversations and each of
+//! them, as `/v1/conversations` tells them later.
+//!
+//! - Where their KV is is not known yet: `place`, `slot` and `tokens` are null.
+//! - Nothing can be changed or searched.
+
+use axum::extract::{Path, Query, State};
+use axum::routing::get;
+use axum::{Json, Router, middleware};
+use serde_json::Value;
+
+use super::conversations::{Listed, Wanted, describe, name, unknown, whole};
+use super::guard::{self, Guard};
+use super::respond;
+use crate::error::ApiError;
+use crate::service::Place;
+use crate::transcript::Transcript;
+
+/// The two routes, guarded.
+pub fn router(transcript: Transcript, guard: Guard) -> Router {
+    Router::new()
+        .route("/v1/conversations", get(list))
+        .route("/v1/conversations/{id}", get(read))
+        .fallback(respond::no_such_path)
+        .method_not_allowed_fallback(respond::no_such_method)
+        .with_state(transcript)
+        .layer(middleware::from_fn_with_state(guard, guard::guard))
+}
+
+async fn list(
+    State(transcript): State<Transcript>,
+    Query(listed): Query<Listed>,
+) -> Result<Json<Value>, ApiError> {
+    let list = transcript.list(listed.trashed).done().await?;
+    let data: Vec<Value> =
+        list.iter().map(|summary| unplaced(describe(summary, &Place::default()))).collect();
+    Ok(Json(serde_json::json!({"object": "list", "data": data})))
+}
+
+async fn read(
+    State(transcript): State<Transcript>,
+    Path(id): Path<String>,
+    Query(wanted): Query<Wanted>,
+) -> Result<Json<Value>, ApiError> {
+    let text = transcript.get(&name(&id)?).done().await?.ok_or_else(unknown)?;
+    Ok(Json(unplaced(whole(&text, &Place::default(), wanted.branches))))
+}
+
+fn unplaced(mut conversation: Value) -> Value {
+    for field in ["place", "slot", "tokens"] {
+        conversation[field] = Value::Null;
+    }
+    conversation
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::{Body, to_bytes};
+    use axum::http::{Method, Request, StatusCode};
+    use hob_slots::{ConversationId, Timestamp};
+    use hyper::service::Service;
+    use hyper_util::service::TowerToHyperService;
+    use serde_json::json;
+
+    use super::*;
+    use crate::auth::AccessToken;
+    use crate::openai::message::{Message, Role};
+
+    const TOKEN: &str = "0123456789abcdef";
+
+    fn world() -> Router {
+        let transcript = Transcript::in_memory(Timestamp(0)).unwrap();
+        let said = vec![Message::plain(Role::User, "Where is the kettle?")];
+        let id = ConversationId::new("kettle").unwrap();
+        drop(transcript.sync(&id, said, Timestamp(5_000))); // Nobody answers.
+        let address = "127.0.0.1:8642".parse().unwrap();
+        router(transcript, Guard::new(address, &[], &[], AccessToken::new(TOKEN)))
+    }
+
+    async fn answer(
+        router: Router,
+        method: Method,
+        path: &str,
+        token: &str,
+    ) -> (StatusCode, Value) {
+        let request = Request::builder().method(method).uri(path).header("host", "localhost");
+        let request = request.header("authorization", format!("Bearer {token}"));
+        let service = TowerToHyperService::new(router);
+        let response = service.call(request.body(Body::empty()).unwrap()).await.unwrap();
+        let status = response.status();
+        let bytes = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+        (status, serde_json::from_slice(&bytes).unwrap_or_default())
+    }
+
+    #[tokio::test]
+    async fn what_was_said_can_be_read_before_it_is_known_where_its_kv_is() {
+        let router = world();
+        let (status, list) = answer(router.clone(), Method::GET, "/v1/conversations", TOKEN).await;
+        assert_eq!((status, &list["data"][0]["id"]), (StatusCode::OK, &json!("kettle")));
+        let (_, chat) = answer(router, Method::GET, "/v1/conversations/kettle", TOKEN).await;
+        assert_eq!(chat["messages"][0]["content"], "Where is the kettle?");
+        for told in [&list["data"][0], &chat] {
+            let places = (&told["place"], &told["slot"], &told["tokens"]);
+            assert_eq!(places, (&Value::Null, &Value::Null, &Value::Null));
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_can_be_changed_and_nobody_reads_without_the_token() {
+        let router = world();
+        let path = "/v1/conversations/kettle";
+        let (status, _) = answer(router.clone(), Method::DELETE, path, TOKEN).await;
+        assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED);
+        let (status, _) = answer(router.clone(), Method::GET, "/v1/status", TOKEN).await;
+        assert_eq!(status, StatusCode::NOT_FOUND);
+        let (status, _) = answer(router, Method::GET, path, "fedcba9876543210").await;
+        assert_eq!(status, StatusCode::UNAUTHORIZED);
+    }
+}
