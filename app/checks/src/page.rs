@@ -16,7 +16,8 @@ use crate::wait::PATIENCE;
 use crate::{Browser, Hobd, Look, keys, tools, wait};
 
 /// The pages beside chats, and the keys that lead there.
-pub const PAGES: [(&str, &str); 1] = [("settings", "Alt+5")];
+pub const PAGES: [(&str, &str); 4] =
+    [("memory", "Alt+2"), ("profiles", "Alt+3"), ("models", "Alt+4"), ("settings", "Alt+5")];
 
 /// What scripts of checks may use. `css`: see the places above. `seen`: whether an element shows.
 const WORDS: &str = r#"

@@ -3,11 +3,12 @@
 mod access;
 mod branches;
 mod chats;
+mod files;
 mod first_run;
 mod keyboard;
 mod languages;
+mod memory;
 mod narrow;
 mod reopening;
 mod security;
-mod size;
 mod talking;

@@ -43,5 +43,9 @@ fn fits(page: &Page, place: &str) {
              .filter(e => e.scrollWidth > e.clientWidth + 1)
              .map(e => `${e.tagName}.${e.className}: ${e.scrollWidth} > ${e.clientWidth}`)",
     );
-    assert_eq!(wide, serde_json::json!([]), "{place}");
+    let beyond = page.script(
+        "return all('.page *').filter(e => seen(e) && e.getBoundingClientRect().right > innerWidth + 1)
+             .map(e => e.outerHTML.slice(0, 160)).slice(0, 5)",
+    );
+    assert_eq!(wide, serde_json::json!([]), "{place}: {beyond}");
 }

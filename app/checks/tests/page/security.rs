@@ -86,6 +86,32 @@ fn payloads_in_titles_reasoning_and_calls_do_nothing() {
     world.nothing_happened();
 }
 
+#[test]
+fn payloads_in_names_of_files_and_in_addresses_do_nothing() {
+    let world = World::new();
+    world.page.expect_complaint("400"); // No chat in the file,
+    world.page.expect_complaint("404"); // and none at the address.
+    world.page.script("one('@import-file').hidden = false");
+    for name in ["<img src=x onerror=top.pwned=1>.json", "\"><svg onload=top.pwned=1>.txt"] {
+        let path = world.hobd.directory().join(name);
+        std::fs::write(&path, "{\"title\": \"<img src=x onerror=top.pwned=1>\"}").unwrap();
+        world.page.choose_file("@import-file", &path);
+        world.page.until("it is told", "seen(one('@toast')) || seen(one('@question'))");
+        world.nothing_happened();
+        world.page.press("Escape");
+    }
+    for address in [
+        "chat/<img src=x onerror=top.pwned=1>",
+        "<svg onload=top.pwned=1>",
+        "memory/%3Cscript%3E",
+        "chat/%",
+    ] {
+        world.page.script_with("location.hash = '#/' + arguments[0]", &[address.into()]);
+        world.page.shows(".page-head");
+        world.nothing_happened();
+    }
+}
+
 /// A page in front of a hobd on the fake model, which says whatever it is asked to.
 struct World {
     page: Page,

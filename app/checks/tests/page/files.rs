@@ -1,0 +1,72 @@
+//! Chats that leave as files and come back.
+
+use hob_checks::{Hobd, Model, Page, wait};
+use std::path::PathBuf;
+
+#[test]
+fn an_exported_chat_is_the_same_after_its_import() {
+    for (item, ending) in [("Export as JSON", "json"), ("Export as Markdown", "md")] {
+        let hobd = Hobd::start(Model::Fake);
+        let page = Page::open(&hobd);
+        page.ask("Say this: **apples** and pears");
+        page.ask("Say this: and plums");
+        let said = page.texts("@talk .text");
+
+        page.choose("@chat-menu", item);
+        let file = downloaded(&page, ending);
+        page.choose("@chat-menu", "Delete");
+        page.until("it is gone", "all('@chat').length === 0");
+        // The field itself is hidden behind a button that opens the system's dialogue.
+        page.script("one('@import-file').hidden = false");
+        page.choose_file("@import-file", &file);
+        page.reads("@toast", "imported");
+        page.answered(2);
+
+        assert_eq!(page.texts("@talk .text"), said, "{item}");
+        assert_eq!(page.ask("Say this: it goes on"), "it goes on");
+    }
+}
+
+#[test]
+fn an_exported_chat_takes_its_memory_along() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.ask(
+        "Say this: a text that is long enough to have some blocks of its own, which are kept.",
+    );
+    page.choose("@chat-menu", "Export with its memory");
+    let file = downloaded(&page, "tar");
+
+    let other = Hobd::start(Model::Fake);
+    let page = Page::open(&other);
+    page.shows("@composer");
+    page.script("one('@import-file').hidden = false");
+    page.choose_file("@import-file", &file);
+    page.answered(1);
+    page.ask("Say this: still known");
+
+    let numbers = page.last_numbers();
+    assert!(numbers.contains("from disk") || numbers.contains(" hot"), "{numbers}");
+}
+
+#[test]
+fn a_file_that_is_no_chat_is_refused_with_a_reason() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.expect_complaint("400");
+    page.shows("@composer");
+    let file = hobd.directory().join("no chat.json");
+    std::fs::write(&file, "{}").unwrap();
+
+    page.script("one('@import-file').hidden = false");
+    page.choose_file("@import-file", &file);
+    page.reads("@question", "This cannot be imported");
+}
+
+fn downloaded(page: &Page, ending: &str) -> PathBuf {
+    wait::until(&format!("a .{ending} is saved"), || {
+        let entries = std::fs::read_dir(page.downloads()).ok()?;
+        let mut paths = entries.flatten().map(|entry| entry.path());
+        paths.find(|path| path.extension().is_some_and(|found| found == ending))
+    })
+}

@@ -1,0 +1,122 @@
+//! The memory, as one can see and prune it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use hob_checks::{Hobd, Model, Page};
+
+#[test]
+fn the_map_shows_a_chat_while_it_speaks_and_what_is_left_of_it() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.send(&format!("Say this slowly: {}", "word ".repeat(60)));
+    page.reads("@live", "word");
+    page.click("@to-memory");
+
+    page.until("a slot is busy", "all('@slot-row').some(e => e.dataset.state !== 'idle')");
+    page.until("it comes to rest", "all('@slot-row').every(e => e.dataset.state === 'idle')");
+    page.until("it has blocks", "all('@slot-row .cell').length > 2");
+    page.reads("@memory-bars", "hot");
+    page.reads("@memory-map", "user");
+    page.reads("@memory-map", "assistant");
+    // The same in words.
+    page.click("@map-table summary");
+    page.reads("@map-table", "Say this slowly");
+    page.shows("@map-table td");
+}
+
+#[test]
+fn pruning_tells_what_it_frees_before_anything_goes() {
+    let mut hobd = Hobd::start(Model::Fake);
+    hobd.client.say("apples", "Say this: apples");
+    hobd.client.say("pears", "Say this: pears");
+    let page = open_memory_after_a_restart(&mut hobd);
+    page.until("two are kept", "all('@file').length === 2");
+
+    page.click("@prune");
+    page.reads("@prune-preview", "Nothing meets this.");
+    // Everything of this class, whether its time is over or not.
+    page.click("@prune-expired");
+    page.script(
+        "const choice = all('@prune-dialog select').at(-1);
+         choice.value = 'long'; choice.dispatchEvent(new Event('change', {bubbles: true}))",
+    );
+    page.reads("@prune-preview", "2");
+    page.reads("@prune-preview", "Say this: apples");
+    assert_eq!(page.count("@file"), 2);
+    assert_eq!(kept_files(&hobd, "bin").len(), 2);
+
+    page.click("@prune-do");
+    page.reads("@toast", "freed");
+    page.until("nothing is kept", "all('@file').length === 0");
+    assert!(kept_files(&hobd, "bin").is_empty());
+    // What was said stays.
+    page.open_chat("Say this: apples");
+    assert_eq!(page.text("@answer .text"), "apples");
+}
+
+#[test]
+fn verifying_finds_what_is_damaged_and_puts_it_aside() {
+    let mut hobd = Hobd::start(Model::Fake);
+    hobd.client.say("apples", "Say this: apples");
+    let page = open_memory_after_a_restart(&mut hobd);
+    page.click("@verify");
+    page.until("all is whole", "one('@verify-result')?.dataset.whole === 'true'");
+    page.click("@verify-close");
+
+    let object = kept_files(&hobd, "kv").pop().expect("something is kept");
+    let mut bytes = fs::read(&object).unwrap();
+    *bytes.last_mut().expect("it is not empty") ^= 1;
+    fs::write(&object, bytes).unwrap();
+    page.click("@verify");
+    page.until("it is found", "one('@verify-result')?.dataset.whole === 'false'");
+    page.shows("@memory-quarantine");
+
+    page.click("@quarantine-empty");
+    page.click("@yes");
+    page.hides("@memory-quarantine");
+}
+
+#[test]
+fn how_long_a_chat_is_kept_can_be_changed() {
+    let mut hobd = Hobd::start(Model::Fake);
+    hobd.client.say("apples", "Say this: apples");
+    let page = open_memory_after_a_restart(&mut hobd);
+    assert!(file_name(&kept_files(&hobd, "bin")[0]).contains(".long."));
+
+    page.shows("@file select");
+    page.script(
+        "const choice = one('@file select');
+         choice.value = 'kept'; choice.dispatchEvent(new Event('change', {bubbles: true}))",
+    );
+    hob_checks::wait::until("the file has its new class", || {
+        kept_files(&hobd, "bin").iter().any(|path| file_name(path).contains(".kept.")).then_some(())
+    });
+}
+
+/// The memory page of a daemon that has nothing in its slots, and everything on disk.
+fn open_memory_after_a_restart(hobd: &mut Hobd) -> Page {
+    hobd.stop();
+    hobd.start_again();
+    let page = Page::open(hobd);
+    page.click("@to-memory");
+    page.shows("@memory-files");
+    page
+}
+
+fn kept_files(hobd: &Hobd, ending: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut waiting = vec![hobd.directory().join("slots")];
+    while let Some(path) = waiting.pop() {
+        if path.is_dir() && file_name(&path) != "quarantine" {
+            waiting.extend(fs::read_dir(path).unwrap().flatten().map(|entry| entry.path()));
+        } else if path.extension().is_some_and(|found| found == ending) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
