@@ -7,7 +7,7 @@ import { bind } from "./lib/keys.js";
 import { applyTheme, preferences } from "./lib/preferences.js";
 import { address, go, route } from "./lib/router.js";
 import { useStore } from "./lib/store.js";
-import { language, t } from "./lib/strings.js";
+import { speak, spoken, t } from "./lib/strings.js";
 import { access } from "./lib/transport.js";
 import { Connect } from "./pages/connect.js";
 import { ChatPage } from "./chat/page.js";
@@ -38,10 +38,12 @@ function App() {
   const [hasAccess, setAccess] = useState(access.has());
   useEffect(() => access.subscribe(() => setAccess(access.has())), []);
   useEffect(() => side.set({ open: false }), [page, detail]);
+  const { language } = useStore(spoken);
   useEffect(() => {
     applyTheme();
-    document.documentElement.lang = language();
+    speak();
   }, [likes]);
+  useEffect(() => void (document.documentElement.lang = language), [language]);
   useEffect(() => {
     if (hasAccess) begin();
   }, [hasAccess]);
@@ -53,7 +55,7 @@ function App() {
       ${open && html`<div class="side-shade" onClick=${() => side.set({ open: false })}></div>`}
       <div class="page">
         <${Shell} />
-        ${page === "chat" ? html`<${ChatPage} key=${language()} id=${detail ?? draft()} />` : html`<${Loaded} key=${page + language()} page=${page} detail=${detail} />`}
+        ${page === "chat" ? html`<${ChatPage} key=${language} id=${detail ?? draft()} />` : html`<${Loaded} key=${page + language} page=${page} detail=${detail} />`}
       </div>
     </div>
     <${Help} /><${Questions} /><${Toasts} />`;
@@ -143,4 +145,5 @@ Object.keys(PAGES).forEach((page, index) => bind(`Alt+${index + 2}`, `page.${pag
 bind("?", "keys.help", () => help.set({ open: true }));
 
 applyTheme();
+await speak();
 render(html`<${App} />`, document.body);
