@@ -16,7 +16,10 @@ export function Card({ segment, figures, at, last, inTail, over, problem, set, m
   const step = (by) => (event) => {
     const test = event.currentTarget.dataset.test;
     move(at + by);
-    requestAnimationFrame(() => frame.current?.querySelector(`[data-test=${test}]:not(:disabled)`)?.focus());
+    requestAnimationFrame(() => {
+      const button = (name) => frame.current?.querySelector(`[data-test=${name}]:not(:disabled)`);
+      (button(test) ?? button(by < 0 ? "down" : "up"))?.focus();
+    });
   };
   const volatile = (content !== null && figures?.content === content.trim() && figures.volatile) || [];
   const tools = source === "tools" && content !== null ? toolsIn(content) : null;

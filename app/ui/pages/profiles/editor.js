@@ -136,13 +136,14 @@ function Cards({ draft: { segments: all }, figures, problem, segments }) {
   };
   const add = (source, layer) => () => segments(moved([...all, newSegment(source, layer)], all.length, source === "text" && layer === "context" ? all.length : tail));
   return html`<div class="cards" onDrop=${drop} onDragEnd=${() => setOver(null)}>
-    ${all.map((segment, at) => html`
-      ${at === anew && html`<p class="divider anew" key="anew" data-test="anew"><span><${Icon} name="again" small />${t("profile.anew", { tokens: count(figures.whole.computed_tokens) })}</span></p>`}
-      ${at === tail && html`<p class="divider" key="tail"><span>${t("profile.tail")}</span></p>`}
-      <${Card} key=${segment.id} segment=${segment} figures=${of(segment.id)} at=${at} last=${all.length - 1} inTail=${at > tail && segment.source !== "tools"} over=${over === at}
+    ${all.flatMap((segment, at) => [
+      at === anew && html`<p class="divider anew" key="anew" data-test="anew"><span><${Icon} name="again" small />${t("profile.anew", { tokens: count(figures.whole.computed_tokens) })}</span></p>`,
+      at === tail && html`<p class="divider" key="tail"><span>${t("profile.tail")}</span></p>`,
+      html`<${Card} key=${segment.id} segment=${segment} figures=${of(segment.id)} at=${at} last=${all.length - 1} inTail=${at > tail && segment.source !== "tools"} over=${over === at}
         problem=${problem?.at === at ? problem : null} set=${(fields) => set(at, fields)} move=${(to) => segments(moved(all, at, to))} behind=${() => segments(behind(all, at))}
         remove=${() => segments(all.filter((_, index) => index !== at))}
-        drag=${{ start: () => (dragged.current = at), over: (event) => { event.preventDefault(); if (dragged.current !== null) setOver(at); } }} />`)}
+        drag=${{ start: () => (dragged.current = at), over: (event) => { event.preventDefault(); if (dragged.current !== null) setOver(at); } }} />`,
+    ])}
     <div class="row">
       <button type="button" class="button" onClick=${add("text", "rules")} data-test="add-text"><${Icon} name="plus" small />${t("profile.add.text")}</button>
       <button type="button" class="button" onClick=${add("file", "rules")}><${Icon} name="plus" small />${t("profile.add.file")}</button>
