@@ -11,7 +11,7 @@ import { speak, spoken, t } from "./lib/strings.js";
 import { access } from "./lib/transport.js";
 import { Connect } from "./pages/connect.js";
 import { ChatPage } from "./chat/page.js";
-import { chats, keepLooking, loadChats, shown } from "./chat/chats.js";
+import { chats, keepLooking, loadChats, shown, status } from "./chat/chats.js";
 import { Chats } from "./chat/side.js";
 import { newTalk, talkOf } from "./chat/talk.js";
 import { Questions } from "./parts/dialog.js";
@@ -110,6 +110,8 @@ async function begin() {
   try {
     await loadChats();
     await keepLooking();
+    // The model that is set cannot be run: somebody should choose.
+    if (status.get().now?.switch_error?.at_start && !location.hash) go("models", "first");
   } catch {
     begun = false;
     setTimeout(begin, AGAIN_MS);

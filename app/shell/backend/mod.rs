@@ -158,7 +158,7 @@ fn live(resolved: Resolved, mut orders: mpsc::UnboundedReceiver<Order>, told: &T
                 (Some(address), false)
             }
             Ok(Next::TakeOver) => (None, true),
-            Err(error) => match lock().go_back(error) {
+            Err(error) => match go_on(&mut lock(), error) {
                 Ok(()) => (at, false),
                 Err(error) => {
                     told.failed(&error, "mend what it names, and start Hob again");
@@ -170,6 +170,11 @@ fn live(resolved: Resolved, mut orders: mpsc::UnboundedReceiver<Order>, told: &T
             },
         };
     }
+}
+
+/// With the model before, or with the one that comes with Hob: the page lets people choose another.
+fn go_on(course: &mut Course, error: anyhow::Error) -> Result<()> {
+    course.go_back(error).or_else(|error| course.rescue(error))
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime> {

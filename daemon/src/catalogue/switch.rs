@@ -22,6 +22,8 @@ pub struct SwitchFailure {
     pub message: String,
     /// When, in seconds since 1970.
     pub at: u64,
+    /// Nobody wanted another model: the one that is set cannot be run.
+    pub at_start: bool,
 }
 
 /// Why a wish is refused.

@@ -57,6 +57,24 @@ impl Course {
         Ok(())
     }
 
+    /// A first start has failed: the next one runs the bundled model, and leaves the file as it is. For
+    /// programs with a window: where there is no daemon, nobody can choose another model.
+    ///
+    /// # Errors
+    /// The same error, when that was the bundled one already.
+    pub fn rescue(&mut self, error: Error) -> Result<()> {
+        if self.resolved.settings.model == ModelChoice::Bundled {
+            return Err(error);
+        }
+        let settings = &mut self.resolved.settings;
+        let wanted = std::mem::replace(&mut settings.model, ModelChoice::Bundled);
+        let message = format!("{error:#}; the bundled model runs instead");
+        tracing::warn!(model = %wanted, message, "the model cannot be run");
+        self.fail(&wanted, message);
+        self.failure.as_mut().expect("it was told just now").at_start = true;
+        Ok(())
+    }
+
     /// The model is loaded: from now on it is the one that was chosen.
     pub(super) fn arrive(&mut self) {
         if self.before.take().is_none() {
@@ -72,7 +90,8 @@ impl Course {
 
     fn fail(&mut self, model: &ModelChoice, message: String) {
         let at = wall_clock()().0 / 1000;
-        self.failure = Some(SwitchFailure { model: model.to_string(), message, at });
+        self.failure =
+            Some(SwitchFailure { model: model.to_string(), message, at, at_start: false });
     }
 }
 
@@ -103,6 +122,24 @@ mod tests {
         assert!(!course.resolved().config_file().exists());
         let error = course.go_back(anyhow::anyhow!("again")).unwrap_err();
         assert_eq!(error.to_string(), "again", "there is nothing to go back to any more");
+    }
+
+    #[test]
+    fn a_first_start_without_its_model_runs_the_bundled_one_and_leaves_the_file_alone() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join("config/hob.toml");
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, "model = 'gone'").unwrap();
+        let mut course = course(root.path());
+        course.rescue(anyhow::anyhow!("no such file")).unwrap();
+        assert_eq!(course.resolved().settings.model, ModelChoice::Bundled);
+        course.arrive();
+        let failure = course.failure().unwrap();
+        assert!(failure.at_start && failure.model == "gone", "{failure:?}");
+        assert!(failure.message.contains("no such file; the bundled model runs instead"));
+        assert_eq!(fs::read_to_string(&file).unwrap(), "model = 'gone'");
+        let error = course.rescue(anyhow::anyhow!("no space")).unwrap_err();
+        assert_eq!(error.to_string(), "no space", "nothing else is left");
     }
 
     #[test]

@@ -33,7 +33,7 @@ export function Page({ detail }) {
   if (error) return html`<div class="empty" role="alert"><${Icon} name="warning" /><p>${t("models.unread")}</p><p class="note">${error.message}</p>
     <button type="button" class="button" onClick=${load}>${t("models.look")}</button></div>`;
   if (!list) return html`<p class="note" role="status">${t("models.looking")}</p>`;
-  if (detail) return html`<${FirstSteps} key=${detail} list=${list} begun=${detail === "hello"} />`;
+  if (detail) return html`<${Failure} failure=${failure} list=${list} /><${FirstSteps} key=${detail} list=${list} begun=${detail === "hello"} />`;
   return html`<${Models} list=${list} failure=${failure} load=${load} />`;
 }
 
@@ -42,11 +42,18 @@ function Switching({ to }) {
     <progress aria-label=${t("models.switching", { name: to })}></progress><p class="note">${t("models.switching.long")}</p></section>`;
 }
 
+/** Why another model does not run. */
+function Failure({ failure, list }) {
+  if (!failure) return null;
+  const name = list.data.find(({ id }) => id === failure.model)?.name ?? failure.model;
+  return html`<p class="card row notice error" role="alert" data-test="switch-error"><${Icon} name="warning" /><span class="grow">${t("models.failed", { name, message: failure.message })}</span></p>`;
+}
+
 function Models({ list, failure, load }) {
   const running = list.data.find(({ current }) => current);
   const others = list.data.filter((model) => model !== running);
   return html`
-    ${failure && html`<p class="card row notice error" role="alert" data-test="switch-error"><${Icon} name="warning" /><span class="grow">${t("models.failed", { name: list.data.find(({ id }) => id === failure.model)?.name ?? failure.model, message: failure.message })}</span></p>`}
+    <${Failure} failure=${failure} list=${list} />
     ${list.fixed && html`<p class="card row notice"><${Icon} name="pin" /><span class="grow">${t("models.fixed", { by: list.fixed })}</span></p>`}
     ${running && html`<section class="stack"><h2>${t("models.running")}</h2><${Model} model=${running} list=${list} /></section>`}
     <section class="stack">
