@@ -79,6 +79,20 @@ fn json_has_all_branches_and_comes_back_as_it_was() {
 }
 
 #[test]
+fn a_file_of_many_equal_messages_is_taken_in_and_known_again() {
+    let world = World::new();
+    let said = json!({"role": "user", "content": "a"});
+    let message = |id: i64| json!({"id": id, "parent": if id <= 300 { None } else { Some(1 + id % 300) }, "message": said});
+    let messages: Vec<Value> = (1..=600).map(message).collect();
+    let file =
+        json!({"format": "hob conversation", "version": 1, "id": "many", "messages": messages});
+    let file = file.to_string();
+    assert_eq!(import(&world, JSON, file.clone()).json()["conversation"]["message_count"], 600);
+    assert_eq!(import(&world, JSON, file).json()["was_here"], true);
+    assert_eq!(world.get("/v1/conversations").json()["data"].as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn what_is_taken_in_again_leaves_the_trash() {
     let world = World::new();
     talk(&world, "locker");

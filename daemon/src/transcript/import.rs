@@ -3,13 +3,16 @@
 //! - Nothing that is here is changed: a name that is taken gets a number behind it.
 //! - What is here already, every message of it, is not taken in a second time.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use hob_slots::{ConversationId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use super::TranscriptError;
-use super::tree::{children_like, millis, title};
+use super::tree::{millis, title};
+use crate::openai::message::Message;
 use crate::portable::{Document, Node};
 
 /// What became of a document.
@@ -88,29 +91,48 @@ fn write(
     Ok(())
 }
 
-/// Whether every message is there, behind the same ones.
+/// Whether every message is there, behind the same ones. As long as both are, whatever the tree: a
+/// file is somebody else's.
 fn holds(
     connection: &Connection,
     conversation: &ConversationId,
     messages: &[Node],
 ) -> Result<bool, TranscriptError> {
-    // Each message may be there several times: a second answer can say the same.
-    let mut rows: HashMap<i64, Vec<i64>> = HashMap::new();
-    for node in messages {
-        let parents: Vec<Option<i64>> = match node.parent {
-            None => vec![None],
-            Some(parent) => rows.get(&parent).into_iter().flatten().copied().map(Some).collect(),
-        };
-        let mut like = Vec::new();
-        for parent in parents {
-            like.extend(children_like(connection, conversation, parent, &node.message)?);
+    let mut select = connection.prepare_cached(
+        "SELECT id, parent, content FROM messages WHERE conversation = ?1 ORDER BY id",
+    )?;
+    let mut rows = select.query([conversation.as_str()])?;
+    let mut here: HashMap<i64, Path> = HashMap::new();
+    while let Some(row) = rows.next()? {
+        let parent: Option<i64> = row.get(1)?;
+        if let Some(message) = Message::from_stored(row.get_ref(2)?.as_str().unwrap_or_default()) {
+            let path = path(parent.and_then(|parent| here.get(&parent)), &message);
+            here.insert(row.get(0)?, path);
         }
-        if like.is_empty() {
+    }
+    let here: HashSet<Path> = here.into_values().collect();
+    let mut paths: HashMap<i64, Path> = HashMap::new();
+    for node in messages {
+        let path = path(node.parent.and_then(|parent| paths.get(&parent)), &node.message);
+        if !here.contains(&path) {
             return Ok(false);
         }
-        rows.insert(node.id, like);
+        paths.insert(node.id, path);
     }
     Ok(true)
+}
+
+/// What was said, and all that was said before.
+type Path = [u8; 32];
+
+fn path(before: Option<&Path>, message: &Message) -> Path {
+    let json = message.to_json();
+    let fields = ["role", "content", "reasoning_content", "tool_calls", "name", "tool_call_id"];
+    let said: Vec<&Value> = fields.iter().map(|name| &json[*name]).collect();
+    let mut hash = Sha256::new();
+    hash.update(before.unwrap_or(&[0; 32]));
+    hash.update(json!(said).to_string());
+    hash.finalize().into()
 }
 
 fn exists(connection: &Connection, id: &ConversationId) -> Result<bool, TranscriptError> {

@@ -157,30 +157,19 @@ fn child_like(
     parent: Option<i64>,
     message: &Message,
 ) -> Result<Option<i64>, TranscriptError> {
-    Ok(children_like(connection, conversation, parent, message)?.first().copied())
-}
-
-/// The children of `parent` that say the same, the latest first.
-pub fn children_like(
-    connection: &Connection,
-    conversation: &ConversationId,
-    parent: Option<i64>,
-    message: &Message,
-) -> Result<Vec<i64>, TranscriptError> {
     let mut children = connection.prepare_cached(
         "SELECT id, content FROM messages
          WHERE conversation = ?1 AND parent IS ?2 AND role = ?3 AND status <> 'streaming'
          ORDER BY id DESC",
     )?;
     let mut rows = children.query((conversation.as_str(), parent, message.role.as_str()))?;
-    let mut like = Vec::new();
     while let Some(row) = rows.next()? {
         let content: String = row.get(1)?;
         if Message::from_stored(&content).is_some_and(|stored| stored.is_same(message)) {
-            like.push(row.get(0)?);
+            return Ok(Some(row.get(0)?));
         }
     }
-    Ok(like)
+    Ok(None)
 }
 
 fn insert(
