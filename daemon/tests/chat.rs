@@ -75,6 +75,25 @@ fn what_was_saved_is_what_was_reused_at_the_measured_speed() {
 }
 
 #[test]
+fn what_was_saved_is_told_after_a_restart_as_well() {
+    let directory = tempfile::tempdir().unwrap();
+    let start = || {
+        let pace = std::time::Duration::from_micros(200);
+        Plan::new().pace(pace).directory(directory.path()).start()
+    };
+    let extra = json!({"conversation": "a", "hob": {"append": true}});
+    let mut world = start();
+    world.chat(json!([user(&"word ".repeat(50))]), extra.clone());
+    world.stop();
+    let world = start();
+    let answer = world.chat(json!([]), extra);
+    let measured = &world.get("/v1/status").json()["prefill_tokens_per_second"];
+    assert_eq!(*measured, Value::Null, "too little was computed");
+    assert!(answer["hob"]["tokens"]["disk"].as_u64().unwrap() > 50, "{answer}");
+    assert!(answer["hob"]["saved_ms"].as_f64().unwrap() > 0.0, "{answer}");
+}
+
+#[test]
 fn a_stream_tells_the_same_as_a_whole_answer() {
     let world = World::new();
     let whole = world.chat(hi(), json!({"seed": 5, "temperature": 1.0, "max_tokens": 30}));

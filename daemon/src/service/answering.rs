@@ -226,8 +226,9 @@ impl Answering {
 
     fn take(&mut self, choice: usize, event: TurnEvent) -> Result<(), ApiError> {
         match event {
-            TurnEvent::Started(report) => {
+            TurnEvent::Started(mut report) => {
                 self.service.metrics().started(&report);
+                report.prefill_tokens_per_second = self.service.learn_speed(&report);
                 if choice == 0 {
                     self.explain(&report);
                 }

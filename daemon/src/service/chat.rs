@@ -43,6 +43,7 @@ impl Service {
         let extent = extent(request);
         let turnout = self.turnout(request, &identity, &extent).await?;
         let known = self.known(&identity).await?;
+        self.recall_speed().await;
         let is_prewarm = request.shape.is_prewarm();
         if let Some(id) = identity.named().filter(|_| !is_prewarm) {
             self.inner.rooms.close(id); // From here on, nothing is computed ahead of this turn.

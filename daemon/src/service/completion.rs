@@ -34,6 +34,7 @@ impl Service {
             Some(id) => self.inner.transcript.tokens(id, engine.fingerprint()).done().await?,
             None => Vec::new(),
         };
+        self.recall_speed().await;
         let (service, job) = (self.clone(), request.clone());
         let pinned = identity.pinned().cloned();
         let (choices, subject) = compute(move || {

@@ -42,6 +42,7 @@ mod recording;
 mod rendering;
 mod rooms;
 mod speech;
+mod speed;
 mod verifying;
 mod voice;
 mod working_ahead;
@@ -86,6 +87,7 @@ use gates::Gates;
 use profiles::Profiles;
 use prompt::Template;
 use rooms::Rooms;
+use speed::Speed;
 
 /// What a service is made of.
 pub struct Parts {
@@ -146,6 +148,7 @@ struct Inner {
     gates: Gates,
     rooms: Rooms,
     metrics: Metrics,
+    speed: Speed,
     started: Timestamp,
     /// Whoever watches something shall end.
     over: watch::Sender<bool>,
@@ -169,6 +172,7 @@ impl Service {
             gates: Gates::new(parts.queue),
             rooms: Rooms::default(),
             metrics: Metrics::default(),
+            speed: Speed::default(),
             engine: parts.engine,
             model_name: parts.model_name,
             transcript: parts.transcript,

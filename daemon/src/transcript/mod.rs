@@ -18,6 +18,7 @@ mod read;
 mod recent;
 mod schema;
 mod search;
+mod speed;
 #[cfg(test)]
 mod tests;
 mod titles;
@@ -296,6 +297,16 @@ impl Transcript {
         self.writer.post(move |connection| {
             explanations::save(connection, &conversation, &explanation, beside_text, now)
         });
+    }
+
+    /// Remembers how fast the model computes prompts. Nobody waits for it.
+    pub fn put_prefill_speed(&self, fingerprint: ModelHash, tokens_per_second: f64) {
+        self.writer.post(move |connection| speed::save(connection, fingerprint, tokens_per_second));
+    }
+
+    /// How fast it was when that was measured last.
+    pub fn prefill_speed(&self, fingerprint: ModelHash) -> Pending<Option<f64>> {
+        self.writer.send(move |connection| speed::load(connection, fingerprint))
     }
 
     /// What was remembered last.

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use super::TranscriptError;
 
 /// One step each; never edited once released.
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 5] = [
     "
     CREATE TABLE conversations (
         id         TEXT PRIMARY KEY,
@@ -79,6 +79,13 @@ const MIGRATIONS: [&str; 4] = [
 ",
     "
     CREATE INDEX answers_by_time ON messages (created_at) WHERE finish IS NOT NULL;
+",
+    "
+    -- How fast prompts were computed when it was measured last: tokens a second.
+    CREATE TABLE speeds (
+        fingerprint TEXT PRIMARY KEY,
+        prefill     REAL NOT NULL
+    ) WITHOUT ROWID;
 ",
 ];
 

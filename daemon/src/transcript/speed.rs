@@ -1,0 +1,31 @@
+//! How fast each model computed prompts here, when that was measured last.
+
+use hob_slots::ModelHash;
+use rusqlite::{Connection, OptionalExtension};
+
+use super::TranscriptError;
+
+pub fn save(
+    connection: &Connection,
+    fingerprint: ModelHash,
+    tokens_per_second: f64,
+) -> Result<(), TranscriptError> {
+    connection
+        .prepare_cached(
+            "INSERT INTO speeds (fingerprint, prefill) VALUES (?1, ?2)
+             ON CONFLICT DO UPDATE SET prefill = excluded.prefill",
+        )?
+        .execute((fingerprint.to_string(), tokens_per_second))?;
+    Ok(())
+}
+
+pub fn load(
+    connection: &Connection,
+    fingerprint: ModelHash,
+) -> Result<Option<f64>, TranscriptError> {
+    let speed = connection
+        .prepare_cached("SELECT prefill FROM speeds WHERE fingerprint = ?1")?
+        .query_row([fingerprint.to_string()], |row| row.get(0))
+        .optional()?;
+    Ok(speed)
+}
