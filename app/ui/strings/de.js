@@ -35,6 +35,7 @@ export default {
   "numbers.saved.long": "Geschätzt: nicht berechnete Token bei der gemessenen Rechengeschwindigkeit", "numbers.why": "warum berechnet?",
   "miss.title": "Warum wurde neu berechnet?",
   "welcome.title": "Was soll ich mir merken?", "welcome.text": "Hob behält den Kontext jedes Chats. Komm nächste Woche wieder, und die Antwort beginnt sofort.",
+  "suggest.1": "My locker code is 48213.", "suggest.2": "What is the capital of Peru?", "suggest.3": "Hello", // The bundled model knows English alone.
   "notify.answered": "Hob hat geantwortet",
 
   // Der Dienst hinter der Seite
@@ -146,7 +147,7 @@ export default {
   "models.problems": ({ n }) => (n === 1 ? "1 Datei ist nicht verwendbar" : `${n} Dateien sind nicht verwendbar`),
   "models.context": ({ tokens }) => `trainiert auf ${tokens} Token`, "models.embeds": "erzeugt Embeddings, kann nicht chatten",
   "models.memory.sliding_window": "gleitendes Fenster", "models.memory.hybrid": "gemischtes Gedächtnis", "models.memory.recurrent": "rekurrentes Gedächtnis",
-  "models.source.bundled": "kommt mit Hob", "models.source.hob": "Hobs Verzeichnis", "models.source.path": "eine Datei", "models.source.test": "für Tests",
+  "models.source.bundled": "kommt mit Hob", "models.source.hob": "Hobs Verzeichnis", "models.source.ollama": "Ollama", "models.source.lm-studio": "LM Studio", "models.source.hugging-face": "Hugging Face", "models.source.llama.cpp": "llama.cpp", "models.source.path": "eine Datei", "models.source.test": "für Tests",
   "models.takes": ({ weights, kv, tokens }) => `${weights} für Gewichte, ${kv} für den Kontext von ${tokens} Token`, "models.stand-in": "Ein Platzhalter für Tests: er braucht keinen Speicher und weiß nichts.",
   "models.verdict.runs": "Es hat seinen Speicher schon", "models.verdict.fits": ({ free }) => `Passt: ${free} sind frei`,
   "models.verdict.tight": ({ free }) => `Knapp: es bräuchte fast alles von den ${free}, die frei sind`, "models.verdict.too_large": ({ free }) => `Zu groß: nur ${free} sind frei`,
