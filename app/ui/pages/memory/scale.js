@@ -1,11 +1,11 @@
 // What the chart shows of answers, as numbers. Pure.
 
-/** Answers in their order, and the median of either kind. */
+/** Answers in their order, and the median of either kind. What computed most of its prompt is as cold as one that was told to. */
 export function points(turns) {
   const list = turns.filter(({ ttft_ms }) => ttft_ms > 0).map(({ conversation, title, message, at, ttft_ms, tokens, cold }, index) => {
     const { shared = 0, memory = 0, disk = 0, computed = 0 } = tokens ?? {};
     const reused = shared + memory + disk;
-    return { key: message ?? `${at} ${index}`, title: title ?? conversation ?? "", at, ttft: ttft_ms, reused, computed, kind: cold || reused === 0 ? "cold" : "reused" };
+    return { key: message ?? `${at} ${index}`, title: title ?? conversation ?? "", at, ttft: ttft_ms, reused, computed, kind: cold || reused < computed ? "cold" : "reused" };
   });
   list.sort((a, b) => a.at - b.at || (a.key < b.key ? -1 : 1));
   const of = (kind) => list.filter((point) => point.kind === kind).map(({ ttft }) => ttft);
