@@ -8,6 +8,7 @@ mod first_run;
 mod keyboard;
 mod languages;
 mod memory;
+mod memory_map;
 mod narrow;
 mod reopening;
 mod security;

@@ -19,8 +19,10 @@ export function Prune({ titles, onClose }) {
   const [error, setError] = useState(null);
   const [isBusy, setBusy] = useState(false);
   const body = asked(wanted);
+  const isChosen = body.expired || Object.keys(body).length > 1;
   useEffect(() => {
     setPlan(null);
+    if (!isChosen) return;
     const stopped = new AbortController();
     const timer = setTimeout(() => api.post("/v1/slots/prune", { ...body, dry_run: true }, { signal: stopped.signal }).then(
       (plan) => (setPlan(plan), setError(null)),
@@ -54,9 +56,9 @@ export function Prune({ titles, onClose }) {
       <div class="row"><label class="row">${check("isLarger")}<span>${t("prune.larger")}</span></label>${number("larger", "isLarger", t("prune.larger"))}<span>MiB</span></div>
       <label class="row"><span>${t("prune.class")}</span><select value=${wanted.class} onChange=${(event) => set("class", event.target.value)}>
         <option value="">${t("prune.any")}</option>${CLASSES.map((name) => html`<option value=${name}>${t(`class.${name}`)}</option>`)}</select></label>
-      <label class="row">${check("isOwn")}<span>${t("prune.own")}</span></label>
+      <label class="row">${check("isOwn", "prune-own")}<span>${t("prune.own")}</span></label>
     </fieldset>
-    <div class="preview" role="status" data-test="prune-preview">${error ? html`<p class="error">${error.message}</p>` : plan ? html`<${Plan} plan=${plan} titles=${titles} />` : html`<p class="note">${t("memory.reading")}</p>`}</div>
+    <div class="preview" role="status" data-test="prune-preview">${error ? html`<p class="error">${error.message}</p>` : !isChosen ? html`<p class="note">${t("prune.choose")}</p>` : plan ? html`<${Plan} plan=${plan} titles=${titles} />` : html`<p class="note">${t("memory.reading")}</p>`}</div>
     <div class="actions"><button type="button" class="button" onClick=${onClose}>${t("cancel")}</button>
       <button class="button danger" disabled=${isBusy || !plan || !(plan.slots.length || plan.freed_bytes)} data-test="prune-do">${t("prune.do")}</button></div>
   </form></${Dialog}>`;

@@ -1,0 +1,62 @@
+//! The page of memory: every block can be looked at, what comes and goes is told, and so is how soon
+//! answers began.
+
+use hob_checks::{Hobd, Model, Page};
+
+const LONG: &str = "Say this: I will remember that the code of your locker is 48213, and say it when \
+                    you ask for it, as often as you like, and to nobody else. ";
+
+#[test]
+fn every_block_can_be_looked_at_with_the_mouse_and_with_keys() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.click("@to-memory");
+    page.reads("@memory-map", "Nothing is hot yet");
+
+    hobd.client.say("locker", LONG);
+
+    page.reads("@slot-row", "Say this");
+    page.until("it stands still", "one('@slot-row').dataset.state === 'idle'");
+    let map = hobd.client.get("/v1/memory/map");
+    let blocks = map["slots"][0]["blocks"].as_array().expect("there are blocks").len();
+    page.until("all of it is shown", &format!("all('@strip .cell').length === {blocks}"));
+    assert!(page.count("@strip .l-user") > 0 && page.count("@strip .l-assistant") > 0);
+    assert!(page.count("@strip .o-computed") > 0 && page.count("@strip .o-generated") > 0);
+
+    page.hover("@strip .cell:nth-child(2)");
+    page.reads("@tip", "computed here");
+    page.script("one('@strip').focus()");
+    page.press("End");
+    let last = page.script("return one('@strip').getAttribute('aria-valuetext')");
+    let last = last.as_str().unwrap_or_default();
+    assert!(last.starts_with(&format!("block {blocks} of {blocks}, tokens ")), "{last}");
+    page.click("@map-table summary");
+    page.reads("@map-table", "assistant");
+}
+
+#[test]
+fn what_left_and_what_came_back_is_told() {
+    let hobd = Hobd::start_with(Model::Fake, &["--slots", "1"]);
+    let page = Page::open(&hobd);
+    page.click("@to-memory");
+    hobd.client.say("one", LONG);
+    hobd.client.say("two", "Say this: something else");
+    page.click("@departures summary");
+    page.reads("@departures", "another chat needed its slot");
+    hobd.client.say("one", "Say this: again");
+    page.until("it came from memory", "all('@strip .o-memory').length > 1");
+    page.reads("@memory-files", "warm");
+}
+
+#[test]
+fn answers_are_marks_of_two_shapes() {
+    let hobd = Hobd::start(Model::Fake);
+    hobd.client.say("locker", LONG);
+    hobd.client.say("locker", "Say this: again");
+    let page = Page::open(&hobd);
+    page.click("@to-memory");
+    page.until("one was reused", "all('@memory-chart .chart circle.mark').length === 1");
+    page.until("and one was cold", "all('@memory-chart .chart rect.mark').length === 1");
+    page.click("@chart-table summary");
+    page.until("the table has both", "all('@chart-table tbody tr').length === 2");
+}
