@@ -46,7 +46,7 @@ const STEPS: [Step; 11] = [
         remedy: Some("the failing tests are named above"),
     },
     Step {
-        name: "the page",
+        name: "page and window",
         check: |_| passed(Line::new(PAGE_TESTS).run()),
         remedy: Some("the failing tests are named above; target/checks has pictures of them"),
     },
@@ -57,7 +57,7 @@ const STEPS: [Step; 11] = [
 /// With the features that it was built with, so that nothing is built twice.
 const APP_TESTS: &str = "cargo test --release --package hob-desktop --features desktop";
 
-/// Each of them runs a browser beside a daemon; more than two at once only wait for each other.
+/// Each of them runs a browser beside a daemon, or the app; more than two at once only wait for each other.
 const PAGE_TESTS: &str = "cargo test --release --package hob-checks -- --test-threads 2";
 
 const DEPENDENCIES_REMEDY: &str = "update or replace the crate that is named above; `deny.toml` says \

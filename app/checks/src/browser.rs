@@ -60,6 +60,7 @@ pub struct Browser {
     runtime: Runtime,
     client: Client,
     driver: Running,
+    has_pictures: bool,
     home: TempDir,
 }
 
@@ -128,7 +129,13 @@ impl Browser {
             std::net::TcpStream::connect(("127.0.0.1", port)).ok()
         });
         let client = runtime.block_on(connect(port, capabilities));
-        Self { runtime, client, driver: running, home }
+        Self { runtime, client, driver: running, has_pictures: true, home }
+    }
+
+    /// The same, for a driver that never answers who asks for a picture.
+    pub fn without_pictures(mut self) -> Self {
+        self.has_pictures = false;
+        self
     }
 
     /// Shows the page as `look` says, from now on.
@@ -185,6 +192,9 @@ impl Browser {
 
     /// A picture of what is seen, as PNG.
     pub fn picture(&self) -> Result<Vec<u8>, Refused> {
+        if !self.has_pictures {
+            return Err(Refused("this driver makes no pictures".to_owned()));
+        }
         let answer = self.command("screenshot", None)?;
         Ok(BASE64.decode(answer.as_str().unwrap_or_default()).expect("pictures are base64"))
     }

@@ -58,6 +58,24 @@ pub fn hobd() -> PathBuf {
     built
 }
 
+/// The app that was built beside these checks.
+///
+/// # Panics
+/// Where there is none.
+pub fn app() -> PathBuf {
+    if let Some(path) = env::var_os("HOB_CHECKS_APP") {
+        return path.into();
+    }
+    let built = profile_directory().join("hob-desktop");
+    assert!(
+        built.is_file(),
+        "there is no {}: run `cargo xtask test`, or `cargo build --release --package hob-desktop \
+         --features desktop`",
+        built.display()
+    );
+    built
+}
+
 /// Where pictures and reports go.
 pub fn reports() -> PathBuf {
     let target = profile_directory().parent().expect("a profile lies in the target").to_owned();

@@ -1,0 +1,171 @@
+//! The app itself, in its window: what only shows there. What a person does with the page is checked in
+//! a browser, see `tests/page`.
+
+#![cfg(target_os = "linux")] // Elsewhere nothing drives it.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use hob_checks::desktop::Desktop;
+use hob_checks::{Hobd, Model, Page, wait};
+use serde_json::{Value, json};
+
+/// From the start of a process to a page that one can write in. The bar is 1.5 s from the window on; a
+/// machine that checks is busy with other things, and the driver takes its time.
+const USABLE_WITHIN: Duration = Duration::from_secs(15);
+
+#[test]
+fn the_window_streams_an_answer_and_after_a_restart_the_chat_goes_on_from_what_was_kept() {
+    let desktop = Desktop::open();
+    let begun = Instant::now();
+    let window = desktop.app();
+    window.shows("@composer");
+    assert!(begun.elapsed() < USABLE_WITHIN, "{:?}", begun.elapsed());
+
+    let text = "The kettle stays warm on the hob, and nobody has to light the fire again.";
+    let answer = window.ask(&format!("Say this: {text}"));
+    assert!(answer.contains("kettle stays warm"), "{answer}");
+    let colours = desktop.save_picture("window");
+    assert!(colours > 50, "the screen shows {colours} colours: nothing, that is");
+    quit(&desktop, window);
+
+    let window = desktop.app();
+    window.shows("@chat");
+    window.click("@chat .chat-link");
+    window.reads("@answer .text", "kettle stays warm");
+    window.ask("Say this: And on it goes.");
+    // A process that has just started holds nothing: what is hot was brought back when the chat was
+    // opened, before it was asked.
+    let numbers = window.last_numbers();
+    let came_back = ["tokens from disk", "tokens hot"].iter().any(|it| numbers.contains(it));
+    assert!(came_back, "{numbers}");
+
+    let app =
+        desktop.announced().and_then(|it| it["pid"].as_u64()).expect("it has announced itself");
+    let asked = Command::new("kill").arg(app.to_string()).status().expect("kill can be run");
+    assert!(asked.success());
+    ended(&desktop);
+}
+
+#[test]
+fn the_page_can_call_our_commands_and_nothing_else() {
+    let desktop = Desktop::open();
+    let window = desktop.app();
+    window.shows("@composer");
+    let refused = |command: &str, arguments: Value| {
+        let said = invoke(&window, command, arguments.clone());
+        assert!(said["error"].is_string(), "{command} {arguments} was answered: {said}");
+        said["error"].as_str().unwrap_or_default().to_owned()
+    };
+    for (command, arguments) in [
+        ("plugin:opener|open_url", json!({"url": "https://example.org/"})),
+        ("plugin:opener|open_path", json!({"path": "/etc/passwd"})),
+        ("plugin:notification|notify", json!({"options": {"title": "x"}})),
+        ("plugin:autostart|enable", json!({})),
+        ("plugin:window-state|save_window_state", json!({"flags": 0})),
+        ("plugin:event|listen", json!({"event": "x", "target": {"kind": "Any"}, "handler": 1})),
+        ("plugin:window|create", json!({"options": {"label": "other"}})),
+        ("plugin:webview|create_webview_window", json!({"options": {"label": "other"}})),
+        ("plugin:path|resolve_directory", json!({"directory": 1})),
+        ("plugin:shell|execute", json!({"program": "id"})),
+    ] {
+        refused(command, arguments);
+    }
+    for url in ["file:///etc/passwd", "javascript:alert(1)", "vscode://x"] {
+        let why = refused("open_link", json!({"url": url}));
+        assert!(why.contains("only links"), "{why}");
+    }
+    // Whoever looks is not told.
+    assert_eq!(invoke(&window, "settings_get", json!({}))["done"]["close"], "quit");
+    quit(&desktop, window);
+}
+
+#[test]
+fn the_page_has_no_token_and_reaches_nothing_but_the_shell() {
+    let desktop = Desktop::open();
+    let window = desktop.app();
+    window.shows("@composer");
+    let daemon = wait::until("the daemon has announced itself", || desktop.announced());
+    let address = daemon["address"].as_str().expect("an address");
+    let tried = window.run_async(
+        r"
+        const [address, done] = arguments;
+        const outcome = (promise) => promise.then(() => 'done', () => 'refused');
+        let evaluated = 'refused';
+        try { evaluated = String(new Function('return 1')()); } catch {}
+        Promise.all([
+            outcome(fetch(`http://${address}/health`)),
+            outcome(fetch('https://example.org/')),
+            outcome(import(`http://${address}/app.js`)),
+        ]).then((outcomes) => done([...outcomes, evaluated, JSON.stringify(localStorage), location.href]));
+        ",
+        &[json!(address)],
+    );
+    let tried = tried.expect("the page answers");
+    for outcome in 0..4 {
+        assert_eq!(tried[outcome], "refused", "{tried}");
+    }
+    let token = std::fs::read_to_string(daemon["token_file"].as_str().expect("a file"));
+    let token = token.expect("the token file is there");
+    let page = window.script("return document.documentElement.outerHTML");
+    for place in [&tried[4], &tried[5], &page] {
+        assert!(!place.as_str().expect("text").contains(token.trim()), "{place}");
+    }
+
+    window.script("location.href = 'https://example.org/'");
+    window.script("window.open('https://example.org/')");
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(window.script("return location.href"), tried[5], "the window shows our page alone");
+    quit(&desktop, window);
+}
+
+#[test]
+fn it_attaches_to_a_daemon_that_is_there_and_takes_its_place_when_that_ends() {
+    let mut hobd = Hobd::start(Model::Fake);
+    let desktop = Desktop::beside(hobd.directory());
+    let window = desktop.app();
+    window.reads("@banner", "another process");
+    window.ask("Say this: From the other one.");
+
+    hobd.stop();
+    window.reads("@toast", "goes on by itself");
+    let daemon = wait::until("the app has announced itself", || desktop.announced());
+    assert_ne!(daemon["address"], json!(hobd.client.address.to_string()));
+    window.ask("Say this: And from here.");
+    quit(&desktop, window);
+}
+
+#[test]
+fn the_app_tries_itself() {
+    let desktop = Desktop::open();
+    let tried = desktop.run(&["--smoke-test"]);
+    let said = String::from_utf8_lossy(&tried.stdout);
+    let log = String::from_utf8_lossy(&tried.stderr);
+    println!("{said}");
+    assert!(tried.status.success(), "{said}\n{log}");
+    assert!(said.lines().count() >= 7 && said.contains("tokens from disk"), "{said}");
+}
+
+/// Ends the app as its menu does.
+fn quit(desktop: &Desktop, window: Page) {
+    window.script("window.__TAURI__.core.invoke('quit')");
+    ended(desktop);
+}
+
+/// What it has announced goes last, after everything is saved.
+fn ended(desktop: &Desktop) {
+    wait::until("the app has ended", || desktop.announced().is_none().then_some(()));
+}
+
+/// What a command answers to the page: `{done}` or `{error}`.
+fn invoke(window: &Page, command: &str, arguments: Value) -> Value {
+    let answer = window.run_async(
+        r"
+        const [command, words, done] = arguments;
+        window.__TAURI__.core.invoke(command, words)
+            .then((value) => done({done: value ?? null}), (error) => done({error: String(error)}));
+        ",
+        &[json!(command), arguments],
+    );
+    answer.expect("the page answers")
+}
