@@ -29,7 +29,8 @@ export function Editor({ name }) {
     if (read_.segments && !draftOf(name)) setDraft(read(read_));
   };
   const load = () => api.get(path).then(take, (error) => (draftOf(name) ? null : setError(error)));
-  useEffect(() => void load(), [name]);
+  // One that was never saved is known to nobody else.
+  useEffect(() => void (draftOf(name)?.revision === null || load()), [name]);
   // A prefix on its way becomes warm by itself.
   const onItsWay = profile && !profile.error && profile.state !== "warm";
   useEffect(() => {
