@@ -45,8 +45,10 @@ impl Hobd {
             Model::Fake => "fake".to_owned(),
             Model::Bundled => tools::root().join("assets/hob-tiny-f16.gguf").display().to_string(),
         };
-        let fixed =
-            ["--model", &model, "--threads", "1", "--log", "warn", "--voice-command", "off"];
+        // Not as a flag: what a file says can be changed on the page.
+        fs::write(directory.path().join("hob.toml"), format!("model = {model:?}\n"))
+            .expect("the directory can be written");
+        let fixed = ["--threads", "1", "--log", "warn", "--voice-command", "off"];
         let arguments: Vec<String> =
             fixed.iter().chain(arguments).map(|&word| word.to_owned()).collect();
         let (process, client) = launch(directory.path(), &arguments, "127.0.0.1:0");
@@ -106,6 +108,8 @@ fn launch(directory: &Path, arguments: &[String], listen: &str) -> (Running, Cli
             .env("HOME", directory)
             .args(arguments)
             .args(["--listen", listen])
+            .arg("--config")
+            .arg(directory.join("hob.toml"))
             .arg("--data-dir")
             .arg(directory.join("data"))
             .arg("--slots-dir")

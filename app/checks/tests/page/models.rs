@@ -1,0 +1,33 @@
+//! Other models in the place of the one that runs.
+
+use hob_checks::{Hobd, Model, Page};
+
+#[test]
+fn another_model_runs_after_a_question_and_what_was_kept_comes_back_with_the_first() {
+    let hobd = Hobd::start(Model::Fake);
+    hobd.client.say("apples", "Say this: apples");
+    let page = Page::open(&hobd);
+    // The daemon starts over, and is away for a moment.
+    page.expect_complaint("net::ERR_");
+
+    for (model, other) in [("fake:second", "fake"), ("fake", "fake:second")] {
+        page.click("@to-models");
+        page.until(
+            "the other one runs",
+            &format!("one('@model.current')?.dataset.id === '{other}'"),
+        );
+        page.click(&format!("@model[data-id=\"{model}\"] @run"));
+        page.reads("@question", model);
+        page.click("@yes");
+        page.until("it runs", &format!("one('@model.current')?.dataset.id === '{model}'"));
+        page.hides("@banner");
+    }
+
+    page.open_chat("Say this: apples");
+    page.tool("@answer", "Answer again");
+    page.reads("@answer @siblings", "2/2");
+    page.answered(1);
+    let numbers = page.last_numbers();
+    assert!(numbers.contains("from disk") || numbers.contains(" hot"), "{numbers}");
+    assert_eq!(page.last_answer(), "apples");
+}

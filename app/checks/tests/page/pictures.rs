@@ -1,0 +1,92 @@
+//! Pictures of the page, as the README shows them: made anew each time, and kept in `docs/images` when
+//! `HOB_SCREENSHOTS=1` asks for it.
+
+use std::env;
+use std::fs;
+
+use hob_checks::page::PAGES;
+use hob_checks::{Hobd, Look, Model, Page, tools};
+
+const PROFILE: &str = r#"
+[[segment]]
+layer = "identity"
+text = "You are Ember, a calm home assistant. Use a tool when one fits."
+
+[[segment]]
+layer = "rules"
+text = """
+Keep every answer short: it is spoken aloud. Use plain words.
+Ask when something is unclear. Do not make up facts."""
+
+[[segment]]
+layer = "context"
+text = "It is Saturday, 2026-11-21, and everybody is at home."
+"#;
+
+const MOST_BYTES: usize = 150_000;
+
+#[test]
+fn the_main_pages_have_their_pictures_in_light_and_dark() {
+    let hobd = Hobd::start(Model::Bundled);
+    fs::create_dir_all(hobd.directory().join("profiles")).unwrap();
+    fs::write(hobd.directory().join("profiles/ember.toml"), PROFILE).unwrap();
+    for (conversation, text) in [
+        ("peru", "What is the capital of Peru?"),
+        ("garden", "My sister is called Ada and she has a garden."),
+        ("locker", "My locker code is 48213."),
+    ] {
+        hobd.client.say(conversation, text);
+    }
+    hobd.client.say("locker", "What is the capital of Peru?");
+    hobd.client.say("locker", "What is my locker code?");
+    for dark in [false, true] {
+        let look = Look { width: 1280, height: 800, dark, still: true, ..Look::default() };
+        let page = Page::open_as(&hobd, look);
+        page.open_chat("My locker code is 48213.");
+        page.answered(3);
+        picture(&page, "chat", look);
+        for (name, _) in PAGES {
+            page.click(&format!("@to-{name}"));
+            page.shows(&format!("@page-{name} .page-width > *"));
+            page.until("it has read what it shows", "!document.body.innerText.includes('Reading')");
+            picture(&page, name, look);
+        }
+        page.click("@to-profiles");
+        page.click("@profile-row");
+        page.shows("@volatile");
+        page.until("it is warm", "one('@warmth')?.dataset.state === 'warm'");
+        picture(&page, "profile", look);
+        page.click(".page-head h1");
+        page.press("?");
+        page.shows("@help");
+        picture(&page, "keys", look);
+        page.press("Escape");
+
+        let narrow = Look { width: 400, height: 800, ..look };
+        page.show(narrow);
+        page.go(&format!("{}/#/chat/locker", hobd.origin()));
+        page.answered(3);
+        picture(&page, "narrow", narrow);
+    }
+}
+
+fn picture(page: &Page, name: &str, look: Look) {
+    page.hover(".page-head h1");
+    page.script("document.activeElement?.blur(); getSelection().removeAllRanges()");
+    let name = format!("app-{name}-{}.png", if look.dark { "dark" } else { "light" });
+    let picture = page.picture().expect("the browser makes pictures");
+
+    assert_eq!(size(&picture), (look.width, look.height), "{name}");
+    assert!(picture.len() < MOST_BYTES, "{name} has {} bytes", picture.len());
+    fs::write(tools::reports().join(&name), &picture).unwrap();
+    if env::var_os("HOB_SCREENSHOTS").is_some_and(|wanted| wanted == "1") {
+        fs::write(tools::root().join("docs/images").join(&name), &picture).unwrap();
+    }
+}
+
+/// Width and height, as the head of a PNG has them.
+fn size(png: &[u8]) -> (u32, u32) {
+    assert!(png.starts_with(b"\x89PNG"), "it is no PNG");
+    let field = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().expect("four bytes"));
+    (field(16), field(20))
+}

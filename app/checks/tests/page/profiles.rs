@@ -1,0 +1,65 @@
+//! What prompts begin with, as it is edited.
+
+use hob_checks::{Hobd, Model, Page};
+
+const RULES: &str = "Keep every answer short. Use plain words. Ask when something is unclear.";
+
+#[test]
+fn a_profile_is_written_saved_and_made_warm() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.click("@to-profiles");
+
+    page.click("@new-profile");
+    page.shows("@question");
+    page.write("home\n");
+    page.fill("@content", "You are Ember, a calm home assistant.");
+    page.shows("@prefix-figures");
+    page.click("@save-profile");
+    page.until("it is warm", "one('@warmth')?.dataset.state === 'warm'");
+
+    // What is added behind it computes nothing of what stands before.
+    page.click("@add-text");
+    page.until("there are two", "all('@segment').length === 2");
+    page.fill("@segment:last-of-type @content", RULES);
+    page.shows("@anew");
+    page.reads("@profile-foot", "will be computed");
+    page.click("@save-profile");
+    page.until("it is warm again", "one('@warmth')?.dataset.state === 'warm' && !one('@anew')");
+
+    let kept = std::fs::read_to_string(hobd.directory().join("profiles/home.toml")).unwrap();
+    assert!(kept.contains(RULES), "{kept}");
+    // A chat that begins with it finds it hot.
+    page.press("Alt+n");
+    page.shows("@profile");
+    page.script(
+        "const choice = one('@profile');
+         choice.value = 'home'; choice.dispatchEvent(new Event('change', {bubbles: true}))",
+    );
+    page.ask("Hello");
+    let numbers = page.last_numbers();
+    assert!(numbers.contains(" hot"), "{numbers}");
+}
+
+#[test]
+fn a_word_that_changes_is_pointed_out_where_it_costs_something() {
+    let hobd = Hobd::start(Model::Fake);
+    std::fs::create_dir_all(hobd.directory().join("profiles")).unwrap();
+    let segment = |text: &str| format!("[[segment]]\nlayer = \"rules\"\ntext = {text:?}\n\n");
+    let text = segment("Today is 2026-11-21.") + &segment(RULES);
+    std::fs::write(hobd.directory().join("profiles/dated.toml"), text).unwrap();
+    let page = Page::open(&hobd);
+    page.click("@to-profiles");
+    page.click("@profile-row");
+
+    page.reads("@volatile", "2026-11-21");
+    page.click("@behind");
+    page.until(
+        "it stands behind what stays",
+        "one('@segment:last-of-type @content')?.value.includes('2026')",
+    );
+    page.until("it may change", "!one('@segment:last-of-type @stable').checked");
+    page.hides("@volatile");
+    page.click("@save-profile");
+    page.reads("@toast", "saved");
+}
