@@ -31,8 +31,9 @@ export function Editor({ name }) {
   const load = () => api.get(path).then(take, (error) => (draftOf(name) ? null : setError(error)));
   // One that was never saved is known to nobody else.
   useEffect(() => void (draftOf(name)?.revision === null || load()), [name]);
-  // A prefix on its way becomes warm by itself.
-  const onItsWay = profile && !profile.error && profile.state !== "warm";
+  // A prefix on its way becomes warm by itself; right after a change the state may still be that of the one before.
+  const isWarm = ({ state, segments }) => state === "warm" && !segments?.some(({ in_prefix: counts, warm }) => counts && !warm);
+  const onItsWay = profile && !profile.error && !isWarm(profile);
   useEffect(() => {
     if (!onItsWay) return;
     const timer = setInterval(load, WARM_EVERY_MS);
