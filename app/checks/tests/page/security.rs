@@ -21,8 +21,10 @@ fn payloads_that_stream_in_do_nothing() {
     for chat in world.payloads.chunks(IN_A_CHAT) {
         world.page.press("Alt+n");
         for (index, payload) in chat.iter().enumerate() {
-            world.page.send(&format!("Say this: {payload}"));
+            world.say(payload);
             world.page.answered(index + 1);
+            let sent = world.page.script("return all('@user .bubble').at(-1).textContent");
+            assert_eq!(sent, format!("Say this: {}", payload.trim()));
         }
         world.poke_at_everything();
         world.nothing_happened();
@@ -133,6 +135,13 @@ impl World {
             text.replace("CANARY", &canary.address())
         });
         Self { payloads: payloads.collect(), page, hobd, canary }
+    }
+
+    /// Pastes it into the field, so that tabs and line breaks are nothing but text, and sends it.
+    fn say(&self, payload: &str) {
+        self.page.click("@composer");
+        self.page.cdp("Input.insertText", &json!({"text": format!("Say this: {payload}")}));
+        self.page.press("Enter");
     }
 
     fn rename(&self, conversation: &str, title: &str) {
