@@ -159,7 +159,7 @@ export default {
   "models.ask.restart": "Laufende Antworten haben zehn Sekunden. Dann beginnt Hob von vorn; die Seite wartet darauf.",
   "models.ask.embeds": "Es erzeugt Embeddings: Chats werden abgelehnt.", "models.ask.tight": "Der Speicher wird knapp: andere Programme werden vielleicht langsam.", "models.ask.large": "Es braucht mehr Speicher, als frei ist: vielleicht lädt es nicht, oder alles wird langsam.",
   "models.switching": ({ name }) => `Neustart mit ${name}`, "models.switching.long": "Zuerst wird alles Behaltene gesichert. Ein großes Modell lädt eine Weile.",
-  "models.runs": ({ name }) => `${name} läuft jetzt.`, "models.failed": ({ name, message }) => `${name} konnte nicht starten: ${message}`,
+  "models.instead": ({ name }) => `inzwischen wurde ${name} verlangt`, "models.runs": ({ name }) => `${name} läuft jetzt.`, "models.failed": ({ name, message }) => `${name} konnte nicht starten: ${message}`,
   "first.choose": "Modell wählen", "first.see": "Sehen, was es braucht", "first.hello": "Hallo sagen", "first.next": "Weiter", "first.back": "Zurück", "first.say": "Hallo sagen",
   "first.hello.long": ({ name }) => `${name} läuft. Was du ihm sagst, bleibt auf diesem Rechner, und der nächste Chat beginnt sofort.`,
 

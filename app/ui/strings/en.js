@@ -162,7 +162,7 @@ export default {
   "models.ask.restart": "Answers under way have ten seconds to end. Then Hob starts over; the page waits for it.",
   "models.ask.embeds": "It makes embeddings: chats will be refused.", "models.ask.tight": "Memory will be tight: other programs may become slow.", "models.ask.large": "It needs more memory than is free: it may fail to load, or slow everything down.",
   "models.switching": ({ name }) => `Starting over with ${name}`, "models.switching.long": "Everything that is kept is saved first. A large model takes a while to load.",
-  "models.runs": ({ name }) => `${name} runs now.`, "models.failed": ({ name, message }) => `${name} could not be run: ${message}`,
+  "models.instead": ({ name }) => `${name} was wanted meanwhile`, "models.runs": ({ name }) => `${name} runs now.`, "models.failed": ({ name, message }) => `${name} could not be run: ${message}`,
   "first.choose": "Choose a model", "first.see": "See what it takes", "first.hello": "Say hello", "first.next": "Next", "first.back": "Back", "first.say": "Say hello",
   "first.hello.long": ({ name }) => `${name} runs. Whatever you tell it stays on this machine, and the next chat begins at once.`,
 

@@ -5,14 +5,14 @@ import { api } from "../../lib/transport.js";
 import { t } from "../../lib/strings.js";
 import { switching } from "../../parts/switching.js";
 import { say } from "../../parts/toast.js";
-import { look, status } from "../../chat/chats.js";
+import { look } from "../../chat/chats.js";
 
 const LOOK_EVERY_MS = 600;
 
 /** Has the daemon start over with a model; promises whether it runs. `force`: also when memory is short. */
 export async function switchTo({ id, name }, force) {
-  const before = status.get().now?.started_at;
   try {
+    const before = await api.get("/v1/status");
     const { restarts } = await api.post("/v1/models/switch", { model: id, ...(force && { force }) });
     if (!restarts) return true;
     switching.set({ to: name });
@@ -37,9 +37,9 @@ async function until(id, before) {
     await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
     try {
       const now = await api.get("/v1/status");
-      if (now.switch_error?.model === id) return now.switch_error.message;
       if ((await localModels()).current === id) return null;
-      if (now.started_at > before + 60) return now.model; // Somebody else has started it over.
+      if (now.switch_error && now.switch_error.at !== before.switch_error?.at) return now.switch_error.message;
+      if (now.started_at !== before.started_at) return t("models.instead", { name: now.model }); // Somebody else wanted another one.
     } catch {
       // It starts over.
     }
