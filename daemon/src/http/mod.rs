@@ -33,9 +33,12 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::extract::{FromRef, MatchedPath, Request, State};
+use axum::handler::Handler;
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{get, post};
+
+use tower_http::compression::CompressionLayer;
 
 use crate::service::Service;
 use body::BodyLimits;
@@ -113,7 +116,7 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
         .route("/v1/voice/filler", get(voice::filler))
         .route("/v1/voice/transcriptions", post(voice::transcribe))
         .route("/v1/status", get(status::status))
-        .fallback(page::file)
+        .fallback(page::file.layer(CompressionLayer::new()))
         .method_not_allowed_fallback(respond::no_such_method)
         .with_state(shared)
         .layer(middleware::from_fn_with_state(guard, guard::guard))
