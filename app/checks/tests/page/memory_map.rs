@@ -2,6 +2,7 @@
 //! answers began.
 
 use hob_checks::{Hobd, Model, Page};
+use serde_json::json;
 
 const LONG: &str = "Say this: I will remember that the code of your locker is 48213, and say it when \
                     you ask for it, as often as you like, and to nobody else. ";
@@ -59,4 +60,27 @@ fn answers_are_marks_of_two_shapes() {
     page.until("and one was cold", "all('@memory-chart .chart rect.mark').length === 1");
     page.click("@chart-table summary");
     page.until("the table has both", "all('@chart-table tbody tr').length === 2");
+}
+
+#[test]
+fn an_answer_that_computed_most_of_its_prompt_counts_as_cold() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.shows("@composer");
+    let told = page.run_async(
+        "const done = arguments[0];
+         import('/pages/memory/scale.js').then(({points, ticks}) => {
+             const turn = (at, ttft_ms, shared, computed, cold) =>
+                 ({conversation: 'a', message: at, at, ttft_ms, tokens: {shared, computed}, cold});
+             const {list, reused, cold} = points([
+                 turn(3, 20, 90, 10), turn(2, 40, 95, 5), turn(1, 900, 10, 90),
+                 turn(4, 1100, 99, 1, true), turn(5, null, 1, 1),
+             ]);
+             const marks = ticks(list.map(({ttft}) => ttft)).marks;
+             done([list.map(({at, kind}) => at + kind).join(' '), reused, cold, marks]);
+         }, error => done(String(error)));",
+        &[],
+    );
+    let expected = json!(["1cold 2reused 3reused 4cold", 30, 1000, [10, 100, 1000, 10000]]);
+    assert_eq!(told.expect("it loads"), expected);
 }

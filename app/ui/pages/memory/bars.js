@@ -36,13 +36,16 @@ export function machine({ machine, model, cells, warm }) {
 /** What is kept, against what may be. */
 export function disk({ bytes: kept, quota_bytes, free_bytes }) {
   const parts = [
-    { kind: "cold", bytes: kept, note: quota_bytes && t("memory.percent", { percent: percent(kept, quota_bytes) }) },
+    { kind: "cold", bytes: kept, note: quota_bytes ? t("memory.percent", { percent: percent(kept, quota_bytes) }) : null },
     { kind: "room", bytes: quota_bytes == null ? null : Math.max(0, quota_bytes - kept), note: t("memory.disk.free", { bytes: bytes(free_bytes) }) },
   ];
   return { parts, total: quota_bytes ?? kept };
 }
 
-const percent = (part, whole) => (whole ? Math.round((part / whole) * 100) : 0);
+function percent(part, whole) {
+  const hundredths = Math.round((part / whole) * 100);
+  return part && !hundredths ? "< 1" : count(hundredths);
+}
 
 function Bar({ title, parts, total }) {
   const sum = parts.reduce((sum, part) => sum + (part.bytes ?? 0), 0);

@@ -48,7 +48,7 @@ export function Files({ slots, disk }) {
         <button type="button" class="button" disabled=${verifying !== null} onClick=${() => setVerifying({ body: {} })} data-test="verify">${t("files.verify")}</button>
         <button type="button" class="button" disabled=${!rows.length} onClick=${() => setPruning(true)} data-test="prune">${t("files.prune")}</button>
       </div>`}</div>
-    ${verifying && html`<${Verify} key=${verifying.body.conversation ?? ""} ...${verifying} onClose=${() => setVerifying(null)} />`}
+    ${verifying && html`<${Verify} key=${verifying.body.conversation ?? ""} ...${verifying} titles=${titles} onClose=${() => setVerifying(null)} />`}
     ${slots === undefined && html`<p class="note">${t("memory.reading")}</p>`}
     ${slots === null && html`<p class="note">${t("memory.nothing-kept")}</p>`}
     ${slots && !rows.length && html`<div class="empty"><p>${t("files.empty")}</p></div>`}

@@ -7,8 +7,9 @@ import { api, isCancelled } from "../../lib/transport.js";
 import { IconButton } from "../../parts/button.js";
 import { Icon } from "../../parts/icon.js";
 import { refresh } from "./live.js";
+import { keptName } from "./words.js";
 
-export function Verify({ body, name, onClose }) {
+export function Verify({ body, name, titles, onClose }) {
   const [progress, setProgress] = useState(null);
   const [result, setResult] = useState(null);
   const [error, setError] = useState(null);
@@ -37,15 +38,15 @@ export function Verify({ body, name, onClose }) {
     ${error && html`<p class="error">${error.message}</p>`}
     ${!result && !error && html`<progress max=${total_bytes || 1} value=${done_bytes} aria-label=${title}></progress>
       <p class="note figure">${t("verify.progress", { done: bytes(done_bytes), all: bytes(total_bytes) })}</p>`}
-    ${result && html`<${Result} result=${result} />`}
+    ${result && html`<${Result} result=${result} titles=${titles} />`}
   </div>`;
 }
 
-function Result({ result }) {
+function Result({ result, titles }) {
   const { files, bytes: read, whole, faults, costs, quarantined } = result;
   return html`<p class="row" data-test="verify-result" data-whole=${whole}><${Icon} name=${whole ? "check" : "warning"} /><span class="grow">${t("verify.read", { n: files, count: count(files), bytes: bytes(read) })}
       ${whole ? t("verify.whole") : t("verify.faults", { n: faults.length, count: count(faults.length) })}</span></p>
     ${faults.length > 0 && html`<ul>${faults.map(({ path, reason }) => html`<li><code class="clip">${path.split(/[\\/]/).at(-1)}</code> <span class="note">${reason}</span></li>`)}</ul>`}
-    ${costs.map(({ conversation, tokens, lost_tokens }) => html`<p class="note">${t("verify.cost", { conversation, lost: count(lost_tokens), tokens: count(tokens) })}</p>`)}
+    ${costs.map(({ conversation, tokens, lost_tokens }) => html`<p class="note">${t("verify.cost", { name: keptName(conversation, titles), lost: count(lost_tokens), tokens: count(tokens) })}</p>`)}
     ${quarantined > 0 && html`<p class="note">${t("verify.quarantined", { n: quarantined, count: count(quarantined) })}</p>`}`;
 }
