@@ -17,3 +17,4 @@ mod profiles;
 mod reopening;
 mod security;
 mod talking;
+mod voice;
