@@ -54,10 +54,10 @@ fn leave(data_dir: &Path, page: &str) -> std::io::Result<PathBuf> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(&path)?;
-    write!(
+    writeln!(
         file,
         "<!doctype html><title>Hob</title><meta name=\"referrer\" content=\"no-referrer\">\
-         <meta http-equiv=\"refresh\" content=\"0; url={page}\"><a href=\"{page}\">Hob</a>\n"
+         <meta http-equiv=\"refresh\" content=\"0; url={page}\"><a href=\"{page}\">Hob</a>"
     )?;
     Ok(path)
 }

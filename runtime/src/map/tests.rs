@@ -80,9 +80,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Slots whose timelines begin alike: how many tokens each has, and where its parts end.
-fn map_of(slots: &[(usize, &[(u32, Layer)])]) -> CacheMap {
-    let reading = |(n, &(len, segments)): (usize, &(usize, &[(u32, Layer)]))| {
+/// How many tokens there are, and where the parts end.
+type Timeline<'a> = (usize, &'a [(u32, Layer)]);
+
+/// Slots whose timelines begin alike.
+fn map_of(slots: &[Timeline<'_>]) -> CacheMap {
+    let reading = |(n, &(len, segments)): (usize, &Timeline<'_>)| {
         let tokens: Vec<Token> = (0..len).map(|token| Token(token as i32)).collect();
         let mut origins = Origins::default();
         origins.push(len, Origin::Computed);
