@@ -46,11 +46,19 @@ fn is_met(need: Need) -> bool {
         Need::Chromium => has_program(&["chromium", "chromium-browser", "google-chrome"]),
         Need::ChromeDriver => has_program(&["chromedriver", "chromium.chromedriver"]),
         // The system's own.
-        Need::WebKit | Need::Tray | Need::WebKitDriver | Need::Display | Need::Bus
+        Need::WebKit
+        | Need::Tray
+        | Need::TrayHeaders
+        | Need::WebKitDriver
+        | Need::Display
+        | Need::Bus
             if cfg!(target_os = "macos") =>
         {
             true
         }
+        Need::TrayHeaders => ["ayatana-appindicator3-0.1", "appindicator3-0.1"]
+            .iter()
+            .any(|library| Line::new("pkg-config --exists").arg(*library).succeeds()),
         Need::WebKit => Line::new("pkg-config --exists webkit2gtk-4.1").succeeds(),
         Need::Tray => ["libayatana-appindicator3.so.1", "libappindicator3.so.1"]
             .iter()

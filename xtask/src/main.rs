@@ -69,7 +69,7 @@ fn perform(task: Task) -> Result<(), Failure> {
             app::run(&app_args)
         }
         Task::Bundle { yes } => {
-            setup::ensure(&Need::APP, yes)?;
+            setup::ensure(&Need::BUNDLE, yes)?;
             app::bundle()
         }
         Task::Announce { ready_file, hob_flags } => run::announce(&ready_file, &hob_flags),

@@ -14,6 +14,7 @@ pub enum Need {
     Libclang,
     WebKit,
     Tray,
+    TrayHeaders,
     Python,
     Speech,
     Chromium,
@@ -29,6 +30,16 @@ impl Need {
     /// What a build of the desktop app takes, and what it likes to find when it runs.
     pub const APP: [Self; 6] =
         [Self::Cmake, Self::Compiler, Self::Make, Self::Libclang, Self::WebKit, Self::Tray];
+    /// What making its bundles takes.
+    pub const BUNDLE: [Self; 7] = [
+        Self::Cmake,
+        Self::Compiler,
+        Self::Make,
+        Self::Libclang,
+        Self::WebKit,
+        Self::Tray,
+        Self::TrayHeaders,
+    ];
     /// What all builds and all checks take.
     pub const ALL: [Self; 13] = [
         Self::Cmake,
@@ -54,6 +65,7 @@ impl Need {
             Self::Libclang => "libclang with its headers",
             Self::WebKit => "WebKitGTK with its headers",
             Self::Tray => "libayatana-appindicator",
+            Self::TrayHeaders => "libayatana-appindicator's headers",
             Self::Python => "Python 3 with venv",
             Self::Speech => "espeak-ng",
             Self::Chromium => "Chromium",
@@ -72,6 +84,7 @@ impl Need {
             Self::Libclang => "reads llama.cpp's headers, to generate its Rust bindings",
             Self::WebKit => "shows the page in the window of the desktop app",
             Self::Tray => "puts the desktop app into the tray",
+            Self::TrayHeaders => "tells Tauri's tool what a bundle needs for the tray",
             Self::Python => "runs the conversation tests with the official OpenAI client",
             Self::Speech => "speaks, in the tests that speech is found and phrases are made",
             Self::Chromium => "shows the page, in its checks",
@@ -135,6 +148,7 @@ const SYSTEMS: [System; 6] = [
             (Need::Libclang, &APT, "libclang-dev"),
             (Need::WebKit, &APT, "libwebkit2gtk-4.1-dev"),
             (Need::Tray, &APT, "libayatana-appindicator3-1"),
+            (Need::TrayHeaders, &APT, "libayatana-appindicator3-dev"),
             (Need::Python, &APT, "python3-venv"),
             (Need::Speech, &APT, "espeak-ng"),
             (Need::Chromium, &APT, "chromium"),
@@ -154,6 +168,7 @@ const SYSTEMS: [System; 6] = [
             (Need::Libclang, &DNF, "clang-devel"),
             (Need::WebKit, &DNF, "webkit2gtk4.1-devel"),
             (Need::Tray, &DNF, "libayatana-appindicator-gtk3"),
+            (Need::TrayHeaders, &DNF, "libayatana-appindicator-gtk3-devel"),
             (Need::Python, &DNF, "python3"),
             (Need::Speech, &DNF, "espeak-ng"),
             (Need::Chromium, &DNF, "chromium"),
@@ -173,6 +188,7 @@ const SYSTEMS: [System; 6] = [
             (Need::Libclang, &PACMAN, "clang"),
             (Need::WebKit, &PACMAN, "webkit2gtk-4.1"),
             (Need::Tray, &PACMAN, "libayatana-appindicator"),
+            (Need::TrayHeaders, &PACMAN, "libayatana-appindicator"),
             (Need::Python, &PACMAN, "python"),
             (Need::Speech, &PACMAN, "espeak-ng"),
             (Need::Chromium, &PACMAN, "chromium"),
@@ -192,6 +208,7 @@ const SYSTEMS: [System; 6] = [
             (Need::Libclang, &APK, "clang-dev"),
             (Need::WebKit, &APK, "webkit2gtk-4.1-dev"),
             (Need::Tray, &APK, "libayatana-appindicator"),
+            (Need::TrayHeaders, &APK, "libayatana-appindicator-dev"),
             (Need::Python, &APK, "python3"),
             (Need::Speech, &APK, "espeak-ng"),
             (Need::Chromium, &APK, "chromium"),
@@ -211,6 +228,7 @@ const SYSTEMS: [System; 6] = [
             (Need::Libclang, &ZYPPER, "clang-devel"),
             (Need::WebKit, &ZYPPER, "webkit2gtk3-devel"),
             (Need::Tray, &ZYPPER, "libayatana-appindicator3-1"),
+            (Need::TrayHeaders, &ZYPPER, "libayatana-appindicator3-devel"),
             (Need::Python, &ZYPPER, "python3"),
             (Need::Speech, &ZYPPER, "espeak-ng"),
             (Need::Chromium, &ZYPPER, "chromium"),
@@ -235,6 +253,7 @@ const SYSTEMS: [System; 6] = [
             // Part of the system.
             (Need::WebKit, &SYSTEM, ""),
             (Need::Tray, &SYSTEM, ""),
+            (Need::TrayHeaders, &SYSTEM, ""),
             // The window is not checked there: nothing drives it.
             (Need::WebKitDriver, &SYSTEM, ""),
             (Need::Display, &SYSTEM, ""),
@@ -301,7 +320,7 @@ mod tests {
     #[test]
     fn every_system_knows_a_package_for_every_need() {
         for system in &SYSTEMS {
-            for need in Need::ALL {
+            for need in Need::ALL.into_iter().chain(Need::BUNDLE) {
                 let (installer, package) = system.entry(need);
                 let is_named = !package.is_empty() || installer == &SYSTEM;
                 assert!(is_named, "{} on {}", need.name(), system.name);
@@ -325,6 +344,7 @@ mod tests {
     fn what_an_app_takes_is_part_of_what_everything_takes() {
         assert!(Need::BUILD.iter().all(|need| Need::APP.contains(need)));
         assert!(Need::APP.iter().all(|need| Need::ALL.contains(need)));
+        assert!(Need::APP.iter().all(|need| Need::BUNDLE.contains(need)));
     }
 
     #[test]
