@@ -11,6 +11,7 @@
 
 mod args;
 mod backend;
+mod downloads;
 mod ending;
 mod graphics;
 mod links;
@@ -111,6 +112,7 @@ fn build(args: &Args, resolved: Resolved, begun: Instant) -> Result<App> {
             app.manage(Ending::default());
             app.manage(Backend::start(resolved));
             let has_tray = tray::open(app.handle(), &words);
+            app.manage(words);
             window::open(app.handle(), hidden && has_tray, begun)?;
             end_on_signals(app.handle());
             if smoke {

@@ -23,7 +23,7 @@ const LONGEST: Duration = Duration::from_secs(300);
 /// Between two looks into the page.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Whether somebody could write now, and how the page looks to a program.
+/// Whether somebody could write now.
 const USABLE: &str = r#"Boolean(document.querySelector('[data-test="composer"]'))"#;
 
 /// Begins the trial. `begun`: when the process did.

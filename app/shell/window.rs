@@ -2,11 +2,12 @@
 
 use std::time::Instant;
 
-use tauri::webview::{DownloadEvent, NewWindowResponse, PageLoadEvent};
+use tauri::webview::{NewWindowResponse, PageLoadEvent};
 use tauri::{
     AppHandle, Manager, Url, WebviewUrl, WebviewWindow, WebviewWindowBuilder, WindowEvent,
 };
 
+use super::downloads;
 use super::ending;
 use super::requests::Requests;
 use super::settings::{Close, SettingsFile};
@@ -26,19 +27,7 @@ pub fn open(app: &AppHandle, hidden: bool, begun: Instant) -> tauri::Result<()> 
         .disable_drag_drop_handler()
         .on_navigation(is_ours)
         .on_new_window(|_, _| NewWindowResponse::Deny)
-        .on_download(|webview, event| match event {
-            DownloadEvent::Requested { url, destination } => {
-                let Ok(downloads) = webview.path().download_dir() else { return false };
-                match destination.file_name() {
-                    Some(name) if url.scheme() == "blob" => {
-                        *destination = downloads.join(name);
-                        true
-                    }
-                    _ => false,
-                }
-            }
-            _ => true,
-        })
+        .on_download(|webview, event| downloads::decide(&webview, event))
         .on_page_load(move |window, load| match load.event() {
             // Nobody hears the answers to what the page before it asked.
             PageLoadEvent::Started => window.state::<Requests>().drop_all(),
@@ -92,6 +81,9 @@ fn is_ours(url: &Url) -> bool {
         "tauri" => url.host_str() == Some("localhost"),
         // How other systems spell it.
         "http" | "https" => url.host_str() == Some("tauri.localhost"),
+        // A file that the page has made, to be saved. Only our scripts can make one.
+        "blob" => Url::parse(url.path())
+            .is_ok_and(|made_by| made_by.scheme() != "blob" && is_ours(&made_by)),
         _ => false,
     }
 }
@@ -104,13 +96,16 @@ mod tests {
     fn the_window_shows_our_page_and_nothing_else() {
         let ours = |url: &str| is_ours(&url.parse().unwrap());
         assert!(ours("tauri://localhost/index.html#/chat/1"));
+        assert!(ours("blob:tauri://localhost/1"));
         for foreign in [
             "https://example.org/",
             "http://localhost/",
             "http://127.0.0.1:8642/",
             "tauri://elsewhere/",
             "data:text/html,x",
-            "blob:tauri://localhost/1",
+            "blob:https://example.org/1",
+            "blob:blob:tauri://localhost/1",
+            "blob:null/1",
             "file:///etc/passwd",
             "about:blank",
         ] {

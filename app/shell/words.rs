@@ -1,6 +1,7 @@
-//! The words of the tray: all other words are the page's. In the languages that the page has.
+//! The words of the tray and of one notice: all other words are the page's. In the languages that the
+//! page has.
 
-/// What the tray says.
+/// What the shell says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Words {
     /// Shows the window.
@@ -9,14 +10,21 @@ pub struct Words {
     pub keep_running: &'static str,
     /// Ends the app.
     pub quit: &'static str,
+    /// A file is there, which is named behind it.
+    pub saved: &'static str,
 }
 
-const ENGLISH: Words =
-    Words { show: "Show Hob", keep_running: "Keep running when closed", quit: "Quit" };
+const ENGLISH: Words = Words {
+    show: "Show Hob",
+    keep_running: "Keep running when closed",
+    quit: "Quit",
+    saved: "Saved",
+};
 const GERMAN: Words = Words {
     show: "Hob anzeigen",
     keep_running: "Nach dem Schließen weiterlaufen",
     quit: "Beenden",
+    saved: "Gespeichert",
 };
 
 impl Words {

@@ -65,6 +65,11 @@ impl Desktop {
         Self { _screen: screen, display, data_dir, slots_dir, home }
     }
 
+    /// Where the app's user lives.
+    pub fn home(&self) -> &Path {
+        self.home.path()
+    }
+
     /// Starts the app on the fake model, and drives its window.
     pub fn app(&self) -> Page {
         let capabilities = json!({

@@ -120,6 +120,30 @@ fn the_page_has_no_token_and_reaches_nothing_but_the_shell() {
 }
 
 #[test]
+fn a_file_of_the_page_lands_where_the_desktop_keeps_downloads_and_overwrites_none() {
+    let desktop = Desktop::open();
+    let window = desktop.app();
+    window.shows("@composer");
+    for (said, name) in [("first", "chat.md"), ("second", "chat (1).md")] {
+        window.script_with(
+            r"
+            const link = document.createElement('a');
+            link.href = URL.createObjectURL(new Blob([arguments[0]]));
+            link.download = 'chat.md';
+            link.click();
+            ",
+            &[json!(said)],
+        );
+        let file = desktop.home().join(name);
+        let saved = wait::until("the file is there", || {
+            std::fs::read_to_string(&file).ok().filter(|text| !text.is_empty())
+        });
+        assert_eq!(saved, said);
+    }
+    quit(&desktop, window);
+}
+
+#[test]
 fn it_attaches_to_a_daemon_that_is_there_and_takes_its_place_when_that_ends() {
     let mut hobd = Hobd::start(Model::Fake);
     let desktop = Desktop::beside(hobd.directory());
