@@ -10,6 +10,9 @@ pub const MESSAGES: usize = 500;
 /// Chats of the long list.
 pub const CHATS: usize = 10_000;
 
+/// When the latest of them was used, in seconds since 1970: in November 2025.
+const NOW: usize = 1_763_700_000;
+
 /// Enough context for the long chat.
 pub const CONTEXT: &str = "49152";
 
@@ -46,9 +49,20 @@ pub fn many_chats(client: &Client) {
             scope.spawn(move || {
                 for n in (first..CHATS).step_by(AT_ONCE) {
                     let title = format!("{} and {} {n}", word(n), word(n / words.len()));
-                    let chat = json!({"title": title, "messages": [
-                        {"role": "user", "content": title}, {"role": "assistant", "content": "Yes."},
-                    ]});
+                    let at = NOW - n;
+                    let message = |id: usize, parent: Option<usize>, role: &str, text: &str| {
+                        json!({
+                            "id": id, "parent": parent, "status": "complete", "created_at": at,
+                            "message": {"role": role, "content": text},
+                        })
+                    };
+                    let chat = json!({
+                        "format": "hob conversation", "version": 1, "id": format!("seed-{n}"),
+                        "title": title, "created_at": at, "updated_at": at, "pinned": false,
+                        "head": 2, "messages": [
+                            message(1, None, "user", &title), message(2, Some(1), "assistant", "Yes."),
+                        ],
+                    });
                     client.post("/v1/conversations/import", &chat);
                 }
             });
