@@ -3,10 +3,14 @@
 use hob_checks::page::PAGES;
 use hob_checks::{Hobd, Look, Model, Page, axe};
 
+const PROFILE: &str = "[[segment]]\nlayer = \"rules\"\ntext = \"Today is 2026-11-21.\"\n";
+
 #[test]
 fn axe_finds_nothing_serious_on_any_page() {
     for dark in [false, true] {
         let hobd = Hobd::start(Model::Bundled);
+        std::fs::create_dir_all(hobd.directory().join("profiles")).unwrap();
+        std::fs::write(hobd.directory().join("profiles/dated.toml"), PROFILE).unwrap();
         let page = Page::open_as(&hobd, Look { dark, still: true, ..Look::default() });
         page.shows("@composer");
         check(&page, "welcome", dark);
@@ -33,6 +37,15 @@ fn axe_finds_nothing_serious_on_any_page() {
             page.shows(&format!("@page-{name} .page-width > *"));
             check(&page, name, dark);
         }
+        page.click("@to-profiles");
+        page.click("@profile-row");
+        page.shows("@volatile");
+        check(&page, "profile", dark);
+        page.click("@to-memory");
+        page.click("@prune");
+        page.reads("@prune-preview", ".");
+        check(&page, "pruning", dark);
+        page.press("Escape");
         page.press("?");
         page.shows("@help");
         check(&page, "help", dark);
