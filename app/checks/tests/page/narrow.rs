@@ -5,6 +5,13 @@ use hob_checks::{Hobd, Look, Model, Page};
 
 #[test]
 fn nothing_is_wider_than_a_narrow_window() {
+    // German words are longer.
+    for language in ["en", "de"] {
+        all_pages_fit(language);
+    }
+}
+
+fn all_pages_fit(language: &'static str) {
     let hobd = Hobd::start(Model::Fake);
     let long = "Donaudampfschifffahrtsgesellschaftskapitän".repeat(4);
     hobd.client.say("long", &format!(
@@ -17,7 +24,7 @@ fn nothing_is_wider_than_a_narrow_window() {
             &format!("{{\"title\": \"{}\"}}", "long ".repeat(30)),
         )
         .unwrap();
-    let page = Page::open_as(&hobd, Look { width: 400, height: 800, ..Look::default() });
+    let page = Page::open_as(&hobd, Look { width: 400, height: 800, language, ..Look::default() });
     page.shows("@composer");
     fits(&page, "welcome");
 
