@@ -7,3 +7,4 @@ draw 32 32x32.png
 draw 128 128x128.png
 draw 256 128x128@2x.png
 draw 512 icon.png
+cp icon.svg ../../app/ui/icon.svg # The page has the same one.
