@@ -8,7 +8,6 @@ fn a_chat_reopens_from_disk_after_a_restart_and_says_so() {
     let page = Page::open(&hobd);
     page.expect_complaint("ERR_CONNECTION_REFUSED");
     page.ask("My locker code is 48213.");
-    page.ask("What is the capital of Peru?");
 
     hobd.stop();
     hobd.start_again();
@@ -19,8 +18,8 @@ fn a_chat_reopens_from_disk_after_a_restart_and_says_so() {
 
     assert!(answer.contains("48213"), "{answer}");
     let numbers = page.last_numbers();
-    // The chat was restored while the question was written, or with it.
-    assert!(numbers.contains("from disk") || numbers.contains(" hot"), "{numbers}");
+    // Whether the chat was restored while the question was written, or with it.
+    assert!(numbers.contains("from disk"), "{numbers}");
     page.reads("@chat @state", "hot");
 }
 
