@@ -37,8 +37,8 @@ fn the_main_pages_have_their_pictures_in_light_and_dark() {
     ] {
         hobd.client.say(conversation, text);
     }
-    hobd.client.say("locker", "What is the capital of Peru?");
     hobd.client.say("locker", "What is my locker code?");
+    hobd.client.say("locker", "What is the capital of Peru?");
     for dark in [false, true] {
         let look = Look { width: 1280, height: 800, dark, still: true, ..Look::default() };
         let page = Page::open_as(&hobd, look);

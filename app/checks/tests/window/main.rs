@@ -172,7 +172,8 @@ fn the_app_tries_itself() {
 
 /// Ends the app as its menu does.
 fn quit(desktop: &Desktop, window: Page) {
-    window.script("window.__TAURI__.core.invoke('quit')");
+    // A moment later: an app that has ended cannot tell the driver that the script did.
+    window.script("setTimeout(() => window.__TAURI__.core.invoke('quit'), 100)");
     ended(desktop);
 }
 
