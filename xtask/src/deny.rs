@@ -15,7 +15,8 @@ const TOOL: &str = "target/tools/bin/cargo-deny";
 pub fn check() -> Result<Outcome, Failure> {
     install()?;
     let has_advisories = Line::new(TOOL).args(["fetch", "db"]).run().is_ok();
-    let check = Line::new(TOOL).args(["--all-features", "check"]);
+    // The root is a package of its own; without the flag it would be the only one that is checked.
+    let check = Line::new(TOOL).args(["--workspace", "--all-features", "check"]);
     if has_advisories {
         check.args(["advisories", "bans", "licenses", "sources"]).run()?;
         return Ok(Outcome::Passed);
