@@ -1,6 +1,6 @@
 // One message, and what can be done with it.
 
-import { classes, html, pure, useEffect, useRef, useState } from "../lib/dom.js";
+import { classes, html, pure, useLayoutEffect, useRef, useState } from "../lib/dom.js";
 import { copy } from "../lib/clipboard.js";
 import { count } from "../lib/format.js";
 import { t } from "../lib/strings.js";
@@ -87,7 +87,7 @@ function Siblings({ message, siblings, reused, talk, busy }) {
 
 function Edit({ text, onSave, onCancel }) {
   const field = useRef();
-  useEffect(() => {
+  useLayoutEffect(() => { // Before the next key.
     field.current.focus();
     field.current.setSelectionRange(text.length, text.length);
   }, []);

@@ -1,13 +1,13 @@
 // Dialogs: the browser's own, so focus stays in them, Escape closes them and what is behind is inert.
 
-import { classes, html, useEffect, useRef } from "../lib/dom.js";
+import { classes, html, useLayoutEffect, useRef } from "../lib/dom.js";
 import { createStore, useStore } from "../lib/store.js";
 import { t } from "../lib/strings.js";
 
 /** A dialog that is open while it is shown. */
 export function Dialog({ title, wide, onClose, children, test }) {
   const element = useRef();
-  useEffect(() => {
+  useLayoutEffect(() => {
     const dialog = element.current;
     const before = document.activeElement;
     dialog.showModal();
@@ -47,7 +47,7 @@ export function Questions() {
 function Question({ question }) {
   const { title, text, yes, danger, input, label, resolve } = question;
   const field = useRef();
-  useEffect(() => field.current?.select(), []);
+  useLayoutEffect(() => field.current?.select(), []);
   const answer = (value) => {
     asked.set({ question: null });
     resolve(value);

@@ -1,6 +1,6 @@
 // A button that opens a short list of things to do. Arrows move, Escape closes, focus comes back.
 
-import { html, useEffect, useRef, useState } from "../lib/dom.js";
+import { html, useLayoutEffect, useRef, useState } from "../lib/dom.js";
 import { IconButton } from "./button.js";
 import { Icon } from "./icon.js";
 
@@ -13,7 +13,7 @@ export function Menu({ icon = "more", label, items, test }) {
     setPlace(null);
     frame.current?.querySelector("button")?.focus();
   };
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!place) return;
     list.current.querySelector("button")?.focus();
     const away = (event) => frame.current?.contains(event.target) || setPlace(null);

@@ -41,12 +41,14 @@ export function Talk({ id, profile, disabled, send, write }) {
     if (turn.current || disabled || why) return;
     const mine = (turn.current = { stop: new AbortController(), at: performance.now() });
     api.post(path(id, "/speech-start"), profile ? { profile } : {}).catch(() => {}); // Then it is computed later.
-    if (!now?.recognizer) {
+    setPhase("opening");
+    const known = now ?? (await api.get("/v1/status").catch(() => null)); // The page may have just begun.
+    if (turn.current !== mine) return;
+    if (!known?.recognizer) {
       drop();
       write();
       return say(t("talk.typed"));
     }
-    setPhase("opening");
     try {
       const microphone = await listen();
       if (turn.current !== mine) return void microphone.cancel();
