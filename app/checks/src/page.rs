@@ -109,13 +109,17 @@ impl Page {
     /// The text at the first such place, once it shows.
     pub fn text(&self, place: &str) -> String {
         self.shows(place);
-        let text = self.script(&format!("return one({}).innerText", quoted(place)));
+        let text = self
+            .script(&format!("return one({0}).innerText || one({0}).textContent", quoted(place)));
         text.as_str().unwrap_or_default().trim().to_owned()
     }
 
-    /// The texts at all such places.
+    /// The texts at all such places. What the browser has not drawn yet has its text all the same.
     pub fn texts(&self, place: &str) -> Vec<String> {
-        let texts = self.script(&format!("return all({}).map(e => e.innerText)", quoted(place)));
+        let texts = self.script(&format!(
+            "return all({}).map(e => e.innerText || e.textContent)",
+            quoted(place)
+        ));
         let texts = texts.as_array().into_iter().flatten().filter_map(Value::as_str);
         texts.map(|text| text.trim().to_owned()).collect()
     }
