@@ -58,7 +58,7 @@ impl Page {
         self.click(&format!("[role=menu] > :nth-child({nth})"));
     }
 
-    /// Opens a chat of the list by its title.
+    /// Opens a chat of the list by its title, and waits for what was said in it.
     pub fn open_chat(&self, title: &str) {
         let at = format!(
             "all('@chat .chat-title').findIndex(e => e.innerText.trim().endsWith({})) + 1",
@@ -67,5 +67,6 @@ impl Page {
         let at = self.until(&format!("the list has {title:?}"), &at);
         self.click(&format!("@chat:nth-child({at}) .chat-link"));
         self.reads("@title", title);
+        self.shows("@user");
     }
 }
