@@ -33,7 +33,7 @@ export function put(chat) {
   });
 }
 
-/** Reads the status, and from it where chats are. Cheap: it does not look at the disk. */
+/** Reads the status, and from it where chats are: no chat is looked for on the disk. */
 export async function look() {
   try {
     const now = await api.get("/v1/status");

@@ -1,23 +1,16 @@
 // Where one writes. Whoever comes here brings the chat's KV back, before the first word is sent.
 
-import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib/dom.js";
+import { html, useEffect, useLayoutEffect, useRef } from "../lib/dom.js";
 import { useStore } from "../lib/store.js";
 import { t } from "../lib/strings.js";
 import { Icon } from "../parts/icon.js";
 import { Talk } from "../parts/talk.js";
 import { chatOf, status, warm } from "./chats.js";
 
-const drafts = new Map();
-
-export function Composer({ talk, isNew }) {
+export function Composer({ talk }) {
   const field = useRef();
-  const [text, setText] = useState(drafts.get(talk.id) ?? "");
-  const { live, profile } = useStore(talk.store);
+  const { draft: text, live, profile } = useStore(talk.store);
   const profiles = useStore(status, ({ now }) => now?.profiles) ?? [];
-  const write = (value) => {
-    drafts.set(talk.id, value);
-    setText(value);
-  };
   useEffect(() => field.current.focus({ preventScroll: true }), []);
   useLayoutEffect(() => {
     field.current.style.height = "auto";
@@ -27,7 +20,7 @@ export function Composer({ talk, isNew }) {
   const send = () => {
     const said = text.trim();
     if (!said || live) return;
-    write("");
+    talk.write("");
     talk.send(said);
   };
   const keys = (event) => {
@@ -36,7 +29,7 @@ export function Composer({ talk, isNew }) {
     send();
   };
   const input = (event) => {
-    write(event.target.value);
+    talk.write(event.target.value);
     wake();
   };
   return html`<div class="composer"><div class="composer-inner">

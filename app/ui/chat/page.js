@@ -9,7 +9,7 @@ import { Menu } from "../parts/menu.js";
 import { State } from "../parts/state.js";
 import { ShowSide } from "../parts/show-side.js";
 import { actions } from "./actions.js";
-import { chats } from "./chats.js";
+import { chats, status } from "./chats.js";
 import { Composer } from "./composer.js";
 import { Live, Message, Sent } from "./message.js";
 import { shownMessages, talkOf } from "./talk.js";
@@ -21,7 +21,8 @@ export function ChatPage({ id }) {
   const talk = talkOf(id);
   const state = useStore(talk.store);
   const chat = useStore(chats, ({ all }) => all.find((chat) => chat.id === id));
-  useEffect(() => void talk.open(), [id]);
+  const isAway = useStore(status, ({ error }) => Boolean(error));
+  useEffect(() => void (isAway || talk.open()), [id, isAway]);
   const isNew = state.state !== "unread" && !state.messages.length && !state.pending.length;
   return html`
     <header class="page-head">
@@ -32,7 +33,7 @@ export function ChatPage({ id }) {
     <main class="page talk-page" id="content" tabindex="-1">
       ${isNew ? html`<div class="talk"><${Welcome} talk=${talk} /></div>` : html`<${Talk} talk=${talk} state=${state} />`}
       ${state.error && html`<${Failure} talk=${talk} error=${state.error} />`}
-      <${Composer} key=${id} talk=${talk} isNew=${isNew} />
+      <${Composer} key=${id} talk=${talk} />
     </main>`;
 }
 

@@ -30,8 +30,9 @@ export function newTalk() {
 }
 
 function createTalk(id, state) {
-  // `pending`: messages that were sent and are not read back yet. `live`: the answer under way.
-  const store = createStore({ messages: [], head: null, pending: [], live: null, error: null, state, keys: {}, profile: profiles.get()[id] ?? preferences.get().profile });
+  // `draft`: what is being written. `pending`: messages that were sent and are not read back yet.
+  // `live`: the answer under way.
+  const store = createStore({ draft: "", messages: [], head: null, pending: [], live: null, error: null, state, keys: {}, profile: profiles.get()[id] ?? preferences.get().profile });
   let stopping = null;
   let answers = 0;
 
@@ -49,7 +50,7 @@ function createTalk(id, state) {
   /** Asks for an answer: to `messages` behind `after`, or, without messages, to `after` itself. */
   async function ask(messages, { after, cold } = {}) {
     if (store.get().live) return;
-    const { profile } = store.get();
+    const { profile, head: before } = store.get();
     const began = performance.now();
     const key = `live-${id}-${++answers}`;
     stopping = new AbortController();
@@ -71,7 +72,10 @@ function createTalk(id, state) {
     show.cancel();
     await settle(failure);
     const keys = answer?.message ? { ...store.get().keys, [answer.message]: key } : store.get().keys;
-    store.set({ live: null, pending: failure ? store.get().pending : [], error: failure ?? null, keys });
+    // Words that did not arrive are still there to be sent.
+    const isLost = failure && store.get().head === before && messages.length > 0;
+    const draft = (isLost && !store.get().draft && messages[0].content) || store.get().draft;
+    store.set({ live: null, pending: [], error: failure ?? null, keys, draft });
     look();
     if (performance.now() - began > LONG_ANSWER_MS && !document.hasFocus()) notify(id);
   }
@@ -110,7 +114,8 @@ function createTalk(id, state) {
       store.set({ head });
       await api.patch(path(id), { head }).catch((error) => store.set({ error }));
     },
-    dismiss: () => store.set({ error: null, pending: [] }),
+    write: (draft) => store.set({ draft }),
+    dismiss: () => store.set({ error: null }),
   };
 }
 
