@@ -42,23 +42,3 @@ fn a_question_right_after_a_restart_tells_how_much_came_from_disk() {
     let numbers = page.last_numbers();
     assert!(numbers.contains("from disk"), "{numbers}");
 }
-
-#[test]
-fn words_that_did_not_arrive_are_still_there_to_be_sent() {
-    let mut hobd = Hobd::start(Model::Fake);
-    let page = Page::open(&hobd);
-    page.expect_complaint("ERR_CONNECTION_REFUSED");
-    page.ask("Say this: before");
-
-    hobd.stop();
-    page.write("Say this: after");
-    page.press("Enter");
-    page.shows("@failure");
-    page.until("the words are back", "one('@composer').value === 'Say this: after'");
-    hobd.start_again();
-    page.hides("@banner");
-    page.press("Enter");
-
-    page.answered(2);
-    assert_eq!(page.texts("@answer .text"), ["before", "after"]);
-}

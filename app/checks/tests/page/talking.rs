@@ -131,18 +131,23 @@ fn reasoning_and_calls_of_tools_are_folded() {
 }
 
 #[test]
-fn a_daemon_that_is_away_is_told_and_comes_back() {
+fn no_word_is_lost_while_the_daemon_is_away() {
     let mut hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     page.expect_complaint("ERR_CONNECTION_REFUSED");
     page.ask("Say this: before");
 
     hobd.kill();
-    page.send("Say this: meanwhile");
+    page.send("Say this: after");
     page.shows("@failure");
     page.reads("@banner", "Hob cannot be reached");
     hobd.start_again();
     page.hides("@banner");
     page.reads("@answer", "before");
-    assert_eq!(page.ask("Say this: after"), "after");
+
+    // What did not arrive went back to where it was written.
+    page.until("the words are back", "one('@composer').value === 'Say this: after'");
+    page.press("Enter");
+    page.answered(2);
+    assert_eq!(page.texts("@answer .text"), ["before", "after"]);
 }
