@@ -43,7 +43,6 @@ function App() {
     applyTheme();
     speak();
   }, [likes]);
-  useEffect(() => void (document.documentElement.lang = language), [language]);
   useEffect(() => {
     if (hasAccess) begin();
   }, [hasAccess]);

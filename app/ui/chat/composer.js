@@ -3,6 +3,7 @@
 import { html, useEffect, useLayoutEffect, useRef } from "../lib/dom.js";
 import { useStore } from "../lib/store.js";
 import { t } from "../lib/strings.js";
+import { Button } from "../parts/button.js";
 import { Icon } from "../parts/icon.js";
 import { Talk } from "../parts/talk.js";
 import { chatOf, status, warm } from "./chats.js";
@@ -38,8 +39,8 @@ export function Composer({ talk }) {
         data-test="composer" onInput=${input} onKeyDown=${keys} onFocus=${wake}></textarea>
       <${Talk} id=${talk.id} profile=${profile} disabled=${Boolean(live)} send=${talk.send} write=${() => field.current.focus()} />
       ${live
-        ? html`<button type="button" class="button primary" aria-label=${t("composer.stop")} title=${t("composer.stop")} data-test="stop" onClick=${talk.stop}><${Icon} name="stop" /></button>`
-        : html`<button type="button" class="button primary" aria-label=${t("composer.send")} title=${t("composer.send")} data-test="send" disabled=${!text.trim()} onClick=${send}><${Icon} name="send" /></button>`}
+        ? html`<${Button} kind="primary" aria-label=${t("composer.stop")} title=${t("composer.stop")} data-test="stop" onClick=${talk.stop}><${Icon} name="stop" /><//>`
+        : html`<${Button} kind="primary" aria-label=${t("composer.send")} title=${t("composer.send")} data-test="send" disabled=${!text.trim()} onClick=${send}><${Icon} name="send" /><//>`}
     </div>
     <div class="composer-foot">
       ${(profiles.length > 0 || profile) && html`<label>${t("composer.profile")}

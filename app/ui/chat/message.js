@@ -2,9 +2,8 @@
 
 import { classes, html, pure, useLayoutEffect, useRef, useState } from "../lib/dom.js";
 import { copy } from "../lib/clipboard.js";
-import { count } from "../lib/format.js";
 import { t } from "../lib/strings.js";
-import { IconButton } from "../parts/button.js";
+import { Button, IconButton } from "../parts/button.js";
 import { Markdown } from "./markdown.js";
 import { Numbers } from "./numbers.js";
 import { textOf } from "./tree.js";
@@ -81,7 +80,7 @@ function Siblings({ message, siblings, reused, talk, busy }) {
     <${IconButton} small icon="left" label=${t("branch.before")} disabled=${at === 0 || busy} onClick=${() => go(-1)} />
     ${at + 1}/${siblings.length}
     <${IconButton} small icon="right" label=${t("branch.after")} disabled=${at === siblings.length - 1 || busy} onClick=${() => go(1)} />
-    ${reused > 0 && html`<span title=${t("branch.shares.long")}>${t("branch.shares", { tokens: count(reused) })}</span>`}
+    ${reused > 0 && html`<span title=${t("branch.shares.long")}>${t("branch.shares", { tokens: reused })}</span>`}
   </span>`;
 }
 
@@ -105,6 +104,6 @@ function Edit({ text, onSave, onCancel }) {
   return html`<form class="edit" onSubmit=${save}>
     <textarea class="input" rows="3" ref=${field} aria-label=${t("message.edit")} defaultValue=${text} onKeyDown=${keys}></textarea>
     <div class="row"><button class="button primary">${t("message.resend")}</button>
-    <button type="button" class="button" onClick=${onCancel}>${t("cancel")}</button></div>
+    <${Button} onClick=${onCancel}>${t("cancel")}<//></div>
   </form>`;
 }

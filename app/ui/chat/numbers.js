@@ -1,8 +1,8 @@
 // The line of figures under an answer: how soon it came, and what was not computed for it.
 
 import { html, useState } from "../lib/dom.js";
-import { count, duration } from "../lib/format.js";
 import { t } from "../lib/strings.js";
+import { Button } from "../parts/button.js";
 import { Dialog } from "../parts/dialog.js";
 
 export function Numbers({ hob }) {
@@ -10,26 +10,26 @@ export function Numbers({ hob }) {
   const { shared, memory, disk, computed } = hob.tokens;
   // What came while somebody was about to ask is told by where it came from.
   const ahead = hob.ahead ?? { memory: 0, disk: 0, computed: 0 };
-  const part = (name, n) => n > 0 && t(`numbers.${name}`, { n, tokens: count(n) });
+  const part = (name, n) => n > 0 && t(`numbers.${name}`, { n });
   const parts = [
     part("shared", shared - ahead.memory - ahead.disk - ahead.computed),
     part("memory", memory + ahead.memory),
     part("disk", disk + ahead.disk),
     part("ahead", ahead.computed),
-    t("numbers.computed", { n: computed, tokens: count(computed) }),
+    t("numbers.computed", { n: computed }),
   ];
   const why = async () => {
     const module = await import("../parts/miss.js");
     setMiss(() => module.Miss);
   };
   return html`<span class="numbers" data-test="numbers">
-    ${hob.cold && html`<strong>${t("numbers.cold")}</strong> · `}<strong>${t("numbers.ttft", { time: duration(hob.ttft_ms) })}</strong>
+    ${hob.cold && html`<strong>${t("numbers.cold")}</strong> · `}<strong>${t("numbers.ttft", { time: hob.ttft_ms })}</strong>
     ${parts.filter(Boolean).map((part) => html` · ${part}`)}
-    ${hob.saved_ms > 0 && html` · <span title=${t("numbers.saved.long")}>${t("numbers.saved", { time: duration(hob.saved_ms) })}</span>`}
+    ${hob.saved_ms > 0 && html` · <span title=${t("numbers.saved.long")}>${t("numbers.saved", { time: hob.saved_ms })}</span>`}
     ${hob.explanation && html` · <button type="button" class="link-button" onClick=${why} data-test="why">${t("numbers.why")}</button>`}
     ${Miss && html`<${Dialog} title=${t("miss.title")} wide onClose=${() => setMiss(null)}>
       <${Miss} explanation=${hob.explanation} />
-      <div class="actions"><button type="button" class="button" onClick=${() => setMiss(null)}>${t("close")}</button></div>
+      <div class="actions"><${Button} onClick=${() => setMiss(null)}>${t("close")}<//></div>
     </${Dialog}>`}
   </span>`;
 }

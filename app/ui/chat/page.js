@@ -3,7 +3,7 @@
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../lib/dom.js";
 import { useStore } from "../lib/store.js";
 import { t } from "../lib/strings.js";
-import { IconButton } from "../parts/button.js";
+import { Button, IconButton } from "../parts/button.js";
 import { Icon } from "../parts/icon.js";
 import { Menu } from "../parts/menu.js";
 import { State } from "../parts/state.js";
@@ -71,7 +71,7 @@ function Talk({ talk, state }) {
       </div>
       <div class="hidden-text" role="status" aria-live="polite">${said}</div>
     </div>
-    ${!atEnd && html`<button type="button" class="button to-end" onClick=${toEnd}><${Icon} name="down" small />${t("chat.to-end")}</button>`}
+    ${!atEnd && html`<${Button} kind="to-end" onClick=${toEnd} icon="down">${t("chat.to-end")}<//>`}
   </div>`;
 }
 
@@ -96,6 +96,6 @@ function Welcome({ talk }) {
   const suggestions = ["suggest.1", "suggest.2", "suggest.3"].map((name) => t(name));
   return html`<div class="welcome">
     <img src="icon.svg" alt="" /><h2>${t("welcome.title")}</h2><p class="note">${t("welcome.text")}</p>
-    <div class="suggestions">${suggestions.map((text) => html`<button type="button" class="button" onClick=${() => talk.send(text)}>${text}</button>`)}</div>
+    <div class="suggestions">${suggestions.map((text) => html`<${Button} onClick=${() => talk.send(text)}>${text}<//>`)}</div>
   </div>`;
 }

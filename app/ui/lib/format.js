@@ -1,7 +1,6 @@
 // Figures as people read them, in the language that is shown.
 
-import { language, t } from "./strings.js";
-
+const language = () => document.documentElement.lang;
 const number = (options) => new Intl.NumberFormat(language(), options);
 
 /** 6214 -> 6,214 */
@@ -29,8 +28,8 @@ export function duration(ms) {
 /** How long ago, from seconds since 1970: "3 minutes ago" */
 export function ago(seconds, now = Date.now() / 1000) {
   const age = Math.max(0, now - seconds);
-  if (age < 60) return t("time.now");
   const relative = new Intl.RelativeTimeFormat(language(), { numeric: "auto", style: "short" });
+  if (age < 60) return relative.format(0, "second");
   for (const [unit, size, most] of [["minute", 60, 3600], ["hour", 3600, 86_400], ["day", 86_400, 7 * 86_400]]) {
     if (age < most) return relative.format(-Math.floor(age / size), unit);
   }

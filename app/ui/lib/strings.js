@@ -1,6 +1,7 @@
 // What people read, in their language. Every string lies in `strings/`, one file a language with the
 // same names in each; only the one that is shown is loaded.
 
+import { bytes, count, duration } from "./format.js";
 import { preferences } from "./preferences.js";
 import { createStore } from "./store.js";
 
@@ -13,8 +14,10 @@ export const spoken = createStore({ language: null, strings: {} });
 export async function speak() {
   const name = wanted();
   if (name === spoken.get().language) return;
-  const { default: strings } = await import(`../strings/${name}.js`);
-  if (name === wanted()) spoken.set({ language: name, strings });
+  const strings = await (await fetch(`strings/${name}.json`)).json();
+  if (name !== wanted()) return;
+  document.documentElement.lang = name;
+  spoken.set({ language: name, strings });
 }
 
 function wanted() {
@@ -23,12 +26,23 @@ function wanted() {
   return navigator.languages.map((tag) => tag.slice(0, 2)).find((tag) => languages[tag]) ?? "en";
 }
 
-/** The language that is shown now. */
-export const language = () => spoken.get().language;
+const KINDS = { bytes, duration };
 
-/** The string of that name; `values` fill it in. */
+/**
+ * The string of that name, filled in: `{name}` with a text, or a number as people write it; `{name, bytes}`
+ * and `{name, duration}` (in ms) with those. One of several forms is chosen by `n`: `zero`, or CLDR's plurals.
+ */
 export function t(name, values = {}) {
   const string = spoken.get().strings[name];
   if (string === undefined) throw new Error(`there is no string ${name}`);
-  return typeof string === "function" ? string(values) : string;
+  const form = typeof string === "string" ? string : formFor(values.n, string);
+  return form.replace(/\{(\w+)(?:, (\w+))?\}/g, (_, place, kind) => {
+    const value = values[place];
+    return kind ? KINDS[kind](value) : typeof value === "number" ? count(value) : value;
+  });
+}
+
+function formFor(n, forms) {
+  const { language } = spoken.get();
+  return (n === 0 && forms.zero) || (forms[new Intl.PluralRules(language).select(n)] ?? forms.other);
 }

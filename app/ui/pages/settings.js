@@ -1,12 +1,12 @@
 // What somebody likes: how the page looks, how answers are asked for, and, in the app, how it behaves.
 
 import { html, useEffect, useState } from "../lib/dom.js";
-import { count } from "../lib/format.js";
 import { preferences } from "../lib/preferences.js";
 import { useStore } from "../lib/store.js";
 import { languages, t } from "../lib/strings.js";
 import { shell } from "../lib/transport.js";
 import { status } from "../chat/chats.js";
+import { Button } from "../parts/button.js";
 import { say } from "../parts/toast.js";
 import { help } from "../parts/help.js";
 
@@ -34,9 +34,9 @@ export function Page() {
         <dt>${t("about.version")}</dt><dd>${now.version}</dd>
         <dt>${t("about.model")}</dt><dd>${now.model}</dd>
         <dt>${t("about.fingerprint")}</dt><dd><code>${now.fingerprint}</code></dd>
-        <dt>${t("about.context")}</dt><dd class="figure">${t("about.tokens", { tokens: count(now.context_tokens) })}</dd>
+        <dt>${t("about.context")}</dt><dd class="figure">${t("about.tokens", { tokens: now.context_tokens })}</dd>
       </dl>` : html`<p class="note">${t("shell.starting")}</p>`}
-      <div><button type="button" class="button" onClick=${() => help.set({ open: true })}>${t("keys.title")}</button></div>
+      <div><${Button} onClick=${() => help.set({ open: true })}>${t("keys.title")}<//></div>
     </section>`;
 }
 

@@ -3,6 +3,7 @@
 import { classes, html, useLayoutEffect, useRef } from "../lib/dom.js";
 import { createStore, useStore } from "../lib/store.js";
 import { t } from "../lib/strings.js";
+import { Button } from "./button.js";
 
 /** A dialog that is open while it is shown. */
 export function Dialog({ title, wide, onClose, children, test }) {
@@ -63,7 +64,7 @@ function Question({ question }) {
       ${text && html`<p>${text}</p>`}
       ${input !== undefined && html`<label class="field"><span>${label}</span><input class="input" ref=${field} defaultValue=${input} maxlength="200" /></label>`}
       <div class="actions">
-        <button type="button" class="button" onClick=${decline}>${t("cancel")}</button>
+        <${Button} onClick=${decline}>${t("cancel")}<//>
         <button class=${classes("button", danger ? "danger" : "primary")} data-test="yes">${yes}</button>
       </div>
     </form>

@@ -4,6 +4,7 @@ import { html } from "../lib/dom.js";
 import { bound } from "../lib/keys.js";
 import { createStore, useStore } from "../lib/store.js";
 import { t } from "../lib/strings.js";
+import { Button } from "./button.js";
 import { Dialog } from "./dialog.js";
 
 export const help = createStore({ open: false });
@@ -15,6 +16,6 @@ export function Help() {
     <dl class="keys">${bound().map(({ keys, name }) => html`<dt>${t(name)}</dt><dd>${keys.map((key) => html`<kbd>${key}</kbd>`)}</dd>`)}
       <dt>${t("keys.send")}</dt><dd><kbd>Enter</kbd></dd>
       <dt>${t("keys.line")}</dt><dd><kbd>Shift</kbd><kbd>Enter</kbd></dd></dl>
-    <div class="actions"><button type="button" class="button" onClick=${close}>${t("close")}</button></div>
+    <div class="actions"><${Button} onClick=${close}>${t("close")}<//></div>
   </${Dialog}>`;
 }

@@ -15,6 +15,9 @@ export function say(text, action) {
   setTimeout(dismiss, SHOWN_MS);
 }
 
+/** What a promise comes to; what it fails with is said, and nothing comes of it. */
+export const told = (promise) => promise.catch((error) => say(error.message));
+
 export function Toasts() {
   const toasts = useStore(store, ({ toasts }) => toasts);
   return html`<div class="toasts" role="status" aria-live="polite">${toasts.map(({ id, text, action, dismiss }) => {

@@ -21,9 +21,9 @@ export function machine({ machine, model, cells, warm }) {
   const used = isHere ? cells.used_bytes : 0;
   const parts = [
     { kind: "weights", bytes: isHere ? model.weights_bytes : 0, note: t(residencies[model.residency]) },
-    { kind: "hot", bytes: used, note: t("memory.cells.used", { used: count(cells.used_tokens), all: count(cells.tokens) }) },
+    { kind: "hot", bytes: used, note: t("memory.cells.used", { used: cells.used_tokens, all: cells.tokens }) },
     { kind: "reserved", bytes: isHere && cells.bytes != null ? cells.bytes - (used ?? 0) : isHere ? null : 0 },
-    { kind: "warm", bytes: warm.bytes, note: t("memory.of", { bytes: bytes(warm.budget_bytes) }) },
+    { kind: "warm", bytes: warm.bytes, note: t("memory.of", { bytes: warm.budget_bytes }) },
   ];
   if (!machine) return { parts, total: null };
   const ours = parts.reduce((sum, part) => sum + (part.bytes ?? 0), 0);
@@ -37,7 +37,7 @@ export function machine({ machine, model, cells, warm }) {
 export function disk({ bytes: kept, quota_bytes, free_bytes }) {
   const parts = [
     { kind: "cold", bytes: kept, note: quota_bytes ? t("memory.percent", { percent: percent(kept, quota_bytes) }) : null },
-    { kind: "room", bytes: quota_bytes == null ? null : Math.max(0, quota_bytes - kept), note: t("memory.disk.free", { bytes: bytes(free_bytes) }) },
+    { kind: "room", bytes: quota_bytes == null ? null : Math.max(0, quota_bytes - kept), note: t("memory.disk.free", { bytes: free_bytes }) },
   ];
   return { parts, total: quota_bytes ?? kept };
 }

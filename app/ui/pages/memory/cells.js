@@ -3,12 +3,13 @@
 // - A cell's colour and pattern tell what the block is for, its mark how it came here, its width how long
 //   it is. The same is in words: under the pointer, at the keyboard, and in a table.
 
-import { classes, html, pure, useEffect, useRef, useState } from "../../lib/dom.js";
+import { classes, html, pure, useEffect, useState } from "../../lib/dom.js";
 import { ago, count } from "../../lib/format.js";
 import { address } from "../../lib/router.js";
 import { t } from "../../lib/strings.js";
+import { FoldedTable } from "../../parts/table.js";
+import { BLOCKS, runs } from "./blocks.js";
 import { Strip } from "./strip.js";
-import { BlockTable } from "./table.js";
 import { families, nameOf, origins } from "./words.js";
 
 export function Cells({ map }) {
@@ -16,12 +17,12 @@ export function Cells({ map }) {
   const free = (map?.slots ?? []).filter(({ kind }) => kind === "conversation").length - rows.filter(({ kind }) => kind === "conversation").length;
   return html`<section class="card stack" data-test="memory-map">
     <div class="row apart"><h2>${t("map.title")}</h2>
-      ${map && html`<span class="note figure">${t("map.used", { used: count(map.used_tokens), all: count(map.context_tokens) })}</span>`}</div>
+      ${map && html`<span class="note figure">${t("map.used", { used: map.used_tokens, all: map.context_tokens })}</span>`}</div>
     ${!map ? html`<p class="note">${t("memory.reading")}</p>` : html`
       ${rows.length === 0 && html`<div class="empty"><p>${t("map.empty")}</p></div>`}
       ${rows.length > 0 && html`<${Legend} /><div class="slots">${rows.map((slot) => html`<${Row} key=${slot.slot} ...${slot} block_tokens=${map.block_tokens} />`)}</div>
-        <p class="note">${t("map.free", { n: free, count: count(free) })}</p>
-        <${BlockTable} slots=${rows} />`}
+        <p class="note">${t("map.free", { n: free })}</p>
+        <${FoldedTable} title=${t("map.table")} columns=${BLOCKS} rows=${() => rows.flatMap(runs)} test="map-table" />`}
       <${Departures} events=${map.events} />`}
   </section>`;
 }
@@ -35,7 +36,7 @@ function Row(slot) {
     <div class="slot-head">
       ${kind === "conversation" && conversation ? html`<a class="slot-name" href=${address("chat", conversation)}>${name}</a>` : html`<span class="slot-name">${name}</span>`}
       <span class="slot-state">${t(`slot.${state}`)}</span>
-      <span class="figure note">${coming ? t("map.progress", { done: count(tokens), all: count(prompt_tokens) }) : t("map.tokens", { n: tokens, count: count(tokens) })}</span>
+      <span class="figure note">${coming ? t("map.progress", { done: tokens, all: prompt_tokens }) : t("map.tokens", { n: tokens })}</span>
     </div>
     <${Strip} name=${name} blocks=${blocks} coming=${Math.ceil(coming / block_tokens)} />
   </div>`;
@@ -47,20 +48,20 @@ const Legend = pure(() => html`<div class="map-legend">
     <span class="key"><i class="cell coming"></i>${t("origin.coming")}</span></div>
 </div>`);
 
+const DEPARTURES = [
+  ["left.who", ({ title, conversation }) => title ?? conversation ?? t("map.nobody"), "clip"],
+  ["left.tokens", ({ tokens }) => count(tokens), "figure"],
+  ["left.to", ({ to }) => html`<span class="state ${to}">${t(`left.to.${to}`)}</span>`],
+  ["left.why", ({ why }) => t(`left.why.${why}`)],
+  ["left.when", ({ at }) => ago(at), "when"],
+];
+
 /** What left, the latest first. */
 function Departures({ events }) {
   const [, redraw] = useState(0);
-  const list = [...events].reverse();
-  const timer = useRef();
   useEffect(() => {
-    timer.current = setInterval(() => document.hidden || redraw((n) => n + 1), 60_000);
-    return () => clearInterval(timer.current);
+    const timer = setInterval(() => document.hidden || redraw((n) => n + 1), 60_000);
+    return () => clearInterval(timer);
   }, []);
-  return list.length > 0 && html`<details class="fold-plain" data-test="departures"><summary>${t("left.title", { n: list.length, count: count(list.length) })}</summary>
-    <div class="scroll-x" tabindex="0"><table class="table"><thead><tr>
-      <th>${t("left.who")}</th><th class="figure">${t("left.tokens")}</th><th>${t("left.to")}</th><th>${t("left.why")}</th><th>${t("left.when")}</th></tr></thead>
-      <tbody>${list.map(({ at, conversation, title, tokens, to, why }, index) => html`<tr key=${index}>
-        <td class="clip">${title ?? conversation ?? t("map.nobody")}</td><td class="figure">${count(tokens)}</td>
-        <td><span class="state ${to}">${t(`left.to.${to}`)}</span></td><td>${t(`left.why.${why}`)}</td><td class="when">${ago(at)}</td></tr>`)}</tbody></table></div>
-  </details>`;
+  return events.length > 0 && html`<${FoldedTable} title=${t("left.title", { n: events.length })} columns=${DEPARTURES} rows=${() => [...events].reverse()} test="departures" />`;
 }

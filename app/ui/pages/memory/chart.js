@@ -4,6 +4,7 @@
 import { html, useEffect, useMemo, useRef, useState } from "../../lib/dom.js";
 import { ago, count, duration } from "../../lib/format.js";
 import { t } from "../../lib/strings.js";
+import { FoldedTable } from "../../parts/table.js";
 import { pick, points, ticks } from "./scale.js";
 
 const HEIGHT = 220;
@@ -14,9 +15,9 @@ export function Chart({ turns }) {
   return html`<section class="card stack" data-test="memory-chart"><h2>${t("chart.title")}</h2>
     ${!turns ? html`<p class="note">${t("memory.reading")}</p>` : !all.list.length ? html`<div class="empty"><p>${t("chart.empty")}</p></div>` : html`
       <p class="chart-legend">${["reused", "cold"].map((kind) => html`<span class="key"><svg class="mark ${kind}" viewBox="0 0 14 14" aria-hidden="true"><${Mark} kind=${kind} x=${7} y=${7} /></svg>
-        ${all[kind] === null ? t(`chart.${kind}.none`) : html`<span>${t(`chart.${kind}`, { n: all.of[kind], count: count(all.of[kind]) })} <strong class="figure">${duration(all[kind])}</strong></span>`}</span>`)}</p>
+        ${all[kind] === null ? t(`chart.${kind}.none`) : html`<span>${t(`chart.${kind}`, { n: all.of[kind] })} <strong class="figure">${duration(all[kind])}</strong></span>`}</span>`)}</p>
       <${Plot} all=${all} />
-      <${ChartTable} list=${all.list} />`}
+      <${FoldedTable} title=${t("map.table")} columns=${COLUMNS} rows=${() => [...all.list].reverse()} test="chart-table" />`}
   </section>`;
 }
 
@@ -46,8 +47,8 @@ function Plot({ all: { list, reused, cold } }) {
       ${list.length > 1 && html`<text class="axis" x=${width - EDGE.right} y=${HEIGHT - 6} text-anchor="end">${ago(list.at(-1).at)}</text>`}
     </svg>`}
     ${shown && html`<div class="tip" aria-hidden="true" style=${{ left: `${Math.max(0, Math.min(x(at) + 12, width - 230))}px`, top: "0px" }}>
-      <strong class="clip">${shown.title}</strong><span class="figure">${t("chart.point", { time: duration(shown.ttft), kind: t(`chart.kind.${shown.kind}`) })}</span>
-      <span class="figure">${t("chart.tokens", { reused: count(shown.reused), computed: count(shown.computed) })}</span><span>${ago(shown.at)}</span></div>`}
+      <strong class="clip">${shown.title}</strong><span class="figure">${t("chart.point", { time: shown.ttft, kind: t(`chart.kind.${shown.kind}`) })}</span>
+      <span class="figure">${t("chart.tokens", { reused: shown.reused, computed: shown.computed })}</span><span>${ago(shown.at)}</span></div>`}
   </div>`;
 }
 
@@ -56,11 +57,11 @@ function Mark({ kind, x, y }) {
   return kind === "reused" ? html`<circle class="mark reused" cx=${x} cy=${y} r="4" />` : html`<rect class="mark cold" x=${x - 4} y=${y - 4} width="8" height="8" />`;
 }
 
-function ChartTable({ list }) {
-  const [open, setOpen] = useState(false);
-  return html`<details class="fold-plain" onToggle=${(event) => setOpen(event.currentTarget.open)} data-test="chart-table"><summary>${t("map.table")}</summary>
-    ${open && html`<div class="scroll-x" tabindex="0"><table class="table"><thead><tr><th>${t("left.who")}</th><th>${t("chart.kind")}</th><th class="figure">${t("chart.ttft")}</th><th class="figure">${t("chart.reused.tokens")}</th><th class="figure">${t("chart.computed.tokens")}</th><th>${t("left.when")}</th></tr></thead>
-      <tbody>${[...list].reverse().map(({ key, title, kind, ttft, reused, computed, at }) => html`<tr key=${key}><td class="clip">${title}</td><td>${t(`chart.kind.${kind}`)}</td>
-        <td class="figure">${duration(ttft)}</td><td class="figure">${count(reused)}</td><td class="figure">${count(computed)}</td><td class="when">${ago(at)}</td></tr>`)}</tbody></table></div>`}
-  </details>`;
-}
+const COLUMNS = [
+  ["left.who", ({ title }) => title, "clip"],
+  ["chart.kind", ({ kind }) => t(`chart.kind.${kind}`)],
+  ["chart.ttft", ({ ttft }) => duration(ttft), "figure"],
+  ["chart.reused.tokens", ({ reused }) => count(reused), "figure"],
+  ["chart.computed.tokens", ({ computed }) => count(computed), "figure"],
+  ["left.when", ({ at }) => ago(at), "when"],
+];

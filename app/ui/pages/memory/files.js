@@ -7,10 +7,11 @@ import { useStore } from "../../lib/store.js";
 import { t } from "../../lib/strings.js";
 import { api } from "../../lib/transport.js";
 import { chats } from "../../chat/chats.js";
+import { Button } from "../../parts/button.js";
 import { ask } from "../../parts/dialog.js";
 import { Icon } from "../../parts/icon.js";
 import { Menu } from "../../parts/menu.js";
-import { say } from "../../parts/toast.js";
+import { say, told } from "../../parts/toast.js";
 import { memory, refresh } from "./live.js";
 import { Prune } from "./prune.js";
 import { Verify } from "./verify.js";
@@ -45,20 +46,20 @@ export function Files({ slots, disk }) {
   return html`<section class="card stack" data-test="memory-files">
     <div class="row apart"><h2>${t("files.title")}</h2>
       ${slots && html`<div class="row">
-        <button type="button" class="button" disabled=${verifying !== null} onClick=${() => setVerifying({ body: {} })} data-test="verify">${t("files.verify")}</button>
-        <button type="button" class="button" disabled=${!rows.length} onClick=${() => setPruning(true)} data-test="prune">${t("files.prune")}</button>
+        <${Button} disabled=${verifying !== null} onClick=${() => setVerifying({ body: {} })} data-test="verify">${t("files.verify")}<//>
+        <${Button} disabled=${!rows.length} onClick=${() => setPruning(true)} data-test="prune">${t("files.prune")}<//>
       </div>`}</div>
     ${verifying && html`<${Verify} key=${verifying.body.conversation ?? ""} ...${verifying} titles=${titles} onClose=${() => setVerifying(null)} />`}
     ${slots === undefined && html`<p class="note">${t("memory.reading")}</p>`}
     ${slots === null && html`<p class="note">${t("memory.nothing-kept")}</p>`}
     ${slots && !rows.length && html`<div class="empty"><p>${t("files.empty")}</p></div>`}
     ${rows.length > 0 && html`
-      <p class="note">${t("files.summary", { n: rows.length, count: count(rows.length), bytes: bytes(disk?.bytes ?? slots.disk_bytes) })}</p>
+      <p class="note">${t("files.summary", { n: rows.length, bytes: disk?.bytes ?? slots.disk_bytes })}</p>
       <div class="scroll-x"><table class="table files"><thead><tr>
         ${COLUMNS.map((column) => html`<${Head} key=${column.name} ...${column} sort=${sort} onSort=${setSort} />`)}
         <th><span class="hidden-text">${t("files.actions")}</span></th></tr></thead>
         <tbody>${rows.slice(0, most).map((slot) => html`<${Row} key=${`${slot.fingerprint} ${slot.conversation}`} slot=${slot} isOther=${own && slot.fingerprint !== own} isChat=${titles.has(slot.conversation)} onVerify=${() => setVerifying({ body: { conversation: slot.conversation, fingerprint: slot.fingerprint }, name: slot.name })} />`)}</tbody></table></div>
-      ${rows.length > most && html`<div class="row"><button type="button" class="button" onClick=${() => setMost(most + 4 * PAGE)}>${t("files.more", { count: count(rows.length - most) })}</button></div>`}`}
+      ${rows.length > most && html`<div class="row"><${Button} onClick=${() => setMost(most + 4 * PAGE)}>${t("files.more", { n: rows.length - most })}<//></div>`}`}
     ${isPruning && html`<${Prune} titles=${titles} onClose=${() => setPruning(false)} />`}
   </section>`;
 }
@@ -99,27 +100,16 @@ function Row({ slot, isOther, isChat, onVerify }) {
 }
 
 async function setClass({ conversation, fingerprint, class: before }, select) {
-  try {
-    const { skipped } = await api.post("/v1/slots/class", { conversation, fingerprint, class: select.value });
-    if (skipped.length) {
-      select.value = before;
-      say(t("files.skipped", { reason: skipped[0].reason }));
-    }
-  } catch (error) {
-    select.value = before;
-    say(error.message);
-  }
+  const done = await told(api.post("/v1/slots/class", { conversation, fingerprint, class: select.value }));
+  if (!done || done.skipped.length) select.value = before;
+  if (done?.skipped.length) say(t("files.skipped", done.skipped[0]));
   await refresh();
 }
 
 async function remove({ conversation, fingerprint, name }, isOpen) {
   if (isOpen) return say(t("files.open"));
   if (!(await ask({ title: t("files.remove.title", { name }), text: t("files.remove.text"), yes: t("files.remove"), danger: true }))) return;
-  try {
-    const { freed_bytes, skipped } = await api.post("/v1/slots/remove", { conversations: [conversation], fingerprint });
-    say(skipped.length ? t("files.skipped", { reason: skipped[0].reason }) : t("files.freed", { bytes: bytes(freed_bytes) }));
-  } catch (error) {
-    say(error.message);
-  }
+  const done = await told(api.post("/v1/slots/remove", { conversations: [conversation], fingerprint }));
+  if (done) say(done.skipped.length ? t("files.skipped", done.skipped[0]) : t("files.freed", { bytes: done.freed_bytes }));
   await refresh();
 }

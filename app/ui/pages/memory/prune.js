@@ -1,9 +1,10 @@
 // What is to go, by criteria of which all hold; what that frees is told before anything is done.
 
 import { html, useEffect, useState } from "../../lib/dom.js";
-import { bytes, count } from "../../lib/format.js";
+import { bytes } from "../../lib/format.js";
 import { t } from "../../lib/strings.js";
 import { api, isCancelled } from "../../lib/transport.js";
+import { Button } from "../../parts/button.js";
 import { Dialog } from "../../parts/dialog.js";
 import { say } from "../../parts/toast.js";
 import { memory, refresh } from "./live.js";
@@ -39,7 +40,7 @@ export function Prune({ titles, onClose }) {
     setBusy(true);
     try {
       const { freed_bytes } = await api.post("/v1/slots/prune", { ...body, dry_run: false });
-      say(t("files.freed", { bytes: bytes(freed_bytes) }));
+      say(t("files.freed", { bytes: freed_bytes }));
       onClose();
       await refresh();
     } catch (error) {
@@ -59,17 +60,17 @@ export function Prune({ titles, onClose }) {
       <label class="row">${check("isOwn", "prune-own")}<span>${t("prune.own")}</span></label>
     </fieldset>
     <div class="preview" role="status" data-test="prune-preview">${error ? html`<p class="error">${error.message}</p>` : !isChosen ? html`<p class="note">${t("prune.choose")}</p>` : plan ? html`<${Plan} plan=${plan} titles=${titles} />` : html`<p class="note">${t("memory.reading")}</p>`}</div>
-    <div class="actions"><button type="button" class="button" onClick=${onClose}>${t("cancel")}</button>
+    <div class="actions"><${Button} onClick=${onClose}>${t("cancel")}<//>
       <button class="button danger" disabled=${isBusy || !plan || !(plan.slots.length || plan.freed_bytes)} data-test="prune-do">${t("prune.do")}</button></div>
   </form></${Dialog}>`;
 }
 
 function Plan({ plan, titles }) {
   const { slots, skipped, freed_bytes } = plan;
-  return html`<p><strong>${slots.length || freed_bytes ? t("prune.frees", { n: slots.length, count: count(slots.length), bytes: bytes(freed_bytes) }) : t("prune.nothing")}</strong></p>
+  return html`<p><strong>${slots.length || freed_bytes ? t("prune.frees", { n: slots.length, bytes: freed_bytes }) : t("prune.nothing")}</strong></p>
     ${slots.length > 0 && html`<ul>${slots.slice(0, SHOWN).map(({ conversation, own_bytes }) => html`<li class="row apart"><span class="clip">${keptName(conversation, titles)}</span><span class="figure note">${bytes(own_bytes)}</span></li>`)}
-      ${slots.length > SHOWN && html`<li class="note">${t("prune.others", { n: slots.length - SHOWN, count: count(slots.length - SHOWN) })}</li>`}</ul>`}
-    ${skipped.length > 0 && html`<p class="note">${t("prune.skipped", { n: skipped.length, count: count(skipped.length) })}</p>`}`;
+      ${slots.length > SHOWN && html`<li class="note">${t("prune.others", { n: slots.length - SHOWN })}</li>`}</ul>`}
+    ${skipped.length > 0 && html`<p class="note">${t("prune.skipped", { n: skipped.length })}</p>`}`;
 }
 
 /** What the daemon is asked. */

@@ -1,33 +1,36 @@
 // Files that failed: why, and how to be rid of them. Nothing is shown while there are none.
 
 import { html } from "../../lib/dom.js";
-import { ago, bytes, count } from "../../lib/format.js";
+import { ago, bytes } from "../../lib/format.js";
 import { t } from "../../lib/strings.js";
 import { api } from "../../lib/transport.js";
+import { Button } from "../../parts/button.js";
 import { ask } from "../../parts/dialog.js";
-import { say } from "../../parts/toast.js";
+import { Table } from "../../parts/table.js";
+import { say, told } from "../../parts/toast.js";
 import { refresh } from "./live.js";
+
+const COLUMNS = [
+  ["quarantine.file", ({ file }) => html`<code title=${file}>${file}</code>`, "clip"],
+  ["quarantine.reason", ({ reason }) => reason],
+  ["quarantine.bytes", ({ bytes: size }) => bytes(size), "figure"],
+  ["quarantine.since", ({ since }) => (since ? ago(since) : t("memory.unknown")), "when"],
+];
 
 export function Quarantine({ list }) {
   if (!list?.data.length) return null;
   const { data, bytes: all } = list;
   return html`<section class="card stack" data-test="memory-quarantine">
-    <div class="row apart"><h2>${t("quarantine.title")}</h2><button type="button" class="button" onClick=${() => empty(data.length, all)} data-test="quarantine-empty">${t("quarantine.empty")}</button></div>
-    <p class="note">${t("quarantine.text", { n: data.length, count: count(data.length), bytes: bytes(all) })}</p>
-    <div class="scroll-x"><table class="table"><thead><tr><th>${t("quarantine.file")}</th><th>${t("quarantine.reason")}</th><th class="figure">${t("quarantine.bytes")}</th><th>${t("quarantine.since")}</th></tr></thead>
-      <tbody>${data.map(({ file, fingerprint, reason, bytes: size, since }) => html`<tr key=${fingerprint + file}>
-        <th scope="row" class="clip"><code title=${file}>${file}</code></th><td>${reason}</td><td class="figure">${bytes(size)}</td><td class="when">${since ? ago(since) : t("memory.unknown")}</td></tr>`)}</tbody></table></div>
+    <div class="row apart"><h2>${t("quarantine.title")}</h2><${Button} onClick=${() => empty(data.length, all)} data-test="quarantine-empty">${t("quarantine.empty")}<//></div>
+    <p class="note">${t("quarantine.text", { n: data.length, bytes: all })}</p>
+    <${Table} columns=${COLUMNS} rows=${data} />
   </section>`;
 }
 
 async function empty(files, all) {
-  const text = t("quarantine.ask", { n: files, count: count(files), bytes: bytes(all) });
+  const text = t("quarantine.ask", { n: files, bytes: all });
   if (!(await ask({ title: t("quarantine.empty.title"), text, yes: t("quarantine.empty"), danger: true }))) return;
-  try {
-    const { freed_bytes } = await api.post("/v1/slots/quarantine/empty", { dry_run: false });
-    say(t("files.freed", { bytes: bytes(freed_bytes) }));
-  } catch (error) {
-    say(error.message);
-  }
+  const freed = await told(api.post("/v1/slots/quarantine/empty", { dry_run: false }));
+  if (freed) say(t("files.freed", { bytes: freed.freed_bytes }));
   await refresh();
 }

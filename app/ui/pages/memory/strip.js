@@ -3,7 +3,6 @@
 // - The keyboard moves over them as over a slider, whose value is a block.
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../../lib/dom.js";
-import { count } from "../../lib/format.js";
 import { t } from "../../lib/strings.js";
 import { familyOf, partOf } from "./words.js";
 
@@ -52,8 +51,8 @@ export function Strip({ name, blocks, coming }) {
 
 /** A block in words. */
 function told({ start, end, layer, key, origin, sharers }, index, of) {
-  return [t("block.of", { n: count(index + 1), of: count(of) }), t("block.tokens", { start: count(start), end: count(end) }),
-    partOf(layer, key), t(`origin.${origin}`), sharers > 0 && t("block.sharers", { n: sharers, count: count(sharers) })].filter(Boolean).join(", ");
+  return [t("block.of", { n: index + 1, of }), t("block.tokens", { start, end }),
+    partOf(layer, key), t(`origin.${origin}`), sharers > 0 && t("block.sharers", { n: sharers })].filter(Boolean).join(", ");
 }
 
 function Tip({ strip, at, block, of }) {
@@ -71,10 +70,10 @@ function Tip({ strip, at, block, of }) {
   const { start, end, layer, key, origin, id, sharers } = block;
   return html`<div ref=${element} class="tip" data-test="tip" aria-hidden="true">
     <strong>${partOf(layer, key)}</strong>
-    <span class="figure">${t("block.tokens", { start: count(start), end: count(end) })}</span>
+    <span class="figure">${t("block.tokens", { start, end })}</span>
     <span>${t(`origin.${origin}.long`)}</span>
-    ${sharers > 0 && html`<span>${t("block.sharers", { n: sharers, count: count(sharers) })}</span>`}
-    <code>${t("block.of", { n: count(at + 1), of: count(of) })} · ${id}</code>
+    ${sharers > 0 && html`<span>${t("block.sharers", { n: sharers })}</span>`}
+    <code>${t("block.of", { n: at + 1, of })} · ${id}</code>
   </div>`;
 }
 

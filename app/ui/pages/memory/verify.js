@@ -1,7 +1,6 @@
 // Reads every byte that is kept, or what one chat is made of, and tells what is damaged.
 
 import { html, useEffect, useRef, useState } from "../../lib/dom.js";
-import { bytes, count } from "../../lib/format.js";
 import { t } from "../../lib/strings.js";
 import { api, isCancelled } from "../../lib/transport.js";
 import { IconButton } from "../../parts/button.js";
@@ -37,16 +36,16 @@ export function Verify({ body, name, titles, onClose }) {
       <${IconButton} icon="close" small label=${result || error ? t("close") : t("verify.stop")} onClick=${onClose} data-test="verify-close" /></div>
     ${error && html`<p class="error">${error.message}</p>`}
     ${!result && !error && html`<progress max=${total_bytes || 1} value=${done_bytes} aria-label=${title}></progress>
-      <p class="note figure">${t("verify.progress", { done: bytes(done_bytes), all: bytes(total_bytes) })}</p>`}
+      <p class="note figure">${t("verify.progress", { done: done_bytes, all: total_bytes })}</p>`}
     ${result && html`<${Result} result=${result} titles=${titles} />`}
   </div>`;
 }
 
 function Result({ result, titles }) {
-  const { files, bytes: read, whole, faults, costs, quarantined } = result;
-  return html`<p class="row" data-test="verify-result" data-whole=${whole}><${Icon} name=${whole ? "check" : "warning"} /><span class="grow">${t("verify.read", { n: files, count: count(files), bytes: bytes(read) })}
-      ${whole ? t("verify.whole") : t("verify.faults", { n: faults.length, count: count(faults.length) })}</span></p>
+  const { files, bytes, whole, faults, costs, quarantined } = result;
+  return html`<p class="row" data-test="verify-result" data-whole=${whole}><${Icon} name=${whole ? "check" : "warning"} /><span class="grow">${t("verify.read", { n: files, bytes })}
+      ${whole ? t("verify.whole") : t("verify.faults", { n: faults.length })}</span></p>
     ${faults.length > 0 && html`<ul>${faults.map(({ path, reason }) => html`<li><code class="clip">${path.split(/[\\/]/).at(-1)}</code> <span class="note">${reason}</span></li>`)}</ul>`}
-    ${costs.map(({ conversation, tokens, lost_tokens }) => html`<p class="note">${t("verify.cost", { name: keptName(conversation, titles), lost: count(lost_tokens), tokens: count(tokens) })}</p>`)}
-    ${quarantined > 0 && html`<p class="note">${t("verify.quarantined", { n: quarantined, count: count(quarantined) })}</p>`}`;
+    ${costs.map(({ conversation, tokens, lost_tokens }) => html`<p class="note">${t("verify.cost", { name: keptName(conversation, titles), lost: lost_tokens, tokens })}</p>`)}
+    ${quarantined > 0 && html`<p class="note">${t("verify.quarantined", { n: quarantined })}</p>`}`;
 }

@@ -7,6 +7,7 @@ import { newTalk } from "../../chat/talk.js";
 import { Fit, facts } from "./fit.js";
 import { consequences } from "./question.js";
 import { switchTo } from "./switching.js";
+import { Button } from "../../parts/button.js";
 
 const STEPS = ["choose", "see", "hello"];
 
@@ -42,8 +43,8 @@ export function FirstSteps({ list, begun }) {
     <ol class="steps">${STEPS.map((name, index) => html`<li aria-current=${index === step ? "step" : null}>${t(`first.${name}`)}</li>`)}</ol>
     ${body()}
     <div class="row apart">
-      ${step > 0 ? html`<button type="button" class="button" onClick=${() => setStep(step - 1)}>${t("first.back")}</button>` : html`<span></span>`}
-      <button type="button" class="button primary" disabled=${!model || blocked} onClick=${next} data-test="first-next">${t(["first.next", model?.current ? "first.next" : "models.run", "first.say"][step])}</button>
+      ${step > 0 ? html`<${Button} onClick=${() => setStep(step - 1)}>${t("first.back")}<//>` : html`<span></span>`}
+      <${Button} kind="primary" disabled=${!model || blocked} onClick=${next} data-test="first-next">${t(["first.next", model?.current ? "first.next" : "models.run", "first.say"][step])}<//>
     </div>
   </section>`;
 }

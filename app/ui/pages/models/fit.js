@@ -1,7 +1,7 @@
 // What a model would take of the free memory, as a bar and in words.
 
 import { classes, html } from "../../lib/dom.js";
-import { bytes, count } from "../../lib/format.js";
+import { bytes } from "../../lib/format.js";
 import { t } from "../../lib/strings.js";
 import { Icon } from "../../parts/icon.js";
 
@@ -14,7 +14,7 @@ export function Fit({ model, list }) {
   const free = list.free_bytes && list.free_bytes + (current ? weights_bytes : 0);
   const whole = Math.max(weights_bytes + kv_bytes, free ?? 0);
   const width = (part) => ({ width: `${(100 * part) / whole}%` });
-  const words = t("models.takes", { weights: bytes(weights_bytes), kv: bytes(kv_bytes), tokens: count(list.ctx) });
+  const words = t("models.takes", { weights: weights_bytes, kv: kv_bytes, tokens: list.ctx });
   return html`<div class="fit" data-test="fit">
     <div class="fit-bar" aria-hidden="true">
       <span class="fit-weights" style=${width(weights_bytes)}></span><span class="fit-kv" style=${width(kv_bytes)}></span>
@@ -22,7 +22,7 @@ export function Fit({ model, list }) {
     </div>
     <p class="fit-words"><span class="fit-key"><i class="fit-weights"></i><i class="fit-kv"></i></span>${words}</p>
     ${verdict && html`<p class=${classes("verdict", verdict)}><${Icon} name=${ICONS[verdict]} small />
-      ${t(current ? "models.verdict.runs" : `models.verdict.${verdict}`, { free: bytes(free) })}</p>`}
+      ${t(current ? "models.verdict.runs" : `models.verdict.${verdict}`, { free })}</p>`}
   </div>`;
 }
 
@@ -32,7 +32,7 @@ export function facts(model) {
     model.size_bytes != null && bytes(model.size_bytes),
     model.quantisation,
     model.architecture,
-    model.trained_context && t("models.context", { tokens: count(model.trained_context) }),
+    model.trained_context && t("models.context", { tokens: model.trained_context }),
     model.memory && model.memory !== "plain" && t(`models.memory.${model.memory}`),
     model.pooling && t("models.embeds"),
   ].filter(Boolean).join(" · ");

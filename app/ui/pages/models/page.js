@@ -1,12 +1,12 @@
 // The models of this machine: what runs, what could, and what that would take.
 
 import { classes, html, useEffect, useState } from "../../lib/dom.js";
-import { bytes, count } from "../../lib/format.js";
 import { address } from "../../lib/router.js";
 import { useStore } from "../../lib/store.js";
 import { t } from "../../lib/strings.js";
 import { styleSheet } from "../../lib/style.js";
 import { status } from "../../chat/chats.js";
+import { Button } from "../../parts/button.js";
 import { Icon } from "../../parts/icon.js";
 import { Fit, facts } from "./fit.js";
 import { FirstSteps } from "./first.js";
@@ -31,7 +31,7 @@ export function Page({ detail }) {
   }, [to]);
   if (to) return html`<${Switching} to=${to} />`;
   if (error) return html`<div class="empty" role="alert"><${Icon} name="warning" /><p>${t("models.unread")}</p><p class="note">${error.message}</p>
-    <button type="button" class="button" onClick=${load}>${t("models.look")}</button></div>`;
+    <${Button} onClick=${load}>${t("models.look")}<//></div>`;
   if (!list) return html`<p class="note" role="status">${t("models.looking")}</p>`;
   if (detail) return html`<${Failure} failure=${failure} list=${list} /><${FirstSteps} key=${detail} list=${list} begun=${detail === "hello"} />`;
   return html`<${Models} list=${list} failure=${failure} load=${load} />`;
@@ -59,7 +59,7 @@ function Models({ list, failure, load }) {
     <section class="stack">
       <div class="row apart"><h2>${t("models.others")}</h2><span class="row">
         <a class="button" href=${address("models", "first")} data-test="first-steps">${t("models.first")}</a>
-        <button type="button" class="button" onClick=${load}><${Icon} name="again" small />${t("models.look")}</button></span></div>
+        <${Button} onClick=${load} icon="again">${t("models.look")}<//></span></div>
       ${others.map((model) => html`<${Model} key=${model.id} model=${model} list=${list} from=${running} />`)}
       ${!others.length && html`<div class="card empty"><${Icon} name="models" /><p>${t("models.none")}</p></div>`}
       <p class="note">${t("models.where")} <code>${list.directory}</code></p>
@@ -76,13 +76,13 @@ function Model({ model, list, from }) {
     </div>
     <${Fit} model=${model} list=${list} />
     <div class="row apart"><span class="note">${kept(model)}</span>
-      ${!model.current && html`<button type="button" class="button" disabled=${Boolean(list.fixed)} title=${list.fixed ? t("models.fixed", { by: list.fixed }) : null}
-        onClick=${() => askToSwitch(model, from)} data-test="run">${t("models.run")}</button>`}</div>
+      ${!model.current && html`<${Button} disabled=${Boolean(list.fixed)} title=${list.fixed ? t("models.fixed", { by: list.fixed }) : null}
+        onClick=${() => askToSwitch(model, from)} data-test="run">${t("models.run")}<//>`}</div>
   </article>`;
 }
 
 function kept({ kept }) {
   if (!kept) return t("models.kept.unknown");
   if (!kept.conversations) return t("models.kept.none");
-  return t("models.kept", { n: kept.conversations, count: count(kept.conversations), bytes: bytes(kept.bytes) });
+  return t("models.kept", { n: kept.conversations, bytes: kept.bytes });
 }

@@ -1,7 +1,6 @@
 // Asks before another model is run: what happens to what is kept, and whether memory is short.
 
 import { html } from "../../lib/dom.js";
-import { bytes, count } from "../../lib/format.js";
 import { t } from "../../lib/strings.js";
 import { ask } from "../../parts/dialog.js";
 import { switchTo } from "./switching.js";
@@ -17,11 +16,11 @@ export async function askToSwitch(model, from) {
 
 /** What will happen, in sentences. */
 export function consequences(model, from) {
-  const { conversations, bytes: kept } = from?.kept ?? {};
+  const { conversations, bytes } = from?.kept ?? {};
   return [
-    conversations > 0 && t("models.ask.kept", { name: from.name, n: conversations, count: count(conversations), bytes: bytes(kept) }),
+    conversations > 0 && t("models.ask.kept", { name: from.name, n: conversations, bytes }),
     !conversations && t("models.ask.text"),
-    model.kept?.conversations > 0 && t("models.ask.back", { name: model.name, n: model.kept.conversations, count: count(model.kept.conversations) }),
+    model.kept?.conversations > 0 && t("models.ask.back", { name: model.name, n: model.kept.conversations }),
     t("models.ask.restart"),
     model.pooling && t("models.ask.embeds"),
     model.verdict === "tight" && t("models.ask.tight"),

@@ -1,9 +1,8 @@
 // One segment of a profile.
 
 import { classes, html, useRef, useState } from "../../lib/dom.js";
-import { bytes, count } from "../../lib/format.js";
 import { t } from "../../lib/strings.js";
-import { IconButton } from "../../parts/button.js";
+import { Button, IconButton } from "../../parts/button.js";
 import { Icon } from "../../parts/icon.js";
 import { LAYERS, isDefault, toolsIn } from "./draft.js";
 
@@ -40,14 +39,14 @@ export function Card({ segment, figures, at, last, inTail, over, problem, set, m
       <input class="input" value=${path ?? ""} readonly=${segment.was !== null} placeholder=${source === "tools" ? t("profile.file.own") : "rules.md"} onInput=${(event) => set({ path: event.target.value || null })} /></label>`}
     ${!editable && html`<p class="note">${t("profile.elsewhere")}</p>`}
     ${content === null && editable
-      ? html`<p class="row error"><span class="grow">${t("profile.missing")}</span><button type="button" class="button" onClick=${() => set({ content: "" })}>${t("profile.write")}</button></p>`
+      ? html`<p class="row error"><span class="grow">${t("profile.missing")}</span><${Button} onClick=${() => set({ content: "" })}>${t("profile.write")}<//></p>`
       : html`<${Field} text=${content ?? ""} marks=${volatile} mono=${source === "tools"} readonly=${!editable} label=${t("profile.text", { number })} onInput=${(text) => set({ content: text })} />`}
     ${tools?.problem && html`<p class="error" role="status">${t(tools.problem)} ${tools.detail}</p>`}
     ${problem && !tools?.problem && html`<p class=${problem.isMild ? "note" : "error"} role="status">${problem.message}</p>`}
     ${volatile.length > 0 && html`<div class="advice" data-test="volatile"><${Icon} name="warning" small /><span class="grow">${advice(content.trim(), volatile)}</span>
-      <button type="button" class="button" onClick=${behind} data-test="behind">${t("profile.behind")}</button></div>`}
+      <${Button} onClick=${behind} data-test="behind">${t("profile.behind")}<//></div>`}
     ${stable && inTail && html`<p class="note">${t("profile.in-tail")}</p>`}
-    <p class="note figure row segment-figures">${figures && html`<span>${t("profile.figures", { tokens: count(figures.tokens), n: figures.tokens, bytes: bytes(figures.kv_bytes ?? 0) })}</span>
+    <p class="note figure row segment-figures">${figures && html`<span>${t("profile.figures", { n: figures.tokens, bytes: figures.kv_bytes ?? 0 })}</span>
       ${figures.in_prefix && html`<span class=${classes("state", figures.warm ? "hot" : "none")}><${Icon} name=${figures.warm ? "check" : "again"} />${t(figures.warm ? "profile.warm" : "profile.computed")}</span>`}`}
       ${tools?.names && html`<span>${t("profile.tools", { n: tools.names.length, names: tools.names.join(", ") })}</span>`}</p>
   </article>`;

@@ -1,10 +1,10 @@
 // One profile: its segments as cards in their order, what each costs, and what a change would compute.
 
 import { html, useEffect, useMemo, useRef, useState } from "../../lib/dom.js";
-import { bytes, count } from "../../lib/format.js";
 import { address, go } from "../../lib/router.js";
 import { t } from "../../lib/strings.js";
 import { api } from "../../lib/transport.js";
+import { Button } from "../../parts/button.js";
 import { ask } from "../../parts/dialog.js";
 import { Icon } from "../../parts/icon.js";
 import { Menu } from "../../parts/menu.js";
@@ -87,7 +87,7 @@ export function Editor({ name }) {
   return html`<${Back} />
     <div class="profile-head row apart">
       <div class="grow"><h2>${name}</h2>
-        <p class="note figure row">${total?.tokens != null && html`<span data-test="prefix-figures">${t("profile.prefix", { tokens: count(total.tokens), bytes: bytes(total.kv_bytes ?? 0) })}</span>`}
+        <p class="note figure row">${total?.tokens != null && html`<span data-test="prefix-figures">${t("profile.prefix", { tokens: total.tokens, bytes: total.kv_bytes ?? 0 })}</span>`}
           ${profile && !dirty && html`<${Warmth} profile=${profile} />`}</p></div>
       <div class="row">
         <label class="row note">${t("profile.ttl")}<select value=${draft.ttl} onChange=${(event) => change({ ttl: event.target.value })}>
@@ -98,9 +98,9 @@ export function Editor({ name }) {
     ${profile?.error && !dirty && html`<p class="card error row" role="alert"><${Icon} name="warning" /><span class="grow">${profile.error}</span></p>`}
     <${Cards} draft=${draft} figures=${figures} problem=${problem} segments=${segments} />
     <div class="profile-foot row apart" data-test="profile-foot">
-      <span class="grow note" role="status">${problem && problem.at == null ? html`<span class="error">${problem.message}</span>` : dirty && total ? cost(total) : ""}</span>
-      ${dirty && html`<button type="button" class="button" onClick=${discard}>${t("profile.discard")}</button>`}
-      <button type="button" class="button primary" disabled=${!dirty || saving || Boolean(problem)} onClick=${save} data-test="save-profile">${t(saving ? "profile.saving" : "save")}</button>
+      <span class="grow note" role="status">${problem && problem.at == null ? html`<span class="error">${problem.message}</span>` : dirty && total ? t("profile.cost", { n: total.computed_tokens, tokens: total.tokens }) : ""}</span>
+      ${dirty && html`<${Button} onClick=${discard}>${t("profile.discard")}<//>`}
+      <${Button} kind="primary" disabled=${!dirty || saving || Boolean(problem)} onClick=${save} data-test="save-profile">${t(saving ? "profile.saving" : "save")}<//>
     </div>`;
 }
 
@@ -109,10 +109,6 @@ const Back = () => html`<a class="back" href=${address("profiles")}><${Icon} nam
 function Unreadable({ profile }) {
   return html`<section class="card stack"><h2>${profile.name}</h2><p class="error">${profile.error}</p>
     <p class="note">${t("profile.unreadable")} <code>${profile.path}</code></p></section>`;
-}
-
-function cost({ computed_tokens: computed, tokens }) {
-  return t("profile.cost", { computed: count(computed), tokens: count(tokens), n: computed });
 }
 
 async function changedElsewhere(load, discard) {
@@ -139,7 +135,7 @@ function Cards({ draft: { segments: all }, figures, problem, segments }) {
   const add = (source, layer) => () => segments(moved([...all, newSegment(source, layer)], all.length, source === "text" && layer === "context" ? all.length : tail));
   return html`<div class="cards" onDrop=${drop} onDragEnd=${() => setOver(null)}>
     ${all.flatMap((segment, at) => [
-      at === anew && html`<p class="divider anew" key="anew" data-test="anew"><span><${Icon} name="again" small />${t("profile.anew", { tokens: count(figures.whole.computed_tokens) })}</span></p>`,
+      at === anew && html`<p class="divider anew" key="anew" data-test="anew"><span><${Icon} name="again" small />${t("profile.anew", { tokens: figures.whole.computed_tokens })}</span></p>`,
       at === tail && html`<p class="divider" key="tail"><span>${t("profile.tail")}</span></p>`,
       html`<${Card} key=${segment.id} segment=${segment} figures=${of(segment.id)} at=${at} last=${all.length - 1} inTail=${at > tail && segment.source !== "tools"} over=${over === at}
         problem=${problem?.at === at ? problem : null} set=${(fields) => set(at, fields)} move=${(to) => segments(moved(all, at, to))} behind=${() => segments(behind(all, at))}
@@ -147,9 +143,9 @@ function Cards({ draft: { segments: all }, figures, problem, segments }) {
         drag=${{ start: () => (dragged.current = at), over: (event) => { event.preventDefault(); if (dragged.current !== null) setOver(at); } }} />`,
     ])}
     <div class="row">
-      <button type="button" class="button" onClick=${add("text", "rules")} data-test="add-text"><${Icon} name="plus" small />${t("profile.add.text")}</button>
-      <button type="button" class="button" onClick=${add("file", "rules")}><${Icon} name="plus" small />${t("profile.add.file")}</button>
-      <button type="button" class="button" onClick=${add("tools", "capabilities")}><${Icon} name="plus" small />${t("profile.add.tools")}</button>
+      <${Button} onClick=${add("text", "rules")} data-test="add-text" icon="plus">${t("profile.add.text")}<//>
+      <${Button} onClick=${add("file", "rules")} icon="plus">${t("profile.add.file")}<//>
+      <${Button} onClick=${add("tools", "capabilities")} icon="plus">${t("profile.add.tools")}<//>
     </div>
   </div>`;
 }

@@ -2,11 +2,11 @@
 // edited.
 
 import { html, useEffect, useState } from "../../lib/dom.js";
-import { bytes, count } from "../../lib/format.js";
 import { address, go } from "../../lib/router.js";
 import { t } from "../../lib/strings.js";
 import { styleSheet } from "../../lib/style.js";
 import { api } from "../../lib/transport.js";
+import { Button } from "../../parts/button.js";
 import { askText } from "../../parts/dialog.js";
 import { Icon } from "../../parts/icon.js";
 import { say } from "../../parts/toast.js";
@@ -36,12 +36,12 @@ function List() {
   };
   return html`
     <div class="row apart"><p class="note grow">${t("profiles.what")}</p>
-      <button type="button" class="button primary" onClick=${create} data-test="new-profile"><${Icon} name="plus" small />${t("profiles.new")}</button></div>
+      <${Button} kind="primary" onClick=${create} data-test="new-profile" icon="plus">${t("profiles.new")}<//></div>
     ${list.data.map((profile) => html`<a key=${profile.name} class="card profile-row" href=${address("profiles", profile.name)} data-test="profile-row">
       <span class="row apart"><strong>${profile.name}</strong><${Warmth} profile=${profile} /></span>
       ${profile.error
         ? html`<span class="error"><${Icon} name="warning" small /> ${profile.error}</span>`
-        : html`<span class="note figure">${t("profiles.figures", { segments: profile.segments, tokens: count(profile.tokens ?? 0), bytes: bytes(profile.kv_bytes ?? 0) })}</span>`}
+        : html`<span class="note figure">${t("profiles.figures", { n: profile.segments, tokens: profile.tokens ?? 0, bytes: profile.kv_bytes ?? 0 })}</span>`}
     </a>`)}
     ${!list.data.length && html`<div class="card empty"><${Icon} name="profiles" /><p>${t("profiles.none")}</p></div>`}
     <p class="note">${t("profiles.where")} <code>${list.directory}</code></p>`;

@@ -2,8 +2,7 @@
 // marked; the reason, and what to do.
 
 import { html } from "../lib/dom.js";
-import { count } from "../lib/format.js";
-import { language, t } from "../lib/strings.js";
+import { spoken, t } from "../lib/strings.js";
 import { styleSheet } from "../lib/style.js";
 
 await styleSheet("miss");
@@ -15,10 +14,10 @@ const EQUAL = 8;
 export function Miss({ explanation }) {
   const { reason, what, at, segment, before, kept_text: kept, new_text: now } = explanation;
   const [keptEnd, nowEnd] = kept === null ? [0, 0] : difference(kept, now);
-  const place = segment && t("miss.place", { key: segment.key, token: count(at) });
+  const place = segment && t("miss.place", { key: segment.key, token: at });
   return html`<div class="miss stack" data-test="miss">
     <p><strong>${t(`miss.${reason}`)}</strong>${place && html` <span class="note">${place}</span>`}</p>
-    ${language() === "en" && html`<p class="note">${what}</p>`}
+    ${spoken.get().language === "en" && html`<p class="note">${what}</p>`}
     ${kept !== null && html`<div class="miss-texts">
       <${Side} title=${t("miss.kept")} before=${before} text=${kept} end=${keptEnd} />
       <${Side} title=${t("miss.now")} before=${before} text=${now} end=${nowEnd} />
