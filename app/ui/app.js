@@ -2,24 +2,14 @@
 //
 // - A page is a component in `pages/`, listed below; it is loaded when it is shown first.
 
-import { classes, html, render, useEffect, useState } from "./lib/dom.js";
-import { bind } from "./lib/keys.js";
-import { applyTheme, preferences } from "./lib/preferences.js";
-import { address, go, route } from "./lib/router.js";
-import { useStore } from "./lib/store.js";
-import { speak, spoken, t } from "./lib/strings.js";
-import { access } from "./lib/transport.js";
+import { access, address, applyTheme, bind, classes, go, html, preferences, render, route, speak, spoken, t, useEffect, useState, useStore } from "/lib.js";
+import { Help, help, Icon, Questions, ShowSide, showSide, side, Toasts } from "/parts.js";
 import { Connect } from "./pages/connect.js";
 import { ChatPage } from "./chat/page.js";
 import { chats, keepLooking, loadChats, shown, status } from "./chat/chats.js";
 import { Chats } from "./chat/side.js";
 import { newTalk, talkOf } from "./chat/talk.js";
-import { Questions } from "./parts/dialog.js";
-import { Help, help } from "./parts/help.js";
-import { Icon } from "./parts/icon.js";
 import { Shell } from "./parts/shell.js";
-import { ShowSide, showSide, side } from "./parts/show-side.js";
-import { Toasts } from "./parts/toast.js";
 
 /** Beside chats. Each module exports `Page`. */
 const PAGES = {

@@ -1,11 +1,7 @@
 // What can be done with a chat as a whole, as the items of a menu.
 
-import { download } from "../lib/clipboard.js";
-import { t } from "../lib/strings.js";
-import { api } from "../lib/transport.js";
-import { go, route } from "../lib/router.js";
-import { ask, askText } from "../parts/dialog.js";
-import { say } from "../parts/toast.js";
+import { api, go, route, t } from "/lib.js";
+import { ask, askText, download, say, told } from "/parts.js";
 import { discard, loadChats, path, pin, rename } from "./chats.js";
 
 export function actions(chat) {
@@ -31,13 +27,9 @@ export async function discardChat(chat) {
 }
 
 async function exportChat(chat, format, ending) {
-  try {
-    const file = await api.bytes("GET", path(chat.id, `/export?format=${format}`));
-    const name = (chat.title ?? chat.id).replace(/[^\p{L}\p{N} _-]+/gu, "").trim().slice(0, 60) || chat.id;
-    download(file, `${name}.${ending}`);
-  } catch (error) {
-    say(error.message);
-  }
+  const file = await told(api.bytes("GET", path(chat.id, `/export?format=${format}`)));
+  const name = (chat.title ?? chat.id).replace(/[^\p{L}\p{N} _-]+/gu, "").trim().slice(0, 60) || chat.id;
+  if (file) download(file, `${name}.${ending}`);
 }
 
 const TYPES = { md: "text/markdown", json: "application/json", tar: "application/x-tar" };

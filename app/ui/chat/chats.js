@@ -1,9 +1,7 @@
 // The list of chats: what there is, where its KV is, and what is done with a chat as a whole.
 
-import { api } from "../lib/transport.js";
-import { createStore } from "../lib/store.js";
-import { t } from "../lib/strings.js";
-import { say } from "../parts/toast.js";
+import { api, createStore, t } from "/lib.js";
+import { say, told } from "/parts.js";
 
 const STATUS_EVERY_MS = 4000;
 const WARM_AGAIN_MS = 15_000;
@@ -19,7 +17,6 @@ export const newId = () => `chat-${[...crypto.getRandomValues(new Uint8Array(8))
 
 export const chatOf = (id) => chats.get().all.find((chat) => chat.id === id);
 
-/** Reads the list anew. */
 export async function loadChats() {
   const { data } = await api.get("/v1/conversations");
   chats.set({ all: data.sort(order), loaded: true });
@@ -104,12 +101,7 @@ export function shown({ all, query, found }) {
 async function change(id, fields) {
   const before = chatOf(id);
   put({ id, ...fields });
-  try {
-    put(await api.patch(path(id), fields));
-  } catch (error) {
-    put(before);
-    say(error.message);
-  }
+  put((await told(api.patch(path(id), fields))) ?? before);
 }
 
 export const rename = (id, title) => change(id, { title });
@@ -118,13 +110,12 @@ export const pin = (id, pinned) => change(id, { pinned });
 /** Puts a chat into the trash, from where it can be taken back for a while. */
 export async function discard(id) {
   const chat = chatOf(id);
-  try {
-    await api.patch(path(id), { trashed: true });
-  } catch (error) {
-    return say(error.message);
-  }
+  if (!(await told(api.patch(path(id), { trashed: true })))) return;
   chats.set(({ all }) => ({ all: all.filter((other) => other.id !== id) }));
-  const act = () => api.patch(path(id), { trashed: false }).then(put, (error) => say(error.message));
+  const act = async () => {
+    const back = await told(api.patch(path(id), { trashed: false }));
+    if (back) put(back);
+  };
   say(t("chat.deleted", { title: chat.title ?? t("chat.untitled") }), { label: t("undo"), act });
 }
 

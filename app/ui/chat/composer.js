@@ -1,11 +1,8 @@
 // Where one writes. Whoever comes here brings the chat's KV back, before the first word is sent.
 
-import { html, useEffect, useLayoutEffect, useRef } from "../lib/dom.js";
-import { useStore } from "../lib/store.js";
-import { t } from "../lib/strings.js";
-import { Button } from "../parts/button.js";
-import { Icon } from "../parts/icon.js";
-import { Talk } from "../parts/talk.js";
+import { html, t, useEffect, useLayoutEffect, useRef, useStore } from "/lib.js";
+import { Button, Icon, Select } from "/parts.js";
+import { Talk } from "./push-to-talk.js";
 import { chatOf, status, warm } from "./chats.js";
 
 export function Composer({ talk }) {
@@ -33,21 +30,18 @@ export function Composer({ talk }) {
     talk.write(event.target.value);
     wake();
   };
+  const doing = live ? "stop" : "send";
+  const label = t(`composer.${doing}`);
   return html`<div class="composer"><div class="composer-inner">
     <div class="composer-box">
       <textarea ref=${field} rows="1" value=${text} placeholder=${t("composer.placeholder")} aria-label=${t("composer.label")}
         data-test="composer" onInput=${input} onKeyDown=${keys} onFocus=${wake}></textarea>
       <${Talk} id=${talk.id} profile=${profile} disabled=${Boolean(live)} send=${talk.send} write=${() => field.current.focus()} />
-      ${live
-        ? html`<${Button} kind="primary" aria-label=${t("composer.stop")} title=${t("composer.stop")} data-test="stop" onClick=${talk.stop}><${Icon} name="stop" /><//>`
-        : html`<${Button} kind="primary" aria-label=${t("composer.send")} title=${t("composer.send")} data-test="send" disabled=${!text.trim()} onClick=${send}><${Icon} name="send" /><//>`}
+      <${Button} kind="primary" aria-label=${label} title=${label} data-test=${doing} disabled=${!live && !text.trim()} onClick=${live ? talk.stop : send}><${Icon} name=${doing} /><//>
     </div>
     <div class="composer-foot">
       ${(profiles.length > 0 || profile) && html`<label>${t("composer.profile")}
-        <select value=${profile} onChange=${(event) => talk.setProfile(event.target.value)} data-test="profile">
-          <option value="">${t("composer.profile.none")}</option>
-          ${profiles.map(({ name }) => html`<option value=${name}>${name}</option>`)}
-        </select></label>`}
+        <${Select} value=${profile} options=${[["", t("composer.profile.none")], ...profiles.map(({ name }) => [name, name])]} onChange=${talk.setProfile} data-test="profile" /></label>`}
       <span class="grow"></span>
       <span>${t("composer.hint")}</span>
     </div>

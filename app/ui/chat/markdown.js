@@ -1,16 +1,13 @@
 // A text in Markdown, as a component. While it grows only what is new is parsed.
 
-import { html, pure, useLayoutEffect, useRef } from "../lib/dom.js";
-import { copy } from "../lib/clipboard.js";
-import { openLink } from "../lib/links.js";
-import { markdownView } from "../lib/markdown.js";
-import { t } from "../lib/strings.js";
+import { html, markdownView, pure, t, useLayoutEffect, useRef } from "/lib.js";
+import { copy, openLink } from "/parts.js";
 
 export const Markdown = pure(({ text, isOver }) => {
   const root = useRef();
   const view = useRef();
   useLayoutEffect(() => {
-    view.current ??= markdownView(root.current, { onCode });
+    view.current ??= markdownView(root.current, onCode);
     view.current.update(text);
     if (isOver) view.current.end();
   }, [text, isOver]);

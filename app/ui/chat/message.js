@@ -1,9 +1,7 @@
 // One message, and what can be done with it.
 
-import { classes, html, pure, useLayoutEffect, useRef, useState } from "../lib/dom.js";
-import { copy } from "../lib/clipboard.js";
-import { t } from "../lib/strings.js";
-import { Button, IconButton } from "../parts/button.js";
+import { classes, html, pure, t, useLayoutEffect, useRef, useState } from "/lib.js";
+import { Button, copy, IconButton } from "/parts.js";
 import { Markdown } from "./markdown.js";
 import { Numbers } from "./numbers.js";
 import { textOf } from "./tree.js";
@@ -12,9 +10,9 @@ import { textOf } from "./tree.js";
 export const Message = pure(({ message, siblings, reused, talk, isLast, busy }) => {
   const [editing, setEditing] = useState(false);
   const text = textOf(message);
-  if (message.role === "tool") return html`<${ToolResult} message=${message} />`;
+  if (message.role === "tool") return html`<${Fold} title=${t("message.result")}><pre tabindex="0">${text}</pre><//>`;
   if (message.role === "system" || message.role === "developer") {
-    return html`<details class="fold"><summary>${t("message.system")}</summary><div>${text}</div></details>`;
+    return html`<${Fold} title=${t("message.system")}><div>${text}</div><//>`;
   }
   const isUser = message.role === "user";
   const variants = siblings.length > 1 && html`<${Siblings} message=${message} siblings=${siblings} reused=${reused} talk=${talk} busy=${busy} />`;
@@ -45,7 +43,6 @@ export const Message = pure(({ message, siblings, reused, talk, isLast, busy }) 
   </article>`;
 });
 
-/** The answer under way. */
 export const Live = pure(({ live }) => html`
   <article class="message assistant live" data-test="live">
     <div class="hidden-text">${t("message.hob")}</div>
@@ -59,19 +56,12 @@ export const Sent = ({ message }) => html`
 
 function Said({ text, reasoning, calls, isOver }) {
   return html`
-    ${reasoning && html`<details class="fold" data-test="reasoning"><summary>${t("message.reasoning")}</summary><div>${reasoning}</div></details>`}
+    ${reasoning && html`<${Fold} title=${t("message.reasoning")} test="reasoning"><div>${reasoning}</div><//>`}
     <${Markdown} text=${text} isOver=${isOver} />
-    ${(calls ?? []).map((call) => html`<${ToolCall} call=${call} />`)}`;
+    ${(calls ?? []).map((call) => html`<${Fold} title=${t("message.call", call.function)} test="tool-call"><pre tabindex="0">${call.function.arguments}</pre><//>`)}`;
 }
 
-function ToolCall({ call }) {
-  const { name, arguments: given } = call.function;
-  return html`<details class="fold" data-test="tool-call"><summary>${t("message.call", { name })}</summary><pre tabindex="0">${given}</pre></details>`;
-}
-
-function ToolResult({ message }) {
-  return html`<details class="fold"><summary>${t("message.result")}</summary><pre tabindex="0">${textOf(message)}</pre></details>`;
-}
+const Fold = ({ title, test, children }) => html`<details class="fold" data-test=${test}><summary>${title}</summary>${children}</details>`;
 
 function Siblings({ message, siblings, reused, talk, busy }) {
   const at = siblings.findIndex(({ id }) => id === message.id);

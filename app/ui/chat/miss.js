@@ -1,11 +1,7 @@
 // Why something was computed again: what was kept and what came, side by side, with the difference
 // marked; the reason, and what to do.
 
-import { html } from "../lib/dom.js";
-import { spoken, t } from "../lib/strings.js";
-import { styleSheet } from "../lib/style.js";
-
-await styleSheet("miss");
+import { html, spoken, t } from "/lib.js";
 
 /** As many equal characters end a difference. */
 const EQUAL = 8;
@@ -32,7 +28,7 @@ function Side({ title, before, text, end }) {
 }
 
 /** How far two texts, which begin to differ at once, differ: where they go on alike. */
-export function difference(one, other) {
+function difference(one, other) {
   for (let sum = 0; sum < one.length + other.length; sum += 1) {
     for (let i = Math.max(0, sum - other.length); i <= Math.min(sum, one.length); i += 1) {
       const rest = Math.min(one.length - i, other.length - (sum - i));

@@ -1,12 +1,11 @@
 // The line of figures under an answer: how soon it came, and what was not computed for it.
 
-import { html, useState } from "../lib/dom.js";
-import { t } from "../lib/strings.js";
-import { Button } from "../parts/button.js";
-import { Dialog } from "../parts/dialog.js";
+import { html, t, useState } from "/lib.js";
+import { Dialog } from "/parts.js";
+import { Miss } from "./miss.js";
 
 export function Numbers({ hob }) {
-  const [Miss, setMiss] = useState(null);
+  const [asksWhy, setAsksWhy] = useState(false);
   const { shared, memory, disk, computed } = hob.tokens;
   // What came while somebody was about to ask is told by where it came from.
   const ahead = hob.ahead ?? { memory: 0, disk: 0, computed: 0 };
@@ -18,18 +17,11 @@ export function Numbers({ hob }) {
     part("ahead", ahead.computed),
     t("numbers.computed", { n: computed }),
   ];
-  const why = async () => {
-    const module = await import("../parts/miss.js");
-    setMiss(() => module.Miss);
-  };
   return html`<span class="numbers" data-test="numbers">
     ${hob.cold && html`<strong>${t("numbers.cold")}</strong> · `}<strong>${t("numbers.ttft", { time: hob.ttft_ms })}</strong>
     ${parts.filter(Boolean).map((part) => html` · ${part}`)}
     ${hob.saved_ms > 0 && html` · <span title=${t("numbers.saved.long")}>${t("numbers.saved", { time: hob.saved_ms })}</span>`}
-    ${hob.explanation && html` · <button type="button" class="link-button" onClick=${why} data-test="why">${t("numbers.why")}</button>`}
-    ${Miss && html`<${Dialog} title=${t("miss.title")} wide onClose=${() => setMiss(null)}>
-      <${Miss} explanation=${hob.explanation} />
-      <div class="actions"><${Button} onClick=${() => setMiss(null)}>${t("close")}<//></div>
-    </${Dialog}>`}
+    ${hob.explanation && html` · <button type="button" class="link-button" onClick=${() => setAsksWhy(true)} data-test="why">${t("numbers.why")}</button>`}
+    ${asksWhy && html`<${Dialog} title=${t("miss.title")} wide toRead onClose=${() => setAsksWhy(false)}><${Miss} explanation=${hob.explanation} /><//>`}
   </span>`;
 }

@@ -1,13 +1,7 @@
 // A conversation, as a page.
 
-import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../lib/dom.js";
-import { useStore } from "../lib/store.js";
-import { t } from "../lib/strings.js";
-import { Button, IconButton } from "../parts/button.js";
-import { Icon } from "../parts/icon.js";
-import { Menu } from "../parts/menu.js";
-import { State } from "../parts/state.js";
-import { ShowSide } from "../parts/show-side.js";
+import { html, t, useEffect, useLayoutEffect, useMemo, useRef, useState, useStore } from "/lib.js";
+import { Button, Icon, IconButton, Menu, ShowSide, State } from "/parts.js";
 import { actions } from "./actions.js";
 import { chats, status } from "./chats.js";
 import { Composer } from "./composer.js";

@@ -5,19 +5,13 @@
 // - Without a recogniser the words are typed: the press still makes the chat hot.
 // - Escape drops what was said.
 
-import { classes, html, useEffect, useRef, useState } from "../lib/dom.js";
-import { bind } from "../lib/keys.js";
-import { listen, unheard } from "../lib/microphone.js";
-import { useStore } from "../lib/store.js";
-import { t } from "../lib/strings.js";
-import { api } from "../lib/transport.js";
-import { path, status } from "../chat/chats.js";
-import { Icon } from "./icon.js";
-import { say } from "./toast.js";
+import { api, bind, classes, html, listen, t, unheard, useEffect, useRef, useState, useStore } from "/lib.js";
+import { Icon, say } from "/parts.js";
+import { path, status } from "./chats.js";
 
 const SHORTEST_MS = 250;
 
-bind("Alt+T", "talk.press", () => false); // For the help; `useHeldKey` sees when it is let go.
+bind("Alt+T", "talk.quiet", () => false); // For the help; `useHeldKey` sees when it is let go.
 
 /** `send`: takes what was said. `write`: gives the keyboard the word. */
 export function Talk({ id, profile, disabled, send, write }) {
@@ -84,7 +78,7 @@ export function Talk({ id, profile, disabled, send, write }) {
   };
   useHeldKey(press, release, drop);
   useEffect(() => drop, [id]);
-  const label = why ? t(why) : t({ quiet: "talk.press", opening: "talk.opening", hearing: "talk.hearing", reading: "talk.reading" }[phase]);
+  const label = why ? t(why) : t(`talk.${phase}`);
   const key = (act) => (event) => {
     if (event.key !== " " && event.key !== "Enter") return;
     event.preventDefault();

@@ -1,15 +1,7 @@
 // The chats at the side: search, and a list of any length.
 
-import { classes, html, useEffect, useMemo, useRef, useState } from "../lib/dom.js";
-import { ago } from "../lib/format.js";
-import { address, go, route } from "../lib/router.js";
-import { useStore } from "../lib/store.js";
-import { t } from "../lib/strings.js";
-import { IconButton } from "../parts/button.js";
-import { Icon } from "../parts/icon.js";
-import { Menu } from "../parts/menu.js";
-import { State } from "../parts/state.js";
-import { VirtualList } from "../parts/virtual-list.js";
+import { address, ago, classes, go, html, route, t, useEffect, useMemo, useRef, useState, useStore } from "/lib.js";
+import { Icon, IconButton, Menu, State, VirtualList } from "/parts.js";
 import { actions, importChat } from "./actions.js";
 import { chats, search, shown, warm } from "./chats.js";
 import { talkOf } from "./talk.js";
@@ -42,14 +34,12 @@ export function Chats() {
       : html`<${VirtualList} class="chats" data-test="chats" items=${list} height=${ROW_PX} row=${row} current=${at} label=${t("chat.list")} onKeyDown=${arrows} />`}`;
 }
 
-/** From the search into the list. */
 function down(event) {
   if (event.key !== "ArrowDown") return;
   document.querySelector(".chat-link")?.focus();
   event.preventDefault();
 }
 
-/** From chat to chat. */
 function arrows(event) {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   const row = event.target.closest?.("[aria-posinset]");

@@ -4,10 +4,7 @@
 //   is shown.
 // - What streams in is shown with the next frame; the stored messages are read when the answer ends.
 
-import { api, isCancelled, shell } from "../lib/transport.js";
-import { preferences } from "../lib/preferences.js";
-import { createKeptStore, createStore } from "../lib/store.js";
-import { t } from "../lib/strings.js";
+import { api, createKeptStore, createStore, isCancelled, preferences, shell, t } from "/lib.js";
 import { chatOf, look, newId, path, put } from "./chats.js";
 import { endOf, pathTo } from "./tree.js";
 
@@ -152,8 +149,7 @@ function onNextFrame(act) {
   return call;
 }
 
+/** Tells somebody who looks elsewhere; a browser would have to ask first, so only the app does. */
 function notify(id) {
-  const title = chatOf(id)?.title ?? t("chat.untitled");
-  if (shell) shell.invoke("notify", { title: t("notify.answered"), body: title }).catch(() => {});
-  else if (window.Notification?.permission === "granted") new Notification(t("notify.answered"), { body: title });
+  shell?.invoke("notify", { title: t("notify.answered"), body: chatOf(id)?.title ?? t("chat.untitled") }).catch(() => {});
 }

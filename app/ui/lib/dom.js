@@ -1,11 +1,11 @@
 // What components are made of. Text is always text: no component sets HTML from a string.
 
-import { Component, createRef, h, render } from "../vendor/preact.js";
+import { Component, h, render } from "../vendor/preact.js";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "../vendor/hooks.js";
 import htm from "../vendor/htm.js";
 
 export const html = htm.bind(h);
-export { Component, createRef, h, render, useEffect, useLayoutEffect, useMemo, useRef, useState };
+export { render, useEffect, useLayoutEffect, useMemo, useRef, useState };
 
 /** A component that is drawn again only when one of its properties is another one. */
 export function pure(draw) {

@@ -11,13 +11,11 @@ export function bind(keys, name, act, { whileTyping = keys.includes("+") } = {})
   bindings.push({ keys, name, act, whileTyping });
 }
 
-/** What the help lists. */
 export const bound = () => bindings.map(({ keys, name }) => ({ keys: shown(keys), name }));
 
 const NAMES = { Mod: isMac ? "⌘" : "Ctrl", Alt: isMac ? "⌥" : "Alt", ArrowUp: "↑", ArrowDown: "↓", Escape: "Esc" };
 
-/** Keys as they are written on the keyboard. */
-export const shown = (keys) => keys.split("+").map((key) => NAMES[key] ?? key);
+const shown = (keys) => keys.split("+").map((key) => NAMES[key] ?? key);
 
 document.addEventListener("keydown", (event) => {
   if (event.isComposing || event.defaultPrevented) return;

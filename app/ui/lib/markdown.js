@@ -34,7 +34,7 @@ export function safeAddress(text) {
  * Shows Markdown in `root` as it grows. `onCode(pre, code)` is told of each block of code.
  * `update(text)` takes the whole text so far; `end()` that no more comes.
  */
-export function markdownView(root, { onCode = () => {} } = {}) {
+export function markdownView(root, onCode) {
   let parser, shown, isPlain;
   begin();
 
@@ -51,7 +51,7 @@ export function markdownView(root, { onCode = () => {} } = {}) {
     shown = text;
     if (!more) return;
     if (isPlain) root.lastChild.textContent = text;
-    else if (depth(parser) > MOST_LEVELS) asPlain(text);
+    else if (parser.len > MOST_LEVELS) asPlain(text);
     else guarded(() => smd.parser_write(parser, more), text);
   }
 
@@ -78,8 +78,6 @@ export function markdownView(root, { onCode = () => {} } = {}) {
     end: () => isPlain || guarded(() => smd.parser_end(parser), shown),
   };
 }
-
-const depth = (parser) => parser.len;
 
 function renderer(root, onCode) {
   const data = { nodes: [root] };

@@ -16,7 +16,7 @@ export async function listen() {
     if (context.state !== "closed") await context.close();
   };
   try {
-    await context.audioWorklet.addModule("parts/recorder.js");
+    await context.audioWorklet.addModule("lib/recorder.js");
     const recorder = new AudioWorkletNode(context, "recorder", { numberOfOutputs: 0 });
     recorder.port.onmessage = ({ data }) => heard.push(data);
     context.createMediaStreamSource(stream).connect(recorder);
@@ -46,16 +46,14 @@ async function resampled(pieces, rate) {
   return (await context.startRendering()).getChannelData(0);
 }
 
-/** 16-bit PCM behind the plain header. */
-export function wav(samples) {
-  const view = new DataView(new ArrayBuffer(44 + 2 * samples.length));
-  const text = (at, word) => [...word].forEach((letter, index) => view.setUint8(at + index, letter.charCodeAt(0)));
-  text(0, "RIFF");
-  view.setUint32(4, 36 + 2 * samples.length, true);
-  text(8, "WAVEfmt ");
-  [[16, 16, 4], [20, 1, 2], [22, 1, 2], [24, RATE, 4], [28, 2 * RATE, 4], [32, 2, 2], [34, 16, 2]].forEach(([at, value, bytes]) => (bytes === 4 ? view.setUint32(at, value, true) : view.setUint16(at, value, true)));
-  text(36, "data");
-  view.setUint32(40, 2 * samples.length, true);
-  samples.forEach((sample, index) => view.setInt16(44 + 2 * index, Math.max(-1, Math.min(1, sample)) * 32_767, true));
-  return new Uint8Array(view.buffer);
+/** 16-bit PCM behind the plain header, as a little-endian machine has both in memory. */
+function wav(samples) {
+  const data = Int16Array.from(samples, (sample) => Math.max(-1, Math.min(1, sample)) * 32_767);
+  const size = data.byteLength;
+  // RIFF, its size, WAVE, fmt, its size, PCM in one channel, rate, bytes a second, 2 bytes of 16 bits, data, its size
+  const header = Uint32Array.of(0x46464952, 36 + size, 0x45564157, 0x20746d66, 16, 0x00010001, RATE, 2 * RATE, 0x00100002, 0x61746164, size);
+  const file = new Uint8Array(header.byteLength + size);
+  file.set(new Uint8Array(header.buffer));
+  file.set(new Uint8Array(data.buffer), header.byteLength);
+  return file;
 }

@@ -10,7 +10,6 @@ export const preferences = createKeptStore("hob.preferences", {
   sidebar: true,
 });
 
-/** Shows the theme that is wanted. */
 export function applyTheme() {
   document.documentElement.dataset.theme = preferences.get().theme;
 }

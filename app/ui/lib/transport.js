@@ -7,26 +7,26 @@
 
 import { browserBack } from "./transport/browser.js";
 import { appBack } from "./transport/app.js";
-import { ApiError, Unreachable, isCancelled } from "./transport/errors.js";
+import { ApiError, isCancelled } from "./transport/errors.js";
 import { events } from "./transport/events.js";
 
 const back = window.__TAURI__ ? appBack() : browserBack();
 
-/** Whether this is the desktop app. */
-export const isApp = back.isApp;
 /** The shell of the desktop app: its commands and events; null in a browser. */
 export const shell = back.shell ?? null;
 
-export { ApiError, Unreachable, isCancelled };
-
-const get = (path, options) => json("GET", path, undefined, options);
-const post = (path, body, options) => json("POST", path, body, options);
-const put = (path, body, options) => json("PUT", path, body, options);
-const patch = (path, body, options) => json("PATCH", path, body, options);
-const del = (path, options) => json("DELETE", path, undefined, options);
+export { isCancelled };
 
 /** JSON in, JSON out. */
-export const api = { get, post, put, patch, del, open, bytes, stream };
+export const api = {
+  get: (path, options) => json("GET", path, undefined, options),
+  post: (path, body, options) => json("POST", path, body, options),
+  put: (path, body, options) => json("PUT", path, body, options),
+  patch: (path, body, options) => json("PATCH", path, body, options),
+  del: (path, options) => json("DELETE", path, undefined, options),
+  bytes,
+  stream,
+};
 
 async function json(method, path, body, options) {
   const response = await open(method, path, { body, ...options });

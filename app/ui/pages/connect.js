@@ -1,8 +1,6 @@
 // What a browser without a token sees: how to bring one.
 
-import { html, useRef } from "../lib/dom.js";
-import { t } from "../lib/strings.js";
-import { access } from "../lib/transport.js";
+import { access, html, t, useRef } from "/lib.js";
 
 export function Connect() {
   const field = useRef();

@@ -1,21 +1,13 @@
 // What somebody likes: how the page looks, how answers are asked for, and, in the app, how it behaves.
 
-import { html, useEffect, useState } from "../lib/dom.js";
-import { preferences } from "../lib/preferences.js";
-import { useStore } from "../lib/store.js";
-import { languages, t } from "../lib/strings.js";
-import { shell } from "../lib/transport.js";
-import { status } from "../chat/chats.js";
-import { Button } from "../parts/button.js";
-import { say } from "../parts/toast.js";
-import { help } from "../parts/help.js";
+import { html, languages, preferences, shell, t, useEffect, useState, useStore } from "/lib.js";
+import { Button, help, say, Select } from "/parts.js";
+import { status } from "/chat/chats.js";
 
 export function Page() {
   const likes = useStore(preferences);
   const { now } = useStore(status);
-  const like = (name) => (event) => preferences.set({ [name]: event.target.value });
-  const choice = (name, options) => html`<select value=${likes[name]} onChange=${like(name)} data-test=${`like-${name}`}>
-    ${options.map(([value, shown]) => html`<option value=${value}>${shown}</option>`)}</select>`;
+  const choice = (name, options) => html`<${Select} value=${likes[name]} options=${options} onChange=${(value) => preferences.set({ [name]: value })} data-test=${`like-${name}`} />`;
   const profiles = (now?.profiles ?? []).map(({ name }) => [name, name]);
   return html`
     <section class="card stack"><h2>${t("settings.look")}</h2>
@@ -51,8 +43,7 @@ function AppSettings() {
   const set = (settings) => void shell.invoke("settings_set", { settings }).then(setSettings, (error) => say(String(error)));
   const onOff = (name) => html`<input type="checkbox" checked=${settings[name]} onChange=${(event) => set({ [name]: event.target.checked })} />`;
   return settings && html`<section class="card stack"><h2>${t("settings.app")}</h2>
-    <${Setting} label=${t("settings.close")}><select value=${settings.close} onChange=${(event) => set({ close: event.target.value })}>
-      <option value="quit">${t("settings.close.quit")}</option><option value="tray" disabled=${!settings.has_tray}>${t("settings.close.tray")}</option></select></${Setting}>
+    <${Setting} label=${t("settings.close")}><${Select} value=${settings.close} options=${["quit", "tray"].map((name) => [name, t(`settings.close.${name}`), name === "tray" && !settings.has_tray])} onChange=${(close) => set({ close })} /></${Setting}>
     <${Setting} label=${t("settings.autostart")}>${onOff("autostart")}</${Setting}>
     <${Setting} label=${t("settings.notifications")}>${onOff("notifications")}</${Setting}>
   </section>`;

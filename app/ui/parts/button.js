@@ -1,6 +1,6 @@
 // Buttons: with words, or an icon whose label a pointer shows.
 
-import { classes, html } from "../lib/dom.js";
+import { classes, html } from "/lib.js";
 import { Icon } from "./icon.js";
 
 export function Button({ kind, icon, children, ...rest }) {

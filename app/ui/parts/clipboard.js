@@ -1,7 +1,7 @@
 // To the clipboard, and to a file.
 
-import { say } from "../parts/toast.js";
-import { t } from "./strings.js";
+import { t } from "/lib.js";
+import { say } from "./toast.js";
 
 export async function copy(text) {
   try {

@@ -1,12 +1,10 @@
 // Dialogs: the browser's own, so focus stays in them, Escape closes them and what is behind is inert.
 
-import { classes, html, useLayoutEffect, useRef } from "../lib/dom.js";
-import { createStore, useStore } from "../lib/store.js";
-import { t } from "../lib/strings.js";
+import { classes, createStore, html, t, useLayoutEffect, useRef, useStore } from "/lib.js";
 import { Button } from "./button.js";
 
-/** A dialog that is open while it is shown. */
-export function Dialog({ title, wide, onClose, children, test }) {
+/** A dialog that is open while it is shown. `toRead`: there is nothing to do in it but to close it. */
+export function Dialog({ title, wide, toRead, onClose, children, test }) {
   const element = useRef();
   useLayoutEffect(() => {
     const dialog = element.current;
@@ -23,7 +21,8 @@ export function Dialog({ title, wide, onClose, children, test }) {
     onClose();
   };
   return html`<dialog ref=${element} class=${classes(wide && "wide")} aria-label=${title} data-test=${test} onMouseDown=${outside} onCancel=${cancel}>
-    <div class="dialog"><h2>${title}</h2>${children}</div>
+    <div class="dialog"><h2>${title}</h2>${children}
+      ${toRead && html`<div class="actions"><${Button} onClick=${onClose}>${t("close")}<//></div>`}</div>
   </dialog>`;
 }
 

@@ -1,9 +1,7 @@
 // Links in what a model wrote lead away only after a question that shows where to.
 
-import { ask } from "../parts/dialog.js";
-import { safeAddress } from "./markdown.js";
-import { t } from "./strings.js";
-import { shell } from "./transport.js";
+import { safeAddress, shell, t } from "/lib.js";
+import { ask } from "./dialog.js";
 
 /** For `click` on whatever holds such links. */
 export async function openLink(event) {

@@ -1,6 +1,6 @@
 // A button that opens a short list of things to do. Arrows move, Escape closes, focus comes back.
 
-import { html, useLayoutEffect, useRef, useState } from "../lib/dom.js";
+import { html, useLayoutEffect, useRef, useState } from "/lib.js";
 import { IconButton } from "./button.js";
 import { Icon } from "./icon.js";
 

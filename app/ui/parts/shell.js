@@ -1,11 +1,8 @@
 // What is to be known of the daemon behind the page, as a line above it: that it starts, that it is
 // another process, that it cannot be reached.
 
-import { html, useEffect, useState } from "../lib/dom.js";
-import { useStore } from "../lib/store.js";
-import { t } from "../lib/strings.js";
-import { shell } from "../lib/transport.js";
-import { loadChats, status } from "../chat/chats.js";
+import { html, shell, t, useEffect, useState, useStore } from "/lib.js";
+import { loadChats, status } from "/chat/chats.js";
 import { Icon } from "./icon.js";
 import { switching } from "./switching.js";
 import { say } from "./toast.js";

@@ -1,9 +1,6 @@
 // The chats at the side: hidden by whoever wants room, and behind a button where there is none.
 
-import { html } from "../lib/dom.js";
-import { preferences } from "../lib/preferences.js";
-import { createStore } from "../lib/store.js";
-import { t } from "../lib/strings.js";
+import { createStore, html, preferences, t } from "/lib.js";
 import { IconButton } from "./button.js";
 
 /** Whether the side lies over the page, on a narrow window. */

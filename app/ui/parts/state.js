@@ -1,11 +1,13 @@
-// Where a chat's KV is, as a mark and a word; never as a colour alone.
+// Where a chat's KV is, as a mark and a word, never as a colour alone; and how long it stays.
 
-import { html } from "../lib/dom.js";
-import { t } from "../lib/strings.js";
+import { html, t } from "/lib.js";
 import { Icon } from "./icon.js";
 
+/** How long something stays on disk, the shortest first. */
+export const CLASSES = ["short", "long", "extended", "kept"];
+
 /** The daemon's word for a place, in ours. */
-export const STATES = { slot: "hot", memory: "warm", disk: "cold", none: "none" };
+const STATES = { slot: "hot", memory: "warm", disk: "cold", none: "none" };
 
 /** Nothing while it is not known. */
 export function State({ place }) {

@@ -1,7 +1,6 @@
 // Rows of figures as a table.
 
-import { html, useState } from "../lib/dom.js";
-import { t } from "../lib/strings.js";
+import { html, t, useState } from "/lib.js";
 
 /**
  * `columns`: `[name, cell, as]`: the name of its string, what a row has there, and what it is shown as:

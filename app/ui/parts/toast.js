@@ -1,7 +1,6 @@
 // Short messages at the bottom, each with at most one thing to do. Screen readers say them.
 
-import { html } from "../lib/dom.js";
-import { createStore, useStore } from "../lib/store.js";
+import { createStore, html, useStore } from "/lib.js";
 
 const SHOWN_MS = 8000;
 const store = createStore({ toasts: [] });

@@ -1,6 +1,6 @@
 // A long list of rows of one height, of which only those in sight are made.
 
-import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib/dom.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "/lib.js";
 
 const SPARE = 6; // rows above and below, so that fast scrolling shows no gap
 

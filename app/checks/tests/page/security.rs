@@ -219,7 +219,7 @@ impl World {
         let own = format!("{}/", self.hobd.origin());
         let Some(path) = url.strip_prefix(&own) else { return true };
         let known = [
-            "", "app.js", "icon.svg", "v1/", "lib/", "parts/", "chat/", "pages/", "strings/",
+            "", "app.js", "lib.js", "parts.js", "icon.svg", "v1/", "lib/", "parts/", "chat/", "pages/", "strings/",
             "style/", "vendor/",
         ];
         !known.iter().any(|known| {

@@ -50,7 +50,7 @@ export function appBack() {
     return () => void (changes.onmessage = () => {});
   }
 
-  return { isApp: true, open, shell: { invoke, watch } };
+  return { open, shell: { invoke, watch } };
 }
 
 /** Text as it is, bytes as numbers: what a command takes. */

@@ -27,7 +27,6 @@ export function browserBack() {
     },
   };
   return {
-    isApp: false,
     access,
     open,
     onUnauthorised() {

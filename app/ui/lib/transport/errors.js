@@ -16,5 +16,4 @@ export class Unreachable extends Error {}
 /** What a cancelled request ends with. */
 export const cancelled = () => new DOMException("cancelled", "AbortError");
 
-/** Whether somebody cancelled it. */
 export const isCancelled = (error) => error?.name === "AbortError";

@@ -1,9 +1,7 @@
 // The machine's memory and the disk's quota, as bars. Each part has a colour, a pattern and a word.
 
-import { html } from "../../lib/dom.js";
-import { bytes, count } from "../../lib/format.js";
-import { t } from "../../lib/strings.js";
-import { residencies } from "./words.js";
+import { bytes, count, html, t } from "/lib.js";
+import { reading, residencies } from "./words.js";
 
 export function Bars({ now }) {
   return html`<section class="card stack" data-test="memory-bars">
@@ -11,7 +9,7 @@ export function Bars({ now }) {
     ${now ? html`
       <${Bar} title=${t("memory.machine")} ...${machine(now)} />
       ${now.disk ? html`<${Bar} title=${t("memory.disk")} ...${disk(now.disk)} />` : html`<p class="note">${t("memory.nothing-kept")}</p>`}
-    ` : html`<p class="note">${t("memory.reading")}</p>`}
+    ` : reading()}
   </section>`;
 }
 

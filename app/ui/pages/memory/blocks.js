@@ -1,7 +1,6 @@
 // The map as a table: runs of blocks that are alike.
 
-import { count } from "../../lib/format.js";
-import { t } from "../../lib/strings.js";
+import { count, t } from "/lib.js";
 import { nameOf, partOf } from "./words.js";
 
 export const BLOCKS = [

@@ -3,14 +3,11 @@
 // - A cell's colour and pattern tell what the block is for, its mark how it came here, its width how long
 //   it is. The same is in words: under the pointer, at the keyboard, and in a table.
 
-import { classes, html, pure, useEffect, useState } from "../../lib/dom.js";
-import { ago, count } from "../../lib/format.js";
-import { address } from "../../lib/router.js";
-import { t } from "../../lib/strings.js";
-import { FoldedTable } from "../../parts/table.js";
+import { address, ago, classes, count, html, pure, t, useEffect, useState } from "/lib.js";
+import { FoldedTable } from "/parts.js";
 import { BLOCKS, runs } from "./blocks.js";
 import { Strip } from "./strip.js";
-import { families, nameOf, origins } from "./words.js";
+import { families, nameOf, origins, reading } from "./words.js";
 
 export function Cells({ map }) {
   const rows = map?.slots.filter(({ tokens, state }) => tokens > 0 || state !== "free") ?? [];
@@ -18,7 +15,7 @@ export function Cells({ map }) {
   return html`<section class="card stack" data-test="memory-map">
     <div class="row apart"><h2>${t("map.title")}</h2>
       ${map && html`<span class="note figure">${t("map.used", { used: map.used_tokens, all: map.context_tokens })}</span>`}</div>
-    ${!map ? html`<p class="note">${t("memory.reading")}</p>` : html`
+    ${!map ? reading() : html`
       ${rows.length === 0 && html`<div class="empty"><p>${t("map.empty")}</p></div>`}
       ${rows.length > 0 && html`<${Legend} /><div class="slots">${rows.map((slot) => html`<${Row} key=${slot.slot} ...${slot} block_tokens=${map.block_tokens} />`)}</div>
         <p class="note">${t("map.free", { n: free })}</p>
@@ -56,7 +53,6 @@ const DEPARTURES = [
   ["left.when", ({ at }) => ago(at), "when"],
 ];
 
-/** What left, the latest first. */
 function Departures({ events }) {
   const [, redraw] = useState(0);
   useEffect(() => {

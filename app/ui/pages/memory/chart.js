@@ -1,11 +1,12 @@
 // How soon answers began, in their order: what was reused against what was computed cold. Two shapes tell
 // them apart, the figures are beside them, and a table has every one.
 
-import { html, useEffect, useMemo, useRef, useState } from "../../lib/dom.js";
-import { ago, count, duration } from "../../lib/format.js";
-import { t } from "../../lib/strings.js";
-import { FoldedTable } from "../../parts/table.js";
+import { ago, count, duration, html, t, useEffect, useMemo, useRef, useState } from "/lib.js";
+import { FoldedTable } from "/parts.js";
 import { pick, points, ticks } from "./scale.js";
+import { reading } from "./words.js";
+
+const median = (ms) => (ms === null ? "–" : duration(ms));
 
 const HEIGHT = 220;
 const EDGE = { left: 58, right: 14, top: 12, bottom: 26 };
@@ -13,7 +14,7 @@ const EDGE = { left: 58, right: 14, top: 12, bottom: 26 };
 export function Chart({ turns }) {
   const all = useMemo(() => points(turns ?? []), [turns]);
   return html`<section class="card stack" data-test="memory-chart"><h2>${t("chart.title")}</h2>
-    ${!turns ? html`<p class="note">${t("memory.reading")}</p>` : !all.list.length ? html`<div class="empty"><p>${t("chart.empty")}</p></div>` : html`
+    ${!turns ? reading() : !all.list.length ? html`<div class="empty"><p>${t("chart.empty")}</p></div>` : html`
       <p class="chart-legend">${["reused", "cold"].map((kind) => html`<span class="key"><svg class="mark ${kind}" viewBox="0 0 14 14" aria-hidden="true"><${Mark} kind=${kind} x=${7} y=${7} /></svg>
         ${all[kind] === null ? t(`chart.${kind}.none`) : html`<span>${t(`chart.${kind}`, { n: all.of[kind] })} <strong class="figure">${duration(all[kind])}</strong></span>`}</span>`)}</p>
       <${Plot} all=${all} />
@@ -35,7 +36,7 @@ function Plot({ all: { list, reused, cold } }) {
   const x = (index) => EDGE.left + (list.length === 1 ? inner.width / 2 : (index / (list.length - 1)) * inner.width);
   const y = (ms) => EDGE.top + inner.height * (1 - Math.log(ms / lowest) / Math.log(highest / lowest));
   const point = (event) => setAt(pick(list.length, (event.clientX - frame.current.getBoundingClientRect().left - EDGE.left) / inner.width));
-  const label = t("chart.label", { n: list.length, reused: reused === null ? "–" : duration(reused), cold: cold === null ? "–" : duration(cold) });
+  const label = t("chart.label", { n: list.length, reused: median(reused), cold: median(cold) });
   const shown = at === null ? null : list[at];
   return html`<div ref=${frame} class="chart" onPointerMove=${point} onPointerLeave=${() => setAt(null)}>
     ${width > 0 && html`<svg width=${width} height=${HEIGHT} role="img" aria-label=${label}>

@@ -1,21 +1,12 @@
 // What is kept on disk, conversation by conversation, and what can be done with it.
 
-import { classes, html, useMemo, useState } from "../../lib/dom.js";
-import { ago, bytes, count } from "../../lib/format.js";
-import { address } from "../../lib/router.js";
-import { useStore } from "../../lib/store.js";
-import { t } from "../../lib/strings.js";
-import { api } from "../../lib/transport.js";
-import { chats } from "../../chat/chats.js";
-import { Button } from "../../parts/button.js";
-import { ask } from "../../parts/dialog.js";
-import { Icon } from "../../parts/icon.js";
-import { Menu } from "../../parts/menu.js";
-import { say, told } from "../../parts/toast.js";
+import { address, ago, api, bytes, classes, count, html, t, useMemo, useState, useStore } from "/lib.js";
+import { ask, Button, CLASSES, Icon, Menu, say, Select, told } from "/parts.js";
+import { chats } from "/chat/chats.js";
 import { memory, refresh } from "./live.js";
 import { Prune } from "./prune.js";
 import { Verify } from "./verify.js";
-import { CLASSES, keptName } from "./words.js";
+import { classNames, keptName, reading } from "./words.js";
 
 const PAGE = 50;
 /** The daemon's words, the nearest first, and ours for where that is. */
@@ -50,7 +41,7 @@ export function Files({ slots, disk }) {
         <${Button} disabled=${!rows.length} onClick=${() => setPruning(true)} data-test="prune">${t("files.prune")}<//>
       </div>`}</div>
     ${verifying && html`<${Verify} key=${verifying.body.conversation ?? ""} ...${verifying} titles=${titles} onClose=${() => setVerifying(null)} />`}
-    ${slots === undefined && html`<p class="note">${t("memory.reading")}</p>`}
+    ${slots === undefined && reading()}
     ${slots === null && html`<p class="note">${t("memory.nothing-kept")}</p>`}
     ${slots && !rows.length && html`<div class="empty"><p>${t("files.empty")}</p></div>`}
     ${rows.length > 0 && html`
@@ -91,8 +82,7 @@ function Row({ slot, isOther, isChat, onVerify }) {
     <td class="figure wide-only">${count(slot.tokens)}</td>
     <td class="when">${ago(Date.now() / 1000 - slot.age_secs)}</td>
     <td class="when wide-only">${ago(slot.created_at)}</td>
-    <td><select value=${slot.class} disabled=${isOpen} title=${t(isOpen ? "files.open" : "class.about")} aria-label=${t("files.class.of", { name })} onChange=${(event) => setClass(slot, event.target)}>
-      ${CLASSES.map((name) => html`<option value=${name}>${t(`class.${name}`)}</option>`)}</select></td>
+    <td><${Select} value=${slot.class} options=${classNames()} disabled=${isOpen} title=${t(isOpen ? "files.open" : "class.about")} aria-label=${t("files.class.of", { name })} onChange=${(_, select) => setClass(slot, select)} /></td>
     <td><${Menu} label=${t("chat.menu.of", { title: name })} items=${[
       { icon: "check", label: t("files.verify.one"), act: onVerify },
       { icon: "trash", label: t("files.remove"), act: () => remove(slot, isOpen), danger: true },

@@ -3,8 +3,7 @@
 // - The map comes as events; the rest is read again when the map has changed and then stood still.
 // - An idle daemon is asked nothing; a page that nobody sees hears nothing.
 
-import { createStore } from "../../lib/store.js";
-import { api, isCancelled } from "../../lib/transport.js";
+import { api, createStore, isCancelled } from "/lib.js";
 
 const SOON_MS = 1200;
 const LATER_MS = 5000; // What is written behind an answer is on disk by then.

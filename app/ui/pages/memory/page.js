@@ -1,17 +1,12 @@
 // Where memory goes: the machine, the cells, the disk; and how soon answers began.
 
-import { html, useEffect } from "../../lib/dom.js";
-import { useStore } from "../../lib/store.js";
-import { t } from "../../lib/strings.js";
-import { styleSheet } from "../../lib/style.js";
+import { html, t, useEffect, useStore } from "/lib.js";
 import { Bars } from "./bars.js";
 import { Chart } from "./chart.js";
 import { Files } from "./files.js";
 import { follow, memory } from "./live.js";
 import { Cells } from "./cells.js";
 import { Quarantine } from "./quarantine.js";
-
-await styleSheet("memory");
 
 export function Page() {
   useEffect(follow, []);

@@ -1,14 +1,9 @@
 // What is to go, by criteria of which all hold; what that frees is told before anything is done.
 
-import { html, useEffect, useState } from "../../lib/dom.js";
-import { bytes } from "../../lib/format.js";
-import { t } from "../../lib/strings.js";
-import { api, isCancelled } from "../../lib/transport.js";
-import { Button } from "../../parts/button.js";
-import { Dialog } from "../../parts/dialog.js";
-import { say } from "../../parts/toast.js";
+import { api, bytes, html, isCancelled, t, useEffect, useState } from "/lib.js";
+import { Button, Dialog, say, Select } from "/parts.js";
 import { memory, refresh } from "./live.js";
-import { CLASSES, keptName } from "./words.js";
+import { classNames, keptName, reading } from "./words.js";
 
 const WAIT_MS = 250;
 const SHOWN = 6;
@@ -53,13 +48,12 @@ export function Prune({ titles, onClose }) {
     <fieldset class="criteria"><legend class="label">${t("prune.criteria")}</legend>
       <label class="row">${check("expired", "prune-expired")}<span>${t("prune.expired")}</span></label>
       <div class="row"><label class="row">${check("isOlder", "prune-older")}<span>${t("prune.older")}</span></label>${number("older", "isOlder", t("prune.older"))}
-        <select aria-label=${t("prune.unit")} value=${wanted.unit} onChange=${(event) => set("unit", event.target.value)}>${Object.keys(UNITS).map((unit) => html`<option value=${unit}>${t(`prune.${unit}`)}</option>`)}</select></div>
+        <${Select} aria-label=${t("prune.unit")} value=${wanted.unit} options=${Object.keys(UNITS).map((unit) => [unit, t(`prune.${unit}`)])} onChange=${(unit) => set("unit", unit)} /></div>
       <div class="row"><label class="row">${check("isLarger")}<span>${t("prune.larger")}</span></label>${number("larger", "isLarger", t("prune.larger"))}<span>MiB</span></div>
-      <label class="row"><span>${t("prune.class")}</span><select value=${wanted.class} onChange=${(event) => set("class", event.target.value)}>
-        <option value="">${t("prune.any")}</option>${CLASSES.map((name) => html`<option value=${name}>${t(`class.${name}`)}</option>`)}</select></label>
+      <label class="row"><span>${t("prune.class")}</span><${Select} value=${wanted.class} options=${[["", t("prune.any")], ...classNames()]} onChange=${(name) => set("class", name)} /></label>
       <label class="row">${check("isOwn", "prune-own")}<span>${t("prune.own")}</span></label>
     </fieldset>
-    <div class="preview" role="status" data-test="prune-preview">${error ? html`<p class="error">${error.message}</p>` : !isChosen ? html`<p class="note">${t("prune.choose")}</p>` : plan ? html`<${Plan} plan=${plan} titles=${titles} />` : html`<p class="note">${t("memory.reading")}</p>`}</div>
+    <div class="preview" role="status" data-test="prune-preview">${error ? html`<p class="error">${error.message}</p>` : !isChosen ? html`<p class="note">${t("prune.choose")}</p>` : plan ? html`<${Plan} plan=${plan} titles=${titles} />` : reading()}</div>
     <div class="actions"><${Button} onClick=${onClose}>${t("cancel")}<//>
       <button class="button danger" disabled=${isBusy || !plan || !(plan.slots.length || plan.freed_bytes)} data-test="prune-do">${t("prune.do")}</button></div>
   </form></${Dialog}>`;
@@ -73,7 +67,6 @@ function Plan({ plan, titles }) {
     ${skipped.length > 0 && html`<p class="note">${t("prune.skipped", { n: skipped.length })}</p>`}`;
 }
 
-/** What the daemon is asked. */
 export function asked({ expired, isOlder, older, unit, class: name, isLarger, larger, isOwn }) {
   const own = memory.get().map?.fingerprint;
   return {

@@ -1,13 +1,7 @@
 // Files that failed: why, and how to be rid of them. Nothing is shown while there are none.
 
-import { html } from "../../lib/dom.js";
-import { ago, bytes } from "../../lib/format.js";
-import { t } from "../../lib/strings.js";
-import { api } from "../../lib/transport.js";
-import { Button } from "../../parts/button.js";
-import { ask } from "../../parts/dialog.js";
-import { Table } from "../../parts/table.js";
-import { say, told } from "../../parts/toast.js";
+import { ago, api, bytes, html, t } from "/lib.js";
+import { ask, Button, say, Table, told } from "/parts.js";
 import { refresh } from "./live.js";
 
 const COLUMNS = [

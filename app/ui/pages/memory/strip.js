@@ -2,14 +2,14 @@
 //
 // - The keyboard moves over them as over a slider, whose value is a block.
 
-import { html, useEffect, useLayoutEffect, useRef, useState } from "../../lib/dom.js";
-import { t } from "../../lib/strings.js";
+import { html, t, useEffect, useLayoutEffect, useRef, useState } from "/lib.js";
 import { familyOf, partOf } from "./words.js";
 
 /** More than so many cells on their way tell nothing more. */
 const MOST_COMING = 300;
 const WIDTHS = 4;
 const WHOLE = 64;
+const STEPS = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageDown: 10, PageUp: -10, Home: -Infinity, End: Infinity };
 
 export function Strip({ name, blocks, coming }) {
   const frame = useRef();
@@ -29,17 +29,17 @@ export function Strip({ name, blocks, coming }) {
   };
   const key = (event) => {
     const last = blocks.length - 1;
-    const to = { ArrowRight: (current ?? -1) + 1, ArrowLeft: (current ?? 1) - 1, ArrowUp: (current ?? -1) + 1, ArrowDown: (current ?? 1) - 1, PageDown: (current ?? 0) + 10, PageUp: (current ?? 0) - 10, Home: 0, End: last, Escape: null }[event.key];
-    if (to === undefined || last < 0 || event.altKey || event.ctrlKey || event.metaKey) return;
+    const isLeft = event.key === "Escape";
+    if (!(isLeft || STEPS[event.key]) || last < 0 || event.altKey || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
     event.stopPropagation();
     setKeyed(true);
-    setAt(to === null ? null : Math.max(0, Math.min(last, to)));
+    setAt(isLeft ? null : Math.max(0, Math.min(last, (current ?? -1) + STEPS[event.key])));
   };
   const value = current ?? 0;
   return html`<div class="strip-frame">
     <div ref=${frame} class="strip" role="slider" tabindex="0" aria-label=${t("map.strip", { name })} aria-valuemin="1" aria-valuemax=${Math.max(1, blocks.length)} aria-valuenow=${value + 1}
-      aria-valuetext=${blocks.length ? told(blocks[value], value, blocks.length) : t("map.no-blocks")} data-test="strip"
+      aria-valuetext=${blocks.length ? Object.values(told(blocks[value], value, blocks.length)).filter(Boolean).join(", ") : t("map.no-blocks")} data-test="strip"
       onPointerMove=${point} onPointerLeave=${() => isKeyed || setAt(null)} onKeyDown=${key} onFocus=${(event) => {
         if (!event.target.matches(":focus-visible")) return;
         setKeyed(true);
@@ -49,11 +49,14 @@ export function Strip({ name, blocks, coming }) {
   </div>`;
 }
 
-/** A block in words. */
-function told({ start, end, layer, key, origin, sharers }, index, of) {
-  return [t("block.of", { n: index + 1, of }), t("block.tokens", { start, end }),
-    partOf(layer, key), t(`origin.${origin}`), sharers > 0 && t("block.sharers", { n: sharers })].filter(Boolean).join(", ");
-}
+/** A block in words, part by part. */
+const told = ({ start, end, layer, key, origin, sharers }, index, of) => ({
+  place: t("block.of", { n: index + 1, of }),
+  tokens: t("block.tokens", { start, end }),
+  part: partOf(layer, key),
+  origin: t(`origin.${origin}.long`),
+  sharers: sharers > 0 && t("block.sharers", { n: sharers }),
+});
 
 function Tip({ strip, at, block, of }) {
   const element = useRef();
@@ -67,13 +70,10 @@ function Tip({ strip, at, block, of }) {
     style.left = `${Math.max(0, Math.min(left - frame.left + width / 2 - offsetWidth / 2, frame.width - offsetWidth))}px`;
     style.top = `${(below ? bottom + 8 : top - offsetHeight - 8) - frame.top}px`;
   });
-  const { start, end, layer, key, origin, id, sharers } = block;
+  const { part, tokens, origin, sharers, place } = told(block, at, of);
   return html`<div ref=${element} class="tip" data-test="tip" aria-hidden="true">
-    <strong>${partOf(layer, key)}</strong>
-    <span class="figure">${t("block.tokens", { start, end })}</span>
-    <span>${t(`origin.${origin}.long`)}</span>
-    ${sharers > 0 && html`<span>${t("block.sharers", { n: sharers })}</span>`}
-    <code>${t("block.of", { n: at + 1, of })} · ${id}</code>
+    <strong>${part}</strong><span class="figure">${tokens}</span><span>${origin}</span>${sharers && html`<span>${sharers}</span>`}
+    <code>${place} · ${block.id}</code>
   </div>`;
 }
 

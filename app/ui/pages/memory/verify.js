@@ -1,10 +1,7 @@
 // Reads every byte that is kept, or what one chat is made of, and tells what is damaged.
 
-import { html, useEffect, useRef, useState } from "../../lib/dom.js";
-import { t } from "../../lib/strings.js";
-import { api, isCancelled } from "../../lib/transport.js";
-import { IconButton } from "../../parts/button.js";
-import { Icon } from "../../parts/icon.js";
+import { api, html, isCancelled, t, useEffect, useRef, useState } from "/lib.js";
+import { Icon, IconButton } from "/parts.js";
 import { refresh } from "./live.js";
 import { keptName } from "./words.js";
 

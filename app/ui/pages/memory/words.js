@@ -1,6 +1,7 @@
-// The daemon's words, in ours.
+// The daemon's words, in ours; and what stands where there are none yet.
 
-import { t } from "../../lib/strings.js";
+import { html, t } from "/lib.js";
+import { CLASSES } from "/parts.js";
 
 /** Layers of a prompt that people can tell apart, and the daemon's own that belong to each. */
 const FAMILIES = {
@@ -14,8 +15,7 @@ const FAMILIES = {
 export const families = [...Object.keys(FAMILIES), "unknown"];
 export const origins = ["computed", "generated", "shared", "memory", "disk"];
 
-/** How long something stays on disk, the shortest first. */
-export const CLASSES = ["short", "long", "extended", "kept"];
+export const classNames = () => CLASSES.map((name) => [name, t(`class.${name}`)]);
 
 const of = new Map(Object.entries(FAMILIES).flatMap(([family, layers]) => layers.map((layer) => [layer, family])));
 
@@ -29,7 +29,6 @@ export function partOf(layer, key) {
   return key && key !== "answer" && key !== layer ? `${family} (${key})` : family;
 }
 
-/** What the conversation of a slot is called. */
 export const nameOf = ({ kind, title, conversation, profile }) =>
   kind === "prefix" ? t("map.prefix", { profile: profile ?? conversation ?? "" }) : title ?? conversation ?? t("map.nobody");
 
@@ -40,3 +39,5 @@ export function keptName(conversation, titles) {
   const prefix = PREFIXES.exec(conversation);
   return prefix ? t("map.prefix", { profile: prefix[1] ?? "default" }) : titles.get(conversation) ?? conversation;
 }
+
+export const reading = () => html`<p class="note">${t("memory.reading")}</p>`;

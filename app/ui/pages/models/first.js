@@ -1,13 +1,11 @@
 // The first steps: choose a model, see what it takes, say hello.
 
-import { classes, html, useState } from "../../lib/dom.js";
-import { go } from "../../lib/router.js";
-import { t } from "../../lib/strings.js";
-import { newTalk } from "../../chat/talk.js";
+import { classes, go, html, t, useState } from "/lib.js";
+import { Button } from "/parts.js";
+import { newTalk } from "/chat/talk.js";
 import { Fit, facts } from "./fit.js";
 import { consequences } from "./question.js";
 import { switchTo } from "./switching.js";
-import { Button } from "../../parts/button.js";
 
 const STEPS = ["choose", "see", "hello"];
 
@@ -19,7 +17,8 @@ export function FirstSteps({ list, begun }) {
   const [chosen, setChosen] = useState((running ?? usable[0])?.id);
   const model = usable.find(({ id }) => id === chosen);
   const start = async () => {
-    if (model.current || (await switchTo(model, model.verdict === "too_large"))) go("models", "hello");
+    if (model.current) setStep(2);
+    else if (await switchTo(model, model.verdict === "too_large")) go("models", "hello");
   };
   const hello = () => {
     const talk = newTalk();
@@ -38,7 +37,7 @@ export function FirstSteps({ list, begun }) {
     hello: () => html`<p>${t("first.hello.long", { name: running?.name })}</p>`,
   }[STEPS[step]];
   const blocked = step === 1 && !model.current && list.fixed;
-  const next = [() => setStep(1), () => (model.current ? setStep(2) : start()), hello][step];
+  const next = [() => setStep(1), start, hello][step];
   return html`<section class="card stack first" data-test="first">
     <ol class="steps">${STEPS.map((name, index) => html`<li aria-current=${index === step ? "step" : null}>${t(`first.${name}`)}</li>`)}</ol>
     ${body()}

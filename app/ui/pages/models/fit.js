@@ -1,9 +1,7 @@
 // What a model would take of the free memory, as a bar and in words.
 
-import { classes, html } from "../../lib/dom.js";
-import { bytes } from "../../lib/format.js";
-import { t } from "../../lib/strings.js";
-import { Icon } from "../../parts/icon.js";
+import { bytes, classes, html, t } from "/lib.js";
+import { Icon } from "/parts.js";
 
 const ICONS = { fits: "check", tight: "warning", too_large: "close" };
 
@@ -26,7 +24,6 @@ export function Fit({ model, list }) {
   </div>`;
 }
 
-/** What a model is, in a few words. */
 export function facts(model) {
   return [
     model.size_bytes != null && bytes(model.size_bytes),

@@ -1,20 +1,12 @@
 // The models of this machine: what runs, what could, and what that would take.
 
-import { classes, html, useEffect, useState } from "../../lib/dom.js";
-import { address } from "../../lib/router.js";
-import { useStore } from "../../lib/store.js";
-import { t } from "../../lib/strings.js";
-import { styleSheet } from "../../lib/style.js";
-import { status } from "../../chat/chats.js";
-import { Button } from "../../parts/button.js";
-import { Icon } from "../../parts/icon.js";
+import { address, classes, html, t, useEffect, useState, useStore } from "/lib.js";
+import { Button, Icon, switching } from "/parts.js";
+import { status } from "/chat/chats.js";
 import { Fit, facts } from "./fit.js";
 import { FirstSteps } from "./first.js";
 import { askToSwitch } from "./question.js";
-import { switching } from "../../parts/switching.js";
 import { localModels } from "./switching.js";
-
-await styleSheet("models");
 
 export function Page({ detail }) {
   const [list, setList] = useState(null);
@@ -38,8 +30,8 @@ export function Page({ detail }) {
 }
 
 function Switching({ to }) {
-  return html`<section class="card stack" role="status" data-test="switching"><h2>${t("models.switching", { name: to })}</h2>
-    <progress aria-label=${t("models.switching", { name: to })}></progress><p class="note">${t("models.switching.long")}</p></section>`;
+  const title = t("models.switching", { name: to });
+  return html`<section class="card stack" role="status" data-test="switching"><h2>${title}</h2><progress aria-label=${title}></progress><p class="note">${t("models.switching.long")}</p></section>`;
 }
 
 /** Why another model does not run. */

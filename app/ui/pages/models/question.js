@@ -1,8 +1,7 @@
 // Asks before another model is run: what happens to what is kept, and whether memory is short.
 
-import { html } from "../../lib/dom.js";
-import { t } from "../../lib/strings.js";
-import { ask } from "../../parts/dialog.js";
+import { html, t } from "/lib.js";
+import { ask } from "/parts.js";
 import { switchTo } from "./switching.js";
 
 /** Promises whether the model runs then. `from`: the one that runs now. */

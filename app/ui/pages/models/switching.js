@@ -1,11 +1,9 @@
 // From the wish for another model until one runs again. The daemon starts over meanwhile: nobody answers
 // for a while, and that is no failure.
 
-import { api } from "../../lib/transport.js";
-import { t } from "../../lib/strings.js";
-import { switching } from "../../parts/switching.js";
-import { say } from "../../parts/toast.js";
-import { look } from "../../chat/chats.js";
+import { api, t } from "/lib.js";
+import { say, switching } from "/parts.js";
+import { look } from "/chat/chats.js";
 
 const LOOK_EVERY_MS = 600;
 

@@ -1,9 +1,7 @@
 // One segment of a profile.
 
-import { classes, html, useRef, useState } from "../../lib/dom.js";
-import { t } from "../../lib/strings.js";
-import { Button, IconButton } from "../../parts/button.js";
-import { Icon } from "../../parts/icon.js";
+import { classes, html, t, useRef, useState } from "/lib.js";
+import { Button, Icon, IconButton, Select } from "/parts.js";
 import { LAYERS, isDefault, toolsIn } from "./draft.js";
 
 export function Card({ segment, figures, at, last, inTail, over, problem, set, move, behind, remove, drag }) {
@@ -26,7 +24,7 @@ export function Card({ segment, figures, at, last, inTail, over, problem, set, m
     aria-label=${t("profile.segment", { number })} data-test="segment">
     <div class="segment-head">
       <span class="grip" title=${t("profile.drag")} onPointerDown=${() => setDraggable(true)} onPointerUp=${() => setDraggable(false)} aria-hidden="true"><${Icon} name="profiles" small /></span>
-      <select value=${layer} aria-label=${t("profile.layer")} onChange=${(event) => set({ layer: event.target.value })}>${LAYERS.map((name) => html`<option value=${name}>${t(`part.${name}`)}</option>`)}</select>
+      <${Select} value=${layer} options=${LAYERS.map((name) => [name, t(`part.${name}`)])} aria-label=${t("profile.layer")} onChange=${(layer) => set({ layer })} />
       <input class="input key" value=${isDefault(key) ? "" : key} placeholder=${key ?? t("profile.key")} aria-label=${t("profile.key")} maxlength="100" onInput=${(event) => set({ key: event.target.value || null })} />
       ${source !== "tools" && html`<label class="row note stays"><input type="checkbox" checked=${stable} onChange=${(event) => set({ stable: event.target.checked })} data-test="stable" />${t("profile.stable")}</label>`}
       <span class="segment-buttons">

@@ -4,7 +4,6 @@
 // - `was`: what its file held when it was read. A file that nobody touched is not sent.
 
 export const LAYERS = ["axioms", "identity", "rules", "capabilities", "context", "memories", "affect"];
-export const CLASSES = ["short", "long", "extended", "kept"];
 
 let last = 0;
 const drafts = new Map();
@@ -24,7 +23,6 @@ export function begin(name) {
   keep(name, { name, revision: null, ttl: "extended", segments: [newSegment("text", "identity")] });
 }
 
-/** A draft of what was read. */
 export function read(profile) {
   const segments = profile.segments.map((segment) => ({ ...pick(segment), id: ++last, was: segment.content, editable: segment.editable }));
   return { name: profile.name, revision: profile.revision, ttl: profile.ttl, segments };
@@ -35,7 +33,6 @@ export function newSegment(source, layer) {
   return { id: ++last, layer, key: null, stable: true, source, path: source === "file" ? "" : null, content, was: null, editable: true };
 }
 
-/** What is sent of a draft. */
 export function sent({ name, revision, ttl, segments }) {
   const segment = (it) => ({ ...pick(it), content: it.source !== "text" && it.content === it.was ? null : it.content ?? "" });
   return { name, revision, ttl, segments: segments.map(segment) };
@@ -46,7 +43,6 @@ export const differs = (draft, profile) => !profile || JSON.stringify(sent(draft
 
 const pick = ({ layer, key, stable, source, path, content }) => ({ layer, key, stable, source, path, content });
 
-/** The segments with one of them elsewhere. */
 export function moved(segments, from, to) {
   const all = [...segments];
   const [one] = all.splice(from, 1);

@@ -1,19 +1,14 @@
 // One profile: its segments as cards in their order, what each costs, and what a change would compute.
 
-import { html, useEffect, useMemo, useRef, useState } from "../../lib/dom.js";
-import { address, go } from "../../lib/router.js";
-import { t } from "../../lib/strings.js";
-import { api } from "../../lib/transport.js";
-import { Button } from "../../parts/button.js";
-import { ask } from "../../parts/dialog.js";
-import { Icon } from "../../parts/icon.js";
-import { Menu } from "../../parts/menu.js";
-import { say } from "../../parts/toast.js";
-import { look } from "../../chat/chats.js";
+import { address, api, go, html, t, useEffect, useMemo, useRef, useState } from "/lib.js";
+import { ask, Button, CLASSES, Icon, Menu, say, Select } from "/parts.js";
+import { look } from "/chat/chats.js";
 import { Card } from "./card.js";
-import { CLASSES, behind, differs, draftOf, forget, keep, moved, newSegment, read, sent, tailBegins } from "./draft.js";
+import { behind, differs, draftOf, forget, keep, moved, newSegment, read, sent, tailBegins } from "./draft.js";
 import { Warmth } from "./warmth.js";
 
+/** What a segment can be, and the layer that it begins as. */
+const NEW = { text: "rules", file: "rules", tools: "capabilities" };
 const CHECK_AFTER_MS = 350;
 const WARM_EVERY_MS = 700;
 
@@ -90,8 +85,7 @@ export function Editor({ name }) {
         <p class="note figure row">${total?.tokens != null && html`<span data-test="prefix-figures">${t("profile.prefix", { tokens: total.tokens, bytes: total.kv_bytes ?? 0 })}</span>`}
           ${profile && !dirty && html`<${Warmth} profile=${profile} />`}</p></div>
       <div class="row">
-        <label class="row note">${t("profile.ttl")}<select value=${draft.ttl} onChange=${(event) => change({ ttl: event.target.value })}>
-          ${CLASSES.map((name) => html`<option value=${name}>${t(`profile.ttl.${name}`)}</option>`)}</select></label>
+        <label class="row note">${t("profile.ttl")}<${Select} value=${draft.ttl} options=${CLASSES.map((name) => [name, t(`profile.ttl.${name}`)])} onChange=${(ttl) => change({ ttl })} /></label>
         <${Menu} label=${t("profile.more")} items=${[{ icon: "trash", label: t("profile.delete"), danger: true, act: remove }]} test="profile-menu" />
       </div>
     </div>
@@ -132,7 +126,7 @@ function Cards({ draft: { segments: all }, figures, problem, segments }) {
     dragged.current = null;
     setOver(null);
   };
-  const add = (source, layer) => () => segments(moved([...all, newSegment(source, layer)], all.length, source === "text" && layer === "context" ? all.length : tail));
+  const add = (source, layer) => segments(moved([...all, newSegment(source, layer)], all.length, source === "text" && layer === "context" ? all.length : tail));
   return html`<div class="cards" onDrop=${drop} onDragEnd=${() => setOver(null)}>
     ${all.flatMap((segment, at) => [
       at === anew && html`<p class="divider anew" key="anew" data-test="anew"><span><${Icon} name="again" small />${t("profile.anew", { tokens: figures.whole.computed_tokens })}</span></p>`,
@@ -143,9 +137,7 @@ function Cards({ draft: { segments: all }, figures, problem, segments }) {
         drag=${{ start: () => (dragged.current = at), over: (event) => { event.preventDefault(); if (dragged.current !== null) setOver(at); } }} />`,
     ])}
     <div class="row">
-      <${Button} onClick=${add("text", "rules")} data-test="add-text" icon="plus">${t("profile.add.text")}<//>
-      <${Button} onClick=${add("file", "rules")} icon="plus">${t("profile.add.file")}<//>
-      <${Button} onClick=${add("tools", "capabilities")} icon="plus">${t("profile.add.tools")}<//>
+      ${Object.entries(NEW).map(([source, layer]) => html`<${Button} icon="plus" onClick=${() => add(source, layer)} data-test=${`add-${source}`}>${t(`profile.add.${source}`)}<//>`)}
     </div>
   </div>`;
 }
@@ -170,8 +162,7 @@ function useFigures(draft, dirty, profile) {
     const stop = new AbortController();
     const timer = setTimeout(async () => {
       try {
-        const { revision, ...asked } = JSON.parse(text);
-        const told = await api.post("/v1/profiles/check", asked, { signal: stop.signal });
+        const told = await api.post("/v1/profiles/check", { ...JSON.parse(text), revision: undefined }, { signal: stop.signal });
         if (!stop.signal.aborted) learn(told, draft.segments);
       } catch (error) {
         if (stop.signal.aborted) return;

@@ -1,20 +1,11 @@
 // Profiles: what the prompts of one kind of conversation begin with. The list of them, and one that is
 // edited.
 
-import { html, useEffect, useState } from "../../lib/dom.js";
-import { address, go } from "../../lib/router.js";
-import { t } from "../../lib/strings.js";
-import { styleSheet } from "../../lib/style.js";
-import { api } from "../../lib/transport.js";
-import { Button } from "../../parts/button.js";
-import { askText } from "../../parts/dialog.js";
-import { Icon } from "../../parts/icon.js";
-import { say } from "../../parts/toast.js";
+import { address, api, go, html, t, useEffect, useState } from "/lib.js";
+import { askText, Button, Icon, say } from "/parts.js";
 import { begin, isNamed } from "./draft.js";
 import { Editor } from "./editor.js";
 import { Warmth } from "./warmth.js";
-
-await styleSheet("profiles");
 
 export function Page({ detail }) {
   return detail ? html`<${Editor} key=${detail} name=${detail} />` : html`<${List} />`;

@@ -1,8 +1,7 @@
 // Where a profile's prefix is, or that it is on its way.
 
-import { html } from "../../lib/dom.js";
-import { t } from "../../lib/strings.js";
-import { Icon } from "../../parts/icon.js";
+import { html, t } from "/lib.js";
+import { Icon } from "/parts.js";
 
 export function Warmth({ profile: { state, place, error } }) {
   if (error && !state) return null;
