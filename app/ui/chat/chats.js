@@ -8,8 +8,8 @@ const WARM_AGAIN_MS = 15_000;
 
 /** `all`: in the order of the list. `found`: by text, of the last search. */
 export const chats = createStore({ all: [], loaded: false, query: "", found: null });
-/** What the daemon says of itself; null until it did. */
-export const status = createStore({ now: null, error: null });
+/** `now`: what the daemon says of itself; null until it did. `to`: the model that it starts over with, by name. */
+export const status = createStore({ now: null, error: null, to: null });
 
 const order = (a, b) => Number(b.pinned ?? false) - Number(a.pinned ?? false) || b.updated_at - a.updated_at;
 
@@ -30,7 +30,7 @@ export function put(chat) {
   });
 }
 
-/** Reads the status, and from it where chats are: no chat is looked for on the disk. */
+/** Reads the status, and from it where chats are: no chat is looked for on the disk. Promises it, if there is one. */
 export async function look() {
   try {
     const now = await api.get("/v1/status");
@@ -46,6 +46,7 @@ export async function look() {
     const { all } = chats.get();
     const next = all.map(moved);
     if (next.some((chat, index) => chat !== all[index])) chats.set({ all: next });
+    return now;
   } catch (error) {
     status.set({ error });
   }

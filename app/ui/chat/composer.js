@@ -2,7 +2,7 @@
 
 import { html, t, useEffect, useLayoutEffect, useRef, useStore } from "/lib.js";
 import { Button, Icon, Select } from "/parts.js";
-import { Talk } from "./push-to-talk.js";
+import { PushToTalk } from "./push-to-talk.js";
 import { chatOf, status, warm } from "./chats.js";
 
 export function Composer({ talk }) {
@@ -36,7 +36,7 @@ export function Composer({ talk }) {
     <div class="composer-box">
       <textarea ref=${field} rows="1" value=${text} placeholder=${t("composer.placeholder")} aria-label=${t("composer.label")}
         data-test="composer" onInput=${input} onKeyDown=${keys} onFocus=${wake}></textarea>
-      <${Talk} id=${talk.id} profile=${profile} disabled=${Boolean(live)} send=${talk.send} write=${() => field.current.focus()} />
+      <${PushToTalk} id=${talk.id} profile=${profile} disabled=${Boolean(live)} send=${talk.send} write=${() => field.current.focus()} />
       <${Button} kind="primary" aria-label=${label} title=${label} data-test=${doing} disabled=${!live && !text.trim()} onClick=${live ? talk.stop : send}><${Icon} name=${doing} /><//>
     </div>
     <div class="composer-foot">

@@ -7,14 +7,14 @@
 
 import { api, bind, classes, html, listen, t, unheard, useEffect, useRef, useState, useStore } from "/lib.js";
 import { Icon, say } from "/parts.js";
-import { path, status } from "./chats.js";
+import { look, path, status } from "./chats.js";
 
 const SHORTEST_MS = 250;
 
 bind("Alt+T", "talk.quiet", () => false); // For the help; `useHeldKey` sees when it is let go.
 
 /** `send`: takes what was said. `write`: gives the keyboard the word. */
-export function Talk({ id, profile, disabled, send, write }) {
+export function PushToTalk({ id, profile, disabled, send, write }) {
   // `quiet`, `opening` (the microphone), `hearing`, `reading` (what was said).
   const [phase, setPhase] = useState("quiet");
   const now = useStore(status, ({ now }) => now);
@@ -36,7 +36,7 @@ export function Talk({ id, profile, disabled, send, write }) {
     const mine = (turn.current = { stop: new AbortController(), at: performance.now() });
     api.post(path(id, "/speech-start"), profile ? { profile } : {}).catch(() => {}); // Then it is computed later.
     setPhase("opening");
-    const known = now ?? (await api.get("/v1/status").catch(() => null)); // The page may have just begun.
+    const known = now ?? (await look()); // The page may have just begun.
     if (turn.current !== mine) return;
     if (!known?.recognizer) {
       drop();

@@ -4,12 +4,10 @@
 import { html, shell, t, useEffect, useState, useStore } from "/lib.js";
 import { loadChats, status } from "/chat/chats.js";
 import { Icon } from "./icon.js";
-import { switching } from "./switching.js";
 import { say } from "./toast.js";
 
 export function Shell() {
-  const { now, error } = useStore(status);
-  const { to } = useStore(switching);
+  const { now, error, to } = useStore(status);
   const [app, setApp] = useState(null);
   useEffect(() => shell?.watch((app) => {
     if (app.took_over) say(t("shell.took"));

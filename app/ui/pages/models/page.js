@@ -1,19 +1,18 @@
 // The models of this machine: what runs, what could, and what that would take.
 
-import { address, classes, html, t, useEffect, useState, useStore } from "/lib.js";
-import { Button, Icon, switching } from "/parts.js";
+import { address, api, classes, html, t, useEffect, useState, useStore } from "/lib.js";
+import { Button, Icon } from "/parts.js";
 import { status } from "/chat/chats.js";
 import { Fit, facts } from "./fit.js";
 import { FirstSteps } from "./first.js";
 import { askToSwitch } from "./question.js";
-import { localModels } from "./switching.js";
 
 export function Page({ detail }) {
   const [list, setList] = useState(null);
   const [error, setError] = useState(null);
-  const { to } = useStore(switching);
-  const failure = useStore(status, ({ now }) => now?.switch_error);
-  const load = () => localModels().then((list) => {
+  const { now, to } = useStore(status);
+  const failure = now?.switch_error;
+  const load = () => api.get("/v1/models/local").then((list) => {
     setList(list);
     setError(null);
   }, setError);
@@ -21,7 +20,7 @@ export function Page({ detail }) {
     if (to) setList(null);
     else load();
   }, [to]);
-  if (to) return html`<${Switching} to=${to} />`;
+  if (to) return html`<${Switching} to=${to} percent=${now.loaded_percent ?? undefined} />`;
   if (error) return html`<div class="empty" role="alert"><${Icon} name="warning" /><p>${t("models.unread")}</p><p class="note">${error.message}</p>
     <${Button} onClick=${load}>${t("models.look")}<//></div>`;
   if (!list) return html`<p class="note" role="status">${t("models.looking")}</p>`;
@@ -29,9 +28,9 @@ export function Page({ detail }) {
   return html`<${Models} list=${list} failure=${failure} load=${load} />`;
 }
 
-function Switching({ to }) {
+function Switching({ to, percent }) {
   const title = t("models.switching", { name: to });
-  return html`<section class="card stack" role="status" data-test="switching"><h2>${title}</h2><progress aria-label=${title}></progress><p class="note">${t("models.switching.long")}</p></section>`;
+  return html`<section class="card stack" role="status" data-test="switching"><h2>${title}</h2><progress max="100" value=${percent} aria-label=${title}></progress><p class="note">${t("models.switching.long")}</p></section>`;
 }
 
 /** Why another model does not run. */

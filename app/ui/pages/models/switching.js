@@ -2,8 +2,8 @@
 // for a while, and that is no failure.
 
 import { api, t } from "/lib.js";
-import { say, switching } from "/parts.js";
-import { look } from "/chat/chats.js";
+import { say } from "/parts.js";
+import { look, status } from "/chat/chats.js";
 
 const LOOK_EVERY_MS = 600;
 
@@ -13,7 +13,7 @@ export async function switchTo({ id, name }, force) {
     const before = await api.get("/v1/status");
     const { restarts } = await api.post("/v1/models/switch", { model: id, ...(force && { force }) });
     if (!restarts) return true;
-    switching.set({ to: name });
+    status.set({ to: name });
     const failure = await until(id, before);
     say(failure ? t("models.failed", { name, message: failure }) : t("models.runs", { name }));
     return !failure;
@@ -21,23 +21,21 @@ export async function switchTo({ id, name }, force) {
     say(error.message);
     return false;
   } finally {
-    switching.set({ to: null });
+    status.set({ to: null });
     look();
   }
 }
-
-/** The list of models; fails while the daemon is away. */
-export const localModels = () => api.get("/v1/models/local");
 
 /** Waits until a model runs; promises why it is another one, or nothing. */
 async function until(id, before) {
   for (;;) {
     await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
     try {
-      const now = await api.get("/v1/status");
-      if ((await localModels()).current === id) return null;
+      const now = await look();
+      if (now.residency === "loading") continue;
+      if ((await api.get("/v1/models/local")).current === id) return null;
       if (now.switch_error && now.switch_error.at !== before.switch_error?.at) return now.switch_error.message;
-      if (now.started_at !== before.started_at) return t("models.instead", { name: now.model }); // Somebody else wanted another one.
+      if (now.started_at !== before.started_at) return t("models.instead", { name: now.model }); // by somebody else
     } catch {
       // It starts over.
     }
