@@ -118,6 +118,8 @@ pub fn remove(
         "DELETE FROM words WHERE rowid IN (SELECT id FROM messages WHERE conversation = ?1)",
         [id],
     )?;
+    // Else each message takes the next one with it, and SQLite follows no chain of a thousand.
+    transaction.execute("UPDATE messages SET parent = NULL WHERE conversation = ?1", [id])?;
     let deleted = transaction.execute("DELETE FROM conversations WHERE id = ?1", [id])?;
     transaction.commit()?;
     Ok(deleted == 1)

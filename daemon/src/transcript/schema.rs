@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use super::TranscriptError;
 
 /// One step each; never edited once released.
-const MIGRATIONS: [&str; 5] = [
+const MIGRATIONS: [&str; 6] = [
     "
     CREATE TABLE conversations (
         id         TEXT PRIMARY KEY,
@@ -87,6 +87,11 @@ const MIGRATIONS: [&str; 5] = [
         prefill     REAL NOT NULL
     ) WITHOUT ROWID;
 ",
+    "
+    -- Who refers to a message, so that deleting one does not search through all there are.
+    CREATE INDEX messages_behind ON messages (parent);
+    CREATE INDEX conversations_by_head ON conversations (head);
+",
 ];
 
 /// Brings the database up to date, in one transaction a step.
@@ -146,5 +151,16 @@ mod tests {
         assert_eq!(found(&connection, "hello"), [1, 3], "once it does not grow any more");
         connection.execute("UPDATE messages SET status = 'complete' WHERE id = 3", []).unwrap();
         assert_eq!(found(&connection, "hello"), [1, 3]);
+    }
+
+    #[test]
+    fn deleting_a_message_searches_through_no_others() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection).unwrap();
+        for what in ["messages WHERE parent = 1", "conversations WHERE head = 1"] {
+            let plan = format!("EXPLAIN QUERY PLAN SELECT 1 FROM {what}");
+            let plan: String = connection.query_row(&plan, [], |row| row.get("detail")).unwrap();
+            assert!(plan.starts_with("SEARCH"), "{what}: {plan}");
+        }
     }
 }

@@ -159,6 +159,15 @@ async fn an_answer_that_is_dropped_is_interrupted() {
 }
 
 #[tokio::test]
+async fn a_conversation_of_any_length_can_be_deleted() {
+    let (transcript, id, now) = world();
+    let words = (0..2500).map(|n| (["user", "assistant"][n % 2].to_owned(), n.to_string()));
+    drop(transcript.sync(&id, messages(&words.collect::<Vec<_>>()), now));
+    assert!(transcript.delete(&id).done().await.unwrap());
+    assert!(transcript.get(&id).done().await.unwrap().is_none());
+}
+
+#[tokio::test]
 async fn a_newer_database_is_refused_and_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("text.sqlite");
@@ -166,7 +175,7 @@ async fn a_newer_database_is_refused_and_left_alone() {
     let newer = Connection::open(&path).unwrap();
     newer.pragma_update(None, "user_version", 99).unwrap();
     let error = Transcript::open(&path, Timestamp(0)).unwrap_err();
-    assert!(matches!(error, TranscriptError::Newer { found: 99, known: 5 }), "{error}");
+    assert!(matches!(error, TranscriptError::Newer { found: 99, known: 6 }), "{error}");
 }
 
 #[tokio::test]
