@@ -143,6 +143,26 @@ fn a_new_profile_is_made_with_its_files_and_removed_with_them() {
 }
 
 #[test]
+fn a_file_that_another_profile_needs_stays_however_that_names_it_and_in_whatever_state_it_is() {
+    let world = world();
+    for (other, toml) in [
+        ("elsewise", "[[segment]]\nlayer = 'rules'\nfile = '../profiles/ash.md'\n"),
+        ("unread", "[[segment]]\nlayer = 'rules'\nfile = 'ash.md'\n"),
+        ("torn", "[[segment]]\nlayer = 'rules'\nfile = 'ash.md\n"),
+    ] {
+        let draft = json!({"revision": null, "segments": [
+            {"layer": "rules", "source": "file", "path": "ash.md", "content": "Be brief."},
+        ]});
+        assert_eq!(put(&world, "ash", &draft).status, 201);
+        world.profile(other, toml);
+        let gone = world.call("DELETE", "/v1/profiles/ash").send().json();
+        assert_eq!((&gone["deleted"], &gone["files"]), (&json!(true), &json!([])), "{other}");
+        fs::remove_file(profiles(&world).join("ash.md")).unwrap();
+        fs::remove_file(profiles(&world).join(format!("{other}.toml"))).unwrap();
+    }
+}
+
+#[test]
 fn nothing_is_written_where_a_profile_has_nothing_to_say() {
     let world = world();
     let outside = world.directory.join("secret.txt");

@@ -112,8 +112,7 @@ impl Service {
             if !profile_file(directory, &name).exists() {
                 return Err(not_found(&name));
             }
-            let others = service.inner.profiles.files_of_others(&name);
-            remove(directory, &name, &others).map_err(|error| {
+            remove(directory, &name).map_err(|error| {
                 ApiError::internal(format!("`{name}` could not be removed: {error}"))
             })
         })

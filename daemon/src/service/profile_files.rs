@@ -18,7 +18,7 @@ use hob_slots::TtlClass;
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
-use super::profiles::read_bounded;
+use super::profiles::{profile_files, read_bounded};
 use crate::error::{ApiError, ErrorKind};
 
 /// A draft, and what the files that it names are to hold.
@@ -213,14 +213,30 @@ impl Checked {
 ///
 /// # Errors
 /// When its file cannot be removed.
-pub fn remove(directory: &Path, name: &ProfileName, others: &[PathBuf]) -> io::Result<Vec<String>> {
+pub fn remove(directory: &Path, name: &ProfileName) -> io::Result<Vec<String>> {
     let there = OnDisk::read(directory, name).unwrap_or_default();
+    let others = files_of_others(directory, name);
     fs::remove_file(profile_file(directory, name))?;
+    // Where one of the others does not tell, any file may be its own.
+    let Some(others) = others else { return Ok(Vec::new()) };
     let own = there.files.keys().filter(|path| {
-        let is_inside = inside(directory, path).is_ok();
-        is_inside && !others.contains(&directory.join(path))
+        let file = directory.join(path).canonicalize();
+        inside(directory, path).is_ok() && file.is_ok_and(|file| !others.contains(&file))
     });
     Ok(own.filter(|path| fs::remove_file(directory.join(path)).is_ok()).cloned().collect())
+}
+
+/// What the other profiles are made of, where it really lies; `None` when one cannot be read.
+fn files_of_others(directory: &Path, name: &ProfileName) -> Option<BTreeSet<PathBuf>> {
+    let mut real = BTreeSet::new();
+    for (other, file) in profile_files(directory).ok()? {
+        if other != name.as_str() {
+            let toml = String::from_utf8(read_bounded(&file).ok()?).ok()?;
+            let files = Outline::parse(&toml).ok()?.files(directory);
+            real.extend(files.iter().filter_map(|file| file.canonicalize().ok()));
+        }
+    }
+    Some(real)
 }
 
 /// The file of a profile of this name.

@@ -115,13 +115,6 @@ impl Profiles {
         self.directory.as_deref()
     }
 
-    /// What the others are made of.
-    pub(super) fn files_of_others(&self, name: &ProfileName) -> Vec<PathBuf> {
-        let entries = self.entries();
-        let others = entries.iter().filter(|(other, _)| *other != name.as_str());
-        others.flat_map(|(_, entry)| entry.files.iter().cloned()).collect()
-    }
-
     fn opening(&self, name: &ProfileName) -> Result<Arc<Opening>, ApiError> {
         let refused = |message: String, code| ApiError::field("hob.profile", message).code(code);
         let entries = self.entries();
@@ -237,7 +230,7 @@ pub fn count_profiles(directory: &Path) -> usize {
 }
 
 /// The names and the files of the profiles; none where there is no directory yet.
-fn profile_files(directory: &Path) -> io::Result<Vec<(String, PathBuf)>> {
+pub(super) fn profile_files(directory: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let entries = match std::fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
