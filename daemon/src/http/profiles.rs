@@ -14,7 +14,7 @@ use super::body::JsonBody;
 use super::respond::no_such_method;
 use crate::error::ApiError;
 use crate::service::{
-    Edit, EditSegment, PrefixStatus, ProfileAsked, ProfileView, SegmentView, Service, SourceKind,
+    Edit, EditSegment, PrefixStatus, ProfileAsked, ProfileView, SegmentView, Service,
 };
 
 /// `GET /v1/profiles`
@@ -58,35 +58,11 @@ struct Draft {
     revision: Option<String>,
     #[serde(default = "extended")]
     ttl: TtlClass,
-    segments: Vec<DraftSegment>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct DraftSegment {
-    layer: String,
-    key: Option<String>,
-    #[serde(default = "yes")]
-    stable: bool,
-    source: Source,
-    path: Option<String>,
-    content: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Source {
-    Text,
-    File,
-    Tools,
+    segments: Vec<EditSegment>,
 }
 
 fn extended() -> TtlClass {
     TtlClass::Extended
-}
-
-fn yes() -> bool {
-    true
 }
 
 /// `PUT /v1/profiles/{name}`
@@ -97,8 +73,8 @@ pub async fn save(
 ) -> Result<Response, ApiError> {
     let draft = parsed(body)?;
     let status = if draft.revision.is_none() { StatusCode::CREATED } else { StatusCode::OK };
-    let revision = draft.revision.clone();
-    let saved = service.save_profile(&name, revision, edit(draft)).await?;
+    let edit = Edit { ttl: draft.ttl, segments: draft.segments };
+    let saved = service.save_profile(&name, draft.revision, edit).await?;
     Ok((status, Json(described(&service, &saved).await?)).into_response())
 }
 
@@ -121,30 +97,14 @@ pub async fn check(
         return Err(no_such_method().await);
     }
     let draft = parsed(body)?;
-    let name = draft.name.clone();
-    let view = service.check_profile(name, edit(draft)).await?;
+    let edit = Edit { ttl: draft.ttl, segments: draft.segments };
+    let view = service.check_profile(draft.name, edit).await?;
     Ok(Json(figures(&service, &view)))
 }
 
 fn parsed(body: JsonBody) -> Result<Draft, ApiError> {
     serde_json::from_value(body.value)
         .map_err(|error| ApiError::field("segments", error.to_string()))
-}
-
-fn edit(draft: Draft) -> Edit {
-    let segments = draft.segments.into_iter().map(|segment| EditSegment {
-        layer: segment.layer,
-        key: segment.key,
-        stable: segment.stable,
-        source: match segment.source {
-            Source::Text => SourceKind::Text,
-            Source::File => SourceKind::File,
-            Source::Tools => SourceKind::Tools,
-        },
-        path: segment.path,
-        content: segment.content,
-    });
-    Edit { ttl: draft.ttl, segments: segments.collect() }
 }
 
 async fn described(service: &Service, asked: &ProfileAsked) -> Result<Value, ApiError> {
@@ -206,11 +166,6 @@ fn segment(service: &Service, segment: &SegmentView) -> Value {
         "warm": segment.is_warm,
         "volatile": volatile,
     })
-}
-
-/// As JavaScript counts.
-fn units(text: &str) -> usize {
-    text.encode_utf16().count()
 }
 
 fn kv_bytes(service: &Service, tokens: Option<usize>) -> Option<u64> {

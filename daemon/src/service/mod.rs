@@ -66,7 +66,7 @@ pub use portability::{Received, ReceivedKv};
 pub use prefix::Prefix;
 pub use prefix_status::PrefixStatus;
 pub use profile_editing::ProfileAsked;
-pub use profile_files::{Edit, EditSegment, SourceKind};
+pub use profile_files::{Edit, EditSegment};
 pub use profile_view::{ProfileView, SegmentView};
 pub use profiles::{ChangeKind, ProfileChange, ProfileStatus, count_profiles};
 pub use verifying::{Progress, Told, Verification, Verified};

@@ -15,6 +15,7 @@ use std::path::{Component, Path, PathBuf};
 use hob_prewarm::profile::{Draft, DraftSegment, DraftSource, Outline, Profile, Source};
 use hob_prewarm::{ProfileError, ProfileName};
 use hob_slots::TtlClass;
+use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
@@ -31,13 +32,15 @@ pub struct Edit {
 }
 
 /// A part of it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct EditSegment {
     /// The name of its layer.
     pub layer: String,
     /// What it is called.
     pub key: Option<String>,
     /// Whether it stays from request to request.
+    #[serde(default = "yes")]
     pub stable: bool,
     /// What kind of source it has.
     pub source: SourceKind,
@@ -47,8 +50,13 @@ pub struct EditSegment {
     pub content: Option<String>,
 }
 
+fn yes() -> bool {
+    true
+}
+
 /// Where a part's text comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SourceKind {
     /// It stands in the profile.
     Text,
