@@ -4,8 +4,8 @@
 //! asked), [`transcript`] (what is remembered), [`explain`] (why
 //! something was computed twice), [`openai`] (the wire's shapes), [`http`] (routes,
 //! guards and the socket), [`keeping_warm`] and [`idle`] (what happens in silence), [`watching`]
-//! (what happens to files), [`catalogue`] (which other models there are), [`voice`] (who is heard, and what is said first), [`auth`] and
-//! [`metrics`].
+//! (what happens to files), [`catalogue`] (which other models there are), [`voice`] (who is heard,
+//! and what is said first), [`auth`] and [`metrics`].
 
 pub mod auth;
 pub mod catalogue;
@@ -24,5 +24,6 @@ pub mod startup;
 pub mod sweeping;
 pub mod transcript;
 pub mod trash;
+pub mod utf16;
 pub mod voice;
 pub mod watching;

@@ -16,6 +16,7 @@ use crate::error::ApiError;
 use crate::service::{
     Edit, EditSegment, PrefixStatus, ProfileAsked, ProfileView, SegmentView, Service,
 };
+use crate::utf16::units;
 
 /// `GET /v1/profiles`
 pub async fn list(State(service): State<Service>) -> Result<Json<Value>, ApiError> {

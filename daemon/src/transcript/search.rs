@@ -15,6 +15,7 @@ use serde::Serialize;
 use super::TranscriptError;
 use super::read::{self, Summary};
 use crate::openai::message::Message;
+use crate::utf16::units;
 
 /// Conversations that are found by what was said in them, at most.
 pub const MOST_FOUND: usize = 200;
@@ -142,7 +143,6 @@ fn snippet(message: i64, text: &str, query: &Query) -> Option<Snippet> {
     let before = format!("{}{}", cut(begin > 0), line(&text[begin..from]));
     let hit: String = text[from..to].iter().collect();
     let behind = format!("{}{}", line(&text[to..end]), cut(end < text.len()));
-    let units = |text: &str| text.encode_utf16().count();
     let start = units(&before);
     let end = start + units(&hit);
     Some(Snippet { message, text: before + &hit + &behind, start, end })
