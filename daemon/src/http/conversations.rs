@@ -12,9 +12,10 @@ use super::body::JsonBody;
 use crate::error::{ApiError, ErrorKind};
 use crate::openai::fields::Fields;
 use crate::service::{Place, Service};
-use crate::transcript::{Change, ConversationText, Query, Snippet, StoredMessage, Summary};
+use crate::transcript::{
+    Change, ConversationText, MAX_TITLE_CHARS, Query, Snippet, StoredMessage, Summary,
+};
 
-const MAX_TITLE_CHARS: usize = 200;
 const MAX_QUERY_CHARS: usize = 200;
 
 /// Which conversations to list.

@@ -10,13 +10,12 @@ use serde_json::{Map, Value, json};
 use crate::error::ApiError;
 use crate::openai::fields::{Fields, unsupported, wrong_type};
 use crate::openai::message::{Message, Role};
-use crate::transcript::{ConversationText, Status, StoredMessage};
+use crate::transcript::{ConversationText, MAX_TITLE_CHARS, Status, StoredMessage};
 
 /// The version that is written, and the latest that is read.
 pub const VERSION: i64 = 1;
 
 const FORMAT: &str = "hob conversation";
-const MAX_TITLE_CHARS: usize = 200;
 /// Seconds that a time has at most: some thousands of years.
 const MAX_SECONDS: i64 = 1 << 37;
 

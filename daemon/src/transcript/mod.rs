@@ -46,6 +46,7 @@ pub use import::Taken;
 pub use read::{ConversationText, StoredMessage, Summary};
 pub use recent::RecentTurn;
 pub use search::{Hit, Query, Snippet};
+pub use titles::MAX_TITLE_CHARS;
 pub use tree::{Grown, Turnout};
 pub use writer::Pending;
 use writer::Writer;

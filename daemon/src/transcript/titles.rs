@@ -8,6 +8,9 @@ use rusqlite::OptionalExtension;
 use super::Transcript;
 use super::writer::Pending;
 
+/// The longest title that anybody may give, in characters.
+pub const MAX_TITLE_CHARS: usize = 200;
+
 impl Transcript {
     /// The titles of those of the conversations that have one.
     pub fn titles(
