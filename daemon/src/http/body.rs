@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use axum::body::HttpBody;
-use axum::extract::{FromRef, FromRequest, Request};
+use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, header};
 use futures_util::StreamExt;
 use serde_json::Value;
 
+use super::Shared;
 use crate::error::{ApiError, ErrorKind};
 
 /// What a body may cost.
@@ -27,18 +28,13 @@ pub struct JsonBody {
     pub session: Option<String>,
 }
 
-impl<S> FromRequest<S> for JsonBody
-where
-    S: Send + Sync,
-    BodyLimits: FromRef<S>,
-{
+impl FromRequest<Shared> for JsonBody {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        let limits = BodyLimits::from_ref(state);
+    async fn from_request(request: Request, shared: &Shared) -> Result<Self, ApiError> {
         must_be_json(request.headers())?;
         let session = session(request.headers())?;
-        let value = parsed(&read_in_time(request, limits).await?)?;
+        let value = parsed(&read_in_time(request, shared.limits).await?)?;
         Ok(Self { value, session })
     }
 }
@@ -55,38 +51,29 @@ pub(super) fn parsed(bytes: &[u8]) -> Result<Value, ApiError> {
 /// A body that is JSON, or `null` for none.
 pub struct OptionalBody(pub Value);
 
-impl<S> FromRequest<S> for OptionalBody
-where
-    S: Send + Sync,
-    BodyLimits: FromRef<S>,
-{
+impl FromRequest<Shared> for OptionalBody {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, shared: &Shared) -> Result<Self, ApiError> {
         if request.body().is_end_stream() {
             return Ok(Self(Value::Null));
         }
-        Ok(Self(JsonBody::from_request(request, state).await?.value))
+        Ok(Self(JsonBody::from_request(request, shared).await?.value))
     }
 }
 
 /// A body that is sound in a WAV, by its own account.
 pub struct WavBody(pub Vec<u8>);
 
-impl<S> FromRequest<S> for WavBody
-where
-    S: Send + Sync,
-    BodyLimits: FromRef<S>,
-{
+impl FromRequest<Shared> for WavBody {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, shared: &Shared) -> Result<Self, ApiError> {
         const KINDS: [&str; 4] = ["audio/wav", "audio/x-wav", "audio/wave", "audio/vnd.wave"];
         if !kind(request.headers()).is_some_and(|kind| KINDS.contains(&kind.as_str())) {
-            return Err(ApiError::new(ErrorKind::UnsupportedMedia, "the body must be audio/wav")
-                .code("unsupported_media_type"));
+            return Err(must_be("audio/wav"));
         }
-        Ok(Self(read_in_time(request, BodyLimits::from_ref(state)).await?))
+        Ok(Self(read_in_time(request, shared.limits).await?))
     }
 }
 
@@ -102,8 +89,13 @@ fn must_be_json(headers: &HeaderMap) -> Result<(), ApiError> {
     if kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json")) {
         return Ok(());
     }
-    Err(ApiError::new(ErrorKind::UnsupportedMedia, "the body must be application/json")
-        .code("unsupported_media_type"))
+    Err(must_be("application/json"))
+}
+
+/// What is said of a body of another kind.
+pub(super) fn must_be(kind: &str) -> ApiError {
+    ApiError::new(ErrorKind::UnsupportedMedia, format!("the body must be {kind}"))
+        .code("unsupported_media_type")
 }
 
 fn session(headers: &HeaderMap) -> Result<Option<String>, ApiError> {

@@ -136,10 +136,7 @@ pub async fn import(
             service.receive_archive(upload, limits.bytes as u64).await?
         }
         _ => {
-            let message = format!("the body must be {JSON}, {MARKDOWN} or {TAR}");
-            return Err(
-                ApiError::new(ErrorKind::UnsupportedMedia, message).code("unsupported_media_type")
-            );
+            return Err(body::must_be(&format!("{JSON}, {MARKDOWN} or {TAR}")));
         }
     };
     told(&service, received).await

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::body::{BodyLimits, JsonBody};
+use super::body::{self, BodyLimits, JsonBody};
 use crate::error::{ApiError, ErrorKind};
 use crate::service::{Service, Upload};
 
@@ -148,12 +148,8 @@ pub async fn import(
     let Query(wishes) = wishes.map_err(|error| {
         ApiError::new(ErrorKind::Invalid, error.body_text()).code("invalid_value")
     })?;
-    let kind = request.headers().get(header::CONTENT_TYPE);
-    if kind.and_then(|kind| kind.to_str().ok()) != Some(TAR) {
-        let message = format!("the body must be {TAR}");
-        return Err(
-            ApiError::new(ErrorKind::UnsupportedMedia, message).code("unsupported_media_type")
-        );
+    if body::kind(request.headers()).as_deref() != Some(TAR) {
+        return Err(body::must_be(TAR));
     }
     let upload = service.receive().await?;
     receive(request, &upload, limits.time).await?;
