@@ -11,6 +11,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header};
 use hob_daemon::auth::AccessToken;
+use hob_daemon::http::texts;
 use http_body_util::BodyExt;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -36,14 +37,8 @@ pub struct Ask {
 impl Ask {
     /// Whether it reads what was said, or the list of it.
     fn is_for_texts(&self) -> bool {
-        let (path, query) = self.path.split_once('?').unwrap_or((&self.path, ""));
-        let id = path.strip_prefix("/v1/conversations");
-        let is_text = match id {
-            Some("") => !query.contains("q="), // Searching takes the whole daemon.
-            Some(id) => id.starts_with('/') && !id[1..].contains('/'),
-            None => false,
-        };
-        self.method == "GET" && is_text
+        let (method, uri) = (self.method.parse::<Method>(), self.path.parse::<Uri>());
+        method.is_ok_and(|method| uri.is_ok_and(|uri| texts::answers(&method, &uri)))
     }
 }
 
@@ -297,30 +292,6 @@ impl Carriers {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn texts_can_be_read_before_the_model_is_there_and_nothing_else() {
-        let is_for_texts = |method: &str, path: &str| {
-            Ask { method: method.to_owned(), path: path.to_owned(), ..Ask::default() }
-                .is_for_texts()
-        };
-        for path in [
-            "/v1/conversations",
-            "/v1/conversations?trashed=true",
-            "/v1/conversations/a?branches=true",
-        ] {
-            assert!(is_for_texts("GET", path), "{path}");
-            assert!(!is_for_texts("PATCH", path), "{path}");
-        }
-        for path in [
-            "/v1/conversations?q=a",
-            "/v1/conversations/a/explain",
-            "/v1/conversationsa",
-            "/v1/status",
-        ] {
-            assert!(!is_for_texts("GET", path), "{path}");
-        }
-    }
 
     #[test]
     fn the_page_does_not_say_who_it_is() {

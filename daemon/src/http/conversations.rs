@@ -24,7 +24,15 @@ pub struct Listed {
     #[serde(default)]
     pub(super) trashed: bool,
     #[serde(default)]
-    q: String,
+    pub(super) q: String,
+}
+
+impl Listed {
+    /// What was asked, or which field was wrong.
+    pub(super) fn asked(listed: Result<Asked<Self>, QueryRejection>) -> Result<Self, ApiError> {
+        let refused = |_| ApiError::field("trashed", "`trashed` must be true or false");
+        listed.map(|Asked(listed)| listed).map_err(refused)
+    }
 }
 
 /// `GET /v1/conversations`: the latest first; with `?trashed=true` those in the trash, with `?q=`
@@ -33,8 +41,7 @@ pub async fn list(
     State(service): State<Service>,
     listed: Result<Asked<Listed>, QueryRejection>,
 ) -> Result<Response, ApiError> {
-    let Asked(listed) =
-        listed.map_err(|_| ApiError::field("trashed", "`trashed` must be true or false"))?;
+    let listed = Listed::asked(listed)?;
     if listed.q.chars().count() > MAX_QUERY_CHARS {
         let message = format!("`q` has {MAX_QUERY_CHARS} characters at most");
         return Err(ApiError::field("q", message));
@@ -107,14 +114,21 @@ pub struct Wanted {
     pub(super) branches: bool,
 }
 
+impl Wanted {
+    /// What was asked, or which field was wrong.
+    pub(super) fn asked(wanted: Result<Asked<Self>, QueryRejection>) -> Result<Self, ApiError> {
+        let refused = |_| ApiError::field("branches", "`branches` must be true or false");
+        wanted.map(|Asked(wanted)| wanted).map_err(refused)
+    }
+}
+
 /// `GET /v1/conversations/{id}`: the branch that was used last; with `?branches=true` all of them.
 pub async fn read(
     State(service): State<Service>,
     Path(id): Path<String>,
     wanted: Result<Asked<Wanted>, QueryRejection>,
 ) -> Result<Json<Value>, ApiError> {
-    let Asked(wanted) =
-        wanted.map_err(|_| ApiError::field("branches", "`branches` must be true or false"))?;
+    let wanted = Wanted::asked(wanted)?;
     let (text, place) = service.conversation(&name(&id)?).await?.ok_or_else(unknown)?;
     Ok(Json(whole(&text, &place, wanted.branches)))
 }

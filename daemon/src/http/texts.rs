@@ -2,9 +2,11 @@
 //! them, as `/v1/conversations` tells them later.
 //!
 //! - Where their KV is is not known yet: `place`, `slot` and `tokens` are null.
-//! - Nothing can be changed or searched.
+//! - Nothing can be changed or searched: that takes the whole daemon.
 
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
+use axum::http::{Method, Uri};
 use axum::routing::get;
 use axum::{Json, Router, middleware};
 use serde_json::Value;
@@ -14,23 +16,40 @@ use super::guard::{self, Guard};
 use super::respond;
 use crate::error::ApiError;
 use crate::service::Place;
-use crate::transcript::Transcript;
+use crate::transcript::{self, Transcript};
+
+const LIST: &str = "/v1/conversations";
 
 /// The two routes, guarded.
 pub fn router(transcript: Transcript, guard: Guard) -> Router {
     Router::new()
-        .route("/v1/conversations", get(list))
-        .route("/v1/conversations/{id}", get(read))
+        .route(LIST, get(list))
+        .route(&format!("{LIST}/{{id}}"), get(read))
         .fallback(respond::no_such_path)
         .method_not_allowed_fallback(respond::no_such_method)
         .with_state(transcript)
         .layer(middleware::from_fn_with_state(guard, guard::guard))
 }
 
+/// Whether the two routes answer this as the whole daemon would.
+pub fn answers(method: &Method, uri: &Uri) -> bool {
+    let searches = || {
+        Query::try_from_uri(uri)
+            .is_ok_and(|Query(Listed { q, .. })| transcript::Query::of(&q).is_some())
+    };
+    let is_one = |id: &str| id.strip_prefix('/').is_some_and(|id| !id.contains('/'));
+    method == Method::GET
+        && match uri.path().strip_prefix(LIST) {
+            Some("") => !searches(),
+            behind => behind.is_some_and(is_one),
+        }
+}
+
 async fn list(
     State(transcript): State<Transcript>,
-    Query(listed): Query<Listed>,
+    listed: Result<Query<Listed>, QueryRejection>,
 ) -> Result<Json<Value>, ApiError> {
+    let listed = Listed::asked(listed)?;
     let list = transcript.list(listed.trashed).done().await?;
     let data: Vec<Value> =
         list.iter().map(|summary| unplaced(describe(summary, &Place::default()))).collect();
@@ -40,8 +59,9 @@ async fn list(
 async fn read(
     State(transcript): State<Transcript>,
     Path(id): Path<String>,
-    Query(wanted): Query<Wanted>,
+    wanted: Result<Query<Wanted>, QueryRejection>,
 ) -> Result<Json<Value>, ApiError> {
+    let wanted = Wanted::asked(wanted)?;
     let text = transcript.get(&name(&id)?).done().await?.ok_or_else(unknown)?;
     Ok(Json(unplaced(whole(&text, &Place::default(), wanted.branches))))
 }
@@ -102,6 +122,32 @@ mod tests {
         for told in [&list["data"][0], &chat] {
             let places = (&told["place"], &told["slot"], &told["tokens"]);
             assert_eq!(places, (&Value::Null, &Value::Null, &Value::Null));
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_said_to_be_answered_is_and_the_rest_is_not() {
+        let get = |path: &str| answers(&Method::GET, &path.parse().unwrap());
+        for path in [
+            "/v1/conversations",
+            "/v1/conversations?trashed=true&q=%20",
+            "/v1/conversations?trashed=perhaps",
+            "/v1/conversations/kettle?branches=true",
+            "/v1/conversations/kettle?branches=perhaps",
+            "/v1/conversations/unknown?q=a",
+        ] {
+            let (status, said) = answer(world(), Method::GET, path, TOKEN).await;
+            assert!(get(path), "{path}");
+            assert!(said["object"].is_string() || said["error"]["code"].is_string(), "{status}");
+            assert!(!answers(&Method::PATCH, &path.parse().unwrap()), "{path}");
+        }
+        for path in ["/v1/conversations/kettle/explain", "/v1/conversationsa", "/v1/status"] {
+            let (_, said) = answer(world(), Method::GET, path, TOKEN).await;
+            assert!(!get(path), "{path}");
+            assert_eq!(said["error"]["message"], "there is nothing at this path");
+        }
+        for search in ["/v1/conversations?q=a", "/v1/conversations?%71=a"] {
+            assert!(!get(search), "{search}");
         }
     }
 
