@@ -5,13 +5,15 @@
 //!   somebody asks for it.
 //! - A file that is missing or damaged means the defaults.
 
+use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
 use tauri::{AppHandle, Manager, State};
 use tauri_plugin_autostart::ManagerExt;
+use tempfile::NamedTempFile;
 
 use super::tray;
 
@@ -76,12 +78,12 @@ impl SettingsFile {
         let mut changed = settings.clone();
         change(&mut changed);
         let text = toml::to_string(&changed).expect("two plain values can be written");
-        let temporary = self.path.with_extension("toml.tmp");
-        if let Some(dir) = self.path.parent() {
-            fs::create_dir_all(dir)?;
-        }
-        fs::write(&temporary, text)?;
-        fs::rename(&temporary, &self.path)?;
+        let dir = self.path.parent().expect("the file lies in a directory");
+        fs::create_dir_all(dir)?;
+        let mut temporary = NamedTempFile::new_in(dir)?;
+        temporary.write_all(text.as_bytes())?;
+        temporary.as_file().sync_all()?;
+        temporary.persist(&self.path).map_err(|error| error.error)?;
         *settings = changed;
         Ok(())
     }
