@@ -16,9 +16,14 @@ fn accepted(text: &str) -> Result<String, String> {
     let url = Url::parse(text).map_err(|_| refused())?;
     match url.scheme() {
         "http" | "https" if url.has_host() => Ok(url.into()),
-        "mailto" => Ok(url.into()),
+        "mailto" if !attaches(&url) => Ok(url.into()),
         _ => Err(refused()),
     }
+}
+
+/// Whether a letter would take a file along, which some mail programs do without a word.
+fn attaches(letter: &Url) -> bool {
+    letter.query_pairs().any(|(field, _)| field.to_ascii_lowercase().starts_with("attach"))
 }
 
 #[cfg(test)]
@@ -27,7 +32,11 @@ mod tests {
 
     #[test]
     fn only_pages_and_letters_are_opened() {
-        for good in ["https://example.org/a?b#c", "http://127.0.0.1:1/", "mailto:ann@example.org"] {
+        for good in [
+            "https://example.org/a?b#c",
+            "http://127.0.0.1:1/",
+            "mailto:ann@example.org?subject=Kettle",
+        ] {
             assert_eq!(accepted(good).as_deref(), Ok(good));
         }
         for bad in [
@@ -36,6 +45,8 @@ mod tests {
             "data:text/html,x",
             "vscode://x",
             "smb://host/share",
+            "mailto:ann@example.org?subject=Kettle&Attach=/home/ann/.ssh/id_ed25519",
+            "mailto:ann@example.org?%61ttachment=a",
             "example.org",
             "--help",
             "",
