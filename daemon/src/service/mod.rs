@@ -34,6 +34,7 @@ mod prefix_status;
 mod prewarm;
 mod profile_editing;
 mod profile_files;
+mod profile_place;
 mod profile_view;
 mod profiles;
 mod prompt;

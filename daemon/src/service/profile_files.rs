@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Write};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use hob_prewarm::profile::{Draft, DraftSegment, DraftSource, Outline, Profile, Source};
 use hob_prewarm::{ProfileError, ProfileName};
@@ -19,6 +19,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
+use super::profile_place::{Place, is_editable};
 use super::profiles::{profile_files, read_bounded};
 use crate::error::{ApiError, ErrorKind};
 
@@ -229,7 +230,7 @@ pub fn remove(directory: &Path, name: &ProfileName) -> io::Result<Vec<String>> {
     let Some(others) = others else { return Ok(Vec::new()) };
     let own = there.files.keys().filter(|path| {
         let file = directory.join(path).canonicalize();
-        inside(directory, path).is_ok() && file.is_ok_and(|file| !others.contains(&file))
+        is_editable(directory, path) && file.is_ok_and(|file| !others.contains(&file))
     });
     Ok(own.filter(|path| fs::remove_file(directory.join(path)).is_ok()).cloned().collect())
 }
@@ -250,83 +251,6 @@ fn files_of_others(directory: &Path, name: &ProfileName) -> Option<BTreeSet<Path
 /// The file of a profile of this name.
 pub fn profile_file(directory: &Path, name: &ProfileName) -> PathBuf {
     directory.join(format!("{name}.toml"))
-}
-
-/// Whether a file that a profile names may be written from here.
-pub fn is_editable(directory: &Path, path: &str) -> bool {
-    inside(directory, path).is_ok()
-}
-
-/// A file that a draft names.
-struct Place<'a> {
-    path: &'a str,
-    file: PathBuf,
-    inside: Result<(), String>,
-    /// Whether the profile names it already.
-    is_known: bool,
-    text: Option<String>,
-}
-
-impl<'a> Place<'a> {
-    fn of(directory: &Path, path: &'a str, there: &OnDisk) -> Self {
-        let (file, inside) = (directory.join(path), inside(directory, path));
-        let known = there.files.get(path);
-        let read = || read_bounded(&file).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-        let text = match known {
-            Some(text) => text.clone(),
-            None => inside.is_ok().then(read).flatten(),
-        };
-        Self { path, is_known: known.is_some(), inside, text, file }
-    }
-
-    /// What is to be written, if anything; an error when it must not be.
-    fn write(self, wanted: Option<&str>) -> Result<Option<(PathBuf, String)>, String> {
-        let same = |wanted: &str| self.text.as_ref().is_some_and(|it| it.trim() == wanted.trim());
-        let is_same = wanted.is_none_or(same);
-        if is_same && self.is_known {
-            return Ok(None); // Wherever it lies.
-        }
-        self.inside?;
-        let Some(wanted) = wanted.filter(|_| !is_same) else { return Ok(None) };
-        if !self.is_known && self.file.symlink_metadata().is_ok() {
-            return Err(format!(
-                "`{}` is there already and does not belong to this profile: choose another name",
-                self.path
-            ));
-        }
-        Ok(Some((self.file, format!("{}\n", wanted.trim_end()))))
-    }
-}
-
-/// Whether a path leads to a file, there or not, that is a profile's own.
-fn inside(directory: &Path, path: &str) -> Result<(), String> {
-    let outside = || {
-        format!(
-            "`{path}` does not lie in the profiles directory: edit it where it lies, or choose \
-                 a plain name"
-        )
-    };
-    let relative = Path::new(path);
-    let mut parts = relative.components().peekable();
-    let is_plain = |part: Component<'_>| match part {
-        Component::Normal(name) => !name.to_string_lossy().starts_with('.'),
-        _ => false,
-    };
-    if parts.peek().is_none() || path.contains('\\') || !parts.all(is_plain) {
-        return Err(outside());
-    }
-    if relative.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml")) {
-        return Err(format!("`{path}` would be a profile itself: choose another ending"));
-    }
-    let file = directory.join(relative);
-    let is_link = file.symlink_metadata().is_ok_and(|facts| !facts.is_file());
-    let parent = file.parent().unwrap_or(directory);
-    // A directory that is not there yet is made for the profile itself, and for nothing below it.
-    let escapes = match (parent.canonicalize(), directory.canonicalize()) {
-        (Ok(parent), Ok(directory)) => !parent.starts_with(directory),
-        _ => parent != directory,
-    };
-    if is_link || escapes { Err(outside()) } else { Ok(()) }
 }
 
 /// The path of a source as its author wrote it.

@@ -15,7 +15,8 @@ use hob_slots::{Layer, Token, TtlClass};
 
 use super::Service;
 use super::opening::Opening;
-use super::profile_files::{OnDisk, is_editable, written_path};
+use super::profile_files::{OnDisk, written_path};
+use super::profile_place::is_editable;
 use crate::error::ApiError;
 use crate::explain::volatile::{Volatile, volatile};
 
