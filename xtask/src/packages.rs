@@ -113,6 +113,8 @@ pub struct System {
     /// The values of `ID` and `ID_LIKE` in /etc/os-release that mean this system.
     ids: &'static [&'static str],
     packages: &'static [(Need, &'static Installer, &'static str)],
+    /// The relative in which everything else is called the same.
+    relative: Option<&'static System>,
 }
 
 const APT: Installer = Installer {
@@ -137,26 +139,39 @@ const XCODE: Installer =
 /// What needs no installation.
 const SYSTEM: Installer = Installer { refresh: "", install: "", as_root: false };
 
-const SYSTEMS: [System; 6] = [
+const DEBIAN: System = System {
+    name: "Debian",
+    ids: &["debian"],
+    packages: &[
+        (Need::Cmake, &APT, "cmake"),
+        (Need::Compiler, &APT, "g++"),
+        (Need::Make, &APT, "make"),
+        (Need::Libclang, &APT, "libclang-dev"),
+        (Need::WebKit, &APT, "libwebkit2gtk-4.1-dev"),
+        (Need::Tray, &APT, "libayatana-appindicator3-1"),
+        (Need::TrayHeaders, &APT, "libayatana-appindicator3-dev"),
+        (Need::Python, &APT, "python3-venv"),
+        (Need::Speech, &APT, "espeak-ng"),
+        (Need::Chromium, &APT, "chromium"),
+        (Need::ChromeDriver, &APT, "chromium-driver"),
+        (Need::WebKitDriver, &APT, "webkit2gtk-driver"),
+        (Need::Display, &APT, "xvfb"),
+        (Need::Bus, &APT, "dbus"),
+    ],
+    relative: None,
+};
+
+const SYSTEMS: [System; 7] = [
+    DEBIAN,
     System {
-        name: "Debian or Ubuntu",
-        ids: &["debian", "ubuntu"],
+        name: "Ubuntu",
+        ids: &["ubuntu"],
+        // The browser comes as a snap, and these bring it.
         packages: &[
-            (Need::Cmake, &APT, "cmake"),
-            (Need::Compiler, &APT, "g++"),
-            (Need::Make, &APT, "make"),
-            (Need::Libclang, &APT, "libclang-dev"),
-            (Need::WebKit, &APT, "libwebkit2gtk-4.1-dev"),
-            (Need::Tray, &APT, "libayatana-appindicator3-1"),
-            (Need::TrayHeaders, &APT, "libayatana-appindicator3-dev"),
-            (Need::Python, &APT, "python3-venv"),
-            (Need::Speech, &APT, "espeak-ng"),
-            (Need::Chromium, &APT, "chromium"),
-            (Need::ChromeDriver, &APT, "chromium-driver"),
-            (Need::WebKitDriver, &APT, "webkit2gtk-driver"),
-            (Need::Display, &APT, "xvfb"),
-            (Need::Bus, &APT, "dbus"),
+            (Need::Chromium, &APT, "chromium-browser"),
+            (Need::ChromeDriver, &APT, "chromium-chromedriver"),
         ],
+        relative: Some(&DEBIAN),
     },
     System {
         name: "Fedora or a relative",
@@ -177,6 +192,7 @@ const SYSTEMS: [System; 6] = [
             (Need::Display, &DNF, "xorg-x11-server-Xvfb"),
             (Need::Bus, &DNF, "dbus-daemon"),
         ],
+        relative: None,
     },
     System {
         name: "Arch Linux",
@@ -197,6 +213,7 @@ const SYSTEMS: [System; 6] = [
             (Need::Display, &PACMAN, "xorg-server-xvfb"),
             (Need::Bus, &PACMAN, "dbus"),
         ],
+        relative: None,
     },
     System {
         name: "Alpine Linux",
@@ -217,6 +234,7 @@ const SYSTEMS: [System; 6] = [
             (Need::Display, &APK, "xvfb"),
             (Need::Bus, &APK, "dbus"),
         ],
+        relative: None,
     },
     System {
         name: "openSUSE",
@@ -237,6 +255,7 @@ const SYSTEMS: [System; 6] = [
             (Need::Display, &ZYPPER, "xorg-x11-server-Xvfb"),
             (Need::Bus, &ZYPPER, "dbus-1"),
         ],
+        relative: None,
     },
     System {
         name: "macOS",
@@ -259,6 +278,7 @@ const SYSTEMS: [System; 6] = [
             (Need::Display, &SYSTEM, ""),
             (Need::Bus, &SYSTEM, ""),
         ],
+        relative: None,
     },
 ];
 
@@ -284,9 +304,10 @@ impl System {
     }
 
     fn entry(&self, need: Need) -> (&'static Installer, &'static str) {
-        let mut entries = self.packages.iter().filter(|(listed, ..)| *listed == need);
-        let (_, installer, package) = entries.next().expect("every system lists every need");
-        (installer, package)
+        match self.packages.iter().find(|(listed, ..)| *listed == need) {
+            Some((_, installer, package)) => (installer, package),
+            None => self.relative.expect("every system lists every need").entry(need),
+        }
     }
 }
 
@@ -360,9 +381,18 @@ mod tests {
     }
 
     #[test]
+    fn ubuntu_calls_the_browser_otherwise_and_the_rest_as_debian_does() {
+        let needs = [Need::Chromium, Need::ChromeDriver, Need::Display];
+        let lines = planned("ID=ubuntu\nID_LIKE=debian\n", &needs, true);
+        assert!(lines[1].ends_with(" chromium-browser chromium-chromedriver xvfb"), "{lines:?}");
+        let lines = planned("ID=debian\n", &needs, true);
+        assert!(lines[1].ends_with(" chromium chromium-driver xvfb"), "{lines:?}");
+    }
+
+    #[test]
     fn a_derivative_is_known_by_its_relatives() {
         let mint = "NAME=\"Linux Mint\"\nID=linuxmint\nID_LIKE=\"ubuntu debian\"\n";
-        assert_eq!(System::from_os_release(mint).map(|s| s.name), Some("Debian or Ubuntu"));
+        assert_eq!(System::from_os_release(mint).map(|s| s.name), Some("Ubuntu"));
         assert_eq!(System::from_os_release("ID=plan9").map(|s| s.name), None);
         assert_eq!(
             System::from_os_release("ID=\"opensuse-leap\"\nID_LIKE=\"suse opensuse\"")
