@@ -118,8 +118,8 @@ pub(crate) fn resolve(sources: &Sources) -> Result<Resolved, ConfigError> {
         ready_file: layers.optional_path(Key::ReadyFile, None)?,
         data_dir,
         ctx: layers.number(Key::Ctx, 64, 1 << 24)? as u32,
-        // llama.cpp has 256 sequences, and one of them serves splices.
-        slots: layers.number(Key::Slots, 1, 251)? as u32, // llama.cpp has 256 sequences: four are for prefixes, one for splices.
+        // llama.cpp has 256 sequences: four at least are for prefixes, and one is for splices.
+        slots: layers.number(Key::Slots, 1, 251)? as u32,
         threads: layers.number(Key::Threads, 0, 1024)? as u32,
         allow_origin: layers.list(Key::AllowOrigin)?,
         allow_host: layers.list(Key::AllowHost)?,
