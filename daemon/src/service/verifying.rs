@@ -43,6 +43,7 @@ pub struct Progress {
 }
 
 /// What came of it.
+#[derive(Default)]
 pub struct Verified {
     /// Files that were read.
     pub files: usize,
@@ -109,6 +110,9 @@ impl Service {
         let (service, beside) = (self.clone(), shared.clone());
         let ends = tokio::spawn(async move {
             let reading = reading.await.map_err(|error| failed(&error))?;
+            if beside.is_given_up() {
+                return Ok(Verified::default()); // Nobody hears it.
+            }
             let (faults, costs, quarantined) = service.conclude(reading, reader, &beside).await?;
             Ok(Verified { files: count, bytes: total_bytes, faults, costs, quarantined })
         });
