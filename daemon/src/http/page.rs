@@ -96,7 +96,8 @@ mod tests {
         let is_ours = |name: &str| !name.starts_with("vendor/");
         let is_code = |name: &str| name.ends_with(".js") || name.ends_with(".css");
         let files = Page::iter().filter(|name| is_ours(name) && is_code(name));
-        let bytes: usize = files.map(|name| Page::get(&name).expect("it is listed").data.len()).sum();
+        let bytes: usize =
+            files.map(|name| Page::get(&name).expect("it is listed").data.len()).sum();
         assert!(bytes < 200_000, "the page's own scripts and styles have {bytes} bytes");
     }
 }
