@@ -200,18 +200,18 @@ impl Transcript {
 
     /// All conversations, the latest first; those in the trash, or the others.
     pub fn list(&self, trashed: bool) -> Pending<Vec<Summary>> {
-        self.writer.send(move |connection| read::list(connection, trashed))
+        self.writer.ask(move |connection| read::list(connection, trashed))
     }
 
     /// Those of the list that have what is looked for, in its order.
     pub fn search(&self, query: Query, trashed: bool) -> Pending<Vec<Hit>> {
-        self.writer.send(move |connection| search::search(connection, &query, trashed))
+        self.writer.ask(move |connection| search::search(connection, &query, trashed))
     }
 
     /// One conversation, with all its branches; `None` when there is none of that name.
     pub fn get(&self, conversation: &ConversationId) -> Pending<Option<ConversationText>> {
         let conversation = conversation.clone();
-        self.writer.send(move |connection| read::get(connection, &conversation))
+        self.writer.ask(move |connection| read::get(connection, &conversation))
     }
 
     /// Changes what is known of it; `false` when there is none of that name.
@@ -237,7 +237,7 @@ impl Transcript {
 
     /// The latest answers over all conversations.
     pub fn recent(&self, most: usize) -> Pending<Vec<RecentTurn>> {
-        self.writer.send(move |connection| recent::list(connection, most))
+        self.writer.ask(move |connection| recent::list(connection, most))
     }
 
     /// Deletes it with every branch; `false` when there is none of that name.

@@ -17,7 +17,7 @@ impl Transcript {
         &self,
         conversations: BTreeSet<ConversationId>,
     ) -> Pending<BTreeMap<ConversationId, String>> {
-        self.writer.send(move |connection| {
+        self.writer.ask(move |connection| {
             let mut title =
                 connection.prepare_cached("SELECT title FROM conversations WHERE id = ?1")?;
             let mut titles = BTreeMap::new();

@@ -2,6 +2,7 @@
 //!
 //! - A job that answers is a commit: when the answer is there, the change is on the disk.
 //! - Callers on an async runtime are never blocked by the disk.
+//! - What nobody waits for any more is written all the same, and not read.
 
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
@@ -37,11 +38,23 @@ impl Writer {
         job: impl FnOnce(&mut Connection) -> Result<T, TranscriptError> + Send + 'static,
     ) -> Pending<T> {
         let (answer, result) = oneshot::channel();
-        let job: Job = Box::new(move |connection| {
+        self.queue(Box::new(move |connection| {
             let _ = answer.send(job(connection)); // Nobody may be waiting; the job is done anyway.
-        });
-        let jobs = self.jobs.as_ref().expect("only `drop` takes the sender");
-        let _ = jobs.send(job); // A thread that is gone drops the job, and `Pending` tells.
+        }));
+        Pending(result)
+    }
+
+    /// Queues a job that only reads: it is left out once nobody waits for it any more.
+    pub fn ask<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Connection) -> Result<T, TranscriptError> + Send + 'static,
+    ) -> Pending<T> {
+        let (answer, result) = oneshot::channel();
+        self.queue(Box::new(move |connection| {
+            if !answer.is_closed() {
+                let _ = answer.send(job(connection)); // Whoever waited may have gone meanwhile.
+            }
+        }));
         Pending(result)
     }
 
@@ -57,6 +70,11 @@ impl Writer {
             }
             result
         });
+    }
+
+    fn queue(&self, job: Job) {
+        let jobs = self.jobs.as_ref().expect("only `drop` takes the sender");
+        let _ = jobs.send(job); // A thread that is gone drops the job, and `Pending` tells.
     }
 }
 
@@ -77,5 +95,34 @@ impl<T> Pending<T> {
     /// Its result, once it is on the disk. To be asked once; may be cancelled and asked again.
     pub async fn done(&mut self) -> Result<T, TranscriptError> {
         (&mut self.0).await.unwrap_or(Err(TranscriptError::Stopped))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_nobody_waits_for_is_written_and_not_read() {
+        let writer = Writer::start(Connection::open_in_memory().unwrap());
+        let (free, held) = mpsc::channel::<()>();
+        let (done, seen) = mpsc::channel();
+        writer.post(move |_| {
+            held.recv().unwrap();
+            Ok(())
+        });
+        let note = |what: &'static str| {
+            let done = done.clone();
+            move |_: &mut Connection| {
+                done.send(what).unwrap();
+                Ok(())
+            }
+        };
+        drop(writer.ask(note("read for nobody")));
+        drop(writer.send(note("written")));
+        let mut read = writer.ask(note("read"));
+        free.send(()).unwrap();
+        read.done().await.unwrap();
+        assert_eq!(seen.try_iter().collect::<Vec<_>>(), ["written", "read"]);
     }
 }
