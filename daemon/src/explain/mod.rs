@@ -20,6 +20,7 @@ use hob_runtime::turn::TurnReport;
 use hob_runtime::{MissReason, Vocabulary};
 use hob_slots::format::SegmentRef;
 use hob_slots::{Layer, Token};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use difference::{Difference, segment_of};
@@ -42,7 +43,8 @@ pub struct Subject {
 }
 
 /// Why something was computed again, in a word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Reason {
     /// A time or a date.
     Clock,

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
+use super::finish;
 use crate::error::ApiError;
 use crate::openai::fields::{Fields, unsupported, wrong_type};
 use crate::openai::message::{Message, Role};
@@ -192,6 +193,7 @@ fn node(value: &Value, path: &str, known: &BTreeSet<i64>) -> Result<Node, ApiErr
         return Err(ApiError::field(fields.path("parent"), message));
     }
     let message = Message::parse(fields.required("message")?, &fields.path("message"))?;
+    finish::check(&fields)?;
     let finish = fields.map("finish")?.cloned().map(Value::Object);
     if finish.is_some() && message.role != Role::Assistant {
         return Err(ApiError::field(fields.path("finish"), "only answers have a `finish`"));

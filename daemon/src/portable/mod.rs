@@ -5,10 +5,11 @@
 //! - What comes in is somebody else's: every message is checked as a request's are, and nothing of a
 //!   document decides where anything is written.
 //!
-//! Reading order: `document`, `markdown`, `archive`.
+//! Reading order: `document`, `finish`, `markdown`, `archive`.
 
 pub mod archive;
 mod document;
+mod finish;
 pub mod markdown;
 
 pub use document::{Document, Extent, Node, VERSION};

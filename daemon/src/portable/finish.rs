@@ -1,0 +1,128 @@
+//! How an answer ended, by a document's account: in the shape in which this daemon tells it.
+//!
+//! - Faces show what is stored without asking whether it can be shown, so nothing else may come in.
+//! - What is not known here says nothing to anybody, and stays.
+
+use serde::Deserialize;
+
+use crate::error::ApiError;
+use crate::explain::Reason;
+use crate::openai::fields::{Fields, unsupported};
+
+/// Checks the `finish` of a message.
+///
+/// # Errors
+/// The field that is not as an answer has it.
+pub fn check(message: &Fields<'_>) -> Result<(), ApiError> {
+    part(message, "finish", |finish| {
+        finish.string("finish_reason")?;
+        finish.string("model")?;
+        part(finish, "usage", |usage| optional(usage, &["completion_tokens"]))?;
+        part(finish, "hob", hob)
+    })
+}
+
+fn hob(hob: &Fields<'_>) -> Result<(), ApiError> {
+    hob.required("tokens")?;
+    part(hob, "tokens", |tokens| numbers(tokens, &["shared", "memory", "disk", "computed"]))?;
+    part(hob, "ahead", |ahead| numbers(ahead, &["memory", "disk", "computed"]))?;
+    numbers(hob, &["ttft_ms"])?;
+    optional(hob, &["restore_ms", "saved_ms"])?;
+    hob.boolean("cold")?;
+    part(hob, "explanation", explanation)
+}
+
+fn explanation(explanation: &Fields<'_>) -> Result<(), ApiError> {
+    let reason = explanation.required("reason")?;
+    if Reason::deserialize(reason).is_err() {
+        return Err(unsupported(explanation.path("reason"), "there is no such reason"));
+    }
+    explanation.string("what")?;
+    optional(explanation, &["at"])?;
+    part(explanation, "segment", |segment| segment.required_string("key").map(drop))?;
+    if explanation.string("kept_text")?.is_some() {
+        explanation.required_string("before")?;
+        explanation.required_string("new_text")?;
+    }
+    Ok(())
+}
+
+/// An object within another, if it is there.
+fn part(
+    of: &Fields<'_>,
+    name: &str,
+    check: impl FnOnce(&Fields<'_>) -> Result<(), ApiError>,
+) -> Result<(), ApiError> {
+    let Some(value) = of.get(name) else { return Ok(()) };
+    check(&Fields::of(value, &of.path(name))?)
+}
+
+/// Numbers that must be there.
+fn numbers(of: &Fields<'_>, names: &[&str]) -> Result<(), ApiError> {
+    names.iter().try_for_each(|name| of.required(name).map(drop))?;
+    optional(of, names)
+}
+
+fn optional(of: &Fields<'_>, names: &[&str]) -> Result<(), ApiError> {
+    names.iter().try_for_each(|name| of.number(name, 0.0..=f64::from(u32::MAX)).map(drop))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn finish() -> Value {
+        json!({
+            "finish_reason": "stop",
+            "model": "hob-tiny",
+            "usage": {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13},
+            "hob": {
+                "tokens": {"shared": 1, "memory": 2, "disk": 3, "computed": 3},
+                "ahead": {"memory": 0, "disk": 0, "computed": 0},
+                "ttft_ms": 12.5, "restore_ms": 0.1, "saved_ms": null, "cold": false,
+                "explanation": {
+                    "reason": "changing_id", "what": "a number", "at": 5,
+                    "segment": {"layer": "user", "key": "it"},
+                    "before": "a", "kept_text": "1", "new_text": "2",
+                },
+            },
+        })
+    }
+
+    fn checked(finish: &Value) -> Result<(), ApiError> {
+        check(&Fields::of(&json!({ "finish": finish }), "messages[1]").unwrap())
+    }
+
+    #[test]
+    fn what_answers_tell_comes_in_and_so_does_less() {
+        for fine in [finish(), json!({}), json!({"hob": null, "later": [1]}), Value::Null] {
+            checked(&fine).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_shown_is_refused_by_name() {
+        for (at, value) in [
+            ("/finish_reason", json!(1)),
+            ("/model", json!({})),
+            ("/usage/completion_tokens", json!("4")),
+            ("/hob", json!([])),
+            ("/hob/tokens", Value::Null),
+            ("/hob/tokens/disk", Value::Null),
+            ("/hob/ahead/computed", json!(-1)),
+            ("/hob/ttft_ms", json!("soon")),
+            ("/hob/saved_ms", json!(1e300)),
+            ("/hob/cold", json!(0)),
+            ("/hob/explanation/reason", json!("magic")),
+            ("/hob/explanation/segment/key", Value::Null),
+            ("/hob/explanation/new_text", Value::Null),
+        ] {
+            let mut wrong = finish();
+            *wrong.pointer_mut(at).unwrap() = value;
+            let named = format!("messages[1].finish{}", at.replace('/', "."));
+            assert_eq!(checked(&wrong).unwrap_err().param, Some(named));
+        }
+    }
+}
