@@ -33,8 +33,7 @@ pub fn measure(runs: usize, table: &mut Table) {
         let shown = page.until("the page can be used", "window.usable");
         usable.extend(shown.as_f64());
         for (name, _) in PAGES {
-            page.click(&format!("@to-{name}"));
-            page.shows(&format!("@page-{name} .page-width > *"));
+            page.open_page(name);
         }
         bytes = page.script(BYTES).as_f64().expect("a sum");
     }

@@ -71,6 +71,20 @@ impl Hobd {
         (self.process, self.client) = launch(self.directory.path(), &self.arguments, &listen);
     }
 
+    /// Ends it in good order and starts it again: nothing of what it held is left but what it has kept.
+    pub fn restart(&mut self) {
+        self.stop();
+        self.start_again();
+    }
+
+    /// Writes what prompts of one kind begin with.
+    pub fn write_profile(&self, name: &str, text: &str) {
+        let profiles = self.directory().join("profiles");
+        fs::create_dir_all(&profiles).expect("the directory can be written");
+        fs::write(profiles.join(format!("{name}.toml")), text)
+            .expect("the directory can be written");
+    }
+
     /// Where the page is, with what lets it in.
     pub fn address_of_the_page(&self) -> String {
         format!("{}/#token={}", self.origin(), self.client.token)

@@ -41,6 +41,12 @@ impl Client {
         )
     }
 
+    /// Gives a conversation a title.
+    pub fn rename(&self, conversation: &str, title: &str) {
+        let title = serde_json::json!({"title": title}).to_string();
+        self.json("PATCH", &format!("/v1/conversations/{conversation}"), &title);
+    }
+
     /// An answer of the fake model that calls a tool with one argument.
     pub fn call_tool(&self, conversation: &str, tool: &str, name: &str, value: &str) -> Value {
         // The engine wants a forced call in this very form.

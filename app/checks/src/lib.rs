@@ -9,14 +9,15 @@
 //! - A browser that is missing fails the check and names the package; nothing is skipped.
 //!
 //! Reading order: [`tools`] (what is found where), [`process`], [`hobd`], [`browser`] (WebDriver),
-//! [`page`] and [`chat`] (what a person can do), [`keys`], [`axe`], [`canary`], [`desktop`] (the app in
-//! its window); then `tests/`.
+//! [`page`], [`hand`] and [`chat`] (what a person sees and can do), [`keys`], [`axe`], [`canary`],
+//! [`desktop`] (the app in its window); then `tests/`.
 
 pub mod axe;
 pub mod browser;
 pub mod canary;
 pub mod chat;
 pub mod desktop;
+pub mod hand;
 pub mod hobd;
 pub mod http;
 pub mod keys;

@@ -9,11 +9,10 @@
 use std::cell::RefCell;
 use std::ops::Deref;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::browser::Refused;
 use crate::wait::PATIENCE;
-use crate::{Browser, Hobd, Look, keys, tools, wait};
+use crate::{Browser, Hobd, Look, tools, wait};
 
 /// The pages beside chats, and the keys that lead there.
 pub const PAGES: [(&str, &str); 4] =
@@ -28,7 +27,7 @@ const WORDS: &str = r#"
 "#;
 
 /// WebDriver's name for what an element is known by.
-const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+pub(crate) const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
 /// The page. It is a [`Browser`] too.
 #[derive(Debug)]
@@ -62,6 +61,12 @@ impl Page {
     /// The page that a browser shows, or will.
     pub fn of(browser: Browser) -> Self {
         Self { browser, expected: RefCell::default(), complaints: RefCell::default() }
+    }
+
+    /// Goes to one of [`PAGES`], and waits for what it shows.
+    pub fn open_page(&self, name: &str) {
+        self.click(&format!("@to-{name}"));
+        self.shows(&format!("@page-{name} .page-width > *"));
     }
 
     /// What the body of a function returns.
@@ -130,53 +135,6 @@ impl Page {
         count.as_u64().and_then(|count| usize::try_from(count).ok()).expect("a length")
     }
 
-    /// Clicks in the middle of the first such place, once something there can be clicked.
-    pub fn click(&self, place: &str) {
-        self.on_element(place, "clicked", |element| {
-            self.command(&format!("element/{element}/click"), Some(json!({})))
-        });
-    }
-
-    /// Moves the mouse there.
-    pub fn hover(&self, place: &str) {
-        self.on_element(place, "pointed at", |element| {
-            let moves = json!({"actions": [{
-                "type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"},
-                "actions": [{
-                    "type": "pointerMove", "duration": 20, "x": 0, "y": 0,
-                    "origin": {ELEMENT: element},
-                }],
-            }]});
-            self.command("actions", Some(moves))
-        });
-    }
-
-    /// Clicks into a field and writes `text` in the place of what it holds.
-    pub fn fill(&self, place: &str, text: &str) {
-        self.click(place);
-        self.press("Control+a");
-        self.press("Delete");
-        self.write(text);
-    }
-
-    /// Chooses a file for a field that takes one.
-    pub fn choose_file(&self, place: &str, path: &std::path::Path) {
-        let keys = json!({"text": path.display().to_string()});
-        self.on_element(place, "given a file", |element| {
-            self.command(&format!("element/{element}/value"), Some(keys.clone()))
-        });
-    }
-
-    /// Presses keys at once: `Enter`, `Control+k`.
-    pub fn press(&self, chord: &str) {
-        self.keyboard(&keys::chord(chord));
-    }
-
-    /// Types into whatever has the focus.
-    pub fn write(&self, text: &str) {
-        self.keyboard(&keys::text(text));
-    }
-
     /// What has the focus, as a screen reader would say it: role and name.
     pub fn focused(&self) -> (String, String) {
         let active = self.command("element/active", None).expect("something has the focus");
@@ -213,31 +171,6 @@ impl Page {
         let all = self.complaints.borrow();
         let unexpected = |said: &&String| !expected.iter().any(|words| said.contains(words));
         all.iter().filter(unexpected).cloned().collect()
-    }
-
-    fn keyboard(&self, actions: &[Value]) {
-        let done = self.command("actions", Some(keys::keyboard(actions)));
-        done.unwrap_or_else(|error| panic!("the keyboard is stuck: {error}"));
-    }
-
-    fn on_element<T>(
-        &self,
-        place: &str,
-        done: &str,
-        act: impl Fn(&str) -> Result<T, Refused>,
-    ) -> T {
-        // What slides in is somewhere else by the time that it is clicked.
-        let moves = format!(
-            "document.getAnimations().some(a => a.playState === 'running' && a.effect.target.contains(one({})))",
-            quoted(place)
-        );
-        self.until(&format!("{place} stands still"), &format!("!({moves})"));
-        let locator = json!({"using": "css selector", "value": css(place)});
-        let tried = wait::attempt(PATIENCE, || {
-            let found = self.command("element", Some(locator.clone()))?;
-            act(found[ELEMENT].as_str().unwrap_or_default())
-        });
-        tried.unwrap_or_else(|error| panic!("{place} cannot be {done}: {error}"))
     }
 }
 

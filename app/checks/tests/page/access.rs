@@ -9,8 +9,7 @@ const PROFILE: &str = "[[segment]]\nlayer = \"rules\"\ntext = \"Today is 2026-11
 fn axe_finds_nothing_serious_on_any_page() {
     for dark in [false, true] {
         let hobd = Hobd::start(Model::Bundled);
-        std::fs::create_dir_all(hobd.directory().join("profiles")).unwrap();
-        std::fs::write(hobd.directory().join("profiles/dated.toml"), PROFILE).unwrap();
+        hobd.write_profile("dated", PROFILE);
         let page = Page::open_as(&hobd, Look { dark, still: true, ..Look::default() });
         page.shows("@composer");
         check(&page, "welcome", dark);
@@ -33,8 +32,7 @@ fn axe_finds_nothing_serious_on_any_page() {
         check(&page, "toast", dark);
 
         for (name, _) in PAGES {
-            page.click(&format!("@to-{name}"));
-            page.shows(&format!("@page-{name} .page-width > *"));
+            page.open_page(name);
             check(&page, name, dark);
         }
         page.click("@to-profiles");

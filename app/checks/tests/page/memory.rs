@@ -37,10 +37,7 @@ fn pruning_tells_what_it_frees_before_anything_goes() {
     page.reads("@prune-preview", "Nothing meets this.");
     // Everything of this class, whether its time is over or not.
     page.click("@prune-expired");
-    page.script(
-        "const choice = all('@prune-dialog select').at(-1);
-         choice.value = 'long'; choice.dispatchEvent(new Event('change', {bubbles: true}))",
-    );
+    page.put("@prune-dialog label > select", "long");
     page.reads("@prune-preview", "2");
     page.reads("@prune-preview", "Say this: apples");
     assert_eq!(page.count("@file"), 2);
@@ -84,11 +81,7 @@ fn how_long_a_chat_is_kept_can_be_changed() {
     let page = open_memory_after_a_restart(&mut hobd);
     assert!(file_name(&kept_files(&hobd, "bin")[0]).contains(".long."));
 
-    page.shows("@file select");
-    page.script(
-        "const choice = one('@file select');
-         choice.value = 'kept'; choice.dispatchEvent(new Event('change', {bubbles: true}))",
-    );
+    page.put("@file select", "kept");
     hob_checks::wait::until("the file has its new class", || {
         kept_files(&hobd, "bin").iter().any(|path| file_name(path).contains(".kept.")).then_some(())
     });
@@ -96,8 +89,7 @@ fn how_long_a_chat_is_kept_can_be_changed() {
 
 /// The memory page of a daemon that has nothing in its slots, and everything on disk.
 fn open_memory_after_a_restart(hobd: &mut Hobd) -> Page {
-    hobd.stop();
-    hobd.start_again();
+    hobd.restart();
     let page = Page::open(hobd);
     page.click("@to-memory");
     page.shows("@memory-files");

@@ -17,7 +17,7 @@ fn a_miss_is_explained_with_both_texts_side_by_side() {
             ]}),
         );
     }
-    hobd.client.send("PATCH", "/v1/conversations/clock", r#"{"title": "Clock"}"#).unwrap();
+    hobd.client.rename("clock", "Clock");
     let page = Page::open(&hobd);
     page.open_chat("Clock");
 

@@ -17,13 +17,7 @@ fn all_pages_fit(language: &'static str) {
     hobd.client.say("long", &format!(
         "Say this: {long}\n\n```\n{long}\n```\n\n| {long} | b |\n|---|---|\n| 1 | {long} |\n\nhttps://example.org/{long}"
     ));
-    hobd.client
-        .send(
-            "PATCH",
-            "/v1/conversations/long",
-            &format!("{{\"title\": \"{}\"}}", "long ".repeat(30)),
-        )
-        .unwrap();
+    hobd.client.rename("long", &"long ".repeat(30));
     let page = Page::open_as(&hobd, Look { width: 400, height: 800, language, ..Look::default() });
     page.shows("@composer");
     fits(&page, "welcome");
@@ -35,8 +29,7 @@ fn all_pages_fit(language: &'static str) {
     fits(&page, "chat");
     for (name, _) in PAGES {
         page.click("@show-side");
-        page.click(&format!("@to-{name}"));
-        page.shows(&format!("@page-{name} .page-width > *"));
+        page.open_page(name);
         fits(&page, name);
     }
     assert_eq!(page.count("@send"), 0);

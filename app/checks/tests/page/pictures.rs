@@ -28,8 +28,7 @@ const MOST_BYTES: usize = 150_000;
 #[test]
 fn the_main_pages_have_their_pictures_in_light_and_dark() {
     let hobd = Hobd::start(Model::Bundled);
-    fs::create_dir_all(hobd.directory().join("profiles")).unwrap();
-    fs::write(hobd.directory().join("profiles/ember.toml"), PROFILE).unwrap();
+    hobd.write_profile("ember", PROFILE);
     for (conversation, text) in [
         ("peru", "What is the capital of Peru?"),
         ("garden", "My sister is called Ada and she has a garden."),
@@ -46,8 +45,7 @@ fn the_main_pages_have_their_pictures_in_light_and_dark() {
         page.answered(3);
         picture(&page, "chat", look);
         for (name, _) in PAGES {
-            page.click(&format!("@to-{name}"));
-            page.shows(&format!("@page-{name} .page-width > *"));
+            page.open_page(name);
             page.until("it has read what it shows", "!document.body.innerText.includes('Reading')");
             picture(&page, name, look);
         }

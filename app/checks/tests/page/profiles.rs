@@ -31,11 +31,7 @@ fn a_profile_is_written_saved_and_made_warm() {
     assert!(kept.contains(RULES), "{kept}");
     // A chat that begins with it finds it hot.
     page.press("Alt+n");
-    page.shows("@profile");
-    page.script(
-        "const choice = one('@profile');
-         choice.value = 'home'; choice.dispatchEvent(new Event('change', {bubbles: true}))",
-    );
+    page.put("@profile", "home");
     page.ask("Hello");
     let numbers = page.last_numbers();
     assert!(numbers.contains(" hot"), "{numbers}");
@@ -44,10 +40,9 @@ fn a_profile_is_written_saved_and_made_warm() {
 #[test]
 fn a_word_that_changes_is_pointed_out_where_it_costs_something() {
     let hobd = Hobd::start(Model::Fake);
-    std::fs::create_dir_all(hobd.directory().join("profiles")).unwrap();
     let segment = |text: &str| format!("[[segment]]\nlayer = \"rules\"\ntext = {text:?}\n\n");
     let text = segment("Today is 2026-11-21.") + &segment(RULES);
-    std::fs::write(hobd.directory().join("profiles/dated.toml"), text).unwrap();
+    hobd.write_profile("dated", &text);
     let page = Page::open(&hobd);
     page.click("@to-profiles");
     page.click("@profile-row");

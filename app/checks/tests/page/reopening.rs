@@ -9,8 +9,7 @@ fn a_chat_reopens_from_disk_after_a_restart_and_says_so() {
     page.expect_complaint("ERR_CONNECTION_REFUSED");
     page.ask("My locker code is 48213.");
 
-    hobd.stop();
-    hobd.start_again();
+    hobd.restart();
     page.go(&hobd.origin());
     page.reads("@chat @state", "cold");
     page.open_chat("My locker code is 48213.");
@@ -31,8 +30,7 @@ fn a_question_right_after_a_restart_tells_how_much_came_from_disk() {
     page.ask("My locker code is 48213.");
     let before = page.ask("What is my locker code?");
 
-    hobd.stop();
-    hobd.start_again();
+    hobd.restart();
     // The page has not noticed: nothing was restored ahead.
     page.tool("@answer:nth-child(4)", "Answer again");
     page.reads("@answer:nth-child(4) @siblings", "2/2");

@@ -117,7 +117,7 @@ fn reasoning_and_calls_of_tools_are_folded() {
     // What the fake says is read like any model's output: marks and all.
     hobd.client.say("folded", "Say this: <think>two and two</think>It is four.");
     hobd.client.call_tool("folded", "set_light", "room", "kitchen");
-    hobd.client.send("PATCH", "/v1/conversations/folded", "{\"title\": \"Folded\"}").unwrap();
+    hobd.client.rename("folded", "Folded");
     let page = Page::open(&hobd);
     page.open_chat("Folded");
 
