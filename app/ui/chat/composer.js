@@ -3,7 +3,7 @@
 import { html, t, useEffect, useLayoutEffect, useRef, useStore } from "/lib.js";
 import { Button, Icon, Select } from "/parts.js";
 import { PushToTalk } from "./push-to-talk.js";
-import { chatOf, status, warm } from "./chats.js";
+import { chatOf, chats, status, warm } from "./chats.js";
 
 export function Composer({ talk }) {
   const field = useRef();
@@ -14,7 +14,10 @@ export function Composer({ talk }) {
     field.current.style.height = "auto";
     field.current.style.height = `${field.current.scrollHeight}px`;
   }, [text]);
-  const wake = () => chatOf(talk.id) && warm(talk.id, profile);
+  const isKnown = useStore(chats, () => Boolean(chatOf(talk.id)));
+  const wake = () => isKnown && warm(talk.id, profile);
+  // Where the page begins with a chat, the focus is here before the list is.
+  useEffect(() => void (document.activeElement === field.current && wake()), [isKnown]);
   const send = () => {
     const said = text.trim();
     if (!said || live) return;

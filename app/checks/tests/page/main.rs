@@ -18,3 +18,4 @@ mod reopening;
 mod security;
 mod talking;
 mod voice;
+mod warming;
