@@ -1,35 +1,38 @@
 //! A desktop without a screen, and the app in it.
 //!
-//! - The app is started by WebKitGTK's driver, on a bus of its own, as Tauri's documents say; nothing of
-//!   the desktop of whoever runs the checks is touched.
-//! - That driver's own pictures need a graphics device. Here they come from the X server.
+//! - The app is started by WebKitGTK's driver, on a screen and a bus of its own, as Tauri's documents
+//!   say; nothing of the desktop of whoever runs the checks is touched.
 //! - The app is the one that was built beside the checks. `HOB_CHECKS_APP` names another one.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use x11rb::connection::Connection;
-use x11rb::protocol::xproto::{ConnectionExt, ImageFormat};
 
+use crate::bus::Bus;
 use crate::process::Running;
+use crate::screen::Screen;
 use crate::tools::{self, Tool};
 use crate::{Browser, Page, wait};
 
-/// The screen.
-const XVFB: Tool = Tool { names: &["Xvfb"], package: "xvfb" };
-/// The bus.
-const BUS: Tool = Tool { names: &["dbus-run-session"], package: "dbus" };
 /// What drives the window.
 const DRIVER: Tool = Tool { names: &["WebKitWebDriver"], package: "webkit2gtk-driver" };
 
-/// A screen, and a home for what runs on it.
+/// What stands above the window.
+const TITLE: &str = "Hob";
+
+/// For an app that is to end by itself.
+const LONGEST_RUN: Duration = Duration::from_secs(120);
+
+/// A screen, a bus, and a home for what runs there.
 #[derive(Debug)]
 pub struct Desktop {
-    _screen: Running,
-    display: String,
+    /// Where the app meets the desktop.
+    pub bus: Bus,
+    screen: Screen,
     data_dir: PathBuf,
     slots_dir: PathBuf,
     home: TempDir,
@@ -47,22 +50,9 @@ impl Desktop {
     /// One whose app has its things where a hobd has its own.
     pub fn beside(hobds: &Path) -> Self {
         let home = tempfile::tempdir().expect("there is room for temporary files");
-        let told = home.path().join("display");
-        let number = File::create(&told).expect("the directory can be written");
-        let mut screen = Running::start(
-            Command::new(XVFB.find())
-                .args(["-displayfd", "1", "-screen", "0", "1280x860x24", "-nolisten", "tcp"])
-                .stdin(Stdio::null())
-                .stdout(number)
-                .stderr(Stdio::null()),
-        );
-        let display = wait::until("the screen is there", || {
-            assert!(screen.lives(), "Xvfb ended at once");
-            let number = fs::read_to_string(&told).ok()?;
-            Some(format!(":{}", number.strip_suffix('\n')?))
-        });
+        let (screen, bus) = (Screen::on(home.path()), Bus::start(home.path()));
         let (data_dir, slots_dir) = (hobds.join("data"), hobds.join("slots"));
-        Self { _screen: screen, display, data_dir, slots_dir, home }
+        Self { bus, screen, data_dir, slots_dir, home }
     }
 
     /// Where the app's user lives.
@@ -81,11 +71,27 @@ impl Desktop {
         Page::of(Browser::open(driver, &capabilities, scratch).without_pictures())
     }
 
+    /// Starts the app by itself.
+    pub fn start(&self, arguments: &[&str]) -> Running {
+        Running::start(&mut self.command(arguments))
+    }
+
     /// Runs the app by itself, to its end.
+    ///
+    /// # Panics
+    /// Where it does not come to one.
     pub fn run(&self, arguments: &[&str]) -> Output {
-        let mut app = self.session(&tools::app());
-        app.args(self.arguments()).args(arguments);
-        app.output().expect("the app can be started")
+        let [out, err] = ["out", "err"].map(|name| self.home().join(name));
+        let file = |path| File::create(path).expect("the directory can be written");
+        let mut app = self.command(arguments);
+        let mut app = Running::start(app.stdout(file(&out)).stderr(file(&err)));
+        let read = |path| fs::read(path).expect("it is there");
+        let status = wait::attempt(LONGEST_RUN, || app.ended().ok_or(()));
+        let (stdout, stderr) = (read(&out), read(&err));
+        match status {
+            Ok(status) => Output { status, stdout, stderr },
+            Err(()) => panic!("the app does not end: {}", String::from_utf8_lossy(&stderr)),
+        }
     }
 
     /// The daemon that has announced itself in the app's data directory.
@@ -94,26 +100,52 @@ impl Desktop {
         serde_json::from_str(&text).ok()
     }
 
+    /// Waits until the app has ended: what it has announced goes last, after everything is saved.
+    pub fn ended(&self) {
+        wait::until("the app has ended", || self.announced().is_none().then_some(()));
+    }
+
+    /// Waits until the window shows.
+    pub fn shows_window(&self) {
+        wait::until("the window shows", || self.has_window().then_some(()));
+    }
+
+    /// Waits until it is out of sight.
+    pub fn hides_window(&self) {
+        wait::until("the window is out of sight", || (!self.has_window()).then_some(()));
+    }
+
+    /// Whether the window shows now.
+    pub fn has_window(&self) -> bool {
+        self.screen.shows(TITLE)
+    }
+
+    /// Closes the window with its button.
+    pub fn close_window(&self) {
+        self.shows_window();
+        self.screen.close(TITLE);
+    }
+
+    /// The keyboard is the window's.
+    pub fn focus_window(&self) {
+        self.shows_window();
+        self.screen.focus(TITLE);
+    }
+
+    /// The keyboard is somebody else's.
+    pub fn look_away(&self) {
+        self.screen.focus("nothing");
+    }
+
     /// Puts a picture of the screen into `target/checks/`, and says how many colours it has.
     pub fn save_picture(&self, name: &str) -> usize {
-        let (connection, screen) =
-            x11rb::connect(Some(&self.display)).expect("the screen is there");
-        let screen = &connection.setup().roots[screen];
-        let (width, height) = (screen.width_in_pixels, screen.height_in_pixels);
-        let all = connection.get_image(ImageFormat::Z_PIXMAP, screen.root, 0, 0, width, height, !0);
-        let image = all.expect("it is asked").reply().expect("it is seen");
-        let pixels: Vec<[u8; 3]> =
-            image.data.chunks_exact(4).map(|it| [it[2], it[1], it[0]]).collect();
-        let path = tools::reports().join(format!("{name}.png"));
-        let file = File::create(&path).expect("the target can be written");
-        let mut picture = png::Encoder::new(file, width.into(), height.into());
-        picture.set_color(png::ColorType::Rgb);
-        let mut writer = picture.write_header().expect("the target can be written");
-        writer.write_image_data(pixels.as_flattened()).expect("the target can be written");
-        let mut colours = pixels;
-        colours.sort_unstable();
-        colours.dedup();
-        colours.len()
+        self.screen.save_picture(name)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut app = self.session(&tools::app());
+        app.args(self.arguments()).args(arguments);
+        app
     }
 
     fn arguments(&self) -> Vec<String> {
@@ -123,14 +155,15 @@ impl Desktop {
         words.into_iter().map(str::to_owned).chain(places).collect()
     }
 
-    /// A program on a bus of its own, on this screen.
+    /// A program of this desktop.
     fn session(&self, program: &Path) -> Command {
-        let mut command = Command::new(BUS.find());
+        let mut command = Command::new(program);
         let home = self.home.path();
-        command.arg("--").arg(program).env_clear().stdin(Stdio::null());
+        command.env_clear().stdin(Stdio::null());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
-        command.env("HOME", home).env("XDG_RUNTIME_DIR", home).env("DISPLAY", &self.display);
-        command.env("LANG", "C.UTF-8");
+        command.env("HOME", home).env("XDG_RUNTIME_DIR", home).env("LANG", "C.UTF-8");
+        command.env("DISPLAY", self.screen.display());
+        command.env("DBUS_SESSION_BUS_ADDRESS", self.bus.address());
         for name in [
             "NO_AT_BRIDGE",
             "WEBKIT_DISABLE_DMABUF_RENDERER",

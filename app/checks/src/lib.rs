@@ -10,10 +10,11 @@
 //!
 //! Reading order: [`tools`] (what is found where), [`process`], [`hobd`], [`browser`] (WebDriver),
 //! [`page`], [`hand`] and [`chat`] (what a person sees and can do), [`keys`], [`axe`], [`canary`],
-//! [`desktop`] (the app in its window); then `tests/`.
+//! [`desktop`] (the app in its window, on a [`screen`] and a [`bus`]); then `tests/`.
 
 pub mod axe;
 pub mod browser;
+pub mod bus;
 pub mod canary;
 pub mod chat;
 pub mod desktop;
@@ -23,6 +24,7 @@ pub mod http;
 pub mod keys;
 pub mod page;
 pub mod process;
+pub mod screen;
 pub mod tools;
 pub mod wait;
 

@@ -1,7 +1,7 @@
 //! Processes that end with the check that began them.
 
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -23,6 +23,11 @@ impl Running {
     /// Whether it has not ended yet.
     pub fn lives(&mut self) -> bool {
         matches!(self.0.try_wait(), Ok(None))
+    }
+
+    /// How it has ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.0.try_wait().ok().flatten()
     }
 
     /// Asks it to end and waits until it has; one that takes too long is killed.

@@ -3,6 +3,8 @@
 
 #![cfg(target_os = "linux")] // Elsewhere nothing drives it.
 
+mod citizen;
+
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -44,7 +46,7 @@ fn the_window_streams_an_answer_and_after_a_restart_the_chat_goes_on_from_what_w
         desktop.announced().and_then(|it| it["pid"].as_u64()).expect("it has announced itself");
     let asked = Command::new("kill").arg(app.to_string()).status().expect("kill can be run");
     assert!(asked.success());
-    ended(&desktop);
+    desktop.ended();
 }
 
 #[test]
@@ -174,12 +176,7 @@ fn the_app_tries_itself() {
 fn quit(desktop: &Desktop, window: Page) {
     // A moment later: an app that has ended cannot tell the driver that the script did.
     window.script("setTimeout(() => window.__TAURI__.core.invoke('quit'), 100)");
-    ended(desktop);
-}
-
-/// What it has announced goes last, after everything is saved.
-fn ended(desktop: &Desktop) {
-    wait::until("the app has ended", || desktop.announced().is_none().then_some(()));
+    desktop.ended();
 }
 
 /// What a command answers to the page: `{done}` or `{error}`.

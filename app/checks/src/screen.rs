@@ -1,0 +1,123 @@
+//! A screen that nobody sees: an X server of a check's own, and the windows on it.
+//!
+//! - No window manager runs there: what one would ask of a window is asked here.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use x11rb::connection::Connection;
+use x11rb::protocol::xproto::{
+    AtomEnum, ClientMessageEvent, ConnectionExt, EventMask, ImageFormat, InputFocus, MapState,
+    Window,
+};
+use x11rb::rust_connection::{ReplyError, RustConnection};
+
+use crate::process::Running;
+use crate::tools::{self, Tool};
+use crate::wait;
+
+/// The server.
+const XVFB: Tool = Tool { names: &["Xvfb"], package: "xvfb" };
+
+/// A screen. It goes with this value.
+#[derive(Debug)]
+pub struct Screen {
+    _server: Running,
+    display: String,
+    connection: RustConnection,
+    root: Window,
+}
+
+impl Screen {
+    /// Turns one on. `scratch`: where its server may leave a file.
+    pub fn on(scratch: &Path) -> Self {
+        let told = scratch.join("display");
+        let number = File::create(&told).expect("the directory can be written");
+        let mut server = Running::start(
+            Command::new(XVFB.find())
+                .args(["-displayfd", "1", "-screen", "0", "1280x860x24", "-nolisten", "tcp"])
+                .stdin(Stdio::null())
+                .stdout(number)
+                .stderr(Stdio::null()),
+        );
+        let display = wait::until("the screen is there", || {
+            assert!(server.lives(), "Xvfb ended at once");
+            let number = fs::read_to_string(&told).ok()?;
+            Some(format!(":{}", number.strip_suffix('\n')?))
+        });
+        let (connection, screen) = x11rb::connect(Some(&display)).expect("the screen is there");
+        let root = connection.setup().roots[screen].root;
+        Self { _server: server, display, connection, root }
+    }
+
+    /// What programs know it by.
+    pub fn display(&self) -> &str {
+        &self.display
+    }
+
+    /// Whether a window with this title shows.
+    pub fn shows(&self, title: &str) -> bool {
+        self.window(title).is_some()
+    }
+
+    /// Asks the window with this title to close, as its button would.
+    ///
+    /// # Panics
+    /// Where none shows.
+    pub fn close(&self, title: &str) {
+        let window = self.window(title).unwrap_or_else(|| panic!("no window {title:?} shows"));
+        let atom = |name: &str| {
+            let asked = self.connection.intern_atom(false, name.as_bytes()).expect("it is asked");
+            asked.reply().expect("atoms have numbers").atom
+        };
+        let data = [atom("WM_DELETE_WINDOW"), x11rb::CURRENT_TIME, 0, 0, 0];
+        let please = ClientMessageEvent::new(32, window, atom("WM_PROTOCOLS"), data);
+        let sent = self.connection.send_event(false, window, EventMask::NO_EVENT, please);
+        sent.expect("it is asked").check().expect("the window is there");
+    }
+
+    /// Gives the keyboard to the window with this title; to none where there is no such window.
+    pub fn focus(&self, title: &str) {
+        let window = self.window(title).unwrap_or(x11rb::NONE);
+        let now = x11rb::CURRENT_TIME;
+        let set = self.connection.set_input_focus(InputFocus::POINTER_ROOT, window, now);
+        set.expect("it is asked").check().expect("a window that shows can have the focus");
+    }
+
+    /// Puts a picture of it into `target/checks/`, and says how many colours it has.
+    pub fn save_picture(&self, name: &str) -> usize {
+        let all = self.connection.get_geometry(self.root).expect("it is asked");
+        let all = all.reply().expect("the screen has a size");
+        let (width, height) = (all.width, all.height);
+        let image =
+            self.connection.get_image(ImageFormat::Z_PIXMAP, self.root, 0, 0, width, height, !0);
+        let image = image.expect("it is asked").reply().expect("it is seen");
+        let pixels: Vec<[u8; 3]> =
+            image.data.chunks_exact(4).map(|it| [it[2], it[1], it[0]]).collect();
+        let path = tools::reports().join(format!("{name}.png"));
+        let file = File::create(&path).expect("the target can be written");
+        let mut picture = png::Encoder::new(file, width.into(), height.into());
+        picture.set_color(png::ColorType::Rgb);
+        let mut writer = picture.write_header().expect("the target can be written");
+        writer.write_image_data(pixels.as_flattened()).expect("the target can be written");
+        let mut colours = pixels;
+        colours.sort_unstable();
+        colours.dedup();
+        colours.len()
+    }
+
+    fn window(&self, title: &str) -> Option<Window> {
+        let tree = self.connection.query_tree(self.root).expect("it is asked").reply();
+        let windows = tree.expect("the screen has windows").children;
+        // Errors: it has gone meanwhile.
+        windows.into_iter().find(|&it| self.is_shown(it, title).unwrap_or(false))
+    }
+
+    fn is_shown(&self, window: Window, title: &str) -> Result<bool, ReplyError> {
+        let (name, text) = (AtomEnum::WM_NAME, AtomEnum::ANY);
+        let name = self.connection.get_property(false, window, name, text, 0, 64)?.reply()?;
+        let state = self.connection.get_window_attributes(window)?.reply()?.map_state;
+        Ok(name.value == title.as_bytes() && state == MapState::VIEWABLE)
+    }
+}

@@ -1,0 +1,126 @@
+//! The app among others on a desktop: one of it, in the tray if it is asked to, and silent unless
+//! nobody looks.
+
+use hob_checks::bus::Notice;
+use hob_checks::desktop::Desktop;
+use hob_checks::{Page, wait};
+use serde_json::{Value, json};
+
+use super::{invoke, quit};
+
+const SHOW: &str = "Show Hob";
+const KEEP: &str = "Keep running when closed";
+const QUIT: &str = "Quit";
+
+#[test]
+fn a_second_start_shows_the_window_of_the_first_and_ends() {
+    let desktop = Desktop::open();
+    let window = desktop.app();
+    window.shows("@composer");
+    set(&window, json!({"close": "tray"}));
+    desktop.close_window();
+    desktop.hides_window();
+    let first = desktop.announced();
+
+    let second = desktop.run(&[]);
+
+    assert!(second.status.success(), "{second:?}");
+    desktop.shows_window();
+    assert_eq!(desktop.announced(), first);
+    quit(&desktop, window);
+}
+
+#[test]
+fn closing_the_window_ends_the_app_unless_it_is_to_keep_running() {
+    let desktop = Desktop::open();
+    let window = desktop.app();
+    window.shows("@composer");
+    assert_eq!(desktop.bus.menu(), [SHOW, KEEP, QUIT]);
+    let close = || invoke(&window, "settings_get", json!({}))["done"]["close"].clone();
+    assert_eq!(close(), "quit");
+
+    desktop.bus.choose(KEEP);
+    wait::until("it is to keep running", || (close() == "tray").then_some(()));
+    desktop.close_window();
+    desktop.hides_window();
+    // It still answers, and comes back as it was.
+    assert_eq!(close(), "tray");
+    desktop.bus.choose(SHOW);
+    desktop.shows_window();
+    window.shows("@composer");
+
+    desktop.bus.choose(KEEP);
+    wait::until("it is to end", || (close() == "quit").then_some(()));
+    desktop.close_window();
+    desktop.hides_window();
+    desktop.ended();
+}
+
+#[test]
+fn it_starts_in_the_tray_where_that_is_asked_and_ends_from_there() {
+    let desktop = Desktop::open();
+    let mut app = desktop.start(&["--hidden"]);
+    wait::until("the daemon has announced itself", || desktop.announced());
+    assert_eq!(desktop.bus.menu(), [SHOW, KEEP, QUIT]);
+    assert!(!desktop.has_window());
+
+    desktop.bus.choose(SHOW);
+    desktop.shows_window();
+    desktop.bus.choose(QUIT);
+
+    let status = wait::until("it has ended", || app.ended());
+    assert!(status.success(), "{status}");
+    assert_eq!(desktop.announced(), None);
+}
+
+#[test]
+fn it_starts_with_the_session_only_where_that_is_asked() {
+    let desktop = Desktop::open();
+    let window = desktop.app();
+    window.shows("@composer");
+    let entry = desktop.home().join(".config/autostart/Hob.desktop");
+    assert_eq!(invoke(&window, "settings_get", json!({}))["done"]["autostart"], false);
+    assert!(!entry.exists());
+
+    set(&window, json!({"autostart": true}));
+    let said = std::fs::read_to_string(&entry).expect("the session has it");
+    assert!(said.contains("hob-desktop --hidden"), "{said}");
+    set(&window, json!({"autostart": false}));
+    assert!(!entry.exists());
+    quit(&desktop, window);
+}
+
+#[test]
+fn only_a_long_answer_that_ends_while_nobody_looks_is_told() {
+    let desktop = Desktop::open();
+    let window = desktop.app();
+    window.shows("@composer");
+    let long = || {
+        // A hundredth of a second each letter: longer than the eight seconds that one may wait for.
+        let answers = window.count("@answer");
+        window.put("@composer", &format!("Say this slowly: {}", "word ".repeat(180)));
+        window.click("@send");
+        window.answered(answers + 1);
+    };
+
+    desktop.focus_window();
+    window.until("somebody looks", "document.hasFocus()");
+    long();
+    desktop.look_away();
+    window.until("nobody looks", "!document.hasFocus()");
+    window.ask("Say this: short");
+    assert_eq!(desktop.bus.notices(), []);
+
+    long();
+    let told = wait::until("it is told", || desktop.bus.notices().pop());
+    let title = window.text("@title");
+    assert_eq!(told, Notice { title: "Hob has answered".to_owned(), body: title });
+    assert_eq!(desktop.bus.notices().len(), 1);
+    quit(&desktop, window);
+}
+
+/// Changes settings of the app as its page does.
+fn set(window: &Page, settings: Value) {
+    let said = invoke(window, "settings_set", json!({"settings": settings}));
+    assert!(said["done"].is_object(), "{said}");
+}
