@@ -20,6 +20,8 @@ pub fn begin(app: &AppHandle, code: i32) {
     window::hide(app);
     let app = app.clone();
     let save = move || {
+        // Whoever starts the app while this one saves wants another, not a window that is going.
+        tauri_plugin_single_instance::destroy(&app);
         app.state::<Backend>().stop();
         app.exit(code);
     };
