@@ -10,7 +10,7 @@ usage: cargo xtask <task>
   bundle [--yes]                                 set up, and make what the desktop app is installed from
   test   [--yes] [--whole]                       set up, and run every check; --whole: the slow tests too
   bench  [--yes] NAME [ARGS]                     set up, and measure; `bench --help` lists the names, and `page`
-                                                 measures the app's page
+                                                 measures the app's page, `page --app` its window
   setup  [--yes]                                 install what building and testing need, and stop
 
   --yes   install what is missing without asking (as does setting CI)";

@@ -81,6 +81,7 @@ fn perform(task: Task) -> Result<(), Failure> {
             setup::ensure(&Need::BUILD, yes)?;
             // Some measure whole programs.
             let name = bench_args.first().map(String::as_str);
+            let is_app = bench_args.iter().any(|word| word == "--app");
             let program = match name {
                 Some("store") => Some("hob-cli"),
                 Some("idle" | "page") => Some("hob-daemon"),
@@ -91,7 +92,13 @@ fn perform(task: Task) -> Result<(), Failure> {
             }
             if name == Some("page") {
                 // The page is measured by what checks it.
-                setup::ensure(&[Need::Chromium, Need::ChromeDriver], yes)?;
+                if is_app {
+                    setup::ensure(&Need::APP, yes)?;
+                    setup::ensure(&[Need::WebKitDriver, Need::Display, Need::Bus], yes)?;
+                    Line::new(app::BUILD).run()?;
+                } else {
+                    setup::ensure(&[Need::Chromium, Need::ChromeDriver], yes)?;
+                }
                 let bench = Line::new("cargo run --release --package hob-checks --");
                 return bench.args(bench_args.into_iter().skip(1)).run();
             }

@@ -4,27 +4,7 @@ use hob_checks::{Hobd, Model, Page};
 use serde_json::{Value, json};
 
 use crate::figures::{Bar, Table};
-use crate::seed;
-
-/// Notes when pieces of an answer arrive, and when what they changed is painted.
-const WATCH: &str = "
-    window.waits = [];
-    let arrived = [];
-    const read = ReadableStreamDefaultReader.prototype.read;
-    ReadableStreamDefaultReader.prototype.read = async function () {
-        const piece = await read.call(this);
-        if (!piece.done) arrived.push(performance.now());
-        return piece;
-    };
-    const channel = new MessageChannel();
-    channel.port1.onmessage = ({ data }) => {
-        const now = performance.now();
-        waits.push(...data.map((then) => now - then));
-    };
-    new MutationObserver(() => {
-        if (!document.querySelector('[data-test=live]')) arrived = [];
-        if (arrived.length) channel.port2.postMessage(arrived.splice(0));
-    }).observe(document, { subtree: true, childList: true, characterData: true });";
+use crate::{pixels, seed};
 
 /// Frames of every second, as long as `goesOn` says so.
 const FRAMES: &str = "
@@ -48,15 +28,12 @@ const FRAMES: &str = "
 /// Down from the top in so many milliseconds.
 const SCROLL_MS: u32 = 4000;
 
-const TEXT: &str =
-    "It is a long answer with **words** of every kind, `code` among them, and it goes on. ";
-
 pub fn measure(runs: usize, table: &mut Table) {
     let hobd = Hobd::start_with(Model::Fake, &["--ctx", seed::CONTEXT]);
     seed::long_chat(&hobd.client, "long");
     let page = Page::open(&hobd);
     page.shows("@composer");
-    page.cdp("Page.addScriptToEvaluateOnNewDocument", &json!({"source": WATCH}));
+    page.cdp("Page.addScriptToEvaluateOnNewDocument", &json!({"source": pixels::watch()}));
     page.go(&format!("{}/?#/chat/long", hobd.origin()));
     page.reads("@talk", "That was the last one.");
     page.until("all are there", &format!("all('@answer').length === {}", seed::MESSAGES / 2));
@@ -75,16 +52,13 @@ pub fn measure(runs: usize, table: &mut Table) {
              }};"
             ),
         ));
-        page.script("window.waits.length = 0");
         let answers = page.count("@answer");
-        page.send(&format!("Say this slowly: {}", TEXT.repeat(6)));
-        page.reads("@live", "It is");
+        pixels::ask(&page);
         streaming.extend(frames(
             &page,
             "const goesOn = () => document.querySelector('[data-test=live]');",
         ));
-        page.answered(answers + 1);
-        waits.extend(numbers(&page.script("return window.waits")));
+        waits.extend(pixels::waits(&page, answers + 1));
     }
     let many = format!("{} messages", seed::MESSAGES);
     table.add(&format!("{many} scroll, every second"), "fps", Bar::AtLeast(50.0), scrolling);

@@ -1,4 +1,5 @@
-//! `cargo xtask bench page`: how fast the page is, in a headless Chromium in front of a real hobd.
+//! `cargo xtask bench page`: how fast the page is, in a headless Chromium in front of a real hobd; with
+//! `--app`, what can be measured in the app's own window.
 //!
 //! - Frames and waits are taken in the page itself, on its own clock: until what changed is painted.
 //! - Each figure is the median over runs, beside the worst. A bar that is missed is told; it fails
@@ -7,22 +8,30 @@
 mod figures;
 mod frames;
 mod load;
+mod pixels;
 mod search;
 mod seed;
 
 use figures::Table;
 
 fn main() {
-    let runs = match std::env::args().nth(1).as_deref() {
+    let mut words: Vec<String> = std::env::args().skip(1).collect();
+    let is_app = words.first().is_some_and(|word| word == "--app");
+    words.drain(..usize::from(is_app));
+    let runs = match words.first() {
         None => 5,
         Some(runs) => runs.parse().unwrap_or_else(|_| {
-            eprintln!("usage: cargo xtask bench page [RUNS]");
+            eprintln!("usage: cargo xtask bench page [--app] [RUNS]");
             std::process::exit(2)
         }),
     };
     let mut table = Table::default();
-    load::measure(runs, &mut table);
-    frames::measure(runs, &mut table);
-    search::measure(runs, &mut table);
+    if is_app {
+        pixels::measure_in_the_window(runs, &mut table);
+    } else {
+        load::measure(runs, &mut table);
+        frames::measure(runs, &mut table);
+        search::measure(runs, &mut table);
+    }
     println!("{table}");
 }

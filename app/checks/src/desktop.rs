@@ -62,8 +62,16 @@ impl Desktop {
 
     /// Starts the app on the fake model, and drives its window.
     pub fn app(&self) -> Page {
+        self.app_with(&[])
+    }
+
+    /// The same with more arguments.
+    pub fn app_with(&self, arguments: &[&str]) -> Page {
+        let own = self.arguments();
+        let all: Vec<&str> =
+            own.iter().map(String::as_str).chain(arguments.iter().copied()).collect();
         let capabilities = json!({
-            "webkitgtk:browserOptions": {"binary": tools::app(), "args": self.arguments()},
+            "webkitgtk:browserOptions": {"binary": tools::app(), "args": all},
         });
         let mut driver = self.session(&DRIVER.find());
         driver.env("TAURI_WEBVIEW_AUTOMATION", "true");
@@ -98,6 +106,13 @@ impl Desktop {
     pub fn announced(&self) -> Option<Value> {
         let text = fs::read_to_string(self.data_dir.join("hobd.json")).ok()?;
         serde_json::from_str(&text).ok()
+    }
+
+    /// Ends the app as its menu does.
+    pub fn quit(&self, window: Page) {
+        // A moment later: an app that has ended cannot tell the driver that the script did.
+        window.script("setTimeout(() => window.__TAURI__.core.invoke('quit'), 100)");
+        self.ended();
     }
 
     /// Waits until the app has ended: what it has announced goes last, after everything is saved.

@@ -1,7 +1,6 @@
 //! A hobd of a check's own.
 
 use std::fs;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -143,10 +142,7 @@ fn launch(directory: &Path, arguments: &[String], listen: &str) -> (Running, Cli
         fs::read_to_string(&ready_file).ok().filter(|line| line.ends_with('\n'))
     });
     let ready: Value = serde_json::from_str(&ready).expect("the ready file is JSON");
-    let text = |name: &str| ready[name].as_str().expect("the ready file is complete");
-    let token = fs::read_to_string(text("token_file")).expect("the token can be read");
-    let address: SocketAddr = text("address").parse().expect("it listens on an address");
-    (process, Client { address, token: token.trim().to_owned() })
+    (process, Client::of(&ready))
 }
 
 fn log_file(directory: &Path) -> PathBuf {

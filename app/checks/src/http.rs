@@ -1,5 +1,6 @@
 //! Requests to hobd beside the page: they prepare a check and see what came of it.
 
+use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
@@ -17,6 +18,14 @@ pub struct Client {
 }
 
 impl Client {
+    /// Speaks to the hobd that has announced itself so, or has written that it is ready.
+    pub fn of(announced: &Value) -> Self {
+        let text = |name: &str| announced[name].as_str().expect("the announcement is complete");
+        let token = fs::read_to_string(text("token_file")).expect("the token can be read");
+        let address = text("address").parse().expect("it listens on an address");
+        Self { address, token: token.trim().to_owned() }
+    }
+
     /// What a path answers.
     ///
     /// # Panics

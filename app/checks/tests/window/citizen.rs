@@ -6,7 +6,7 @@ use hob_checks::desktop::Desktop;
 use hob_checks::{Page, wait};
 use serde_json::{Value, json};
 
-use super::{invoke, quit};
+use super::invoke;
 
 const SHOW: &str = "Show Hob";
 const KEEP: &str = "Keep running when closed";
@@ -27,7 +27,7 @@ fn a_second_start_shows_the_window_of_the_first_and_ends() {
     assert!(second.status.success(), "{second:?}");
     desktop.shows_window();
     assert_eq!(desktop.announced(), first);
-    quit(&desktop, window);
+    desktop.quit(window);
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn it_starts_with_the_session_only_where_that_is_asked() {
     assert!(said.contains("hob-desktop --hidden"), "{said}");
     set(&window, json!({"autostart": false}));
     assert!(!entry.exists());
-    quit(&desktop, window);
+    desktop.quit(window);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn only_a_long_answer_that_ends_while_nobody_looks_is_told() {
     let title = window.text("@title");
     assert_eq!(told, Notice { title: "Hob has answered".to_owned(), body: title });
     assert_eq!(desktop.bus.notices().len(), 1);
-    quit(&desktop, window);
+    desktop.quit(window);
 }
 
 /// Changes settings of the app as its page does.

@@ -29,7 +29,7 @@ fn the_window_streams_an_answer_and_after_a_restart_the_chat_goes_on_from_what_w
     assert!(answer.contains("kettle stays warm"), "{answer}");
     let colours = desktop.save_picture("window");
     assert!(colours > 50, "the screen shows {colours} colours: nothing, that is");
-    quit(&desktop, window);
+    desktop.quit(window);
 
     let window = desktop.app();
     window.shows("@chat");
@@ -79,7 +79,7 @@ fn the_page_can_call_our_commands_and_nothing_else() {
     }
     // Whoever looks is not told.
     assert_eq!(invoke(&window, "settings_get", json!({}))["done"]["close"], "quit");
-    quit(&desktop, window);
+    desktop.quit(window);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn the_page_has_no_token_and_reaches_nothing_but_the_shell() {
     window.script("window.open('https://example.org/')");
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(window.script("return location.href"), tried[5], "the window shows our page alone");
-    quit(&desktop, window);
+    desktop.quit(window);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn a_file_of_the_page_lands_where_the_desktop_keeps_downloads_and_overwrites_non
         });
         assert_eq!(saved, said);
     }
-    quit(&desktop, window);
+    desktop.quit(window);
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn it_attaches_to_a_daemon_that_is_there_and_takes_its_place_when_that_ends() {
     let daemon = wait::until("the app has announced itself", || desktop.announced());
     assert_ne!(daemon["address"], json!(hobd.client.address.to_string()));
     window.ask("Say this: And from here.");
-    quit(&desktop, window);
+    desktop.quit(window);
 }
 
 #[test]
@@ -170,13 +170,6 @@ fn the_app_tries_itself() {
     println!("{said}");
     assert!(tried.status.success(), "{said}\n{log}");
     assert!(said.lines().count() >= 7 && said.contains("tokens from disk"), "{said}");
-}
-
-/// Ends the app as its menu does.
-fn quit(desktop: &Desktop, window: Page) {
-    // A moment later: an app that has ended cannot tell the driver that the script did.
-    window.script("setTimeout(() => window.__TAURI__.core.invoke('quit'), 100)");
-    desktop.ended();
 }
 
 /// What a command answers to the page: `{done}` or `{error}`.
