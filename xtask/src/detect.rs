@@ -65,7 +65,7 @@ fn is_met(need: Need) -> bool {
             .any(|library| libraries().any(|place| place.join(library).exists())),
         Need::WebKitDriver => has_program(&["WebKitWebDriver"]),
         Need::Display => has_program(&["Xvfb"]),
-        Need::Bus => has_program(&["dbus-run-session"]),
+        Need::Bus => has_program(&["dbus-daemon"]),
     }
 }
 

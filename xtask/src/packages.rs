@@ -72,7 +72,7 @@ impl Need {
             Self::ChromeDriver => "Chromium's driver",
             Self::WebKitDriver => "WebKitGTK's driver",
             Self::Display => "Xvfb",
-            Self::Bus => "D-Bus with dbus-run-session",
+            Self::Bus => "D-Bus with its daemon",
         }
     }
 
