@@ -81,7 +81,11 @@ impl Desktop {
 
     /// Starts the app by itself.
     pub fn start(&self, arguments: &[&str]) -> Running {
-        Running::start(&mut self.command(arguments))
+        let file =
+            |name| File::create(self.home().join(name)).expect("the directory can be written");
+        let mut app = self.session(&tools::app());
+        app.args(self.arguments()).args(arguments);
+        Running::start(app.stdout(file("out")).stderr(file("err")))
     }
 
     /// Runs the app by itself, to its end.
@@ -89,13 +93,10 @@ impl Desktop {
     /// # Panics
     /// Where it does not come to one.
     pub fn run(&self, arguments: &[&str]) -> Output {
-        let [out, err] = ["out", "err"].map(|name| self.home().join(name));
-        let file = |path| File::create(path).expect("the directory can be written");
-        let mut app = self.command(arguments);
-        let mut app = Running::start(app.stdout(file(&out)).stderr(file(&err)));
-        let read = |path| fs::read(path).expect("it is there");
+        let mut app = self.start(arguments);
         let status = wait::attempt(LONGEST_RUN, || app.ended().ok_or(()));
-        let (stdout, stderr) = (read(&out), read(&err));
+        let [stdout, stderr] =
+            ["out", "err"].map(|name| fs::read(self.home().join(name)).expect("it is there"));
         match status {
             Ok(status) => Output { status, stdout, stderr },
             Err(()) => panic!("the app does not end: {}", String::from_utf8_lossy(&stderr)),
@@ -155,12 +156,6 @@ impl Desktop {
     /// Puts a picture of the screen into `target/checks/`, and says how many colours it has.
     pub fn save_picture(&self, name: &str) -> usize {
         self.screen.save_picture(name)
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut app = self.session(&tools::app());
-        app.args(self.arguments()).args(arguments);
-        app
     }
 
     fn arguments(&self) -> Vec<String> {
