@@ -5,7 +5,8 @@
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::{env, fs};
+use std::time::SystemTime;
+use std::{env, fs, io};
 
 use crate::command::{Failure, Line};
 
@@ -44,14 +45,15 @@ pub fn bundle() -> Result<(), Failure> {
         ));
     }
     Line::new("cargo tauri build --no-bundle").run()?;
+    let begun = SystemTime::now();
     if cfg!(target_os = "macos") {
         Line::new("cargo tauri bundle --bundles app,dmg").run()?;
-        return told();
+        return told(begun);
     }
     Line::new("cargo tauri bundle --bundles deb").run()?;
     // Without these the AppImage is no failure of ours; the package is made already.
     let made = Line::new("cargo tauri bundle --bundles appimage").run();
-    told()?;
+    told(begun)?;
     made.map_err(|failure| {
         let dir = tools_dir();
         let missing = missing_tools(&dir);
@@ -91,22 +93,32 @@ fn missing_tools(dir: &Path) -> Vec<String> {
     missing.map(|(tool, from)| format!("{}… ({from})", tool)).collect()
 }
 
-/// Says what there is now.
-fn told() -> Result<(), Failure> {
+/// Says what there is since then.
+fn told(begun: SystemTime) -> Result<(), Failure> {
     let unreadable = |error| Failure::new(format!("cannot read {BUNDLES}: {error}"), "try again");
-    let kinds = fs::read_dir(BUNDLES).map_err(unreadable)?;
-    let files = kinds.flatten().flat_map(|kind| fs::read_dir(kind.path()).into_iter().flatten());
-    for path in files.flatten().map(|file| file.path()) {
-        let is_bundle = ["deb", "AppImage", "dmg", "app"];
-        if path.extension().is_some_and(|it| is_bundle.iter().any(|kind| it == *kind)) {
-            println!("made {}", path.display());
-        }
+    for path in made_since(Path::new(BUNDLES), begun).map_err(unreadable)? {
+        println!("made {}", path.display());
     }
     Ok(())
 }
 
+/// The bundles in `dir`, which has a directory for each kind. Those of earlier versions stay there.
+fn made_since(dir: &Path, begun: SystemTime) -> io::Result<Vec<PathBuf>> {
+    let files = fs::read_dir(dir)?.flatten();
+    let files = files.flat_map(|kind| fs::read_dir(kind.path()).into_iter().flatten()).flatten();
+    let is_bundle = |path: &Path| {
+        let end = path.extension().unwrap_or_default();
+        ["deb", "AppImage", "dmg", "app"].iter().any(|kind| end == *kind)
+    };
+    let is_new =
+        |path: &Path| fs::metadata(path).and_then(|it| it.modified()).is_ok_and(|it| it >= begun);
+    Ok(files.map(|file| file.path()).filter(|path| is_bundle(path) && is_new(path)).collect())
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -118,8 +130,7 @@ mod tests {
 
     #[test]
     fn each_tool_that_is_not_there_is_named() {
-        let dir = env::temp_dir().join(format!("hob-xtask-{}", std::process::id()));
-        fs::create_dir_all(&dir).unwrap();
+        let dir = empty_dir("tools");
         let make = |name: &str| fs::write(dir.join(name), "").unwrap();
         make("linuxdeploy-plugin-gtk.sh"); // It brings this one along.
         let nothing = missing_tools(&dir);
@@ -130,5 +141,26 @@ mod tests {
         assert_eq!(nothing.len(), APPIMAGE_TOOLS.len());
         assert_eq!(plugin.len(), 1, "{plugin:?}");
         assert!(plugin[0].starts_with("linuxdeploy-plugin-appimage"));
+    }
+
+    #[test]
+    fn only_what_was_made_now_is_told() {
+        let dir = empty_dir("bundles");
+        fs::create_dir(dir.join("deb")).unwrap();
+        let old = fs::File::create(dir.join("deb/hob_1.deb")).unwrap();
+        let now = SystemTime::now() - Duration::from_secs(60);
+        old.set_modified(now - Duration::from_secs(1)).unwrap();
+        for new in ["deb/hob_2.deb", "deb/control.tar.gz", "share.deb"] {
+            fs::write(dir.join(new), "").unwrap();
+        }
+        let made = made_since(&dir, now).unwrap();
+        fs::remove_dir_all(&dir).unwrap();
+        assert_eq!(made, [dir.join("deb/hob_2.deb")]);
+    }
+
+    fn empty_dir(name: &str) -> PathBuf {
+        let dir = env::temp_dir().join(format!("hob-xtask-{name}-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        dir
     }
 }
