@@ -32,10 +32,8 @@ impl Guard {
         origins: &[String],
         token: AccessToken,
     ) -> Self {
-        let mut names = vec!["127.0.0.1".to_owned(), "localhost".to_owned(), "[::1]".to_owned()];
-        if !address.ip().is_unspecified() && !address.ip().is_loopback() {
-            names.push(bare(address));
-        }
+        let mut names = ["127.0.0.1", "localhost", "[::1]"].map(str::to_owned).to_vec();
+        names.push(bare(address)); // Clients find it in the announcement, whatever it is.
         names.extend(hosts.iter().map(|host| host.to_ascii_lowercase()));
         let with_port = names.iter().map(|name| format!("{name}:{}", address.port()));
         let hosts = with_port.chain(names.iter().cloned()).collect();
@@ -205,6 +203,27 @@ mod tests {
         assert!(world().host(&HeaderMap::new(), &Uri::from_static("/")).is_err());
         let absolute = Uri::from_static("http://evil.example/v1/models");
         assert!(world().host(&headers([("host", "localhost")]), &absolute).is_err());
+    }
+
+    #[test]
+    fn whoever_listens_anywhere_is_reached_at_the_address_that_was_announced() {
+        for address in
+            ["127.0.0.1:8642", "127.0.0.2:8642", "[::1]:8642", "0.0.0.0:8642", "[::]:8642"]
+        {
+            let guard = Guard::new(
+                address.parse().unwrap(),
+                &[],
+                &[],
+                AccessToken::new("0123456789abcdef"),
+            );
+            for host in [address, "localhost:8642"] {
+                let headers = headers([("host", host)]);
+                assert!(
+                    guard.host(&headers, &Uri::from_static("/")).is_ok(),
+                    "{host} at {address}"
+                );
+            }
+        }
     }
 
     #[test]
