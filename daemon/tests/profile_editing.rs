@@ -188,6 +188,9 @@ fn nothing_is_written_where_a_profile_has_nothing_to_say() {
         "",
         "a\\..\\b",
         "missing/a.md",
+        "a\0.md",
+        "a\nb.md",
+        &"long".repeat(64),
     ] {
         for content in [json!("changed"), Value::Null] {
             if path == "notes.md" && content.is_null() {
@@ -195,7 +198,7 @@ fn nothing_is_written_where_a_profile_has_nothing_to_say() {
             }
             let draft = json!({"revision": null, "segments": [
                 {"layer": "identity", "source": "text", "content": "You are Ash."},
-                {"layer": "rules", "source": "file", "path": path, "content": content},
+                {"layer": "rules", "key": "notes", "source": "file", "path": path, "content": content},
             ]});
             let refused = put(&world, "ash", &draft);
             assert_eq!(refused.status, 400, "{path}: {}", refused.text());

@@ -7,6 +7,9 @@ use std::path::{Component, Path, PathBuf};
 use super::profile_files::OnDisk;
 use super::profiles::read_bounded;
 
+/// The longest path that is written; every file system has names of this length.
+const PATH_BYTES: usize = 200;
+
 /// A file that a draft names.
 pub struct Place<'a> {
     path: &'a str,
@@ -62,6 +65,9 @@ fn inside(directory: &Path, path: &str) -> Result<(), String> {
                  a plain name"
         )
     };
+    if path.len() > PATH_BYTES || path.contains(char::is_control) {
+        return Err("that is no name for a file: choose a short one, such as rules.md".to_owned());
+    }
     let relative = Path::new(path);
     let mut parts = relative.components().peekable();
     let is_plain = |part: Component<'_>| match part {
