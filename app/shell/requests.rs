@@ -1,5 +1,7 @@
 //! `request` and `cancel`: any HTTP-shaped request of the page, answered over a channel.
 //!
+//! - The body comes as bytes, and everything else in the header `hob-request`: within JSON, a byte would
+//!   take the room of a number.
 //! - The channel carries `{status, headers}`, then the body's chunks as raw bytes, then `{end: true}`; or
 //!   `{error}`, at any time, and nothing after it.
 //! - A request waits until there is a daemon to ask.
@@ -9,23 +11,20 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Deserialize;
-use tauri::State;
 use tauri::async_runtime::JoinHandle;
-use tauri::ipc::{Channel, InvokeResponseBody};
+use tauri::ipc::{InvokeBody, JavaScriptChannelId, Request};
+use tauri::{State, Webview};
 
 use super::backend::{Ask, Backend, Outlet};
 
-/// A body, as JavaScript can hand it over.
-#[derive(Debug, Default, Deserialize)]
-pub struct Body {
-    text: Option<String>,
-    bytes: Option<Vec<u8>>,
-}
-
-impl Body {
-    fn into_bytes(self) -> Vec<u8> {
-        self.bytes.or_else(|| self.text.map(String::into_bytes)).unwrap_or_default()
-    }
+/// What the page asks.
+#[derive(Deserialize)]
+struct Head {
+    id: u64,
+    method: String,
+    path: String,
+    headers: BTreeMap<String, String>,
+    channel: JavaScriptChannelId,
 }
 
 /// What runs for the page.
@@ -63,20 +62,20 @@ impl Requests {
     }
 }
 
-/// Carries a request to the daemon; the answer comes over `channel`.
+/// Carries a request to the daemon; the answer comes over its channel.
 #[tauri::command]
-#[allow(clippy::too_many_arguments, reason = "they are the page's words")]
 pub fn request(
+    webview: Webview,
     backend: State<'_, Backend>,
     requests: State<'_, Requests>,
-    id: u64,
-    method: String,
-    path: String,
-    headers: BTreeMap<String, String>,
-    body: Option<Body>,
-    channel: Channel<InvokeResponseBody>,
-) {
-    let ask = Ask { method, path, headers, body: body.unwrap_or_default().into_bytes() };
+    request: Request<'_>,
+) -> Result<(), String> {
+    let head = request.headers().get("hob-request").ok_or("there is no header hob-request")?;
+    let head: Result<Head, _> = serde_json::from_slice(head.as_bytes());
+    let head = head.map_err(|error| format!("hob-request: {error}"))?;
+    let Head { id, method, path, headers, channel } = head;
+    let channel = channel.channel_on(webview);
+    let ask = Ask { method, path, headers, body: bytes(request.body())? };
     let (carriers, all) = (backend.carriers(), requests.inner().clone());
     let mut running = requests.lock(); // Until the task is listed, it cannot take itself off the list.
     let task = tauri::async_runtime::spawn(async move {
@@ -89,6 +88,15 @@ pub fn request(
     });
     if let Some(before) = running.requests.insert(id, task) {
         before.abort();
+    }
+    Ok(())
+}
+
+/// A web view that cannot send bytes sends numbers.
+fn bytes(body: &InvokeBody) -> Result<Vec<u8>, String> {
+    match body {
+        InvokeBody::Raw(bytes) => Ok(bytes.clone()),
+        InvokeBody::Json(numbers) => Vec::deserialize(numbers).map_err(|e| format!("body: {e}")),
     }
 }
 

@@ -1,5 +1,7 @@
 //! What a person does in a chat.
 
+use std::path::Path;
+
 use crate::Page;
 use crate::page::quoted;
 
@@ -56,6 +58,12 @@ impl Page {
         );
         let nth = self.until(&format!("the menu has {item:?}"), &nth);
         self.click(&format!("[role=menu] > :nth-child({nth})"));
+    }
+
+    /// Takes in a file. The field itself is hidden behind a button that opens the system's dialogue.
+    pub fn import(&self, file: &Path) {
+        self.script("one('@import-file').hidden = false");
+        self.choose_file("@import-file", file);
     }
 
     /// Opens a chat of the list by its title, and waits for what was said in it.

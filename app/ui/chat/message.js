@@ -30,7 +30,7 @@ export const Message = pure(({ message, siblings, reused, talk, isLast, busy }) 
     <div class="under">
       ${variants}
       ${message.status === "interrupted" && html`<span data-test="interrupted">${t("message.interrupted")}</span>`}
-      ${message.finish?.reason === "length" && html`<span>${t("message.length")}</span>`}
+      ${message.finish?.finish_reason === "length" && html`<span>${t("message.length")}</span>`}
       ${!isUser && message.finish?.hob && html`<${Numbers} hob=${message.finish.hob} />`}
       <span class="tools">
         <${IconButton} small icon="copy" label=${t("message.copy")} onClick=${() => copy(text)} />

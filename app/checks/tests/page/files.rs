@@ -1,7 +1,7 @@
 //! Chats that leave as files and come back.
 
 use hob_checks::{Hobd, Model, Page, wait};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[test]
 fn an_exported_chat_is_the_same_after_its_import() {
@@ -16,7 +16,7 @@ fn an_exported_chat_is_the_same_after_its_import() {
         let file = downloaded(&page, ending);
         page.choose("@chat-menu", "Delete");
         page.until("it is gone", "all('@chat').length === 0");
-        import(&page, &file);
+        page.import(&file);
         page.reads("@toast", "imported");
         page.answered(2);
 
@@ -38,7 +38,7 @@ fn an_exported_chat_takes_its_memory_along() {
     let other = Hobd::start(Model::Fake);
     let page = Page::open(&other);
     page.shows("@composer");
-    import(&page, &file);
+    page.import(&file);
     page.answered(1);
     page.ask("Say this: still known");
 
@@ -55,14 +55,8 @@ fn a_file_that_is_no_chat_is_refused_with_a_reason() {
     let file = hobd.directory().join("no chat.json");
     std::fs::write(&file, "{}").unwrap();
 
-    import(&page, &file);
+    page.import(&file);
     page.reads("@question", "This cannot be imported");
-}
-
-/// The field itself is hidden behind a button that opens the system's dialogue.
-fn import(page: &Page, file: &Path) {
-    page.script("one('@import-file').hidden = false");
-    page.choose_file("@import-file", file);
 }
 
 fn downloaded(page: &Page, ending: &str) -> PathBuf {

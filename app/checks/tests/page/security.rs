@@ -93,11 +93,10 @@ fn payloads_in_names_of_files_and_in_addresses_do_nothing() {
     let world = World::new();
     world.page.expect_complaint("400"); // No chat in the file,
     world.page.expect_complaint("404"); // and none at the address.
-    world.page.script("one('@import-file').hidden = false");
     for name in ["<img src=x onerror=top.pwned=1>.json", "\"><svg onload=top.pwned=1>.txt"] {
         let path = world.hobd.directory().join(name);
         std::fs::write(&path, "{\"title\": \"<img src=x onerror=top.pwned=1>\"}").unwrap();
-        world.page.choose_file("@import-file", &path);
+        world.page.import(&path);
         world.page.until("it is told", "seen(one('@toast')) || seen(one('@question'))");
         world.nothing_happened();
         world.page.press("Escape");

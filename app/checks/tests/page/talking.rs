@@ -131,6 +131,21 @@ fn reasoning_and_calls_of_tools_are_folded() {
 }
 
 #[test]
+fn an_answer_that_ended_at_its_limit_says_so() {
+    let hobd = Hobd::start(Model::Fake);
+    hobd.client.post(
+        "/v1/chat/completions",
+        &serde_json::json!({
+            "conversation": "short", "hob": {"append": true}, "max_tokens": 5,
+            "messages": [{"role": "user", "content": "Say this: more than there is room for"}],
+        }),
+    );
+    let page = Page::open(&hobd);
+    page.open_chat("Say this: more than there is room for");
+    page.reads("@answer", "ended at its limit");
+}
+
+#[test]
 fn no_word_is_lost_while_the_daemon_is_away() {
     let mut hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);

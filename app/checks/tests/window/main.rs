@@ -5,6 +5,7 @@
 
 mod citizen;
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -146,6 +147,26 @@ fn a_file_of_the_page_lands_where_the_desktop_keeps_downloads_and_overwrites_non
 }
 
 #[test]
+fn a_chat_leaves_with_its_memory_and_comes_back_with_it() {
+    let desktop = Desktop::open();
+    let window = desktop.app();
+    window.ask("Say this: what is kept of this has some thousand bytes, and not one may differ");
+    window.choose("@chat-menu", "Export with its memory");
+    let saved =
+        || std::fs::read_dir(desktop.home()).ok()?.flatten().map(|it| it.path()).find(is_tar);
+    let file = wait::until("the file is there", saved);
+    window.choose("@chat-menu", "Delete");
+    window.hides("@chat");
+
+    window.import(&file);
+    window.reads("@toast", "The chat was imported.");
+    window.ask("Say this: and on it goes");
+    let numbers = window.last_numbers();
+    assert!(numbers.contains("from disk") || numbers.contains(" hot"), "{numbers}");
+    desktop.quit(window);
+}
+
+#[test]
 fn it_attaches_to_a_daemon_that_is_there_and_takes_its_place_when_that_ends() {
     let mut hobd = Hobd::start(Model::Fake);
     let desktop = Desktop::beside(hobd.directory());
@@ -170,6 +191,10 @@ fn the_app_tries_itself() {
     println!("{said}");
     assert!(tried.status.success(), "{said}\n{log}");
     assert!(said.lines().count() >= 7 && said.contains("tokens from disk"), "{said}");
+}
+
+fn is_tar(path: &PathBuf) -> bool {
+    path.extension().is_some_and(|ending| ending == "tar")
 }
 
 /// What a command answers to the page: `{done}` or `{error}`.

@@ -1,5 +1,6 @@
 // The back for the desktop app: every request is one command of the shell, answered over a channel.
 //
+// - The body goes as bytes, all else in a header.
 // - The channel carries a head `{ status, headers }`, then chunks as ArrayBuffers, then `{ end: true }`
 //   or `{ error }`. The token stays with the shell.
 
@@ -20,9 +21,11 @@ export function appBack() {
     };
     if (signal?.aborted) throw cancelled();
     signal?.addEventListener("abort", cancel);
-    invoke("request", { id, method, path, headers, body: sendable(body), channel }).catch((error) => inbox.push({ error: String(error) }));
-    const head = await inbox.next();
-    if (head.error !== undefined) throw signal?.aborted ? cancelled() : new Unreachable(head.error);
+    const bytes = typeof body === "string" ? new TextEncoder().encode(body) : new Uint8Array(body);
+    const head = JSON.stringify({ id, method, path, headers, channel });
+    invoke("request", bytes, { headers: { "hob-request": head } }).catch((error) => inbox.push({ error: String(error) }));
+    const { status, headers: got, error } = await inbox.next();
+    if (error !== undefined) throw signal?.aborted ? cancelled() : new Unreachable(error);
     async function* chunks() {
       let isOver = false;
       try {
@@ -39,7 +42,7 @@ export function appBack() {
         if (!isOver) cancel();
       }
     }
-    return { status: head.status, headers: head.headers, chunks: chunks() };
+    return { status, headers: got, chunks: chunks() };
   }
 
   /** Hears how the daemon stands, now and whenever that changes. */
@@ -51,12 +54,6 @@ export function appBack() {
   }
 
   return { open, shell: { invoke, watch } };
-}
-
-/** Text as it is, bytes as numbers: what a command takes. */
-function sendable(body) {
-  if (body === undefined || typeof body === "string") return { text: body ?? null };
-  return { bytes: [...new Uint8Array(body)] };
 }
 
 /** Messages in their order, for whoever asks next. */
