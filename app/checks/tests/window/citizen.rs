@@ -1,8 +1,11 @@
 //! The app among others on a desktop: one of it, in the tray if it is asked to, and silent unless
 //! nobody looks.
 
+use std::thread;
+
 use hob_checks::bus::Notice;
 use hob_checks::desktop::Desktop;
+use hob_checks::http::Client;
 use hob_checks::{Page, wait};
 use serde_json::{Value, json};
 
@@ -28,6 +31,35 @@ fn a_second_start_shows_the_window_of_the_first_and_ends() {
     desktop.shows_window();
     assert_eq!(desktop.announced(), first);
     desktop.quit(window);
+}
+
+#[test]
+fn who_opens_it_again_while_it_still_ends_gets_a_new_one() {
+    let desktop = Desktop::open();
+    let mut first = desktop.start(&[]);
+    let before = wait::until("the first has announced itself", || desktop.announced());
+    desktop.shows_window();
+    // An answer that somebody else still hears holds up the end.
+    let client = Client::of(&before);
+    let other = client.clone();
+    let words = format!("Say this slowly: {}", "word ".repeat(60));
+    let answer = thread::spawn(move || other.say("other", &words));
+    wait::until("it is answered", || {
+        let map = client.get("/v1/memory/map");
+        let is_busy = |slot: &Value| slot["conversation"] == "other" && slot["state"] != "idle";
+        map["slots"].as_array().is_some_and(|slots| slots.iter().any(is_busy)).then_some(())
+    });
+    desktop.bus.choose(QUIT);
+    desktop.hides_window();
+
+    let _second = desktop.start(&[]);
+
+    answer.join().expect("what was asked is answered");
+    wait::until("the first has ended", || first.ended());
+    wait::until("the second has announced itself", || {
+        desktop.announced().filter(|now| now["pid"] != before["pid"])
+    });
+    desktop.shows_window();
 }
 
 #[test]
