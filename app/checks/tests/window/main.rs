@@ -5,7 +5,7 @@
 
 mod citizen;
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -152,8 +152,9 @@ fn a_chat_leaves_with_its_memory_and_comes_back_with_it() {
     let window = desktop.app();
     window.ask("Say this: what is kept of this has some thousand bytes, and not one may differ");
     window.choose("@chat-menu", "Export with its memory");
-    let saved =
-        || std::fs::read_dir(desktop.home()).ok()?.flatten().map(|it| it.path()).find(is_tar);
+    let saved = || {
+        std::fs::read_dir(desktop.home()).ok()?.flatten().map(|it| it.path()).find(|it| is_tar(it))
+    };
     let file = wait::until("the file is there", saved);
     window.choose("@chat-menu", "Delete");
     window.hides("@chat");
@@ -193,7 +194,7 @@ fn the_app_tries_itself() {
     assert!(said.lines().count() >= 7 && said.contains("tokens from disk"), "{said}");
 }
 
-fn is_tar(path: &PathBuf) -> bool {
+fn is_tar(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == "tar")
 }
 
