@@ -27,15 +27,18 @@ def test_chunks_have_the_shape_that_clients_read(client):
     assert reasons == [None] * (len(chunks) - 1) + ["stop"]
 
 
-def test_the_last_chunk_tells_where_the_tokens_came_from(client, name):
+def test_the_first_chunk_tells_what_answers_what_and_the_last_where_tokens_came_from(client, name):
     chat = Chat(client, name)
     chat.say("My locker code is 48213.")
     history = [*chat.messages, user("What is my locker code?")]
     chunks = list(ask(client, history, stream=True, extra_body={"conversation": name}))
 
-    assert all("hob" not in (chunk.model_extra or {}) for chunk in chunks[:-1])
-    assert chunks[-1].hob["conversation"] == name
-    assert chunks[-1].hob["tokens"]["computed"] < sum(chunks[-1].hob["tokens"].values())
+    first, *others, last = chunks
+    assert all("hob" not in (chunk.model_extra or {}) for chunk in others)
+    assert first.hob.keys() == {"conversation", "message", "parent"}
+    assert {key: last.hob[key] for key in first.hob} == first.hob
+    assert last.hob["conversation"] == name
+    assert last.hob["tokens"]["computed"] < sum(last.hob["tokens"].values())
 
 
 def test_usage_comes_once_and_only_when_asked_for(client):
