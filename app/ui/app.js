@@ -4,12 +4,12 @@
 
 import { access, address, applyTheme, bind, classes, go, html, preferences, render, route, speak, spoken, t, useEffect, useState, useStore } from "/lib.js";
 import { Help, help, Icon, Questions, ShowSide, showSide, side, Toasts } from "/parts.js";
+import { Banner } from "./banner.js";
 import { Connect } from "./pages/connect.js";
 import { ChatPage } from "./chat/page.js";
 import { chats, keepLooking, loadChats, shown, status } from "./chat/chats.js";
 import { Chats } from "./chat/side.js";
 import { newTalk, talkOf } from "./chat/talk.js";
-import { Shell } from "./parts/shell.js";
 
 /** Beside chats. Each module exports `Page`. */
 const PAGES = {
@@ -43,7 +43,7 @@ function App() {
       ${(likes.sidebar || open) && html`<nav class="side" aria-label=${t("side.label")}><${Chats} /><${Places} page=${page} /></nav>`}
       ${open && html`<div class="side-shade" onClick=${() => side.set({ open: false })}></div>`}
       <div class="page">
-        <${Shell} />
+        <${Banner} />
         ${page === "chat" ? html`<${ChatPage} key=${language} id=${detail ?? draft()} />` : html`<${Loaded} key=${page + language} page=${page} detail=${detail} />`}
       </div>
     </div>

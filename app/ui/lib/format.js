@@ -1,7 +1,16 @@
 // Figures as people read them, in the language that is shown.
 
-const language = () => document.documentElement.lang;
-const number = (options) => new Intl.NumberFormat(language(), options);
+const made = new Map();
+
+/** What writes a kind of thing in the language that is shown. Made once: that takes longer than its use. */
+export function formatter(Kind, options) {
+  const { lang } = document.documentElement;
+  const key = Kind.name + lang + JSON.stringify(options);
+  if (!made.has(key)) made.set(key, new Kind(lang, options));
+  return made.get(key);
+}
+
+const number = (options) => formatter(Intl.NumberFormat, options);
 
 /** 6214 -> 6,214 */
 export const count = (n) => number().format(n);
@@ -28,10 +37,10 @@ export function duration(ms) {
 /** How long ago, from seconds since 1970: "3 minutes ago" */
 export function ago(seconds, now = Date.now() / 1000) {
   const age = Math.max(0, now - seconds);
-  const relative = new Intl.RelativeTimeFormat(language(), { numeric: "auto", style: "short" });
+  const relative = formatter(Intl.RelativeTimeFormat, { numeric: "auto", style: "short" });
   if (age < 60) return relative.format(0, "second");
   for (const [unit, size, most] of [["minute", 60, 3600], ["hour", 3600, 86_400], ["day", 86_400, 7 * 86_400]]) {
     if (age < most) return relative.format(-Math.floor(age / size), unit);
   }
-  return new Intl.DateTimeFormat(language(), { dateStyle: "medium" }).format(seconds * 1000);
+  return formatter(Intl.DateTimeFormat, { dateStyle: "medium" }).format(seconds * 1000);
 }

@@ -1,7 +1,7 @@
 // What people read, in their language. Every string lies in `strings/`, one file a language with the
 // same names in each; only the one that is shown is loaded.
 
-import { bytes, count, duration } from "./format.js";
+import { bytes, count, duration, formatter } from "./format.js";
 import { preferences } from "./preferences.js";
 import { createStore } from "./store.js";
 
@@ -42,7 +42,4 @@ export function t(name, values = {}) {
   });
 }
 
-function formFor(n, forms) {
-  const { language } = spoken.get();
-  return (n === 0 && forms.zero) || (forms[new Intl.PluralRules(language).select(n)] ?? forms.other);
-}
+const formFor = (n, forms) => (n === 0 && forms.zero) || (forms[formatter(Intl.PluralRules).select(n)] ?? forms.other);

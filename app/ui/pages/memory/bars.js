@@ -1,7 +1,7 @@
 // The machine's memory and the disk's quota, as bars. Each part has a colour, a pattern and a word.
 
 import { bytes, count, html, t } from "/lib.js";
-import { reading, residencies } from "./words.js";
+import { reading } from "./words.js";
 
 export function Bars({ now }) {
   return html`<section class="card stack" data-test="memory-bars">
@@ -18,7 +18,7 @@ export function machine({ machine, model, cells, warm }) {
   const isHere = model.residency !== "unloaded";
   const used = isHere ? cells.used_bytes : 0;
   const parts = [
-    { kind: "weights", bytes: isHere ? model.weights_bytes : 0, note: t(residencies[model.residency]) },
+    { kind: "weights", bytes: isHere ? model.weights_bytes : 0, note: t(`memory.${model.residency}`) },
     { kind: "hot", bytes: used, note: t("memory.cells.used", { used: cells.used_tokens, all: cells.tokens }) },
     { kind: "reserved", bytes: isHere && cells.bytes != null ? cells.bytes - (used ?? 0) : isHere ? null : 0 },
     { kind: "warm", bytes: warm.bytes, note: t("memory.of", { bytes: warm.budget_bytes }) },

@@ -21,8 +21,6 @@ const of = new Map(Object.entries(FAMILIES).flatMap(([family, layers]) => layers
 
 export const familyOf = (layer) => of.get(layer) ?? "unknown";
 
-export const residencies = { resident: "memory.resident", loading: "memory.loading", unloaded: "memory.unloaded" };
-
 /** What it is for, and what that part of the prompt is called where that says more. */
 export function partOf(layer, key) {
   const family = t(`layer.${familyOf(layer)}`);

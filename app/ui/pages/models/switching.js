@@ -32,7 +32,7 @@ async function until(id, before) {
     await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
     try {
       const now = await look();
-      if (now.residency === "loading") continue;
+      if (!now || now.residency === "loading") continue;
       if ((await api.get("/v1/models/local")).current === id) return null;
       if (now.switch_error && now.switch_error.at !== before.switch_error?.at) return now.switch_error.message;
       if (now.started_at !== before.started_at) return t("models.instead", { name: now.model }); // by somebody else

@@ -2,11 +2,10 @@
 // another process, that it cannot be reached.
 
 import { html, shell, t, useEffect, useState, useStore } from "/lib.js";
-import { loadChats, status } from "/chat/chats.js";
-import { Icon } from "./icon.js";
-import { say } from "./toast.js";
+import { Icon, say } from "/parts.js";
+import { loadChats, status } from "./chat/chats.js";
 
-export function Shell() {
+export function Banner() {
   const { now, error, to } = useStore(status);
   const [app, setApp] = useState(null);
   useEffect(() => shell?.watch((app) => {
