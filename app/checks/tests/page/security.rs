@@ -218,8 +218,20 @@ impl World {
         let own = format!("{}/", self.hobd.origin());
         let Some(path) = url.strip_prefix(&own) else { return true };
         let known = [
-            "", "app.js", "banner.js", "lib.js", "parts.js", "icon.svg", "v1/", "lib/", "parts/",
-            "chat/", "pages/", "strings/", "style/", "vendor/",
+            "",
+            "app.js",
+            "banner.js",
+            "lib.js",
+            "parts.js",
+            "icon.svg",
+            "v1/",
+            "lib/",
+            "parts/",
+            "chat/",
+            "pages/",
+            "strings/",
+            "style/",
+            "vendor/",
         ];
         !known.iter().any(|known| {
             if known.ends_with('/') { path.starts_with(known) } else { path == *known }
