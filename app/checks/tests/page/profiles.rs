@@ -26,6 +26,11 @@ fn a_profile_is_written_saved_and_made_warm() {
     page.reads("@profile-foot", "will be computed");
     page.click("@save-profile");
     page.until("it is warm again", "one('@warmth')?.dataset.state === 'warm' && !one('@anew')");
+    let status = hobd.client.get("/v1/status");
+    let prefix = &status["prefixes"][0];
+    let [tokens, computed] =
+        ["tokens", "computed_tokens"].map(|name| prefix[name].as_u64().unwrap());
+    assert!(computed >= RULES.len() as u64 && computed < tokens, "{prefix}");
 
     let kept = std::fs::read_to_string(hobd.directory().join("profiles/home.toml")).unwrap();
     assert!(kept.contains(RULES), "{kept}");
