@@ -163,7 +163,7 @@ impl Edit {
                 _ => DraftSource::Text(segment.content.clone().unwrap_or_default()),
             };
             if let DraftSource::File(path) | DraftSource::Tools(path) = &source {
-                let place = Place::of(directory, path, there);
+                let place = Place::of(directory, path, there.files.get(path));
                 let wanted = segment.content.as_deref();
                 if let Some((file, text)) =
                     place.write(wanted).map_err(|message| wrong("path", message))?

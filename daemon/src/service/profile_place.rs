@@ -4,7 +4,6 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::profile_files::OnDisk;
 use super::profiles::read_bounded;
 
 /// The longest path that is written; every file system has names of this length.
@@ -21,10 +20,10 @@ pub struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// The file of this path, which may not be there.
-    pub fn of(directory: &Path, path: &'a str, there: &OnDisk) -> Self {
+    /// The file of this path, which may not be there. `known` is its text if the profile names it
+    /// already; `Some(None)`: it cannot be read.
+    pub fn of(directory: &Path, path: &'a str, known: Option<&Option<String>>) -> Self {
         let (file, inside) = (directory.join(path), inside(directory, path));
-        let known = there.files.get(path);
         let read = || read_bounded(&file).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         let text = match known {
             Some(text) => text.clone(),
