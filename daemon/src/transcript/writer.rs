@@ -14,6 +14,13 @@ use super::TranscriptError;
 
 type Job = Box<dyn FnOnce(&mut Connection) + Send>;
 
+/// What becomes of a job that nobody waits for when its turn comes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unawaited {
+    Run,
+    Skip,
+}
+
 /// The thread and the way to it. Dropping it runs what is queued, then closes the database.
 #[derive(Debug)]
 pub struct Writer {
@@ -37,11 +44,7 @@ impl Writer {
         &self,
         job: impl FnOnce(&mut Connection) -> Result<T, TranscriptError> + Send + 'static,
     ) -> Pending<T> {
-        let (answer, result) = oneshot::channel();
-        self.queue(Box::new(move |connection| {
-            let _ = answer.send(job(connection)); // Nobody may be waiting; the job is done anyway.
-        }));
-        Pending(result)
+        self.queue(Unawaited::Run, job)
     }
 
     /// Queues a job that only reads: it is left out once nobody waits for it any more.
@@ -49,13 +52,7 @@ impl Writer {
         &self,
         job: impl FnOnce(&mut Connection) -> Result<T, TranscriptError> + Send + 'static,
     ) -> Pending<T> {
-        let (answer, result) = oneshot::channel();
-        self.queue(Box::new(move |connection| {
-            if !answer.is_closed() {
-                let _ = answer.send(job(connection)); // Whoever waited may have gone meanwhile.
-            }
-        }));
-        Pending(result)
+        self.queue(Unawaited::Skip, job)
     }
 
     /// Queues a job that nobody waits for; a failure is logged.
@@ -72,9 +69,20 @@ impl Writer {
         });
     }
 
-    fn queue(&self, job: Job) {
+    fn queue<T: Send + 'static>(
+        &self,
+        unawaited: Unawaited,
+        job: impl FnOnce(&mut Connection) -> Result<T, TranscriptError> + Send + 'static,
+    ) -> Pending<T> {
+        let (answer, result) = oneshot::channel();
         let jobs = self.jobs.as_ref().expect("only `drop` takes the sender");
-        let _ = jobs.send(job); // A thread that is gone drops the job, and `Pending` tells.
+        // A thread that is gone drops the job, and `Pending` tells.
+        let _ = jobs.send(Box::new(move |connection: &mut Connection| {
+            if !answer.is_closed() || unawaited == Unawaited::Run {
+                let _ = answer.send(job(connection)); // Whoever waited may have gone meanwhile.
+            }
+        }));
+        Pending(result)
     }
 }
 
