@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::command::Line;
 use crate::libclang;
-use crate::packages::{Need, System};
+use crate::need::Need;
+use crate::packages::System;
 
 /// Those of `needs` that this machine does not meet.
 pub fn missing(needs: &[Need]) -> Vec<Need> {

@@ -5,8 +5,8 @@
 //! - No native dependency, and next to no dependency at all: this is the first thing that compiles
 //!   on a fresh machine.
 //!
-//! Reading order: [`args`] (what can be asked), [`packages`] (what is needed, by system), [`detect`]
-//! and [`setup`] (what is missing), [`run`] and [`app`], [`test`] and the checks under it.
+//! Reading order: [`args`] (what can be asked), [`need`] and [`packages`] (what is needed, and what it
+//! is called), [`detect`] and [`setup`] (what is missing), [`run`] and [`app`], [`test`] and the checks under it.
 
 #[cfg(not(unix))]
 compile_error!("Hob is built on Linux and macOS; on Windows, use WSL.");
@@ -18,6 +18,7 @@ mod deny;
 mod detect;
 mod layers;
 mod libclang;
+mod need;
 mod openai;
 mod packages;
 mod pure;
@@ -30,7 +31,7 @@ use std::process::ExitCode;
 
 use args::Task;
 use command::{Failure, Line};
-use packages::Need;
+use need::Need;
 
 fn main() -> ExitCode {
     let task = match args::parse(std::env::args().skip(1)) {

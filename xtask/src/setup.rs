@@ -9,7 +9,8 @@ use std::io::{self, IsTerminal, Write};
 
 use crate::command::{Failure, Line};
 use crate::detect;
-use crate::packages::{self, Need, System};
+use crate::need::Need;
+use crate::packages::{self, System};
 
 /// Sees to it that this machine meets `needs`. `yes`: install without asking.
 pub fn ensure(needs: &[Need], yes: bool) -> Result<(), Failure> {
