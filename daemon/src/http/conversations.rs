@@ -1,14 +1,14 @@
 //! `/v1/conversations`: what was said. Times are seconds since 1970, as everywhere in this API.
 
 use axum::Json;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query as Asked, State};
+use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use hob_slots::ConversationId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::body::JsonBody;
+use super::query::Asked;
 use crate::error::{ApiError, ErrorKind};
 use crate::openai::fields::Fields;
 use crate::service::{Place, Service};
@@ -27,21 +27,12 @@ pub struct Listed {
     pub(super) q: String,
 }
 
-impl Listed {
-    /// What was asked, or which field was wrong.
-    pub(super) fn asked(listed: Result<Asked<Self>, QueryRejection>) -> Result<Self, ApiError> {
-        let refused = |_| ApiError::field("trashed", "`trashed` must be true or false");
-        listed.map(|Asked(listed)| listed).map_err(refused)
-    }
-}
-
 /// `GET /v1/conversations`: the latest first; with `?trashed=true` those in the trash, with `?q=`
 /// those that have these words.
 pub async fn list(
     State(service): State<Service>,
-    listed: Result<Asked<Listed>, QueryRejection>,
+    Asked(listed): Asked<Listed>,
 ) -> Result<Response, ApiError> {
-    let listed = Listed::asked(listed)?;
     if listed.q.chars().count() > MAX_QUERY_CHARS {
         let message = format!("`q` has {MAX_QUERY_CHARS} characters at most");
         return Err(ApiError::field("q", message));
@@ -114,21 +105,12 @@ pub struct Wanted {
     pub(super) branches: bool,
 }
 
-impl Wanted {
-    /// What was asked, or which field was wrong.
-    pub(super) fn asked(wanted: Result<Asked<Self>, QueryRejection>) -> Result<Self, ApiError> {
-        let refused = |_| ApiError::field("branches", "`branches` must be true or false");
-        wanted.map(|Asked(wanted)| wanted).map_err(refused)
-    }
-}
-
 /// `GET /v1/conversations/{id}`: the branch that was used last; with `?branches=true` all of them.
 pub async fn read(
     State(service): State<Service>,
     Path(id): Path<String>,
-    wanted: Result<Asked<Wanted>, QueryRejection>,
+    Asked(wanted): Asked<Wanted>,
 ) -> Result<Json<Value>, ApiError> {
-    let wanted = Wanted::asked(wanted)?;
     let (text, place) = service.conversation(&name(&id)?).await?.ok_or_else(unknown)?;
     Ok(Json(whole(&text, &place, wanted.branches)))
 }

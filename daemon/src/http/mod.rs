@@ -16,6 +16,7 @@ mod page;
 mod portable;
 mod prewarm;
 mod profiles;
+mod query;
 mod realtime;
 mod respond;
 pub mod serve;

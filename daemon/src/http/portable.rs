@@ -5,8 +5,7 @@ use std::io::{Read, Seek};
 
 use axum::Json;
 use axum::body::{Body, Bytes};
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, Request, State};
+use axum::extract::{Path, Request, State};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
@@ -16,6 +15,7 @@ use tokio::sync::mpsc;
 
 use super::body::{self, BodyLimits};
 use super::conversations::{describe, name, unknown};
+use super::query::Asked;
 use super::respond;
 use super::slots::{TAR, receive};
 use crate::error::{ApiError, ErrorKind};
@@ -49,10 +49,8 @@ pub struct Wanted {
 pub async fn export(
     State(service): State<Service>,
     Path(id): Path<String>,
-    wanted: Result<Query<Wanted>, QueryRejection>,
+    Asked(wanted): Asked<Wanted>,
 ) -> Result<Response, ApiError> {
-    let Query(wanted) = wanted
-        .map_err(|_| ApiError::field("format", "`format` must be json, markdown or archive"))?;
     let id = name(&id)?;
     let document = async |extent| service.document(&id, extent).await?.ok_or_else(unknown);
     let (kind, ending, body) = match wanted.format {

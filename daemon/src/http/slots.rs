@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{Query, Request, State};
+use axum::extract::{Request, State};
 use axum::http::header;
 use futures_util::StreamExt;
 use hob_slots::bundle::{Imported, Wishes};
@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::body::{self, BodyLimits, JsonBody};
+use super::query::Asked;
 use crate::error::{ApiError, ErrorKind};
 use crate::service::{Service, Upload};
 
@@ -32,9 +33,8 @@ pub struct Of {
 /// `GET /v1/slots`: every conversation that is kept, and where it is.
 pub async fn list(
     State(service): State<Service>,
-    of: Result<Query<Of>, axum::extract::rejection::QueryRejection>,
+    Asked(of): Asked<Of>,
 ) -> Result<Json<Value>, ApiError> {
-    let Query(of) = of.map_err(|error| ApiError::field("fingerprint", error.body_text()))?;
     let kept = service.slots(of.fingerprint).await?;
     let rejected = kept
         .rejected
@@ -142,12 +142,9 @@ pub async fn set_class(
 pub async fn import(
     State(service): State<Service>,
     State(limits): State<BodyLimits>,
-    wishes: Result<Query<Wishes>, axum::extract::rejection::QueryRejection>,
+    Asked(wishes): Asked<Wishes>,
     request: Request,
 ) -> Result<Json<Imported>, ApiError> {
-    let Query(wishes) = wishes.map_err(|error| {
-        ApiError::new(ErrorKind::Invalid, error.body_text()).code("invalid_value")
-    })?;
     if body::kind(request.headers()).as_deref() != Some(TAR) {
         return Err(body::must_be(TAR));
     }

@@ -4,8 +4,7 @@
 //! - Where their KV is is not known yet: `place`, `slot` and `tokens` are null.
 //! - Nothing can be changed or searched: that takes the whole daemon.
 
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::{Method, Uri};
 use axum::routing::get;
 use axum::{Json, Router, middleware};
@@ -13,10 +12,11 @@ use serde_json::Value;
 
 use super::conversations::{Listed, Wanted, describe, name, unknown, whole};
 use super::guard::{self, Guard};
+use super::query::Asked;
 use super::respond;
 use crate::error::ApiError;
 use crate::service::Place;
-use crate::transcript::{self, Transcript};
+use crate::transcript::{Query, Transcript};
 
 const LIST: &str = "/v1/conversations";
 
@@ -33,10 +33,7 @@ pub fn router(transcript: Transcript, guard: Guard) -> Router {
 
 /// Whether the two routes answer this as the whole daemon would.
 pub fn answers(method: &Method, uri: &Uri) -> bool {
-    let searches = || {
-        Query::try_from_uri(uri)
-            .is_ok_and(|Query(Listed { q, .. })| transcript::Query::of(&q).is_some())
-    };
+    let searches = || Asked::of(uri).is_ok_and(|Listed { q, .. }| Query::of(&q).is_some());
     let is_one = |id: &str| id.strip_prefix('/').is_some_and(|id| !id.contains('/'));
     method == Method::GET
         && match uri.path().strip_prefix(LIST) {
@@ -47,9 +44,8 @@ pub fn answers(method: &Method, uri: &Uri) -> bool {
 
 async fn list(
     State(transcript): State<Transcript>,
-    listed: Result<Query<Listed>, QueryRejection>,
+    Asked(listed): Asked<Listed>,
 ) -> Result<Json<Value>, ApiError> {
-    let listed = Listed::asked(listed)?;
     let list = transcript.list(listed.trashed).done().await?;
     let data: Vec<Value> =
         list.iter().map(|summary| unplaced(describe(summary, &Place::default()))).collect();
@@ -59,9 +55,8 @@ async fn list(
 async fn read(
     State(transcript): State<Transcript>,
     Path(id): Path<String>,
-    wanted: Result<Query<Wanted>, QueryRejection>,
+    Asked(wanted): Asked<Wanted>,
 ) -> Result<Json<Value>, ApiError> {
-    let wanted = Wanted::asked(wanted)?;
     let text = transcript.get(&name(&id)?).done().await?.ok_or_else(unknown)?;
     Ok(Json(unplaced(whole(&text, &Place::default(), wanted.branches))))
 }

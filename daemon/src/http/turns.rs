@@ -1,11 +1,11 @@
 //! `/v1/turns`: the latest answers over all conversations. Times are seconds since 1970.
 
 use axum::Json;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::query::Asked;
 use crate::error::ApiError;
 use crate::service::Service;
 use crate::transcript::RecentTurn;
@@ -26,13 +26,12 @@ fn usual() -> usize {
 /// `GET /v1/turns?limit=`: the latest first.
 pub async fn list(
     State(service): State<Service>,
-    wanted: Result<Query<Wanted>, QueryRejection>,
+    Asked(wanted): Asked<Wanted>,
 ) -> Result<Json<Value>, ApiError> {
-    let limit = wanted.ok().map(|Query(wanted)| wanted.limit);
-    let limit = limit.filter(|limit| (1..=MOST).contains(limit)).ok_or_else(|| {
-        ApiError::field("limit", format!("`limit` must be a number from 1 to {MOST}"))
-    })?;
-    let turns = service.recent_turns(limit).await?;
+    if !(1..=MOST).contains(&wanted.limit) {
+        return Err(ApiError::field("limit", format!("`limit` must be from 1 to {MOST}")));
+    }
+    let turns = service.recent_turns(wanted.limit).await?;
     let data: Vec<Value> = turns.iter().map(describe).collect();
     Ok(Json(json!({"object": "list", "data": data})))
 }

@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::Response;
 use hob_slots::verify::Fault;
 use hob_slots::{ConversationId, ModelHash, Quarantined};
@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::body::JsonBody;
+use super::query::Asked;
 use super::slots::{Of, cautious, parsed};
 use super::sse;
 use crate::error::ApiError;
@@ -72,9 +73,8 @@ fn whole(verified: &Verified) -> Value {
 /// `GET /v1/slots/quarantine`
 pub async fn quarantine(
     State(service): State<Service>,
-    of: Result<Query<Of>, axum::extract::rejection::QueryRejection>,
+    Asked(of): Asked<Of>,
 ) -> Result<Json<Value>, ApiError> {
-    let Query(of) = of.map_err(|error| ApiError::field("fingerprint", error.body_text()))?;
     let files = service.quarantine(of.fingerprint).await?;
     let bytes: u64 = files.iter().map(|file| file.bytes).sum();
     let data: Vec<Value> = files.iter().map(described).collect();

@@ -1,7 +1,7 @@
 //! `/v1/voice`: a phrase to play while the model thinks, and speech written down.
 
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use hob_slots::ConversationId;
@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::body::WavBody;
+use super::query::Asked;
 use crate::error::ApiError;
 use crate::service::Service;
 
@@ -27,9 +28,8 @@ pub struct Wishes {
 /// `GET /v1/voice/filler?voice=&conversation=&stopped=`: 204 when there is nothing to say.
 pub async fn filler(
     State(service): State<Service>,
-    wishes: Result<Query<Wishes>, axum::extract::rejection::QueryRejection>,
+    Asked(wishes): Asked<Wishes>,
 ) -> Result<Response, ApiError> {
-    let Query(wishes) = wishes.map_err(|error| ApiError::field("voice", error.body_text()))?;
     let conversation = wishes.conversation.as_deref().map(ConversationId::new).transpose();
     let conversation =
         conversation.map_err(|error| ApiError::field("conversation", error.to_string()))?;

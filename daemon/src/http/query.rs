@@ -1,0 +1,69 @@
+//! Reads what stands behind the `?` of an address.
+
+use axum::extract::FromRequestParts;
+use axum::http::Uri;
+use axum::http::request::Parts;
+use serde::de::DeserializeOwned;
+use serde_urlencoded::Deserializer;
+
+use crate::error::{ApiError, ErrorKind};
+
+/// The query of a request, or which of its fields is wrong.
+pub struct Asked<T>(pub T);
+
+impl<T: DeserializeOwned> Asked<T> {
+    /// The query of an address.
+    pub fn of(uri: &Uri) -> Result<T, ApiError> {
+        let fields = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
+        serde_path_to_error::deserialize(Deserializer::new(fields)).map_err(|error| {
+            let why = error.inner();
+            match error.path().iter().next().map(ToString::to_string) {
+                Some(field) => ApiError::field(&field, format!("`{field}`: {why}")),
+                None => ApiError::new(ErrorKind::Invalid, why.to_string()).code("invalid_value"),
+            }
+        })
+    }
+}
+
+impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Asked<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        Self::of(&parts.uri).map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    struct Wanted {
+        q: String,
+        #[serde(default)]
+        trashed: bool,
+    }
+
+    fn asked(path: &str) -> Result<Wanted, ApiError> {
+        Asked::of(&path.parse().unwrap())
+    }
+
+    #[test]
+    fn what_is_asked_is_read_and_what_is_unknown_is_left_alone() {
+        let wanted = Wanted { q: "a kettle".to_owned(), trashed: true };
+        assert_eq!(asked("/?q=a+kettle&trashed=true&colour=red"), Ok(wanted));
+    }
+
+    #[test]
+    fn the_field_that_is_wrong_is_named() {
+        let refused = |path| asked(path).unwrap_err();
+        let maybe = refused("/?q=a&trashed=maybe");
+        assert_eq!(maybe.param.as_deref(), Some("trashed"));
+        assert!(maybe.message.starts_with("`trashed`: "), "{}", maybe.message);
+        let nothing = refused("/");
+        assert_eq!((nothing.param, nothing.code), (None, Some("invalid_value")));
+        assert_eq!(nothing.message, "missing field `q`");
+    }
+}
