@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::bus::Bus;
 use crate::process::Running;
-use crate::screen::Screen;
+use crate::screen::{Area, Screen};
 use crate::tools::{self, Tool};
 use crate::{Browser, Page, wait};
 
@@ -134,6 +134,18 @@ impl Desktop {
     /// Whether the window shows now.
     pub fn has_window(&self) -> bool {
         self.screen.shows(TITLE)
+    }
+
+    /// Waits until the window is there.
+    pub fn has_window_at(&self, area: Area) {
+        let is_there = || (self.screen.area(TITLE) == Some(area)).then_some(());
+        wait::until(&format!("the window is at {area:?}"), is_there);
+    }
+
+    /// Moves the window there, and makes it as large.
+    pub fn arrange_window(&self, area: Area) {
+        self.shows_window();
+        self.screen.arrange(TITLE, area);
     }
 
     /// Closes the window with its button.

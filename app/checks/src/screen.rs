@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 
 use x11rb::connection::Connection;
 use x11rb::protocol::xproto::{
-    AtomEnum, ClientMessageEvent, ConnectionExt, EventMask, ImageFormat, InputFocus, MapState,
-    Window,
+    AtomEnum, ClientMessageEvent, ConfigureWindowAux, ConnectionExt, EventMask, ImageFormat,
+    InputFocus, MapState, Window,
 };
 use x11rb::rust_connection::{ReplyError, RustConnection};
 
@@ -27,6 +27,19 @@ pub struct Screen {
     display: String,
     connection: RustConnection,
     root: Window,
+}
+
+/// A part of a screen, in pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Area {
+    /// From the left edge of the screen.
+    pub x: i16,
+    /// From its top.
+    pub y: i16,
+    /// To the right.
+    pub width: u16,
+    /// Downwards.
+    pub height: u16,
 }
 
 impl Screen {
@@ -59,6 +72,25 @@ impl Screen {
     /// Whether a window with this title shows.
     pub fn shows(&self, title: &str) -> bool {
         self.window(title).is_some()
+    }
+
+    /// Where the window with this title is; `None`: none shows.
+    pub fn area(&self, title: &str) -> Option<Area> {
+        let asked = self.connection.get_geometry(self.window(title)?).expect("it is asked");
+        let it = asked.reply().ok()?; // An error: it has gone meanwhile.
+        Some(Area { x: it.x, y: it.y, width: it.width, height: it.height })
+    }
+
+    /// Moves the window with this title, and makes it as large, as whoever drags it would.
+    ///
+    /// # Panics
+    /// Where none shows.
+    pub fn arrange(&self, title: &str, area: Area) {
+        let window = self.window(title).unwrap_or_else(|| panic!("no window {title:?} shows"));
+        let wanted = ConfigureWindowAux::new().x(i32::from(area.x)).y(i32::from(area.y));
+        let wanted = wanted.width(u32::from(area.width)).height(u32::from(area.height));
+        let sent = self.connection.configure_window(window, &wanted).expect("it is asked");
+        sent.check().expect("the window is there");
     }
 
     /// Asks the window with this title to close, as its button would.

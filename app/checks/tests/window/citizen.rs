@@ -6,6 +6,7 @@ use std::thread;
 use hob_checks::bus::Notice;
 use hob_checks::desktop::Desktop;
 use hob_checks::http::Client;
+use hob_checks::screen::Area;
 use hob_checks::{Page, wait};
 use serde_json::{Value, json};
 
@@ -86,6 +87,22 @@ fn closing_the_window_ends_the_app_unless_it_is_to_keep_running() {
     desktop.close_window();
     desktop.hides_window();
     desktop.ended();
+}
+
+#[test]
+fn the_window_comes_back_where_it_was_and_as_large() {
+    let desktop = Desktop::open();
+    let mut app = desktop.start(&[]);
+    wait::until("the daemon has announced itself", || desktop.announced());
+    let area = Area { x: 60, y: 40, width: 900, height: 640 };
+    desktop.arrange_window(area);
+    desktop.has_window_at(area);
+    desktop.close_window();
+    wait::until("it has ended", || app.ended());
+
+    let _again = desktop.start(&[]);
+
+    desktop.has_window_at(area);
 }
 
 #[test]
