@@ -97,7 +97,7 @@ impl<Id: Name> Queue<Id> {
     }
 
     /// The leaf of the lowest density; of equal ones the least recently used. Looks at one leaf of
-    /// each class and age that occurs, not at each leaf.
+    /// each class, and of each age in it that may be lower than what was found.
     pub fn lowest(
         &self,
         learned: &mut Learned<Id>,
@@ -114,13 +114,13 @@ impl<Id: Name> Queue<Id> {
             }
             let age = rank.used_at.age(now);
             let density = learned.density(rank.class, age);
-            let before =
-                |&(other, number, _): &(f32, u64, Id)| (density, rank.use_number) < (other, number);
-            if lowest.as_ref().is_none_or(before) {
-                lowest = Some((density, rank.use_number, id));
-            }
+            let found = (density.here, rank.use_number, id);
+            let (least, ..) = match lowest {
+                Some(other) if (other.0, other.1) <= (found.0, found.1) => other,
+                _ => *lowest.insert(found),
+            };
             // All that are as old as this one have the same density, and it is the oldest.
-            from = match histogram::younger_than(age) {
+            from = match histogram::younger_than(age).filter(|_| density.least_younger <= least) {
                 Some(age) => Rank {
                     used_at: Timestamp(now.0.saturating_sub(age.as_millis() as u64) + 1),
                     use_number: 0,
@@ -137,3 +137,6 @@ impl<Id: Name> Queue<Id> {
         Rank { class, used_at: now, use_number: self.uses }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! What holds for every policy, checked on random histories.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
 
 use proptest::prelude::*;
 
@@ -173,31 +173,27 @@ fn a_clock_that_steps_back_stops_no_policy() {
     }
 }
 
-/// Every block is a leaf, of every class and age: the worst case. Only judged in release builds.
+/// Every block is a leaf, of every class and age: the worst case.
 #[test]
-fn a_decision_among_ten_thousand_blocks_is_quick() {
+fn a_decision_looks_at_few_of_ten_thousand_blocks() {
     let named = PolicyKind::ALL.map(|kind| (kind.name(), kind.build::<u64>(10_000)));
     let unguarded: Box<dyn Policy<u64>> = Box::new(density::Density::new(10_000));
     for (name, mut policy) in named.into_iter().chain([("density", unguarded)]) {
-        let mut times: Vec<_> = (0..14_000_u64)
-            .map(|id| {
-                let (meta, now) = (varied_meta(id), Timestamp(id * 997));
-                let begun = Instant::now();
-                policy.inserted(id, &meta, now);
-                if id >= 10_000 {
-                    let victim = policy.victim(now, &|_| true);
-                    policy.removed(victim.expect("all may leave"));
-                }
-                begun.elapsed()
-            })
-            .skip(10_000)
-            .collect();
-        times.sort();
-        let (median, late) = (times[times.len() / 2], times[times.len() * 99 / 100]);
-        println!("{name}: a decision takes {median:?}, one in a hundred over {late:?}");
-        if cfg!(not(debug_assertions)) {
-            assert!(median.as_micros() < 200, "{name} takes {median:?}");
+        let mut most = 0;
+        for id in 0..14_000_u64 {
+            let (meta, now) = (varied_meta(id), Timestamp(id * 997));
+            policy.inserted(id, &meta, now);
+            if id >= 10_000 {
+                let looked_at = Cell::new(0);
+                let victim = policy.victim(now, &|_| {
+                    looked_at.set(looked_at.get() + 1);
+                    true
+                });
+                policy.removed(victim.expect("all may leave"));
+                most = most.max(looked_at.get());
+            }
         }
+        assert!(most <= density::Class::COUNT, "{name} looks at {most} blocks");
     }
 }
 

@@ -93,8 +93,18 @@ impl Histogram {
     }
 }
 
-/// For each age the largest use per second that some tau gives.
-pub fn densities(chances: &Chances) -> [f32; AGES] {
+/// Uses per second that can be expected.
+#[derive(Clone, Copy, Debug)]
+pub struct Density {
+    /// At some age: the largest that some tau gives.
+    pub here: f32,
+    /// The least of all younger ages.
+    pub least_younger: f32,
+}
+
+/// The density at each age.
+pub fn densities(chances: &Chances) -> [Density; AGES] {
+    let mut least = f32::INFINITY;
     std::array::from_fn(|from| {
         let (mut alive, mut uses, mut secs, mut best) = (1.0_f32, 0.0_f32, 0.0_f32, 0.0_f32);
         for (bucket, &chance) in chances.iter().enumerate().skip(from) {
@@ -103,7 +113,9 @@ pub fn densities(chances: &Chances) -> [f32; AGES] {
             alive *= 1.0 - chance;
             best = best.max(uses / secs);
         }
-        best
+        let density = Density { here: best, least_younger: least };
+        least = least.min(best);
+        density
     })
 }
 

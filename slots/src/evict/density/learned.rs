@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::super::{BlockMeta, Name, Run};
 use super::classes::Class;
-use super::histogram::{self, AGES, Chances, Histogram};
+use super::histogram::{self, AGES, Chances, Density, Histogram};
 use crate::time::Timestamp;
 
 /// The budgets that the remembered blocks would fill.
@@ -50,7 +50,7 @@ pub struct Learned<Id> {
     all: Histogram,
     coarse: Vec<Histogram>,
     fine: Vec<Histogram>,
-    densities: Vec<Option<(u64, [f32; AGES])>>,
+    densities: Vec<Option<(u64, [Density; AGES])>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -133,8 +133,9 @@ impl<Id: Name> Learned<Id> {
         Some(self.groups.get(&self.remembered.get(id)?.group)?.class)
     }
 
-    /// Uses per second that a block of this class and age promises.
-    pub fn density(&mut self, class: Class, age: Duration) -> f32 {
+    /// Uses per second that a block of this class and age promises, and the least that a younger
+    /// one of the class does.
+    pub fn density(&mut self, class: Class, age: Duration) -> Density {
         // Not all classes at once.
         let version = (self.runs + class.index() as u64) / REFRESH_RUNS;
         let known = &mut self.densities[class.index()];

@@ -1,0 +1,62 @@
+//! What is chosen, beside what a look at every leaf would choose.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::super::{Ended, Run};
+use super::*;
+
+/// A run that uses some blocks, after a pause.
+#[derive(Clone, Debug)]
+struct Step {
+    pause_millis: u64,
+    run: Run,
+    ids: Vec<u64>,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let ended = prop_oneof![Just(Ended::Unknown), Just(Ended::ToolCall), Just(Ended::Turn)];
+    let run = (1_u64..9, 1_u32..8, 1_u32..400, ended);
+    let run = run.prop_map(|(conversation, turn, blocks, ended)| Run {
+        conversation,
+        turn,
+        blocks,
+        ended,
+    });
+    let pauses = prop_oneof![0_u64..2_000, 0_u64..4_000_000];
+    let step = (pauses, run, prop::collection::vec(0_u64..120, 1..6));
+    let step = step.prop_map(|(pause_millis, run, ids)| Step { pause_millis, run, ids });
+    prop::collection::vec(step, 1..300)
+}
+
+proptest! {
+    #[test]
+    fn the_lowest_of_all_leaves_is_chosen(steps in steps()) {
+        let mut policy = Density::new(60);
+        let mut kept = BTreeSet::new();
+        let mut now = Timestamp(0);
+        for Step { pause_millis, run, ids } in steps {
+            now.0 += pause_millis;
+            for id in ids {
+                let meta = BlockMeta { run, ..BlockMeta::new(None, 1) };
+                match kept.insert(id) {
+                    true => policy.inserted(id, &meta, now),
+                    false => policy.hit(id, &meta, now),
+                }
+            }
+            let may_leave = |id: &u64| !id.is_multiple_of(7);
+            let Density { learned, queue } = &mut policy;
+            let densities = queue.tails.leaves().filter(|(_, id)| may_leave(id)).map(|(rank, id)| {
+                (learned.density(rank.class, rank.used_at.age(now)).here, rank.use_number, id)
+            });
+            let lowest = densities.min_by(|a, b| a.partial_cmp(b).expect("densities are numbers"));
+            let chosen = policy.victim(now, &may_leave);
+            prop_assert_eq!(chosen, lowest.map(|(.., id)| id));
+            if let Some(id) = chosen.filter(|_| kept.len() > 60) {
+                kept.remove(&id);
+                policy.removed(id);
+            }
+        }
+    }
+}
