@@ -68,12 +68,14 @@ impl Page {
 
     /// Opens a chat of the list by its title, and waits for what was said in it.
     pub fn open_chat(&self, title: &str) {
-        let at = format!(
-            "all('@chat .chat-title').findIndex(e => e.innerText.trim().endsWith({})) + 1",
+        // By its address: its place in the list changes when another chat is used.
+        let address = format!(
+            "all('@chat .chat-link').find(link =>
+                 link.querySelector('.chat-title').innerText.trim().endsWith({}))?.getAttribute('href')",
             quoted(title)
         );
-        let at = self.until(&format!("the list has {title:?}"), &at);
-        self.click(&format!("@chat:nth-child({at}) .chat-link"));
+        let address = self.until(&format!("the list has {title:?}"), &address);
+        self.click(&format!("@chat [href={address}]"));
         self.reads("@title", title);
         self.shows("@user");
     }
