@@ -7,6 +7,8 @@ use std::fmt;
 pub enum Bar {
     AtLeast(f64),
     Below(f64),
+    /// Told for comparison.
+    None,
 }
 
 /// What was measured, in the order in which it was.
@@ -43,9 +45,11 @@ impl fmt::Display for Row {
         let mut sorted = self.values.clone();
         sorted.sort_by(f64::total_cmp);
         let median = sorted[sorted.len() / 2];
+        let most = sorted[sorted.len() - 1];
         let (worst, bar, holds) = match self.bar {
             Bar::AtLeast(least) => (sorted[0], format!("≥ {least}"), median >= least),
-            Bar::Below(most) => (sorted[sorted.len() - 1], format!("< {most}"), median < most),
+            Bar::Below(bar) => (most, format!("< {bar}"), median < bar),
+            Bar::None => (most, String::new(), true),
         };
         let missed = if holds { "" } else { "   MISSED" };
         let Self { what, unit, .. } = self;

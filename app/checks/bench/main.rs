@@ -1,5 +1,5 @@
 //! `cargo xtask bench page`: how fast the page is, in a headless Chromium in front of a real hobd; with
-//! `--app`, what can be measured in the app's own window.
+//! `--app`, what can be measured in the app's own window, which a model loads behind.
 //!
 //! - Frames and waits are taken in the page itself, on its own clock: until what changed is painted.
 //! - Each figure is the median over runs, beside the worst. A bar that is missed is told; it fails
@@ -11,22 +11,31 @@ mod load;
 mod pixels;
 mod search;
 mod seed;
+mod start;
 
+use clap::Parser;
 use figures::Table;
 
+/// Measures the page.
+#[derive(Parser)]
+#[command(name = "cargo xtask bench page")]
+struct Args {
+    /// Measures in the app's own window.
+    #[arg(long)]
+    app: bool,
+    /// The model that loads behind the window: `bundled`, or a file.
+    #[arg(long, requires = "app", default_value = "bundled")]
+    model: String,
+    /// How often each figure is taken.
+    #[arg(default_value_t = 5)]
+    runs: usize,
+}
+
 fn main() {
-    let mut words: Vec<String> = std::env::args().skip(1).collect();
-    let is_app = words.first().is_some_and(|word| word == "--app");
-    words.drain(..usize::from(is_app));
-    let runs = match words.first() {
-        None => 5,
-        Some(runs) => runs.parse().unwrap_or_else(|_| {
-            eprintln!("usage: cargo xtask bench page [--app] [RUNS]");
-            std::process::exit(2)
-        }),
-    };
+    let Args { app, model, runs } = Args::parse();
     let mut table = Table::default();
-    if is_app {
+    if app {
+        start::measure(&model, runs, &mut table);
         pixels::measure_in_the_window(runs, &mut table);
     } else {
         load::measure(runs, &mut table);

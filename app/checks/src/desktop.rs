@@ -33,13 +33,14 @@ pub struct Desktop {
     /// Where the app meets the desktop.
     pub bus: Bus,
     screen: Screen,
+    model: String,
     data_dir: PathBuf,
     slots_dir: PathBuf,
     home: TempDir,
 }
 
 impl Desktop {
-    /// One whose app has its things for itself.
+    /// One whose app has its things for itself, and runs on the fake model.
     pub fn open() -> Self {
         let mut desktop = Self::beside(Path::new(""));
         desktop.data_dir = desktop.home.path().join("data");
@@ -52,7 +53,12 @@ impl Desktop {
         let home = tempfile::tempdir().expect("there is room for temporary files");
         let (screen, bus) = (Screen::on(home.path()), Bus::start(home.path()));
         let (data_dir, slots_dir) = (hobds.join("data"), hobds.join("slots"));
-        Self { bus, screen, data_dir, slots_dir, home }
+        Self { bus, screen, model: "fake".to_owned(), data_dir, slots_dir, home }
+    }
+
+    /// The same, on a real model: `bundled`, or a file.
+    pub fn with_model(self, model: &str) -> Self {
+        Self { model: model.to_owned(), ..self }
     }
 
     /// Where the app's user lives.
@@ -60,7 +66,7 @@ impl Desktop {
         self.home.path()
     }
 
-    /// Starts the app on the fake model, and drives its window.
+    /// Starts the app, and drives its window.
     pub fn app(&self) -> Page {
         self.app_with(&[])
     }
@@ -172,7 +178,7 @@ impl Desktop {
 
     fn arguments(&self) -> Vec<String> {
         let (data_dir, slots_dir) = (self.data_dir.display(), self.slots_dir.display());
-        let words = ["--model", "fake", "--listen", "127.0.0.1:0", "--voice-command", "off"];
+        let words = ["--model", &self.model, "--listen", "127.0.0.1:0", "--voice-command", "off"];
         let places = [format!("--data-dir={data_dir}"), format!("--slots-dir={slots_dir}")];
         words.into_iter().map(str::to_owned).chain(places).collect()
     }

@@ -7,23 +7,17 @@ mod citizen;
 
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hob_checks::desktop::Desktop;
 use hob_checks::{Hobd, Model, Page, wait};
 use serde_json::{Value, json};
 
-/// From the start of a process to a page that one can write in. The bar is 1.5 s from the window on; a
-/// machine that checks is busy with other things, and the driver takes its time.
-const USABLE_WITHIN: Duration = Duration::from_secs(15);
-
 #[test]
 fn the_window_streams_an_answer_and_after_a_restart_the_chat_goes_on_from_what_was_kept() {
     let desktop = Desktop::open();
-    let begun = Instant::now();
     let window = desktop.app();
     window.shows("@composer");
-    assert!(begun.elapsed() < USABLE_WITHIN, "{:?}", begun.elapsed());
 
     let text = "The kettle stays warm on the hob, and nobody has to light the fire again.";
     let answer = window.ask(&format!("Say this: {text}"));
