@@ -76,7 +76,7 @@ function Loaded({ page, detail }) {
     <header class="page-head"><${ShowSide} /><h1>${PAGES[page] ? t(`page.${page}`) : ""}</h1></header>
     <main class="page-body" id="content" tabindex="-1" data-test=${`page-${page}`}>
       ${error && html`<p class="error">${error.message}</p>`}
-      <div class="page-width">${Page && html`<${Page} detail=${detail} />`}</div>
+      <div class="stack page-width">${Page && html`<${Page} detail=${detail} />`}</div>
     </main>`;
 }
 

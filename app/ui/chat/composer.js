@@ -42,7 +42,7 @@ export function Composer({ talk }) {
       <${PushToTalk} id=${talk.id} profile=${profile} disabled=${Boolean(live)} send=${talk.send} write=${() => field.current.focus()} />
       <${Button} kind="primary" aria-label=${label} title=${label} data-test=${doing} disabled=${!live && !text.trim()} onClick=${live ? talk.stop : send}><${Icon} name=${doing} /><//>
     </div>
-    <div class="composer-foot">
+    <div class="row composer-foot">
       ${(profiles.length > 0 || profile) && html`<label>${t("composer.profile")}
         <${Select} value=${profile} options=${[["", t("composer.profile.none")], ...profiles.map(({ name }) => [name, name])]} onChange=${talk.setProfile} data-test="profile" /></label>`}
       <span class="grow"></span>

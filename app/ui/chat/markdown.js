@@ -9,7 +9,9 @@ export const Markdown = pure(({ text, isOver }) => {
   useLayoutEffect(() => {
     view.current ??= markdownView(root.current, onCode);
     view.current.update(text);
-    if (isOver) view.current.end();
+    if (!isOver) return;
+    view.current.end();
+    view.current = null; // Should it grow all the same, it is parsed anew.
   }, [text, isOver]);
   return html`<div class="text" ref=${root} onClick=${openLink} onAuxClick=${openLink}></div>`;
 });

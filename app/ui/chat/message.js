@@ -27,7 +27,7 @@ export const Message = pure(({ message, siblings, reused, talk, isLast, busy }) 
   return html`<article class=${classes("message", isUser ? "user" : "assistant", isLast && "last")} data-test=${isUser ? "user" : "answer"}>
     <div class="hidden-text">${t(isUser ? "message.you" : "message.hob")}</div>
     ${isUser ? html`<div class="bubble">${text}</div>` : html`<${Said} text=${text} reasoning=${message.reasoning_content} calls=${message.tool_calls} isOver />`}
-    <div class="under">
+    <div class="row under">
       ${variants}
       ${message.status === "interrupted" && html`<span data-test="interrupted">${t("message.interrupted")}</span>`}
       ${message.finish?.finish_reason === "length" && html`<span>${t("message.length")}</span>`}
@@ -52,7 +52,7 @@ export const Live = pure(({ live }) => html`
 
 /** A message that was sent and is not read back yet. */
 export const Sent = ({ message }) => html`
-  <article class="message user" data-test="user"><div class="bubble">${textOf(message)}</div><div class="under"></div></article>`;
+  <article class="message user" data-test="user"><div class="bubble">${textOf(message)}</div><div class="row under"></div></article>`;
 
 function Said({ text, reasoning, calls, isOver }) {
   return html`
@@ -91,7 +91,7 @@ function Edit({ text, onSave, onCancel }) {
     else return;
     event.stopPropagation();
   };
-  return html`<form class="edit" onSubmit=${save}>
+  return html`<form class="stack edit" onSubmit=${save}>
     <textarea class="input" rows="3" ref=${field} aria-label=${t("message.edit")} defaultValue=${text} onKeyDown=${keys}></textarea>
     <div class="row"><button class="button primary">${t("message.resend")}</button>
     <${Button} onClick=${onCancel}>${t("cancel")}<//></div>

@@ -1,20 +1,21 @@
 // A conversation, as a page.
 
-import { html, t, useEffect, useLayoutEffect, useMemo, useRef, useState, useStore } from "/lib.js";
+import { classes, html, t, useEffect, useLayoutEffect, useMemo, useRef, useState, useStore } from "/lib.js";
 import { Button, Icon, IconButton, Menu, ShowSide, State } from "/parts.js";
 import { actions } from "./actions.js";
-import { chats, status } from "./chats.js";
+import { chatOf, chats, status } from "./chats.js";
 import { Composer } from "./composer.js";
-import { Live, Message, Sent } from "./message.js";
+import { Live, Sent } from "./message.js";
+import { Stored } from "./stored.js";
 import { shownMessages, talkOf } from "./talk.js";
-import { reusedTokens, siblingsOf, textOf } from "./tree.js";
+import { textOf } from "./tree.js";
 
 const NEAR_END_PX = 80;
 
 export function ChatPage({ id }) {
   const talk = talkOf(id);
   const state = useStore(talk.store);
-  const chat = useStore(chats, ({ all }) => all.find((chat) => chat.id === id));
+  const chat = useStore(chats, () => chatOf(id));
   const isAway = useStore(status, ({ error }) => Boolean(error));
   useEffect(() => void (isAway || talk.open()), [id, isAway]);
   const isNew = state.state !== "unread" && !state.messages.length && !state.pending.length;
@@ -34,19 +35,21 @@ export function ChatPage({ id }) {
 function Talk({ talk, state }) {
   const frame = useRef();
   const [atEnd, setAtEnd] = useState(true);
-  const { messages, head, pending, live, keys } = state;
-  const path = useMemo(() => shownMessages(state), [messages, head, pending, live?.key]);
-  const branches = useMemo(() => variants(messages, path), [messages, path]);
+  const { messages, head, pending, live } = state;
+  const path = useMemo(() => shownMessages(state), [messages, head, pending, live?.began]);
   const toEnd = () => {
     frame.current.scrollTop = frame.current.scrollHeight;
   };
   useLayoutEffect(() => {
-    if (atEnd) toEnd();
-  }, [path, live, pending]);
+    if (!atEnd) return;
+    const sizes = new ResizeObserver(toEnd);
+    for (const one of [frame.current, frame.current.firstChild]) sizes.observe(one);
+    return () => sizes.disconnect();
+  }, [atEnd]);
   useLayoutEffect(() => {
     setAtEnd(true);
     toEnd();
-  }, [talk.id, state.state, live?.key]);
+  }, [talk.id, state.state, live?.began]);
   const scrolled = () => {
     const { scrollTop, scrollHeight, clientHeight } = frame.current;
     setAtEnd(scrollHeight - scrollTop - clientHeight < NEAR_END_PX);
@@ -56,27 +59,16 @@ function Talk({ talk, state }) {
   heard.current ||= busy; // What was there before is not read out.
   const said = busy ? t("chat.answering") : heard.current && path.length ? textOf(path[path.length - 1]) : "";
   return html`<div class="talk-frame">
-    <div class="talk" ref=${frame} onScroll=${scrolled} data-test="talk" tabindex="-1">
+    <div class=${classes("talk", atEnd && "at-end")} ref=${frame} onScroll=${scrolled} data-test="talk" tabindex="-1">
       <div class="talk-inner">
-        ${path.map((message, index) => html`<${Message} key=${keys[message.id] ?? message.id} message=${message} talk=${talk} busy=${busy}
-          siblings=${branches.get(message.id).siblings} reused=${branches.get(message.id).reused} isLast=${index === path.length - 1 && !busy} />`)}
+        <${Stored} messages=${messages} path=${path} talk=${talk} busy=${busy} />
         ${pending.map((message, index) => html`<${Sent} key=${`sent-${index}`} message=${message} />`)}
-        ${live && html`<${Live} key=${live.key} live=${live} />`}
+        ${live && html`<${Live} key=${live.began} live=${live} />`}
       </div>
       <div class="hidden-text" role="status" aria-live="polite">${said}</div>
     </div>
     ${!atEnd && html`<${Button} kind="to-end" onClick=${toEnd} icon="down">${t("chat.to-end")}<//>`}
   </div>`;
-}
-
-/** Of each message of the branch: its variants, and how much of the prompt its branch did not compute. */
-function variants(messages, path) {
-  return new Map(path.map((message) => {
-    const siblings = siblingsOf(messages, message);
-    const isAnswer = message.role === "assistant";
-    const answer = isAnswer ? message : messages.find(({ parent }) => parent === message.id);
-    return [message.id, { siblings: siblings.length > 1 ? siblings : [], reused: siblings.length > 1 ? reusedTokens(answer) : null }];
-  }));
 }
 
 function Failure({ talk, error }) {
@@ -88,8 +80,8 @@ function Failure({ talk, error }) {
 
 function Welcome({ talk }) {
   const suggestions = ["suggest.1", "suggest.2", "suggest.3"].map((name) => t(name));
-  return html`<div class="welcome">
+  return html`<div class="stack welcome">
     <img src="icon.svg" alt="" /><h2>${t("welcome.title")}</h2><p class="note">${t("welcome.text")}</p>
-    <div class="suggestions">${suggestions.map((text) => html`<${Button} onClick=${() => talk.send(text)}>${text}<//>`)}</div>
+    <div class="row suggestions">${suggestions.map((text) => html`<${Button} onClick=${() => talk.send(text)}>${text}<//>`)}</div>
   </div>`;
 }

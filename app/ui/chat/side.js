@@ -17,7 +17,7 @@ export function Chats() {
   const file = useRef();
   const row = (chat, index, style) => html`<${Row} key=${chat.id} chat=${chat} isCurrent=${chat.id === current} style=${style} index=${index} total=${list.length} />`;
   return html`
-    <div class="side-top">
+    <div class="stack side-top">
       <div class="row apart"><span class="brand"><img src="icon.svg" alt="" />Hob</span>
         <span><${IconButton} icon="upload" label=${t("chat.import")} onClick=${() => file.current.click()} />
         <${IconButton} icon="plus" label=${t("chat.new")} onClick=${() => go("chat")} data-test="new-chat" /></span></div>

@@ -29,9 +29,8 @@ export function newTalk() {
 function createTalk(id, state) {
   // `draft`: what is being written. `pending`: messages that were sent and are not read back yet.
   // `live`: the answer under way.
-  const store = createStore({ draft: "", messages: [], head: null, pending: [], live: null, error: null, state, keys: {}, profile: profiles.get()[id] ?? preferences.get().profile });
+  const store = createStore({ draft: "", messages: [], head: null, pending: [], live: null, error: null, state, profile: profiles.get()[id] ?? preferences.get().profile });
   let stopping = null;
-  let answers = 0;
 
   async function load() {
     const { messages, head, ...chat } = await api.get(path(id, "?branches=true"));
@@ -49,18 +48,16 @@ function createTalk(id, state) {
     if (store.get().live) return;
     const { profile, head: before } = store.get();
     const began = performance.now();
-    const key = `live-${id}-${++answers}`;
     stopping = new AbortController();
     const seen = { text: "", reasoning: "", calls: [] };
-    store.set({ pending: messages.map((message) => ({ ...message, after })), live: { ...seen, key, after }, error: null });
-    const show = onNextFrame(() => store.get().live && store.set({ live: { ...seen, key, after } }));
+    store.set({ pending: messages.map((message) => ({ ...message, after })), live: { ...seen, began, after }, error: null });
+    const show = onNextFrame(() => store.get().live && store.set({ live: { ...seen, began, after } }));
     const hob = { append: true, ...(after !== undefined && { after }), ...(profile && { profile }), ...(cold && { cold }) };
     const body = { conversation: id, messages, hob, stream: true, temperature: preferences.get().temperature };
-    let answer, failure;
+    let failure;
     try {
       const { signal } = stopping;
       for await (const event of api.stream("POST", "/v1/chat/completions", { body, signal })) {
-        if (event.hob) answer = event.hob;
         if (take(seen, event.choices?.[0]?.delta)) show();
       }
     } catch (error) {
@@ -68,11 +65,10 @@ function createTalk(id, state) {
     }
     show.cancel();
     await settle(failure);
-    const keys = answer?.message ? { ...store.get().keys, [answer.message]: key } : store.get().keys;
     // Words that did not arrive are still there to be sent.
     const isLost = failure && store.get().head === before && messages.length > 0;
     const draft = (isLost && !store.get().draft && messages[0].content) || store.get().draft;
-    store.set({ live: null, pending: [], error: failure ?? null, keys, draft });
+    store.set({ live: null, pending: [], error: failure ?? null, draft });
     look();
     if (performance.now() - began > LONG_ANSWER_MS && !document.hasFocus()) notify(id);
   }

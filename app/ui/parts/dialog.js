@@ -21,7 +21,7 @@ export function Dialog({ title, wide, toRead, onClose, children, test }) {
     onClose();
   };
   return html`<dialog ref=${element} class=${classes(wide && "wide")} aria-label=${title} data-test=${test} onMouseDown=${outside} onCancel=${cancel}>
-    <div class="dialog"><h2>${title}</h2>${children}
+    <div class="stack dialog"><h2>${title}</h2>${children}
       ${toRead && html`<div class="actions"><${Button} onClick=${onClose}>${t("close")}<//></div>`}</div>
   </dialog>`;
 }

@@ -64,6 +64,32 @@ fn an_answer_goes_on_while_another_chat_is_shown() {
 }
 
 #[test]
+fn a_long_chat_is_shown_from_its_end_on() {
+    const TO_END: &str =
+        "(talk => talk.scrollHeight - talk.scrollTop - talk.clientHeight < 1)(one('@talk'))";
+    let hobd = Hobd::start_with(Model::Fake, &["--ctx", "49152"]);
+    let message = |n: usize| match n % 2 {
+        0 => json!({"role": "user", "content": format!("And number {n}?")}),
+        _ => json!({"role": "assistant", "content": "A line.\n\n".repeat(n % 7)}),
+    };
+    let messages: Vec<_> = (0..121).map(message).collect();
+    hobd.client
+        .post("/v1/chat/completions", &json!({"conversation": "long", "messages": messages}));
+    let page = Page::open(&hobd);
+
+    page.open_chat("And number 0?");
+    page.until("all is there", "all('@user').length === 61");
+    page.until("its end is shown", TO_END);
+    page.script("one('@talk').scrollTop = 500");
+    page.reads(".to-end", "To the end");
+    page.click(".to-end");
+    page.until("its end is shown again", TO_END);
+    page.send("Say this slowly: one two three four five six seven eight nine ten");
+    page.reads("@live", "nine");
+    page.until("its end is shown while it grows", TO_END);
+}
+
+#[test]
 fn markdown_is_shown_as_it_is_meant() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);

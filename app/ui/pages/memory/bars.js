@@ -49,7 +49,7 @@ function Bar({ title, parts, total }) {
   const sum = parts.reduce((sum, part) => sum + (part.bytes ?? 0), 0);
   const whole = Math.max(total ?? 0, sum, 1);
   const told = parts.filter((part) => part.bytes).map((part) => `${t(`memory.part.${part.kind}`)} ${bytes(part.bytes)}`).join(", ");
-  return html`<div class="usage">
+  return html`<div class="stack usage">
     <div class="row apart"><h3>${title}</h3>${total != null && html`<span class="figure note">${bytes(total)}</span>`}</div>
     <div class="usage-bar" role="img" aria-label=${`${title}: ${told}`}>
       ${parts.map(({ kind, bytes: size }) => size > 0 && html`<i key=${kind} class="part ${kind}" style=${{ flexGrow: size / whole }}></i>`)}

@@ -17,7 +17,7 @@ export function Cells({ map }) {
       ${map && html`<span class="note figure">${t("map.used", { used: map.used_tokens, all: map.context_tokens })}</span>`}</div>
     ${!map ? reading() : html`
       ${rows.length === 0 && html`<div class="empty"><p>${t("map.empty")}</p></div>`}
-      ${rows.length > 0 && html`<${Legend} /><div class="slots">${rows.map((slot) => html`<${Row} key=${slot.slot} ...${slot} block_tokens=${map.block_tokens} />`)}</div>
+      ${rows.length > 0 && html`<${Legend} /><div class="stack">${rows.map((slot) => html`<${Row} key=${slot.slot} ...${slot} block_tokens=${map.block_tokens} />`)}</div>
         <p class="note">${t("map.free", { n: free })}</p>
         <${FoldedTable} title=${t("map.table")} columns=${BLOCKS} rows=${() => rows.flatMap(runs)} test="map-table" />`}
       <${Departures} events=${map.events} />`}
@@ -29,7 +29,7 @@ function Row(slot) {
   const name = nameOf(slot);
   const coming = Math.max(0, (prompt_tokens ?? 0) - tokens);
   const isBusy = state !== "idle" && state !== "free";
-  return html`<div class=${classes("slot", isBusy && "busy")} data-test="slot-row" data-state=${state}>
+  return html`<div class=${classes("stack slot", isBusy && "busy")} data-test="slot-row" data-state=${state}>
     <div class="slot-head">
       ${kind === "conversation" && conversation ? html`<a class="slot-name" href=${address("chat", conversation)}>${name}</a>` : html`<span class="slot-name">${name}</span>`}
       <span class="slot-state">${t(`slot.${state}`)}</span>
@@ -39,9 +39,9 @@ function Row(slot) {
   </div>`;
 }
 
-const Legend = pure(() => html`<div class="map-legend">
-  <div><span class="label">${t("map.legend.layers")}</span>${families.map((family) => html`<span class="key"><i class="cell l-${family}"></i>${t(`layer.${family}`)}</span>`)}</div>
-  <div><span class="label">${t("map.legend.origins")}</span>${origins.map((origin) => html`<span class="key"><i class="cell l-unknown o-${origin}"></i>${t(`origin.${origin}`)}</span>`)}
+const Legend = pure(() => html`<div class="stack map-legend">
+  <div class="row"><span class="label">${t("map.legend.layers")}</span>${families.map((family) => html`<span class="key"><i class="cell l-${family}"></i>${t(`layer.${family}`)}</span>`)}</div>
+  <div class="row"><span class="label">${t("map.legend.origins")}</span>${origins.map((origin) => html`<span class="key"><i class="cell l-unknown o-${origin}"></i>${t(`origin.${origin}`)}</span>`)}
     <span class="key"><i class="cell coming"></i>${t("origin.coming")}</span></div>
 </div>`);
 

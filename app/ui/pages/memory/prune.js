@@ -45,7 +45,7 @@ export function Prune({ titles, onClose }) {
   };
   return html`<${Dialog} title=${t("prune.title")} onClose=${onClose} test="prune-dialog"><form class="stack" onSubmit=${prune}>
     <p class="note">${t("prune.text")}</p>
-    <fieldset class="criteria"><legend class="label">${t("prune.criteria")}</legend>
+    <fieldset class="stack criteria"><legend class="label">${t("prune.criteria")}</legend>
       <label class="row">${check("expired", "prune-expired")}<span>${t("prune.expired")}</span></label>
       <div class="row"><label class="row">${check("isOlder", "prune-older")}<span>${t("prune.older")}</span></label>${number("older", "isOlder", t("prune.older"))}
         <${Select} aria-label=${t("prune.unit")} value=${wanted.unit} options=${Object.keys(UNITS).map((unit) => [unit, t(`prune.${unit}`)])} onChange=${(unit) => set("unit", unit)} /></div>

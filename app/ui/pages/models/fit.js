@@ -13,7 +13,7 @@ export function Fit({ model, list }) {
   const whole = Math.max(weights_bytes + kv_bytes, free ?? 0);
   const width = (part) => ({ width: `${(100 * part) / whole}%` });
   const words = t("models.takes", { weights: weights_bytes, kv: kv_bytes, tokens: list.ctx });
-  return html`<div class="fit" data-test="fit">
+  return html`<div class="stack fit" data-test="fit">
     <div class="fit-bar" aria-hidden="true">
       <span class="fit-weights" style=${width(weights_bytes)}></span><span class="fit-kv" style=${width(kv_bytes)}></span>
       ${free && free < whole && html`<span class="fit-limit" style=${{ insetInlineStart: `${(100 * free) / whole}%` }}></span>`}

@@ -60,7 +60,7 @@ function Models({ list, failure, load }) {
 }
 
 function Model({ model, list, from }) {
-  return html`<article class=${classes("card", "model", model.current && "current")} data-test="model" data-id=${model.id}>
+  return html`<article class=${classes("card stack model", model.current && "current")} data-test="model" data-id=${model.id}>
     <div class="row apart">
       <div class="grow"><h3>${model.name}</h3><p class="note">${facts(model)}</p></div>
       <span class="badge" title=${model.path}>${t(`models.source.${model.source}`)}</span>

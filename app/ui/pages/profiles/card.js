@@ -20,9 +20,9 @@ export function Card({ segment, figures, at, last, inTail, over, problem, set, m
   };
   const volatile = (content !== null && figures?.content === content.trim() && figures.volatile) || [];
   const tools = source === "tools" && content !== null ? toolsIn(content) : null;
-  return html`<article ref=${frame} class=${classes("card", "segment", !stable && "changing", over && "over")} draggable=${draggable} onDragStart=${drag.start} onDragOver=${drag.over}
+  return html`<article ref=${frame} class=${classes("card stack segment", !stable && "changing", over && "over")} draggable=${draggable} onDragStart=${drag.start} onDragOver=${drag.over}
     aria-label=${t("profile.segment", { number })} data-test="segment">
-    <div class="segment-head">
+    <div class="row segment-head">
       <span class="grip" title=${t("profile.drag")} onPointerDown=${() => setDraggable(true)} onPointerUp=${() => setDraggable(false)} aria-hidden="true"><${Icon} name="profiles" small /></span>
       <${Select} value=${layer} options=${LAYERS.map((name) => [name, t(`part.${name}`)])} aria-label=${t("profile.layer")} onChange=${(layer) => set({ layer })} />
       <input class="input key" value=${isDefault(key) ? "" : key} placeholder=${key ?? t("profile.key")} aria-label=${t("profile.key")} maxlength="100" onInput=${(event) => set({ key: event.target.value || null })} />

@@ -127,7 +127,7 @@ function Cards({ draft: { segments: all }, figures, problem, segments }) {
     setOver(null);
   };
   const add = (source, layer) => segments(moved([...all, newSegment(source, layer)], all.length, source === "text" && layer === "context" ? all.length : tail));
-  return html`<div class="cards" onDrop=${drop} onDragEnd=${() => setOver(null)}>
+  return html`<div class="stack" onDrop=${drop} onDragEnd=${() => setOver(null)}>
     ${all.flatMap((segment, at) => [
       at === anew && html`<p class="divider anew" key="anew" data-test="anew"><span><${Icon} name="again" small />${t("profile.anew", { tokens: figures.whole.computed_tokens })}</span></p>`,
       at === tail && html`<p class="divider" key="tail"><span>${t("profile.tail")}</span></p>`,

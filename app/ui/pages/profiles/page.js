@@ -28,7 +28,7 @@ function List() {
   return html`
     <div class="row apart"><p class="note grow">${t("profiles.what")}</p>
       <${Button} kind="primary" onClick=${create} data-test="new-profile" icon="plus">${t("profiles.new")}<//></div>
-    ${list.data.map((profile) => html`<a key=${profile.name} class="card profile-row" href=${address("profiles", profile.name)} data-test="profile-row">
+    ${list.data.map((profile) => html`<a key=${profile.name} class="card stack profile-row" href=${address("profiles", profile.name)} data-test="profile-row">
       <span class="row apart"><strong>${profile.name}</strong><${Warmth} profile=${profile} /></span>
       ${profile.error
         ? html`<span class="error"><${Icon} name="warning" small /> ${profile.error}</span>`
