@@ -70,15 +70,15 @@ fn a_long_chat_is_shown_from_its_end_on() {
     let hobd = Hobd::start_with(Model::Fake, &["--ctx", "49152"]);
     let message = |n: usize| match n % 2 {
         0 => json!({"role": "user", "content": format!("And number {n}?")}),
-        _ => json!({"role": "assistant", "content": "A line.\n\n".repeat(n % 7)}),
+        _ => json!({"role": "assistant", "content": "Of lines and words. ".repeat(n % 3 * 20)}),
     };
-    let messages: Vec<_> = (0..121).map(message).collect();
+    let messages: Vec<_> = (0..61).map(message).collect();
     hobd.client
         .post("/v1/chat/completions", &json!({"conversation": "long", "messages": messages}));
     let page = Page::open(&hobd);
 
     page.open_chat("And number 0?");
-    page.until("all is there", "all('@user').length === 61");
+    page.until("all is there", "all('@user').length === 31");
     page.until("its end is shown", TO_END);
     page.script("one('@talk').scrollTop = 500");
     page.reads(".to-end", "To the end");
