@@ -6,7 +6,8 @@
 //!   on a fresh machine.
 //!
 //! Reading order: [`args`] (what can be asked), [`need`] and [`packages`] (what is needed, and what it
-//! is called), [`detect`] and [`setup`] (what is missing), [`run`] and [`app`], [`test`] and the checks under it.
+//! is called), [`detect`] and [`setup`] (what is missing), [`run`] and [`app`], [`test`] and the checks
+//! under it.
 
 #[cfg(not(unix))]
 compile_error!("Hob is built on Linux and macOS; on Windows, use WSL.");
@@ -60,22 +61,22 @@ fn perform(task: Task) -> Result<(), Failure> {
             println!("{}", args::USAGE);
             Ok(())
         }
-        Task::Setup { yes } => setup::ensure(&Need::ALL, yes),
+        Task::Setup { yes } => setup::ensure(&Need::all(), yes),
         Task::Run { yes, hobd_args } => {
             setup::ensure(&Need::BUILD, yes)?;
             run::run(&hobd_args)
         }
         Task::App { yes, app_args } => {
-            setup::ensure(&Need::APP, yes)?;
+            setup::ensure(&Need::app(), yes)?;
             app::run(&app_args)
         }
         Task::Bundle { yes } => {
-            setup::ensure(&Need::BUNDLE, yes)?;
+            setup::ensure(&Need::bundle(), yes)?;
             app::bundle()
         }
         Task::Announce { ready_file, hob_flags } => run::announce(&ready_file, &hob_flags),
         Task::Test { yes, whole } => {
-            setup::ensure(&Need::ALL, yes)?;
+            setup::ensure(&Need::all(), yes)?;
             test::run(whole)
         }
         Task::Bench { yes, bench_args } => {
@@ -94,11 +95,11 @@ fn perform(task: Task) -> Result<(), Failure> {
             if name == Some("page") {
                 // The page is measured by what checks it.
                 if is_app {
-                    setup::ensure(&Need::APP, yes)?;
-                    setup::ensure(&[Need::WebKitDriver, Need::Display, Need::Bus], yes)?;
+                    setup::ensure(&Need::app(), yes)?;
+                    setup::ensure(&Need::WINDOW, yes)?;
                     Line::new(app::BUILD).run()?;
                 } else {
-                    setup::ensure(&[Need::Chromium, Need::ChromeDriver], yes)?;
+                    setup::ensure(&Need::PAGE, yes)?;
                 }
                 let bench = Line::new("cargo run --release --package hob-checks --");
                 return bench.args(bench_args.into_iter().skip(1)).run();

@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn every_system_knows_a_package_for_every_need() {
         for system in &SYSTEMS {
-            for need in Need::ALL.into_iter().chain(Need::BUNDLE) {
+            for need in Need::all().into_iter().chain(Need::bundle()) {
                 let (installer, package) = system.entry(need);
                 let is_named = !package.is_empty() || installer == &SYSTEM;
                 assert!(is_named, "{} on {}", need.name(), system.name);
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn apples_tools_are_asked_for_once_and_never_as_root() {
         let macos = System::from_id("macos").expect("macOS is listed");
-        let lines: Vec<_> = plan(macos, &Need::ALL, false).iter().map(Line::to_string).collect();
+        let lines: Vec<_> = plan(macos, &Need::all(), false).iter().map(Line::to_string).collect();
         assert_eq!(
             lines,
             ["brew install cmake espeak-ng chromium chromedriver", "xcode-select --install"]
