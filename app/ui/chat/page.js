@@ -50,10 +50,9 @@ function Talk({ talk, state }) {
     setAtEnd(true);
     toEnd();
   }, [talk.id, state.state, live?.began]);
-  const scrolled = () => {
-    const { scrollTop, scrollHeight, clientHeight } = frame.current;
+  // Of the event: it may come after the frame has left.
+  const scrolled = ({ currentTarget: { scrollTop, scrollHeight, clientHeight } }) =>
     setAtEnd(scrollHeight - scrollTop - clientHeight < NEAR_END_PX);
-  };
   const busy = Boolean(live);
   const heard = useRef(false);
   heard.current ||= busy; // What was there before is not read out.

@@ -8,15 +8,13 @@ const SPARE = 6; // rows above and below, so that fast scrolling shows no gap
 export function VirtualList({ items, height, row, current, label, ...rest }) {
   const frame = useRef();
   const [range, setRange] = useState([0, 30]);
-  const measure = () => {
-    const { scrollTop, clientHeight } = frame.current;
+  const measure = ({ scrollTop, clientHeight }) => {
     const first = Math.max(0, Math.floor(scrollTop / height) - SPARE);
     const last = Math.ceil((scrollTop + clientHeight) / height) + SPARE;
     setRange((old) => (old[0] === first && old[1] === last ? old : [first, last]));
   };
   useEffect(() => {
-    measure();
-    const observer = new ResizeObserver(measure);
+    const observer = new ResizeObserver(([{ target }]) => measure(target));
     observer.observe(frame.current);
     return () => observer.disconnect();
   }, []);
@@ -28,7 +26,7 @@ export function VirtualList({ items, height, row, current, label, ...rest }) {
     else if (top + height > scrollTop + clientHeight) frame.current.scrollTop = top + height - clientHeight;
   }, [current]);
   const shown = items.slice(range[0], range[1]);
-  return html`<div ref=${frame} onScroll=${measure} ...${rest}>
+  return html`<div ref=${frame} onScroll=${(event) => measure(event.currentTarget)} ...${rest}>
     <div class="spacer" role="list" aria-label=${label} style=${{ height: `${items.length * height}px` }}>
       ${shown.map((item, index) => row(item, range[0] + index, { transform: `translateY(${(range[0] + index) * height}px)` }))}
     </div>

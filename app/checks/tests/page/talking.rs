@@ -90,6 +90,21 @@ fn a_long_chat_is_shown_from_its_end_on() {
 }
 
 #[test]
+fn a_scroll_that_is_told_after_its_place_has_left_does_no_harm() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+
+    page.ask("Say this: something");
+    page.script("window.left = [one('@talk'), one('@chats')]");
+    page.open_page("memory");
+    page.fill("@search", "no chat has this");
+    page.until("both have left", "!window.left.some(place => place.isConnected)");
+    page.script("window.left.forEach(place => place.dispatchEvent(new Event('scroll')))");
+
+    assert_eq!(page.complaints(), [""; 0]);
+}
+
+#[test]
 fn markdown_is_shown_as_it_is_meant() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
