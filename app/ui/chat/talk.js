@@ -141,7 +141,7 @@ function onNextFrame(act) {
       act();
     });
   };
-  call.cancel = () => frame !== null && cancelAnimationFrame(frame);
+  call.cancel = () => cancelAnimationFrame(frame);
   return call;
 }
 

@@ -64,8 +64,8 @@ fn check(page: &Page, place: &str, dark: bool) {
 fn who_wants_little_motion_sees_none() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open_as(&hobd, Look { still: true, ..Look::default() });
-    page.send("Say this slowly: something that takes a moment to say, so that it can be looked at");
-    page.reads("@live", "something");
+    page.send(&format!("Say this slowly: {}", "word ".repeat(200)));
+    page.reads("@live", "word");
 
     let moving = "return document.getAnimations().filter(a => a.playState === 'running' &&
         a.effect.getComputedTiming().duration > 10).length";
@@ -79,7 +79,7 @@ fn who_wants_little_motion_sees_none() {
 fn a_screen_reader_hears_that_an_answer_began() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
-    page.send("Say this slowly: something that takes a moment to say, so that it can be looked at");
+    page.send(&format!("Say this slowly: {}", "word ".repeat(60)));
 
     page.until(
         "a live region says it",
