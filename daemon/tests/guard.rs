@@ -114,7 +114,7 @@ fn a_body_is_bounded_in_size() {
 
 #[test]
 fn a_body_is_bounded_in_time() {
-    let world = World::new();
+    let world = Plan::new().body_time(Duration::from_millis(300)).start();
     let call = world.call("POST", "/tokenize").header("content-length", "20");
     let answer = call.send();
     assert_eq!((answer.status, answer.error()["code"].as_str()), (408, Some("timeout")));

@@ -240,7 +240,7 @@ fn starting_twice_computes_once() {
 #[test]
 fn speech_before_the_last_answer_is_whole_waits_for_it_and_delays_nobody() {
     let world = Plan::new().pace(Duration::from_millis(5)).start();
-    let append = json!({"conversation": "a", "hob": {"append": true}, "max_tokens": 60,
+    let append = json!({"conversation": "a", "hob": {"append": true}, "max_tokens": 400,
         "ignore_eos": true});
     let mut stream = world.stream(json!([user("Hello")]), append);
     stream.next().unwrap();
@@ -342,14 +342,17 @@ fn is_idle(world: &World) -> bool {
     world.status().slots.iter().all(|slot| silent(slot.state))
 }
 
-/// Nothing is computed ahead any longer.
+/// Nothing is computed ahead any longer. What was told last may still be on its way for a moment.
 fn until_settled(world: &World) {
     let mut before = String::new();
+    let mut quiet = 0;
     world.until("settled", |world| {
         std::thread::sleep(Duration::from_millis(50));
         let page = world.get("/metrics").text();
         let now: String = page.lines().filter(|line| line.starts_with("hob_ahead")).collect();
-        std::mem::replace(&mut before, now.clone()) == now && is_idle(world)
+        let same = std::mem::replace(&mut before, now.clone()) == now;
+        quiet = if same && is_idle(world) { quiet + 1 } else { 0 };
+        quiet == 8
     });
 }
 

@@ -203,8 +203,9 @@ fn somebody_who_waits_is_served_within_one_micro_batch_and_the_prefix_goes_on_af
     let hello = tokens(&model, "hello");
     ask(&engine, request("chat", &hello, 20));
     let computed = status(&engine).counters.computed_tokens - before;
-    // One micro-batch that had begun, and one that may begin after the answer.
-    assert!(computed <= hello.len() as u64 + 64, "{computed} tokens");
+    // One micro-batch that had begun, and those that begin before and after this thread has looked.
+    assert!(computed <= hello.len() as u64 + 160, "{computed} tokens of {}", prefix.len());
+    assert!(prefix.len() > 320);
     assert_eq!(finish(warming).unwrap().report.tokens.computed, prefix.len());
 }
 

@@ -119,6 +119,9 @@ class Hobd:
             return len(last) == 4 and all(r == last[0] for r in last) and not busy(status)
 
         until(quiet, "everything is written", every_secs=0.06)
+        # A disk may stop to think between two files: what is asked next comes behind them all.
+        self._watcher.post("/v1/slots/gc", body={"dry_run": True}, cast_to=object)
+        until(quiet, "nothing more is written", every_secs=0.06)
 
 
 def busy(status: dict) -> list[dict]:

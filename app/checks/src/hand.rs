@@ -20,12 +20,14 @@ impl Page {
         self.on_element(place, "pointed at", |element| self.mouse(&[to_the_middle_of(element)]));
     }
 
-    /// Moves the mouse there and away again at once.
+    /// Has the mouse come there and leave at once: between two moves of a real one a busy machine may
+    /// stop to think.
     pub fn brush(&self, place: &str) {
-        let away = json!({"type": "pointerMove", "duration": 0, "x": 1, "y": 1});
-        self.on_element(place, "brushed", |element| {
-            self.mouse(&[to_the_middle_of(element), away.clone()])
-        });
+        self.shows(place);
+        self.script_with(
+            "for (const kind of ['mouseenter', 'mouseleave']) one(arguments[0]).dispatchEvent(new MouseEvent(kind));",
+            &[json!(place)],
+        );
     }
 
     /// Clicks into a field and writes `text` in the place of what it holds.

@@ -63,7 +63,7 @@ impl Plan {
         Self {
             model: FakeModel::new(),
             options: EngineOptions { micro_batch_target: None, ..EngineOptions::default() },
-            limits: BodyLimits { bytes: 64 << 10, time: Duration::from_millis(300) },
+            limits: BodyLimits { bytes: 64 << 10, time: Duration::from_secs(20) },
             idle_after: Duration::from_secs(3600),
             origins: Vec::new(),
             directory: None,
@@ -104,6 +104,12 @@ impl Plan {
     /// Time that each token takes.
     pub fn pace(mut self, pace: Duration) -> Self {
         self.model = self.model.with_pace(pace);
+        self
+    }
+
+    /// A body must be there within this time.
+    pub fn body_time(mut self, time: Duration) -> Self {
+        self.limits.time = time;
         self
     }
 
