@@ -141,7 +141,7 @@ fn preflight(named: bool) -> Response {
     if named {
         let headers = response.headers_mut();
         for (name, value) in [
-            (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, PATCH, DELETE"),
+            (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, PUT, PATCH, DELETE"),
             (header::ACCESS_CONTROL_ALLOW_HEADERS, "authorization, content-type, x-session-id"),
             (header::ACCESS_CONTROL_MAX_AGE, "600"),
         ] {

@@ -16,10 +16,10 @@ pub async fn tokenize(
     body: JsonBody,
 ) -> Result<Json<Value>, ApiError> {
     let fields = Fields::of_body(&body.value)?;
-    let content = fields.required_string("content")?;
+    let content = fields.required_string("content")?.to_owned();
     let add_special = fields.boolean("add_special")?.unwrap_or(false);
     let parse_special = fields.boolean("parse_special")?.unwrap_or(true);
-    let tokens = service.engine().model().tokenize(content, add_special, parse_special);
+    let tokens = service.tokenize(content, add_special, parse_special).await;
     let ids: Vec<i32> = tokens.iter().map(|token| token.0).collect();
     Ok(Json(json!({"tokens": ids})))
 }
@@ -32,7 +32,6 @@ pub async fn detokenize(
     let fields = Fields::of_body(&body.value)?;
     let list = fields.required("tokens")?;
     let list = list.as_array().ok_or_else(|| wrong_type("tokens", "an array of tokens", list))?;
-    let vocabulary = service.engine().model().vocabulary();
-    let bytes = vocabulary.bytes(&tokens(list, "tokens", vocabulary.len())?);
-    Ok(Json(json!({"content": String::from_utf8_lossy(&bytes)})))
+    let tokens = tokens(list, "tokens", service.engine().model().vocabulary().len())?;
+    Ok(Json(json!({"content": service.detokenize(tokens).await})))
 }
