@@ -1,6 +1,7 @@
 //! Files that the page hands out: exports of chats, and nothing from elsewhere.
 //!
-//! - They go to where the desktop keeps downloads, under a name that is free, and the desktop says so.
+//! - They go to where the desktop keeps downloads, under a name that is free, and the desktop says so;
+//!   it says too when one could not be written.
 
 use std::path::{Path, PathBuf};
 
@@ -16,21 +17,22 @@ const MOST: u32 = 1000;
 /// Whether a download may go on; says where to.
 pub fn decide<R: Runtime>(webview: &Webview<R>, event: DownloadEvent<'_>) -> bool {
     match event {
-        DownloadEvent::Requested { url, destination } => {
+        DownloadEvent::Requested { url, destination } if url.scheme() == "blob" => {
             let paths = webview.path();
             let dir = paths.download_dir().or_else(|_| paths.home_dir());
             let name = destination.file_name().map(PathBuf::from);
-            match (url.scheme(), dir, name) {
-                ("blob", Ok(dir), Some(name)) => {
-                    let Some(free) = free_name(&dir, &name, Path::exists) else { return false };
-                    *destination = free;
-                    true
-                }
-                _ => false,
-            }
+            let free =
+                dir.ok().zip(name).and_then(|(dir, name)| free_name(&dir, &name, Path::exists));
+            let Some(free) = free else {
+                tell(webview.app_handle(), destination, false);
+                return false;
+            };
+            *destination = free;
+            true
         }
-        DownloadEvent::Finished { path: Some(path), success: true, .. } => {
-            tell(webview.app_handle(), &path);
+        DownloadEvent::Requested { .. } => false,
+        DownloadEvent::Finished { path, success, .. } => {
+            tell(webview.app_handle(), &path.unwrap_or_default(), success);
             true
         }
         _ => true,
@@ -38,8 +40,9 @@ pub fn decide<R: Runtime>(webview: &Webview<R>, event: DownloadEvent<'_>) -> boo
 }
 
 /// The page cannot know where the file went.
-fn tell<R: Runtime>(app: &AppHandle<R>, path: &Path) {
-    let title = app.state::<Words>().saved;
+fn tell<R: Runtime>(app: &AppHandle<R>, path: &Path, success: bool) {
+    let words = app.state::<Words>();
+    let title = if success { &words.saved } else { &words.not_saved };
     let notice = app.notification().builder().title(title).body(path.display().to_string());
     if let Err(error) = notice.show() {
         tracing::debug!(%error, "the desktop shows no notices");

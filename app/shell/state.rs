@@ -39,7 +39,7 @@ pub enum Phase {
         /// Why.
         message: String,
         /// What to do about it.
-        remedy: String,
+        remedy: Remedy,
     },
 }
 
@@ -57,6 +57,16 @@ pub enum Doing {
     Waiting,
     /// Saving what is worth keeping.
     Saving,
+}
+
+/// What helps where there is no daemon. The page has the words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Remedy {
+    /// Mending what the message names, and starting again.
+    Mend,
+    /// Ending the program that owns the directory.
+    Release,
 }
 
 /// A daemon that answers.

@@ -43,10 +43,10 @@ pub fn open(app: &AppHandle, words: &Words) -> bool {
 
 fn build(app: &AppHandle, words: &Words) -> tauri::Result<Tray> {
     let keeps = app.state::<SettingsFile>().read().close == Close::Tray;
-    let show = MenuItem::with_id(app, "show", words.show, true, None::<&str>)?;
+    let show = MenuItem::with_id(app, "show", &words.show, true, None::<&str>)?;
     let keep_running =
-        CheckMenuItem::with_id(app, "keep", words.keep_running, true, keeps, None::<&str>)?;
-    let quit = MenuItem::with_id(app, "quit", words.quit, true, None::<&str>)?;
+        CheckMenuItem::with_id(app, "keep", &words.keep_running, true, keeps, None::<&str>)?;
+    let quit = MenuItem::with_id(app, "quit", &words.quit, true, None::<&str>)?;
     let menu = Menu::with_items(app, &[&show, &keep_running, &quit])?;
     let icon = app.default_window_icon().cloned().expect("the bundle has icons");
     TrayIconBuilder::with_id("hob")

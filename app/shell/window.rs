@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use tauri::webview::{NewWindowResponse, PageLoadEvent};
+use tauri::webview::{NewWindowResponse, PageLoadEvent, PermissionKind, PermissionResponse};
 use tauri::{
     AppHandle, Manager, Url, WebviewUrl, WebviewWindow, WebviewWindowBuilder, WindowEvent,
 };
@@ -23,10 +23,11 @@ pub fn open(app: &AppHandle, hidden: bool, begun: Instant) -> tauri::Result<()> 
         .inner_size(1120.0, 780.0)
         .min_inner_size(380.0, 480.0)
         .visible(!hidden)
-        // The page takes files that are dropped by itself.
+        // It would take the cards of a profile that are dragged.
         .disable_drag_drop_handler()
         .on_navigation(is_ours)
         .on_new_window(|_, _| NewWindowResponse::Deny)
+        .on_permission_request(|_, kind| permit(kind))
         .on_download(|webview, event| downloads::decide(&webview, event))
         .on_page_load(move |window, load| match load.event() {
             // Nobody hears the answers to what the page before it asked.
@@ -72,6 +73,14 @@ fn close(app: &AppHandle) {
     match keeps && app.try_state::<Tray>().is_some() {
         true => hide(app),
         false => ending::begin(app, 0),
+    }
+}
+
+/// The microphone, to talk: it is opened while somebody holds a button, and by our scripts alone.
+fn permit(kind: PermissionKind) -> PermissionResponse {
+    match kind {
+        PermissionKind::Microphone => PermissionResponse::Allow,
+        _ => PermissionResponse::Deny,
     }
 }
 

@@ -1,31 +1,29 @@
-//! The words of the tray and of one notice: all other words are the page's. In the languages that the
-//! page has.
+//! The words of the tray and of notices. They stand among the page's strings, in its languages.
+
+use serde::Deserialize;
+
+const ENGLISH: &str = include_str!("../ui/strings/en.json");
+const GERMAN: &str = include_str!("../ui/strings/de.json");
 
 /// What the shell says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Words {
     /// Shows the window.
-    pub show: &'static str,
+    #[serde(rename = "tray.show")]
+    pub show: String,
     /// Whether closing the window leaves the app running.
-    pub keep_running: &'static str,
+    #[serde(rename = "tray.keep")]
+    pub keep_running: String,
     /// Ends the app.
-    pub quit: &'static str,
+    #[serde(rename = "tray.quit")]
+    pub quit: String,
     /// A file is there, which is named behind it.
-    pub saved: &'static str,
+    #[serde(rename = "shell.saved")]
+    pub saved: String,
+    /// A file is not there, though somebody has asked for it.
+    #[serde(rename = "shell.not-saved")]
+    pub not_saved: String,
 }
-
-const ENGLISH: Words = Words {
-    show: "Show Hob",
-    keep_running: "Keep running when closed",
-    quit: "Quit",
-    saved: "Saved",
-};
-const GERMAN: Words = Words {
-    show: "Hob anzeigen",
-    keep_running: "Nach dem Schließen weiterlaufen",
-    quit: "Beenden",
-    saved: "Gespeichert",
-};
 
 impl Words {
     /// In the language of the session.
@@ -35,10 +33,11 @@ impl Words {
     }
 
     fn of_locale(locale: Option<String>) -> Self {
-        match locale {
+        let strings = match locale {
             Some(locale) if locale.starts_with("de") => GERMAN,
             _ => ENGLISH,
-        }
+        };
+        serde_json::from_str(strings).expect("the page's strings have the shell's")
     }
 }
 
@@ -48,8 +47,9 @@ mod tests {
 
     #[test]
     fn the_tray_speaks_the_sessions_language_or_english() {
-        assert_eq!(Words::of_locale(Some("de_AT.UTF-8".to_owned())), GERMAN);
-        assert_eq!(Words::of_locale(Some("fr_FR.UTF-8".to_owned())), ENGLISH);
-        assert_eq!(Words::of_locale(None), ENGLISH);
+        let quit = |locale: Option<&str>| Words::of_locale(locale.map(str::to_owned)).quit;
+        assert_eq!(quit(Some("de_AT.UTF-8")), "Beenden");
+        assert_eq!(quit(Some("fr_FR.UTF-8")), "Quit");
+        assert_eq!(quit(None), "Quit");
     }
 }

@@ -21,7 +21,7 @@ export function Banner() {
 function ofApp({ phase, what, percent, message, remedy, address, pid }) {
   if (phase === "starting") return { icon: "models", text: t(`shell.doing.${what}`), percent };
   if (phase === "attached") return { icon: "link", text: t("shell.attached", { address, pid }) };
-  return { icon: "warning", text: t("shell.failed", { message, remedy }) };
+  return { icon: "warning", text: t("shell.failed", { message, remedy: t(`shell.remedy.${remedy}`) }) };
 }
 
 function ofDaemon(now, error) {

@@ -16,8 +16,11 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// For an answer that takes no thought.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 
-/// Silence for so many looks is the end; a busy machine may miss one.
+/// Silence for so many looks is the end of a process that is over; a busy machine may miss one.
 const MISSES: u32 = 3;
+
+/// And for so many the end of any: one that nobody has waited for is there all the same.
+const MOST_MISSES: u32 = 60;
 
 /// Where it is, and how it is asked.
 pub struct Elsewhere {
@@ -49,10 +52,11 @@ impl Elsewhere {
         Carrier::there(self.running.address, &self.token, runtime)
     }
 
-    /// Ready when it is gone.
+    /// Ready when it is gone. One that starts over with another model is silent for a while too, and
+    /// what it owns stays its own.
     pub async fn gone(&self) {
         let mut misses = 0;
-        while misses < MISSES {
+        while misses < MISSES || (misses < MOST_MISSES && is_running(self.running.pid)) {
             tokio::time::sleep(LOOK_EVERY).await;
             misses = if self.answers().await { 0 } else { misses + 1 };
         }
@@ -63,4 +67,19 @@ impl Elsewhere {
         let health = carrier::status(self.running.address, "/health");
         matches!(tokio::time::timeout(ANSWERS_WITHIN, health).await, Ok(Ok(StatusCode::OK)))
     }
+}
+
+/// Whether there is a process of that number.
+#[cfg(unix)]
+fn is_running(pid: u32) -> bool {
+    use rustix::io::Errno;
+    use rustix::process::{Pid, test_kill_process};
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
+}
+
+/// Whether there is a process of that number. Nobody knows; silence has to do.
+#[cfg(not(unix))]
+fn is_running(_pid: u32) -> bool {
+    false
 }

@@ -15,7 +15,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use super::carrier::Carrier;
 use super::elsewhere::Elsewhere;
 use super::{Order, Told};
-use crate::shell::state::{Doing, Known, Phase};
+use crate::shell::state::{Doing, Known, Phase, Remedy};
 
 /// Between two attempts to open a directory whose owner cannot be asked.
 const TRY_AGAIN: Duration = Duration::from_millis(500);
@@ -72,10 +72,7 @@ impl Life<'_> {
             }
             match attempts {
                 0 => self.told.waits(Doing::Waiting),
-                PATIENCE => {
-                    let remedy = "end the other program; Hob goes on by itself then";
-                    self.told.failed(&error, remedy);
-                }
+                PATIENCE => self.told.failed(&error, Remedy::Release),
                 _ => {}
             }
             attempts += 1;

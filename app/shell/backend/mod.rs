@@ -24,7 +24,7 @@ use hob_daemon::startup::{Course, Step};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 
-use super::state::{Doing, Phase};
+use super::state::{Doing, Phase, Remedy};
 use carrier::Carrier;
 pub use carrier::{Ask, Carriers, Outlet};
 use life::{Life, Next};
@@ -85,11 +85,10 @@ impl Told {
         self.phases.send_replace(phase);
     }
 
-    fn failed(&self, error: &anyhow::Error, remedy: &str) {
+    fn failed(&self, error: &anyhow::Error, remedy: Remedy) {
         tracing::error!(error = format!("{error:#}"), "there is no daemon");
         self.carriers.send_replace(None);
-        let (message, remedy) = (format!("{error:#}"), remedy.to_owned());
-        self.phases.send_replace(Phase::Failed { message, remedy });
+        self.phases.send_replace(Phase::Failed { message: format!("{error:#}"), remedy });
     }
 }
 
@@ -161,7 +160,7 @@ fn live(resolved: Resolved, mut orders: mpsc::UnboundedReceiver<Order>, told: &T
             Err(error) => match go_on(&mut lock(), error) {
                 Ok(()) => (at, false),
                 Err(error) => {
-                    told.failed(&error, "mend what it names, and start Hob again");
+                    told.failed(&error, Remedy::Mend);
                     match orders.blocking_recv() {
                         Some(Order::Restart) => (None, false),
                         Some(Order::Stop) | None => return,
