@@ -3,7 +3,7 @@
 // - A page is a component in `pages/`, listed below; it is loaded when it is shown first.
 
 import { access, address, applyTheme, bind, classes, go, html, preferences, render, route, speak, spoken, t, useEffect, useState, useStore } from "/lib.js";
-import { Help, help, Icon, Questions, ShowSide, showSide, side, Toasts } from "/parts.js";
+import { Help, help, Icon, Questions, ShowSide, showSide, side, Toasts, told } from "/parts.js";
 import { Banner } from "./banner.js";
 import { Connect } from "./pages/connect.js";
 import { ChatPage } from "./chat/page.js";
@@ -31,7 +31,7 @@ function App() {
   const { language } = useStore(spoken);
   useEffect(() => {
     applyTheme();
-    speak();
+    told(speak());
   }, [likes]);
   useEffect(() => {
     if (hasAccess) begin();
@@ -103,7 +103,7 @@ async function begin() {
     if (status.get().now?.switch_error?.at_start && !location.hash) go("models", "first");
   } catch {
     begun = false;
-    setTimeout(begin, AGAIN_MS);
+    if (access.has()) setTimeout(begin, AGAIN_MS);
   }
 }
 
@@ -137,4 +137,4 @@ bind("?", "keys.help", () => help.set({ open: true }));
 
 applyTheme();
 await speak();
-render(html`<${App} />`, document.body);
+render(html`<${App} />`, document.getElementById("page"));
