@@ -47,9 +47,13 @@ impl Hobd {
         // Not as a flag: what a file says can be changed on the page.
         fs::write(directory.path().join("hob.toml"), format!("model = {model:?}\n"))
             .expect("the directory can be written");
-        let fixed = ["--threads", "1", "--log", "warn", "--voice-command", "off"];
-        let arguments: Vec<String> =
-            fixed.iter().chain(arguments).map(|&word| word.to_owned()).collect();
+        let fixed = ["--threads", "1", "--log", "warn"];
+        let silent: &[&str] = match arguments.contains(&"--voice-command") {
+            true => &[],
+            false => &["--voice-command", "off"],
+        };
+        let arguments = [&fixed, silent, arguments].concat();
+        let arguments: Vec<String> = arguments.into_iter().map(str::to_owned).collect();
         let (process, client) = launch(directory.path(), &arguments, "127.0.0.1:0");
         Self { client, process, arguments, directory }
     }

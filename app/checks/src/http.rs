@@ -50,6 +50,13 @@ impl Client {
         )
     }
 
+    /// Whether something is computed for a conversation.
+    pub fn is_busy(&self, conversation: &str) -> bool {
+        let map = self.get("/v1/memory/map");
+        let busy = |slot: &Value| slot["conversation"] == conversation && slot["state"] != "idle";
+        map["slots"].as_array().is_some_and(|slots| slots.iter().any(busy))
+    }
+
     /// Gives a conversation a title.
     pub fn rename(&self, conversation: &str, title: &str) {
         let title = serde_json::json!({"title": title}).to_string();

@@ -21,7 +21,7 @@ document.addEventListener("keydown", (event) => {
   if (event.isComposing || event.defaultPrevented) return;
   const typing = event.target.closest?.("input, textarea, select, [contenteditable]");
   const found = bindings.find(({ keys, whileTyping }) => matches(keys, event) && (whileTyping || !typing));
-  if (!found || (document.querySelector("dialog[open]") && found.keys !== "Escape")) return;
+  if (!found || document.querySelector("dialog[open]")) return;
   if (found.act(event) !== false) event.preventDefault();
 });
 
@@ -30,7 +30,9 @@ function matches(keys, event) {
   const key = parts.pop();
   const mod = isMac ? event.metaKey : event.ctrlKey;
   const other = isMac ? event.ctrlKey : event.metaKey;
-  const isKey = event.key === key || (key.length === 1 && event.key.toLowerCase() === key.toLowerCase());
+  // On a Mac, Alt makes other letters of them.
+  const pressed = isMac && event.altKey ? event.code.replace(/^(Key|Digit)/, "") : event.key;
+  const isKey = pressed.toLowerCase() === key.toLowerCase();
   const shift = key.length === 1 && !/[a-z]/i.test(key) ? event.shiftKey : parts.includes("Shift");
   return isKey && mod === parts.includes("Mod") && event.altKey === parts.includes("Alt") && event.shiftKey === shift && !other;
 }

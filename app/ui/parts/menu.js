@@ -15,6 +15,7 @@ export function Menu({ icon = "more", label, items, test }) {
   };
   useLayoutEffect(() => {
     if (!place) return;
+    list.current.showPopover(); // Above everything: a list would cut it off.
     list.current.querySelector("button")?.focus();
     const away = (event) => frame.current?.contains(event.target) || setPlace(null);
     document.addEventListener("pointerdown", away);
@@ -43,7 +44,7 @@ export function Menu({ icon = "more", label, items, test }) {
   const style = place && Object.fromEntries(Object.entries(place).map(([side, px]) => [side, `${px}px`]));
   return html`<span ref=${frame}>
     <${IconButton} icon=${icon} label=${label} aria-haspopup="menu" aria-expanded=${Boolean(place)} onClick=${place ? close : open} data-test=${test} />
-    ${place && html`<div class="menu" role="menu" aria-label=${label} ref=${list} style=${style} onKeyDown=${keys}>
+    ${place && html`<div class="menu" popover="manual" role="menu" aria-label=${label} ref=${list} style=${style} onKeyDown=${keys}>
       ${items.filter(Boolean).map(({ icon, label, act, danger }) => html`<button type="button" role="menuitem" class=${danger ? "danger" : ""} onClick=${() => {
         close();
         act();

@@ -118,3 +118,20 @@ fn tab_to(page: &Page, role: &str, name: &str) {
     }
     panic!("Tab does not lead to {role} {name:?}, only to {seen:?}");
 }
+
+#[test]
+fn escape_closes_what_is_open_and_leaves_the_answer_alone() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.send(&format!("Say this slowly: {}", "word ".repeat(100)));
+    page.reads("@live", "word");
+    page.script("document.activeElement.blur()");
+
+    page.press("?");
+    page.shows("@help");
+    page.press("Escape");
+
+    page.hides("@help");
+    page.answered(1);
+    assert_eq!(page.count("@interrupted"), 0);
+}
