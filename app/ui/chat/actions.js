@@ -42,7 +42,7 @@ export async function importChat(file) {
     const imported = await api.post("/v1/conversations/import", await file.arrayBuffer(), { type });
     await loadChats();
     go("chat", imported.id);
-    say(imported.slots?.skipped ? t("chat.imported.text") : t("chat.imported"));
+    say(imported.kv?.reason ? t("chat.imported.text", imported.kv) : t("chat.imported"));
   } catch (error) {
     await ask({ title: t("chat.import.failed"), text: error.message, yes: t("close") });
   }

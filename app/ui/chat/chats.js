@@ -30,15 +30,20 @@ export function put(chat) {
   });
 }
 
+/** What was near before: not every conversation has its texts kept. */
+const met = new Set();
+
 /** Reads the status, and from it where chats are: no chat is looked for on the disk. Promises it, if there is one. */
 export async function look() {
   try {
     const now = await api.get("/v1/status");
     const wasAway = status.get().error;
     status.set({ now, error: null });
-    if (wasAway) await loadChats(); // Another daemon may be there now.
     const near = new Map(now.parked.map(({ conversation }) => [conversation, "memory"]));
     for (const { conversation } of now.slots) if (conversation) near.set(conversation, "slot");
+    // Another daemon may be there now, or somebody else has begun a chat.
+    const isNew = (id) => !met.has(id) && met.add(id) && !chatOf(id);
+    if ([...near.keys()].filter(isNew).length || wasAway) await loadChats();
     const moved = (chat) => {
       const place = near.get(chat.id) ?? (chat.place === "slot" || chat.place === "memory" ? "disk" : chat.place);
       return place === chat.place ? chat : { ...chat, place };
@@ -52,11 +57,11 @@ export async function look() {
   }
 }
 
-/** Keeps the list true while somebody looks at it. */
+/** Keeps true where chats are while somebody looks; who comes back sees what others did. */
 export function keepLooking() {
-  const whenSeen = () => document.hidden || look();
-  setInterval(whenSeen, STATUS_EVERY_MS);
-  document.addEventListener("visibilitychange", whenSeen);
+  const whenSeen = (act) => () => document.hidden || act();
+  setInterval(whenSeen(look), STATUS_EVERY_MS);
+  document.addEventListener("visibilitychange", whenSeen(() => loadChats().then(look, look)));
   return look();
 }
 
@@ -83,8 +88,8 @@ export function search(query) {
   setTimeout(async () => {
     if (signal.aborted) return;
     const path = `/v1/conversations?q=${encodeURIComponent(query.trim())}`;
-    const { data } = await api.get(path, { signal }).catch(() => ({ data: [] }));
-    if (!signal.aborted) chats.set({ found: data });
+    const answer = await told(api.get(path, { signal }));
+    if (!signal.aborted) chats.set({ found: answer?.data ?? [] });
   }, 120);
 }
 
@@ -102,7 +107,8 @@ export function shown({ all, query, found }) {
 async function change(id, fields) {
   const before = chatOf(id);
   put({ id, ...fields });
-  put((await told(api.patch(path(id), fields))) ?? before);
+  const after = (await told(api.patch(path(id), fields))) ?? before;
+  if (after) put(after);
 }
 
 export const rename = (id, title) => change(id, { title });

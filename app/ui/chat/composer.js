@@ -9,7 +9,7 @@ export function Composer({ talk }) {
   const field = useRef();
   const { draft: text, live, profile } = useStore(talk.store);
   const profiles = useStore(status, ({ now }) => now?.profiles) ?? [];
-  useEffect(() => field.current.focus({ preventScroll: true }), []);
+  useLayoutEffect(() => field.current.focus({ preventScroll: true }), []); // Before the next key.
   useLayoutEffect(() => {
     field.current.style.height = "auto";
     field.current.style.height = `${field.current.scrollHeight}px`;

@@ -10,12 +10,14 @@ import { textOf } from "./tree.js";
 export const Message = pure(({ message, siblings, reused, talk, isLast, busy }) => {
   const [editing, setEditing] = useState(false);
   const text = textOf(message);
-  if (message.role === "tool") return html`<${Fold} title=${t("message.result")}><pre tabindex="0">${text}</pre><//>`;
-  if (message.role === "system" || message.role === "developer") {
-    return html`<${Fold} title=${t("message.system")}><div>${text}</div><//>`;
-  }
   const isUser = message.role === "user";
   const variants = siblings.length > 1 && html`<${Siblings} message=${message} siblings=${siblings} reused=${reused} talk=${talk} busy=${busy} />`;
+  if (!isUser && message.role !== "assistant") {
+    const fold = message.role === "tool"
+      ? html`<${Fold} title=${t("message.result")}><pre tabindex="0">${text}</pre><//>`
+      : html`<${Fold} title=${t("message.system")}><div>${text}</div><//>`;
+    return html`${fold}${variants && html`<div class="row under">${variants}</div>`}`;
+  }
   if (isUser && editing) {
     const save = (text) => {
       setEditing(false);

@@ -26,7 +26,7 @@ export function ChatPage({ id }) {
       ${chat && html`<${State} place=${chat.place} /><${Menu} label=${t("chat.menu")} items=${actions(chat)} test="chat-menu" />`}
     </header>
     <main class="page talk-page" id="content" tabindex="-1">
-      ${isNew ? html`<div class="talk"><${Welcome} talk=${talk} /></div>` : html`<${Talk} talk=${talk} state=${state} />`}
+      ${isNew ? html`<div class="talk"><${Welcome} talk=${talk} /></div>` : html`<${Talk} key=${id} talk=${talk} state=${state} />`}
       ${state.error && html`<${Failure} talk=${talk} error=${state.error} />`}
       <${Composer} key=${id} talk=${talk} />
     </main>`;
@@ -49,7 +49,7 @@ function Talk({ talk, state }) {
   useLayoutEffect(() => {
     setAtEnd(true);
     toEnd();
-  }, [talk.id, state.state, live?.began]);
+  }, [state.state, live?.began]);
   // Of the event: it may come after the frame has left.
   const scrolled = ({ currentTarget: { scrollTop, scrollHeight, clientHeight } }) =>
     setAtEnd(scrollHeight - scrollTop - clientHeight < NEAR_END_PX);

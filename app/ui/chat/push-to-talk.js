@@ -5,7 +5,7 @@
 // - Without a recogniser the words are typed: the press still makes the chat hot.
 // - Escape drops what was said.
 
-import { api, bind, classes, html, listen, t, unheard, useEffect, useRef, useState, useStore } from "/lib.js";
+import { api, bind, classes, ears, html, listen, t, useEffect, useRef, useState, useStore } from "/lib.js";
 import { Icon, say } from "/parts.js";
 import { look, path, status } from "./chats.js";
 
@@ -19,12 +19,15 @@ export function PushToTalk({ id, profile, disabled, send, write }) {
   const [phase, setPhase] = useState("quiet");
   const now = useStore(status, ({ now }) => now);
   const turn = useRef(null);
-  const why = unheard();
+  const why = useStore(ears, ({ why }) => why);
+  const end = () => {
+    turn.current = null;
+    setPhase("quiet");
+  };
   const drop = () => {
     turn.current?.stop.abort();
     turn.current?.microphone?.cancel();
-    turn.current = null;
-    setPhase("quiet");
+    end();
   };
   const failed = (error) => {
     if (!turn.current) return; // It was dropped.
@@ -69,7 +72,7 @@ export function PushToTalk({ id, profile, disabled, send, write }) {
       play(id, signal);
       const { text } = await api.post("/v1/voice/transcriptions", body, { type: "audio/wav", signal });
       if (turn.current !== mine) return;
-      drop();
+      end(); // What is being said is said to its end.
       if (text) send(text);
       else say(t("talk.nothing"));
     } catch (error) {

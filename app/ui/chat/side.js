@@ -20,7 +20,7 @@ export function Chats() {
     <div class="stack side-top">
       <div class="row apart"><span class="brand"><img src="icon.svg" alt="" />Hob</span>
         <span><${IconButton} icon="upload" label=${t("chat.import")} onClick=${() => file.current.click()} />
-        <${IconButton} icon="plus" label=${t("chat.new")} onClick=${() => go("chat")} data-test="new-chat" /></span></div>
+        <${IconButton} icon="plus" label=${t("chat.new")} onClick=${() => go("chat")} /></span></div>
       <input type="file" accept=".json,.md,.tar" hidden ref=${file} data-test="import-file" onChange=${(event) => {
         const [chosen] = event.target.files;
         if (chosen) importChat(chosen);

@@ -6,7 +6,7 @@
 
 import { api, createKeptStore, createStore, isCancelled, preferences, shell, t } from "/lib.js";
 import { chatOf, look, newId, path, put } from "./chats.js";
-import { endOf, pathTo } from "./tree.js";
+import { pathTo } from "./tree.js";
 
 const LONG_ANSWER_MS = 8000;
 /** Which profile a chat begins with: kept here, because each request names its own. */
@@ -45,8 +45,8 @@ function createTalk(id, state) {
 
   /** Asks for an answer: to `messages` behind `after`, or, without messages, to `after` itself. */
   async function ask(messages, { after, cold } = {}) {
-    if (store.get().live) return;
-    const { profile, head: before } = store.get();
+    const { profile, live, messages: { length: before } } = store.get();
+    if (live) return giveBack(messages, before);
     const began = performance.now();
     stopping = new AbortController();
     const seen = { text: "", reasoning: "", calls: [] };
@@ -65,12 +65,18 @@ function createTalk(id, state) {
     }
     show.cancel();
     await settle(failure);
-    // Words that did not arrive are still there to be sent.
-    const isLost = failure && store.get().head === before && messages.length > 0;
-    const draft = (isLost && !store.get().draft && messages[0].content) || store.get().draft;
-    store.set({ live: null, pending: [], error: failure ?? null, draft });
+    const isOver = !failure && !stopping.signal.aborted;
+    if (!isOver) giveBack(messages, before);
+    store.set({ live: null, pending: [], error: failure ?? null });
     look();
-    if (performance.now() - began > LONG_ANSWER_MS && !document.hasFocus()) notify(id);
+    if (isOver && performance.now() - began > LONG_ANSWER_MS && !document.hasFocus()) notify(id);
+  }
+
+  /** Words that did not arrive, behind so many messages, are still there to be sent. */
+  function giveBack([message], before) {
+    const { draft, messages } = store.get();
+    const isLost = message && !messages.slice(before).some(({ content }) => content === message.content);
+    if (isLost) store.set({ draft: draft || message.content });
   }
 
   /** Reads back what was said, once the daemon has stored how it ended. */
@@ -101,12 +107,8 @@ function createTalk(id, state) {
       profiles.set({ [id]: profile });
       store.set({ profile });
     },
-    /** Shows the branch that goes through a message. */
-    async choose(message) {
-      const head = endOf(store.get().messages, message.id);
-      store.set({ head });
-      await api.patch(path(id), { head }).catch((error) => store.set({ error }));
-    },
+    /** Shows the branch that goes through a message, up to its newest one. */
+    choose: (message) => api.patch(path(id), { head: message.id }).then(({ head }) => store.set({ head }), (error) => store.set({ error })),
     write: (draft) => store.set({ draft }),
     dismiss: () => store.set({ error: null }),
   };
@@ -114,9 +116,7 @@ function createTalk(id, state) {
 
 /** What is shown, in order: stored messages of the branch, sent ones, and the answer under way. */
 export function shownMessages({ messages, head, pending, live }) {
-  const after = live?.after ?? pending[0]?.after;
-  const path = pathTo(messages, after === undefined ? head : after);
-  return after === 0 ? [] : path;
+  return pathTo(messages, live?.after ?? pending[0]?.after ?? head);
 }
 
 /** Adds a piece to what was heard; whether there was anything. */

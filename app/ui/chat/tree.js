@@ -10,16 +10,7 @@ export function pathTo(messages, head) {
 
 /** Every message that follows the same one, in the order in which they came; `message` among them. */
 export function siblingsOf(messages, message) {
-  return messages.filter(({ parent, role }) => parent === message.parent && role === message.role);
-}
-
-/** The end of the branch that goes through `id`: always the latest child. */
-export function endOf(messages, id) {
-  for (;;) {
-    const children = messages.filter(({ parent }) => parent === id);
-    if (!children.length) return id;
-    id = children[children.length - 1].id;
-  }
+  return messages.filter(({ parent }) => parent === message.parent);
 }
 
 /** The text of a message, whatever parts it came in. */

@@ -1,14 +1,27 @@
 // Sound from the microphone, as a WAV of 16 kHz, mono, 16 bits.
 
+import { createStore } from "./store.js";
+
 const RATE = 16_000;
+const devices = navigator.mediaDevices; // Nothing, where the page came over a line that others can read.
 
 /** Why nobody can be heard here: the name of a string; null when somebody can. */
-export const unheard = () =>
-  !window.isSecureContext || !navigator.mediaDevices?.getUserMedia ? "talk.none" : !window.AudioWorkletNode ? "talk.old" : null;
+export const ears = createStore({ why: window.AudioWorkletNode ? "talk.none" : "talk.old" });
+
+/** Microphones come and go. */
+async function look() {
+  const all = await devices.enumerateDevices();
+  ears.set({ why: all.some(({ kind }) => kind === "audioinput") ? null : "talk.none" });
+}
+
+if (devices && window.AudioWorkletNode) {
+  devices.addEventListener("devicechange", look);
+  look();
+}
 
 /** Begins to listen; promises `{ stop, cancel }`, of which `stop` promises the WAV. */
 export async function listen() {
-  const stream = await navigator.mediaDevices.getUserMedia({ audio: { channelCount: 1, echoCancellation: true, noiseSuppression: true } });
+  const stream = await devices.getUserMedia({ audio: { channelCount: 1, echoCancellation: true, noiseSuppression: true } });
   const context = new AudioContext();
   const heard = [];
   const end = async () => {

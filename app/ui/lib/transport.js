@@ -61,7 +61,7 @@ async function open(method, path, { body, type, signal } = {}) {
   const response = await back.open(method, path, headers, sent, signal);
   if (response.status >= 400) {
     const { error } = parse(await text(response)) ?? {};
-    if (response.status === 401) back.onUnauthorised?.();
+    if (response.status === 401) back.onUnauthorised?.(response.token);
     throw new ApiError(response.status, error);
   }
   return response;

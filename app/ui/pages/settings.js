@@ -11,14 +11,14 @@ export function Page() {
   const profiles = (now?.profiles ?? []).map(({ name }) => [name, name]);
   return html`
     <section class="card stack"><h2>${t("settings.look")}</h2>
-      <${Setting} label=${t("settings.theme")}>${choice("theme", ["system", "light", "dark"].map((name) => [name, t(`settings.theme.${name}`)]))}</${Setting}>
-      <${Setting} label=${t("settings.language")}>${choice("language", [["system", t("settings.theme.system")], ...Object.entries(languages)])}</${Setting}>
+      <${Setting} label=${t("settings.theme")}>${choice("theme", ["system", "light", "dark"].map((name) => [name, t(`settings.theme.${name}`)]))}<//>
+      <${Setting} label=${t("settings.language")}>${choice("language", [["system", t("settings.theme.system")], ...Object.entries(languages)])}<//>
     </section>
     <section class="card stack"><h2>${t("settings.answers")}</h2>
       <${Setting} label=${t("settings.temperature")} note=${t("settings.temperature.long")}>
         <span class="row"><input type="range" min="0" max="1.5" step="0.1" value=${likes.temperature} onInput=${(event) => preferences.set({ temperature: Number(event.target.value) })} />
-        <output class="figure">${likes.temperature.toFixed(1)}</output></span></${Setting}>
-      <${Setting} label=${t("settings.profile")}>${choice("profile", [["", t("composer.profile.none")], ...profiles])}</${Setting}>
+        <output class="figure">${likes.temperature.toFixed(1)}</output></span><//>
+      <${Setting} label=${t("settings.profile")}>${choice("profile", [["", t("composer.profile.none")], ...profiles])}<//>
     </section>
     ${shell && html`<${AppSettings} />`}
     <section class="card stack"><h2>${t("settings.about")}</h2>
@@ -43,8 +43,8 @@ function AppSettings() {
   const set = (settings) => void shell.invoke("settings_set", { settings }).then(setSettings, (error) => say(String(error)));
   const onOff = (name) => html`<input type="checkbox" checked=${settings[name]} onChange=${(event) => set({ [name]: event.target.checked })} />`;
   return settings && html`<section class="card stack"><h2>${t("settings.app")}</h2>
-    <${Setting} label=${t("settings.close")}><${Select} value=${settings.close} options=${["quit", "tray"].map((name) => [name, t(`settings.close.${name}`), name === "tray" && !settings.has_tray])} onChange=${(close) => set({ close })} /></${Setting}>
-    <${Setting} label=${t("settings.autostart")}>${onOff("autostart")}</${Setting}>
-    <${Setting} label=${t("settings.notifications")}>${onOff("notifications")}</${Setting}>
+    <${Setting} label=${t("settings.close")}><${Select} value=${settings.close} options=${["quit", "tray"].map((name) => [name, t(`settings.close.${name}`), name === "tray" && !settings.has_tray])} onChange=${(close) => set({ close })} /><//>
+    <${Setting} label=${t("settings.autostart")}>${onOff("autostart")}<//>
+    <${Setting} label=${t("settings.notifications")}>${onOff("notifications")}<//>
   </section>`;
 }

@@ -12,7 +12,7 @@ export async function copy(text) {
   }
 }
 
-/** Hands a file to the browser, or to the shell's web view, which asks where to put it. */
+/** Hands a file to the browser, or to the shell's web view, which says where it put it. */
 export function download(blob, name) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);

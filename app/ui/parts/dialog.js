@@ -67,5 +67,5 @@ function Question({ question }) {
         <button class=${classes("button", danger ? "danger" : "primary")} data-test="yes">${yes}</button>
       </div>
     </form>
-  </${Dialog}>`;
+  <//>`;
 }

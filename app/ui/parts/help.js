@@ -12,5 +12,5 @@ export function Help() {
     <dl class="keys">${bound().map(({ keys, name }) => html`<dt>${t(name)}</dt><dd>${keys.map((key) => html`<kbd>${key}</kbd>`)}</dd>`)}
       <dt>${t("keys.send")}</dt><dd><kbd>Enter</kbd></dd>
       <dt>${t("keys.line")}</dt><dd><kbd>Shift</kbd><kbd>Enter</kbd></dd></dl>
-  </${Dialog}>`;
+  <//>`;
 }

@@ -1,6 +1,6 @@
 // Short messages at the bottom, each with at most one thing to do. Screen readers say them.
 
-import { createStore, html, useStore } from "/lib.js";
+import { createStore, html, isCancelled, useStore } from "/lib.js";
 
 const SHOWN_MS = 8000;
 const store = createStore({ toasts: [] });
@@ -15,7 +15,7 @@ export function say(text, action) {
 }
 
 /** What a promise comes to; what it fails with is said, and nothing comes of it. */
-export const told = (promise) => promise.catch((error) => say(error.message));
+export const told = (promise) => promise.catch((error) => void (isCancelled(error) || say(error.message)));
 
 export function Toasts() {
   const toasts = useStore(store, ({ toasts }) => toasts);

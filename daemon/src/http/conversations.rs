@@ -142,7 +142,9 @@ pub async fn change(
         return Err(unknown());
     }
     let (text, place) = service.conversation(&id).await?.ok_or_else(unknown)?;
-    Ok(Json(describe(&text.summary, &place)))
+    let mut changed = describe(&text.summary, &place);
+    changed["head"] = text.head.into();
+    Ok(Json(changed))
 }
 
 fn wanted_change(body: &Value) -> Result<Change, ApiError> {

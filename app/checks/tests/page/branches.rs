@@ -1,6 +1,7 @@
 //! Messages are a tree: nothing that was said is ever lost.
 
 use hob_checks::{Hobd, Model, Page};
+use serde_json::json;
 
 #[test]
 fn an_edited_question_begins_a_branch_and_the_old_one_stays() {
@@ -67,4 +68,55 @@ fn a_cold_answer_reuses_nothing_and_says_so() {
         assert!(!numbers.contains(word), "{numbers}");
     }
     assert_eq!(page.last_answer(), "once more");
+}
+
+#[test]
+fn whoever_comes_back_to_a_branch_is_where_it_was_used_last() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.ask("Say this: one");
+    page.ask("Say this: two");
+    let edit = |message: &str, text: &str| {
+        page.tool(message, "Edit and send again");
+        page.shows(".edit textarea");
+        page.press("Control+a");
+        page.write(text);
+        page.press("Enter");
+        page.until("it is answered", "!one('@live') && !one('.edit') && one('@siblings')");
+    };
+    edit("@user:nth-child(3)", "Say this: another two");
+    page.until("the branch is there", "all('@answer .text').at(-1).innerText === 'another two'");
+    page.tool("@user:nth-child(3)", "Branch before");
+    page.until("the first is back", "all('@answer .text').at(-1).innerText === 'two'");
+    page.ask("Say this: three");
+    edit("@user:nth-child(1)", "Say this: another one");
+    page.answered(1);
+
+    page.tool("@user:nth-child(1)", "Branch before");
+
+    page.answered(3);
+    assert_eq!(page.texts("@answer .text"), ["one", "two", "three"]);
+}
+
+#[test]
+fn what_came_with_other_instructions_is_a_branch_as_well() {
+    let hobd = Hobd::start(Model::Fake);
+    for word in ["short", "long"] {
+        hobd.client.post(
+            "/v1/chat/completions",
+            &json!({"conversation": "told", "messages": [
+                {"role": "system", "content": format!("Keep every answer {word}.")},
+                {"role": "user", "content": format!("Say this: {word}")},
+            ]}),
+        );
+    }
+    hobd.client.rename("told", "Told");
+    let page = Page::open(&hobd);
+    page.open_chat("Told");
+    page.reads("@answer .text", "long");
+
+    page.click("@siblings [aria-label='Branch before']");
+
+    page.reads("@answer .text", "short");
+    page.reads("@siblings", "1/2");
 }

@@ -67,6 +67,39 @@ fn a_deleted_chat_comes_back_when_it_is_undone_and_else_does_not() {
     page.reads("@chat", "pears");
 }
 
+#[test]
+fn the_menu_of_a_row_is_above_everything_and_does_what_it_says() {
+    let hobd = with_chats(&["apples", "pears"]);
+    let page = Page::open(&hobd);
+    page.reads("@chat", "pears");
+
+    page.hover("@chat:nth-child(2)");
+    page.click("@chat:nth-child(2) @row-menu");
+    page.shows("[role=menu]");
+    let is_above = "[...document.querySelectorAll('[role=menuitem]')].every(item => {
+        const {x, y, width, height} = item.getBoundingClientRect();
+        return item.contains(document.elementFromPoint(x + width / 2, y + height / 2));
+    })";
+    page.until("each of its items can be clicked", is_above);
+    page.press("Escape");
+    page.hides("[role=menu]");
+    page.choose("@chat:nth-child(2) @row-menu", "Pin");
+
+    page.until("it is pinned", "one('@chat:first-child .chat-title .icon')");
+    page.reads("@chat:first-child", "apples");
+}
+
+#[test]
+fn a_chat_that_somebody_else_begins_is_in_the_list() {
+    let hobd = with_chats(&["apples"]);
+    let page = Page::open(&hobd);
+    page.reads("@chat", "apples");
+
+    hobd.client.say("pears", "Say this: pears");
+
+    page.reads("@chat", "pears");
+}
+
 /// A hobd that has a chat for each of these words, in which it was said.
 fn with_chats(words: &[&str]) -> Hobd {
     let hobd = Hobd::start(Model::Fake);

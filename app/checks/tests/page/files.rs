@@ -59,6 +59,23 @@ fn a_file_that_is_no_chat_is_refused_with_a_reason() {
     page.reads("@question", "This cannot be imported");
 }
 
+#[test]
+fn memory_that_cannot_be_taken_along_is_told() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.ask("Say this: a text that is long enough to have some blocks of its own.");
+    page.choose("@chat-menu", "Export with its memory");
+    let file = downloaded(&page, "tar");
+
+    let other = Hobd::start_with(Model::Fake, &["--model", "fake:second"]);
+    let page = Page::open(&other);
+    page.shows("@composer");
+    page.import(&file);
+
+    page.reads("@toast", "its memory was left out");
+    page.answered(1);
+}
+
 fn downloaded(page: &Page, ending: &str) -> PathBuf {
     wait::until(&format!("a .{ending} is saved"), || {
         let entries = std::fs::read_dir(page.downloads()).ok()?;

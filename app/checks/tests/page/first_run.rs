@@ -53,3 +53,23 @@ fn whoever_brings_no_token_is_asked_for_one() {
     page.press("Enter");
     page.shows("@composer");
 }
+
+#[test]
+fn three_steps_lead_to_the_first_answer() {
+    let hobd = Hobd::start(Model::Bundled);
+    let page = Page::open(&hobd);
+    page.click("@to-models");
+    page.click("@first-steps");
+
+    page.reads(".steps [aria-current]", "Choose a model");
+    page.until("the one that runs is chosen", "one('.choice.chosen input').checked");
+    page.click("@first-next");
+    page.reads(".steps [aria-current]", "See what it takes");
+    page.shows("@fit");
+    page.click("@first-next");
+    page.reads(".steps [aria-current]", "Say hello");
+    page.click("@first-next");
+
+    page.answered(1);
+    assert!(!page.last_answer().is_empty());
+}

@@ -63,3 +63,24 @@ fn a_word_that_changes_is_pointed_out_where_it_costs_something() {
     page.click("@save-profile");
     page.reads("@toast", "saved");
 }
+
+#[test]
+fn whoever_writes_while_a_profile_becomes_warm_is_not_disturbed() {
+    let hobd = Hobd::start(Model::Fake);
+    hobd.write_profile("home", "[[segment]]\nlayer = \"rules\"\ntext = \"Be brief.\"\n");
+    let page = Page::open(&hobd);
+    page.send(&format!("Say this slowly: {}", "word ".repeat(200)));
+    page.reads("@live", "word");
+    page.click("@to-profiles");
+    page.click("@profile-row");
+    page.fill("@content", RULES);
+    page.reads("@profile-foot", "will be computed");
+    page.click("@save-profile");
+    page.reads("@toast", "saved");
+
+    page.click("@content");
+    page.script("window.field = one('@content')");
+    page.until("it is warm", "one('@warmth')?.dataset.state === 'warm'");
+
+    assert_eq!(page.script("return window.field === document.activeElement"), true);
+}

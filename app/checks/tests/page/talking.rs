@@ -1,6 +1,6 @@
 //! Questions and answers.
 
-use hob_checks::{Hobd, Model, Page};
+use hob_checks::{Hobd, Model, Page, wait};
 use serde_json::json;
 
 #[test]
@@ -188,7 +188,7 @@ fn an_answer_that_ended_at_its_limit_says_so() {
 fn no_word_is_lost_while_the_daemon_is_away() {
     let mut hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
-    page.expect_complaint("ERR_CONNECTION_REFUSED");
+    page.expect_complaint("net::ERR_");
     page.ask("Say this: before");
 
     hobd.kill();
@@ -204,4 +204,25 @@ fn no_word_is_lost_while_the_daemon_is_away() {
     page.press("Enter");
     page.answered(2);
     assert_eq!(page.texts("@answer .text"), ["before", "after"]);
+}
+
+#[test]
+fn what_was_stopped_before_it_was_heard_is_still_there_to_be_sent() {
+    let hobd = Hobd::start(Model::Fake);
+    hobd.client.say("shared", "Say this: something");
+    let page = Page::open(&hobd);
+    page.open_chat("Say this: something");
+    page.answered(1);
+    // Somebody else speaks in the same chat.
+    let other = hobd.client.clone();
+    let words = format!("Say this slowly: {}", "word ".repeat(400));
+    let body = json!({"conversation": "shared", "hob": {"append": true}, "messages": [{"role": "user", "content": words}]});
+    std::thread::spawn(move || other.send("POST", "/v1/chat/completions", &body.to_string()));
+    wait::until("it is answered", || hobd.client.is_busy("shared").then_some(()));
+
+    page.send("These words matter");
+    page.click("@stop");
+
+    page.until("they are back", "one('@composer').value === 'These words matter'");
+    page.hides("@failure");
 }

@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use hob_checks::{Hobd, Model, Page};
+use hob_checks::{Hobd, Model, Page, wait};
 
 #[test]
 fn what_is_said_while_the_button_is_held_is_written_down_and_sent() {
@@ -14,12 +15,42 @@ fn what_is_said_while_the_button_is_held_is_written_down_and_sent() {
 
     button(&page, "pointerdown");
     page.until("it listens", "one('@talk-button').dataset.phase === 'hearing'");
-    std::thread::sleep(Duration::from_secs(1));
+    std::thread::sleep(Duration::from_secs(2));
     button(&page, "pointerup");
     page.answered(1);
 
     assert_eq!(page.last_answer(), "heard");
     page.until("it is quiet", "one('@talk-button').dataset.phase === 'quiet'");
+}
+
+#[test]
+fn a_phrase_is_played_to_its_end_while_the_words_are_read() {
+    let recognizer = Recognizer::new();
+    let voice = recognizer.program("voice", &format!("cat '{}'", recognizer.sound().display()));
+    let hobd = recognizer.hobd_with(&["--voice-command", &voice]);
+    let page = Page::open(&hobd);
+    page.script(
+        "window.played = [];
+         const play = HTMLMediaElement.prototype.play;
+         HTMLMediaElement.prototype.play = function () {
+             for (const kind of ['play', 'pause', 'ended']) this.addEventListener(kind, () => window.played.push(kind));
+             return play.call(this);
+         };",
+    );
+    page.click("@composer"); // A page that nobody has touched plays nothing.
+    wait::until("there is a phrase", || {
+        let kept = fs::read_dir(hobd.directory().join("data/voice")).ok()?;
+        (kept.count() > 0).then_some(())
+    });
+
+    button(&page, "pointerdown");
+    page.until("it listens", "one('@talk-button').dataset.phase === 'hearing'");
+    std::thread::sleep(Duration::from_secs(2));
+    button(&page, "pointerup");
+    page.answered(1);
+
+    page.until("it has ended", "window.played.includes('ended')");
+    assert_eq!(page.script("return window.played[0]"), "play");
 }
 
 #[test]
@@ -59,21 +90,49 @@ fn button(page: &Page, event: &str) {
     ));
 }
 
-/// A program that hears whether somebody spoke for half a second at least.
+/// A place for programs, of which one hears whether somebody spoke at all.
 struct Recognizer(tempfile::TempDir);
 
 impl Recognizer {
     fn new() -> Self {
-        let directory = tempfile::tempdir().expect("there is room for temporary files");
-        let script = directory.path().join("recognizer");
-        let text = "#!/bin/sh\nif [ \"$(wc -c)\" -gt 16044 ]; then echo 'Say this: heard'; fi\n";
-        fs::write(&script, text).expect("it can be written");
-        fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).expect("it is ours");
-        Self(directory)
+        Self(tempfile::tempdir().expect("there is room for temporary files"))
     }
 
     fn hobd(&self) -> Hobd {
-        let script = self.0.path().join("recognizer").display().to_string();
-        Hobd::start_with(Model::Fake, &["--voice-recognizer", &script])
+        self.hobd_with(&[])
+    }
+
+    fn hobd_with(&self, arguments: &[&str]) -> Hobd {
+        let hears = "if [ \"$(wc -c)\" -gt 1644 ]; then echo 'Say this: heard'; fi";
+        let recognizer = self.program("recognizer", hears);
+        let arguments = [&["--voice-recognizer", &recognizer], arguments].concat();
+        Hobd::start_with(Model::Fake, &arguments)
+    }
+
+    fn program(&self, name: &str, script: &str) -> String {
+        let path = self.0.path().join(name);
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("it can be written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).expect("it is ours");
+        path.display().to_string()
+    }
+
+    /// A second of a tone, as a WAV.
+    fn sound(&self) -> PathBuf {
+        const RATE: u32 = 8000;
+        let samples = (0..RATE).flat_map(|at| (at as i16 % 20 * 800 - 8000).to_le_bytes());
+        let mut wav = Vec::new();
+        wav.extend_from_slice(b"RIFF");
+        wav.extend(36u32.wrapping_add(2 * RATE).to_le_bytes());
+        wav.extend_from_slice(b"WAVEfmt ");
+        // Its size, PCM in one channel, rate, bytes a second, 2 bytes of 16 bits.
+        for word in [16, 0x0001_0001, RATE, 2 * RATE, 0x0010_0002] {
+            wav.extend(u32::to_le_bytes(word));
+        }
+        wav.extend_from_slice(b"data");
+        wav.extend((2 * RATE).to_le_bytes());
+        wav.extend(samples);
+        let path = self.0.path().join("tone.wav");
+        fs::write(&path, wav).expect("it can be written");
+        path
     }
 }

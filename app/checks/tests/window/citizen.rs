@@ -45,11 +45,7 @@ fn who_opens_it_again_while_it_still_ends_gets_a_new_one() {
     let other = client.clone();
     let words = format!("Say this slowly: {}", "word ".repeat(60));
     let answer = thread::spawn(move || other.say("other", &words));
-    wait::until("it is answered", || {
-        let map = client.get("/v1/memory/map");
-        let is_busy = |slot: &Value| slot["conversation"] == "other" && slot["state"] != "idle";
-        map["slots"].as_array().is_some_and(|slots| slots.iter().any(is_busy)).then_some(())
-    });
+    wait::until("it is answered", || client.is_busy("other").then_some(()));
     desktop.bus.choose(QUIT);
     desktop.hides_window();
 

@@ -3,6 +3,7 @@
 // - The token comes as `#token=…`, is taken out of the address at once, and lies in this origin's
 //   storage: port and all, so no other local server sees it.
 
+import { t } from "../strings.js";
 import { Unreachable, isCancelled } from "./errors.js";
 
 const NAME = "hob.token";
@@ -29,7 +30,8 @@ export function browserBack() {
   return {
     access,
     open,
-    onUnauthorised() {
+    onUnauthorised(token) {
+      if (token !== localStorage.getItem(NAME)) return; // A better one has come meanwhile.
       localStorage.removeItem(NAME);
       tell();
     },
@@ -43,9 +45,9 @@ async function open(method, path, headers, body, signal) {
   try {
     response = await fetch(path, { method, headers, body, signal, cache: "no-store" });
   } catch (error) {
-    throw isCancelled(error) ? error : new Unreachable("Hob cannot be reached");
+    throw isCancelled(error) ? error : new Unreachable(t("unreachable"));
   }
-  return { status: response.status, headers: Object.fromEntries(response.headers), chunks: chunks(response) };
+  return { token, status: response.status, headers: Object.fromEntries(response.headers), chunks: chunks(response) };
 }
 
 async function* chunks(response) {

@@ -1,9 +1,11 @@
 // Why a request had no answer.
 
+import { t } from "../strings.js";
+
 /** What the daemon refused, in its own words. */
 export class ApiError extends Error {
   constructor(status, error = {}) {
-    super(error.message ?? `the daemon answered ${status}`);
+    super(error.message ?? t("refused", { status }));
     this.status = status;
     this.code = error.code ?? null;
     this.param = error.param ?? null;

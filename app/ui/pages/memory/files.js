@@ -2,8 +2,8 @@
 
 import { address, ago, api, bytes, classes, count, html, t, useMemo, useState, useStore } from "/lib.js";
 import { ask, Button, CLASSES, Icon, Menu, say, Select, told } from "/parts.js";
-import { chats } from "/chat/chats.js";
-import { memory, refresh } from "./live.js";
+import { chats, status } from "/chat/chats.js";
+import { refresh } from "./live.js";
 import { Prune } from "./prune.js";
 import { Verify } from "./verify.js";
 import { classNames, keptName, reading } from "./words.js";
@@ -33,14 +33,15 @@ export function Files({ slots, disk }) {
   const [verifying, setVerifying] = useState(null);
   const titles = useMemo(() => new Map(all.map(({ id, title }) => [id, title])), [all]);
   const rows = useMemo(() => sorted((slots?.data ?? []).map((slot) => ({ ...slot, name: keptName(slot.conversation, titles) })), sort), [slots, titles, sort]);
-  const own = memory.get().map?.fingerprint;
+  const own = useStore(status, ({ now }) => now?.fingerprint);
+  const verify = (body, name) => setVerifying({ body, name, at: performance.now() });
   return html`<section class="card stack" data-test="memory-files">
     <div class="row apart"><h2>${t("files.title")}</h2>
       ${slots && html`<div class="row">
-        <${Button} disabled=${verifying !== null} onClick=${() => setVerifying({ body: {} })} data-test="verify">${t("files.verify")}<//>
+        <${Button} disabled=${verifying !== null} onClick=${() => verify({})} data-test="verify">${t("files.verify")}<//>
         <${Button} disabled=${!rows.length} onClick=${() => setPruning(true)} data-test="prune">${t("files.prune")}<//>
       </div>`}</div>
-    ${verifying && html`<${Verify} key=${verifying.body.conversation ?? ""} ...${verifying} titles=${titles} onClose=${() => setVerifying(null)} />`}
+    ${verifying && html`<${Verify} key=${verifying.at} ...${verifying} titles=${titles} onClose=${() => setVerifying(null)} />`}
     ${slots === undefined && reading()}
     ${slots === null && html`<p class="note">${t("memory.nothing-kept")}</p>`}
     ${slots && !rows.length && html`<div class="empty"><p>${t("files.empty")}</p></div>`}
@@ -49,7 +50,7 @@ export function Files({ slots, disk }) {
       <div class="scroll-x"><table class="table files"><thead><tr>
         ${COLUMNS.map((column) => html`<${Head} key=${column.name} ...${column} sort=${sort} onSort=${setSort} />`)}
         <th><span class="hidden-text">${t("files.actions")}</span></th></tr></thead>
-        <tbody>${rows.slice(0, most).map((slot) => html`<${Row} key=${`${slot.fingerprint} ${slot.conversation}`} slot=${slot} isOther=${own && slot.fingerprint !== own} isChat=${titles.has(slot.conversation)} onVerify=${() => setVerifying({ body: { conversation: slot.conversation, fingerprint: slot.fingerprint }, name: slot.name })} />`)}</tbody></table></div>
+        <tbody>${rows.slice(0, most).map((slot) => html`<${Row} key=${`${slot.fingerprint} ${slot.conversation}`} slot=${slot} isOther=${own && slot.fingerprint !== own} isChat=${titles.has(slot.conversation)} onVerify=${() => verify({ conversation: slot.conversation, fingerprint: slot.fingerprint }, slot.name)} />`)}</tbody></table></div>
       ${rows.length > most && html`<div class="row"><${Button} onClick=${() => setMost(most + 4 * PAGE)}>${t("files.more", { n: rows.length - most })}<//></div>`}`}
     ${isPruning && html`<${Prune} titles=${titles} onClose=${() => setPruning(false)} />`}
   </section>`;

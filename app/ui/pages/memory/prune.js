@@ -1,8 +1,9 @@
 // What is to go, by criteria of which all hold; what that frees is told before anything is done.
 
-import { api, bytes, html, isCancelled, t, useEffect, useState } from "/lib.js";
+import { api, bytes, html, isCancelled, t, useEffect, useState, useStore } from "/lib.js";
 import { Button, Dialog, say, Select } from "/parts.js";
-import { memory, refresh } from "./live.js";
+import { status } from "/chat/chats.js";
+import { refresh } from "./live.js";
 import { classNames, keptName, reading } from "./words.js";
 
 const WAIT_MS = 250;
@@ -14,7 +15,8 @@ export function Prune({ titles, onClose }) {
   const [plan, setPlan] = useState(null);
   const [error, setError] = useState(null);
   const [isBusy, setBusy] = useState(false);
-  const body = asked(wanted);
+  const own = useStore(status, ({ now }) => now?.fingerprint);
+  const body = asked(wanted, own);
   const isChosen = body.expired || Object.keys(body).length > 1;
   useEffect(() => {
     setPlan(null);
@@ -51,12 +53,12 @@ export function Prune({ titles, onClose }) {
         <${Select} aria-label=${t("prune.unit")} value=${wanted.unit} options=${Object.keys(UNITS).map((unit) => [unit, t(`prune.${unit}`)])} onChange=${(unit) => set("unit", unit)} /></div>
       <div class="row"><label class="row">${check("isLarger")}<span>${t("prune.larger")}</span></label>${number("larger", "isLarger", t("prune.larger"))}<span>MiB</span></div>
       <label class="row"><span>${t("prune.class")}</span><${Select} value=${wanted.class} options=${[["", t("prune.any")], ...classNames()]} onChange=${(name) => set("class", name)} /></label>
-      <label class="row">${check("isOwn", "prune-own")}<span>${t("prune.own")}</span></label>
+      ${own && html`<label class="row">${check("isOwn", "prune-own")}<span>${t("prune.own")}</span></label>`}
     </fieldset>
     <div class="preview" role="status" data-test="prune-preview">${error ? html`<p class="error">${error.message}</p>` : !isChosen ? html`<p class="note">${t("prune.choose")}</p>` : plan ? html`<${Plan} plan=${plan} titles=${titles} />` : reading()}</div>
     <div class="actions"><${Button} onClick=${onClose}>${t("cancel")}<//>
       <button class="button danger" disabled=${isBusy || !plan || !(plan.slots.length || plan.freed_bytes)} data-test="prune-do">${t("prune.do")}</button></div>
-  </form></${Dialog}>`;
+  </form><//>`;
 }
 
 function Plan({ plan, titles }) {
@@ -67,13 +69,12 @@ function Plan({ plan, titles }) {
     ${skipped.length > 0 && html`<p class="note">${t("prune.skipped", { n: skipped.length })}</p>`}`;
 }
 
-export function asked({ expired, isOlder, older, unit, class: name, isLarger, larger, isOwn }) {
-  const own = memory.get().map?.fingerprint;
+function asked({ expired, isOlder, older, unit, class: name, isLarger, larger, isOwn }, own) {
   return {
     expired,
     ...(isOlder && { older_than_secs: Math.max(1, Math.round(older * UNITS[unit])) }),
     ...(name && { class: name }),
     ...(isLarger && { larger_than: Math.max(1, Math.round(larger * 2 ** 20)) }),
-    ...(isOwn && own && { fingerprint: own }),
+    ...(isOwn && { fingerprint: own }),
   };
 }

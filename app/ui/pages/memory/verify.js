@@ -28,7 +28,7 @@ export function Verify({ body, name, titles, onClose }) {
   }
   const title = name ? t("verify.one", { name }) : t("verify.all");
   const { done_bytes = 0, total_bytes = 0 } = progress ?? {};
-  return html`<div class="panel stack" role="status" data-test="verify-panel">
+  return html`<div class="panel stack" role="status">
     <div class="row apart"><strong class="clip">${title}</strong>
       <${IconButton} icon="close" small label=${result || error ? t("close") : t("verify.stop")} onClick=${onClose} data-test="verify-close" /></div>
     ${error && html`<p class="error">${error.message}</p>`}

@@ -30,14 +30,14 @@ export function Page({ detail }) {
 
 function Switching({ to, percent }) {
   const title = t("models.switching", { name: to });
-  return html`<section class="card stack" role="status" data-test="switching"><h2>${title}</h2><progress max="100" value=${percent} aria-label=${title}></progress><p class="note">${t("models.switching.long")}</p></section>`;
+  return html`<section class="card stack" role="status"><h2>${title}</h2><progress max="100" value=${percent} aria-label=${title}></progress><p class="note">${t("models.switching.long")}</p></section>`;
 }
 
 /** Why another model does not run. */
 function Failure({ failure, list }) {
   if (!failure) return null;
   const name = list.data.find(({ id }) => id === failure.model)?.name ?? failure.model;
-  return html`<p class="card row notice error" role="alert" data-test="switch-error"><${Icon} name="warning" /><span class="grow">${t("models.failed", { name, message: failure.message })}</span></p>`;
+  return html`<p class="card row notice error" role="alert"><${Icon} name="warning" /><span class="grow">${t("models.failed", { name, message: failure.message })}</span></p>`;
 }
 
 function Models({ list, failure, load }) {
@@ -55,7 +55,7 @@ function Models({ list, failure, load }) {
       ${!others.length && html`<div class="card empty"><${Icon} name="models" /><p>${t("models.none")}</p></div>`}
       <p class="note">${t("models.where")} <code>${list.directory}</code></p>
     </section>
-    ${list.problems.length > 0 && html`<details class="card" data-test="problems"><summary>${t("models.problems", { n: list.problems.length })}</summary>
+    ${list.problems.length > 0 && html`<details class="card"><summary>${t("models.problems", { n: list.problems.length })}</summary>
       <ul class="problems">${list.problems.map((problem) => html`<li>${problem}</li>`)}</ul></details>`}`;
 }
 

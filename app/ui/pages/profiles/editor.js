@@ -21,7 +21,8 @@ export function Editor({ name }) {
   const take = (read_) => {
     setProfile(read_);
     setError(null);
-    if (read_.segments && !draftOf(name)) setDraft(read(read_));
+    // What has not changed stays as it is: somebody may be about to write into it.
+    if (read_.segments && !draftOf(name)) setDraft((old) => (old?.revision === read_.revision ? old : read(read_)));
   };
   const load = () => api.get(path).then(take, (error) => (draftOf(name) ? null : setError(error)));
   // One that was never saved is known to nobody else.
@@ -40,8 +41,8 @@ export function Editor({ name }) {
   if (profile?.segments === null && !draftOf(name)) return html`<${Back} /><${Unreadable} profile=${profile} />`;
   if (!draft) return html`<p class="note" role="status">${t("profiles.reading")}</p>`;
 
-  const change = (fields) => {
-    const next = { ...draft, ...fields };
+  const change = (fields, of = draft) => {
+    const next = { ...of, ...fields };
     keep(name, next);
     setDraft(next);
   };
@@ -55,9 +56,12 @@ export function Editor({ name }) {
     setSaving(true);
     try {
       const saved = await api.put(path, { ...sent(draft), name: undefined });
-      forget(name);
+      const now = draftOf(name);
       setProfile(saved);
-      setDraft(read(saved));
+      if (now === draft) {
+        forget(name);
+        setDraft(read(saved));
+      } else change({ revision: saved.revision }, now); // Somebody went on writing.
       say(t("profile.saved", { name }));
       look();
     } catch (error) {
@@ -86,7 +90,7 @@ export function Editor({ name }) {
           ${profile && !dirty && html`<${Warmth} profile=${profile} />`}</p></div>
       <div class="row">
         <label class="row note">${t("profile.ttl")}<${Select} value=${draft.ttl} options=${CLASSES.map((name) => [name, t(`profile.ttl.${name}`)])} onChange=${(ttl) => change({ ttl })} /></label>
-        <${Menu} label=${t("profile.more")} items=${[{ icon: "trash", label: t("profile.delete"), danger: true, act: remove }]} test="profile-menu" />
+        <${Menu} label=${t("profile.more")} items=${[{ icon: "trash", label: t("profile.delete"), danger: true, act: remove }]} />
       </div>
     </div>
     ${profile?.error && !dirty && html`<p class="card error row" role="alert"><${Icon} name="warning" /><span class="grow">${profile.error}</span></p>`}
