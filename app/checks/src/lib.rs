@@ -9,7 +9,7 @@
 //! - A browser that is missing fails the check and names the package; nothing is skipped.
 //!
 //! Reading order: [`tools`] (what is found where), [`process`], [`hobd`], [`browser`] (WebDriver),
-//! [`page`], [`hand`] and [`chat`] (what a person sees and can do), [`keys`], [`axe`], [`canary`],
+//! [`page`], [`hand`] and [`chat`] (what a person sees and can do), [`keys`], [`axe`], [`canary`] and [`hostile`],
 //! [`desktop`] (the app in its window, on a [`screen`] and a [`bus`]); then `tests/`.
 
 pub mod axe;
@@ -20,6 +20,7 @@ pub mod chat;
 pub mod desktop;
 pub mod hand;
 pub mod hobd;
+pub mod hostile;
 pub mod http;
 pub mod keys;
 pub mod page;

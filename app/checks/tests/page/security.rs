@@ -4,12 +4,8 @@
 use std::collections::BTreeSet;
 
 use hob_checks::canary::Canary;
-use hob_checks::{Hobd, Model, Page};
+use hob_checks::{Hobd, Model, Page, hostile};
 use serde_json::{Value, json};
-
-/// Texts that would do harm if they were taken for more than text. `CANARY` stands for an address that
-/// nobody should ever ask, and scripts set `top.pwned`.
-const PAYLOADS: &str = include_str!("../../payloads.json");
 
 /// A chat has so many of them.
 const IN_A_CHAT: usize = 20;
@@ -17,7 +13,6 @@ const IN_A_CHAT: usize = 20;
 #[test]
 fn payloads_that_stream_in_do_nothing() {
     let world = World::new();
-    assert!(world.payloads.len() >= 100);
     for chat in world.payloads.chunks(IN_A_CHAT) {
         world.page.press("Alt+n");
         for (index, payload) in chat.iter().enumerate() {
@@ -26,7 +21,7 @@ fn payloads_that_stream_in_do_nothing() {
             let sent = world.page.script("return all('@user .bubble').at(-1).textContent");
             assert_eq!(sent, format!("Say this: {}", payload.trim()));
         }
-        world.poke_at_everything();
+        world.page.poke_at_everything();
         world.nothing_happened();
     }
 }
@@ -51,7 +46,7 @@ fn payloads_that_are_read_back_do_nothing() {
         world.page.go(&format!("{}/#/chat/{conversation}", world.hobd.origin()));
         world.page.script("location.reload()");
         world.page.reads("@answer", &format!("chat {number}"));
-        world.poke_at_everything();
+        world.page.poke_at_everything();
         world.nothing_happened();
     }
 }
@@ -128,12 +123,8 @@ impl World {
         page.shows("@composer");
         page.log("performance"); // What came before is the browser's own.
         let canary = Canary::new();
-        let payloads: Vec<Value> = serde_json::from_str(PAYLOADS).expect("the payloads are JSON");
-        let payloads = payloads.iter().map(|payload| {
-            let text = payload["text"].as_str().expect("each has a text");
-            text.replace("CANARY", &canary.address())
-        });
-        Self { payloads: payloads.collect(), page, hobd, canary }
+        let payloads = hostile::payloads(&canary);
+        Self { payloads, page, hobd, canary }
     }
 
     /// Pastes it into the field, so that tabs and line breaks are nothing but text, and sends it.
@@ -148,29 +139,6 @@ impl World {
         let body = json!({"title": title.chars().take(200).collect::<String>()}).to_string();
         let (status, answer) = self.hobd.client.send("PATCH", &path, &body).unwrap();
         assert_eq!(status, 200, "{answer}");
-    }
-
-    /// Does to all that is shown what somebody careless would do, but for saying yes.
-    fn poke_at_everything(&self) {
-        let poked = self.page.run_async(
-            "const done = arguments[0];
-             const painted = () => new Promise(next => requestAnimationFrame(() => setTimeout(next)));
-             const poke = async () => {
-                 for (const element of document.querySelectorAll('.talk-inner .text *')) {
-                     for (const type of ['mouseover', 'focus', 'pointerdown', 'auxclick', 'click']) {
-                         element.dispatchEvent(new MouseEvent(type, {bubbles: true, cancelable: true}));
-                     }
-                     if (!element.closest('a')) continue;
-                     await painted();
-                     document.querySelector('dialog button.button:not(.primary)')?.click();
-                     await painted();
-                 }
-             };
-             poke().then(() => done(null), error => done(String(error)));",
-            &[],
-        );
-        assert_eq!(poked.expect("the page can be poked at"), Value::Null);
-        self.page.until("no question is left", "!all('dialog[open]').length");
     }
 
     fn nothing_happened(&self) {

@@ -4,6 +4,7 @@
 #![cfg(target_os = "linux")] // Elsewhere nothing drives it.
 
 mod citizen;
+mod security;
 
 use std::path::Path;
 use std::process::Command;
