@@ -39,10 +39,11 @@ export async function importChat(file) {
   const type = TYPES[file.name.split(".").pop()];
   if (!type) return say(t("chat.import.unknown"));
   try {
-    const imported = await api.post("/v1/conversations/import", await file.arrayBuffer(), { type });
+    const { id, kv, conversation } = await api.post("/v1/conversations/import", await file.arrayBuffer(), { type });
     await loadChats();
-    go("chat", imported.id);
-    say(imported.kv?.reason ? t("chat.imported.text", imported.kv) : t("chat.imported"));
+    go("chat", id);
+    // What is here already is not missed.
+    say(kv?.reason && conversation.place === "none" ? t("chat.imported.text", kv) : t("chat.imported"));
   } catch (error) {
     await ask({ title: t("chat.import.failed"), text: error.message, yes: t("close") });
   }

@@ -21,7 +21,7 @@ export function Editor({ name }) {
   const take = (read_) => {
     setProfile(read_);
     setError(null);
-    // What has not changed stays as it is: somebody may be about to write into it.
+    // What has not changed stays: somebody may be about to write.
     if (read_.segments && !draftOf(name)) setDraft((old) => (old?.revision === read_.revision ? old : read(read_)));
   };
   const load = () => api.get(path).then(take, (error) => (draftOf(name) ? null : setError(error)));
