@@ -7,7 +7,6 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use hob_config::{DaemonFlags, Key, Places, Resolved, Settings, Sources};
 use tempfile::TempDir;
-use tracing_subscriber::EnvFilter;
 
 /// Chats that reopen in an instant, and a memory that one can see
 #[derive(Clone, Parser)]
@@ -43,12 +42,6 @@ impl Args {
         let sources = Sources::gather(places, std::env::vars_os(), flags)?;
         Ok(Settings::resolve(&sources)?)
     }
-}
-
-/// As hobd has it: llama.cpp tells pages about every model.
-pub fn log_filter(wanted: &str) -> Result<EnvFilter> {
-    EnvFilter::try_new(format!("llama-cpp-2=error,llama_cpp_2=error,{wanted}"))
-        .with_context(|| format!("log = {wanted:?} is not a log filter"))
 }
 
 /// The name that one instance has on the session's bus. Whoever names another data directory wants

@@ -30,6 +30,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use clap::Parser;
 use hob_config::Resolved;
+use hob_daemon::startup;
 use tauri::{App, AppHandle, Manager, RunEvent};
 use tauri_plugin_window_state::StateFlags;
 
@@ -59,7 +60,7 @@ pub fn start() -> ExitCode {
 fn run(args: Args, begun: Instant) -> Result<ExitCode> {
     let scratch = args.scratch()?;
     let resolved = args.resolve(scratch.as_ref().map(|it| it.path()))?;
-    let filter = args::log_filter(&resolved.settings.log)?;
+    let filter = startup::log_filter(&resolved.settings.log)?;
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let app = build(&args, resolved, begun).context("cannot start the app")?;
     let code = app.run_return(|app, event| match event {
@@ -128,7 +129,7 @@ fn build(args: &Args, resolved: Resolved, begun: Instant) -> Result<App> {
 fn end_on_signals(app: &AppHandle) {
     let app = app.clone();
     tauri::async_runtime::spawn(async move {
-        match hob_daemon::startup::stop_signal() {
+        match startup::stop_signal() {
             Ok(stop) => {
                 stop.await;
                 ending::begin(&app, 0);

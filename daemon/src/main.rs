@@ -8,7 +8,6 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use hob_config::{DaemonFlags, Places, Resolved, Settings, Sources};
 use hob_daemon::startup::{self, Course, Ending};
-use tracing_subscriber::EnvFilter;
 
 /// For what still runs when everything is saved.
 const LONGEST_END: Duration = Duration::from_secs(5);
@@ -49,7 +48,7 @@ fn run(args: Args) -> Result<()> {
     // Whoever waits for the ready file tells people in its own way.
     let watched = std::io::stderr().is_terminal() && resolved.settings.ready_file.is_none();
     let hints = args.hints || watched;
-    let filter = log_filter(&resolved.settings.log)?;
+    let filter = startup::log_filter(&resolved.settings.log)?;
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let mut at = None;
     let mut course = Course::new(resolved);
@@ -72,13 +71,6 @@ fn run(args: Args) -> Result<()> {
             Err(error) => course.go_back(error)?,
         }
     }
-}
-
-/// llama.cpp tells pages about every model, and warns of what is meant to be so (a cache larger than
-/// the trained context serves several conversations): only its errors, unless somebody asks for more.
-fn log_filter(wanted: &str) -> Result<EnvFilter> {
-    EnvFilter::try_new(format!("llama-cpp-2=error,llama_cpp_2=error,{wanted}"))
-        .with_context(|| format!("log = {wanted:?} is not a log filter"))
 }
 
 /// The one place that reads the environment.

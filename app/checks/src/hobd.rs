@@ -42,7 +42,7 @@ impl Hobd {
         let directory = tempfile::tempdir().expect("there is room for temporary files");
         let model = match model {
             Model::Fake => "fake".to_owned(),
-            Model::Bundled => tools::root().join("assets/hob-tiny-f16.gguf").display().to_string(),
+            Model::Bundled => "bundled".to_owned(),
         };
         // Not as a flag: what a file says can be changed on the page.
         fs::write(directory.path().join("hob.toml"), format!("model = {model:?}\n"))

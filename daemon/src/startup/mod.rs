@@ -20,6 +20,7 @@ use anyhow::{Context, Result};
 use axum::Router;
 use hob_config::ModelChoice;
 use tokio::net::TcpListener;
+use tracing_subscriber::EnvFilter;
 
 use crate::auth::AccessToken;
 pub use course::Course;
@@ -46,6 +47,17 @@ pub enum Step {
         /// How much of it is in memory.
         percent: u8,
     },
+}
+
+/// What is told of what happens. llama.cpp tells pages about every model, and warns of what is meant
+/// to be so (a cache larger than the trained context serves several conversations): only its errors,
+/// unless somebody asks for more.
+///
+/// # Errors
+/// Where `wanted` is not a log filter.
+pub fn log_filter(wanted: &str) -> Result<EnvFilter> {
+    EnvFilter::try_new(format!("llama-cpp-2=error,llama_cpp_2=error,{wanted}"))
+        .with_context(|| format!("log = {wanted:?} is not a log filter"))
 }
 
 /// Why a daemon has ended.

@@ -29,6 +29,12 @@ const MOST_BYTES: usize = 150_000;
 fn the_main_pages_have_their_pictures_in_light_and_dark() {
     let hobd = Hobd::start(Model::Bundled);
     hobd.write_profile("ember", PROFILE);
+    let data = hobd.directory().join("data");
+    fs::create_dir_all(data.join("models")).unwrap();
+    for name in ["lfm2.gguf", "qwen3.gguf"] {
+        let fixture = tools::root().join("assets/fixtures").join(name);
+        fs::copy(fixture, data.join("models").join(name)).unwrap();
+    }
     for (conversation, text) in [
         ("peru", "What is the capital of Peru?"),
         ("garden", "My sister is called Ada and she has a garden."),
@@ -47,6 +53,12 @@ fn the_main_pages_have_their_pictures_in_light_and_dark() {
         for (name, _) in PAGES {
             page.open_page(name);
             page.until("it has read what it shows", "!document.body.innerText.includes('Reading')");
+            // Where it is for everybody else.
+            page.script_with(
+                "for (const code of all('code'))
+                     code.textContent = code.textContent.replace(arguments[0], '~/.local/share/hob')",
+                &[data.display().to_string().into()],
+            );
             picture(&page, name, look);
         }
         page.click("@to-profiles");
