@@ -179,6 +179,29 @@ fn it_attaches_to_a_daemon_that_is_there_and_takes_its_place_when_that_ends() {
 }
 
 #[test]
+fn it_stays_with_a_daemon_that_starts_over_with_another_model() {
+    let hobd = Hobd::start(Model::Fake);
+    let desktop = Desktop::beside(hobd.directory());
+    let window = desktop.app();
+    window.reads("@banner", "another process");
+    let before = desktop.announced().expect("hobd has announced itself");
+
+    window.click("@to-models");
+    window.click("@model[data-id=\"fake:second\"] @run");
+    window.click("@yes");
+    window.until("it runs", "one('@model.current')?.dataset.id === 'fake:second'");
+
+    let now = wait::until("hobd has announced itself again", || desktop.announced());
+    assert_eq!((&now["pid"], &now["address"]), (&before["pid"], &before["address"]));
+    window.reads("@banner", "another process");
+    window.click(".brand");
+    window.press("Alt+1");
+    window.ask("Say this: From the other model.");
+    // The daemon is not the app's to end.
+    window.script("setTimeout(() => window.__TAURI__.core.invoke('quit'), 100)");
+}
+
+#[test]
 fn the_app_tries_itself() {
     let desktop = Desktop::open();
     let tried = desktop.run(&["--smoke-test"]);
