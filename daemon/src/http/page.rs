@@ -90,6 +90,15 @@ mod tests {
         }
     }
 
+    /// But for the way to the shell.
+    #[test]
+    fn the_apps_window_has_the_same_policy() {
+        let tauri = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../tauri.conf.json"));
+        let tauri: serde_json::Value = serde_json::from_str(tauri).unwrap();
+        let policy = tauri["app"]["security"]["csp"].as_str().unwrap();
+        assert_eq!(policy.replace(" ipc: http://ipc.localhost", ""), POLICY);
+    }
+
     /// As they lie on the disk, comments and all; beside them only what others wrote, and the texts.
     #[test]
     fn the_scripts_and_styles_that_are_ours_stay_small() {
