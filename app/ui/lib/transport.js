@@ -19,18 +19,17 @@ export { isCancelled };
 
 /** JSON in, JSON out. */
 export const api = {
-  get: (path, options) => json("GET", path, undefined, options),
-  post: (path, body, options) => json("POST", path, body, options),
-  put: (path, body, options) => json("PUT", path, body, options),
-  patch: (path, body, options) => json("PATCH", path, body, options),
-  del: (path, options) => json("DELETE", path, undefined, options),
+  get: (path, options) => json("GET")(path, undefined, options),
+  post: json("POST"),
+  put: json("PUT"),
+  patch: json("PATCH"),
+  del: json("DELETE"),
   bytes,
   stream,
 };
 
-async function json(method, path, body, options) {
-  const response = await open(method, path, { body, ...options });
-  return parse(await text(response));
+function json(method) {
+  return async (path, body, options) => parse(await text(await open(method, path, { body, ...options })));
 }
 
 /** The whole answer as bytes, and its type: for files. */

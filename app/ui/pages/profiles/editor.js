@@ -1,14 +1,12 @@
-// One profile: its segments as cards in their order, what each costs, and what a change would compute.
+// One profile: what it says now, what a change would compute, and saving it.
 
-import { address, api, go, html, t, useEffect, useMemo, useRef, useState } from "/lib.js";
+import { address, api, go, html, t, useEffect, useMemo, useState } from "/lib.js";
 import { ask, Button, CLASSES, Icon, Menu, say, Select } from "/parts.js";
 import { look } from "/chat/chats.js";
-import { Card } from "./card.js";
-import { behind, differs, draftOf, forget, keep, moved, newSegment, read, sent, tailBegins } from "./draft.js";
+import { Cards } from "./cards.js";
+import { differs, draftOf, forget, keep, read, sent } from "./draft.js";
 import { Warmth } from "./warmth.js";
 
-/** What a segment can be, and the layer that it begins as. */
-const NEW = { text: "rules", file: "rules", tools: "capabilities" };
 const CHECK_AFTER_MS = 350;
 const WARM_EVERY_MS = 700;
 
@@ -18,11 +16,11 @@ export function Editor({ name }) {
   const [error, setError] = useState(null);
   const [saving, setSaving] = useState(false);
   const path = `/v1/profiles/${encodeURIComponent(name)}`;
-  const take = (read_) => {
-    setProfile(read_);
+  const take = (told) => {
+    setProfile(told);
     setError(null);
     // What has not changed stays: somebody may be about to write.
-    if (read_.segments && !draftOf(name)) setDraft((old) => (old?.revision === read_.revision ? old : read(read_)));
+    if (told.segments && !draftOf(name)) setDraft((old) => (old?.revision === told.revision ? old : read(told)));
   };
   const load = () => api.get(path).then(take, (error) => (draftOf(name) ? null : setError(error)));
   // One that was never saved is known to nobody else.
@@ -114,36 +112,6 @@ async function changedElsewhere(load, discard) {
   if (!(await ask({ title: t("profile.changed"), text: t("profile.changed.long"), yes, danger: true }))) return;
   discard();
   await load();
-}
-
-/** The cards, the line from which on something is computed, and the one behind which anything may change. */
-function Cards({ draft: { segments: all }, figures, problem, segments }) {
-  const dragged = useRef(null);
-  const [over, setOver] = useState(null);
-  const tail = tailBegins(all);
-  const of = (id) => figures.byId.get(id);
-  const anew = all.findIndex(({ id }) => of(id)?.in_prefix && !of(id).warm);
-  const set = (at, fields) => segments(all.map((segment, index) => (index === at ? { ...segment, ...fields } : segment)));
-  const drop = (event) => {
-    event.preventDefault();
-    if (dragged.current !== null && over !== null) segments(moved(all, dragged.current, over));
-    dragged.current = null;
-    setOver(null);
-  };
-  const add = (source, layer) => segments(moved([...all, newSegment(source, layer)], all.length, source === "text" && layer === "context" ? all.length : tail));
-  return html`<div class="stack" onDrop=${drop} onDragEnd=${() => setOver(null)}>
-    ${all.flatMap((segment, at) => [
-      at === anew && html`<p class="divider anew" key="anew" data-test="anew"><span><${Icon} name="again" small />${t("profile.anew", { tokens: figures.whole.computed_tokens })}</span></p>`,
-      at === tail && html`<p class="divider" key="tail"><span>${t("profile.tail")}</span></p>`,
-      html`<${Card} key=${segment.id} segment=${segment} figures=${of(segment.id)} at=${at} last=${all.length - 1} inTail=${at > tail && segment.source !== "tools"} over=${over === at}
-        problem=${problem?.at === at ? problem : null} set=${(fields) => set(at, fields)} move=${(to) => segments(moved(all, at, to))} behind=${() => segments(behind(all, at))}
-        remove=${() => segments(all.filter((_, index) => index !== at))}
-        drag=${{ start: () => (dragged.current = at), over: (event) => { event.preventDefault(); if (dragged.current !== null) setOver(at); } }} />`,
-    ])}
-    <div class="row">
-      ${Object.entries(NEW).map(([source, layer]) => html`<${Button} icon="plus" onClick=${() => add(source, layer)} data-test=${`add-${source}`}>${t(`profile.add.${source}`)}<//>`)}
-    </div>
-  </div>`;
 }
 
 /** What the draft costs, asked a moment after it changed; until then what was known of each segment. */
