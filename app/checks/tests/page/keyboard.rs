@@ -59,7 +59,7 @@ fn everything_is_done_with_the_keyboard_alone() {
     // Stop an answer.
     page.press("/");
     page.until("the composer has the focus", "document.activeElement === one('@composer')");
-    page.write(&format!("Say this slowly: {}", "word ".repeat(200)));
+    page.put("@composer", &format!("Say this slowly: {}", "word ".repeat(200)));
     page.press("Enter");
     page.reads("@live", "word");
     page.press("Escape");
