@@ -192,21 +192,26 @@ fn a_newer_turn_takes_the_place_of_what_is_made_hot_and_goes_on_from_it() {
 #[test]
 fn somebody_who_waits_is_served_within_one_micro_batch_and_the_prefix_goes_on_after() {
     let model = slow();
-    let small = EngineOptions { micro_batch: 32, slots: 1, ..options() };
-    let engine = engine(&model, None, small);
-    let prefix = rules(&model);
-    let warming = engine.submit(prewarm(&prefix)).unwrap();
-    while status(&engine).prefixes[0].tokens == 0 {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    let before = status(&engine).counters.computed_tokens;
     let hello = tokens(&model, "hello");
-    ask(&engine, request("chat", &hello, 20));
-    let computed = status(&engine).counters.computed_tokens - before;
-    // One micro-batch that had begun, and those that begin before and after this thread has looked.
-    assert!(computed <= hello.len() as u64 + 160, "{computed} tokens of {}", prefix.len());
-    assert!(prefix.len() > 320);
-    assert_eq!(finish(warming).unwrap().report.tokens.computed, prefix.len());
+    let prefix = rules(&model);
+    let computed_meanwhile = || {
+        let small = EngineOptions { micro_batch: 32, slots: 1, ..options() };
+        let engine = engine(&model, None, small);
+        let warming = engine.submit(prewarm(&prefix)).unwrap();
+        while status(&engine).prefixes[0].tokens == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let before = status(&engine).counters.computed_tokens;
+        ask(&engine, request("chat", &hello, 20));
+        let computed = status(&engine).counters.computed_tokens - before;
+        assert_eq!(finish(warming).unwrap().report.tokens.computed, prefix.len());
+        computed
+    };
+    // One micro-batch that had begun, and one that may begin after the answer. A thread that looks late
+    // sees more of them, so the least of some tries is what it takes.
+    let bound = hello.len() as u64 + 64;
+    let least = (0..5).map(|_| computed_meanwhile()).find(|&computed| computed <= bound);
+    assert!(least.is_some(), "more than {bound} tokens each time");
 }
 
 #[test]

@@ -7,6 +7,9 @@ use crate::page::{ELEMENT, css, quoted};
 use crate::wait::PATIENCE;
 use crate::{Page, keys, wait};
 
+/// So many presses and releases go in one command.
+const KEYS: usize = 100;
+
 impl Page {
     /// Clicks in the middle of the first such place, once something there can be clicked.
     pub fn click(&self, place: &str) {
@@ -25,7 +28,11 @@ impl Page {
     pub fn brush(&self, place: &str) {
         self.shows(place);
         self.script_with(
-            "for (const kind of ['mouseenter', 'mouseleave']) one(arguments[0]).dispatchEvent(new MouseEvent(kind));",
+            "for (const kind of ['over', 'enter', 'move', 'out', 'leave'])
+                 for (const [device, Kind] of [['pointer', PointerEvent], ['mouse', MouseEvent]]) {
+                     const bubbles = !['enter', 'leave'].includes(kind);
+                     one(arguments[0]).dispatchEvent(new Kind(device + kind, {bubbles}));
+                 }",
             &[json!(place)],
         );
     }
@@ -65,7 +72,10 @@ impl Page {
 
     /// Types into whatever has the focus.
     pub fn write(&self, text: &str) {
-        self.keyboard(&keys::text(text));
+        // Each key takes a frame, and a command has its time.
+        for some in keys::text(text).chunks(KEYS) {
+            self.keyboard(some);
+        }
     }
 
     fn mouse(&self, actions: &[Value]) -> Result<Value, Refused> {

@@ -159,6 +159,13 @@ impl Page {
         self.expected.borrow_mut().push(words.to_owned());
     }
 
+    /// The daemon goes away in the check: whoever asks it then is refused, or broken off.
+    pub fn expect_it_away(&self) {
+        for error in ["CONNECTION_REFUSED", "CONNECTION_RESET", "EMPTY_RESPONSE"] {
+            self.expect_complaint(&format!("net::ERR_{error}"));
+        }
+    }
+
     /// What the console has complained of so far, but for what was expected.
     pub fn complaints(&self) -> Vec<String> {
         let entries = self.log("browser");

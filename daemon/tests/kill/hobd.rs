@@ -38,6 +38,10 @@ impl Hobd {
         };
         Self { process: starting.keep(), client, model: text("fingerprint").parse().unwrap() }
     }
+
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
 }
 
 impl Drop for Hobd {

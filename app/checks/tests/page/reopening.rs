@@ -6,7 +6,7 @@ use hob_checks::{Hobd, Model, Page};
 fn a_chat_reopens_from_disk_after_a_restart_and_says_so() {
     let mut hobd = Hobd::start(Model::Bundled);
     let page = Page::open(&hobd);
-    page.expect_complaint("net::ERR_");
+    page.expect_it_away();
     page.ask("My locker code is 48213.");
 
     hobd.restart();
@@ -26,7 +26,7 @@ fn a_chat_reopens_from_disk_after_a_restart_and_says_so() {
 fn a_question_right_after_a_restart_tells_how_much_came_from_disk() {
     let mut hobd = Hobd::start(Model::Bundled);
     let page = Page::open(&hobd);
-    page.expect_complaint("net::ERR_");
+    page.expect_it_away();
     page.ask("My locker code is 48213.");
     let before = page.ask("What is my locker code?");
 

@@ -49,7 +49,7 @@ fn a_chat_that_the_page_begins_with_comes_back_as_well() {
 fn a_chat_comes_back_with_the_first_letter() {
     let mut hobd = Hobd::start(Model::Bundled);
     let page = Page::open(&hobd);
-    page.expect_complaint("net::ERR_");
+    page.expect_it_away();
     page.ask("My locker code is 48213.");
     hobd.stop();
     page.reads("@banner", "Hob cannot be reached");
