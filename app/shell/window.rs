@@ -102,6 +102,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_page_may_use_the_microphone_and_nothing_else() {
+        assert!(matches!(permit(PermissionKind::Microphone), PermissionResponse::Allow));
+        for other in
+            [PermissionKind::Camera, PermissionKind::Geolocation, PermissionKind::DisplayCapture]
+        {
+            assert!(matches!(permit(other), PermissionResponse::Deny));
+        }
+    }
+
+    #[test]
     fn the_window_shows_our_page_and_nothing_else() {
         let ours = |url: &str| is_ours(&url.parse().unwrap());
         assert!(ours("tauri://localhost/index.html#/chat/1"));

@@ -8,6 +8,11 @@ use crate::page::quoted;
 /// Nobody types so many letters.
 const LONG: usize = 100;
 
+/// What the fake model answers with so many words, each of which takes it a twentieth of a second.
+pub fn slowly(words: usize) -> String {
+    format!("Say this slowly: {}", "word ".repeat(words))
+}
+
 impl Page {
     /// Writes a message and sends it, line breaks and all. A long one is pasted: each key takes a frame.
     pub fn send(&self, text: &str) {

@@ -56,7 +56,7 @@ impl Elsewhere {
     /// what it owns stays its own.
     pub async fn gone(&self) {
         let mut misses = 0;
-        while misses < MISSES || (misses < MOST_MISSES && is_running(self.running.pid)) {
+        while !is_gone(misses, || is_running(self.running.pid)) {
             tokio::time::sleep(LOOK_EVERY).await;
             misses = if self.answers().await { 0 } else { misses + 1 };
         }
@@ -67,6 +67,11 @@ impl Elsewhere {
         let health = carrier::status(self.running.address, "/health");
         matches!(tokio::time::timeout(ANSWERS_WITHIN, health).await, Ok(Ok(StatusCode::OK)))
     }
+}
+
+/// Whether so many silent looks, one after the other, are the end.
+fn is_gone(misses: u32, is_running: impl FnOnce() -> bool) -> bool {
+    misses >= MOST_MISSES || (misses >= MISSES && !is_running())
 }
 
 /// Whether there is a process of that number.
@@ -82,4 +87,27 @@ fn is_running(pid: u32) -> bool {
 #[cfg(not(unix))]
 fn is_running(_pid: u32) -> bool {
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_starts_over_is_not_gone_and_who_has_ended_is() {
+        assert!(!is_gone(MISSES - 1, || false));
+        assert!(is_gone(MISSES, || false));
+        assert!(!is_gone(MISSES, || true));
+        assert!(is_gone(MOST_MISSES, || true));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_process_runs_until_somebody_has_waited_for_it() {
+        let mut other = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        assert!(is_running(other.id()));
+        other.kill().unwrap();
+        other.wait().unwrap();
+        assert!(!is_running(other.id()));
+    }
 }

@@ -5,8 +5,8 @@
 //! `rendering` (messages to a prompt) and `continuation` (text to tokens), `prefix` (what can be made
 //! hot before), `chat` and `completion` (a request to a turn), [`answering`] (a turn to an answer),
 //! `recording` (what stays of it), `conversation` (what was said before), `voice` (what is said
-//! first), `tokens` (a text for whoever counts them), `kept` and `verifying` (what lies on disk), `memory` (what lies where), `models` (which others
-//! there are); and ahead of a request: `prewarm`, `speech`, `rooms` and
+//! first), `tokens` (a text for whoever counts them), `kept` and `verifying` (what lies on disk),
+//! `memory` (what lies where), `models` (which others there are); and ahead of a request: `prewarm`, `speech`, `rooms` and
 //! `working_ahead` (somebody speaks), and `ahead` (which tokens are certain).
 //!
 //! - Text is durable before the first word of its answer is handed out.

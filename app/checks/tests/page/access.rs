@@ -1,5 +1,6 @@
 //! The page is for everybody: what axe-core finds, in light and dark.
 
+use hob_checks::chat::slowly;
 use hob_checks::page::PAGES;
 use hob_checks::{Hobd, Look, Model, Page, axe};
 
@@ -65,7 +66,7 @@ fn check(page: &Page, place: &str, dark: bool) {
 fn who_wants_little_motion_sees_none() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open_as(&hobd, Look { still: true, ..Look::default() });
-    page.send(&format!("Say this slowly: {}", "word ".repeat(200)));
+    page.send(&slowly(200));
     page.reads("@live", "word");
 
     let moving = "return document.getAnimations().filter(a => a.playState === 'running' &&
@@ -80,7 +81,7 @@ fn who_wants_little_motion_sees_none() {
 fn a_screen_reader_hears_that_an_answer_began() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
-    page.send(&format!("Say this slowly: {}", "word ".repeat(60)));
+    page.send(&slowly(60));
 
     page.until(
         "a live region says it",

@@ -1,5 +1,6 @@
 //! A session without a mouse.
 
+use hob_checks::chat::slowly;
 use hob_checks::page::PAGES;
 use hob_checks::{Hobd, Model, Page};
 
@@ -59,7 +60,7 @@ fn everything_is_done_with_the_keyboard_alone() {
     // Stop an answer.
     page.press("/");
     page.until("the composer has the focus", "document.activeElement === one('@composer')");
-    page.put("@composer", &format!("Say this slowly: {}", "word ".repeat(200)));
+    page.write(&slowly(100));
     page.press("Enter");
     page.reads("@live", "word");
     page.press("Escape");
@@ -123,7 +124,7 @@ fn tab_to(page: &Page, role: &str, name: &str) {
 fn escape_closes_what_is_open_and_leaves_the_answer_alone() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
-    page.send(&format!("Say this slowly: {}", "word ".repeat(100)));
+    page.send(&slowly(100));
     page.reads("@live", "word");
     page.script("document.activeElement.blur()");
 

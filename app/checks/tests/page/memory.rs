@@ -3,13 +3,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use hob_checks::chat::slowly;
 use hob_checks::{Hobd, Model, Page};
 
 #[test]
 fn the_map_shows_a_chat_while_it_speaks_and_what_is_left_of_it() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
-    page.send(&format!("Say this slowly: {}", "word ".repeat(100)));
+    page.send(&slowly(100));
     page.reads("@live", "word");
     page.click("@to-memory");
 

@@ -1,5 +1,6 @@
 //! What prompts begin with, as it is edited.
 
+use hob_checks::chat::slowly;
 use hob_checks::{Hobd, Model, Page};
 
 const RULES: &str = "Keep every answer short. Use plain words. Ask when something is unclear.";
@@ -69,7 +70,7 @@ fn whoever_writes_while_a_profile_becomes_warm_is_not_disturbed() {
     let hobd = Hobd::start(Model::Fake);
     hobd.write_profile("home", "[[segment]]\nlayer = \"rules\"\ntext = \"Be brief.\"\n");
     let page = Page::open(&hobd);
-    page.send(&format!("Say this slowly: {}", "word ".repeat(200)));
+    page.send(&slowly(200));
     page.reads("@live", "word");
     page.click("@to-profiles");
     page.click("@profile-row");

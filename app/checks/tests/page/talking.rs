@@ -1,5 +1,6 @@
 //! Questions and answers.
 
+use hob_checks::chat::slowly;
 use hob_checks::{Hobd, Model, Page, wait};
 use serde_json::json;
 
@@ -188,7 +189,7 @@ fn an_answer_that_ended_at_its_limit_says_so() {
 fn no_word_is_lost_while_the_daemon_is_away() {
     let mut hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
-    page.expect_complaint("net::ERR_");
+    page.expect_it_away();
     page.ask("Say this: before");
 
     hobd.kill();
@@ -215,7 +216,7 @@ fn what_was_stopped_before_it_was_heard_is_still_there_to_be_sent() {
     page.answered(1);
     // Somebody else speaks in the same chat.
     let other = hobd.client.clone();
-    let words = format!("Say this slowly: {}", "word ".repeat(400));
+    let words = slowly(400);
     let body = json!({"conversation": "shared", "hob": {"append": true}, "messages": [{"role": "user", "content": words}]});
     std::thread::spawn(move || other.send("POST", "/v1/chat/completions", &body.to_string()));
     wait::until("it is answered", || hobd.client.is_busy("shared").then_some(()));

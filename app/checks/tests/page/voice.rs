@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hob_checks::{Hobd, Model, Page, wait};
+use hound::{SampleFormat, WavSpec, WavWriter};
 
 #[test]
 fn what_is_said_while_the_button_is_held_is_written_down_and_sent() {
@@ -71,6 +72,22 @@ fn escape_drops_what_was_said() {
 }
 
 #[test]
+fn where_there_is_no_microphone_the_button_is_off_and_says_so() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    let is_off = "one('@talk-button').getAttribute('aria-disabled') === 'true'";
+    page.until("there is a microphone", &format!("one('@talk-button') && !({is_off})"));
+
+    page.script(
+        "navigator.mediaDevices.enumerateDevices = () => Promise.resolve([]);
+         navigator.mediaDevices.dispatchEvent(new Event('devicechange'))",
+    );
+
+    page.until("it is off", is_off);
+    page.until("it says so", "one('@talk-button').title.includes('No microphone')");
+}
+
+#[test]
 fn without_a_recogniser_the_words_are_typed() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
@@ -90,7 +107,7 @@ fn button(page: &Page, event: &str) {
     ));
 }
 
-/// A place for programs, of which one hears whether somebody spoke at all.
+/// A place for programs, of which one hears whether somebody spoke for half a second at least.
 struct Recognizer(tempfile::TempDir);
 
 impl Recognizer {
@@ -103,7 +120,7 @@ impl Recognizer {
     }
 
     fn hobd_with(&self, arguments: &[&str]) -> Hobd {
-        let hears = "if [ \"$(wc -c)\" -gt 1644 ]; then echo 'Say this: heard'; fi";
+        let hears = "if [ \"$(wc -c)\" -gt 16044 ]; then echo 'Say this: heard'; fi";
         let recognizer = self.program("recognizer", hears);
         let arguments = [&["--voice-recognizer", &recognizer], arguments].concat();
         Hobd::start_with(Model::Fake, &arguments)
@@ -118,21 +135,18 @@ impl Recognizer {
 
     /// A second of a tone, as a WAV.
     fn sound(&self) -> PathBuf {
-        const RATE: u32 = 8000;
-        let samples = (0..RATE).flat_map(|at| (at as i16 % 20 * 800 - 8000).to_le_bytes());
-        let mut wav = Vec::new();
-        wav.extend_from_slice(b"RIFF");
-        wav.extend(36u32.wrapping_add(2 * RATE).to_le_bytes());
-        wav.extend_from_slice(b"WAVEfmt ");
-        // Its size, PCM in one channel, rate, bytes a second, 2 bytes of 16 bits.
-        for word in [16, 0x0001_0001, RATE, 2 * RATE, 0x0010_0002] {
-            wav.extend(u32::to_le_bytes(word));
-        }
-        wav.extend_from_slice(b"data");
-        wav.extend((2 * RATE).to_le_bytes());
-        wav.extend(samples);
+        let spec = WavSpec {
+            channels: 1,
+            sample_rate: 8000,
+            bits_per_sample: 16,
+            sample_format: SampleFormat::Int,
+        };
         let path = self.0.path().join("tone.wav");
-        fs::write(&path, wav).expect("it can be written");
+        let mut wav = WavWriter::create(&path, spec).expect("it can be written");
+        for at in 0..8000_i16 {
+            wav.write_sample(at % 20 * 800 - 8000).expect("it can be written");
+        }
+        wav.finalize().expect("it can be written");
         path
     }
 }

@@ -4,6 +4,7 @@
 use std::thread;
 
 use hob_checks::bus::Notice;
+use hob_checks::chat::slowly;
 use hob_checks::desktop::Desktop;
 use hob_checks::http::Client;
 use hob_checks::screen::Area;
@@ -43,7 +44,7 @@ fn who_opens_it_again_while_it_still_ends_gets_a_new_one() {
     // An answer that somebody else still hears holds up the end.
     let client = Client::of(&before);
     let other = client.clone();
-    let words = format!("Say this slowly: {}", "word ".repeat(60));
+    let words = slowly(60);
     let answer = thread::spawn(move || other.say("other", &words));
     wait::until("it is answered", || client.is_busy("other").then_some(()));
     desktop.bus.choose(QUIT);
@@ -143,7 +144,7 @@ fn only_a_long_answer_that_ends_while_nobody_looks_is_told() {
     let long = || {
         // A hundredth of a second each letter: longer than the eight seconds that one may wait for.
         let answers = window.count("@answer");
-        window.put("@composer", &format!("Say this slowly: {}", "word ".repeat(180)));
+        window.put("@composer", &slowly(180));
         window.click("@send");
         window.answered(answers + 1);
     };

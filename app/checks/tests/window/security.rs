@@ -56,5 +56,12 @@ fn payloads_call_no_command_and_lead_nowhere() {
     assert!(canary.heard().is_empty(), "somebody was asked: {:?}", canary.heard());
     let settings = invoke(&window, "settings_get", json!({}));
     assert_eq!(settings["done"]["notifications"], true, "a command was called: {settings}");
+    // Had one of them run, it would show.
+    window.script(MORE_HARM);
+    wait::until("the harm is done", || {
+        let settings = invoke(&window, "settings_get", json!({}));
+        (settings["done"]["notifications"] == false).then_some(())
+    });
+    assert_eq!(window.script("return window.pwned"), 1);
     desktop.quit(window);
 }
