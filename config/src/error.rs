@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::resolve::Origin;
+use crate::origin::Origin;
 
 /// Why the settings could not be resolved. The message names key, place, value and remedy.
 #[derive(Debug, thiserror::Error)]

@@ -7,17 +7,16 @@ use toml::de::{DeTable, DeValue};
 
 use crate::error::ConfigError;
 use crate::key::{Key, nearest};
-use crate::layers::Given;
+use crate::origin::{GivenValues, Origin};
 use crate::parse::Raw;
-use crate::resolve::Origin;
 use crate::sources::ConfigFile;
 
-pub(crate) fn read(file: &ConfigFile) -> Result<Given, ConfigError> {
+pub(crate) fn read(file: &ConfigFile) -> Result<GivenValues, ConfigError> {
     let table = DeTable::parse(&file.text).map_err(|error| ConfigError::Syntax {
         path: file.path.clone(),
         problem: error.to_string().trim_end().to_owned(),
     })?;
-    let mut set = Given::new();
+    let mut set = GivenValues::new();
     read_table(file, "", table.get_ref(), &mut set)?;
     Ok(set)
 }
@@ -27,7 +26,7 @@ fn read_table(
     file: &ConfigFile,
     prefix: &str,
     table: &DeTable<'_>,
-    set: &mut Given,
+    set: &mut GivenValues,
 ) -> Result<(), ConfigError> {
     for (name, value) in table {
         let line = 1 + file.text[..name.span().start].matches('\n').count();

@@ -30,7 +30,7 @@ impl Flags {
             let values = matches.get_many::<String>(key.name())?;
             Some((*key, values.cloned().collect::<Vec<_>>()))
         };
-        let raw = |(key, mut values): (Key, Vec<String>)| match key.is_list() {
+        let raw = |(key, mut values): (Key, Vec<String>)| match key.row().is_list {
             true => Some((key, Raw::List(values))),
             false => values.pop().map(|value| (key, Raw::Text(value))),
         };
@@ -60,10 +60,10 @@ fn argument(key: Key, audience: Audience) -> Arg {
         "" => format!("{} [env: {}]", row.help, key.variable()),
         default => format!("{} [default: {default}] [env: {}]", row.help, key.variable()),
     };
-    let action = if key.is_list() { ArgAction::Append } else { ArgAction::Set };
+    let action = if key.row().is_list { ArgAction::Append } else { ArgAction::Set };
     Arg::new(row.name)
         .long(key.flag())
-        .value_name(row.value)
+        .value_name(row.placeholder)
         .help(help)
         .help_heading("Settings")
         .action(action)

@@ -1,4 +1,4 @@
-//! The layers, keyed alike, and the typed values that are picked from them.
+//! The layers merged by key, and a reader for each kind of setting.
 //!
 //! - An unknown name in file or environment is an error, with the closest known name.
 //! - Paths in the file start from the file's directory; `~` is the home directory everywhere.
@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,49 +15,42 @@ use serde_json::Value;
 use crate::error::ConfigError;
 use crate::file;
 use crate::key::{Key, nearest};
+use crate::origin::{Entry, GivenValues, Origin};
 use crate::parse::{self, Complaint, Raw};
 use crate::paths::Places;
-use crate::resolve::{Entry, Origin};
-use crate::settings::{CacheType, ModelChoice};
 use crate::sources::Sources;
+use crate::values::{CacheType, ModelChoice};
 
-/// What agents of the eliza family call some of the intervals, in milliseconds. Our own variables
-/// win over theirs.
-const IN_MILLISECONDS: [(&str, Key); 2] = [
-    ("ELIZA_LOCAL_EVICTION_INTERVAL_MS", Key::SweepInterval),
-    ("ELIZA_LOCAL_KEEPALIVE_INTERVAL_MS", Key::KeepaliveInterval),
-];
+/// Ten years: far from where adding to a clock overflows.
+const MAX_SECS: u64 = 10 * 365 * 24 * 3600;
 
-/// What somebody set, by the strongest layer that sets it.
-pub(crate) type Given = BTreeMap<Key, (Raw, Origin)>;
-
-/// The layers, and what was picked from them so far.
+/// The given values, and those read so far.
 pub(crate) struct Layers<'a> {
-    places: &'a Places,
-    set: Given,
-    picked: BTreeMap<Key, Value>,
+    sources: &'a Sources,
+    given: GivenValues,
+    read: BTreeMap<Key, Value>,
     warnings: Vec<String>,
 }
 
 impl<'a> Layers<'a> {
     pub(crate) fn of(sources: &'a Sources) -> Result<Self, ConfigError> {
-        let mut set = sources.file.as_ref().map(file::read).transpose()?.unwrap_or_default();
-        read_environment(&sources.env, &mut set)?;
+        let mut given = sources.file.as_ref().map(file::read).transpose()?.unwrap_or_default();
+        read_environment(&sources.env, &mut given)?;
         for key in Key::all() {
             if let Some(raw) = sources.flags.get(key) {
-                set.insert(key, (raw.clone(), Origin::Flag { name: key.flag() }));
+                given.insert(key, (raw.clone(), Origin::Flag { name: key.flag() }));
             }
         }
-        Ok(Self { places: &sources.places, set, picked: BTreeMap::new(), warnings: Vec::new() })
+        Ok(Self { sources, given, read: BTreeMap::new(), warnings: Vec::new() })
     }
 
-    /// The value that somebody set, or `None`.
+    /// The given value, or `None`.
     fn given<T>(
         &self,
         key: Key,
         parse: impl Fn(&Raw) -> Result<T, Complaint>,
     ) -> Result<Option<T>, ConfigError> {
-        let Some((raw, origin)) = self.set.get(&key) else { return Ok(None) };
+        let Some((raw, origin)) = self.given.get(&key) else { return Ok(None) };
         parse(raw).map(Some).map_err(|Complaint { problem, remedy }| ConfigError::Invalid {
             key: key.name(),
             value: raw.to_string(),
@@ -66,8 +60,8 @@ impl<'a> Layers<'a> {
         })
     }
 
-    /// The value that somebody set, or the table's default.
-    fn pick<T>(
+    /// The given value, or the table's default.
+    fn read<T>(
         &mut self,
         key: Key,
         parse: impl Fn(&Raw) -> Result<T, Complaint>,
@@ -78,7 +72,7 @@ impl<'a> Layers<'a> {
             None => parse(&Raw::Text(key.row().default.to_owned()))
                 .expect("the defaults of the table are valid, which a test checks"),
         };
-        self.picked.insert(key, show(&value));
+        self.read.insert(key, show(&value));
         Ok(value)
     }
 
@@ -87,7 +81,7 @@ impl<'a> Layers<'a> {
         key: Key,
         parse: impl Fn(&Raw) -> Result<T, Complaint>,
     ) -> Result<T, ConfigError> {
-        self.pick(key, parse, |value| Value::from(value.to_string()))
+        self.read(key, parse, |value| Value::from(value.to_string()))
     }
 
     pub(crate) fn optional<T: fmt::Display>(
@@ -96,66 +90,77 @@ impl<'a> Layers<'a> {
         parse: impl Fn(&Raw) -> Result<T, Complaint>,
     ) -> Result<Option<T>, ConfigError> {
         let value = self.given(key, parse)?;
-        self.picked.insert(key, value.as_ref().map(T::to_string).into());
+        self.read.insert(key, value.as_ref().map(T::to_string).into());
         Ok(value)
     }
 
-    pub(crate) fn number(&mut self, key: Key, least: u64, most: u64) -> Result<u64, ConfigError> {
-        self.pick(key, |raw| parse::number(raw, least..=most), |value| Value::from(*value))
+    pub(crate) fn number<T>(&mut self, key: Key, range: RangeInclusive<T>) -> Result<T, ConfigError>
+    where
+        T: Copy + TryInto<u64> + TryFrom<u64>,
+    {
+        let bound = |end: &T| (*end).try_into().ok().expect("bounds are not negative");
+        let range = bound(range.start())..=bound(range.end());
+        let number =
+            self.read(key, |raw| parse::number(raw, range.clone()), |number| (*number).into())?;
+        Ok(T::try_from(number).ok().expect("the bounds have the number's type"))
     }
 
-    pub(crate) fn bytes(&mut self, key: Key, least: u64) -> Result<u64, ConfigError> {
-        self.pick(key, |raw| parse::bytes(raw, least..=u64::MAX), |value| Value::from(*value))
+    pub(crate) fn bytes<T: TryFrom<u64>>(
+        &mut self,
+        key: Key,
+        min_bytes: u64,
+    ) -> Result<T, ConfigError> {
+        let bytes =
+            self.read(key, |raw| parse::bytes(raw, min_bytes..=u64::MAX), |bytes| (*bytes).into())?;
+        Ok(T::try_from(bytes).ok().expect("an address has 64 bits"))
     }
 
     pub(crate) fn seconds(&mut self, key: Key) -> Result<Duration, ConfigError> {
-        let most = 10 * 365 * 24 * 3600; // Ten years: far from where adding to a clock overflows.
-        Ok(Duration::from_secs(self.number(key, 1, most)?))
+        Ok(Duration::from_secs(self.number(key, 1..=MAX_SECS)?))
     }
 
     pub(crate) fn duration(&mut self, key: Key) -> Result<Duration, ConfigError> {
-        self.pick(key, parse::duration, |value| Value::from(value.as_secs_f64()))
+        self.read(key, parse::duration, |span| Value::from(span.as_secs_f64()))
     }
 
-    /// A duration that is raised to `least` when it is shorter, with a warning.
+    pub(crate) fn duration_unless_zero(
+        &mut self,
+        key: Key,
+    ) -> Result<Option<Duration>, ConfigError> {
+        Ok(Some(self.duration(key)?).filter(|span| !span.is_zero()))
+    }
+
+    /// A duration that is raised to `min` when it is shorter, with a warning.
     pub(crate) fn duration_of_at_least(
         &mut self,
         key: Key,
-        least: Duration,
+        min: Duration,
     ) -> Result<Duration, ConfigError> {
-        let given = self.duration(key)?;
-        if given >= least {
-            return Ok(given);
+        let span = self.duration(key)?;
+        if span >= min {
+            return Ok(span);
         }
-        if let Some((raw, origin)) = self.set.get(&key) {
-            let (name, secs) = (key.name(), least.as_secs());
+        if let Some((raw, origin)) = self.given.get(&key) {
+            let (name, secs) = (key.name(), min.as_secs());
             self.warnings.push(format!(
                 "{name} = {raw} ({origin}) is shorter than {secs} seconds: {secs} seconds are taken"
             ));
         }
-        self.picked.insert(key, Value::from(least.as_secs_f64()));
-        Ok(least)
+        self.read.insert(key, Value::from(min.as_secs_f64()));
+        Ok(min)
     }
 
     pub(crate) fn switch(&mut self, key: Key) -> Result<bool, ConfigError> {
-        self.pick(key, parse::switch, |value| Value::from(*value))
+        self.read(key, parse::switch, |value| Value::from(*value))
     }
 
-    pub(crate) fn warnings(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.warnings)
-    }
-
-    pub(crate) fn list(&mut self, key: Key) -> Result<Vec<String>, ConfigError> {
-        self.words(key, parse::list)
-    }
-
-    /// Several texts, told apart by `parse`.
-    pub(crate) fn words(
+    /// Several texts, which `parse` separates.
+    pub(crate) fn texts(
         &mut self,
         key: Key,
         parse: impl Fn(&Raw) -> Result<Vec<String>, Complaint>,
     ) -> Result<Vec<String>, ConfigError> {
-        self.pick(key, parse, |value| Value::from(value.clone()))
+        self.read(key, parse, |texts| Value::from(texts.clone()))
     }
 
     pub(crate) fn cache_type(&mut self, key: Key) -> Result<CacheType, ConfigError> {
@@ -165,54 +170,72 @@ impl<'a> Layers<'a> {
     pub(crate) fn path(
         &mut self,
         key: Key,
-        default: impl FnOnce() -> PathBuf,
+        default: impl FnOnce(&Places) -> PathBuf,
     ) -> Result<PathBuf, ConfigError> {
-        let path = self.given_path(key)?.unwrap_or_else(default);
-        self.picked.insert(key, shown(&path));
+        let path = self.given_path(key)?.unwrap_or_else(|| default(&self.sources.places));
+        self.read.insert(key, shown(&path));
         Ok(path)
     }
 
-    pub(crate) fn optional_path(
+    pub(crate) fn optional_path(&mut self, key: Key) -> Result<Option<PathBuf>, ConfigError> {
+        self.path_or(key, None)
+    }
+
+    /// The file that was read, unless flag or variable name another.
+    pub(crate) fn config_file(&mut self, key: Key) -> Result<Option<PathBuf>, ConfigError> {
+        self.path_or(key, self.sources.file.as_ref().map(|file| file.path.clone()))
+    }
+
+    fn path_or(
         &mut self,
         key: Key,
         default: Option<PathBuf>,
     ) -> Result<Option<PathBuf>, ConfigError> {
         let path = self.given_path(key)?.or(default);
-        self.picked.insert(key, path.as_deref().map_or(Value::Null, shown));
+        self.read.insert(key, path.as_deref().map_or(Value::Null, shown));
         Ok(path)
     }
 
     fn given_path(&self, key: Key) -> Result<Option<PathBuf>, ConfigError> {
         let text = self.given(key, parse::text)?;
-        Ok(text.map(|text| self.base_of(key).join(self.places.expand(&text))))
+        Ok(text.map(|text| self.resolved_path(key, &text)))
     }
 
-    /// A name is kept as it is; what can only be a path is treated as the other paths are.
-    pub(crate) fn model(&mut self) -> Result<ModelChoice, ConfigError> {
-        let choice = match self.given(Key::Model, parse::text)? {
+    /// A name stays as it is; what can only be a path is resolved as the other paths are.
+    pub(crate) fn model(&mut self, key: Key) -> Result<ModelChoice, ConfigError> {
+        let choice = match self.given(key, parse::text)? {
             None => ModelChoice::Bundled,
             Some(name) if name == "bundled" => ModelChoice::Bundled,
             Some(name) if ["~/", "./", "../"].iter().any(|start| name.starts_with(start)) => {
-                let path = self.base_of(Key::Model).join(self.places.expand(&name));
+                let path = self.resolved_path(key, &name);
                 ModelChoice::Named(path.to_string_lossy().into_owned())
             }
             Some(name) => ModelChoice::Named(name),
         };
-        self.picked.insert(Key::Model, Value::from(choice.to_string()));
+        self.read.insert(key, Value::from(choice.to_string()));
         Ok(choice)
+    }
+
+    fn resolved_path(&self, key: Key, text: &str) -> PathBuf {
+        self.base_of(key).join(self.sources.places.expand(text))
     }
 
     /// The directory that a relative path of this key starts from; empty for the current one.
     fn base_of(&self, key: Key) -> PathBuf {
-        match self.set.get(&key) {
+        match self.given.get(&key) {
             Some((_, Origin::File { path, .. })) => path.parent().unwrap_or(path).to_owned(),
             _ => PathBuf::new(),
         }
     }
 
-    pub(crate) fn entry(&self, key: Key) -> Entry {
-        let origin = self.set.get(&key).map_or(Origin::Default, |(_, origin)| origin.clone());
-        Entry { key, value: self.picked.get(&key).cloned().unwrap_or_default(), origin }
+    /// One entry a key, in the order of the table, and the warnings.
+    pub(crate) fn finish(mut self) -> (Vec<Entry>, Vec<String>) {
+        let entry = |key| {
+            let (_, origin) = self.given.remove(&key).unzip();
+            let value = self.read.remove(&key).unwrap_or_default();
+            Entry { key, value, origin: origin.unwrap_or(Origin::Default) }
+        };
+        (Key::all().map(entry).collect(), self.warnings)
     }
 }
 
@@ -220,19 +243,14 @@ fn shown(path: &Path) -> Value {
     Value::from(path.to_string_lossy())
 }
 
-/// The key that a variable of others sets.
-pub(crate) fn borrowed(variable: &str) -> Option<Key> {
-    IN_MILLISECONDS.iter().find(|(name, _)| *name == variable).map(|(_, key)| *key)
-}
-
-fn read_environment(env: &[(String, String)], set: &mut Given) -> Result<(), ConfigError> {
-    let given = || env.iter().filter(|(_, value)| !value.trim().is_empty());
-    for (name, value) in given() {
-        let Some(key) = borrowed(name) else { continue };
+fn read_environment(env: &[(String, String)], given: &mut GivenValues) -> Result<(), ConfigError> {
+    let variables = || env.iter().filter(|(_, value)| !value.trim().is_empty());
+    for (name, value) in variables() {
+        let Some(key) = Key::of_eliza_variable(name) else { continue };
         let origin = Origin::Environment { name: name.clone() };
-        set.insert(key, (Raw::Text(format!("{}ms", value.trim())), origin));
+        given.insert(key, (Raw::Text(format!("{}ms", value.trim())), origin));
     }
-    for (name, value) in given().filter(|(name, _)| borrowed(name).is_none()) {
+    for (name, value) in variables().filter(|(name, _)| Key::of_eliza_variable(name).is_none()) {
         let Some(key) = Key::all().find(|key| key.variable() == *name) else {
             let suggestion = nearest(name.trim_start_matches("HOB_")).and_then(Key::named);
             return Err(ConfigError::Unknown {
@@ -242,7 +260,7 @@ fn read_environment(env: &[(String, String)], set: &mut Given) -> Result<(), Con
             });
         };
         let origin = Origin::Environment { name: name.clone() };
-        set.insert(key, (Raw::Text(value.clone()), origin));
+        given.insert(key, (Raw::Text(value.clone()), origin));
     }
     Ok(())
 }

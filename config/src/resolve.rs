@@ -1,88 +1,38 @@
 //! Merges the layers: flags over environment over file over defaults.
 //!
-//! - Each key keeps the origin of its value, so that `hob config show` can say who set it.
+//! - Each value keeps its origin, so that `hob config show` can name it.
 //! - Pure: everything that it reads is in [`Sources`].
 
-use std::fmt;
 use std::path::PathBuf;
-use std::time::Duration;
-
-use serde::Serialize;
-use serde_json::Value;
 
 use crate::error::ConfigError;
 use crate::key::Key;
 use crate::layers::Layers;
-use crate::parse;
-use crate::paths::{self, Places};
+use crate::origin::{Entry, Origin};
+use crate::paths::Places;
 use crate::settings::Settings;
 use crate::sources::Sources;
-use crate::speech;
-
-/// A sweep reads every slot file: more often than this it would be work for nothing.
-const SHORTEST_SWEEP_INTERVAL: Duration = Duration::from_secs(60);
-
-/// A round wakes the processor: more often than this it would never rest.
-const SHORTEST_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
-
-/// Where a value comes from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "origin", rename_all = "lowercase")]
-pub enum Origin {
-    /// Nobody set it.
-    Default,
-    /// The configuration file.
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The line, counted from 1.
-        line: usize,
-    },
-    /// A variable.
-    Environment {
-        /// Its name.
-        name: String,
-    },
-    /// The command line.
-    Flag {
-        /// Its name, without dashes in front.
-        name: String,
-    },
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Default => f.write_str("default"),
-            Self::File { path, line } => write!(f, "{}:{line}", path.display()),
-            Self::Environment { name } => write!(f, "environment {name}"),
-            Self::Flag { name } => write!(f, "flag --{name}"),
-        }
-    }
-}
 
 /// The settings, and where each came from.
 #[derive(Clone, Debug)]
 pub struct Resolved {
-    /// What the program uses.
     pub settings: Settings,
     /// One entry a key, in the order of the table.
     pub entries: Vec<Entry>,
-    /// The user's directories, which the defaults came from.
+    /// The user's directories, from which the defaults follow.
     pub places: Places,
-    /// Values that were not taken as they were given, as sentences for the log.
+    /// Values that differ from what was given, as sentences for the log.
     pub warnings: Vec<String>,
 }
 
-/// One line of `hob config show`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// The setting.
-    pub key: Key,
-    /// Its value; null when it has none.
-    pub value: Value,
-    /// Who set it.
-    pub origin: Origin,
+impl Settings {
+    /// Merges the layers.
+    pub fn resolve(sources: &Sources) -> Result<Resolved, ConfigError> {
+        let mut layers = Layers::of(sources)?;
+        let settings = Self::read(&mut layers)?;
+        let (entries, warnings) = layers.finish();
+        Ok(Resolved { settings, entries, places: sources.places.clone(), warnings })
+    }
 }
 
 impl Resolved {
@@ -93,77 +43,26 @@ impl Resolved {
 
     /// The configuration file, which need not exist.
     pub fn config_file(&self) -> PathBuf {
-        let named = self.entries[Key::Config as usize].value.as_str();
-        named.map_or_else(|| self.places.config_file(), PathBuf::from)
+        self.settings.config.clone().unwrap_or_else(|| self.places.config_file())
     }
 
-    /// Who chose the model where that cannot be changed by writing the file: a stronger layer.
+    /// The layer that chose the model, where it is stronger than the file: writing the file would
+    /// not change the model.
     pub fn fixed_model(&self) -> Option<&Origin> {
         let origin = self.origin(Key::Model);
         matches!(origin, Origin::Environment { .. } | Origin::Flag { .. }).then_some(origin)
     }
 }
 
-pub(crate) fn resolve(sources: &Sources) -> Result<Resolved, ConfigError> {
-    let mut layers = Layers::of(sources)?;
-    let data_dir = layers.path(Key::DataDir, || sources.places.data_dir.clone())?;
-    layers.optional_path(Key::Config, sources.file.as_ref().map(|file| file.path.clone()))?;
-    let key_file = paths::slots_key_file(&data_dir);
-    let settings = Settings {
-        listen: layers.value(Key::Listen, parse::address)?,
-        address: layers.optional(Key::Address, parse::address)?,
-        model: layers.model()?,
-        slots_dir: layers.path(Key::SlotsDir, || paths::slots_dir(&data_dir))?,
-        token_file: layers.path(Key::TokenFile, || paths::token_file(&data_dir))?,
-        ready_file: layers.optional_path(Key::ReadyFile, None)?,
-        data_dir,
-        ctx: layers.number(Key::Ctx, 64, 1 << 24)? as u32,
-        // llama.cpp has 256 sequences: four at least are for prefixes, and one is for splices.
-        slots: layers.number(Key::Slots, 1, 251)? as u32,
-        threads: layers.number(Key::Threads, 0, 1024)? as u32,
-        allow_origin: layers.list(Key::AllowOrigin)?,
-        allow_host: layers.list(Key::AllowHost)?,
-        memory_budget_bytes: layers.bytes(Key::MemoryBudgetBytes, 0)?,
-        queue: layers.number(Key::Queue, 1, 100_000)? as usize,
-        idle_park: layers.seconds(Key::IdleParkSecs)?,
-        cache_type_k: layers.cache_type(Key::CacheTypeK)?,
-        cache_type_v: layers.cache_type(Key::CacheTypeV)?,
-        log: layers.value(Key::Log, parse::text)?,
-        max_body_bytes: layers.bytes(Key::MaxBodyBytes, 1024)? as usize,
-        request_timeout: layers.seconds(Key::RequestTimeoutSecs)?,
-        sweep_interval: layers.duration_of_at_least(Key::SweepInterval, SHORTEST_SWEEP_INTERVAL)?,
-        keepalive_interval: layers
-            .duration_of_at_least(Key::KeepaliveInterval, SHORTEST_KEEPALIVE_INTERVAL)?,
-        unload_after: Some(layers.duration(Key::UnloadAfter)?).filter(|after| !after.is_zero()),
-        keepalive_battery_percent: layers.number(Key::KeepaliveBatteryPercent, 0, 100)? as u8,
-        ttl_short: layers.duration(Key::TtlShort)?,
-        ttl_long: layers.duration(Key::TtlLong)?,
-        ttl_extended: layers.duration(Key::TtlExtended)?,
-        slots_quota_bytes: layers.bytes(Key::SlotsQuotaBytes, 0)?,
-        sweep_removals: layers.number(Key::SweepRemovals, 1, 1 << 30)? as usize,
-        compress_after: Some(layers.duration(Key::CompressAfter)?).filter(|after| !after.is_zero()),
-        slots_encrypt: layers.switch(Key::SlotsEncrypt)?,
-        slots_key_file: layers.path(Key::SlotsKeyFile, || key_file)?,
-        voice_command: layers.words(Key::VoiceCommand, speech::command)?,
-        voice_name: layers.value(Key::VoiceName, parse::text)?,
-        voice_phrases: layers.words(Key::VoicePhrases, speech::phrases)?,
-        voice_cache_bytes: layers.bytes(Key::VoiceCacheBytes, 1 << 16)?,
-        voice_recognizer: layers.words(Key::VoiceRecognizer, speech::command)?,
-        profiles_dir: layers.path(Key::ProfilesDir, || sources.places.profiles_dir())?,
-    };
-    let warnings = layers.warnings();
-    let entries = Key::all().map(|key| layers.entry(key)).collect();
-    Ok(Resolved { settings, entries, places: sources.places.clone(), warnings })
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+    use std::time::Duration;
 
     use super::*;
     use crate::flags::Flags;
-    use crate::settings::{CacheType, ModelChoice};
     use crate::sources::ConfigFile;
+    use crate::values::{CacheType, ModelChoice};
 
     #[test]
     fn nothing_set_gives_the_defaults_of_the_table() {

@@ -11,10 +11,9 @@ use std::{fs, io};
 use crate::error::ConfigError;
 use crate::flags::Flags;
 use crate::key::Key;
-use crate::layers::borrowed;
+use crate::origin::Origin;
 use crate::parse::Raw;
 use crate::paths::Places;
-use crate::resolve::Origin;
 
 /// Everything that settings are resolved from.
 #[derive(Clone, Debug)]
@@ -62,7 +61,7 @@ fn our_variables(
     for (name, value) in env {
         let Ok(name) = name.into_string() else { continue };
         let foreign = ["HOB_TEST_", "HOB_BENCH_"].iter().any(|prefix| name.starts_with(prefix));
-        let known = name.starts_with("HOB_") || borrowed(&name).is_some();
+        let known = name.starts_with("HOB_") || Key::of_eliza_variable(&name).is_some();
         if !known || foreign {
             continue;
         }

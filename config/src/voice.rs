@@ -1,48 +1,29 @@
-//! How the command that synthesises speech, and what it says, are written.
+//! Parses the voice settings: commands and phrases.
 //!
-//! Pure, as [`parse`](crate::parse) is. A command is never handed to a shell: quotes keep words
-//! together, and nothing else has a meaning.
+//! Pure, as [`parse`](crate::parse) is. A command is split by the POSIX shell's quoting rules, and
+//! never handed to a shell: `$`, `;` and `|` have no meaning.
 
 use crate::parse::{Complaint, Raw, complaint, items};
 
-const MOST_PHRASES: usize = 64;
-const LONGEST_PHRASE: usize = 200;
+const MAX_PHRASES: usize = 64;
+const MAX_PHRASE_BYTES: usize = 200;
 
-/// A command's program and arguments: an array, or one text of words. `off` is none at all.
+/// A command's program and arguments: an array, or one text of words. `off` gives no words.
 pub fn command(raw: &Raw) -> Result<Vec<String>, Complaint> {
     let words = match raw {
         Raw::List(words) => words.clone(),
         Raw::Text(text) if text.trim() == "off" => return Ok(Vec::new()),
-        Raw::Text(text) => split(text)?,
+        Raw::Text(text) => shlex::split(text)
+            .ok_or_else(|| complaint("has a quote that is not closed", "close it"))?,
         _ => {
             let remedy = "write it in quotes, or as an array of its words";
-            return Err(complaint("is no command", remedy));
+            return Err(complaint("is not a command", remedy));
         }
     };
-    match words.first().is_some_and(|program| !program.is_empty()) {
-        true => Ok(words),
-        false => Err(complaint("names no program", "write a command, or off")),
-    }
-}
-
-/// Words between spaces; a quoted piece belongs to its word, spaces and all.
-fn split(text: &str) -> Result<Vec<String>, Complaint> {
-    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
-    for c in text.chars() {
-        match quote {
-            Some(open) if c == open => quote = None,
-            None if c == '"' || c == '\'' => {
-                quote = Some(c);
-                word.get_or_insert_default();
-            }
-            None if c.is_whitespace() => words.extend(word.take()),
-            _ => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word);
-    match quote {
-        None => Ok(words),
-        Some(_) => Err(complaint("has a quote that is not closed", "close it")),
+    if words.first().is_some_and(|program| !program.is_empty()) {
+        Ok(words)
+    } else {
+        Err(complaint("names no program", "write a command, or off"))
     }
 }
 
@@ -50,18 +31,18 @@ fn split(text: &str) -> Result<Vec<String>, Complaint> {
 pub fn phrases(raw: &Raw) -> Result<Vec<String>, Complaint> {
     let mut phrases = Vec::new();
     for item in items(raw, '|', "One second.")? {
-        if item.len() > LONGEST_PHRASE || item.contains(char::is_control) {
-            let remedy = format!("keep each within one line of {LONGEST_PHRASE} bytes");
+        if item.len() > MAX_PHRASE_BYTES || item.contains(char::is_control) {
+            let remedy = format!("keep each within one line of {MAX_PHRASE_BYTES} bytes");
             return Err(complaint("has a phrase that is too long", &remedy));
         }
         if !phrases.contains(&item) {
             phrases.push(item);
         }
     }
-    match phrases.len() {
-        0..=MOST_PHRASES => Ok(phrases),
-        _ => Err(complaint("has too many phrases", &format!("keep {MOST_PHRASES} of them"))),
+    if phrases.len() > MAX_PHRASES {
+        return Err(complaint("has too many phrases", &format!("keep {MAX_PHRASES} of them")));
     }
+    Ok(phrases)
 }
 
 #[cfg(test)]

@@ -1,0 +1,188 @@
+//! The table of settings: the one place where a setting is written.
+//!
+//! To add a setting, add one row. [`key`](crate::key) makes its [`Key`](crate::Key), names, flag
+//! and help of it; [`settings`](crate::settings) makes the field of
+//! [`Settings`](crate::Settings) and its resolution.
+//!
+//! ```text
+//! /// The line of `--help`, which is the field's documentation too
+//! #[setting(Audience, "PLACEHOLDER", option = value, …)]      options: the fields of `key::Row`
+//! Key => field: Type = reader(bounds);               reader: a method of `layers::Layers`
+//! ```
+//!
+//! - File, environment and flags spell the field's name each in its own way: `data_dir`,
+//!   `HOB_DATA_DIR`, `--data-dir`. `name` overrides the field's name.
+//! - Rows are resolved in this order: a default may use the fields of earlier rows.
+
+/// Calls `$consumer!` with all rows.
+macro_rules! settings_table {
+    ($consumer:ident) => { $consumer! {
+        /// Read settings from this TOML file
+        #[setting(Everyone, "FILE")]
+        Config => config: Option<PathBuf> = config_file();
+
+        /// Serve on this address; port 0 takes a free one
+        #[setting(Daemon, "IP:PORT", default = "127.0.0.1:8642")]
+        Listen => listen: SocketAddr = value(parse::address);
+
+        /// Talk to the daemon at this address instead of the one that runs on the data directory
+        #[setting(Client, "IP:PORT")]
+        Address => address: Option<SocketAddr> = optional(parse::address);
+
+        /// GGUF file, or the name of one that `hob models` lists; the bundled model unless given
+        #[setting(Daemon, "PATH|NAME")]
+        Model => model: ModelChoice = model();
+
+        /// Keep transcripts, token and hashes here
+        #[setting(Everyone, "DIR")]
+        DataDir => data_dir: PathBuf = path(|places| places.data_dir.clone());
+
+        /// Keep KV here
+        #[setting(Everyone, "DIR")]
+        SlotsDir => slots_dir: PathBuf = path(|_| paths::slots_dir(&data_dir));
+
+        /// Tokens of context that all slots share
+        #[setting(Daemon, "TOKENS", default = "8192")]
+        Ctx => ctx: u32 = number(64..=1 << 24);
+
+        // llama.cpp has 256 sequences: at least four are for prefixes, and one is for splices.
+        /// Conversations that stay hot at the same time
+        #[setting(Daemon, "N", default = "4")]
+        Slots => slots: u32 = number(1..=251);
+
+        /// Compute threads; 0 chooses
+        #[setting(Daemon, "N", default = "0")]
+        Threads => threads: u32 = number(0..=1024);
+
+        /// File that holds the access token
+        #[setting(Everyone, "FILE")]
+        TokenFile => token_file: PathBuf = path(|_| paths::token_file(&data_dir));
+
+        /// Write one JSON line here once requests are served
+        #[setting(Daemon, "FILE")]
+        ReadyFile => ready_file: Option<PathBuf> = optional_path();
+
+        /// Let web pages of this origin call the API (repeat or separate by commas)
+        #[setting(Daemon, "ORIGIN", is_list = true)]
+        AllowOrigin => allow_origin: Vec<String> = texts(parse::list);
+
+        /// Accept this Host header beside the loopback ones (repeat or separate by commas)
+        #[setting(Daemon, "HOST", is_list = true)]
+        AllowHost => allow_host: Vec<String> = texts(parse::list);
+
+        /// Memory for parked KV; 0 takes an eighth of RAM
+        #[setting(Daemon, "BYTES", default = "0")]
+        MemoryBudgetBytes => memory_budget_bytes: u64 = bytes(0);
+
+        /// Requests that may wait before others are told to come back
+        #[setting(Daemon, "N", default = "32")]
+        Queue => queue: usize = number(1..=100_000);
+
+        /// Park a conversation that was silent for so long
+        #[setting(Daemon, "SECS", name = "idle_park_secs", default = "3600")]
+        IdlePark => idle_park: Duration = seconds();
+
+        /// Type of the K cache
+        #[setting(Daemon, "TYPE", default = "f16")]
+        CacheTypeK => cache_type_k: CacheType = cache_type();
+
+        /// Type of the V cache
+        #[setting(Daemon, "TYPE", default = "f16")]
+        CacheTypeV => cache_type_v: CacheType = cache_type();
+
+        /// What to log, such as info or hob_runtime=debug
+        #[setting(Daemon, "FILTER", default = "info")]
+        Log => log: String = value(parse::text);
+
+        /// Largest request body
+        #[setting(Daemon, "BYTES", default = "8MiB")]
+        MaxBodyBytes => max_body_bytes: usize = bytes(1024);
+
+        /// Longest time that a request may take to arrive
+        #[setting(Daemon, "SECS", name = "request_timeout_secs", default = "600")]
+        RequestTimeout => request_timeout: Duration = seconds();
+
+        // A sweep reads every slot file.
+        /// Sweep kept KV this often: expire, collect, compress, hold the quota; 60s at least
+        #[setting(Daemon, "TIME", default = "5m",
+            eliza_variable_ms = Some("ELIZA_LOCAL_EVICTION_INTERVAL_MS"))]
+        SweepInterval => sweep_interval: Duration = duration_of_at_least(Duration::from_secs(60));
+
+        // A round wakes the processor.
+        /// Keep warm prefixes warm this often; 30s at least
+        #[setting(Daemon, "TIME", default = "4m",
+            eliza_variable_ms = Some("ELIZA_LOCAL_KEEPALIVE_INTERVAL_MS"))]
+        KeepaliveInterval => keepalive_interval: Duration =
+            duration_of_at_least(Duration::from_secs(30));
+
+        /// Give back the model's memory when nobody spoke for so long, its KV kept on disk; 0 never
+        /// does
+        #[setting(Daemon, "TIME", default = "0")]
+        UnloadAfter => unload_after: Option<Duration> = duration_unless_zero();
+
+        /// Let prefixes cool while a battery below so many percent feeds the machine; 0 never does
+        #[setting(Daemon, "N", default = "20")]
+        KeepaliveBatteryPercent => keepalive_battery_percent: u8 = number(0..=100);
+
+        /// Keep KV of class short for so long after its last use
+        #[setting(Everyone, "TIME", default = "5m")]
+        TtlShort => ttl_short: Duration = duration();
+
+        /// Keep KV of class long for so long after its last use
+        #[setting(Everyone, "TIME", default = "1h")]
+        TtlLong => ttl_long: Duration = duration();
+
+        /// Keep KV of class extended for so long after its last use
+        #[setting(Everyone, "TIME", default = "24h")]
+        TtlExtended => ttl_extended: Duration = duration();
+
+        /// Keep so much KV on disk; 0 takes a tenth of the free disk, 8 GiB at most
+        #[setting(Daemon, "BYTES", default = "0")]
+        SlotsQuotaBytes => slots_quota_bytes: u64 = bytes(0);
+
+        /// Remove so many files in one sweep at most
+        #[setting(Daemon, "N", default = "4096")]
+        SweepRemovals => sweep_removals: usize = number(1..=1 << 30);
+
+        /// Compress KV that was silent for so long; 0 never does
+        #[setting(Daemon, "TIME", default = "1h")]
+        CompressAfter => compress_after: Option<Duration> = duration_unless_zero();
+
+        /// Encrypt kept KV, and hide on disk whose it is
+        #[setting(Everyone, "BOOL", default = "false")]
+        SlotsEncrypt => slots_encrypt: bool = switch();
+
+        /// File that holds the key of encrypted KV; made when it is missing
+        #[setting(Everyone, "FILE")]
+        SlotsKeyFile => slots_key_file: PathBuf = path(|_| paths::slots_key_file(&data_dir));
+
+        /// Synthesise speech with this command, no shell between: WAV to its output, {voice} and
+        /// {text} in its arguments, the text also to its input; off for none
+        #[setting(Daemon, "COMMAND", default = "espeak-ng -v {voice} --stdin --stdout")]
+        VoiceCommand => voice_command: Vec<String> = texts(voice::command);
+
+        /// Speak with this voice of the command's, unless a request names another
+        #[setting(Daemon, "NAME", default = "en")]
+        VoiceName => voice_name: String = value(parse::text);
+
+        /// Say this while the model thinks (repeat or separate by |)
+        #[setting(Daemon, "TEXT", is_list = true, default = "One second.|Let me see.|Hm, let me think.|\
+            Just a moment.|Let me have a look.")]
+        VoicePhrases => voice_phrases: Vec<String> = texts(voice::phrases);
+
+        /// Keep so much sound, in memory and on disk
+        #[setting(Daemon, "BYTES", default = "16MiB")]
+        VoiceCacheBytes => voice_cache_bytes: u64 = bytes(1 << 16);
+
+        /// Write down what was said with this command, no shell between: a WAV to its input, text
+        /// to its output; off for none
+        #[setting(Daemon, "COMMAND", default = "off")]
+        VoiceRecognizer => voice_recognizer: Vec<String> = texts(voice::command);
+
+        /// Read profiles, what prompts begin with, from here
+        #[setting(Everyone, "DIR")]
+        ProfilesDir => profiles_dir: PathBuf = path(Places::profiles_dir);
+    } };
+}
+
+pub(crate) use settings_table;

@@ -1,0 +1,102 @@
+//! The types of settings that have a meaning of their own.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The model that the user asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ModelChoice {
+    /// The model that comes with the program.
+    Bundled,
+    /// A path, or a name found among the models on this machine.
+    Named(String),
+}
+
+impl fmt::Display for ModelChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bundled => f.write_str("bundled"),
+            Self::Named(name) => f.write_str(name),
+        }
+    }
+}
+
+/// Element type of the KV cache, by llama.cpp's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CacheType {
+    F32,
+    F16,
+    Bf16,
+    Q8_0,
+    Q5_1,
+    Q5_0,
+    Q4_1,
+    Q4_0,
+    Iq4Nl,
+}
+
+const CACHE_TYPES: [(CacheType, &str); 9] = [
+    (CacheType::F32, "f32"),
+    (CacheType::F16, "f16"),
+    (CacheType::Bf16, "bf16"),
+    (CacheType::Q8_0, "q8_0"),
+    (CacheType::Q5_1, "q5_1"),
+    (CacheType::Q5_0, "q5_0"),
+    (CacheType::Q4_1, "q4_1"),
+    (CacheType::Q4_0, "q4_0"),
+    (CacheType::Iq4Nl, "iq4_nl"),
+];
+
+impl CacheType {
+    /// Every name, in lower case.
+    pub const NAMES: [&'static str; CACHE_TYPES.len()] = {
+        let mut names = [""; CACHE_TYPES.len()];
+        let mut at = 0;
+        while at < names.len() {
+            names[at] = CACHE_TYPES[at].1;
+            at += 1;
+        }
+        names
+    };
+
+    /// llama.cpp's name.
+    pub fn as_str(self) -> &'static str {
+        CACHE_TYPES[self as usize].1
+    }
+}
+
+impl fmt::Display for CacheType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{got}` is not a cache type; choose one of {}", CacheType::NAMES.join(", "))]
+pub struct CacheTypeError {
+    pub got: String,
+}
+
+impl FromStr for CacheType {
+    type Err = CacheTypeError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wanted = text.to_ascii_lowercase();
+        let found = CACHE_TYPES.iter().find(|(_, name)| *name == wanted);
+        found.map(|(kind, _)| *kind).ok_or_else(|| CacheTypeError { got: text.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cache_type_is_read_back_from_its_name() {
+        for (kind, name) in CACHE_TYPES {
+            assert_eq!(kind.as_str(), name);
+            assert_eq!(name.to_ascii_uppercase().parse(), Ok(kind));
+        }
+        assert!("q3_k".parse::<CacheType>().unwrap_err().to_string().contains("q8_0"));
+    }
+}
