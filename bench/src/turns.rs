@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use hob_runtime::sample::Sampling;
 use hob_runtime::{
-    Engine, EngineOptions, EngineStatus, Keeping, Model, Purpose, TurnEvent, TurnReport,
+    Engine, EngineOptions, EngineStatus, Model, Purpose, Retention, TurnEvent, TurnReport,
     TurnRequest,
 };
 use hob_slots::store::Store;
@@ -37,7 +37,7 @@ pub fn request(conversation: &str, prompt: &[Token], max_tokens: usize) -> TurnR
         grammar: None,
         logprobs: None,
         ignore_eog: true,
-        keep: Keeping::default(),
+        keep: Retention::default(),
         purpose: Purpose::Answer,
         cold: false,
     }

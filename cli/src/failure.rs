@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use hob_config::ConfigError;
 use hob_models::ModelError;
 use hob_slots::StoreError;
-use hob_slots::bundle::BundleError;
+use hob_slots::archive::ArchiveError;
 
 use crate::exit::Exit;
 
@@ -76,11 +76,11 @@ pub enum Failure {
     InUse(String),
     /// An archive cannot be made or taken in.
     #[error("{}: {source}", path.display())]
-    Bundle {
+    Archive {
         /// The archive.
         path: PathBuf,
         /// Why.
-        source: BundleError,
+        source: ArchiveError,
     },
     /// A check failed.
     #[error("{0}")]
@@ -125,14 +125,14 @@ impl Failure {
             Self::Owned { .. } | Self::InUse(_) | Self::Store(StoreError::Owned { .. }) => {
                 Exit::Busy
             }
-            Self::Bundle { source, .. } => match source {
-                BundleError::Absent { .. } => Exit::NotFound,
-                BundleError::Ambiguous { .. } => Exit::Usage,
-                BundleError::Foreign { .. } | BundleError::Newer { .. } => Exit::Refused,
-                BundleError::NotABundle { .. }
-                | BundleError::Damaged { .. }
-                | BundleError::NotWhole { .. } => Exit::Damaged,
-                BundleError::Store(_) | BundleError::Io(_) => Exit::Failure,
+            Self::Archive { source, .. } => match source {
+                ArchiveError::Absent { .. } => Exit::NotFound,
+                ArchiveError::Ambiguous { .. } => Exit::Usage,
+                ArchiveError::Foreign { .. } | ArchiveError::Newer { .. } => Exit::Refused,
+                ArchiveError::NotABundle { .. }
+                | ArchiveError::Damaged { .. }
+                | ArchiveError::NotWhole { .. } => Exit::Damaged,
+                ArchiveError::Store(_) | ArchiveError::Io(_) => Exit::Failure,
             },
             Self::Refused { status: 503, .. } => Exit::Busy,
             Self::Refused { .. } => Exit::Refused,

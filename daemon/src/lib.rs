@@ -2,8 +2,8 @@
 //!
 //! Reading order: [`startup`] (how the parts are opened and joined), [`service`] (what can be
 //! asked), [`transcript`] (what is remembered), [`explain`] (why
-//! something was computed twice), [`openai`] (the wire's shapes), [`http`] (routes,
-//! guards and the socket), [`keeping_warm`] and [`idle`] (what happens in silence), [`watching`]
+//! something was computed twice), [`wire`] (the wire's shapes), [`http`] (routes,
+//! guards and the socket), [`warm`] and [`idle`] (what happens in silence), [`watch`]
 //! (what happens to files), [`catalogue`] (which other models there are), [`voice`] (who is heard,
 //! and what is said first), [`auth`] and [`metrics`].
 
@@ -14,9 +14,7 @@ pub mod error;
 pub mod explain;
 pub mod http;
 pub mod idle;
-pub mod keeping_warm;
 pub mod metrics;
-pub mod openai;
 pub mod portable;
 pub mod service;
 pub mod silence;
@@ -26,4 +24,6 @@ pub mod transcript;
 pub mod trash;
 pub mod utf16;
 pub mod voice;
-pub mod watching;
+pub mod warm;
+pub mod watch;
+pub mod wire;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Parser;
 use hob_config::{DaemonFlags, Places, Resolved, Settings, Sources};
-use hob_daemon::startup::{self, Course, Ending};
+use hob_daemon::startup::{self, ModelSwitch, Ending};
 
 /// For what still runs when everything is saved.
 const LONGEST_END: Duration = Duration::from_secs(5);
@@ -51,14 +51,14 @@ fn run(args: Args) -> Result<()> {
     let filter = startup::log_filter(&resolved.settings.log)?;
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let mut at = None;
-    let mut course = Course::new(resolved);
+    let mut model_switch = ModelSwitch::new(resolved);
     loop {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .worker_threads(2) // Sockets need little; the cores are for the model.
             .build()
             .context("cannot start the threads that serve sockets")?;
-        let ended = runtime.block_on(startup::run(&mut course, at, hints));
+        let ended = runtime.block_on(startup::run(&mut model_switch, at, hints));
         // With its tasks go their handles: nothing of this daemon is left when the next one starts.
         runtime.shutdown_timeout(LONGEST_END);
         match ended {
@@ -66,9 +66,9 @@ fn run(args: Args) -> Result<()> {
             Ok(Ending::Swapped(address)) => at = Some(address),
             Ok(Ending::Switched(address, model)) => {
                 at = Some(address);
-                course.switch(model);
+                model_switch.switch(model);
             }
-            Err(error) => course.go_back(error)?,
+            Err(error) => model_switch.go_back(error)?,
         }
     }
 }

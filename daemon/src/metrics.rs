@@ -14,7 +14,7 @@ use hob_prewarm::PrefixState;
 use hob_runtime::turn::TurnReport;
 
 use crate::explain::Reason;
-use crate::keeping_warm::board::Board;
+use crate::warm::warm_status::WarmStatus;
 
 /// Upper bounds of the time to first token, in seconds.
 const TTFT_BOUNDS: [f64; 12] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
@@ -115,7 +115,7 @@ impl Metrics {
     }
 
     /// The page.
-    pub fn render(&self, gauges: Gauges, board: &Board) -> String {
+    pub fn render(&self, gauges: Gauges, warm_status: &WarmStatus) -> String {
         let mut page = Page::default();
         page.family("hob_requests_total", "counter", "Requests answered, by route and status.");
         for ((route, status), count) in lock(&self.requests).iter() {
@@ -177,21 +177,21 @@ impl Metrics {
             page.single(name, "counter", help, count);
         }
         page.single("hob_warm_bytes", "gauge", "Bytes of parked KV in memory.", gauges.warm_bytes);
-        prefixes(&mut page, board);
+        prefixes(&mut page, warm_status);
         page.text
     }
 }
 
 /// The names of profiles come from files of the user's own.
-fn prefixes(page: &mut Page, board: &Board) {
+fn prefixes(page: &mut Page, warm_status: &WarmStatus) {
     page.family("hob_prefix_tokens", "gauge", "Tokens of each profile's warm prefix.");
-    for (profile, prefix) in &board.prefixes {
+    for (profile, prefix) in &warm_status.prefixes {
         let warm = prefix.warmed.filter(|_| prefix.state == PrefixState::Warm);
         let tokens = warm.map_or(0, |warmed| warmed.from.tokens());
         page.line("hob_prefix_tokens", &format!("profile=\"{profile}\""), tokens);
     }
     page.family("hob_prewarms_total", "counter", "Prewarms and touches, by what came of them.");
-    for (outcome, count) in &board.outcomes {
+    for (outcome, count) in &warm_status.outcomes {
         page.line("hob_prewarms_total", &format!("result=\"{}\"", outcome.as_str()), count);
     }
 }
@@ -279,7 +279,7 @@ mod tests {
         metrics.missed(Reason::Clock);
         metrics.generated(7);
         let gauges = Gauges { queue: 2, rejected_files: 3, ..Gauges::default() };
-        let page = metrics.render(gauges, &Board::default());
+        let page = metrics.render(gauges, &WarmStatus::default());
         for line in [
             "hob_requests_total{route=\"/v1/models\",status=\"200\"} 1",
             "hob_prompt_tokens_total{place=\"disk\"} 90",

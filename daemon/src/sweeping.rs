@@ -11,7 +11,7 @@ use hob_config::Settings;
 use hob_runtime::Engine;
 use hob_slots::store::Store;
 use hob_slots::sweep::{Quota, Rules, Sweeper, Swept};
-use hob_slots::{Lifetimes, Moment, Timekeeper};
+use hob_slots::{AdjustedTime, ClockTracker, Lifetimes};
 
 use crate::clock::Clock;
 
@@ -70,7 +70,7 @@ pub async fn run(
 pub async fn sweep(
     engine: &Engine,
     sweeper: &Arc<Mutex<Sweeper>>,
-    moment: Moment,
+    moment: AdjustedTime,
 ) -> Result<Swept, hob_runtime::TurnError> {
     let swept = engine.sweep(sweeper.clone(), moment).await?;
     for error in &swept.errors {
@@ -84,7 +84,7 @@ pub async fn sweep(
     Ok(swept)
 }
 
-async fn write_down(store: &Arc<Store>, timekeeper: Timekeeper) {
+async fn write_down(store: &Arc<Store>, timekeeper: ClockTracker) {
     let store = store.clone();
     let written = tokio::task::spawn_blocking(move || store.write_timekeeper(&timekeeper)).await;
     if let Ok(Err(error)) = written {

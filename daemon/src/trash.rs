@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use hob_slots::{ConversationId, Moment, Timestamp};
+use hob_slots::{AdjustedTime, ConversationId, Timestamp};
 
 use crate::service::Service;
 
@@ -18,7 +18,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// Which of those that lie in the trash are to go.
 pub fn due<'t>(
     trash: &'t [(ConversationId, Timestamp)],
-    moment: &Moment,
+    moment: &AdjustedTime,
 ) -> impl Iterator<Item = &'t (ConversationId, Timestamp)> {
     trash.iter().filter(|(_, since)| moment.age(*since) >= KEPT_FOR)
 }
@@ -36,7 +36,7 @@ pub async fn run(service: Service) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hob_slots::Timekeeper;
+    use hob_slots::ClockTracker;
 
     const HOUR_MS: u64 = 3_600_000;
 
@@ -47,13 +47,13 @@ mod tests {
     #[test]
     fn it_goes_after_an_hour_and_not_before() {
         let trash = lies_there(HOUR_MS);
-        let at = |now: u64| due(&trash, &Moment::from(Timestamp(now))).count();
+        let at = |now: u64| due(&trash, &AdjustedTime::from(Timestamp(now))).count();
         assert_eq!((at(0), at(2 * HOUR_MS - 1), at(2 * HOUR_MS)), (0, 0, 1));
     }
 
     #[test]
     fn an_hour_that_the_clock_jumped_over_deletes_nothing() {
-        let mut timekeeper = Timekeeper::default();
+        let mut timekeeper = ClockTracker::default();
         timekeeper.look(Timestamp(HOUR_MS), Duration::ZERO);
         let trash = lies_there(HOUR_MS);
         let moment = timekeeper.look(Timestamp(3 * HOUR_MS), Duration::from_secs(1));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use common::{World, user};
 use hob_daemon::clock::wall_clock;
-use hob_slots::Moment;
+use hob_slots::AdjustedTime;
 use serde_json::{Value, json};
 
 fn say(world: &World, conversation: &str, text: &str, hob: Value) -> Value {
@@ -117,7 +117,7 @@ fn what_lies_in_the_trash_for_an_hour_is_gone_with_its_kv() {
     change(&world, "a", json!({"trashed": true}));
     let empty_at = |minutes: u64| {
         let now = wall_clock()().after(Duration::from_secs(60 * minutes));
-        world.empty_trash(&Moment::from(now));
+        world.empty_trash(&AdjustedTime::from(now));
     };
     empty_at(59);
     assert_eq!(listed(&world, "/v1/conversations?trashed=true"), ["a"]);

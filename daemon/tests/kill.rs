@@ -34,7 +34,7 @@ const SEED: u64 = 8642;
 
 /// When hobd dies.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Moment {
+enum AdjustedTime {
     /// After so many events of an answer.
     Events(usize),
     /// So many milliseconds after a question.
@@ -47,7 +47,7 @@ enum Moment {
     Starting(u64),
 }
 
-impl Moment {
+impl AdjustedTime {
     fn random(chance: &mut Chance) -> Self {
         match chance.within(0..5) {
             0 => Self::Events(chance.within(1..14)),
@@ -64,7 +64,7 @@ fn kills_at_random_moments_lose_no_text_and_restore_nothing_wrong() {
     let rounds = std::env::var("HOB_TEST_KILL_ROUNDS").map_or(20, |n| n.parse().unwrap());
     let mut world = World::new();
     for round in 0..rounds {
-        let moment = Moment::random(&mut world.chance);
+        let moment = AdjustedTime::random(&mut world.chance);
         println!("round {round}: {moment:?}");
         world.start_and_look();
         for _ in 0..world.chance.within(1..4) {
@@ -186,13 +186,13 @@ impl World {
         }
     }
 
-    fn die(&mut self, moment: Moment) {
+    fn die(&mut self, moment: AdjustedTime) {
         self.check_counters();
         match moment {
-            Moment::Events(_) | Moment::Millis(_) => self.die_answering(moment),
-            Moment::Ended => {}
-            Moment::Quiet => self.become_quiet(),
-            Moment::Starting(millis) => {
+            AdjustedTime::Events(_) | AdjustedTime::Millis(_) => self.die_answering(moment),
+            AdjustedTime::Ended => {}
+            AdjustedTime::Quiet => self.become_quiet(),
+            AdjustedTime::Starting(millis) => {
                 self.hobd = None;
                 let starting = Starting::begin(self.directory.path());
                 thread::sleep(Duration::from_millis(millis));
@@ -202,7 +202,7 @@ impl World {
         self.hobd = None; // Dropping it is `kill -9`.
     }
 
-    fn die_answering(&mut self, moment: Moment) {
+    fn die_answering(&mut self, moment: AdjustedTime) {
         let which = self.chance.within(0..self.talks.len());
         let (asked, request) = self.next_request(which);
         self.talks[which].quiet = false;
@@ -213,8 +213,8 @@ impl World {
         });
         let mut events = Vec::new();
         match moment {
-            Moment::Millis(millis) => thread::sleep(Duration::from_millis(millis)),
-            Moment::Events(most) => events.extend(listen.iter().take(most)),
+            AdjustedTime::Millis(millis) => thread::sleep(Duration::from_millis(millis)),
+            AdjustedTime::Events(most) => events.extend(listen.iter().take(most)),
             _ => unreachable!("the others answer nothing"),
         }
         self.hobd = None;

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Answer, Plan, World, user};
-use hob_slots::bundle::export;
+use hob_slots::archive::export;
 use hob_slots::{ConversationId, StoreReader, Timestamp};
 use serde_json::{Value, json};
 use tar::{Builder, Header};

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use common::{Plan, World, text, user};
-use hob_slots::bundle::export;
+use hob_slots::archive::export;
 use hob_slots::store::{Store, StoreReader};
 use hob_slots::{
     BlockId, BlockRef, ConversationId, ModelHash, Object, ObjectKind, SlotRecord, Timestamp, Token,

@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use common::World;
 use hob_daemon::service::ChangeKind;
-use hob_daemon::watching::{Change, Sight};
+use hob_daemon::watch::{Change, Mode};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-const POLLED: Sight = Sight::Polled(Duration::from_millis(100));
+const POLLED: Mode = Mode::Polled(Duration::from_millis(100));
 const BRIEF: &str = "[[segment]]\nlayer = 'rules'\nkey = 'tone'\ntext = 'Be brief.'\n";
 const HOUSE: &str = "[[segment]]\nlayer = 'context'\nkey = 'house'\nfile = '../house/rooms.md'\n";
 
 #[test]
 fn profiles_are_told_from_the_first_one_to_the_last_as_the_system_tells() {
-    a_life_of_profiles(Sight::Told);
+    a_life_of_profiles(Mode::Told);
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn profiles_are_told_from_the_first_one_to_the_last_where_they_must_be_looked_fo
     a_life_of_profiles(POLLED);
 }
 
-fn a_life_of_profiles(sight: Sight) {
+fn a_life_of_profiles(sight: Mode) {
     let world = World::new();
     let mut changes = world.watch(&[], sight);
     sleep(Duration::from_millis(500));
@@ -60,7 +60,7 @@ fn a_life_of_profiles(sight: Sight) {
 fn a_profile_that_is_written_in_pieces_is_one_change() {
     let world = World::new();
     fs::create_dir(world.directory.join("profiles")).unwrap();
-    let mut changes = world.watch(&[], Sight::Told);
+    let mut changes = world.watch(&[], Mode::Told);
     sleep(Duration::from_millis(500));
     for end in [10, 20, 30, BRIEF.len()] {
         world.profile("home", &BRIEF[..end]);
@@ -104,7 +104,7 @@ fn a_model_is_told_once_its_new_file_is_whole() {
     let model: PathBuf = world.directory.join("models/a.gguf");
     fs::create_dir(world.directory.join("models")).unwrap();
     fs::write(&model, old).unwrap();
-    let mut changes = world.watch(std::slice::from_ref(&model), Sight::Told);
+    let mut changes = world.watch(std::slice::from_ref(&model), Mode::Told);
     sleep(Duration::from_millis(500));
 
     fs::write(&model, &new[..new.len() / 2]).unwrap();

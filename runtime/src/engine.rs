@@ -11,18 +11,20 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hob_slots::store::Store;
-use hob_slots::{ConversationId, Custody, ModelHash, Moment, Sweeper, Swept, Timestamp, Token};
+use hob_slots::{
+    AdjustedTime, ConversationId, LiveRefs, ModelHash, Sweeper, Swept, Timestamp, Token,
+};
 use tokio::sync::{oneshot, watch};
 
 use crate::backend::{ContextShape, LoadError, Model, ModelFacts};
 use crate::grammar::{Constraint, Grammar, GrammarFactory};
+use crate::lifecycle::{self, SharedStatus};
 use crate::map::CacheMap;
 use crate::pace::Pace;
-use crate::residence::{self, Outside};
-use crate::shelf::{Budget, Shelf, Sweep};
 use crate::status::{EngineCounters, EngineStatus, Residency};
+use crate::tiers::{Budget, KvTiers, Sweep};
 use crate::turn::{Turn, TurnError, TurnRequest};
-use crate::worker::{Command, Diary, Standing, Submitted};
+use crate::worker::{ChangeLog, Command, Core, Submitted};
 
 /// How an engine is made.
 #[derive(Clone)]
@@ -107,8 +109,8 @@ impl Engine {
         let waiting = Arc::new(AtomicUsize::new(0));
         let (tell, residency) = watch::channel(Residency::default());
         let meanwhile = Arc::<Mutex<EngineStatus>>::default();
-        let outside = Outside { residency: tell, meanwhile: meanwhile.clone() };
-        let (diary, changes) = Diary::new();
+        let outside = SharedStatus { residency: tell, meanwhile: meanwhile.clone() };
+        let (change_log, changes) = ChangeLog::new();
         let thread = {
             let (model, options) = (model.clone(), options.clone());
             let (commands, waiting) = (commands.clone(), waiting.clone());
@@ -117,25 +119,25 @@ impl Engine {
                     memory_bytes: options.memory_budget_bytes,
                     unsaved_bytes: options.unsaved_budget_bytes,
                 };
-                let keeper = commands.clone();
+                let writer = commands.clone();
                 // An error: the engine has stopped.
-                let on_room = move || keeper.send(Command::Room).unwrap_or(());
-                let shelf = Shelf::new(model.clone(), fingerprint, store, budget, on_room);
+                let on_room = move || writer.send(Command::Room).unwrap_or(());
+                let tiers = KvTiers::new(model.clone(), fingerprint, store, budget, on_room);
                 let micro_batch = options.micro_batch.min(options.context_tokens);
-                let standing = Standing {
+                let core = Core {
                     pace: Pace::new(options.micro_batch_target, micro_batch),
                     counters: EngineCounters::default(),
                     turns: 0,
                     fetches: 0,
-                    diary,
+                    change_log,
                     model,
                     fingerprint,
-                    shelf,
+                    tiers,
                     options,
                     waiting,
                     commands,
                 };
-                residence::live(standing, &inbox, &ready, &outside);
+                lifecycle::run(core, &inbox, &ready, &outside);
             };
             let thread = std::thread::Builder::new().name("hob-engine".to_owned());
             thread.spawn(body).expect("the system can start a thread")
@@ -213,7 +215,7 @@ impl Engine {
     pub async fn sweep(
         &self,
         sweeper: Arc<Mutex<Sweeper>>,
-        moment: Moment,
+        moment: AdjustedTime,
     ) -> Result<Swept, TurnError> {
         let (reply, answer) = oneshot::channel();
         let reply = Box::new(|swept| drop(reply.send(swept))); // An error: the caller went away.
@@ -222,18 +224,18 @@ impl Engine {
     }
 
     /// Works on the directory of kept KV, behind, in one order with everything that is saved. The
-    /// [`Custody`] says what is open and must stay.
+    /// [`LiveRefs`] says what is open and must stay.
     ///
     /// # Errors
     /// [`TurnError::Stopped`], also when nothing is kept on disk.
-    pub async fn tend<T: Send + 'static>(
+    pub async fn maintain<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Store, &dyn Custody) -> T + Send + 'static,
+        work: impl FnOnce(&Store, &dyn LiveRefs) -> T + Send + 'static,
     ) -> Result<T, TurnError> {
         let (reply, answer) = oneshot::channel();
         // An error: the caller went away.
-        self.send(Command::Tend(Box::new(|store: &Store, custody: &dyn Custody| {
-            drop(reply.send(work(store, custody)));
+        self.send(Command::Maintain(Box::new(|store: &Store, live_refs: &dyn LiveRefs| {
+            drop(reply.send(work(store, live_refs)));
         })))?;
         answer.await.map_err(|_| TurnError::Stopped)
     }

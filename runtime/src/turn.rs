@@ -34,7 +34,7 @@ pub struct TurnRequest {
     /// Generate past end-of-generation tokens (benchmarks and tests).
     pub ignore_eog: bool,
     /// How what was computed is kept.
-    pub keep: Keeping,
+    pub keep: Retention,
     /// For whom it computes.
     pub purpose: Purpose,
     /// Reuse nothing: every token of the prompt is computed, to measure what reuse saves. What is
@@ -73,7 +73,7 @@ impl Purpose {
 
 /// How a conversation's KV is kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Keeping {
+pub struct Retention {
     /// For how long; `None`: as before, [`TtlClass::Long`] at first.
     pub class: Option<TtlClass>,
     /// Which part of the prompt each run of its tokens belongs to; ends grow, the last one is within

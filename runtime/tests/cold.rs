@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
-use hob_runtime::{Keeping, Model, TurnRequest};
+use hob_runtime::{Model, Retention, TurnRequest};
 use hob_slots::format::SlotRecord;
 use hob_slots::store::StoreReader;
 use hob_slots::{BlockId, Token, TtlClass};
@@ -67,7 +67,7 @@ fn what_is_kept_stays_and_is_found_under_the_same_names() {
         let model = of_memory(memory);
         let directory = tempfile::tempdir().unwrap();
         let before = engine(&model, Some(directory.path()), options());
-        let keep = Keeping { class: Some(TtlClass::Kept), ..Keeping::default() };
+        let keep = Retention { class: Some(TtlClass::Kept), ..Retention::default() };
         let prompt = tokens(&model, &user(&"hello ".repeat(30)));
         let first = ask(&before, TurnRequest { keep, ..request("chat", &prompt, 20) });
         before.shutdown();

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Model, Turn, TurnError, TurnEvent, TurnRequest};
-use hob_slots::{Moment, Rules, SAVE_GRACE, Sweeper, Timestamp, Token};
+use hob_slots::{AdjustedTime, Rules, SAVE_GRACE, Sweeper, Timestamp, Token};
 use support::*;
 
 fn slow(memory: MemoryKind) -> Arc<dyn Model> {
@@ -93,7 +93,7 @@ fn a_sweep_removes_what_no_conversation_names_and_nothing_else() {
     block_on(before.park(name("chat")));
     // Of what has no referrer; the conversation itself stays.
     let rules = Rules { compress_after: None, ..Rules::default() };
-    let later = Moment::from(Timestamp::from(SystemTime::now() + 2 * SAVE_GRACE));
+    let later = AdjustedTime::from(Timestamp::from(SystemTime::now() + 2 * SAVE_GRACE));
     let swept = block_on(before.sweep(sweeper(rules), later)).unwrap();
     assert!(swept.collected > 0 && swept.errors.is_empty(), "{swept:?}");
     before.shutdown();
@@ -116,7 +116,7 @@ fn what_expired_leaves_memory_too_and_what_is_open_stays() {
         ask(&engine, request(who, &prompt, 20));
     }
     block_on(engine.park(name("parked")));
-    let later = Moment::from(Timestamp::from(SystemTime::now() + Duration::from_secs(7_200)));
+    let later = AdjustedTime::from(Timestamp::from(SystemTime::now() + Duration::from_secs(7_200)));
     let swept = block_on(engine.sweep(sweeper(Rules::default()), later)).unwrap();
     assert_eq!((swept.expired, swept.errors.len()), (1, 0), "{swept:?}");
     let known: Vec<_> = status(&engine).parked.into_iter().map(|(id, _)| id).collect();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{
-    CacheMap, Departure, Engine, EngineOptions, Keeping, Model, Origin, Purpose, SlotMap,
+    CacheMap, Engine, EngineOptions, Eviction, Model, Origin, Purpose, Retention, SlotMap,
     SlotState, TurnRequest,
 };
 use hob_slots::format::SegmentRef;
@@ -39,7 +39,7 @@ fn origins(map: &CacheMap, conversation: &str) -> Vec<Origin> {
 
 /// Each departure as `who: to, why`.
 fn departures(map: &CacheMap) -> Vec<String> {
-    let told = |left: &Departure| {
+    let told = |left: &Eviction| {
         let who = left.conversation.as_ref().map_or("nobody", |name| name.as_str());
         format!("{who}: {}, {}", left.to.as_str(), left.why.as_str())
     };
@@ -163,7 +163,7 @@ fn parts_of_the_prompt_are_told_by_their_layers_and_prefixes_by_their_slots() {
         segment(half, Layer::Identity, "identity"),
         segment(prompt.len() as u32, Layer::Capabilities, "tools"),
     ];
-    let keep = Keeping { segments, class: None };
+    let keep = Retention { segments, class: None };
     let purpose = Purpose::Prewarm;
     ask(&engine, TurnRequest { keep, purpose, ..request("prefix", &prompt, 0) });
     let slot = of(&map(&engine), "prefix");

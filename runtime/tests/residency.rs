@@ -58,7 +58,7 @@ fn only_who_speaks_or_is_about_to_brings_the_weights_back() {
     assert_eq!(finish(engine.submit(prewarm).unwrap()).unwrap_err(), TurnError::NotResident);
     block_on(engine.park(name("gone")));
     block_on(engine.forget(name("gone")));
-    block_on(engine.tend(|_, _| ())).unwrap(); // Files are removed behind.
+    block_on(engine.maintain(|_, _| ())).unwrap(); // Files are removed behind.
     assert_eq!(status(&engine).waiting, 0);
     assert_eq!(status(&engine).residency, Residency::Unloaded, "none of this needs them");
 

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use hob_slots::evict::lru::Lru;
-use hob_slots::evict::{Kept, Policy};
+use hob_slots::evict::{Cache, Policy};
 use serde::Serialize;
 
 use crate::BLOCK_TOKENS;
@@ -98,7 +98,7 @@ pub fn run(
     disk: Option<Disk>,
     seed: u64,
 ) -> Waits {
-    let mut world = World::new(sessions, setup, Kept::new(policy, capacity), disk, seed);
+    let mut world = World::new(sessions, setup, Cache::new(policy, capacity), disk, seed);
     while world.waits_millis.len() < setup.requests {
         let ((now, _), event) = world.events.pop_first().expect("a lane always goes on");
         match event {
@@ -123,8 +123,8 @@ struct World<'s, P> {
     setup: &'s Setup,
     playlist: Playlist<'s>,
     lanes: Vec<Lane>,
-    memory: Kept<u64, P>,
-    disk: Option<(Disk, Kept<u64, Lru<u64>>)>,
+    memory: Cache<u64, P>,
+    disk: Option<(Disk, Cache<u64, Lru<u64>>)>,
     disk_free_at: u64,
     line: VecDeque<usize>,
     busy: bool,
@@ -146,7 +146,7 @@ impl<'s, P: Policy<u64>> World<'s, P> {
     fn new(
         sessions: &'s [Vec<Request>],
         setup: &'s Setup,
-        memory: Kept<u64, P>,
+        memory: Cache<u64, P>,
         disk: Option<Disk>,
         seed: u64,
     ) -> Self {
@@ -155,7 +155,7 @@ impl<'s, P: Policy<u64>> World<'s, P> {
         let lanes = (0..setup.lanes)
             .map(|_| Lane { play: playlist.begin(), asked_at: 0, fetched: 0 })
             .collect();
-        let disk = disk.map(|disk| (disk, Kept::new(Lru::default(), disk.capacity_blocks)));
+        let disk = disk.map(|disk| (disk, Cache::new(Lru::default(), disk.capacity_blocks)));
         let mut world = Self {
             setup,
             playlist,

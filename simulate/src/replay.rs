@@ -6,14 +6,14 @@
 
 use std::collections::HashSet;
 
-use hob_slots::evict::{Answer, Kept, Policy};
+use hob_slots::evict::{Answer, Cache, Policy};
 
 use crate::workload::Arrival;
 
 /// What was asked for, and how much of it was kept, in blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hits {
-    /// Kept.
+    /// Cache.
     pub hits: u64,
     /// Asked for.
     pub asked: u64,
@@ -28,7 +28,7 @@ impl Hits {
 
 /// Replays the requests against a policy, over a store of `capacity` blocks.
 pub fn replay(arrivals: &[Arrival], policy: impl Policy<u64>, capacity: u64) -> Hits {
-    let mut kept = Kept::new(policy, capacity);
+    let mut kept = Cache::new(policy, capacity);
     let mut hits = Hits::default();
     for arrival in arrivals {
         for (id, meta) in arrival.uses() {

@@ -1,11 +1,11 @@
 //! How old something is, when wall time jumps and laptops sleep.
 //!
-//! - Ages are wall time, because what they are counted from outlives the process. A [`Timekeeper`]
+//! - Ages are wall time, because what they are counted from outlives the process. A [`ClockTracker`]
 //!   compares wall time with the time that the process has really run; where the two part, wall time
 //!   jumped: the clock was set, or the machine slept.
 //! - A jump makes nothing older: time that did not pass, or passed asleep, is taken off the age of
 //!   everything that was used before it. When in doubt something is younger than it may be.
-//! - Jumps outlive the process: [`Timekeeper`] is written down and read back.
+//! - Jumps outlive the process: [`ClockTracker`] is written down and read back.
 //! - Pure: no clock is read here.
 
 use std::time::Duration;
@@ -22,7 +22,7 @@ const MOST_JUMPS: usize = 64;
 
 /// Notices when wall time jumps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Timekeeper {
+pub struct ClockTracker {
     /// The latest wall time that was seen.
     #[serde(default)]
     last_ms: u64,
@@ -45,14 +45,14 @@ pub struct Jump {
 
 /// A wall time, and what is known of the jumps before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Moment {
+pub struct AdjustedTime {
     now: Timestamp,
     jumps: Vec<Jump>,
 }
 
-impl Timekeeper {
+impl ClockTracker {
     /// It is `now`, and the process has run for `ran`, not counting sleep.
-    pub fn look(&mut self, now: Timestamp, ran: Duration) -> Moment {
+    pub fn look(&mut self, now: Timestamp, ran: Duration) -> AdjustedTime {
         let passed_ms = match self.ran {
             Some(before) => signed(ran.saturating_sub(before).as_millis()),
             // Nobody looked while no process ran: the clock may at most have been set back.
@@ -80,12 +80,12 @@ impl Timekeeper {
     }
 
     /// `now`, for whoever only reads what another process has noticed.
-    pub fn moment(&self, now: Timestamp) -> Moment {
-        Moment { now, jumps: self.jumps.clone() }
+    pub fn moment(&self, now: Timestamp) -> AdjustedTime {
+        AdjustedTime { now, jumps: self.jumps.clone() }
     }
 }
 
-impl Moment {
+impl AdjustedTime {
     /// The wall time.
     pub fn now(&self) -> Timestamp {
         self.now
@@ -122,7 +122,7 @@ impl Moment {
 }
 
 /// A moment before which nothing jumped.
-impl From<Timestamp> for Moment {
+impl From<Timestamp> for AdjustedTime {
     fn from(now: Timestamp) -> Self {
         Self { now, jumps: Vec::new() }
     }
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn without_jumps_age_is_the_difference() {
-        let mut keeper = Timekeeper::default();
+        let mut keeper = ClockTracker::default();
         keeper.look(START, ms(0));
         let moment = keeper.look(at(HOUR_MS), ms(HOUR_MS));
         assert_eq!(moment.age(at(1_000)), ms(HOUR_MS - 1_000));
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn sleep_makes_nothing_older() {
-        let mut keeper = Timekeeper::default();
+        let mut keeper = ClockTracker::default();
         keeper.look(START, ms(0));
         let used = at(60_000);
         // Two minutes awake, eight hours asleep.
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_set_forward_and_back_again_makes_nothing_older() {
-        let mut keeper = Timekeeper::default();
+        let mut keeper = ClockTracker::default();
         keeper.look(START, ms(0));
         let forward = keeper.look(at(1_000 * HOUR_MS), ms(60_000));
         assert_eq!(forward.age(START), ms(60_000));
@@ -183,11 +183,11 @@ mod tests {
 
     #[test]
     fn what_a_process_noticed_the_next_one_knows() {
-        let mut keeper = Timekeeper::default();
+        let mut keeper = ClockTracker::default();
         keeper.look(START, ms(0));
         keeper.look(at(8 * HOUR_MS), ms(1_000));
         let written = toml::to_string(&keeper).unwrap();
-        let mut read: Timekeeper = toml::from_str(&written).unwrap();
+        let mut read: ClockTracker = toml::from_str(&written).unwrap();
         let moment = read.look(at(9 * HOUR_MS), ms(0));
         assert_eq!(moment.age(START), ms(HOUR_MS + 1_000), "the hour in between is real");
         let moment = read.look(at(HOUR_MS), ms(1));
@@ -205,7 +205,7 @@ mod tests {
             fn nothing_is_ever_older_than_it_is(
                 steps in prop::collection::vec((0..10_000_000_u64, -50_000_000..50_000_000_i64), 1..40),
             ) {
-                let mut keeper = Timekeeper::default();
+                let mut keeper = ClockTracker::default();
                 let (mut real, mut offset) = (0_u64, 0_i64);
                 let mut used: Vec<(u64, Timestamp)> = Vec::new();
                 let wall = |real: u64, offset: i64| {

@@ -12,17 +12,18 @@
 //!    without a policy. [`fingerprint`]: what names a model's directory.
 //! 5. [`evict`]: who leaves a place that is full. [`sweep`]: the pass that keeps the directory
 //!    small, [`ageing`]: how old something is there. [`prune`]: what `hob slots` lists and removes;
-//!    [`upkeep`]: what it tells and does when it is asked to; [`verify`]: whether what is kept is
-//!    whole; [`bundle`]: conversations as one portable file.
+//!    [`maintenance`]: what it tells and does when it is asked to; [`verify`]: whether what is kept is
+//!    whole; [`archive`]: conversations as one portable file.
 
 pub mod ageing;
+pub mod archive;
 pub mod block;
-pub mod bundle;
 pub mod evict;
 pub mod fingerprint;
 pub mod format;
 pub mod id;
 pub mod key;
+pub mod maintenance;
 pub mod payload;
 pub mod prune;
 pub mod radix;
@@ -32,11 +33,10 @@ pub mod store;
 pub mod sweep;
 pub mod time;
 pub mod ttl;
-pub mod upkeep;
 pub mod verify;
 pub mod warm;
 
-pub use ageing::{Moment, Timekeeper};
+pub use ageing::{AdjustedTime, ClockTracker};
 pub use block::{BLOCK_TOKENS, Block, Chain, chain, cut};
 pub use fingerprint::{FileDigest, Fingerprint, FingerprintError, Lora, Rope};
 pub use format::{
@@ -53,7 +53,7 @@ pub use store::{
     Checked, Garbage, Listing, Miss, ObjectName, Quarantined, Rejected, SAVE_GRACE, SlotContents,
     SlotEntry, Store, StoreError, StoreReader, StoredFile,
 };
-pub use sweep::{Custody, Nobody, Quota, Rules, Sweeper, Swept};
+pub use sweep::{LiveRefs, NoEngine, Quota, Rules, Sweeper, Swept};
 pub use time::Timestamp;
 pub use ttl::{Lifetimes, TtlClass, TtlParseError};
 pub use warm::{Use, WarmPool};

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Duration;
 
-use crate::ageing::Moment;
+use crate::ageing::AdjustedTime;
 use crate::id::{BlockId, ConversationId, ModelHash};
 use crate::store::{SlotContents, SlotEntry};
 use crate::ttl::{Lifetimes, TtlClass};
@@ -84,7 +84,7 @@ pub fn total_bytes(slots: &[SlotContents]) -> u64 {
 pub fn select(
     selection: &Selection,
     slots: &[SlotContents],
-    moment: &Moment,
+    moment: &AdjustedTime,
     lifetimes: &Lifetimes,
 ) -> Choice {
     choose(slots, |slot| selection.chooses(slot, moment, lifetimes))
@@ -119,7 +119,12 @@ impl Selection {
     }
 
     /// Whether it names this conversation.
-    pub fn chooses(&self, slot: &SlotContents, moment: &Moment, lifetimes: &Lifetimes) -> bool {
+    pub fn chooses(
+        &self,
+        slot: &SlotContents,
+        moment: &AdjustedTime,
+        lifetimes: &Lifetimes,
+    ) -> bool {
         let entry = &slot.entry;
         let bytes = entry.file_bytes + entry.object_bytes;
         *self != Self::default()

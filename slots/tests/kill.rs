@@ -16,8 +16,10 @@ use std::time::{Duration, SystemTime};
 
 use hob_slots::format::{BlockRef, Object, ObjectKind, SlotRecord};
 use hob_slots::store::{Miss, SAVE_GRACE, Store};
-use hob_slots::sweep::{Nobody, Quota, Rules, Sweeper};
-use hob_slots::{BlockId, ConversationId, ModelHash, Moment, Payload, Timestamp, Token, TtlClass};
+use hob_slots::sweep::{NoEngine, Quota, Rules, Sweeper};
+use hob_slots::{
+    AdjustedTime, BlockId, ConversationId, ModelHash, Payload, Timestamp, Token, TtlClass,
+};
 
 const MODEL: ModelHash = ModelHash([3; 8]);
 const CONVERSATIONS: u64 = 6;
@@ -156,8 +158,8 @@ fn act(store: &Store, random: &mut Random, journal: &mut File) {
                 ..Rules::default()
             };
             let later = SystemTime::now() + SAVE_GRACE + Duration::from_secs(random.below(7_200));
-            let moment = Moment::from(Timestamp::from(later));
-            let swept = Sweeper::new(rules).sweep(store, &moment, &Nobody);
+            let moment = AdjustedTime::from(Timestamp::from(later));
+            let swept = Sweeper::new(rules).sweep(store, &moment, &NoEngine);
             assert!(swept.errors.is_empty(), "{:?}", swept.errors);
         }
     }

@@ -15,7 +15,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use hob_slots::{
-    Miss, Moment, Nobody, ObjectKind, Quota, Rules, Store, Sweeper, Timekeeper, TtlClass,
+    AdjustedTime, ClockTracker, Miss, NoEngine, ObjectKind, Quota, Rules, Store, Sweeper, TtlClass,
 };
 use tempfile::TempDir;
 
@@ -81,11 +81,11 @@ fn what_is_rejected_moves_into_no_directory_that_is_a_link() {
 #[test]
 fn what_is_known_of_the_clock_is_written_over_no_link() {
     let world = World::new();
-    let mut keeper = Timekeeper::default();
+    let mut keeper = ClockTracker::default();
     keeper.look(start(), Duration::ZERO);
-    world.store().write_timekeeper(&Timekeeper::default()).unwrap();
+    world.store().write_timekeeper(&ClockTracker::default()).unwrap();
     let outside = world.replace_by_link("clock.toml");
-    assert_eq!(world.store().timekeeper(), Timekeeper::default());
+    assert_eq!(world.store().timekeeper(), ClockTracker::default());
     world.store().write_timekeeper(&keeper).unwrap();
     assert!(fs::symlink_metadata(world.path("clock.toml")).unwrap().is_file());
     world.assert_untouched(&outside);
@@ -95,7 +95,7 @@ fn what_is_known_of_the_clock_is_written_over_no_link() {
 fn a_directory_whose_lock_or_temporary_files_are_a_link_is_refused() {
     for name in ["owner.lock", "tmp"] {
         let mut world = World::new();
-        world.store().write_timekeeper(&Timekeeper::default()).unwrap();
+        world.store().write_timekeeper(&ClockTracker::default()).unwrap();
         drop(world.store.take());
         let outside = world.replace_by_link(name);
         let error = Store::open(world.path("")).unwrap_err().to_string();
@@ -162,10 +162,10 @@ fn do_everything(dir: &Path) {
     Talk::new("rotten", TtlClass::Long, start(), &[9]).save(&store).unwrap();
     fs::write(store.dir().join(format!("{MODEL}/rotten.long.bin")), "no slot file").unwrap();
     store.get_slot(MODEL, &id("rotten")).unwrap_err();
-    store.write_timekeeper(&Timekeeper::default()).unwrap();
+    store.write_timekeeper(&ClockTracker::default()).unwrap();
     let rules = Rules { quota: Quota::Bytes(u64::MAX), ..Rules::default() };
-    let moment = Moment::from(later(start(), 30));
-    let swept = Sweeper::new(rules).sweep(&store, &moment, &Nobody);
+    let moment = AdjustedTime::from(later(start(), 30));
+    let swept = Sweeper::new(rules).sweep(&store, &moment, &NoEngine);
     assert!(swept.errors.is_empty(), "{:?}", swept.errors);
     assert!(missing_objects(&store, &chat().record).is_empty());
     drop(store);
@@ -234,11 +234,11 @@ impl World {
         let named = more.record.objects().map(|(object, _)| object).collect();
         let _ = store.get_slot(MODEL, &id("chat"));
         let compressing = Rules { quota: Quota::Bytes(u64::MAX), ..rules };
-        let hours = |hours: u64| Moment::from(later(start(), 60 * hours));
-        Sweeper::new(compressing).sweep(store, &hours(0), &Nobody);
+        let hours = |hours: u64| AdjustedTime::from(later(start(), 60 * hours));
+        Sweeper::new(compressing).sweep(store, &hours(0), &NoEngine);
         let _ = chat().save(store);
         let _ = store.forget(MODEL, &id("chat"), &named);
-        Sweeper::new(rules).sweep(store, &hours(100), &Nobody);
+        Sweeper::new(rules).sweep(store, &hours(100), &NoEngine);
         let _ = store.trim_quarantine(MODEL, 0);
     }
 

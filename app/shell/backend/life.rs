@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use hob_config::{ModelChoice, Settings};
-use hob_daemon::startup::{self, Course, Daemon, Ending, Taken};
+use hob_daemon::startup::{self, ModelSwitch, Daemon, Ending, AlreadyRunning};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -40,7 +40,7 @@ pub struct Life<'a> {
     /// Where things are. The model may be another one.
     pub settings: &'a Settings,
     /// What a daemon is opened with.
-    pub course: Arc<Mutex<Course>>,
+    pub model_switch: Arc<Mutex<ModelSwitch>>,
     /// Where it was before.
     pub at: Option<SocketAddr>,
     /// The app was attached to another daemon before.
@@ -63,7 +63,7 @@ impl Life<'_> {
             };
             let error = match opened {
                 Ok(daemon) => return self.serve(daemon, listener, orders).await,
-                Err(error) if error.downcast_ref::<Taken>().is_some() => error,
+                Err(error) if error.downcast_ref::<AlreadyRunning>().is_some() => error,
                 Err(error) => return Err(error),
             };
             drop(listener);
@@ -85,10 +85,10 @@ impl Life<'_> {
 
     /// Loading a model blocks for as long as it takes.
     async fn open(&self, address: SocketAddr) -> Result<Daemon> {
-        let (course, told, runtime) = (self.course.clone(), self.told.clone(), Handle::current());
+        let (model_switch, told, runtime) = (self.course.clone(), self.told.clone(), Handle::current());
         let opening = tokio::task::spawn_blocking(move || {
-            let mut course = course.lock().unwrap_or_else(PoisonError::into_inner);
-            startup::open(&mut course, address, &mut |step| told.step(step, address, &runtime))
+            let mut model_switch = course.lock().unwrap_or_else(PoisonError::into_inner);
+            startup::open(&mut model_switch, address, &mut |step| told.step(step, address, &runtime))
         });
         opening.await.context("opening the daemon panicked")?
     }

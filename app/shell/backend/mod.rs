@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use hob_config::Resolved;
-use hob_daemon::startup::{Course, Step};
+use hob_daemon::startup::{ModelSwitch, Step};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 
@@ -136,14 +136,14 @@ impl Backend {
 /// One life after the other.
 fn live(resolved: Resolved, mut orders: mpsc::UnboundedReceiver<Order>, told: &Told) {
     let settings = resolved.settings.clone();
-    let course = Arc::new(Mutex::new(Course::new(resolved)));
-    let lock = || course.lock().unwrap_or_else(PoisonError::into_inner);
+    let model_switch = Arc::new(Mutex::new(ModelSwitch::new(resolved)));
+    let lock = || model_switch.lock().unwrap_or_else(PoisonError::into_inner);
     let mut at: Option<SocketAddr> = None;
     let mut took_over = false;
     loop {
         told.waits(Doing::Opening);
         let next = runtime().and_then(|runtime| {
-            let life = Life { settings: &settings, course: course.clone(), at, took_over, told };
+            let life = Life { settings: &settings, model_switch: course.clone(), at, took_over, told };
             let next = runtime.block_on(life.live(&mut orders));
             told.carriers.send_replace(None); // It holds the daemon's router.
             runtime.shutdown_timeout(LONGEST_END);
@@ -172,8 +172,8 @@ fn live(resolved: Resolved, mut orders: mpsc::UnboundedReceiver<Order>, told: &T
 }
 
 /// With the model before, or with the one that comes with Hob: the page lets people choose another.
-fn go_on(course: &mut Course, error: anyhow::Error) -> Result<()> {
-    course.go_back(error).or_else(|error| course.rescue(error))
+fn go_on(model_switch: &mut ModelSwitch, error: anyhow::Error) -> Result<()> {
+    model_switch.go_back(error).or_else(|error| course.rescue(error))
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime> {

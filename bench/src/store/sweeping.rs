@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail, ensure};
 use hob_runtime::backend::llama::LlamaModel;
 use hob_runtime::{Engine, EngineOptions, Model, TurnEvent};
-use hob_slots::Moment;
+use hob_slots::AdjustedTime;
 use hob_slots::store::Store;
-use hob_slots::sweep::{Nobody, Rules, Sweeper};
+use hob_slots::sweep::{NoEngine, Rules, Sweeper};
 
 use super::Row;
 use super::fabricate::LAST_USE;
@@ -40,7 +40,7 @@ fn alone(directory: &Path, objects: usize, rounds: usize) -> Result<Row> {
     let mut times = Vec::new();
     for round in 0..=rounds {
         let before = cpu_time("self")?;
-        let swept = Sweeper::new(Rules::default()).sweep(&store, &now(), &Nobody);
+        let swept = Sweeper::new(Rules::default()).sweep(&store, &now(), &NoEngine);
         let took = cpu_time("self")?.saturating_sub(before);
         ensure!(swept.errors.is_empty() && swept.expired + swept.collected == 0, "{swept:?}");
         if round > 0 {
@@ -129,6 +129,6 @@ fn fill_objects(directory: &Path) -> Result<usize> {
 }
 
 /// When the fabricated conversations were last used: none of them is old.
-fn now() -> Moment {
+fn now() -> AdjustedTime {
     LAST_USE.into()
 }

@@ -10,10 +10,10 @@ use super::body::JsonBody;
 use super::chunks::{Chunks, Face};
 use super::sse;
 use crate::error::ApiError;
-use crate::openai::answer::chat_logprobs;
-use crate::openai::chat::ChatRequest;
 use crate::service::answering::{Answering, Choice, Piece};
 use crate::service::{Delta, Service};
+use crate::wire::answer::chat_logprobs;
+use crate::wire::chat::ChatRequest;
 
 /// `POST /v1/chat/completions`
 pub async fn complete(

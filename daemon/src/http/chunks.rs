@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use serde_json::Value;
 
 use super::sse::Source;
-use crate::openai::sampling::Shape;
 use crate::service::answering::{Answering, Piece};
+use crate::wire::sampling::Shape;
 
 /// How an endpoint writes its chunks.
 pub trait Face: Send + 'static {

@@ -9,9 +9,9 @@ use super::body::JsonBody;
 use super::chunks::{Chunks, Face};
 use super::sse;
 use crate::error::ApiError;
-use crate::openai::answer::completion_logprobs;
 use crate::service::Service;
 use crate::service::answering::Piece;
+use crate::wire::answer::completion_logprobs;
 
 const OBJECT: &str = "text_completion";
 

@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::body::JsonBody;
-use super::query::Asked;
+use super::query::Query;
 use crate::error::{ApiError, ErrorKind};
-use crate::openai::fields::Fields;
 use crate::service::{Place, Service};
 use crate::transcript::{
-    Change, ConversationText, MAX_TITLE_CHARS, Query, Snippet, StoredMessage, Summary,
+    Change, ConversationText, MAX_TITLE_CHARS, SearchQuery, Snippet, StoredMessage, Summary,
 };
+use crate::wire::fields::Fields;
 
 const MAX_QUERY_CHARS: usize = 200;
 
@@ -31,13 +31,13 @@ pub struct Listed {
 /// those that have these words.
 pub async fn list(
     State(service): State<Service>,
-    Asked(listed): Asked<Listed>,
+    Query(listed): Query<Listed>,
 ) -> Result<Response, ApiError> {
     if listed.q.chars().count() > MAX_QUERY_CHARS {
         let message = format!("`q` has {MAX_QUERY_CHARS} characters at most");
         return Err(ApiError::field("q", message));
     }
-    let Some(query) = Query::of(&listed.q) else {
+    let Some(query) = SearchQuery::of(&listed.q) else {
         let list = service.conversations(listed.trashed).await?;
         let lines = list.iter().map(|(summary, place)| Line::of(summary, place));
         return Ok(list_of(lines.collect()));
@@ -109,7 +109,7 @@ pub struct Wanted {
 pub async fn read(
     State(service): State<Service>,
     Path(id): Path<String>,
-    Asked(wanted): Asked<Wanted>,
+    Query(wanted): Query<Wanted>,
 ) -> Result<Json<Value>, ApiError> {
     let (text, place) = service.conversation(&name(&id)?).await?.ok_or_else(unknown)?;
     Ok(Json(whole(&text, &place, wanted.branches)))

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::body::JsonBody;
 use crate::error::ApiError;
-use crate::openai::embedding::{EmbeddingRequest, response};
 use crate::service::Service;
+use crate::wire::embedding::{EmbeddingRequest, response};
 
 /// `POST /v1/embeddings`
 pub async fn embed(

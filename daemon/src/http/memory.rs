@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use hob_prewarm::ProfileName;
-use hob_runtime::map::{BlockMap, Departure, SlotMap};
+use hob_runtime::map::{BlockMap, Eviction, SlotMap};
 use hob_slots::BLOCK_TOKENS;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -167,7 +167,7 @@ impl<'a> Block<'a> {
 }
 
 impl<'a> Event<'a> {
-    fn of(left: &'a Departure, named: &'a NamedMap) -> Self {
+    fn of(left: &'a Eviction, named: &'a NamedMap) -> Self {
         let conversation = left.conversation.as_ref();
         Self {
             at: left.at.0 / 1000,

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::body::{self, BodyLimits};
 use super::conversations::{describe, name, unknown};
-use super::query::Asked;
+use super::query::Query;
 use super::respond;
 use super::slots::{TAR, receive};
 use crate::error::{ApiError, ErrorKind};
@@ -49,7 +49,7 @@ pub struct Wanted {
 pub async fn export(
     State(service): State<Service>,
     Path(id): Path<String>,
-    Asked(wanted): Asked<Wanted>,
+    Query(wanted): Query<Wanted>,
 ) -> Result<Response, ApiError> {
     let id = name(&id)?;
     let document = async |extent| service.document(&id, extent).await?.ok_or_else(unknown);

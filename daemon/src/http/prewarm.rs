@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::body::JsonBody;
 use crate::error::ApiError;
-use crate::openai::fields::Fields;
 use crate::service::Service;
+use crate::wire::fields::Fields;
 
 const OBJECT: &str = "prewarm";
 

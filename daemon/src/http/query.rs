@@ -9,9 +9,9 @@ use serde_urlencoded::Deserializer;
 use crate::error::{ApiError, ErrorKind};
 
 /// The query of a request, or which of its fields is wrong.
-pub struct Asked<T>(pub T);
+pub struct Query<T>(pub T);
 
-impl<T: DeserializeOwned> Asked<T> {
+impl<T: DeserializeOwned> Query<T> {
     /// The query of an address.
     pub fn of(uri: &Uri) -> Result<T, ApiError> {
         let fields = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
@@ -25,7 +25,7 @@ impl<T: DeserializeOwned> Asked<T> {
     }
 }
 
-impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Asked<T> {
+impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Query<T> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
@@ -47,7 +47,7 @@ mod tests {
     }
 
     fn asked(path: &str) -> Result<Wanted, ApiError> {
-        Asked::of(&path.parse().unwrap())
+        Query::of(&path.parse().unwrap())
     }
 
     #[test]

@@ -8,16 +8,16 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::header;
 use futures_util::StreamExt;
-use hob_slots::bundle::{Imported, Wishes};
+use hob_slots::archive::{Imported, Wishes};
+use hob_slots::maintenance::{Collected, Pruned, Reclassed, Removed};
 use hob_slots::prune::Selection;
-use hob_slots::upkeep::{Collected, Pruned, Reclassed, Removed};
 use hob_slots::{ConversationId, ModelHash, TtlClass};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::body::{self, BodyLimits, JsonBody};
-use super::query::Asked;
+use super::query::Query;
 use crate::error::{ApiError, ErrorKind};
 use crate::service::{Service, Upload};
 
@@ -33,7 +33,7 @@ pub struct Of {
 /// `GET /v1/slots`: every conversation that is kept, and where it is.
 pub async fn list(
     State(service): State<Service>,
-    Asked(of): Asked<Of>,
+    Query(of): Query<Of>,
 ) -> Result<Json<Value>, ApiError> {
     let kept = service.slots(of.fingerprint).await?;
     let rejected = kept
@@ -142,7 +142,7 @@ pub async fn set_class(
 pub async fn import(
     State(service): State<Service>,
     State(limits): State<BodyLimits>,
-    Asked(wishes): Asked<Wishes>,
+    Query(wishes): Query<Wishes>,
     request: Request,
 ) -> Result<Json<Imported>, ApiError> {
     if body::kind(request.headers()).as_deref() != Some(TAR) {

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use super::body::{JsonBody, OptionalBody};
 use super::chat;
 use crate::error::ApiError;
-use crate::openai::fields::Fields;
 use crate::service::Service;
+use crate::wire::fields::Fields;
 
 /// `POST /v1/conversations/{id}/speech-start`, with what the request of the turn will have beside
 /// the words, if anything.

@@ -31,7 +31,7 @@ pub async fn metrics(State(service): State<Service>) -> Result<impl IntoResponse
             write_errors: status.counters.write_errors,
             rejected_files: status.counters.rejected_files,
         },
-        &service.board(),
+        &service.warm_status(),
     );
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     Ok(([(header::CONTENT_TYPE, kind)], page))

@@ -12,11 +12,11 @@ use serde_json::Value;
 
 use super::conversations::{Listed, Wanted, describe, name, unknown, whole};
 use super::guard::{self, Guard};
-use super::query::Asked;
+use super::query::Query;
 use super::respond;
 use crate::error::ApiError;
 use crate::service::Place;
-use crate::transcript::{Query, Transcript};
+use crate::transcript::{SearchQuery, Transcript};
 
 const LIST: &str = "/v1/conversations";
 
@@ -33,7 +33,7 @@ pub fn router(transcript: Transcript, guard: Guard) -> Router {
 
 /// Whether the two routes answer this as the whole daemon would.
 pub fn answers(method: &Method, uri: &Uri) -> bool {
-    let searches = || Asked::of(uri).is_ok_and(|Listed { q, .. }| Query::of(&q).is_some());
+    let searches = || Query::of(uri).is_ok_and(|Listed { q, .. }| SearchQuery::of(&q).is_some());
     let is_one = |id: &str| id.strip_prefix('/').is_some_and(|id| !id.contains('/'));
     method == Method::GET
         && match uri.path().strip_prefix(LIST) {
@@ -44,7 +44,7 @@ pub fn answers(method: &Method, uri: &Uri) -> bool {
 
 async fn list(
     State(transcript): State<Transcript>,
-    Asked(listed): Asked<Listed>,
+    Query(listed): Query<Listed>,
 ) -> Result<Json<Value>, ApiError> {
     let list = transcript.list(listed.trashed).done().await?;
     let data: Vec<Value> =
@@ -55,7 +55,7 @@ async fn list(
 async fn read(
     State(transcript): State<Transcript>,
     Path(id): Path<String>,
-    Asked(wanted): Asked<Wanted>,
+    Query(wanted): Query<Wanted>,
 ) -> Result<Json<Value>, ApiError> {
     let text = transcript.get(&name(&id)?).done().await?.ok_or_else(unknown)?;
     Ok(Json(unplaced(whole(&text, &Place::default(), wanted.branches))))
@@ -79,7 +79,7 @@ mod tests {
 
     use super::*;
     use crate::auth::AccessToken;
-    use crate::openai::message::{Message, Role};
+    use crate::wire::message::{Message, Role};
 
     const TOKEN: &str = "0123456789abcdef";
 

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::body::JsonBody;
 use crate::error::ApiError;
-use crate::openai::completion::tokens;
-use crate::openai::fields::{Fields, wrong_type};
 use crate::service::Service;
+use crate::wire::completion::tokens;
+use crate::wire::fields::{Fields, wrong_type};
 
 /// `POST /tokenize {"content", "add_special", "parse_special"}`
 pub async fn tokenize(

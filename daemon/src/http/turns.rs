@@ -5,7 +5,7 @@ use axum::extract::State;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::query::Asked;
+use super::query::Query;
 use crate::error::ApiError;
 use crate::service::Service;
 use crate::transcript::RecentTurn;
@@ -26,7 +26,7 @@ fn usual() -> usize {
 /// `GET /v1/turns?limit=`: the latest first.
 pub async fn list(
     State(service): State<Service>,
-    Asked(wanted): Asked<Wanted>,
+    Query(wanted): Query<Wanted>,
 ) -> Result<Json<Value>, ApiError> {
     if !(1..=MOST).contains(&wanted.limit) {
         return Err(ApiError::field("limit", format!("`limit` must be from 1 to {MOST}")));

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::body::JsonBody;
-use super::query::Asked;
+use super::query::Query;
 use super::slots::{Of, cautious, parsed};
 use super::sse;
 use crate::error::ApiError;
@@ -73,7 +73,7 @@ fn whole(verified: &Verified) -> Value {
 /// `GET /v1/slots/quarantine`
 pub async fn quarantine(
     State(service): State<Service>,
-    Asked(of): Asked<Of>,
+    Query(of): Query<Of>,
 ) -> Result<Json<Value>, ApiError> {
     let files = service.quarantine(of.fingerprint).await?;
     let bytes: u64 = files.iter().map(|file| file.bytes).sum();

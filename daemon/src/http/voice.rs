@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::body::WavBody;
-use super::query::Asked;
+use super::query::Query;
 use crate::error::ApiError;
 use crate::service::Service;
 
@@ -28,7 +28,7 @@ pub struct Wishes {
 /// `GET /v1/voice/filler?voice=&conversation=&stopped=`: 204 when there is nothing to say.
 pub async fn filler(
     State(service): State<Service>,
-    Asked(wishes): Asked<Wishes>,
+    Query(wishes): Query<Wishes>,
 ) -> Result<Response, ApiError> {
     let conversation = wishes.conversation.as_deref().map(ConversationId::new).transpose();
     let conversation =

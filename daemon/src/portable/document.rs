@@ -9,9 +9,9 @@ use serde_json::{Map, Value, json};
 
 use super::finish;
 use crate::error::ApiError;
-use crate::openai::fields::{Fields, unsupported, wrong_type};
-use crate::openai::message::{Message, Role};
 use crate::transcript::{ConversationText, MAX_TITLE_CHARS, Status, StoredMessage};
+use crate::wire::fields::{Fields, unsupported, wrong_type};
+use crate::wire::message::{Message, Role};
 
 /// The version that is written, and the latest that is read.
 pub const VERSION: i64 = 1;

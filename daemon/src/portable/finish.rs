@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::error::ApiError;
 use crate::explain::Reason;
-use crate::openai::fields::{Fields, unsupported};
+use crate::wire::fields::{Fields, unsupported};
 
 /// Checks the `finish` of a message.
 ///

@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 use super::VERSION;
 use super::document::{Document, Node, beside, check_version, one_line, status};
 use crate::error::{ApiError, ErrorKind};
-use crate::openai::message::{Message, Role};
 use crate::transcript::Status;
+use crate::wire::message::{Message, Role};
 
 const MARK: &str = "<!-- hob:";
 const MARK_END: &str = " -->";

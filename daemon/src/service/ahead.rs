@@ -7,15 +7,15 @@
 //!   is left out.
 
 use hob_runtime::sample::Sampling;
-use hob_runtime::turn::{Keeping, Purpose, TurnRequest};
+use hob_runtime::turn::{Purpose, Retention, TurnRequest};
 use hob_slots::{ConversationId, Token};
 
 use super::Service;
-use super::chat::Asked;
+use super::chat::ResolvedRequest;
 use super::rendering::{Ingredients, Rendered};
 use crate::error::ApiError;
-use crate::openai::message::{Message, Role};
-use crate::openai::sampling::Shape;
+use crate::wire::message::{Message, Role};
+use crate::wire::sampling::Shape;
 
 /// Two ways to go on that no tokenizer mixes up: with a letter and with a digit.
 const GOES_ON: [&str; 2] = ["w", "7"];
@@ -33,7 +33,7 @@ pub(super) enum Extent {
 /// `known`: the timeline that it probably continues.
 pub(super) fn prompt(
     service: &Service,
-    asked: &Asked,
+    asked: &ResolvedRequest,
     messages: &[Message],
     extent: &Extent,
     known: &[Token],
@@ -49,12 +49,12 @@ pub(super) fn prompt(
 
 fn whole(
     service: &Service,
-    asked: &Asked,
+    asked: &ResolvedRequest,
     messages: &[Message],
     known: &[Token],
 ) -> Result<Rendered, ApiError> {
     let ingredients = Ingredients {
-        opening: asked.opening.as_deref(),
+        preamble: asked.preamble.as_deref(),
         messages,
         tools: &asked.request.tools,
         variables: &asked.request.template_variables,
@@ -64,7 +64,7 @@ fn whole(
 
 fn certain(
     service: &Service,
-    asked: &Asked,
+    asked: &ResolvedRequest,
     history: &[Message],
     words: &str,
     known: &[Token],
@@ -97,7 +97,7 @@ pub(super) fn turn(conversation: ConversationId, prompt: Vec<Token>) -> TurnRequ
         grammar: None,
         logprobs: None,
         ignore_eog: false,
-        keep: Keeping::default(),
+        keep: Retention::default(),
         purpose: Purpose::Speculate,
         cold: false,
     }

@@ -14,14 +14,14 @@ use serde_json::{Value, json};
 use super::Service;
 use super::assembly::{Assembly, Delta};
 use super::choices::Choices;
-use super::gates::Pass;
+use super::conversation_locks::ConversationGuard;
 use super::recording::Recording;
 use crate::error::ApiError;
 use crate::explain::{Explanation, Subject};
 use crate::idle::Speaking;
-use crate::openai::answer::{Head, Usage};
-use crate::openai::message::Message;
 use crate::transcript::Pending;
+use crate::wire::answer::{Head, Usage};
+use crate::wire::message::Message;
 
 /// Something to tell the client.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,7 +70,7 @@ pub struct Answering {
     /// Choices of one prompt; the first of each tells where the prompt came from.
     choices_per_prompt: usize,
     recording: Recording,
-    _pass: Option<Pass>,
+    _pass: Option<ConversationGuard>,
     _speaking: Option<Speaking>,
     ready: VecDeque<Piece>,
     /// The end of the recorded choice waits for the disk.
@@ -98,7 +98,7 @@ pub(super) struct Begun {
     pub choices_per_prompt: usize,
     pub recording: Recording,
     pub subject: Subject,
-    pub pass: Option<Pass>,
+    pub guard: Option<ConversationGuard>,
 }
 
 impl Answering {
@@ -112,7 +112,7 @@ impl Answering {
             growing: begun.assemblies.into_iter().map(growing).collect(),
             choices_per_prompt: begun.choices_per_prompt,
             recording: begun.recording,
-            _pass: begun.pass,
+            _pass: begun.guard,
             ready: VecDeque::new(),
             closing: None,
             report: TurnReport::default(),

@@ -6,8 +6,8 @@
 use hob_dialect::{Dialect, Parser, Part};
 use serde_json::{Value, json};
 
-use crate::openai::message::{Message, tool_call};
 use crate::service::names;
+use crate::wire::message::{Message, tool_call};
 
 /// An answer that grows.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hob_dialect::{Dialect, opens_reasoning};
 use hob_prewarm::{Event, ProfileName};
 use hob_runtime::grammar::{Calls, Grammar, ToolSignature};
-use hob_runtime::turn::{Keeping, TurnError, TurnRequest};
+use hob_runtime::turn::{Retention, TurnError, TurnRequest};
 use hob_slots::{ConversationId, Token};
 use serde_json::Value;
 
@@ -14,18 +14,18 @@ use super::answering::{Answering, Begun};
 use super::assembly::Assembly;
 use super::choices::Choices;
 use super::continuation::common_prefix;
-use super::gates::Pass;
+use super::conversation_locks::ConversationGuard;
 use super::identity::Identity;
-use super::opening::Opening;
+use super::preamble::Preamble;
 use super::prewarm::extent;
 use super::recording::Recording;
 use super::rendering::Rendered;
 use super::{Service, compute};
 use crate::error::{ApiError, ErrorKind};
 use crate::explain::Subject;
-use crate::openai::chat::{ChatRequest, ResponseFormat, Tool, ToolChoice, profile_name};
-use crate::openai::message::{Message, Role};
-use crate::transcript::{OpenAnswer, TranscriptError, Turnout};
+use crate::transcript::{Continuation, OpenAnswer, TranscriptError};
+use crate::wire::chat::{ChatRequest, ResponseFormat, Tool, ToolChoice, profile_name};
+use crate::wire::message::{Message, Role};
 
 const SCHEMA: &str = "response_format.json_schema.schema";
 
@@ -39,23 +39,23 @@ impl Service {
         let asked = self.asked(body)?;
         let request = &asked.request;
         let identity = Identity::of(body, session)?;
-        let pass = self.pass(request, &identity).await?;
+        let guard = self.guard(request, &identity).await?;
         let extent = extent(request);
-        let turnout = self.turnout(request, &identity, &extent).await?;
+        let continuation = self.continuation(request, &identity, &extent).await?;
         let known = self.known(&identity).await?;
         self.recall_speed().await;
         let is_prewarm = request.shape.is_prewarm();
         if let Some(id) = identity.named().filter(|_| !is_prewarm) {
             self.inner.rooms.close(id); // From here on, nothing is computed ahead of this turn.
         }
-        let begun = self.begin(&asked, &identity, turnout.as_ref(), extent, known).await?;
+        let begun = self.begin(&asked, &identity, continuation.as_ref(), extent, known).await?;
         let (kept, answer) = match is_prewarm {
             true => (None, None),
             false => {
                 if let Some(profile) = asked.profile.clone() {
                     self.tell_planner(Event::Used { profile });
                 }
-                (identity.pinned().cloned(), self.store(request, &identity, turnout))
+                (identity.pinned().cloned(), self.store(request, &identity, continuation))
             }
         };
         let recording = Recording::new(
@@ -77,19 +77,19 @@ impl Service {
             choices_per_prompt: copies,
             recording,
             subject: begun.subject,
-            pass: pass.filter(|_| !is_prewarm),
+            guard: guard.filter(|_| !is_prewarm),
         };
         Ok((asked.request, Answering::new(self.clone(), begun)))
     }
 
     /// Checks a body, and finds the profile that it names.
-    pub(super) fn asked(&self, body: &Value) -> Result<Asked, ApiError> {
+    pub(super) fn asked(&self, body: &Value) -> Result<ResolvedRequest, ApiError> {
         let profile = profile_name(body)?;
-        let opening = profile.as_ref().map(|name| self.opening(name)).transpose()?;
-        let tools = opening.as_deref().map_or(&[][..], Opening::tools);
+        let preamble = profile.as_ref().map(|name| self.preamble(name)).transpose()?;
+        let tools = preamble.as_deref().map_or(&[][..], Preamble::tools);
         let vocabulary = self.engine().model().vocabulary().len();
         let request = ChatRequest::parse_with(body, vocabulary, tools)?;
-        Ok(Asked { request, profile, opening })
+        Ok(ResolvedRequest { request, profile, preamble })
     }
 
     /// The last timeline of whoever it is.
@@ -104,25 +104,25 @@ impl Service {
     }
 
     /// An append waits for the answer that it continues.
-    async fn pass(
+    async fn guard(
         &self,
         request: &ChatRequest,
         identity: &Identity,
-    ) -> Result<Option<Pass>, ApiError> {
+    ) -> Result<Option<ConversationGuard>, ApiError> {
         match identity.named() {
-            Some(id) if request.append => Ok(Some(self.inner.gates.enter(id).await?)),
-            Some(id) => Ok(self.inner.gates.try_enter(id)),
+            Some(id) if request.append => Ok(Some(self.inner.conversation_locks.enter(id).await?)),
+            Some(id) => Ok(self.inner.conversation_locks.try_enter(id)),
             None => Ok(None),
         }
     }
 
     /// What an append continues; `None` for a request with the full history.
-    pub(super) async fn turnout(
+    pub(super) async fn continuation(
         &self,
         request: &ChatRequest,
         identity: &Identity,
         extent: &Extent,
-    ) -> Result<Option<Turnout>, ApiError> {
+    ) -> Result<Option<Continuation>, ApiError> {
         if !request.append {
             return Ok(None);
         }
@@ -133,10 +133,10 @@ impl Service {
         let is_cut = matches!(extent, Extent::Before(_));
         // Holds the place of the one that will come.
         new.extend(is_cut.then(|| Message::plain(Role::User, "")));
-        match self.inner.transcript.turnout(id, request.after, new).done().await {
-            Ok(mut turnout) => {
-                turnout.history.pop_if(|_| is_cut);
-                Ok(Some(turnout))
+        match self.inner.transcript.continuation(id, request.after, new).done().await {
+            Ok(mut continuation) => {
+                continuation.history.pop_if(|_| is_cut);
+                Ok(Some(continuation))
             }
             Err(TranscriptError::NothingToAnswer) if request.after.is_some() => {
                 let message = "there is nothing to answer there: name a message of the user or of \
@@ -156,13 +156,15 @@ impl Service {
     /// Renders and submits.
     async fn begin(
         &self,
-        asked: &Asked,
+        asked: &ResolvedRequest,
         identity: &Identity,
-        turnout: Option<&Turnout>,
+        continuation: Option<&Continuation>,
         extent: Extent,
         known: Vec<Token>,
     ) -> Result<Submitted, ApiError> {
-        let messages = turnout.map_or(&asked.request.messages, |turnout| &turnout.history).clone();
+        let messages = continuation
+            .map_or(&asked.request.messages, |continuation| &continuation.history)
+            .clone();
         let (service, asked) = (self.clone(), asked.clone());
         let conversation = identity.pinned().cloned();
         compute(move || {
@@ -178,11 +180,11 @@ impl Service {
         &self,
         request: &ChatRequest,
         identity: &Identity,
-        turnout: Option<Turnout>,
+        continuation: Option<Continuation>,
     ) -> Option<OpenAnswer> {
         let (id, now) = (identity.named()?, self.now());
-        Some(match turnout {
-            Some(turnout) => self.inner.transcript.append(id, turnout, now),
+        Some(match continuation {
+            Some(continuation) => self.inner.transcript.append(id, continuation, now),
             None => self.inner.transcript.sync(id, request.messages.clone(), now),
         })
     }
@@ -190,10 +192,10 @@ impl Service {
 
 /// A request, checked, and what its profile puts in front of it.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct ResolvedRequest {
     pub request: ChatRequest,
     pub profile: Option<ProfileName>,
-    pub opening: Option<Arc<Opening>>,
+    pub preamble: Option<Arc<Preamble>>,
 }
 
 struct Submitted {
@@ -218,7 +220,7 @@ fn submit(
     let grammar = grammar.map(|grammar| if thinks { grammar.after_reasoning() } else { grammar });
     let grammar = grammar.map(Arc::new);
     let most = engine.context_tokens();
-    let keep = Keeping { class: request.ttl, segments: segments.clone() };
+    let keep = Retention { class: request.ttl, segments: segments.clone() };
     let turn = |conversation, cold| TurnRequest {
         conversation,
         prompt: prompt.clone(),

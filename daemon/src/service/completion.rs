@@ -1,6 +1,6 @@
 //! From a completion request to its turns.
 
-use hob_runtime::turn::{Keeping, TurnRequest};
+use hob_runtime::turn::{Retention, TurnRequest};
 use hob_slots::Token;
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ use super::recording::Recording;
 use super::{Service, compute};
 use crate::error::ApiError;
 use crate::explain::Subject;
-use crate::openai::completion::{CompletionRequest, Prompt};
+use crate::wire::completion::{CompletionRequest, Prompt};
 
 /// OpenAI's default for this endpoint.
 const DEFAULT_TOKENS: usize = 16;
@@ -69,7 +69,7 @@ impl Service {
             choices_per_prompt: request.shape.choices,
             recording,
             subject,
-            pass: None,
+            guard: None,
         };
         Ok((request, Answering::new(self.clone(), begun)))
     }
@@ -91,7 +91,7 @@ fn turns(
         grammar: None,
         logprobs: request.logprobs,
         ignore_eog: request.shape.ignore_eos,
-        keep: Keeping::default(),
+        keep: Retention::default(),
         purpose: purpose(&request.shape),
         cold: false,
     };

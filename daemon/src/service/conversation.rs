@@ -5,12 +5,13 @@ use std::sync::PoisonError;
 
 use hob_prewarm::Event;
 use hob_runtime::EngineStatus;
-use hob_slots::{ConversationId, Moment};
+use hob_slots::{AdjustedTime, ConversationId};
 
 use super::{Service, compute};
 use crate::error::ApiError;
 use crate::transcript::{
-    Change, ConversationText, Hit, Query, RecentTurn, Remembered, Snippet, Summary, TranscriptError,
+    Change, ConversationText, Hit, RecentTurn, Remembered, SearchQuery, Snippet, Summary,
+    TranscriptError,
 };
 use crate::trash;
 
@@ -70,7 +71,7 @@ impl Service {
     /// Those of the list that have what is looked for.
     pub async fn search(
         &self,
-        query: Query,
+        query: SearchQuery,
         trashed: bool,
     ) -> Result<Vec<(Summary, Option<Snippet>, Place)>, ApiError> {
         let hits = self.inner.transcript.search(query, trashed).done().await?;
@@ -124,9 +125,10 @@ impl Service {
             let kept = ids.into_iter().filter_map(|id| reader.slot(model, &id));
             return kept.map(|slot| (slot.conversation, slot.tokens as usize)).collect();
         }
-        let mut relisting = self.inner.relisting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut listing_cache =
+            self.inner.listing_cache.lock().unwrap_or_else(PoisonError::into_inner);
         // A directory that cannot be listed is no reason to show nothing.
-        let kept = reader.kept(model, &mut relisting).unwrap_or_else(|error| {
+        let kept = reader.kept(model, &mut listing_cache).unwrap_or_else(|error| {
             tracing::warn!(%error, "the directory of kept KV cannot be listed");
             Vec::new()
         });
@@ -157,7 +159,7 @@ impl Service {
     }
 
     /// Deletes what has lain in the trash for too long; what was taken out meanwhile stays.
-    pub async fn empty_trash(&self, moment: &Moment) -> Result<(), ApiError> {
+    pub async fn empty_trash(&self, moment: &AdjustedTime) -> Result<(), ApiError> {
         let trash = self.inner.transcript.trash().done().await?;
         for (id, since) in trash::due(&trash, moment) {
             if self.inner.transcript.delete_trashed(id, *since).done().await? {

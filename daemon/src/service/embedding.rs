@@ -2,7 +2,7 @@
 
 use super::{Service, compute, prompt};
 use crate::error::ApiError;
-use crate::openai::completion::Prompt;
+use crate::wire::completion::Prompt;
 
 impl Service {
     /// One vector an input, and the number of tokens in all of them.

@@ -12,14 +12,14 @@ use std::sync::Arc;
 
 use axum::body::Bytes;
 use hob_runtime::{EngineStatus, SlotState};
-use hob_slots::bundle::{Bundle, BundleError, Imported, Wishes};
+use hob_slots::archive::{Archive, ArchiveError, Imported, Wishes};
+use hob_slots::maintenance::{
+    self, ClassError, Collected, Context, Live, Pruned, Reclassed, Removed, SlotInfo,
+};
 use hob_slots::prune::{Selection, total_bytes, usage};
 use hob_slots::store::{SAVE_GRACE, Store, StoreReader};
-use hob_slots::upkeep::{
-    self, ClassError, Collected, Live, Pruned, Reclassed, Removed, SlotInfo, Terms,
-};
 use hob_slots::{
-    ConversationId, Custody, Listing, ModelHash, Moment, Quarantined, Rejected, StoreError,
+    AdjustedTime, ConversationId, Listing, LiveRefs, ModelHash, Quarantined, Rejected, StoreError,
     TtlClass,
 };
 use tokio::sync::mpsc;
@@ -90,13 +90,13 @@ impl Service {
     /// Removes what `selection` chooses, and objects that nobody needs; or tells what would go.
     pub async fn prune(&self, selection: Selection, dry_run: bool) -> Result<Pruned, ApiError> {
         let lifetimes = self.inner.lifetimes;
-        let pruned = self.tend(move |store, custody, moment| {
-            let terms = Terms { moment, lifetimes: &lifetimes, grace: SAVE_GRACE };
+        let pruned = self.maintain(move |store, live_refs, moment| {
+            let terms = Context { moment, lifetimes: &lifetimes, grace: SAVE_GRACE };
             match dry_run {
-                true => upkeep::plan_prune(store, &selection, terms, &|model, id| {
-                    custody.is_open(model, id)
+                true => maintenance::plan_prune(store, &selection, terms, &|model, id| {
+                    live_refs.is_open(model, id)
                 }),
-                false => upkeep::prune(store, custody, &selection, terms),
+                false => maintenance::prune(store, live_refs, &selection, terms),
             }
         });
         pruned.await?.map_err(|error| failed(&error))
@@ -109,11 +109,11 @@ impl Service {
         dry_run: bool,
     ) -> Result<Collected, ApiError> {
         let lifetimes = self.inner.lifetimes;
-        let collected = self.tend(move |store, custody, moment| {
-            let terms = Terms { moment, lifetimes: &lifetimes, grace: SAVE_GRACE };
+        let collected = self.maintain(move |store, live_refs, moment| {
+            let terms = Context { moment, lifetimes: &lifetimes, grace: SAVE_GRACE };
             match dry_run {
-                true => upkeep::plan_collect(store, model, terms),
-                false => upkeep::collect(store, custody, model, terms),
+                true => maintenance::plan_collect(store, model, terms),
+                false => maintenance::collect(store, live_refs, model, terms),
             }
         });
         collected.await?.map_err(|error| failed(&error))
@@ -125,8 +125,8 @@ impl Service {
         conversations: Vec<String>,
         model: Option<ModelHash>,
     ) -> Result<Removed, ApiError> {
-        let removed = self.tend(move |store, custody, moment| {
-            upkeep::remove(store, custody, &conversations, model, moment)
+        let removed = self.maintain(move |store, live_refs, moment| {
+            maintenance::remove(store, live_refs, &conversations, model, moment)
         });
         removed.await?.map_err(|error| failed(&error))
     }
@@ -138,8 +138,8 @@ impl Service {
         class: TtlClass,
         model: Option<ModelHash>,
     ) -> Result<Reclassed, ApiError> {
-        let changed = self.tend(move |store, custody, _| {
-            upkeep::set_class(store, custody, &conversation, class, model)
+        let changed = self.maintain(move |store, live_refs, _| {
+            maintenance::set_class(store, live_refs, &conversation, class, model)
         });
         changed.await?.map_err(|error| match error {
             ClassError::Store(error) => failed(&error),
@@ -175,7 +175,7 @@ impl Service {
             let files = self.quarantine(model).await?;
             return Ok((files.len(), files.iter().map(|file| file.bytes).sum()));
         }
-        let emptied = self.tend(move |store, _, _| {
+        let emptied = self.maintain(move |store, _, _| {
             let (mut files, mut bytes) = (0, 0);
             for known in store.models()? {
                 if model.is_none_or(|model| model == known) {
@@ -214,7 +214,7 @@ impl Service {
         let file = upload.finish().await?;
         let reader = self.reader()?;
         let bundle = compute(move || {
-            let bundle = Bundle::open(file)?;
+            let bundle = Archive::open(file)?;
             if !wishes.keep_foreign {
                 bundle.check_model(&reader)?;
             }
@@ -227,30 +227,30 @@ impl Service {
     /// Takes in what was verified, in steps.
     pub(super) async fn take_in(
         &self,
-        bundle: Arc<Bundle>,
+        bundle: Arc<Archive>,
         wishes: Wishes,
     ) -> Result<Imported, ApiError> {
         let (mut next, mut written_bytes) = (Some(0), 0);
         while let Some(first) = next {
             let step = bundle.clone();
-            let done = self.tend(move |store, _, _| step.put_some(store, first, STEP_BYTES));
+            let done = self.maintain(move |store, _, _| step.put_some(store, first, STEP_BYTES));
             let (then, bytes) = done.await?.map_err(|error| refused(&error))?;
             (next, written_bytes) = (then, written_bytes + bytes);
         }
         let now = self.now();
-        let done =
-            self.tend(move |store, custody, _| bundle.put_slots(store, custody, wishes, now));
+        let done = self
+            .maintain(move |store, live_refs, _| bundle.put_slots(store, live_refs, wishes, now));
         let mut imported = done.await?.map_err(|error| refused(&error))?;
         imported.written_bytes += written_bytes;
         Ok(imported)
     }
 
-    pub(super) async fn tend<T: Send + 'static>(
+    pub(super) async fn maintain<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Store, &dyn Custody, &Moment) -> T + Send + 'static,
+        work: impl FnOnce(&Store, &dyn LiveRefs, &AdjustedTime) -> T + Send + 'static,
     ) -> Result<T, ApiError> {
         let moment = self.moment(&self.reader()?);
-        Ok(self.engine().tend(move |store, custody| work(store, custody, &moment)).await?)
+        Ok(self.engine().maintain(move |store, live_refs| work(store, live_refs, &moment)).await?)
     }
 
     pub(super) fn reader(&self) -> Result<StoreReader, ApiError> {
@@ -259,7 +259,7 @@ impl Service {
         })
     }
 
-    fn moment(&self, reader: &StoreReader) -> Moment {
+    fn moment(&self, reader: &StoreReader) -> AdjustedTime {
         reader.moment(self.now())
     }
 }
@@ -298,10 +298,10 @@ pub(super) fn failed(error: &dyn std::error::Error) -> ApiError {
     ApiError::internal(error.to_string()).code("slots")
 }
 
-pub(super) fn refused(error: &BundleError) -> ApiError {
+pub(super) fn refused(error: &ArchiveError) -> ApiError {
     match error {
-        BundleError::Store(_) | BundleError::Io(_) => failed(error),
-        BundleError::Foreign { .. } => {
+        ArchiveError::Store(_) | ArchiveError::Io(_) => failed(error),
+        ArchiveError::Foreign { .. } => {
             ApiError::new(ErrorKind::Invalid, error.to_string()).code("foreign_model")
         }
         _ => ApiError::new(ErrorKind::Invalid, error.to_string()).code("invalid_archive"),

@@ -20,15 +20,15 @@ mod choices;
 mod completion;
 mod continuation;
 mod conversation;
+mod conversation_locks;
 mod embedding;
-mod gates;
 pub mod identity;
 mod kept;
 mod memory;
 mod models;
 pub(crate) mod names;
-mod opening;
 mod portability;
+mod preamble;
 mod prefix;
 mod prefix_status;
 mod prewarm;
@@ -54,8 +54,8 @@ use std::sync::{Arc, Mutex};
 
 use hob_prewarm::Event;
 use hob_runtime::Engine;
-use hob_slots::store::{Relisting, StoreReader};
-use hob_slots::{ConversationId, Lifetimes, Moment, Timestamp};
+use hob_slots::store::{ListingCache, StoreReader};
+use hob_slots::{AdjustedTime, ConversationId, Lifetimes, Timestamp};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 
@@ -77,18 +77,18 @@ pub use voice::filler_event;
 use crate::catalogue::Catalogue;
 use crate::clock::Clock;
 use crate::idle::Speaking;
-use crate::keeping_warm::board::{Board, BoardReader};
-use crate::keeping_warm::in_order;
 use crate::metrics::Metrics;
-use crate::openai::answer::Head;
 use crate::transcript::Transcript;
+use crate::voice::active_speakers::ActiveSpeakers;
 use crate::voice::filler::Filler;
-use crate::voice::quiet::Quiet;
 use crate::voice::recognizer::Recognizer;
-use gates::Gates;
+use crate::warm::in_order;
+use crate::warm::warm_status::{WarmStatus, WarmStatusReader};
+use crate::wire::answer::Head;
+use conversation_locks::ConversationLocks;
 use profiles::Profiles;
 use prompt::Template;
-use rooms::Rooms;
+use rooms::SpeechSessions;
 use speed::Speed;
 
 /// What a service is made of.
@@ -110,7 +110,7 @@ pub struct Parts {
     /// Who wants to know which conversations speak.
     pub planner: UnboundedSender<Event>,
     /// What is known of prefixes.
-    pub board: BoardReader,
+    pub warm_status: WarmStatusReader,
     /// Requests of one conversation that may wait for each other, over all conversations.
     pub queue: usize,
     /// Where profiles lie, if there may be any.
@@ -136,19 +136,19 @@ struct Inner {
     clock: Clock,
     kept: Option<StoreReader>,
     /// What its files said when they were last listed.
-    relisting: Mutex<Relisting>,
+    listing_cache: Mutex<ListingCache>,
     lifetimes: Lifetimes,
     shape: Shape,
     planner: UnboundedSender<Event>,
-    board: BoardReader,
+    warm_status: WarmStatusReader,
     template: Template,
     profiles: Profiles,
     filler: Option<Arc<Filler>>,
     recognizer: Option<Arc<Recognizer>>,
     catalogue: Arc<Catalogue>,
-    quiet: Mutex<Quiet>,
-    gates: Gates,
-    rooms: Rooms,
+    active_speakers: Mutex<ActiveSpeakers>,
+    conversation_locks: ConversationLocks,
+    rooms: SpeechSessions,
     metrics: Metrics,
     speed: Speed,
     started: Timestamp,
@@ -170,9 +170,9 @@ impl Service {
             filler: parts.filler,
             recognizer: parts.recognizer,
             catalogue: parts.catalogue,
-            quiet: Mutex::default(),
-            gates: Gates::new(parts.queue),
-            rooms: Rooms::default(),
+            active_speakers: Mutex::default(),
+            conversation_locks: ConversationLocks::new(parts.queue),
+            rooms: SpeechSessions::default(),
             metrics: Metrics::default(),
             speed: Speed::default(),
             engine: parts.engine,
@@ -180,12 +180,12 @@ impl Service {
             transcript: parts.transcript,
             clock: parts.clock,
             kept: parts.kept,
-            relisting: Mutex::default(),
+            listing_cache: Mutex::default(),
             lifetimes: parts.lifetimes,
             shape: parts.shape,
             over: watch::Sender::new(false),
             planner: parts.planner,
-            board: parts.board,
+            warm_status: parts.warm_status,
         };
         Self { inner: Arc::new(inner) }
     }
@@ -201,8 +201,8 @@ impl Service {
     }
 
     /// What is known of prefixes.
-    pub fn board(&self) -> Board {
-        self.inner.board.read()
+    pub fn warm_status(&self) -> WarmStatus {
+        self.inner.warm_status.read()
     }
 
     /// The model is resident: whatever the profiles begin with should be warm, the default one's
@@ -249,7 +249,7 @@ impl Service {
     }
 
     /// Now, and what is known of the time before.
-    pub fn this_moment(&self) -> Moment {
+    pub fn this_moment(&self) -> AdjustedTime {
         match &self.inner.kept {
             Some(kept) => kept.moment(self.now()),
             None => self.now().into(),

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 
-use hob_slots::bundle::{self, Bundle, BundleError, Wishes};
+use hob_slots::archive::{self as slot_archive, Archive, Wishes};
 use hob_slots::store::StoreReader;
 use hob_slots::{ConversationId, ModelHash};
 
@@ -17,7 +17,7 @@ use super::{Service, compute, names};
 use crate::error::{ApiError, ErrorKind};
 use crate::portable::archive::{self, ArchiveError};
 use crate::portable::{Document, Extent};
-use crate::transcript::Taken;
+use crate::transcript::ImportedConversation;
 
 /// A conversation that came in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,16 +62,17 @@ impl Service {
     pub async fn archive(&self, id: &ConversationId) -> Result<Option<File>, ApiError> {
         let Some(document) = self.document(id, Extent::Tree).await? else { return Ok(None) };
         let (reader, model, now) = (self.reader()?, self.engine().fingerprint(), self.now());
-        self.tend(|_, _, _| ()).await?; // What was to be saved before is saved.
+        self.maintain(|_, _, _| ()).await?; // What was to be saved before is saved.
         let id = id.clone();
         let made = compute(move || {
             let bundle = temporary(&reader)?;
             let out = Bounded::within(&reader, &bundle)?;
-            let exported = bundle::export(&reader, &[id], Some(model), now, BufWriter::new(out));
+            let exported =
+                slot_archive::export(&reader, &[id], Some(model), now, BufWriter::new(out));
             let bundle = match exported {
                 Ok(_) => Some(bundle),
-                Err(BundleError::Absent { .. }) => None,
-                Err(error @ BundleError::NotWhole { .. }) => {
+                Err(slot_archive::ArchiveError::Absent { .. }) => None,
+                Err(error @ slot_archive::ArchiveError::NotWhole { .. }) => {
                     tracing::warn!(%error, "exported without its KV");
                     None
                 }
@@ -93,7 +94,7 @@ impl Service {
         let wanted = wanted
             .unwrap_or_else(|| ConversationId::new(&names::answer("chat")).expect("a short name"));
         let taken = self.inner.transcript.import(wanted, document, self.now()).done().await?;
-        let Taken { id, was_here } = taken;
+        let ImportedConversation { id, was_here } = taken;
         let renamed_from = was_called.filter(|name| name != id.as_str());
         Ok(Received { id, renamed_from, was_here, kv: None })
     }
@@ -117,7 +118,7 @@ impl Service {
     }
 
     /// The text is here: whatever happens now costs a prefill at most.
-    async fn receive_kv(&self, id: &ConversationId, mut bundle: Bundle) -> ReceivedKv {
+    async fn receive_kv(&self, id: &ConversationId, mut bundle: Archive) -> ReceivedKv {
         bundle.rename(id);
         let (model, tokens) = (bundle.manifest().model, bundle.records()[0].tokens.clone());
         let imported = match self.take_in(Arc::new(bundle), Wishes::default()).await {
@@ -135,7 +136,7 @@ impl Service {
 }
 
 /// What an archive holds: the text, and the KV or why it is of no use here.
-type Opened = (Document, Option<Result<Bundle, String>>);
+type Opened = (Document, Option<Result<Archive, String>>);
 
 fn open(
     file: &File,
@@ -156,7 +157,7 @@ fn open(
     }
     let extracted = temporary(reader)?;
     archive::extract(file, (begins, bytes), &extracted).map_err(|error| failed(&error))?;
-    let bundle = Bundle::open(extracted).map_err(|error| refused(&error))?;
+    let bundle = Archive::open(extracted).map_err(|error| refused(&error))?;
     match bundle.records() {
         [record] if document.id.as_deref() == Some(record.conversation.as_str()) => {}
         _ => return Err(invalid("its KV is that of another conversation".to_owned())),
@@ -167,7 +168,7 @@ fn open(
     };
     let bundle = match known {
         Ok(()) => Ok(bundle),
-        Err(BundleError::Foreign { fingerprint, difference }) => Err(format!(
+        Err(slot_archive::ArchiveError::Foreign { fingerprint, difference }) => Err(format!(
             "it was computed by a model that nobody has used here ({fingerprint}{difference})"
         )),
         Err(error) => return Err(refused(&error)),

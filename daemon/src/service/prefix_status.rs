@@ -25,7 +25,7 @@ pub struct PrefixStatus {
 impl Service {
     /// Each profile's prefix. `status` is the engine's.
     pub async fn prefixes(&self, status: &EngineStatus) -> Vec<PrefixStatus> {
-        let prefixes = self.board().prefixes;
+        let prefixes = self.warm_status().prefixes;
         let near = prefixes.keys().map(|profile| (profile.clone(), near(profile, status)));
         let near: BTreeMap<_, _> = near.collect();
         let service = self.clone();

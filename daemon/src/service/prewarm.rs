@@ -9,9 +9,9 @@ use super::Service;
 use super::ahead::Extent;
 use super::answering::Answering;
 use crate::error::ApiError;
-use crate::openai::chat::ChatRequest;
-use crate::openai::fields::wrong_type;
-use crate::openai::message::Role;
+use crate::wire::chat::ChatRequest;
+use crate::wire::fields::wrong_type;
+use crate::wire::message::Role;
 
 impl Service {
     /// Begins to make hot what the chat `body` would be answered from. `messages` may lack: then it

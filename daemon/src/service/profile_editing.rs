@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use hob_prewarm::ProfileName;
 use hob_prewarm::profile::{Outline, Profile};
 
-use super::opening::Opening;
+use super::preamble::Preamble;
 use super::profile_files::{Edit, OnDisk, profile_file, remove};
 use super::profile_view::{ProfileView, Shown, named, outlined};
 use super::profiles::read_bounded;
@@ -60,10 +60,10 @@ impl Service {
             let there =
                 OnDisk::read(directory, &name).map_err(|error| unreadable(&name, &error))?;
             let checked = edit.checked(directory, &name, &there)?;
-            let opening = Opening::new(checked.profile.clone(), &service.inner.template)?;
+            let preamble = Preamble::new(checked.profile.clone(), &service.inner.template)?;
             let instead = edit.segments.into_iter().map(|segment| segment.content).collect();
             let shown = Shown { directory, there: &there, instead };
-            service.view(&opening, &checked.outline, &shown)
+            service.view(&preamble, &checked.outline, &shown)
         })
         .await
     }
@@ -89,7 +89,7 @@ impl Service {
                 OnDisk::read(directory, &name).map_err(|error| unreadable(&name, &error))?;
             unchanged(&name, there.revision(), revision)?;
             let checked = edit.checked(directory, &name, &there)?;
-            Opening::new(checked.profile.clone(), &service.inner.template)?;
+            Preamble::new(checked.profile.clone(), &service.inner.template)?;
             checked.write(directory, &name).map_err(|error| {
                 ApiError::internal(format!("`{name}` could not be written: {error}"))
             })
@@ -137,11 +137,11 @@ impl Service {
         let viewed = Profile::load(&outline, directory, read_bounded)
             .map_err(|error| error.to_string())
             .and_then(|profile| {
-                let opened = match self.opening(&asked.name) {
+                let opened = match self.preamble(&asked.name) {
                     Ok(known) if known.profile == profile => Ok(known),
-                    _ => Opening::new(profile, &self.inner.template).map(Into::into),
+                    _ => Preamble::new(profile, &self.inner.template).map(Into::into),
                 };
-                let view = opened.and_then(|opening| self.view(&opening, &outline, &shown));
+                let view = opened.and_then(|preamble| self.view(&preamble, &outline, &shown));
                 view.map_err(|error| error.to_string())
             });
         match viewed {

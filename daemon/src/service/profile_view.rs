@@ -14,7 +14,7 @@ use hob_slots::format::SegmentRef;
 use hob_slots::{Layer, Token, TtlClass};
 
 use super::Service;
-use super::opening::Opening;
+use super::preamble::Preamble;
 use super::profile_files::{OnDisk, written_path};
 use super::profile_place::is_editable;
 use crate::error::ApiError;
@@ -72,18 +72,18 @@ impl Service {
     /// A profile that is read, with what it costs.
     pub(super) fn view(
         &self,
-        opening: &Opening,
+        preamble: &Preamble,
         outline: &Outline,
         there: &Shown<'_>,
     ) -> Result<ProfileView, ApiError> {
-        let shared = self.shared_of(opening)?;
+        let shared = self.shared_of(preamble)?;
         let warm = self.warm_tokens(&shared.tokens);
         let count = |text: &str| self.engine().model().tokenize(text, false, false).len();
-        let shares = shares(&opening.profile, &shared.segments, count);
+        let shares = shares(&preamble.profile, &shared.segments, count);
         let mut view = outlined(outline, there);
-        let (prefix, _) = opening.profile.parts();
+        let (prefix, _) = preamble.profile.parts();
         for ((segment, read), share) in
-            view.segments.iter_mut().zip(&opening.profile.segments).zip(shares)
+            view.segments.iter_mut().zip(&preamble.profile.segments).zip(shares)
         {
             segment.in_prefix = prefix.iter().any(|part| std::ptr::eq(*part, read));
             segment.tokens = share.tokens;
@@ -96,7 +96,7 @@ impl Service {
 
     /// How many of these tokens are the beginning of a prefix that is warm.
     fn warm_tokens(&self, tokens: &[Token]) -> usize {
-        let prefixes = self.board().prefixes.into_iter();
+        let prefixes = self.warm_status().prefixes.into_iter();
         let warm = prefixes.filter(|(_, prefix)| prefix.state == PrefixState::Warm);
         let common = warm.filter_map(|(name, _)| {
             let other = self.prefix_tokens(&name).ok()?;

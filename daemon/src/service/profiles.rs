@@ -13,7 +13,7 @@ use hob_prewarm::profile::{FILE_BYTES, Outline, Profile, ProfileSegment};
 use hob_prewarm::{ProfileError, ProfileName};
 use hob_slots::TtlClass;
 
-use super::opening::Opening;
+use super::preamble::Preamble;
 use super::prompt::Template;
 use super::{Service, compute};
 use crate::error::ApiError;
@@ -32,7 +32,7 @@ pub struct Profiles {
 #[derive(Clone, Debug, Default)]
 struct Entry {
     /// The last one that was whole.
-    good: Option<Arc<Opening>>,
+    good: Option<Arc<Preamble>>,
     /// What is wrong with the newest one.
     error: Option<String>,
     /// What it is made of, as far as that is known.
@@ -115,11 +115,11 @@ impl Profiles {
         self.directory.as_deref()
     }
 
-    fn opening(&self, name: &ProfileName) -> Result<Arc<Opening>, ApiError> {
+    fn preamble(&self, name: &ProfileName) -> Result<Arc<Preamble>, ApiError> {
         let refused = |message: String, code| ApiError::field("hob.profile", message).code(code);
         let entries = self.entries();
         match entries.get(name.as_str()) {
-            Some(Entry { good: Some(opening), .. }) => Ok(opening.clone()),
+            Some(Entry { good: Some(preamble), .. }) => Ok(preamble.clone()),
             Some(Entry { error: Some(error), .. }) => {
                 Err(refused(format!("profile `{name}` cannot be used: {error}"), "profile_broken"))
             }
@@ -144,12 +144,12 @@ impl Entry {
     fn reread(self, file: &Path, directory: &Path, template: &Template) -> Self {
         let mut files = vec![file.to_owned()];
         match read_profile(file, directory, template, &mut files) {
-            Ok(opening) => {
-                let opening = match &self.good {
-                    Some(good) => opening.after(good),
-                    None => opening,
+            Ok(preamble) => {
+                let preamble = match &self.good {
+                    Some(good) => preamble.after(good),
+                    None => preamble,
                 };
-                Self { good: Some(Arc::new(opening)), error: None, files }
+                Self { good: Some(Arc::new(preamble)), error: None, files }
             }
             Err(error) => {
                 if self.error.as_ref() != Some(&error) {
@@ -202,18 +202,18 @@ impl Service {
     }
 
     /// What a profile puts in front of a chat.
-    pub(super) fn opening(&self, name: &ProfileName) -> Result<Arc<Opening>, ApiError> {
-        self.inner.profiles.opening(name)
+    pub(super) fn preamble(&self, name: &ProfileName) -> Result<Arc<Preamble>, ApiError> {
+        self.inner.profiles.preamble(name)
     }
 
     fn profile_status(&self, name: String, entry: Entry) -> ProfileStatus {
-        let count = |opening: &Opening| match (opening.prefix.tokens(), name.parse()) {
+        let count = |preamble: &Preamble| match (preamble.prefix.tokens(), name.parse()) {
             (Some(tokens), _) => Some(tokens),
             (None, Ok(name)) => self.prefix_tokens(&name).ok().map(|tokens| tokens.len()),
             (None, Err(_)) => None,
         };
         let tokens = entry.good.as_deref().and_then(count);
-        let profile = entry.good.as_deref().map(|opening| &opening.profile);
+        let profile = entry.good.as_deref().map(|preamble| &preamble.profile);
         let parts = profile.map(Profile::parts).unwrap_or_default();
         let label =
             |segment: &ProfileSegment| format!("{}:{}", segment.layer.as_str(), segment.key);
@@ -254,7 +254,7 @@ fn read_profile(
     directory: &Path,
     template: &Template,
     files: &mut Vec<PathBuf>,
-) -> Result<Opening, String> {
+) -> Result<Preamble, String> {
     let told = |error: ProfileError| error.to_string();
     let name = file.file_stem().unwrap_or_default().to_string_lossy();
     name.parse::<ProfileName>().map_err(|error| error.to_string())?;
@@ -266,7 +266,7 @@ fn read_profile(
     let outline = Outline::parse(&text).map_err(told)?;
     files.extend(outline.files(directory));
     let profile = Profile::load(&outline, directory, read_bounded).map_err(told)?;
-    Opening::new(profile, template).map_err(|error| error.to_string())
+    Preamble::new(profile, template).map_err(|error| error.to_string())
 }
 
 /// A byte more than a profile may have at most, so that a file that is too large shows.

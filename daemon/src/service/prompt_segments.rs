@@ -9,7 +9,7 @@ use hob_runtime::Vocabulary;
 use hob_slots::format::SegmentRef;
 use hob_slots::{Layer, Token};
 
-use crate::openai::message::{Message, Role};
+use crate::wire::message::{Message, Role};
 
 /// The segments of a prompt, without the beginning of the answer.
 pub fn prompt_segments(

@@ -9,8 +9,8 @@ use serde_json::Value;
 use crate::clock::Clock;
 use crate::error::ApiError;
 use crate::explain::Explanation;
-use crate::openai::message::Message;
 use crate::transcript::{Grown, OpenAnswer, Pending, Transcript};
+use crate::wire::message::Message;
 
 /// Records the first choice of a request.
 pub struct Recording {

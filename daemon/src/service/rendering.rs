@@ -14,18 +14,18 @@ use serde_json::{Map, Value};
 
 use super::Service;
 use super::continuation::{continue_tokens, ends_in};
-use super::opening::Opening;
+use super::preamble::Preamble;
 use super::prompt::Template;
 use super::prompt_segments::prompt_segments;
 use crate::error::ApiError;
-use crate::openai::chat::Tool;
-use crate::openai::message::Message;
+use crate::wire::chat::Tool;
+use crate::wire::message::Message;
 
 /// What a prompt is made of.
 #[derive(Clone, Copy)]
 pub struct Ingredients<'a> {
     /// What the request's profile puts in front.
-    pub opening: Option<&'a Opening>,
+    pub preamble: Option<&'a Preamble>,
     /// What was said.
     pub messages: &'a [Message],
     /// All tools, the profile's first.
@@ -65,9 +65,9 @@ pub fn render(
     let (messages, text) = written(template, ingredients)?;
     let tokens = continue_tokens(model, known, &text);
     let mut segments = prompt_segments(&messages, &tokens, model.vocabulary());
-    if let Some(opening) = ingredients.opening {
+    if let Some(preamble) = ingredients.preamble {
         let ends = ends_in(model, &tokens, &text);
-        segments = with_parts(parts(opening, &text), &ends, segments);
+        segments = with_parts(parts(preamble, &text), &ends, segments);
     }
     Ok(Rendered { text, tokens, segments })
 }
@@ -85,9 +85,9 @@ fn written<'a>(
     template: &Template,
     ingredients: &Ingredients<'a>,
 ) -> Result<(Cow<'a, [Message]>, String), ApiError> {
-    let Ingredients { opening, messages, tools, variables } = *ingredients;
-    let messages = match opening {
-        Some(opening) => Cow::Owned(opening.before(messages)),
+    let Ingredients { preamble, messages, tools, variables } = *ingredients;
+    let messages = match preamble {
+        Some(preamble) => Cow::Owned(preamble.before(messages)),
         None => Cow::Borrowed(messages),
     };
     let text = template.render(&messages, tools, variables)?;
@@ -101,12 +101,12 @@ pub const TOOLS: &str = "tools";
 type Part = (Layer, String, usize);
 
 /// The parts of the profile that are found in the text, in the order in which they stand there.
-fn parts(opening: &Opening, text: &str) -> Vec<Part> {
+fn parts(preamble: &Preamble, text: &str) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     let mut begin = 0;
-    let texts = opening.profile.stable();
+    let texts = preamble.profile.stable();
     let texts = texts.map(|(segment, text)| (segment.layer, segment.key.clone(), text));
-    let tail = Some(opening.tail()).filter(|tail| !tail.is_empty());
+    let tail = Some(preamble.tail()).filter(|tail| !tail.is_empty());
     let tail = tail.map(|tail| (Layer::Context, "tail".to_owned(), tail));
     for (layer, key, part) in texts.chain(tail) {
         let Some(at) = text[begin..].find(part) else { break };
@@ -114,7 +114,7 @@ fn parts(opening: &Opening, text: &str) -> Vec<Part> {
         parts.push((layer, key, begin));
     }
     // A schema is written as the template likes, its name as it is.
-    let name = opening.tools().last().map(|tool| format!("\"{}\"", tool.name));
+    let name = preamble.tools().last().map(|tool| format!("\"{}\"", tool.name));
     if let Some(at) = name.and_then(|name| Some(text.find(&name)? + name.len())) {
         parts.push((Layer::Capabilities, TOOLS.to_owned(), at));
         parts.sort_by_key(|(_, _, end)| *end);

@@ -14,52 +14,52 @@ use hob_slots::{ConversationId, Timestamp};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::chat::Asked;
+use super::chat::ResolvedRequest;
 
 const MOST: usize = 64;
 const FORGOTTEN: Duration = Duration::from_secs(10 * 60);
 
 /// What a room's task should do.
 #[derive(Clone, Debug)]
-pub(super) enum Wish {
+pub(super) enum Target {
     /// Make this hot.
-    Hot(Arc<Asked>, Ahead),
+    Hot(Arc<ResolvedRequest>, Ahead),
     /// Break off.
     Silence,
 }
 
 /// What the turn that comes will ask for, beside the words.
 #[derive(Clone, Debug)]
-pub(super) struct Coming {
+pub(super) struct NextTurn {
     /// The body that it is read from.
     pub body: Value,
     /// The same, checked.
-    pub asked: Arc<Asked>,
+    pub asked: Arc<ResolvedRequest>,
 }
 
 #[derive(Debug)]
 struct Room {
     listening: Listening,
-    coming: Coming,
-    wishes: watch::Sender<Wish>,
+    coming: NextTurn,
+    wishes: watch::Sender<Target>,
     heard_at: Timestamp,
 }
 
 /// All rooms.
 #[derive(Debug, Default)]
-pub(super) struct Rooms {
+pub(super) struct SpeechSessions {
     open: Mutex<BTreeMap<ConversationId, Room>>,
 }
 
-impl Rooms {
+impl SpeechSessions {
     /// Opens the room unless it is open. `coming` replaces what the turn would ask for. What is
     /// returned is where a new room's task hears its wishes.
     pub fn open(
         &self,
         id: &ConversationId,
-        coming: Coming,
+        coming: NextTurn,
         now: Timestamp,
-    ) -> Option<watch::Receiver<Wish>> {
+    ) -> Option<watch::Receiver<Target>> {
         let mut rooms = self.lock();
         if let Some(room) = rooms.get_mut(id) {
             if room.coming.body != coming.body {
@@ -74,7 +74,7 @@ impl Rooms {
             let Some(oldest) = oldest.map(|(id, _)| id.clone()) else { break };
             rooms.remove(&oldest);
         }
-        let (wishes, heard) = watch::channel(Wish::Silence);
+        let (wishes, heard) = watch::channel(Target::Silence);
         let listening = Listening::default();
         rooms.insert(id.clone(), Room { listening, coming, wishes, heard_at: now });
         Some(heard)
@@ -92,7 +92,7 @@ impl Rooms {
         let room = rooms.get_mut(id)?;
         room.heard_at = now;
         if let Some(ahead) = room.listening.hear(heard) {
-            let wish = Wish::Hot(room.coming.asked.clone(), ahead);
+            let wish = Target::Hot(room.coming.asked.clone(), ahead);
             room.wishes.send_replace(wish);
         }
         Some(room.listening.certain().to_owned())
@@ -126,7 +126,7 @@ impl Rooms {
     /// Nobody speaks any longer, and no turn will come.
     pub fn silence(&self, id: &ConversationId) {
         if let Some(room) = self.lock().remove(id) {
-            room.wishes.send_replace(Wish::Silence);
+            room.wishes.send_replace(Target::Silence);
         }
     }
 

@@ -15,16 +15,16 @@ use serde_json::Value;
 
 use super::ahead::{self, Extent, prompt};
 use super::answering::Answering;
-use super::chat::Asked;
+use super::chat::ResolvedRequest;
 use super::identity::Identity;
 use super::prewarm::without_a_turn;
-use super::rooms::Coming;
+use super::rooms::NextTurn;
 use super::working_ahead::compute_ahead;
 use super::{Service, compute};
 use crate::error::{ApiError, ErrorKind};
-use crate::openai::chat::ChatRequest;
-use crate::openai::fields::wrong_type;
-use crate::openai::message::{Message, Role};
+use crate::wire::chat::ChatRequest;
+use crate::wire::fields::wrong_type;
+use crate::wire::message::{Message, Role};
 
 impl Service {
     /// Somebody begins to speak: makes everything before their words hot. What was heard before is
@@ -87,7 +87,7 @@ impl Service {
         }
         let body = coming_body(id, options)?;
         let asked = Arc::new(self.asked(&body)?);
-        if let Some(wishes) = self.inner.rooms.open(id, Coming { body, asked }, self.now()) {
+        if let Some(wishes) = self.inner.rooms.open(id, NextTurn { body, asked }, self.now()) {
             tokio::spawn(compute_ahead(self.clone(), id.clone(), wishes));
         }
         Ok(())
@@ -97,7 +97,7 @@ impl Service {
     pub(super) async fn begin_ahead(
         &self,
         id: &ConversationId,
-        asked: &Asked,
+        asked: &ResolvedRequest,
         ahead: &Ahead,
     ) -> Result<Option<Turn>, ApiError> {
         let identity = Identity::Named(id.clone());
@@ -109,11 +109,11 @@ impl Service {
                 Extent::Whole
             }
         };
-        let turnout = self.turnout(&asked.request, &identity, &extent).await?;
+        let continuation = self.continuation(&asked.request, &identity, &extent).await?;
         let known = self.known(&identity).await?;
         let service = self.clone();
         let tokens = compute(move || {
-            let messages = turnout.map(|turnout| turnout.history);
+            let messages = continuation.map(|continuation| continuation.history);
             let messages = messages.as_ref().unwrap_or(&asked.request.messages);
             prompt(&service, &asked, messages, &extent, &known).map(|prompt| prompt.tokens)
         });

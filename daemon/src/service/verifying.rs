@@ -138,7 +138,7 @@ impl Service {
         for some in damaged.chunks(STEP_FILES).take_while(|_| !shared.is_given_up()) {
             let some = some.to_vec();
             quarantined +=
-                self.tend(move |store, custody, _| condemn(store, custody, &some)).await?;
+                self.maintain(move |store, live_refs, _| condemn(store, live_refs, &some)).await?;
         }
         Ok((faults, costs, quarantined))
     }

@@ -9,19 +9,19 @@ use serde_json::{Value, json};
 
 use super::Service;
 use crate::error::{ApiError, ErrorKind};
+use crate::voice::active_speakers::ActiveSpeakers;
 use crate::voice::filler::Filled;
-use crate::voice::quiet::Quiet;
 use crate::voice::recognizer::RecognizerError;
 
 impl Service {
     /// Someone begins to speak in the conversation, or goes on: nothing is said until they end.
     pub fn someone_speaks(&self, conversation: &ConversationId) {
-        self.quiet().started(conversation, self.now());
+        self.active_speakers().started(conversation, self.now());
     }
 
     /// Nobody speaks in the conversation any longer.
     pub fn nobody_speaks(&self, conversation: &ConversationId) {
-        self.quiet().stopped(conversation);
+        self.active_speakers().stopped(conversation);
     }
 
     /// A phrase to play now, in this voice or the usual one. `None` while someone speaks in the
@@ -38,8 +38,8 @@ impl Service {
         let voice = voice.map_err(|error| ApiError::field("voice", error.to_string()))?;
         let Some(filler) = &self.inner.filler else { return Ok(None) };
         // Held until the phrase is chosen: who begins to speak meanwhile is not spoken over.
-        let quiet = self.quiet();
-        match quiet.is_quiet(conversation, self.now()) {
+        let active_speakers = self.active_speakers();
+        match active_speakers.is_quiet(conversation, self.now()) {
             true => Ok(filler.say(voice.as_ref())),
             false => Ok(None),
         }
@@ -74,8 +74,8 @@ impl Service {
         })
     }
 
-    fn quiet(&self) -> MutexGuard<'_, Quiet> {
-        self.inner.quiet.lock().unwrap_or_else(PoisonError::into_inner)
+    fn active_speakers(&self) -> MutexGuard<'_, ActiveSpeakers> {
+        self.inner.active_speakers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

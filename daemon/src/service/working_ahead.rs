@@ -10,8 +10,8 @@ use hob_slots::ConversationId;
 use tokio::sync::watch;
 
 use super::Service;
-use super::chat::Asked;
-use super::rooms::Wish;
+use super::chat::ResolvedRequest;
+use super::rooms::Target;
 use crate::error::ApiError;
 use crate::idle::Speaking;
 use crate::metrics::Outcome;
@@ -20,7 +20,7 @@ use crate::metrics::Outcome;
 pub(super) async fn compute_ahead(
     service: Service,
     id: ConversationId,
-    mut wishes: watch::Receiver<Wish>,
+    mut wishes: watch::Receiver<Target>,
 ) {
     let mut work = Work { service, id, running: None };
     loop {
@@ -32,8 +32,8 @@ pub(super) async fn compute_ahead(
                 }
                 let wish = wishes.borrow_and_update().clone();
                 match wish {
-                    Wish::Silence => return,
-                    Wish::Hot(asked, ahead) => work.begin(&asked, ahead, &mut wishes).await,
+                    Target::Silence => return,
+                    Target::Hot(asked, ahead) => work.begin(&asked, ahead, &mut wishes).await,
                 }
             }
             event = work.next() => work.take(event),
@@ -55,11 +55,16 @@ struct Running {
 
 impl Work {
     /// What runs goes on until the newer one is in the queue and takes its place.
-    async fn begin(&mut self, asked: &Asked, ahead: Ahead, wishes: &mut watch::Receiver<Wish>) {
+    async fn begin(
+        &mut self,
+        asked: &ResolvedRequest,
+        ahead: Ahead,
+        wishes: &mut watch::Receiver<Target>,
+    ) {
         if asked.request.append {
             tokio::select! {
                 // The history is whole once we are let in. Whoever comes then need not wait for us.
-                pass = self.service.inner.gates.enter(&self.id) => drop(pass),
+                guard = self.service.inner.conversation_locks.enter(&self.id) => drop(guard),
                 changed = wishes.changed() => {
                     if changed.is_ok() {
                         wishes.mark_changed();

@@ -18,21 +18,21 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 
-use super::{Course, Ending, Step, announce, engine, models, voice};
+use super::{Ending, ModelSwitch, Step, announce, engine, models, voice};
 use crate::auth::AccessToken;
 use crate::clock::wall_clock;
 use crate::http::body::BodyLimits;
 use crate::http::guard::Guard;
 use crate::http::{self, Shared};
 use crate::idle;
-use crate::keeping_warm::{self, board::board};
 use crate::service::{Parts, Service, Shape};
 use crate::silence::until_silent;
 use crate::sweeping;
 use crate::transcript::Transcript;
 use crate::trash;
 use crate::voice::filler;
-use crate::watching::{self, Sight};
+use crate::warm::{self, warm_status::warm_status};
+use crate::watch::{self, Mode};
 
 /// So long a switch to another model waits for answers that run.
 const FOR_ANSWERS: Duration = Duration::from_secs(10);
@@ -53,14 +53,14 @@ pub struct Daemon {
 /// the model does, and `tell` hears how far that is.
 ///
 /// # Errors
-/// When a part cannot be opened; the message names it and the remedy. [`super::Taken`]: another
+/// When a part cannot be opened; the message names it and the remedy. [`super::AlreadyRunning`]: another
 /// process owns the directory.
 pub fn open(
-    course: &mut Course,
+    model_switch: &mut ModelSwitch,
     address: SocketAddr,
     tell: &mut dyn FnMut(Step),
 ) -> Result<Daemon> {
-    let resolved = &course.resolved().clone();
+    let resolved = &model_switch.resolved().clone();
     let settings = &resolved.settings;
     for warning in &resolved.warnings {
         tracing::warn!("{warning}");
@@ -75,10 +75,10 @@ pub fn open(
     let texts = http::texts::router(transcript.clone(), guard.clone());
     tell(Step::Readable { texts, token: token.clone() });
     let opened = engine::open(resolved, store, clock.clone(), tell)?;
-    course.arrive();
+    model_switch.arrive();
 
     let (planner, events) = mpsc::unbounded_channel();
-    let (writer, board) = board();
+    let (writer, warm_status) = warm_status();
     let planning = hob_prewarm::Settings {
         idle_after: settings.idle_park,
         keepalive: Keepalive {
@@ -106,20 +106,20 @@ pub fn open(
         lifetimes: sweeping::rules(settings).lifetimes,
         shape: Shape { estimate: opened.estimate, quota: sweeping::rules(settings).quota },
         planner,
-        board,
+        warm_status,
         queue: settings.queue,
         profiles_dir: Some(settings.profiles_dir.clone()),
         filler,
         recognizer: voice::recognizer(resolved),
-        catalogue: Arc::new(models::catalogue(course, &opened)),
+        catalogue: Arc::new(models::catalogue(model_switch, &opened)),
     });
     let (engine, prefixes) = (opened.engine.clone(), service.clone());
-    tokio::spawn(keeping_warm::run(engine, prefixes, planning, clock, events, writer));
+    tokio::spawn(warm::run(engine, prefixes, planning, clock, events, writer));
     tokio::spawn(trash::run(service.clone()));
     service.warm_profiles();
-    let changes = watching::watch(service.clone(), opened.files, Sight::default());
+    let changes = watch::watch(service.clone(), opened.files, Mode::default());
     let swapped = Arc::new(Notify::new());
-    tokio::spawn(watching::tell(service.clone(), changes, swapped.clone()));
+    tokio::spawn(watch::tell(service.clone(), changes, swapped.clone()));
     let limits = BodyLimits { bytes: settings.max_body_bytes, time: settings.request_timeout };
     let router = http::router(Shared { service: service.clone(), limits }, guard);
     let running = RunningDaemon {

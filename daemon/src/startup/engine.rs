@@ -23,7 +23,7 @@ const SEQUENCES: usize = 256;
 /// Another process owns the directory of kept KV.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}: is another hobd running? --data-dir and --listen start one beside it")]
-pub struct Taken(StoreError);
+pub struct AlreadyRunning(StoreError);
 
 /// What was opened before anything is served.
 pub(super) struct Opened {
@@ -44,7 +44,7 @@ pub(super) struct Opened {
 /// Takes the directory of kept KV, which comes first: a second daemon learns at once that it is taken.
 pub(super) fn own(settings: &Settings) -> Result<Arc<Store>> {
     let mut store = Store::open(&settings.slots_dir).map_err(|error| match error {
-        owned @ StoreError::Owned { .. } => Taken(owned).into(),
+        owned @ StoreError::Owned { .. } => AlreadyRunning(owned).into(),
         other => anyhow::Error::from(other),
     })?;
     if settings.slots_encrypt {

@@ -7,10 +7,10 @@
 //!   is saved, and only then is the announcement taken away.
 
 mod announce;
-mod course;
 mod daemon;
 mod engine;
 mod model;
+mod model_switch;
 mod models;
 mod voice;
 
@@ -23,9 +23,9 @@ use tokio::net::TcpListener;
 use tracing_subscriber::EnvFilter;
 
 use crate::auth::AccessToken;
-pub use course::Course;
 pub use daemon::{Daemon, open};
-pub use engine::Taken;
+pub use engine::AlreadyRunning;
+pub use model_switch::ModelSwitch;
 
 /// What happens while a daemon is opened.
 #[derive(Clone, Debug)]
@@ -76,11 +76,15 @@ pub enum Ending {
 ///
 /// # Errors
 /// When a part cannot be opened; the message names it and the remedy.
-pub async fn run(course: &mut Course, at: Option<SocketAddr>, hints: bool) -> Result<Ending> {
+pub async fn run(
+    model_switch: &mut ModelSwitch,
+    at: Option<SocketAddr>,
+    hints: bool,
+) -> Result<Ending> {
     // Binding first makes an address that is taken a matter of milliseconds.
-    let listener = bind(at.unwrap_or(course.resolved().settings.listen)).await?;
+    let listener = bind(at.unwrap_or(model_switch.resolved().settings.listen)).await?;
     let address = listener.local_addr().context("the socket has no address")?;
-    let daemon = open(course, address, &mut |_| {})?;
+    let daemon = open(model_switch, address, &mut |_| {})?;
     let stop = stop_signal()?;
     daemon.announce()?;
     announce::print(daemon.running(), daemon.service().model_name(), hints);

@@ -3,14 +3,14 @@
 use hob_config::{Resolved, Settings, paths};
 use hob_models::{Demand, Roots};
 
-use super::Course;
+use super::ModelSwitch;
 use super::engine::Opened;
 use super::model::{STATE_FORMAT, fingerprint};
 use crate::catalogue::{Catalogue, Current, Options};
 
 /// The catalogue beside the model that was opened.
-pub(super) fn catalogue(course: &Course, opened: &Opened) -> Catalogue {
-    let resolved = course.resolved().clone();
+pub(super) fn catalogue(model_switch: &ModelSwitch, opened: &Opened) -> Catalogue {
+    let resolved = model_switch.resolved().clone();
     let settings = &resolved.settings;
     Catalogue::new(Options {
         roots: roots(&resolved),
@@ -26,7 +26,7 @@ pub(super) fn catalogue(course: &Course, opened: &Opened) -> Catalogue {
             kv_bytes_per_token: opened.estimate.map(|estimate| estimate.kv_bytes_per_token),
         },
         fixed: resolved.fixed_model().map(ToString::to_string),
-        failure: course.failure().cloned(),
+        failure: model_switch.failure().cloned(),
         naming: Box::new(move |content| fingerprint(&resolved, content, STATE_FORMAT).hash()),
     })
 }

@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::tree::{Grown, millis};
 use super::writer::{Pending, Writer};
 use super::{Status, TranscriptError};
-use crate::openai::message::Message;
+use crate::wire::message::Message;
 
 const FLUSH_EVERY: Duration = Duration::from_millis(250);
 

@@ -12,12 +12,12 @@ use sha2::{Digest, Sha256};
 
 use super::TranscriptError;
 use super::tree::{millis, title};
-use crate::openai::message::Message;
 use crate::portable::{Document, Node};
+use crate::wire::message::Message;
 
 /// What became of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct ImportedConversation {
     /// What it is called here.
     pub id: ConversationId,
     /// All of it was here before.
@@ -30,7 +30,7 @@ pub fn import(
     wanted: &ConversationId,
     document: &Document,
     now: Timestamp,
-) -> Result<Taken, TranscriptError> {
+) -> Result<ImportedConversation, TranscriptError> {
     let transaction = connection.transaction()?;
     if exists(&transaction, wanted)? && holds(&transaction, wanted, &document.messages)? {
         // Whoever brings it back does not want it in the trash.
@@ -39,12 +39,12 @@ pub fn import(
             [wanted.as_str()],
         )?;
         transaction.commit()?;
-        return Ok(Taken { id: wanted.clone(), was_here: true });
+        return Ok(ImportedConversation { id: wanted.clone(), was_here: true });
     }
     let id = free_name(&transaction, wanted)?;
     write(&transaction, &id, document, millis(now))?;
     transaction.commit()?;
-    Ok(Taken { id, was_here: false })
+    Ok(ImportedConversation { id, was_here: false })
 }
 
 fn write(

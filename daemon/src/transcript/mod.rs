@@ -36,18 +36,18 @@ use hob_slots::{ConversationId, ModelHash, Timestamp, Token};
 use rusqlite::Connection;
 use serde_json::Value;
 
-use crate::openai::chat::After;
-use crate::openai::message::Message;
 use crate::portable::Document;
+use crate::wire::chat::After;
+use crate::wire::message::Message;
 pub use answer::OpenAnswer;
 pub use change::Change;
 pub use explanations::Remembered;
-pub use import::Taken;
+pub use import::ImportedConversation;
 pub use read::{ConversationText, StoredMessage, Summary};
 pub use recent::RecentTurn;
-pub use search::{Hit, Query, Snippet};
+pub use search::{Hit, SearchQuery, Snippet};
 pub use titles::MAX_TITLE_CHARS;
-pub use tree::{Grown, Turnout};
+pub use tree::{Continuation, Grown};
 pub use writer::Pending;
 use writer::Writer;
 
@@ -175,26 +175,27 @@ impl Transcript {
 
     /// What an append would continue: the messages that the model has to see, the new ones
     /// included. No new messages: the last answer again, or, with `after`, one to that message.
-    pub fn turnout(
+    pub fn continuation(
         &self,
         conversation: &ConversationId,
         after: Option<After>,
         new: Vec<Message>,
-    ) -> Pending<Turnout> {
+    ) -> Pending<Continuation> {
         let conversation = conversation.clone();
-        self.writer.send(move |connection| tree::turnout(connection, &conversation, after, new))
+        self.writer
+            .send(move |connection| tree::continuation(connection, &conversation, after, new))
     }
 
-    /// Stores the new messages behind `turnout`, and opens their answer.
+    /// Stores the new messages behind `continuation`, and opens their answer.
     pub fn append(
         &self,
         conversation: &ConversationId,
-        turnout: Turnout,
+        continuation: Continuation,
         now: Timestamp,
     ) -> OpenAnswer {
         let id = conversation.clone();
         OpenAnswer::open(self.writer.clone(), conversation.clone(), move |connection| {
-            tree::append(connection, &id, &turnout, now)
+            tree::append(connection, &id, &continuation, now)
         })
     }
 
@@ -204,7 +205,7 @@ impl Transcript {
     }
 
     /// Those of the list that have what is looked for, in its order.
-    pub fn search(&self, query: Query, trashed: bool) -> Pending<Vec<Hit>> {
+    pub fn search(&self, query: SearchQuery, trashed: bool) -> Pending<Vec<Hit>> {
         self.writer.ask(move |connection| search::search(connection, &query, trashed))
     }
 
@@ -231,7 +232,7 @@ impl Transcript {
         wanted: ConversationId,
         document: Document,
         now: Timestamp,
-    ) -> Pending<Taken> {
+    ) -> Pending<ImportedConversation> {
         self.writer.send(move |connection| import::import(connection, &wanted, &document, now))
     }
 

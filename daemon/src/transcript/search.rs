@@ -14,8 +14,8 @@ use serde::Serialize;
 
 use super::TranscriptError;
 use super::read::{self, Summary};
-use crate::openai::message::Message;
 use crate::utf16::units;
+use crate::wire::message::Message;
 
 /// Conversations that are found by what was said in them, at most.
 pub const MOST_FOUND: usize = 200;
@@ -32,11 +32,11 @@ const BEHIND: usize = 90;
 
 /// What is looked for: words, at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Query {
+pub struct SearchQuery {
     words: Vec<Vec<char>>,
 }
 
-impl Query {
+impl SearchQuery {
     /// `None` when `text` has no words.
     pub fn of(text: &str) -> Option<Self> {
         let words = text.split(|c: char| c.is_whitespace() || c.is_control());
@@ -84,7 +84,7 @@ pub type Hit = (Summary, Option<Snippet>);
 /// See [`super::Transcript::search`].
 pub fn search(
     connection: &Connection,
-    query: &Query,
+    query: &SearchQuery,
     trashed: bool,
 ) -> Result<Vec<Hit>, TranscriptError> {
     let list = read::list(connection, trashed)?;
@@ -106,7 +106,7 @@ pub fn search(
 /// The newest message of each of the `listed` conversations that has all words.
 fn said(
     connection: &Connection,
-    query: &Query,
+    query: &SearchQuery,
     terms: &str,
     listed: &BTreeSet<&str>,
 ) -> Result<BTreeMap<String, Snippet>, TranscriptError> {
@@ -133,7 +133,7 @@ fn said(
     Ok(found)
 }
 
-fn snippet(message: i64, text: &str, query: &Query) -> Option<Snippet> {
+fn snippet(message: i64, text: &str, query: &SearchQuery) -> Option<Snippet> {
     let text: Vec<char> = text.chars().collect();
     let folded: Vec<char> = text.iter().copied().map(fold).collect();
     let (from, to) = query.find(&folded)?;
@@ -178,8 +178,8 @@ fn fold(c: char) -> char {
 mod tests {
     use super::*;
 
-    fn query(text: &str) -> Query {
-        Query::of(text).unwrap()
+    fn query(text: &str) -> SearchQuery {
+        SearchQuery::of(text).unwrap()
     }
 
     #[test]
@@ -188,7 +188,7 @@ mod tests {
         assert!(find("My LOCKER code is 48213.", "code locker"));
         assert!(find("Füße im ÄRMEL", "ärm fü"));
         assert!(!find("My locker is 48213.", "code locker"));
-        assert_eq!(Query::of(" \n\t\0 "), None);
+        assert_eq!(SearchQuery::of(" \n\t\0 "), None);
     }
 
     #[test]

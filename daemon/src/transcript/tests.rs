@@ -63,16 +63,17 @@ async fn follow(moves: Vec<Move>) -> Result<(), TestCaseError> {
                 let mut path = head.clone();
                 path.push(("user".to_owned(), said.to_string()));
                 let new = messages(&path[head.len()..]);
-                let turnout = transcript.turnout(&id, None, new).done().await.unwrap();
-                prop_assert_eq!(&turnout.history, &messages(&path));
-                (path, transcript.append(&id, turnout, now))
+                let continuation = transcript.continuation(&id, None, new).done().await.unwrap();
+                prop_assert_eq!(&continuation.history, &messages(&path));
+                (path, transcript.append(&id, continuation, now))
             }
             Move::Again if head.is_empty() => continue,
             Move::Again => {
                 let path = head[..head.len() - 1].to_vec();
-                let turnout = transcript.turnout(&id, None, Vec::new()).done().await.unwrap();
-                prop_assert_eq!(&turnout.history, &messages(&path));
-                (path, transcript.append(&id, turnout, now))
+                let continuation =
+                    transcript.continuation(&id, None, Vec::new()).done().await.unwrap();
+                prop_assert_eq!(&continuation.history, &messages(&path));
+                (path, transcript.append(&id, continuation, now))
             }
             Move::Behind(chosen, length, said) => {
                 let mut path = known[chosen % known.len()].clone();
@@ -80,20 +81,22 @@ async fn follow(moves: Vec<Move>) -> Result<(), TestCaseError> {
                 let after = place(&transcript, &id, &path).await;
                 path.push(("user".to_owned(), said.to_string()));
                 let new = messages(&path[path.len() - 1..]);
-                let turnout = transcript.turnout(&id, Some(after), new).done().await.unwrap();
-                prop_assert_eq!(&turnout.history, &messages(&path));
-                (path, transcript.append(&id, turnout, now))
+                let continuation =
+                    transcript.continuation(&id, Some(after), new).done().await.unwrap();
+                prop_assert_eq!(&continuation.history, &messages(&path));
+                (path, transcript.append(&id, continuation, now))
             }
             Move::AgainAt(chosen, length) => {
                 let mut path = known[chosen % known.len()].clone();
                 path.truncate(length % (path.len() + 1));
                 let after = place(&transcript, &id, &path).await;
-                let turnout = transcript.turnout(&id, Some(after), Vec::new()).done().await;
+                let continuation =
+                    transcript.continuation(&id, Some(after), Vec::new()).done().await;
                 if path.last().is_none_or(|(role, _)| role == "assistant") {
-                    prop_assert!(matches!(turnout, Err(TranscriptError::NothingToAnswer)));
+                    prop_assert!(matches!(continuation, Err(TranscriptError::NothingToAnswer)));
                     continue;
                 }
-                (path, transcript.append(&id, turnout.unwrap(), now))
+                (path, transcript.append(&id, continuation.unwrap(), now))
             }
         };
         open.stored().await.unwrap();

@@ -8,8 +8,8 @@ use hob_slots::{ConversationId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Status, TranscriptError};
-use crate::openai::chat::After;
-use crate::openai::message::{Message, Role};
+use crate::wire::chat::After;
+use crate::wire::message::{Message, Role};
 
 const TITLE_CHARS: usize = 60;
 
@@ -24,7 +24,7 @@ pub struct Grown {
 
 /// Where an append continues.
 #[derive(Clone, Debug)]
-pub struct Turnout {
+pub struct Continuation {
     /// What the model has to see, oldest first, the new messages included.
     pub history: Vec<Message>,
     base: Option<i64>,
@@ -45,19 +45,19 @@ pub fn sync(
 pub fn append(
     connection: &mut Connection,
     conversation: &ConversationId,
-    turnout: &Turnout,
+    continuation: &Continuation,
     now: Timestamp,
 ) -> Result<Grown, TranscriptError> {
-    grow(connection, conversation, turnout.base, &turnout.new, now)
+    grow(connection, conversation, continuation.base, &continuation.new, now)
 }
 
-/// See [`super::Transcript::turnout`].
-pub fn turnout(
+/// See [`super::Transcript::continuation`].
+pub fn continuation(
     connection: &mut Connection,
     conversation: &ConversationId,
     after: Option<After>,
     new: Vec<Message>,
-) -> Result<Turnout, TranscriptError> {
+) -> Result<Continuation, TranscriptError> {
     let end = match after {
         None => head(connection, conversation)?,
         Some(After::Nothing) => None,
@@ -79,7 +79,7 @@ pub fn turnout(
     }
     let base = path.last().map(|node| node.id);
     let history = path.into_iter().map(|node| node.message).chain(new.iter().cloned()).collect();
-    Ok(Turnout { history, base, new })
+    Ok(Continuation { history, base, new })
 }
 
 fn head(

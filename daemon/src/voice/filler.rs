@@ -17,7 +17,7 @@ use hob_slots::Timestamp;
 use tokio::sync::Notify;
 
 use super::command::VoiceCommand;
-use super::kept::{FoundVoice, KeptPhrases};
+use super::phrase_cache::{FoundVoice, KeptPhrases};
 use super::wav;
 use crate::clock::Clock;
 use crate::silence;
@@ -72,7 +72,7 @@ pub struct Filler {
     voice: VoiceName,
     texts: Vec<String>,
     clock: Clock,
-    kept: Arc<KeptPhrases>,
+    phrase_cache: Arc<KeptPhrases>,
     state: Mutex<State>,
     wanted: Notify,
 }
@@ -90,15 +90,15 @@ impl Filler {
         let Options { command, voice, phrases: texts, budget_bytes, data_dir, clock } = options;
         let mut phrases = Phrases::new(texts.len(), budget_bytes);
         phrases.want(&voice, clock());
-        let kept = Arc::new(KeptPhrases::new(&data_dir, &command, &texts));
+        let phrase_cache = Arc::new(KeptPhrases::new(&data_dir, &command, &texts));
         let state = Mutex::new(State { phrases, sounds: BTreeMap::new(), left: Vec::new() });
-        Self { command, voice, texts, clock, kept, state, wanted: Notify::new() }
+        Self { command, voice, texts, clock, phrase_cache, state, wanted: Notify::new() }
     }
 
     /// Takes up what was made before.
     pub async fn load(&self) {
-        let kept = self.kept.clone();
-        let found = match tokio::task::spawn_blocking(move || kept.open()).await {
+        let phrase_cache = self.phrase_cache.clone();
+        let found = match tokio::task::spawn_blocking(move || phrase_cache.open()).await {
             Ok(Ok(found)) => found,
             Ok(Err(error)) => {
                 tracing::warn!(%error, "phrases of earlier runs cannot be read: they are made anew");
@@ -159,8 +159,8 @@ impl Filler {
         if !self.lock().hold(spoken, wav.clone()) {
             return Ok(()); // There is no room, which is no failure of the command's.
         }
-        let (kept, spoken) = (self.kept.clone(), spoken.clone());
-        let written = tokio::task::spawn_blocking(move || kept.write(&spoken, &wav)).await;
+        let (phrase_cache, spoken) = (self.phrase_cache.clone(), spoken.clone());
+        let written = tokio::task::spawn_blocking(move || phrase_cache.write(&spoken, &wav)).await;
         if let Ok(Err(error)) = written {
             tracing::warn!(%error, "a phrase is in memory alone: it could not be written");
         }
@@ -172,8 +172,8 @@ impl Filler {
         if left.is_empty() {
             return;
         }
-        let kept = self.kept.clone();
-        let removed = move || left.iter().for_each(|spoken| kept.remove(spoken));
+        let phrase_cache = self.phrase_cache.clone();
+        let removed = move || left.iter().for_each(|spoken| phrase_cache.remove(spoken));
         let _ = tokio::task::spawn_blocking(removed).await; // An error: the daemon ends.
     }
 

@@ -17,18 +17,20 @@ use hob_daemon::clock::wall_clock;
 use hob_daemon::http::body::BodyLimits;
 use hob_daemon::http::guard::Guard;
 use hob_daemon::http::{self, Shared, serve};
-use hob_daemon::keeping_warm::{self, board::board};
 use hob_daemon::service::{Parts, ProfileChange, ProfileStatus, Service, Shape};
 use hob_daemon::transcript::Transcript;
 use hob_daemon::voice::command::VoiceCommand;
 use hob_daemon::voice::filler::{self, Filler};
 use hob_daemon::voice::recognizer::Recognizer;
-use hob_daemon::watching::{self, Change, Sight};
+use hob_daemon::warm::{self, warm_status::warm_status};
+use hob_daemon::watch::{self, Change, Mode};
 use hob_models::{Demand, GgmlType, Roots};
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Engine, EngineOptions};
 use hob_slots::store::Store;
-use hob_slots::{ConversationId, FileDigest, Fingerprint, Lifetimes, ModelHash, Moment, Token};
+use hob_slots::{
+    AdjustedTime, ConversationId, FileDigest, Fingerprint, Lifetimes, ModelHash, Token,
+};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -219,7 +221,7 @@ impl World {
         let transcript = Transcript::open(&directory.join("text.sqlite"), clock()).unwrap();
         let (planner, events) = mpsc::unbounded_channel();
         let planning = hob_prewarm::Settings { idle_after: plan.idle_after, ..Default::default() };
-        let (writer, board) = board();
+        let (writer, warm_status) = warm_status();
         let filler = plan.voice.map(|(command, phrases)| {
             Arc::new(Filler::new(filler::Options {
                 command: VoiceCommand::of(&command).unwrap(),
@@ -260,7 +262,7 @@ impl World {
             lifetimes: Lifetimes::default(),
             shape: Shape::default(),
             planner,
-            board,
+            warm_status,
             queue: plan.options.queue,
             profiles_dir: Some(directory.join("profiles")),
             filler,
@@ -268,7 +270,7 @@ impl World {
             catalogue,
         });
         let (running, prefixes) = (engine.clone(), service.clone());
-        runtime.spawn(keeping_warm::run(running, prefixes, planning, clock, events, writer));
+        runtime.spawn(warm::run(running, prefixes, planning, clock, events, writer));
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let guard = Guard::new(address, &[], &plan.origins, AccessToken::new(TOKEN));
@@ -344,21 +346,21 @@ impl World {
     }
 
     /// What is told when profiles or these files of a model change.
-    pub fn watch(&self, model: &[PathBuf], sight: Sight) -> UnboundedReceiver<Change> {
+    pub fn watch(&self, model: &[PathBuf], sight: Mode) -> UnboundedReceiver<Change> {
         let _inside = self.runtime.enter();
-        watching::watch(self.service.clone(), model.to_vec(), sight)
+        watch::watch(self.service.clone(), model.to_vec(), sight)
     }
 
     /// What the daemon does about changed profiles.
     pub fn keep_profiles_warm(&self) {
-        let changes = self.watch(&[], Sight::Told);
-        self.runtime.spawn(watching::tell(self.service.clone(), changes, Arc::default()));
+        let changes = self.watch(&[], Mode::Told);
+        self.runtime.spawn(watch::tell(self.service.clone(), changes, Arc::default()));
     }
 
     /// The next change, within some seconds.
     pub fn next_change(&self, changes: &mut UnboundedReceiver<Change>) -> Change {
         let wait = async { tokio::time::timeout(Duration::from_secs(10), changes.recv()).await };
-        self.runtime.block_on(wait).expect("nothing was told").expect("the watching ended")
+        self.runtime.block_on(wait).expect("nothing was told").expect("the watch ended")
     }
 
     /// What is told of the profiles.
@@ -367,7 +369,7 @@ impl World {
     }
 
     /// Deletes what lies in the trash for too long at that moment.
-    pub fn empty_trash(&self, moment: &Moment) {
+    pub fn empty_trash(&self, moment: &AdjustedTime) {
         self.runtime.block_on(self.service.empty_trash(moment)).unwrap();
     }
 

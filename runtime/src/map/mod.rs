@@ -27,7 +27,7 @@ pub struct CacheMap {
     /// Slots of conversations, then those of prefixes, in order.
     pub slots: Vec<SlotMap>,
     /// What left a slot lately, the latest last.
-    pub left: Vec<Departure>,
+    pub left: Vec<Eviction>,
 }
 
 /// The cells of one slot.
@@ -68,7 +68,7 @@ pub struct BlockMap {
 
 /// Tokens that left a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Departure {
+pub struct Eviction {
     /// When.
     pub at: Timestamp,
     /// Whose they were, if they were anybody's.
@@ -76,14 +76,14 @@ pub struct Departure {
     /// How many.
     pub tokens: usize,
     /// Where most of them still were then.
-    pub to: Whereto,
+    pub to: Tier,
     /// Why they left.
-    pub why: Why,
+    pub why: EvictionReason,
 }
 
 /// Where something is that is not hot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whereto {
+pub enum Tier {
     /// In host memory; what is kept is on its way to the disk from there.
     Memory,
     /// On disk alone.
@@ -94,7 +94,7 @@ pub enum Whereto {
 
 /// Why tokens left a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum EvictionReason {
     /// Another conversation needed the slot.
     Slot,
     /// Others needed the cells.
@@ -111,7 +111,7 @@ pub enum Why {
     Failed,
 }
 
-impl Whereto {
+impl Tier {
     /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -122,7 +122,7 @@ impl Whereto {
     }
 }
 
-impl Why {
+impl EvictionReason {
     /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -142,7 +142,7 @@ impl Why {
 pub(crate) struct Reading {
     pub used_tokens: usize,
     pub slots: Vec<SlotReading>,
-    pub left: Vec<Departure>,
+    pub left: Vec<Eviction>,
 }
 
 /// What is known of one slot.

@@ -14,10 +14,10 @@ use tokio::sync::mpsc;
 
 use super::slot::{Phase, Running};
 use super::{Submitted, Worker};
-use crate::map::{Origin, Origins, Why};
+use crate::map::{EvictionReason, Origin, Origins};
 use crate::miss::MissReason;
 use crate::sample::{Output, Sampler};
-use crate::shelf::common_prefix;
+use crate::tiers::common_prefix;
 use crate::turn::{Purpose, TurnEvent, TurnReport};
 
 /// A turn in the queue.
@@ -136,7 +136,7 @@ impl Worker<'_> {
                 let slot = slot.0 as usize;
                 self.counters.parked += 1;
                 self.save(slot);
-                self.leaves(slot, 0, Why::Slot);
+                self.leaves(slot, 0, EvictionReason::Slot);
                 self.vacate(slot);
                 slot
             }
@@ -205,7 +205,7 @@ impl Worker<'_> {
         }
         slot.keep = running.request.keep.clone();
         slot.turn = Some(running);
-        self.diary.touch();
+        self.change_log.touch();
         let slot = &mut self.slots[index];
         let whole = !std::mem::take(&mut slot.cut_short);
         self.restore(index, held && whole && hot > 0 && hot == was_hot);
@@ -261,7 +261,7 @@ impl Worker<'_> {
     /// The prompt goes on otherwise from `from` on.
     fn not_continued(&mut self, index: usize, whose: Whose, from: usize) {
         match whose {
-            Whose::Own => self.leaves(index, from, Why::Differs),
+            Whose::Own => self.leaves(index, from, EvictionReason::Differs),
             Whose::Speculation => {} // Nobody said it after all.
             Whose::Nobodys => self.leftovers_leave(index, from),
         }
@@ -281,7 +281,7 @@ impl Worker<'_> {
         }
         (slot.unkept, slot.kept_again) = (None, false);
         self.freed = true;
-        self.diary.touch();
+        self.change_log.touch();
         self.ended += 1;
         self.registry.end(&turn.conversation, now);
         let slot = &mut self.slots[index];

@@ -11,7 +11,7 @@ use super::admit::Waiting;
 use super::slot::Running;
 use super::step::start;
 use super::{Submitted, Worker};
-use crate::map::Why;
+use crate::map::EvictionReason;
 use crate::turn::{FinishReason, Purpose, TurnError, TurnEvent};
 
 /// What a speculation may add to a micro-batch in which somebody's answer goes on, as a part of what
@@ -134,7 +134,7 @@ impl Worker<'_> {
     pub(super) fn give_up_cells(&mut self, index: usize) {
         self.give_way(index);
         self.save(index);
-        self.leaves(index, 0, Why::Room);
+        self.leaves(index, 0, EvictionReason::Room);
         if let Some(owner) = self.slots[index].owner.clone() {
             self.registry.unpin(&owner);
         }

@@ -26,7 +26,7 @@ impl Worker<'_> {
         slot.origins.append(origins);
         self.radix.extend(slot.id, tokens);
         self.registry.set_load(slot.id, slot.timeline.len());
-        self.diary.touch();
+        self.change_log.touch();
     }
 
     /// Drops the cells after the first `len` tokens.
@@ -44,7 +44,7 @@ impl Worker<'_> {
             slot.cut_back(len);
             self.radix.truncate(slot.id, len);
             self.registry.set_load(slot.id, len);
-            self.diary.touch();
+            self.change_log.touch();
         }
     }
 
@@ -55,6 +55,6 @@ impl Worker<'_> {
         slot.cut_back(0);
         self.radix.remove(slot.id);
         self.registry.set_load(slot.id, 0);
-        self.diary.touch();
+        self.change_log.touch();
     }
 }

@@ -20,9 +20,9 @@ const SNAPSHOTS_KEPT: usize = 4;
 impl Worker<'_> {
     /// One bounded piece of work that nobody waits for. None while too much waits for the disk: KV
     /// that is not kept yet stays in its cells.
-    pub(super) fn keep_house(&mut self) {
+    pub(super) fn housekeep(&mut self) {
         for index in 0..self.slots.len() {
-            if self.slots[index].is_kept() && !self.shelf.is_full() && self.keep_one(index) {
+            if self.slots[index].is_kept() && !self.tiers.is_full() && self.keep_one(index) {
                 return;
             }
         }
@@ -44,7 +44,7 @@ impl Worker<'_> {
         if self.is_plain()
             && let Some(block) = self.next_block(index)
         {
-            if self.shelf.is_full() {
+            if self.tiers.is_full() {
                 // The cells are needed now, and memory has its bounds: this is computed again.
                 warn!(
                     from = block.range.start,
@@ -83,8 +83,8 @@ impl Worker<'_> {
         }
         self.compute_tail(index);
         while self.keep_one(index) {
-            if self.shelf.is_full() {
-                self.shelf.flush();
+            if self.tiers.is_full() {
+                self.tiers.flush();
             }
         }
     }
@@ -101,7 +101,7 @@ impl Worker<'_> {
         let first = blocks.partition_point(|block| block.range.end <= slot.exported);
         let can_be_kept = |block: &&Block| slot.unkept.is_none_or(|start| block.range.end <= start);
         for block in blocks[first..].iter().take_while(can_be_kept) {
-            if !self.shelf.holds(&block.id) {
+            if !self.tiers.holds(&block.id) {
                 return Some(block.clone());
             }
             slot.exported = block.range.end;
@@ -111,7 +111,7 @@ impl Worker<'_> {
 
     fn export_block(&mut self, index: usize, block: &Block) {
         let (scratch, sequence) = (self.scratch(), self.slots[index].sequence);
-        let (range, buffer) = (block.range.clone(), self.shelf.spare_buffer());
+        let (range, buffer) = (block.range.clone(), self.tiers.spare_buffer());
         let state = splice::export(self.backend, scratch, sequence, range, buffer);
         match state {
             Ok(state) => {
@@ -124,7 +124,7 @@ impl Worker<'_> {
                     tokens: tokens.to_vec(),
                     payload: Payload::from(state),
                 };
-                self.shelf.keep(block.id, object, self.used(index));
+                self.tiers.keep(block.id, object, self.used(index));
                 self.slots[index].exported = block.range.end;
             }
             Err(error) => {
@@ -151,8 +151,8 @@ impl Worker<'_> {
         let at = slot.timeline.id_at(position);
         let id = BlockId::snapshot(at);
         slot.snapshots.retain(|snapshot| snapshot.position as usize != position);
-        if !self.shelf.holds(&id) {
-            if self.shelf.is_full() {
+        if !self.tiers.holds(&id) {
+            if self.tiers.is_full() {
                 return warn!(position, "the disk is too slow to keep a snapshot");
             }
             let state = match self.backend.export(slot.sequence, Vec::new()) {
@@ -167,9 +167,9 @@ impl Worker<'_> {
                 tokens: Vec::new(),
                 payload: Payload::from(state),
             };
-            self.shelf.keep(id, object, used);
+            self.tiers.keep(id, object, used);
         }
-        let bytes = self.shelf.file_bytes(&id);
+        let bytes = self.tiers.file_bytes(&id);
         slot.snapshots.push(SnapshotRef { position: narrow(position), id, bytes });
         let surplus = slot.snapshots.len().saturating_sub(SNAPSHOTS_KEPT);
         slot.snapshots.drain(..surplus);
@@ -181,7 +181,7 @@ impl Worker<'_> {
         let slot = &mut self.slots[index];
         slot.recorded = true;
         let Some(conversation) = slot.owner.clone() else { return };
-        let known = self.shelf.summary(&conversation);
+        let known = self.tiers.summary(&conversation);
         let len = slot.unkept.unwrap_or(slot.timeline.len());
         if len == 0 {
             return;
@@ -190,7 +190,7 @@ impl Worker<'_> {
         let blocks = blocks.map(|block| BlockRef {
             end: narrow(block.range.end),
             id: block.id,
-            bytes: self.shelf.file_bytes(&block.id),
+            bytes: self.tiers.file_bytes(&block.id),
         });
         let known_class = known.as_ref().map(|known| known.class);
         let record = SlotRecord {
@@ -204,7 +204,7 @@ impl Worker<'_> {
             snapshots: slot.snapshots.clone(),
             segments: segments(&slot.keep.segments, narrow(len)),
         };
-        let Err(missing) = self.shelf.record(record) else {
+        let Err(missing) = self.tiers.record(record) else {
             slot.turns = 0; // They are counted.
             return;
         };

@@ -7,8 +7,8 @@
 //!
 //! - `slot`: what a sequence holds and the turn that runs in it
 //! - `admit`: from the queue into a slot, and out of it: pin and share
-//! - `diary`: what the map of the cells tells
-//! - `dormant`: what is done while the weights are away
+//! - `change_log`: what the map of the cells tells
+//! - `unloaded`: what is done while the weights are away
 //! - `background`: turns that nobody waits for, and how they make way
 //! - `restore`: what is kept comes back
 //! - `step`: one micro-batch, and the tokens that come of it
@@ -19,13 +19,13 @@
 mod admit;
 mod background;
 mod cells;
-mod diary;
-mod dormant;
+mod change_log;
 mod keep;
 mod restore;
 mod room;
 mod slot;
 mod step;
+mod unloaded;
 mod used;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -40,16 +40,16 @@ use tokio::sync::{mpsc as events, oneshot};
 use crate::backend::{Backend, Model, Sequence};
 use crate::engine::EngineOptions;
 use crate::grammar::Constraint;
-use crate::map::{Reading, Why};
+use crate::map::{EvictionReason, Reading};
 use crate::pace::Pace;
-use crate::shelf::{Delivery, Shelf, Sweep, Tending};
 use crate::status::{EngineCounters, EngineStatus, SlotStatus};
+use crate::tiers::{FetchEvent, KvTiers, MaintenanceJob, Sweep};
 use crate::turn::{TurnError, TurnEvent, TurnRequest};
 
 use admit::Waiting;
-pub(crate) use diary::Diary;
-pub(crate) use dormant::{Woken, dream, refuse, status as status_without_weights};
+pub(crate) use change_log::ChangeLog;
 use slot::Slot;
+pub(crate) use unloaded::{Wake, refuse, serve_unloaded, status as status_without_weights};
 
 /// What the thread is told.
 pub(crate) enum Command {
@@ -57,7 +57,7 @@ pub(crate) enum Command {
     Fetched {
         slot: usize,
         fetch: u64,
-        delivery: Delivery,
+        event: FetchEvent,
     },
     Embed {
         tokens: Vec<Token>,
@@ -72,7 +72,7 @@ pub(crate) enum Command {
         done: oneshot::Sender<()>,
     },
     Sweep(Box<Sweep>),
-    Tend(Tending),
+    Maintain(MaintenanceJob),
     /// The disk has taken some of what waited for it.
     Room,
     Status(oneshot::Sender<EngineStatus>),
@@ -96,7 +96,7 @@ pub(crate) struct Worker<'b> {
     backend: &'b mut dyn Backend,
     model: Arc<dyn Model>,
     fingerprint: ModelHash,
-    shelf: Shelf,
+    tiers: KvTiers,
     options: EngineOptions,
     /// Turns in `queue`, for the bound that `submit` checks.
     waiting: Arc<AtomicUsize>,
@@ -115,18 +115,18 @@ pub(crate) struct Worker<'b> {
     ended: u64,
     /// Numbers what the shelf is asked, so that a late reply finds only the turn that waits for it.
     fetches: u64,
-    diary: Diary,
+    change_log: ChangeLog,
     /// One row of logits, kept from one sample to the next.
     logits: Vec<f32>,
     /// Why it will have gone away.
-    left: Left,
+    left: Exit,
 }
 
 /// What outlives a context: everything but cells and those who use them.
-pub(crate) struct Standing {
+pub(crate) struct Core {
     pub model: Arc<dyn Model>,
     pub fingerprint: ModelHash,
-    pub shelf: Shelf,
+    pub tiers: KvTiers,
     pub options: EngineOptions,
     pub waiting: Arc<AtomicUsize>,
     pub commands: mpsc::Sender<Command>,
@@ -134,11 +134,11 @@ pub(crate) struct Standing {
     pub counters: EngineCounters,
     pub turns: u64,
     pub fetches: u64,
-    pub diary: Diary,
+    pub change_log: ChangeLog,
 }
 
 /// Why a worker went away.
-pub(crate) enum Left {
+pub(crate) enum Exit {
     /// For good.
     Stopped,
     /// So that the weights can leave memory; who is told whether they have.
@@ -146,8 +146,8 @@ pub(crate) enum Left {
 }
 
 impl<'b> Worker<'b> {
-    pub(crate) fn new(backend: &'b mut dyn Backend, standing: Standing) -> Self {
-        let Standing { model, fingerprint, shelf, options, .. } = standing;
+    pub(crate) fn new(backend: &'b mut dyn Backend, core: Core) -> Self {
+        let Core { model, fingerprint, tiers, options, .. } = core;
         let count = |slots: usize| u32::try_from(slots).expect("slots are few");
         let (slots, prefixes) = (count(options.slots), count(options.prefixes));
         Self {
@@ -157,49 +157,45 @@ impl<'b> Worker<'b> {
             slots: (0..slots + prefixes).map(|id| Slot::new(SlotId(id), fingerprint)).collect(),
             queue: VecDeque::new(),
             freed: false,
-            pace: standing.pace,
-            counters: standing.counters,
-            turns: standing.turns,
+            pace: core.pace,
+            counters: core.counters,
+            turns: core.turns,
             ended: 0,
-            fetches: standing.fetches,
-            diary: standing.diary,
+            fetches: core.fetches,
+            change_log: core.change_log,
             logits: Vec::new(),
             model,
             fingerprint,
-            shelf,
+            tiers,
             options,
-            waiting: standing.waiting,
-            commands: standing.commands,
-            left: Left::Stopped,
+            waiting: core.waiting,
+            commands: core.commands,
+            left: Exit::Stopped,
         }
     }
 
     /// Serves until told to leave, first of all `first`; then saves what is worth keeping.
-    pub(crate) fn run(
-        mut self,
-        first: Option<Command>,
-        inbox: &Receiver<Command>,
-    ) -> (Standing, Left) {
-        if !first.is_none_or(|command| self.obey(command)) {
+    pub(crate) fn run(mut self, first: Option<Command>, inbox: &Receiver<Command>) -> (Core, Exit) {
+        if !first.is_none_or(|command| self.handle(command)) {
             return self.close();
         }
-        self.diary.touch(); // There are cells.
+        self.change_log.touch(); // There are cells.
         self.freed = true; // It may be a turn, and waits for nobody.
-        while self.hear(inbox) {
-            self.let_go();
+        while self.receive(inbox) {
+            self.drop_cancelled();
             self.admit();
             let prompts_wait = self.step();
             let restores = self.bring_in_arrivals();
             if !prompts_wait && !restores {
-                self.keep_house();
+                self.housekeep();
             }
-            self.diary.tell();
+            self.change_log.tell();
         }
         self.close()
     }
 
     /// Takes all commands that are there; waits for one when there is nothing else to do.
-    fn hear(&mut self, inbox: &Receiver<Command>) -> bool {
+    fn receive(&mut self, inbox: &Receiver<Command>) -> bool {
         if !self.has_work() {
             let heard = match self.patience() {
                 Some(patience) => inbox.recv_timeout(patience),
@@ -207,7 +203,7 @@ impl<'b> Worker<'b> {
             };
             match heard {
                 Ok(command) => {
-                    if !self.obey(command) {
+                    if !self.handle(command) {
                         return false;
                     }
                 }
@@ -216,7 +212,7 @@ impl<'b> Worker<'b> {
             }
         }
         while let Ok(command) = inbox.try_recv() {
-            if !self.obey(command) {
+            if !self.handle(command) {
                 return false;
             }
         }
@@ -229,28 +225,28 @@ impl<'b> Worker<'b> {
         may_admit
             || slots.iter().any(Slot::has_arrivals)
             || (0..slots.len()).any(|index| self.is_served(index))
-            || (slots.iter().any(Slot::wants_keeping) && !self.shelf.is_full())
+            || (slots.iter().any(Slot::wants_keeping) && !self.tiers.is_full())
     }
 
-    fn obey(&mut self, command: Command) -> bool {
+    fn handle(&mut self, command: Command) -> bool {
         match command {
             Command::Turn(turn) => self.enqueue(turn),
-            Command::Fetched { slot, fetch, delivery } => self.arrived(slot, fetch, delivery),
+            Command::Fetched { slot, fetch, event } => self.arrived(slot, fetch, event),
             Command::Embed { tokens, reply } => {
                 let embedding = self.backend.embed(&tokens);
                 let embedding = embedding.map_err(|error| TurnError::Backend(error.to_string()));
                 reply.send(embedding).ok(); // An error: the caller went away.
             }
             Command::Park { conversation, done } => {
-                self.park(&conversation, Why::Idle);
+                self.park(&conversation, EvictionReason::Idle);
                 done.send(()).ok(); // An error: the caller went away.
             }
             Command::Forget { conversation, done } => {
                 self.forget(&conversation);
                 done.send(()).ok(); // An error: the caller went away.
             }
-            Command::Sweep(sweep) => self.shelf.sweep(self.open(), *sweep),
-            Command::Tend(tending) => self.shelf.tend(self.open(), tending),
+            Command::Sweep(sweep) => self.tiers.sweep(self.open(), *sweep),
+            Command::Maintain(tending) => self.tiers.maintain(self.open(), tending),
             Command::Room => {} // What waits for it is found again.
             Command::Status(reply) => {
                 reply.send(self.status()).ok(); // An error: the caller went away.
@@ -261,7 +257,7 @@ impl<'b> Worker<'b> {
             Command::Load => {} // They are.
             Command::Unload(done) => {
                 if self.queue.is_empty() && self.running().is_empty() {
-                    self.left = Left::Unloading(done);
+                    self.left = Exit::Unloading(done);
                     return false;
                 }
                 done.send(false).ok(); // An error: the caller went away.
@@ -279,7 +275,7 @@ impl<'b> Worker<'b> {
     }
 
     /// Ends the turns whose caller went away, running or waiting.
-    fn let_go(&mut self) {
+    fn drop_cancelled(&mut self) {
         for index in 0..self.slots.len() {
             if self.slots[index].turn.as_ref().is_some_and(|turn| turn.events.is_closed()) {
                 self.counters.cancelled += 1;
@@ -290,7 +286,7 @@ impl<'b> Worker<'b> {
         self.counters.cancelled += gone as u64;
     }
 
-    fn close(mut self) -> (Standing, Left) {
+    fn close(mut self) -> (Core, Exit) {
         for waiting in self.queue.drain(..) {
             // An error: the caller went away.
             waiting.events().send(TurnEvent::Failed(TurnError::Stopped)).ok();
@@ -301,15 +297,15 @@ impl<'b> Worker<'b> {
                 self.end_turn(index);
             }
             self.save_patiently(index);
-            self.leaves(index, 0, Why::Unloaded);
+            self.leaves(index, 0, EvictionReason::Unloaded);
         }
-        self.shelf.flush();
-        self.diary.touch();
-        self.diary.tell();
-        let standing = Standing {
+        self.tiers.flush();
+        self.change_log.touch();
+        self.change_log.tell();
+        let core = Core {
             model: self.model,
             fingerprint: self.fingerprint,
-            shelf: self.shelf,
+            tiers: self.tiers,
             options: self.options,
             waiting: self.waiting,
             commands: self.commands,
@@ -317,9 +313,9 @@ impl<'b> Worker<'b> {
             counters: self.counters,
             turns: self.turns,
             fetches: self.fetches,
-            diary: self.diary,
+            change_log: self.change_log,
         };
-        (standing, self.left)
+        (core, self.left)
     }
 
     fn status(&self) -> EngineStatus {
@@ -335,12 +331,12 @@ impl<'b> Worker<'b> {
             slots: slots_of_conversations,
             prefixes: slots.collect(),
             parked: {
-                let known = self.shelf.known_conversations();
+                let known = self.tiers.known_conversations();
                 known.into_iter().filter(|(id, _)| !hot(id)).collect()
             },
             waiting: self.queue.len(),
             used_tokens: self.used_tokens(),
-            ..reading(&self.shelf, &self.options, &self.pace, self.counters)
+            ..reading(&self.tiers, &self.options, &self.pace, self.counters)
         }
     }
 
@@ -368,13 +364,13 @@ impl<'b> Worker<'b> {
 
 /// What can be told without a context.
 fn reading(
-    shelf: &Shelf,
+    tiers: &KvTiers,
     options: &EngineOptions,
     pace: &Pace,
     counters: EngineCounters,
 ) -> EngineStatus {
-    let (memory_bytes, memory_budget_bytes) = shelf.memory_bytes();
-    let disk = shelf.counters();
+    let (memory_bytes, memory_budget_bytes) = tiers.memory_bytes();
+    let disk = tiers.counters();
     EngineStatus {
         context_tokens: options.context_tokens,
         memory_bytes,

@@ -17,10 +17,10 @@ use hob_slots::format::SnapshotRef;
 use super::slot::{Phase, Restoring};
 use super::{Command, Worker};
 use crate::backend::StateError;
-use crate::map::{Origin, Why};
+use crate::map::{EvictionReason, Origin};
 use crate::miss::MissReason;
-use crate::shelf::{Delivery, Found, Piece, Wanted, common_prefix};
 use crate::splice;
+use crate::tiers::{FetchEvent, FetchRequest, Found, Piece, common_prefix};
 use crate::turn::TokenCounts;
 
 /// How long running answers wait while restored cells are brought in, between two micro-batches.
@@ -51,7 +51,7 @@ impl Worker<'_> {
             turn.report.tokens = TokenCounts { shared: hot, ..TokenCounts::default() };
         }
         // A conversation that was never looked for may have a record, which the next one continues.
-        let known = || turn.anonymous || self.shelf.knows(&turn.conversation);
+        let known = || turn.anonymous || self.tiers.knows(&turn.conversation);
         if goes_on || (hot == limit && (known() || turn.request.purpose.is_background())) {
             turn.expected = hot;
             turn.changes_nothing = goes_on && hot == limit && turn.request.purpose.is_background();
@@ -62,7 +62,7 @@ impl Worker<'_> {
         let turn = self.slots[index].turn.as_mut().expect("the turn was just begun");
         self.fetches += 1;
         turn.phase = Phase::Restoring { fetch: self.fetches };
-        let wanted = Wanted {
+        let wanted = FetchRequest {
             conversation: (!turn.anonymous).then(|| turn.conversation.clone()),
             prompt,
             hot,
@@ -72,12 +72,12 @@ impl Worker<'_> {
             used,
         };
         let (commands, fetch) = (self.commands.clone(), self.fetches);
-        let ticket = self.shelf.fetch(wanted, move |delivery| {
+        let handle = self.tiers.fetch(wanted, move |event| {
             // An error: the engine stopped meanwhile, and the turn with it.
-            commands.send(Command::Fetched { slot: index, fetch, delivery }).ok();
+            commands.send(Command::Fetched { slot: index, fetch, event }).ok();
         });
         turn.restoring = Some(Restoring {
-            ticket,
+            handle,
             arrived: VecDeque::new(),
             heard: Instant::now(),
             tokens: turn.report.tokens,
@@ -94,13 +94,13 @@ impl Worker<'_> {
     }
 
     /// Takes what the shelf found, unless the turn is gone.
-    pub(super) fn arrived(&mut self, index: usize, fetch: u64, delivery: Delivery) {
+    pub(super) fn arrived(&mut self, index: usize, fetch: u64, event: FetchEvent) {
         let Some(turn) = &mut self.slots[index].turn else { return };
         if let Some(restoring) = &mut turn.restoring
             && turn.phase == (Phase::Restoring { fetch })
         {
             restoring.heard = Instant::now();
-            restoring.arrived.push_back(delivery);
+            restoring.arrived.push_back(event);
         }
     }
 
@@ -115,8 +115,8 @@ impl Worker<'_> {
             let turn = self.slots[index].turn.as_mut().expect("it has arrivals");
             let restoring = turn.restoring.as_mut().expect("it has arrivals");
             match restoring.arrived.pop_front().expect("it has arrivals") {
-                Delivery::Pieces(pieces) => self.bring_in_pieces(index, pieces),
-                Delivery::End(found) => self.restored(index, found),
+                FetchEvent::Pieces(pieces) => self.bring_in_pieces(index, pieces),
+                FetchEvent::End(found) => self.restored(index, found),
             }
         }
         self.lose_patience();
@@ -172,7 +172,7 @@ impl Worker<'_> {
             counts.memory += piece.origins.count(Origin::Memory);
             counts.disk += piece.origins.count(Origin::Disk);
         }
-        self.restoring(index).ticket.consumed(pieces);
+        self.restoring(index).handle.consumed(pieces);
     }
 
     /// Computes the rest: what is in the slot so far stays.
@@ -181,7 +181,7 @@ impl Worker<'_> {
         let turn = self.slots[index].turn.as_ref().expect("it restores");
         let conversation = (!turn.anonymous).then_some(&turn.conversation);
         // It may be that the shelf has not even told what there is.
-        let record = conversation.and_then(|c| self.shelf.known_record(c));
+        let record = conversation.and_then(|c| self.tiers.known_record(c));
         let prompt = &turn.request.prompt;
         let expected = record.as_ref().map_or(from, |r| common_prefix(&r.tokens, prompt));
         let reachable = |snapshot: &&SnapshotRef| snapshot.position as usize <= expected;
@@ -198,7 +198,7 @@ impl Worker<'_> {
         if self.backend.end(self.slots[index].sequence) != self.slots[index].timeline.len() {
             // Nothing that was brought in can be trusted now.
             self.counters.wasted_restores += 1;
-            self.leaves(index, 0, Why::Failed);
+            self.leaves(index, 0, EvictionReason::Failed);
             self.clear(index);
             counts = TokenCounts::default();
         }
@@ -224,7 +224,7 @@ impl Worker<'_> {
             turn.report.restore_ms = turn.admitted.elapsed().as_secs_f64() * 1e3;
             turn.report.miss = miss.or(turn.report.miss.take());
         }
-        self.diary.touch();
+        self.change_log.touch();
         // A newer turn of the conversation may have waited for just this, to take its place.
         self.freed |= self.is_background(index);
         self.prompt_is_in_place(index);

@@ -9,12 +9,12 @@ use tracing::debug;
 use super::Worker;
 use super::admit::Waiting;
 use super::slot::Phase;
-use crate::map::Why;
+use crate::map::EvictionReason;
 use crate::turn::{FinishReason, TurnError, TurnEvent};
 
 impl Worker<'_> {
     /// Takes an idle conversation out of its slot; its next turn brings it back.
-    pub(super) fn park(&mut self, conversation: &ConversationId, why: Why) {
+    pub(super) fn park(&mut self, conversation: &ConversationId, why: EvictionReason) {
         let Some(slot) = self.registry.slot_of(conversation) else { return };
         if self.registry.is_running(conversation) {
             return;
@@ -49,8 +49,8 @@ impl Worker<'_> {
             self.registry.unpin(conversation);
             self.vacate(index);
         }
-        self.diary.forget(conversation);
-        self.shelf.forget(conversation, unrecorded);
+        self.change_log.forget(conversation);
+        self.tiers.forget(conversation, unrecorded);
     }
 
     /// The cache is full: idle cells go first, then the youngest of several turns waits.
@@ -83,7 +83,7 @@ impl Worker<'_> {
         };
         let candidates = (0..self.slots.len()).filter(holds);
         if let Some(free) = candidates.clone().find(|&index| self.slots[index].owner.is_none()) {
-            self.leaves(free, 0, Why::Room);
+            self.leaves(free, 0, EvictionReason::Room);
             self.vacate(free);
             return true;
         }
@@ -97,7 +97,7 @@ impl Worker<'_> {
         match longest {
             Some(conversation) => {
                 self.counters.parked += 1;
-                self.park(&conversation, Why::Room);
+                self.park(&conversation, EvictionReason::Room);
                 true
             }
             None => false,
@@ -133,7 +133,7 @@ impl Worker<'_> {
         self.counters.preempted += 1;
         let now = self.now();
         self.save(index);
-        self.leaves(index, 0, Why::Room);
+        self.leaves(index, 0, EvictionReason::Room);
         self.registry.end(&turn.conversation, now);
         self.registry.unpin(&turn.conversation);
         self.vacate(index);

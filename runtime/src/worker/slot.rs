@@ -15,9 +15,9 @@ use crate::backend::Sequence;
 use crate::grammar::Constraint;
 use crate::map::{Origin, Origins};
 use crate::sample::{Output, Sampler};
-use crate::shelf::{Delivery, Ticket};
 use crate::status::SlotState;
-use crate::turn::{AheadCounts, Keeping, TokenCounts, TurnEvent, TurnReport, TurnRequest};
+use crate::tiers::{FetchEvent, FetchHandle};
+use crate::turn::{AheadCounts, Retention, TokenCounts, TurnEvent, TurnReport, TurnRequest};
 
 pub(super) struct Slot {
     pub id: SlotId,
@@ -47,7 +47,7 @@ pub(super) struct Slot {
     /// Turns since the last record.
     pub turns: u32,
     /// How the last turn wants it kept.
-    pub keep: Keeping,
+    pub keep: Retention,
     /// The last turn that was answered here, as policies see it.
     pub answered: Run,
     /// Tokens that end the answer and are computed when nobody waits.
@@ -84,9 +84,9 @@ pub(super) struct Running {
 
 /// What is kept of a prompt, on its way into the slot.
 pub(super) struct Restoring {
-    pub ticket: Ticket,
+    pub handle: FetchHandle,
     /// In order, and not in the slot yet.
-    pub arrived: VecDeque<Delivery>,
+    pub arrived: VecDeque<FetchEvent>,
     /// When something arrived last.
     pub heard: Instant,
     /// What is in the slot so far.
@@ -135,7 +135,7 @@ impl Slot {
             at_hand: 0,
             cut_short: false,
             turns: 0,
-            keep: Keeping::default(),
+            keep: Retention::default(),
             answered: Run::default(),
             tail: Vec::new(),
             turn: None,

@@ -19,7 +19,7 @@ use super::slot::{Phase, Running, Slot};
 use crate::backend::{DecodeError, Row};
 use crate::engine::conversation_tokens;
 use crate::grammar::Constraint;
-use crate::map::{Origin, Origins, Why};
+use crate::map::{EvictionReason, Origin, Origins};
 use crate::miss::MissReason;
 use crate::pace::Pace;
 use crate::sample::{self, Pushed};
@@ -46,7 +46,7 @@ impl Worker<'_> {
         match self.backend.decode(&rows) {
             Ok(()) => {
                 self.pace.observe(rows.len(), began.elapsed());
-                self.land(&shares);
+                self.commit(&shares);
             }
             Err(DecodeError::NoRoom { .. }) => self.relieve(),
             Err(DecodeError::Failed(reason)) => self.fail(&shares, &reason),
@@ -118,7 +118,7 @@ impl Worker<'_> {
     }
 
     /// The rows are in the cache: timelines grow, and whoever reached its prompt's end answers.
-    fn land(&mut self, shares: &[Share]) {
+    fn commit(&mut self, shares: &[Share]) {
         for share in shares {
             let prompts = self.slots[share.slot].prefills();
             let origin = if prompts { Origin::Computed } else { Origin::Generated };
@@ -200,7 +200,7 @@ impl Worker<'_> {
         let pushed =
             if ends { Pushed::default() } else { turn.output.push(vocabulary.piece(token)) };
         let stopped = pushed.stopped;
-        // An error: the caller went away; `let_go` ends the turn.
+        // An error: the caller went away; `drop_cancelled` ends the turn.
         turn.events.send(TurnEvent::Token { token, text: pushed.text, logprobs }).ok();
         turn.phase = Phase::Decoding(token);
         let most = conversation_tokens(&self.options, self.model.facts());
@@ -253,7 +253,7 @@ impl Worker<'_> {
             if self.slots[share.slot].turn.is_some() {
                 self.refuse(share.slot, TurnError::Backend(reason.to_owned()));
             }
-            self.leaves(share.slot, 0, Why::Failed);
+            self.leaves(share.slot, 0, EvictionReason::Failed);
             self.clear(share.slot);
             self.slots[share.slot].tail.clear();
         }
@@ -277,7 +277,7 @@ pub(super) fn start(turn: &mut Running, pace: &Pace) {
     turn.report.ttft_ms = turn.submitted.elapsed().as_secs_f64() * 1e3;
     turn.report.cold = turn.request.cold;
     turn.report.prefill_tokens_per_second = pace.rows_per_second();
-    // An error: the caller went away; `let_go` ends the turn.
+    // An error: the caller went away; `drop_cancelled` ends the turn.
     turn.events.send(TurnEvent::Started(turn.report.clone())).ok();
 }
 

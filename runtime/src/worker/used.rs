@@ -19,7 +19,7 @@ impl Worker<'_> {
         let turns = match slot.answered.conversation == conversation {
             true => slot.answered.turn,
             // It was answered in another slot, or before the start.
-            false => u32::from(self.shelf.known_record(&turn.conversation).is_some()),
+            false => u32::from(self.tiers.known_record(&turn.conversation).is_some()),
         };
         let blocks = turn.request.prompt.len().div_ceil(BLOCK_TOKENS);
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use hob_runtime::sample::Sampling;
 use hob_runtime::{
-    Engine, EngineOptions, EngineStatus, FinishReason, Keeping, Model, Purpose, Turn, TurnError,
+    Engine, EngineOptions, EngineStatus, FinishReason, Model, Purpose, Retention, Turn, TurnError,
     TurnEvent, TurnReport, TurnRequest,
 };
 use hob_slots::store::Store;
@@ -45,7 +45,7 @@ pub fn request(conversation: &str, prompt: &[Token], max_tokens: usize) -> TurnR
         grammar: None,
         logprobs: None,
         ignore_eog: false,
-        keep: Keeping::default(),
+        keep: Retention::default(),
         purpose: Purpose::Answer,
         cold: false,
     }
@@ -109,7 +109,7 @@ pub fn settle(engine: &Engine) {
     loop {
         let before = status(engine).counters;
         // Behind what waits for the disk, which others may hold up. An error: nothing is kept there.
-        drop(block_on(engine.tend(|_, _| ())));
+        drop(block_on(engine.maintain(|_, _| ())));
         std::thread::sleep(std::time::Duration::from_millis(30));
         if status(engine).counters == before {
             return;

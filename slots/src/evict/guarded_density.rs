@@ -6,7 +6,7 @@
 
 use super::density::{Density, Queue};
 use super::lru::Lru;
-use super::{Answer, BlockMeta, Kept, Name, Policy};
+use super::{Answer, BlockMeta, Cache, Name, Policy};
 use crate::time::Timestamp;
 
 /// Budgets' worth of uses after which a hit counts for a third.
@@ -18,8 +18,8 @@ const MARGIN: f64 = 0.001;
 /// Two shadows, and the live blocks in the order of each.
 #[derive(Clone, Debug)]
 pub struct GuardedDensity<Id> {
-    lru_shadow: Kept<Id, Lru<Id>>,
-    density_shadow: Kept<Id, Density<Id>>,
+    lru_shadow: Cache<Id, Lru<Id>>,
+    density_shadow: Cache<Id, Density<Id>>,
     lru: Lru<Id>,
     density: Queue<Id>,
     // Hits of the density shadow less hits of the other, in bytes.
@@ -32,8 +32,8 @@ impl<Id: Name> GuardedDensity<Id> {
     /// For a store of `budget_bytes`.
     pub fn new(budget_bytes: u64) -> Self {
         Self {
-            lru_shadow: Kept::new(Lru::default(), budget_bytes),
-            density_shadow: Kept::new(Density::new(budget_bytes), budget_bytes),
+            lru_shadow: Cache::new(Lru::default(), budget_bytes),
+            density_shadow: Cache::new(Density::new(budget_bytes), budget_bytes),
             lru: Lru::default(),
             density: Queue::default(),
             lead_bytes: 0.0,

@@ -9,16 +9,16 @@
 //!   slot anyway.
 //!
 //! Reading order: [`Policy`] and [`BlockMeta`]; [`Tails`], on which every policy is built; [`lru`]
-//! for the simplest of them, [`guarded_density`] for the default; [`Kept`] for a set of blocks
+//! for the simplest of them, [`guarded_density`] for the default; [`Cache`] for a set of blocks
 //! under a budget.
 
 pub mod arc;
+mod cache;
 pub mod density;
 pub mod fifo;
 mod ghosts;
 pub mod graph_score;
 pub mod guarded_density;
-mod kept;
 pub mod lfu;
 pub mod lru;
 pub mod s3_fifo;
@@ -29,7 +29,7 @@ use std::fmt;
 use std::hash::Hash;
 use std::str::FromStr;
 
-pub use kept::{Answer, Kept};
+pub use cache::{Answer, Cache};
 pub use tails::Tails;
 
 use crate::time::Timestamp;

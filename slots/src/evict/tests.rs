@@ -118,7 +118,7 @@ proptest! {
         steps in steps(), budget in 0_u64..80,
     ) {
         for kind in PolicyKind::ALL {
-            let mut kept = Kept::new(kind.build::<u64>(budget), budget);
+            let mut kept = Cache::new(kind.build::<u64>(budget), budget);
             let mut now = Timestamp(0);
             for step in &steps {
                 now.0 += step.pause_millis;
@@ -139,7 +139,7 @@ proptest! {
 
     #[test]
     fn least_recently_used_is_what_its_name_says(uses in prop::collection::vec(0_u64..20, 0..200)) {
-        let mut kept = Kept::new(lru::Lru::default(), 8);
+        let mut kept = Cache::new(lru::Lru::default(), 8);
         let mut naive: Vec<u64> = Vec::new();
         for id in uses {
             kept.ask(id, &BlockMeta::new(None, 1), Timestamp(0), &|_| true);
@@ -165,7 +165,7 @@ fn every_policy_has_a_name_that_finds_it() {
 #[test]
 fn a_clock_that_steps_back_stops_no_policy() {
     for kind in PolicyKind::ALL {
-        let mut kept = Kept::new(kind.build::<u64>(10), 10);
+        let mut kept = Cache::new(kind.build::<u64>(10), 10);
         for (id, now) in (0..100).zip([1_000_000, 5, 2_000_000, 0].into_iter().cycle()) {
             kept.ask(id, &BlockMeta::new(None, 1), Timestamp(now), &|_| true);
         }

@@ -16,7 +16,7 @@ use super::files::Kind;
 use super::layout::{ObjectName, parse_object_name};
 use super::reader::StoreReader;
 use super::{Store, write};
-use crate::ageing::Moment;
+use crate::ageing::AdjustedTime;
 use crate::id::{BlockId, ConversationId, ModelHash};
 
 /// How long a save may take from its first object to its slot file.
@@ -37,7 +37,7 @@ impl StoreReader {
     pub fn find_garbage(
         &self,
         model: ModelHash,
-        moment: &Moment,
+        moment: &AdjustedTime,
         grace: Duration,
     ) -> Result<Garbage, StoreError> {
         let needed = self.needed_objects(model)?;
@@ -49,7 +49,7 @@ impl StoreReader {
         &self,
         model: ModelHash,
         needed: &HashSet<ObjectName>,
-        moment: &Moment,
+        moment: &AdjustedTime,
         grace: Duration,
     ) -> Result<Garbage, StoreError> {
         let mut garbage = Garbage::default();
@@ -165,7 +165,7 @@ impl Store {
         &self,
         model: ModelHash,
         name: ObjectName,
-        moment: &Moment,
+        moment: &AdjustedTime,
         grace: Duration,
     ) -> Result<u64, StoreError> {
         let _guard = self.objects.lock().unwrap_or_else(PoisonError::into_inner);

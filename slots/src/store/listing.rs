@@ -10,7 +10,7 @@ use super::files::{Kind, read_all, read_range};
 use super::layout::parse_slot_name;
 use super::reader::StoreReader;
 use super::write;
-use crate::ageing::Moment;
+use crate::ageing::AdjustedTime;
 use crate::format::{Seal, SlotHeader, SlotTable, check_length};
 use crate::id::{BlockId, ConversationId, ModelHash};
 use crate::time::Timestamp;
@@ -64,7 +64,7 @@ pub struct SlotEntry {
 
 impl SlotEntry {
     /// Whether its time is over.
-    pub fn is_expired(&self, moment: &Moment, lifetimes: &Lifetimes) -> bool {
+    pub fn is_expired(&self, moment: &AdjustedTime, lifetimes: &Lifetimes) -> bool {
         lifetimes.of(self.class).is_some_and(|lifetime| moment.age(self.used_at) > lifetime)
     }
 

@@ -15,7 +15,7 @@ use std::time::SystemTime;
 
 use tracing::warn;
 
-use crate::ageing::Timekeeper;
+use crate::ageing::ClockTracker;
 use crate::fingerprint::Fingerprint;
 use crate::format::{Object, ObjectHeader, ObjectKind, Seal, SlotRecord};
 use crate::id::{BlockId, ConversationId, ModelHash};
@@ -29,9 +29,9 @@ mod garbage;
 mod inspect;
 mod layout;
 mod listing;
+mod listing_cache;
 mod quarantine;
 mod reader;
-mod relisting;
 mod sealing;
 #[cfg(test)]
 mod tests;
@@ -45,9 +45,9 @@ pub use garbage::{Garbage, SAVE_GRACE};
 pub use inspect::{Checked, StoredFile};
 pub use layout::ObjectName;
 pub use listing::{Listing, SlotContents, SlotEntry};
+pub use listing_cache::ListingCache;
 pub use quarantine::{MOST_BYTES as QUARANTINE_BYTES, Quarantined};
 pub use reader::StoreReader;
-pub use relisting::Relisting;
 pub use sealing::Key;
 
 use error::io_error;
@@ -205,7 +205,7 @@ impl Store {
     }
 
     /// Writes down what is known of wall time's jumps.
-    pub fn write_timekeeper(&self, timekeeper: &Timekeeper) -> Result<(), StoreError> {
+    pub fn write_timekeeper(&self, timekeeper: &ClockTracker) -> Result<(), StoreError> {
         let text = toml::to_string(timekeeper).expect("numbers can be written");
         self.write_clear(&self.layout.root_temporary(), &self.layout.clock(), &[text.as_bytes()])
             .map(drop)

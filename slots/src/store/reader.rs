@@ -11,7 +11,7 @@ use super::layout::Layout;
 use super::listing::rank;
 use super::sealing::sealed_under;
 use super::verified::read_object;
-use crate::ageing::{Moment, Timekeeper};
+use crate::ageing::{AdjustedTime, ClockTracker};
 use crate::fingerprint::Fingerprint;
 use crate::format::{FormatError, Object, ObjectKind, Seal, SlotRecord};
 use crate::id::{BlockId, ConversationId, ModelHash};
@@ -100,14 +100,14 @@ impl StoreReader {
     }
 
     /// What is known of wall time's jumps; nothing when that is not written down.
-    pub fn timekeeper(&self) -> Timekeeper {
+    pub fn timekeeper(&self) -> ClockTracker {
         let text = self.read_clear(&self.layout.clock()).ok();
         let read = text.and_then(|text| toml::from_str(std::str::from_utf8(&text).ok()?).ok());
         read.unwrap_or_default()
     }
 
     /// `now`, with the jumps that the owner has noticed.
-    pub fn moment(&self, now: Timestamp) -> Moment {
+    pub fn moment(&self, now: Timestamp) -> AdjustedTime {
         self.timekeeper().moment(now)
     }
 

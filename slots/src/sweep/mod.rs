@@ -2,7 +2,7 @@
 //!
 //! - It goes over every fingerprint's directory, also those of models that nobody runs now.
 //! - What is open is never touched; what memory may be about to name again leaves only with the
-//!   consent of whoever has that memory, see [`Custody`].
+//!   consent of whoever has that memory, see [`LiveRefs`].
 //! - A sweep is bounded: so many removals, so many bytes compressed. [`Swept::left`] says that there
 //!   is more to do.
 //! - Whatever fails is reported and keeps nothing else from being done.
@@ -11,18 +11,18 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use crate::ageing::Moment;
+use crate::ageing::AdjustedTime;
 use crate::id::ModelHash;
 use crate::store::{ObjectName, SAVE_GRACE, Store, StoreError};
 use crate::ttl::Lifetimes;
 
-mod custody;
+mod live_refs;
 mod pass;
 mod quota;
 #[cfg(test)]
 mod tests;
 
-pub use custody::{Custody, Nobody};
+pub use live_refs::{LiveRefs, NoEngine};
 pub use quota::{Quota, rebuild_cost};
 
 use pass::Pass;
@@ -103,8 +103,13 @@ impl Sweeper {
     }
 
     /// Sweeps once.
-    pub fn sweep(&mut self, store: &Store, moment: &Moment, custody: &dyn Custody) -> Swept {
-        let mut pass = Pass::new(store, moment, custody, self.rules);
+    pub fn sweep(
+        &mut self,
+        store: &Store,
+        moment: &AdjustedTime,
+        live_refs: &dyn LiveRefs,
+    ) -> Swept {
+        let mut pass = Pass::new(store, moment, live_refs, self.rules);
         pass.read();
         pass.expire();
         pass.collect();

@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use super::{Custody, Rules, Swept, quota};
-use crate::ageing::Moment;
+use super::{LiveRefs, Rules, Swept, quota};
+use crate::ageing::AdjustedTime;
 use crate::id::{BlockId, ConversationId, ModelHash};
 use crate::store::{
     Listing, Miss, ObjectName, QUARANTINE_BYTES, Rejected, SlotContents, Store, StoreError,
@@ -13,8 +13,8 @@ use crate::store::{
 /// One sweep under way.
 pub struct Pass<'s> {
     store: &'s Store,
-    custody: &'s dyn Custody,
-    moment: &'s Moment,
+    live_refs: &'s dyn LiveRefs,
+    moment: &'s AdjustedTime,
     rules: Rules,
     swept: Swept,
     removals: usize,
@@ -34,12 +34,12 @@ struct Kept {
 impl<'s> Pass<'s> {
     pub fn new(
         store: &'s Store,
-        moment: &'s Moment,
-        custody: &'s dyn Custody,
+        moment: &'s AdjustedTime,
+        live_refs: &'s dyn LiveRefs,
         rules: Rules,
     ) -> Self {
         let (swept, kept) = (Swept::default(), Vec::new());
-        Self { store, custody, moment, rules, swept, removals: 0, kept }
+        Self { store, live_refs, moment, rules, swept, removals: 0, kept }
     }
 
     /// What was done.
@@ -115,7 +115,7 @@ impl<'s> Pass<'s> {
     pub fn expire(&mut self) {
         let is_over = |pass: &Self, model: ModelHash, slot: &SlotContents| {
             slot.entry.is_expired(pass.moment, &pass.rules.lifetimes)
-                && !pass.custody.is_open(model, &slot.entry.conversation)
+                && !pass.live_refs.is_open(model, &slot.entry.conversation)
         };
         for at in 0..self.kept.len() {
             let (model, before) = (self.kept[at].model, self.removals);
@@ -165,7 +165,7 @@ impl<'s> Pass<'s> {
             let model = *model;
             let (aged, busy): (Vec<_>, Vec<_>) = slots.iter().partition(|slot| {
                 self.moment.age(slot.entry.used_at) > after
-                    && !self.custody.is_open(model, &slot.entry.conversation)
+                    && !self.live_refs.is_open(model, &slot.entry.conversation)
             });
             let ids = |slots: Vec<&'_ SlotContents>| -> HashSet<BlockId> {
                 slots.into_iter().flat_map(|slot| &slot.objects).map(|&(id, _)| id).collect()
@@ -216,7 +216,9 @@ impl<'s> Pass<'s> {
             return;
         }
         let closed = self.kept.iter().filter(|kept| kept.complete).flat_map(|kept| {
-            kept.slots.iter().filter(|slot| !self.custody.is_open(kept.model, slot.conversation()))
+            kept.slots
+                .iter()
+                .filter(|slot| !self.live_refs.is_open(kept.model, slot.conversation()))
         });
         let closed: Vec<SlotContents> = closed.cloned().collect();
         let all = self.kept.iter().flat_map(|kept| &kept.slots);
@@ -257,7 +259,7 @@ impl<'s> Pass<'s> {
         if removed {
             self.removals += 1;
             self.swept.freed_bytes += slot.entry.file_bytes;
-            self.custody.slot_left(model, id);
+            self.live_refs.slot_left(model, id);
         }
         removed
     }
@@ -279,8 +281,8 @@ impl<'s> Pass<'s> {
             }
             let later = names.split_off(names.len().min(room).min(AT_A_TIME));
             let few = std::mem::replace(&mut names, later);
-            let (store, moment, custody) = (self.store, self.moment, self.custody);
-            custody.release(store, model, few.into_iter().collect(), &mut |released| {
+            let (store, moment, live_refs) = (self.store, self.moment, self.live_refs);
+            live_refs.with_unreferenced(store, model, few.into_iter().collect(), &mut |released| {
                 for &name in released {
                     match self.try_to(|_| store.collect(model, name, moment, grace)) {
                         None | Some(0) => {}

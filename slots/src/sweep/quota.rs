@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::ageing::Moment;
+use crate::ageing::AdjustedTime;
 use crate::id::{BlockId, ModelHash};
 use crate::store::SlotContents;
 
@@ -54,7 +54,7 @@ pub(super) fn leaving<'s>(
     all: impl Iterator<Item = &'s SlotContents>,
     closed: &[SlotContents],
     surplus_bytes: u64,
-    moment: &Moment,
+    moment: &AdjustedTime,
 ) -> Vec<usize> {
     let mut needs: HashMap<(ModelHash, BlockId), u32> = HashMap::new();
     for slot in all {

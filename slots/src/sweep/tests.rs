@@ -63,9 +63,9 @@ impl World {
         self.store.put_slot(model, &record).unwrap();
     }
 
-    fn sweep_after_hours(&self, hours: u64, rules: Rules, custody: &dyn Custody) -> Swept {
-        let moment = Moment::from(Timestamp(self.now.0 + hours * HOUR_MS + 1));
-        let swept = Sweeper::new(rules).sweep(&self.store, &moment, custody);
+    fn sweep_after_hours(&self, hours: u64, rules: Rules, live_refs: &dyn LiveRefs) -> Swept {
+        let moment = AdjustedTime::from(Timestamp(self.now.0 + hours * HOUR_MS + 1));
+        let swept = Sweeper::new(rules).sweep(&self.store, &moment, live_refs);
         assert!(swept.errors.is_empty(), "{:?}", swept.errors);
         swept
     }
@@ -97,7 +97,7 @@ struct Engine {
     left: RefCell<Vec<String>>,
 }
 
-impl Custody for Engine {
+impl LiveRefs for Engine {
     fn is_open(&self, _: ModelHash, conversation: &ConversationId) -> bool {
         self.open == Some(conversation.as_str())
     }
@@ -106,7 +106,7 @@ impl Custody for Engine {
         self.left.borrow_mut().push(conversation.to_string());
     }
 
-    fn release(
+    fn with_unreferenced(
         &self,
         _: &Store,
         _: ModelHash,
@@ -124,13 +124,13 @@ fn each_class_leaves_when_its_time_is_over_and_takes_its_objects_along() {
         world.save(class.as_str(), class, MODEL, &[word]);
     }
     world.save("elsewhere", TtlClass::Long, OTHER_MODEL, &[1]);
-    let swept = world.sweep_after_hours(1, no_compression(), &Nobody);
+    let swept = world.sweep_after_hours(1, no_compression(), &NoEngine);
     assert_eq!(world.conversations(), ["extended", "kept"]);
     assert_eq!((swept.expired, swept.collected, world.objects()), (3, 3, 2));
     assert!(swept.freed_bytes > 30_000);
-    world.sweep_after_hours(24, no_compression(), &Nobody);
+    world.sweep_after_hours(24, no_compression(), &NoEngine);
     assert_eq!(world.conversations(), ["kept"]);
-    assert_eq!(world.sweep_after_hours(9_000, no_compression(), &Nobody).expired, 0);
+    assert_eq!(world.sweep_after_hours(9_000, no_compression(), &NoEngine).expired, 0);
 }
 
 #[test]
@@ -141,9 +141,9 @@ fn what_was_saved_a_moment_ago_is_not_collected() {
         lifetimes: Lifetimes { short: Duration::ZERO, ..Lifetimes::default() },
         ..no_compression()
     };
-    let swept = world.sweep_after_hours(0, rules, &Nobody);
+    let swept = world.sweep_after_hours(0, rules, &NoEngine);
     assert_eq!((swept.expired, swept.collected, world.objects()), (1, 0, 1));
-    assert_eq!(world.sweep_after_hours(1, rules, &Nobody).collected, 1);
+    assert_eq!(world.sweep_after_hours(1, rules, &NoEngine).collected, 1);
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn what_two_conversations_share_stays_until_the_last_of_them_leaves() {
     world.save("long", TtlClass::Long, MODEL, &[1, 2]);
     world.save("kept", TtlClass::Kept, MODEL, &[1, 3]);
     assert_eq!(world.objects(), 3);
-    world.sweep_after_hours(2, no_compression(), &Nobody);
+    world.sweep_after_hours(2, no_compression(), &NoEngine);
     assert_eq!((world.conversations(), world.objects()), (vec!["kept".to_owned()], 2));
 }
 
@@ -185,13 +185,13 @@ fn over_quota_the_cheapest_to_rebuild_per_byte_leaves_first() {
     world.save("short-prompt", TtlClass::Kept, MODEL, &[1]);
     world.save("long-prompt", TtlClass::Kept, MODEL, &[10, 11, 12, 13, 14, 15, 16, 17]);
     let rules = |bytes| Rules { quota: Quota::Bytes(bytes), ..no_compression() };
-    let swept = world.sweep_after_hours(1, rules(100_000), &Nobody);
+    let swept = world.sweep_after_hours(1, rules(100_000), &NoEngine);
     assert_eq!((swept.evicted, swept.kept_bytes <= 100_000), (0, true));
-    let swept = world.sweep_after_hours(1, rules(90_000), &Nobody);
+    let swept = world.sweep_after_hours(1, rules(90_000), &NoEngine);
     assert_eq!(world.conversations(), ["long-prompt"]);
     assert_eq!((swept.evicted, swept.collected, world.objects()), (1, 1, 8));
     assert!(swept.kept_bytes <= 90_000, "{}", swept.kept_bytes);
-    let swept = world.sweep_after_hours(1, rules(0), &Nobody);
+    let swept = world.sweep_after_hours(1, rules(0), &NoEngine);
     assert_eq!((swept.kept_bytes, world.objects()), (0, 0));
 }
 
@@ -203,7 +203,7 @@ fn bytes_that_others_need_free_nothing() {
     world.save("two", TtlClass::Kept, MODEL, &shared);
     world.save("own", TtlClass::Kept, MODEL, &[9]);
     let rules = Rules { quota: Quota::Bytes(46_000), ..no_compression() };
-    world.sweep_after_hours(1, rules, &Nobody);
+    world.sweep_after_hours(1, rules, &NoEngine);
     // What two share costs each of them half, so the one that shares nothing is dearest.
     assert_eq!(world.conversations(), ["one", "two"]);
 }
@@ -215,7 +215,7 @@ fn a_sweep_is_bounded_and_says_when_more_is_to_do() {
         world.save(name, TtlClass::Short, MODEL, &[name.as_bytes()[0].into()]);
     }
     let rules = Rules { most_removals: 2, ..no_compression() };
-    let sweeps: Vec<_> = (0..4).map(|_| world.sweep_after_hours(1, rules, &Nobody)).collect();
+    let sweeps: Vec<_> = (0..4).map(|_| world.sweep_after_hours(1, rules, &NoEngine)).collect();
     let removed = |swept: &Swept| swept.expired + swept.collected;
     assert!(sweeps.iter().all(|swept| removed(swept) <= 2));
     assert_eq!(
@@ -231,12 +231,12 @@ fn what_has_aged_is_compressed_once_and_reads_the_same() {
     world.save("aged", TtlClass::Extended, MODEL, &[1, 2]);
     let rules = Rules::default();
     let mut sweeper = Sweeper::new(rules);
-    let moment = Moment::from(Timestamp(world.now.0 + 2 * HOUR_MS));
-    let swept = sweeper.sweep(&world.store, &moment, &Nobody);
+    let moment = AdjustedTime::from(Timestamp(world.now.0 + 2 * HOUR_MS));
+    let swept = sweeper.sweep(&world.store, &moment, &NoEngine);
     assert_eq!(swept.compressed, 2);
     assert!(swept.freed_bytes > 15_000 && swept.kept_bytes > 0);
-    assert_eq!(sweeper.sweep(&world.store, &moment, &Nobody).compressed, 0);
-    assert_eq!(Sweeper::new(rules).sweep(&world.store, &moment, &Nobody).compressed, 0);
+    assert_eq!(sweeper.sweep(&world.store, &moment, &NoEngine).compressed, 0);
+    assert_eq!(Sweeper::new(rules).sweep(&world.store, &moment, &NoEngine).compressed, 0);
     let record = world.store.get_slot(MODEL, &id("aged")).unwrap();
     for (block, word) in record.blocks.iter().zip([1, 2]) {
         let object = world.store.get_object(MODEL, block.id, ObjectKind::Block).unwrap();
@@ -257,7 +257,7 @@ fn of_two_files_of_one_conversation_the_older_leaves_whatever_they_are_called() 
     world.now = Timestamp(world.now.0 + 60_000);
     world.save("chat", TtlClass::Long, MODEL, &[1, 2]);
     std::fs::write(dir.join("chat.bin"), older).unwrap(); // Without a class: a long one too.
-    world.sweep_after_hours(0, no_compression(), &Nobody);
+    world.sweep_after_hours(0, no_compression(), &NoEngine);
     assert!(!dir.join("chat.bin").exists());
     assert_eq!(world.store.get_slot(MODEL, &id("chat")).unwrap().tokens.len(), 128);
 }
@@ -269,7 +269,7 @@ fn what_is_settled_is_remembered_as_long_as_it_is_there() {
     let mut sweeper = Sweeper::new(Rules { grace: Duration::ZERO, ..Rules::default() });
     sweeper.rules.compress_after = Some(Duration::ZERO);
     let sweep = |sweeper: &mut Sweeper, after_ms: u64| {
-        sweeper.sweep(&world.store, &Timestamp(world.now.0 + after_ms).into(), &Nobody)
+        sweeper.sweep(&world.store, &Timestamp(world.now.0 + after_ms).into(), &NoEngine)
     };
     sweep(&mut sweeper, 1_000);
     assert_eq!(sweeper.settled.len(), 2);
@@ -286,17 +286,17 @@ fn what_could_not_be_read_is_compressed_by_a_later_sweep() {
     let (here, away) = (shelf.join(format!("{name}.kv")), shelf.join("away"));
     std::fs::rename(&here, &away).unwrap();
     let mut sweeper = Sweeper::new(Rules::default());
-    let moment = Moment::from(Timestamp(world.now.0 + 2 * HOUR_MS));
-    assert_eq!(sweeper.sweep(&world.store, &moment, &Nobody).compressed, 0);
+    let moment = AdjustedTime::from(Timestamp(world.now.0 + 2 * HOUR_MS));
+    assert_eq!(sweeper.sweep(&world.store, &moment, &NoEngine).compressed, 0);
     std::fs::rename(&away, &here).unwrap();
-    assert_eq!(sweeper.sweep(&world.store, &moment, &Nobody).compressed, 1);
+    assert_eq!(sweeper.sweep(&world.store, &moment, &NoEngine).compressed, 1);
 }
 
 #[test]
 fn a_sleeping_laptop_and_a_clock_that_is_set_expire_nothing_early() {
     let world = World::new();
     world.save("chat", TtlClass::Short, MODEL, &[1]);
-    let mut keeper = crate::ageing::Timekeeper::default();
+    let mut keeper = crate::ageing::ClockTracker::default();
     let minute = Duration::from_secs(60);
     keeper.look(world.now, Duration::ZERO);
     let mut sweeper = Sweeper::new(no_compression());
@@ -304,10 +304,10 @@ fn a_sleeping_laptop_and_a_clock_that_is_set_expire_nothing_early() {
         [(8 * HOUR_MS, minute), (900 * HOUR_MS, 2 * minute), (180_000, 3 * minute)]
     {
         let moment = keeper.look(Timestamp(world.now.0 + wall_ms), ran);
-        assert_eq!(sweeper.sweep(&world.store, &moment, &Nobody).expired, 0);
+        assert_eq!(sweeper.sweep(&world.store, &moment, &NoEngine).expired, 0);
     }
     let moment = keeper.look(Timestamp(world.now.0 + 13 * 60_000), 13 * minute);
-    assert_eq!(sweeper.sweep(&world.store, &moment, &Nobody).expired, 1);
+    assert_eq!(sweeper.sweep(&world.store, &moment, &NoEngine).expired, 1);
 }
 
 #[test]
@@ -318,7 +318,7 @@ fn a_damaged_slot_file_goes_to_quarantine_and_its_objects_are_collected() {
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[60] ^= 1;
     std::fs::write(&path, bytes).unwrap();
-    let swept = world.sweep_after_hours(1, no_compression(), &Nobody);
+    let swept = world.sweep_after_hours(1, no_compression(), &NoEngine);
     assert_eq!((swept.rejected, swept.collected, world.objects()), (1, 1, 0));
     let reason = world.store.rejected(MODEL, &id("chat")).unwrap();
     assert!(reason.contains("checksum"), "{reason}");

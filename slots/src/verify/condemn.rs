@@ -3,18 +3,18 @@
 use std::collections::BTreeSet;
 
 use crate::store::{Store, StoredFile};
-use crate::sweep::Custody;
+use crate::sweep::LiveRefs;
 
 /// Moves what nobody will ever be able to use into quarantine. Each file is read once more, so one
 /// that was written anew meanwhile stays. Returns how many went.
-pub fn condemn(store: &Store, custody: &dyn Custody, files: &[StoredFile]) -> usize {
+pub fn condemn(store: &Store, live_refs: &dyn LiveRefs, files: &[StoredFile]) -> usize {
     let mut condemned = 0;
     for file in files {
         match store.check(file) {
             Err(rejected) if rejected.miss.condemns_the_file() => {
                 store.reject_all(file.model, vec![rejected]);
                 let objects: BTreeSet<_> = file.object.into_iter().collect();
-                custody.objects_lost(store, file.model, &objects);
+                live_refs.objects_lost(store, file.model, &objects);
                 condemned += 1;
             }
             Ok(_) | Err(_) => {}

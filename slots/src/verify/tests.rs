@@ -10,7 +10,7 @@ use super::*;
 use crate::format::{BlockRef, Object, ObjectKind};
 use crate::id::{BlockId, Token};
 use crate::store::{ObjectName, Store};
-use crate::sweep::{Custody, Nobody};
+use crate::sweep::{LiveRefs, NoEngine};
 use crate::time::Timestamp;
 use crate::ttl::TtlClass;
 
@@ -33,7 +33,7 @@ fn a_damaged_object_costs_the_tokens_from_it_on_and_goes_into_quarantine() {
     assert_eq!(engine.lost.into_inner(), [world.store.name(objects("one")[1].id())].into());
     let rejected = &world.store.quarantined(MODEL).unwrap()[0];
     assert!(rejected.since.is_some() && rejected.reason.contains("no object"));
-    assert_eq!(condemn(&world.store, &Nobody, &faults), 0, "it is gone");
+    assert_eq!(condemn(&world.store, &NoEngine, &faults), 0, "it is gone");
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn what_was_written_anew_meanwhile_stays() {
         world.read(&files).faults.into_iter().map(|fault| fault.file).collect();
     fs::remove_file(&path).unwrap();
     world.store.put_object(MODEL, object.id(), object).unwrap();
-    assert_eq!((faults.len(), condemn(&world.store, &Nobody, &faults)), (1, 0));
+    assert_eq!((faults.len(), condemn(&world.store, &NoEngine, &faults)), (1, 0));
     assert!(world.read(&files).is_whole(&[]));
 }
 
@@ -75,7 +75,7 @@ struct Engine {
     lost: RefCell<BTreeSet<ObjectName>>,
 }
 
-impl Custody for Engine {
+impl LiveRefs for Engine {
     fn is_open(&self, _: ModelHash, _: &ConversationId) -> bool {
         false
     }
@@ -86,7 +86,7 @@ impl Custody for Engine {
         self.lost.borrow_mut().extend(objects);
     }
 
-    fn release(
+    fn with_unreferenced(
         &self,
         _: &Store,
         _: ModelHash,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hob_slots::store::ObjectName;
 use hob_slots::{
-    BlockId, ConversationId, Custody, Lifetimes, ModelHash, Moment, Nobody, Quota, Rules,
+    AdjustedTime, BlockId, ConversationId, Lifetimes, LiveRefs, ModelHash, NoEngine, Quota, Rules,
     SAVE_GRACE, SlotRecord, Store, Sweeper, Swept, Timestamp, TtlClass,
 };
 
@@ -113,8 +113,8 @@ impl World {
     pub fn end(mut self) -> Counts {
         self.minute += 100 * 24 * 60;
         let rules = Rules { quota: Quota::Bytes(0), grace: Duration::ZERO, ..Rules::default() };
-        let moment = Moment::from(self.now());
-        let swept = Sweeper::new(rules).sweep(&self.store, &moment, &Nobody);
+        let moment = AdjustedTime::from(self.now());
+        let swept = Sweeper::new(rules).sweep(&self.store, &moment, &NoEngine);
         assert!(swept.errors.is_empty() && !swept.left, "{swept:?}");
         let mut files = self.files.disk().files();
         files.retain(|(path, _)| !path.components().any(|part| part.as_os_str() == "quarantine"));
@@ -208,7 +208,7 @@ impl World {
             self.sweeper = Sweeper::new(rules);
         }
         let engine = Engine { open: &self.open, left: RefCell::default() };
-        let swept = self.sweeper.sweep(&self.store, &Moment::from(self.now()), &engine);
+        let swept = self.sweeper.sweep(&self.store, &AdjustedTime::from(self.now()), &engine);
         let left = engine.left.into_inner();
         assert!(left.is_disjoint(&self.open), "{left:?} left while {:?} are open", self.open);
         if self.tells {
@@ -398,7 +398,7 @@ struct Engine<'w> {
     left: RefCell<BTreeSet<ConversationId>>,
 }
 
-impl Custody for Engine<'_> {
+impl LiveRefs for Engine<'_> {
     fn is_open(&self, _: ModelHash, conversation: &ConversationId) -> bool {
         self.open.contains(conversation)
     }
@@ -407,13 +407,13 @@ impl Custody for Engine<'_> {
         self.left.borrow_mut().insert(conversation.clone());
     }
 
-    fn release(
+    fn with_unreferenced(
         &self,
         store: &Store,
         model: ModelHash,
         objects: BTreeSet<ObjectName>,
         remove: &mut dyn FnMut(&BTreeSet<ObjectName>),
     ) {
-        Nobody.release(store, model, objects, remove);
+        NoEngine.with_unreferenced(store, model, objects, remove);
     }
 }

@@ -6,7 +6,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use hob_slots::{BlockId, Moment, Nobody, Quota, Rules, Store, Sweeper, Timestamp, TtlClass};
+use hob_slots::{
+    AdjustedTime, BlockId, NoEngine, Quota, Rules, Store, Sweeper, Timestamp, TtlClass,
+};
 
 use crate::support::random::Random;
 use crate::support::talk::{MODEL, Talk, id, later};
@@ -54,8 +56,8 @@ impl Day {
     fn sweep(&mut self, store: &Store) {
         let quota = Quota::Bytes(*self.random.choose(&[u64::MAX, 4_000, 1_000]));
         let rules = Rules { quota, grace: Duration::ZERO, ..Rules::default() };
-        let moment = Moment::from(later(self.start, self.minute));
-        let swept = Sweeper::new(rules).sweep(store, &moment, &Nobody);
+        let moment = AdjustedTime::from(later(self.start, self.minute));
+        let swept = Sweeper::new(rules).sweep(store, &moment, &NoEngine);
         assert!(swept.errors.is_empty(), "{:?}", swept.errors);
     }
 }

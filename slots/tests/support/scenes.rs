@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use hob_slots::store::files::{Files, read_all, write_all};
 use hob_slots::{
-    Moment, Nobody, ObjectKind, Quota, Rules, Store, Sweeper, Timekeeper, Timestamp, TtlClass,
+    AdjustedTime, ClockTracker, NoEngine, ObjectKind, Quota, Rules, Store, Sweeper, Timestamp,
+    TtlClass,
 };
 
 use super::talk::{MODEL, Talk, id, later, start};
@@ -146,7 +147,7 @@ pub const SCENES: &[Scene] = &[
         },
         act: |store| {
             told(store.remove_slot(MODEL, &id("chat")))?;
-            let (moment, grace) = (Moment::from(later(*START, 60)), Duration::ZERO);
+            let (moment, grace) = (AdjustedTime::from(later(*START, 60)), Duration::ZERO);
             let garbage = store.find_garbage(MODEL, &moment, grace).map_err(|e| e.to_string())?;
             let mut unneeded = garbage.objects.into_iter();
             unneeded.try_for_each(|name| told(store.collect(MODEL, name, &moment, grace)))
@@ -188,10 +189,10 @@ pub const SCENES: &[Scene] = &[
         talks: &["chat"],
         prepare: |store, _| {
             chat(TtlClass::Long, 0, &[1]).save(store).unwrap();
-            store.write_timekeeper(&Timekeeper::default()).unwrap();
+            store.write_timekeeper(&ClockTracker::default()).unwrap();
         },
         act: |store| {
-            let mut keeper = Timekeeper::default();
+            let mut keeper = ClockTracker::default();
             keeper.look(*START, Duration::ZERO);
             told(store.write_timekeeper(&keeper))
         },
@@ -227,8 +228,8 @@ fn talk(name: &str, class: TtlClass, words: &[i32]) -> Talk {
 
 fn sweep(store: &Store, minute: u64, quota: Quota) -> Result<(), String> {
     let rules = Rules { quota, grace: Duration::ZERO, ..Rules::default() };
-    let moment = Moment::from(later(*START, minute));
-    let swept = Sweeper::new(rules).sweep(store, &moment, &Nobody);
+    let moment = AdjustedTime::from(later(*START, minute));
+    let swept = Sweeper::new(rules).sweep(store, &moment, &NoEngine);
     swept.errors.first().map_or(Ok(()), |error| Err(error.to_string()))
 }
 

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use hob_slots::upkeep::{self, ClassError, Reclassed};
-use hob_slots::{ConversationId, ModelHash, Nobody, TtlClass};
+use hob_slots::maintenance::{self, ClassError, Reclassed};
+use hob_slots::{ConversationId, ModelHash, NoEngine, TtlClass};
 use serde_json::json;
 
 use super::hand::{self, Hand};
@@ -34,16 +34,13 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
         return Err(absent());
     }
     let report: Reclassed = match hand::take(context)? {
-        Hand::Own(store) => {
-            upkeep::set_class(&store, &Nobody, &id, *class, *fingerprint).map_err(|error| {
-                match error {
-                    ClassError::Store(error) => error.into(),
-                    ClassError::Unusable(miss) => {
-                        Failure::Damaged(format!("the KV of `{id}` cannot be used: {miss}"))
-                    }
+        Hand::Own(store) => maintenance::set_class(&store, &NoEngine, &id, *class, *fingerprint)
+            .map_err(|error| match error {
+                ClassError::Store(error) => error.into(),
+                ClassError::Unusable(miss) => {
+                    Failure::Damaged(format!("the KV of `{id}` cannot be used: {miss}"))
                 }
-            })?
-        }
+            })?,
         Hand::Daemon(client) => {
             let body =
                 json!({"conversation": conversation, "class": class, "fingerprint": fingerprint});

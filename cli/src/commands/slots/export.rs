@@ -7,7 +7,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use hob_slots::bundle::{self, Exported};
+use hob_slots::archive::{self, Exported};
 use hob_slots::{ConversationId, ModelHash};
 use serde_json::json;
 
@@ -58,8 +58,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     let part = Part(PathBuf::from(name));
     let mut out = BufWriter::with_capacity(1 << 20, private(&part.0).map_err(failed("write"))?);
     let now = context.now.into();
-    let exported = bundle::export(&reader, &ids, args.fingerprint, now, &mut out)
-        .map_err(|source| Failure::Bundle { path: output.clone(), source })?;
+    let exported = archive::export(&reader, &ids, args.fingerprint, now, &mut out)
+        .map_err(|source| Failure::Archive { path: output.clone(), source })?;
     let file = out.into_inner().map_err(|error| failed("write")(error.into_error()))?;
     file.sync_all().map_err(failed("sync"))?;
     fs::rename(&part.0, output).map_err(failed("write"))?;

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::time::Duration;
 
-use hob_slots::upkeep::{self, Collected, Terms};
-use hob_slots::{ModelHash, Nobody, SAVE_GRACE};
+use hob_slots::maintenance::{self, Collected};
+use hob_slots::{ModelHash, NoEngine, SAVE_GRACE};
 use serde_json::json;
 
 use super::hand::{self, Hand};
@@ -34,15 +34,15 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
             let (moment, lifetimes) = (reader.moment(context.now.into()), context.lifetimes());
             let running = super::daemon_of(&context.settings).is_some();
             let grace = if running { SAVE_GRACE } else { Duration::ZERO };
-            let terms = Terms { moment: &moment, lifetimes: &lifetimes, grace };
-            upkeep::plan_collect(&reader, *fingerprint, terms)?
+            let terms = maintenance::Context { moment: &moment, lifetimes: &lifetimes, grace };
+            maintenance::plan_collect(&reader, *fingerprint, terms)?
         }
         Some(_) => match hand::take(context)? {
             Hand::Own(store) => {
                 let (moment, lifetimes) = (store.moment(context.now.into()), context.lifetimes());
                 let grace = Duration::ZERO; // The directory is ours: no save is under way.
-                let terms = Terms { moment: &moment, lifetimes: &lifetimes, grace };
-                upkeep::collect(&store, &Nobody, *fingerprint, terms)?
+                let terms = maintenance::Context { moment: &moment, lifetimes: &lifetimes, grace };
+                maintenance::collect(&store, &NoEngine, *fingerprint, terms)?
             }
             Hand::Daemon(client) => {
                 let body = json!({"fingerprint": fingerprint, "dry_run": false});

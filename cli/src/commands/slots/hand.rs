@@ -1,7 +1,7 @@
 //! Who changes files: we, when nobody owns the directory, else the daemon that does.
 
 use hob_slots::Store;
-use hob_slots::upkeep::Skipped;
+use hob_slots::maintenance::Skipped;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 

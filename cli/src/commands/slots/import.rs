@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 
-use hob_slots::bundle::{Bundle, Imported, Wishes};
-use hob_slots::{Nobody, Store, TtlClass};
+use hob_slots::archive::{Archive, Imported, Wishes};
+use hob_slots::{NoEngine, Store, TtlClass};
 
 use super::hand::{self, Hand};
 use crate::context::Context;
@@ -40,8 +40,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     let file = File::open(path).map_err(failed)?;
     let wishes = Wishes { force: *force, keep_foreign: *keep_foreign, class: *class };
     // Whatever is wrong with the file shows before anybody owns or makes a directory.
-    let bundle = |source| Failure::Bundle { path: path.clone(), source };
-    let archive = Bundle::open(file.try_clone().map_err(failed)?).map_err(bundle)?;
+    let bundle = |source| Failure::Archive { path: path.clone(), source };
+    let archive = Archive::open(file.try_clone().map_err(failed)?).map_err(bundle)?;
     let report: Imported = match hand::take(context)? {
         Hand::Own(store) => take_in(&archive, &store, wishes, context).map_err(bundle)?,
         Hand::Daemon(client) => {
@@ -66,15 +66,15 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
 }
 
 fn take_in(
-    archive: &Bundle,
+    archive: &Archive,
     store: &Store,
     wishes: Wishes,
     context: &Context,
-) -> Result<Imported, hob_slots::bundle::BundleError> {
+) -> Result<Imported, hob_slots::archive::ArchiveError> {
     if !wishes.keep_foreign {
         archive.check_model(store)?;
     }
     let written_bytes = archive.put_objects(store)?;
-    let report = archive.put_slots(store, &Nobody, wishes, context.now.into())?;
+    let report = archive.put_slots(store, &NoEngine, wishes, context.now.into())?;
     Ok(Imported { written_bytes: report.written_bytes + written_bytes, ..report })
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hob_config::Settings;
 use hob_slots::ConversationId;
-use hob_slots::upkeep::Live;
+use hob_slots::maintenance::Live;
 use serde_json::Value;
 
 use super::daemon_of;
@@ -35,7 +35,7 @@ fn told(status: &Value) -> Option<Live> {
 
 #[cfg(test)]
 mod tests {
-    use hob_slots::upkeep::SlotState;
+    use hob_slots::maintenance::SlotState;
     use serde_json::json;
 
     use super::*;

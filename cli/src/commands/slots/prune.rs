@@ -7,9 +7,9 @@ use std::io::Write;
 use std::time::Duration;
 
 use hob_config::parse::{self, Raw};
+use hob_slots::maintenance::{self, Pruned, SlotState};
 use hob_slots::prune::Selection;
-use hob_slots::upkeep::{self, Pruned, SlotState, Terms};
-use hob_slots::{ConversationId, ModelHash, Nobody, SAVE_GRACE, TtlClass};
+use hob_slots::{ConversationId, ModelHash, NoEngine, SAVE_GRACE, TtlClass};
 use serde_json::json;
 
 use super::hand::{self, Hand};
@@ -59,7 +59,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     };
     let (moment, lifetimes) = (reader.moment(context.now.into()), context.lifetimes());
     // The directory is ours, so no save is under way, unless a daemon runs.
-    let terms = Terms { moment: &moment, lifetimes: &lifetimes, grace: Duration::ZERO };
+    let terms =
+        maintenance::Context { moment: &moment, lifetimes: &lifetimes, grace: Duration::ZERO };
     let pruned: Pruned = if !args.yes {
         let running = super::daemon_of(&context.settings).is_some();
         let live = live::ask(&context.settings);
@@ -68,10 +69,15 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
             matches!(state, Some(SlotState::Open | SlotState::Hot))
         };
         let grace = if running { SAVE_GRACE } else { Duration::ZERO };
-        upkeep::plan_prune(&reader, &selection, Terms { grace, ..terms }, &is_open)?
+        maintenance::plan_prune(
+            &reader,
+            &selection,
+            maintenance::Context { grace, ..terms },
+            &is_open,
+        )?
     } else {
         match hand::take(context)? {
-            Hand::Own(store) => upkeep::prune(&store, &Nobody, &selection, terms)?,
+            Hand::Own(store) => maintenance::prune(&store, &NoEngine, &selection, terms)?,
             Hand::Daemon(client) => {
                 let body = json!({
                     "expired": selection.expired,

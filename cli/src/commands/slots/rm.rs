@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use hob_slots::upkeep::{self, Removed};
-use hob_slots::{ModelHash, Nobody};
+use hob_slots::maintenance::{self, Removed};
+use hob_slots::{ModelHash, NoEngine};
 use serde_json::json;
 
 use super::hand::{self, Hand};
@@ -32,7 +32,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     let report: Removed = match hand::take(context)? {
         Hand::Own(store) => {
             let moment = store.moment(context.now.into());
-            upkeep::remove(&store, &Nobody, conversations, *fingerprint, &moment)?
+            maintenance::remove(&store, &NoEngine, conversations, *fingerprint, &moment)?
         }
         Hand::Daemon(client) => {
             let body = json!({"conversations": conversations, "fingerprint": fingerprint});

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::Events;
 use crate::error::ApiError;
-use crate::openai::chat::ChatRequest;
 use crate::service::answering::{Answering, Piece};
 use crate::service::names;
+use crate::wire::chat::ChatRequest;
 
 type Beginning =
     Pin<Box<dyn Future<Output = Result<(ChatRequest, Answering), ApiError>> + Send + 'static>>;

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use super::Events;
 use super::response::{Response, event};
 use crate::error::{ApiError, ErrorKind};
-use crate::openai::fields::Fields;
 use crate::service::{Service, filler_event, names};
-use crate::voice::ears::{Ears, Heard};
+use crate::voice::vad::{SpeechDetector, SpeechEvent};
+use crate::wire::fields::Fields;
 
 /// One client.
 pub(super) struct Session {
@@ -21,7 +21,7 @@ pub(super) struct Session {
     conversation: Option<ConversationId>,
     /// What requests of this session have beside the words.
     options: Value,
-    ears: Ears,
+    vad: SpeechDetector,
     transcript: String,
     has_stopped: bool,
     is_complete: bool,
@@ -35,7 +35,7 @@ impl Session {
             id: names::answer("sess"),
             conversation: None,
             options: json!({}),
-            ears: Ears::default(),
+            vad: SpeechDetector::default(),
             transcript: String::new(),
             has_stopped: false,
             is_complete: false,
@@ -74,15 +74,15 @@ impl Session {
     /// Sound: 16 kHz, mono, 16 bits a sample, little endian.
     pub fn hear(&mut self, sound: &[u8]) -> Events {
         let mut events = Vec::new();
-        for heard in self.ears.hear(sound) {
+        for heard in self.vad.hear(sound) {
             let told = match heard {
-                Heard::SpeechStarted { at_ms } => self.started().map(|more| {
+                SpeechEvent::SpeechStarted { at_ms } => self.started().map(|more| {
                     let fields = json!({"audio_start_ms": at_ms});
                     let mut told = vec![event("input_audio_buffer.speech_started", fields)];
                     told.extend(more);
                     told
                 }),
-                Heard::SpeechStopped { at_ms } => self.stopped().map(|more| {
+                SpeechEvent::SpeechStopped { at_ms } => self.stopped().map(|more| {
                     let fields = json!({"audio_end_ms": at_ms});
                     let mut told = vec![event("input_audio_buffer.speech_stopped", fields)];
                     told.extend(more);

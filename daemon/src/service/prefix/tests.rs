@@ -33,14 +33,14 @@ const QUESTIONS: [&str; 9] =
 fn the_prefix_begins_every_first_request_of_its_profile() {
     for template in templates() {
         for (name, profile) in profiles() {
-            let opening = Opening::new(profile, &template).unwrap();
+            let preamble = Preamble::new(profile, &template).unwrap();
             let Shared { tokens: prefix, segments } =
-                shared(&template, &FakeModel::new(), &opening).unwrap();
+                shared(&template, &FakeModel::new(), &preamble).unwrap();
             assert!(!prefix.is_empty());
             assert_eq!(segments.last().map(|last| last.end as usize), Some(prefix.len()), "{name}");
             for question in QUESTIONS {
                 let messages = [Message::plain(Role::User, question)];
-                let real = real(&template, &opening, &messages);
+                let real = real(&template, &preamble, &messages);
                 assert!(real.tokens.starts_with(&prefix), "{name}: {question:?}");
                 assert!(real.tokens.len() > prefix.len());
                 let same = real.segments.iter().zip(&segments).take_while(|(a, b)| a == b).count();
@@ -54,13 +54,16 @@ fn the_prefix_begins_every_first_request_of_its_profile() {
 fn the_whole_stable_text_and_all_tools_are_in_it() {
     for template in templates() {
         for (name, profile) in profiles() {
-            let opening = Opening::new(profile, &template).unwrap();
-            let text = prefix_text(&template, &opening);
-            assert!(text.contains(&opening.profile.stable_text()), "{name}: {text}");
-            for tool in opening.tools().iter().filter(|_| opening.tail().is_empty()) {
+            let preamble = Preamble::new(profile, &template).unwrap();
+            let text = prefix_text(&template, &preamble);
+            assert!(text.contains(&preamble.profile.stable_text()), "{name}: {text}");
+            for tool in preamble.tools().iter().filter(|_| preamble.tail().is_empty()) {
                 assert!(text.contains(&tool.name), "{name}: {text}");
             }
-            assert!(opening.tail().is_empty() || !text.contains(opening.tail()), "{name}: {text}");
+            assert!(
+                preamble.tail().is_empty() || !text.contains(preamble.tail()),
+                "{name}: {text}"
+            );
         }
     }
 }
@@ -68,21 +71,21 @@ fn the_whole_stable_text_and_all_tools_are_in_it() {
 #[test]
 fn a_clock_does_not_stand_in_front_of_the_tools_where_the_template_lets_it_stand_behind() {
     let template = Template::new(TOOLS_BEHIND, FakeModel::new().vocabulary());
-    let opening = Opening::new(load(CLOCK), &template).unwrap();
-    let text = real(&template, &opening, &[Message::plain(Role::User, "Hi")]).text;
+    let preamble = Preamble::new(load(CLOCK), &template).unwrap();
+    let text = real(&template, &preamble, &[Message::plain(Role::User, "Hi")]).text;
     let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part:?} in {text}"));
     assert!(place("You are Ember.") < place("set_light"));
     assert!(place("set_light") < place("It is noon."));
     assert!(place("It is noon.") < place("Hi"));
-    assert!(prefix_text(&template, &opening).contains("set_light"));
+    assert!(prefix_text(&template, &preamble).contains("set_light"));
 }
 
 #[test]
 fn a_template_with_one_system_message_gets_one() {
     for source in [FOLDED, UNMARKED] {
         let template = Template::new(source, FakeModel::new().vocabulary());
-        let opening = Opening::new(load(CLOCK), &template).unwrap();
-        let text = real(&template, &opening, &[Message::plain(Role::User, "Hi")]).text;
+        let preamble = Preamble::new(load(CLOCK), &template).unwrap();
+        let text = real(&template, &preamble, &[Message::plain(Role::User, "Hi")]).text;
         assert!(text.contains("You are Ember.\n\nIt is noon."), "{text}");
     }
 }
@@ -90,19 +93,19 @@ fn a_template_with_one_system_message_gets_one() {
 #[test]
 fn a_clients_own_system_message_stands_behind_the_profile_and_its_prefix() {
     let template = Template::new(TOOLS_BEHIND, FakeModel::new().vocabulary());
-    let opening = Opening::new(load(CLOCK), &template).unwrap();
+    let preamble = Preamble::new(load(CLOCK), &template).unwrap();
     let own = [Message::plain(Role::System, "Speak French."), Message::plain(Role::User, "Hi")];
-    let rendered = real(&template, &opening, &own);
+    let rendered = real(&template, &preamble, &own);
     assert!(rendered.text.contains("It is noon.\n\nSpeak French."), "{}", rendered.text);
-    let Shared { tokens: prefix, .. } = shared(&template, &FakeModel::new(), &opening).unwrap();
+    let Shared { tokens: prefix, .. } = shared(&template, &FakeModel::new(), &preamble).unwrap();
     assert!(rendered.tokens.starts_with(&prefix));
 }
 
 #[test]
 fn each_part_of_the_prompt_is_told_as_what_it_is() {
     let template = Template::new(TOOLS_BEHIND, FakeModel::new().vocabulary());
-    let opening = Opening::new(load(CLOCK), &template).unwrap();
-    let rendered = real(&template, &opening, &[Message::plain(Role::User, "Hi")]);
+    let preamble = Preamble::new(load(CLOCK), &template).unwrap();
+    let rendered = real(&template, &preamble, &[Message::plain(Role::User, "Hi")]);
     let told: Vec<_> = rendered.segments.iter().map(|it| (it.layer, it.key.as_str())).collect();
     let expected = [
         (Layer::Identity, "ember"),
@@ -119,8 +122,8 @@ fn each_part_of_the_prompt_is_told_as_what_it_is() {
 fn a_changed_segment_leaves_what_stands_before_it() {
     let template = Template::new(TOOLS_BEHIND, FakeModel::new().vocabulary());
     let prefix = |text: &str| {
-        let opening = Opening::new(load(text), &template).unwrap();
-        let Shared { tokens, segments } = shared(&template, &FakeModel::new(), &opening).unwrap();
+        let preamble = Preamble::new(load(text), &template).unwrap();
+        let Shared { tokens, segments } = shared(&template, &FakeModel::new(), &preamble).unwrap();
         (tokens, segments)
     };
     let two = "[[segment]]\nlayer = 'identity'\ntext = 'You are Ember.'\n\
@@ -134,7 +137,7 @@ fn a_changed_segment_leaves_what_stands_before_it() {
 fn a_profile_with_tools_is_refused_by_a_template_that_knows_none() {
     let plain = "{%- for message in messages %}{{ message.content }}{%- endfor %}";
     let template = Template::new(plain, FakeModel::new().vocabulary());
-    let error = Opening::new(load(CLOCK), &template).unwrap_err();
+    let error = Preamble::new(load(CLOCK), &template).unwrap_err();
     assert!(error.message.contains("knows no tools"), "{error}");
 }
 
@@ -182,16 +185,16 @@ fn templates() -> Vec<Template> {
     vec![Template::of(&model), of(TOOLS_BEHIND), of(FOLDED), of(UNMARKED)]
 }
 
-fn real(template: &Template, opening: &Opening, messages: &[Message]) -> Rendered {
+fn real(template: &Template, preamble: &Preamble, messages: &[Message]) -> Rendered {
     let variables = json!({}).as_object().cloned().unwrap();
-    let tools = opening.tools();
-    let opening = Some(opening);
-    let ingredients = Ingredients { opening, messages, tools, variables: &variables };
+    let tools = preamble.tools();
+    let preamble = Some(preamble);
+    let ingredients = Ingredients { preamble, messages, tools, variables: &variables };
     render(template, &FakeModel::new(), &ingredients, &[]).unwrap()
 }
 
-fn prefix_text(template: &Template, opening: &Opening) -> String {
+fn prefix_text(template: &Template, preamble: &Preamble) -> String {
     let model = FakeModel::new();
-    let Shared { tokens, .. } = shared(template, &model, opening).unwrap();
+    let Shared { tokens, .. } = shared(template, &model, preamble).unwrap();
     String::from_utf8(model.vocabulary().bytes(&tokens)).unwrap()
 }

@@ -9,7 +9,7 @@ fn objects_that_no_conversation_names_are_collected() {
         world.put(object);
     }
     world.store.put_slot(MODEL, &slot("chat", &[&block(1), &snapshot()])).unwrap();
-    let later = Moment::from(now().after(SAVE_GRACE));
+    let later = AdjustedTime::from(now().after(SAVE_GRACE));
     let expected = Garbage { objects: vec![name_of(&block(65))], bytes: 1_360 };
     assert_eq!(world.store.find_garbage(MODEL, &later, SAVE_GRACE).unwrap(), expected);
     assert_eq!(world.collect(&later, SAVE_GRACE).unwrap(), expected);

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
 use super::*;
-use crate::ageing::Moment;
+use crate::ageing::AdjustedTime;
 use crate::fingerprint::{FileDigest, Rope};
 use crate::format::{BlockRef, FormatError, SnapshotRef};
 use crate::id::Token;
@@ -59,7 +59,7 @@ impl World {
         self.store.get_object(object.model, object.id(), object.kind)
     }
 
-    fn collect(&self, moment: &Moment, grace: Duration) -> Result<Garbage, StoreError> {
+    fn collect(&self, moment: &AdjustedTime, grace: Duration) -> Result<Garbage, StoreError> {
         let garbage = self.store.find_garbage(MODEL, moment, grace)?;
         for &name in &garbage.objects {
             self.store.collect(MODEL, name, moment, grace)?;

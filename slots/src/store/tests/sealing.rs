@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::store::sealing::Key;
-use crate::sweep::{Nobody, Rules, Sweeper};
+use crate::sweep::{NoEngine, Rules, Sweeper};
 
 impl World {
     fn sealed(self, key: u8) -> Result<Self, StoreError> {
@@ -64,8 +64,8 @@ fn without_the_key_sealed_files_are_a_miss_that_says_so_and_stay() {
     let world = world.restarted();
     let listing = world.store.contents(MODEL).unwrap();
     assert!(matches!(listing.rejected[0].miss, Miss::Sealed));
-    let later = Moment::from(now().after(3 * SAVE_GRACE));
-    let swept = Sweeper::new(Rules::default()).sweep(&world.store, &later, &Nobody);
+    let later = AdjustedTime::from(now().after(3 * SAVE_GRACE));
+    let swept = Sweeper::new(Rules::default()).sweep(&world.store, &later, &NoEngine);
     assert_eq!((swept.collected, swept.expired), (0, 0));
     let world = world.sealed(7).unwrap();
     assert!(world.get(&block(1)).is_ok());
@@ -76,8 +76,8 @@ fn without_the_key_sealed_files_leave_when_their_class_has_lived() {
     let world = World::new().sealed(7).unwrap();
     save(&world, "chat");
     let world = world.restarted();
-    let later = Moment::from(now().after(Duration::from_secs(2 * 3_600)));
-    let swept = Sweeper::new(Rules::default()).sweep(&world.store, &later, &Nobody);
+    let later = AdjustedTime::from(now().after(Duration::from_secs(2 * 3_600)));
+    let swept = Sweeper::new(Rules::default()).sweep(&world.store, &later, &NoEngine);
     assert_eq!((swept.expired, swept.collected), (1, 2));
 }
 
@@ -87,8 +87,8 @@ fn what_lay_there_in_clear_is_removed_once_the_directory_is_sealed() {
     save(&world, "chat");
     let world = world.restarted().sealed(7).unwrap();
     assert!(matches!(world.store.get_slot(MODEL, &id("chat")), Err(Miss::Absent)));
-    let later = Moment::from(now().after(2 * SAVE_GRACE));
-    let swept = Sweeper::new(Rules::default()).sweep(&world.store, &later, &Nobody);
+    let later = AdjustedTime::from(now().after(2 * SAVE_GRACE));
+    let swept = Sweeper::new(Rules::default()).sweep(&world.store, &later, &NoEngine);
     assert_eq!((swept.expired, swept.collected), (1, 2));
     assert_eq!(world.files(), ["key.check".to_owned()].into());
 }
@@ -98,9 +98,9 @@ fn a_sealed_object_is_compressed_and_stays_sealed() {
     let world = World::new().sealed(7).unwrap();
     let kept = SlotRecord { class: TtlClass::Kept, ..save(&world, "chat") };
     world.store.put_slot(MODEL, &kept).unwrap();
-    let later = Moment::from(now().after(Duration::from_secs(3_600)));
+    let later = AdjustedTime::from(now().after(Duration::from_secs(3_600)));
     let rules = Rules { compress_after: Some(Duration::ZERO), ..Rules::default() };
-    let swept = Sweeper::new(rules).sweep(&world.store, &later, &Nobody);
+    let swept = Sweeper::new(rules).sweep(&world.store, &later, &NoEngine);
     assert_eq!(swept.compressed, 2);
     assert_eq!(world.get(&block(1)).unwrap(), block(1));
     assert!(!world.holds(&block(1).payload[..50]));

@@ -102,7 +102,7 @@ fn an_entry_expires_when_its_class_has_lived_since_its_last_use() {
 #[test]
 fn who_asks_again_who_is_kept_hears_what_changed() {
     let world = World::new();
-    let mut known = Relisting::default();
+    let mut known = ListingCache::default();
     let mut check = |what: &str| {
         let mut again = world.store.reader().kept(MODEL, &mut known).unwrap();
         again.sort();

@@ -1,6 +1,6 @@
 //! What `hob slots top` shows, and what its keys do. Reads nothing, draws anywhere.
 
-use hob_slots::upkeep::{SlotInfo, SlotState};
+use hob_slots::maintenance::{SlotInfo, SlotState};
 use ratatui::Frame;
 use ratatui::crossterm::event::KeyCode;
 use ratatui::layout::{Constraint, Layout, Rect};

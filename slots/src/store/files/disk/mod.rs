@@ -8,8 +8,8 @@ use std::time::SystemTime;
 
 use super::{Entry, Facts, Files, Kind, Lock, LockError, NewFile, OpenFile};
 
-#[cfg_attr(unix, path = "disk/unix.rs")]
-#[cfg_attr(not(unix), path = "disk/elsewhere.rs")]
+#[cfg_attr(unix, path = "unix.rs")]
+#[cfg_attr(not(unix), path = "elsewhere.rs")]
 mod place;
 
 use place::Access;

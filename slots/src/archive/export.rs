@@ -1,0 +1,133 @@
+//! From a directory to an archive.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use tar::{Builder, EntryType, Header};
+
+use super::ArchiveError;
+use super::manifest::{
+    MANIFEST, Manifest, ManifestEntry, ManifestObject, ManifestSlot, object_entry, slot_entry,
+};
+use crate::format::{ObjectKind, SlotRecord};
+use crate::id::{BlockId, ConversationId, ModelHash};
+use crate::store::{Miss, StoreReader};
+use crate::time::Timestamp;
+
+/// What was exported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exported {
+    /// The model whose KV it is.
+    pub model: ModelHash,
+    /// The conversations, with their tokens.
+    pub conversations: Vec<(ConversationId, u32)>,
+    /// How many objects.
+    pub objects: usize,
+    /// Bytes of all files in it.
+    pub bytes: u64,
+}
+
+/// Writes conversations of one model to an archive. Every file is verified on the way.
+///
+/// Each object is read twice: the manifest, which comes first, has its checksum.
+pub fn export(
+    reader: &StoreReader,
+    conversations: &[ConversationId],
+    model: Option<ModelHash>,
+    now: Timestamp,
+    out: impl Write,
+) -> Result<Exported, ArchiveError> {
+    let model = model_of(reader, conversations, model)?;
+    let fingerprint = reader.read_model_toml(model).ok();
+    let mut manifest = Manifest::new(model, fingerprint, now.0 / 1000);
+    let mut records: Vec<Vec<u8>> = Vec::new();
+    let mut objects: BTreeMap<BlockId, (ObjectKind, &ConversationId)> = BTreeMap::new();
+    for id in conversations {
+        let record = reader.get_slot(model, id).map_err(|miss| match miss {
+            Miss::Absent => ArchiveError::Absent { conversation: id.to_string() },
+            miss => not_whole(id, "its slot file".to_owned(), miss),
+        })?;
+        objects.extend(record.blocks.iter().map(|block| (block.id, (ObjectKind::Block, id))));
+        let snapshots = record.snapshots.iter();
+        objects.extend(snapshots.map(|snapshot| (snapshot.id, (ObjectKind::Snapshot, id))));
+        let file = record.encode(model);
+        manifest.conversations.push(slot_of(&record, &file));
+        records.push(file);
+    }
+    let read = |id: BlockId, kind: ObjectKind, whose: &ConversationId| {
+        let object = reader.get_object(model, id, kind);
+        object
+            .map(|object| object.encode())
+            .map_err(|miss| not_whole(whose, format!("the object {id}"), miss))
+    };
+    for (&id, &(kind, whose)) in &objects {
+        let entry = ManifestEntry::of(&read(id, kind, whose)?);
+        manifest.objects.push(ManifestObject { id, kind: kind.into(), entry });
+    }
+
+    let mut archive = Builder::new(out);
+    append(&mut archive, MANIFEST, manifest.to_toml().as_bytes())?;
+    for (&id, &(kind, whose)) in &objects {
+        append(&mut archive, &object_entry(id), &read(id, kind, whose)?)?;
+    }
+    for (number, file) in records.iter().enumerate() {
+        append(&mut archive, &slot_entry(number), file)?;
+    }
+    archive.into_inner()?.flush()?;
+    let slots = manifest.conversations.iter();
+    let entries = slots.clone().map(|slot| &slot.entry);
+    let entries = entries.chain(manifest.objects.iter().map(|object| &object.entry));
+    Ok(Exported {
+        model,
+        bytes: entries.map(|entry| entry.bytes).sum(),
+        conversations: slots.map(|slot| (slot.id.clone(), slot.tokens)).collect(),
+        objects: objects.len(),
+    })
+}
+
+/// The one model that keeps all of them.
+fn model_of(
+    reader: &StoreReader,
+    conversations: &[ConversationId],
+    wanted: Option<ModelHash>,
+) -> Result<ModelHash, ArchiveError> {
+    let mut models = reader.models()?;
+    models.retain(|model| wanted.is_none_or(|wanted| wanted == *model));
+    for id in conversations {
+        let keeps = |model: &ModelHash| !matches!(reader.get_slot(*model, id), Err(Miss::Absent));
+        models.retain(keeps);
+        if models.is_empty() {
+            return Err(ArchiveError::Absent { conversation: id.to_string() });
+        }
+    }
+    match (&models[..], conversations.first()) {
+        (&[model], Some(_)) => Ok(model),
+        (_, first) => {
+            let conversation = first.map(ToString::to_string).unwrap_or_default();
+            Err(ArchiveError::Ambiguous { conversation, models })
+        }
+    }
+}
+
+fn slot_of(record: &SlotRecord, file: &[u8]) -> ManifestSlot {
+    ManifestSlot {
+        id: record.conversation.clone(),
+        class: record.class,
+        tokens: record.tokens.len() as u32,
+        entry: ManifestEntry::of(file),
+    }
+}
+
+fn append(archive: &mut Builder<impl Write>, name: &str, bytes: &[u8]) -> Result<(), ArchiveError> {
+    let mut header = Header::new_ustar();
+    header.set_entry_type(EntryType::Regular);
+    header.set_size(bytes.len() as u64);
+    header.set_mode(0o600);
+    header.set_path(name)?;
+    header.set_cksum();
+    Ok(archive.append(&header, bytes)?)
+}
+
+fn not_whole(conversation: &ConversationId, what: String, miss: Miss) -> ArchiveError {
+    ArchiveError::NotWhole { conversation: conversation.to_string(), what, miss }
+}

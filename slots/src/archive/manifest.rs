@@ -1,0 +1,153 @@
+//! What an archive says it holds.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::ArchiveError;
+use crate::fingerprint::{FileDigest, Fingerprint};
+use crate::format::ObjectKind;
+use crate::id::{BlockId, ConversationId, ModelHash};
+use crate::ttl::TtlClass;
+
+/// The name of the first entry.
+pub const MANIFEST: &str = "manifest.toml";
+
+const FORMAT: &str = "hob slots";
+const VERSION: u16 = 1;
+
+/// The content of `manifest.toml`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    format: String,
+    version: u16,
+    /// When it was made, in seconds since 1970.
+    pub created_at: u64,
+    /// The model that computed the KV.
+    pub model: ModelHash,
+    /// What that name was made of, as far as it was known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<Fingerprint>,
+    /// The conversations.
+    #[serde(default, rename = "conversation")]
+    pub conversations: Vec<ManifestSlot>,
+    /// The objects that they are made of.
+    #[serde(default, rename = "object")]
+    pub objects: Vec<ManifestObject>,
+}
+
+/// A conversation in an archive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ManifestSlot {
+    /// Whose it is.
+    pub id: ConversationId,
+    /// Its class.
+    pub class: TtlClass,
+    /// How long its timeline is.
+    pub tokens: u32,
+    /// The file.
+    #[serde(flatten)]
+    pub entry: ManifestEntry,
+}
+
+/// An object in an archive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ManifestObject {
+    /// Its name.
+    pub id: BlockId,
+    /// `block` or `snapshot`.
+    pub kind: Kind,
+    /// The file.
+    #[serde(flatten)]
+    pub entry: ManifestEntry,
+}
+
+/// A file in an archive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ManifestEntry {
+    /// How long it is.
+    pub bytes: u64,
+    /// SHA-256 of all of it.
+    pub sha256: FileDigest,
+}
+
+/// What an object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// The KV of a block's tokens.
+    Block,
+    /// The whole state of a sequence.
+    Snapshot,
+}
+
+impl Manifest {
+    pub(super) fn new(model: ModelHash, fingerprint: Option<Fingerprint>, created_at: u64) -> Self {
+        Self {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            created_at,
+            model,
+            fingerprint,
+            conversations: Vec::new(),
+            objects: Vec::new(),
+        }
+    }
+
+    pub(super) fn to_toml(&self) -> String {
+        toml::to_string(self).expect("a manifest has only texts, numbers and tables")
+    }
+
+    pub(super) fn from_toml(text: &str) -> Result<Self, ArchiveError> {
+        /// What every version has.
+        #[derive(Deserialize)]
+        struct Head {
+            format: String,
+            version: u16,
+        }
+        let malformed = |error: toml::de::Error| ArchiveError::NotABundle {
+            what: format!("its manifest is malformed: {}", error.message()),
+        };
+        let head: Head = toml::from_str(text).map_err(malformed)?;
+        if head.format != FORMAT {
+            return Err(ArchiveError::NotABundle { what: "its manifest is another one".into() });
+        }
+        if head.version != VERSION {
+            return Err(ArchiveError::Newer { version: head.version });
+        }
+        let manifest: Self = toml::from_str(text).map_err(malformed)?;
+        match &manifest.fingerprint {
+            Some(fingerprint) if fingerprint.hash() != manifest.model => {
+                Err(ArchiveError::Damaged {
+                    entry: MANIFEST.to_owned(),
+                    what: "its fingerprint belongs to another model".to_owned(),
+                })
+            }
+            _ => Ok(manifest),
+        }
+    }
+}
+
+impl ManifestEntry {
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        Self { bytes: bytes.len() as u64, sha256: FileDigest(Sha256::digest(bytes).into()) }
+    }
+}
+
+impl From<ObjectKind> for Kind {
+    fn from(kind: ObjectKind) -> Self {
+        match kind {
+            ObjectKind::Block => Self::Block,
+            ObjectKind::Snapshot => Self::Snapshot,
+        }
+    }
+}
+
+/// What the entry of a conversation is called.
+pub fn slot_entry(number: usize) -> String {
+    format!("slots/{number}.bin")
+}
+
+/// What the entry of an object is called.
+pub fn object_entry(id: BlockId) -> String {
+    format!("objects/{id}.kv")
+}

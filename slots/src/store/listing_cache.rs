@@ -1,0 +1,59 @@
+//! Who is kept, asked again and again: only files that changed since are opened.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+
+use super::error::{StoreError, io_error};
+use super::files::Facts;
+use super::layout::parse_slot_name;
+use super::listing::in_parallel;
+use super::reader::StoreReader;
+use crate::id::{ConversationId, ModelHash};
+
+/// What slot files said when they were last opened; `None`: nothing that can be used.
+#[derive(Debug, Default)]
+pub struct ListingCache {
+    read: HashMap<OsString, (Facts, Option<(ConversationId, u32)>)>,
+}
+
+impl StoreReader {
+    /// Each conversation that is kept for `model`, with its tokens, in no order. `before`: what the
+    /// last call left.
+    pub fn kept(
+        &self,
+        model: ModelHash,
+        before: &mut ListingCache,
+    ) -> Result<Vec<(ConversationId, u32)>, StoreError> {
+        let dir = self.layout.model(model);
+        let paths = self.slot_files(model)?.into_iter();
+        let names: Vec<OsString> =
+            paths.filter_map(|path| Some(path.file_name()?.to_owned())).collect();
+        let found = match names.is_empty() {
+            true => Vec::new(), // A model that never saved has no directory.
+            false => self.files.look_in(&dir, &names).map_err(io_error("read", &dir))?,
+        };
+        // Looked at before they are read: what changes in between is read again the next time.
+        let mut now = HashMap::with_capacity(names.len());
+        let mut changed = Vec::new();
+        for (name, facts) in names.into_iter().zip(found) {
+            let Ok(facts) = facts else { continue }; // Removed since the directory was read.
+            match before.read.remove(&name) {
+                Some((then, said)) if then == facts => {
+                    now.insert(name, (then, said));
+                }
+                _ => changed.push((name, facts)),
+            }
+        }
+        let said = in_parallel(&changed, |(name, _)| {
+            let (stem, class) = parse_slot_name(name.to_str()?)?;
+            let entry = self.entry_of(&dir.join(name), class).ok()?;
+            let entry = self.belongs(entry, model, stem).ok()?;
+            Some((entry.conversation, entry.tokens))
+        });
+        now.extend(
+            changed.into_iter().zip(said).map(|((name, facts), said)| (name, (facts, said))),
+        );
+        before.read = now;
+        Ok(before.read.values().filter_map(|(_, said)| said.clone()).collect())
+    }
+}
