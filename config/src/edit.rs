@@ -1,7 +1,7 @@
-//! Writes one setting into the configuration file, and leaves everything else in it as it is.
+//! Writes one setting into the configuration file.
 //!
 //! - Comments, order and spelling of other settings stay.
-//! - Readers see the old file or the new one, each whole; a file that is a link stays one.
+//! - Readers see the old file or the new one, each whole; a symbolic link stays one.
 
 use std::fs;
 use std::io::{self, Write};
@@ -14,31 +14,16 @@ use crate::key::Key;
 /// Why a setting could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum EditError {
-    /// The file is not TOML.
     #[error("{} is not valid TOML: {problem}", path.display())]
-    Syntax {
-        /// The configuration file.
-        path: PathBuf,
-        /// What the parser says.
-        problem: String,
-    },
-    /// The file cannot be read or written.
+    Syntax { path: PathBuf, problem: String },
     #[error("cannot write {}: {source}", path.display())]
-    Io {
-        /// The configuration file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
-/// Sets a key whose value is a text in the file at `path`, which need not exist.
-///
-/// # Errors
-/// When the file is there and is not TOML, or cannot be read or written.
+/// Sets `key` to a text in the file at `path`, which need not exist.
 pub fn set_text(path: &Path, key: Key, value: &str) -> Result<(), EditError> {
     let failed = |source| EditError::Io { path: path.to_owned(), source };
-    // What a link leads to is the file; it is replaced, not the link.
+    // Replaces the file that a link points to, not the link.
     let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let text = match fs::read_to_string(&real) {
         Ok(text) => text,
@@ -52,7 +37,6 @@ pub fn set_text(path: &Path, key: Key, value: &str) -> Result<(), EditError> {
     replace(&real, &edited).map_err(failed)
 }
 
-/// The file's text with the setting in it.
 fn with_text(text: &str, key: Key, value: &str) -> Result<String, String> {
     let mut document: DocumentMut = text
         .parse()
@@ -83,7 +67,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     written
 }
 
-/// Whoever could read the file still can, and nobody else.
+/// The new file has the permissions of the old one.
 fn write_like(path: &Path, temporary: &Path, text: &str) -> io::Result<()> {
     let mut file = fs::File::create(temporary)?;
     if let Ok(facts) = fs::metadata(path) {
@@ -102,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_in_the_file_stays_as_it_was() {
+    fn the_rest_of_the_file_stays_as_it_was() {
         let text =
             "# mine\nmodel = 'old'  # small\nctx = 0x400\n\n[slots]\n# a secret\nencrypt = true\n";
         let expected = text.replace("'old'", "\"/m/a.gguf\"");
@@ -110,14 +94,14 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_that_was_not_there_belongs_to_no_table() {
+    fn a_new_setting_belongs_to_no_table() {
         let text = edited("ctx = 1024\n\n[slots]\nencrypt = true\n");
         assert!(text.find("model = ").unwrap() < text.find("[slots]").unwrap(), "{text}");
         assert_eq!(edited(""), "model = \"/m/a.gguf\"\n");
     }
 
     #[test]
-    fn a_file_that_is_not_there_is_made_and_one_that_is_no_toml_is_left_alone() {
+    fn a_missing_file_is_created_and_invalid_toml_is_left_alone() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("hob/hob.toml");
         set_text(&file, Key::Model, "a \"b\"").unwrap();

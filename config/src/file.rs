@@ -1,7 +1,7 @@
 //! Reads the TOML file's text into raw values, each with its line.
 //!
-//! - A key may be written in one piece or as a table's: `slots_encrypt`, or `encrypt` in `[slots]`.
-//! - What the values mean is [`layers`](crate::layers)' business.
+//! - A key may be written in one piece or in a table: `slots_encrypt`, or `encrypt` in `[slots]`.
+//! - [`layers`](crate::layers) parses the values.
 
 use toml::de::{DeTable, DeValue};
 
@@ -21,7 +21,7 @@ pub(crate) fn read(file: &ConfigFile) -> Result<GivenValues, ConfigError> {
     Ok(set)
 }
 
-/// Reads a table whose keys all begin with `prefix`.
+/// Reads a table whose keys begin with `prefix`.
 fn read_table(
     file: &ConfigFile,
     prefix: &str,

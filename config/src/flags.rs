@@ -1,7 +1,7 @@
-//! The table of settings as clap arguments, so that every flag exists once.
+//! The table of settings as clap arguments.
 //!
 //! - [`DaemonFlags`] and [`ClientFlags`] are flattened into a program's own `Args`.
-//! - Values stay text here: [`resolve`](crate::resolve) checks all layers with the same words.
+//! - Values stay text here: [`layers`](crate::layers) parses those of every layer alike.
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 
@@ -20,7 +20,6 @@ impl Flags {
         self
     }
 
-    /// The value given for the key.
     pub fn get(&self, key: Key) -> Option<&Raw> {
         self.0.iter().find(|(known, _)| *known == key).map(|(_, raw)| raw)
     }
@@ -30,9 +29,12 @@ impl Flags {
             let values = matches.get_many::<String>(key.name())?;
             Some((*key, values.cloned().collect::<Vec<_>>()))
         };
-        let raw = |(key, mut values): (Key, Vec<String>)| match key.row().is_list {
-            true => Some((key, Raw::List(values))),
-            false => values.pop().map(|value| (key, Raw::Text(value))),
+        let raw = |(key, mut values): (Key, Vec<String>)| {
+            if key.row().is_list {
+                Some((key, Raw::List(values)))
+            } else {
+                values.pop().map(|value| (key, Raw::Text(value)))
+            }
         };
         Self(keys_for(audience).filter_map(|key| given(&key)).filter_map(raw).collect())
     }
@@ -42,7 +44,7 @@ impl Flags {
 #[derive(Clone, Debug, Default)]
 pub struct DaemonFlags(pub Flags);
 
-/// The flags of `hob`, which every subcommand takes.
+/// The flags of `hob`, global to its subcommands.
 #[derive(Clone, Debug, Default)]
 pub struct ClientFlags(pub Flags);
 
@@ -116,13 +118,13 @@ mod tests {
     }
 
     #[test]
-    fn lists_take_a_flag_more_than_once() {
+    fn the_flag_of_a_list_may_be_repeated() {
         let flags = daemon(&["--allow-host", "a", "--allow-host", "b"]).unwrap();
         assert_eq!(flags.get(Key::AllowHost), Some(&Raw::List(vec!["a".into(), "b".into()])));
     }
 
     #[test]
-    fn the_daemon_does_not_take_the_flags_of_its_clients() {
+    fn the_daemon_refuses_the_flags_of_its_clients() {
         assert!(daemon(&["--address", "127.0.0.1:1"]).is_err());
     }
 }

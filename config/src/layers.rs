@@ -143,7 +143,7 @@ impl<'a> Layers<'a> {
         if let Some((raw, origin)) = self.given.get(&key) {
             let (name, secs) = (key.name(), min.as_secs());
             self.warnings.push(format!(
-                "{name} = {raw} ({origin}) is shorter than {secs} seconds: {secs} seconds are taken"
+                "{name} = {raw} ({origin}) is shorter than {secs} seconds; hobd uses {secs} seconds"
             ));
         }
         self.read.insert(key, Value::from(min.as_secs_f64()));

@@ -1,13 +1,13 @@
-//! Where Hob keeps its things and how it is configured.
+//! Hob's settings and the directories of its data.
 //!
 //! Four layers, weakest first: defaults, a TOML file, the environment, flags. They are merged once,
 //! in `main`; nothing below reads the environment.
 //!
-//! Reading order: [`key`] is the table of everything that can be set; [`settings`] is what the rest
-//! of the program sees; [`resolve`] merges the layers and remembers where each value came from;
-//! [`sources`] gathers the layers and [`flags`] teaches clap the table; [`parse`] turns text into
-//! values, `speech` those of the voice; [`edit`] writes a setting into the file; [`paths`] names the
-//! directories; [`running`] tells a client where the daemon is.
+//! Reading order: `table` has one row a setting, and is the only file to edit for a new one; [`key`]
+//! and [`settings`] are made of it; [`resolve`] merges the layers and keeps the origin of each
+//! value; [`sources`] gathers the layers and [`flags`] gives the table to clap; [`parse`] turns text
+//! into values, `voice` into those of the voice; [`edit`] writes a setting into the file; [`paths`]
+//! names the directories; [`running`] describes the running daemon to its clients.
 
 pub mod edit;
 pub mod error;

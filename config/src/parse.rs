@@ -1,6 +1,6 @@
-//! Text and TOML values to typed settings, one function a type.
+//! Parses text and TOML values into typed settings, one function a type.
 //!
-//! - Pure: no file, no environment. Each answers a value or says what is wrong and what to write.
+//! - Pure: no file, no environment. Each function returns a value, or the problem and its remedy.
 //! - The file's integers and the environment's text mean the same: `8192` and `"8192"`.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A value as one of the layers holds it.
+/// An unparsed value of one layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Raw {
     /// Text, also of a number: environment, flags, TOML strings.
@@ -17,16 +17,16 @@ pub enum Raw {
     Integer(i64),
     /// A TOML array of strings, or a flag that was repeated.
     List(Vec<String>),
-    /// A TOML value that no setting takes.
+    /// A TOML value of a type that no setting has.
     Other(&'static str),
 }
 
-/// What is wrong with a value, and what to write instead.
+/// Why a value was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
     /// The end of the sentence "this value …".
     pub problem: String,
-    /// An instruction.
+    /// An instruction: what to write instead.
     pub remedy: String,
 }
 
@@ -90,7 +90,7 @@ pub fn bytes(raw: &Raw, range: RangeInclusive<u64>) -> Result<u64, Complaint> {
         "tb" => 1_000_000_000_000,
         _ => {
             let remedy = "write a number of bytes, or one with a unit such as 512MiB or 2GB";
-            return Err(complaint("has no unit that is known", remedy));
+            return Err(complaint("has an unknown unit", remedy));
         }
     };
     let amount = number(&Raw::Text(amount.to_owned()), 0..=u64::MAX)?;
@@ -102,12 +102,12 @@ pub fn bytes(raw: &Raw, range: RangeInclusive<u64>) -> Result<u64, Complaint> {
     Err(complaint("is out of range", &remedy))
 }
 
-/// A span of time: seconds, or a number with a unit such as `90s`, `5m`, `12h`, `7d`.
+/// A duration: seconds, or a number with a unit such as `90s`, `5m`, `12h`, `7d`.
 pub fn duration(raw: &Raw) -> Result<Duration, Complaint> {
     let remedy = "write a number with ms, s, m, h, d or w, such as 12h; seconds need no unit";
     let text = match raw {
         Raw::Integer(number) => number.to_string(),
-        raw => text(raw).map_err(|_| complaint("is no span of time", remedy))?,
+        raw => text(raw).map_err(|_| complaint("is not a duration", remedy))?,
     };
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(text.len());
     let (amount, unit) = text.split_at(digits);
@@ -118,18 +118,17 @@ pub fn duration(raw: &Raw) -> Result<Duration, Complaint> {
         "h" => 3_600_000,
         "d" => 86_400_000,
         "w" => 7 * 86_400_000,
-        _ => return Err(complaint("has no unit that is known", remedy)),
+        _ => return Err(complaint("has an unknown unit", remedy)),
     };
     let amount: u64 = amount
         .replace('_', "")
         .parse()
         .map_err(|_| complaint("does not begin with a whole number", remedy))?;
     // Ten years: far from where adding to a clock overflows.
-    let most_ms = 10 * 365 * 86_400_000;
-    Ok(Duration::from_millis(amount.saturating_mul(unit_ms).min(most_ms)))
+    let max_ms = 10 * 365 * 86_400_000;
+    Ok(Duration::from_millis(amount.saturating_mul(unit_ms).min(max_ms)))
 }
 
-/// Yes or no.
 pub fn switch(raw: &Raw) -> Result<bool, Complaint> {
     let Raw::Text(text) = raw else {
         return Err(complaint("is neither true nor false", "write true or false"));
@@ -141,7 +140,7 @@ pub fn switch(raw: &Raw) -> Result<bool, Complaint> {
     }
 }
 
-/// Some text that is not empty.
+/// A text that is not empty.
 pub fn text(raw: &Raw) -> Result<String, Complaint> {
     match raw {
         Raw::Text(text) if !text.trim().is_empty() => Ok(text.trim().to_owned()),
@@ -155,7 +154,7 @@ pub fn list(raw: &Raw) -> Result<Vec<String>, Complaint> {
     items(raw, ',', "http://localhost:3000")
 }
 
-/// The same, with another `separator` in one text, and an `example` for who writes something else.
+/// Several texts with another `separator` in one text, and an `example` for the remedy.
 pub fn items(raw: &Raw, separator: char, example: &str) -> Result<Vec<String>, Complaint> {
     let items = match raw {
         Raw::List(items) => items.clone(),
@@ -169,14 +168,12 @@ pub fn items(raw: &Raw, separator: char, example: &str) -> Result<Vec<String>, C
     Ok(items.filter(|item| !item.is_empty()).map(str::to_owned).collect())
 }
 
-/// One of a set of words.
 pub fn choice<T: FromStr>(raw: &Raw, words: &[&str]) -> Result<T, Complaint> {
     let remedy = format!("choose one of {}", words.join(", "));
     let text = text(raw)?;
     text.parse().map_err(|_| complaint("is not known", &remedy))
 }
 
-/// A complaint from its two halves.
 pub fn complaint(problem: &str, remedy: &str) -> Complaint {
     Complaint { problem: problem.to_owned(), remedy: remedy.to_owned() }
 }
@@ -220,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_of_time_have_units() {
+    fn durations_have_units() {
         let secs = |text: &str| duration(&raw(text)).map(|span| span.as_secs());
         assert_eq!(secs("300"), Ok(300));
         assert_eq!(secs("30 m"), Ok(1_800));

@@ -1,7 +1,7 @@
-//! Which directories and files are used when nothing else is said.
+//! Default directories and files.
 //!
-//! - [`Places::of_user`] asks the system once, in `main`; everything else computes from it.
-//! - No directory is made here.
+//! - [`Places::of_user`] asks the system once, in `main`; every other path is computed from it.
+//! - This module creates no directory.
 
 use std::path::{Path, PathBuf};
 
@@ -12,16 +12,16 @@ use crate::error::ConfigError;
 /// The directories of one user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {
-    /// The user's home, which `~` stands for.
+    /// What `~` stands for.
     pub home: PathBuf,
     /// Holds `hob.toml`.
     pub config_dir: PathBuf,
-    /// The data directory, unless it is set.
+    /// The data directory, unless `data_dir` is set.
     pub data_dir: PathBuf,
 }
 
 impl Places {
-    /// The directories that this system gives its current user.
+    /// The directories of the current user.
     pub fn of_user() -> Result<Self, ConfigError> {
         let base = BaseDirs::new().ok_or(ConfigError::NoHome)?;
         let project = ProjectDirs::from("", "", "hob").ok_or(ConfigError::NoHome)?;
@@ -32,12 +32,12 @@ impl Places {
         })
     }
 
-    /// Everything below one directory: for tests and for portable installations.
+    /// All directories below one: for tests and for portable installations.
     pub fn under(root: &Path) -> Self {
         Self { home: root.to_owned(), config_dir: root.join("config"), data_dir: root.join("data") }
     }
 
-    /// The configuration file, unless another is named.
+    /// The configuration file, unless `config` is set.
     pub fn config_file(&self) -> PathBuf {
         self.config_dir.join("hob.toml")
     }
@@ -57,13 +57,13 @@ impl Places {
     }
 }
 
-/// Kept KV, unless `slots_dir` is set.
+/// Saved KV, unless `slots_dir` is set.
 pub fn slots_dir(data_dir: &Path) -> PathBuf {
     data_dir.join("slots")
 }
 
-/// The key of encrypted KV, if nothing else is set. Beside the directory, not in it: whoever takes
-/// the directory has no key.
+/// The key of encrypted KV, unless `slots_key_file` is set. Beside the directory, not in it: a copy
+/// of the directory does not contain the key.
 pub fn slots_key_file(data_dir: &Path) -> PathBuf {
     data_dir.join("slots.key")
 }
@@ -73,22 +73,21 @@ pub fn token_file(data_dir: &Path) -> PathBuf {
     data_dir.join("token")
 }
 
-/// What a client needs to find the daemon that runs on this data directory.
+/// The address and token file of the running daemon, for its clients.
 pub fn daemon_file(data_dir: &Path) -> PathBuf {
     data_dir.join("hobd.json")
 }
 
-/// The conversations' text.
 pub fn transcript_file(data_dir: &Path) -> PathBuf {
     data_dir.join("transcripts.sqlite")
 }
 
-/// Models that the user puts beside the other data.
+/// Models that the user adds.
 pub fn models_dir(data_dir: &Path) -> PathBuf {
     data_dir.join("models")
 }
 
-/// Hashes of model files that were read before.
+/// Cached hashes of model files.
 pub fn hash_cache_file(data_dir: &Path) -> PathBuf {
     data_dir.join("model-hashes.json")
 }

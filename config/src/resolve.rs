@@ -65,7 +65,7 @@ mod tests {
     use crate::values::{CacheType, ModelChoice};
 
     #[test]
-    fn nothing_set_gives_the_defaults_of_the_table() {
+    fn defaults_come_from_the_table() {
         let resolved = World::new().resolve();
         let settings = &resolved.settings;
         assert_eq!(settings.listen.to_string(), "127.0.0.1:8642");
@@ -93,14 +93,14 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_from_the_data_directory_moves_with_it() {
+    fn default_paths_follow_the_data_directory() {
         let resolved = World::new().flag(Key::DataDir, "/elsewhere").resolve();
         assert_eq!(resolved.settings.slots_dir, Path::new("/elsewhere/slots"));
         assert_eq!(resolved.settings.token_file, Path::new("/elsewhere/token"));
     }
 
     #[test]
-    fn profiles_lie_beside_the_configuration_unless_they_are_elsewhere() {
+    fn profiles_are_beside_the_configuration_by_default() {
         let dir = |world: World| world.resolve().settings.profiles_dir;
         assert_eq!(dir(World::new()), Path::new("/u/config/profiles"));
         assert_eq!(dir(World::new().file("profiles_dir = 'p'")), Path::new("/u/config/p"));
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sweep_interval_has_two_names_and_a_floor_that_is_told() {
+    fn the_sweep_interval_has_two_names_and_warns_below_its_minimum() {
         let interval = |name: &str, value: &str| {
             let resolved = World::new().env(name, value).resolve();
             (resolved.settings.sweep_interval.as_secs(), resolved.warnings)
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(
             warnings,
             ["sweep_interval = \"1000ms\" (environment ELIZA_LOCAL_EVICTION_INTERVAL_MS) \
-              is shorter than 60 seconds: 60 seconds are taken"]
+              is shorter than 60 seconds; hobd uses 60 seconds"]
         );
         let both = World::new().env("ELIZA_LOCAL_EVICTION_INTERVAL_MS", "90000");
         let both = both.env("HOB_SWEEP_INTERVAL", "120").resolve();
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keepalive_interval_has_two_names_and_a_floor_that_is_told() {
+    fn the_keepalive_interval_has_two_names_and_warns_below_its_minimum() {
         let interval = |name: &str, value: &str| {
             let resolved = World::new().env(name, value).resolve();
             (resolved.settings.keepalive_interval.as_secs(), resolved.warnings)
@@ -203,13 +203,13 @@ mod tests {
         assert_eq!(
             warnings,
             ["keepalive_interval = \"1000ms\" (environment ELIZA_LOCAL_KEEPALIVE_INTERVAL_MS) \
-              is shorter than 30 seconds: 30 seconds are taken"]
+              is shorter than 30 seconds; hobd uses 30 seconds"]
         );
         assert_eq!(interval("HOB_CTX", "1000").0, 240, "the default");
     }
 
     #[test]
-    fn a_charge_is_a_percentage() {
+    fn the_battery_charge_is_a_percentage() {
         let percent = |text: &str| World::new().file(text).resolve().settings;
         assert_eq!(percent("").keepalive_battery_percent, 20);
         assert_eq!(percent("keepalive_battery_percent = 0").keepalive_battery_percent, 0);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_the_file_does_not_choose_is_not_changed_in_the_file() {
+    fn a_model_of_flag_or_environment_is_fixed() {
         let fixed = |world: World| world.resolve().fixed_model().map(ToString::to_string);
         assert_eq!(fixed(World::new()), None);
         assert_eq!(fixed(World::new().file("model = 'a'")), None);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_writes_down_what_was_said_until_a_command_is_set() {
+    fn speech_recognition_is_off_until_a_command_is_set() {
         let words = |world: World| world.resolve().settings.voice_recognizer;
         assert_eq!(words(World::new()), [] as [&str; 0]);
         let file = World::new().file("voice_recognizer = 'whisper-cli -m \"/a b\" -f -'");
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn encryption_is_off_until_it_is_asked_for_in_any_spelling() {
+    fn encryption_is_off_until_any_spelling_turns_it_on() {
         let resolved = World::new().resolve();
         assert!(!resolved.settings.slots_encrypt);
         assert_eq!(resolved.settings.slots_key_file, Path::new("/u/data/slots.key"));

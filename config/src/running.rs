@@ -1,7 +1,7 @@
 //! What a client needs to find the daemon that runs on a data directory.
 //!
-//! - The daemon writes [`daemon_file`](crate::paths::daemon_file) once requests are served and
-//!   removes it when it stops; after a crash the file stays, so its existence proves nothing.
+//! - The daemon writes [`daemon_file`](crate::paths::daemon_file) once it serves requests and
+//!   removes it when it stops. After a crash the file stays, so its existence proves nothing.
 //! - Readers see the old file or the new one, each whole.
 
 use std::fs::{self, File, OpenOptions};
@@ -13,20 +13,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::paths::daemon_file;
 
-/// A daemon, as it describes itself to its clients. `--ready-file` receives the same line.
+/// A daemon's description for its clients. `--ready-file` receives the same line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunningDaemon {
-    /// Where it serves.
     pub address: SocketAddr,
-    /// The file that holds its token.
     pub token_file: PathBuf,
-    /// Its process.
     pub pid: u32,
-    /// Path of its model.
+    /// A path.
     pub model: String,
-    /// Fingerprint of its KV: 16 hex digits.
+    /// 16 hex digits.
     pub fingerprint: String,
-    /// The directory of KV that it owns.
     pub slots_dir: PathBuf,
 }
 
@@ -36,8 +32,8 @@ impl RunningDaemon {
         self.write_line(&daemon_file(data_dir))
     }
 
-    /// Writes the description as one JSON line that appears at once and whole. What a daemon that
-    /// died in the middle of this has left is overwritten.
+    /// Writes the description as one JSON line, atomically. Overwrites the temporary file that a
+    /// crashed daemon may have left.
     pub fn write_line(&self, path: &Path) -> io::Result<()> {
         let mut name = path.as_os_str().to_owned();
         name.push(".tmp");
@@ -49,8 +45,7 @@ impl RunningDaemon {
         fs::rename(&temporary, path)
     }
 
-    /// The daemon that last described itself there. `None` when nobody did, or when what is there
-    /// is no description.
+    /// The description in this data directory; `None` when it is missing or not valid JSON.
     pub fn read(data_dir: &Path) -> io::Result<Option<Self>> {
         match fs::read(daemon_file(data_dir)) {
             Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
@@ -59,7 +54,7 @@ impl RunningDaemon {
         }
     }
 
-    /// Takes the description away, unless another daemon has replaced it.
+    /// Removes the description, unless another daemon has replaced it.
     pub fn remove(&self, data_dir: &Path) -> io::Result<()> {
         match Self::read(data_dir)? {
             Some(current) if current.pid == self.pid => fs::remove_file(daemon_file(data_dir)),
@@ -67,7 +62,6 @@ impl RunningDaemon {
         }
     }
 
-    /// The address as clients write it.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -89,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_back_as_one_line() {
+    fn a_description_is_one_line_and_is_read_back() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(RunningDaemon::read(dir.path()).unwrap(), None);
         fs::write(dir.path().join("hobd.json.tmp"), r#"{"address":"127.0"#).unwrap();
@@ -113,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_describes_no_daemon() {
+    fn an_invalid_description_is_none() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(daemon_file(dir.path()), "{").unwrap();
         assert_eq!(RunningDaemon::read(dir.path()).unwrap(), None);

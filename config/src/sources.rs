@@ -1,8 +1,8 @@
 //! The layers before they are merged.
 //!
 //! - [`Sources::gather`] is the only part of this crate that reads the configuration file.
-//! - Only variables that begin with `HOB_` are kept; those of tests and benchmarks
-//!   (`HOB_TEST_…`, `HOB_BENCH_…`) are nobody's setting.
+//! - It picks the variables that begin with `HOB_`, except those of tests and benchmarks
+//!   (`HOB_TEST_…`, `HOB_BENCH_…`).
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,25 +15,22 @@ use crate::origin::Origin;
 use crate::parse::Raw;
 use crate::paths::Places;
 
-/// Everything that settings are resolved from.
+/// The input of [`Settings::resolve`](crate::Settings::resolve).
 #[derive(Clone, Debug)]
 pub struct Sources {
     /// The user's directories, from which most defaults follow.
     pub places: Places,
-    /// The configuration file, when there is one.
     pub file: Option<ConfigFile>,
-    /// The variables that begin with `HOB_`, and those of others that mean the same.
+    /// The variables that begin with `HOB_`, and those of the eliza family that set the same.
     pub env: Vec<(String, String)>,
-    /// The command line.
     pub flags: Flags,
 }
 
-/// A configuration file, read but not yet understood.
+/// A configuration file, read but not yet parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigFile {
-    /// Where it is; relative paths in it start from its directory.
+    /// Relative paths in the file start from its directory.
     pub path: PathBuf,
-    /// What it says.
     pub text: String,
 }
 
@@ -123,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_users_own_file_is_found() {
+    fn the_users_own_file_is_read() {
         let root = tempfile::tempdir().unwrap();
         let places = Places::under(root.path());
         fs::create_dir_all(&places.config_dir).unwrap();
@@ -132,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn only_our_variables_are_kept() {
+    fn other_variables_are_ignored() {
         let root = tempfile::tempdir().unwrap();
         let env = [("PATH", "/bin"), ("HOB_CTX", "512"), ("HOB_TEST_ROUNDS", "3")];
         let sources = gather(&Places::under(root.path()), &env).unwrap();

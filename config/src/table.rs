@@ -37,7 +37,7 @@ macro_rules! settings_table {
         #[setting(Everyone, "DIR")]
         DataDir => data_dir: PathBuf = path(|places| places.data_dir.clone());
 
-        /// Keep KV here
+        /// Save KV here
         #[setting(Everyone, "DIR")]
         SlotsDir => slots_dir: PathBuf = path(|_| paths::slots_dir(&data_dir));
 
@@ -46,7 +46,7 @@ macro_rules! settings_table {
         Ctx => ctx: u32 = number(64..=1 << 24);
 
         // llama.cpp has 256 sequences: at least four are for prefixes, and one is for splices.
-        /// Conversations that stay hot at the same time
+        /// Conversations that are hot at the same time
         #[setting(Daemon, "N", default = "4")]
         Slots => slots: u32 = number(1..=251);
 
@@ -74,11 +74,11 @@ macro_rules! settings_table {
         #[setting(Daemon, "BYTES", default = "0")]
         MemoryBudgetBytes => memory_budget_bytes: u64 = bytes(0);
 
-        /// Requests that may wait before others are told to come back
+        /// Requests that may wait; hobd refuses further ones
         #[setting(Daemon, "N", default = "32")]
         Queue => queue: usize = number(1..=100_000);
 
-        /// Park a conversation that was silent for so long
+        /// Park a conversation after this idle time
         #[setting(Daemon, "SECS", name = "idle_park_secs", default = "3600")]
         IdlePark => idle_park: Duration = seconds();
 
@@ -98,88 +98,87 @@ macro_rules! settings_table {
         #[setting(Daemon, "BYTES", default = "8MiB")]
         MaxBodyBytes => max_body_bytes: usize = bytes(1024);
 
-        /// Longest time that a request may take to arrive
+        /// Longest time for a request's body to arrive
         #[setting(Daemon, "SECS", name = "request_timeout_secs", default = "600")]
         RequestTimeout => request_timeout: Duration = seconds();
 
-        // A sweep reads every slot file.
-        /// Sweep kept KV this often: expire, collect, compress, hold the quota; 60s at least
+        // The minimum: a sweep reads every slot file.
+        /// Sweep saved KV this often: expire, collect, compress, hold the quota; 60s at least
         #[setting(Daemon, "TIME", default = "5m",
             eliza_variable_ms = Some("ELIZA_LOCAL_EVICTION_INTERVAL_MS"))]
         SweepInterval => sweep_interval: Duration = duration_of_at_least(Duration::from_secs(60));
 
-        // A round wakes the processor.
-        /// Keep warm prefixes warm this often; 30s at least
+        // The minimum: a round wakes the processor.
+        /// Refresh warm prefixes this often; 30s at least
         #[setting(Daemon, "TIME", default = "4m",
             eliza_variable_ms = Some("ELIZA_LOCAL_KEEPALIVE_INTERVAL_MS"))]
         KeepaliveInterval => keepalive_interval: Duration =
             duration_of_at_least(Duration::from_secs(30));
 
-        /// Give back the model's memory when nobody spoke for so long, its KV kept on disk; 0 never
-        /// does
+        /// Free the weights after this idle time, the KV being saved on disk; 0 never does
         #[setting(Daemon, "TIME", default = "0")]
         UnloadAfter => unload_after: Option<Duration> = duration_unless_zero();
 
-        /// Let prefixes cool while a battery below so many percent feeds the machine; 0 never does
+        /// Do not keep prefixes warm on a battery below this percentage; 0 always keeps them warm
         #[setting(Daemon, "N", default = "20")]
         KeepaliveBatteryPercent => keepalive_battery_percent: u8 = number(0..=100);
 
-        /// Keep KV of class short for so long after its last use
+        /// Keep KV of class short this long after its last use
         #[setting(Everyone, "TIME", default = "5m")]
         TtlShort => ttl_short: Duration = duration();
 
-        /// Keep KV of class long for so long after its last use
+        /// Keep KV of class long this long after its last use
         #[setting(Everyone, "TIME", default = "1h")]
         TtlLong => ttl_long: Duration = duration();
 
-        /// Keep KV of class extended for so long after its last use
+        /// Keep KV of class extended this long after its last use
         #[setting(Everyone, "TIME", default = "24h")]
         TtlExtended => ttl_extended: Duration = duration();
 
-        /// Keep so much KV on disk; 0 takes a tenth of the free disk, 8 GiB at most
+        /// Maximum KV on disk; 0 takes a tenth of the free disk, 8 GiB at most
         #[setting(Daemon, "BYTES", default = "0")]
         SlotsQuotaBytes => slots_quota_bytes: u64 = bytes(0);
 
-        /// Remove so many files in one sweep at most
+        /// Maximum number of files that one sweep removes
         #[setting(Daemon, "N", default = "4096")]
         SweepRemovals => sweep_removals: usize = number(1..=1 << 30);
 
-        /// Compress KV that was silent for so long; 0 never does
+        /// Compress KV after this idle time; 0 never does
         #[setting(Daemon, "TIME", default = "1h")]
         CompressAfter => compress_after: Option<Duration> = duration_unless_zero();
 
-        /// Encrypt kept KV, and hide on disk whose it is
+        /// Encrypt saved KV and the names of its conversations
         #[setting(Everyone, "BOOL", default = "false")]
         SlotsEncrypt => slots_encrypt: bool = switch();
 
-        /// File that holds the key of encrypted KV; made when it is missing
+        /// File that holds the key of encrypted KV; hobd creates a missing one
         #[setting(Everyone, "FILE")]
         SlotsKeyFile => slots_key_file: PathBuf = path(|_| paths::slots_key_file(&data_dir));
 
-        /// Synthesise speech with this command, no shell between: WAV to its output, {voice} and
-        /// {text} in its arguments, the text also to its input; off for none
+        /// Synthesise speech with this command, run without a shell: it writes WAV to its output,
+        /// and gets {voice} and {text} in its arguments, the text also on its input; off for none
         #[setting(Daemon, "COMMAND", default = "espeak-ng -v {voice} --stdin --stdout")]
         VoiceCommand => voice_command: Vec<String> = texts(voice::command);
 
-        /// Speak with this voice of the command's, unless a request names another
+        /// Voice of the command, unless a request names another
         #[setting(Daemon, "NAME", default = "en")]
         VoiceName => voice_name: String = value(parse::text);
 
-        /// Say this while the model thinks (repeat or separate by |)
-        #[setting(Daemon, "TEXT", is_list = true, default = "One second.|Let me see.|Hm, let me think.|\
-            Just a moment.|Let me have a look.")]
+        /// Phrases to say while the model thinks (repeat or separate by |)
+        #[setting(Daemon, "TEXT", is_list = true, default = "\
+            One second.|Let me see.|Hm, let me think.|Just a moment.|Let me have a look.")]
         VoicePhrases => voice_phrases: Vec<String> = texts(voice::phrases);
 
-        /// Keep so much sound, in memory and on disk
+        /// Maximum synthesised sound in the cache, in memory and on disk
         #[setting(Daemon, "BYTES", default = "16MiB")]
         VoiceCacheBytes => voice_cache_bytes: u64 = bytes(1 << 16);
 
-        /// Write down what was said with this command, no shell between: a WAV to its input, text
-        /// to its output; off for none
+        /// Recognise speech with this command, run without a shell: it reads WAV from its input and
+        /// writes text to its output; off for none
         #[setting(Daemon, "COMMAND", default = "off")]
         VoiceRecognizer => voice_recognizer: Vec<String> = texts(voice::command);
 
-        /// Read profiles, what prompts begin with, from here
+        /// Read profiles, the first parts of prompts, from here
         #[setting(Everyone, "DIR")]
         ProfilesDir => profiles_dir: PathBuf = path(Places::profiles_dir);
     } };
