@@ -14,7 +14,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use common::{Answer, Plan, World, user};
-use hob_daemon::voice::ears::{Ears, Heard, SAMPLE_RATE};
+use hob_daemon::voice::vad::{SpeechDetector, SpeechEvent, SAMPLE_RATE};
 use hound::{SampleFormat, WavReader, WavSpec, WavWriter};
 use serde_json::{Value, json};
 
@@ -198,9 +198,9 @@ fn what_espeak_says_is_heard_as_speech() {
     let second = vec![0; SAMPLE_RATE as usize];
     let sound = [second.clone(), at_16_khz(&wav), second].concat();
     let bytes: Vec<u8> = sound.iter().flat_map(|sample: &i16| sample.to_le_bytes()).collect();
-    let mut ears = Ears::default();
+    let mut ears = SpeechDetector::default();
     let heard: Vec<_> = bytes.chunks(1_000).flat_map(|chunk| ears.hear(chunk)).collect();
-    let [Heard::SpeechStarted { at_ms: start }, Heard::SpeechStopped { at_ms: stop }] = heard[..]
+    let [SpeechEvent::SpeechStarted { at_ms: start }, SpeechEvent::SpeechStopped { at_ms: stop }] = heard[..]
     else {
         panic!("{heard:?}")
     };
