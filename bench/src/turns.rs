@@ -5,11 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use hob_runtime::sample::Sampling;
-use hob_runtime::{
-    Engine, EngineOptions, EngineStatus, Model, Purpose, Retention, TurnEvent, TurnReport,
-    TurnRequest,
-};
+use hob_runtime::{Engine, EngineOptions, EngineStatus, Model, TurnEvent, TurnReport, TurnRequest};
 use hob_slots::store::Store;
 use hob_slots::{ConversationId, ModelHash, Token};
 
@@ -28,19 +24,9 @@ pub fn start_on(model: Arc<dyn Model>, store: Store, options: EngineOptions) -> 
 
 /// A greedy turn that computes the prompt and generates `max_tokens`, whatever they are.
 pub fn request(conversation: &str, prompt: &[Token], max_tokens: usize) -> TurnRequest {
-    TurnRequest {
-        conversation: Some(ConversationId::new(conversation).expect("a short name")),
-        prompt: prompt.to_vec(),
-        sampling: Sampling::greedy(),
-        max_tokens,
-        stop: Vec::new(),
-        grammar: None,
-        logprobs: None,
-        ignore_eog: true,
-        keep: Retention::default(),
-        purpose: Purpose::Answer,
-        cold: false,
-    }
+    let conversation = ConversationId::new(conversation).expect("a short name");
+    let answer = TurnRequest::answer(Some(conversation), prompt.to_vec(), max_tokens);
+    TurnRequest { ignore_eog: true, ..answer }
 }
 
 /// Runs a turn to its end. Returns its report and the whole timeline.

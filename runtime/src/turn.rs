@@ -42,6 +42,34 @@ pub struct TurnRequest {
     pub cold: bool,
 }
 
+impl TurnRequest {
+    /// A greedy answer of at most `max_tokens`; the other fields follow by struct update.
+    pub fn answer(
+        conversation: Option<ConversationId>,
+        prompt: Vec<Token>,
+        max_tokens: usize,
+    ) -> Self {
+        Self {
+            conversation,
+            prompt,
+            sampling: Sampling::greedy(),
+            max_tokens,
+            stop: Vec::new(),
+            grammar: None,
+            logprobs: None,
+            ignore_eog: false,
+            keep: Retention::default(),
+            purpose: Purpose::Answer,
+            cold: false,
+        }
+    }
+
+    /// Computes `prompt` into the conversation's slot and generates nothing.
+    pub fn prefill(conversation: ConversationId, prompt: Vec<Token>, purpose: Purpose) -> Self {
+        Self { purpose, ..Self::answer(Some(conversation), prompt, 0) }
+    }
+}
+
 /// For whom a turn computes. The earlier ones are served first, and the later ones stop for them
 /// within one micro-batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,8 +6,7 @@
 //!   for every template and tokenizer: whatever either of them makes of the words that come later
 //!   is left out.
 
-use hob_runtime::sample::Sampling;
-use hob_runtime::turn::{Purpose, Retention, TurnRequest};
+use hob_runtime::turn::{Purpose, TurnRequest};
 use hob_slots::{ConversationId, Token};
 
 use super::Service;
@@ -88,17 +87,5 @@ pub(super) fn purpose(shape: &Shape) -> Purpose {
 
 /// A turn that computes `prompt` and stops.
 pub(super) fn turn(conversation: ConversationId, prompt: Vec<Token>) -> TurnRequest {
-    TurnRequest {
-        conversation: Some(conversation),
-        prompt,
-        sampling: Sampling::default(),
-        max_tokens: 0,
-        stop: Vec::new(),
-        grammar: None,
-        logprobs: None,
-        ignore_eog: false,
-        keep: Retention::default(),
-        purpose: Purpose::Speculate,
-        cold: false,
-    }
+    TurnRequest::prefill(conversation, prompt, Purpose::Speculate)
 }

@@ -1,6 +1,6 @@
 //! From a completion request to its turns.
 
-use hob_runtime::turn::{Retention, TurnRequest};
+use hob_runtime::turn::TurnRequest;
 use hob_slots::Token;
 use serde_json::Value;
 
@@ -81,19 +81,15 @@ fn turns(
     request: &CompletionRequest,
     prompts: &[Vec<Token>],
 ) -> Vec<TurnRequest> {
-    let most = service.engine().context_tokens();
+    let max_tokens = request.shape.max_tokens.unwrap_or(DEFAULT_TOKENS);
+    let max_tokens = max_tokens.min(service.engine().context_tokens());
     let turn = |prompt: &Vec<Token>| TurnRequest {
-        conversation: None,
-        prompt: prompt.clone(),
         sampling: request.shape.sampling.clone(),
-        max_tokens: request.shape.max_tokens.unwrap_or(DEFAULT_TOKENS).min(most),
         stop: request.shape.stop.clone(),
-        grammar: None,
         logprobs: request.logprobs,
         ignore_eog: request.shape.ignore_eos,
-        keep: Retention::default(),
         purpose: purpose(&request.shape),
-        cold: false,
+        ..TurnRequest::answer(None, prompt.clone(), max_tokens)
     };
     let copies = request.shape.choices;
     prompts.iter().flat_map(|prompt| std::iter::repeat_n(turn(prompt), copies)).collect()

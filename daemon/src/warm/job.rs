@@ -4,7 +4,6 @@
 //!   use brings it back.
 
 use hob_prewarm::{ProfileName, Sources};
-use hob_runtime::sample::Sampling;
 use hob_runtime::{
     Engine, EngineStatus, Purpose, Retention, TokenCounts, Turn, TurnError, TurnEvent, TurnRequest,
 };
@@ -72,17 +71,6 @@ fn has_room(status: &EngineStatus, id: &ConversationId, tokens: usize) -> bool {
 
 /// Asks for a prompt, and for nothing after it.
 pub fn request(prefix: Prefix, purpose: Purpose) -> TurnRequest {
-    TurnRequest {
-        conversation: Some(prefix.id),
-        prompt: prefix.tokens,
-        sampling: Sampling::greedy(),
-        max_tokens: 0,
-        stop: Vec::new(),
-        grammar: None,
-        logprobs: None,
-        ignore_eog: false,
-        keep: Retention { class: Some(prefix.class), segments: prefix.segments },
-        purpose,
-        cold: false,
-    }
+    let keep = Retention { class: Some(prefix.class), segments: prefix.segments };
+    TurnRequest { keep, ..TurnRequest::prefill(prefix.id, prefix.tokens, purpose) }
 }

@@ -5,10 +5,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use hob_runtime::sample::Sampling;
 use hob_runtime::{
-    Engine, EngineOptions, EngineStatus, FinishReason, Model, Purpose, Retention, Turn, TurnError,
-    TurnEvent, TurnReport, TurnRequest,
+    Engine, EngineOptions, EngineStatus, FinishReason, Model, Turn, TurnError, TurnEvent,
+    TurnReport, TurnRequest,
 };
 use hob_slots::store::Store;
 use hob_slots::{ConversationId, ModelHash, Token};
@@ -36,19 +35,7 @@ pub fn name(text: &str) -> ConversationId {
 }
 
 pub fn request(conversation: &str, prompt: &[Token], max_tokens: usize) -> TurnRequest {
-    TurnRequest {
-        conversation: Some(name(conversation)),
-        prompt: prompt.to_vec(),
-        sampling: Sampling::greedy(),
-        max_tokens,
-        stop: Vec::new(),
-        grammar: None,
-        logprobs: None,
-        ignore_eog: false,
-        keep: Retention::default(),
-        purpose: Purpose::Answer,
-        cold: false,
-    }
+    TurnRequest::answer(Some(name(conversation)), prompt.to_vec(), max_tokens)
 }
 
 /// A whole answer.
