@@ -1,23 +1,23 @@
-//! When warm prefixes are touched again, so that they stay warm although nobody speaks.
+//! Decides when to touch warm prefixes, so that they stay warm without turns.
 //!
-//! - A round touches what lay untouched for 80 % of the short TTL, and what would lie longer than
-//!   the TTL before the next round may come.
-//! - Rounds are an interval apart at least. With nothing warm there are none, and nothing wakes.
-//! - While a battery below the threshold feeds the machine a round touches nothing.
-//! - Pure: a clock that jumps, or a laptop that slept, leads to one round at most.
+//! - A round touches each prefix that was untouched for 80 % of the short TTL, or would exceed the
+//!   TTL before the next round.
+//! - Rounds are at least an interval apart. Without warm prefixes there are no rounds and no
+//!   wake-ups.
+//! - On a battery below the threshold a round touches nothing.
+//! - After a jump of the clock, or a laptop's sleep, there is one round at most.
 
 use std::time::Duration;
 
 use hob_slots::{Lifetimes, Timestamp};
 
-/// What rounds go by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keepalive {
-    /// Time between two rounds at least.
+    /// Minimum time between two rounds.
     pub interval: Duration,
-    /// How long a prefix may lie untouched.
+    /// Maximum time between two touches of a prefix.
     pub short_ttl: Duration,
-    /// Charge below which a battery is spared; 0: never.
+    /// Charge below which rounds touch nothing; 0: never.
     pub battery_percent: u8,
 }
 
@@ -31,16 +31,14 @@ impl Default for Keepalive {
     }
 }
 
-/// What feeds the machine.
+/// The power supply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Battery {
-    /// How full it is.
     pub percent: u8,
-    /// Whether something else feeds the machine, and perhaps the battery too.
+    /// Whether the machine runs on mains power.
     pub charging: bool,
 }
 
-/// The rounds so far.
 #[derive(Debug)]
 pub(crate) struct Rounds {
     rules: Keepalive,
@@ -53,44 +51,44 @@ impl Rounds {
         Self { rules, last: None, battery: None }
     }
 
-    /// A machine that is fed again makes up for its rest at once.
-    pub(crate) fn feed(&mut self, battery: Battery) {
-        let rested = self.rest();
+    /// When the machine is back on power, the next round is due at once.
+    pub(crate) fn observe(&mut self, battery: Battery) {
+        let saved = self.saves_battery();
         self.battery = Some(battery);
-        if rested && !self.rest() {
+        if saved && !self.saves_battery() {
             self.last = None;
         }
     }
 
-    /// Whether the battery is spared.
-    pub(crate) fn rest(&self) -> bool {
+    pub(crate) fn saves_battery(&self) -> bool {
         let low = |battery: Battery| battery.percent < self.rules.battery_percent;
         self.battery.is_some_and(|battery| !battery.charging && low(battery))
     }
 
-    /// When the next round is due, for prefixes that were last touched then; never without any.
+    /// When the next round is due, by the last touches of all prefixes.
     pub(crate) fn next(&self, touched: impl Iterator<Item = Timestamp>) -> Option<Timestamp> {
-        let due = touched.min()?.after(self.patience());
+        let due = touched.min()?.after(self.max_untouched());
         let allowed = self.last.map(|last| last.after(self.rules.interval));
         Some(allowed.map_or(due, |allowed| allowed.max(due)))
     }
 
-    /// A round begins; says of each time of a last touch whether it asks for another.
+    /// Begins a round. The result decides by the time of a prefix's last touch whether the round
+    /// touches it.
     pub(crate) fn begin(&mut self, now: Timestamp) -> impl Fn(Timestamp) -> bool + use<> {
         self.last = Some(now);
-        let (rest, patience, rules) = (self.rest(), self.patience(), self.rules);
+        let (saves_battery, max_untouched) = (self.saves_battery(), self.max_untouched());
+        let rules = self.rules;
         move |touched| {
             let age = touched.age(now);
-            !rest && (age >= patience || age + rules.interval > rules.short_ttl)
+            !saves_battery && (age >= max_untouched || age + rules.interval > rules.short_ttl)
         }
     }
 
-    /// The clock stepped back: what it promises is counted from here.
-    pub(crate) fn count_anew_from(&mut self, now: Timestamp) {
+    pub(crate) fn clock_stepped_back(&mut self, now: Timestamp) {
         self.last = self.last.map(|last| last.min(now));
     }
 
-    fn patience(&self) -> Duration {
+    fn max_untouched(&self) -> Duration {
         self.rules.short_ttl * 4 / 5
     }
 }

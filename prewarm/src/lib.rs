@@ -1,24 +1,25 @@
-//! Decides what should be warm, and what need not be hot any longer. Pure: no threads, no clock.
+//! Decides which prefixes to prewarm, and which conversations to park. Pure: no threads, no clock.
 //!
-//! [`name`] is what profiles are called. [`profile`] is what prompts begin with, as its author wrote
-//! it; [`watch`] tells when its files are worth a look. [`planner`] takes events and the time and
-//! says what to do and when to ask again; the daemon's loop does it. [`keepalive`] is its rule for
-//! what is warm already, [`prefix`] what it tells of each. [`phrase`] is apart from all that: what is
-//! said while the model thinks; and so is [`listening`]: what a half-spoken sentence makes certain.
+//! Reading order: [`name`] is a profile's name; [`profile`] is the first part of its prompts, as the
+//! author wrote it; [`watch`] debounces changes of its files. [`planner`] takes events and the time,
+//! and returns actions and the time of its next wake-up; the daemon's loop executes them.
+//! [`keepalive`] is the planner's rule for warm prefixes, and [`prefix`] their state as others see
+//! it. Two subjects stand apart: [`phrase`] chooses the phrases that the voice says while the model
+//! thinks, and [`utterance`] decides what to prefill speculatively while the user still speaks.
 
 pub mod keepalive;
-pub mod listening;
 pub mod name;
 pub mod phrase;
 pub mod planner;
 pub mod prefix;
 pub mod profile;
+pub mod utterance;
 pub mod watch;
 
 pub use keepalive::{Battery, Keepalive};
-pub use listening::{Ahead, Heard, Listening};
 pub use name::{ProfileName, ProfileNameError};
 pub use planner::{Action, Event, Planner, Settings};
-pub use prefix::{Failed, How, Prefix, PrefixState, Sources, Warmed};
+pub use prefix::{PrefixState, TokenOrigin, TokenOrigins, TrackedPrefix, WarmFailure, Warmed};
 pub use profile::{Outline, Profile, ProfileError};
-pub use watch::{Debounce, Patience};
+pub use utterance::{Speculation, Utterance, UtteranceEvent};
+pub use watch::{Debounce, DebounceTimes};

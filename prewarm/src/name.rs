@@ -1,26 +1,23 @@
-//! What a profile is called, and what the engine calls its prefix.
+//! The name of a profile, and the conversation id of its prefix.
 //!
-//! - A name has 1 to 64 letters, digits, `_`, `-` and `.`, and begins with no dot: it is a file's
-//!   stem and a label of metrics.
-//! - The prefix of `default` keeps the id that agents of the eliza family know.
+//! - A name has 1 to 64 letters, digits, `_`, `-` and `.`, and does not begin with a dot: it is the
+//!   stem of a file and a label of metrics.
+//! - The prefix of `default` has the id that agents of the eliza family use.
 
 use std::fmt;
 use std::str::FromStr;
 
 use hob_slots::ConversationId;
 
-/// A profile's name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProfileName(String);
 
-/// A text that is no profile's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{got:?} is no name of a profile: use 1 to 64 letters, digits, `_`, `-` or `.`, \
+    "{got:?} is not a valid profile name: use 1 to 64 letters, digits, `_`, `-` or `.`, \
      not beginning with a dot"
 )]
 pub struct ProfileNameError {
-    /// The text.
     pub got: String,
 }
 
@@ -30,7 +27,7 @@ impl ProfileName {
     const SYSTEM_PREFIX: &str = "__system_prefix__";
     const OTHER_PREFIXES: &str = "__prefix__:";
 
-    /// Under which id the engine keeps this profile's prefix.
+    /// The id under which the engine has this profile's prefix.
     pub fn prefix_id(&self) -> ConversationId {
         let id = match self.as_str() {
             Self::DEFAULT => Self::SYSTEM_PREFIX.to_owned(),
@@ -39,7 +36,7 @@ impl ProfileName {
         ConversationId::new(&id).expect("a name is short and has no control characters")
     }
 
-    /// Whose prefix the engine keeps under `id`; `None` for everybody's conversations.
+    /// The profile whose prefix has this `id`; `None` for other conversations.
     pub fn of_prefix(id: &ConversationId) -> Option<Self> {
         match id.as_str() {
             Self::SYSTEM_PREFIX => Some(Self::default()),
@@ -47,13 +44,12 @@ impl ProfileName {
         }
     }
 
-    /// The name as it was given.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// The profile of whoever names none.
+/// The profile of requests that name none.
 impl Default for ProfileName {
     fn default() -> Self {
         Self(Self::DEFAULT.to_owned())
@@ -91,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_prefix_it_is_is_read_back_from_its_id() {
+    fn a_profile_is_read_back_from_the_id_of_its_prefix() {
         for name in ["default", "kitchen", "a-b_C.9"] {
             let name: ProfileName = name.parse().unwrap();
             assert_eq!(ProfileName::of_prefix(&name.prefix_id()), Some(name));
@@ -102,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_files_stem_and_a_label_is_refused() {
+    fn a_name_that_cannot_be_a_file_stem_and_a_label_is_refused() {
         let long = "x".repeat(65);
         for text in ["", "a b", "../etc", "ü", ".toml", "a\"b", long.as_str()] {
             let error = text.parse::<ProfileName>().unwrap_err();

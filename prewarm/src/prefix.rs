@@ -1,59 +1,53 @@
-//! What is known of a profile's prefix: what it is called, and how it became warm.
-//!
-//! - Plain data, for whoever shows it.
+//! The state of a profile's prefix, and where its tokens came from. Plain data.
 
 use std::fmt;
 
 use hob_slots::Timestamp;
 
-/// Where the tokens of a prefix came from. The four add up to its length.
+/// Tokens of a prefix by origin. The four add up to its length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sources {
-    /// Were hot already, here or in another sequence.
+pub struct TokenOrigins {
+    /// Already hot, in this sequence or in another one.
     pub shared: usize,
-    /// Were imported from host memory.
+    /// Imported from host memory.
     pub memory: usize,
-    /// Were read from disk.
+    /// Imported from disk.
     pub disk: usize,
-    /// Were computed.
+    /// Computed by prefill.
     pub computed: usize,
 }
 
-impl Sources {
+impl TokenOrigins {
     /// All tokens.
     pub fn tokens(&self) -> usize {
         self.shared + self.memory + self.disk + self.computed
     }
 
-    /// Where most of them came from.
-    pub fn how(&self) -> How {
+    /// The origin of most tokens.
+    pub fn main(&self) -> TokenOrigin {
         let Self { shared, memory, disk, computed } = *self;
-        let ways = [
-            (shared, How::Shared),
-            (memory, How::Memory),
-            (disk, How::Disk),
-            (computed, How::Computed),
+        let origins = [
+            (shared, TokenOrigin::Shared),
+            (memory, TokenOrigin::Memory),
+            (disk, TokenOrigin::Disk),
+            (computed, TokenOrigin::Computed),
         ];
-        // The last of equals: the one that took the most time.
-        ways.into_iter().max_by_key(|(tokens, _)| *tokens).map_or(How::Shared, |(_, how)| how)
+        // The last of equals is the slowest.
+        let most = origins.into_iter().max_by_key(|(tokens, _)| *tokens);
+        most.map_or(TokenOrigin::Shared, |(_, origin)| origin)
     }
 }
 
-/// How a prefix became warm.
+/// Where tokens came from, the fastest origin first; see [`TokenOrigins`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum How {
-    /// It was.
+pub enum TokenOrigin {
     Shared,
-    /// By an import from host memory.
     Memory,
-    /// By an import from disk.
     Disk,
-    /// By prefill.
     Computed,
 }
 
-impl How {
-    /// The word for it.
+impl TokenOrigin {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Shared => "shared",
@@ -64,36 +58,33 @@ impl How {
     }
 }
 
-impl fmt::Display for How {
+impl fmt::Display for TokenOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
 }
 
-/// What is known of a profile's prefix.
+/// What the planner knows of a profile's prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Prefix {
-    /// What happens to it.
+pub struct TrackedPrefix {
     pub state: PrefixState,
-    /// How it became warm, when it was at last.
+    /// The last success.
     pub warmed: Option<Warmed>,
-    /// Why it is not warm, or not any longer; `None` when the last attempt succeeded.
-    pub failed: Option<Failed>,
+    /// The last failure; `None` when the last attempt succeeded.
+    pub failed: Option<WarmFailure>,
 }
 
-/// What happens to a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrefixState {
-    /// It will be made warm.
+    /// The planner will warm it.
     Waiting,
-    /// It is being made warm.
+    /// The engine warms it now.
     Warming,
-    /// It is warm, and kept so.
+    /// It is warm, and keep-alive rounds touch it.
     Warm,
 }
 
 impl PrefixState {
-    /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
@@ -106,21 +97,17 @@ impl PrefixState {
 /// How and when a prefix became warm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Warmed {
-    /// Where its tokens came from.
-    pub from: Sources,
-    /// When.
+    pub from: TokenOrigins,
     pub at: Timestamp,
-    /// When it was last used or touched.
+    /// The last use or touch.
     pub touched: Timestamp,
 }
 
-/// Why a prefix could not be made warm.
+/// Why a prefix could not be warmed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failed {
-    /// What was said.
+pub struct WarmFailure {
     pub reason: String,
-    /// When.
     pub at: Timestamp,
-    /// How often in a row.
+    /// Failures in a row.
     pub times: u32,
 }

@@ -1,57 +1,54 @@
-//! When changes of files are worth a look. Pure: touches and the time in, due or not out.
+//! Debounces changes of files. Pure: touches and the time in, due or not out.
 //!
-//! - Touches that follow each other closely are one change, and it is due once it has been silent:
-//!   nobody reads a file while it is being written.
-//! - What cannot be used when it is read may be half-written: it is read again a few times, later
-//!   each time. A touch begins anew.
+//! - Touches in quick succession are one change. It is due after a quiet time, so that a file is not
+//!   read while it is being written.
+//! - A file that cannot be used may be half-written: the caller reads it again [`MAX_RETRIES`] times,
+//!   after doubling pauses. A touch restarts the count.
 
 use std::time::{Duration, Instant};
 
-/// How often something that could not be used is read again without a touch.
-const RETRIES: u32 = 5;
+/// Reads without a touch after a failure.
+const MAX_RETRIES: u32 = 5;
 
-/// How patient to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
-    /// Silence after which a change is due.
-    pub silence: Duration,
-    /// A change that never becomes silent is due after so long; `None`: it waits.
-    pub longest: Option<Duration>,
-    /// Until the first retry; each later one takes twice as long.
-    pub retry: Duration,
+pub struct DebounceTimes {
+    /// From the last touch to the change being due.
+    pub quiet: Duration,
+    /// Maximum from the first touch to the change being due; `None`: no limit.
+    pub max_wait: Option<Duration>,
+    /// From a failure to the first retry; doubles with each further one.
+    pub first_retry: Duration,
 }
 
 /// The touches of one group of files.
 #[derive(Debug)]
 pub struct Debounce {
-    patience: Patience,
-    /// The first and the last touch that nobody looked at yet.
+    times: DebounceTimes,
+    /// The first and the last touch since the last [`Debounce::take`].
     touched: Option<(Instant, Instant)>,
     retry: Option<Instant>,
     failures: u32,
 }
 
 impl Debounce {
-    /// Nothing was touched yet.
-    pub fn new(patience: Patience) -> Self {
-        Self { patience, touched: None, retry: None, failures: 0 }
+    pub fn new(times: DebounceTimes) -> Self {
+        Self { times, touched: None, retry: None, failures: 0 }
     }
 
-    /// A file was touched.
     pub fn touch(&mut self, now: Instant) {
         let first = self.touched.map_or(now, |(first, _)| first);
         self.touched = Some((first, now));
         (self.retry, self.failures) = (None, 0);
     }
 
-    /// When to ask [`take`](Self::take) again, if nothing is touched until then.
+    /// When to call [`take`](Self::take) again, unless a touch comes first.
     pub fn next_wake(&self) -> Option<Instant> {
         let Some((first, last)) = self.touched else { return self.retry };
-        let silent = last + self.patience.silence;
-        Some(self.patience.longest.map_or(silent, |longest| silent.min(first + longest)))
+        let quiet = last + self.times.quiet;
+        Some(self.times.max_wait.map_or(quiet, |max_wait| quiet.min(first + max_wait)))
     }
 
-    /// Whether it is time to look. Says so once.
+    /// Whether to read the files now. Returns true once per change.
     pub fn take(&mut self, now: Instant) -> bool {
         let due = self.next_wake().is_some_and(|wake| wake <= now);
         if due {
@@ -60,15 +57,15 @@ impl Debounce {
         due
     }
 
-    /// What was read could not be used.
+    /// The files that were read could not be used.
     pub fn failed(&mut self, now: Instant) {
-        if self.failures < RETRIES {
-            self.retry = Some(now + self.patience.retry * 2_u32.pow(self.failures));
+        if self.failures < MAX_RETRIES {
+            self.retry = Some(now + self.times.first_retry * 2_u32.pow(self.failures));
             self.failures += 1;
         }
     }
 
-    /// What was read was whole.
+    /// The files that were read could be used.
     pub fn succeeded(&mut self) {
         (self.retry, self.failures) = (None, 0);
     }
@@ -82,12 +79,12 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    const PATIENCE: Patience =
-        Patience { silence: ms(300), longest: Some(ms(3000)), retry: ms(500) };
+    const TIMES: DebounceTimes =
+        DebounceTimes { quiet: ms(300), max_wait: Some(ms(3000)), first_retry: ms(500) };
 
     #[test]
-    fn touches_in_a_row_are_one_change_after_a_silence() {
-        let (start, mut debounce) = (Instant::now(), Debounce::new(PATIENCE));
+    fn touches_in_quick_succession_are_one_change() {
+        let (start, mut debounce) = (Instant::now(), Debounce::new(TIMES));
         assert_eq!(debounce.next_wake(), None);
         for at in [0, 100, 250] {
             debounce.touch(start + ms(at));
@@ -95,12 +92,12 @@ mod tests {
         assert_eq!(debounce.next_wake(), Some(start + ms(550)));
         assert!(!debounce.take(start + ms(549)));
         assert!(debounce.take(start + ms(550)));
-        assert!(!debounce.take(start + ms(9999)), "it is told once");
+        assert!(!debounce.take(start + ms(9999)), "it is due once");
     }
 
     #[test]
-    fn a_file_that_is_never_silent_is_looked_at_all_the_same() {
-        let (start, mut debounce) = (Instant::now(), Debounce::new(PATIENCE));
+    fn a_file_that_changes_all_the_time_is_read_after_the_maximum_wait() {
+        let (start, mut debounce) = (Instant::now(), Debounce::new(TIMES));
         let due: Vec<u64> = (0..80)
             .map(|step| step * 100)
             .filter(|&at| {
@@ -112,8 +109,8 @@ mod tests {
     }
 
     #[test]
-    fn one_that_must_be_whole_waits_for_silence_however_long_it_takes() {
-        let mut debounce = Debounce::new(Patience { longest: None, ..PATIENCE });
+    fn without_a_maximum_a_change_waits_for_the_quiet_time() {
+        let mut debounce = Debounce::new(DebounceTimes { max_wait: None, ..TIMES });
         let start = Instant::now();
         for at in (0..60_000).step_by(200) {
             debounce.touch(start + ms(at));
@@ -123,8 +120,8 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_used_is_read_again_later_each_time_and_not_for_ever() {
-        let (start, mut debounce) = (Instant::now(), Debounce::new(PATIENCE));
+    fn retries_have_doubling_pauses_and_an_end() {
+        let (start, mut debounce) = (Instant::now(), Debounce::new(TIMES));
         let mut now = start;
         let mut waits = Vec::new();
         debounce.failed(now);
@@ -138,8 +135,8 @@ mod tests {
     }
 
     #[test]
-    fn a_touch_begins_anew_and_success_ends_it() {
-        let (start, mut debounce) = (Instant::now(), Debounce::new(PATIENCE));
+    fn a_touch_restarts_the_retries_and_success_ends_them() {
+        let (start, mut debounce) = (Instant::now(), Debounce::new(TIMES));
         debounce.failed(start);
         debounce.touch(start + ms(10));
         assert_eq!(debounce.next_wake(), Some(start + ms(310)));

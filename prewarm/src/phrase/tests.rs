@@ -1,4 +1,4 @@
-//! What the phrases promise, as scenes and over random histories.
+//! The promises of the module, as scenes and over random histories.
 
 use std::collections::BTreeSet;
 
@@ -7,13 +7,13 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn the_voice_that_was_wanted_last_gets_its_phrases_first_and_in_order() {
+fn the_most_recently_wanted_voice_gets_its_phrases_first_and_in_order() {
     let mut phrases = Phrases::new(2, 1_000);
     phrases.want(&voice("ada"), at(1));
     phrases.want(&voice("bob"), at(2));
     let mut made = Vec::new();
     while let Some(spoken) = phrases.next(at(3)) {
-        phrases.hold(&spoken, 10).unwrap();
+        phrases.insert(&spoken, 10).unwrap();
         made.push(spoken);
     }
     assert_eq!(made, [said("bob", 0), said("bob", 1), said("ada", 0), said("ada", 1)]);
@@ -32,7 +32,7 @@ fn the_same_phrase_is_never_said_twice_in_a_row() {
 }
 
 #[test]
-fn what_is_not_held_is_not_said() {
+fn a_phrase_without_sound_is_not_said() {
     let mut phrases = Phrases::new(3, 1_000);
     assert_eq!(phrases.say(&voice("ada")), None);
     phrases.want(&voice("ada"), at(1));
@@ -40,7 +40,7 @@ fn what_is_not_held_is_not_said() {
 }
 
 #[test]
-fn a_voice_that_failed_is_tried_again_later_and_later() {
+fn a_failed_voice_is_retried_after_doubling_pauses() {
     let mut phrases = Phrases::new(1, 1_000);
     let ada = voice("ada");
     phrases.want(&ada, at(0));
@@ -49,47 +49,47 @@ fn a_voice_that_failed_is_tried_again_later_and_later() {
     assert_eq!(phrases.next(at(60)), Some(said("ada", 0)));
     phrases.failed(&ada, at(60));
     assert_eq!((phrases.next(at(179)), phrases.next_retry(at(100))), (None, Some(at(180))));
-    phrases.hold(&said("ada", 0), 10).unwrap();
+    phrases.insert(&said("ada", 0), 10).unwrap();
     assert_eq!((phrases.next(at(999)), phrases.next_retry(at(999))), (None, None));
 }
 
 #[test]
-fn a_voice_that_is_wanted_displaces_the_one_that_was_wanted_longest_ago() {
+fn a_wanted_voice_evicts_the_least_recently_wanted_one() {
     let mut phrases = holding(2, 40, "ada", 20);
     phrases.say(&voice("ada"));
     phrases.want(&voice("bob"), at(5));
     assert_eq!(phrases.next(at(5)), Some(said("bob", 0)));
-    let left = phrases.hold(&said("bob", 0), 20).unwrap();
-    assert_eq!(left, [said("ada", 1)], "the one that was said last stays longest");
-    let left = phrases.hold(&said("bob", 1), 20).unwrap();
-    assert_eq!((left, phrases.held_bytes()), (vec![said("ada", 0)], 40));
-    assert_eq!(phrases.next(at(7)), None, "nothing is made only to be thrown away");
+    let left = phrases.insert(&said("bob", 0), 20).unwrap();
+    assert_eq!(left, [said("ada", 1)], "the most recently said phrase stays longest");
+    let left = phrases.insert(&said("bob", 1), 20).unwrap();
+    assert_eq!((left, phrases.cached_bytes()), (vec![said("ada", 0)], 40));
+    assert_eq!(phrases.next(at(7)), None, "no phrase is synthesised only to be evicted");
 
     phrases.want(&voice("ada"), at(8));
     assert_eq!(phrases.next(at(8)), Some(said("ada", 0)));
 }
 
 #[test]
-fn a_voice_does_not_displace_its_own_phrases() {
+fn a_voice_does_not_evict_its_own_phrases() {
     let mut phrases = Phrases::new(3, 50);
     phrases.want(&voice("ada"), at(1));
-    assert_eq!(phrases.hold(&said("ada", 0), 30), Ok(vec![]));
-    assert_eq!(phrases.hold(&said("ada", 1), 30), Err(NoRoom));
-    assert_eq!((phrases.next(at(2)), phrases.held_bytes()), (None, 30));
+    assert_eq!(phrases.insert(&said("ada", 0), 30), Ok(vec![]));
+    assert_eq!(phrases.insert(&said("ada", 1), 30), Err(NoRoom));
+    assert_eq!((phrases.next(at(2)), phrases.cached_bytes()), (None, 30));
 }
 
 #[test]
-fn no_more_voices_are_remembered_than_a_household_has() {
+fn tracked_voices_are_limited() {
     let mut phrases = holding(1, 1_000, "first", 10);
-    for index in 1..MOST_VOICES {
+    for index in 1..MAX_VOICES {
         assert_eq!(phrases.want(&voice(&format!("v{index}")), at(10 + index as u64)), []);
     }
     assert_eq!(phrases.want(&voice("more"), at(99)), [said("first", 0)]);
-    assert_eq!(phrases.held_bytes(), 0);
+    assert_eq!(phrases.cached_bytes(), 0);
 }
 
 #[test]
-fn silence_is_told_from_soft_speech() {
+fn silence_is_distinguished_from_soft_speech() {
     assert!(is_silent(&[]));
     assert!(is_silent(&[0; 1_000]));
     let dither: Vec<_> = (0..1_000).map(|at| at % 2).collect();
@@ -99,7 +99,7 @@ fn silence_is_told_from_soft_speech() {
 }
 
 #[test]
-fn a_name_is_no_option_and_no_path() {
+fn a_voice_name_is_neither_an_option_nor_a_path() {
     for name in ["en", "en-us+f3", "Samantha", "en_GB-alba.medium"] {
         assert_eq!(name.parse::<VoiceName>().unwrap().as_str(), name);
     }
@@ -110,11 +110,11 @@ fn a_name_is_no_option_and_no_path() {
 
 proptest! {
     #[test]
-    fn the_budget_holds_and_what_leaves_was_there(
+    fn the_budget_holds_and_only_cached_phrases_are_evicted(
         steps in prop::collection::vec((0_u8..4, 0_usize..10, 0_usize..4, 1_u64..60), 0..200),
     ) {
         let mut phrases = Phrases::new(4, 150);
-        let mut held: BTreeSet<Spoken> = BTreeSet::new();
+        let mut held: BTreeSet<VoicePhrase> = BTreeSet::new();
         let mut last: BTreeMap<VoiceName, PhraseId> = Default::default();
         for (index, (kind, name, id, bytes)) in steps.into_iter().enumerate() {
             let (now, name) = (at(index as u64 * 30), voice(&format!("v{name}")));
@@ -126,15 +126,13 @@ proptest! {
                 }
                 2 => {
                     let spoken = (name.clone(), PhraseId(id));
-                    match held.contains(&spoken) {
-                        true => vec![],
-                        false => match phrases.hold(&spoken, bytes) {
-                            Ok(left) => {
-                                held.insert(spoken);
-                                left
-                            }
-                            Err(NoRoom) => vec![],
-                        },
+                    if held.contains(&spoken) {
+                        vec![]
+                    } else if let Ok(left) = phrases.insert(&spoken, bytes) {
+                        held.insert(spoken);
+                        left
+                    } else {
+                        vec![]
                     }
                 }
                 _ => {
@@ -149,7 +147,7 @@ proptest! {
                 prop_assert!(held.remove(&spoken));
                 last.remove(&spoken.0);
             }
-            prop_assert!(phrases.held_bytes() <= 150);
+            prop_assert!(phrases.cached_bytes() <= 150);
             if let Some(next) = phrases.next(now) {
                 prop_assert!(!held.contains(&next));
             }
@@ -161,7 +159,7 @@ fn holding(count: usize, budget_bytes: u64, name: &str, bytes: u64) -> Phrases {
     let mut phrases = Phrases::new(count, budget_bytes);
     phrases.want(&voice(name), at(1));
     for id in 0..count {
-        phrases.hold(&said(name, id), bytes).unwrap();
+        phrases.insert(&said(name, id), bytes).unwrap();
     }
     phrases
 }
@@ -170,7 +168,7 @@ fn voice(name: &str) -> VoiceName {
     name.parse().unwrap()
 }
 
-fn said(name: &str, id: usize) -> Spoken {
+fn said(name: &str, id: usize) -> VoicePhrase {
     (voice(name), PhraseId(id))
 }
 

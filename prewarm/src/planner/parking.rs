@@ -1,4 +1,4 @@
-//! Which conversations are hot, and since when they are silent.
+//! Decides which hot conversations to park, by the time since their last turn.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,8 +13,13 @@ pub(super) struct Parking {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hot {
-    Speaking { turns: usize },
-    Silent { since: Timestamp },
+    /// Turns that are queued or running.
+    Active {
+        turns: usize,
+    },
+    Idle {
+        since: Timestamp,
+    },
 }
 
 impl Parking {
@@ -22,20 +27,20 @@ impl Parking {
         Self { idle_after, hot: BTreeMap::new() }
     }
 
-    pub(super) fn start(&mut self, conversation: ConversationId) {
-        let hot = self.hot.entry(conversation).or_insert(Hot::Speaking { turns: 0 });
+    pub(super) fn turn_started(&mut self, conversation: ConversationId) {
+        let hot = self.hot.entry(conversation).or_insert(Hot::Active { turns: 0 });
         *hot = match *hot {
-            Hot::Speaking { turns } => Hot::Speaking { turns: turns + 1 },
-            Hot::Silent { .. } => Hot::Speaking { turns: 1 },
+            Hot::Active { turns } => Hot::Active { turns: turns + 1 },
+            Hot::Idle { .. } => Hot::Active { turns: 1 },
         };
     }
 
-    /// A turn that was never announced still leaves its conversation hot.
-    pub(super) fn end(&mut self, conversation: ConversationId, now: Timestamp) {
+    /// A turn without a start leaves its conversation hot too.
+    pub(super) fn turn_ended(&mut self, conversation: ConversationId, now: Timestamp) {
         match self.hot.get_mut(&conversation) {
-            Some(Hot::Speaking { turns }) if *turns > 1 => *turns -= 1,
+            Some(Hot::Active { turns }) if *turns > 1 => *turns -= 1,
             _ => {
-                self.hot.insert(conversation, Hot::Silent { since: now });
+                self.hot.insert(conversation, Hot::Idle { since: now });
             }
         }
     }
@@ -44,22 +49,23 @@ impl Parking {
         self.hot.remove(conversation);
     }
 
-    pub(super) fn somebody_speaks(&self) -> bool {
-        self.hot.values().any(|hot| matches!(hot, Hot::Speaking { .. }))
+    pub(super) fn has_active_turns(&self) -> bool {
+        self.hot.values().any(|hot| matches!(hot, Hot::Active { .. }))
     }
 
-    pub(super) fn count_anew_from(&mut self, now: Timestamp) {
+    pub(super) fn clock_stepped_back(&mut self, now: Timestamp) {
         for hot in self.hot.values_mut() {
-            if let Hot::Silent { since } = hot {
+            if let Hot::Idle { since } = hot {
                 *since = now.min(*since);
             }
         }
     }
 
-    /// Takes those out that were silent for long enough, the longest silent first.
+    /// Removes and returns the conversations that were idle for `idle_after`, the longest idle
+    /// first.
     pub(super) fn take_due(&mut self, now: Timestamp) -> Vec<ConversationId> {
         let is_due = |&(since, _): &(Timestamp, _)| since.age(now) >= self.idle_after;
-        let mut due: Vec<_> = self.silent().filter(is_due).map(|(s, id)| (s, id.clone())).collect();
+        let mut due: Vec<_> = self.idle().filter(is_due).map(|(s, id)| (s, id.clone())).collect();
         due.sort();
         for (_, conversation) in &due {
             self.hot.remove(conversation);
@@ -68,14 +74,14 @@ impl Parking {
     }
 
     pub(super) fn next_wake(&self) -> Option<Timestamp> {
-        let first = self.silent().map(|(since, _)| since).min()?;
+        let first = self.idle().map(|(since, _)| since).min()?;
         Some(first.after(self.idle_after))
     }
 
-    fn silent(&self) -> impl Iterator<Item = (Timestamp, &ConversationId)> {
+    fn idle(&self) -> impl Iterator<Item = (Timestamp, &ConversationId)> {
         self.hot.iter().filter_map(|(conversation, hot)| match hot {
-            Hot::Silent { since } => Some((*since, conversation)),
-            Hot::Speaking { .. } => None,
+            Hot::Idle { since } => Some((*since, conversation)),
+            Hot::Active { .. } => None,
         })
     }
 }

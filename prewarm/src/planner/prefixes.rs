@@ -1,10 +1,9 @@
-//! Which prefixes are warm, which should be, and what is done about it.
+//! Decides which prefix to warm or touch next.
 //!
-//! - One prefix at a time: what waits is made warm first, in the order in which it began to wait;
-//!   then what a round of keep-alive asks for is touched.
-//! - What failed waits for longer after each failure.
-//! - What a turn computes for itself is not computed twice: its prefix waits for the turn, and shares
-//!   what the turn has computed.
+//! - One prefix at a time: first those to warm, in the order in which they began to wait; then those
+//!   that a keep-alive round asks to touch.
+//! - After each failure a prefix waits twice as long.
+//! - A prefix that a turn computes waits for the turn and shares its cells.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,24 +11,22 @@ use std::time::Duration;
 use hob_slots::Timestamp;
 
 use crate::name::ProfileName;
-use crate::prefix::{Failed, Prefix, PrefixState, Sources, Warmed};
+use crate::prefix::{PrefixState, TokenOrigins, TrackedPrefix, WarmFailure, Warmed};
 
-/// Until what failed once is tried again; twice as long after each further failure.
+/// From the first failure to the retry; doubles with each further failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
-/// The longest that it becomes.
-const LONGEST_PAUSE: Duration = Duration::from_secs(10 * 60);
+const MAX_PAUSE: Duration = Duration::from_secs(10 * 60);
 
-/// The longest that a prefix waits for a turn that computes it too.
-const LONGEST_TURN: Duration = Duration::from_secs(30);
+/// The longest wait for a turn that computes the same prefix.
+const MAX_TURN_WAIT: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Default)]
 pub(super) struct Prefixes {
     known: BTreeMap<ProfileName, Entry>,
-    under_way: Option<(ProfileName, Job)>,
+    running: Option<(ProfileName, Job)>,
     ranks: usize,
 }
 
-/// What is done with a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Job {
     Warm,
@@ -38,45 +35,46 @@ pub(super) enum Job {
 
 #[derive(Debug)]
 struct Entry {
-    // Who was named first is first among those that wait since the same moment.
+    // Orders prefixes that wait since the same moment.
     rank: usize,
-    // Not before then; `None` while it is warm.
-    wanted: Option<Timestamp>,
-    // A turn computes it too, and it waits for that.
+    // The earliest time to warm it; `None` while it is warm.
+    warm_at: Option<Timestamp>,
+    // Waits for a turn that computes the same prefix.
     joined: bool,
-    // A round asks for a touch.
-    due: bool,
+    // A keep-alive round asks for a touch.
+    touch_due: bool,
     warmed: Option<Warmed>,
-    failed: Option<Failed>,
+    failed: Option<WarmFailure>,
 }
 
 impl Prefixes {
-    /// Nothing but these is known from now on, and none of them is warm.
-    pub(super) fn begin(&mut self, profiles: Vec<ProfileName>, now: Timestamp) {
+    /// Tracks these profiles only, all of them cold.
+    pub(super) fn reset(&mut self, profiles: Vec<ProfileName>, now: Timestamp) {
         self.known.clear();
         for profile in profiles {
             self.want(profile, now);
         }
     }
 
-    /// The profile's prefix should be warm and is not.
+    /// The profile's prefix is cold and should be warm.
     pub(super) fn want(&mut self, profile: ProfileName, now: Timestamp) {
         self.ranks += 1;
         let entry = self.known.entry(profile).or_insert(Entry {
             rank: self.ranks,
-            wanted: None,
+            warm_at: None,
             joined: false,
-            due: false,
+            touch_due: false,
             warmed: None,
             failed: None,
         });
-        (entry.wanted, entry.joined, entry.due, entry.failed) = (Some(now), false, false, None);
+        (entry.warm_at, entry.joined, entry.touch_due, entry.failed) =
+            (Some(now), false, false, None);
     }
 
-    /// Nothing is hot any longer.
-    pub(super) fn cool(&mut self, now: Timestamp) {
+    /// The engine has lost all hot KV.
+    pub(super) fn all_cold(&mut self, now: Timestamp) {
         for entry in self.known.values_mut() {
-            (entry.wanted, entry.joined, entry.due) = (Some(now), false, false);
+            (entry.warm_at, entry.joined, entry.touch_due) = (Some(now), false, false);
         }
     }
 
@@ -84,20 +82,20 @@ impl Prefixes {
         self.known.remove(profile);
     }
 
-    /// Whose prefix is worked on, if that is what is done.
+    /// Stops the running job, if it is this `job` or `job` is `None`; returns its profile.
     pub(super) fn stop(&mut self, job: Option<Job>) -> Option<ProfileName> {
-        let (profile, _) = self.under_way.take_if(|(_, at)| job.is_none_or(|job| job == *at))?;
+        let (profile, _) = self.running.take_if(|(_, at)| job.is_none_or(|job| job == *at))?;
         Some(profile)
     }
 
-    pub(super) fn is_under_way(&self, profile: &ProfileName) -> bool {
-        self.under_way.as_ref().is_some_and(|(at, _)| at == profile)
+    pub(super) fn is_running(&self, profile: &ProfileName) -> bool {
+        self.running.as_ref().is_some_and(|(at, _)| at == profile)
     }
 
-    pub(super) fn done(&mut self, profile: &ProfileName, from: Sources, now: Timestamp) {
-        let job = self.over(profile);
+    pub(super) fn done(&mut self, profile: &ProfileName, from: TokenOrigins, now: Timestamp) {
+        let job = self.finish(profile);
         let Some(entry) = self.known.get_mut(profile) else { return };
-        (entry.wanted, entry.joined, entry.due, entry.failed) = (None, false, false, None);
+        (entry.warm_at, entry.joined, entry.touch_due, entry.failed) = (None, false, false, None);
         let nothing_happened = job == Some(Job::Touch) && from.tokens() == from.shared;
         match &mut entry.warmed {
             Some(warmed) if nothing_happened => warmed.touched = now,
@@ -106,109 +104,111 @@ impl Prefixes {
     }
 
     pub(super) fn fail(&mut self, profile: &ProfileName, reason: String, now: Timestamp) {
-        self.over(profile);
+        self.finish(profile);
         let Some(entry) = self.known.get_mut(profile) else { return };
         let times = entry.failed.as_ref().map_or(0, |failed| failed.times) + 1;
-        (entry.wanted, entry.joined, entry.due) = (Some(now.after(pause(times))), false, false);
-        entry.failed = Some(Failed { reason, at: now, times });
+        (entry.warm_at, entry.joined, entry.touch_due) =
+            (Some(now.after(pause(times))), false, false);
+        entry.failed = Some(WarmFailure { reason, at: now, times });
     }
 
-    /// A turn began with this prefix: no touch is needed soon. Returns whether the turn computes what
-    /// we do, or were about to.
+    /// A turn began with this prefix, which counts as a touch. Returns whether the turn computes a
+    /// prefix that the planner warms or was about to warm.
     pub(super) fn used(&mut self, profile: &ProfileName, now: Timestamp) -> bool {
         let Some(entry) = self.known.get_mut(profile) else { return false };
         if let Some(warmed) = &mut entry.warmed {
-            (warmed.touched, entry.due) = (now, false);
+            (warmed.touched, entry.touch_due) = (now, false);
         }
-        // What failed waits for its pause, whoever speaks.
-        entry.joined = entry.wanted.is_some() && entry.failed.is_none();
+        // A turn does not shorten the pause after a failure.
+        entry.joined = entry.warm_at.is_some() && entry.failed.is_none();
         if entry.joined {
-            entry.wanted = Some(now.after(LONGEST_TURN));
+            entry.warm_at = Some(now.after(MAX_TURN_WAIT));
         }
         entry.joined
     }
 
-    /// Nobody speaks any longer.
-    pub(super) fn turns_are_over(&mut self, now: Timestamp) {
+    /// The last turn has ended.
+    pub(super) fn turns_ended(&mut self, now: Timestamp) {
         for entry in self.known.values_mut().filter(|entry| entry.joined) {
             entry.joined = false;
-            entry.wanted = entry.wanted.map(|wanted| wanted.min(now));
+            entry.warm_at = entry.warm_at.map(|at| at.min(now));
         }
     }
 
-    /// A round asks for a touch of those warm ones whose last touch was then.
-    pub(super) fn ask(&mut self, asks: impl Fn(Timestamp) -> bool) {
-        for entry in self.known.values_mut().filter(|entry| entry.wanted.is_none()) {
-            entry.due = entry.warmed.is_some_and(|warmed| asks(warmed.touched));
+    /// Requests a touch of the warm prefixes whose last touch `needs_touch` selects.
+    pub(super) fn request_touches(&mut self, needs_touch: impl Fn(Timestamp) -> bool) {
+        for entry in self.known.values_mut().filter(|entry| entry.warm_at.is_none()) {
+            entry.touch_due = entry.warmed.is_some_and(|warmed| needs_touch(warmed.touched));
         }
     }
 
-    /// Whether a round is not over yet.
-    pub(super) fn a_round_is_open(&self) -> bool {
-        self.known.values().any(|entry| entry.due)
+    pub(super) fn has_open_round(&self) -> bool {
+        self.known.values().any(|entry| entry.touch_due)
     }
 
-    /// What is done next, if nothing is done now. Touches wait while somebody speaks.
-    pub(super) fn start(&mut self, now: Timestamp, quiet: bool) -> Option<(ProfileName, Job)> {
-        if self.under_way.is_some() {
+    /// Starts the next job, unless one runs. Touches wait until the engine is `idle`.
+    pub(super) fn start(&mut self, now: Timestamp, idle: bool) -> Option<(ProfileName, Job)> {
+        if self.running.is_some() {
             return None;
         }
         let waiting = self.known.iter().filter_map(|(profile, entry)| {
-            let wanted = entry.wanted.filter(|wanted| *wanted <= now)?;
-            Some(((wanted, entry.rank), profile))
+            let warm_at = entry.warm_at.filter(|at| *at <= now)?;
+            Some(((warm_at, entry.rank), profile))
         });
         let first = waiting.min().map(|(_, profile)| (profile.clone(), Job::Warm));
         let due = || {
-            let mut due = self.known.iter().filter(|(_, entry)| entry.due && quiet);
+            let mut due = self.known.iter().filter(|(_, entry)| entry.touch_due && idle);
             due.next().map(|(profile, _)| (profile.clone(), Job::Touch))
         };
-        self.under_way = first.or_else(due);
-        self.under_way.clone()
+        self.running = first.or_else(due);
+        self.running.clone()
     }
 
-    /// When what failed is tried again; what is under way tells by itself when it is over.
+    /// When the next prefix may be warmed; `None` during a job, whose end plans anew.
     pub(super) fn next_wake(&self) -> Option<Timestamp> {
-        let wanted = self.known.values().filter_map(|entry| entry.wanted);
-        wanted.min().filter(|_| self.under_way.is_none())
+        let times = self.known.values().filter_map(|entry| entry.warm_at);
+        times.min().filter(|_| self.running.is_none())
     }
 
     /// When each warm prefix was last used or touched.
     pub(super) fn touched(&self) -> impl Iterator<Item = Timestamp> {
-        let warm = self.known.values().filter(|entry| entry.wanted.is_none());
+        let warm = self.known.values().filter(|entry| entry.warm_at.is_none());
         warm.filter_map(|entry| entry.warmed.map(|warmed| warmed.touched))
     }
 
-    pub(super) fn count_anew_from(&mut self, now: Timestamp) {
+    pub(super) fn clock_stepped_back(&mut self, now: Timestamp) {
         for entry in self.known.values_mut() {
-            let pause = match entry.joined {
-                true => LONGEST_TURN,
-                false => pause(entry.failed.as_ref().map_or(0, |failed| failed.times)),
+            let pause = if entry.joined {
+                MAX_TURN_WAIT
+            } else {
+                pause(entry.failed.as_ref().map_or(0, |failed| failed.times))
             };
-            entry.wanted = entry.wanted.map(|wanted| wanted.min(now.after(pause)));
+            entry.warm_at = entry.warm_at.map(|at| at.min(now.after(pause)));
             if let Some(warmed) = &mut entry.warmed {
                 warmed.touched = warmed.touched.min(now);
             }
         }
     }
 
-    pub(super) fn list(&self) -> impl Iterator<Item = (&ProfileName, Prefix)> {
+    pub(super) fn list(&self) -> impl Iterator<Item = (&ProfileName, TrackedPrefix)> {
         self.known.iter().map(|(profile, entry)| {
-            let state = match entry.wanted {
+            let state = match entry.warm_at {
                 None => PrefixState::Warm,
-                Some(_) if self.is_under_way(profile) => PrefixState::Warming,
+                Some(_) if self.is_running(profile) => PrefixState::Warming,
                 Some(_) => PrefixState::Waiting,
             };
-            let prefix = Prefix { state, warmed: entry.warmed, failed: entry.failed.clone() };
+            let prefix =
+                TrackedPrefix { state, warmed: entry.warmed, failed: entry.failed.clone() };
             (profile, prefix)
         })
     }
 
-    fn over(&mut self, profile: &ProfileName) -> Option<Job> {
-        self.under_way.take_if(|(at, _)| at == profile).map(|(_, job)| job)
+    fn finish(&mut self, profile: &ProfileName) -> Option<Job> {
+        self.running.take_if(|(at, _)| at == profile).map(|(_, job)| job)
     }
 }
 
 fn pause(failures: u32) -> Duration {
     let Some(doublings) = failures.checked_sub(1) else { return Duration::ZERO };
-    (FIRST_PAUSE * 2_u32.pow(doublings.min(10))).min(LONGEST_PAUSE)
+    (FIRST_PAUSE * 2_u32.pow(doublings.min(10))).min(MAX_PAUSE)
 }

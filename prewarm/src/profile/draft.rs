@@ -1,49 +1,42 @@
-//! A profile as an editor has it, and the TOML that it becomes.
+//! A profile in the editor, and the TOML that it becomes.
 //!
-//! - What did not change stays as its author wrote it: comments, quotes and the order of keys. A
-//!   segment that moves takes its comments along.
-//! - Nothing is checked here: what is written is read by [`Outline`](super::Outline), as ever.
+//! - Unchanged parts of the file stay: comments, quotes and the order of keys. A segment moves with
+//!   its comments.
+//! - This module checks nothing: [`Outline`](super::Outline) parses the written text.
 
 use hob_slots::TtlClass;
 use toml_edit::{ArrayOfTables, DocumentMut, Item, RawString, Table, Value};
 
 use super::trimmed;
 
-/// A profile that somebody edits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draft {
-    /// How long its prefix is kept on disk.
+    /// Lifetime of its prefix on disk.
     pub ttl: TtlClass,
-    /// Its parts, in order.
     pub segments: Vec<DraftSegment>,
 }
 
-/// A part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DraftSegment {
-    /// The name of its layer.
     pub layer: String,
-    /// What it is called; `None`: by its file's name or its place.
+    /// `None`: named after its file or its number.
     pub key: Option<String>,
-    /// Whether it stays from request to request.
     pub stable: bool,
-    /// Where its text comes from.
     pub source: DraftSource,
 }
 
-/// Where a part's text comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DraftSource {
-    /// It stands in the profile.
+    /// Written in the profile itself.
     Text(String),
-    /// A text file.
+    /// The path of a text file.
     File(String),
-    /// A JSON file with tools.
+    /// The path of a JSON file.
     Tools(String),
 }
 
 impl DraftSource {
-    /// Its field in the file, and what stands there.
+    /// Its field in the TOML file, and the value.
     fn field(&self) -> (&'static str, &str) {
         match self {
             Self::Text(text) => ("text", text),
@@ -53,12 +46,12 @@ impl DraftSource {
     }
 }
 
-/// The fields of which a segment has one.
+/// A segment has exactly one of these fields.
 const SOURCES: [&str; 3] = ["text", "file", "tools"];
 
 impl Draft {
-    /// The text of the profile's file; `before` is what is there now. One that is no TOML is
-    /// replaced as a whole.
+    /// The new text of the profile's file, made of its present text `before`. Replaces a text that is
+    /// not TOML.
     pub fn written(&self, before: &str) -> String {
         let mut document: DocumentMut = before.parse().unwrap_or_default();
         let old = match document.remove("segment").map(Item::into_array_of_tables) {
@@ -80,9 +73,9 @@ impl Draft {
             let mut table = same.and_then(|at| old[at].1.take()).unwrap_or_default();
             segment.write(&mut table);
             if same != Some(at) {
-                part(&mut table, at == 0 && document.is_empty());
+                separate(&mut table, at == 0 && document.is_empty());
             }
-            // Behind everything else, in this order.
+            // After all other tables, in this order.
             table.set_position(1_000_000 + at as isize);
             tables.push(table);
         }
@@ -124,14 +117,14 @@ impl DraftSegment {
     }
 }
 
-/// A blank line stands between two segments, and none at the beginning of the file.
-fn part(table: &mut Table, is_first: bool) {
+/// Puts a blank line before a segment, but not at the beginning of the file.
+fn separate(table: &mut Table, is_first: bool) {
     let before = table.decor().prefix().and_then(RawString::as_str).unwrap_or_default();
     let comments = before.trim_start_matches('\n').to_owned();
     table.decor_mut().set_prefix(if is_first { comments } else { format!("\n{comments}") });
 }
 
-/// Replaces a value that is another one; what stands around it stays.
+/// Sets a value unless it is equal; the comments around it stay.
 fn set(table: &mut Table, name: &str, value: Value) {
     match table.get_mut(name).and_then(Item::as_value_mut) {
         Some(old) if is_same(old, &value) => {}
@@ -161,7 +154,7 @@ fn name(table: &Table, number: usize) -> String {
     named.unwrap_or_else(|| default_key(source.unwrap_or(("text", "")), number))
 }
 
-/// As the outline names what its author did not.
+/// The key that [`Outline`](super::Outline) gives a segment without one.
 fn default_key((field, content): (&str, &str), number: usize) -> String {
     match field {
         "text" => format!("segment {number}"),
@@ -169,7 +162,7 @@ fn default_key((field, content): (&str, &str), number: usize) -> String {
     }
 }
 
-/// Whether a key may be one that nobody wrote: it came with what was read.
+/// Whether a key may be a default, which the editor got from the outline.
 fn is_default(key: &str) -> bool {
     let number = key.strip_prefix("segment ");
     key.starts_with("file:") || number.is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()))
@@ -205,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_changed_is_written_as_it_was() {
+    fn an_unchanged_profile_is_written_as_it_was() {
         assert_eq!(draft().written(BEFORE), BEFORE);
     }
 
@@ -223,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_that_moves_takes_its_comments_along() {
+    fn a_segment_moves_with_its_comments() {
         let mut draft = draft();
         draft.segments.rotate_left(1);
         let text = draft.written(BEFORE);
@@ -236,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blank_line_stands_between_segments_wherever_they_come_from() {
+    fn segments_are_separated_by_one_blank_line() {
         let before = "# first\n[[segment]]\nlayer = \"rules\"\nkey = \"a\"\ntext = \"A\"\n\n\
             [[segment]]\nlayer = \"rules\"\nkey = \"b\"\ntext = \"B\"\n";
         let text = |it: &str| segment("rules", Some(it), DraftSource::Text(it.to_uppercase()));
@@ -251,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_profile_is_read_back_as_what_was_meant() {
+    fn a_new_profile_is_read_back_as_it_was_drafted() {
         let mut draft = draft();
         draft.ttl = TtlClass::Extended;
         draft.segments.push(DraftSegment {
@@ -273,7 +266,7 @@ mod tests {
             crate::profile::Source::Text("It is \"late\":\n\n\t'''\\x\n".into())
         );
         assert_eq!(draft.written(&text), text, "once more changes nothing");
-        assert_eq!(draft.written("layer = ["), text, "what is no TOML is replaced");
+        assert_eq!(draft.written("layer = ["), text, "a text that is not TOML is replaced");
     }
 
     proptest::proptest! {

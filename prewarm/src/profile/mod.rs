@@ -1,12 +1,12 @@
-//! A profile: what the prompts of one kind of conversation begin with, as its author wrote it.
+//! A profile: the first part of the prompts of one kind of conversation, as its author wrote it.
 //!
-//! Reading order: [`Outline`] (the TOML file, checked), `canonical` (tool schemas in one form), and
-//! [`Profile`], an outline whose files were read; [`Draft`], one that is edited.
+//! Reading order: [`Outline`] (the TOML file, checked), `canonical` (tool schemas in one form),
+//! [`Profile`] (an outline with its files read), and [`Draft`] (a profile in the editor).
 //!
-//! - Pure: whoever loads a profile brings the function that reads a file.
-//! - Segments stay in the order of the file. Everything from the first unstable one on is the
-//!   *tail*: what stands behind the prefix, and may be another text in the next request.
-//! - Tools stand where the model's template puts them, in the order in which they were declared.
+//! - Pure: the caller passes the function that reads a file.
+//! - Segments stay in the order of the file. Those from the first unstable one on are the *tail*: it
+//!   follows the prefix, and may change with each request.
+//! - The model's template places the tools, in the order in which they were declared.
 //! - Equal files make equal profiles, whatever the order of keys in their schemas.
 
 mod canonical;
@@ -27,48 +27,39 @@ pub use draft::{Draft, DraftSegment, DraftSource};
 pub use error::ProfileError;
 pub use outline::{Outline, OutlineSegment, Source};
 
-/// The most that one file of a profile holds. Who reads one needs to read a byte more at most.
-pub const FILE_BYTES: usize = 1 << 20;
+/// Maximum size of one file of a profile. A reader needs to read one byte more at most.
+pub const MAX_FILE_BYTES: usize = 1 << 20;
 
-/// Stands between two texts of a profile.
-pub const BETWEEN: &str = "\n\n";
+/// Separates two texts of a profile.
+pub const SEPARATOR: &str = "\n\n";
 
-/// A profile, read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// How long its prefix is kept on disk.
+    /// Lifetime of its prefix on disk.
     pub ttl: TtlClass,
-    /// Its parts, in order.
     pub segments: Vec<ProfileSegment>,
 }
 
-/// A part of a profile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProfileSegment {
-    /// What it is for.
     pub layer: Layer,
-    /// What it is called: as its author says, or its file's name, or its place.
+    /// The author's name for it, or else the name of its file, or its number.
     pub key: String,
-    /// Whether its author promises that it stays as it is from request to request.
+    /// Whether its author promises the same text in every request.
     pub stable: bool,
-    /// What it holds.
     pub content: Content,
 }
 
-/// What a segment holds.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
-    /// Text, without white space at its end.
+    /// Without white space at the end.
     Text(String),
-    /// Tools in OpenAI's form, canonical.
+    /// In OpenAI's form, canonical.
     Tools(Vec<Value>),
 }
 
 impl Profile {
-    /// Reads the files that the outline names. Relative paths begin in `directory`.
-    ///
-    /// # Errors
-    /// When a file cannot be read, is too large or empty, or holds no tools where it should.
+    /// Reads the files that the outline names. Relative paths start from `directory`.
     pub fn load(
         outline: &Outline,
         directory: &Path,
@@ -97,23 +88,21 @@ impl Profile {
         Ok(Self { ttl: outline.ttl, segments })
     }
 
-    /// The segments of text that stand before the first unstable one.
+    /// The text segments before the first unstable one.
     pub fn stable(&self) -> impl Iterator<Item = (&ProfileSegment, &str)> {
         self.segments[..self.tail_begins()].iter().filter_map(text)
     }
 
-    /// The text of the prefix.
     pub fn stable_text(&self) -> String {
         joined(self.stable().map(|(_, text)| text))
     }
 
-    /// The text behind it.
     pub fn tail_text(&self) -> String {
         let tail = self.segments[self.tail_begins()..].iter().filter_map(text);
         joined(tail.map(|(_, text)| text))
     }
 
-    /// All tools. They are part of the prefix wherever they were declared.
+    /// All tools: they are part of the prefix wherever they were declared.
     pub fn tools(&self) -> Vec<Value> {
         let tools = self.segments.iter().filter_map(|segment| match &segment.content {
             Content::Tools(tools) => Some(tools),
@@ -122,8 +111,7 @@ impl Profile {
         tools.flatten().cloned().collect()
     }
 
-    /// The first segment of which the prefix of `self` differs from that of `before`; `None` when
-    /// both have the same prefix.
+    /// The first segment in which the prefixes of `self` and `before` differ.
     pub fn first_change<'a>(&'a self, before: &'a Self) -> Option<&'a ProfileSegment> {
         let ((new, _), (old, _)) = (self.parts(), before.parts());
         let same = new.iter().zip(&old).take_while(|(new, old)| new == old).count();
@@ -147,10 +135,10 @@ impl Profile {
     }
 }
 
-/// Texts as one, with a blank line between two of them.
+/// The texts, separated by blank lines.
 pub fn joined<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     let texts = texts.into_iter().filter(|text| !text.is_empty());
-    texts.collect::<Vec<_>>().join(BETWEEN)
+    texts.collect::<Vec<_>>().join(SEPARATOR)
 }
 
 fn text(segment: &ProfileSegment) -> Option<(&ProfileSegment, &str)> {
@@ -160,7 +148,7 @@ fn text(segment: &ProfileSegment) -> Option<(&ProfileSegment, &str)> {
     }
 }
 
-/// Editors end a file with a line break, which is no part of what it says.
+/// The text without the byte order mark and the line breaks that editors add.
 fn trimmed(text: &str) -> String {
     text.trim_start_matches(['\u{feff}', '\r', '\n']).trim_end().to_owned()
 }
@@ -171,7 +159,7 @@ fn text_of(
 ) -> Result<String, ProfileError> {
     let path = || PathBuf::from(path);
     let bytes = read(&path()).map_err(|source| ProfileError::Io { path: path(), source })?;
-    if bytes.len() > FILE_BYTES {
+    if bytes.len() > MAX_FILE_BYTES {
         return Err(ProfileError::TooLarge { path: path() });
     }
     String::from_utf8(bytes).map_err(|_| ProfileError::NotText { path: path() })

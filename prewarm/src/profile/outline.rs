@@ -1,6 +1,6 @@
-//! The TOML file of a profile, checked; the files that it names are not read yet.
+//! The TOML file of a profile, checked; the files that it names are not read.
 //!
-//! - Every field is known or the file is refused, with its line.
+//! - An unknown field is an error with its line.
 //! - A segment has exactly one source.
 
 use std::path::{Path, PathBuf};
@@ -11,37 +11,29 @@ use serde::{Deserialize, Deserializer};
 
 use super::error::ProfileError;
 
-/// The most segments that a profile has.
-const MOST_SEGMENTS: usize = 64;
-/// The longest key of a segment, in bytes.
-const KEY_BYTES: usize = 100;
+const MAX_SEGMENTS: usize = 64;
+const MAX_KEY_BYTES: usize = 100;
 
-/// A profile whose files were not read yet.
+/// A profile without the content of its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outline {
-    /// How long its prefix is kept on disk.
+    /// Lifetime of its prefix on disk.
     pub ttl: TtlClass,
-    /// Its parts, in order.
     pub segments: Vec<OutlineSegment>,
 }
 
-/// A part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutlineSegment {
-    /// What it is for.
     pub layer: Layer,
-    /// What it is called.
     pub key: String,
     /// Whether it is part of the prefix, if everything before it is.
     pub stable: bool,
-    /// Where its text comes from.
     pub source: Source,
 }
 
-/// Where a segment's text comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// It stands in the profile.
+    /// Written in the profile itself.
     Text(String),
     /// A text file, relative to the profile's directory or absolute.
     File(PathBuf),
@@ -50,10 +42,7 @@ pub enum Source {
 }
 
 impl Outline {
-    /// Checks the text of a profile's file.
-    ///
-    /// # Errors
-    /// When it is not TOML, has a field or a value that no profile has, or contradicts itself.
+    /// Parses and checks the text of a profile's file.
     pub fn parse(text: &str) -> Result<Self, ProfileError> {
         let raw: Raw = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start.min(text.len()));
@@ -62,8 +51,8 @@ impl Outline {
         })?;
         match raw.segment.len() {
             0 => return Err(ProfileError::Nothing),
-            got if got > MOST_SEGMENTS => {
-                return Err(ProfileError::TooMany { got, most: MOST_SEGMENTS });
+            got if got > MAX_SEGMENTS => {
+                return Err(ProfileError::TooMany { got, max: MAX_SEGMENTS });
             }
             _ => {}
         }
@@ -74,7 +63,7 @@ impl Outline {
         Ok(Self { ttl: raw.ttl, segments: checked.collect::<Result<_, _>>()? })
     }
 
-    /// The files that it names, for whoever wants to know when they change.
+    /// The files that it names.
     pub fn files(&self, directory: &Path) -> Vec<PathBuf> {
         let file = |segment: &OutlineSegment| match &segment.source {
             Source::Text(_) => None,
@@ -100,7 +89,7 @@ fn extended() -> TtlClass {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawSegment {
-    #[serde(deserialize_with = "before_speech")]
+    #[serde(deserialize_with = "layer_before_messages")]
     layer: Layer,
     key: Option<String>,
     text: Option<String>,
@@ -109,14 +98,15 @@ struct RawSegment {
     stable: Option<bool>,
 }
 
-/// A layer that stands before anything that was said.
-fn before_speech<'de, D: Deserializer<'de>>(layer: D) -> Result<Layer, D::Error> {
+/// A layer that precedes the messages.
+fn layer_before_messages<'de, D: Deserializer<'de>>(layer: D) -> Result<Layer, D::Error> {
     const LAYERS: &[&str] =
         &["axioms", "identity", "rules", "capabilities", "context", "memories", "affect"];
     let name = String::deserialize(layer)?;
-    match LAYERS.contains(&name.as_str()) {
-        true => Layer::deserialize(name.into_deserializer()),
-        false => Err(D::Error::unknown_variant(&name, LAYERS)),
+    if LAYERS.contains(&name.as_str()) {
+        Layer::deserialize(name.into_deserializer())
+    } else {
+        Err(D::Error::unknown_variant(&name, LAYERS))
     }
 }
 
@@ -134,7 +124,7 @@ impl RawSegment {
         };
         let stable = self.stable.unwrap_or(true);
         if !stable && matches!(source, Source::Tools(_)) {
-            return Err("tools are part of the prefix wherever they stand: \
+            return Err("tools are always part of the prefix: \
                         leave `stable = false` out");
         }
         let key = match (self.key, &source) {
@@ -145,7 +135,7 @@ impl RawSegment {
                 None => return Err("its path names no file"),
             },
         };
-        if key.is_empty() || key.len() > KEY_BYTES || key.chars().any(char::is_control) {
+        if key.is_empty() || key.len() > MAX_KEY_BYTES || key.chars().any(char::is_control) {
             return Err("its key must have 1 to 100 bytes and no control characters: \
                         give it another `key`");
         }

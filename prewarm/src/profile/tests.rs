@@ -36,7 +36,7 @@ text = "Be calm."
 const TOOLS: &str = r#"[{"type": "function", "function": {"name": "set_light"}}]"#;
 
 #[test]
-fn what_stands_before_the_first_unstable_segment_is_the_prefix() {
+fn the_prefix_ends_at_the_first_unstable_segment() {
     let profile = World::usual().load(PROFILE).unwrap();
     assert_eq!(profile.ttl, TtlClass::Extended);
     assert_eq!(profile.stable_text(), "You are Ember.\n\nTwo rooms.\n\nOne door.");
@@ -66,14 +66,14 @@ fn tools_come_in_declared_order_with_sorted_keys() {
 }
 
 #[test]
-fn a_profile_knows_the_files_that_it_is_made_of_before_they_can_be_read() {
+fn an_outline_lists_its_files_before_they_are_read() {
     let files = Outline::parse(PROFILE).unwrap().files(Path::new("/p"));
     let files: Vec<_> = files.iter().map(|path| path.to_str().unwrap()).collect();
     assert_eq!(files, ["/p/tools.json", "/p/house.md", "/run/now.txt"]);
 }
 
 #[test]
-fn the_first_segment_that_changed_is_told() {
+fn the_first_changed_segment_is_found() {
     let world = World::usual();
     let before = world.load(PROFILE).unwrap();
     let change = |text: &str, world: &World| {
@@ -93,7 +93,7 @@ fn the_first_segment_that_changed_is_told() {
 }
 
 #[test]
-fn a_tail_that_changes_leaves_the_prefix_alone() {
+fn a_changed_tail_leaves_the_prefix_unchanged() {
     let before = World::usual().load(PROFILE).unwrap();
     let later = World::usual().file("/run/now.txt", "12:01").load(PROFILE).unwrap();
     assert_ne!(before, later);
@@ -109,8 +109,8 @@ fn a_reordered_tool_schema_is_no_change() {
 }
 
 #[test]
-fn each_mistake_is_told_with_its_place_and_a_remedy() {
-    for (text, told) in [
+fn each_mistake_is_reported_with_its_place_and_a_remedy() {
+    for (text, expected) in [
         ("", "no [[segment]]"),
         ("ttl = 'forever'\n", "line 1: unknown variant `forever`"),
         ("name = 'x'\n", "line 1: unknown field `name`"),
@@ -131,27 +131,27 @@ fn each_mistake_is_told_with_its_place_and_a_remedy() {
         ("[[segment]]\nlayer = 'axioms'\ntext = 'x\n", "line 3"),
     ] {
         let error = Outline::parse(text).expect_err(text).to_string();
-        assert!(error.contains(told) && !error.contains('\n'), "{text:?}: {error}");
+        assert!(error.contains(expected) && !error.contains('\n'), "{text:?}: {error}");
     }
 }
 
 #[test]
-fn a_file_that_cannot_be_used_is_named() {
+fn an_unusable_file_is_named() {
     let file = "[[segment]]\nlayer = 'rules'\nfile = 'f'\n";
     let tools = "[[segment]]\nlayer = 'capabilities'\ntools = 'f'\n";
-    let large = "x".repeat(FILE_BYTES + 1);
-    for (profile, content, told) in [
+    let large = "x".repeat(MAX_FILE_BYTES + 1);
+    for (profile, content, expected) in [
         (file, None, "/p/f cannot be read"),
         (file, Some(" \n"), "/p/f is empty"),
         (file, Some(large.as_str()), "/p/f is larger than 1 MiB"),
         (tools, Some("[{"), "/p/f is not JSON"),
-        (tools, Some("{}"), "/p/f holds no tools"),
-        (tools, Some("[]"), "/p/f holds no tools"),
-        (tools, Some("[1]"), "/p/f holds no tools"),
+        (tools, Some("{}"), "/p/f has no tools"),
+        (tools, Some("[]"), "/p/f has no tools"),
+        (tools, Some("[1]"), "/p/f has no tools"),
     ] {
         let files: Vec<_> = content.map(|content| ("/p/f", content)).into_iter().collect();
         let error = World::new(&files).load(profile).unwrap_err().to_string();
-        assert!(error.contains(told), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! How prefixes become warm.
 
 use super::*;
-use crate::prefix::{How, PrefixState};
+use crate::prefix::{PrefixState, TokenOrigin};
 
 impl World {
     pub(super) fn boot(&mut self, profiles: &[&str]) -> &mut Self {
@@ -21,7 +21,7 @@ impl World {
         self.tell(Event::ProfileRemoved { profile: name(profile) })
     }
 
-    pub(super) fn done(&mut self, profile: &str, from: Sources) -> &mut Self {
+    pub(super) fn done(&mut self, profile: &str, from: TokenOrigins) -> &mut Self {
         self.tell(Event::PrefixDone { profile: name(profile), from })
     }
 
@@ -30,7 +30,7 @@ impl World {
         self.tell(Event::PrefixFailed { profile: name(profile), reason })
     }
 
-    /// Everything that waits becomes warm at once.
+    /// Warms all these prefixes at once.
     pub(super) fn warm_all(&mut self, profiles: &[&str]) -> &mut Self {
         self.boot(profiles);
         for profile in profiles {
@@ -41,7 +41,7 @@ impl World {
         self
     }
 
-    fn prefix(&self, profile: &str) -> Prefix {
+    fn prefix(&self, profile: &str) -> TrackedPrefix {
         let mut all = self.planner.prefixes();
         all.find(|(known, _)| known.as_str() == profile).expect("it is known").1
     }
@@ -51,16 +51,16 @@ pub(super) fn name(text: &str) -> ProfileName {
     text.parse().unwrap()
 }
 
-pub(super) fn computed(computed: usize) -> Sources {
-    Sources { computed, ..Sources::default() }
+pub(super) fn computed(computed: usize) -> TokenOrigins {
+    TokenOrigins { computed, ..TokenOrigins::default() }
 }
 
-pub(super) fn shared(shared: usize) -> Sources {
-    Sources { shared, ..Sources::default() }
+pub(super) fn shared(shared: usize) -> TokenOrigins {
+    TokenOrigins { shared, ..TokenOrigins::default() }
 }
 
 #[test]
-fn at_boot_each_prefix_is_made_warm_one_after_the_other_in_the_order_given() {
+fn prefixes_are_warmed_one_at_a_time_in_the_given_order() {
     let mut world = World::new();
     world.boot(&["default", "attic", "bath"]);
     for profile in ["default", "attic", "bath"] {
@@ -76,12 +76,12 @@ fn at_boot_each_prefix_is_made_warm_one_after_the_other_in_the_order_given() {
 fn a_profile_shows_how_its_prefix_became_warm() {
     let mut world = World::new();
     world.boot(&["default"]).wake();
-    let from = Sources { shared: 1, memory: 0, disk: 2_040, computed: 7 };
+    let from = TokenOrigins { shared: 1, memory: 0, disk: 2_040, computed: 7 };
     world.done("default", from);
     let prefix = world.prefix("default");
     assert_eq!(prefix.state, PrefixState::Warm);
     let warmed = prefix.warmed.unwrap();
-    assert_eq!((warmed.from.tokens(), warmed.from.how()), (2_048, How::Disk));
+    assert_eq!((warmed.from.tokens(), warmed.from.main()), (2_048, TokenOrigin::Disk));
     assert_eq!(warmed.at, world.now);
 }
 
@@ -94,7 +94,7 @@ fn a_changed_profile_is_warmed_again_and_no_other_is() {
 }
 
 #[test]
-fn a_profile_that_changes_while_it_is_warmed_is_broken_off_and_begun_anew() {
+fn a_change_of_a_profile_being_warmed_cancels_and_restarts_it() {
     let mut world = World::new();
     world.boot(&["default"]).wake();
     let again = [Action::Cancel(name("default")), Action::Warm(name("default"))];
@@ -102,7 +102,7 @@ fn a_profile_that_changes_while_it_is_warmed_is_broken_off_and_begun_anew() {
 }
 
 #[test]
-fn another_profile_that_changes_waits_for_its_turn() {
+fn a_changed_profile_waits_for_the_one_being_warmed() {
     let mut world = World::new();
     world.boot(&["default"]).wake();
     assert_eq!(world.change("attic").wake(), []);
@@ -110,7 +110,7 @@ fn another_profile_that_changes_waits_for_its_turn() {
 }
 
 #[test]
-fn a_removed_profile_is_broken_off_and_never_warmed_again() {
+fn a_removed_profile_is_cancelled_and_never_warmed_again() {
     let mut world = World::new();
     world.boot(&["default", "attic"]).wake();
     let next = [Action::Cancel(name("default")), Action::Warm(name("attic"))];
@@ -121,7 +121,7 @@ fn a_removed_profile_is_broken_off_and_never_warmed_again() {
 }
 
 #[test]
-fn another_model_begins_with_nothing_warm() {
+fn a_new_model_starts_with_cold_prefixes() {
     let mut world = World::new();
     world.warm_all(&["default"]).change("default").wake();
     let anew = [Action::Cancel(name("default")), Action::Warm(name("attic"))];
@@ -130,7 +130,7 @@ fn another_model_begins_with_nothing_warm() {
 }
 
 #[test]
-fn while_the_model_is_gone_no_prefix_is_warm_and_a_changed_one_waits() {
+fn prefixes_wait_while_the_model_is_unloaded() {
     let mut world = World::new();
     world.warm_all(&["default", "attic"]).change("attic").wake();
     assert_eq!(world.tell(Event::ModelUnloaded).wake(), [Action::Cancel(name("attic"))]);
@@ -141,7 +141,7 @@ fn while_the_model_is_gone_no_prefix_is_warm_and_a_changed_one_waits() {
 }
 
 #[test]
-fn what_failed_is_tried_again_after_pauses_that_grow_up_to_ten_minutes() {
+fn a_failed_prefix_is_retried_after_pauses_that_grow_up_to_ten_minutes() {
     let mut world = World::new();
     world.boot(&["default"]).wake();
     let mut pauses = Vec::new();
@@ -160,7 +160,7 @@ fn what_failed_is_tried_again_after_pauses_that_grow_up_to_ten_minutes() {
 }
 
 #[test]
-fn one_that_fails_holds_up_no_other() {
+fn a_failed_prefix_delays_no_other() {
     let mut world = World::new();
     world.boot(&["default", "attic"]).wake();
     assert_eq!(world.fail("default").wake(), [Action::Warm(name("attic"))]);
@@ -169,7 +169,7 @@ fn one_that_fails_holds_up_no_other() {
 }
 
 #[test]
-fn a_broken_profile_that_changes_is_tried_at_once() {
+fn a_failed_profile_that_changes_is_retried_at_once() {
     let mut world = World::new();
     world.boot(&["default"]).wake();
     world.fail("default").sleep(1).wake();
@@ -177,7 +177,7 @@ fn a_broken_profile_that_changes_is_tried_at_once() {
 }
 
 #[test]
-fn a_prewarm_goes_on_beside_a_turn() {
+fn a_prewarm_continues_during_a_turn() {
     let mut world = World::new();
     world.boot(&["default", "attic"]).wake();
     assert_eq!(world.start("chat").wake(), [], "nothing is cancelled: the turn may share it");
@@ -185,7 +185,7 @@ fn a_prewarm_goes_on_beside_a_turn() {
 }
 
 #[test]
-fn a_prefix_that_a_turn_computes_for_itself_waits_for_the_turn_and_shares_it() {
+fn a_prefix_waits_for_a_turn_that_computes_it() {
     let mut world = World::new();
     world.boot(&["default", "attic"]).wake();
     let left_to_the_turn = [Action::Cancel(name("default")), Action::Warm(name("attic"))];
@@ -196,7 +196,7 @@ fn a_prefix_that_a_turn_computes_for_itself_waits_for_the_turn_and_shares_it() {
 }
 
 #[test]
-fn it_waits_for_a_turn_that_never_ends_for_half_a_minute_at_most() {
+fn a_prefix_waits_for_a_turn_at_most_half_a_minute() {
     let mut world = World::new();
     world.boot(&["default"]).wake();
     world.start("chat").use_prefix("default").wake();
@@ -205,7 +205,7 @@ fn it_waits_for_a_turn_that_never_ends_for_half_a_minute_at_most() {
 }
 
 #[test]
-fn a_turn_makes_nobody_try_again_what_failed_before_its_pause_is_over() {
+fn a_turn_does_not_shorten_the_pause_after_a_failure() {
     let mut world = World::new();
     world.boot(&["default"]).wake();
     world.fail("default").start("chat").use_prefix("default").end("chat");
@@ -214,7 +214,7 @@ fn a_turn_makes_nobody_try_again_what_failed_before_its_pause_is_over() {
 }
 
 #[test]
-fn a_clock_that_steps_back_makes_a_retry_no_later_than_its_pause() {
+fn a_clock_step_back_does_not_lengthen_the_pause_before_a_retry() {
     let mut world = World::new();
     world.boot(&["default"]).wake();
     world.fail("default").step_back(24 * 60 * MINUTE);

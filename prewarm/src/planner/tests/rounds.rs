@@ -1,11 +1,11 @@
-//! How prefixes are kept warm.
+//! Keep-alive rounds.
 
 use super::prefixes::{computed, name, shared};
 use super::*;
-use crate::prefix::How;
+use crate::prefix::TokenOrigin;
 
 impl World {
-    /// Answers every touch at once, as a hot prefix does, and says whose they were.
+    /// Answers every touch at once, as a hot prefix does; returns the profiles.
     fn round(&mut self) -> Vec<String> {
         let mut touched = Vec::new();
         self.planner.wake(self.now);
@@ -17,7 +17,7 @@ impl World {
         touched
     }
 
-    /// Sleeps until the planner wakes, and says for how many seconds.
+    /// Sleeps until the planner wakes; returns the seconds.
     fn sleep_until_due(&mut self) -> u64 {
         let due = self.planner.next_wake().expect("something is due");
         let slept = self.now.age(due).as_secs();
@@ -30,7 +30,7 @@ impl World {
     }
 }
 
-const NOBODY: [&str; 0] = [];
+const NONE: [&str; 0] = [];
 
 #[test]
 fn a_warm_prefix_is_touched_every_four_minutes() {
@@ -39,21 +39,21 @@ fn a_warm_prefix_is_touched_every_four_minutes() {
     for _ in 0..10 {
         assert_eq!(world.sleep_until_due(), 4 * MINUTE);
         assert_eq!(world.round(), ["default"]);
-        assert_eq!(world.round(), NOBODY);
+        assert_eq!(world.round(), NONE);
     }
 }
 
 #[test]
-fn no_prefix_lies_untouched_for_longer_than_the_short_ttl() {
+fn no_prefix_is_untouched_for_longer_than_the_short_ttl() {
     let mut world = World::new();
     world.warm_all(&["attic", "bath"]).sleep(100).use_prefix("bath");
     assert_eq!(world.sleep_until_due(), 140);
-    // After 140 seconds the bath asks for nothing yet, but would wait for six minutes more.
+    // After 140 seconds the bath needs no touch yet, but would wait for six minutes more.
     assert_eq!(world.round(), ["attic", "bath"]);
 }
 
 #[test]
-fn what_was_used_just_now_is_left_alone() {
+fn a_recently_used_prefix_is_not_touched() {
     let mut world = World::new();
     world.warm_all(&["attic", "bath"]).sleep(4 * MINUTE - 20).use_prefix("bath").sleep(20);
     assert_eq!(world.round(), ["attic"]);
@@ -67,31 +67,31 @@ fn a_prefix_that_is_used_all_the_time_is_never_touched() {
     world.warm_all(&["default"]);
     for _ in 0..100 {
         world.sleep(3 * MINUTE).use_prefix("default");
-        assert_eq!(world.round(), NOBODY);
+        assert_eq!(world.round(), NONE);
     }
 }
 
 #[test]
-fn a_touch_does_not_begin_while_somebody_speaks_and_does_when_they_are_silent() {
+fn a_touch_waits_for_the_end_of_the_turn() {
     let mut world = World::new();
     world.warm_all(&["default"]).sleep(4 * MINUTE - 1).start("chat").sleep(MINUTE);
-    assert_eq!(world.round(), NOBODY);
-    assert_eq!(world.planner.next_wake(), None, "the end of the turn wakes us");
+    assert_eq!(world.round(), NONE);
+    assert_eq!(world.planner.next_wake(), None, "the end of the turn plans anew");
     assert_eq!(world.end("chat").round(), ["default"]);
 }
 
 #[test]
-fn a_touch_is_broken_off_by_a_turn_and_made_up_for_after_it() {
+fn a_touch_is_cancelled_by_a_turn_and_repeated_after_it() {
     let mut world = World::new();
     world.warm_all(&["attic", "bath"]).sleep(4 * MINUTE);
     assert_eq!(world.wake(), [Action::Touch(name("attic"))]);
     assert_eq!(world.start("chat").wake(), [Action::Cancel(name("attic"))]);
-    assert_eq!(world.start("other").sleep(MINUTE).end("chat").wake(), [], "one still speaks");
+    assert_eq!(world.start("other").sleep(MINUTE).end("chat").wake(), [], "one turn still runs");
     assert_eq!(world.end("other").round(), ["attic", "bath"]);
 }
 
 #[test]
-fn a_touch_never_counts_as_a_use_of_a_conversation() {
+fn a_touch_does_not_count_as_a_turn_of_a_conversation() {
     let mut world = World::new();
     world.warm_all(&["default"]).speak("chat").sleep(4 * MINUTE);
     assert_eq!(world.round(), ["default"]);
@@ -115,22 +115,22 @@ fn keep_alive_parks_and_warms_nothing() {
 }
 
 #[test]
-fn a_touch_that_found_it_hot_leaves_how_it_became_so_and_one_that_did_not_tells() {
+fn a_touch_reports_new_origins_only_when_the_prefix_was_not_hot() {
     let mut world = World::new();
     world.warm_all(&["default"]);
     let warmed = |world: &World| world.planner.prefixes().next().unwrap().1.warmed.unwrap();
     let at = world.now;
     world.sleep(4 * MINUTE).round();
-    assert_eq!((warmed(&world).from.how(), warmed(&world).at), (How::Computed, at));
+    assert_eq!((warmed(&world).from.main(), warmed(&world).at), (TokenOrigin::Computed, at));
     assert_eq!(warmed(&world).touched, world.now);
 
     world.sleep(4 * MINUTE).wake();
-    world.done("default", Sources { disk: 99, computed: 1, ..Sources::default() });
-    assert_eq!((warmed(&world).from.how(), warmed(&world).at), (How::Disk, world.now));
+    world.done("default", TokenOrigins { disk: 99, computed: 1, ..TokenOrigins::default() });
+    assert_eq!((warmed(&world).from.main(), warmed(&world).at), (TokenOrigin::Disk, world.now));
 }
 
 #[test]
-fn a_touch_that_fails_becomes_a_prewarm_that_is_tried_again_later() {
+fn a_failed_touch_becomes_a_prewarm_that_is_retried() {
     let mut world = World::new();
     world.warm_all(&["default"]).sleep(4 * MINUTE).wake();
     assert_eq!(world.fail("default").wake(), []);
@@ -139,7 +139,7 @@ fn a_touch_that_fails_becomes_a_prewarm_that_is_tried_again_later() {
 }
 
 #[test]
-fn a_changed_prefix_comes_before_what_only_needs_a_touch() {
+fn a_changed_prefix_is_warmed_before_others_are_touched() {
     let mut world = World::new();
     world.warm_all(&["attic", "bath", "cellar"]).sleep(4 * MINUTE);
     assert_eq!(world.wake(), [Action::Touch(name("attic"))]);
@@ -149,18 +149,18 @@ fn a_changed_prefix_comes_before_what_only_needs_a_touch() {
 }
 
 #[test]
-fn on_a_low_battery_nothing_is_touched_until_the_machine_is_fed() {
+fn a_low_battery_stops_touches_until_the_machine_charges() {
     let mut world = World::new();
     world.warm_all(&["default"]).battery(19, false).sleep(4 * MINUTE);
-    assert_eq!(world.round(), NOBODY);
-    assert_eq!(world.sleep_until_due(), 4 * MINUTE, "only to look at the battery");
-    assert_eq!(world.battery(18, false).round(), NOBODY);
+    assert_eq!(world.round(), NONE);
+    assert_eq!(world.sleep_until_due(), 4 * MINUTE, "only to read the battery");
+    assert_eq!(world.battery(18, false).round(), NONE);
     assert_eq!(world.sleep(MINUTE).battery(18, true).round(), ["default"]);
     assert_eq!(world.sleep_until_due(), 4 * MINUTE);
 }
 
 #[test]
-fn a_battery_that_runs_low_ends_the_round() {
+fn a_battery_that_becomes_low_ends_the_round() {
     let mut world = World::new();
     world.warm_all(&["attic", "bath"]).sleep(4 * MINUTE);
     assert_eq!(world.wake(), [Action::Touch(name("attic"))]);
@@ -177,7 +177,7 @@ fn a_low_battery_does_not_keep_a_changed_profile_cold() {
 }
 
 #[test]
-fn a_threshold_of_zero_never_sleeps() {
+fn a_threshold_of_zero_ignores_the_battery() {
     let mut world = World::new();
     let keepalive = Keepalive { battery_percent: 0, ..Keepalive::default() };
     world.planner = Planner::new(Settings { keepalive, ..Settings::default() });
@@ -186,7 +186,7 @@ fn a_threshold_of_zero_never_sleeps() {
 }
 
 #[test]
-fn after_a_laptops_sleep_there_is_one_round() {
+fn a_laptops_sleep_causes_one_round() {
     let mut world = World::new();
     world.warm_all(&["attic", "bath"]).sleep(9 * 60 * MINUTE);
     assert_eq!(world.round(), ["attic", "bath"]);
@@ -194,18 +194,18 @@ fn after_a_laptops_sleep_there_is_one_round() {
 }
 
 #[test]
-fn a_clock_that_steps_back_causes_one_round_and_that_when_it_is_due() {
+fn a_clock_step_back_causes_one_round_and_not_early() {
     let mut world = World::new();
     world.warm_all(&["default"]).sleep(4 * MINUTE).round();
     world.sleep(MINUTE).step_back(24 * 60 * MINUTE);
-    assert_eq!(world.round(), NOBODY);
+    assert_eq!(world.round(), NONE);
     assert_eq!(world.sleep_until_due(), 4 * MINUTE);
     assert_eq!(world.round(), ["default"]);
     assert_eq!(world.sleep_until_due(), 4 * MINUTE);
 }
 
 #[test]
-fn an_interval_longer_than_the_ttl_is_kept() {
+fn an_interval_longer_than_the_ttl_applies() {
     let mut world = World::new();
     let interval = Duration::from_secs(30 * MINUTE);
     let keepalive = Keepalive { interval, ..Keepalive::default() };
@@ -216,7 +216,7 @@ fn an_interval_longer_than_the_ttl_is_kept() {
 }
 
 #[test]
-fn twenty_warm_prefixes_without_traffic_wake_nobody_but_for_keep_alive() {
+fn twenty_warm_prefixes_without_turns_wake_the_loop_only_for_keep_alive() {
     let mut world = World::new();
     let names: Vec<String> = (0..20).map(|number| format!("room-{number}")).collect();
     world.warm_all(&names.iter().map(String::as_str).collect::<Vec<_>>());
@@ -230,12 +230,12 @@ fn twenty_warm_prefixes_without_traffic_wake_nobody_but_for_keep_alive() {
     assert_eq!(wakes, 7 * 24 * 60 / 4);
 }
 
-/// Rooms speak, profiles change and fail, the battery runs down, the laptop sleeps and the clock
+/// Turns run, profiles change and fail, the battery runs down, the laptop sleeps and the clock
 /// jumps. Between these the loop sleeps until the planner's next wake, like the daemon's.
 #[test]
-fn in_a_week_of_use_no_prefix_lies_untouched_for_long_and_nothing_spins() {
+fn prefixes_stay_touched_and_the_loop_does_not_spin_in_a_week_of_use() {
     let mut world = World::new();
-    let mut week = Week { fed: true, fails: false, actions: 0 };
+    let mut week = Week { on_power: true, fails: false, actions: 0 };
     world.boot(&["attic", "bath", "cellar"]);
     let end = world.now.after(Duration::from_secs(7 * 24 * 60 * MINUTE));
     let mut step = 0_u64;
@@ -247,14 +247,14 @@ fn in_a_week_of_use_no_prefix_lies_untouched_for_long_and_nothing_spins() {
         match chance % 23 {
             0 => {
                 world.start("chat");
-                week.pass(&mut world, chance % LONGEST_TURN);
+                week.pass(&mut world, chance % MAX_TURN_SECS);
                 world.end("chat");
             }
             1 => drop(world.use_prefix(profile)),
             2 if chance.is_multiple_of(5) => drop(world.change(profile)),
             3 => {
                 let (percent, charging) = ((chance % 100) as u8, chance.is_multiple_of(2));
-                week.fed = charging || percent >= 20;
+                week.on_power = charging || percent >= 20;
                 world.battery(percent, charging);
             }
             4 if chance.is_multiple_of(31) => drop(world.step_back(chance % 7_200)),
@@ -263,14 +263,14 @@ fn in_a_week_of_use_no_prefix_lies_untouched_for_long_and_nothing_spins() {
         }
         week.pass(&mut world, chance % 240);
     }
-    // Three prefixes and 2,520 intervals of four minutes, fed for three fifths of them.
+    // Three prefixes and 2,520 intervals of four minutes, on power for three fifths of them.
     assert!((3_000..9_000).contains(&week.actions), "{} actions", week.actions);
 }
 
-const LONGEST_TURN: u64 = 90;
+const MAX_TURN_SECS: u64 = 90;
 
 struct Week {
-    fed: bool,
+    on_power: bool,
     fails: bool,
     actions: usize,
 }
@@ -304,7 +304,7 @@ impl Week {
         for (profile, prefix) in world.planner.prefixes() {
             let Some(warmed) = prefix.warmed.filter(|_| prefix.failed.is_none()) else { continue };
             let age = warmed.touched.age(world.now).as_secs();
-            assert!(!self.fed || age <= 5 * MINUTE + LONGEST_TURN, "{profile}: {age} s");
+            assert!(!self.on_power || age <= 5 * MINUTE + MAX_TURN_SECS, "{profile}: {age} s");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! What the planner promises, as scenes with a clock of their own.
+//! The planner's promises, as scenes with a clock of their own.
 
 mod prefixes;
-mod residence;
 mod rounds;
+mod unload;
 
 use std::collections::BTreeMap;
 
@@ -66,7 +66,7 @@ impl World {
         self
     }
 
-    /// Looks at the clock, and takes what should be done.
+    /// Wakes the planner and drains its actions.
     fn wake(&mut self) -> Vec<Action> {
         self.planner.wake(self.now);
         std::iter::from_fn(|| self.planner.next_action()).collect()
@@ -86,7 +86,7 @@ fn a_conversation_is_parked_five_minutes_after_its_last_turn() {
 }
 
 #[test]
-fn it_is_parked_once() {
+fn a_conversation_is_parked_once() {
     let mut world = World::new();
     world.speak("chat").sleep(5 * MINUTE).parked_now();
     assert!(world.sleep(60 * MINUTE).parked_now().is_empty());
@@ -94,7 +94,7 @@ fn it_is_parked_once() {
 }
 
 #[test]
-fn speaking_again_starts_the_five_minutes_anew() {
+fn another_turn_restarts_the_five_minutes() {
     let mut world = World::new();
     world.speak("chat").sleep(4 * MINUTE).speak("chat");
     assert!(world.sleep(4 * MINUTE).parked_now().is_empty());
@@ -112,14 +112,14 @@ fn a_conversation_with_a_turn_running_or_queued_is_never_parked() {
 }
 
 #[test]
-fn a_turn_that_starts_withdraws_an_action_that_nobody_took_yet() {
+fn a_new_turn_withdraws_a_pending_park() {
     let mut world = World::new();
     world.speak("chat").speak("other").sleep(5 * MINUTE).start("chat");
     assert_eq!(world.parked_now(), ["other"]);
 }
 
 #[test]
-fn those_that_are_due_together_are_parked_in_the_order_in_which_they_fell_silent() {
+fn conversations_due_together_are_parked_longest_idle_first() {
     let mut world = World::new();
     world.speak("zoo").sleep(1).speak("mint").sleep(1).speak("apple");
     assert_eq!(world.sleep(60 * MINUTE).parked_now(), ["zoo", "mint", "apple"]);
@@ -150,7 +150,7 @@ fn a_turn_that_was_never_announced_still_leaves_its_conversation_hot() {
 }
 
 #[test]
-fn a_clock_that_steps_back_parks_nobody_early_and_leaves_nobody_hot_for_good() {
+fn a_clock_step_back_neither_parks_early_nor_leaves_a_conversation_hot_forever() {
     let mut world = World::new();
     world.speak("chat");
     assert!(world.step_back(24 * 60 * MINUTE).parked_now().is_empty());
@@ -159,7 +159,7 @@ fn a_clock_that_steps_back_parks_nobody_early_and_leaves_nobody_hot_for_good() {
 }
 
 #[test]
-fn after_a_laptops_sleep_what_is_due_is_parked_at_once() {
+fn a_due_conversation_is_parked_at_once_after_a_laptops_sleep() {
     let mut world = World::new();
     world.speak("chat");
     assert_eq!(world.sleep(9 * 60 * MINUTE).parked_now(), ["chat"]);
@@ -168,7 +168,7 @@ fn after_a_laptops_sleep_what_is_due_is_parked_at_once() {
 /// Three rooms in turn, one every few minutes by day. The loop only ever sleeps until the next turn
 /// or the planner's next wake, like the daemon's.
 #[test]
-fn in_a_week_of_use_every_silence_of_five_minutes_ends_in_one_park() {
+fn every_five_idle_minutes_in_a_week_of_use_end_in_one_park() {
     let mut world = World::new();
     let end_of_week = world.now.after(Duration::from_secs(7 * 24 * 60 * MINUTE));
     let five_minutes = Duration::from_secs(5 * MINUTE);
@@ -188,7 +188,7 @@ fn in_a_week_of_use_every_silence_of_five_minutes_ends_in_one_park() {
         while let Some(wake) = world.planner.next_wake().filter(|wake| *wake <= next_turn) {
             world.now = wake;
             for parked in world.parked_now() {
-                let spoke_at = hot.remove(&parked).expect("nobody is parked twice");
+                let spoke_at = hot.remove(&parked).expect("no conversation is parked twice");
                 assert_eq!(spoke_at.age(world.now), five_minutes, "{parked}");
                 parks += 1;
             }
@@ -222,7 +222,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     /// Counted second by second instead of by timestamps.
     #[test]
-    fn the_planner_parks_whom_a_count_of_seconds_parks(steps in steps()) {
+    fn parking_agrees_with_a_count_of_seconds(steps in steps()) {
         let mut world = World::new();
         // Turns and seconds of silence of each.
         let mut naive: BTreeMap<u8, (usize, u64)> = BTreeMap::new();

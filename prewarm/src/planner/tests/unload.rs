@@ -1,4 +1,4 @@
-//! The weights leave and come back.
+//! The weights are unloaded and come back.
 
 use super::*;
 
@@ -24,7 +24,7 @@ fn ready() -> Event {
 }
 
 #[test]
-fn they_leave_once_when_nobody_has_spoken_for_so_long() {
+fn weights_are_unloaded_once_after_the_idle_time() {
     let mut world = world(30 * MINUTE);
     world.model(ready());
     assert!(!world.sleep(29 * MINUTE).unloads());
@@ -35,7 +35,7 @@ fn they_leave_once_when_nobody_has_spoken_for_so_long() {
 }
 
 #[test]
-fn while_they_are_away_nothing_is_made_warm_and_nothing_wakes_us() {
+fn an_unloaded_model_warms_no_prefix_and_causes_no_wake() {
     let mut world = world(30 * MINUTE);
     world.model(ready()).sleep(31 * MINUTE).wake();
     world.model(Event::ModelUnloaded);
@@ -47,19 +47,19 @@ fn while_they_are_away_nothing_is_made_warm_and_nothing_wakes_us() {
 }
 
 #[test]
-fn they_stay_while_somebody_speaks_and_when_the_engine_says_so() {
+fn weights_stay_during_a_turn_and_after_a_refusal() {
     let mut world = world(30 * MINUTE);
     world.model(ready()).start("chat");
     assert!(!world.sleep(60 * MINUTE).unloads());
     world.end("chat");
     assert!(world.sleep(30 * MINUTE).unloads());
-    world.model(Event::ModelStays);
+    world.model(Event::UnloadRefused);
     assert!(!world.sleep(29 * MINUTE).unloads());
     assert!(world.sleep(MINUTE).unloads());
 }
 
 #[test]
-fn unless_it_is_asked_for_they_stay_for_ever() {
+fn weights_stay_forever_by_default() {
     let mut world = World::new();
     world.model(ready());
     assert!(!world.sleep(1_000_000).unloads());
