@@ -26,7 +26,9 @@ use std::time::Duration;
 use answer::Token;
 use chance::Chance;
 use hob_slots::store::StoreReader;
-use hobd::{Client, Event, Hobd, Starting, wait};
+use hob_testkit::client::Event;
+use hob_testkit::{Client, Hobd, wait};
+use hobd::{conversation, launch, model};
 use serde_json::{Value, json};
 use talk::{MOST_TOKENS, Pending, Talk};
 
@@ -34,7 +36,7 @@ const SEED: u64 = 8642;
 
 /// When hobd dies.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum AdjustedTime {
+enum Kill {
     /// After so many events of an answer.
     Events(usize),
     /// So many milliseconds after a question.
@@ -47,7 +49,7 @@ enum AdjustedTime {
     Starting(u64),
 }
 
-impl AdjustedTime {
+impl Kill {
     fn random(chance: &mut Chance) -> Self {
         match chance.within(0..5) {
             0 => Self::Events(chance.within(1..14)),
@@ -64,7 +66,7 @@ fn kills_at_random_moments_lose_no_text_and_restore_nothing_wrong() {
     let rounds = std::env::var("HOB_TEST_KILL_ROUNDS").map_or(20, |n| n.parse().unwrap());
     let mut world = World::new();
     for round in 0..rounds {
-        let moment = AdjustedTime::random(&mut world.chance);
+        let moment = Kill::random(&mut world.chance);
         println!("round {round}: {moment:?}");
         world.start_and_look();
         for _ in 0..world.chance.within(1..4) {
@@ -101,7 +103,7 @@ impl World {
             chance: Chance(SEED),
             talks: (0..3).map(Talk::new).collect(),
             hobd: None,
-            untouched: Hobd::start(elsewhere.path()),
+            untouched: launch(elsewhere.path()).start(),
             resumed: 0,
             _elsewhere: elsewhere,
         }
@@ -113,19 +115,19 @@ impl World {
 
     /// Starts it and looks at all that the last one left: text, timelines, files.
     fn start_and_look(&mut self) {
-        let hobd = Hobd::start(self.directory.path());
+        let hobd = launch(self.directory.path()).start();
         let reader = reader(self.directory.path());
         for talk in &mut self.talks {
             talk.timeline = 0;
-            talk.meet(hobd.client.conversation(&talk.name()).as_ref());
-            let Ok(record) = reader.get_slot(hobd.model, &talk.id()) else { continue };
+            talk.meet(conversation(&hobd.client, &talk.name()).as_ref());
+            let Ok(record) = reader.get_slot(model(&hobd), &talk.id()) else { continue };
             if talk.whole {
                 // What a whole answer left behind is the beginning of whatever is said next.
                 assert!(record.tokens.len() >= talk.saved, "{}: KV is gone", talk.name());
                 talk.saved = record.tokens.len();
             }
         }
-        assert_eq!(strays(self.directory.path(), hobd.pid()), Vec::<PathBuf>::new());
+        assert_eq!(strays(self.directory.path(), hobd.process.id()), Vec::<PathBuf>::new());
         self.hobd = Some(hobd);
     }
 
@@ -141,7 +143,7 @@ impl World {
     /// A whole turn.
     fn say(&mut self, which: usize) {
         let (asked, request) = self.next_request(which);
-        let events: Vec<Event> = self.client().stream(&request).collect();
+        let events: Vec<Event> = self.client().events(&request).collect();
         let pending = Pending::of(asked, &events);
         let [.., Event::Data(last), Event::Done] = events.as_slice() else {
             panic!("an answer broke off by itself: {events:?}")
@@ -152,7 +154,7 @@ impl World {
         let talk = &mut self.talks[which];
         talk.pending = Some(pending);
         talk.timeline = number(&last["usage"]["total_tokens"]);
-        let kept = self.client().conversation(&self.talks[which].name());
+        let kept = conversation(self.client(), &self.talks[which].name());
         self.talks[which].meet(kept.as_ref());
     }
 
@@ -186,15 +188,15 @@ impl World {
         }
     }
 
-    fn die(&mut self, moment: AdjustedTime) {
+    fn die(&mut self, moment: Kill) {
         self.check_counters();
         match moment {
-            AdjustedTime::Events(_) | AdjustedTime::Millis(_) => self.die_answering(moment),
-            AdjustedTime::Ended => {}
-            AdjustedTime::Quiet => self.become_quiet(),
-            AdjustedTime::Starting(millis) => {
+            Kill::Events(_) | Kill::Millis(_) => self.die_answering(moment),
+            Kill::Ended => {}
+            Kill::Quiet => self.become_quiet(),
+            Kill::Starting(millis) => {
                 self.hobd = None;
-                let starting = Starting::begin(self.directory.path());
+                let starting = launch(self.directory.path()).spawn();
                 thread::sleep(Duration::from_millis(millis));
                 drop(starting);
             }
@@ -202,19 +204,19 @@ impl World {
         self.hobd = None; // Dropping it is `kill -9`.
     }
 
-    fn die_answering(&mut self, moment: AdjustedTime) {
+    fn die_answering(&mut self, moment: Kill) {
         let which = self.chance.within(0..self.talks.len());
         let (asked, request) = self.next_request(which);
         self.talks[which].quiet = false;
         let (client, (tell, listen)) = (self.client().clone(), mpsc::channel());
         let client = thread::spawn(move || {
             // An error: the process died before it took the request.
-            client.stream(&request).for_each(|event| tell.send(event).unwrap());
+            client.events(&request).for_each(|event| tell.send(event).unwrap());
         });
         let mut events = Vec::new();
         match moment {
-            AdjustedTime::Millis(millis) => thread::sleep(Duration::from_millis(millis)),
-            AdjustedTime::Events(most) => events.extend(listen.iter().take(most)),
+            Kill::Millis(millis) => thread::sleep(Duration::from_millis(millis)),
+            Kill::Events(most) => events.extend(listen.iter().take(most)),
             _ => unreachable!("the others answer nothing"),
         }
         self.hobd = None;
@@ -225,9 +227,9 @@ impl World {
 
     /// Waits until all that was said is on disk.
     fn become_quiet(&mut self) {
-        let (reader, model) = (reader(self.directory.path()), self.hobd.as_ref().unwrap().model);
+        let (reader, model) = (reader(self.directory.path()), model(self.hobd.as_ref().unwrap()));
         for talk in self.talks.iter_mut().filter(|talk| talk.timeline > 0) {
-            wait("the timeline is on disk", || {
+            wait::until("the timeline is on disk", || {
                 let record = reader.get_slot(model, &talk.id()).ok()?;
                 (record.tokens.len() == talk.timeline).then_some(())
             });

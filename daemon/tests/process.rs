@@ -1,24 +1,18 @@
 //! The program itself: what it announces, how it ends, and what a `kill -9` leaves.
 
-#[path = "common/client.rs"]
-#[allow(dead_code, reason = "each test file uses a part of it")]
-mod client;
-
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::fs;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Output;
 use std::time::Duration;
 
-use client::{Answer, Call};
+use hob_testkit::{Answer, Call, Client, Launch, Process, wait};
 use serde_json::{Value, json};
 
 /// A hobd on the fake model, with a directory of its own.
 struct Hobd {
-    process: Child,
-    address: SocketAddr,
-    token: String,
+    process: Process,
+    client: Client,
     ready: Value,
     announced: PathBuf,
 }
@@ -29,7 +23,7 @@ impl Hobd {
     }
 
     fn with_model(directory: &Path, model: &Path) -> Self {
-        Self::with(directory, &["--model".as_ref(), model.as_os_str()])
+        Self::with(directory, &["--model".into(), model.into()])
     }
 
     /// On the model that the configuration file chooses.
@@ -37,35 +31,14 @@ impl Hobd {
         Self::with(directory, &[])
     }
 
-    fn with(directory: &Path, arguments: &[&OsStr]) -> Self {
-        let ready_file = directory.join("ready.json");
-        fs::remove_file(&ready_file).ok();
-        let process = command(directory)
-            .args(arguments)
-            .args(["--listen", "127.0.0.1:0", "--ready-file"])
-            .arg(&ready_file)
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let ready = loop {
-            if let Ok(text) = fs::read_to_string(&ready_file) {
-                assert!(
-                    text.ends_with('\n') && text.lines().count() == 1,
-                    "whole at once: {text:?}"
-                );
-                break serde_json::from_str::<Value>(&text).unwrap();
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        };
-        let text = |name: &str| ready[name].as_str().unwrap().to_owned();
-        let token = fs::read_to_string(text("token_file")).unwrap().trim().to_owned();
-        let announced = directory.join("data/hobd.json");
-        Self { process, address: text("address").parse().unwrap(), token, ready, announced }
+    fn with(directory: &Path, arguments: &[OsString]) -> Self {
+        let launch = launch(directory).args(arguments.iter().cloned());
+        let hob_testkit::Hobd { process, client, ready } = launch.start();
+        Self { process, client, ready, announced: directory.join("data/hobd.json") }
     }
 
     fn call(&self, method: &str, path: &str) -> Call {
-        let token = format!("Bearer {}", self.token);
-        Call::new(self.address, method, path).header("authorization", &token)
+        self.client.call(method, path)
     }
 
     fn say(&self, message: &str) -> Answer {
@@ -74,42 +47,24 @@ impl Hobd {
         self.call("POST", "/v1/chat/completions").json(&body).send()
     }
 
-    /// Has it start over with another model, and waits until it has.
+    /// Switches to another model and waits until hobd has announced itself again.
     fn switch(&self, model: &str) -> Value {
         let written = || fs::metadata(&self.announced).and_then(|facts| facts.modified()).ok();
         let before = written();
         let body = json!({"model": model});
         let answer = self.call("POST", "/v1/models/switch").json(&body).send();
         assert_eq!(answer.status, 202, "{}", answer.text());
-        while written().is_none() || written() == before {
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        wait::until("the model is switched", || written().filter(|now| Some(*now) != before));
         answer.json()
     }
 
     fn status(&self) -> Value {
-        self.call("GET", "/v1/status").send().json()
-    }
-
-    #[cfg(unix)]
-    fn signal(&self, name: &str) {
-        let pid = self.process.id().to_string();
-        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+        self.client.get("/v1/status")
     }
 }
 
-impl Drop for Hobd {
-    fn drop(&mut self) {
-        self.process.kill().ok();
-        self.process.wait().ok();
-    }
-}
-
-fn command(directory: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hobd"));
-    // The settings of whoever runs the tests must not matter.
-    command.env_clear().env("HOME", directory).arg("--data-dir").arg(directory.join("data"));
-    command
+fn launch(directory: &Path) -> Launch {
+    Launch::new(env!("CARGO_BIN_EXE_hobd"), directory)
 }
 
 /// Writes the configuration file.
@@ -121,7 +76,8 @@ fn config(directory: &Path, text: &str) -> PathBuf {
 }
 
 fn fails(directory: &Path, arguments: &[&str]) -> String {
-    let Output { status, stderr, .. } = command(directory).args(arguments).output().unwrap();
+    let Output { status, stderr, .. } =
+        launch(directory).command().args(arguments).output().unwrap();
     assert_eq!(status.code(), Some(1), "{arguments:?}");
     String::from_utf8(stderr).unwrap()
 }
@@ -161,8 +117,7 @@ fn asked_to_end_it_saves_and_takes_its_announcement_away() {
     let directory = tempfile::tempdir().unwrap();
     let mut hobd = Hobd::start(directory.path());
     hobd.say(&"Remember me. ".repeat(20));
-    hobd.signal("-TERM");
-    assert_eq!(hobd.process.wait().unwrap().code(), Some(0));
+    assert_eq!(hobd.process.terminate(wait::PATIENCE).code(), Some(0));
     assert!(!directory.path().join("data/hobd.json").exists());
 
     let hobd = Hobd::start(directory.path());
@@ -191,8 +146,7 @@ fn after_a_kill_the_text_is_whole_and_the_conversation_goes_on() {
         let answer = hobd.say(&message).json();
         said.push(message);
         said.push(answer["choices"][0]["message"]["content"].as_str().unwrap().to_owned());
-        hobd.process.kill().unwrap(); // SIGKILL, at once.
-        hobd.process.wait().unwrap();
+        hobd.process.kill();
     }
 }
 
@@ -232,39 +186,21 @@ fn a_second_one_on_the_same_directory_is_refused() {
 #[test]
 fn prompt_text_never_reaches_the_log() {
     let directory = tempfile::tempdir().unwrap();
-    let ready = directory.path().join("ready.json");
-    let log = fs::File::create(directory.path().join("log")).unwrap();
-    let mut process = command(directory.path())
-        .args(["--model", "fake", "--listen", "127.0.0.1:0", "--log", "trace", "--ready-file"])
-        .arg(&ready)
-        .stderr(log)
-        .spawn()
-        .unwrap();
-    let line = loop {
-        match fs::read_to_string(&ready) {
-            Ok(line) => break line,
-            Err(_) => std::thread::sleep(Duration::from_millis(10)),
-        }
-    };
-    let ready: Value = serde_json::from_str(&line).unwrap();
-    let token = fs::read_to_string(ready["token_file"].as_str().unwrap()).unwrap();
-    let address: SocketAddr = ready["address"].as_str().unwrap().parse().unwrap();
+    let launch = launch(directory.path()).args(["--model", "fake", "--log", "trace"]);
+    let hobd = launch.start();
     let call = |path: &str, body: &str| {
-        Call::new(address, "POST", path)
-            .header("authorization", &format!("Bearer {}", token.trim()))
-            .header("content-type", "application/json")
-            .body(body)
-            .send()
+        let call = hobd.client.call("POST", path).header("content-type", "application/json");
+        call.body(body).send()
     };
     let body = json!({"conversation": "a", "messages": [{"role": "user", "content": "xyzzy-plugh"}], "max_tokens": 4});
     assert_eq!(call("/v1/chat/completions", &body.to_string()).status, 200);
     call("/v1/chat/completions", "{\"xyzzy-plugh");
     call("/v1/completions", "{\"prompt\": \"xyzzy-plugh\", \"n\": \"xyzzy-plugh\"}");
-    process.kill().unwrap();
-    process.wait().unwrap();
-    let log = fs::read_to_string(directory.path().join("log")).unwrap();
+    let token = hobd.client.token.clone();
+    drop(hobd);
+    let log = launch.log();
     assert!(!log.is_empty() && !log.contains("xyzzy-plugh"), "{log}");
-    assert!(!log.contains(token.trim()));
+    assert!(!log.contains(&token));
 }
 
 #[test]
@@ -275,9 +211,7 @@ fn a_silent_daemon_gives_back_the_models_memory_and_the_next_question_finds_ever
     hobd.say("My locker code is 48213.");
     let residency = || hobd.call("GET", "/v1/status").send().json()["residency"].clone();
     assert_eq!(residency(), "resident");
-    while residency() != "unloaded" {
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    wait::until("the model is unloaded", || (residency() == "unloaded").then_some(()));
     let answer = hobd.say("What is my locker code?").json();
     let tokens = &answer["hob"]["tokens"];
     assert!(tokens["disk"].as_u64().unwrap() + tokens["memory"].as_u64().unwrap() > 30, "{tokens}");

@@ -6,8 +6,8 @@
 
 use hob_checks::Page;
 use hob_checks::desktop::Desktop;
-use hob_checks::http::Client;
-use hob_checks::wait;
+use hob_testkit::Client;
+use hob_testkit::wait;
 
 use crate::figures::{Bar, Table};
 use crate::seed;

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use hob_checks::http::Client;
+use hob_testkit::Client;
 use serde_json::json;
 
 /// Messages of the long chat.

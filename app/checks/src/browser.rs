@@ -17,8 +17,10 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use crate::process::Running;
-use crate::{tools, wait};
+use hob_testkit::Process;
+use hob_testkit::wait;
+
+use crate::tools;
 
 /// No single command takes longer, unless the browser hangs.
 const COMMAND: Duration = Duration::from_secs(60);
@@ -59,7 +61,7 @@ impl Default for Look {
 pub struct Browser {
     runtime: Runtime,
     client: Client,
-    driver: Running,
+    driver: Process,
     has_pictures: bool,
     home: TempDir,
 }
@@ -115,7 +117,7 @@ impl Browser {
         let port = free_port();
         driver.arg(format!("--port={port}"));
         driver.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut running = Running::start(&mut driver);
+        let mut running = Process::start(&mut driver);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -125,7 +127,7 @@ impl Browser {
             panic!("capabilities are an object")
         };
         wait::until("the driver listens", || {
-            assert!(running.lives(), "{driver:?} ended at once");
+            assert!(running.is_running(), "{driver:?} ended at once");
             std::net::TcpStream::connect(("127.0.0.1", port)).ok()
         });
         let client = runtime.block_on(connect(port, capabilities));

@@ -13,9 +13,9 @@ use zbus::interface;
 use zbus::message::Header;
 use zbus::zvariant::{OwnedObjectPath, OwnedValue, Structure, Value};
 
-use crate::process::Running;
 use crate::tools::Tool;
-use crate::wait;
+use hob_testkit::Process;
+use hob_testkit::wait;
 
 /// What carries it.
 const DAEMON: Tool = Tool { names: &["dbus-daemon"], package: "dbus" };
@@ -23,7 +23,7 @@ const DAEMON: Tool = Tool { names: &["dbus-daemon"], package: "dbus" };
 /// A bus, and the desktop on it. They go with this value.
 #[derive(Debug)]
 pub struct Bus {
-    _daemon: Running,
+    _daemon: Process,
     address: String,
     connection: Connection,
     notices: Kept<Notice>,
@@ -50,7 +50,7 @@ impl Bus {
     /// Starts one. `scratch`: where its daemon may leave a file.
     pub fn start(scratch: &Path) -> Self {
         let told = scratch.join("bus");
-        let mut daemon = Running::start(
+        let mut daemon = Process::start(
             Command::new(DAEMON.find())
                 .args(["--session", "--nofork", "--nopidfile", "--nosyslog", "--print-address"])
                 .env("HOME", scratch)
@@ -60,7 +60,7 @@ impl Bus {
                 .stderr(Stdio::null()),
         );
         let address = wait::until("the bus is there", || {
-            assert!(daemon.lives(), "dbus-daemon ended at once");
+            assert!(daemon.is_running(), "dbus-daemon ended at once");
             let address = fs::read_to_string(&told).ok()?;
             address.strip_suffix('\n').map(str::to_owned)
         });

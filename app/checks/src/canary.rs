@@ -64,7 +64,7 @@ mod tests {
         assert!(canary.heard().is_empty());
         let mut caller = TcpStream::connect(canary.address()).unwrap();
         caller.write_all(b"GET /stolen?token=1 HTTP/1.0\r\n\r\n").unwrap();
-        crate::wait::until("the canary hears it", || {
+        hob_testkit::wait::until("the canary hears it", || {
             (canary.heard() == ["GET /stolen?token=1 HTTP/1.0"]).then_some(())
         });
     }

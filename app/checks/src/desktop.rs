@@ -13,10 +13,11 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::bus::Bus;
-use crate::process::Running;
 use crate::screen::{Area, Screen};
 use crate::tools::{self, Tool};
-use crate::{Browser, Page, wait};
+use crate::{Browser, Page};
+use hob_testkit::Process;
+use hob_testkit::wait;
 
 /// What drives the window.
 const DRIVER: Tool = Tool { names: &["WebKitWebDriver"], package: "webkit2gtk-driver" };
@@ -86,12 +87,12 @@ impl Desktop {
     }
 
     /// Starts the app by itself.
-    pub fn start(&self, arguments: &[&str]) -> Running {
+    pub fn start(&self, arguments: &[&str]) -> Process {
         let file =
             |name| File::create(self.home().join(name)).expect("the directory can be written");
         let mut app = self.session(&tools::app());
         app.args(self.arguments()).args(arguments);
-        Running::start(app.stdout(file("out")).stderr(file("err")))
+        Process::start(app.stdout(file("out")).stderr(file("err")))
     }
 
     /// Runs the app by itself, to its end.
@@ -100,7 +101,7 @@ impl Desktop {
     /// Where it does not come to one.
     pub fn run(&self, arguments: &[&str]) -> Output {
         let mut app = self.start(arguments);
-        let status = wait::attempt(LONGEST_RUN, || app.ended().ok_or(()));
+        let status = wait::attempt(LONGEST_RUN, || app.exit_status().ok_or(()));
         let [stdout, stderr] =
             ["out", "err"].map(|name| fs::read(self.home().join(name)).expect("it is there"));
         match status {

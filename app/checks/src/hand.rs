@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 
 use crate::browser::Refused;
 use crate::page::{ELEMENT, css, quoted};
-use crate::wait::PATIENCE;
-use crate::{Page, keys, wait};
+use crate::{Page, keys};
+use hob_testkit::wait;
+use hob_testkit::wait::PATIENCE;
 
 /// So many presses and releases go in one command.
 const KEYS: usize = 100;

@@ -1,16 +1,13 @@
 //! A hobd of a check's own.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
 use std::time::Duration;
 
-use serde_json::Value;
+use hob_testkit::{Client, Launch, Process, wait};
 use tempfile::TempDir;
 
-use crate::http::Client;
-use crate::process::Running;
-use crate::{tools, wait};
+use crate::tools;
 
 /// Who answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +23,8 @@ pub enum Model {
 pub struct Hobd {
     /// Speaks to it.
     pub client: Client,
-    process: Running,
-    arguments: Vec<String>,
+    process: Process,
+    launch: Launch,
     directory: TempDir,
 }
 
@@ -47,20 +44,25 @@ impl Hobd {
         // Not as a flag: what a file says can be changed on the page.
         fs::write(directory.path().join("hob.toml"), format!("model = {model:?}\n"))
             .expect("the directory can be written");
-        let fixed = ["--threads", "1", "--log", "warn"];
         let silent: &[&str] = match arguments.contains(&"--voice-command") {
             true => &[],
             false => &["--voice-command", "off"],
         };
-        let arguments = [&fixed, silent, arguments].concat();
-        let arguments: Vec<String> = arguments.into_iter().map(str::to_owned).collect();
-        let (process, client) = launch(directory.path(), &arguments, "127.0.0.1:0");
-        Self { client, process, arguments, directory }
+        let launch = Launch::new(tools::hobd(), directory.path()).separate_slots();
+        let launch = launch.args(["--threads", "1", "--log", "warn"]).args(silent.iter().copied());
+        let launch = launch.args(arguments.iter().copied()).args([
+            "--config".into(),
+            directory.path().join("hob.toml").into_os_string(),
+            "--profiles-dir".into(),
+            directory.path().join("profiles").into_os_string(),
+        ]);
+        let hob_testkit::Hobd { client, process, .. } = launch.start();
+        Self { client, process, launch, directory }
     }
 
     /// Ends it in good order.
     pub fn stop(&mut self) {
-        self.process.stop(wait::PATIENCE);
+        self.process.terminate(wait::PATIENCE);
     }
 
     /// Ends it as a power cut would.
@@ -70,8 +72,8 @@ impl Hobd {
 
     /// Starts it again over what it left, at the same address.
     pub fn start_again(&mut self) {
-        let listen = self.client.address.to_string();
-        (self.process, self.client) = launch(self.directory.path(), &self.arguments, &listen);
+        let started = self.launch.clone().listen(self.client.address).start();
+        (self.process, self.client) = (started.process, started.client);
     }
 
     /// Ends it in good order and starts it again: nothing of what it held is left but what it has kept.
@@ -107,48 +109,9 @@ impl Hobd {
 impl Drop for Hobd {
     fn drop(&mut self) {
         // In good order, so that it removes what it has put elsewhere.
-        self.process.stop(Duration::from_secs(2));
+        self.process.terminate(Duration::from_secs(2));
         if std::thread::panicking() {
-            let log = fs::read_to_string(log_file(self.directory.path())).unwrap_or_default();
-            eprintln!("hobd said:\n{log}");
+            eprintln!("the log of hobd:\n{}", self.launch.log());
         }
     }
-}
-
-fn launch(directory: &Path, arguments: &[String], listen: &str) -> (Running, Client) {
-    let ready_file = directory.join("ready.json");
-    fs::remove_file(&ready_file).ok(); // An error: there is none yet.
-    let log = fs::File::options().create(true).append(true).open(log_file(directory));
-    let mut process = Running::start(
-        Command::new(tools::hobd())
-            .env_clear() // The settings of whoever runs the checks must not matter.
-            .env("HOME", directory)
-            .args(arguments)
-            .args(["--listen", listen])
-            .arg("--config")
-            .arg(directory.join("hob.toml"))
-            .arg("--data-dir")
-            .arg(directory.join("data"))
-            .arg("--slots-dir")
-            .arg(directory.join("slots"))
-            .arg("--profiles-dir")
-            .arg(directory.join("profiles"))
-            .arg("--ready-file")
-            .arg(&ready_file)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log.expect("the directory can be written")),
-    );
-    let ready = wait::until("hobd serves requests", || {
-        let said = || fs::read_to_string(log_file(directory)).unwrap_or_default();
-        assert!(process.lives(), "hobd ended at once: {}", said());
-        // The line ends with its newline: without it, hobd is still writing.
-        fs::read_to_string(&ready_file).ok().filter(|line| line.ends_with('\n'))
-    });
-    let ready: Value = serde_json::from_str(&ready).expect("the ready file is JSON");
-    (process, Client::of(&ready))
-}
-
-fn log_file(directory: &Path) -> PathBuf {
-    directory.join("log")
 }

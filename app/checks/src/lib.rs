@@ -21,13 +21,10 @@ pub mod desktop;
 pub mod hand;
 pub mod hobd;
 pub mod hostile;
-pub mod http;
 pub mod keys;
 pub mod page;
-pub mod process;
 pub mod screen;
 pub mod tools;
-pub mod wait;
 
 pub use browser::{Browser, Look};
 pub use hobd::{Hobd, Model};

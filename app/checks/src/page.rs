@@ -11,8 +11,9 @@ use std::ops::Deref;
 
 use serde_json::Value;
 
-use crate::wait::PATIENCE;
-use crate::{Browser, Hobd, Look, tools, wait};
+use crate::{Browser, Hobd, Look, tools};
+use hob_testkit::wait;
+use hob_testkit::wait::PATIENCE;
 
 /// The pages beside chats, and the keys that lead there.
 pub const PAGES: [(&str, &str); 4] =

@@ -13,9 +13,9 @@ use x11rb::protocol::xproto::{
 };
 use x11rb::rust_connection::{ReplyError, RustConnection};
 
-use crate::process::Running;
 use crate::tools::{self, Tool};
-use crate::wait;
+use hob_testkit::Process;
+use hob_testkit::wait;
 
 /// The server.
 const XVFB: Tool = Tool { names: &["Xvfb"], package: "xvfb" };
@@ -23,7 +23,7 @@ const XVFB: Tool = Tool { names: &["Xvfb"], package: "xvfb" };
 /// A screen. It goes with this value.
 #[derive(Debug)]
 pub struct Screen {
-    _server: Running,
+    _server: Process,
     display: String,
     connection: RustConnection,
     root: Window,
@@ -47,7 +47,7 @@ impl Screen {
     pub fn on(scratch: &Path) -> Self {
         let told = scratch.join("display");
         let number = File::create(&told).expect("the directory can be written");
-        let mut server = Running::start(
+        let mut server = Process::start(
             Command::new(XVFB.find())
                 .args(["-displayfd", "1", "-screen", "0", "1280x860x24", "-nolisten", "tcp"])
                 .stdin(Stdio::null())
@@ -55,7 +55,7 @@ impl Screen {
                 .stderr(Stdio::null()),
         );
         let display = wait::until("the screen is there", || {
-            assert!(server.lives(), "Xvfb ended at once");
+            assert!(server.is_running(), "Xvfb ended at once");
             let number = fs::read_to_string(&told).ok()?;
             Some(format!(":{}", number.strip_suffix('\n')?))
         });

@@ -2,26 +2,23 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-mod client;
-
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use client::{Answer, Call, Stream};
 use hob_config::ModelChoice;
 use hob_daemon::auth::AccessToken;
-use hob_daemon::catalogue::{self, Catalogue, Current};
+use hob_daemon::models::{self, Catalogue, Current};
 use hob_daemon::clock::wall_clock;
 use hob_daemon::http::body::BodyLimits;
 use hob_daemon::http::guard::Guard;
 use hob_daemon::http::{self, Shared, serve};
 use hob_daemon::service::{Parts, ProfileChange, ProfileStatus, Service, Shape};
-use hob_daemon::transcript::Transcript;
-use hob_daemon::voice::command::VoiceCommand;
-use hob_daemon::voice::filler::{self, Filler};
-use hob_daemon::voice::recognizer::Recognizer;
+use hob_daemon::conversations::transcript::Transcript;
+use hob_daemon::speech::command::VoiceCommand;
+use hob_daemon::speech::filler::{self, Filler};
+use hob_daemon::speech::recognizer::Recognizer;
 use hob_daemon::warm::{self, warm_status::warm_status};
 use hob_daemon::watch::{self, Change, Mode};
 use hob_models::{Demand, GgmlType, Roots};
@@ -31,6 +28,7 @@ use hob_slots::store::Store;
 use hob_slots::{
     AdjustedTime, ConversationId, FileDigest, Fingerprint, Lifetimes, ModelHash, Token,
 };
+pub use hob_testkit::{Answer, Call, Stream};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::UnboundedReceiver;

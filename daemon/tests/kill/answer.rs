@@ -5,9 +5,8 @@
 //! micro-batches. Rounding may turn the balance where two tokens are equally likely, as "Okay" and
 //! "I will remember" are.
 
+use hob_testkit::client::Event;
 use serde_json::Value;
-
-use crate::hobd::Event;
 
 /// Of a natural logarithm. Over 300 rounds rounding stayed below 0.017.
 const ROUNDING: f64 = 0.05;

@@ -1,10 +1,10 @@
 //! A conversation as its client knows it: what must have survived, and what only may have.
 
 use hob_slots::ConversationId;
+use hob_testkit::client::Event;
 use serde_json::{Value, json};
 
 use crate::chance::Chance;
-use crate::hobd::Event;
 
 /// More than any whole answer has.
 pub const MOST_TOKENS: usize = 48;

@@ -1,6 +1,7 @@
 //! Chats that leave as files and come back.
 
-use hob_checks::{Hobd, Model, Page, wait};
+use hob_checks::{Hobd, Model, Page};
+use hob_testkit::wait;
 use std::path::PathBuf;
 
 #[test]

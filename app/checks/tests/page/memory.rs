@@ -83,7 +83,7 @@ fn how_long_a_chat_is_kept_can_be_changed() {
     assert!(file_name(&kept_files(&hobd, "bin")[0]).contains(".long."));
 
     page.put("@file select", "kept");
-    hob_checks::wait::until("the file has its new class", || {
+    hob_testkit::wait::until("the file has its new class", || {
         kept_files(&hobd, "bin").iter().any(|path| file_name(path).contains(".kept.")).then_some(())
     });
 }

@@ -135,10 +135,7 @@ impl World {
     }
 
     fn rename(&self, conversation: &str, title: &str) {
-        let path = format!("/v1/conversations/{conversation}");
-        let body = json!({"title": title.chars().take(200).collect::<String>()}).to_string();
-        let (status, answer) = self.hobd.client.send("PATCH", &path, &body).unwrap();
-        assert_eq!(status, 200, "{answer}");
+        self.hobd.client.rename(conversation, &title.chars().take(200).collect::<String>());
     }
 
     fn nothing_happened(&self) {

@@ -1,7 +1,8 @@
 //! Questions and answers.
 
 use hob_checks::chat::slowly;
-use hob_checks::{Hobd, Model, Page, wait};
+use hob_checks::{Hobd, Model, Page};
+use hob_testkit::wait;
 use serde_json::json;
 
 #[test]
@@ -215,10 +216,9 @@ fn what_was_stopped_before_it_was_heard_is_still_there_to_be_sent() {
     page.open_chat("Say this: something");
     page.answered(1);
     // Somebody else speaks in the same chat.
-    let other = hobd.client.clone();
     let words = slowly(400);
     let body = json!({"conversation": "shared", "hob": {"append": true}, "messages": [{"role": "user", "content": words}]});
-    std::thread::spawn(move || other.send("POST", "/v1/chat/completions", &body.to_string()));
+    let _open = hobd.client.call("POST", "/v1/chat/completions").json(&body).open();
     wait::until("it is answered", || hobd.client.is_busy("shared").then_some(()));
 
     page.send("These words matter");

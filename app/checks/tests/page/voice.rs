@@ -5,7 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hob_checks::{Hobd, Model, Page, wait};
+use hob_checks::{Hobd, Model, Page};
+use hob_testkit::wait;
 use hound::{SampleFormat, WavSpec, WavWriter};
 
 #[test]
@@ -15,13 +16,13 @@ fn what_is_said_while_the_button_is_held_is_written_down_and_sent() {
     let page = Page::open(&hobd);
 
     button(&page, "pointerdown");
-    page.until("it listens", "one('@talk-button').dataset.phase === 'hearing'");
+    page.until("it records", "one('@talk-button').dataset.phase === 'recording'");
     std::thread::sleep(Duration::from_secs(2));
     button(&page, "pointerup");
     page.answered(1);
 
     assert_eq!(page.last_answer(), "heard");
-    page.until("it is quiet", "one('@talk-button').dataset.phase === 'quiet'");
+    page.until("it is idle", "one('@talk-button').dataset.phase === 'idle'");
 }
 
 #[test]
@@ -45,7 +46,7 @@ fn a_phrase_is_played_to_its_end_while_the_words_are_read() {
     });
 
     button(&page, "pointerdown");
-    page.until("it listens", "one('@talk-button').dataset.phase === 'hearing'");
+    page.until("it records", "one('@talk-button').dataset.phase === 'recording'");
     std::thread::sleep(Duration::from_secs(2));
     button(&page, "pointerup");
     page.answered(1);
@@ -61,9 +62,9 @@ fn escape_drops_what_was_said() {
     let page = Page::open(&hobd);
 
     button(&page, "pointerdown");
-    page.until("it listens", "one('@talk-button').dataset.phase === 'hearing'");
+    page.until("it records", "one('@talk-button').dataset.phase === 'recording'");
     page.press("Escape");
-    page.until("it is quiet", "one('@talk-button').dataset.phase === 'quiet'");
+    page.until("it is idle", "one('@talk-button').dataset.phase === 'idle'");
     button(&page, "pointerup");
 
     page.ask("Say this: written");

@@ -3,12 +3,13 @@
 
 use std::thread;
 
+use hob_checks::Page;
 use hob_checks::bus::Notice;
 use hob_checks::chat::slowly;
 use hob_checks::desktop::Desktop;
-use hob_checks::http::Client;
 use hob_checks::screen::Area;
-use hob_checks::{Page, wait};
+use hob_testkit::Client;
+use hob_testkit::wait;
 use serde_json::{Value, json};
 
 use super::invoke;
@@ -53,7 +54,7 @@ fn who_opens_it_again_while_it_still_ends_gets_a_new_one() {
     let _second = desktop.start(&[]);
 
     answer.join().expect("what was asked is answered");
-    wait::until("the first has ended", || first.ended());
+    wait::until("the first has ended", || first.exit_status());
     wait::until("the second has announced itself", || {
         desktop.announced().filter(|now| now["pid"] != before["pid"])
     });
@@ -95,7 +96,7 @@ fn the_window_comes_back_where_it_was_and_as_large() {
     desktop.arrange_window(area);
     desktop.has_window_at(area);
     desktop.close_window();
-    wait::until("it has ended", || app.ended());
+    wait::until("it has ended", || app.exit_status());
 
     let _again = desktop.start(&[]);
 
@@ -114,7 +115,7 @@ fn it_starts_in_the_tray_where_that_is_asked_and_ends_from_there() {
     desktop.shows_window();
     desktop.bus.choose(QUIT);
 
-    let status = wait::until("it has ended", || app.ended());
+    let status = wait::until("it has ended", || app.exit_status());
     assert!(status.success(), "{status}");
     assert_eq!(desktop.announced(), None);
 }

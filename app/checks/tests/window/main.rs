@@ -11,7 +11,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use hob_checks::desktop::Desktop;
-use hob_checks::{Hobd, Model, Page, wait};
+use hob_checks::{Hobd, Model, Page};
+use hob_testkit::wait;
 use serde_json::{Value, json};
 
 #[test]

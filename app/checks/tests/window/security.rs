@@ -2,8 +2,9 @@
 
 use hob_checks::canary::Canary;
 use hob_checks::desktop::Desktop;
-use hob_checks::http::Client;
-use hob_checks::{hostile, wait};
+use hob_checks::hostile;
+use hob_testkit::Client;
+use hob_testkit::wait;
 use serde_json::{Value, json};
 
 use super::invoke;

@@ -1,12 +1,15 @@
-//! HTTP by hand: whatever a polite client would not send can be sent.
+//! HTTP/1.1 over a plain socket, so that a test can send what no HTTP library would.
+//!
+//! - `send`, `stream` and `open` panic when hobd is gone; `try_…` return the error.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
 
 use serde_json::Value;
 
-/// A request that is being put together.
+use crate::wait::PATIENCE;
+
+/// A request that is not sent yet.
 pub struct Call {
     address: SocketAddr,
     head: String,
@@ -38,73 +41,94 @@ impl Call {
 
     /// Sends it and reads the whole answer.
     pub fn send(self) -> Answer {
-        let (status, headers, mut reader) = self.begin();
+        let (status, headers, mut reader) = self.try_begin().expect("hobd answers");
         let mut body = Vec::new();
         if is_chunked(&headers) {
-            while let Some(chunk) = read_chunk(&mut reader) {
+            while let Some(chunk) = read_chunk(&mut reader).expect("the answer is whole") {
                 body.extend(chunk);
             }
         } else {
-            reader.read_to_end(&mut body).unwrap();
+            reader.read_to_end(&mut body).expect("the answer is whole");
         }
         Answer { status, headers, body }
     }
 
     /// Sends it and reads the answer's events one by one.
     pub fn stream(self) -> Stream {
-        let (status, _, reader) = self.begin();
-        Stream { status, reader, text: String::new() }
+        self.try_stream().expect("hobd answers")
     }
 
-    /// Sends it and waits for nothing. Dropping the connection goes away.
-    pub fn open(mut self) -> TcpStream {
+    pub fn try_stream(self) -> io::Result<Stream> {
+        let (status, _, reader) = self.try_begin()?;
+        Ok(Stream { status, reader, text: String::new() })
+    }
+
+    /// Sends it without reading the answer. Dropping the socket closes the connection.
+    pub fn open(self) -> TcpStream {
+        self.try_open().expect("hobd listens")
+    }
+
+    fn try_open(mut self) -> io::Result<TcpStream> {
         if !self.has_host {
             self.head.push_str(&format!("host: {}\r\n", self.address));
         }
-        let mut socket = TcpStream::connect(self.address).unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        socket.write_all(self.head.as_bytes()).unwrap();
-        socket.write_all(b"\r\n").unwrap();
-        socket.write_all(&self.body).ok(); // A refused body need not be taken.
-        socket
+        let mut socket = TcpStream::connect(self.address)?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        socket.write_all(self.head.as_bytes())?;
+        socket.write_all(b"\r\n")?;
+        socket.write_all(&self.body).ok(); // hobd may refuse a body without reading it.
+        Ok(socket)
     }
 
-    fn begin(self) -> (u16, Vec<(String, String)>, BufReader<TcpStream>) {
-        let mut reader = BufReader::new(self.open());
-        let status = line(&mut reader);
-        let status = status.split(' ').nth(1).unwrap_or_else(|| panic!("no status in {status:?}"));
+    fn try_begin(self) -> io::Result<(u16, Headers, BufReader<TcpStream>)> {
+        let mut reader = BufReader::new(self.try_open()?);
+        let status = read_line(&mut reader)?;
+        let code = status.split(' ').nth(1).and_then(|code| code.parse().ok());
+        let code = code.ok_or_else(|| invalid(format!("no status in {status:?}")))?;
         let mut headers = Vec::new();
         loop {
-            let line = line(&mut reader);
+            let line = read_line(&mut reader)?;
             let Some((name, value)) = line.split_once(": ") else { break };
             headers.push((name.to_ascii_lowercase(), value.to_owned()));
         }
-        (status.parse().unwrap(), headers, reader)
+        Ok((code, headers, reader))
     }
 }
 
-fn line(reader: &mut BufReader<TcpStream>) -> String {
+type Headers = Vec<(String, String)>;
+
+fn read_line(reader: &mut BufReader<TcpStream>) -> io::Result<String> {
     let mut line = String::new();
-    reader.read_line(&mut line).unwrap();
-    line.trim_end().to_owned()
+    reader.read_line(&mut line)?;
+    Ok(line.trim_end().to_owned())
 }
 
 fn is_chunked(headers: &[(String, String)]) -> bool {
     headers.iter().any(|(name, value)| name == "transfer-encoding" && value == "chunked")
 }
 
-fn read_chunk(reader: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
-    let length = usize::from_str_radix(&line(reader), 16).ok().filter(|length| *length > 0)?;
+/// `None` after the last chunk, and where the connection breaks off.
+fn read_chunk(reader: &mut BufReader<TcpStream>) -> io::Result<Option<Vec<u8>>> {
+    let line = read_line(reader)?;
+    let Some(length) = usize::from_str_radix(&line, 16).ok().filter(|length| *length > 0) else {
+        return Ok(None);
+    };
     let mut chunk = vec![0; length + 2];
-    reader.read_exact(&mut chunk).ok()?;
+    if reader.read_exact(&mut chunk).is_err() {
+        return Ok(None);
+    }
     chunk.truncate(length);
-    Some(chunk)
+    Ok(Some(chunk))
+}
+
+fn invalid(message: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
 /// A whole answer.
 pub struct Answer {
     pub status: u16,
-    pub headers: Vec<(String, String)>,
+    pub headers: Headers,
     pub body: Vec<u8>,
 }
 
@@ -121,7 +145,10 @@ impl Answer {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The error object; panics when there is none, or when it lacks a part.
+    /// The error object.
+    ///
+    /// # Panics
+    /// When there is none, or when a field of it is missing.
     pub fn error(&self) -> Value {
         let error = self.json()["error"].clone();
         let keys: Vec<_> = error.as_object().unwrap().keys().map(String::as_str).collect();
@@ -131,7 +158,7 @@ impl Answer {
     }
 }
 
-/// An answer that comes in events. Dropping it closes the connection.
+/// An answer of server-sent events. Dropping it closes the connection.
 pub struct Stream {
     pub status: u16,
     reader: BufReader<TcpStream>,
@@ -141,16 +168,20 @@ pub struct Stream {
 impl Stream {
     /// The data of the next event; `None` after the last one.
     pub fn next_data(&mut self) -> Option<String> {
+        self.try_next_data().expect("the stream goes on")
+    }
+
+    pub fn try_next_data(&mut self) -> io::Result<Option<String>> {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
                 let (event, rest) = (event.to_owned(), rest.to_owned());
                 self.text = rest;
                 match event.strip_prefix("data: ") {
-                    Some(data) => return Some(data.to_owned()),
+                    Some(data) => return Ok(Some(data.to_owned())),
                     None => continue, // A comment.
                 }
             }
-            let chunk = read_chunk(&mut self.reader)?;
+            let Some(chunk) = read_chunk(&mut self.reader)? else { return Ok(None) };
             self.text.push_str(std::str::from_utf8(&chunk).unwrap());
         }
     }

@@ -1,0 +1,83 @@
+//! A process that ends with the test that started it.
+
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use crate::wait;
+
+/// A process and its children. Dropping it kills all of them.
+#[derive(Debug)]
+pub struct Process(Child);
+
+impl Process {
+    /// Starts `command` as the leader of a new process group.
+    pub fn start(command: &mut Command) -> Self {
+        let started = command.process_group(0).spawn();
+        Self(started.unwrap_or_else(|error| panic!("cannot start {command:?}: {error}")))
+    }
+
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.0.try_wait(), Ok(None))
+    }
+
+    /// `None` while it runs.
+    pub fn exit_status(&mut self) -> Option<ExitStatus> {
+        self.0.try_wait().ok().flatten()
+    }
+
+    /// Sends SIGTERM and waits for the end; kills the process when it takes longer than `patience`.
+    pub fn terminate(&mut self, patience: Duration) -> ExitStatus {
+        if self.is_running() {
+            // An error: it has ended meanwhile.
+            kill_process(self.pid(), Signal::TERM).ok();
+        }
+        wait::attempt(patience, || self.exit_status().ok_or(())).ok();
+        self.kill()
+    }
+
+    /// Sends SIGKILL to the process and its children, and reaps the process.
+    pub fn kill(&mut self) -> ExitStatus {
+        // An error: it has ended already.
+        kill_process_group(self.pid(), Signal::KILL).ok();
+        self.0.wait().expect("a child can be waited for")
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.0)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_ends_with_its_value() {
+        let mut sleep = Process::start(Command::new("sleep").arg("60"));
+        assert!(sleep.is_running());
+        let pid = sleep.pid();
+        drop(sleep);
+        assert!(rustix::process::test_kill_process(pid).is_err());
+    }
+
+    #[test]
+    fn a_process_that_ignores_sigterm_is_killed() {
+        let script = "trap '' TERM; while true; do sleep 1; done";
+        let mut stubborn = Process::start(Command::new("sh").args(["-c", script]));
+        std::thread::sleep(Duration::from_millis(100)); // Until the trap is set.
+        assert_eq!(stubborn.terminate(Duration::from_millis(200)).code(), None);
+    }
+}
