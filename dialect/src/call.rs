@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-/// A call that was understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Call {
     pub name: String,
@@ -12,16 +11,16 @@ pub(crate) struct Call {
     pub arguments: String,
 }
 
-/// Which member holds the arguments, and whether a call without them is a call.
+/// Whether JSON without arguments is a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arguments {
-    /// The text is marked as a call: arguments may be missing.
+    /// A mark precedes the JSON, so the arguments may be missing.
     Optional,
-    /// Nothing but these members tells a call from a JSON answer.
+    /// Only these members distinguish a call from an answer in JSON.
     Required,
 }
 
-/// `{"name": …, "arguments": {…}}`; `parameters` means the same. `None`: not a call.
+/// Reads `{"name": …, "arguments": {…}}`, or the same with `parameters`. `None`: not a call.
 pub(crate) fn read_call(json: &str, arguments: Arguments) -> Option<Call> {
     let members: BTreeMap<String, &RawValue> = serde_json::from_str(json).ok()?;
     let name: String = serde_json::from_str(members.get("name")?.get()).ok()?;
@@ -34,12 +33,12 @@ pub(crate) fn read_call(json: &str, arguments: Arguments) -> Option<Call> {
     (!name.is_empty()).then_some(Call { name, arguments })
 }
 
-/// A call whose name stands outside of the JSON text.
+/// Reads a call with its name outside the JSON text.
 pub(crate) fn read_named_call(name: &str, arguments: &str) -> Option<Call> {
     Some(Call { name: name.to_owned(), arguments: object_text(arguments)? })
 }
 
-/// One call, or an array of them.
+/// Reads one call, or an array of them.
 pub(crate) fn read_calls(json: &str) -> Option<Vec<Call>> {
     if json.starts_with('{') {
         return Some(vec![read_call(json, Arguments::Optional)?]);
@@ -49,7 +48,7 @@ pub(crate) fn read_calls(json: &str) -> Option<Vec<Call>> {
     calls.collect::<Option<Vec<_>>>().filter(|calls| !calls.is_empty())
 }
 
-/// The object's text. Some models write it inside a string, and nothing as `null`.
+/// The object's text. Some models write the object as a string, and an empty one as `null`.
 fn object_text(json: &str) -> Option<String> {
     match json.as_bytes().first()? {
         b'{' => is_object(json).then(|| json.to_owned()),
@@ -72,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_keep_the_models_own_words() {
+    fn arguments_stay_as_the_model_wrote_them() {
         let json = r#"{"name": "f", "arguments": {"b": 1.50, "a": 12345678901234567890123}}"#;
         let kept = r#"{"b": 1.50, "a": 12345678901234567890123}"#;
         assert_eq!(arguments(json).as_deref(), Some(kept));
@@ -88,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_with_a_name_is_no_call() {
+    fn json_without_a_name_and_arguments_is_no_call() {
         for json in [
             r#"{"arguments": {}}"#,
             r#"{"name": 1, "arguments": {}}"#,

@@ -1,30 +1,28 @@
-//! Finds where a JSON object or array ends, without reading a byte twice.
+//! Finds the end of a JSON object or array, reading each byte once.
 //!
-//! It looks at brackets and strings only. What it calls complete may still be invalid; what it
-//! calls broken cannot become valid whatever follows.
+//! It reads brackets and strings only: a complete value may still be invalid, but a broken one
+//! cannot become valid with any further text.
 
-/// Walks over one value, which begins with `{` or `[`.
+/// Scans one value, which begins with `{` or `[`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scan {
     at: usize,
-    open: Vec<u8>, // The closing brackets that are due.
+    open: Vec<u8>, // The expected closing brackets.
     in_string: bool,
     escaped: bool,
 }
 
-/// What a scan knows so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// The value is still open.
     Incomplete,
     /// The value's length in bytes.
     Complete(usize),
-    /// The bytes up to here can begin no value.
+    /// The bytes before this index begin no value.
     Broken(usize),
 }
 
 impl Scan {
-    /// Goes on with the value, which has grown since the last call or is the same.
+    /// Continues the scan; `value` may have grown since the last call.
     pub fn advance(&mut self, value: &str) -> Progress {
         while let Some(&byte) = value.as_bytes().get(self.at) {
             self.at += 1;
@@ -58,7 +56,7 @@ impl Scan {
         }
     }
 
-    /// The offending byte is not part of what is given up: it may begin something else.
+    /// Excludes the offending byte, which may begin something else.
     fn broken(&self) -> Progress {
         Progress::Broken(self.at - 1)
     }
@@ -79,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_value_is_incomplete_and_goes_on_where_it_was() {
+    fn a_scan_of_an_open_value_continues_where_it_was() {
         let value = r#"{"a": ["}"]}"#;
         let mut scan = Scan::default();
         for end in 1..value.len() {
@@ -89,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_no_value_is_broken_at_once() {
+    fn text_that_cannot_become_a_value_is_broken_at_once() {
         assert_eq!(scan(r#"{"a": 1</tool_call>"#), Progress::Broken(7));
         assert_eq!(scan("{]"), Progress::Broken(1));
         assert_eq!(scan("name"), Progress::Broken(0));

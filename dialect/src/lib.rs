@@ -1,11 +1,11 @@
-//! How models write tool calls and reasoning, and how to read them while they are written.
+//! Parses tool calls and reasoning out of a model's output as it streams.
 //!
-//! Reading order: [`Dialect`] (which form a model was taught), [`Parser`] (text in, [`Part`]s
-//! out), `call` (one call's JSON), `json` (where a JSON value ends).
+//! Reading order: [`Dialect`] (the form that a model writes calls in), [`Parser`] (text in, [`Part`]s
+//! out), `call` (the JSON of one call), `json` (the end of a JSON value).
 //!
-//! - How the text is split never changes the parts, except where one part becomes several.
-//! - What only looks like a call comes out as content, letter by letter.
-//! - White space beside calls and reasoning belongs to them and is dropped; all other is kept.
+//! - The split of the text into chunks never changes the parts, but one part may come in several.
+//! - Text that only resembles a call is returned as content, unchanged.
+//! - The parser drops white space around calls and reasoning, and keeps all other.
 
 mod call;
 mod json;
@@ -13,7 +13,7 @@ mod parser;
 
 pub use parser::{Parser, opens_reasoning};
 
-/// The form of tool calls that a model was taught, told by its chat template.
+/// The form in which a model writes tool calls, detected from its chat template.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
     /// `<tool_call>\n{"name": …, "arguments": {…}}\n</tool_call>`: Hermes, Qwen.
@@ -22,13 +22,13 @@ pub enum Dialect {
     Llama3,
     /// `[TOOL_CALLS] [{"name": …, "arguments": {…}}]`, or `[TOOL_CALLS]name[ARGS]{…}`: Mistral.
     Mistral,
-    /// No form that we can read.
+    /// An unknown form: the parser finds no calls.
     #[default]
     Plain,
 }
 
 impl Dialect {
-    /// The form that a chat template writes past calls in.
+    /// The form in which the template renders past calls.
     pub fn detect(template_source: &str) -> Self {
         let has = |mark: &str| template_source.contains(mark);
         if has(MISTRAL_CALLS) {
@@ -47,37 +47,30 @@ impl Dialect {
 pub const HERMES_OPEN: &str = "<tool_call>";
 /// Closes a Hermes call.
 pub const HERMES_CLOSE: &str = "</tool_call>";
-/// Announces Llama 3 calls; the model may leave it out.
+/// Precedes Llama 3 calls; the model may omit it.
 pub const LLAMA_PYTHON: &str = "<|python_tag|>";
-/// Announces Mistral calls.
+/// Precedes Mistral calls.
 pub const MISTRAL_CALLS: &str = "[TOOL_CALLS]";
-/// Stands between name and arguments in newer Mistral models.
+/// Separates name and arguments in newer Mistral models.
 pub const MISTRAL_ARGUMENTS: &str = "[ARGS]";
 
-/// A piece of a model's answer. Calls are numbered from 0 in the order in which they appear.
+/// A piece of a model's answer. `index` numbers the calls of the answer from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     /// Text for the user.
     Content(String),
-    /// What the model wrote between its think marks.
+    /// The text between the think marks.
     Reasoning(String),
-    /// A call begins.
     ToolCallStart {
-        /// Which call of this answer.
         index: usize,
-        /// The function to call.
         name: String,
     },
-    /// A piece of the call's arguments; together they are the text of one JSON object.
+    /// A piece of the arguments as the model wrote them; all pieces are one JSON object.
     ToolCallArguments {
-        /// Which call of this answer.
         index: usize,
-        /// JSON text in the model's own words.
         json_fragment: String,
     },
-    /// The call is complete.
     ToolCallEnd {
-        /// Which call of this answer.
         index: usize,
     },
 }
@@ -87,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_template_tells_the_dialect() {
+    fn the_dialect_is_detected_from_the_template() {
         for (source, dialect) in [
             (r#"{{ '<tool_call>\n{"name": "' }}"#, Dialect::Hermes),
             (r#"<|start_header_id|>ipython … '"parameters": '"#, Dialect::Llama3),

@@ -1,10 +1,10 @@
-//! What the parser makes of answers in each dialect.
+//! Answers in each dialect, and the parts that the parser makes of them.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// The parts of an answer that arrives as these pieces, neighbours of one kind joined.
+/// The parts of an answer in these chunks, with adjacent parts of one kind joined.
 fn read<'a>(parser: Parser, pieces: impl IntoIterator<Item = &'a str>) -> Vec<Part> {
     let mut parser = parser;
     let mut joined: Vec<Part> = Vec::new();
@@ -24,7 +24,7 @@ fn read<'a>(parser: Parser, pieces: impl IntoIterator<Item = &'a str>) -> Vec<Pa
     joined
 }
 
-/// Reads the answer whole and letter by letter, which must not differ.
+/// Parses the answer whole and letter by letter; both must give the same parts.
 fn parts(dialect: Dialect, answer: &str) -> Vec<Part> {
     let parser = Parser::new(dialect, true, false);
     let whole = read(parser.clone(), [answer]);
@@ -50,7 +50,7 @@ fn call(index: usize, name: &str, arguments: &str) -> [Part; 3] {
 }
 
 #[test]
-fn content_is_passed_on_as_soon_as_it_can_be_no_mark() {
+fn content_is_returned_as_soon_as_it_cannot_be_a_mark() {
     let mut parser = Parser::new(Dialect::Hermes, true, false);
     assert_eq!(parser.push("Hello"), [content("Hello")]);
     assert_eq!(parser.push(" wor"), [content(" wor")]);
@@ -106,7 +106,7 @@ fn a_call_that_never_ends_is_content() {
 }
 
 #[test]
-fn a_llama_call_stands_in_place_of_text() {
+fn a_llama_call_replaces_the_text() {
     let json = r#"{"name": "f", "parameters": {"city": "Zürich"}}"#;
     let arguments = r#"{"city": "Zürich"}"#;
     for answer in [json.to_owned(), format!("\n{json}"), format!("<|python_tag|>{json}")] {
@@ -152,7 +152,7 @@ fn newer_mistral_calls_have_their_name_in_front() {
 }
 
 #[test]
-fn what_follows_a_mistral_mark_may_be_no_call() {
+fn text_after_a_mistral_mark_may_be_content() {
     let long = format!("[TOOL_CALLS] {}{{}}", "a".repeat(300));
     for answer in ["[TOOL_CALLS] [1]", "[TOOL_CALLS]", "[TOOL_CALLS] not a call {}", &long] {
         assert_eq!(parts(Dialect::Mistral, answer), [content(answer)]);
@@ -160,7 +160,7 @@ fn what_follows_a_mistral_mark_may_be_no_call() {
 }
 
 #[test]
-fn reasoning_is_told_apart_and_trimmed() {
+fn reasoning_is_separated_and_trimmed() {
     let answer = "<think>\nTwo and two.\n\nFour.\n</think>\n\nIt is 4.\n";
     let expected = [reasoning("Two and two.\n\nFour."), content("It is 4.\n")];
     assert_eq!(parts(Dialect::Plain, answer), expected);
@@ -169,7 +169,7 @@ fn reasoning_is_told_apart_and_trimmed() {
 }
 
 #[test]
-fn a_prompt_may_have_opened_the_think_mark() {
+fn reasoning_may_be_opened_by_the_prompt() {
     assert!(opens_reasoning("<|im_start|>assistant\n<think>\n"));
     assert!(!opens_reasoning("<|im_start|>assistant\n<think>\n\n</think>\n\n"));
     let parser = Parser::new(Dialect::Hermes, false, true);
@@ -184,7 +184,7 @@ fn reasoning_may_be_empty_or_never_end() {
 }
 
 #[test]
-fn marks_inside_reasoning_and_think_marks_inside_content_mean_nothing() {
+fn marks_inside_reasoning_and_think_marks_inside_content_are_text() {
     let answer = "<think>a <tool_call> b</think>c <think> d";
     let expected = [reasoning("a <tool_call> b"), content("c <think> d")];
     assert_eq!(parts(Dialect::Hermes, answer), expected);
@@ -199,13 +199,13 @@ fn a_call_may_follow_reasoning() {
 }
 
 #[test]
-fn without_tools_marks_are_content() {
+fn marks_are_content_when_no_tools_are_offered() {
     let answer = "<tool_call>\n{\"name\": \"f\"}\n</tool_call>";
     let parser = Parser::new(Dialect::Hermes, false, false);
     assert_eq!(read(parser, [answer]), [content(answer)]);
 }
 
-/// Pieces of answers that like to meet each other in the wrong order.
+/// Fragments of answers in random order.
 fn any_answer() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "<think>",
@@ -245,7 +245,7 @@ fn any_dialect() -> impl Strategy<Value = Dialect> {
 
 proptest! {
     #[test]
-    fn splitting_never_changes_the_parts(
+    fn chunks_do_not_change_the_parts(
         answer in any_answer(),
         dialect in any_dialect(),
         tools in any::<bool>(),
@@ -262,14 +262,14 @@ proptest! {
     }
 
     #[test]
-    fn plain_text_comes_out_as_it_went_in(answer in "[a-z \n\u{e9}<>{}]{0,40}") {
+    fn plain_text_is_returned_unchanged(answer in "[a-z \n\u{e9}<>{}]{0,40}") {
         let parts = read(Parser::new(Dialect::Plain, true, false), [answer.as_str()]);
         let expected = if answer.is_empty() { vec![] } else { vec![content(&answer)] };
         prop_assert_eq!(parts, expected);
     }
 
     #[test]
-    fn what_is_neither_call_nor_reasoning_loses_no_letter(
+    fn content_loses_no_letter(
         answer in any_answer(),
         dialect in any_dialect(),
     ) {

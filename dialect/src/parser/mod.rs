@@ -1,9 +1,9 @@
-//! Splits a model's answer into content, reasoning and calls while it is written.
+//! Splits a streamed answer into content, reasoning and calls.
 //!
-//! - Text is passed on as soon as it can no longer be the beginning of a mark. White space waits
-//!   for what follows it.
-//! - Reasoning stands at the beginning of an answer only; marks inside it mean nothing.
-//! - A call is passed on when it is complete. If it turns out to be none, its text is content.
+//! - The parser returns text as soon as it cannot be the beginning of a mark. White space waits for
+//!   the text that follows it.
+//! - Only the beginning of an answer can be reasoning; marks inside it have no meaning.
+//! - The parser returns a call when it is complete. The text of an invalid call is content.
 
 use crate::call::{Arguments, Call, read_call, read_calls, read_named_call};
 use crate::json::{Progress, Scan};
@@ -11,13 +11,13 @@ use crate::{
     Dialect, HERMES_CLOSE, HERMES_OPEN, LLAMA_PYTHON, MISTRAL_ARGUMENTS, MISTRAL_CALLS, Part,
 };
 
-/// Stands between name and id in newer Mistral models.
+/// Separates name and id in newer Mistral models.
 const MISTRAL_CALL_ID: &str = "[CALL_ID]";
 
-/// What opens and closes reasoning.
+/// The marks that open and close reasoning.
 const THINK_MARKS: [(&str, &str); 2] = [("<think>", "</think>"), ("[THINK]", "[/THINK]")];
 
-/// Whether a rendered prompt leaves the think mark open, so that the answer begins inside it.
+/// Whether a rendered prompt ends with an open think mark, so that the answer begins with reasoning.
 pub fn opens_reasoning(prompt: &str) -> bool {
     let end = prompt.trim_end();
     THINK_MARKS.iter().any(|(open, _)| end.ends_with(open))
@@ -26,27 +26,27 @@ pub fn opens_reasoning(prompt: &str) -> bool {
 /// Reads one answer.
 #[derive(Clone, Debug)]
 pub struct Parser {
-    /// What announces a call. Empty: there are no calls.
+    /// The mark before a call; empty when the parser reads no calls.
     call_mark: &'static str,
     dialect: Dialect,
     state: State,
-    text: String, // Not yet decided.
+    text: String, // Not returned yet.
     calls: usize,
 }
 
 #[derive(Clone, Debug)]
 enum State {
-    /// Nothing but white space so far.
+    /// Only white space so far.
     Start,
     Reasoning {
         close: &'static str,
         begun: bool,
     },
     Content {
-        /// White space in front belongs to what stood before it.
+        /// Leading white space belongs to the call or reasoning before it.
         trims: bool,
-        /// No content yet: a Llama 3 call may begin without a mark.
-        untouched: bool,
+        /// No content so far: a Llama 3 call may begin without a mark.
+        is_empty: bool,
     },
     /// `text` begins with white space, the mark, more white space and the call itself.
     Call {
@@ -68,14 +68,15 @@ impl Parser {
             Dialect::Mistral => MISTRAL_CALLS,
             Dialect::Plain => "",
         };
-        let state = match starts_in_reasoning {
-            true => State::Reasoning { close, begun: false },
-            false => State::Start,
+        let state = if starts_in_reasoning {
+            State::Reasoning { close, begun: false }
+        } else {
+            State::Start
         };
         Self { call_mark, dialect, state, text: String::new(), calls: 0 }
     }
 
-    /// Takes the next piece of the answer.
+    /// Parses the next chunk of the answer.
     pub fn push(&mut self, text: &str) -> Vec<Part> {
         self.text.push_str(text);
         let mut parts = Vec::new();
@@ -83,7 +84,7 @@ impl Parser {
         parts
     }
 
-    /// Ends the answer.
+    /// Parses the rest at the end of the answer.
     pub fn finish(&mut self) -> Vec<Part> {
         let rest = std::mem::take(&mut self.text);
         let part = match self.state {
@@ -97,18 +98,18 @@ impl Parser {
         parts
     }
 
-    /// Decides what can be decided. `false`: more text is needed.
+    /// Parses one step. `false`: the parser needs more text.
     fn step(&mut self, parts: &mut Vec<Part>) -> bool {
         match &mut self.state {
-            State::Start => self.begin(),
-            State::Reasoning { .. } => self.reason(parts),
-            State::Content { .. } => self.tell(parts),
+            State::Start => self.start(),
+            State::Reasoning { .. } => self.reasoning(parts),
+            State::Content { .. } => self.content(parts),
             State::Call { .. } => self.call(parts),
             State::Called => self.after_call(),
         }
     }
 
-    fn begin(&mut self) -> bool {
+    fn start(&mut self) -> bool {
         let text = self.text.trim_start();
         let opened = THINK_MARKS.iter().find(|(open, _)| text.starts_with(open));
         if let Some((open, close)) = opened {
@@ -118,12 +119,12 @@ impl Parser {
         } else if THINK_MARKS.iter().any(|(open, _)| open.starts_with(text)) {
             return false;
         } else {
-            self.state = State::Content { trims: false, untouched: true };
+            self.state = State::Content { trims: false, is_empty: true };
         }
         true
     }
 
-    fn reason(&mut self, parts: &mut Vec<Part>) -> bool {
+    fn reasoning(&mut self, parts: &mut Vec<Part>) -> bool {
         let State::Reasoning { close, begun } = &mut self.state else { return false };
         if !*begun {
             let space = self.text.len() - self.text.trim_start().len();
@@ -131,41 +132,41 @@ impl Parser {
             *begun = !self.text.is_empty();
         }
         let end = self.text.find(*close);
-        let certain = end.unwrap_or(self.text.len() - partial_mark(&self.text, close));
-        let reasoning = self.text[..certain].trim_end().to_owned();
+        let undecided_from = end.unwrap_or(self.text.len() - partial_mark(&self.text, close));
+        let reasoning = self.text[..undecided_from].trim_end().to_owned();
         let Some(end) = end else {
             self.text.drain(..reasoning.len());
             push_part(parts, Part::Reasoning(reasoning));
             return false;
         };
         self.text.drain(..end + close.len());
-        self.state = State::Content { trims: true, untouched: true };
+        self.state = State::Content { trims: true, is_empty: true };
         push_part(parts, Part::Reasoning(reasoning));
         true
     }
 
-    fn tell(&mut self, parts: &mut Vec<Part>) -> bool {
-        let State::Content { trims, untouched } = &mut self.state else { return false };
+    fn content(&mut self, parts: &mut Vec<Part>) -> bool {
+        let State::Content { trims, is_empty } = &mut self.state else { return false };
         let space = self.text.len() - self.text.trim_start().len();
         if space == self.text.len() {
             return false;
         }
-        if *untouched && self.dialect == Dialect::Llama3 && self.text[space..].starts_with('{') {
+        if *is_empty && self.dialect == Dialect::Llama3 && self.text[space..].starts_with('{') {
             self.state = State::Call { json_at: space, scan: Scan::default() };
             return true;
         }
         let mark = self.call_mark;
         let found = if mark.is_empty() { None } else { self.text.find(mark) };
-        let certain = found.unwrap_or(self.text.len() - partial_mark(&self.text, mark));
-        let content = self.text[..certain].trim_end();
-        let (mut content, told) = (content.to_owned(), content.len());
-        if told > 0 {
+        let undecided_from = found.unwrap_or(self.text.len() - partial_mark(&self.text, mark));
+        let mut content = self.text[..undecided_from].trim_end().to_owned();
+        let content_bytes = content.len();
+        if content_bytes > 0 {
             if std::mem::take(trims) {
                 content.drain(..space);
             }
-            *untouched = false;
+            *is_empty = false;
         }
-        self.text.drain(..told);
+        self.text.drain(..content_bytes);
         push_part(parts, Part::Content(content));
         if found.is_some() {
             let json_at = self.text.len() - self.text.trim_start().len() + mark.len();
@@ -184,7 +185,7 @@ impl Parser {
         let (name, json) = match (self.dialect, call.starts_with(['{', '['])) {
             (Dialect::Mistral, false) => match split_name(call) {
                 Named::Incomplete => return false,
-                Named::No => return self.no_call(parts, 0),
+                Named::No => return self.reject_call(parts, 0),
                 Named::Yes { name, json } => (Some(name), json),
             },
             _ => (None, call),
@@ -192,7 +193,7 @@ impl Parser {
         let start = self.text.len() - json.len();
         let end = match scan.advance(json) {
             Progress::Incomplete => return false,
-            Progress::Broken(len) => return self.no_call(parts, start + len),
+            Progress::Broken(len) => return self.reject_call(parts, start + len),
             Progress::Complete(len) => start + len,
         };
         let json = &self.text[start..end];
@@ -202,16 +203,16 @@ impl Parser {
             (None, Dialect::Mistral) => read_calls(json),
             (None, _) => read_call(json, Arguments::Optional).map(|call| vec![call]),
         };
-        let Some(calls) = calls else { return self.no_call(parts, end) };
+        let Some(calls) = calls else { return self.reject_call(parts, end) };
         self.text.drain(..end);
         self.state = State::Called;
         for call in calls {
-            self.pass_on(call, parts);
+            self.push_call(call, parts);
         }
         true
     }
 
-    fn pass_on(&mut self, call: Call, parts: &mut Vec<Part>) {
+    fn push_call(&mut self, call: Call, parts: &mut Vec<Part>) {
         let index = self.calls;
         self.calls += 1;
         parts.push(Part::ToolCallStart { index, name: call.name });
@@ -219,11 +220,11 @@ impl Parser {
         parts.push(Part::ToolCallEnd { index });
     }
 
-    /// What looked like a call up to `end` is content.
-    fn no_call(&mut self, parts: &mut Vec<Part>, end: usize) -> bool {
+    /// Returns the text up to `end` as content: it is not a call.
+    fn reject_call(&mut self, parts: &mut Vec<Part>, end: usize) -> bool {
         let State::Call { json_at, .. } = self.state else { return false };
         let content = self.text.drain(..end.max(json_at)).collect();
-        self.state = State::Content { trims: false, untouched: false };
+        self.state = State::Content { trims: false, is_empty: false };
         push_part(parts, Part::Content(content));
         true
     }
@@ -238,16 +239,16 @@ impl Parser {
         if let Some(rest) = text.strip_prefix(close) {
             self.text = rest.to_owned();
         } else if close.starts_with(text) {
-            return false; // Also when nothing has followed yet.
+            return false; // Also when the text ends here.
         }
         // Llama 3 writes several calls one after the other, without marks.
-        self.state = State::Content { trims: true, untouched: true };
+        self.state = State::Content { trims: true, is_empty: true };
         true
     }
 }
 
-/// Names are at most 64 bytes in OpenAI's interface; an id and marks may stand beside one.
-const LONGEST_NAME: usize = 256;
+/// Names have at most 64 bytes in OpenAI's interface; this leaves room for an id and marks.
+const MAX_NAME_BYTES: usize = 256;
 
 /// The text between a Mistral mark and the arguments.
 enum Named<'a> {
@@ -258,8 +259,8 @@ enum Named<'a> {
 
 /// `name[CALL_ID]id[ARGS]{…` or `name{…`, as newer Mistral models write it.
 fn split_name(call: &str) -> Named<'_> {
-    let Some(at) = call.find('{').filter(|&at| at <= LONGEST_NAME) else {
-        return if call.len() > LONGEST_NAME { Named::No } else { Named::Incomplete };
+    let Some(at) = call.find('{').filter(|&at| at <= MAX_NAME_BYTES) else {
+        return if call.len() > MAX_NAME_BYTES { Named::No } else { Named::Incomplete };
     };
     let (head, json) = call.split_at(at);
     let head = head.trim_end();
@@ -273,7 +274,7 @@ fn split_name(call: &str) -> Named<'_> {
     }
 }
 
-/// The length of the longest end of `text` that begins `mark` without completing it.
+/// The length of the longest suffix of `text` that is a proper prefix of `mark`.
 fn partial_mark(text: &str, mark: &str) -> usize {
     let longest = mark.len().saturating_sub(1).min(text.len());
     let ends = |len: &usize| text.as_bytes().ends_with(&mark.as_bytes()[..*len]);
