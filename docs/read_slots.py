@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Shows slot files and objects; written from FORMAT.md alone, to show that one can.
+"""Prints slot files and objects; written from FORMAT.md alone.
 
     python3 docs/read_slots.py FILE...
 
-Checks names and lengths. Python has no xxh3, so checksums are not checked; before version 3.14 it
-has no zstd either, and what is compressed stays closed unless the package `zstandard` is there.
+Checks names and lengths, not checksums: Python has no xxh3. Compressed payloads need Python 3.14 or
+the package `zstandard`.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ import struct
 import sys
 
 LAYERS = "axioms identity rules capabilities context memories affect user assistant tool document"
-CLASSES = "short long extended kept"
+CLASSES = "short long extended permanent"
 
 try:
     from compression.zstd import ZstdDecompressor
@@ -36,7 +36,7 @@ except ImportError:
 
 
 def joined(piece):
-    """A piece whose high bytes come first, put back in order."""
+    """Interleaves a piece whose high bytes come first."""
     half = len(piece) // 2
     words = bytearray(2 * half)
     words[1::2], words[0::2] = piece[:half], piece[half : 2 * half]
