@@ -1,31 +1,39 @@
-// What is to be known of the daemon behind the page, as a line above it: that it starts, that it is
-// another process, that it cannot be reached.
+// The line above every page: the daemon is starting, runs in another process, or does not answer.
 
 import { html, shell, t, useEffect, useState, useStore } from "/lib.js";
-import { Icon, say } from "/parts.js";
+import { Icon, toast } from "/parts.js";
 import { loadChats, status } from "./chat/chats.js";
 
 export function Banner() {
-  const { now, error, to } = useStore(status);
+  const { now, error, switchingTo } = useStore(status);
   const [app, setApp] = useState(null);
   useEffect(() => shell?.watch((app) => {
-    if (app.took_over) say(t("shell.took"));
-    if (app.phase !== "starting") loadChats().catch(() => {}); // Now it is known where they are.
+    if (app.took_over) toast(t("shell.took"));
+    if (app.phase !== "starting") loadChats().catch(() => {}); // Until now only some were known.
     setApp(app);
   }), []);
-  const line = app && app.phase !== "ready" ? ofApp(app) : to ? { icon: "models", text: t("models.switching", { name: to }) } : ofDaemon(now, error);
-  return line && html`<div class="banner" role="status" data-test="banner"><${Icon} name=${line.icon} /><span class="grow">${line.text}</span>
-    ${line.percent != null && html`<progress max="100" value=${line.percent} aria-label=${line.text}></progress>`}</div>`;
+  const message = messageOf(app, switchingTo, now, error);
+  if (!message) return null;
+  const { icon, text, percent } = message;
+  return html`
+    <div class="banner" role="status" data-test="banner">
+      <${Icon} name=${icon} /><span class="grow">${text}</span>
+      ${percent != null && html`<progress max="100" value=${percent} aria-label=${text}></progress>`}
+    </div>`;
+}
+
+function messageOf(app, switchingTo, now, error) {
+  if (app && app.phase !== "ready") return ofApp(app);
+  if (switchingTo) return { icon: "models", text: t("models.switching", { name: switchingTo }) };
+  if (error) return { icon: "warning", text: t("shell.away", { message: error.message }) };
+  if (now?.residency !== "loading") return null;
+  const text = t("shell.loading", { model: now.model });
+  return { icon: "models", text, percent: now.loaded_percent };
 }
 
 function ofApp({ phase, what, percent, message, remedy, address, pid }) {
   if (phase === "starting") return { icon: "models", text: t(`shell.doing.${what}`), percent };
   if (phase === "attached") return { icon: "link", text: t("shell.attached", { address, pid }) };
-  return { icon: "warning", text: t("shell.failed", { message, remedy: t(`shell.remedy.${remedy}`) }) };
-}
-
-function ofDaemon(now, error) {
-  if (error) return { icon: "warning", text: t("shell.away", { message: error.message }) };
-  if (now?.residency === "loading") return { icon: "models", text: t("shell.loading", { model: now.model }), percent: now.loaded_percent };
-  return null;
+  const text = t("shell.failed", { message, remedy: t(`shell.remedy.${remedy}`) });
+  return { icon: "warning", text };
 }

@@ -1,5 +1,3 @@
-// What has no looks, in one import.
-
 export * from "./lib/dom.js";
 export * from "./lib/format.js";
 export * from "./lib/keys.js";
@@ -10,3 +8,4 @@ export * from "./lib/router.js";
 export * from "./lib/store.js";
 export * from "./lib/strings.js";
 export * from "./lib/transport.js";
+export * from "./lib/ttl.js";

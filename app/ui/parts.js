@@ -1,5 +1,3 @@
-// What several pages show, in one import.
-
 export * from "./parts/button.js";
 export * from "./parts/clipboard.js";
 export * from "./parts/dialog.js";

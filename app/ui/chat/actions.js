@@ -1,50 +1,77 @@
-// What can be done with a chat as a whole, as the items of a menu.
+// The menu of a chat, and the import of exported chats.
 
 import { api, go, route, t } from "/lib.js";
-import { ask, askText, download, say, told } from "/parts.js";
-import { discard, loadChats, path, pin, rename } from "./chats.js";
+import { ask, askText, download, orToast, toast } from "/parts.js";
+import { conversationPath, loadChats, moveToTrash, pin, rename } from "./chats.js";
+
+const MAX_FILE_NAME_LETTERS = 60;
 
 export function actions(chat) {
+  const isPinned = chat.pinned;
+  const exportAs = (format, extension) => ({
+    icon: "download",
+    label: t(`chat.export.${format}`),
+    act: () => exportChat(chat, format, extension),
+  });
   return [
     { icon: "edit", label: t("chat.rename"), act: () => renameChat(chat) },
-    { icon: "pin", label: t(chat.pinned ? "chat.unpin" : "chat.pin"), act: () => pin(chat.id, !chat.pinned) },
-    { icon: "download", label: t("chat.export.markdown"), act: () => exportChat(chat, "markdown", "md") },
-    { icon: "download", label: t("chat.export.json"), act: () => exportChat(chat, "json", "json") },
-    chat.place !== "none" && { icon: "download", label: t("chat.export.archive"), act: () => exportChat(chat, "archive", "tar") },
-    { icon: "trash", label: t("chat.delete"), danger: true, act: () => discardChat(chat) },
+    {
+      icon: "pin",
+      label: t(isPinned ? "chat.unpin" : "chat.pin"),
+      act: () => pin(chat.id, !isPinned),
+    },
+    exportAs("markdown", "md"),
+    exportAs("json", "json"),
+    chat.place !== "none" && exportAs("archive", "tar"),
+    { icon: "trash", label: t("chat.delete"), danger: true, act: () => deleteChat(chat) },
   ];
 }
 
 async function renameChat(chat) {
-  const title = await askText({ title: t("chat.rename"), label: t("chat.rename.label"), value: chat.title ?? "", yes: t("save") });
+  const title = await askText({
+    title: t("chat.rename"),
+    label: t("chat.rename.label"),
+    value: chat.title ?? "",
+    yes: t("save"),
+  });
   if (title) await rename(chat.id, title);
 }
 
-/** Shows another page before the chat goes, if it is the one that is shown. */
-export async function discardChat(chat) {
-  if (route.get().detail === chat.id) go("chat");
-  await discard(chat.id);
+async function deleteChat(chat) {
+  if (route.get().detail === chat.id) go("chat"); // Leave the page first.
+  await moveToTrash(chat.id);
 }
 
-async function exportChat(chat, format, ending) {
-  const file = await told(api.bytes("GET", path(chat.id, `/export?format=${format}`)));
-  const name = (chat.title ?? chat.id).replace(/[^\p{L}\p{N} _-]+/gu, "").trim().slice(0, 60) || chat.id;
-  if (file) download(file, `${name}.${ending}`);
+async function exportChat(chat, format, extension) {
+  const file = await orToast(
+    api.bytes("GET", conversationPath(chat.id, `/export?format=${format}`)),
+  );
+  if (file) download(file, `${fileName(chat)}.${extension}`);
+}
+
+function fileName({ title, id }) {
+  const letters = (title ?? id).replace(/[^\p{L}\p{N} _-]+/gu, "").trim();
+  return letters.slice(0, MAX_FILE_NAME_LETTERS) || id;
 }
 
 const TYPES = { md: "text/markdown", json: "application/json", tar: "application/x-tar" };
 
-/** Takes in a file that was exported, here or elsewhere. */
 export async function importChat(file) {
   const type = TYPES[file.name.split(".").pop()];
-  if (!type) return say(t("chat.import.unknown"));
+  if (!type) return toast(t("chat.import.unknown"));
   try {
-    const { id, kv, conversation } = await api.post("/v1/conversations/import", await file.arrayBuffer(), { type });
+    const content = await file.arrayBuffer();
+    const imported = await api.post("/v1/conversations/import", content, { type });
     await loadChats();
-    go("chat", id);
-    // What is here already is not missed.
-    say(kv?.reason && conversation.place === "none" ? t("chat.imported.text", kv) : t("chat.imported"));
+    go("chat", imported.id);
+    toast(importMessage(imported));
   } catch (error) {
     await ask({ title: t("chat.import.failed"), text: error.message, yes: t("close") });
   }
+}
+
+/** Says why the KV was left out, unless there is some already. */
+function importMessage({ kv, conversation }) {
+  const isLeftOut = kv?.reason && conversation.place === "none";
+  return isLeftOut ? t("chat.imported.text", kv) : t("chat.imported");
 }

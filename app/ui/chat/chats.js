@@ -1,129 +1,162 @@
-// The list of chats: what there is, where its KV is, and what is done with a chat as a whole.
+// The list of chats, the tier of each one's KV, and the daemon's status.
 
 import { api, createStore, t } from "/lib.js";
-import { say, told } from "/parts.js";
+import { orToast, toast } from "/parts.js";
 
 const STATUS_EVERY_MS = 4000;
-const WARM_AGAIN_MS = 15_000;
+const STATUS_AFTER_PREWARM_MS = 250;
+const PREWARM_AGAIN_AFTER_MS = 15_000;
+const SEARCH_AFTER_MS = 120;
+const MIN_SEARCH_LETTERS = 2;
 
-/** `all`: in the order of the list. `found`: by text, of the last search. */
+/** `found`: the chats whose text matches the search. */
 export const chats = createStore({ all: [], loaded: false, query: "", found: null });
-/** `now`: what the daemon says of itself; null until it did. `to`: the model that it starts over with, by name. */
-export const status = createStore({ now: null, error: null, to: null });
 
-const order = (a, b) => Number(b.pinned ?? false) - Number(a.pinned ?? false) || b.updated_at - a.updated_at;
+/** `now`: the last `/v1/status`. `switchingTo`: the model that the daemon restarts with. */
+export const status = createStore({ now: null, error: null, switchingTo: null });
 
-export const newId = () => `chat-${[...crypto.getRandomValues(new Uint8Array(8))].map((b) => b.toString(16).padStart(2, "0")).join("")}`;
+function order(a, b) {
+  const byPin = Number(b.pinned ?? false) - Number(a.pinned ?? false);
+  return byPin || b.updated_at - a.updated_at;
+}
+
+export function newId() {
+  const bytes = [...crypto.getRandomValues(new Uint8Array(8))];
+  return `chat-${bytes.map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+}
 
 export const chatOf = (id) => chats.get().all.find((chat) => chat.id === id);
+
+export const conversationPath = (id, suffix = "") =>
+  `/v1/conversations/${encodeURIComponent(id)}${suffix}`;
 
 export async function loadChats() {
   const { data } = await api.get("/v1/conversations");
   chats.set({ all: data.sort(order), loaded: true });
 }
 
-/** Changes one entry of the list, or adds it: in front of those of the same second. */
-export function put(chat) {
+/** Updates a chat, or adds it before those changed in the same second. */
+export function upsertChat(chat) {
   chats.set(({ all }) => {
     const before = all.find(({ id }) => id === chat.id);
-    return { all: [{ ...before, ...chat }, ...all.filter(({ id }) => id !== chat.id)].sort(order) };
+    const others = all.filter(({ id }) => id !== chat.id);
+    return { all: [{ ...before, ...chat }, ...others].sort(order) };
   });
 }
 
-/** What was near before: not every conversation has its texts kept. */
-const met = new Set();
+/** Ids that the status has named so far; not all of them are in the list. */
+const seenIds = new Set();
 
-/** Reads the status, and from it where chats are: no chat is looked for on the disk. Promises it, if there is one. */
-export async function look() {
+/** Reads the status and updates each chat's place from it. */
+export async function refreshStatus() {
   try {
     const now = await api.get("/v1/status");
     const wasAway = status.get().error;
     status.set({ now, error: null });
-    const near = new Map(now.parked.map(({ conversation }) => [conversation, "memory"]));
-    for (const { conversation } of now.slots) if (conversation) near.set(conversation, "slot");
-    // Another daemon may be there now, or somebody else has begun a chat.
-    const isNew = (id) => !met.has(id) && met.add(id) && !chatOf(id);
-    if ([...near.keys()].filter(isNew).length || wasAway) await loadChats();
-    const moved = (chat) => {
-      const place = near.get(chat.id) ?? (chat.place === "slot" || chat.place === "memory" ? "disk" : chat.place);
-      return place === chat.place ? chat : { ...chat, place };
-    };
+    const places = placesIn(now);
+    const unseen = [...places.keys()].filter((id) => !seenIds.has(id));
+    unseen.forEach((id) => seenIds.add(id));
+    // Another daemon may have answered, or another client has started a chat.
+    if (wasAway || unseen.some((id) => !chatOf(id))) await loadChats();
     const { all } = chats.get();
-    const next = all.map(moved);
-    if (next.some((chat, index) => chat !== all[index])) chats.set({ all: next });
+    const updated = all.map((chat) => withPlace(chat, places));
+    if (updated.some((chat, index) => chat !== all[index])) chats.set({ all: updated });
     return now;
   } catch (error) {
     status.set({ error });
+    return undefined;
   }
 }
 
-/** Keeps true where chats are while somebody looks; who comes back sees what others did. */
-export function keepLooking() {
-  const whenSeen = (act) => () => document.hidden || act();
-  setInterval(whenSeen(look), STATUS_EVERY_MS);
-  document.addEventListener("visibilitychange", whenSeen(() => loadChats().then(look, look)));
-  return look();
+function placesIn({ parked, slots }) {
+  const places = new Map(parked.map(({ conversation }) => [conversation, "memory"]));
+  for (const { conversation } of slots) {
+    if (conversation) places.set(conversation, "slot");
+  }
+  return places;
 }
 
-const warmed = new Map();
+/** KV that has left slot and memory is on disk. */
+function withPlace(chat, places) {
+  const wasLoaded = chat.place === "slot" || chat.place === "memory";
+  const place = places.get(chat.id) ?? (wasLoaded ? "disk" : chat.place);
+  return place === chat.place ? chat : { ...chat, place };
+}
 
-/** Begins to bring a chat's KV back, since somebody seems to want it. */
-export function warm(id, profile) {
+/** Polls while the page is visible; reloads the chats when it becomes visible again. */
+export function pollStatus() {
+  setInterval(() => {
+    if (!document.hidden) refreshStatus();
+  }, STATUS_EVERY_MS);
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) loadChats().then(refreshStatus, refreshStatus);
+  });
+  return refreshStatus();
+}
+
+const prewarmedAt = new Map();
+
+/** Restores a chat's KV because the user is about to open it or to write in it. */
+export function prewarm(id, profile) {
   const chat = chatOf(id);
   const now = performance.now();
-  if (!chat || chat.place === "slot" || now - (warmed.get(id) ?? -Infinity) < WARM_AGAIN_MS) return;
-  warmed.set(id, now);
+  const isRecent = now - (prewarmedAt.get(id) ?? -Infinity) < PREWARM_AGAIN_AFTER_MS;
+  if (!chat || chat.place === "slot" || isRecent) return;
+  prewarmedAt.set(id, now);
   const body = { conversation: id, wait: false, ...(profile && { hob: { profile } }) };
-  api.post("/v1/prewarm", body).then(() => setTimeout(look, 250), () => warmed.delete(id));
+  api.post("/v1/prewarm", body).then(
+    () => setTimeout(refreshStatus, STATUS_AFTER_PREWARM_MS),
+    () => prewarmedAt.delete(id),
+  );
 }
 
 let searching = null;
 
-/** Searches titles at once and texts a moment later. */
+/** Searches the titles at once; the daemon searches the texts after a short delay. */
 export function search(query) {
   chats.set({ query, found: null });
   searching?.abort();
-  if (query.trim().length < 2) return;
-  const { signal } = (searching = new AbortController());
+  if (query.trim().length < MIN_SEARCH_LETTERS) return;
+  searching = new AbortController();
+  const { signal } = searching;
   setTimeout(async () => {
     if (signal.aborted) return;
     const path = `/v1/conversations?q=${encodeURIComponent(query.trim())}`;
-    const answer = await told(api.get(path, { signal }));
+    const answer = await orToast(api.get(path, { signal }));
     if (!signal.aborted) chats.set({ found: answer?.data ?? [] });
-  }, 120);
+  }, SEARCH_AFTER_MS);
 }
 
-/** What the list shows: chats whose title or text has what is searched. */
-export function shown({ all, query, found }) {
+/** The chats that match the search: by title, then by text. */
+export function visibleChats({ all, query, found }) {
   const words = query.trim().toLowerCase();
   if (!words) return all;
   const byTitle = all.filter(({ title }) => title?.toLowerCase().includes(words));
   const ids = new Set(byTitle.map(({ id }) => id));
-  const placed = (hit) => ({ ...hit, place: chatOf(hit.id)?.place ?? hit.place });
-  return [...byTitle, ...(found ?? []).filter(({ id }) => !ids.has(id)).map(placed)];
+  const places = new Map(all.map(({ id, place }) => [id, place]));
+  const byText = (found ?? []).filter(({ id }) => !ids.has(id));
+  return [...byTitle, ...byText.map((hit) => ({ ...hit, place: places.get(hit.id) ?? hit.place }))];
 }
 
-/** Changes fields of a chat; what the daemon refuses is told and undone. */
+/** Changes a chat at once, and undoes that when the daemon refuses. */
 async function change(id, fields) {
   const before = chatOf(id);
-  put({ id, ...fields });
-  const after = (await told(api.patch(path(id), fields))) ?? before;
-  if (after) put(after);
+  upsertChat({ id, ...fields });
+  const after = (await orToast(api.patch(conversationPath(id), fields))) ?? before;
+  if (after) upsertChat(after);
 }
 
 export const rename = (id, title) => change(id, { title });
 export const pin = (id, pinned) => change(id, { pinned });
 
-/** Puts a chat into the trash, from where it can be taken back for a while. */
-export async function discard(id) {
+export async function moveToTrash(id) {
   const chat = chatOf(id);
-  if (!(await told(api.patch(path(id), { trashed: true })))) return;
+  if (!(await orToast(api.patch(conversationPath(id), { trashed: true })))) return;
   chats.set(({ all }) => ({ all: all.filter((other) => other.id !== id) }));
-  const act = async () => {
-    const back = await told(api.patch(path(id), { trashed: false }));
-    if (back) put(back);
+  const restore = async () => {
+    const restored = await orToast(api.patch(conversationPath(id), { trashed: false }));
+    if (restored) upsertChat(restored);
   };
-  say(t("chat.deleted", { title: chat.title ?? t("chat.untitled") }), { label: t("undo"), act });
+  const title = chat.title ?? t("chat.untitled");
+  toast(t("chat.deleted", { title }), { label: t("undo"), act: restore });
 }
-
-export const path = (id, more = "") => `/v1/conversations/${encodeURIComponent(id)}${more}`;

@@ -1,134 +1,180 @@
-// Push to talk: hold the button, or Alt+T, and speak. While somebody speaks, what comes before their words
-// is made hot; when they let go, a short phrase is played, and what was said is sent.
+// Push to talk: the user holds the button, or Alt+T, and speaks. Pressing prewarms the chat; releasing
+// plays a short phrase and sends the transcript.
 //
-// - Where nothing can be heard the button is off, and says why.
-// - Without a recogniser the words are typed: the press still makes the chat hot.
-// - Escape drops what was said.
+// - Without a microphone the button is disabled and says why.
+// - Without a speech recogniser pressing still prewarms the chat, and the composer gets the focus.
+// - Escape discards the recording.
 
-import { api, bind, classes, ears, html, listen, t, useEffect, useRef, useState, useStore } from "/lib.js";
-import { Icon, say } from "/parts.js";
-import { look, path, status } from "./chats.js";
+import { api, bind, classes, html, microphone, record, t, useEffect, useRef, useState, useStore } from "/lib.js";
+import { Icon, toast } from "/parts.js";
+import { conversationPath, refreshStatus, status } from "./chats.js";
 
-const SHORTEST_MS = 250;
+/** A shorter press is taken for a click. */
+const MIN_PRESS_MS = 250;
 
-bind("Alt+T", "talk.quiet", () => false); // For the help; `useHeldKey` sees when it is let go.
+// For the list of shortcuts only: `useHeldKey` handles the key.
+bind("Alt+T", "talk.idle", () => false);
 
-/** `send`: takes what was said. `write`: gives the keyboard the word. */
-export function PushToTalk({ id, profile, disabled, send, write }) {
-  // `quiet`, `opening` (the microphone), `hearing`, `reading` (what was said).
-  const [phase, setPhase] = useState("quiet");
+export function PushToTalk({ id, profile, disabled, send, focusComposer }) {
+  const problem = useStore(microphone, ({ problem }) => problem);
+  const { phase, press, release, discard } = usePushToTalk({
+    id,
+    profile,
+    send,
+    focusComposer,
+    disabled: disabled || Boolean(problem),
+  });
+  useHeldKey(press, release, discard);
+  useEffect(() => discard, [id]);
+  const label = t(problem ?? `talk.${phase}`);
+  const onKey = (act) => (event) => {
+    if (event.key !== " " && event.key !== "Enter") return;
+    event.preventDefault();
+    if (!event.repeat) act();
+  };
+  return html`
+    <button
+      type="button"
+      class=${classes("icon-button", "talk-button", phase)}
+      aria-label=${label}
+      title=${label}
+      aria-pressed=${phase === "recording"}
+      aria-disabled=${Boolean(problem || disabled)}
+      onPointerDown=${press}
+      onPointerUp=${release}
+      onPointerCancel=${discard}
+      onKeyDown=${onKey(press)}
+      onKeyUp=${onKey(release)}
+      onContextMenu=${(event) => event.preventDefault()}
+      data-test="talk-button"
+      data-phase=${phase}
+    >
+      <${Icon} name="mic" />
+    </button>
+    <span class="hidden-text" role="status">${phase === "idle" ? "" : label}</span>`;
+}
+
+/** One recording at a time. Code after an `await` checks that its turn is still the current one. */
+function usePushToTalk({ id, profile, disabled, send, focusComposer }) {
+  const [phase, setPhase] = useState("idle");
   const now = useStore(status, ({ now }) => now);
   const turn = useRef(null);
-  const why = useStore(ears, ({ why }) => why);
   const end = () => {
     turn.current = null;
-    setPhase("quiet");
+    setPhase("idle");
   };
-  const drop = () => {
-    turn.current?.stop.abort();
-    turn.current?.microphone?.cancel();
+  const discard = () => {
+    turn.current?.abort.abort();
+    turn.current?.recording?.cancel();
     end();
   };
   const failed = (error) => {
-    if (!turn.current) return; // It was dropped.
-    drop();
-    say(error.name === "NotAllowedError" ? t("talk.refused") : t("talk.failed", { message: error.message }));
+    if (!turn.current) return; // It was discarded.
+    discard();
+    const isDenied = error.name === "NotAllowedError";
+    toast(isDenied ? t("talk.refused") : t("talk.failed", { message: error.message }));
   };
   const press = async () => {
-    if (turn.current || disabled || why) return;
-    const mine = (turn.current = { stop: new AbortController(), at: performance.now() });
-    api.post(path(id, "/speech-start"), profile ? { profile } : {}).catch(() => {}); // Then it is computed later.
+    if (turn.current || disabled) return;
+    const mine = { abort: new AbortController(), at: performance.now() };
+    turn.current = mine;
+    prewarmForSpeech(id, profile);
     setPhase("opening");
-    const known = now ?? (await look()); // The page may have just begun.
+    const known = now ?? (await refreshStatus()); // The page may have just loaded.
     if (turn.current !== mine) return;
     if (!known?.recognizer) {
-      drop();
-      write();
-      return say(t("talk.typed"));
+      discard();
+      focusComposer();
+      toast(t("talk.typed"));
+      return;
     }
     try {
-      const microphone = await listen();
-      if (turn.current !== mine) return void microphone.cancel();
-      mine.microphone = microphone;
-      setPhase("hearing");
-      if (mine.released) await release();
+      const recording = await record();
+      if (turn.current !== mine) {
+        recording.cancel();
+        return;
+      }
+      mine.recording = recording;
+      setPhase("recording");
+      if (mine.isReleased) await release();
     } catch (error) {
       failed(error);
     }
   };
   const release = async () => {
     const mine = turn.current;
-    if (!mine || phase === "reading") return;
-    mine.released = true;
-    if (!mine.microphone) return; // It still opens.
-    if (performance.now() - mine.at < SHORTEST_MS) {
-      drop();
-      return say(t("talk.hold"));
+    if (!mine || phase === "transcribing") return;
+    mine.isReleased = true;
+    if (!mine.recording) return; // The microphone is still opening: `press` calls again.
+    if (performance.now() - mine.at < MIN_PRESS_MS) {
+      discard();
+      toast(t("talk.hold"));
+      return;
     }
-    const { signal } = mine.stop;
-    setPhase("reading");
+    const { signal } = mine.abort;
+    setPhase("transcribing");
     try {
-      const body = await mine.microphone.stop();
-      play(id, signal);
-      const { text } = await api.post("/v1/voice/transcriptions", body, { type: "audio/wav", signal });
+      const sound = await mine.recording.stop();
+      playFiller(id, signal);
+      const options = { type: "audio/wav", signal };
+      const { text } = await api.post("/v1/voice/transcriptions", sound, options);
       if (turn.current !== mine) return;
-      end(); // What is being said is said to its end.
+      end(); // Without aborting: the filler plays to its end.
       if (text) send(text);
-      else say(t("talk.nothing"));
+      else toast(t("talk.nothing"));
     } catch (error) {
       failed(error);
     }
   };
-  useHeldKey(press, release, drop);
-  useEffect(() => drop, [id]);
-  const label = why ? t(why) : t(`talk.${phase}`);
-  const key = (act) => (event) => {
-    if (event.key !== " " && event.key !== "Enter") return;
-    event.preventDefault();
-    if (!event.repeat) act();
-  };
-  return html`<button type="button" class=${classes("icon-button", "talk-button", phase)} aria-label=${label} title=${label} aria-pressed=${phase === "hearing"} aria-disabled=${Boolean(why || disabled)}
-      onPointerDown=${press} onPointerUp=${release} onPointerCancel=${drop} onKeyDown=${key(press)} onKeyUp=${key(release)} onContextMenu=${(event) => event.preventDefault()} data-test="talk-button" data-phase=${phase}>
-      <${Icon} name="mic" /></button>
-    <span class="hidden-text" role="status">${phase === "quiet" ? "" : label}</span>`;
+  return { phase, press, release, discard };
 }
 
-/** Alt+T while it is held; Escape drops. */
-function useHeldKey(press, release, drop) {
-  const acts = useRef();
-  acts.current = { press, release, drop };
+/** On failure the daemon computes the KV with the request instead. */
+function prewarmForSpeech(id, profile) {
+  const body = profile ? { profile } : {};
+  api.post(conversationPath(id, "/speech-start"), body).catch(() => {});
+}
+
+/** Alt+T presses and releases; Escape and leaving the window discard. */
+function useHeldKey(press, release, discard) {
+  const actions = useRef();
+  actions.current = { press, release, discard };
   useEffect(() => {
-    const isT = (event) => event.code === "KeyT" || event.key === "Alt";
-    const down = (event) => {
-      if (event.key === "Escape") acts.current.drop();
+    const keyDown = (event) => {
+      if (event.key === "Escape") actions.current.discard();
       if (!event.altKey || event.code !== "KeyT" || event.ctrlKey || event.metaKey) return;
       event.preventDefault();
-      if (!event.repeat) acts.current.press();
+      if (!event.repeat) actions.current.press();
     };
-    const up = (event) => isT(event) && acts.current.release();
-    const away = () => acts.current.drop();
-    document.addEventListener("keydown", down);
-    document.addEventListener("keyup", up);
-    window.addEventListener("blur", away);
+    const keyUp = (event) => {
+      if (event.code === "KeyT" || event.key === "Alt") actions.current.release();
+    };
+    const leave = () => actions.current.discard();
+    document.addEventListener("keydown", keyDown);
+    document.addEventListener("keyup", keyUp);
+    window.addEventListener("blur", leave);
     return () => {
-      document.removeEventListener("keydown", down);
-      document.removeEventListener("keyup", up);
-      window.removeEventListener("blur", away);
+      document.removeEventListener("keydown", keyDown);
+      document.removeEventListener("keyup", keyUp);
+      window.removeEventListener("blur", leave);
     };
   }, []);
 }
 
-/** A short phrase while the words are read, if one is at hand. */
-async function play(id, signal) {
+/** Plays a short phrase during the transcription, if the daemon has one. */
+async function playFiller(id, signal) {
   try {
-    const sound = await api.bytes("GET", `/v1/voice/filler?stopped=true&conversation=${encodeURIComponent(id)}`, { signal });
+    const query = `stopped=true&conversation=${encodeURIComponent(id)}`;
+    const sound = await api.bytes("GET", `/v1/voice/filler?${query}`, { signal });
     if (!sound.size) return;
     const url = URL.createObjectURL(sound);
     const audio = new Audio(url);
+    const free = () => URL.revokeObjectURL(url);
     signal.addEventListener("abort", () => audio.pause());
-    audio.onended = audio.onpause = () => URL.revokeObjectURL(url);
+    audio.onended = free;
+    audio.onpause = free;
     await audio.play();
   } catch {
-    // Nothing is said.
+    // The answer comes without a filler.
   }
 }

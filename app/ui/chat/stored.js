@@ -1,28 +1,45 @@
-// The stored messages of a branch: not drawn anew while an answer streams or somebody writes.
+// The stored messages of a branch. They do not render again while an answer streams in.
 
 import { html, pure, useMemo } from "/lib.js";
 import { Message } from "./message.js";
 import { reusedTokens, siblingsOf } from "./tree.js";
 
-/** So many messages are laid out as one while they are out of sight; their height is in `chat.css`. */
-const STRETCH = 20;
-const NONE = [];
+/** A full batch that is out of sight has no layout; `chat.css` has its height. */
+const BATCH = 20;
+const NO_SIBLINGS = [];
 
-export const Stored = pure(({ messages, path, talk, busy }) => {
-  const branches = useMemo(() => variants(messages, path), [messages, path]);
+export const Stored = pure(({ messages, path, conversation, busy }) => {
+  const variants = useMemo(() => variantsById(messages, path), [messages, path]);
   const last = busy ? null : path.at(-1);
-  const stretches = path.flatMap((_, at) => (at % STRETCH ? NONE : [path.slice(at, at + STRETCH)]));
-  return stretches.map((stretch, at) => html`<div key=${at} class=${stretch.length === STRETCH && "stretch"}>
-    ${stretch.map((message) => html`<${Message} key=${message.id} message=${message} talk=${talk} busy=${busy} ...${branches.get(message.id)} isLast=${message === last} />`)}
-  </div>`);
+  return inBatches(path).map((batch, index) => html`
+    <div key=${index} class=${batch.length === BATCH && "message-batch"}>
+      ${batch.map((message) => html`
+        <${Message}
+          key=${message.id}
+          message=${message}
+          conversation=${conversation}
+          busy=${busy}
+          isLast=${message === last}
+          ...${variants.get(message.id)}
+        />`)}
+    </div>`);
 });
 
-/** Of each message of the branch: its variants, and how much of the prompt its branch did not compute. */
-function variants(messages, path) {
-  return new Map(path.map((message) => {
-    const siblings = siblingsOf(messages, message);
-    if (siblings.length < 2) return [message.id, { siblings: NONE }];
-    const answer = message.role === "assistant" ? message : messages.find(({ parent }) => parent === message.id);
-    return [message.id, { siblings, reused: reusedTokens(answer) }];
-  }));
+function inBatches(path) {
+  const batches = [];
+  for (let at = 0; at < path.length; at += BATCH) batches.push(path.slice(at, at + BATCH));
+  return batches;
+}
+
+function variantsById(messages, path) {
+  return new Map(path.map((message) => [message.id, variantsOf(messages, message)]));
+}
+
+function variantsOf(messages, message) {
+  const siblings = siblingsOf(messages, message);
+  // The same array each time, so that `Message` does not render again.
+  if (siblings.length < 2) return { siblings: NO_SIBLINGS };
+  const isAnswer = message.role === "assistant";
+  const answer = isAnswer ? message : messages.find(({ parent }) => parent === message.id);
+  return { siblings, reused: reusedTokens(answer) };
 }

@@ -1,6 +1,7 @@
-// Messages are a tree: an edit or another answer is a sibling, and nothing is ever overwritten. Pure.
+// The messages of a conversation as a tree: an edit or another answer is a sibling, and nothing is
+// overwritten. Pure.
 
-/** From the beginning to `head`, oldest first. */
+/** From the first message to `head`. */
 export function pathTo(messages, head) {
   const byId = new Map(messages.map((message) => [message.id, message]));
   const path = [];
@@ -8,18 +9,18 @@ export function pathTo(messages, head) {
   return path.reverse();
 }
 
-/** Every message that follows the same one, in the order in which they came; `message` among them. */
+/** The messages with the same parent, in the order they were made; includes `message`. */
 export function siblingsOf(messages, message) {
   return messages.filter(({ parent }) => parent === message.parent);
 }
 
-/** The text of a message, whatever parts it came in. */
+/** Content is a string or a list of parts. */
 export function textOf({ content }) {
   if (typeof content === "string") return content;
   return (content ?? []).map((part) => part.text ?? "").join("");
 }
 
-/** How many tokens of an answer's prompt were not computed; null where nobody knows. */
+/** The reused tokens of an answer's prompt; null when it does not say. */
 export function reusedTokens(message) {
   const tokens = message?.finish?.hob?.tokens;
   return tokens ? tokens.shared + tokens.memory + tokens.disk : null;

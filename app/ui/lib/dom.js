@@ -1,4 +1,4 @@
-// What components are made of. Text is always text: no component sets HTML from a string.
+// Preact and htm. Text is always text: no component sets HTML from a string.
 
 import { Component, h, render } from "../vendor/preact.js";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "../vendor/hooks.js";
@@ -7,12 +7,13 @@ import htm from "../vendor/htm.js";
 export const html = htm.bind(h);
 export { render, useEffect, useLayoutEffect, useMemo, useRef, useState };
 
-/** A component that is drawn again only when one of its properties is another one. */
+/** A component that renders again only when a property has changed (by identity). */
 export function pure(draw) {
   return class extends Component {
     shouldComponentUpdate(next) {
       const keys = Object.keys(next);
-      return keys.length !== Object.keys(this.props).length || keys.some((key) => next[key] !== this.props[key]);
+      if (keys.length !== Object.keys(this.props).length) return true;
+      return keys.some((key) => next[key] !== this.props[key]);
     }
     render(props) {
       return draw(props);
@@ -20,5 +21,4 @@ export function pure(draw) {
   };
 }
 
-/** The classes whose condition holds: `classes("card", open && "open")`. */
 export const classes = (...names) => names.filter(Boolean).join(" ");

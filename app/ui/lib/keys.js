@@ -1,38 +1,50 @@
-// Keys that work everywhere. Each is listed in the help that `?` shows.
+// Global keyboard shortcuts. The help that `?` opens lists each of them.
 //
-// - A key without a modifier does nothing while somebody types.
-// - `Mod` is the command key on a Mac and Ctrl elsewhere.
+// - A key without a modifier is ignored while an input has the focus.
+// - `Mod` is Command on a Mac and Ctrl elsewhere.
 
 const isMac = navigator.platform.startsWith("Mac");
-const bindings = [];
+const shortcuts = [];
 
-/** Adds a key: `bind("Mod+K", "keys.search", () => …)`. The name is a string of the help. */
+/** `name`: its string in the help. When `act` returns false the event stays unhandled. */
 export function bind(keys, name, act, { whileTyping = keys.includes("+") } = {}) {
-  bindings.push({ keys, name, act, whileTyping });
+  shortcuts.push({ keys, name, act, whileTyping });
 }
 
-export const bound = () => bindings.map(({ keys, name }) => ({ keys: shown(keys), name }));
+export const bound = () => shortcuts.map(({ keys, name }) => ({ keys: labels(keys), name }));
 
-const NAMES = { Mod: isMac ? "⌘" : "Ctrl", Alt: isMac ? "⌥" : "Alt", ArrowUp: "↑", ArrowDown: "↓", Escape: "Esc" };
+const LABELS = {
+  Mod: isMac ? "⌘" : "Ctrl",
+  Alt: isMac ? "⌥" : "Alt",
+  ArrowUp: "↑",
+  ArrowDown: "↓",
+  Escape: "Esc",
+};
 
-const shown = (keys) => keys.split("+").map((key) => NAMES[key] ?? key);
+const labels = (keys) => keys.split("+").map((key) => LABELS[key] ?? key);
 
 document.addEventListener("keydown", (event) => {
   if (event.isComposing || event.defaultPrevented) return;
-  const typing = event.target.closest?.("input, textarea, select, [contenteditable]");
-  const found = bindings.find(({ keys, whileTyping }) => matches(keys, event) && (whileTyping || !typing));
+  const isTyping = event.target.closest?.("input, textarea, select, [contenteditable]");
+  const found = shortcuts.find(
+    ({ keys, whileTyping }) => (whileTyping || !isTyping) && matches(keys, event, isMac),
+  );
   if (!found || document.querySelector("dialog[open]")) return;
   if (found.act(event) !== false) event.preventDefault();
 });
 
-function matches(keys, event) {
-  const parts = keys.split("+");
-  const key = parts.pop();
-  const mod = isMac ? event.metaKey : event.ctrlKey;
-  const other = isMac ? event.ctrlKey : event.metaKey;
-  // On a Mac, Alt makes other letters of them.
-  const pressed = isMac && event.altKey ? event.code.replace(/^(Key|Digit)/, "") : event.key;
-  const isKey = pressed.toLowerCase() === key.toLowerCase();
-  const shift = key.length === 1 && !/[a-z]/i.test(key) ? event.shiftKey : parts.includes("Shift");
-  return isKey && mod === parts.includes("Mod") && event.altKey === parts.includes("Alt") && event.shiftKey === shift && !other;
+export function matches(keys, event, onMac) {
+  const modifiers = keys.split("+");
+  const key = modifiers.pop();
+  const mod = onMac ? event.metaKey : event.ctrlKey;
+  const other = onMac ? event.ctrlKey : event.metaKey;
+  if (other || mod !== modifiers.includes("Mod")) return false;
+  if (event.altKey !== modifiers.includes("Alt")) return false;
+  // Symbols such as "?" may need Shift, depending on the keyboard layout.
+  const isSymbol = key.length === 1 && !/[a-z]/i.test(key);
+  if (!isSymbol && event.shiftKey !== modifiers.includes("Shift")) return false;
+  // On a Mac, Alt changes the letter that a key writes.
+  const isPhysical = onMac && event.altKey;
+  const pressed = isPhysical ? event.code.replace(/^(Key|Digit)/, "") : event.key;
+  return pressed.toLowerCase() === key.toLowerCase();
 }

@@ -1,26 +1,47 @@
-// Markdown as it streams, into elements. Model output is hostile input:
+// Streaming Markdown to DOM elements. Model output is hostile input:
 //
-// - Elements are made one by one from a fixed list; nothing is ever parsed as HTML.
-// - No image is loaded: an image becomes a link with its text. Links are http, https or mailto, and are
-//   opened by whoever shows them, after a question.
-// - Only what is new is parsed, so that a long answer costs no more at its end than at its beginning.
+// - The renderer creates elements one by one from a fixed list; nothing is parsed as HTML.
+// - No image is loaded: an image becomes a link with its text. Links are http, https or mailto;
+//   `openLink` asks before it follows one.
+// - Each update parses only the new text, so the cost of a token does not grow with the answer.
 
 import * as smd from "../vendor/streaming-markdown.js";
 
 const TAGS = {
-  [smd.PARAGRAPH]: "p", [smd.HEADING_1]: "h3", [smd.HEADING_2]: "h4", [smd.HEADING_3]: "h5",
-  [smd.HEADING_4]: "h6", [smd.HEADING_5]: "h6", [smd.HEADING_6]: "h6", [smd.BLOCKQUOTE]: "blockquote",
-  [smd.LIST_UNORDERED]: "ul", [smd.LIST_ORDERED]: "ol", [smd.LIST_ITEM]: "li", [smd.RULE]: "hr",
-  [smd.LINE_BREAK]: "br", [smd.ITALIC_AST]: "em", [smd.ITALIC_UND]: "em", [smd.STRONG_AST]: "strong",
-  [smd.STRONG_UND]: "strong", [smd.STRIKE]: "s", [smd.CODE_INLINE]: "code", [smd.LINK]: "a",
-  [smd.RAW_URL]: "a", [smd.IMAGE]: "a", [smd.TABLE]: "table", [smd.TABLE_ROW]: "tr",
-  [smd.CODE_BLOCK]: "pre", [smd.CODE_FENCE]: "pre", [smd.EQUATION_BLOCK]: "pre", [smd.EQUATION_INLINE]: "code",
+  [smd.PARAGRAPH]: "p",
+  [smd.HEADING_1]: "h3",
+  [smd.HEADING_2]: "h4",
+  [smd.HEADING_3]: "h5",
+  [smd.HEADING_4]: "h6",
+  [smd.HEADING_5]: "h6",
+  [smd.HEADING_6]: "h6",
+  [smd.BLOCKQUOTE]: "blockquote",
+  [smd.LIST_UNORDERED]: "ul",
+  [smd.LIST_ORDERED]: "ol",
+  [smd.LIST_ITEM]: "li",
+  [smd.RULE]: "hr",
+  [smd.LINE_BREAK]: "br",
+  [smd.ITALIC_AST]: "em",
+  [smd.ITALIC_UND]: "em",
+  [smd.STRONG_AST]: "strong",
+  [smd.STRONG_UND]: "strong",
+  [smd.STRIKE]: "s",
+  [smd.CODE_INLINE]: "code",
+  [smd.LINK]: "a",
+  [smd.RAW_URL]: "a",
+  [smd.IMAGE]: "a",
+  [smd.TABLE]: "table",
+  [smd.TABLE_ROW]: "tr",
+  [smd.CODE_BLOCK]: "pre",
+  [smd.CODE_FENCE]: "pre",
+  [smd.EQUATION_BLOCK]: "pre",
+  [smd.EQUATION_INLINE]: "code",
 };
 const PREFORMATTED = new Set([smd.CODE_BLOCK, smd.CODE_FENCE, smd.EQUATION_BLOCK]);
-/** The parser has room for so many levels; deeper text is shown as it is. */
-const MOST_LEVELS = 20;
+/** The parser's stack holds this many levels; text nested deeper is shown as plain text. */
+const MAX_LEVELS = 20;
 
-/** Where a link may lead; null for everything else. */
+/** The normalised address of an http, https or mailto link; null for everything else. */
 export function safeAddress(text) {
   try {
     const url = new URL(text);
@@ -31,14 +52,14 @@ export function safeAddress(text) {
 }
 
 /**
- * Shows Markdown in `root` as it grows. `onCode(pre, code)` is told of each block of code.
- * `update(text)` takes the whole text so far; `end()` that no more comes.
+ * Renders growing Markdown into `root` and calls `onCode(pre, code)` for each code block.
+ * `update(text)` takes the whole text so far; `end()` closes what is still open.
  */
 export function markdownView(root, onCode) {
   let parser, shown, isPlain;
-  begin();
+  reset();
 
-  function begin() {
+  function reset() {
     root.replaceChildren();
     shown = "";
     isPlain = false;
@@ -46,26 +67,25 @@ export function markdownView(root, onCode) {
   }
 
   function update(text) {
-    if (!text.startsWith(shown)) begin();
+    if (!text.startsWith(shown)) reset();
     const more = text.slice(shown.length);
     shown = text;
     if (!more) return;
     if (isPlain) root.lastChild.textContent = text;
-    else if (parser.len > MOST_LEVELS) asPlain(text);
-    else guarded(() => smd.parser_write(parser, more), text);
+    else if (parser.len > MAX_LEVELS) showAsPlain(text);
+    else parseOrFallBack(() => smd.parser_write(parser, more), text);
   }
 
-  /** A text that the parser cannot take is shown as it came. */
-  function guarded(parse, text) {
+  function parseOrFallBack(parse, text) {
     try {
       parse();
     } catch (error) {
-      console.warn("Markdown is shown as it came:", error.message);
-      asPlain(text);
+      console.warn("Markdown is shown as plain text:", error.message);
+      showAsPlain(text);
     }
   }
 
-  function asPlain(text) {
+  function showAsPlain(text) {
     isPlain = true;
     const pre = document.createElement("pre");
     pre.className = "plain";
@@ -75,7 +95,7 @@ export function markdownView(root, onCode) {
 
   return {
     update,
-    end: () => isPlain || guarded(() => smd.parser_end(parser), shown),
+    end: () => isPlain || parseOrFallBack(() => smd.parser_end(parser), shown),
   };
 }
 
@@ -86,7 +106,7 @@ function renderer(root, onCode) {
   return {
     data,
     add_token(_, token) {
-      if (data.nodes.length > MOST_LEVELS) throw new Error("it is nested too deeply");
+      if (data.nodes.length > MAX_LEVELS) throw new Error("it is nested too deeply");
       if (token === smd.CHECKBOX) return open(checkbox());
       if (token === smd.TABLE_CELL) return open(make(top().previousSibling ? "td" : "th"));
       const node = make(TAGS[token] ?? "span");

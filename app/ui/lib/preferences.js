@@ -1,12 +1,12 @@
-// What somebody likes, kept in this browser: how the page looks and what new answers are asked with.
+// The user's preferences, stored in this browser: appearance, and the defaults of new chats.
 
-import { createKeptStore } from "./store.js";
+import { createPersistentStore } from "./store.js";
 
-export const preferences = createKeptStore("hob.preferences", {
+export const preferences = createPersistentStore("hob.preferences", {
   theme: "system", // or light, dark
   language: "system", // or a key of `languages`
-  temperature: 0.3, // leaves little to chance: the bundled model is tiny
-  profile: "", // what new chats begin with; none
+  temperature: 0.3, // low: the bundled model is tiny
+  profile: "", // of new chats; empty for none
   sidebar: true,
 });
 

@@ -1,8 +1,10 @@
-// Runs beside the page, where sound is made: hands on what the microphone hears.
+// An audio worklet: posts the samples of the microphone to the page.
 
-registerProcessor("recorder", class extends AudioWorkletProcessor {
+class Recorder extends AudioWorkletProcessor {
   process([[channel]]) {
     if (channel) this.port.postMessage(channel.slice());
     return true;
   }
-});
+}
+
+registerProcessor("recorder", Recorder);

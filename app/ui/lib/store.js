@@ -1,5 +1,5 @@
-// State that several components show. A store holds one immutable value; whoever uses it is drawn again
-// when the part that it selects is another one.
+// State that several components show. A store holds one immutable object; a component that uses it
+// renders again when the part that it selects has changed.
 
 import { useEffect, useRef, useState } from "../vendor/hooks.js";
 
@@ -8,7 +8,7 @@ export function createStore(initial) {
   const listeners = new Set();
   return {
     get: () => value,
-    /** Takes the fields that changed, or a function from the old value to them. */
+    /** Merges fields, or the fields that a function returns for the old value. */
     set(change) {
       const fields = typeof change === "function" ? change(value) : change;
       value = { ...value, ...fields };
@@ -21,28 +21,30 @@ export function createStore(initial) {
   };
 }
 
-/** The selected part of a store, in a component; `select` may be another function each time. */
+/** The selected part of a store; `select` may be a new function on each render. */
 export function useStore(store, select = (value) => value) {
   const [, redraw] = useState(0);
   const part = select(store.get());
-  const shown = useRef();
-  shown.current = { part, select };
+  const latest = useRef();
+  latest.current = { part, select };
   useEffect(() => {
-    const look = () => shown.current.select(store.get()) === shown.current.part || redraw((times) => times + 1);
-    look();
-    return store.subscribe(look);
+    const compare = () => {
+      const { part, select } = latest.current;
+      if (select(store.get()) !== part) redraw((times) => times + 1);
+    };
+    compare();
+    return store.subscribe(compare);
   }, [store]);
   return part;
 }
 
-/** A store that outlives the page, in this browser alone. */
-export function createKeptStore(name, initial) {
+export function createPersistentStore(name, initial) {
   const store = createStore({ ...initial, ...read(name) });
   store.subscribe((value) => {
     try {
       localStorage.setItem(name, JSON.stringify(value));
     } catch {
-      // A full or forbidden storage costs nothing but the memory of it.
+      // The storage is full or forbidden: the value lasts until the page is closed.
     }
   });
   return store;

@@ -1,5 +1,5 @@
-// What people read, in their language. Every string lies in `strings/`, one file a language with the
-// same names in each; only the one that is shown is loaded.
+// Visible text in the user's language: `strings/en.json` and `strings/de.json`, with the same keys.
+// Only the language that is shown is loaded.
 
 import { bytes, count, duration, formatter } from "./format.js";
 import { preferences } from "./preferences.js";
@@ -7,39 +7,44 @@ import { createStore } from "./store.js";
 
 export const languages = { en: "English", de: "Deutsch" };
 
-/** What is shown now: the language, and its strings. */
-export const spoken = createStore({ language: null, strings: {} });
+/** The language that is shown, and its strings. */
+export const locale = createStore({ language: null, strings: {} });
 
-/** Shows the language that is wanted, as soon as it is loaded. */
-export async function speak() {
-  const name = wanted();
-  if (name === spoken.get().language) return;
-  const strings = await (await fetch(`strings/${name}.json`)).json();
-  if (name !== wanted()) return;
-  document.documentElement.lang = name;
-  spoken.set({ language: name, strings });
+/** Loads and shows the language that the preferences or the browser ask for. */
+export async function loadLanguage() {
+  const language = preferredLanguage();
+  if (language === locale.get().language) return;
+  const strings = await (await fetch(`strings/${language}.json`)).json();
+  if (language !== preferredLanguage()) return; // It was changed meanwhile.
+  document.documentElement.lang = language;
+  locale.set({ language, strings });
 }
 
-function wanted() {
+function preferredLanguage() {
   const { language } = preferences.get();
   if (languages[language]) return language;
   return navigator.languages.map((tag) => tag.slice(0, 2)).find((tag) => languages[tag]) ?? "en";
 }
 
-const KINDS = { bytes, duration };
-
 /**
- * The string of that name, filled in: `{name}` with a text, or a number as people write it; `{name, bytes}`
- * and `{name, duration}` (in ms) with those. One of several forms is chosen by `n`: `zero`, or CLDR's plurals.
+ * The string of that name with its placeholders filled in: `{name}` takes text or a number,
+ * `{name, bytes}` a size, `{name, duration}` milliseconds. Of a string with several forms, `n`
+ * selects one: `zero` for 0, or else CLDR's plural category.
  */
 export function t(name, values = {}) {
-  const string = spoken.get().strings[name];
+  const string = locale.get().strings[name];
   if (string === undefined) throw new Error(`there is no string ${name}`);
-  const form = typeof string === "string" ? string : formFor(values.n, string);
-  return form.replace(/\{(\w+)(?:, (\w+))?\}/g, (_, place, kind) => {
-    const value = values[place];
-    return kind ? KINDS[kind](value) : typeof value === "number" ? count(value) : value;
-  });
+  const text = typeof string === "string" ? string : pluralForm(string, values.n);
+  return text.replace(/\{(\w+)(?:, (\w+))?\}/g, (_, place, kind) => written(values[place], kind));
 }
 
-const formFor = (n, forms) => (n === 0 && forms.zero) || (forms[formatter(Intl.PluralRules).select(n)] ?? forms.other);
+function pluralForm(forms, n) {
+  if (n === 0 && forms.zero) return forms.zero;
+  return forms[formatter(Intl.PluralRules).select(n)] ?? forms.other;
+}
+
+function written(value, kind) {
+  if (kind === "bytes") return bytes(value);
+  if (kind === "duration") return duration(value);
+  return typeof value === "number" ? count(value) : value;
+}

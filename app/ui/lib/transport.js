@@ -1,38 +1,42 @@
-// How the page reaches the daemon. One shape, two backs: `fetch` in a browser, and in the app a command
-// of the shell, whose answer comes over a channel.
+// Requests to the daemon. Two backends: `fetch` in a browser; in the desktop app a command of the
+// shell, which answers over a channel.
 //
-// A back is one function, `open(method, path, headers, body, signal)`, which promises
-// `{ status, headers, chunks }`: `chunks` is an async iterable of Uint8Array. `headers` have small names.
-// Aborting `signal` cancels the request, and the daemon whatever it computes for it.
+// A backend has `open(method, path, headers, body, signal)`, which resolves to
+// `{ status, headers, chunks }`: header names are lower case, `chunks` is an async iterable of
+// Uint8Array. Aborting `signal` cancels the request, and the daemon stops computing for it.
 
-import { browserBack } from "./transport/browser.js";
-import { appBack } from "./transport/app.js";
+import { browserBackend } from "./transport/browser.js";
+import { appBackend } from "./transport/app.js";
 import { ApiError, isCancelled } from "./transport/errors.js";
 import { events } from "./transport/events.js";
 
-const back = window.__TAURI__ ? appBack() : browserBack();
+const backend = window.__TAURI__ ? appBackend() : browserBackend();
 
-/** The shell of the desktop app: its commands and events; null in a browser. */
-export const shell = back.shell ?? null;
+/** Commands and events of the desktop app; null in a browser. */
+export const shell = backend.shell ?? null;
+
+/** Whether a browser has a token of the daemon, and how to give it one. */
+export const access = backend.access ?? { has: () => true, give() {}, subscribe: () => () => {} };
 
 export { isCancelled };
 
-/** JSON in, JSON out. */
+/** JSON in, JSON out, but for `bytes` and `stream`. `options`: `{ signal, type }`. */
 export const api = {
-  get: (path, options) => json("GET")(path, undefined, options),
-  post: json("POST"),
-  put: json("PUT"),
-  patch: json("PATCH"),
-  del: json("DELETE"),
+  get: (path, options) => json("GET", path, undefined, options),
+  post: (path, body, options) => json("POST", path, body, options),
+  put: (path, body, options) => json("PUT", path, body, options),
+  patch: (path, body, options) => json("PATCH", path, body, options),
+  del: (path, options) => json("DELETE", path, undefined, options),
   bytes,
   stream,
 };
 
-function json(method) {
-  return async (path, body, options) => parse(await text(await open(method, path, { body, ...options })));
+async function json(method, path, body, options) {
+  const response = await open(method, path, { body, ...options });
+  return parse(await text(response));
 }
 
-/** The whole answer as bytes, and its type: for files. */
+/** The response as a Blob with its content type: for files and sound. */
 async function bytes(method, path, options) {
   const response = await open(method, path, options);
   const parts = [];
@@ -51,16 +55,19 @@ async function* stream(method, path, options) {
   }
 }
 
-/** An answer that was not refused. `body`: a value that becomes JSON, or bytes with `type`. */
+/**
+ * A response with a status below 400; throws an `ApiError` otherwise. `body` is a value that becomes
+ * JSON, or bytes of the content type `type`.
+ */
 async function open(method, path, { body, type, signal } = {}) {
   const headers = {};
   const isBytes = body instanceof Uint8Array || body instanceof ArrayBuffer;
   if (body !== undefined) headers["content-type"] = type ?? "application/json";
-  const sent = body === undefined || isBytes || type ? body : JSON.stringify(body);
-  const response = await back.open(method, path, headers, sent, signal);
+  const content = body === undefined || isBytes || type ? body : JSON.stringify(body);
+  const response = await backend.open(method, path, headers, content, signal);
   if (response.status >= 400) {
     const { error } = parse(await text(response)) ?? {};
-    if (response.status === 401) back.onUnauthorised?.(response.token);
+    if (response.status === 401) backend.onUnauthorised?.(response.token);
     throw new ApiError(response.status, error);
   }
   return response;
@@ -80,6 +87,3 @@ function parse(text) {
     return null;
   }
 }
-
-/** The access to the daemon, in a browser: whether there is a token, and how to give one. */
-export const access = back.access ?? { has: () => true, give() {}, subscribe: () => () => {} };

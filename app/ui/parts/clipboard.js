@@ -1,22 +1,23 @@
-// To the clipboard, and to a file.
+// Copies text to the clipboard; saves a file.
 
 import { t } from "/lib.js";
-import { say } from "./toast.js";
+import { toast } from "./toast.js";
+
+const REVOKE_AFTER_MS = 10_000;
 
 export async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);
-    say(t("copied"));
+    toast(t("copied"));
   } catch {
-    say(t("copy.failed"));
+    toast(t("copy.failed"));
   }
 }
 
-/** Hands a file to the browser, or to the shell's web view, which says where it put it. */
 export function download(blob, name) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
   link.download = name;
   link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  setTimeout(() => URL.revokeObjectURL(link.href), REVOKE_AFTER_MS);
 }

@@ -1,9 +1,8 @@
-// Links in what a model wrote lead away only after a question that shows where to.
+// Links in model output: opened only after a question that shows the address.
 
 import { safeAddress, shell, t } from "/lib.js";
 import { ask } from "./dialog.js";
 
-/** For `click` on whatever holds such links. */
 export async function openLink(event) {
   const link = event.target.closest?.("a");
   if (!link) return;

@@ -1,10 +1,15 @@
-// A button that opens a short list of things to do. Arrows move, Escape closes, focus comes back.
+// A button that opens a menu. Arrow keys move, Escape closes, the focus returns to the button.
 
 import { html, useLayoutEffect, useRef, useState } from "/lib.js";
 import { IconButton } from "./button.js";
 import { Icon } from "./icon.js";
 
-/** `items`: `{ icon, label, act, danger }`, or nothing for one that is not there now. */
+/** With less room below the button the menu opens upwards. */
+const ROOM_PX = 260;
+const GAP_PX = 4;
+const MARGIN_PX = 8;
+
+/** `items`: `{ icon, label, act, danger }`; falsy items are skipped. */
 export function Menu({ icon = "more", label, items, test }) {
   const [place, setPlace] = useState(null);
   const frame = useRef();
@@ -15,40 +20,74 @@ export function Menu({ icon = "more", label, items, test }) {
   };
   useLayoutEffect(() => {
     if (!place) return;
-    list.current.showPopover(); // Above everything: a list would cut it off.
+    list.current.showPopover(); // In the top layer: a scrolling list would clip it.
     list.current.querySelector("button")?.focus();
-    const away = (event) => frame.current?.contains(event.target) || setPlace(null);
-    document.addEventListener("pointerdown", away);
-    window.addEventListener("blur", away);
+    const leave = (event) => {
+      if (!frame.current?.contains(event.target)) setPlace(null);
+    };
+    document.addEventListener("pointerdown", leave);
+    window.addEventListener("blur", leave);
     return () => {
-      document.removeEventListener("pointerdown", away);
-      window.removeEventListener("blur", away);
+      document.removeEventListener("pointerdown", leave);
+      window.removeEventListener("blur", leave);
     };
   }, [place]);
   const open = (event) => {
     event.preventDefault();
-    const { right, bottom, top } = event.currentTarget.getBoundingClientRect();
-    const low = bottom > innerHeight - 260;
-    setPlace({ right: Math.max(8, innerWidth - right), ...(low ? { bottom: innerHeight - top + 4 } : { top: bottom + 4 }) });
+    setPlace(placeBeside(event.currentTarget.getBoundingClientRect()));
   };
-  const keys = (event) => {
+  const navigate = (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (event.key === "Escape" || event.key === "Tab") close();
-    else if (step) {
-      const buttons = [...list.current.querySelectorAll("button")];
-      buttons.at((buttons.indexOf(document.activeElement) + step) % buttons.length).focus();
-    } else return;
+    else if (step) focusNext(list.current, step);
+    else return;
     event.preventDefault();
     event.stopPropagation();
   };
-  const style = place && Object.fromEntries(Object.entries(place).map(([side, px]) => [side, `${px}px`]));
   return html`<span ref=${frame}>
-    <${IconButton} icon=${icon} label=${label} aria-haspopup="menu" aria-expanded=${Boolean(place)} onClick=${place ? close : open} data-test=${test} />
-    ${place && html`<div class="menu" popover="manual" role="menu" aria-label=${label} ref=${list} style=${style} onKeyDown=${keys}>
-      ${items.filter(Boolean).map(({ icon, label, act, danger }) => html`<button type="button" role="menuitem" class=${danger ? "danger" : ""} onClick=${() => {
-        close();
-        act();
-      }}><${Icon} name=${icon} />${label}</button>`)}
-    </div>`}
+    <${IconButton}
+      icon=${icon}
+      label=${label}
+      aria-haspopup="menu"
+      aria-expanded=${Boolean(place)}
+      onClick=${place ? close : open}
+      data-test=${test}
+    />
+    ${place && html`
+      <div
+        class="menu"
+        popover="manual"
+        role="menu"
+        aria-label=${label}
+        ref=${list}
+        style=${place}
+        onKeyDown=${navigate}
+      >
+        ${items.filter(Boolean).map((item) => html`<${Item} ...${item} close=${close} />`)}
+      </div>`}
   </span>`;
+}
+
+function Item({ icon, label, act, danger, close }) {
+  const choose = () => {
+    close();
+    act();
+  };
+  return html`
+    <button type="button" role="menuitem" class=${danger ? "danger" : ""} onClick=${choose}>
+      <${Icon} name=${icon} />${label}
+    </button>`;
+}
+
+function placeBeside({ right, bottom, top }) {
+  const fromRight = { right: `${Math.max(MARGIN_PX, innerWidth - right)}px` };
+  return bottom > innerHeight - ROOM_PX
+    ? { ...fromRight, bottom: `${innerHeight - top + GAP_PX}px` }
+    : { ...fromRight, top: `${bottom + GAP_PX}px` };
+}
+
+function focusNext(list, step) {
+  const buttons = [...list.querySelectorAll("button")];
+  const current = buttons.indexOf(document.activeElement);
+  buttons.at((current + step) % buttons.length).focus();
 }

@@ -1,19 +1,17 @@
-// Where a chat's KV is, as a mark and a word, never as a colour alone; and how long it stays.
+// The KV tier of a chat, as an icon and a word: never as a colour alone.
 
 import { html, t } from "/lib.js";
 import { Icon } from "./icon.js";
 
-/** How long something stays on disk, the shortest first. */
-export const CLASSES = ["short", "long", "extended", "kept"];
+/** From the daemon's places. */
+const TIERS = { slot: "hot", memory: "warm", disk: "cold", none: "none" };
 
-/** The daemon's word for a place, in ours. */
-const STATES = { slot: "hot", memory: "warm", disk: "cold", none: "none" };
-
-/** Nothing while it is not known. */
+/** `place`: null while it is unknown. */
 export function State({ place }) {
   if (place === null) return null;
-  const state = STATES[place] ?? "none";
-  return html`<span class="state ${state}" data-test="state" data-state=${state} title=${t(`state.${state}.long`)}>
-    <${Icon} name=${state} />${t(`state.${state}`)}
-  </span>`;
+  const tier = TIERS[place] ?? "none";
+  return html`
+    <span class="state ${tier}" data-test="state" data-state=${tier} title=${t(`state.${tier}.long`)}>
+      <${Icon} name=${tier} />${t(`state.${tier}`)}
+    </span>`;
 }

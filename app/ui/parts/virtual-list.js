@@ -1,16 +1,18 @@
-// A long list of rows of one height, of which only those in sight are made.
+// A list of rows of equal height that renders only the visible ones.
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "/lib.js";
 
-const SPARE = 6; // rows above and below, so that fast scrolling shows no gap
+/** Rows rendered above and below the visible ones, so that fast scrolling shows no gap. */
+const SPARE_ROWS = 6;
+const FIRST_ROWS = 30;
 
-/** `row(item, index)` draws one; it gets `style` for its place. `current`: an index to keep in sight. */
+/** `row(item, index, style)` renders one; `style` positions it. `current`: an index kept in view. */
 export function VirtualList({ items, height, row, current, label, ...rest }) {
   const frame = useRef();
-  const [range, setRange] = useState([0, 30]);
+  const [range, setRange] = useState([0, FIRST_ROWS]);
   const measure = ({ scrollTop, clientHeight }) => {
-    const first = Math.max(0, Math.floor(scrollTop / height) - SPARE);
-    const last = Math.ceil((scrollTop + clientHeight) / height) + SPARE;
+    const first = Math.max(0, Math.floor(scrollTop / height) - SPARE_ROWS);
+    const last = Math.ceil((scrollTop + clientHeight) / height) + SPARE_ROWS;
     setRange((old) => (old[0] === first && old[1] === last ? old : [first, last]));
   };
   useEffect(() => {
@@ -19,16 +21,27 @@ export function VirtualList({ items, height, row, current, label, ...rest }) {
     return () => observer.disconnect();
   }, []);
   useLayoutEffect(() => {
-    if (current < 0 || current === undefined) return;
+    if (current === undefined || current < 0) return;
     const { scrollTop, clientHeight } = frame.current;
     const top = current * height;
+    const bottom = top + height;
     if (top < scrollTop) frame.current.scrollTop = top;
-    else if (top + height > scrollTop + clientHeight) frame.current.scrollTop = top + height - clientHeight;
+    else if (bottom > scrollTop + clientHeight) frame.current.scrollTop = bottom - clientHeight;
   }, [current]);
-  const shown = items.slice(range[0], range[1]);
-  return html`<div ref=${frame} onScroll=${(event) => measure(event.currentTarget)} ...${rest}>
-    <div class="spacer" role="list" aria-label=${label} style=${{ height: `${items.length * height}px` }}>
-      ${shown.map((item, index) => row(item, range[0] + index, { transform: `translateY(${(range[0] + index) * height}px)` }))}
-    </div>
-  </div>`;
+  const [first, last] = range;
+  const placed = (item, offset) => {
+    const index = first + offset;
+    return row(item, index, { transform: `translateY(${index * height}px)` });
+  };
+  return html`
+    <div ref=${frame} onScroll=${(event) => measure(event.currentTarget)} ...${rest}>
+      <div
+        class="spacer"
+        role="list"
+        aria-label=${label}
+        style=${{ height: `${items.length * height}px` }}
+      >
+        ${items.slice(first, last).map(placed)}
+      </div>
+    </div>`;
 }

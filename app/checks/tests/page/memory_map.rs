@@ -42,8 +42,8 @@ fn what_left_and_what_came_back_is_told() {
     page.click("@to-memory");
     hobd.client.say("one", LONG);
     hobd.client.say("two", "Say this: something else");
-    page.click("@departures summary");
-    page.reads("@departures", "another chat needed its slot");
+    page.click("@evictions summary");
+    page.reads("@evictions", "another chat needed its slot");
     hobd.client.say("one", "Say this: again");
     page.until("it came from memory", "all('@strip .o-memory').length > 1");
     page.reads("@memory-files", "warm");

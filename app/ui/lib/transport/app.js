@@ -1,17 +1,17 @@
-// The back for the desktop app: every request is one command of the shell, answered over a channel.
+// The desktop app's backend: each request is one command of the shell, answered over a channel.
 //
-// - The body goes as bytes, all else in a header.
-// - The channel carries a head `{ status, headers }`, then chunks as ArrayBuffers, then `{ end: true }`
-//   or `{ error }`. The token stays with the shell.
+// - The body travels as bytes; method, path and headers in the command's `hob-request` header.
+// - The channel carries `{ status, headers }`, then chunks as ArrayBuffers, then `{ end: true }` or
+//   `{ error }`. The shell adds the token; the page never sees it.
 
 import { Unreachable, cancelled } from "./errors.js";
 
-export function appBack() {
+export function appBackend() {
   const { Channel, invoke } = window.__TAURI__.core;
-  let last = 0;
+  let lastId = 0;
 
   async function open(method, path, headers, body, signal) {
-    const id = ++last;
+    const id = ++lastId;
     const inbox = new Inbox();
     const channel = new Channel();
     channel.onmessage = (message) => inbox.push(message);
@@ -23,9 +23,12 @@ export function appBack() {
     signal?.addEventListener("abort", cancel);
     const bytes = typeof body === "string" ? new TextEncoder().encode(body) : new Uint8Array(body);
     const head = JSON.stringify({ id, method, path, headers, channel });
-    invoke("request", bytes, { headers: { "hob-request": head } }).catch((error) => inbox.push({ error: String(error) }));
-    const { status, headers: got, error } = await inbox.next();
-    if (error !== undefined) throw signal?.aborted ? cancelled() : new Unreachable(error);
+    const failed = (error) => inbox.push({ error: String(error) });
+    invoke("request", bytes, { headers: { "hob-request": head } }).catch(failed);
+    const response = await inbox.next();
+    if (response.error !== undefined) {
+      throw signal?.aborted ? cancelled() : new Unreachable(response.error);
+    }
     async function* chunks() {
       let isOver = false;
       try {
@@ -42,27 +45,29 @@ export function appBack() {
         if (!isOver) cancel();
       }
     }
-    return { status, headers: got, chunks: chunks() };
+    return { status: response.status, headers: response.headers, chunks: chunks() };
   }
 
-  /** Hears how the daemon stands, now and whenever that changes. */
-  function watch(hear) {
+  /** Calls `listener` with the app's state now and after each change; returns how to stop it. */
+  function watch(listener) {
     const changes = new Channel();
-    changes.onmessage = hear;
-    invoke("app_state", { changes }).then(hear, () => {});
-    return () => void (changes.onmessage = () => {});
+    changes.onmessage = listener;
+    invoke("app_state", { changes }).then(listener, () => {});
+    return () => {
+      changes.onmessage = () => {};
+    };
   }
 
   return { open, shell: { invoke, watch } };
 }
 
-/** Messages in their order, for whoever asks next. */
+/** An asynchronous queue of messages. */
 class Inbox {
   #waiting = [];
   #messages = [];
   push(message) {
-    const next = this.#waiting.shift();
-    if (next) next(message);
+    const resolve = this.#waiting.shift();
+    if (resolve) resolve(message);
     else this.#messages.push(message);
   }
   next() {

@@ -1,26 +1,26 @@
-// The back for browsers: `fetch`, with a token that was brought along in the address once.
+// The browser's backend: `fetch` with the daemon's token.
 //
-// - The token comes as `#token=…`, is taken out of the address at once, and lies in this origin's
-//   storage: port and all, so no other local server sees it.
+// - The token arrives once, as `#token=…`, and is removed from the address at once.
+// - It is stored for this origin, which includes the port: no other local server can read it.
 
 import { t } from "../strings.js";
 import { Unreachable, isCancelled } from "./errors.js";
 
-const NAME = "hob.token";
+const TOKEN = "hob.token";
 
-export function browserBack() {
+export function browserBackend() {
   const listeners = new Set();
-  const brought = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (brought) {
-    localStorage.setItem(NAME, brought);
+  const fromAddress = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (fromAddress) {
+    localStorage.setItem(TOKEN, fromAddress);
     history.replaceState(null, "", location.pathname + location.search);
   }
-  const tell = () => listeners.forEach((listener) => listener());
+  const changed = () => listeners.forEach((listener) => listener());
   const access = {
-    has: () => Boolean(localStorage.getItem(NAME)),
+    has: () => Boolean(localStorage.getItem(TOKEN)),
     give(token) {
-      localStorage.setItem(NAME, token.trim());
-      tell();
+      localStorage.setItem(TOKEN, token.trim());
+      changed();
     },
     subscribe(listener) {
       listeners.add(listener);
@@ -31,23 +31,28 @@ export function browserBack() {
     access,
     open,
     onUnauthorised(token) {
-      if (token !== localStorage.getItem(NAME)) return; // A better one has come meanwhile.
-      localStorage.removeItem(NAME);
-      tell();
+      if (token !== localStorage.getItem(TOKEN)) return; // A newer token was stored meanwhile.
+      localStorage.removeItem(TOKEN);
+      changed();
     },
   };
 }
 
 async function open(method, path, headers, body, signal) {
-  const token = localStorage.getItem(NAME);
-  if (token) headers = { ...headers, authorization: `Bearer ${token}` };
+  const token = localStorage.getItem(TOKEN);
+  const all = token ? { ...headers, authorization: `Bearer ${token}` } : headers;
   let response;
   try {
-    response = await fetch(path, { method, headers, body, signal, cache: "no-store" });
+    response = await fetch(path, { method, headers: all, body, signal, cache: "no-store" });
   } catch (error) {
     throw isCancelled(error) ? error : new Unreachable(t("unreachable"));
   }
-  return { token, status: response.status, headers: Object.fromEntries(response.headers), chunks: chunks(response) };
+  return {
+    token,
+    status: response.status,
+    headers: Object.fromEntries(response.headers),
+    chunks: chunks(response),
+  };
 }
 
 async function* chunks(response) {
@@ -60,6 +65,6 @@ async function* chunks(response) {
       yield value;
     }
   } finally {
-    reader.cancel().catch(() => {}); // Whoever stops listening early wants no more of it.
+    reader.cancel().catch(() => {}); // Ends the request when the caller stops reading early.
   }
 }

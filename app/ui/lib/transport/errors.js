@@ -1,8 +1,8 @@
-// Why a request had no answer.
+// Why a request failed.
 
 import { t } from "../strings.js";
 
-/** What the daemon refused, in its own words. */
+/** An error response, with the daemon's own message. */
 export class ApiError extends Error {
   constructor(status, error = {}) {
     super(error.message ?? t("refused", { status }));
@@ -12,10 +12,10 @@ export class ApiError extends Error {
   }
 }
 
-/** The daemon cannot be reached at all. */
+/** The daemon did not answer at all. */
 export class Unreachable extends Error {}
 
-/** What a cancelled request ends with. */
+/** The error of a cancelled request. */
 export const cancelled = () => new DOMException("cancelled", "AbortError");
 
 export const isCancelled = (error) => error?.name === "AbortError";

@@ -1,4 +1,4 @@
-// The map as a table: runs of blocks that are alike.
+// The map of KV cells as a table: runs of equal blocks.
 
 import { count, t } from "/lib.js";
 import { nameOf, partOf } from "./words.js";
@@ -12,15 +12,20 @@ export const BLOCKS = [
   ["map.table.sharers", ({ sharers }) => count(sharers), "figure"],
 ];
 
-/** A slot's neighbours that differ in nothing but their place, as one. */
+const COMPARED = ["layer", "key", "origin", "sharers"];
+
+/** A slot's blocks, adjacent ones that are equal but for their place joined to one row. */
 export function runs(slot) {
-  const all = [];
+  const rows = [];
   for (const { start, end, layer, key, origin, sharers } of slot.blocks) {
-    const last = all.at(-1);
-    if (last && last.layer === layer && last.key === key && last.origin === origin && last.sharers === sharers) {
+    const block = { name: nameOf(slot), start, end, layer, key, origin, sharers, blocks: 1 };
+    const last = rows.at(-1);
+    if (last && COMPARED.every((field) => last[field] === block[field])) {
       last.end = end;
       last.blocks += 1;
-    } else all.push({ name: nameOf(slot), start, end, layer, key, origin, sharers, blocks: 1 });
+    } else {
+      rows.push(block);
+    }
   }
-  return all;
+  return rows;
 }

@@ -1,51 +1,90 @@
-// The map of the hot cache: a row for each slot, a cell for each block.
+// The map of the hot tier: a row for each slot, a cell for each block.
 //
-// - A cell's colour and pattern tell what the block is for, its mark how it came here, its width how long
-//   it is. The same is in words: under the pointer, at the keyboard, and in a table.
+// - A cell's colour and pattern show the part of the prompt, its mark the origin, its width the
+//   number of tokens. The tip under the pointer, the keyboard and the table give the same in words.
 
 import { address, ago, classes, count, html, pure, t, useEffect, useState } from "/lib.js";
 import { FoldedTable } from "/parts.js";
 import { BLOCKS, runs } from "./blocks.js";
 import { Strip } from "./strip.js";
-import { families, nameOf, origins, reading } from "./words.js";
+import { families, loadingNote, nameOf, origins } from "./words.js";
+
+const isInUse = ({ tokens, state }) => tokens > 0 || state !== "free";
+const isConversation = ({ kind }) => kind === "conversation";
 
 export function Cells({ map }) {
-  const rows = map?.slots.filter(({ tokens, state }) => tokens > 0 || state !== "free") ?? [];
-  const free = (map?.slots ?? []).filter(({ kind }) => kind === "conversation").length - rows.filter(({ kind }) => kind === "conversation").length;
-  return html`<section class="card stack" data-test="memory-map">
-    <div class="row apart"><h2>${t("map.title")}</h2>
-      ${map && html`<span class="note figure">${t("map.used", { used: map.used_tokens, all: map.context_tokens })}</span>`}</div>
-    ${!map ? reading() : html`
-      ${rows.length === 0 && html`<div class="empty"><p>${t("map.empty")}</p></div>`}
-      ${rows.length > 0 && html`<${Legend} /><div class="stack">${rows.map((slot) => html`<${Row} key=${slot.slot} ...${slot} block_tokens=${map.block_tokens} />`)}</div>
-        <p class="note">${t("map.free", { n: free })}</p>
-        <${FoldedTable} title=${t("map.table")} columns=${BLOCKS} rows=${() => rows.flatMap(runs)} test="map-table" />`}
-      <${Departures} events=${map.events} />`}
-  </section>`;
+  return html`
+    <section class="card stack" data-test="memory-map">
+      <div class="row apart">
+        <h2>${t("map.title")}</h2>
+        ${map && html`
+          <span class="note figure">
+            ${t("map.used", { used: map.used_tokens, all: map.context_tokens })}
+          </span>`}
+      </div>
+      ${map ? html`<${Slots} map=${map} /><${Evictions} events=${map.events} />` : loadingNote()}
+    </section>`;
+}
+
+function Slots({ map }) {
+  const rows = map.slots.filter(isInUse);
+  if (!rows.length) return html`<div class="empty"><p>${t("map.empty")}</p></div>`;
+  const free = map.slots.filter(isConversation).length - rows.filter(isConversation).length;
+  return html`
+    <${Legend} />
+    <div class="stack">
+      ${rows.map((slot) => html`
+        <${Row} key=${slot.slot} ...${slot} block_tokens=${map.block_tokens} />`)}
+    </div>
+    <p class="note">${t("map.free", { n: free })}</p>
+    <${FoldedTable}
+      title=${t("map.table")}
+      columns=${BLOCKS}
+      rows=${() => rows.flatMap(runs)}
+      test="map-table"
+    />`;
 }
 
 function Row(slot) {
-  const { kind, conversation, state, tokens, prompt_tokens, blocks, block_tokens } = slot;
-  const name = nameOf(slot);
-  const coming = Math.max(0, (prompt_tokens ?? 0) - tokens);
+  const { kind, conversation, state, tokens, blocks, block_tokens } = slot;
+  const total = slot.prompt_tokens ?? 0;
+  const missing = Math.max(0, total - tokens);
   const isBusy = state !== "idle" && state !== "free";
-  return html`<div class=${classes("stack slot", isBusy && "busy")} data-test="slot-row" data-state=${state}>
-    <div class="slot-head">
-      ${kind === "conversation" && conversation ? html`<a class="slot-name" href=${address("chat", conversation)}>${name}</a>` : html`<span class="slot-name">${name}</span>`}
-      <span class="slot-state">${t(`slot.${state}`)}</span>
-      <span class="figure note">${coming ? t("map.progress", { done: tokens, all: prompt_tokens }) : t("map.tokens", { n: tokens })}</span>
-    </div>
-    <${Strip} name=${name} blocks=${blocks} coming=${Math.ceil(coming / block_tokens)} />
-  </div>`;
+  const name = nameOf(slot);
+  const progress = t("map.progress", { done: tokens, all: total });
+  return html`
+    <div class=${classes("stack slot", isBusy && "busy")} data-test="slot-row" data-state=${state}>
+      <div class="slot-head">
+        ${kind === "conversation" && conversation
+          ? html`<a class="slot-name" href=${address("chat", conversation)}>${name}</a>`
+          : html`<span class="slot-name">${name}</span>`}
+        <span class="slot-state">${t(`slot.${state}`)}</span>
+        <span class="figure note">${missing ? progress : t("map.tokens", { n: tokens })}</span>
+      </div>
+      <${Strip} name=${name} blocks=${blocks} coming=${Math.ceil(missing / block_tokens)} />
+    </div>`;
 }
 
-const Legend = pure(() => html`<div class="stack map-legend">
-  <div class="row"><span class="label">${t("map.legend.layers")}</span>${families.map((family) => html`<span class="key"><i class="cell l-${family}"></i>${t(`layer.${family}`)}</span>`)}</div>
-  <div class="row"><span class="label">${t("map.legend.origins")}</span>${origins.map((origin) => html`<span class="key"><i class="cell l-unknown o-${origin}"></i>${t(`origin.${origin}`)}</span>`)}
-    <span class="key"><i class="cell coming"></i>${t("origin.coming")}</span></div>
-</div>`);
+const Legend = pure(() => html`
+  <div class="stack map-legend">
+    <div class="row">
+      <span class="label">${t("map.legend.layers")}</span>
+      ${families.map((family) => html`
+        <${LegendKey} cell=${`l-${family}`} text=${t(`layer.${family}`)} />`)}
+    </div>
+    <div class="row">
+      <span class="label">${t("map.legend.origins")}</span>
+      ${origins.map((origin) => html`
+        <${LegendKey} cell=${`l-unknown o-${origin}`} text=${t(`origin.${origin}`)} />`)}
+      <${LegendKey} cell="coming" text=${t("origin.coming")} />
+    </div>
+  </div>`);
 
-const DEPARTURES = [
+function LegendKey({ cell, text }) {
+  return html`<span class="key"><i class="cell ${cell}"></i>${text}</span>`;
+}
+
+const EVICTIONS = [
   ["left.who", ({ title, conversation }) => title ?? conversation ?? t("map.nobody"), "clip"],
   ["left.tokens", ({ tokens }) => count(tokens), "figure"],
   ["left.to", ({ to }) => html`<span class="state ${to}">${t(`left.to.${to}`)}</span>`],
@@ -53,11 +92,22 @@ const DEPARTURES = [
   ["left.when", ({ at }) => ago(at), "when"],
 ];
 
-function Departures({ events }) {
+const AGES_EVERY_MS = 60_000;
+
+function Evictions({ events }) {
   const [, redraw] = useState(0);
   useEffect(() => {
-    const timer = setInterval(() => document.hidden || redraw((n) => n + 1), 60_000);
+    const timer = setInterval(() => {
+      if (!document.hidden) redraw((times) => times + 1);
+    }, AGES_EVERY_MS);
     return () => clearInterval(timer);
   }, []);
-  return events.length > 0 && html`<${FoldedTable} title=${t("left.title", { n: events.length })} columns=${DEPARTURES} rows=${() => [...events].reverse()} test="departures" />`;
+  if (!events.length) return null;
+  return html`
+    <${FoldedTable}
+      title=${t("left.title", { n: events.length })}
+      columns=${EVICTIONS}
+      rows=${() => [...events].reverse()}
+      test="evictions"
+    />`;
 }

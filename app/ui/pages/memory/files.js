@@ -1,106 +1,199 @@
-// What is kept on disk, conversation by conversation, and what can be done with it.
+// The table of saved conversations and its actions.
 
 import { address, ago, api, bytes, classes, count, html, t, useMemo, useState, useStore } from "/lib.js";
-import { ask, Button, CLASSES, Icon, Menu, say, Select, told } from "/parts.js";
+import { ask, Button, Icon, Menu, orToast, Select, toast } from "/parts.js";
 import { chats, status } from "/chat/chats.js";
 import { refresh } from "./live.js";
 import { Prune } from "./prune.js";
+import { COLUMNS, rowOf, sorted, TIERS } from "./rows.js";
 import { Verify } from "./verify.js";
-import { classNames, keptName, reading } from "./words.js";
+import { classOptions, loadingNote, savedName } from "./words.js";
 
-const PAGE = 50;
-/** The daemon's words, the nearest first, and ours for where that is. */
-const PLACES = { open: "hot", hot: "hot", parked: "warm", cold: "cold", expired: "cold" };
-const NEARNESS = Object.keys(PLACES);
-const WORDS = { open: "files.speaking", expired: "files.expired" };
+const PAGE_ROWS = 50;
 
-const COLUMNS = [
-  { name: "name", by: (slot) => slot.name.toLowerCase() },
-  { name: "state", by: (slot) => NEARNESS.indexOf(slot.state) },
-  { name: "own", figure: true, by: (slot) => slot.own_bytes },
-  { name: "shared", figure: true, wide: true, by: (slot) => slot.shared_bytes },
-  { name: "tokens", figure: true, wide: true, by: (slot) => slot.tokens },
-  { name: "used", by: (slot) => slot.age_secs },
-  { name: "age", wide: true, by: (slot) => -slot.created_at },
-  { name: "class", by: (slot) => CLASSES.indexOf(slot.class) },
-];
+/** States that have a more precise name than their tier. */
+const STATE_NAMES = { open: "files.speaking", expired: "files.expired" };
 
+/** `slots`: saved conversations; undefined until read, null where none can be saved. */
 export function Files({ slots, disk }) {
   const all = useStore(chats, ({ all }) => all);
-  const [sort, setSort] = useState({ name: "used", down: false });
-  const [most, setMost] = useState(PAGE);
+  const titles = useMemo(() => new Map(all.map(({ id, title }) => [id, title])), [all]);
   const [isPruning, setPruning] = useState(false);
   const [verifying, setVerifying] = useState(null);
-  const titles = useMemo(() => new Map(all.map(({ id, title }) => [id, title])), [all]);
-  const rows = useMemo(() => sorted((slots?.data ?? []).map((slot) => ({ ...slot, name: keptName(slot.conversation, titles) })), sort), [slots, titles, sort]);
-  const own = useStore(status, ({ now }) => now?.fingerprint);
   const verify = (body, name) => setVerifying({ body, name, at: performance.now() });
-  return html`<section class="card stack" data-test="memory-files">
-    <div class="row apart"><h2>${t("files.title")}</h2>
-      ${slots && html`<div class="row">
-        <${Button} disabled=${verifying !== null} onClick=${() => verify({})} data-test="verify">${t("files.verify")}<//>
-        <${Button} disabled=${!rows.length} onClick=${() => setPruning(true)} data-test="prune">${t("files.prune")}<//>
-      </div>`}</div>
-    ${verifying && html`<${Verify} key=${verifying.at} ...${verifying} titles=${titles} onClose=${() => setVerifying(null)} />`}
-    ${slots === undefined && reading()}
-    ${slots === null && html`<p class="note">${t("memory.nothing-kept")}</p>`}
-    ${slots && !rows.length && html`<div class="empty"><p>${t("files.empty")}</p></div>`}
-    ${rows.length > 0 && html`
-      <p class="note">${t("files.summary", { n: rows.length, bytes: disk?.bytes ?? slots.disk_bytes })}</p>
-      <div class="scroll-x"><table class="table files"><thead><tr>
-        ${COLUMNS.map((column) => html`<${Head} key=${column.name} ...${column} sort=${sort} onSort=${setSort} />`)}
-        <th><span class="hidden-text">${t("files.actions")}</span></th></tr></thead>
-        <tbody>${rows.slice(0, most).map((slot) => html`<${Row} key=${`${slot.fingerprint} ${slot.conversation}`} slot=${slot} isOther=${own && slot.fingerprint !== own} isChat=${titles.has(slot.conversation)} onVerify=${() => verify({ conversation: slot.conversation, fingerprint: slot.fingerprint }, slot.name)} />`)}</tbody></table></div>
-      ${rows.length > most && html`<div class="row"><${Button} onClick=${() => setMost(most + 4 * PAGE)}>${t("files.more", { n: rows.length - most })}<//></div>`}`}
-    ${isPruning && html`<${Prune} titles=${titles} onClose=${() => setPruning(false)} />`}
-  </section>`;
+  const saved = slots?.data ?? [];
+  return html`
+    <section class="card stack" data-test="memory-files">
+      <div class="row apart">
+        <h2>${t("files.title")}</h2>
+        ${slots && html`
+          <div class="row">
+            <${Button} disabled=${verifying !== null} onClick=${() => verify({})} data-test="verify">
+              ${t("files.verify")}
+            <//>
+            <${Button} disabled=${!saved.length} onClick=${() => setPruning(true)} data-test="prune">
+              ${t("files.prune")}
+            <//>
+          </div>`}
+      </div>
+      ${verifying && html`
+        <${Verify}
+          key=${verifying.at}
+          ...${verifying}
+          titles=${titles}
+          onClose=${() => setVerifying(null)}
+        />`}
+      ${slots === undefined && loadingNote()}
+      ${slots === null && html`<p class="note">${t("memory.nothing-kept")}</p>`}
+      ${slots && !saved.length && html`<div class="empty"><p>${t("files.empty")}</p></div>`}
+      ${saved.length > 0 && html`
+        <p class="note">
+          ${t("files.summary", { n: saved.length, bytes: disk?.bytes ?? slots.disk_bytes })}
+        </p>
+        <${SavedTable} saved=${saved} titles=${titles} verify=${verify} />`}
+      ${isPruning && html`<${Prune} titles=${titles} onClose=${() => setPruning(false)} />`}
+    </section>`;
 }
 
-function sorted(rows, { name, down }) {
-  const { by } = COLUMNS.find((column) => column.name === name);
-  const order = (a, b) => (by(a) < by(b) ? -1 : by(a) > by(b) ? 1 : 0);
-  rows.sort((a, b) => (down ? order(b, a) : order(a, b)) || a.age_secs - b.age_secs);
-  return rows;
+function SavedTable({ saved, titles, verify }) {
+  const [sort, setSort] = useState({ name: "used", down: false });
+  const [shown, setShown] = useState(PAGE_ROWS);
+  const fingerprint = useStore(status, ({ now }) => now?.fingerprint);
+  const rows = useMemo(() => {
+    const unsorted = saved.map((one) => rowOf(one, savedName(one.conversation, titles)));
+    return sorted(unsorted, sort);
+  }, [saved, titles, sort]);
+  const hidden = rows.length - shown;
+  return html`
+    <div class="scroll-x">
+      <table class="table files">
+        <thead>
+          <tr>
+            ${COLUMNS.map((column) => html`
+              <${Head} key=${column.name} ...${column} sort=${sort} onSort=${setSort} />`)}
+            <th><span class="hidden-text">${t("files.actions")}</span></th>
+          </tr>
+        </thead>
+        <tbody>
+          ${rows.slice(0, shown).map((row) => html`
+            <${Row}
+              key=${`${row.fingerprint} ${row.conversation}`}
+              row=${row}
+              isOtherModel=${fingerprint && row.fingerprint !== fingerprint}
+              isChat=${titles.has(row.conversation)}
+              verify=${verify}
+            />`)}
+        </tbody>
+      </table>
+    </div>
+    ${hidden > 0 && html`
+      <div class="row">
+        <${Button} onClick=${() => setShown(shown + 4 * PAGE_ROWS)}>
+          ${t("files.more", { n: hidden })}
+        <//>
+      </div>`}`;
 }
 
 function Head({ name, figure, wide, sort, onSort }) {
-  const isHere = sort.name === name;
-  // Figures are looked at from the largest on.
-  const down = isHere ? !sort.down : Boolean(figure);
-  return html`<th class=${classes(figure && "figure", wide && "wide-only")} aria-sort=${isHere ? (sort.down ? "descending" : "ascending") : null}>
-    <button type="button" class="sort" onClick=${() => onSort({ name, down })}>${t(`files.${name}`)}${isHere && html`<${Icon} name=${sort.down ? "down" : "up"} small />`}</button></th>`;
+  const isSorted = sort.name === name;
+  const direction = sort.down ? "descending" : "ascending";
+  const down = isSorted ? !sort.down : Boolean(figure);
+  return html`
+    <th
+      class=${classes(figure && "figure", wide && "wide-only")}
+      aria-sort=${isSorted ? direction : null}
+    >
+      <button type="button" class="sort" onClick=${() => onSort({ name, down })}>
+        ${t(`files.${name}`)}
+        ${isSorted && html`<${Icon} name=${sort.down ? "down" : "up"} small />`}
+      </button>
+    </th>`;
 }
 
-function Row({ slot, isOther, isChat, onVerify }) {
-  const { conversation, fingerprint, name, state } = slot;
-  const isOpen = state === "open" || state === "hot";
-  return html`<tr data-test="file" data-conversation=${conversation}>
-    <th scope="row" class="clip">${isChat ? html`<a href=${address("chat", conversation)} title=${name}>${name}</a>` : html`<span title=${name}>${name}</span>`}
-      ${isOther && html`<span class="note" title=${fingerprint}>${t("files.other")}</span>`}</th>
-    <td><span class="state ${PLACES[state]}" title=${t(`state.${PLACES[state]}.long`)}><${Icon} name=${PLACES[state]} />${t(WORDS[state] ?? `state.${PLACES[state]}`)}</span></td>
-    <td class="figure">${bytes(slot.own_bytes)}</td>
-    <td class="figure wide-only">${slot.shared_bytes ? bytes(slot.shared_bytes) : "–"}</td>
-    <td class="figure wide-only">${count(slot.tokens)}</td>
-    <td class="when">${ago(Date.now() / 1000 - slot.age_secs)}</td>
-    <td class="when wide-only">${ago(slot.created_at)}</td>
-    <td><${Select} value=${slot.class} options=${classNames()} disabled=${isOpen} title=${t(isOpen ? "files.open" : "class.about")} aria-label=${t("files.class.of", { name })} onChange=${(_, select) => setClass(slot, select)} /></td>
-    <td><${Menu} label=${t("chat.menu.of", { title: name })} items=${[
-      { icon: "check", label: t("files.verify.one"), act: onVerify },
-      { icon: "trash", label: t("files.remove"), act: () => remove(slot, isOpen), danger: true },
-    ]} /></td></tr>`;
+function Row({ row, isOtherModel, isChat, verify }) {
+  const { conversation, fingerprint, name } = row;
+  return html`
+    <tr data-test="file" data-conversation=${conversation}>
+      <th scope="row" class="clip">
+        ${isChat
+          ? html`<a href=${address("chat", conversation)} title=${name}>${name}</a>`
+          : html`<span title=${name}>${name}</span>`}
+        ${isOtherModel && html`
+          <span class="note" title=${fingerprint}>${t("files.other")}</span>`}
+      </th>
+      <td><${Tier} state=${row.state} /></td>
+      <td class="figure">${bytes(row.own_bytes)}</td>
+      <td class="figure wide-only">${row.shared_bytes ? bytes(row.shared_bytes) : "–"}</td>
+      <td class="figure wide-only">${count(row.tokens)}</td>
+      <td class="when">${ago(Date.now() / 1000 - row.age_secs)}</td>
+      <td class="when wide-only">${ago(row.created_at)}</td>
+      <td><${ClassChoice} row=${row} /></td>
+      <td><${Actions} row=${row} verify=${verify} /></td>
+    </tr>`;
+}
+
+function Tier({ state }) {
+  const tier = TIERS[state];
+  return html`
+    <span class="state ${tier}" title=${t(`state.${tier}.long`)}>
+      <${Icon} name=${tier} />${t(STATE_NAMES[state] ?? `state.${tier}`)}
+    </span>`;
+}
+
+const isInSlot = ({ state }) => state === "open" || state === "hot";
+
+function ClassChoice({ row }) {
+  return html`
+    <${Select}
+      value=${row.class}
+      options=${classOptions()}
+      disabled=${isInSlot(row)}
+      title=${t(isInSlot(row) ? "files.open" : "class.about")}
+      aria-label=${t("files.class.of", { name: row.name })}
+      onChange=${(_, select) => setClass(row, select)}
+    />`;
+}
+
+function Actions({ row, verify }) {
+  const { conversation, fingerprint, name } = row;
+  const items = [
+    {
+      icon: "check",
+      label: t("files.verify.one"),
+      act: () => verify({ conversation, fingerprint }, name),
+    },
+    { icon: "trash", label: t("files.remove"), act: () => remove(row), danger: true },
+  ];
+  return html`<${Menu} label=${t("chat.menu.of", { title: name })} items=${items} />`;
 }
 
 async function setClass({ conversation, fingerprint, class: before }, select) {
-  const done = await told(api.post("/v1/slots/class", { conversation, fingerprint, class: select.value }));
-  if (!done || done.skipped.length) select.value = before;
-  if (done?.skipped.length) say(t("files.skipped", done.skipped[0]));
+  const body = { conversation, fingerprint, class: select.value };
+  const done = await orToast(api.post("/v1/slots/class", body));
+  const [skipped] = done?.skipped ?? [];
+  if (!done || skipped) select.value = before;
+  if (skipped) toast(t("files.skipped", skipped));
   await refresh();
 }
 
-async function remove({ conversation, fingerprint, name }, isOpen) {
-  if (isOpen) return say(t("files.open"));
-  if (!(await ask({ title: t("files.remove.title", { name }), text: t("files.remove.text"), yes: t("files.remove"), danger: true }))) return;
-  const done = await told(api.post("/v1/slots/remove", { conversations: [conversation], fingerprint }));
-  if (done) say(done.skipped.length ? t("files.skipped", done.skipped[0]) : t("files.freed", { bytes: done.freed_bytes }));
+async function remove(row) {
+  const { conversation, fingerprint, name } = row;
+  if (isInSlot(row)) return toast(t("files.open"));
+  const isAgreed = await ask({
+    title: t("files.remove.title", { name }),
+    text: t("files.remove.text"),
+    yes: t("files.remove"),
+    danger: true,
+  });
+  if (!isAgreed) return;
+  const body = { conversations: [conversation], fingerprint };
+  const done = await orToast(api.post("/v1/slots/remove", body));
+  if (done) toast(removeMessage(done));
   await refresh();
+}
+
+function removeMessage({ skipped, freed_bytes }) {
+  return skipped.length
+    ? t("files.skipped", skipped[0])
+    : t("files.freed", { bytes: freed_bytes });
 }

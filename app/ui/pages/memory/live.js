@@ -1,64 +1,73 @@
-// What the page shows, and how it stays true while somebody looks at it.
+// The data of the memory page, updated while the page is visible.
 //
-// - The map comes as events; the rest is read again when the map has changed and then stood still.
-// - An idle daemon is asked nothing; a page that nobody sees hears nothing.
+// - The map arrives as server-sent events. The rest is read again after the map has changed.
+// - While nothing changes the daemon gets no requests; a hidden page closes the stream.
 
 import { api, createStore, isCancelled } from "/lib.js";
 
 const SOON_MS = 1200;
-const LATER_MS = 5000; // What is written behind an answer is on disk by then.
-const AGAIN_MS = 2000;
+/** By then the daemon has written what an answer computed. */
+const LATER_MS = 5000;
+const RETRY_MS = 2000;
 
-/** `slots` and `quarantine`: the daemon's lists; undefined until they are read, null where nothing is kept. */
-export const memory = createStore({ now: null, map: null, slots: undefined, quarantine: undefined, turns: null, error: null });
+/** `slots` and `quarantine`: undefined until they are read, null without a slots directory. */
+export const memory = createStore({
+  now: null,
+  map: null,
+  slots: undefined,
+  quarantine: undefined,
+  turns: null,
+  error: null,
+});
 
 let soon = 0;
 let later = 0;
 
-/** Follows the daemon until the returned function is called. */
 export function follow() {
-  let stopped = null;
-  const begin = () => {
-    if (stopped || document.hidden) return;
-    stopped = new AbortController();
-    listen(stopped.signal);
+  let abort = null;
+  const start = () => {
+    if (abort || document.hidden) return;
+    abort = new AbortController();
+    streamMap(abort.signal);
     refresh();
   };
-  const end = () => {
-    stopped?.abort();
-    stopped = null;
+  const stop = () => {
+    abort?.abort();
+    abort = null;
     clearTimeout(soon);
     clearTimeout(later);
-    soon = later = 0;
+    soon = 0;
+    later = 0;
   };
-  const look = () => (document.hidden ? end() : begin());
-  document.addEventListener("visibilitychange", look);
-  begin();
+  const visibilityChanged = () => (document.hidden ? stop() : start());
+  document.addEventListener("visibilitychange", visibilityChanged);
+  start();
   return () => {
-    document.removeEventListener("visibilitychange", look);
-    end();
+    document.removeEventListener("visibilitychange", visibilityChanged);
+    stop();
   };
 }
 
-async function listen(signal) {
+async function streamMap(signal) {
   while (!signal.aborted) {
     try {
-      let first = true;
+      let isFirst = true;
       for await (const map of api.stream("GET", "/v1/memory/events", { signal })) {
         memory.set({ map, error: null });
-        if (!first) schedule();
-        first = false;
+        if (!isFirst) scheduleRefresh();
+        isFirst = false;
       }
     } catch (error) {
       if (signal.aborted || isCancelled(error)) return;
       memory.set({ error });
     }
-    await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+    await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
     if (!signal.aborted && memory.get().error) refresh();
   }
 }
 
-function schedule() {
+/** Refreshes soon, and once more when the last change is on disk. */
+function scheduleRefresh() {
   soon ||= setTimeout(() => {
     soon = 0;
     refresh();
@@ -67,26 +76,33 @@ function schedule() {
   later = setTimeout(refresh, LATER_MS);
 }
 
-const isBusy = () => (memory.get().map?.slots ?? []).some(({ state }) => state !== "free" && state !== "idle");
+const isBusy = () => {
+  const slots = memory.get().map?.slots ?? [];
+  return slots.some(({ state }) => state !== "free" && state !== "idle");
+};
 
-/** Reads everything but the map. While a turn runs the disk is left alone. */
+/** Reads everything but the map. While a turn runs, what needs the disk is skipped. */
 export async function refresh() {
   const all = !isBusy() || memory.get().slots === undefined;
   try {
     const [now, slots, quarantine, turns] = await Promise.all([
       api.get("/v1/memory"),
-      all && orNothing(api.get("/v1/slots")),
-      all && orNothing(api.get("/v1/slots/quarantine")),
-      all && orNothing(api.get("/v1/turns?limit=200")),
+      all && nullIfMissing(api.get("/v1/slots")),
+      all && nullIfMissing(api.get("/v1/slots/quarantine")),
+      all && nullIfMissing(api.get("/v1/turns?limit=200")),
     ]);
-    memory.set({ now, error: null, ...(all && { slots, quarantine, turns: turns?.data ?? [] }) });
+    const lists = all && { slots, quarantine, turns: turns?.data ?? [] };
+    memory.set({ now, error: null, ...lists });
   } catch (error) {
     memory.set({ error });
   }
 }
 
-/** Where nothing is kept there is nothing to list. */
-const orNothing = (promise) => promise.catch((error) => {
-  if (error.status === 404) return null;
-  throw error;
-});
+async function nullIfMissing(promise) {
+  try {
+    return await promise;
+  } catch (error) {
+    if (error.status === 404) return null;
+    throw error;
+  }
+}

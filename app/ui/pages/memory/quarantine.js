@@ -1,7 +1,7 @@
-// Files that failed: why, and how to be rid of them. Nothing is shown while there are none.
+// Files that failed their check, and how to delete them. Nothing is shown while there are none.
 
 import { ago, api, bytes, html, t } from "/lib.js";
-import { ask, Button, say, Table, told } from "/parts.js";
+import { ask, Button, orToast, Table, toast } from "/parts.js";
 import { refresh } from "./live.js";
 
 const COLUMNS = [
@@ -13,18 +13,29 @@ const COLUMNS = [
 
 export function Quarantine({ list }) {
   if (!list?.data.length) return null;
-  const { data, bytes: all } = list;
-  return html`<section class="card stack" data-test="memory-quarantine">
-    <div class="row apart"><h2>${t("quarantine.title")}</h2><${Button} onClick=${() => empty(data.length, all)} data-test="quarantine-empty">${t("quarantine.empty")}<//></div>
-    <p class="note">${t("quarantine.text", { n: data.length, bytes: all })}</p>
-    <${Table} columns=${COLUMNS} rows=${data} />
-  </section>`;
+  const { data, bytes: total } = list;
+  return html`
+    <section class="card stack" data-test="memory-quarantine">
+      <div class="row apart">
+        <h2>${t("quarantine.title")}</h2>
+        <${Button} onClick=${() => empty(data.length, total)} data-test="quarantine-empty">
+          ${t("quarantine.empty")}
+        <//>
+      </div>
+      <p class="note">${t("quarantine.text", { n: data.length, bytes: total })}</p>
+      <${Table} columns=${COLUMNS} rows=${data} />
+    </section>`;
 }
 
-async function empty(files, all) {
-  const text = t("quarantine.ask", { n: files, bytes: all });
-  if (!(await ask({ title: t("quarantine.empty.title"), text, yes: t("quarantine.empty"), danger: true }))) return;
-  const freed = await told(api.post("/v1/slots/quarantine/empty", { dry_run: false }));
-  if (freed) say(t("files.freed", { bytes: freed.freed_bytes }));
+async function empty(files, total) {
+  const isAgreed = await ask({
+    title: t("quarantine.empty.title"),
+    text: t("quarantine.ask", { n: files, bytes: total }),
+    yes: t("quarantine.empty"),
+    danger: true,
+  });
+  if (!isAgreed) return;
+  const done = await orToast(api.post("/v1/slots/quarantine/empty", { dry_run: false }));
+  if (done) toast(t("files.freed", { bytes: done.freed_bytes }));
   await refresh();
 }

@@ -1,9 +1,8 @@
-// The daemon's words, in ours; and what stands where there are none yet.
+// The daemon's names of layers, origins and conversations, as the page shows them.
 
-import { html, t } from "/lib.js";
-import { CLASSES } from "/parts.js";
+import { html, t, TTL_CLASSES } from "/lib.js";
 
-/** Layers of a prompt that people can tell apart, and the daemon's own that belong to each. */
+/** The layers of a prompt, grouped as the map shows them. */
 const FAMILIES = {
   system: ["axioms", "identity", "rules", "context", "memories", "affect"],
   tool: ["capabilities", "tool"],
@@ -12,30 +11,36 @@ const FAMILIES = {
   assistant: ["assistant"],
 };
 
+const FAMILY_OF = new Map(
+  Object.entries(FAMILIES).flatMap(([family, layers]) => layers.map((layer) => [layer, family])),
+);
+
 export const families = [...Object.keys(FAMILIES), "unknown"];
 export const origins = ["computed", "generated", "shared", "memory", "disk"];
 
-export const classNames = () => CLASSES.map((name) => [name, t(`class.${name}`)]);
+export const familyOf = (layer) => FAMILY_OF.get(layer) ?? "unknown";
 
-const of = new Map(Object.entries(FAMILIES).flatMap(([family, layers]) => layers.map((layer) => [layer, family])));
+export const classOptions = () => TTL_CLASSES.map((name) => [name, t(`class.${name}`)]);
 
-export const familyOf = (layer) => of.get(layer) ?? "unknown";
-
-/** What it is for, and what that part of the prompt is called where that says more. */
+/** The family, and the segment's key where that says more. */
 export function partOf(layer, key) {
   const family = t(`layer.${familyOf(layer)}`);
   return key && key !== "answer" && key !== layer ? `${family} (${key})` : family;
 }
 
-export const nameOf = ({ kind, title, conversation, profile }) =>
-  kind === "prefix" ? t("map.prefix", { profile: profile ?? conversation ?? "" }) : title ?? conversation ?? t("map.nobody");
-
-const PREFIXES = /^__(?:system_prefix__|prefix__:(.+))$/;
-
-/** What kept KV is called: a chat by its title, the beginning of a profile by its name. */
-export function keptName(conversation, titles) {
-  const prefix = PREFIXES.exec(conversation);
-  return prefix ? t("map.prefix", { profile: prefix[1] ?? "default" }) : titles.get(conversation) ?? conversation;
+export function nameOf({ kind, title, conversation, profile }) {
+  if (kind === "prefix") return t("map.prefix", { profile: profile ?? conversation ?? "" });
+  return title ?? conversation ?? t("map.nobody");
 }
 
-export const reading = () => html`<p class="note">${t("memory.reading")}</p>`;
+/** The id of a profile's prefix; without a name, of the default profile's. */
+const PREFIX_ID = /^__(?:system_prefix__|prefix__:(.+))$/;
+
+/** A chat's title, or the profile whose prefix it is. */
+export function savedName(conversation, titles) {
+  const prefix = PREFIX_ID.exec(conversation);
+  if (prefix) return t("map.prefix", { profile: prefix[1] ?? "default" });
+  return titles.get(conversation) ?? conversation;
+}
+
+export const loadingNote = () => html`<p class="note">${t("memory.reading")}</p>`;

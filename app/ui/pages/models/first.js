@@ -1,49 +1,93 @@
-// The first steps: choose a model, see what it takes, say hello.
+// The first steps: choose a model, see its memory needs, send the first message.
 
 import { classes, go, html, t, useState } from "/lib.js";
 import { Button } from "/parts.js";
-import { newTalk } from "/chat/talk.js";
+import { newConversation } from "/chat/conversation.js";
 import { Fit, facts } from "./fit.js";
 import { consequences } from "./question.js";
 import { switchTo } from "./switching.js";
 
 const STEPS = ["choose", "see", "hello"];
 
-/** `begun`: the model was chosen before. */
+/** `begun`: the model has been chosen and runs, so the last step is left. */
 export function FirstSteps({ list, begun }) {
   const usable = list.data.filter(({ pooling }) => !pooling);
   const running = usable.find(({ current }) => current);
-  const [step, setStep] = useState(begun ? 2 : 0);
-  const [chosen, setChosen] = useState((running ?? usable[0])?.id);
-  const model = usable.find(({ id }) => id === chosen);
-  const start = async () => {
-    if (model.current) setStep(2);
+  const [step, setStep] = useState(begun ? "hello" : "choose");
+  const [chosenId, setChosenId] = useState((running ?? usable[0])?.id);
+  const model = usable.find(({ id }) => id === chosenId);
+  const run = async () => {
+    if (model.current) setStep("hello");
     else if (await switchTo(model, model.verdict === "too_large")) go("models", "hello");
   };
-  const hello = () => {
-    const talk = newTalk();
-    go("chat", talk.id);
-    talk.send(t("suggest.3"));
+  const sayHello = () => {
+    const conversation = newConversation();
+    go("chat", conversation.id);
+    conversation.send(t("suggest.3"));
   };
-  const body = {
-    choose: () => html`<fieldset class="stack"><legend class="hidden-text">${t("first.choose")}</legend>
-      ${usable.map((one) => html`<label class=${classes("choice", one.id === chosen && "chosen")}>
-        <input type="radio" name="model" value=${one.id} checked=${one.id === chosen} onChange=${() => setChosen(one.id)} />
-        <span class="grow"><strong>${one.name}</strong><br /><span class="note">${t(`models.source.${one.source}`)}${facts(one) && ` · ${facts(one)}`}</span></span>
-      </label>`)}</fieldset>`,
-    see: () => html`<div class="stack"><h3>${model.name}</h3><${Fit} model=${model} list=${list} />
-      ${!model.current && consequences(model, running).map((line) => html`<p class="note">${line}</p>`)}
-      ${!model.current && list.fixed && html`<p class="error">${t("models.fixed", { by: list.fixed })}</p>`}</div>`,
+  const bodies = {
+    choose: () => html`<${Choices} usable=${usable} chosenId=${chosenId} choose=${setChosenId} />`,
+    see: () => html`<${Needs} model=${model} running=${running} list=${list} />`,
     hello: () => html`<p>${t("first.hello.long", { name: running?.name })}</p>`,
-  }[STEPS[step]];
-  const blocked = step === 1 && !model.current && list.fixed;
-  const next = [() => setStep(1), start, hello][step];
-  return html`<section class="card stack first" data-test="first">
-    <ol class="steps">${STEPS.map((name, index) => html`<li aria-current=${index === step ? "step" : null}>${t(`first.${name}`)}</li>`)}</ol>
-    ${body()}
-    <div class="row apart">
-      ${step > 0 ? html`<${Button} onClick=${() => setStep(step - 1)}>${t("first.back")}<//>` : html`<span></span>`}
-      <${Button} kind="primary" disabled=${!model || blocked} onClick=${next} data-test="first-next">${t(["first.next", model?.current ? "first.next" : "models.run", "first.say"][step])}<//>
-    </div>
-  </section>`;
+  };
+  const actions = {
+    choose: { label: t("first.next"), act: () => setStep("see") },
+    see: { label: t(model?.current ? "first.next" : "models.run"), act: run },
+    hello: { label: t("first.say"), act: sayHello },
+  };
+  const { label, act } = actions[step];
+  const isFixed = step === "see" && !model.current && list.fixed;
+  const before = STEPS[STEPS.indexOf(step) - 1];
+  return html`
+    <section class="card stack first" data-test="first">
+      <ol class="steps">
+        ${STEPS.map((name) => html`
+          <li aria-current=${name === step ? "step" : null}>${t(`first.${name}`)}</li>`)}
+      </ol>
+      ${bodies[step]()}
+      <div class="row apart">
+        ${before
+          ? html`<${Button} onClick=${() => setStep(before)}>${t("first.back")}<//>`
+          : html`<span></span>`}
+        <${Button} kind="primary" disabled=${!model || isFixed} onClick=${act} data-test="first-next">
+          ${label}
+        <//>
+      </div>
+    </section>`;
+}
+
+function Choices({ usable, chosenId, choose }) {
+  return html`
+    <fieldset class="stack">
+      <legend class="hidden-text">${t("first.choose")}</legend>
+      ${usable.map((model) => html`
+        <label class=${classes("choice", model.id === chosenId && "chosen")}>
+          <input
+            type="radio"
+            name="model"
+            value=${model.id}
+            checked=${model.id === chosenId}
+            onChange=${() => choose(model.id)}
+          />
+          <span class="grow">
+            <strong>${model.name}</strong>
+            <br />
+            <span class="note">
+              ${[t(`models.source.${model.source}`), facts(model)].filter(Boolean).join(" · ")}
+            </span>
+          </span>
+        </label>`)}
+    </fieldset>`;
+}
+
+function Needs({ model, running, list }) {
+  return html`
+    <div class="stack">
+      <h3>${model.name}</h3>
+      <${Fit} model=${model} list=${list} />
+      ${!model.current && consequences(model, running).map((line) => html`
+        <p class="note">${line}</p>`)}
+      ${!model.current && list.fixed && html`
+        <p class="error">${t("models.fixed", { by: list.fixed })}</p>`}
+    </div>`;
 }

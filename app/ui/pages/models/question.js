@@ -1,25 +1,29 @@
-// Asks before another model is run: what happens to what is kept, and whether memory is short.
+// Asks before the daemon switches to another model, and says what that changes.
 
 import { html, t } from "/lib.js";
 import { ask } from "/parts.js";
 import { switchTo } from "./switching.js";
 
-/** Promises whether the model runs then. `from`: the one that runs now. */
-export async function askToSwitch(model, from) {
+export async function askToSwitch(model, running) {
   const force = model.verdict === "too_large";
-  const text = html`${consequences(model, from).map((line) => html`<span class="line">${line}</span>`)}`;
-  const yes = t(force ? "models.run.anyway" : "models.run");
-  if (!(await ask({ title: t("models.ask", { name: model.name }), text, yes, danger: force }))) return false;
-  return switchTo(model, force);
+  const lines = consequences(model, running);
+  const isAgreed = await ask({
+    title: t("models.ask", { name: model.name }),
+    text: html`${lines.map((line) => html`<span class="line">${line}</span>`)}`,
+    yes: t(force ? "models.run.anyway" : "models.run"),
+    danger: force,
+  });
+  return isAgreed && switchTo(model, force);
 }
 
-/** What will happen, in sentences. */
-export function consequences(model, from) {
-  const { conversations, bytes } = from?.kept ?? {};
+/** What running `model` instead of `running` changes. */
+export function consequences(model, running) {
+  const { conversations, bytes } = running?.kept ?? {};
   return [
-    conversations > 0 && t("models.ask.kept", { name: from.name, n: conversations, bytes }),
+    conversations > 0 && t("models.ask.kept", { name: running.name, n: conversations, bytes }),
     !conversations && t("models.ask.text"),
-    model.kept?.conversations > 0 && t("models.ask.back", { name: model.name, n: model.kept.conversations }),
+    model.kept?.conversations > 0 &&
+      t("models.ask.back", { name: model.name, n: model.kept.conversations }),
     t("models.ask.restart"),
     model.pooling && t("models.ask.embeds"),
     model.verdict === "tight" && t("models.ask.tight"),

@@ -1,43 +1,45 @@
-// From the wish for another model until one runs again. The daemon starts over meanwhile: nobody answers
-// for a while, and that is no failure.
+// Switches the daemon to another model. It restarts meanwhile, so failed requests are expected.
 
 import { api, t } from "/lib.js";
-import { say } from "/parts.js";
-import { look, status } from "/chat/chats.js";
+import { toast } from "/parts.js";
+import { refreshStatus, status } from "/chat/chats.js";
 
-const LOOK_EVERY_MS = 600;
+const POLL_MS = 600;
 
-/** Has the daemon start over with a model; promises whether it runs. `force`: also when memory is short. */
+/** Resolves to whether the model runs. `force`: even when memory is short. */
 export async function switchTo({ id, name }, force) {
   try {
     const before = await api.get("/v1/status");
-    const { restarts } = await api.post("/v1/models/switch", { model: id, ...(force && { force }) });
+    const body = { model: id, ...(force && { force }) };
+    const { restarts } = await api.post("/v1/models/switch", body);
     if (!restarts) return true;
-    status.set({ to: name });
-    const failure = await until(id, before);
-    say(failure ? t("models.failed", { name, message: failure }) : t("models.runs", { name }));
+    status.set({ switchingTo: name });
+    const failure = await outcome(id, before);
+    toast(failure ? t("models.failed", { name, message: failure }) : t("models.runs", { name }));
     return !failure;
   } catch (error) {
-    say(error.message);
+    toast(error.message);
     return false;
   } finally {
-    status.set({ to: null });
-    look();
+    status.set({ switchingTo: null });
+    refreshStatus();
   }
 }
 
-/** Waits until a model runs; promises why it is another one, or nothing. */
-async function until(id, before) {
+/** Polls until a model is loaded; resolves to why it is another one, or null. */
+async function outcome(id, before) {
   for (;;) {
-    await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
     try {
-      const now = await look();
+      const now = await refreshStatus();
       if (!now || now.residency === "loading") continue;
       if ((await api.get("/v1/models/local")).current === id) return null;
-      if (now.switch_error && now.switch_error.at !== before.switch_error?.at) return now.switch_error.message;
-      if (now.started_at !== before.started_at) return t("models.instead", { name: now.model }); // by somebody else
+      const failure = now.switch_error;
+      if (failure && failure.at !== before.switch_error?.at) return failure.message;
+      // The daemon has restarted with neither an error nor this model: another client switched it.
+      if (now.started_at !== before.started_at) return t("models.instead", { name: now.model });
     } catch {
-      // It starts over.
+      // The daemon is restarting.
     }
   }
 }

@@ -1,76 +1,137 @@
-// A profile as it is edited here: pure but for the drafts that outlive the page's being shown.
+// A profile as the page edits it. Pure.
 //
-// - A segment has an `id` of its own, so that it stays itself while it moves.
-// - `was`: what its file held when it was read. A file that nobody touched is not sent.
+// - A segment has an `id`, so that it stays the same card while it moves.
+// - `was`: the content of a segment's file when it was read. An unchanged file is not sent.
 
-export const LAYERS = ["axioms", "identity", "rules", "capabilities", "context", "memories", "affect"];
+import { ttlClass } from "/lib/ttl.js";
 
-let last = 0;
-const drafts = new Map();
+export const LAYERS = [
+  "axioms",
+  "identity",
+  "rules",
+  "capabilities",
+  "context",
+  "memories",
+  "affect",
+];
 
-/** The draft of that name that somebody began and did not save. */
-export const draftOf = (name) => drafts.get(name);
-export const keep = (name, draft) => drafts.set(name, draft);
-export const forget = (name) => drafts.delete(name);
+const TOOLS_TEMPLATE = `[
+  {"type": "function", "function": {"name": "", "description": "", "parameters": {"type": "object", "properties": {}}}}
+]`;
 
-export const isNamed = (name) => /^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}$/.test(name);
+let lastId = 0;
 
-/** Whether a key is the one that a segment has by its place or its file. */
-export const isDefault = (key) => !key || /^(file:|segment \d+$)/.test(key);
+export const isValidName = (name) => /^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}$/.test(name);
 
-/** A new profile, with one segment to begin with. */
-export function begin(name) {
-  keep(name, { name, revision: null, ttl: "extended", segments: [newSegment("text", "identity")] });
-}
+/** Whether a key is the one that a segment has by its position or its file. */
+export const isDefaultKey = (key) => !key || /^(file:|segment \d+$)/.test(key);
 
-export function read(profile) {
-  const segments = profile.segments.map((segment) => ({ ...pick(segment), id: ++last, was: segment.content, editable: segment.editable }));
-  return { name: profile.name, revision: profile.revision, ttl: profile.ttl, segments };
+export const newDraft = (name) => ({
+  name,
+  revision: null, // never saved
+  ttl: "extended",
+  segments: [newSegment("text", "identity")],
+});
+
+export function draftOf({ name, revision, ttl, segments }) {
+  const segmentOf = (segment) => ({
+    ...savedFields(segment),
+    id: ++lastId,
+    was: segment.content,
+    editable: segment.editable,
+  });
+  return { name, revision, ttl: ttlClass(ttl), segments: segments.map(segmentOf) };
 }
 
 export function newSegment(source, layer) {
-  const content = source === "tools" ? '[\n  {"type": "function", "function": {"name": "", "description": "", "parameters": {"type": "object", "properties": {}}}}\n]' : "";
-  return { id: ++last, layer, key: null, stable: true, source, path: source === "file" ? "" : null, content, was: null, editable: true };
+  return {
+    id: ++lastId,
+    layer,
+    key: null,
+    stable: true,
+    source,
+    path: source === "file" ? "" : null,
+    content: source === "tools" ? TOOLS_TEMPLATE : "",
+    was: null,
+    editable: true,
+  };
 }
 
-export function sent({ name, revision, ttl, segments }) {
-  const segment = (it) => ({ ...pick(it), content: it.source !== "text" && it.content === it.was ? null : it.content ?? "" });
-  return { name, revision, ttl, segments: segments.map(segment) };
+/** The draft as the daemon takes it; the content of an unchanged file is null. */
+export function requestOf({ name, revision, ttl, segments }) {
+  const contentOf = ({ source, content, was }) =>
+    source !== "text" && content === was ? null : content ?? "";
+  const segmentOf = (segment) => ({ ...savedFields(segment), content: contentOf(segment) });
+  return { name, revision, ttl, segments: segments.map(segmentOf) };
 }
 
-/** Whether a draft says something else than what was read. */
-export const differs = (draft, profile) => !profile || JSON.stringify(sent(draft)) !== JSON.stringify(sent(read(profile)));
+const savedFields = ({ layer, key, stable, source, path, content }) => ({
+  layer,
+  key,
+  stable,
+  source,
+  path,
+  content,
+});
 
-const pick = ({ layer, key, stable, source, path, content }) => ({ layer, key, stable, source, path, content });
+export function differs(draft, profile) {
+  if (!profile) return true;
+  return JSON.stringify(requestOf(draft)) !== JSON.stringify(requestOf(draftOf(profile)));
+}
 
 export function moved(segments, from, to) {
   const all = [...segments];
-  const [one] = all.splice(from, 1);
-  all.splice(Math.max(0, Math.min(all.length, to)), 0, one);
+  const [segment] = all.splice(from, 1);
+  all.splice(Math.max(0, Math.min(all.length, to)), 0, segment);
   return all;
 }
 
-/** Behind which place everything may change: the first segment that does not stay. */
-export function tailBegins(segments) {
-  const at = segments.findIndex(({ stable, source }) => !stable && source !== "tools");
-  return at < 0 ? segments.length : at;
+/** The index of the first segment that may change: only what stands before it is in the prefix. */
+export function tailStart(segments) {
+  const index = segments.findIndex(({ stable, source }) => !stable && source !== "tools");
+  return index < 0 ? segments.length : index;
 }
 
-/** The segments with one behind everything that stays, as one that does not. */
-export function behind(segments, at) {
-  const changing = segments.map((segment, index) => (index === at ? { ...segment, stable: false } : segment));
-  const rest = changing.filter((_, index) => index !== at);
-  return moved(changing, at, tailBegins(rest));
+/** Marks a segment as changing and moves it behind the stable ones. */
+export function movedToTail(segments, at) {
+  const others = segments.filter((_, index) => index !== at);
+  const marked = segments.map((segment, index) =>
+    index === at ? { ...segment, stable: false } : segment,
+  );
+  return moved(marked, at, tailStart(others));
 }
 
-/** Why a text is no list of tools; null when it is one, with their names. */
+/** Adds a segment behind the stable ones; context goes to the very end. */
+export function withNew(segments, source, layer) {
+  const isLast = source === "text" && layer === "context";
+  const to = isLast ? segments.length : tailStart(segments);
+  return moved([...segments, newSegment(source, layer)], segments.length, to);
+}
+
+/** The names of the tools in a JSON text, or what is wrong with it. */
 export function toolsIn(text) {
+  let tools;
   try {
-    const tools = JSON.parse(text);
-    if (!Array.isArray(tools) || !tools.length) return { problem: "profile.tools.array" };
-    const names = tools.map((tool) => tool?.function?.name);
-    return names.every((name) => typeof name === "string" && name) ? { names } : { problem: "profile.tools.name" };
+    tools = JSON.parse(text);
   } catch (error) {
     return { problem: "profile.tools.json", detail: error.message };
   }
+  if (!Array.isArray(tools) || !tools.length) return { problem: "profile.tools.array" };
+  const names = tools.map((tool) => tool?.function?.name);
+  const areNamed = names.every((name) => typeof name === "string" && name);
+  return areNamed ? { names } : { problem: "profile.tools.name" };
+}
+
+/** `[text, isMarked]` pieces. `marks` count from the first character that is not white space. */
+export function markedParts(text, marks) {
+  const indent = text.length - text.trimStart().length;
+  const parts = [];
+  let at = 0;
+  for (const { start, end } of marks) {
+    parts.push([text.slice(at, indent + start), false]);
+    parts.push([text.slice(indent + start, indent + end), true]);
+    at = indent + end;
+  }
+  parts.push([text.slice(at), false]);
+  return parts;
 }

@@ -1,11 +1,20 @@
-// Where a profile's prefix is, or that it is on its way.
+// The tier of a profile's prefix, or the progress of its prewarm.
 
 import { html, t } from "/lib.js";
 import { Icon } from "/parts.js";
 
+const PREWARMING = { waiting: "profiles.waiting", warming: "profiles.warming" };
+
 export function Warmth({ profile: { state, place, error } }) {
   if (error && !state) return null;
-  const shown = state === "warm" && place !== "none" ? place ?? "none" : "none";
-  const word = { waiting: "profiles.waiting", warming: "profiles.warming", warm: `state.${shown}` }[state] ?? "profiles.unknown";
-  return html`<span class="state ${shown}" data-test="warmth" data-state=${state ?? "none"}><${Icon} name=${shown} />${t(word)}</span>`;
+  const tier = state === "warm" ? place ?? "none" : "none";
+  return html`
+    <span class="state ${tier}" data-test="warmth" data-state=${state ?? "none"}>
+      <${Icon} name=${tier} />${t(nameOf(state, tier))}
+    </span>`;
+}
+
+function nameOf(state, tier) {
+  if (state === "warm") return `state.${tier}`;
+  return PREWARMING[state] ?? "profiles.unknown";
 }

@@ -1,0 +1,187 @@
+// The state of one conversation: its messages, the answer that streams in, and the requests.
+//
+// - There is one per id while the page is open, so an answer continues while another chat is shown.
+// - Streamed text is rendered at most once a frame. The stored messages are read when it ends.
+
+import { api, createPersistentStore, createStore, isCancelled, preferences, shell, t } from "/lib.js";
+import { addDelta, emptyAnswer } from "./answer.js";
+import { chatOf, conversationPath, newId, refreshStatus, upsertChat } from "./chats.js";
+import { pathTo } from "./tree.js";
+
+/** The desktop app announces an answer that took longer. */
+const NOTIFY_AFTER_MS = 8000;
+const SETTLE_TRIES = 20;
+const SETTLE_EVERY_MS = 60;
+
+/** Stored in the browser: each request names its profile. */
+const profiles = createPersistentStore("hob.profiles", {});
+const conversations = new Map();
+
+export function conversationOf(id) {
+  if (!conversations.has(id)) conversations.set(id, createConversation(id, "unread"));
+  return conversations.get(id);
+}
+
+/** The daemon does not know it until its first message. */
+export function newConversation() {
+  const id = newId();
+  conversations.set(id, createConversation(id, "new"));
+  return conversations.get(id);
+}
+
+function createConversation(id, state) {
+  const store = createStore({
+    state, // "new", "unread" or "ready"
+    draft: "", // the text in the composer
+    messages: [], // stored ones, of all branches
+    head: null, // the last message of the branch that is shown
+    pending: [], // messages that were sent and are not read back yet
+    live: null, // the answer that streams in
+    error: null,
+    profile: profiles.get()[id] ?? preferences.get().profile,
+  });
+  let request = null;
+
+  async function load() {
+    const path = conversationPath(id, "?branches=true");
+    const { messages, head, ...chat } = await api.get(path);
+    store.set({ messages, head, state: "ready" });
+    if (!chat.trashed_at) upsertChat(chat);
+  }
+
+  async function open() {
+    if (store.get().state === "new") return;
+    try {
+      await load();
+    } catch (error) {
+      store.set({ state: "ready", error });
+    }
+  }
+
+  /** Requests an answer: to `messages` after the message `after`, or without any, to `after`. */
+  async function ask(messages, { after, cold } = {}) {
+    const { profile, live, messages: stored } = store.get();
+    if (live) return restoreDraft(messages, stored.length);
+    const began = performance.now();
+    const answer = emptyAnswer();
+    request = new AbortController();
+    store.set({
+      pending: messages.map((message) => ({ ...message, after })),
+      live: { ...answer, began, after },
+      error: null,
+    });
+    const show = onNextFrame(() => {
+      if (store.get().live) store.set({ live: { ...answer, began, after } });
+    });
+    const body = requestBody(messages, { after, profile, cold });
+    const failure = await receive(body, answer, show);
+    show.cancel();
+    await settle(failure);
+    const isComplete = !failure && !request.signal.aborted;
+    if (!isComplete) restoreDraft(messages, stored.length);
+    store.set({ live: null, pending: [], error: failure });
+    refreshStatus();
+    const isLong = performance.now() - began > NOTIFY_AFTER_MS;
+    if (isComplete && isLong && !document.hasFocus()) notify(id);
+  }
+
+  function requestBody(messages, { after, profile, cold }) {
+    const hob = {
+      append: true,
+      ...(after !== undefined && { after }),
+      ...(profile && { profile }),
+      ...(cold && { cold }),
+    };
+    const { temperature } = preferences.get();
+    return { conversation: id, messages, hob, stream: true, temperature };
+  }
+
+  /** Resolves to the error, or null. */
+  async function receive(body, answer, show) {
+    const options = { body, signal: request.signal };
+    try {
+      for await (const event of api.stream("POST", "/v1/chat/completions", options)) {
+        if (addDelta(answer, event.choices?.[0]?.delta)) show();
+      }
+      return null;
+    } catch (error) {
+      return isCancelled(error) ? null : error;
+    }
+  }
+
+  /** Returns a message to the composer unless it was stored after the first `count`. */
+  function restoreDraft([message], count) {
+    const { draft, messages } = store.get();
+    if (!message) return;
+    const isStored = messages.slice(count).some(({ content }) => content === message.content);
+    if (!isStored) store.set({ draft: draft || message.content });
+  }
+
+  /** Reads the messages back once the daemon has stored how the answer ended. */
+  async function settle(failure) {
+    for (let tries = 0; tries < SETTLE_TRIES; tries += 1) {
+      try {
+        await load();
+      } catch {
+        if (failure || tries > 2) return;
+      }
+      const { messages } = store.get();
+      if (!messages.some((message) => message.status === "streaming")) return;
+      await new Promise((resolve) => setTimeout(resolve, SETTLE_EVERY_MS));
+    }
+  }
+
+  /** Shows the branch through a message, down to its newest descendant. */
+  async function choose(message) {
+    try {
+      const { head } = await api.patch(conversationPath(id), { head: message.id });
+      store.set({ head });
+    } catch (error) {
+      store.set({ error });
+    }
+  }
+
+  const userMessage = (text) => [{ role: "user", content: text }];
+
+  return {
+    id,
+    store,
+    open,
+    choose,
+    send: (text) => ask(userMessage(text), { after: store.get().head ?? undefined }),
+    // These two start a new branch beside `message`.
+    edit: (message, text) => ask(userMessage(text), { after: message.parent ?? 0 }),
+    again: (message, cold) => ask([], { after: message.parent, cold }),
+    stop: () => request?.abort(),
+    setProfile(profile) {
+      profiles.set({ [id]: profile });
+      store.set({ profile });
+    },
+    write: (draft) => store.set({ draft }),
+    dismissError: () => store.set({ error: null }),
+  };
+}
+
+/** The stored messages of the branch that is shown, oldest first. */
+export function visiblePath({ messages, head, pending, live }) {
+  return pathTo(messages, live?.after ?? pending[0]?.after ?? head);
+}
+
+/** Runs `act` at most once a frame, however often it is called. */
+function onNextFrame(act) {
+  let frame = null;
+  const call = () => {
+    frame ??= requestAnimationFrame(() => {
+      frame = null;
+      act();
+    });
+  };
+  call.cancel = () => cancelAnimationFrame(frame);
+  return call;
+}
+
+/** Only in the app: a browser would have to ask for permission first. */
+function notify(id) {
+  const body = chatOf(id)?.title ?? t("chat.untitled");
+  shell?.invoke("notify", { title: t("notify.answered"), body }).catch(() => {});
+}

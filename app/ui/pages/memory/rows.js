@@ -1,0 +1,34 @@
+// The rows of the table of saved conversations, and how its columns sort them. Pure.
+
+import { ttlClass, TTL_CLASSES } from "/lib/ttl.js";
+
+/** The tier of each of the daemon's states, nearest to the engine first. */
+export const TIERS = { open: "hot", hot: "hot", parked: "warm", cold: "cold", expired: "cold" };
+
+const NEARNESS = Object.keys(TIERS);
+
+/** `figure`: sorted from the largest. `wide`: hidden on a narrow window. `by`: the sort key. */
+export const COLUMNS = [
+  { name: "name", by: (row) => row.name.toLowerCase() },
+  { name: "state", by: (row) => NEARNESS.indexOf(row.state) },
+  { name: "own", figure: true, by: (row) => row.own_bytes },
+  { name: "shared", figure: true, wide: true, by: (row) => row.shared_bytes },
+  { name: "tokens", figure: true, wide: true, by: (row) => row.tokens },
+  { name: "used", by: (row) => row.age_secs },
+  { name: "age", wide: true, by: (row) => -row.created_at },
+  { name: "class", by: (row) => TTL_CLASSES.indexOf(row.class) },
+];
+
+export const rowOf = (saved, name) => ({ ...saved, name, class: ttlClass(saved.class) });
+
+/** The rows by one column; equal ones by last use, latest first. */
+export function sorted(rows, { name, down }) {
+  const { by } = COLUMNS.find((column) => column.name === name);
+  const direction = down ? -1 : 1;
+  return [...rows].sort((a, b) => direction * compare(by(a), by(b)) || a.age_secs - b.age_secs);
+}
+
+function compare(a, b) {
+  if (a < b) return -1;
+  return a > b ? 1 : 0;
+}

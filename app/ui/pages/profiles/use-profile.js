@@ -1,0 +1,114 @@
+// A profile, its draft, and what is done with them. Unsaved drafts survive leaving the editor.
+
+import { api, go, t, useEffect, useState } from "/lib.js";
+import { ask, toast } from "/parts.js";
+import { refreshStatus } from "/chat/chats.js";
+import { differs, draftOf, newDraft, requestOf } from "./draft.js";
+
+const WARM_POLL_MS = 700;
+
+const drafts = new Map();
+
+export const createDraft = (name) => drafts.set(name, newDraft(name));
+
+export function useProfile(name) {
+  const [profile, setProfile] = useState(null);
+  const [draft, setDraft] = useState(drafts.get(name) ?? null);
+  const [error, setError] = useState(null);
+  const [isSaving, setSaving] = useState(false);
+  const path = `/v1/profiles/${encodeURIComponent(name)}`;
+
+  const load = async () => {
+    try {
+      const loaded = await api.get(path);
+      setProfile(loaded);
+      setError(null);
+      if (!loaded.segments || drafts.has(name)) return;
+      // An unchanged revision keeps its cards, so the user's focus stays where it is.
+      setDraft((old) => (old?.revision === loaded.revision ? old : draftOf(loaded)));
+    } catch (error) {
+      if (!drafts.has(name)) setError(error);
+    }
+  };
+  useEffect(() => {
+    const isUnsaved = drafts.get(name)?.revision === null;
+    if (!isUnsaved) load();
+  }, [name]);
+
+  const isWarming = profile && !profile.error && !isWarm(profile);
+  useEffect(() => {
+    if (!isWarming) return;
+    const timer = setInterval(load, WARM_POLL_MS);
+    return () => clearInterval(timer);
+  }, [isWarming, name]);
+
+  const edit = (fields, from = draft) => {
+    const next = { ...from, ...fields };
+    drafts.set(name, next);
+    setDraft(next);
+  };
+  const discard = () => {
+    drafts.delete(name);
+    if (profile?.segments) setDraft(draftOf(profile));
+    else go("profiles");
+  };
+  const save = async () => {
+    setSaving(true);
+    try {
+      const saved = await api.put(path, { ...requestOf(draft), name: undefined });
+      setProfile(saved);
+      const latest = drafts.get(name);
+      if (latest === draft) {
+        drafts.delete(name);
+        setDraft(draftOf(saved));
+      } else {
+        edit({ revision: saved.revision }, latest); // It was edited while it was saved.
+      }
+      toast(t("profile.saved", { name }));
+      refreshStatus();
+    } catch (error) {
+      if (error.code !== "profile_changed") toast(error.message);
+      else if (await askToReload()) {
+        discard();
+        await load();
+      }
+    } finally {
+      setSaving(false);
+    }
+  };
+  const remove = async () => {
+    if (!(await askToDelete(name))) return;
+    try {
+      if (profile) await api.del(path);
+      drafts.delete(name);
+      refreshStatus();
+      go("profiles");
+    } catch (error) {
+      toast(error.message);
+    }
+  };
+
+  const isDirty = Boolean(draft) && differs(draft, profile);
+  const isUnreadable = profile?.segments === null && !drafts.has(name);
+  return { profile, draft, error, isUnreadable, isDirty, isSaving, edit, discard, save, remove };
+}
+
+/** Right after a change `state` may still be that of the prefix before: the segments decide. */
+function isWarm({ state, segments }) {
+  const hasCold = segments?.some((segment) => segment.in_prefix && !segment.warm);
+  return state === "warm" && !hasCold;
+}
+
+const askToReload = () => ask({
+  title: t("profile.changed"),
+  text: t("profile.changed.long"),
+  yes: t("profile.changed.read"),
+  danger: true,
+});
+
+const askToDelete = (name) => ask({
+  title: t("profile.delete.ask", { name }),
+  text: t("profile.delete.long"),
+  yes: t("profile.delete"),
+  danger: true,
+});
