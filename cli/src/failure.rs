@@ -7,6 +7,7 @@ use hob_config::ConfigError;
 use hob_models::ModelError;
 use hob_slots::StoreError;
 use hob_slots::archive::ArchiveError;
+use hob_slots::maintenance::MaintenanceError;
 
 use crate::exit::Exit;
 
@@ -106,6 +107,15 @@ pub enum Failure {
     /// Standard output could not be written.
     #[error("cannot write to standard output: {0}")]
     Output(#[from] io::Error),
+}
+
+impl From<MaintenanceError> for Failure {
+    fn from(error: MaintenanceError) -> Self {
+        match error {
+            MaintenanceError::Store(error) => error.into(),
+            MaintenanceError::Unusable { .. } => Self::Damaged(error.to_string()),
+        }
+    }
 }
 
 impl Failure {

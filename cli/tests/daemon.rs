@@ -202,7 +202,7 @@ fn a_daemon_that_owns_the_directory_is_asked_to_change_files() {
     let home = Home::new();
     let store = hob_slots::Store::open(home.path("data/slots")).unwrap();
     let skipped = json!([{
-        "conversation": "room-2", "fingerprint": "0123456789abcdef", "reason": "it is open",
+        "conversation": "room-2", "fingerprint": "0123456789abcdef", "reason": "in use",
     }]);
     let removed = json!({
         "removed": ["room-1"], "missing": [], "skipped": skipped, "freed_bytes": 1_048_576,
@@ -223,13 +223,13 @@ fn a_daemon_that_owns_the_directory_is_asked_to_change_files() {
 
     let ran = home.hob(&["slots", "rm", "room-1", "room-2"]);
     assert!(ran.out.contains("removed room-1") && ran.out.contains("1.0 MiB freed"), "{ran:?}");
-    ran.fails(6, &["room-2", "it is open"]);
+    ran.fails(6, &["room-2", "in use"]);
     let asked = daemon.heard("POST /v1/slots/remove");
     assert_eq!(asked.token, "Bearer secret");
     assert_eq!(asked.body["conversations"], json!(["room-1", "room-2"]));
 
     let ran = home.hob(&["slots", "prune", "--yes", "--older-than", "7d"]);
-    assert!(ran.err.contains("room-2 is left alone: it is open"), "{ran:?}");
+    assert!(ran.err.contains("room-2 skipped: in use"), "{ran:?}");
     ran.ok();
     let asked = daemon.heard("POST /v1/slots/prune").body;
     assert_eq!((&asked["older_than_secs"], &asked["dry_run"]), (&604_800.into(), &false.into()));

@@ -11,8 +11,8 @@
 //! 4. [`format`](mod@format): the bytes of a file, without a path. [`store`]: the directory,
 //!    without a policy. [`fingerprint`]: what names a model's directory.
 //! 5. [`evict`]: who leaves a place that is full. [`sweep`]: the pass that keeps the directory
-//!    small, [`ageing`]: how old something is there. [`prune`]: what `hob slots` lists and removes;
-//!    [`maintenance`]: what it tells and does when it is asked to; [`verify`]: whether what is kept is
+//!    small, [`ageing`]: how old something is there. [`usage`]: which bytes each
+//!    conversation needs; [`maintenance`]: prune, collect, remove and change classes; [`verify`]: whether what is kept is
 //!    whole; [`archive`]: conversations as one portable file.
 
 pub mod ageing;
@@ -25,7 +25,6 @@ pub mod id;
 pub mod key;
 pub mod maintenance;
 pub mod payload;
-pub mod prune;
 pub mod radix;
 pub mod registry;
 pub mod segment;
@@ -33,6 +32,7 @@ pub mod store;
 pub mod sweep;
 pub mod time;
 pub mod ttl;
+pub mod usage;
 pub mod verify;
 pub mod warm;
 

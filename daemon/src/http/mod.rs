@@ -38,7 +38,7 @@ use axum::handler::Handler;
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{get, post};
-
+use hob_slots::maintenance::{Collect, Prune, Remove, SetClass};
 use tower_http::compression::CompressionLayer;
 
 use crate::service::Service;
@@ -103,10 +103,10 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
         )
         .route("/v1/realtime/events", get(realtime::events))
         .route("/v1/slots", get(slots::list))
-        .route("/v1/slots/prune", post(slots::prune))
-        .route("/v1/slots/gc", post(slots::collect))
-        .route("/v1/slots/remove", post(slots::remove))
-        .route("/v1/slots/class", post(slots::set_class))
+        .route("/v1/slots/prune", post(slots::maintain::<Prune>))
+        .route("/v1/slots/gc", post(slots::maintain::<Collect>))
+        .route("/v1/slots/remove", post(slots::maintain::<Remove>))
+        .route("/v1/slots/class", post(slots::maintain::<SetClass>))
         .route("/v1/slots/import", post(slots::import))
         .route("/v1/slots/verify", post(verifying::verify))
         .route("/v1/slots/quarantine", get(verifying::quarantine))

@@ -1,6 +1,6 @@
 //! `/v1/slots`: what is kept on disk. Times are seconds since 1970, bytes are bytes.
 //!
-//! What changes files skips what is open and tells so; `dry_run` is true unless it is set to false.
+//! Changes skip conversations in use and list them; `dry_run` is true unless it is set to false.
 
 use std::time::Duration;
 
@@ -8,10 +8,9 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::header;
 use futures_util::StreamExt;
+use hob_slots::ModelHash;
 use hob_slots::archive::{Imported, Wishes};
-use hob_slots::maintenance::{Collected, Pruned, Reclassed, Removed};
-use hob_slots::prune::Selection;
-use hob_slots::{ConversationId, ModelHash, TtlClass};
+use hob_slots::maintenance::{self, Report};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -50,92 +49,20 @@ pub async fn list(
     })))
 }
 
-/// What to prune. Without any criterion: what has expired.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Prune {
-    #[serde(default)]
-    expired: bool,
-    older_than_secs: Option<u64>,
-    class: Option<TtlClass>,
-    larger_than: Option<u64>,
-    fingerprint: Option<ModelHash>,
-    conversation: Option<ConversationId>,
-    #[serde(default = "cautious")]
-    dry_run: bool,
-}
-
-/// `POST /v1/slots/prune`
-pub async fn prune(
+/// `POST /v1/slots/{prune,gc,remove,class}`: the body is the request of the same name.
+pub async fn maintain<R>(
     State(service): State<Service>,
     body: JsonBody,
-) -> Result<Json<Pruned>, ApiError> {
-    let wanted: Prune = parsed(body)?;
-    let selection = Selection {
-        expired: wanted.expired,
-        older_than: wanted.older_than_secs.map(Duration::from_secs),
-        class: wanted.class,
-        larger_than: wanted.larger_than,
-        fingerprint: wanted.fingerprint,
-        conversation: wanted.conversation,
-    };
-    Ok(Json(service.prune(selection.or_expired(), wanted.dry_run).await?))
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Collect {
-    fingerprint: Option<ModelHash>,
-    #[serde(default = "cautious")]
-    dry_run: bool,
-}
-
-/// `POST /v1/slots/gc`
-pub async fn collect(
-    State(service): State<Service>,
-    body: JsonBody,
-) -> Result<Json<Collected>, ApiError> {
-    let wanted: Collect = parsed(body)?;
-    Ok(Json(service.collect(wanted.fingerprint, wanted.dry_run).await?))
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Remove {
-    conversations: Vec<String>,
-    fingerprint: Option<ModelHash>,
-}
-
-/// `POST /v1/slots/remove`
-pub async fn remove(
-    State(service): State<Service>,
-    body: JsonBody,
-) -> Result<Json<Removed>, ApiError> {
-    let wanted: Remove = parsed(body)?;
-    Ok(Json(service.remove_slots(wanted.conversations, wanted.fingerprint).await?))
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Class {
-    conversation: ConversationId,
-    class: TtlClass,
-    fingerprint: Option<ModelHash>,
-}
-
-/// `POST /v1/slots/class`
-pub async fn set_class(
-    State(service): State<Service>,
-    body: JsonBody,
-) -> Result<Json<Reclassed>, ApiError> {
-    let wanted: Class = parsed(body)?;
-    let id = wanted.conversation;
-    let changed = service.set_class(id, wanted.class, wanted.fingerprint).await?;
-    match changed.changed.is_empty() && changed.skipped.is_empty() {
-        true => Err(ApiError::not_found("no KV of a conversation of this name is kept")
-            .code("conversation_not_found")),
-        false => Ok(Json(changed)),
+) -> Result<Json<Report>, ApiError>
+where
+    R: DeserializeOwned + Into<maintenance::Request>,
+{
+    let report = service.maintain(parsed::<R>(body)?.into()).await?;
+    if matches!(&report, Report::Reclassed(report) if report.is_missing()) {
+        return Err(ApiError::not_found("no conversation of this name has saved KV")
+            .code("conversation_not_found"));
     }
+    Ok(Json(report))
 }
 
 /// `POST /v1/slots/import?force=&keep_foreign=&class=`: an archive of `hob slots export`.
@@ -190,8 +117,4 @@ pub(super) async fn receive(
 pub(super) fn parsed<T: DeserializeOwned>(body: JsonBody) -> Result<T, ApiError> {
     serde_json::from_value(body.value)
         .map_err(|error| ApiError::new(ErrorKind::Invalid, error.to_string()).code("invalid_value"))
-}
-
-pub(super) fn cautious() -> bool {
-    true
 }

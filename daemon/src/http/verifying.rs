@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
+use hob_slots::maintenance::Collect;
 use hob_slots::verify::Fault;
 use hob_slots::{ConversationId, ModelHash, Quarantined};
 use serde::Deserialize;
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::body::JsonBody;
 use super::query::Query;
-use super::slots::{Of, cautious, parsed};
+use super::slots::{Of, parsed};
 use super::sse;
 use crate::error::ApiError;
 use crate::service::{Service, Told, Verification, Verified};
@@ -95,20 +96,12 @@ fn described(file: &Quarantined) -> Value {
     })
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Empty {
-    fingerprint: Option<ModelHash>,
-    #[serde(default = "cautious")]
-    dry_run: bool,
-}
-
 /// `POST /v1/slots/quarantine/empty`
 pub async fn empty(
     State(service): State<Service>,
     body: JsonBody,
 ) -> Result<Json<Value>, ApiError> {
-    let Empty { fingerprint, dry_run } = parsed(body)?;
+    let Collect { fingerprint, dry_run } = parsed(body)?;
     let (files, freed_bytes) = service.empty_quarantine(fingerprint, dry_run).await?;
     Ok(Json(json!({"dry_run": dry_run, "files": files, "freed_bytes": freed_bytes})))
 }

@@ -14,22 +14,21 @@ use axum::body::Bytes;
 use hob_runtime::{EngineStatus, SlotState};
 use hob_slots::archive::{Archive, ArchiveError, Imported, Wishes};
 use hob_slots::maintenance::{
-    self, ClassError, Collected, Context, Live, Pruned, Reclassed, Removed, SlotInfo,
+    self, Context, Live, MaintenanceError, Report, Request, SlotInfo,
 };
-use hob_slots::prune::{Selection, total_bytes, usage};
 use hob_slots::store::{SAVE_GRACE, Store, StoreReader};
+use hob_slots::usage::{total_bytes, usage};
 use hob_slots::{
-    AdjustedTime, ConversationId, Listing, LiveRefs, ModelHash, Quarantined, Rejected, StoreError,
-    TtlClass,
+    AdjustedTime, Listing, LiveRefs, ModelHash, Quarantined, Rejected, StoreError,
 };
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::{Service, compute};
+use crate::service::{Service, compute};
 use crate::error::{ApiError, ErrorKind};
 
 /// Bytes that stay free on the disk whatever is uploaded.
-pub(super) const SPARE_BYTES: u64 = 256 << 20;
+pub(crate) const SPARE_BYTES: u64 = 256 << 20;
 
 /// Pieces of an upload that may wait for the disk.
 const PIECES: usize = 16;
@@ -87,63 +86,16 @@ impl Service {
         .map_err(|error: StoreError| failed(&error))
     }
 
-    /// Removes what `selection` chooses, and objects that nobody needs; or tells what would go.
-    pub async fn prune(&self, selection: Selection, dry_run: bool) -> Result<Pruned, ApiError> {
+    /// Prunes, collects, removes or changes a class, on the writer thread of the engine.
+    pub async fn maintain(&self, request: Request) -> Result<Report, ApiError> {
         let lifetimes = self.inner.lifetimes;
-        let pruned = self.maintain(move |store, live_refs, moment| {
-            let terms = Context { moment, lifetimes: &lifetimes, grace: SAVE_GRACE };
-            match dry_run {
-                true => maintenance::plan_prune(store, &selection, terms, &|model, id| {
-                    live_refs.is_open(model, id)
-                }),
-                false => maintenance::prune(store, live_refs, &selection, terms),
-            }
+        let done = self.with_store(move |store, live_refs, now| {
+            let context = Context { now: now.clone(), lifetimes, grace: SAVE_GRACE };
+            maintenance::run(store, live_refs, &request, &context)
         });
-        pruned.await?.map_err(|error| failed(&error))
-    }
-
-    /// Removes objects that nobody needs; or tells what would go.
-    pub async fn collect(
-        &self,
-        model: Option<ModelHash>,
-        dry_run: bool,
-    ) -> Result<Collected, ApiError> {
-        let lifetimes = self.inner.lifetimes;
-        let collected = self.maintain(move |store, live_refs, moment| {
-            let terms = Context { moment, lifetimes: &lifetimes, grace: SAVE_GRACE };
-            match dry_run {
-                true => maintenance::plan_collect(store, model, terms),
-                false => maintenance::collect(store, live_refs, model, terms),
-            }
-        });
-        collected.await?.map_err(|error| failed(&error))
-    }
-
-    /// Removes the KV of conversations; what was said stays.
-    pub async fn remove_slots(
-        &self,
-        conversations: Vec<String>,
-        model: Option<ModelHash>,
-    ) -> Result<Removed, ApiError> {
-        let removed = self.maintain(move |store, live_refs, moment| {
-            maintenance::remove(store, live_refs, &conversations, model, moment)
-        });
-        removed.await?.map_err(|error| failed(&error))
-    }
-
-    /// Gives a conversation's KV another class.
-    pub async fn set_class(
-        &self,
-        conversation: ConversationId,
-        class: TtlClass,
-        model: Option<ModelHash>,
-    ) -> Result<Reclassed, ApiError> {
-        let changed = self.maintain(move |store, live_refs, _| {
-            maintenance::set_class(store, live_refs, &conversation, class, model)
-        });
-        changed.await?.map_err(|error| match error {
-            ClassError::Store(error) => failed(&error),
-            ClassError::Unusable(_) => {
+        done.await?.map_err(|error| match error {
+            MaintenanceError::Store(error) => failed(&error),
+            MaintenanceError::Unusable { .. } => {
                 ApiError::new(ErrorKind::Invalid, error.to_string()).code("slot_unusable")
             }
         })
@@ -175,7 +127,7 @@ impl Service {
             let files = self.quarantine(model).await?;
             return Ok((files.len(), files.iter().map(|file| file.bytes).sum()));
         }
-        let emptied = self.maintain(move |store, _, _| {
+        let emptied = self.with_store(move |store, _, _| {
             let (mut files, mut bytes) = (0, 0);
             for known in store.models()? {
                 if model.is_none_or(|model| model == known) {
@@ -225,7 +177,7 @@ impl Service {
     }
 
     /// Takes in what was verified, in steps.
-    pub(super) async fn take_in(
+    pub(crate) async fn take_in(
         &self,
         bundle: Arc<Archive>,
         wishes: Wishes,
@@ -233,19 +185,20 @@ impl Service {
         let (mut next, mut written_bytes) = (Some(0), 0);
         while let Some(first) = next {
             let step = bundle.clone();
-            let done = self.maintain(move |store, _, _| step.put_some(store, first, STEP_BYTES));
+            let done = self.with_store(move |store, _, _| step.put_some(store, first, STEP_BYTES));
             let (then, bytes) = done.await?.map_err(|error| refused(&error))?;
             (next, written_bytes) = (then, written_bytes + bytes);
         }
         let now = self.now();
         let done = self
-            .maintain(move |store, live_refs, _| bundle.put_slots(store, live_refs, wishes, now));
+            .with_store(move |store, live_refs, _| bundle.put_slots(store, live_refs, wishes, now));
         let mut imported = done.await?.map_err(|error| refused(&error))?;
         imported.written_bytes += written_bytes;
         Ok(imported)
     }
 
-    pub(super) async fn maintain<T: Send + 'static>(
+    /// Runs `work` on the writer thread of the engine, in one order with its saves.
+    pub(crate) async fn with_store<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Store, &dyn LiveRefs, &AdjustedTime) -> T + Send + 'static,
     ) -> Result<T, ApiError> {
@@ -253,7 +206,7 @@ impl Service {
         Ok(self.engine().maintain(move |store, live_refs| work(store, live_refs, &moment)).await?)
     }
 
-    pub(super) fn reader(&self) -> Result<StoreReader, ApiError> {
+    pub(crate) fn reader(&self) -> Result<StoreReader, ApiError> {
         self.inner.kept.clone().ok_or_else(|| {
             ApiError::not_found("this daemon keeps nothing on disk").code("nothing_kept")
         })
@@ -271,7 +224,7 @@ impl Upload {
         self.pieces.send(piece).await.ok();
     }
 
-    pub(super) async fn finish(self) -> Result<File, ApiError> {
+    pub(crate) async fn finish(self) -> Result<File, ApiError> {
         drop(self.pieces);
         let written = self.written.await.map_err(|error| failed(&error))?;
         written.map_err(|error| failed(&error))
@@ -293,12 +246,12 @@ fn live(fingerprint: ModelHash, status: EngineStatus) -> Live {
     }
 }
 
-pub(super) fn failed(error: &dyn std::error::Error) -> ApiError {
+pub(crate) fn failed(error: &dyn std::error::Error) -> ApiError {
     tracing::error!(%error, "kept KV");
     ApiError::internal(error.to_string()).code("slots")
 }
 
-pub(super) fn refused(error: &ArchiveError) -> ApiError {
+pub(crate) fn refused(error: &ArchiveError) -> ApiError {
     match error {
         ArchiveError::Store(_) | ArchiveError::Io(_) => failed(error),
         ArchiveError::Foreign { .. } => {
@@ -308,7 +261,7 @@ pub(super) fn refused(error: &ArchiveError) -> ApiError {
     }
 }
 
-pub(super) fn private_dir(dir: &std::path::Path) -> std::io::Result<()> {
+pub(crate) fn private_dir(dir: &std::path::Path) -> std::io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]

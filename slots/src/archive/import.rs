@@ -202,7 +202,7 @@ impl Archive {
             let here = store.reader().get_slot(model, id).ok();
             let newer = here.is_some_and(|here| here.used_at > record.used_at);
             if live_refs.is_open(model, id) {
-                report.skipped.push(Skipped::open(model, id));
+                report.skipped.push(Skipped::in_use(model, id));
                 continue;
             }
             if newer && !wishes.force {

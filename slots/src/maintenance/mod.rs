@@ -4,14 +4,17 @@
 //!   that owns it and is asked. They are what the daemon's API says, too.
 //! - Times are seconds since 1970.
 
-mod actions;
+mod plan;
+mod report;
+mod request;
 #[cfg(test)]
 mod tests;
 
-pub use actions::{
-    ClassChange, ClassError, Collected, CollectedOf, Context, Pruned, Reclassed, Removed, Skipped,
-    collect, plan_collect, plan_prune, prune, remove, set_class,
+pub use plan::{Context, MaintenanceError, Plan, apply, plan, run};
+pub use report::{
+    ClassChange, Collected, CollectedOf, Pruned, Reclassed, Removed, Report, Skipped,
 };
+pub use request::{Collect, Prune, Remove, Request, SetClass};
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -21,8 +24,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::ageing::AdjustedTime;
 use crate::id::{ConversationId, ModelHash};
-use crate::prune::SlotUsage;
 use crate::ttl::{Lifetimes, TtlClass};
+use crate::usage::SlotUsage;
 
 /// A conversation, as lists tell of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

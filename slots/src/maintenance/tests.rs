@@ -7,7 +7,6 @@ use std::time::Duration;
 use super::*;
 use crate::format::{BlockRef, Object, ObjectKind, SlotRecord};
 use crate::id::{BlockId, Token};
-use crate::prune::Selection;
 use crate::store::{ObjectName, Store};
 use crate::sweep::{LiveRefs, NoEngine};
 use crate::time::Timestamp;
@@ -20,10 +19,10 @@ fn a_plan_promises_what_doing_it_frees() {
     world.save("a", 3, &[1, 2]);
     world.save("b", 0, &[1, 3]);
     world.put(9);
-    let old = Selection { older_than: Some(Duration::from_secs(3_600)), ..Selection::default() };
-    let plan = plan_prune(&world.store, &old, world.context(), &|_, _| false).unwrap();
+    let old = Prune { older_than_secs: Some(3_600), ..Prune::default() };
+    let plan = world.prune(&NoEngine, old.clone());
     let before = world.bytes();
-    let done = prune(&world.store, &NoEngine, &old, world.context()).unwrap();
+    let done = world.prune(&NoEngine, Prune { dry_run: false, ..old });
     assert!(plan.dry_run && !done.dry_run);
     assert_eq!((&plan.slots, plan.freed_bytes), (&done.slots, done.freed_bytes));
     assert_eq!(before - world.bytes(), done.freed_bytes);
@@ -37,17 +36,16 @@ fn what_is_open_is_told_and_left_alone() {
     world.save("a", 3, &[1]);
     world.save("b", 3, &[2]);
     let engine = Engine::holding("a");
-    let all = Selection { fingerprint: Some(MODEL), ..Selection::default() };
-    let done = prune(&world.store, &engine, &all, world.context()).unwrap();
-    assert_eq!(done.skipped, [Skipped::open(MODEL, &id("a"))]);
+    let all = Prune { fingerprint: Some(MODEL), dry_run: false, ..Prune::default() };
+    let done = world.prune(&engine, all);
+    assert_eq!(done.skipped, [Skipped::in_use(MODEL, &id("a"))]);
     assert_eq!(done.slots[0].conversation, "b");
 
-    let names = ["a", "b", "a"].map(str::to_owned);
-    let done = remove(&world.store, &engine, &names, None, &world.moment).unwrap();
+    let done = world.remove(&engine, &["a", "b", "a"]);
     assert_eq!((done.removed.len(), &done.missing[..]), (0, &["b".to_owned()][..]));
     assert_eq!(done.skipped.len(), 1);
 
-    let done = set_class(&world.store, &engine, &id("a"), TtlClass::Kept, None).unwrap();
+    let done = world.set_class(&engine, "a", TtlClass::Kept);
     assert_eq!((done.changed.len(), done.skipped.len()), (0, 1));
     assert_eq!(world.objects(), [1]);
 }
@@ -57,7 +55,7 @@ fn what_memory_still_names_stays_on_disk() {
     let world = World::new();
     world.save("a", 3, &[1, 2]);
     let engine = Engine { needs: [world.store.name(object(1).id())].into(), ..Engine::default() };
-    remove(&world.store, &engine, &["a".to_owned()], None, &world.moment).unwrap();
+    world.remove(&engine, &["a"]);
     assert_eq!(world.objects(), [1]);
     assert_eq!(*engine.left.lock().unwrap(), ["a"]);
 }
@@ -67,11 +65,31 @@ fn young_objects_without_a_name_have_their_grace() {
     let world = World::new();
     world.put(1);
     let graceful = Context { grace: Duration::from_secs(600), ..world.context() };
-    assert_eq!(collect(&world.store, &NoEngine, None, graceful).unwrap().models, []);
-    let plan = plan_collect(&world.store, None, world.context()).unwrap();
-    let done = collect(&world.store, &NoEngine, None, world.context()).unwrap();
+    assert_eq!(world.collect(false, &graceful).models, []);
+    let plan = world.collect(true, &world.context());
+    let done = world.collect(false, &world.context());
     assert_eq!((plan.models.len(), plan.freed_bytes), (1, done.freed_bytes));
     assert!(world.objects().is_empty());
+}
+
+#[test]
+fn requests_and_reports_survive_json() {
+    let prune = Prune { older_than_secs: Some(9), class: Some(TtlClass::Long), ..Prune::default() };
+    let json = serde_json::to_string(&Request::from(prune.clone())).unwrap();
+    assert_eq!(serde_json::from_str::<Prune>(&json).unwrap(), prune);
+    assert!(serde_json::from_str::<Prune>(r#"{"dryrun": false}"#).is_err());
+    assert!(serde_json::from_str::<Prune>("{}").unwrap().dry_run);
+    assert!(serde_json::from_str::<Collect>("{}").unwrap().dry_run);
+    let reports = [
+        Report::Pruned(Pruned::default()),
+        Report::Collected(Collected::default()),
+        Report::Removed(Removed::default()),
+        Report::Reclassed(Reclassed::default()),
+    ];
+    for report in reports {
+        let json = serde_json::to_string(&report).unwrap();
+        assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
+    }
 }
 
 #[test]
@@ -79,12 +97,12 @@ fn a_class_is_changed_without_making_anything_younger() {
     let world = World::new();
     world.save("a", 3, &[1]);
     let before = world.store.get_slot(MODEL, &id("a")).unwrap();
-    let done = set_class(&world.store, &NoEngine, &id("a"), TtlClass::Kept, None).unwrap();
+    let done = world.set_class(&NoEngine, "a", TtlClass::Kept);
     assert_eq!((done.changed[0].from, done.changed[0].to), (TtlClass::Long, TtlClass::Kept));
     let after = world.store.get_slot(MODEL, &id("a")).unwrap();
     assert_eq!(after, SlotRecord { class: TtlClass::Kept, ..before });
-    let nobody = set_class(&world.store, &NoEngine, &id("x"), TtlClass::Kept, None).unwrap();
-    assert_eq!(nobody, Reclassed::default());
+    let missing = world.set_class(&NoEngine, "x", TtlClass::Kept);
+    assert_eq!(missing, Reclassed::default());
 }
 
 fn id(name: &str) -> ConversationId {
@@ -138,21 +156,49 @@ impl LiveRefs for Engine {
 
 struct World {
     store: Store,
-    moment: AdjustedTime,
-    lifetimes: Lifetimes,
+    now: AdjustedTime,
     dir: tempfile::TempDir,
 }
 
 impl World {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let now = Timestamp::from(std::time::SystemTime::now());
-        let (moment, lifetimes) = (AdjustedTime::from(now), Lifetimes::default());
-        Self { store: Store::open(dir.path()).unwrap(), moment, lifetimes, dir }
+        let now = Timestamp::from(std::time::SystemTime::now()).into();
+        Self { store: Store::open(dir.path()).unwrap(), now, dir }
     }
 
-    fn context(&self) -> Context<'_> {
-        Context { moment: &self.moment, lifetimes: &self.lifetimes, grace: Duration::ZERO }
+    fn context(&self) -> Context {
+        let (now, lifetimes) = (self.now.clone(), Lifetimes::default());
+        Context { now, lifetimes, grace: Duration::ZERO }
+    }
+
+    fn run(&self, engine: &dyn LiveRefs, request: impl Into<Request>) -> Report {
+        run(&self.store, engine, &request.into(), &self.context()).unwrap()
+    }
+
+    fn prune(&self, engine: &dyn LiveRefs, prune: Prune) -> Pruned {
+        let Report::Pruned(report) = self.run(engine, prune) else { panic!("not pruned") };
+        report
+    }
+
+    fn collect(&self, dry_run: bool, context: &Context) -> Collected {
+        let request = Collect { dry_run, ..Collect::default() }.into();
+        let report = run(&self.store, &NoEngine, &request, context).unwrap();
+        let Report::Collected(report) = report else { panic!("not collected") };
+        report
+    }
+
+    fn remove(&self, engine: &dyn LiveRefs, names: &[&str]) -> Removed {
+        let conversations = names.iter().map(|&name| name.to_owned()).collect();
+        let request = Remove { conversations, fingerprint: None };
+        let Report::Removed(report) = self.run(engine, request) else { panic!("not removed") };
+        report
+    }
+
+    fn set_class(&self, engine: &dyn LiveRefs, name: &str, class: TtlClass) -> Reclassed {
+        let request = SetClass { conversation: id(name), class, fingerprint: None };
+        let Report::Reclassed(report) = self.run(engine, request) else { panic!("no class set") };
+        report
     }
 
     fn put(&self, number: i32) -> BlockRef {
@@ -163,7 +209,7 @@ impl World {
 
     /// A conversation that was silent for some hours and needs these objects.
     fn save(&self, name: &str, hours: u64, objects: &[i32]) {
-        let used_at = Timestamp(self.moment.now().0 - hours * 3_600_000);
+        let used_at = Timestamp(self.now.now().0 - hours * 3_600_000);
         let record = SlotRecord {
             conversation: id(name),
             class: TtlClass::Long,

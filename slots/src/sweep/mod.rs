@@ -19,11 +19,13 @@ use crate::ttl::Lifetimes;
 mod live_refs;
 mod pass;
 mod quota;
+mod removal;
 #[cfg(test)]
 mod tests;
 
 pub use live_refs::{LiveRefs, NoEngine};
 pub use quota::{Quota, rebuild_cost};
+pub(crate) use removal::remove_objects;
 
 use pass::Pass;
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use super::{LiveRefs, Rules, Swept, quota};
+use super::{LiveRefs, Rules, Swept, quota, remove_objects};
 use crate::ageing::AdjustedTime;
 use crate::id::{BlockId, ConversationId, ModelHash};
 use crate::store::{
@@ -242,7 +242,7 @@ impl<'s> Pass<'s> {
             let needed = self.kept[at].objects();
             let own = gone.flat_map(|slot| &slot.objects).map(|(id, _)| id);
             let own: BTreeSet<_> = self.store.names(own.filter(|id| !needed.contains_key(id)));
-            self.remove_objects(model, own, self.rules.grace);
+            self.remove_objects(model, own.into_iter().collect(), self.rules.grace);
         }
         let slot_files: u64 = gone.iter().map(|slot| slot.entry.file_bytes).sum();
         let freed = self.swept.freed_bytes - freed_before + slot_files;
@@ -264,37 +264,15 @@ impl<'s> Pass<'s> {
         removed
     }
 
-    /// Removes objects, a few at a time: while they go, memory cannot be asked for others.
-    fn remove_objects(
-        &mut self,
-        model: ModelHash,
-        names: impl IntoIterator<Item = ObjectName>,
-        grace: Duration,
-    ) {
-        const AT_A_TIME: usize = 256;
-        let mut names: Vec<ObjectName> = names.into_iter().collect();
-        while !names.is_empty() {
-            let room = self.rules.most_removals - self.removals;
-            if room == 0 {
-                self.swept.left = true;
-                return;
-            }
-            let later = names.split_off(names.len().min(room).min(AT_A_TIME));
-            let few = std::mem::replace(&mut names, later);
-            let (store, moment, live_refs) = (self.store, self.moment, self.live_refs);
-            live_refs.with_unreferenced(store, model, few.into_iter().collect(), &mut |released| {
-                for &name in released {
-                    match self.try_to(|_| store.collect(model, name, moment, grace)) {
-                        None | Some(0) => {}
-                        Some(bytes) => {
-                            self.removals += 1;
-                            self.swept.collected += 1;
-                            self.swept.freed_bytes += bytes;
-                        }
-                    }
-                }
-            });
-        }
+    fn remove_objects(&mut self, model: ModelHash, names: Vec<ObjectName>, grace: Duration) {
+        let room = self.rules.most_removals - self.removals;
+        let removal =
+            remove_objects(self.store, self.live_refs, model, names, self.moment, grace, room);
+        self.removals += removal.objects;
+        self.swept.collected += removal.objects;
+        self.swept.freed_bytes += removal.bytes;
+        self.swept.left |= removal.left;
+        self.swept.errors.extend(removal.errors);
     }
 
     fn try_to<T>(&mut self, act: impl FnOnce(&mut Self) -> Result<T, StoreError>) -> Option<T> {

@@ -2,11 +2,10 @@
 
 use std::io::Write;
 
-use hob_slots::maintenance::{self, ClassError, Reclassed};
-use hob_slots::{ConversationId, ModelHash, NoEngine, TtlClass};
-use serde_json::json;
+use hob_slots::maintenance::{Reclassed, SetClass};
+use hob_slots::{ConversationId, ModelHash, TtlClass};
 
-use super::hand::{self, Hand};
+use super::access;
 use super::rm::in_use;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -28,34 +27,22 @@ pub struct Args {
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     let Args { conversation, class, fingerprint } = args;
-    let absent = || super::absent(conversation, context);
-    let id = ConversationId::new(conversation).map_err(|_| absent())?;
-    if super::reader(context)?.is_none() {
-        return Err(absent());
-    }
-    let report: Reclassed = match hand::take(context)? {
-        Hand::Own(store) => maintenance::set_class(&store, &NoEngine, &id, *class, *fingerprint)
-            .map_err(|error| match error {
-                ClassError::Store(error) => error.into(),
-                ClassError::Unusable(miss) => {
-                    Failure::Damaged(format!("the KV of `{id}` cannot be used: {miss}"))
-                }
-            })?,
-        Hand::Daemon(client) => {
-            let body =
-                json!({"conversation": conversation, "class": class, "fingerprint": fingerprint});
-            let asked = hand::ask(&client, "/v1/slots/class", &body);
-            asked.map_err(|failure| match failure {
-                Failure::Refused { status: 404, .. } => absent(),
-                failure => failure,
-            })?
-        }
-    };
-    if report.changed.is_empty() && report.skipped.is_empty() {
-        return Err(absent());
+    let conversation =
+        ConversationId::new(conversation).map_err(|_| super::absent(conversation, context))?;
+    access::maintain(SetClass { conversation, class: *class, fingerprint: *fingerprint }, context)
+}
+
+pub fn show(
+    report: &Reclassed,
+    conversation: &ConversationId,
+    context: &mut Context,
+) -> Result<(), Failure> {
+    let conversation = conversation.as_str();
+    if report.is_missing() {
+        return Err(super::absent(conversation, context));
     }
     if context.json {
-        context.write_json(&report)?;
+        context.write_json(report)?;
     } else {
         for change in &report.changed {
             let (from, to) = (change.from, change.to);

@@ -1,13 +1,11 @@
 //! `hob slots gc`: a dry run unless `--yes`, as with `hob slots prune`.
 
 use std::io::Write;
-use std::time::Duration;
 
-use hob_slots::maintenance::{self, Collected};
-use hob_slots::{ModelHash, NoEngine, SAVE_GRACE};
-use serde_json::json;
+use hob_slots::ModelHash;
+use hob_slots::maintenance::{Collect, Collected};
 
-use super::hand::{self, Hand};
+use super::access;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{Align, Table, count, size};
@@ -27,31 +25,12 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
-    let Args { yes, fingerprint } = args;
-    let report: Collected = match super::reader(context)? {
-        None => Collected { dry_run: !yes, ..Collected::default() },
-        Some(reader) if !yes => {
-            let (moment, lifetimes) = (reader.moment(context.now.into()), context.lifetimes());
-            let running = super::daemon_of(&context.settings).is_some();
-            let grace = if running { SAVE_GRACE } else { Duration::ZERO };
-            let terms = maintenance::Context { moment: &moment, lifetimes: &lifetimes, grace };
-            maintenance::plan_collect(&reader, *fingerprint, terms)?
-        }
-        Some(_) => match hand::take(context)? {
-            Hand::Own(store) => {
-                let (moment, lifetimes) = (store.moment(context.now.into()), context.lifetimes());
-                let grace = Duration::ZERO; // The directory is ours: no save is under way.
-                let terms = maintenance::Context { moment: &moment, lifetimes: &lifetimes, grace };
-                maintenance::collect(&store, &NoEngine, *fingerprint, terms)?
-            }
-            Hand::Daemon(client) => {
-                let body = json!({"fingerprint": fingerprint, "dry_run": false});
-                hand::ask(&client, "/v1/slots/gc", &body)?
-            }
-        },
-    };
+    access::maintain(Collect { fingerprint: args.fingerprint, dry_run: !args.yes }, context)
+}
+
+pub fn show(report: &Collected, context: &mut Context) -> Result<(), Failure> {
     if context.json {
-        return context.write_json(&report);
+        return context.write_json(report);
     }
     if !report.models.is_empty() {
         let columns =
@@ -68,10 +47,10 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     let plural = if objects == 1 { "" } else { "s" };
     let what = format!("{} object{plural} that nobody needs", count(objects as u64));
     let freed = size(report.freed_bytes);
-    match (yes, objects) {
-        (true, _) => writeln!(context.out, "removed {what}, {freed} freed")?,
-        (false, 0) => writeln!(context.out, "would remove {what}")?,
-        (false, _) => writeln!(context.out, "would remove {what} and free {freed}; --yes does it")?,
+    match (report.dry_run, objects) {
+        (false, _) => writeln!(context.out, "removed {what}, {freed} freed")?,
+        (true, 0) => writeln!(context.out, "would remove {what}")?,
+        (true, _) => writeln!(context.out, "would remove {what} and free {freed}; --yes does it")?,
     }
     Ok(context.out.flush()?)
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use hob_slots::archive::{Archive, Imported, Wishes};
 use hob_slots::{NoEngine, Store, TtlClass};
 
-use super::hand::{self, Hand};
+use super::access::{self, Access};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{conversations, count, plain, size};
@@ -42,13 +42,13 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     // Whatever is wrong with the file shows before anybody owns or makes a directory.
     let bundle = |source| Failure::Archive { path: path.clone(), source };
     let archive = Archive::open(file.try_clone().map_err(failed)?).map_err(bundle)?;
-    let report: Imported = match hand::take(context)? {
-        Hand::Own(store) => take_in(&archive, &store, wishes, context).map_err(bundle)?,
-        Hand::Daemon(client) => {
+    let report: Imported = match Access::open(context)? {
+        Access::Direct(store) => take_in(&archive, &store, wishes, context).map_err(bundle)?,
+        Access::Daemon(client) => {
             std::io::Seek::rewind(&mut &file).map_err(failed)?;
             let class = class.map_or(String::new(), |class| format!("&class={class}"));
             let path = format!("/v1/slots/import?force={force}&keep_foreign={keep_foreign}{class}");
-            hand::understood(client.upload(&path, "application/x-tar", &file)?)?
+            access::parsed(client.upload(&path, "application/x-tar", &file)?)?
         }
     };
     if context.json {
@@ -61,7 +61,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     let kept = conversations(report.imported.len());
     writeln!(context.out, "{kept} imported, {} written", size(report.written_bytes))?;
     context.out.flush()?;
-    hand::tell(&report.skipped);
+    access::warn_skipped(&report.skipped);
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use std::io::Write;
 
 use clap::ValueEnum;
 use hob_slots::maintenance::{SlotInfo, SlotState};
-use hob_slots::prune::{total_bytes, usage};
+use hob_slots::usage::{total_bytes, usage};
 use hob_slots::{Listing, ModelHash, Rejected, SlotContents, StoreReader, TtlClass};
 use serde_json::json;
 

@@ -3,11 +3,11 @@
 //! - Reading is always possible, beside a daemon too.
 //! - What changes files owns the directory for that time; a daemon that owns it is asked to do it.
 
+mod access;
 mod class;
 mod du;
 mod export;
 mod gc;
-mod hand;
 mod import;
 mod live;
 mod ls;

@@ -7,13 +7,10 @@ use std::io::Write;
 use std::time::Duration;
 
 use hob_config::parse::{self, Raw};
-use hob_slots::maintenance::{self, Pruned, SlotState};
-use hob_slots::prune::Selection;
-use hob_slots::{ConversationId, ModelHash, NoEngine, SAVE_GRACE, TtlClass};
-use serde_json::json;
+use hob_slots::maintenance::{Prune, Pruned};
+use hob_slots::{ConversationId, ModelHash, TtlClass};
 
-use super::hand::{self, Hand};
-use super::{live, ls};
+use super::{access, ls};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{conversations, size};
@@ -53,66 +50,19 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
-    let selection = args.selection();
-    let Some(reader) = super::reader(context)? else {
-        return report(&Pruned { dry_run: !args.yes, ..Pruned::default() }, context);
+    let prune = Prune {
+        expired: args.expired,
+        older_than_secs: args.older_than.map(|age| age.as_secs()),
+        class: args.class,
+        larger_than: args.larger_than,
+        fingerprint: args.fingerprint,
+        conversation: args.conversation.clone(),
+        dry_run: !args.yes,
     };
-    let (moment, lifetimes) = (reader.moment(context.now.into()), context.lifetimes());
-    // The directory is ours, so no save is under way, unless a daemon runs.
-    let terms =
-        maintenance::Context { moment: &moment, lifetimes: &lifetimes, grace: Duration::ZERO };
-    let pruned: Pruned = if !args.yes {
-        let running = super::daemon_of(&context.settings).is_some();
-        let live = live::ask(&context.settings);
-        let is_open = |model, id: &ConversationId| {
-            let state = live.as_ref().and_then(|live| live.state(model, id));
-            matches!(state, Some(SlotState::Open | SlotState::Hot))
-        };
-        let grace = if running { SAVE_GRACE } else { Duration::ZERO };
-        maintenance::plan_prune(
-            &reader,
-            &selection,
-            maintenance::Context { grace, ..terms },
-            &is_open,
-        )?
-    } else {
-        match hand::take(context)? {
-            Hand::Own(store) => maintenance::prune(&store, &NoEngine, &selection, terms)?,
-            Hand::Daemon(client) => {
-                let body = json!({
-                    "expired": selection.expired,
-                    "older_than_secs": selection.older_than.map(|age| age.as_secs()),
-                    "class": selection.class,
-                    "larger_than": selection.larger_than,
-                    "fingerprint": selection.fingerprint,
-                    "conversation": selection.conversation,
-                    "dry_run": false,
-                });
-                hand::ask(&client, "/v1/slots/prune", &body)?
-            }
-        }
-    };
-    report(&pruned, context)
+    access::maintain(prune, context)
 }
 
-impl Args {
-    fn selection(&self) -> Selection {
-        let selection = Selection {
-            expired: self.expired,
-            older_than: self.older_than,
-            class: self.class,
-            larger_than: self.larger_than,
-            fingerprint: self.fingerprint,
-            conversation: self.conversation.clone(),
-        };
-        match selection == Selection::default() {
-            true => Selection { expired: true, ..selection },
-            false => selection,
-        }
-    }
-}
-
-fn report(pruned: &Pruned, context: &mut Context) -> Result<(), Failure> {
+pub fn show(pruned: &Pruned, context: &mut Context) -> Result<(), Failure> {
     if context.json {
         return context.write_json(pruned);
     }
@@ -128,12 +78,13 @@ fn report(pruned: &Pruned, context: &mut Context) -> Result<(), Failure> {
     let freed = size(pruned.freed_bytes);
     let nothing = pruned.slots.is_empty() && pruned.freed_bytes == 0;
     let hint = if nothing { "" } else { "; --yes does it" };
-    match pruned.dry_run {
-        false => writeln!(context.out, "removed {chosen}, {freed} freed{unneeded}")?,
-        true => writeln!(context.out, "would remove {chosen} and free {freed}{unneeded}{hint}")?,
+    if pruned.dry_run {
+        writeln!(context.out, "would remove {chosen} and free {freed}{unneeded}{hint}")?;
+    } else {
+        writeln!(context.out, "removed {chosen}, {freed} freed{unneeded}")?;
     }
     context.out.flush()?;
-    hand::tell(&pruned.skipped);
+    access::warn_skipped(&pruned.skipped);
     Ok(())
 }
 

@@ -2,11 +2,10 @@
 
 use std::io::Write;
 
-use hob_slots::maintenance::{self, Removed};
-use hob_slots::{ModelHash, NoEngine};
-use serde_json::json;
+use hob_slots::ModelHash;
+use hob_slots::maintenance::{Remove, Removed};
 
-use super::hand::{self, Hand};
+use super::access;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{plain, size};
@@ -25,22 +24,13 @@ pub struct Args {
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     let Args { conversations, fingerprint } = args;
-    // Opening as owner makes the directory: not for a slip of the pen.
-    if super::reader(context)?.is_none() {
-        return Err(super::absent(&conversations[0], context));
-    }
-    let report: Removed = match hand::take(context)? {
-        Hand::Own(store) => {
-            let moment = store.moment(context.now.into());
-            maintenance::remove(&store, &NoEngine, conversations, *fingerprint, &moment)?
-        }
-        Hand::Daemon(client) => {
-            let body = json!({"conversations": conversations, "fingerprint": fingerprint});
-            hand::ask(&client, "/v1/slots/remove", &body)?
-        }
-    };
+    let conversations = conversations.clone();
+    access::maintain(Remove { conversations, fingerprint: *fingerprint }, context)
+}
+
+pub fn show(report: &Removed, context: &mut Context) -> Result<(), Failure> {
     if context.json {
-        context.write_json(&report)?;
+        context.write_json(report)?;
     } else {
         for id in &report.removed {
             writeln!(context.out, "removed {}", plain(id))?;
@@ -57,10 +47,9 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     }
 }
 
-/// What was asked for by name is in use.
 pub fn in_use(conversation: &str, reason: &str) -> Failure {
     Failure::InUse(format!(
-        "`{conversation}` was left alone: {reason}; once it was silent for a while its slot is \
-         given up, and `hob conversations rm` removes text and KV at once"
+        "`{conversation}` skipped: {reason}; try again when it is idle, or remove its text and KV \
+         at once with `hob conversations rm`"
     ))
 }

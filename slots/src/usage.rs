@@ -1,19 +1,15 @@
-//! What `hob slots` shows and removes: pure selections over a listing.
+//! Which bytes each conversation of a listing needs, and what removing some of them frees.
 //!
 //! - Bytes are a conversation's *own* when no other conversation of its model needs them, else
-//!   *shared*. Removing one conversation frees its own bytes; removing all that share some frees
-//!   those too, so what a choice frees is counted for the whole choice.
-//! - Nothing is chosen unless something was asked for, and every criterion that was given holds
-//!   for what is chosen.
+//!   *shared*.
+//! - Removing one conversation frees its own bytes; removing all that share an object frees the
+//!   object too, so freed bytes are counted for the whole choice.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
-use std::time::Duration;
 
-use crate::ageing::AdjustedTime;
-use crate::id::{BlockId, ConversationId, ModelHash};
+use crate::id::{BlockId, ModelHash};
 use crate::store::{SlotContents, SlotEntry};
-use crate::ttl::{Lifetimes, TtlClass};
 
 /// A conversation and where its bytes are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,23 +20,6 @@ pub struct SlotUsage {
     pub own_bytes: u64,
     /// The objects that others need too.
     pub shared_bytes: u64,
-}
-
-/// Which conversations to remove.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selection {
-    /// Only those whose class has lived.
-    pub expired: bool,
-    /// Only those that were last used longer ago than this.
-    pub older_than: Option<Duration>,
-    /// Only those of this class.
-    pub class: Option<TtlClass>,
-    /// Only those with more bytes, own and shared.
-    pub larger_than: Option<u64>,
-    /// Only those of this model.
-    pub fingerprint: Option<ModelHash>,
-    /// Only this one.
-    pub conversation: Option<ConversationId>,
 }
 
 /// What a selection chooses.
@@ -80,16 +59,6 @@ pub fn total_bytes(slots: &[SlotContents]) -> u64 {
     objects.fold(files, |sum, (object, bytes)| sum + if seen.insert(object) { bytes } else { 0 })
 }
 
-/// What `selection` chooses among `slots`, and what removing that frees.
-pub fn select(
-    selection: &Selection,
-    slots: &[SlotContents],
-    moment: &AdjustedTime,
-    lifetimes: &Lifetimes,
-) -> Choice {
-    choose(slots, |slot| selection.chooses(slot, moment, lifetimes))
-}
-
 /// What removing those of `slots` frees that `chooses` names.
 pub fn choose(slots: &[SlotContents], chooses: impl Fn(&SlotContents) -> bool) -> Choice {
     let (chosen, kept): (Vec<_>, Vec<_>) = slots.iter().partition(|slot| chooses(slot));
@@ -107,34 +76,6 @@ pub fn choose(slots: &[SlotContents], chooses: impl Fn(&SlotContents) -> bool) -
         choice.slots.push(slot.entry.clone());
     }
     choice
-}
-
-impl Selection {
-    /// The same; what has expired when it names nothing.
-    pub fn or_expired(self) -> Self {
-        match self == Self::default() {
-            true => Self { expired: true, ..self },
-            false => self,
-        }
-    }
-
-    /// Whether it names this conversation.
-    pub fn chooses(
-        &self,
-        slot: &SlotContents,
-        moment: &AdjustedTime,
-        lifetimes: &Lifetimes,
-    ) -> bool {
-        let entry = &slot.entry;
-        let bytes = entry.file_bytes + entry.object_bytes;
-        *self != Self::default()
-            && (!self.expired || entry.is_expired(moment, lifetimes))
-            && self.older_than.is_none_or(|age| moment.age(entry.used_at) > age)
-            && self.class.is_none_or(|class| entry.class == class)
-            && self.larger_than.is_none_or(|limit| bytes > limit)
-            && self.fingerprint.is_none_or(|model| entry.model == model)
-            && self.conversation.as_ref().is_none_or(|id| entry.conversation == *id)
-    }
 }
 
 /// Objects of different models never share a file.
@@ -180,7 +121,9 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
+    use crate::maintenance::Prune;
     use crate::time::Timestamp;
+    use crate::ttl::{Lifetimes, TtlClass};
 
     const MODEL: ModelHash = ModelHash([1; 8]);
     const OTHER_MODEL: ModelHash = ModelHash([2; 8]);
@@ -207,14 +150,14 @@ mod tests {
     #[test]
     fn an_empty_selection_chooses_nothing() {
         let slots = [slot("a").unused_for_hours(90).done()];
-        assert_eq!(chosen_by(&Selection::default(), &slots, NOW), Choice::default());
+        assert_eq!(chosen_by(&Prune::default(), &slots, NOW), Choice::default());
     }
 
     #[test]
     fn removing_one_of_two_that_share_frees_only_its_own() {
         let slots =
             [slot("a").needs([(1, 100), (2, 20)]).done(), slot("b").needs([(1, 100)]).done()];
-        let only_a = Selection { conversation: Some("a".parse().unwrap()), ..Selection::default() };
+        let only_a = Prune { conversation: Some("a".parse().unwrap()), ..Prune::default() };
         let choice = chosen_by(&only_a, &slots, NOW);
         assert_eq!(names(&choice), ["a"]);
         assert_eq!((choice.freed_objects.len(), choice.freed_bytes), (1, 20 + 7));
@@ -224,7 +167,7 @@ mod tests {
     fn removing_both_frees_what_they_shared_once() {
         let slots =
             [slot("a").needs([(1, 100), (2, 20)]).done(), slot("b").needs([(1, 100)]).done()];
-        let all = Selection { fingerprint: Some(MODEL), ..Selection::default() };
+        let all = Prune { fingerprint: Some(MODEL), ..Prune::default() };
         let choice = chosen_by(&all, &slots, NOW);
         assert_eq!((choice.freed_objects.len(), choice.freed_bytes), (2, 120 + 2 * 7));
         assert_eq!(total_bytes(&slots), choice.freed_bytes);
@@ -239,10 +182,9 @@ mod tests {
             slot("old-large").unused_for_hours(50).needs([(1, 5_000)]).done(),
             slot("old-elsewhere").unused_for_hours(50).of(OTHER_MODEL).done(),
         ];
-        let chosen = |selection: &Selection| names(&chosen_by(selection, &slots, NOW));
+        let chosen = |selection: &Prune| names(&chosen_by(selection, &slots, NOW));
 
-        let age = Duration::from_secs(49 * 3_600);
-        let mut selection = Selection { older_than: Some(age), ..Selection::default() };
+        let mut selection = Prune { older_than_secs: Some(49 * 3_600), ..Prune::default() };
         assert_eq!(chosen(&selection), ["old", "old-kept", "old-large", "old-elsewhere"]);
         selection.expired = true;
         assert_eq!(chosen(&selection), ["old", "old-large", "old-elsewhere"]);
@@ -257,12 +199,13 @@ mod tests {
     #[test]
     fn a_clock_that_stepped_back_chooses_nothing_by_age() {
         let slots = [slot("a").done()];
-        let old = Selection { older_than: Some(Duration::ZERO), ..Selection::default() };
+        let old = Prune { older_than_secs: Some(0), ..Prune::default() };
         assert!(chosen_by(&old, &slots, Timestamp(0)).slots.is_empty());
     }
 
-    fn chosen_by(selection: &Selection, slots: &[SlotContents], now: Timestamp) -> Choice {
-        select(selection, slots, &now.into(), &Lifetimes::default())
+    fn chosen_by(selection: &Prune, slots: &[SlotContents], now: Timestamp) -> Choice {
+        let (now, lifetimes) = (now.into(), Lifetimes::default());
+        choose(slots, |slot| selection.selects(slot, &now, &lifetimes))
     }
 
     fn names(choice: &Choice) -> Vec<String> {

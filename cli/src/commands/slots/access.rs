@@ -1,0 +1,130 @@
+//! Changes the directory: this process does when no daemon owns it, else it asks that daemon.
+
+use std::time::Duration;
+
+use hob_slots::maintenance::{
+    self, Collect, Collected, Prune, Pruned, Remove, Report, Request, SetClass, Skipped, SlotState,
+};
+use hob_slots::{ConversationId, NoEngine, SAVE_GRACE, Store, StoreReader};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{class, daemon_of, gc, live, prune, rm};
+use crate::client::Client;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::plain;
+
+pub enum Access {
+    /// This process owns the directory until the store is dropped.
+    Direct(Box<Store>),
+    Daemon(Box<Client>),
+}
+
+impl Access {
+    pub fn open(context: &Context) -> Result<Self, Failure> {
+        match super::own(context) {
+            Ok(store) => Ok(Self::Direct(Box::new(store))),
+            Err(owned @ Failure::Owned { .. }) => {
+                let daemon = daemon_of(&context.settings);
+                let client = daemon.and_then(|daemon| Client::of(&daemon, None).ok());
+                client.map(|client| Self::Daemon(Box::new(client))).ok_or(owned)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Carries out `request` and shows the report.
+pub fn maintain(request: impl Into<Request>, context: &mut Context) -> Result<(), Failure> {
+    let request = request.into();
+    let report = match super::reader(context)? {
+        Some(reader) if request.is_dry_run() => plan(&reader, &request, context)?,
+        Some(_) => carry_out(&request, context)?,
+        None => without_directory(&request, context)?,
+    };
+    match (&request, report) {
+        (Request::Prune(_), Report::Pruned(report)) => prune::show(&report, context),
+        (Request::Collect(_), Report::Collected(report)) => gc::show(&report, context),
+        (Request::Remove(_), Report::Removed(report)) => rm::show(&report, context),
+        (Request::SetClass(asked), Report::Reclassed(report)) => {
+            class::show(&report, &asked.conversation, context)
+        }
+        _ => Err(Failure::BrokenAnswer("it answers another request".to_owned())),
+    }
+}
+
+fn plan(reader: &StoreReader, request: &Request, context: &Context) -> Result<Report, Failure> {
+    let running = daemon_of(&context.settings).is_some();
+    let live = live::ask(&context.settings);
+    let is_open = |model, id: &ConversationId| {
+        let state = live.as_ref().and_then(|live| live.state(model, id));
+        matches!(state, Some(SlotState::Open | SlotState::Hot))
+    };
+    let grace = if running { SAVE_GRACE } else { Duration::ZERO };
+    let context = maintenance_context(reader, grace, context);
+    Ok(maintenance::plan(reader, request, &context, &is_open)?.into_report())
+}
+
+fn carry_out(request: &Request, context: &Context) -> Result<Report, Failure> {
+    match Access::open(context)? {
+        Access::Direct(store) => {
+            // This process owns the directory: no save is under way.
+            let context = maintenance_context(&store, Duration::ZERO, context);
+            Ok(maintenance::run(&store, &NoEngine, request, &context)?)
+        }
+        Access::Daemon(client) => {
+            let path = match request {
+                Request::Prune(_) => "/v1/slots/prune",
+                Request::Collect(_) => "/v1/slots/gc",
+                Request::Remove(_) => "/v1/slots/remove",
+                Request::SetClass(_) => "/v1/slots/class",
+            };
+            let body = serde_json::to_value(request).expect("a request is plain data");
+            match (client.post(path, &body), request) {
+                (Err(Failure::Refused { status: 404, .. }), Request::SetClass(set_class)) => {
+                    Err(super::absent(set_class.conversation.as_str(), context))
+                }
+                (answer, _) => parsed(answer?),
+            }
+        }
+    }
+}
+
+/// Opening the directory as its owner would create it.
+fn without_directory(request: &Request, context: &Context) -> Result<Report, Failure> {
+    match request {
+        &Request::Prune(Prune { dry_run, .. }) => {
+            Ok(Report::Pruned(Pruned { dry_run, ..Pruned::default() }))
+        }
+        &Request::Collect(Collect { dry_run, .. }) => {
+            Ok(Report::Collected(Collected { dry_run, ..Collected::default() }))
+        }
+        Request::Remove(Remove { conversations, .. }) => {
+            Err(super::absent(&conversations[0], context))
+        }
+        Request::SetClass(SetClass { conversation, .. }) => {
+            Err(super::absent(conversation.as_str(), context))
+        }
+    }
+}
+
+fn maintenance_context(
+    reader: &StoreReader,
+    grace: Duration,
+    context: &Context,
+) -> maintenance::Context {
+    let (now, lifetimes) = (reader.moment(context.now.into()), context.lifetimes());
+    maintenance::Context { now, lifetimes, grace }
+}
+
+/// What the daemon's answer says.
+pub fn parsed<T: DeserializeOwned>(answer: Value) -> Result<T, Failure> {
+    serde_json::from_value(answer).map_err(|error| Failure::BrokenAnswer(error.to_string()))
+}
+
+pub fn warn_skipped(skipped: &[Skipped]) {
+    for skipped in skipped {
+        eprintln!("hob: {} skipped: {}", plain(&skipped.conversation), skipped.reason);
+    }
+}
