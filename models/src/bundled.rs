@@ -1,7 +1,4 @@
-//! The model that comes with the program.
-//!
-//! - It is written into the data directory once and verified by content, so that it needs neither
-//!   the source tree nor a download.
+//! The model inside the program, which needs neither the source tree nor a download.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io, process};
@@ -9,7 +6,7 @@ use std::{fs, io, process};
 const FILE_NAME: &str = "hob-tiny-f16.gguf";
 const BYTES: &[u8] = include_bytes!("../../assets/hob-tiny-f16.gguf");
 
-/// The bundled model's file in `models_dir`, written first where it is missing or differs.
+/// The bundled model's file in `models_dir`; writes it when it is missing or differs.
 pub fn materialise(models_dir: &Path) -> io::Result<PathBuf> {
     let path = models_dir.join(FILE_NAME);
     if fs::read(&path).is_ok_and(|bytes| bytes == BYTES) {
@@ -27,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_written_once_and_repaired_when_it_differs() {
+    fn the_bundled_model_is_written_once_and_repaired_when_it_differs() {
         let dir = tempfile::tempdir().unwrap();
         let path = materialise(&dir.path().join("models")).unwrap();
         crate::ModelFile::open(&path).unwrap();

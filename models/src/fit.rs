@@ -1,50 +1,44 @@
-//! What a model would take of this machine's memory.
+//! Estimates the memory that a model needs.
 //!
-//! - Weights as they are in the file, KV and state as llama.cpp allocates them for one context that
-//!   all slots share. Compute buffers are not counted, so a close fit is called tight.
+//! - Counts the weights as in the file, and KV and state as llama.cpp allocates them for one context
+//!   that all sequences share. It does not count compute buffers, so a close fit is called tight.
 
 use serde::Serialize;
 
 use crate::gguf::GgmlType;
 use crate::summary::Summary;
 
-/// What is asked of the model.
+/// The settings that the estimate depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
     /// Tokens of context.
     pub ctx: u64,
-    /// Sequences in it.
+    /// Sequences that share the context.
     pub slots: u64,
-    /// Type of the K cache.
     pub cache_type_k: GgmlType,
-    /// Type of the V cache.
     pub cache_type_v: GgmlType,
 }
 
-/// What the model takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Estimate {
-    /// Its weights.
     pub weights_bytes: u64,
-    /// KV and state for the whole context.
+    /// KV and recurrent state for the whole context.
     pub kv_bytes: u64,
-    /// KV that one more token takes, where every layer sees everything.
+    /// KV of one more token in the layers with full attention.
     pub kv_bytes_per_token: u64,
 }
 
-/// How an estimate compares with the memory that is free.
+/// An estimate compared with the available memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// There is room.
     Fits,
-    /// More than nine tenths of what is free.
+    /// More than nine tenths of the available memory.
     Tight,
-    /// More than is free.
     TooLarge,
 }
 
-const MICRO_BATCH: u64 = 512; // llama.cpp's default, which its windowed cache is sized by.
+const MICRO_BATCH: u64 = 512; // llama.cpp's default, which the size of its windowed cache depends on.
 
 impl Estimate {
     /// Estimates a model whose files hold `weights_bytes` of tensors.
@@ -61,7 +55,7 @@ impl Estimate {
             let state = summary.recurrent.get(layer).copied().unwrap_or(0);
             let layer_bytes = if state > 0 {
                 state.saturating_mul(4).saturating_mul(demand.slots)
-            } else if let Some(cells) = windowed.filter(|_| sees_a_window(summary, layer)) {
+            } else if let Some(cells) = windowed.filter(|_| is_windowed(summary, layer)) {
                 per_token(*heads).saturating_mul(cells)
             } else {
                 kv_bytes_per_token = kv_bytes_per_token.saturating_add(per_token(*heads));
@@ -72,12 +66,10 @@ impl Estimate {
         Self { weights_bytes, kv_bytes, kv_bytes_per_token }
     }
 
-    /// Weights and KV together.
     pub fn total_bytes(&self) -> u64 {
         self.weights_bytes.saturating_add(self.kv_bytes)
     }
 
-    /// Whether that fits into what is free.
     pub fn verdict(&self, available_bytes: u64) -> Verdict {
         match self.total_bytes() {
             total if total > available_bytes => Verdict::TooLarge,
@@ -87,14 +79,14 @@ impl Estimate {
     }
 }
 
-/// Cells of a layer that sees a window; as llama.cpp sizes them for a cache that slots share.
+/// Cells of a sliding-window layer, as llama.cpp sizes them for a cache that sequences share.
 fn windowed_cells(summary: &Summary, demand: &Demand) -> Option<u64> {
     let (window, _) = summary.window.as_ref()?;
     let cells = window.saturating_mul(demand.slots).saturating_add(MICRO_BATCH).min(demand.ctx);
     Some(cells.div_ceil(256) * 256)
 }
 
-fn sees_a_window(summary: &Summary, layer: usize) -> bool {
+fn is_windowed(summary: &Summary, layer: usize) -> bool {
     let windowed = summary.window.as_ref().and_then(|(_, layers)| layers.get(layer));
     windowed.copied().unwrap_or(false)
 }
@@ -113,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_attention_takes_the_same_for_every_token() {
+    fn full_attention_needs_the_same_for_every_token() {
         // 4 layers, 2 heads of 32 for K and for V, 2 bytes each.
         assert_eq!(kv("hob-tiny-f16.gguf", 1, "f16").kv_bytes, 4 * 2 * 64 * 2);
         assert_eq!(kv("hob-tiny-f16.gguf", 4096, "f16").kv_bytes, 4096 * 1024);
@@ -121,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_takes_no_more_as_the_context_grows() {
+    fn a_sliding_window_does_not_grow_with_the_context() {
         let (short, long) =
             (kv("fixtures/gemma3.gguf", 8192, "f16"), kv("fixtures/gemma3.gguf", 16384, "f16"));
         let one_full_layer = 2 * 16 * 2 * 2 * 8192;

@@ -1,8 +1,8 @@
-//! SHA-256 of a model's content, which names its KV wherever the file lies.
+//! SHA-256 of a model's content, which identifies its KV whatever the path of the file.
 //!
-//! - Reading gigabytes takes seconds, so a hash is remembered by path, size, time of change and
-//!   file number, and read again when any of them differs.
-//! - The cache is disposable: a damaged or missing one costs a second reading.
+//! - Reading gigabytes takes seconds, so [`HashCache`] stores a hash with path, size, modification
+//!   time and inode, and reads the file again when any of them differs.
+//! - The cache is disposable: a damaged or missing one costs a second read.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
@@ -30,16 +30,12 @@ impl fmt::Debug for ContentHash {
     }
 }
 
-/// How far the reading is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes read so far.
     pub done_bytes: u64,
-    /// Bytes to read.
     pub total_bytes: u64,
 }
 
-/// Reads the files and hashes them.
 pub fn hash_files(
     files: &[PathBuf],
     progress: &mut dyn FnMut(Progress),
@@ -68,15 +64,15 @@ pub fn hash_files(
     Ok(ContentHash(digest.finalize().into()))
 }
 
-/// Hashes that were computed before, in one file of the data directory.
+/// The hashes computed so far, in one file of the data directory.
 #[derive(Debug)]
 pub struct HashCache {
     path: PathBuf,
 }
 
-type Remembered = BTreeMap<String, (Vec<Stamp>, String)>;
+type Entries = BTreeMap<String, (Vec<Stamp>, String)>;
 
-/// What a file looks like from outside. Equal stamps stand for equal content.
+/// Metadata of a file. Equal stamps stand for equal content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Stamp {
     bytes: u64,
@@ -90,8 +86,8 @@ impl HashCache {
         Self { path }
     }
 
-    /// The hash of these files, from the cache when none has changed. Failing to remember it is no
-    /// error.
+    /// The hash of these files, from the cache when none has changed. A failure to write the cache is
+    /// not an error.
     pub fn hash(
         &self,
         files: &[PathBuf],
@@ -99,51 +95,51 @@ impl HashCache {
     ) -> io::Result<ContentHash> {
         let key = key(files);
         let before = stamps(files)?;
-        if let Some(hash) = self.remembered(&key, &before) {
+        if let Some(hash) = self.lookup(&key, &before) {
             return Ok(hash);
         }
         let hash = hash_files(files, progress)?;
         if stamps(files)? == before {
-            let _ = self.remember(key, before, hash);
+            let _ = self.store(key, before, hash);
         }
         Ok(hash)
     }
 
-    /// The hash of these files, if it is remembered and none has changed. Reads none of them.
-    pub fn known(&self, files: &[PathBuf]) -> Option<ContentHash> {
-        self.remembered(&key(files), &stamps(files).ok()?)
+    /// The cached hash of these files, if none has changed. Reads no model file.
+    pub fn cached(&self, files: &[PathBuf]) -> Option<ContentHash> {
+        self.lookup(&key(files), &stamps(files).ok()?)
     }
 
-    fn remembered(&self, key: &str, now: &[Stamp]) -> Option<ContentHash> {
-        let known = self.load().remove(key).filter(|(stamps, _)| stamps == now);
-        known.and_then(|(_, hash)| parse(&hash))
+    fn lookup(&self, key: &str, now: &[Stamp]) -> Option<ContentHash> {
+        let entry = self.load().remove(key).filter(|(stamps, _)| stamps == now);
+        entry.and_then(|(_, hash)| parse(&hash))
     }
 
-    /// The first file of a model that had this content when it was hashed last.
+    /// The first file of a model that had this content when it was last hashed.
     pub fn path_of(&self, hash: ContentHash) -> Option<PathBuf> {
         let text = hash.to_string();
-        let mut remembered = self.load().into_iter();
-        remembered.find(|(_, (_, known))| *known == text).map(|(path, _)| path.into())
+        let mut entries = self.load().into_iter();
+        entries.find(|(_, (_, hash))| *hash == text).map(|(path, _)| path.into())
     }
 
-    fn load(&self) -> Remembered {
+    fn load(&self) -> Entries {
         let bytes = fs::read(&self.path).unwrap_or_default();
         serde_json::from_slice(&bytes).unwrap_or_default()
     }
 
-    fn remember(&self, key: String, stamps: Vec<Stamp>, hash: ContentHash) -> io::Result<()> {
-        let mut remembered = self.load();
-        remembered.insert(key, (stamps, hash.to_string()));
+    fn store(&self, key: String, stamps: Vec<Stamp>, hash: ContentHash) -> io::Result<()> {
+        let mut entries = self.load();
+        entries.insert(key, (stamps, hash.to_string()));
         if let Some(dir) = self.path.parent() {
             fs::create_dir_all(dir)?;
         }
         let temporary = self.path.with_extension(format!("{}.tmp", process::id()));
-        fs::write(&temporary, serde_json::to_vec(&remembered)?)?;
+        fs::write(&temporary, serde_json::to_vec(&entries)?)?;
         fs::rename(&temporary, &self.path)
     }
 }
 
-/// The shards of a model lie side by side, so its first file names them all.
+/// The shards of a model are in one directory, so its first file identifies them all.
 fn key(files: &[PathBuf]) -> String {
     let first = files.first().map_or(Path::new(""), PathBuf::as_path);
     fs::canonicalize(first).unwrap_or_else(|_| first.to_owned()).to_string_lossy().into_owned()
@@ -202,14 +198,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_told_without_reading() {
+    fn a_cached_hash_is_returned_without_reading() {
         let dir = Dir::new(&[("a", "ab")]);
-        let known = || HashCache::at(dir.0.path().join("cache.json")).known(&dir.files());
-        assert_eq!(known(), None);
+        let cached = || HashCache::at(dir.0.path().join("cache.json")).cached(&dir.files());
+        assert_eq!(cached(), None);
         let (hash, _) = dir.hash();
-        assert_eq!(known(), Some(hash));
+        assert_eq!(cached(), Some(hash));
         fs::write(dir.0.path().join("a"), "abc").unwrap();
-        assert_eq!(known(), None);
+        assert_eq!(cached(), None);
     }
 
     #[test]
@@ -223,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_cache_costs_a_second_reading() {
+    fn a_damaged_cache_costs_a_second_read() {
         let dir = Dir::new(&[("a", "ab")]);
         let first = dir.hash();
         fs::write(dir.0.path().join("cache.json"), "{").unwrap();
@@ -246,7 +242,7 @@ mod tests {
             self.1.iter().map(|name| self.0.path().join(name)).collect()
         }
 
-        /// The hash, and how many bytes were read for it.
+        /// The hash, and the bytes read for it.
         fn hash(&self) -> (ContentHash, u64) {
             let mut read = 0;
             let cache = HashCache::at(self.0.path().join("cache.json"));

@@ -1,22 +1,20 @@
-//! How much memory this machine has and how much of it is free.
+//! Reads the total and the available memory of this machine.
 //!
-//! - Best effort: an unknown figure is `None`, and nothing depends on knowing it.
+//! - Best effort: an unknown figure is `None`.
 
 use std::fs;
 
 use serde::Serialize;
 
-/// The machine's memory at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MachineMemory {
-    /// All of it.
     pub total_bytes: u64,
-    /// What programs can still take without swapping, where the system tells.
+    /// Available without swapping, where the system reports it.
     pub available_bytes: Option<u64>,
 }
 
 impl MachineMemory {
-    /// Asks the system. A container's limit counts as the machine's memory.
+    /// A container's limit counts as the machine's memory.
     pub fn read() -> Option<Self> {
         let memory = system()?;
         let limit = fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
@@ -72,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_of_a_container_counts() {
+    fn the_limit_of_a_container_applies() {
         let machine = MachineMemory { total_bytes: 100, available_bytes: Some(60) };
         assert_eq!(machine.limited(None, None), machine);
         assert_eq!(machine.limited(Some(1000), Some(1)), machine);

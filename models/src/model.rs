@@ -1,35 +1,29 @@
-//! A model that can be loaded: its files, all of them read and found whole.
+//! A model that llama.cpp can load: its header is valid, and all its shards are there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::discover::Source;
 use crate::error::ModelError;
 use crate::fit::{Demand, Estimate};
 use crate::gguf::Header;
 use crate::shards::{self, Group};
+use crate::source::Source;
 use crate::summary::Summary;
 
-/// A model on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ModelFile {
-    /// What people call it.
     pub name: String,
-    /// Other names by which it is found.
+    /// Other names that [`resolve`](crate::resolve) accepts.
     pub aliases: Vec<String>,
-    /// Who keeps it.
     pub source: Source,
-    /// The file to load.
+    /// The file to load; the first of `files`.
     pub path: PathBuf,
-    /// Its files; the first is `path`.
+    /// Its shards.
     pub files: Vec<PathBuf>,
-    /// Bytes of all files.
     pub size_bytes: u64,
-    /// Bytes of all tensors.
     pub weights_bytes: u64,
-    /// What is in it.
     #[serde(flatten)]
     pub summary: Summary,
 }
@@ -37,7 +31,7 @@ pub struct ModelFile {
 impl ModelFile {
     /// Reads and checks the model at `path`, and the shards beside it.
     pub fn open(path: &Path) -> Result<Self, ModelError> {
-        // A missing file is told as missing, not as a set without its shards.
+        // Otherwise the error would name missing shards.
         if !path.exists() {
             return Err(ModelError::Missing { path: path.to_owned() });
         }
@@ -51,7 +45,7 @@ impl ModelFile {
             return Err(ModelError::ShardsMissing { path, total, missing });
         }
         let header = Header::open(&path)?;
-        if let Some(what) = something_else(&header) {
+        if let Some(what) = other_kind(&header) {
             return Err(ModelError::NotAModel { path, what });
         }
         let (mut size_bytes, mut weights_bytes) = (header.file_bytes, header.tensor_bytes());
@@ -72,7 +66,6 @@ impl ModelFile {
         })
     }
 
-    /// What it would take of memory.
     pub fn estimate(&self, demand: &Demand) -> Estimate {
         Estimate::new(&self.summary, self.weights_bytes, demand)
     }
@@ -84,8 +77,8 @@ impl ModelFile {
     }
 }
 
-/// What a file is that is no language model, such as the image part of one.
-fn something_else(header: &Header) -> Option<String> {
+/// The kind of a file that is not a language model, such as an image projector.
+fn other_kind(header: &Header) -> Option<String> {
     let architecture = header.text("general.architecture");
     match header.text("general.type") {
         Some("model") | None if architecture == Some("clip") => Some("projector".to_owned()),
@@ -120,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_language_model_is_refused() {
+    fn a_file_that_is_no_language_model_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.gguf");
         Gguf::new("clip").write(&path);

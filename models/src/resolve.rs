@@ -1,8 +1,8 @@
-//! Turns what the user wrote, a path or a name, into a model.
+//! Resolves a path or a name to a model.
 //!
-//! - What looks like a path is one: it has a separator, ends in `.gguf` or exists.
-//! - Names are compared without case. A name that several different files have is refused; copies
-//!   of one file are not different.
+//! - A text is a path when it is absolute, exists, or ends in `.gguf` and has a separator.
+//! - Names are compared without case. A name of several different files is refused; links to one
+//!   file are not different.
 
 use std::path::Path;
 
@@ -10,15 +10,14 @@ use crate::discover::Discovery;
 use crate::error::ModelError;
 use crate::model::ModelFile;
 
-/// The model that `name_or_path` means. Looks for others only when it is a name.
+/// The model with this name or path. Calls `discover` only for a name.
 pub fn resolve(
     name_or_path: &str,
     discover: impl FnOnce() -> Discovery,
 ) -> Result<ModelFile, ModelError> {
     let path = Path::new(name_or_path);
     let is_gguf = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("gguf"));
-    // `qwen3/4b` may be a name too, so a missing path with a separator is looked up before it is
-    // called missing.
+    // `qwen3/4b` may be a name too: a missing path with a separator is looked up first.
     if path.is_file() || (is_gguf && path.components().count() > 1) || path.is_absolute() {
         return ModelFile::open(path);
     }
@@ -72,7 +71,7 @@ mod tests {
     use crate::testing::Gguf;
 
     #[test]
-    fn a_path_is_opened_without_looking_around() {
+    fn a_path_is_opened_without_discovery() {
         let path = crate::testing::asset("hob-tiny-f16.gguf");
         let unused = || panic!("a path needs no discovery");
         let model = resolve(&path.to_string_lossy(), unused).unwrap();
@@ -83,30 +82,30 @@ mod tests {
 
     #[test]
     fn a_name_is_found_without_case_and_with_its_extension() {
-        let shelf = Shelf::new(&["Qwen3-4B-Q4_K_M"]);
-        assert_eq!(shelf.resolve("qwen3-4b-q4_k_m").unwrap().name, "Qwen3-4B-Q4_K_M");
-        assert_eq!(shelf.resolve("Qwen3-4B-Q4_K_M.gguf").unwrap().name, "Qwen3-4B-Q4_K_M");
+        let models = ModelDir::new(&["Qwen3-4B-Q4_K_M"]);
+        assert_eq!(models.resolve("qwen3-4b-q4_k_m").unwrap().name, "Qwen3-4B-Q4_K_M");
+        assert_eq!(models.resolve("Qwen3-4B-Q4_K_M.gguf").unwrap().name, "Qwen3-4B-Q4_K_M");
     }
 
     #[test]
-    fn a_near_name_is_suggested() {
-        let shelf = Shelf::new(&["Qwen3-4B-Q4_K_M", "gemma-3-1b"]);
-        let error = shelf.resolve("qwen3-4b").unwrap_err().to_string();
+    fn a_similar_name_is_suggested() {
+        let models = ModelDir::new(&["Qwen3-4B-Q4_K_M", "gemma-3-1b"]);
+        let error = models.resolve("qwen3-4b").unwrap_err().to_string();
         assert!(error.contains("did you mean `Qwen3-4B-Q4_K_M`"), "{error}");
-        let error = shelf.resolve("zzz").unwrap_err().to_string();
+        let error = models.resolve("zzz").unwrap_err().to_string();
         assert!(error.contains("hob models"), "{error}");
     }
 
     #[test]
     fn a_name_of_two_different_files_is_refused() {
-        let shelf = Shelf::new(&["one/same", "two/same"]);
-        let error = shelf.resolve("same").unwrap_err();
+        let models = ModelDir::new(&["one/same", "two/same"]);
+        let error = models.resolve("same").unwrap_err();
         assert!(matches!(&error, ModelError::Ambiguous { paths, .. } if paths.len() == 2));
     }
 
-    struct Shelf(tempfile::TempDir);
+    struct ModelDir(tempfile::TempDir);
 
-    impl Shelf {
+    impl ModelDir {
         fn new(names: &[&str]) -> Self {
             let dir = tempfile::tempdir().unwrap();
             for name in names {

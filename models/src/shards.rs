@@ -1,6 +1,4 @@
-//! Models that were split over several files: `name-00001-of-00003.gguf`.
-//!
-//! - Pure: names in, groups out. A set with a missing file is reported, not loaded.
+//! Groups the files of split models: `name-00001-of-00003.gguf`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,13 +6,13 @@ use std::path::{Path, PathBuf};
 /// The files of one model, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Name of the file without number and extension.
+    /// The file name without number and extension.
     pub stem: String,
-    /// The files that are there; the first is the one to load.
+    /// The existing files; the first is the one to load.
     pub files: Vec<PathBuf>,
-    /// How many files the model has.
+    /// Number of files that the model should have.
     pub total: u32,
-    /// Numbers of those that are not there.
+    /// Numbers of the missing files, from 1.
     pub missing: Vec<u32>,
 }
 
@@ -37,7 +35,7 @@ pub fn group(files: impl IntoIterator<Item = PathBuf>) -> Vec<Group> {
         .collect()
 }
 
-/// The whole model that the file at `path` is part of.
+/// The model that the file at `path` is a part of.
 pub fn siblings(path: &Path) -> Group {
     let (stem, _, total) = shard_of(path);
     let paths = (1..=total).map(|number| match total {
@@ -54,7 +52,7 @@ pub fn siblings(path: &Path) -> Group {
     }
 }
 
-/// Stem, number and total; a file that is no shard is the first of one.
+/// Stem, number and total; a file that is not a shard is number 1 of 1.
 fn shard_of(path: &Path) -> (String, u32, u32) {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let stem = name.strip_suffix(".gguf").unwrap_or(&name);
@@ -93,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_shard_is_told() {
+    fn a_missing_shard_is_reported() {
         let groups = grouped(&["b-00003-of-00003.gguf"]);
         assert_eq!(groups[0].missing, [1, 2]);
         let group = siblings(Path::new("/nowhere/b-00001-of-00002.gguf"));
@@ -101,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_only_look_like_shards_are_models_of_their_own() {
+    fn names_that_only_resemble_shards_are_models_of_their_own() {
         let names = ["a-1-of-2.gguf", "a-00003-of-00002.gguf", "a-00000-of-00001.gguf", "of.gguf"];
         assert!(grouped(&names).iter().all(|group| group.total == 1));
     }

@@ -1,69 +1,61 @@
-//! What a header means to the person who chooses a model.
+//! Interprets a header for the user who chooses a model.
 //!
-//! - Missing entries stay `None` or fall back the way llama.cpp does; nothing is guessed that
-//!   llama.cpp would read otherwise.
+//! - A missing entry is `None`, or has llama.cpp's default.
 
 use serde::Serialize;
 
 use crate::gguf::{Header, Value};
 
-/// A model in short.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Summary {
-    /// The name that the file gives itself.
+    /// The name in the file.
     pub title: Option<String>,
-    /// llama.cpp's name of the network's shape, such as `qwen3`.
+    /// llama.cpp's name, such as `qwen3`.
     pub architecture: String,
-    /// Tokens of context that it was trained on.
+    /// Tokens.
     pub trained_context: Option<u64>,
-    /// Layers.
     pub n_layer: u64,
-    /// Width.
     pub n_embd: u64,
-    /// Query heads, the most of any layer.
+    /// The maximum of query heads over all layers.
     pub n_head: u64,
     /// KV heads of each layer.
     pub n_head_kv: Vec<u64>,
-    /// Elements of one head's key.
+    /// Elements of a key of one head.
     pub key_length: u64,
-    /// Elements of one head's value.
+    /// Elements of a value of one head.
     pub value_length: u64,
-    /// Entries of the vocabulary.
     pub vocabulary_size: u64,
-    /// How the weights are stored, such as `Q4_K_M`.
+    /// Such as `Q4_K_M`.
     pub quantisation: String,
-    /// Whether it brings a chat template.
     pub chat_template: bool,
-    /// How an embedding model pools; `None` for models that write text.
+    /// Pooling of an embedding model; `None` for models that generate text.
     pub pooling: Option<String>,
-    /// How it remembers.
     pub memory: MemoryKind,
     /// Bytes of weights in this file.
     pub tensor_bytes: u64,
-    /// Elements of each layer's recurrent state, for one sequence.
+    /// Elements of the recurrent state of each layer, for one sequence.
     #[serde(skip)]
     pub recurrent: Vec<u64>,
-    /// The sliding window, and whether each layer looks through it.
+    /// Tokens of the sliding window, and for each layer whether it has one.
     #[serde(skip)]
     pub window: Option<(u64, Vec<bool>)>,
 }
 
-/// How a model remembers, which decides how its KV can be kept.
+/// The memory family of a model, which decides how its KV can be saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryKind {
     /// Every layer attends to every token.
     Plain,
-    /// Some layers see a window only.
+    /// Some layers attend to a window of tokens only.
     SlidingWindow,
-    /// Attention in some layers, a state in others.
+    /// Attention in some layers, a recurrent state in others.
     Hybrid,
-    /// A state in every layer.
+    /// A recurrent state in every layer.
     Recurrent,
 }
 
 impl Summary {
-    /// Reads what the header says.
     pub fn of(header: &Header) -> Self {
         let facts = Facts { header, architecture: architecture(header) };
         let n_layer = facts.number("block_count").unwrap_or(0).min(10_000);
@@ -101,7 +93,7 @@ fn architecture(header: &Header) -> &str {
     header.text("general.architecture").unwrap_or("unknown")
 }
 
-/// Entries under the architecture's own prefix.
+/// Reads entries with the architecture's prefix.
 struct Facts<'a> {
     header: &'a Header,
     architecture: &'a str,
@@ -116,7 +108,7 @@ impl Facts<'_> {
         self.value(key).and_then(Value::as_number)
     }
 
-    /// A number that is one for all layers or an array with one for each.
+    /// Reads one number for all layers, or an array with a number for each.
     fn per_layer(&self, key: &str, n_layer: u64) -> Option<Vec<u64>> {
         let value = self.value(key)?;
         if let Some(number) = value.as_number() {
@@ -129,7 +121,7 @@ impl Facts<'_> {
     }
 }
 
-/// Elements of state by layer. As llama.cpp counts them: `n_embd_r` + `n_embd_s`.
+/// Elements of recurrent state of each layer, as llama.cpp counts them: `n_embd_r` + `n_embd_s`.
 fn recurrent(facts: &Facts<'_>, n_head_kv: &[u64], n_embd: u64) -> Vec<u64> {
     let state = if let Some(cache) = facts.number("shortconv.l_cache") {
         n_embd.saturating_mul(cache.saturating_sub(1))
@@ -152,7 +144,7 @@ fn recurrent(facts: &Facts<'_>, n_head_kv: &[u64], n_embd: u64) -> Vec<u64> {
     n_head_kv.iter().enumerate().map(|at| if has_state(at) { state } else { 0 }).collect()
 }
 
-/// Every n-th layer sees everything, the others see the window. The periods are llama.cpp's.
+/// Every n-th layer has full attention, the others a window. The periods are llama.cpp's.
 fn window(facts: &Facts<'_>, n_layer: u64) -> Option<(u64, Vec<bool>)> {
     let window = facts.number("attention.sliding_window").filter(|window| *window > 0)?;
     if let Some(Value::Array(flags)) = facts.value("attention.sliding_window_pattern") {
@@ -199,7 +191,7 @@ fn pooling(kind: u64) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// The file's own word for it, or else the type that most of its bytes have.
+/// The name in the file, or else the type of most of its bytes.
 fn quantisation(header: &Header) -> String {
     let named = header.number("general.file_type").and_then(file_type).map(str::to_owned);
     named.or_else(|| most_common_type(header)).unwrap_or_else(|| "unknown".to_owned())
@@ -238,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bundled_model_in_short() {
+    fn the_bundled_model_is_summarised() {
         let summary = summary("hob-tiny-f16.gguf");
         assert_eq!(summary.title.as_deref(), Some("tiny"));
         assert_eq!(summary.trained_context, Some(4096));
@@ -266,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_without_attention_have_a_state_instead() {
+    fn layers_without_attention_have_a_recurrent_state() {
         let lfm2 = summary("fixtures/lfm2.gguf");
         assert_eq!(lfm2.n_head_kv, [0, 0, 2, 0, 0, 2]);
         assert_eq!(lfm2.recurrent, [128, 128, 0, 128, 128, 0]);

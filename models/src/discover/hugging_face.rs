@@ -1,10 +1,11 @@
-//! The cache of Hugging Face's libraries: `models--owner--name/snapshots/<revision>/…`, made of
-//! links to blobs; `refs/main` names the revision in use.
+//! The cache of Hugging Face's libraries: `models--owner--name/snapshots/<revision>/…`, with links
+//! to blobs; `refs/main` names the current revision.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{Discovery, Source, walk};
+use super::{Discovery, walk};
+use crate::source::Source;
 
 pub(super) fn find(root: &Path, found: &mut Discovery) {
     for repository in walk::entries(root) {
@@ -24,13 +25,10 @@ fn revision(repository: &Path) -> Option<PathBuf> {
     let snapshots = repository.join("snapshots");
     let main = fs::read_to_string(repository.join("refs/main")).unwrap_or_default();
     let main = main.trim();
-    // The name comes from a file: it must stay within the directory.
+    // The name comes from a file, and must not lead out of the directory.
     let is_name = !main.is_empty() && main.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let current = snapshots.join(main);
-    match is_name && current.is_dir() {
-        true => Some(current),
-        false => walk::entries(&snapshots).pop(),
-    }
+    if is_name && current.is_dir() { Some(current) } else { walk::entries(&snapshots).pop() }
 }
 
 #[cfg(test)]
@@ -40,7 +38,7 @@ mod tests {
     use crate::testing::Gguf;
 
     #[test]
-    fn the_revision_in_use_is_listed_under_the_repositorys_name() {
+    fn the_current_revision_is_listed_under_the_repositorys_name() {
         let dir = tempfile::tempdir().unwrap();
         let repository = dir.path().join("models--org--name-GGUF");
         Gguf::new("qwen3").write(&repository.join("snapshots/aaa/m-q4.gguf"));

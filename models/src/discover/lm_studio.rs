@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::{Discovery, Source, walk};
+use super::{Discovery, walk};
+use crate::source::Source;
 
 pub(super) fn find(root: &Path, found: &mut Discovery) {
     found.add_files(walk::gguf_files(root), Source::LmStudio, |model, group| {

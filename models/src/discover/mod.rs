@@ -1,9 +1,10 @@
-//! Finds models where other programs keep them. One file a program.
+//! Finds the models of Hob and other programs. One file a program.
 //!
-//! - Read-only, and never outside the roots it is given: tests build a tree, `main` passes what
-//!   [`Roots::from_env`] computes.
-//! - Every model that is listed was read and found whole; the others are told as problems.
+//! - Reads only, and never outside the given roots: tests build a tree, `main` passes
+//!   [`Roots::from_env`].
+//! - Every listed model has a valid header and all its shards; the others are problems.
 //! - The same roots always give the same order: by source, then by name.
+//! - To add a source, add a file here, a root to [`Roots`] and a variant to [`Source`].
 
 mod hugging_face;
 mod llama_cpp;
@@ -12,58 +13,24 @@ mod ollama;
 mod roots;
 mod walk;
 
-use std::path::PathBuf;
-
-use serde::Serialize;
+use std::path::{Path, PathBuf};
 
 pub use roots::Roots;
 
 use crate::error::ModelError;
 use crate::model::ModelFile;
 use crate::shards::{self, Group};
+use crate::source::Source;
 
-/// Who keeps a model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Source {
-    /// The user named the path.
-    Path,
-    /// Hob's own data directory.
-    Own,
-    /// Ollama.
-    Ollama,
-    /// LM Studio.
-    LmStudio,
-    /// The cache of Hugging Face's libraries.
-    HuggingFace,
-    /// The cache of llama.cpp's programs.
-    LlamaCpp,
-}
-
-impl Source {
-    /// Its name for people.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Path => "path",
-            Self::Own => "hob",
-            Self::Ollama => "ollama",
-            Self::LmStudio => "lm-studio",
-            Self::HuggingFace => "hugging-face",
-            Self::LlamaCpp => "llama.cpp",
-        }
-    }
-}
-
-/// What was found.
 #[derive(Debug, Default)]
 pub struct Discovery {
     /// Models that can be loaded.
     pub models: Vec<ModelFile>,
-    /// Files that look like models but cannot be loaded, and why.
+    /// Why other files that look like models cannot be loaded.
     pub problems: Vec<ModelError>,
 }
 
-/// Looks below all roots.
+/// Searches below all roots.
 pub fn discover(roots: &Roots) -> Discovery {
     let mut found = Discovery::default();
     for root in &roots.own {
@@ -79,7 +46,7 @@ pub fn discover(roots: &Roots) -> Discovery {
 }
 
 impl Discovery {
-    /// Adds the models that these files make up; `name` may rename each.
+    /// Adds the models that these files are shards of; `name` adds aliases to each.
     fn add_files(
         &mut self,
         files: Vec<PathBuf>,
@@ -97,14 +64,14 @@ impl Discovery {
                 name(&mut model);
                 self.models.push(model);
             }
-            Err(ModelError::NotAModel { .. }) => {} // Nobody would expect it in the list.
+            Err(ModelError::NotAModel { .. }) => {} // Not a problem: it was not meant as a model.
             Err(problem) => self.problems.push(problem),
         }
     }
 }
 
-/// The image part of a model lies beside it under a name with this word.
-fn is_projector(path: &std::path::Path) -> bool {
+/// The image projector of a model is a file beside it with this word in its name.
+fn is_projector(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     name.contains("mmproj")
 }

@@ -1,17 +1,18 @@
-//! Ollama: a manifest a model, `manifests/<host>/<namespace>/<model>/<tag>`, whose layers are named
-//! by digest and lie in `blobs/sha256-…`.
+//! Ollama: each model has a manifest, `manifests/<host>/<namespace>/<model>/<tag>`, whose layers are
+//! the files `blobs/sha256-<digest>`.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::{Discovery, Source, walk};
+use super::{Discovery, walk};
 use crate::model::ModelFile;
 use crate::shards::Group;
+use crate::source::Source;
 
 const MODEL_LAYER: &str = "application/vnd.ollama.image.model";
-const MANIFEST_BYTES: u64 = 1 << 20;
+const MAX_MANIFEST_BYTES: u64 = 1 << 20;
 
 #[derive(Deserialize)]
 struct Manifest {
@@ -40,7 +41,7 @@ pub(super) fn find(root: &Path, found: &mut Discovery) {
     }
 }
 
-/// The model as `ollama list` writes it: the usual host and namespace are left out.
+/// The name as `ollama list` shows it, without the default host and namespace.
 fn name_of(manifest: &Path) -> Option<String> {
     let parts = manifest.components().map(|part| match part {
         Component::Normal(part) => part.to_str(),
@@ -56,13 +57,13 @@ fn name_of(manifest: &Path) -> Option<String> {
 }
 
 fn model_blob(root: &Path, manifest: &Path) -> Option<PathBuf> {
-    if fs::metadata(manifest).ok()?.len() > MANIFEST_BYTES {
+    if fs::metadata(manifest).ok()?.len() > MAX_MANIFEST_BYTES {
         return None;
     }
     let manifest: Manifest = serde_json::from_slice(&fs::read(manifest).ok()?).ok()?;
     let layer = manifest.layers.into_iter().find(|layer| layer.media_type == MODEL_LAYER)?;
     let digits = layer.digest.strip_prefix("sha256:")?;
-    // The digest becomes a file name: nothing but a digest may.
+    // The digest becomes a file name, so it must be one.
     let is_digest = digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_digest.then(|| root.join("blobs").join(format!("sha256-{digits}")))
 }
@@ -75,38 +76,38 @@ mod tests {
 
     #[test]
     fn a_manifest_leads_to_its_model_layer() {
-        let shelf = Shelf::new();
-        shelf.manifest("registry.ollama.ai/library/qwen3/latest", &shelf.blob('a'));
-        shelf.manifest("registry.ollama.ai/someone/qwen3/4b", &shelf.blob('b'));
-        shelf.manifest("hf.co/someone/qwen3/4b", &shelf.blob('c'));
-        let found = shelf.discover();
+        let ollama = OllamaDir::new();
+        ollama.manifest("registry.ollama.ai/library/qwen3/latest", &ollama.blob('a'));
+        ollama.manifest("registry.ollama.ai/someone/qwen3/4b", &ollama.blob('b'));
+        ollama.manifest("hf.co/someone/qwen3/4b", &ollama.blob('c'));
+        let found = ollama.discover();
         let names: Vec<_> = found.models.iter().map(|model| model.name.as_str()).collect();
         assert_eq!(names, ["hf.co/someone/qwen3:4b", "qwen3:latest", "someone/qwen3:4b"]);
         assert!(found.models[1].aliases.contains(&"qwen3".to_owned()));
     }
 
     #[test]
-    fn a_digest_that_is_none_reaches_no_file() {
-        let shelf = Shelf::new();
-        Gguf::new("llama").write(&shelf.0.path().join("secret"));
+    fn an_invalid_digest_reaches_no_file() {
+        let ollama = OllamaDir::new();
+        Gguf::new("llama").write(&ollama.0.path().join("secret"));
         for digest in ["sha256:../../secret", "../secret", "sha256:short", ""] {
-            shelf.manifest("registry.ollama.ai/library/evil/latest", digest);
-            let found = shelf.discover();
+            ollama.manifest("registry.ollama.ai/library/evil/latest", digest);
+            let found = ollama.discover();
             assert!(found.models.is_empty() && found.problems.is_empty(), "{digest}");
         }
     }
 
     #[test]
     fn a_missing_blob_is_a_problem_that_names_it() {
-        let shelf = Shelf::new();
+        let ollama = OllamaDir::new();
         let digest = format!("sha256:{}", "d".repeat(64));
-        shelf.manifest("registry.ollama.ai/library/gone/latest", &digest);
-        assert!(shelf.discover().problems[0].to_string().contains("sha256-ddd"));
+        ollama.manifest("registry.ollama.ai/library/gone/latest", &digest);
+        assert!(ollama.discover().problems[0].to_string().contains("sha256-ddd"));
     }
 
-    struct Shelf(tempfile::TempDir);
+    struct OllamaDir(tempfile::TempDir);
 
-    impl Shelf {
+    impl OllamaDir {
         fn new() -> Self {
             Self(tempfile::tempdir().unwrap())
         }

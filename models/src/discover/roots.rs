@@ -1,14 +1,14 @@
-//! Where each program keeps its models on this machine.
+//! The model directories of each program.
 //!
-//! - Pure: asks `lookup` for variables and reads nothing. A root need not exist.
+//! - Pure: `lookup` returns environment variables, and no file is read. A root need not exist.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Directories to look in, by the program that owns them.
+/// Directories to search, by the program that owns them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roots {
-    /// Hob's own model directories.
+    /// Hob's own.
     pub own: Vec<PathBuf>,
     /// Directories with `manifests` and `blobs`.
     pub ollama: Vec<PathBuf>,
@@ -21,7 +21,7 @@ pub struct Roots {
 }
 
 impl Roots {
-    /// The roots of the user whose home and variables these are.
+    /// The roots of the user with this home directory and these variables.
     pub fn from_env(
         lookup: impl Fn(&str) -> Option<OsString>,
         home: &Path,
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn without_variables_the_programs_use_the_home_directory() {
+    fn roots_are_below_the_home_directory_without_variables() {
         let roots = roots(&[]);
         assert_eq!(roots.own, [Path::new("/d/models")]);
         assert_eq!(roots.ollama[0], Path::new("/h/.ollama/models"));
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn the_programs_variables_are_followed() {
+    fn roots_follow_the_programs_variables() {
         let hub = roots(&[("HF_HOME", "/hf"), ("LLAMA_CACHE", "/lc"), ("OLLAMA_MODELS", "/o")]);
         assert_eq!(hub.hugging_face, [Path::new("/hf/hub")]);
         assert_eq!(

@@ -1,13 +1,13 @@
-//! Files below a directory, bounded in depth and number, always in the same order.
+//! Lists files below a directory, up to a depth and a number, always in the same order.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const DEPTH: usize = 6;
-const ENTRIES: usize = 100_000;
+const MAX_DEPTH: usize = 6;
+const MAX_ENTRIES: usize = 100_000;
 
-/// Files below `root` that end in `.gguf`. Links are followed, since caches are made of them; the
-/// depth bounds those that go in circles.
+/// Files below `root` that end in `.gguf`. Follows links, which caches consist of; the maximum depth
+/// bounds circular ones.
 pub(super) fn gguf_files(root: &Path) -> Vec<PathBuf> {
     let is_gguf = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "gguf");
     files(root).into_iter().filter(is_gguf).collect()
@@ -16,12 +16,12 @@ pub(super) fn gguf_files(root: &Path) -> Vec<PathBuf> {
 /// All files below `root`.
 pub(super) fn files(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let mut entries_left = ENTRIES;
-    visit(root, DEPTH, &mut entries_left, &mut found);
+    let mut entries_left = MAX_ENTRIES;
+    visit(root, MAX_DEPTH, &mut entries_left, &mut found);
     found
 }
 
-/// What lies directly in `dir`; nothing when it cannot be read.
+/// The entries of `dir`; none when it cannot be read.
 pub(super) fn entries(dir: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
     let mut paths: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();

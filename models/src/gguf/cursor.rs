@@ -1,10 +1,9 @@
-//! Little-endian fields from a reader, never past the known end.
+//! Reads little-endian fields, never past the known end of the file.
 
 use std::io::{BufRead, ErrorKind, Seek};
 
 use crate::error::GgufError;
 
-/// A reader with a position and an end.
 pub(super) struct Cursor<R> {
     reader: R,
     position: u64,
@@ -24,7 +23,7 @@ impl<R: BufRead + Seek> Cursor<R> {
         self.end
     }
 
-    /// Fails unless at least `bytes` are left.
+    /// Fails unless at least `bytes` remain.
     pub(super) fn expect(&self, bytes: u64) -> Result<(), GgufError> {
         match self.position.checked_add(bytes) {
             Some(expected_bytes) if expected_bytes <= self.end => Ok(()),
@@ -49,12 +48,12 @@ impl<R: BufRead + Seek> Cursor<R> {
         self.bytes().map(u64::from_le_bytes)
     }
 
-    /// Text of at most `most` bytes, with its length in front.
-    pub(super) fn text(&mut self, most: u64) -> Result<String, GgufError> {
+    /// Reads a text of at most `max_bytes`, which begins with its length.
+    pub(super) fn text(&mut self, max_bytes: u64) -> Result<String, GgufError> {
         let len = self.u64()?;
         self.expect(len)?;
-        if len > most {
-            return Err(self.damaged("a text is longer than any sensible one"));
+        if len > max_bytes {
+            return Err(self.damaged("a text is implausibly long"));
         }
         let mut bytes = vec![0; len as usize];
         self.fill(&mut bytes)?;
@@ -73,7 +72,7 @@ impl<R: BufRead + Seek> Cursor<R> {
         self.expect(bytes)?;
         let mut left = bytes;
         while left > 0 {
-            // A step within the buffer costs no system call.
+            // A step within the buffer makes no system call.
             let step = i64::try_from(left).unwrap_or(i64::MAX);
             self.reader.seek_relative(step)?;
             left -= step as u64;
@@ -90,7 +89,7 @@ impl<R: BufRead + Seek> Cursor<R> {
         let len = bytes.len() as u64;
         self.expect(len)?;
         self.reader.read_exact(bytes).map_err(|error| match error.kind() {
-            // The file shrank since its size was read.
+            // The file has shrunk since its size was read.
             ErrorKind::UnexpectedEof => {
                 GgufError::Truncated { expected_bytes: self.position + len, actual_bytes: self.end }
             }

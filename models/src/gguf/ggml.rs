@@ -1,4 +1,4 @@
-//! The element types of tensors and caches: how many bytes a row of them takes.
+//! Element types of tensors and caches, and their sizes.
 
 use std::str::FromStr;
 
@@ -32,15 +32,15 @@ const TYPES: &[GgmlType] = &[
 ];
 
 impl GgmlType {
-    /// Half precision: what a cache holds unless told otherwise.
+    /// Half precision: the default type of a cache.
     pub const F16: Self = ggml(1, "f16", 1, 2);
 
-    /// The type of that number in a file.
+    /// The type with this number in a file.
     pub fn of_id(id: u32) -> Option<Self> {
         TYPES.iter().find(|kind| kind.id == id).copied()
     }
 
-    /// ggml's name for it.
+    /// ggml's name.
     pub fn name(self) -> &'static str {
         self.name
     }
@@ -52,17 +52,15 @@ impl GgmlType {
         blocks.checked_mul(self.block_bytes).filter(|_| whole)
     }
 
-    /// Bytes of `elements` in a cache, where a partial block takes a whole one.
+    /// Bytes of `elements` in a cache, where a partial block has the size of a whole one.
     pub fn cache_bytes(self, elements: u64) -> u64 {
         elements.div_ceil(self.block_elements).saturating_mul(self.block_bytes)
     }
 }
 
-/// No element type has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{got}` is no element type of ggml")]
+#[error("`{got}` is not an element type of ggml")]
 pub struct GgmlTypeError {
-    /// What was written.
     pub got: String,
 }
 
@@ -80,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_takes_whole_blocks() {
+    fn a_row_consists_of_whole_blocks() {
         let q8: GgmlType = "q8_0".parse().unwrap();
         assert_eq!(q8.row_bytes(64), Some(68));
         assert_eq!(q8.row_bytes(63), None);

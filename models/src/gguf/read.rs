@@ -1,22 +1,44 @@
-//! Bytes to [`Header`]: every count, length and offset is checked against the file's size.
+//! Parses bytes into a [`Header`], and checks every count, length and offset against the file's size.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, Seek};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Seek};
+use std::path::Path;
 
 use super::cursor::Cursor;
-use super::{Array, GgmlType, Header, Tensor, Value};
-use crate::error::GgufError;
+use super::ggml::GgmlType;
+use super::header::{Header, Tensor};
+use super::value::{Array, Value};
+use crate::error::{GgufError, ModelError};
 
-const KEY_BYTES: u64 = 65_535; // The format's own limit.
-const TEXT_BYTES: u64 = 16 << 20; // Chat templates take some kilobytes.
-const HEADER_BYTES: u64 = 1 << 30; // Vocabularies take some megabytes.
-const KEPT_ITEMS: u64 = 1_024; // More than any model has layers.
-const NESTED_ARRAYS: u32 = 4;
-const DIMENSIONS: u32 = 4; // GGML_MAX_DIMS
+const MAX_KEY_BYTES: u64 = 65_535; // The format's own limit.
+const MAX_TEXT_BYTES: u64 = 16 << 20; // Chat templates have some kilobytes.
+const MAX_HEADER_BYTES: u64 = 1 << 30; // Vocabularies have some megabytes.
+const MAX_ITEMS: u64 = 1_024; // Of a returned array: more than the layers of any model.
+const MAX_ARRAY_DEPTH: u32 = 4;
+const MAX_DIMENSIONS: u32 = 4; // GGML_MAX_DIMS
 
-// Least size of an entry and of a tensor: more of them than fit into the file are a lie.
-const ENTRY_BYTES: u64 = 8 + 4 + 1;
-const TENSOR_BYTES: u64 = 8 + 4 + 8 + 4 + 8;
+// A file cannot have more entries and tensors than fit into it.
+const MIN_ENTRY_BYTES: u64 = 8 + 4 + 1;
+const MIN_TENSOR_BYTES: u64 = 8 + 4 + 8 + 4 + 8;
+
+impl Header {
+    /// Reads the header of the file at `path`.
+    pub fn open(path: &Path) -> Result<Self, ModelError> {
+        let unreadable = |source: io::Error| match source.kind() {
+            io::ErrorKind::NotFound => ModelError::Missing { path: path.to_owned() },
+            _ => ModelError::Unreadable { path: path.to_owned(), source },
+        };
+        let file = File::open(path).map_err(unreadable)?;
+        let facts = file.metadata().map_err(unreadable)?;
+        if !facts.is_file() {
+            let source = io::Error::new(io::ErrorKind::IsADirectory, "it is not a file");
+            return Err(ModelError::Unreadable { path: path.to_owned(), source });
+        }
+        let invalid = |source| ModelError::Invalid { path: path.to_owned(), source };
+        read(BufReader::with_capacity(1 << 16, file), facts.len()).map_err(invalid)
+    }
+}
 
 /// Reads a header from the start of a file of `file_bytes`.
 pub fn read(reader: impl BufRead + Seek, file_bytes: u64) -> Result<Header, GgufError> {
@@ -24,19 +46,19 @@ pub fn read(reader: impl BufRead + Seek, file_bytes: u64) -> Result<Header, Gguf
     let version = preamble(&mut cursor)?;
     let n_tensors = cursor.u64()?;
     let n_entries = cursor.u64()?;
-    cursor.expect(n_entries.saturating_mul(ENTRY_BYTES))?;
-    cursor.expect(n_tensors.saturating_mul(TENSOR_BYTES))?;
+    cursor.expect(n_entries.saturating_mul(MIN_ENTRY_BYTES))?;
+    cursor.expect(n_tensors.saturating_mul(MIN_TENSOR_BYTES))?;
 
     let mut metadata = BTreeMap::new();
     for _ in 0..n_entries {
-        let key = cursor.text(KEY_BYTES)?;
+        let key = cursor.text(MAX_KEY_BYTES)?;
         let kind = cursor.u32()?;
         let value = value(&mut cursor, kind, 0)?;
         if metadata.insert(key, value).is_some() {
             return Err(cursor.damaged("two entries have the same key"));
         }
-        if cursor.position() > HEADER_BYTES {
-            return Err(cursor.damaged("the header is larger than any sensible one"));
+        if cursor.position() > MAX_HEADER_BYTES {
+            return Err(cursor.damaged("the header is implausibly large"));
         }
     }
 
@@ -45,7 +67,7 @@ pub fn read(reader: impl BufRead + Seek, file_bytes: u64) -> Result<Header, Gguf
         Some(value) => value
             .as_number()
             .filter(|alignment| alignment.is_power_of_two() && *alignment <= 1 << 20)
-            .ok_or_else(|| cursor.damaged("the alignment is no power of two"))?,
+            .ok_or_else(|| cursor.damaged("the alignment is not a power of two"))?,
     };
     let mut tensors = Vec::new();
     for _ in 0..n_tensors {
@@ -85,8 +107,8 @@ fn value(
         5 => Value::Signed(i32::from_le_bytes(cursor.bytes()?).into()),
         6 => Value::Float(f32::from_le_bytes(cursor.bytes()?).into()),
         7 => Value::Bool(cursor.bytes::<1>()?[0] != 0),
-        8 => Value::Text(cursor.text(TEXT_BYTES)?),
-        9 if depth < NESTED_ARRAYS => Value::Array(array(cursor, depth)?),
+        8 => Value::Text(cursor.text(MAX_TEXT_BYTES)?),
+        9 if depth < MAX_ARRAY_DEPTH => Value::Array(array(cursor, depth)?),
         9 => return Err(cursor.damaged("arrays are nested too deeply")),
         10 => Value::Unsigned(cursor.u64()?),
         11 => Value::Signed(i64::from_le_bytes(cursor.bytes()?)),
@@ -98,13 +120,13 @@ fn value(
 fn array(cursor: &mut Cursor<impl BufRead + Seek>, depth: u32) -> Result<Array, GgufError> {
     let kind = cursor.u32()?;
     let len = cursor.u64()?;
-    let least = fixed_bytes(kind).unwrap_or(8); // A text or an array has its length in front.
-    cursor.expect(len.saturating_mul(least))?;
+    let min_bytes = fixed_bytes(kind).unwrap_or(8); // A text or an array begins with its length.
+    cursor.expect(len.saturating_mul(min_bytes))?;
 
     let mut items = Vec::new();
     match fixed_bytes(kind) {
-        Some(item_bytes) if len > KEPT_ITEMS => cursor.skip(len * item_bytes)?,
-        None if kind == 8 && len > KEPT_ITEMS => {
+        Some(item_bytes) if len > MAX_ITEMS => cursor.skip(len * item_bytes)?,
+        None if kind == 8 && len > MAX_ITEMS => {
             for _ in 0..len {
                 cursor.skip_text()?;
             }
@@ -112,7 +134,7 @@ fn array(cursor: &mut Cursor<impl BufRead + Seek>, depth: u32) -> Result<Array, 
         _ => {
             for _ in 0..len {
                 let item = value(cursor, kind, depth + 1)?;
-                if len <= KEPT_ITEMS {
+                if len <= MAX_ITEMS {
                     items.push(item);
                 }
             }
@@ -131,11 +153,11 @@ fn fixed_bytes(kind: u32) -> Option<u64> {
     }
 }
 
-/// A tensor whose offset still counts from the start of the tensors' bytes.
+/// Reads a tensor; its offset is relative to the start of the tensors' bytes.
 fn tensor(cursor: &mut Cursor<impl BufRead + Seek>, alignment: u64) -> Result<Tensor, GgufError> {
-    let name = cursor.text(KEY_BYTES)?;
+    let name = cursor.text(MAX_KEY_BYTES)?;
     let n_dimensions = cursor.u32()?;
-    if n_dimensions > DIMENSIONS {
+    if n_dimensions > MAX_DIMENSIONS {
         return Err(cursor.damaged("a tensor has more than four dimensions"));
     }
     let dimensions = (0..n_dimensions).map(|_| cursor.u64()).collect::<Result<Vec<_>, _>>()?;
@@ -149,12 +171,12 @@ fn tensor(cursor: &mut Cursor<impl BufRead + Seek>, alignment: u64) -> Result<Te
     }
     let row = dimensions.first().copied().unwrap_or(1);
     let rows = dimensions.iter().skip(1).try_fold(1u64, |rows, n| rows.checked_mul(*n));
-    let bytes = kind.row_bytes(row).zip(rows).and_then(|(bytes, rows)| bytes.checked_mul(rows));
-    let bytes = bytes.ok_or_else(|| cursor.damaged("a tensor has impossible dimensions"))?;
+    let size = kind.row_bytes(row).zip(rows).and_then(|(bytes, rows)| bytes.checked_mul(rows));
+    let bytes = size.ok_or_else(|| cursor.damaged("a tensor has impossible dimensions"))?;
     Ok(Tensor { name, dimensions, kind, offset, bytes })
 }
 
-/// Makes offsets count from the start of the file, which must hold every tensor.
+/// Makes offsets relative to the start of the file, and checks that every tensor is inside it.
 fn place(
     tensors: &mut [Tensor],
     start: u64,
@@ -165,15 +187,15 @@ fn place(
         let offset = start.checked_add(tensor.offset);
         let end = offset.and_then(|offset| offset.checked_add(tensor.bytes));
         let (Some(offset), Some(end)) = (offset, end) else {
-            return Err(cursor.damaged("a tensor lies beyond any file"));
+            return Err(cursor.damaged("a tensor is beyond the maximum size of a file"));
         };
         tensor.offset = offset;
         expected_bytes = expected_bytes.max(end);
     }
-    match expected_bytes <= cursor.end() {
-        true => Ok(()),
-        false => Err(GgufError::Truncated { expected_bytes, actual_bytes: cursor.end() }),
+    if expected_bytes > cursor.end() {
+        return Err(GgufError::Truncated { expected_bytes, actual_bytes: cursor.end() });
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -185,7 +207,7 @@ mod tests {
     use crate::testing::{Gguf, asset};
 
     #[test]
-    fn the_bundled_model_and_every_fixture_read_well() {
+    fn the_bundled_model_and_every_fixture_are_valid() {
         let header = Header::open(&asset("hob-tiny-f16.gguf")).unwrap();
         assert_eq!(header.text("general.architecture"), Some("llama"));
         assert_eq!(header.number("llama.context_length"), Some(4096));
@@ -221,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_larger_than_the_file_are_refused_before_they_cost_anything() {
+    fn counts_larger_than_the_file_are_refused_before_any_allocation() {
         for at in [8, 16] {
             let mut hostile = Gguf::new("llama").bytes();
             hostile[at..at + 8].copy_from_slice(&u64::MAX.to_le_bytes());
@@ -230,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_another_kind_order_or_version_says_so() {
+    fn a_file_of_another_kind_byte_order_or_version_is_refused_as_such() {
         assert!(matches!(parse(b"PK\x03\x04 and so on"), Err(GgufError::NotGguf)));
         assert!(matches!(parse(b""), Err(GgufError::NotGguf)));
         let mut bytes = Gguf::new("llama").bytes();

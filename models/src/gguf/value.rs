@@ -1,33 +1,26 @@
 //! The values of a header's entries.
 
-/// One entry's value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// An integer that is not negative.
     Unsigned(u64),
-    /// A signed integer.
     Signed(i64),
-    /// A number with a fraction.
     Float(f64),
-    /// True or false.
     Bool(bool),
-    /// Text; bytes that are not UTF-8 are replaced.
+    /// Bytes that are not UTF-8 are replaced.
     Text(String),
-    /// Several values of one type.
     Array(Array),
 }
 
-/// An array, of which only a short one keeps its items.
+/// An array of values of one type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Array {
-    /// How many items the file holds.
+    /// Number of items in the file.
     pub len: u64,
-    /// The items; empty when there are too many to be worth keeping.
+    /// Empty when `len` is greater than 1024.
     pub items: Vec<Value>,
 }
 
 impl Value {
-    /// The text, if it is one.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -35,7 +28,7 @@ impl Value {
         }
     }
 
-    /// The number, if it is whole and not negative.
+    /// A whole number that is not negative.
     pub fn as_number(&self) -> Option<u64> {
         match self {
             Self::Unsigned(number) => Some(*number),
@@ -45,7 +38,6 @@ impl Value {
         }
     }
 
-    /// The array, if it is one.
     pub fn as_array(&self) -> Option<&Array> {
         match self {
             Self::Array(array) => Some(array),
