@@ -1,12 +1,12 @@
-"""Lets hobd listen to a microphone, or to a WAV file, and prints what it hears and says.
+"""Streams a microphone, or a WAV file, to hobd and prints its events.
 
 pip install websockets sounddevice
-python3 examples/mic.py kitchen                      # --wav FILE needs no microphone, and no sounddevice
+python3 examples/mic.py kitchen                      # --wav FILE needs neither microphone nor sounddevice
 """
 import argparse, array, asyncio, json, pathlib, wave
 import websockets
 
-RATE, FRAME = 16_000, 320  # samples a second, and in a fiftieth of one
+RATE, FRAME = 16_000, 320  # samples per second; samples per frame of 20 ms
 
 
 async def microphone():
@@ -23,17 +23,17 @@ async def file(path):
         step, channels = wav.getframerate() / RATE, wav.getnchannels()
         samples = array.array("h", wav.readframes(wav.getnframes()))[::channels]
     samples = [samples[int(at * step)] for at in range(int(len(samples) / step))]
-    samples += [0] * RATE  # The silence in which the end of speech is heard.
+    samples += [0] * RATE  # One second of silence, so that hobd detects the end of speech.
     for at in range(0, len(samples), FRAME):
         yield array.array("h", samples[at : at + FRAME]).tobytes()
         await asyncio.sleep(FRAME / RATE)
 
 
 async def main():
-    parser = argparse.ArgumentParser(description="Lets hobd listen.")
+    parser = argparse.ArgumentParser(description="Streams sound to hobd.")
     parser.add_argument("conversation")
-    parser.add_argument("--wav", help="16-bit, any rate, instead of the microphone")
-    parser.add_argument("--said", help="what a recogniser of speech would understand; answered")
+    parser.add_argument("--wav", help="a 16-bit WAV at any rate, instead of the microphone")
+    parser.add_argument("--said", help="the transcript to send when speech ends; hobd answers it")
     parser.add_argument("--address", default="127.0.0.1:8642")
     parser.add_argument("--token-file", default="~/.local/share/hob/token")
     args = parser.parse_args()
