@@ -212,7 +212,7 @@ fn a_daemon_that_owns_the_directory_is_asked_to_change_files() {
     });
     let collected = json!({"dry_run": false, "models": [], "freed_bytes": 0});
     let changed = json!({
-        "changed": [{"fingerprint": "0123456789abcdef", "from": "long", "to": "kept"}],
+        "changed": [{"fingerprint": "0123456789abcdef", "from": "long", "to": "permanent"}],
         "skipped": [],
     });
     let daemon = Daemon::new(&home)
@@ -237,8 +237,8 @@ fn a_daemon_that_owns_the_directory_is_asked_to_change_files() {
     home.hob(&["slots", "gc", "--yes"]).ok();
     assert_eq!(daemon.heard("POST /v1/slots/gc").body["dry_run"], false);
     let told = home.hob(&["slots", "class", "room-1", "kept"]).ok();
-    assert_eq!(told, "room-1: kept instead of long\n");
-    assert_eq!(daemon.heard("POST /v1/slots/class").body["class"], "kept");
+    assert_eq!(told, "room-1: permanent instead of long\n");
+    assert_eq!(daemon.heard("POST /v1/slots/class").body["class"], "permanent");
     drop(store);
 }
 

@@ -287,13 +287,25 @@ fn objects_that_nobody_needs_are_collected_when_told() {
 fn a_class_is_changed_by_name() {
     let home = kept();
     let told = home.hob(&["slots", "class", "room-2", "kept"]).ok();
-    assert_eq!(told, "room-2: kept instead of short\n");
-    let listed = home.hob(&["slots", "ls", "--json", "--class", "kept"]).json();
+    assert_eq!(told, "room-2: permanent instead of short\n");
+    let listed = home.hob(&["slots", "ls", "--json", "--class", "permanent"]).json();
     assert_eq!(listed["slots"][0]["conversation"], "room-2");
     assert_eq!(listed["slots"][0]["expired"], false);
     assert!(files(&home).iter().any(|(path, _)| path.ends_with("room-2.kept.bin")));
-    home.hob(&["slots", "class", "nobody", "kept"]).fails(4, &["nobody"]);
+    home.hob(&["slots", "class", "missing", "permanent"]).fails(4, &["missing"]);
     assert_eq!(home.hob(&["slots", "class", "room-2", "forever"]).code, 2);
+}
+
+#[test]
+fn kept_is_accepted_as_permanent() {
+    let home = kept();
+    home.hob(&["slots", "class", "room-2", "kept"]).ok();
+    for words in [&["ls"][..], &["prune"]] {
+        let words = [&["slots"], words, &["--json", "--class", "kept"]].concat();
+        let listed = home.hob(&words).json();
+        assert_eq!(listed["slots"][0]["conversation"], "room-2");
+        assert_eq!(listed["slots"][0]["class"], "permanent");
+    }
 }
 
 #[test]
@@ -334,7 +346,7 @@ fn a_conversation_moves_to_another_machine_as_one_file() {
     assert!(again.err.contains("room-1 skipped") && again.err.contains("--force"), "{again:?}");
     assert!(again.ok().contains("0 conversations imported"));
     let forced = there.hob(&["slots", "import", file, "--force", "--class", "kept"]).ok();
-    assert!(forced.contains("room-3: 1,280 tokens, kept"), "{forced}");
+    assert!(forced.contains("room-3: 1,280 tokens, permanent"), "{forced}");
 }
 
 #[test]

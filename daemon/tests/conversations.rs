@@ -366,7 +366,7 @@ fn what_is_kept_says_what_it_is_and_how_long_it_stays() {
     let wrong = json!({"conversation": "c", "hob": {"ttl": "forever"}});
     let refused = world.post("/v1/chat/completions", chat_body(json!([user("Hello")]), wrong));
     assert_eq!(refused.status, 400);
-    assert!(refused.text().contains("short, long, extended or kept"), "{}", refused.text());
+    assert!(refused.text().contains("short, long, extended or permanent"), "{}", refused.text());
     world.stop();
 
     let store = hob_slots::StoreReader::open(world.directory.join("slots")).unwrap();
@@ -374,7 +374,7 @@ fn what_is_kept_says_what_it_is_and_how_long_it_stays() {
         let model = store.models().unwrap()[0];
         store.get_slot(model, &id.parse().unwrap()).unwrap()
     };
-    assert_eq!(record("a").class, TtlClass::Kept);
+    assert_eq!(record("a").class, TtlClass::Permanent);
     assert_eq!(record("b").class, TtlClass::Extended);
     let segments = record("a").segments;
     let layers: Vec<_> = segments.iter().map(|segment| segment.layer).collect();

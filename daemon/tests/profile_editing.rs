@@ -122,7 +122,7 @@ fn a_new_profile_is_made_with_its_files_and_removed_with_them() {
     let made = made.json();
     assert_eq!(
         (&made["ttl"], &made["segments"][2]["path"]),
-        (&json!("kept"), &json!("ash.tools.json"))
+        (&json!("permanent"), &json!("ash.tools.json"))
     );
     assert_eq!(fs::read_to_string(profiles(&world).join("ash.md")).unwrap(), "Be brief.\n");
     assert!(

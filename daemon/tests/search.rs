@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use common::{Plan, World, user};
 use hob_daemon::clock::wall_clock;
-use hob_daemon::transcript::Transcript;
+use hob_daemon::conversations::transcript::Transcript;
 use hob_daemon::wire::message::{Message, Role};
 use hob_slots::format::SlotRecord;
 use hob_slots::store::Store;
@@ -90,7 +90,7 @@ fn ten_thousand_conversations_are_listed_and_searched_at_once() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     for query in ["everywhere", "rareword4242"] {
         let began = Instant::now();
-        let query = hob_daemon::transcript::SearchQuery::of(query).unwrap();
+        let query = hob_daemon::conversations::transcript::SearchQuery::of(query).unwrap();
         let hits = runtime.block_on(text.search(query, false).done()).unwrap().len();
         println!("the text alone: {hits} found in {:?}", began.elapsed());
     }
@@ -138,7 +138,7 @@ fn fill(directory: &std::path::Path, conversations: usize, turns: usize) {
         drop(ended);
         let record = SlotRecord {
             conversation: id,
-            class: TtlClass::Kept,
+            class: TtlClass::Permanent,
             created_at: Timestamp(1),
             used_at: Timestamp(1),
             turns: 1,

@@ -96,21 +96,34 @@ fn garbage_is_collected_when_it_is_old_enough_to_be_garbage() {
 fn a_class_is_changed_and_stays_changed() {
     let kept = Kept::new();
     let world = kept.start();
-    let body = json!({"conversation": "new", "class": "kept"});
+    let body = json!({"conversation": "new", "class": "permanent"});
     let done = world.post("/v1/slots/class", body).json();
     assert_eq!(
         (&done["changed"][0]["from"], &done["changed"][0]["to"]),
-        (&json!("long"), &json!("kept"))
+        (&json!("long"), &json!("permanent"))
     );
-    assert_eq!(world.get("/v1/slots").json()["data"][0]["class"], "kept");
-    let nobody = json!({"conversation": "nobody", "class": "kept"});
-    assert_eq!(world.post("/v1/slots/class", nobody).error()["code"], "conversation_not_found");
+    assert_eq!(world.get("/v1/slots").json()["data"][0]["class"], "permanent");
+    let missing = json!({"conversation": "missing", "class": "permanent"});
+    assert_eq!(world.post("/v1/slots/class", missing).error()["code"], "conversation_not_found");
 
     // The daemon goes by the new class when the conversation speaks again.
     world.chat(json!([user("Hello")]), json!({"conversation": "new"}));
     let tokens = |world: &World| world.get("/v1/slots").json()["data"][0]["turns"].clone();
     world.until("the turn is saved", |world| tokens(world) != json!(1));
-    assert_eq!(world.get("/v1/slots").json()["data"][0]["class"], "kept");
+    assert_eq!(world.get("/v1/slots").json()["data"][0]["class"], "permanent");
+}
+
+#[test]
+fn kept_is_accepted_as_permanent() {
+    let kept = Kept::new();
+    let world = kept.start();
+    let body = json!({"conversation": "new", "class": "kept"});
+    let done = world.post("/v1/slots/class", body).json();
+    assert_eq!(done["changed"][0]["to"], "permanent");
+    for class in ["kept", "permanent"] {
+        let plan = world.post("/v1/slots/prune", json!({"class": class})).json();
+        assert_eq!(plan["slots"][0]["conversation"], "new");
+    }
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn what_is_kept_stays_and_is_found_under_the_same_names() {
         let model = of_memory(memory);
         let directory = tempfile::tempdir().unwrap();
         let before = engine(&model, Some(directory.path()), options());
-        let keep = Retention { class: Some(TtlClass::Kept), ..Retention::default() };
+        let keep = Retention { class: Some(TtlClass::Permanent), ..Retention::default() };
         let prompt = tokens(&model, &user(&"hello ".repeat(30)));
         let first = ask(&before, TurnRequest { keep, ..request("chat", &prompt, 20) });
         before.shutdown();
@@ -81,7 +81,7 @@ fn what_is_kept_stays_and_is_found_under_the_same_names() {
         let kept_again = record(directory.path());
         assert_eq!(blocks(&kept_again), blocks(&kept), "{memory}");
         assert_eq!(kept_again.tokens, kept.tokens, "{memory}");
-        assert_eq!((kept_again.turns, kept_again.class), (2, TtlClass::Kept), "{memory}");
+        assert_eq!((kept_again.turns, kept_again.class), (2, TtlClass::Permanent), "{memory}");
 
         let after = engine(&model, Some(directory.path()), options());
         let prompt = then(&model, &first.timeline, "and now?");

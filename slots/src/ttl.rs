@@ -1,4 +1,4 @@
-//! How long a slot file deserves its disk space after its last use.
+//! How long a saved conversation stays after its last use.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The class of a slot file: the second part of its name, `<conversation>.<ttl>.bin`.
+/// The retention of a saved conversation.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -19,13 +19,14 @@ pub enum TtlClass {
     Long,
     /// A day.
     Extended,
-    /// As long as the quota allows.
-    Kept,
+    /// Until the quota needs its bytes. `kept` is a deprecated alias.
+    #[serde(alias = "kept")]
+    Permanent,
 }
 
 /// A text that names no class.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{got:?} is no TTL class: use short, long, extended or kept")]
+#[error("{got:?} is not a TTL class: use short, long, extended or permanent")]
 pub struct TtlParseError {
     /// The text.
     pub got: String,
@@ -33,16 +34,25 @@ pub struct TtlParseError {
 
 impl TtlClass {
     /// Every class, the shortest first.
-    pub const ALL: [Self; 4] = [Self::Short, Self::Long, Self::Extended, Self::Kept];
+    pub const ALL: [Self; 4] = [Self::Short, Self::Long, Self::Extended, Self::Permanent];
 
-    /// The class as it is written in file names, settings and messages.
+    /// The word in settings, requests and messages.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Short => "short",
             Self::Long => "long",
             Self::Extended => "extended",
-            Self::Kept => "kept",
+            Self::Permanent => "permanent",
         }
+    }
+
+    /// The word in names of slot files and in archives, which keep the first one: `kept`.
+    pub fn file_word(self) -> &'static str {
+        if self == Self::Permanent { "kept" } else { self.as_str() }
+    }
+
+    pub fn from_file_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|class| class.file_word() == word)
     }
 }
 
@@ -75,7 +85,7 @@ impl Lifetimes {
             TtlClass::Short => Some(self.short),
             TtlClass::Long => Some(self.long),
             TtlClass::Extended => Some(self.extended),
-            TtlClass::Kept => None,
+            TtlClass::Permanent => None,
         }
     }
 }
@@ -89,7 +99,8 @@ impl fmt::Display for TtlClass {
 impl FromStr for TtlClass {
     type Err = TtlParseError;
     fn from_str(text: &str) -> Result<Self, TtlParseError> {
-        let class = Self::ALL.into_iter().find(|class| class.as_str() == text);
+        let class =
+            Self::ALL.into_iter().find(|class| [class.as_str(), class.file_word()].contains(&text));
         class.ok_or_else(|| TtlParseError { got: text.to_owned() })
     }
 }
@@ -108,11 +119,26 @@ mod tests {
     }
 
     #[test]
+    fn kept_is_an_alias_of_permanent() {
+        assert_eq!("kept".parse(), Ok(TtlClass::Permanent));
+        assert_eq!(serde_json::from_str::<TtlClass>("\"kept\"").unwrap(), TtlClass::Permanent);
+        assert_eq!(TtlClass::Permanent.to_string(), "permanent");
+    }
+
+    #[test]
+    fn files_keep_their_words() {
+        let words = TtlClass::ALL.map(TtlClass::file_word);
+        assert_eq!(words, ["short", "long", "extended", "kept"]);
+        assert_eq!(words.map(TtlClass::from_file_word), TtlClass::ALL.map(Some));
+        assert_eq!(TtlClass::from_file_word("permanent"), None);
+    }
+
+    #[test]
     fn an_unknown_class_is_refused_with_the_known_ones() {
         let error = "forever".parse::<TtlClass>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "\"forever\" is no TTL class: use short, long, extended or kept"
+            "\"forever\" is not a TTL class: use short, long, extended or permanent"
         );
     }
 

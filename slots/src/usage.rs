@@ -178,7 +178,7 @@ mod tests {
         let slots = [
             slot("young").done(),
             slot("old").unused_for_hours(50).done(),
-            slot("old-kept").unused_for_hours(50).class(TtlClass::Kept).done(),
+            slot("old-kept").unused_for_hours(50).class(TtlClass::Permanent).done(),
             slot("old-large").unused_for_hours(50).needs([(1, 5_000)]).done(),
             slot("old-elsewhere").unused_for_hours(50).of(OTHER_MODEL).done(),
         ];

@@ -98,7 +98,7 @@ fn assert_copes(files: Arc<dyn Files>, dir: &Path, bytes: usize, fill: &dyn Fn()
 /// A conversation of one snapshot that is too large to be overlooked.
 fn large(name: &str, bytes: usize) -> Talk {
     let word = name.bytes().fold(0, |sum, byte| sum * 31 % 100_003 + i32::from(byte));
-    let mut talk = Talk::new(name, TtlClass::Kept, start(), &[word]).with_snapshot();
+    let mut talk = Talk::new(name, TtlClass::Permanent, start(), &[word]).with_snapshot();
     let snapshot = talk.objects.last_mut().expect("it has one");
     snapshot.payload = Payload::from(vec![word as u8; bytes]);
     talk.record.snapshots[0].bytes = snapshot.file_bytes();

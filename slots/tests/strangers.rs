@@ -229,7 +229,7 @@ impl World {
     fn live_on(&self) {
         let store = self.store();
         let rules = Rules { quota: Quota::Bytes(0), grace: Duration::ZERO, ..Rules::default() };
-        let more = Talk::new("chat", TtlClass::Kept, start(), &[1, 2, 3, 4]);
+        let more = Talk::new("chat", TtlClass::Permanent, start(), &[1, 2, 3, 4]);
         let _ = more.save(store);
         let named = more.record.objects().map(|(object, _)| object).collect();
         let _ = store.get_slot(MODEL, &id("chat"));

@@ -208,9 +208,9 @@ mod tests {
         draft.segments[0].source = DraftSource::Text("You are Ash.".into());
         assert_eq!(draft.written(BEFORE), BEFORE.replace("'You are Ember.'", "\"You are Ash.\""));
         draft.segments[0].stable = false;
-        draft.ttl = TtlClass::Kept;
+        draft.ttl = TtlClass::Permanent;
         let text = draft.written(BEFORE);
-        assert!(text.contains("ttl = \"kept\" # an hour"), "{text}");
+        assert!(text.contains("ttl = \"permanent\" # an hour"), "{text}");
         let outline = Outline::parse(&text).unwrap();
         assert!(!outline.segments[0].stable && outline.segments[1].stable);
     }

@@ -1,6 +1,6 @@
 //! What an archive says it holds.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
 use super::ArchiveError;
@@ -40,7 +40,7 @@ pub struct Manifest {
 pub struct ManifestSlot {
     /// Whose it is.
     pub id: ConversationId,
-    /// Its class.
+    #[serde(serialize_with = "as_file_word")]
     pub class: TtlClass,
     /// How long its timeline is.
     pub tokens: u32,
@@ -140,6 +140,10 @@ impl From<ObjectKind> for Kind {
             ObjectKind::Snapshot => Self::Snapshot,
         }
     }
+}
+
+fn as_file_word<S: Serializer>(class: &TtlClass, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(class.file_word())
 }
 
 /// What the entry of a conversation is called.

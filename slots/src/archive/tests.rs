@@ -67,8 +67,8 @@ fn what_was_used_later_here_stays_unless_it_is_forced() {
     let done = to.import(&archive, Wishes::default()).unwrap();
     assert!(done.imported.is_empty() && done.skipped[0].reason.contains("--force"), "{done:?}");
     assert_eq!(to.slot("one").blocks.len(), 2);
-    let wishes = Wishes { force: true, class: Some(TtlClass::Kept), ..Wishes::default() };
-    assert_eq!(to.import(&archive, wishes).unwrap().imported[0].class, TtlClass::Kept);
+    let wishes = Wishes { force: true, class: Some(TtlClass::Permanent), ..Wishes::default() };
+    assert_eq!(to.import(&archive, wishes).unwrap().imported[0].class, TtlClass::Permanent);
     assert_eq!(to.slot("one").blocks.len(), 1);
 }
 

@@ -45,7 +45,7 @@ fn what_is_open_is_told_and_left_alone() {
     assert_eq!((done.removed.len(), &done.missing[..]), (0, &["b".to_owned()][..]));
     assert_eq!(done.skipped.len(), 1);
 
-    let done = world.set_class(&engine, "a", TtlClass::Kept);
+    let done = world.set_class(&engine, "a", TtlClass::Permanent);
     assert_eq!((done.changed.len(), done.skipped.len()), (0, 1));
     assert_eq!(world.objects(), [1]);
 }
@@ -97,11 +97,11 @@ fn a_class_is_changed_without_making_anything_younger() {
     let world = World::new();
     world.save("a", 3, &[1]);
     let before = world.store.get_slot(MODEL, &id("a")).unwrap();
-    let done = world.set_class(&NoEngine, "a", TtlClass::Kept);
-    assert_eq!((done.changed[0].from, done.changed[0].to), (TtlClass::Long, TtlClass::Kept));
+    let done = world.set_class(&NoEngine, "a", TtlClass::Permanent);
+    assert_eq!((done.changed[0].from, done.changed[0].to), (TtlClass::Long, TtlClass::Permanent));
     let after = world.store.get_slot(MODEL, &id("a")).unwrap();
-    assert_eq!(after, SlotRecord { class: TtlClass::Kept, ..before });
-    let missing = world.set_class(&NoEngine, "x", TtlClass::Kept);
+    assert_eq!(after, SlotRecord { class: TtlClass::Permanent, ..before });
+    let missing = world.set_class(&NoEngine, "x", TtlClass::Permanent);
     assert_eq!(missing, Reclassed::default());
 }
 

@@ -88,7 +88,7 @@ impl Layout {
     }
 
     pub fn slot(&self, model: ModelHash, id: &ConversationId, class: TtlClass) -> PathBuf {
-        self.model(model).join(format!("{}.{class}.bin", self.stem(id)))
+        self.model(model).join(format!("{}.{}.bin", self.stem(id), class.file_word()))
     }
 
     /// Every name that a conversation's slot file can have, and the class that each stands for.
@@ -106,7 +106,8 @@ impl Layout {
 /// The class and the stem of a slot file's name; `None` when it is no such name.
 pub fn parse_slot_name(name: &str) -> Option<(&str, TtlClass)> {
     let stem = name.strip_suffix(".bin")?;
-    let classed = stem.rsplit_once('.').and_then(|(stem, class)| Some((stem, class.parse().ok()?)));
+    let classed = stem.rsplit_once('.');
+    let classed = classed.and_then(|(stem, class)| Some((stem, TtlClass::from_file_word(class)?)));
     Some(classed.unwrap_or((stem, TtlClass::default())))
 }
 
@@ -124,9 +125,9 @@ mod tests {
     #[test]
     fn a_slot_file_is_named_after_its_conversation_and_class() {
         let layout = Layout { root: "slots".into(), seal: None };
-        let path = layout.slot(ModelHash([0xab; 8]), &"v1.2".parse().unwrap(), TtlClass::Kept);
+        let path = layout.slot(ModelHash([0xab; 8]), &"v1.2".parse().unwrap(), TtlClass::Permanent);
         assert_eq!(path, Path::new("slots/abababababababab/v1%2E2.kept.bin"));
-        assert_eq!(parse_slot_name("v1%2E2.kept.bin"), Some(("v1%2E2", TtlClass::Kept)));
+        assert_eq!(parse_slot_name("v1%2E2.kept.bin"), Some(("v1%2E2", TtlClass::Permanent)));
     }
 
     #[test]
@@ -146,9 +147,9 @@ mod tests {
         assert_eq!(stem, sealed(1).stem(&chat));
         assert_ne!(stem, sealed(2).stem(&chat));
         assert_ne!(sealed(1).object_name(block), ObjectName(block.0));
-        let path = sealed(1).slot(ModelHash([0; 8]), &chat, TtlClass::Kept);
+        let path = sealed(1).slot(ModelHash([0; 8]), &chat, TtlClass::Permanent);
         let name = path.file_name().unwrap().to_str().unwrap();
-        assert_eq!(parse_slot_name(name), Some((stem.as_str(), TtlClass::Kept)));
+        assert_eq!(parse_slot_name(name), Some((stem.as_str(), TtlClass::Permanent)));
     }
 
     #[test]

@@ -125,11 +125,11 @@ fn each_class_leaves_when_its_time_is_over_and_takes_its_objects_along() {
     }
     world.save("elsewhere", TtlClass::Long, OTHER_MODEL, &[1]);
     let swept = world.sweep_after_hours(1, no_compression(), &NoEngine);
-    assert_eq!(world.conversations(), ["extended", "kept"]);
+    assert_eq!(world.conversations(), ["extended", "permanent"]);
     assert_eq!((swept.expired, swept.collected, world.objects()), (3, 3, 2));
     assert!(swept.freed_bytes > 30_000);
     world.sweep_after_hours(24, no_compression(), &NoEngine);
-    assert_eq!(world.conversations(), ["kept"]);
+    assert_eq!(world.conversations(), ["permanent"]);
     assert_eq!(world.sweep_after_hours(9_000, no_compression(), &NoEngine).expired, 0);
 }
 
@@ -150,7 +150,7 @@ fn what_was_saved_a_moment_ago_is_not_collected() {
 fn what_two_conversations_share_stays_until_the_last_of_them_leaves() {
     let world = World::new();
     world.save("long", TtlClass::Long, MODEL, &[1, 2]);
-    world.save("kept", TtlClass::Kept, MODEL, &[1, 3]);
+    world.save("kept", TtlClass::Permanent, MODEL, &[1, 3]);
     assert_eq!(world.objects(), 3);
     world.sweep_after_hours(2, no_compression(), &NoEngine);
     assert_eq!((world.conversations(), world.objects()), (vec!["kept".to_owned()], 2));
@@ -182,8 +182,8 @@ fn what_memory_needs_stays_on_disk() {
 #[test]
 fn over_quota_the_cheapest_to_rebuild_per_byte_leaves_first() {
     let world = World::new();
-    world.save("short-prompt", TtlClass::Kept, MODEL, &[1]);
-    world.save("long-prompt", TtlClass::Kept, MODEL, &[10, 11, 12, 13, 14, 15, 16, 17]);
+    world.save("short-prompt", TtlClass::Permanent, MODEL, &[1]);
+    world.save("long-prompt", TtlClass::Permanent, MODEL, &[10, 11, 12, 13, 14, 15, 16, 17]);
     let rules = |bytes| Rules { quota: Quota::Bytes(bytes), ..no_compression() };
     let swept = world.sweep_after_hours(1, rules(100_000), &NoEngine);
     assert_eq!((swept.evicted, swept.kept_bytes <= 100_000), (0, true));
@@ -199,9 +199,9 @@ fn over_quota_the_cheapest_to_rebuild_per_byte_leaves_first() {
 fn bytes_that_others_need_free_nothing() {
     let world = World::new();
     let shared = [1, 2, 3, 4];
-    world.save("one", TtlClass::Kept, MODEL, &shared);
-    world.save("two", TtlClass::Kept, MODEL, &shared);
-    world.save("own", TtlClass::Kept, MODEL, &[9]);
+    world.save("one", TtlClass::Permanent, MODEL, &shared);
+    world.save("two", TtlClass::Permanent, MODEL, &shared);
+    world.save("own", TtlClass::Permanent, MODEL, &[9]);
     let rules = Rules { quota: Quota::Bytes(46_000), ..no_compression() };
     world.sweep_after_hours(1, rules, &NoEngine);
     // What two share costs each of them half, so the one that shares nothing is dearest.
@@ -313,7 +313,7 @@ fn a_sleeping_laptop_and_a_clock_that_is_set_expire_nothing_early() {
 #[test]
 fn a_damaged_slot_file_goes_to_quarantine_and_its_objects_are_collected() {
     let world = World::new();
-    world.save("chat", TtlClass::Kept, MODEL, &[1]);
+    world.save("chat", TtlClass::Permanent, MODEL, &[1]);
     let path = world.store.dir().join(format!("{MODEL}/chat.kept.bin"));
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[60] ^= 1;

@@ -59,7 +59,7 @@ pub const SCENES: &[Scene] = &[
         talks: &["chat", "other"],
         prepare: |store, _| {
             chat(TtlClass::Long, 0, &[1, 2]).with_snapshot().save(store).unwrap();
-            talk("other", TtlClass::Kept, &[1]).save(store).unwrap();
+            talk("other", TtlClass::Permanent, &[1]).save(store).unwrap();
         },
         act: |store| told(chat(TtlClass::Long, 1, &[1, 2, 3, 4]).with_snapshot().save(store)),
         ..PLAIN
@@ -67,7 +67,7 @@ pub const SCENES: &[Scene] = &[
     Scene {
         name: "change the class of a conversation with a turn",
         talks: &["chat"],
-        prepare: |store, _| chat(TtlClass::Kept, 0, &[1, 2]).save(store).unwrap(),
+        prepare: |store, _| chat(TtlClass::Permanent, 0, &[1, 2]).save(store).unwrap(),
         act: |store| told(chat(TtlClass::Short, 1, &[1, 2, 3]).save(store)),
         ..PLAIN
     },
@@ -75,7 +75,7 @@ pub const SCENES: &[Scene] = &[
         name: "change the class of a conversation and nothing else",
         talks: &["chat"],
         prepare: |store, _| chat(TtlClass::Short, 0, &[1, 2]).save(store).unwrap(),
-        act: |store| told(chat(TtlClass::Kept, 0, &[1, 2]).save(store)),
+        act: |store| told(chat(TtlClass::Permanent, 0, &[1, 2]).save(store)),
         ..PLAIN
     },
     Scene {
@@ -83,7 +83,7 @@ pub const SCENES: &[Scene] = &[
         talks: &["over", "shares", "aged", "fresh"],
         prepare: |store, _| {
             talk("over", TtlClass::Short, &[1, 2, 3]).save(store).unwrap();
-            talk("shares", TtlClass::Kept, &[1, 2, 4, 5]).with_snapshot().save(store).unwrap();
+            talk("shares", TtlClass::Permanent, &[1, 2, 4, 5]).with_snapshot().save(store).unwrap();
             talk("aged", TtlClass::Extended, &[20, 21, 22, 23, 24, 25]).save(store).unwrap();
             Talk::new("fresh", TtlClass::Long, later(*START, 119), &[1, 50]).save(store).unwrap();
         },
@@ -95,8 +95,8 @@ pub const SCENES: &[Scene] = &[
         talks: &["over", "dear", "cheap", "other"],
         prepare: |store, _| {
             talk("over", TtlClass::Short, &[1, 2, 3]).save(store).unwrap();
-            talk("dear", TtlClass::Kept, &[30, 31, 32, 33, 34, 35, 36]).save(store).unwrap();
-            talk("cheap", TtlClass::Kept, &[40]).with_snapshot().save(store).unwrap();
+            talk("dear", TtlClass::Permanent, &[30, 31, 32, 33, 34, 35, 36]).save(store).unwrap();
+            talk("cheap", TtlClass::Permanent, &[40]).with_snapshot().save(store).unwrap();
             talk("other", TtlClass::Long, &[1, 4]).save(store).unwrap();
         },
         act: |store| sweep(store, 30, Quota::Bytes(4_500)),
@@ -109,7 +109,7 @@ pub const SCENES: &[Scene] = &[
         prepare: |store, _| {
             talk("over", TtlClass::Short, &[1, 2]).save(store).unwrap();
             talk("aged", TtlClass::Extended, &[1, 3]).save(store).unwrap();
-            talk("kept", TtlClass::Kept, &[4]).save(store).unwrap();
+            talk("kept", TtlClass::Permanent, &[4]).save(store).unwrap();
         },
         act: |store| sweep(store, 120, Quota::Bytes(0)),
         ..PLAIN
@@ -118,8 +118,8 @@ pub const SCENES: &[Scene] = &[
         name: "compress what has aged",
         talks: &["aged", "shares"],
         prepare: |store, _| {
-            talk("aged", TtlClass::Kept, &[1, 2, 3]).with_snapshot().save(store).unwrap();
-            talk("shares", TtlClass::Kept, &[1, 2, 4]).save(store).unwrap();
+            talk("aged", TtlClass::Permanent, &[1, 2, 3]).with_snapshot().save(store).unwrap();
+            talk("shares", TtlClass::Permanent, &[1, 2, 4]).save(store).unwrap();
         },
         act: |store| sweep(store, 120, Quota::Bytes(u64::MAX)),
         ..PLAIN
@@ -159,7 +159,7 @@ pub const SCENES: &[Scene] = &[
         talks: &["chat", "imported"],
         prepare: |store, _| chat(TtlClass::Long, 0, &[1, 2]).save(store).unwrap(),
         act: |store| {
-            let imported = talk("imported", TtlClass::Kept, &[1, 2, 7, 8, 9]).with_snapshot();
+            let imported = talk("imported", TtlClass::Permanent, &[1, 2, 7, 8, 9]).with_snapshot();
             told(imported.save(store))
         },
         ..PLAIN
@@ -206,12 +206,12 @@ pub const SCENES: &[Scene] = &[
             talk("over", TtlClass::Short, &[1, 2, 3, 4, 5, 6]).save(store).unwrap();
         },
         act: |store| {
-            Talk::new("chat", TtlClass::Kept, later(*START, 119), &[1, 7])
+            Talk::new("chat", TtlClass::Permanent, later(*START, 119), &[1, 7])
                 .save(store)
                 .map_err(|error| error.to_string())?;
             sweep(store, 120, Quota::Bytes(u64::MAX))?;
             // What was just collected, once more.
-            told(talk("other", TtlClass::Kept, &[1, 2, 3, 4]).save(store))
+            told(talk("other", TtlClass::Permanent, &[1, 2, 3, 4]).save(store))
         },
         ..PLAIN
     },

@@ -82,7 +82,7 @@ fn how_long_a_chat_is_kept_can_be_changed() {
     let page = open_memory_after_a_restart(&mut hobd);
     assert!(file_name(&kept_files(&hobd, "bin")[0]).contains(".long."));
 
-    page.put("@file select", "kept");
+    page.put("@file select", "permanent");
     hob_testkit::wait::until("the file has its new class", || {
         kept_files(&hobd, "bin").iter().any(|path| file_name(path).contains(".kept.")).then_some(())
     });

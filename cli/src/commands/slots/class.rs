@@ -17,7 +17,7 @@ pub struct Args {
     /// The conversation
     conversation: String,
 
-    /// Its class: short, long, extended or kept
+    /// Its class: short, long, extended or permanent
     class: TtlClass,
 
     /// Only that of this model

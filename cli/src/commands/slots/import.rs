@@ -29,7 +29,7 @@ pub struct Args {
     #[arg(long)]
     keep_foreign: bool,
 
-    /// Keep it in this class: short, long, extended or kept
+    /// Keep it in this class: short, long, extended or permanent
     #[arg(long, value_name = "CLASS")]
     class: Option<TtlClass>,
 }

@@ -24,7 +24,7 @@ pub struct Args {
     #[arg(long, value_name = "FINGERPRINT")]
     fingerprint: Option<ModelHash>,
 
-    /// Only this class: short, long, extended or kept
+    /// Only this class: short, long, extended or permanent
     #[arg(long, value_name = "CLASS")]
     class: Option<TtlClass>,
 

@@ -28,7 +28,7 @@ pub struct Args {
     #[arg(long, value_name = "AGE", value_parser = age)]
     older_than: Option<Duration>,
 
-    /// Only this class: short, long, extended or kept
+    /// Only this class: short, long, extended or permanent
     #[arg(long, value_name = "CLASS")]
     class: Option<TtlClass>,
 

@@ -96,7 +96,7 @@ fn what_lay_there_in_clear_is_removed_once_the_directory_is_sealed() {
 #[test]
 fn a_sealed_object_is_compressed_and_stays_sealed() {
     let world = World::new().sealed(7).unwrap();
-    let kept = SlotRecord { class: TtlClass::Kept, ..save(&world, "chat") };
+    let kept = SlotRecord { class: TtlClass::Permanent, ..save(&world, "chat") };
     world.store.put_slot(MODEL, &kept).unwrap();
     let later = AdjustedTime::from(now().after(Duration::from_secs(3_600)));
     let rules = Rules { compress_after: Some(Duration::ZERO), ..Rules::default() };

@@ -26,7 +26,7 @@ fn a_slot_file_under_another_conversations_name_is_a_miss() {
 fn changing_its_class_leaves_a_conversation_one_file() {
     let world = World::new();
     world.store.put_slot(MODEL, &slot("chat", &[])).unwrap();
-    let kept = SlotRecord { class: TtlClass::Kept, ..slot("chat", &[]) };
+    let kept = SlotRecord { class: TtlClass::Permanent, ..slot("chat", &[]) };
     world.store.put_slot(MODEL, &kept).unwrap();
     assert_eq!(world.files(), [format!("{MODEL}/chat.kept.bin")].into());
     assert_eq!(world.store.get_slot(MODEL, &id("chat")).unwrap(), kept);
@@ -44,7 +44,7 @@ fn the_name_of_a_slot_file_decides_its_class_and_without_one_it_is_long() {
         listed
     };
     fs::rename(path("chat.short.bin"), path("chat.kept.bin")).unwrap();
-    assert_eq!(class(), TtlClass::Kept);
+    assert_eq!(class(), TtlClass::Permanent);
     fs::rename(path("chat.kept.bin"), path("chat.bin")).unwrap();
     assert_eq!(class(), TtlClass::Long);
     world.store.put_slot(MODEL, &slot("chat", &[])).unwrap();
@@ -95,7 +95,7 @@ fn an_entry_expires_when_its_class_has_lived_since_its_last_use() {
     assert!(!is_expired(&entry, used.after(Duration::from_secs(3_600))));
     assert!(is_expired(&entry, used.after(Duration::from_millis(3_600_001))));
     assert!(!is_expired(&entry, Timestamp(0)), "a clock that steps back expires nothing");
-    let kept = SlotEntry { class: TtlClass::Kept, ..entry };
+    let kept = SlotEntry { class: TtlClass::Permanent, ..entry };
     assert!(!is_expired(&kept, Timestamp(u64::MAX)));
 }
 
@@ -126,7 +126,7 @@ fn who_asks_again_who_is_kept_hears_what_changed() {
     assert_eq!(check("one grew"), 2);
     fs::write(world.path(&format!("{MODEL}/two.long.bin")), "no slot file").unwrap();
     assert_eq!(check("one is damaged"), 1);
-    world.store.put_slot(MODEL, &SlotRecord { class: TtlClass::Kept, ..longer }).unwrap();
+    world.store.put_slot(MODEL, &SlotRecord { class: TtlClass::Permanent, ..longer }).unwrap();
     assert_eq!(check("another class"), 1);
     assert_eq!(world.store.reader().slot(MODEL, &id("nobody")), None);
 }
