@@ -17,5 +17,6 @@ mod profiles;
 mod reopening;
 mod security;
 mod talking;
+mod units;
 mod voice;
 mod warming;

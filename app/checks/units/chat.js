@@ -1,0 +1,123 @@
+import { addDelta, emptyAnswer } from "/chat/answer.js";
+import { newId, visibleChats } from "/chat/chats.js";
+import { visiblePath } from "/chat/conversation.js";
+import { difference } from "/chat/difference.js";
+import { pathTo, reusedTokens, siblingsOf, textOf } from "/chat/tree.js";
+import { equal, test } from "./harness.js";
+
+/** 1 - 2 - 3 and 1 - 2 - 4, and another beginning 5. */
+const messages = [
+  { id: 1, parent: null },
+  { id: 2, parent: 1 },
+  { id: 3, parent: 2 },
+  { id: 4, parent: 2 },
+  { id: 5, parent: null },
+];
+
+const idsOf = (list) => list.map(({ id }) => id);
+
+test("a path leads from the first message to the head", () => {
+  equal(idsOf(pathTo(messages, 4)), [1, 2, 4]);
+  equal(idsOf(pathTo(messages, 5)), [5]);
+});
+
+test("the path to an unknown head is empty", () => {
+  equal(pathTo(messages, null), []);
+  equal(pathTo(messages, 99), []);
+});
+
+test("siblings have the same parent, and the message is among them", () => {
+  equal(idsOf(siblingsOf(messages, messages[2])), [3, 4]);
+  equal(idsOf(siblingsOf(messages, messages[0])), [1, 5]);
+});
+
+test("the visible path ends where the answer that streams in begins", () => {
+  const state = { messages, head: 3, pending: [], live: null };
+  equal(idsOf(visiblePath(state)), [1, 2, 3]);
+  equal(idsOf(visiblePath({ ...state, live: { after: 1 } })), [1]);
+  equal(idsOf(visiblePath({ ...state, pending: [{ after: 2 }] })), [1, 2]);
+});
+
+test("the text of a message is a string or its parts", () => {
+  equal(textOf({ content: "plain" }), "plain");
+  equal(textOf({ content: [{ text: "a" }, { type: "image" }, { text: "b" }] }), "ab");
+  equal(textOf({ content: null }), "");
+});
+
+test("reused tokens come from a slot, memory and disk", () => {
+  const tokens = { shared: 1, memory: 2, disk: 4, computed: 8 };
+  equal(reusedTokens({ finish: { hob: { tokens } } }), 7);
+  equal(reusedTokens({}), null);
+  equal(reusedTokens(undefined), null);
+});
+
+test("deltas add up to text and reasoning", () => {
+  const answer = emptyAnswer();
+  addDelta(answer, { reasoning_content: "hm" });
+  addDelta(answer, { content: "a" });
+  equal(addDelta(answer, { content: "b" }), true);
+  equal(answer, { text: "ab", reasoning: "hm", calls: [] });
+});
+
+test("an event without a delta adds nothing", () => {
+  const answer = emptyAnswer();
+  equal(addDelta(answer, undefined), false);
+  equal(answer, emptyAnswer());
+});
+
+test("pieces of a tool call are joined by their index", () => {
+  const answer = emptyAnswer();
+  addDelta(answer, { tool_calls: [{ index: 0, function: { name: "look", arguments: '{"a"' } }] });
+  addDelta(answer, { tool_calls: [{ index: 1, function: { name: "go" } }] });
+  addDelta(answer, { tool_calls: [{ index: 0, function: { arguments: ":1}" } }] });
+  equal(answer.calls.map((call) => call.function), [
+    { name: "look", arguments: '{"a":1}' },
+    { name: "go", arguments: "" },
+  ]);
+});
+
+test("a tool call without an index is a new one", () => {
+  const answer = emptyAnswer();
+  addDelta(answer, { tool_calls: [{ function: { name: "one" } }, { function: { name: "two" } }] });
+  equal(answer.calls.map((call) => call.function.name), ["one", "two"]);
+});
+
+test("a difference ends where both texts go on alike", () => {
+  equal(difference("old and the same rest", "new and the same rest"), [3, 3]);
+  equal(difference("the same rest", "more: the same rest"), [0, 6]);
+  equal(difference("less: the same rest", "the same rest"), [6, 0]);
+});
+
+test("few equal characters do not end a difference", () => {
+  equal(difference("abc12", "xyz12"), [5, 5]);
+});
+
+test("texts with nothing in common differ whole", () => {
+  equal(difference("one", "other"), [3, 5]);
+  equal(difference("", "other"), [0, 5]);
+});
+
+const chat = (id, title, place = "disk") => ({ id, title, place });
+
+test("without a search every chat is visible", () => {
+  const all = [chat("a", "Peru"), chat("b", null)];
+  equal(visibleChats({ all, query: "  ", found: null }), all);
+});
+
+test("a search finds titles in either case, then texts, and each chat once", () => {
+  const all = [chat("a", "Lima in Peru"), chat("b", "Garden"), chat("c", null)];
+  const found = [chat("b", "Garden"), chat("a", "Lima in Peru")];
+  equal(idsOf(visibleChats({ all, query: "PERU ", found })), ["a", "b"]);
+});
+
+test("a chat that is found by its text has its current place", () => {
+  const all = [chat("b", "Garden", "slot")];
+  const found = [chat("b", "Garden", "disk")];
+  equal(visibleChats({ all, query: "rose", found })[0].place, "slot");
+});
+
+test("ids of chats are random and of one form", () => {
+  const [one, other] = [newId(), newId()];
+  equal(/^chat-[0-9a-f]{16}$/.test(one), true);
+  equal(one === other, false);
+});

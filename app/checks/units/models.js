@@ -1,0 +1,30 @@
+import { facts } from "/pages/models/fit.js";
+import { consequences } from "/pages/models/question.js";
+import { t } from "/lib.js";
+import { equal, test } from "./harness.js";
+
+test("facts are joined, and what is unknown or usual is left out", () => {
+  equal(facts({ size_bytes: 2048, quantisation: "Q4_K", memory: "plain" }), "2 KiB · Q4_K");
+  equal(facts({ size_bytes: null }), "");
+  equal(facts({ architecture: "lfm2", memory: "hybrid" }), "lfm2 · hybrid memory");
+});
+
+const running = { name: "old", kept: { conversations: 2, bytes: 2048 } };
+const model = { name: "new", verdict: "fits", kept: null };
+
+test("saved conversations of the running model are named", () => {
+  const lines = consequences(model, running);
+  const kept = t("models.ask.kept", { name: "old", n: 2, bytes: 2048 });
+  equal(lines, [kept, t("models.ask.restart")]);
+});
+
+test("without saved conversations the texts are", () => {
+  const lines = consequences(model, { name: "old", kept: null });
+  equal(lines, [t("models.ask.text"), t("models.ask.restart")]);
+});
+
+test("short memory and embeddings are warned of", () => {
+  const lines = consequences({ ...model, verdict: "too_large", pooling: "mean" }, running);
+  equal(lines.slice(-2), [t("models.ask.embeds"), t("models.ask.large")]);
+  equal(consequences({ ...model, verdict: "tight" }, running).at(-1), t("models.ask.tight"));
+});

@@ -1,0 +1,17 @@
+// Runs every test and puts the outcome into `window.outcome`, where `tests/page/units.rs` reads it.
+
+import { locale } from "/lib/strings.js";
+import { runAll } from "./harness.js";
+
+const strings = await (await fetch("/strings/en.json")).json();
+locale.set({ language: "en", strings });
+try {
+  await import("./lib.js");
+  await import("./chat.js");
+  await import("./memory.js");
+  await import("./models.js");
+  await import("./profiles.js");
+  window.outcome = await runAll();
+} catch (error) {
+  window.outcome = { passed: 0, failed: [{ name: "loading the tests", why: String(error) }] };
+}
