@@ -8,8 +8,6 @@ use std::fmt;
 use hob_runtime::TurnError;
 use serde_json::{Value, json};
 
-use crate::transcript::TranscriptError;
-
 /// What kind of failure this is; it decides the HTTP status and OpenAI's `type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
@@ -159,13 +157,5 @@ impl From<TurnError> for ApiError {
             TurnError::Stopped => Self::new(ErrorKind::Busy, message).code("stopping"),
             TurnError::Backend(_) => Self::internal(message).code("backend"),
         }
-    }
-}
-
-impl From<TranscriptError> for ApiError {
-    fn from(error: TranscriptError) -> Self {
-        tracing::error!(%error, "transcript");
-        Self::internal(format!("the conversation could not be stored or read: {error}"))
-            .code("transcript")
     }
 }

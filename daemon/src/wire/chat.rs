@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::fields::{Fields, unsupported, wrong_type};
 use super::message::Message;
 use super::sampling::{Shape, refuse};
+use crate::conversations::transcript::After;
 use crate::error::ApiError;
 
 const MAX_TOP_LOGPROBS: i64 = 20;
@@ -40,15 +41,6 @@ pub struct ChatRequest {
     pub template_variables: Map<String, Value>,
     /// How long the conversation's KV is kept on disk.
     pub ttl: Option<TtlClass>,
-}
-
-/// A place in a stored conversation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum After {
-    /// In front of every message: `0` on the wire.
-    Nothing,
-    /// Behind the message of this id.
-    Message(i64),
 }
 
 /// What form the answer has.

@@ -88,6 +88,33 @@ impl OpenAnswer {
         });
     }
 
+    /// Ends the answer with its whole message; [`super::Transcript::end_turn`] writes it.
+    pub fn complete(mut self, answer: &Message, finish: &Value) -> ClosedAnswer {
+        self.closed(Status::Complete, answer, Some(finish.to_string()))
+    }
+
+    /// Ends an answer that broke off, with the text generated so far;
+    /// [`super::Transcript::end_turn`] writes it.
+    pub fn break_off(mut self, partial: &Message) -> ClosedAnswer {
+        self.closed(Status::Interrupted, partial, None)
+    }
+
+    fn closed(
+        &mut self,
+        status: Status,
+        message: &Message,
+        finish: Option<String>,
+    ) -> ClosedAnswer {
+        self.ended = true;
+        ClosedAnswer {
+            row: self.row.clone(),
+            conversation: self.conversation.clone(),
+            status,
+            text: message.to_json().to_string(),
+            finish,
+        }
+    }
+
     /// The whole answer, and how it ended.
     pub fn finish(&mut self, answer: &Message, finish: &Value, now: Timestamp) -> Pending<()> {
         self.ended = true;
@@ -102,10 +129,10 @@ impl OpenAnswer {
 
     /// What there is of an answer that broke off.
     pub fn interrupt(&mut self, partial: &Message) {
-        self.break_off(Some(partial.to_json().to_string()));
+        self.abandon(Some(partial.to_json().to_string()));
     }
 
-    fn break_off(&mut self, text: Option<String>) {
+    fn abandon(&mut self, text: Option<String>) {
         self.ended = true;
         let row = self.row.clone();
         self.writer.post(move |connection| {
@@ -118,8 +145,35 @@ impl OpenAnswer {
 impl Drop for OpenAnswer {
     fn drop(&mut self) {
         if !self.ended {
-            self.break_off(None);
+            self.abandon(None);
         }
+    }
+}
+
+/// The end of an answer, to be written by [`super::Transcript::end_turn`].
+#[derive(Debug)]
+pub struct ClosedAnswer {
+    row: Arc<OnceLock<Grown>>,
+    conversation: ConversationId,
+    status: Status,
+    text: String,
+    finish: Option<String>,
+}
+
+impl ClosedAnswer {
+    pub(super) fn is_complete(&self) -> bool {
+        self.status == Status::Complete
+    }
+
+    /// Writes nothing if the request itself could not be stored.
+    pub(super) fn write(
+        &self,
+        connection: &Connection,
+        now: Timestamp,
+    ) -> Result<(), TranscriptError> {
+        let Some(row) = self.row.get() else { return Ok(()) };
+        close(connection, row.answer, self.status, Some(&self.text), self.finish.as_deref())?;
+        if self.is_complete() { touch(connection, &self.conversation, now) } else { Ok(()) }
     }
 }
 

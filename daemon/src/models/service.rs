@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use hob_models::ModelError;
 
-use super::{Service, compute};
-use crate::catalogue::{Catalogue, Kept, Refusal, Shelf};
 use crate::error::{ApiError, ErrorKind};
+use crate::models::{Catalogue, Kept, Refusal, Shelf};
+use crate::service::{Service, compute};
 
 /// What a switch will do.
 #[derive(Clone, Debug)]

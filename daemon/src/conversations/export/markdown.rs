@@ -7,10 +7,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::VERSION;
-use super::document::{Document, Node, beside, check_version, one_line, status};
+use crate::conversations::transcript::{
+    Document, Node, Status, VERSION, beside, check_version, one_line, status,
+};
 use crate::error::{ApiError, ErrorKind};
-use crate::transcript::Status;
 use crate::wire::message::{Message, Role};
 
 const MARK: &str = "<!-- hob:";

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::body::Bytes;
-use hob_prewarm::phrase::{MOST_VOICES, PhraseId, Phrases, Spoken, VoiceName};
+use hob_prewarm::phrase::{MAX_VOICES, PhraseId, Phrases, VoiceName, VoicePhrase};
 use hob_runtime::Engine;
 use hob_slots::Timestamp;
 use tokio::sync::Notify;
@@ -20,7 +20,7 @@ use super::command::VoiceCommand;
 use super::phrase_cache::{FoundVoice, KeptPhrases};
 use super::wav;
 use crate::clock::Clock;
-use crate::silence;
+use crate::warm::silence;
 
 /// While a command runs, whether someone wants the processor is looked at this often.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -79,9 +79,9 @@ pub struct Filler {
 
 struct State {
     phrases: Phrases,
-    sounds: BTreeMap<Spoken, Bytes>,
+    sounds: BTreeMap<VoicePhrase, Bytes>,
     /// What is to be removed from disk.
-    left: Vec<Spoken>,
+    left: Vec<VoicePhrase>,
 }
 
 impl Filler {
@@ -108,7 +108,7 @@ impl Filler {
         };
         let mut state = self.lock();
         // The usual voice is one of them, whether anything of it was found or not.
-        let mut others = MOST_VOICES - 1;
+        let mut others = MAX_VOICES - 1;
         for FoundVoice { name, made, sounds } in found {
             let known = name == self.voice || others > 0;
             if known && name != self.voice {
@@ -150,7 +150,7 @@ impl Filler {
         Prepared::Failed
     }
 
-    async fn make(&self, spoken: &Spoken) -> Result<(), String> {
+    async fn make(&self, spoken: &VoicePhrase) -> Result<(), String> {
         let wav = self.command.run(&spoken.0, &self.texts[spoken.1.0]).await;
         let wav = wav.map_err(|error| error.to_string())?;
         let checked = tokio::task::spawn_blocking(move || wav::checked(wav)).await;
@@ -177,7 +177,7 @@ impl Filler {
         let _ = tokio::task::spawn_blocking(removed).await; // An error: the daemon ends.
     }
 
-    fn next(&self) -> Option<Spoken> {
+    fn next(&self) -> Option<VoicePhrase> {
         self.lock().phrases.next((self.clock)())
     }
 
@@ -206,14 +206,14 @@ impl State {
     }
 
     /// False when there is no room.
-    fn hold(&mut self, spoken: &Spoken, wav: Bytes) -> bool {
-        let Ok(left) = self.phrases.hold(spoken, wav.len() as u64) else { return false };
+    fn hold(&mut self, spoken: &VoicePhrase, wav: Bytes) -> bool {
+        let Ok(left) = self.phrases.insert(spoken, wav.len() as u64) else { return false };
         self.forget(left);
         self.sounds.insert(spoken.clone(), wav);
         true
     }
 
-    fn forget(&mut self, left: Vec<Spoken>) {
+    fn forget(&mut self, left: Vec<VoicePhrase>) {
         for spoken in left {
             self.sounds.remove(&spoken);
             self.left.push(spoken);

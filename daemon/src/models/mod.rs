@@ -8,6 +8,7 @@
 //! - What was found is remembered for some seconds, so that a page may ask as often as it likes.
 
 mod entry;
+mod service;
 mod switch;
 
 use std::path::PathBuf;
@@ -18,11 +19,12 @@ use hob_models::{
     Demand, HashCache, MachineMemory, ModelError, ModelFile, Roots, Source, discover,
 };
 use hob_prewarm::ProfileName;
-use hob_slots::prune::total_bytes;
 use hob_slots::store::StoreReader;
+use hob_slots::usage::total_bytes;
 use hob_slots::{FileDigest, ModelHash, SlotContents, Timestamp};
 
 pub use entry::{Entry, Kept};
+pub use service::Switch;
 pub use switch::{Refusal, SwitchFailure, Wanted};
 
 /// For so long what was found is not looked for again.
@@ -177,7 +179,7 @@ impl Catalogue {
     }
 
     fn kept_of_file(&self, hashes: &HashCache, model: &ModelFile) -> Option<Kept> {
-        let content = hashes.known(&model.files)?;
+        let content = hashes.cached(&model.files)?;
         self.kept((self.options.naming)(FileDigest(content.0)))
     }
 

@@ -4,6 +4,9 @@
 //!   unless the archive itself is damaged, which changes nothing.
 //! - An archive's KV is that of its own conversation and of no other.
 
+pub mod archive;
+pub mod markdown;
+
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
@@ -12,12 +15,12 @@ use hob_slots::archive::{self as slot_archive, Archive, Wishes};
 use hob_slots::store::StoreReader;
 use hob_slots::{ConversationId, ModelHash};
 
-use super::kept::{SPARE_BYTES, Upload, failed, private_dir, refused};
-use super::{Service, compute, names};
+use self::archive::ArchiveError;
+use crate::chat::names;
+use crate::conversations::transcript::{Document, Extent, ImportedConversation};
 use crate::error::{ApiError, ErrorKind};
-use crate::portable::archive::{self, ArchiveError};
-use crate::portable::{Document, Extent};
-use crate::transcript::ImportedConversation;
+use crate::service::kept::{SPARE_BYTES, Upload, failed, private_dir, refused};
+use crate::service::{Service, compute};
 
 /// A conversation that came in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +65,7 @@ impl Service {
     pub async fn archive(&self, id: &ConversationId) -> Result<Option<File>, ApiError> {
         let Some(document) = self.document(id, Extent::Tree).await? else { return Ok(None) };
         let (reader, model, now) = (self.reader()?, self.engine().fingerprint(), self.now());
-        self.maintain(|_, _, _| ()).await?; // What was to be saved before is saved.
+        self.with_store(|_, _, _| ()).await?; // What was to be saved before is saved.
         let id = id.clone();
         let made = compute(move || {
             let bundle = temporary(&reader)?;

@@ -7,8 +7,7 @@
 use hob_slots::{ConversationId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{Status, TranscriptError};
-use crate::wire::chat::After;
+use super::{After, Status, TranscriptError};
 use crate::wire::message::{Message, Role};
 
 const TITLE_CHARS: usize = 60;

@@ -12,8 +12,12 @@
 
 mod answer;
 mod change;
+mod document;
+mod error;
 mod explanations;
+mod finish;
 mod import;
+mod place;
 mod read;
 mod recent;
 mod schema;
@@ -24,11 +28,12 @@ mod tests;
 mod titles;
 mod tokens;
 mod tree;
+mod turn;
 mod writer;
 
 use std::fs::OpenOptions;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,60 +41,22 @@ use hob_slots::{ConversationId, ModelHash, Timestamp, Token};
 use rusqlite::Connection;
 use serde_json::Value;
 
-use crate::portable::Document;
-use crate::wire::chat::After;
 use crate::wire::message::Message;
-pub use answer::OpenAnswer;
+pub use answer::{ClosedAnswer, OpenAnswer};
 pub use change::Change;
+pub use document::{Document, Extent, Node, VERSION, beside, check_version, one_line, status};
+pub use error::TranscriptError;
 pub use explanations::Remembered;
 pub use import::ImportedConversation;
+pub use place::After;
 pub use read::{ConversationText, StoredMessage, Summary};
 pub use recent::RecentTurn;
 pub use search::{Hit, SearchQuery, Snippet};
 pub use titles::MAX_TITLE_CHARS;
 pub use tree::{Continuation, Grown};
+pub use turn::{Append, TurnEnd, TurnQuery, TurnStart};
 pub use writer::Pending;
 use writer::Writer;
-
-/// Why text could not be read or written.
-#[derive(Debug, thiserror::Error)]
-pub enum TranscriptError {
-    /// SQLite refused.
-    #[error("transcript database: {0}")]
-    Sql(#[from] rusqlite::Error),
-    /// The file cannot be made.
-    #[error("cannot open {}: {source}", path.display())]
-    File {
-        /// The database.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A later hobd wrote it.
-    #[error(
-        "the transcript database has version {found}, this hobd knows up to {known}: \
-         use the newer hobd"
-    )]
-    Newer {
-        /// Its version.
-        found: usize,
-        /// The latest version known here.
-        known: usize,
-    },
-    /// There is nothing to answer: an append of no messages to an empty conversation, or to an
-    /// answer.
-    #[error("there is nothing to answer")]
-    NothingToAnswer,
-    /// A place that is not there.
-    #[error("the conversation has no message {id}")]
-    NoSuchMessage {
-        /// What was named.
-        id: i64,
-    },
-    /// The daemon is on its way out.
-    #[error("the transcript has been closed")]
-    Stopped,
-}
 
 /// How a message stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,9 +10,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::TranscriptError;
 use super::tree::{millis, title};
-use crate::portable::{Document, Node};
+use super::{Document, Node, TranscriptError};
 use crate::wire::message::Message;
 
 /// What became of a document.

@@ -10,7 +10,7 @@ use std::fs::{self, DirBuilder, DirEntry, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use hob_prewarm::phrase::{PhraseId, Spoken, VoiceName};
+use hob_prewarm::phrase::{PhraseId, VoiceName, VoicePhrase};
 use hob_slots::Timestamp;
 use sha2::{Digest, Sha256};
 
@@ -79,7 +79,7 @@ impl KeptPhrases {
     ///
     /// # Errors
     /// When it cannot be written; what was there before is still there.
-    pub fn write(&self, spoken: &Spoken, wav: &[u8]) -> io::Result<()> {
+    pub fn write(&self, spoken: &VoicePhrase, wav: &[u8]) -> io::Result<()> {
         let dir = self.dir_of(&spoken.0);
         private_dir(&dir)?;
         let name = dir.join(NAME);
@@ -90,7 +90,7 @@ impl KeptPhrases {
     }
 
     /// Keeps a phrase no longer.
-    pub fn remove(&self, spoken: &Spoken) {
+    pub fn remove(&self, spoken: &VoicePhrase) {
         if let Err(error) = fs::remove_file(self.path(spoken))
             && error.kind() != io::ErrorKind::NotFound
         {
@@ -102,7 +102,7 @@ impl KeptPhrases {
         self.dir.join(hash(&[&self.command, voice.as_str()]))
     }
 
-    fn path(&self, (voice, id): &Spoken) -> PathBuf {
+    fn path(&self, (voice, id): &VoicePhrase) -> PathBuf {
         self.dir_of(voice).join(&self.files[id.0])
     }
 

@@ -7,9 +7,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::finish;
+use super::{ConversationText, MAX_TITLE_CHARS, Status, StoredMessage, finish};
 use crate::error::ApiError;
-use crate::transcript::{ConversationText, MAX_TITLE_CHARS, Status, StoredMessage};
 use crate::wire::fields::{Fields, unsupported, wrong_type};
 use crate::wire::message::{Message, Role};
 
@@ -161,7 +160,7 @@ impl Document {
 }
 
 /// A title that can be shown; `None` when nothing is left of it.
-pub(super) fn one_line(title: &str) -> Option<String> {
+pub fn one_line(title: &str) -> Option<String> {
     let words = title.split(|c: char| c.is_whitespace() || c.is_control());
     let line = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
     let line: String = line.chars().take(MAX_TITLE_CHARS).collect();
@@ -229,7 +228,7 @@ fn time(fields: &Fields<'_>, name: &str) -> Result<Option<i64>, ApiError> {
 }
 
 /// The fields of a message beside what it says.
-pub(super) fn beside(message: &Value) -> Map<String, Value> {
+pub fn beside(message: &Value) -> Map<String, Value> {
     let fields = message.as_object().into_iter().flatten();
     let says = |name: &str| ["content", "reasoning_content", "tool_calls"].contains(&name);
     fields.filter(|(name, _)| !says(name)).map(|(name, v)| (name.clone(), v.clone())).collect()

@@ -1,5 +1,9 @@
 //! What was said, and where its KV is.
 
+pub mod export;
+pub mod transcript;
+pub mod trash;
+
 use std::collections::HashMap;
 use std::sync::PoisonError;
 
@@ -7,13 +11,12 @@ use hob_prewarm::Event;
 use hob_runtime::EngineStatus;
 use hob_slots::{AdjustedTime, ConversationId};
 
-use super::{Service, compute};
 use crate::error::ApiError;
-use crate::transcript::{
+use crate::service::{Service, compute};
+use transcript::{
     Change, ConversationText, Hit, RecentTurn, Remembered, SearchQuery, Snippet, Summary,
     TranscriptError,
 };
-use crate::trash;
 
 /// Where a conversation's KV is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

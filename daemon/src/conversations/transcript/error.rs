@@ -1,0 +1,35 @@
+//! Why text could not be read or written.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::error::ApiError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum TranscriptError {
+    #[error("transcript database: {0}")]
+    Sql(#[from] rusqlite::Error),
+    #[error("cannot open {}: {source}", path.display())]
+    File { path: PathBuf, source: io::Error },
+    #[error(
+        "the transcript database has version {found}, this hobd knows up to {known}: \
+         use the newer hobd"
+    )]
+    Newer { found: usize, known: usize },
+    /// An append of no messages to an empty conversation, or to an answer.
+    #[error("there is nothing to answer")]
+    NothingToAnswer,
+    #[error("the conversation has no message {id}")]
+    NoSuchMessage { id: i64 },
+    /// The daemon is shutting down.
+    #[error("the transcript has been closed")]
+    Stopped,
+}
+
+impl From<TranscriptError> for ApiError {
+    fn from(error: TranscriptError) -> Self {
+        tracing::error!(%error, "transcript");
+        Self::internal(format!("the conversation could not be stored or read: {error}"))
+            .code("transcript")
+    }
+}
