@@ -1,0 +1,218 @@
+//! The two visits of a turn to the database thread: one before its prompt, one after its answer.
+//!
+//! - The first reads everything that rendering a prompt needs.
+//! - The second is one transaction: the answer, the timeline and the explanation are committed
+//!   together, or none of them is.
+//! - Between the two only the request's text and throttled flushes of the answer are written.
+
+use hob_slots::{ConversationId, ModelHash, Timestamp, Token};
+use rusqlite::Connection;
+use serde_json::Value;
+
+use super::answer::ClosedAnswer;
+use super::tree::Continuation;
+use super::writer::Pending;
+use super::{After, Transcript, TranscriptError, explanations, speed, tokens, tree};
+use crate::wire::message::Message;
+
+/// What to read before a prompt is rendered.
+#[derive(Clone, Debug)]
+pub struct TurnQuery {
+    pub fingerprint: ModelHash,
+    /// The conversation whose last timeline the prompt probably continues.
+    pub timeline_of: Option<ConversationId>,
+    pub append: Option<Append>,
+    /// Whether to read the prefill speed that was measured last.
+    pub reads_speed: bool,
+}
+
+/// New messages for a saved conversation. Without any, its last answer is generated again, or,
+/// with `after`, an answer to that message.
+#[derive(Clone, Debug)]
+pub struct Append {
+    pub conversation: ConversationId,
+    pub after: Option<After>,
+    pub new: Vec<Message>,
+}
+
+/// What [`Transcript::begin_turn`] read.
+#[derive(Clone, Debug, Default)]
+pub struct TurnStart {
+    /// `Some` for an append.
+    pub continuation: Option<Continuation>,
+    /// The last timeline under this model; empty when none is saved.
+    pub timeline: Vec<Token>,
+    pub prefill_tokens_per_second: Option<f64>,
+}
+
+/// What to write after an answer.
+#[derive(Debug)]
+pub struct TurnEnd {
+    pub fingerprint: ModelHash,
+    /// The text of the answer, where the request has any in the database.
+    pub answer: Option<ClosedAnswer>,
+    pub timeline: Option<(ConversationId, Vec<Token>)>,
+    /// Why the turn computed tokens that had been computed before.
+    pub explanation: Option<(ConversationId, Value)>,
+    /// Write the timeline and the explanation only if the conversation still has text: it may have
+    /// been deleted meanwhile.
+    pub needs_text: bool,
+    pub now: Timestamp,
+}
+
+impl Transcript {
+    /// Reads what the prompt of a turn needs, in one visit; a query for nothing makes none.
+    pub async fn begin_turn(&self, query: TurnQuery) -> Result<TurnStart, TranscriptError> {
+        if query.timeline_of.is_none() && query.append.is_none() && !query.reads_speed {
+            return Ok(TurnStart::default());
+        }
+        self.writer.ask(move |connection| read(connection, query)).done().await
+    }
+
+    /// Writes what a turn leaves, in one transaction. The result of a complete answer arrives once
+    /// its text is on disk; for anything else there is none to wait for, and failures are logged.
+    pub fn end_turn(&self, end: TurnEnd) -> Option<Pending<()>> {
+        if end.answer.as_ref().is_some_and(ClosedAnswer::is_complete) {
+            return Some(self.writer.send(move |connection| end.write(connection)));
+        }
+        if end.answer.is_some() || end.timeline.is_some() || end.explanation.is_some() {
+            self.writer.post(move |connection| end.write(connection));
+        }
+        None
+    }
+}
+
+fn read(connection: &mut Connection, query: TurnQuery) -> Result<TurnStart, TranscriptError> {
+    let TurnQuery { fingerprint, timeline_of, append, reads_speed } = query;
+    let continuation = match append {
+        Some(Append { conversation, after, new }) => {
+            Some(tree::continuation(connection, &conversation, after, new)?)
+        }
+        None => None,
+    };
+    let timeline = match timeline_of {
+        Some(conversation) => tokens::load(connection, &conversation, fingerprint)?,
+        None => Vec::new(),
+    };
+    let prefill_tokens_per_second =
+        if reads_speed { speed::load(connection, fingerprint)? } else { None };
+    Ok(TurnStart { continuation, timeline, prefill_tokens_per_second })
+}
+
+impl TurnEnd {
+    fn write(self, connection: &mut Connection) -> Result<(), TranscriptError> {
+        let Self { fingerprint, answer, timeline, explanation, needs_text, now } = self;
+        let transaction = connection.transaction()?;
+        if let Some(answer) = answer {
+            answer.write(&transaction, now)?;
+        }
+        if let Some((conversation, timeline)) = timeline {
+            tokens::save(&transaction, &conversation, fingerprint, &timeline, needs_text, now)?;
+        }
+        if let Some((conversation, explanation)) = explanation {
+            let explanation = explanation.to_string();
+            explanations::save(&transaction, &conversation, &explanation, needs_text, now)?;
+        }
+        transaction.commit()?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::conversations::transcript::Status;
+
+    const MODEL: ModelHash = ModelHash([1; 8]);
+    const NOW: Timestamp = Timestamp(1_000_000);
+
+    fn world() -> (Transcript, ConversationId) {
+        (Transcript::in_memory(NOW).unwrap(), ConversationId::new("a").unwrap())
+    }
+
+    fn user(text: &str) -> Message {
+        Message::parse(&json!({"role": "user", "content": text}), "messages").unwrap()
+    }
+
+    fn append(id: &ConversationId, text: &str) -> TurnQuery {
+        TurnQuery {
+            fingerprint: MODEL,
+            timeline_of: Some(id.clone()),
+            append: Some(Append { conversation: id.clone(), after: None, new: vec![user(text)] }),
+            reads_speed: true,
+        }
+    }
+
+    fn end(id: &ConversationId, answer: Option<ClosedAnswer>, timeline: &[Token]) -> TurnEnd {
+        TurnEnd {
+            fingerprint: MODEL,
+            answer,
+            timeline: Some((id.clone(), timeline.to_vec())),
+            explanation: Some((id.clone(), json!({"reason": "clock"}))),
+            needs_text: true,
+            now: NOW,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_turn_begins_with_the_history_the_timeline_and_the_speed_of_the_last_one() {
+        let (transcript, id) = world();
+        let mut answer = transcript.sync(&id, vec![user("Hello")], NOW);
+        answer.stored().await.unwrap();
+        let reply = Message::answer("Hi", "", &[]);
+        let closed = answer.complete(&reply, &json!({"finish_reason": "stop"}));
+        let timeline = [Token(1), Token(2)];
+        transcript.end_turn(end(&id, Some(closed), &timeline)).unwrap().done().await.unwrap();
+        transcript.put_prefill_speed(MODEL, 50.0);
+
+        let start = transcript.begin_turn(append(&id, "Bye")).await.unwrap();
+        let history = start.continuation.unwrap().history;
+        assert_eq!(history, [user("Hello"), reply, user("Bye")]);
+        assert_eq!(
+            (start.timeline, start.prefill_tokens_per_second),
+            (timeline.into(), Some(50.0))
+        );
+        let explanation = transcript.explanation(&id).done().await.unwrap().unwrap();
+        assert_eq!(explanation.explanation["reason"], "clock");
+        let stored = transcript.get(&id).done().await.unwrap().unwrap();
+        assert_eq!(stored.messages[1].status, Status::Complete);
+        assert_eq!(stored.messages[1].finish, Some(json!({"finish_reason": "stop"})));
+    }
+
+    #[tokio::test]
+    async fn an_interrupted_turn_keeps_its_text_and_its_timeline() {
+        let (transcript, id) = world();
+        let answer = transcript.sync(&id, vec![user("Hello")], NOW);
+        let closed = answer.break_off(&Message::answer("H", "", &[]));
+        assert!(transcript.end_turn(end(&id, Some(closed), &[Token(1)])).is_none());
+
+        let stored = transcript.get(&id).done().await.unwrap().unwrap();
+        assert_eq!(stored.messages[1].status, Status::Interrupted);
+        assert_eq!(stored.messages[1].message["content"], "H");
+        assert_eq!(transcript.tokens(&id, MODEL).done().await.unwrap(), [Token(1)]);
+    }
+
+    #[tokio::test]
+    async fn a_conversation_deleted_during_its_turn_leaves_nothing() {
+        let (transcript, id) = world();
+        let answer = transcript.sync(&id, vec![user("Hello")], NOW);
+        assert!(transcript.delete(&id).done().await.unwrap());
+        let closed = answer.complete(&Message::answer("Hi", "", &[]), &json!({}));
+        transcript.end_turn(end(&id, Some(closed), &[Token(1)])).unwrap().done().await.unwrap();
+
+        assert!(transcript.get(&id).done().await.unwrap().is_none());
+        assert_eq!(transcript.tokens(&id, MODEL).done().await.unwrap(), []);
+        assert_eq!(transcript.explanation(&id).done().await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn a_query_for_nothing_reads_nothing() {
+        let (transcript, _) = world();
+        let query =
+            TurnQuery { fingerprint: MODEL, timeline_of: None, append: None, reads_speed: false };
+        let start = transcript.begin_turn(query).await.unwrap();
+        assert!(start.continuation.is_none() && start.timeline.is_empty());
+    }
+}
