@@ -1,4 +1,4 @@
-"""What the tests stand on."""
+"""Fixtures: daemons, clients and conversations."""
 
 import shutil
 import tempfile
@@ -11,7 +11,7 @@ from hobd import Hobd
 
 @pytest.fixture(scope="session")
 def hobd(tmp_path_factory):
-    """One daemon for all tests that leave it as it is."""
+    """One daemon for all tests that do not change its state."""
     daemon = Hobd(tmp_path_factory.mktemp("hobd"))
     yield daemon
     daemon.kill()
@@ -24,13 +24,13 @@ def client(hobd):
 
 @pytest.fixture
 def name(request):
-    """A conversation of the test's own."""
+    """A conversation that only this test uses."""
     return request.node.name
 
 
 @pytest.fixture
 def start():
-    """Starts daemons of the test's own: `start("--slots", "2")`."""
+    """Starts daemons for this test: `start("--slots", "2")`."""
     directory = Path(tempfile.mkdtemp(prefix="hobd-"))
     daemons = []
 

@@ -1,7 +1,7 @@
 """A real hobd process on a free port, and the official client that talks to it.
 
 - A process never outlives the test that started it.
-- Everything that it keeps lies in one directory, so that another process can go on from there.
+- All its files are in one directory, so another process can continue from there.
 """
 
 import json
@@ -31,7 +31,7 @@ class Hobd:
         self.directory.mkdir(parents=True, exist_ok=True)
         ready = self.directory / "ready.json"
         ready.unlink(missing_ok=True)
-        # The settings and profiles of whoever runs the tests must not matter.
+        # The developer's own settings and profiles must not affect the tests.
         environment = {"HOME": str(self.directory), "PATH": os.environ["PATH"]}
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(
@@ -41,7 +41,7 @@ class Hobd:
                     *("--data-dir", self.directory / "data"),
                     *("--slots-dir", self.slots_dir),
                     *("--ready-file", ready),
-                    *("--threads", "1"),  # A small model, and others that compute beside it.
+                    *("--threads", "1"),  # A small model beside other processes.
                     *self.flags,
                 ],
                 cwd=self.directory,
@@ -61,7 +61,7 @@ class Hobd:
             self._process.wait()
 
     def stop(self) -> int:
-        """Asks it to end, as a shell or a service manager does. Returns its exit status."""
+        """Sends SIGTERM, as a shell or a service manager does. Returns the exit status."""
         self._process.send_signal(signal.SIGTERM)
         return self._process.wait(PATIENCE_SECS)
 
@@ -95,7 +95,7 @@ class Hobd:
         return {"base_url": f"{self.url}/v1", **defaults, **options}
 
     def status(self) -> dict:
-        """What `hob status` reads."""
+        """`GET /v1/status`."""
         return self._watcher.get("/v1/status", cast_to=object)
 
     def busy_slots(self) -> list[dict]:
@@ -108,7 +108,7 @@ class Hobd:
         return sum(float(value) for key, value in lines if key.split("{")[0] == name)
 
     def until_saved(self) -> None:
-        """Waits until nothing is left to write: what was said so far survives `kill -9`."""
+        """Waits until the writer is idle: all turns so far survive `kill -9`."""
         readings = []
 
         def quiet() -> bool:
@@ -119,18 +119,18 @@ class Hobd:
             return len(last) == 4 and all(r == last[0] for r in last) and not busy(status)
 
         until(quiet, "everything is written", every_secs=0.06)
-        # A disk may stop to think between two files: what is asked next comes behind them all.
+        # The disk may pause between two files: this request runs after all queued writes.
         self._watcher.post("/v1/slots/gc", body={"dry_run": True}, cast_to=object)
         until(quiet, "nothing more is written", every_secs=0.06)
 
 
 def busy(status: dict) -> list[dict]:
-    """The slots that do something."""
+    """The slots with a running turn."""
     return [slot for slot in status["slots"] if slot["state"] not in ("free", "idle")]
 
 
 def until(done, what: str, every_secs: float = 0.02) -> None:
-    """Waits for `done`, within reason."""
+    """Waits for `done`, for PATIENCE_SECS at most."""
     end = time.monotonic() + PATIENCE_SECS
     while not done():
         assert time.monotonic() < end, f"still not: {what}"

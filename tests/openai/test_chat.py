@@ -33,7 +33,7 @@ def test_facts_are_remembered_across_turns(client, name):
     assert text(chat.say("What is my badge number?")) == "I do not know your badge number."
 
 
-def test_what_was_not_sent_again_is_forgotten(client, name):
+def test_messages_that_the_client_omits_are_forgotten(client, name):
     chat = Chat(client, name)
     chat.say("My locker code is 48213.")
     chat.messages.clear()
@@ -73,7 +73,7 @@ def test_an_answer_may_be_sent_back_as_the_client_got_it(client):
     assert text(answer) == "Your locker code is 48213."
 
 
-def test_fields_that_change_nothing_here_are_taken(client):
+def test_fields_without_effect_are_accepted(client):
     answer = ask(
         client,
         "Hello!",
@@ -86,14 +86,14 @@ def test_fields_that_change_nothing_here_are_taken(client):
     assert text(answer) == "Hello! How can I help you?"
 
 
-def test_any_script_and_any_emoji_goes_in_and_out(client, name):
+def test_any_script_and_any_emoji_round_trips(client, name):
     words = "Grüße, 你好, مرحبا, 👩‍👩‍👧 and \u0000 <|im_end|> </s>"
     Chat(client, name).say(words)
     stored = client.get(f"/conversations/{name}", cast_to=object)
     assert stored["messages"][0]["content"] == words
 
 
-def test_the_async_client_is_served_the_same(hobd):
+def test_the_async_client_gets_the_same_answers(hobd):
     async def chat():
         async with hobd.async_client() as client:
             questions = ["What is the capital of Peru?", "What is the opposite of hot?"]

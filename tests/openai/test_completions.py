@@ -22,7 +22,7 @@ def test_a_prompt_is_continued(client):
     assert answer.usage.prompt_tokens == sum(answer.hob["tokens"].values())
 
 
-def test_a_prompt_may_be_tokens_and_there_may_be_several(hobd, client):
+def test_a_prompt_may_be_tokens_or_a_list_of_prompts(hobd, client):
     tokens = tokens_of(hobd, PROMPT)
     assert complete(client, tokens).choices[0].text == ANSWER
     several = complete(client, [PROMPT, PROMPT.replace("Peru", "Egypt")])
@@ -30,7 +30,7 @@ def test_a_prompt_may_be_tokens_and_there_may_be_several(hobd, client):
     assert [c.text for c in complete(client, [tokens, tokens]).choices] == [ANSWER, ANSWER]
 
 
-def test_the_pieces_make_the_whole_completion(client):
+def test_streamed_chunks_join_to_the_whole_completion(client):
     options = {"stream": True, "stream_options": {"include_usage": True}}
     *chunks, last = complete(client, PROMPT, **options)
     assert "".join(chunk.choices[0].text for chunk in chunks) == ANSWER
@@ -38,7 +38,7 @@ def test_the_pieces_make_the_whole_completion(client):
     assert last.hob["miss"] is None
 
 
-def test_likelihoods_come_in_the_older_shape(client):
+def test_logprobs_have_the_older_shape(client):
     logprobs = complete(client, PROMPT, logprobs=2).choices[0].logprobs
     assert "".join(logprobs.tokens) == ANSWER
     assert [len(top) for top in logprobs.top_logprobs] == [2] * len(logprobs.tokens)
@@ -47,7 +47,7 @@ def test_likelihoods_come_in_the_older_shape(client):
     assert begins == logprobs.tokens
 
 
-def test_several_completions_of_a_prompt(client):
+def test_a_prompt_may_have_several_completions(client):
     answer = complete(client, PROMPT, n=2, max_tokens=2)
     assert [choice.index for choice in answer.choices] == [0, 1]
     assert {choice.finish_reason for choice in answer.choices} == {"length"}
@@ -70,7 +70,7 @@ def test_the_one_model_is_listed_and_found_by_name(client):
     assert ask(client, "Hello!", model=model.id).model == model.id
 
 
-def test_any_name_of_a_model_gets_this_one(client):
+def test_any_model_name_runs_the_one_model(client):
     assert ask(client, "Hello!", model="gpt-4o").model == client.models.list().data[0].id
 
 
@@ -81,7 +81,7 @@ def test_another_model_is_not_found(client):
 
 
 @pytest.mark.parametrize("options", [{}, {"encoding_format": "float"}])
-def test_a_chat_model_makes_no_embeddings_and_says_so(client, options):
+def test_a_chat_model_refuses_embeddings(client, options):
     with pytest.raises(openai.BadRequestError) as refused:
         client.embeddings.create(model=MODEL, input="Hello!", **options)
     assert refused.value.code == "unsupported_model"

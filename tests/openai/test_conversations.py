@@ -1,4 +1,4 @@
-"""What was said is kept, and can be listed, read, renamed, continued and deleted."""
+"""Conversations are stored, and can be listed, read, renamed, continued and deleted."""
 
 from urllib.parse import quote
 
@@ -22,7 +22,7 @@ def contents(conversation: dict) -> list[str]:
     return [message["content"] for message in conversation["messages"]]
 
 
-def test_a_conversation_is_kept_whole(client, name):
+def test_a_conversation_is_stored_whole(client, name):
     chat = Chat(client, name)
     chat.say("My locker code is 48213.")
     chat.say("What is my locker code?")
@@ -38,7 +38,7 @@ def test_a_conversation_is_kept_whole(client, name):
     assert last["usage"]["total_tokens"] == chat.tokens
 
 
-def test_only_what_is_new_may_be_sent(hobd, client, name):
+def test_a_client_may_send_only_new_messages(hobd, client, name):
     first = append(client, name, "My locker code is 48213.")
     append(client, name, "My favorite color is teal.")
     hobd.until_saved()
@@ -59,7 +59,7 @@ def test_an_append_computes_what_the_whole_history_would(hobd, client, name):
         assert text(new) == text(whole)
 
 
-def test_an_append_of_nothing_answers_the_last_message_again(client, name):
+def test_an_empty_append_answers_the_last_message_again(client, name):
     first = append(client, name, "What is the capital of Peru?")
     again = append(client, name)
     assert text(again) == text(first)
@@ -68,7 +68,7 @@ def test_an_append_of_nothing_answers_the_last_message_again(client, name):
     assert len(branches["messages"]) == 3
 
 
-def test_an_append_needs_a_conversation_that_has_something_to_answer(client, name):
+def test_an_append_needs_a_message_to_answer(client, name):
     with pytest.raises(openai.BadRequestError) as refused:
         append(client, name)
     assert refused.value.param == "messages"
@@ -97,7 +97,7 @@ def test_the_latest_is_listed_first(client, name):
     assert times == sorted(times, reverse=True)
 
 
-def test_the_list_tells_where_the_kv_is(hobd, client, name):
+def test_the_list_shows_the_tier_of_the_kv(hobd, client, name):
     answer = Chat(client, name).say("Hello!")
     hobd.until_saved()
     kept = read(client, name)
@@ -105,7 +105,7 @@ def test_the_list_tells_where_the_kv_is(hobd, client, name):
     assert kept["tokens"] == answer.usage.total_tokens
 
 
-def test_a_conversation_gets_another_title(client, name):
+def test_a_conversation_can_be_renamed(client, name):
     Chat(client, name).say("Hello!")
     renamed = client.patch(f"/conversations/{name}", cast_to=object, body={"title": "Greetings"})
     assert renamed["title"] == read(client, name)["title"] == "Greetings"
@@ -115,7 +115,7 @@ def test_a_conversation_gets_another_title(client, name):
         assert refused.value.param == "title"
 
 
-def test_a_deleted_conversation_is_gone_and_so_is_its_kv(hobd, client, name):
+def test_a_deleted_conversation_loses_its_text_and_kv(hobd, client, name):
     chat = Chat(client, name)
     chat.say("My locker code is 48213.")
     hobd.until_saved()
@@ -138,7 +138,7 @@ def test_a_deleted_conversation_is_gone_and_so_is_its_kv(hobd, client, name):
 
 
 @pytest.mark.parametrize("odd", ["a b", "ä/ö", "%2e%2e%2f", "../up", "x" * 200, "con", "'; --"])
-def test_any_name_is_only_a_name(hobd, client, odd):
+def test_odd_ids_are_stored_and_found_unchanged(hobd, client, odd):
     before = set(hobd.directory.iterdir())
     ask(client, "Hello!", extra_body={"conversation": odd})
     path = f"/conversations/{quote(odd, safe='')}"
@@ -148,7 +148,7 @@ def test_any_name_is_only_a_name(hobd, client, odd):
     assert set(hobd.directory.iterdir()) == before
 
 
-def test_what_was_heard_of_an_answer_that_broke_off_is_kept(hobd, client, name):
+def test_the_text_of_a_cancelled_answer_is_stored(hobd, client, name):
     body = {"conversation": name, "ignore_eos": True}
     stream = ask(client, "Tell me a joke.", stream=True, max_tokens=4000, extra_body=body)
     heard = ""

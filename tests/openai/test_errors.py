@@ -1,4 +1,4 @@
-"""What is refused, as the client raises it: the right class, the field, a code, a remedy."""
+"""Refused requests, as the client raises them: the class, the field, a code, a remedy."""
 
 import openai
 import pytest
@@ -7,13 +7,13 @@ from words import GET_WEATHER, ask, complete, text, user
 
 
 def refusal(error) -> tuple:
-    """Param and code; the error object must have all of its parts."""
+    """Param and code; asserts that the error object is complete."""
     assert set(error.body) == {"message", "type", "param", "code"}
     assert error.body["message"] and error.body["type"]
     return error.param, error.code
 
 
-def test_without_the_token_nothing_is_answered(hobd):
+def test_a_request_without_the_token_is_refused(hobd):
     stranger = hobd.client(api_key="sk-wrong")
     with pytest.raises(openai.AuthenticationError) as refused:
         ask(stranger, "Hello!")
@@ -27,7 +27,7 @@ def test_without_the_token_nothing_is_answered(hobd):
     assert refused.value.response.headers["www-authenticate"] == "Bearer"
 
 
-def test_health_is_for_everyone(hobd):
+def test_health_needs_no_token(hobd):
     stranger = hobd.client(api_key="sk-wrong", base_url=hobd.url)
     assert stranger.get("/health", cast_to=object) == {"status": "ok"}
 
@@ -41,7 +41,7 @@ def test_foreign_hosts_and_origins_are_refused(hobd, header):
     assert "access-control-allow-origin" not in refused.value.response.headers
 
 
-def test_an_unknown_path_or_method_is_told_as_such(client):
+def test_unknown_paths_and_methods_have_errors_of_their_own(client):
     with pytest.raises(openai.NotFoundError) as refused:
         client.images.generate(prompt="a kettle")
     assert refusal(refused.value) == (None, "not_found")
@@ -113,7 +113,7 @@ def test_a_wrong_field_is_named(client, body, param, code):
     assert refused.value.type == "invalid_request_error"
 
 
-def test_a_stream_that_cannot_begin_is_refused_before_it_does(client):
+def test_an_invalid_stream_request_is_refused_before_the_first_chunk(client):
     with pytest.raises(openai.BadRequestError) as refused:
         ask(client, "Hello!", stream=True, temperature=9)
     assert refused.value.param == "temperature"
@@ -128,13 +128,13 @@ def test_a_wrong_prompt_is_named(client, prompt, param):
     assert refused.value.param == param
 
 
-def test_an_empty_prompt_has_nothing_to_continue(client):
+def test_an_empty_prompt_is_refused(client):
     with pytest.raises(openai.BadRequestError) as refused:
         complete(client, "")
     assert refused.value.code == "empty_prompt"
 
 
-def test_a_body_that_is_no_json_is_told_where_it_goes_wrong(client):
+def test_an_invalid_json_error_names_the_position(client):
     with pytest.raises(openai.BadRequestError) as refused:
         client.post(
             "/chat/completions",
@@ -154,7 +154,7 @@ def test_a_body_that_is_too_large_is_not_read(start):
     assert text(ask(client, "Hello!")) == "Hello! How can I help you?"
 
 
-def test_a_prompt_that_does_not_fit_says_how_long_it_is(start):
+def test_an_oversized_prompt_error_names_its_length(start):
     client = start("--ctx", "256", "--slots", "1").client()
     with pytest.raises(openai.BadRequestError) as refused:
         ask(client, "The sky is blue. " * 200)

@@ -1,4 +1,4 @@
-"""Answers that are JSON, whatever the model would have said."""
+"""Answers constrained to JSON."""
 
 import json
 from typing import Literal
@@ -11,7 +11,7 @@ from words import MODEL, ask, text, user
 
 
 class Light(BaseModel):
-    """Every value is bounded: a very small model does not know when to stop."""
+    """Every value is bounded: a very small model may never end it."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -43,7 +43,7 @@ def test_the_client_reads_an_answer_into_a_type(client):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_chance_cannot_leave_the_schema(client, seed):
+def test_sampling_cannot_leave_the_schema(client, seed):
     answer = ask(
         client,
         "Turn on the kitchen light.",
@@ -81,25 +81,25 @@ def test_a_schema_may_refer_to_itself(client):
     assert 2 <= len(colors) <= 3 and set(colors) <= {"red", "green"}
 
 
-def test_some_json_object_is_an_object(hobd, client):
+def test_a_json_object_answer_is_an_object(hobd, client):
     brace = hobd.client(base_url=hobd.url).post("/tokenize", cast_to=object, body={"content": "}"})
     answer = ask(
         client,
         "Hello!",
         response_format={"type": "json_object"},
-        logit_bias={str(token): 100 for token in brace["tokens"]},  # Or it would never end.
+        logit_bias={str(token): 100 for token in brace["tokens"]},  # Else it would never end.
     )
     assert json.loads(text(answer)) == {}
     assert answer.choices[0].finish_reason == "stop"
 
 
-def test_an_object_that_was_cut_short_says_so(client):
+def test_a_truncated_object_ends_with_length(client):
     answer = ask(client, "Hello!", response_format={"type": "json_object"}, max_tokens=3)
     assert text(answer).startswith("{")
     assert answer.choices[0].finish_reason == "length"
 
 
-def test_text_is_the_form_of_all_other_answers(client):
+def test_response_format_text_leaves_answers_as_text(client):
     answer = ask(client, "Hello!", response_format={"type": "text"})
     assert text(answer) == "Hello! How can I help you?"
 
@@ -113,7 +113,7 @@ def test_text_is_the_form_of_all_other_answers(client):
         False,
     ],
 )
-def test_a_schema_that_nothing_can_follow_is_refused_by_name(client, schema):
+def test_an_unsupported_schema_is_refused_by_name(client, schema):
     with pytest.raises(openai.BadRequestError) as refused:
         ask(client, "Hello!", response_format=schema_format(schema))
     assert refused.value.param == "response_format.json_schema.schema"

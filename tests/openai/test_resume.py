@@ -1,4 +1,4 @@
-"""A conversation outlives its slot, its process, and the loss of everything but its text."""
+"""A conversation outlives its slot, its process and the loss of its KV."""
 
 import shutil
 
@@ -39,11 +39,11 @@ def test_after_kill_9_the_next_answer_computes_its_new_tokens_only(start):
     hobd.until_saved()
     answer = chat.say("What is my favorite color?")
     assert text(answer) == "Your favorite color is teal."
-    assert places(answer)["disk"] == 0  # It is hot again.
+    assert places(answer)["disk"] == 0  # The restore made it hot.
     assert computed(answer) == chat.new_tokens
 
 
-def test_the_same_after_a_polite_end(start):
+def test_after_sigterm_the_next_answer_computes_its_new_tokens_only(start):
     hobd = start()
     chat = told(hobd)
     assert hobd.stop() == 0
@@ -54,7 +54,7 @@ def test_the_same_after_a_polite_end(start):
     assert computed(answer) == chat.new_tokens
 
 
-def test_a_polite_end_saves_what_was_just_said(start):
+def test_sigterm_saves_the_last_turn(start):
     hobd = start()
     chat = Chat(hobd.client(), "chat")
     chat.say("My locker code is 48213.")
@@ -65,7 +65,7 @@ def test_a_polite_end_saves_what_was_just_said(start):
     assert computed(answer) == chat.new_tokens
 
 
-def test_a_restart_restores_only_the_conversation_that_speaks(start):
+def test_a_restart_restores_only_the_conversation_with_a_turn(start):
     hobd = start()
     first, second = told(hobd, "first"), told(hobd, "second", ["My seat is B12.", "Hello!"])
     hobd.kill()
@@ -81,7 +81,7 @@ def test_a_restart_restores_only_the_conversation_that_speaks(start):
     assert computed(answer) == second.new_tokens
 
 
-def test_a_conversation_that_gave_way_comes_back_from_memory(start):
+def test_a_displaced_conversation_is_restored_from_memory(start):
     hobd = start("--slots", "1")
     first, second = told(hobd, "first"), told(hobd, "second", ["My seat is B12.", "Hello!"])
 
@@ -96,7 +96,7 @@ def test_a_conversation_that_gave_way_comes_back_from_memory(start):
     assert computed(answer) == second.new_tokens
 
 
-def test_a_silent_conversation_is_parked_and_comes_back(start):
+def test_an_idle_conversation_is_parked_and_restored(start):
     hobd = start("--idle-park-secs", "1")
     chat = told(hobd)
     until(lambda: hobd.status()["parked"], "parked")
@@ -104,7 +104,7 @@ def test_a_silent_conversation_is_parked_and_comes_back(start):
     assert places(answer)["memory"] == answer.usage.prompt_tokens - chat.new_tokens
 
 
-def test_more_slots_and_another_context_orphan_nothing(start):
+def test_changing_slots_and_context_orphans_no_file(start):
     hobd = start("--slots", "1", "--ctx", "1024")
     chat = told(hobd)
     hobd.kill()
@@ -146,7 +146,7 @@ def test_damage_is_a_miss_with_a_reason_and_never_a_wrong_word(start, what):
     answer = chat.say("What is my locker code?")
     assert text(answer) == "Your locker code is 48213."
     assert answer.hob["miss"]
-    if what != "slot file":  # Blocks are found by their names, with or without it.
+    if what != "slot file":  # Blocks are found by name, even without the slot file.
         assert computed(answer) == answer.usage.prompt_tokens
     assert hobd.status()["counters"]["rejected_files"] > 0
     assert hobd.status()["counters"]["import_failures"] == 0

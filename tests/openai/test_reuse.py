@@ -1,4 +1,4 @@
-"""A follow-up computes its new words only, and says so truthfully."""
+"""A follow-up computes its new tokens only, and reports that correctly."""
 
 from words import Chat, ask, cached, computed, places, system, text, user
 
@@ -9,13 +9,13 @@ def test_a_follow_up_computes_exactly_its_new_tokens(hobd, client, name):
     chat = Chat(client, name)
     chat.say("My locker code is 48213.")
     for words in ["My badge number is 77.", "What is my locker code?", "What is my badge number?"]:
-        hobd.until_saved()  # The end of an answer is computed behind it.
+        hobd.until_saved()  # The last token of an answer is computed after it.
         answer = chat.say(words)
         assert computed(answer) == chat.new_tokens
         assert answer.hob["miss"] is None
 
 
-def test_the_counts_of_the_places_add_up(client, name):
+def test_the_token_counts_by_origin_add_up(client, name):
     chat = Chat(client, name, RULES)
     for words in ["Hello!", "My seat is B12.", "What is my seat?"]:
         answer = chat.say(words)
@@ -24,7 +24,7 @@ def test_the_counts_of_the_places_add_up(client, name):
         assert cached(answer) == answer.usage.prompt_tokens - computed(answer)
 
 
-def test_every_answer_tells_how_it_came_about(client, name):
+def test_every_answer_has_a_hob_object(client, name):
     hob = Chat(client, name).say("Hello!").hob
     assert hob["conversation"] == name
     assert hob["slot"] in range(4)
@@ -32,7 +32,7 @@ def test_every_answer_tells_how_it_came_about(client, name):
     assert hob["miss"] is None
 
 
-def test_a_conversation_without_a_name_is_answered_and_belongs_to_nobody(client):
+def test_an_anonymous_request_is_answered_and_not_stored(client):
     answer = ask(client, "Hello!")
     assert answer.hob["conversation"] is None
     assert sum(places(answer).values()) == answer.usage.prompt_tokens
@@ -62,7 +62,7 @@ def test_an_edited_message_computes_from_the_edit_on(hobd, client, name):
     assert text(answer) == "Your locker code is 99."
 
 
-def test_conversations_that_begin_alike_share_their_beginning(client, name):
+def test_conversations_with_an_equal_prefix_share_it(client, name):
     Chat(client, f"{name} one", RULES).say("My seat is B12.")
     answer = Chat(client, f"{name} two", RULES).say("What is my seat?")
     assert places(answer)["shared"] > 80
@@ -81,12 +81,12 @@ def test_the_header_names_a_conversation_too(hobd, client, name):
     assert computed(answer) == answer.usage.prompt_tokens - told.usage.total_tokens
 
 
-def test_the_prompt_cache_key_of_openai_s_clients_names_it_as_well(client, name):
+def test_prompt_cache_key_names_a_conversation_too(client, name):
     answer = ask(client, "Hello!", prompt_cache_key=name)
     assert answer.hob["conversation"] == name
 
 
-def test_metrics_count_what_the_answers_told(hobd, client, name):
+def test_metrics_equal_the_sums_of_the_answers(hobd, client, name):
     before = hobd.metric("hob_prompt_tokens_total")
     answer = Chat(client, name).say("Hello!")
     assert hobd.metric("hob_prompt_tokens_total") == before + answer.usage.prompt_tokens

@@ -1,4 +1,4 @@
-"""What shapes an answer: choices, chance, length, likelihoods."""
+"""Sampling parameters: n, seed, length, stop, logprobs, penalties."""
 
 import math
 
@@ -22,7 +22,7 @@ def test_several_answers_are_numbered_and_counted(client):
     assert three.usage.completion_tokens == 3 * one.usage.completion_tokens
 
 
-def test_a_seed_repeats_its_answer_and_another_gives_another(client):
+def test_equal_seeds_repeat_an_answer_and_others_differ(client):
     def sample(seed: int) -> str:
         return text(ask(client, JOKE, temperature=1.8, seed=seed, max_tokens=24))
 
@@ -35,7 +35,7 @@ def test_several_answers_of_one_seed_differ(client):
     assert len({choice.message.content for choice in answer.choices}) > 1
 
 
-def test_no_choice_is_left_to_chance_when_one_token_is_allowed(client):
+def test_sampling_from_one_token_is_greedy(client):
     greedy = text(ask(client, JOKE))
     assert text(ask(client, JOKE, temperature=2, seed=1, extra_body={"top_k": 1})) == greedy
     assert text(ask(client, JOKE, temperature=2, seed=1, top_p=0)) == greedy
@@ -54,7 +54,7 @@ def test_an_answer_ends_before_a_stop_text(client, stop):
 
 
 @pytest.mark.parametrize("limit", ["max_tokens", "max_completion_tokens"])
-def test_an_answer_ends_after_so_many_tokens(client, limit):
+def test_an_answer_ends_at_max_tokens(client, limit):
     whole = ask(client, JOKE)
     answer = ask(client, JOKE, **{limit: 5})
     assert answer.usage.completion_tokens == 5
@@ -62,7 +62,7 @@ def test_an_answer_ends_after_so_many_tokens(client, limit):
     assert text(whole).startswith(text(answer))
 
 
-def test_no_token_at_all_only_computes_the_prompt(hobd, client, name):
+def test_max_tokens_of_zero_only_computes_the_prompt(hobd, client, name):
     words = "My locker code is 48213. " * 8
     options = {"extra_body": {"conversation": name}}
     answer = ask(client, words, max_tokens=0, **options)
@@ -71,26 +71,26 @@ def test_no_token_at_all_only_computes_the_prompt(hobd, client, name):
     assert ask(client, words, **options).hob["tokens"]["computed"] <= 1
 
 
-def test_each_token_tells_how_likely_it_was(client):
+def test_each_token_has_its_logprob(client):
     answer = ask(client, JOKE, logprobs=True, top_logprobs=3)
     content = answer.choices[0].logprobs.content
 
     assert b"".join(bytes(token.bytes) for token in content).decode() == text(answer)
     for token in content:
         assert len(token.top_logprobs) == 3
-        assert token.top_logprobs[0].token == token.token  # Greedy takes the likeliest.
+        assert token.top_logprobs[0].token == token.token  # Greedy sampling chooses the likeliest.
         likelihoods = [top.logprob for top in token.top_logprobs]
         assert likelihoods == sorted(likelihoods, reverse=True)
         assert sum(map(math.exp, likelihoods)) <= 1.0001
 
 
-def test_likelihoods_come_only_when_asked_for(client):
+def test_logprobs_come_only_on_request(client):
     assert ask(client, JOKE).choices[0].logprobs is None
     bare = ask(client, JOKE, logprobs=True).choices[0].logprobs.content
     assert all(token.top_logprobs == [] for token in bare)
 
 
-def test_streamed_likelihoods_are_those_of_the_whole_answer(client):
+def test_streamed_logprobs_equal_those_of_the_whole_answer(client):
     whole = ask(client, JOKE, logprobs=True, top_logprobs=2).choices[0].logprobs.content
     chunks = ask(client, JOKE, logprobs=True, top_logprobs=2, stream=True)
     streamed = [t for c in chunks if c.choices[0].logprobs for t in c.choices[0].logprobs.content]
@@ -109,7 +109,7 @@ def test_a_bias_forbids_a_token_or_forces_it(hobd, client):
     assert text(answer) == "aaaa"
 
 
-def test_penalties_keep_an_answer_from_going_in_circles(hobd, client):
+def test_penalties_reduce_repetition(hobd, client):
     [forced] = token_ids(hobd, "a")
     options = {"logit_bias": {str(forced): 12}, "max_tokens": 24}
     circles = text(ask(client, JOKE, **options)).count("a")
@@ -119,7 +119,7 @@ def test_penalties_keep_an_answer_from_going_in_circles(hobd, client):
     assert text(repeated).count("a") < circles
 
 
-def test_the_whole_vocabulary_reads_back_what_it_cut(hobd):
+def test_tokenize_and_detokenize_round_trip(hobd):
     client = hobd.client(base_url=hobd.url)
     for content in ["My locker code is 48213.", "Grüße, 你好 👩‍👧", "<|im_start|>user\n", ""]:
         back = {"tokens": token_ids(hobd, content)}

@@ -1,4 +1,4 @@
-"""Slots: given back when a client goes away, shared fairly by more conversations than there are."""
+"""Slots: freed when a client disconnects, shared fairly by more conversations than slots."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,7 +11,7 @@ from words import Chat, ask, text
 ENDLESS = {"max_tokens": 6000, "extra_body": {"ignore_eos": True}}
 
 
-def test_a_client_that_goes_away_midway_frees_its_slot(start):
+def test_a_client_that_disconnects_midway_frees_its_slot(start):
     hobd = start("--slots", "1")
     client = hobd.client()
     stream = ask(client, "Tell me a joke.", stream=True, **ENDLESS)
@@ -27,7 +27,7 @@ def test_a_client_that_goes_away_midway_frees_its_slot(start):
     assert text(ask(client, "Hello!")) == "Hello! How can I help you?"
 
 
-def test_a_client_that_gives_up_waiting_frees_its_slot(start):
+def test_a_client_that_times_out_frees_its_slot(start):
     hobd = start("--slots", "1")
     with pytest.raises(openai.APITimeoutError):
         ask(hobd.client(timeout=0.3), "Tell me a joke.", **ENDLESS)
@@ -35,7 +35,7 @@ def test_a_client_that_gives_up_waiting_frees_its_slot(start):
     assert hobd.status()["counters"]["cancelled"] == 1
 
 
-def test_a_client_that_waits_in_the_queue_and_goes_away_is_forgotten(start):
+def test_a_queued_client_that_disconnects_leaves_the_queue(start):
     hobd = start("--slots", "1")
     stream = ask(hobd.client(), "Tell me a joke.", stream=True, **ENDLESS)
     next(stream)
@@ -46,7 +46,7 @@ def test_a_client_that_waits_in_the_queue_and_goes_away_is_forgotten(start):
     until(lambda: not hobd.busy_slots(), "the slot is free")
 
 
-def test_beyond_the_queue_clients_are_told_to_come_back(start):
+def test_a_full_queue_refuses_with_retry_after(start):
     hobd = start("--slots", "1", "--queue", "1")
     client = hobd.client()
     streams = [ask(client, "Tell me a joke.", stream=True, **ENDLESS)]
@@ -62,7 +62,7 @@ def test_beyond_the_queue_clients_are_told_to_come_back(start):
         assert text(waits.result()) == "Hello! How can I help you?"
 
 
-def test_the_client_s_own_retries_get_through(start):
+def test_the_clients_own_retries_succeed(start):
     hobd = start("--slots", "1", "--queue", "2")
     with ThreadPoolExecutor(6) as pool:
         patient = hobd.client(max_retries=20)
@@ -71,7 +71,7 @@ def test_the_client_s_own_retries_get_through(start):
 
 
 def talk(client, name: str, number: int) -> list[str]:
-    """A conversation about a number that no other conversation knows."""
+    """A conversation about a number of its own."""
     chat = Chat(client, name)
     words = [f"My locker code is {number}.", "My favorite color is teal.", "What is 3 plus 4?"]
     words += ["What is my locker code?", "What is my favorite color?"]

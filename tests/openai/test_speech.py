@@ -1,4 +1,4 @@
-"""Somebody speaks: what is hot when they have ended, over HTTP and over a WebSocket."""
+"""Speculative prefill while the user speaks, over HTTP and over a WebSocket."""
 
 import json
 
@@ -15,7 +15,7 @@ QUESTION = "What is my locker code?"
 
 @pytest.fixture
 def room(start):
-    """A daemon that was restarted after a talk: all of it is on disk, none of it is hot."""
+    """A daemon restarted after a conversation: its KV is on disk, none of it is hot."""
     hobd = start()
     chat = Chat(hobd.client(), "room")
     for sentence in TOLD:
@@ -27,7 +27,7 @@ def room(start):
 
 
 def cold(hobd) -> str:
-    """The answer in a conversation that nothing was computed ahead for."""
+    """The answer in a conversation without speculation."""
     stored = hobd.client().get("/conversations/room", cast_to=object)["messages"]
     messages = [{"role": m["role"], "content": m["content"]} for m in stored]
     return text(ask(hobd.client(), [*messages, user(QUESTION)], max_tokens=32))
@@ -46,7 +46,7 @@ def until_hot(hobd, at_least: int) -> None:
     until(lambda: not hobd.busy_slots(), "hot")
 
 
-def test_speech_is_answered_as_a_chat_is_and_computes_almost_nothing(room):
+def test_speech_is_answered_like_a_chat_and_computes_almost_nothing(room):
     speech(room, "speech-start")
     until_hot(room, 1)
     assert speech(room, "transcript", text="What is my")["certain"] == ""
@@ -86,7 +86,7 @@ def test_the_same_over_a_websocket(room):
         done = receive("response.done")
     assert done["response"]["output"][0]["content"][0]["text"] == expected
     tokens = done["hob"]["tokens"]
-    assert tokens["disk"] == 0  # It was brought back before the text was there.
+    assert tokens["disk"] == 0  # The restore preceded the text.
     assert tokens["shared"] > tokens["computed"]
 
 
@@ -99,7 +99,7 @@ def test_a_websocket_needs_the_token(hobd):
         assert json.loads(ws.recv(timeout=30))["type"] == "session.created"
 
 
-def test_no_tokens_wanted_makes_the_prompt_hot(client, name):
+def test_max_tokens_of_zero_makes_the_prompt_hot(client, name):
     messages = [system("You are Ember, a calm home assistant."), user("Hello!")]
     options = {"extra_body": {"conversation": name}}
     nothing = ask(client, messages, max_tokens=0, **options)

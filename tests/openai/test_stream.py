@@ -1,4 +1,4 @@
-"""Answers in pieces."""
+"""Streamed answers."""
 
 from words import MODEL, Chat, ask, text, user
 
@@ -10,7 +10,7 @@ def content(chunks, choice=0) -> str:
     return "".join(delta.content or "" for delta in deltas)
 
 
-def test_the_pieces_make_the_whole_answer(client):
+def test_streamed_chunks_join_to_the_whole_answer(client):
     chunks = list(ask(client, QUESTION, stream=True))
     assert content(chunks) == text(ask(client, QUESTION))
     assert len(chunks) > 5
@@ -27,7 +27,7 @@ def test_chunks_have_the_shape_that_clients_read(client):
     assert reasons == [None] * (len(chunks) - 1) + ["stop"]
 
 
-def test_the_first_chunk_tells_what_answers_what_and_the_last_where_tokens_came_from(client, name):
+def test_the_first_chunk_has_message_ids_and_the_last_has_token_origins(client, name):
     chat = Chat(client, name)
     chat.say("My locker code is 48213.")
     history = [*chat.messages, user("What is my locker code?")]
@@ -41,7 +41,7 @@ def test_the_first_chunk_tells_what_answers_what_and_the_last_where_tokens_came_
     assert last.hob["tokens"]["computed"] < sum(last.hob["tokens"].values())
 
 
-def test_usage_comes_once_and_only_when_asked_for(client):
+def test_usage_comes_once_and_only_on_request(client):
     silent = list(ask(client, QUESTION, stream=True))
     assert all(chunk.usage is None for chunk in silent)
 
@@ -62,7 +62,7 @@ def test_several_answers_are_streamed_side_by_side(client):
     assert ends == [0, 1, 2]
 
 
-def test_the_client_s_own_helper_puts_an_answer_together(client):
+def test_the_clients_own_helper_assembles_an_answer(client):
     with client.chat.completions.stream(
         model=MODEL, temperature=0, messages=[user(QUESTION)]
     ) as stream:
@@ -72,7 +72,7 @@ def test_the_client_s_own_helper_puts_an_answer_together(client):
     assert text(answer) == text(ask(client, QUESTION))
 
 
-def test_a_streamed_turn_is_a_turn_like_any_other(client, name):
+def test_a_streamed_turn_is_stored_like_any_other(client, name):
     options = {"extra_body": {"conversation": name}}
     told = "My locker code is 48213."
     first = content(list(ask(client, told, stream=True, **options)))

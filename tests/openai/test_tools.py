@@ -36,7 +36,7 @@ def test_where_no_tool_fits_the_answer_is_text(client):
     assert text(answer) == "Hello! How can I help you?"
 
 
-def test_a_call_is_streamed_in_pieces_that_make_the_whole(client):
+def test_streamed_pieces_of_a_call_join_to_the_whole(client):
     chunks = list(ask(client, LIGHT, tools=TOOLS, stream=True))
     pieces = [p for c in chunks for p in c.choices[0].delta.tool_calls or []]
 
@@ -50,7 +50,7 @@ def test_a_call_is_streamed_in_pieces_that_make_the_whole(client):
     assert chunks[-1].choices[0].finish_reason == "tool_calls"
 
 
-def test_the_client_s_own_helper_puts_a_call_together(client):
+def test_the_clients_own_helper_assembles_a_call(client):
     with client.chat.completions.stream(
         model="hob", temperature=0, messages=LIGHT, tools=TOOLS
     ) as stream:
@@ -60,7 +60,7 @@ def test_the_client_s_own_helper_puts_a_call_together(client):
     assert call(answer) == ("set_light", {"room": "kitchen", "state": "on"})
 
 
-def test_a_required_call_is_made_where_the_model_would_have_talked(client):
+def test_a_required_call_is_made_where_the_model_would_answer_in_text(client):
     options = {"tools": TOOLS, "tool_choice": "required", "max_tokens": 80}
     answer = ask(client, [HELPFUL, user("Hello!")], **options)
     name, arguments = call(answer)
@@ -85,14 +85,14 @@ def test_a_required_call_is_streamed_as_well(client):
     assert chunks[-1].choices[0].finish_reason == "tool_calls"
 
 
-def test_where_calls_are_forbidden_the_answer_is_text_whatever_it_says(client):
+def test_with_tool_choice_none_the_answer_is_text(client):
     answer = ask(client, LIGHT, tools=TOOLS, tool_choice="none", max_tokens=80)
     assert answer.choices[0].message.tool_calls is None
     assert answer.choices[0].finish_reason == "stop"
     assert text(answer)
 
 
-def test_tools_that_may_not_be_called_leave_the_prompt_as_it_was(client):
+def test_tool_choice_none_leaves_the_prompt_unchanged(client):
     auto = ask(client, LIGHT, tools=TOOLS)
     none = ask(client, LIGHT, tools=TOOLS, tool_choice="none")
     assert none.usage.prompt_tokens == auto.usage.prompt_tokens
@@ -106,7 +106,7 @@ def test_arguments_follow_the_schema_of_the_tool(client):
     assert call(answer)[1]["room"] in ("attic", "garage")
 
 
-def test_what_a_tool_found_is_told(client, name):
+def test_the_answer_uses_the_result_of_a_tool(client, name):
     options = {"tools": [GET_WEATHER], "extra_body": {"conversation": name}}
     messages = [HELPFUL, user("How is the weather in Lima?")]
     called = ask(client, messages, **options)

@@ -1,4 +1,4 @@
-"""A microphone's sound, as examples/mic.py sends it, from speech that espeak-ng makes."""
+"""Sound as examples/mic.py sends it, from speech synthesised by espeak-ng."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ MIC = Path(__file__).parents[2] / "examples/mic.py"
 SAID = "What is the capital of Peru?"
 
 
-def test_speech_in_sound_is_found_filled_and_answered(start, tmp_path):
+def test_speech_in_sound_is_detected_filled_and_answered(start, tmp_path):
     hobd = start()
     phrases = lambda: list((hobd.directory / "data/voice").glob("*/*.wav"))
     until(lambda: phrases(), "a phrase is at hand")

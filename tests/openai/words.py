@@ -1,4 +1,4 @@
-"""The words of the tests: messages, tools and answers. The bundled model knows this English only."""
+"""Messages, tools and helpers of the tests. The bundled model knows this English only."""
 
 from openai import OpenAI
 
@@ -30,7 +30,7 @@ SET_LIGHT = tool("set_light", "Turn a light on or off.", room="string", state="s
 
 
 def ask(client: OpenAI, messages: list[dict] | str, **options):
-    """A greedy answer, so that the same words are answered in the same way."""
+    """A greedy answer: equal messages give equal answers."""
     if isinstance(messages, str):
         messages = [user(messages)]
     options = {"model": MODEL, "temperature": 0, **options}
@@ -51,7 +51,7 @@ def cached(answer) -> int:
 
 
 def places(answer) -> dict[str, int]:
-    """Where the prompt's tokens came from."""
+    """The prompt's tokens by origin."""
     return answer.hob["tokens"]
 
 
@@ -60,13 +60,13 @@ def computed(answer) -> int:
 
 
 class Chat:
-    """A chat as clients keep it: the whole history goes along with every message."""
+    """A chat as clients hold it: every request sends the whole history."""
 
     def __init__(self, client: OpenAI, conversation: str | None = None, *history: dict):
         self.client = client
         self.conversation = conversation
         self.messages = list(history)
-        self.tokens = 0  # Of the prompt and the answer, at the last turn.
+        self.tokens = 0  # Prompt and answer of the last turn.
 
     def say(self, words: str, **options):
         if self.conversation:
