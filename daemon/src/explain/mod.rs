@@ -9,7 +9,6 @@
 //! the rules recognise); and before anything was asked, `volatile` (what will make them differ).
 
 mod difference;
-mod moment;
 mod rules;
 #[cfg(test)]
 mod tests;

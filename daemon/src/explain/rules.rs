@@ -7,8 +7,8 @@
 use hob_slots::Layer;
 
 use super::difference::Difference;
-use super::moment::{is_id, is_moment};
 use super::tools::Tools;
+use super::volatile::{is_id, is_moment};
 use super::{Finding, Reason};
 
 type Rule = fn(&Difference) -> Option<Finding>;
