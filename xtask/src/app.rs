@@ -1,30 +1,16 @@
-//! The desktop app: builds it and becomes it, or makes its bundles.
-//!
-//! - Bundles are made by Tauri's own tool, which nobody has by chance: what is missing is named, with
-//!   the line that installs it.
+//! Builds the desktop app and becomes it, or bundles it with Tauri's own tool.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
-use std::{env, fs, io};
+use std::{fs, io};
 
 use crate::command::{Failure, Line};
 
-/// How the app is built, wherever it is needed.
+/// The command that builds the app.
 pub const BUILD: &str = "cargo build --release --package hob-desktop --features desktop";
 
 const BUNDLES: &str = "target/release/bundle";
-
-/// What Tauri's tool makes an AppImage with, and where it fetches that. Their names go on with versions
-/// and machines.
-const APPIMAGE_TOOLS: [(&str, &str); 3] = [
-    ("AppRun-", "https://github.com/tauri-apps/binary-releases/releases"),
-    ("linuxdeploy-", "https://github.com/tauri-apps/binary-releases/releases"),
-    (
-        "linuxdeploy-plugin-appimage",
-        "https://github.com/linuxdeploy/linuxdeploy-plugin-appimage/releases",
-    ),
-];
 
 /// Builds, then becomes the app; returns only when that failed.
 pub fn run(app_args: &[String]) -> Result<(), Failure> {
@@ -34,67 +20,39 @@ pub fn run(app_args: &[String]) -> Result<(), Failure> {
     Err(app.not_started(&app.command().exec()))
 }
 
-/// Makes the bundles of this system and says where they are.
+/// Makes the bundles of this system and prints their paths.
 pub fn bundle() -> Result<(), Failure> {
     let version = Line::new("cargo tauri --version").command().output().ok();
     let version = version.and_then(|output| String::from_utf8(output.stdout).ok());
-    if !version.is_some_and(|version| is_ours(&version)) {
+    if !version.is_some_and(|version| is_major_2(&version)) {
         return Err(Failure::new(
             "Tauri's own tool is missing: `cargo tauri` of major version 2",
-            "run `cargo install --locked tauri-cli --version '^2'`, and try again",
+            "run `cargo install --locked tauri-cli --version '^2'`; then try again",
         ));
     }
     Line::new("cargo tauri build --no-bundle").run()?;
     let begun = SystemTime::now();
     if cfg!(target_os = "macos") {
         Line::new("cargo tauri bundle --bundles app,dmg").run()?;
-        return told(begun);
+        return print_bundles(begun);
     }
     Line::new("cargo tauri bundle --bundles deb").run()?;
-    // Without these the AppImage is no failure of ours; the package is made already.
     let made = Line::new("cargo tauri bundle --bundles appimage").run();
-    told(begun)?;
+    print_bundles(begun)?;
     made.map_err(|failure| {
-        let dir = tools_dir();
-        let missing = missing_tools(&dir);
-        if missing.is_empty() {
-            return failure;
-        }
-        Failure::new(
-            format!("no AppImage was made: {} could not be fetched", missing.join(" and ")),
-            format!(
-                "the .deb above is whole. For the AppImage, try again where GitHub can be reached; the \
-                 tools are kept in {}",
-                dir.display()
-            ),
+        failure.with_remedy(
+            "the .deb above is complete. For an AppImage, Tauri fetches tools from GitHub: see its \
+             output above, and try again with a network",
         )
     })
 }
 
-fn is_ours(version: &str) -> bool {
+fn is_major_2(version: &str) -> bool {
     version.trim().strip_prefix("tauri-cli ").is_some_and(|version| version.starts_with("2."))
 }
 
-/// Where Tauri's tool keeps what it fetches.
-fn tools_dir() -> PathBuf {
-    let home = || env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
-    let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home);
-    cache.unwrap_or_default().join("tauri")
-}
-
-fn missing_tools(dir: &Path) -> Vec<String> {
-    let names = fs::read_dir(dir).into_iter().flatten().flatten();
-    let names: Vec<_> = names.map(|file| file.file_name().to_string_lossy().into_owned()).collect();
-    let is_plugin = |name: &str| name.starts_with("linuxdeploy-plugin");
-    let is_here = |tool: &str| {
-        names.iter().any(|name| name.starts_with(tool) && is_plugin(name) == is_plugin(tool))
-    };
-    let missing = APPIMAGE_TOOLS.iter().filter(|(tool, _)| !is_here(tool));
-    missing.map(|(tool, from)| format!("{}… ({from})", tool)).collect()
-}
-
-/// Says what there is since then.
-fn told(begun: SystemTime) -> Result<(), Failure> {
+/// Prints the bundles made since `begun`.
+fn print_bundles(begun: SystemTime) -> Result<(), Failure> {
     let unreadable = |error| Failure::new(format!("cannot read {BUNDLES}: {error}"), "try again");
     for path in made_since(Path::new(BUNDLES), begun).map_err(unreadable)? {
         println!("made {}", path.display());
@@ -102,7 +60,7 @@ fn told(begun: SystemTime) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The bundles in `dir`, which has a directory for each kind. Those of earlier versions stay there.
+/// The new bundles in `dir`, which has a directory for each kind and may have older bundles.
 fn made_since(dir: &Path, begun: SystemTime) -> io::Result<Vec<PathBuf>> {
     let files = fs::read_dir(dir)?.flatten();
     let files = files.flat_map(|kind| fs::read_dir(kind.path()).into_iter().flatten()).flatten();
@@ -122,30 +80,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_second_major_version_of_the_tool_will_do() {
-        assert!(is_ours("tauri-cli 2.12.4\n"));
-        assert!(!is_ours("tauri-cli 3.0.0-alpha.5\n"));
-        assert!(!is_ours(""));
+    fn only_major_version_2_of_the_tool_is_accepted() {
+        assert!(is_major_2("tauri-cli 2.12.4\n"));
+        assert!(!is_major_2("tauri-cli 3.0.0-alpha.5\n"));
+        assert!(!is_major_2(""));
     }
 
     #[test]
-    fn each_tool_that_is_not_there_is_named() {
-        let dir = empty_dir("tools");
-        let make = |name: &str| fs::write(dir.join(name), "").unwrap();
-        make("linuxdeploy-plugin-gtk.sh"); // It brings this one along.
-        let nothing = missing_tools(&dir);
-        make("AppRun-x86_64");
-        make("linuxdeploy-1a2b-x86_64.AppImage");
-        let plugin = missing_tools(&dir);
-        fs::remove_dir_all(&dir).unwrap();
-        assert_eq!(nothing.len(), APPIMAGE_TOOLS.len());
-        assert_eq!(plugin.len(), 1, "{plugin:?}");
-        assert!(plugin[0].starts_with("linuxdeploy-plugin-appimage"));
-    }
-
-    #[test]
-    fn only_what_was_made_now_is_told() {
-        let dir = empty_dir("bundles");
+    fn only_new_bundles_are_listed() {
+        let dir = std::env::temp_dir().join(format!("hob-xtask-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
         fs::create_dir(dir.join("deb")).unwrap();
         let old = fs::File::create(dir.join("deb/hob_1.deb")).unwrap();
         let now = SystemTime::now() - Duration::from_secs(60);
@@ -156,11 +100,5 @@ mod tests {
         let made = made_since(&dir, now).unwrap();
         fs::remove_dir_all(&dir).unwrap();
         assert_eq!(made, [dir.join("deb/hob_2.deb")]);
-    }
-
-    fn empty_dir(name: &str) -> PathBuf {
-        let dir = env::temp_dir().join(format!("hob-xtask-{name}-{}", std::process::id()));
-        fs::create_dir_all(&dir).unwrap();
-        dir
     }
 }

@@ -1,4 +1,4 @@
-//! What can be asked of `cargo xtask`. Pure: words in, a [`Task`] or a sentence out.
+//! Parses the arguments of `cargo xtask`. Pure.
 
 use std::path::PathBuf;
 
@@ -7,15 +7,14 @@ usage: cargo xtask <task>
 
   run    [--yes] [--model PATH] [-- HOBD ARGS]   set up, build, and start hobd with the bundled model
   run    --app [--yes] [-- APP ARGS]             the same with the desktop app
-  bundle [--yes]                                 set up, and make what the desktop app is installed from
+  bundle [--yes]                                 set up, and make the installers of the desktop app
   test   [--yes] [--whole]                       set up, and run every check; --whole: the slow tests too
-  bench  [--yes] NAME [ARGS]                     set up, and measure; `bench --help` lists the names, and `page`
+  bench  [--yes] NAME [ARGS]                     set up, and measure; `bench --help` lists the names; `page`
                                                  measures the app's page, `page --app` its window
-  setup  [--yes]                                 install what building and testing need, and stop
+  setup  [--yes]                                 install the packages for building and testing
 
-  --yes   install what is missing without asking (as does setting CI)";
+  --yes   install missing packages without asking (as with CI set)";
 
-/// One thing to do.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Task {
     Help,
@@ -33,7 +32,7 @@ pub enum Task {
     Bundle {
         yes: bool,
     },
-    /// What `run` starts beside hobd: waits for the ready file and prints what to paste.
+    /// Started by `run` beside hobd: waits for the ready file, and prints commands to paste.
     Announce {
         ready_file: PathBuf,
         hob_flags: Vec<String>,
@@ -48,7 +47,7 @@ pub enum Task {
     },
 }
 
-/// Reads the words after `cargo xtask`.
+/// Parses the words after `cargo xtask`.
 pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Task, String> {
     let mut words = words.into_iter();
     let task = words.next().unwrap_or_else(|| "help".to_owned());
@@ -65,11 +64,12 @@ pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Task, String> {
             let is_app = take_flag(&mut rest, "--app");
             let model = take_option(&mut rest, "--model")?;
             nothing_else(&rest)?;
-            let model = model.into_iter().flat_map(|model| ["--model".to_owned(), model]);
-            let own_args = model.chain(own_args).collect();
-            Ok(match is_app {
-                true => Task::App { yes, app_args: own_args },
-                false => Task::Run { yes, hobd_args: own_args },
+            let model_args = model.into_iter().flat_map(|model| ["--model".to_owned(), model]);
+            let own_args = model_args.chain(own_args).collect();
+            Ok(if is_app {
+                Task::App { yes, app_args: own_args }
+            } else {
+                Task::Run { yes, hobd_args: own_args }
             })
         }
         "bundle" => {
@@ -81,7 +81,7 @@ pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Task, String> {
                 let (ready_file, hob_flags) = (ready_file.into(), hob_flags.to_vec());
                 Ok(Task::Announce { ready_file, hob_flags })
             }
-            None => Err("announce takes the path of a ready file".to_owned()),
+            None => Err("announce needs the path of a ready file".to_owned()),
         },
         "test" => {
             let yes = take_flag(&mut rest, "--yes");
@@ -120,9 +120,9 @@ fn take_option(words: &mut Vec<String>, name: &str) -> Result<Option<String>, St
 fn nothing_else(words: &[String]) -> Result<(), String> {
     match words.first() {
         None => Ok(()),
-        Some(word) => Err(format!(
-            "{word:?} is not understood here; arguments for what is started go after --"
-        )),
+        Some(word) => {
+            Err(format!("unknown argument {word:?}; arguments for hobd or the app follow --"))
+        }
     }
 }
 
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_follows_the_dashes_goes_to_hobd() {
+    fn arguments_after_the_dashes_go_to_hobd() {
         let task = parsed("run --yes -- --ctx 8192 --yes");
         assert_eq!(task, Ok(Task::Run { yes: true, hobd_args: words("--ctx 8192 --yes") }));
     }
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_app_is_run_with_its_own_arguments() {
+    fn the_app_gets_its_own_arguments() {
         let task = parsed("run --app --yes -- --smoke-test");
         assert_eq!(task, Ok(Task::App { yes: true, app_args: words("--smoke-test") }));
         assert_eq!(parsed("bundle"), Ok(Task::Bundle { yes: false }));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_means_nothing_is_refused() {
+    fn an_unknown_word_is_refused() {
         assert!(parsed("test --hole").is_err());
         assert!(parsed("tset").is_err());
         assert_eq!(parsed(""), Ok(Task::Help));

@@ -1,12 +1,11 @@
-//! Commands that are printed before they run, in a form that can be pasted into a shell.
+//! Commands, printed before they run in a form that can be pasted into a shell.
 //!
-//! - Paths in them are relative to the root of the project, which is where `main` goes first.
-//! - A command that fails becomes a [`Failure`]: what happened, and what to do about it.
+//! - Paths are relative to the root of the project, which `main` enters first.
+//! - A failed command becomes a [`Failure`] with a remedy.
 
 use std::fmt;
 use std::process::{Command, Stdio};
 
-/// Why a task stopped, and what a person can do about it.
 #[derive(Debug)]
 pub struct Failure {
     what: String,
@@ -18,7 +17,6 @@ impl Failure {
         Self { what: what.into(), remedy: remedy.into() }
     }
 
-    /// The same event with advice that knows more about it.
     pub fn with_remedy(self, remedy: impl Into<String>) -> Self {
         Self { remedy: remedy.into(), ..self }
     }
@@ -30,7 +28,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// One command line: its own environment variables, a program and its arguments.
+/// A command line: environment variables, a program and its arguments.
 #[derive(Clone, Debug)]
 pub struct Line {
     variables: Vec<(String, String)>,
@@ -38,7 +36,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// A command given as it would be typed; words are separated by spaces, nothing is quoted.
+    /// Splits `line` at white space; there is no quoting.
     pub fn new(line: &str) -> Self {
         Self { variables: Vec::new(), words: line.split_whitespace().map(str::to_owned).collect() }
     }
@@ -58,21 +56,21 @@ impl Line {
         self
     }
 
-    /// Prints the command and runs it on this terminal.
+    /// Prints the command, and runs it on this terminal.
     pub fn run(&self) -> Result<(), Failure> {
         println!("$ {self}");
         let status = self.command().status().map_err(|e| self.not_started(&e))?;
-        if status.success() { Ok(()) } else { Err(self.ended_badly(&status.to_string())) }
+        if status.success() { Ok(()) } else { Err(self.failed(&status.to_string())) }
     }
 
-    /// Runs the command quietly and returns what it printed.
+    /// Runs the command quietly, and returns its output.
     pub fn output(&self) -> Result<String, Failure> {
         let output = self.command().output().map_err(|e| self.not_started(&e))?;
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
         eprint!("{}", String::from_utf8_lossy(&output.stderr));
-        Err(self.ended_badly(&output.status.to_string()))
+        Err(self.failed(&output.status.to_string()))
     }
 
     /// Whether the command exists and succeeds; prints nothing.
@@ -82,28 +80,26 @@ impl Line {
         quiet.status().is_ok_and(|status| status.success())
     }
 
-    /// The process that this line describes.
     pub fn command(&self) -> Command {
         let (program, words) = self.words.split_first().expect("a line names a program");
         let mut command = Command::new(program);
-        // What is built is sought where the README says that it is.
+        // Other commands expect the programs in `target/`, as the README does.
         command.env_remove("CARGO_TARGET_DIR").args(words);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command
     }
 
-    /// Why the program could not be started.
     pub fn not_started(&self, error: &std::io::Error) -> Failure {
         Failure::new(
             format!("cannot start `{self}`: {error}"),
-            "see that the program is installed and on the PATH",
+            "install the program, and see that it is on the PATH",
         )
     }
 
-    fn ended_badly(&self, status: &str) -> Failure {
+    fn failed(&self, status: &str) -> Failure {
         Failure::new(
             format!("`{self}`: {status}"),
-            "its own output is above; paste it to repeat it",
+            "see its output above; paste the command to repeat it",
         )
     }
 }
@@ -117,7 +113,7 @@ impl fmt::Display for Line {
     }
 }
 
-/// The word as a POSIX shell reads it back.
+/// Quotes the word for a POSIX shell.
 pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -131,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_printed_can_be_pasted() {
+    fn a_printed_command_can_be_pasted() {
         let line = Line::new("echo").arg("it's $HOME").arg("").arg("a=b/c").env("CXX", "fa lse");
         assert_eq!(line.to_string(), r#"CXX='fa lse' echo 'it'\''s $HOME' '' a=b/c"#);
     }
@@ -144,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_program_is_a_failure_with_advice() {
+    fn a_missing_program_is_a_failure_with_a_remedy() {
         let failure = Line::new("hob-no-such-program").output().expect_err("it does not exist");
         assert!(failure.to_string().contains("cannot start `hob-no-such-program`"));
     }

@@ -1,8 +1,8 @@
-//! Licences, sources, bans and advisories of every dependency, through cargo-deny.
+//! Checks licences, sources, bans and advisories of every dependency with cargo-deny.
 //!
-//! - cargo-deny is compiled once, into `target/tools`, in a light profile: it runs for seconds.
-//! - The advisories live on a public git host. When that cannot be reached they are skipped, loudly;
-//!   a finding, of any kind, always fails.
+//! - Installs cargo-deny into `target/tools`, compiled with little optimisation: it runs for
+//!   seconds.
+//! - Without a network it skips the advisories, with a warning. Any finding is a failure.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ const TOOL: &str = "target/tools/bin/cargo-deny";
 pub fn check() -> Result<Outcome, Failure> {
     install()?;
     let has_advisories = Line::new(TOOL).args(["fetch", "db"]).run().is_ok();
-    // The root is a package of its own; without the flag it would be the only one that is checked.
+    // The root is a package: without the flag cargo-deny would check that package only.
     let check = Line::new(TOOL).args(["--workspace", "--all-features", "check"]);
     if has_advisories {
         check.args(["advisories", "bans", "licenses", "sources"]).run()?;
@@ -36,7 +36,7 @@ fn install() -> Result<(), Failure> {
     if current.is_some_and(|version| version.trim() == format!("cargo-deny {VERSION}")) {
         return Ok(());
     }
-    let root = Path::new(TOOL).ancestors().nth(2).expect("it lies in tools/bin").display();
+    let root = Path::new(TOOL).ancestors().nth(2).expect("it is in tools/bin").display();
     Line::new("cargo install --locked --force cargo-deny --version")
         .arg(VERSION)
         .args(["--root".to_owned(), root.to_string()])

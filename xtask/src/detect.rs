@@ -1,20 +1,19 @@
-//! Tells which needs this machine already meets: by using each thing once, or, where that would open a
-//! window or take long, by finding it; never by its version.
+//! Detects which needs this machine meets: runs each tool once or, where that would open a window
+//! or take long, looks for its file. Never checks a version.
 
 use std::env;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::command::Line;
 use crate::libclang;
 use crate::need::Need;
 use crate::packages::System;
 
-/// Those of `needs` that this machine does not meet.
 pub fn missing(needs: &[Need]) -> Vec<Need> {
     needs.iter().copied().filter(|&need| !is_met(need)).collect()
 }
 
-/// The system that this is, when its package names are known.
+/// This system, when its package names are known.
 pub fn system() -> Option<&'static System> {
     if cfg!(target_os = "macos") {
         return System::from_id("macos");
@@ -22,7 +21,6 @@ pub fn system() -> Option<&'static System> {
     System::from_os_release(&std::fs::read_to_string("/etc/os-release").ok()?)
 }
 
-/// Whether this process is the administrator's.
 pub fn is_root() -> bool {
     Line::new("id -u").output().is_ok_and(|id| id.trim() == "0")
 }
@@ -30,7 +28,7 @@ pub fn is_root() -> bool {
 fn is_met(need: Need) -> bool {
     match need {
         Need::Cmake => Line::new(&tool("CMAKE", "cmake")).arg("--version").succeeds(),
-        // A compiler driver may be there without the standard library's headers.
+        // A compiler driver may be installed without the headers of the standard library.
         Need::Compiler => {
             let probe =
                 format!("echo '#include <vector>' | {} -x c++ -fsyntax-only -", tool("CXX", "c++"));
@@ -40,13 +38,13 @@ fn is_met(need: Need) -> bool {
             env::var_os("CMAKE_GENERATOR").is_some()
                 || Line::new(&tool("MAKE", "make")).arg("--version").succeeds()
         }
-        Need::Libclang => libclang::find().is_some(),
-        // Debian ships `venv` without the part that puts pip into it.
+        Need::Libclang => libclang::is_installed(),
+        // Debian packages `venv` without the part that installs pip.
         Need::Python => Line::new("python3 -c").arg("import venv, ensurepip").succeeds(),
         Need::Speech => Line::new("espeak-ng --version").succeeds(),
         Need::Chromium => has_program(&["chromium", "chromium-browser", "google-chrome"]),
         Need::ChromeDriver => has_program(&["chromedriver", "chromium.chromedriver"]),
-        // The system's own.
+        // Part of macOS, or not needed there.
         Need::WebKit
         | Need::Tray
         | Need::TrayHeaders
@@ -70,21 +68,17 @@ fn is_met(need: Need) -> bool {
     }
 }
 
-/// Whether one of them is on the `PATH`.
 fn has_program(names: &[&str]) -> bool {
     let places: Vec<_> = env::split_paths(&env::var_os("PATH").unwrap_or_default()).collect();
     names.iter().any(|name| places.iter().any(|place| place.join(name).is_file()))
 }
 
-/// Where Linux systems keep their shared libraries.
+/// The directories of shared libraries on Linux.
 fn libraries() -> impl Iterator<Item = PathBuf> {
-    let below = ["/usr/lib", "/usr/lib64", "/usr/local/lib"].map(Path::new);
-    let of_machines = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten();
-    let of_machines = of_machines.map(|entry| entry.path());
-    below
-        .into_iter()
-        .map(Path::to_owned)
-        .chain(of_machines.filter(|path| path.to_string_lossy().ends_with("-gnu")))
+    let entries = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten();
+    let multiarch = entries.map(|entry| entry.path());
+    let multiarch = multiarch.filter(|path| path.to_string_lossy().ends_with("-gnu"));
+    ["/usr/lib", "/usr/lib64", "/usr/local/lib"].into_iter().map(PathBuf::from).chain(multiarch)
 }
 
 fn tool(variable: &str, usual: &str) -> String {

@@ -1,11 +1,10 @@
-//! Checks that arrows only point down: which crate may depend on which, and where llama.cpp is
-//! called.
+//! Checks which crate depends on which, and that only the backend has `unsafe` code.
 //!
-//! - The table is the design: a new arrow is a line here, and is defended in its commit.
-//! - Dependencies of tests alone are free: they do not reach what is built.
-//! - The workspace denies `unsafe`; the compiler sees to that. Here it is checked that every crate
-//!   takes those lints over, and that nothing outside the backend lifts them. That each block says
-//!   why it is sound is clippy's part, see `test`.
+//! - The table is the design: a new dependency is a line here, and its commit says why.
+//! - Dev-dependencies are free.
+//! - The workspace denies `unsafe`. This module checks that every crate inherits the workspace's
+//!   lints, and that no file outside the backend lifts them. Clippy checks the `SAFETY` comments,
+//!   see `test`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +18,7 @@ const ALLOWED: [(&str, &[&str]); 14] = [
     ("hob-slots", &[]),
     ("hob-config", &[]),
     ("hob-dialect", &[]),
-    ("hob-models", &["hob-slots"]),
+    ("hob-models", &[]),
     ("hob-prewarm", &["hob-slots"]),
     ("hob-simulate", &["hob-slots"]),
     ("hob-runtime", &["hob-slots", "hob-dialect"]),
@@ -28,22 +27,21 @@ const ALLOWED: [(&str, &[&str]); 14] = [
         &["hob-prewarm", "hob-runtime", "hob-slots", "hob-config", "hob-models", "hob-dialect"],
     ),
     ("hob-cli", &["hob-slots", "hob-config", "hob-models", "hob-simulate"]),
-    ("hob-bench", &["hob-runtime", "hob-slots", "hob-models", "hob-daemon"]),
+    ("hob-bench", &["hob-runtime", "hob-slots", "hob-models"]),
     ("hob-desktop", &["hob-config", "hob-daemon"]),
-    // Both know hobd and the page from outside, as a person does.
+    // Both use hobd and the page from outside.
     ("hob-testkit", &[]),
     ("hob-checks", &["hob-testkit"]),
     ("xtask", &[]),
 ];
 
-/// Crates that nobody but `hob-runtime` may depend on: they are llama.cpp.
+/// Only `hob-runtime` may depend on llama.cpp.
 const NATIVE_PREFIX: &str = "llama-cpp";
-/// Where llama.cpp is called.
+/// Calls llama.cpp.
 const BACKEND: &str = "runtime/src/backend";
-/// The lint that forbids it elsewhere. Put together here so that this file is no finding itself.
+/// In two pieces, so that the check does not find this file.
 const LINT: &str = concat!("unsafe", "_code");
 
-/// Reads the workspace and lists what breaks the rules.
 pub fn check() -> Result<(), Failure> {
     let line = Line::new("cargo metadata --no-deps --format-version 1");
     println!("$ {line}");
@@ -51,7 +49,7 @@ pub fn check() -> Result<(), Failure> {
         Failure::new(format!("`{line}` printed something else: {e}"), "run it by hand")
     })?;
     let packages = packages(&metadata);
-    let mut findings = arrows(&packages);
+    let mut findings = forbidden_dependencies(&packages);
     for package in &packages {
         findings.extend(lifted_lints(&package.directory));
     }
@@ -59,12 +57,12 @@ pub fn check() -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::new(
-        format!("the layers do not hold:\n  {}", findings.join("\n  ")),
-        "let the arrow point down, or change the table in xtask/src/layers.rs and say why",
+        format!("the layers are broken:\n  {}", findings.join("\n  ")),
+        "remove the dependency, or change the table in xtask/src/layers.rs and say why",
     ))
 }
 
-/// One member of the workspace, and what it is built from.
+/// A member of the workspace.
 struct Package {
     name: String,
     directory: PathBuf,
@@ -86,11 +84,11 @@ fn packages(metadata: &Value) -> Vec<Package> {
     packages.collect()
 }
 
-fn arrows(packages: &[Package]) -> Vec<String> {
+fn forbidden_dependencies(packages: &[Package]) -> Vec<String> {
     let mut findings = Vec::new();
     for Package { name, dependencies, .. } in packages {
         let Some((_, allowed)) = ALLOWED.iter().find(|(listed, _)| listed == name) else {
-            findings.push(format!("{name} has no place in the table"));
+            findings.push(format!("{name} is not in the table"));
             continue;
         };
         for dependency in dependencies {
@@ -109,7 +107,7 @@ fn lifted_lints(package: &Path) -> Vec<String> {
     let manifest = fs::read_to_string(package.join("Cargo.toml")).unwrap_or_default();
     if !manifest.contains("[lints]\nworkspace = true") {
         findings.push(format!(
-            "{}Cargo.toml does not take over the workspace's lints",
+            "{}Cargo.toml does not inherit the workspace's lints",
             package.display()
         ));
     }
@@ -134,23 +132,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_arrow_that_points_up_is_found() {
+    fn a_dependency_on_a_higher_crate_is_found() {
         let packages = [
             package("hob-slots", &["serde", "hob-runtime"]),
             package("hob-runtime", &["hob-slots", "llama-cpp-2"]),
         ];
-        assert_eq!(arrows(&packages), ["hob-slots may not depend on hob-runtime"]);
+        assert_eq!(forbidden_dependencies(&packages), ["hob-slots may not depend on hob-runtime"]);
     }
 
     #[test]
-    fn only_the_runtime_may_reach_for_llama_cpp() {
+    fn only_the_runtime_may_depend_on_llama_cpp() {
         let packages = [package("hob-daemon", &["llama-cpp-sys-2"])];
-        assert_eq!(arrows(&packages), ["hob-daemon may not depend on llama-cpp-sys-2"]);
+        assert_eq!(
+            forbidden_dependencies(&packages),
+            ["hob-daemon may not depend on llama-cpp-sys-2"]
+        );
     }
 
     #[test]
-    fn a_crate_that_nobody_placed_is_found() {
-        assert_eq!(arrows(&[package("hob-new", &[])]), ["hob-new has no place in the table"]);
+    fn a_crate_without_a_place_in_the_table_is_found() {
+        assert_eq!(
+            forbidden_dependencies(&[package("hob-new", &[])]),
+            ["hob-new is not in the table"]
+        );
     }
 
     #[test]
@@ -166,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn dependencies_of_tests_are_free() {
+    fn dev_dependencies_are_free() {
         let metadata = serde_json::json!({ "packages": [{
             "name": "hob-slots", "manifest_path": "/hob/slots/Cargo.toml",
             "dependencies": [{ "name": "hob-runtime", "kind": "dev" }, { "name": "serde", "kind": null }],

@@ -1,13 +1,12 @@
 //! `cargo xtask`: set-up, run, test and measure, with nothing but a Rust toolchain.
 //!
-//! - Every command that is run is printed first, in a form that can be pasted.
-//! - Nothing is installed without saying what and why, and without a yes (`--yes`, or `CI` is set).
-//! - No native dependency, and next to no dependency at all: this is the first thing that compiles
-//!   on a fresh machine.
+//! - Prints every command before it runs it, in a form that can be pasted.
+//! - Installs nothing without printing what and why, and without consent (`--yes`, or `CI` is set).
+//! - Has one dependency, because it is the first crate that compiles on a fresh machine.
 //!
-//! Reading order: [`args`] (what can be asked), [`need`] and [`packages`] (what is needed, and what it
-//! is called), [`detect`] and [`setup`] (what is missing), [`run`] and [`app`], [`test`] and the checks
-//! under it.
+//! Reading order: [`args`] parses the task; [`need`] and [`packages`] list what building and
+//! testing need; [`detect`] and [`setup`] install what is missing; [`run`] and [`app`] start hobd
+//! and the app; [`test`] runs the checks.
 
 #[cfg(not(unix))]
 compile_error!("Hob is built on Linux and macOS; on Windows, use WSL.");
@@ -52,9 +51,12 @@ fn main() -> ExitCode {
 }
 
 fn perform(task: Task) -> Result<(), Failure> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the workspace");
     std::env::set_current_dir(root).map_err(|e| {
-        Failure::new(format!("cannot enter {}: {e}", root.display()), "Was the project moved?")
+        Failure::new(
+            format!("cannot enter {}: {e}", root.display()),
+            "build xtask again if the project was moved",
+        )
     })?;
     match task {
         Task::Help => {
@@ -81,9 +83,9 @@ fn perform(task: Task) -> Result<(), Failure> {
         }
         Task::Bench { yes, bench_args } => {
             setup::ensure(&Need::BUILD, yes)?;
-            // Some measure whole programs.
             let name = bench_args.first().map(String::as_str);
             let is_app = bench_args.iter().any(|word| word == "--app");
+            // Some benchmarks start programs.
             let program = match name {
                 Some("store") => Some("hob-cli"),
                 Some("idle" | "page") => Some("hob-daemon"),
@@ -93,7 +95,7 @@ fn perform(task: Task) -> Result<(), Failure> {
                 Line::new("cargo build --release --package").args([package]).run()?;
             }
             if name == Some("page") {
-                // The page is measured by what checks it.
+                // The crate that checks the page also measures it.
                 if is_app {
                     setup::ensure(&Need::app(), yes)?;
                     setup::ensure(&Need::WINDOW, yes)?;

@@ -1,6 +1,5 @@
-//! What building and testing need, and why.
+//! What building and testing need that cargo cannot fetch, and why.
 
-/// Something that cargo cannot fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     Cmake,
@@ -20,24 +19,24 @@ pub enum Need {
 }
 
 impl Need {
-    /// What a build takes.
+    /// For every build.
     pub const BUILD: [Self; 4] = [Self::Cmake, Self::Compiler, Self::Make, Self::Libclang];
-    /// What checks of the app's window take besides the app.
+    /// For the checks of the app's window, besides those of the app.
     pub const WINDOW: [Self; 3] = [Self::WebKitDriver, Self::Display, Self::Bus];
-    /// What checks of the page take besides a build.
+    /// For the checks of the page, besides those of a build.
     pub const PAGE: [Self; 2] = [Self::Chromium, Self::ChromeDriver];
 
-    /// What a build of the desktop app takes, and what it likes to find when it runs.
+    /// For building and running the desktop app.
     pub fn app() -> Vec<Self> {
         [&Self::BUILD[..], &[Self::WebKit, Self::Tray]].concat()
     }
 
-    /// What making its bundles takes.
+    /// For bundling it.
     pub fn bundle() -> Vec<Self> {
         [&Self::app()[..], &[Self::TrayHeaders]].concat()
     }
 
-    /// What all builds and all checks take.
+    /// For all builds and all checks.
     pub fn all() -> Vec<Self> {
         [&Self::app()[..], &[Self::Python, Self::Speech], &Self::PAGE, &Self::WINDOW].concat()
     }
@@ -66,17 +65,19 @@ impl Need {
             Self::Cmake => "configures the build of llama.cpp, which runs the models",
             Self::Compiler => "compiles llama.cpp",
             Self::Make => "runs the build that cmake configured",
-            Self::Libclang => "reads llama.cpp's headers, to generate its Rust bindings",
+            Self::Libclang => {
+                "generates the Rust bindings of llama.cpp; LIBCLANG_PATH may name another one"
+            }
             Self::WebKit => "shows the page in the window of the desktop app",
             Self::Tray => "puts the desktop app into the tray",
-            Self::TrayHeaders => "tells Tauri's tool what a bundle needs for the tray",
+            Self::TrayHeaders => "lets Tauri's tool find the libraries of a bundle",
             Self::Python => "runs the conversation tests with the official OpenAI client",
-            Self::Speech => "speaks, in the tests that speech is found and phrases are made",
-            Self::Chromium => "shows the page, in its checks",
-            Self::ChromeDriver => "works Chromium, in the checks of the page",
-            Self::WebKitDriver => "works the app's window, in its checks",
-            Self::Display => "is the screen of the app's window, in its checks",
-            Self::Bus => "is the desktop of the app's window, in its checks",
+            Self::Speech => "synthesises speech for the tests of the voice",
+            Self::Chromium => "shows the page in its checks",
+            Self::ChromeDriver => "drives Chromium in the checks of the page",
+            Self::WebKitDriver => "drives the app's window in its checks",
+            Self::Display => "is the screen of the app's window in its checks",
+            Self::Bus => "is the session bus of the app's window in its checks",
         }
     }
 }

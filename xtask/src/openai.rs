@@ -1,4 +1,4 @@
-//! The conversation tests: the official OpenAI client for Python against a real hobd.
+//! Runs the official OpenAI client for Python against a real hobd.
 
 use std::fs;
 
@@ -7,7 +7,6 @@ use crate::command::{Failure, Line};
 const VENV: &str = "target/venv";
 const REQUIREMENTS: &str = "tests/openai/requirements.txt";
 
-/// Installs the pinned client into a virtual environment of its own and runs the tests.
 pub fn check() -> Result<(), Failure> {
     install()?;
     Line::new("target/venv/bin/python -m pytest tests/openai -p no:cacheprovider")
@@ -16,7 +15,8 @@ pub fn check() -> Result<(), Failure> {
         .run()
 }
 
-/// What is installed is remembered beside it, so that the second time costs nothing.
+/// Installs the pinned client into a virtual environment, unless a stamp file says that it is
+/// there.
 fn install() -> Result<(), Failure> {
     let stamp = format!("{VENV}/installed.txt");
     let wanted = fs::read_to_string(REQUIREMENTS).map_err(|e| {
@@ -32,6 +32,6 @@ fn install() -> Result<(), Failure> {
     .arg(REQUIREMENTS)
     .run()?;
     fs::write(&stamp, wanted).map_err(|e| {
-        Failure::new(format!("cannot write {stamp}: {e}"), "see who may write to target/")
+        Failure::new(format!("cannot write {stamp}: {e}"), "check the permissions of target/")
     })
 }

@@ -1,13 +1,13 @@
-//! Checks that what promises to need no C++ builds on a machine that has none.
+//! Checks that some crates build without a C++ compiler, cmake and libclang.
 //!
-//! - Built in a target directory of its own, so that nothing that was compiled elsewhere helps.
-//! - The compiler, cmake and libclang are hidden through the variables that the build scripts obey.
+//! - Builds them in a target directory of their own, so that no other build helps.
+//! - Hides the tools with the environment variables of the build scripts.
 
 use crate::command::{Failure, Line};
 
 /// The crates that build without a C++ compiler.
 const PURE: [&str; 3] = ["hob-slots", "hob-prewarm", "hob-cli"];
-/// What none of them may be built from, however indirectly.
+/// Crates that none of them may depend on, directly or not.
 const NATIVE: [&str; 4] = ["llama-cpp-", "cmake", "bindgen", "clang-sys"];
 
 pub fn check() -> Result<(), Failure> {
@@ -29,8 +29,8 @@ pub fn check() -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::new(
-        format!("{} would be built from {}", PURE.join(", "), found.join(", ")),
-        "keep llama.cpp in hob-runtime; `cargo tree --invert <crate>` shows the way in",
+        format!("{} depend on {}", PURE.join(", "), found.join(", ")),
+        "keep llama.cpp in hob-runtime; `cargo tree --invert <crate>` shows the path",
     ))
 }
 

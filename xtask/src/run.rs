@@ -1,8 +1,8 @@
-//! Builds hobd and hob, starts hobd, and prints what to paste.
+//! Builds hobd and hob, starts hobd, and prints commands to paste.
 //!
 //! - This process *becomes* hobd, so that Ctrl-C, signals and the exit status are hobd's own.
-//! - A second process waits for hobd's ready file, prints what is in it, and ends; it also ends when
-//!   hobd does.
+//! - A second process waits for hobd's ready file, prints its content and the commands, and exits;
+//!   it also exits when hobd does.
 
 use std::fs;
 use std::os::unix::process::{CommandExt, parent_id};
@@ -14,23 +14,26 @@ use serde_json::Value;
 
 use crate::command::{Failure, Line, quoted};
 
-/// How hobd and hob are built, wherever they are needed.
+/// The command that builds hobd and hob.
 pub const BUILD: &str = "cargo build --release --package hob-daemon --package hob-cli";
 
 const READY_FILE: &str = "target/run/ready.json";
 
-/// Builds, then becomes hobd; returns only when that failed.
+/// Builds, then becomes hobd; returns only after a failure.
 pub fn run(hobd_args: &[String]) -> Result<(), Failure> {
     Line::new(BUILD).run()?;
     prepare_ready_file().map_err(|e| {
-        Failure::new(format!("cannot prepare {READY_FILE}: {e}"), "see who may write to target/")
+        Failure::new(
+            format!("cannot prepare {READY_FILE}: {e}"),
+            "check the permissions of target/",
+        )
     })?;
 
     let hobd = Line::new("target/release/hobd --ready-file").arg(READY_FILE).args(hobd_args);
 
     let this = std::env::current_exe().ok().and_then(|path| path.to_str().map(str::to_owned));
-    let this = this.ok_or_else(|| Failure::new("cannot find this program again", "try again"))?;
-    let announcer = Line::new("").arg(this).arg("announce").arg(READY_FILE);
+    let xtask = this.ok_or_else(|| Failure::new("cannot find the path of xtask", "try again"))?;
+    let announcer = Line::new("").arg(xtask).arg("announce").arg(READY_FILE);
     let announcer = announcer.args(shared_flags(hobd_args));
     announcer.command().spawn().map_err(|e| announcer.not_started(&e))?;
 
@@ -38,12 +41,12 @@ pub fn run(hobd_args: &[String]) -> Result<(), Failure> {
     Err(hobd.not_started(&hobd.command().exec()))
 }
 
-/// Waits for the ready file of the process that started this one, and prints what to paste.
-/// `hob_flags`: what hob needs to find that hobd.
+/// Waits for the ready file of the parent process, and prints commands to paste. `hob_flags` let
+/// hob find that hobd.
 pub fn announce(ready_file: &Path, hob_flags: &[String]) -> Result<(), Failure> {
     let hobd = parent_id();
     while parent_id() == hobd {
-        // The line ends with its newline: without it, hobd is still writing.
+        // Without the newline at the end, hobd is still writing.
         let line = fs::read_to_string(ready_file).unwrap_or_default();
         if line.ends_with('\n') {
             let ready: Value = serde_json::from_str(&line).map_err(|e| {
@@ -59,14 +62,14 @@ pub fn announce(ready_file: &Path, hob_flags: &[String]) -> Result<(), Failure> 
 
 fn prepare_ready_file() -> std::io::Result<()> {
     let path = Path::new(READY_FILE);
-    fs::create_dir_all(path.parent().expect("it lies in a directory"))?;
+    fs::create_dir_all(path.parent().expect("it is in a directory"))?;
     match fs::remove_file(path) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e),
         _ => Ok(()),
     }
 }
 
-/// Those of hobd's flags that tell hob, too, where things are.
+/// The flags of hobd that hob needs too.
 fn shared_flags(hobd_args: &[String]) -> Vec<String> {
     const SHARED: [&str; 4] = ["--config", "--data-dir", "--slots-dir", "--token-file"];
     let mut flags = Vec::new();
@@ -83,7 +86,6 @@ fn shared_flags(hobd_args: &[String]) -> Vec<String> {
     flags
 }
 
-/// What a person needs to talk to the daemon, in the shape to paste.
 fn announcement(ready: &Value, hob_flags: &[String]) -> String {
     let field = |name: &str| ready[name].as_str().unwrap_or("?");
     let (address, token_file, model) = (field("address"), field("token_file"), field("model"));
@@ -108,7 +110,7 @@ fn announcement(ready: &Value, hob_flags: &[String]) -> String {
          \n  {curl}\
          \n  {chat}\
          \n  {open}\n\
-         \nCtrl-C stops it; what was said is kept.\n"
+         \nCtrl-C stops hobd; it saves the conversations.\n"
     )
 }
 
@@ -132,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn hob_is_told_where_hobd_keeps_its_things() {
+    fn hob_gets_the_paths_of_hobd() {
         let hobd_args = ["--ctx", "4096", "--data-dir", "/my data", "--config=hob.toml"];
         let flags = shared_flags(&hobd_args.map(str::to_owned));
         assert_eq!(flags, ["--data-dir", "/my data", "--config=hob.toml"]);

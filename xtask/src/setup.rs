@@ -1,8 +1,7 @@
-//! Installs what is missing, after saying what, why and how.
+//! Installs missing packages, after printing what they are for and how it installs them.
 //!
-//! - Nothing missing: one line, and on it goes.
-//! - Without a yes nothing is installed; the commands are printed, to be run by hand.
-//! - On a system that is not known, it says what to install and stops.
+//! - Installs nothing without consent: prints the commands to run by hand instead.
+//! - On an unknown system it lists what to install, and stops.
 
 use std::env;
 use std::io::{self, IsTerminal, Write};
@@ -12,16 +11,16 @@ use crate::detect;
 use crate::need::Need;
 use crate::packages::{self, System};
 
-/// Sees to it that this machine meets `needs`. `yes`: install without asking.
+/// Makes this machine meet `needs`. `yes`: install without asking.
 pub fn ensure(needs: &[Need], yes: bool) -> Result<(), Failure> {
     let missing = detect::missing(needs);
     if missing.is_empty() {
         let names: Vec<_> = needs.iter().map(|need| need.name()).collect();
-        println!("set-up: all here ({})", names.join(", "));
+        println!("set-up: complete ({})", names.join(", "));
         return Ok(());
     }
     let system = detect::system();
-    println!("set-up: this is missing");
+    println!("set-up: missing");
     for &need in &missing {
         println!(
             "  {:<16} {}: {}",
@@ -33,15 +32,15 @@ pub fn ensure(needs: &[Need], yes: bool) -> Result<(), Failure> {
     let Some(system) = system else {
         let names: Vec<_> = missing.iter().map(|need| need.name()).collect();
         return Err(Failure::new(
-            "this system's package names are not known",
-            format!("install {}, and try again", names.join(", ")),
+            "the package names of this system are unknown",
+            format!("install {}; then try again", names.join(", ")),
         ));
     };
     install(system, &missing, yes)?;
 
-    // The probes only try what the build will use; when they are wrong, the build can tell better.
+    // A probe may be wrong; the build reports better what it does not find.
     for need in detect::missing(&missing) {
-        eprintln!("set-up: {} was installed but is still not found; going on", need.name());
+        eprintln!("set-up: {} was installed, but is still not found; continuing", need.name());
     }
     Ok(())
 }
@@ -52,12 +51,12 @@ fn install(system: &System, missing: &[Need], yes: bool) -> Result<(), Failure> 
     if !yes && !is_ci() && !agreed(system, &commands)? {
         return Err(Failure::new(
             "nothing was installed",
-            format!("run `{commands}`, and try again"),
+            format!("run `{commands}`; then try again"),
         ));
     }
     for line in &lines {
         line.run().map_err(|failure| {
-            failure.with_remedy("install the packages above in your own way, and try again")
+            failure.with_remedy("install the packages above by hand; then try again")
         })?;
     }
     Ok(())
@@ -68,7 +67,7 @@ fn is_ci() -> bool {
 }
 
 fn agreed(system: &System, commands: &str) -> Result<bool, Failure> {
-    println!("On {}, this installs it:\n  {commands}", system.name);
+    println!("On {}, this installs them:\n  {commands}", system.name);
     if !io::stdin().is_terminal() {
         return Ok(false);
     }

@@ -1,22 +1,20 @@
-//! Every check, in order: the quick ones first, and the first that fails ends it.
+//! Runs every check, the quick ones first, until one fails.
 
 use std::time::Instant;
 
 use crate::command::{Failure, Line};
 use crate::{app, deny, layers, openai, pure, run};
 
-/// One check: its heading, what it does, and what to do when it fails (when the check itself has
-/// nothing better to say).
 struct Step {
     name: &'static str,
     check: fn(whole: bool) -> Result<Outcome, Failure>,
+    /// Replaces the remedy of the failure.
     remedy: Option<&'static str>,
 }
 
-/// How a check that did not fail came out.
 pub enum Outcome {
     Passed,
-    /// Passed but for this, which could not be checked here.
+    /// Passed, except for a part that could not be checked here.
     Skipped(&'static str),
 }
 
@@ -28,42 +26,38 @@ const STEPS: [Step; 11] = [
     },
     Step { name: "layers", check: |_| passed(layers::check()), remedy: None },
     Step { name: "builds without C++", check: |_| passed(pure::check()), remedy: None },
-    Step {
-        name: "lints",
-        check: |_| passed(lints()),
-        remedy: Some("mend what clippy names above"),
-    },
+    Step { name: "lints", check: |_| passed(lints()), remedy: Some("fix the warnings above") },
     Step { name: "hobd and hob", check: |_| passed(Line::new(run::BUILD).run()), remedy: None },
     Step { name: "the app", check: |_| passed(Line::new(app::BUILD).run()), remedy: None },
     Step {
         name: "tests",
         check: |whole| passed(tests(whole)),
-        remedy: Some("the failing tests are named above"),
+        remedy: Some("see the failing tests above"),
     },
     Step {
         name: "the app's tests",
         check: |_| passed(Line::new(APP_TESTS).run()),
-        remedy: Some("the failing tests are named above"),
+        remedy: Some("see the failing tests above"),
     },
     Step {
         name: "page and window",
         check: |_| passed(Line::new(PAGE_TESTS).run()),
-        remedy: Some("the failing tests are named above; target/checks has pictures of them"),
+        remedy: Some("see the failing tests above; target/checks has screenshots"),
     },
     Step { name: "dependencies", check: |_| deny::check(), remedy: Some(DEPENDENCIES_REMEDY) },
     Step { name: "OpenAI client", check: |_| passed(openai::check()), remedy: None },
 ];
 
-/// With the features that it was built with, so that nothing is built twice.
+/// With the features of the build above, so that cargo compiles nothing twice.
 const APP_TESTS: &str = "cargo test --release --package hob-desktop --features desktop";
 
-/// Each of them runs a browser beside a daemon, or the app; more than two at once only wait for each other.
+/// Each test runs a browser beside a daemon, or the app; more than two at a time only compete.
 const PAGE_TESTS: &str = "cargo test --release --package hob-checks -- --test-threads 2";
 
-const DEPENDENCIES_REMEDY: &str = "update or replace the crate that is named above; `deny.toml` says \
-                                   what is allowed and why";
+const DEPENDENCIES_REMEDY: &str = "update or replace the crate above; `deny.toml` says what is \
+                                   allowed and why";
 
-/// Runs every check. `whole`: also the tests that are marked as slow.
+/// `whole`: runs the ignored tests too.
 pub fn run(whole: bool) -> Result<(), Failure> {
     let begun = Instant::now();
     let mut summary = String::new();
@@ -105,9 +99,8 @@ fn lints() -> Result<(), Failure> {
 
 fn tests(whole: bool) -> Result<(), Failure> {
     let tests = Line::new("cargo test --release --workspace --exclude hob-checks");
-    let tests = match whole {
-        true => tests.args(["--", "--include-ignored"]).env("HOB_TEST_ALL", "1"),
-        false => tests,
-    };
+    if whole {
+        return tests.args(["--", "--include-ignored"]).env("HOB_TEST_ALL", "1").run();
+    }
     tests.run()
 }
