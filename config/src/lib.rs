@@ -3,11 +3,11 @@
 //! Four layers, weakest first: defaults, a TOML file, the environment, flags. They are merged once,
 //! in `main`; nothing below reads the environment.
 //!
-//! Reading order: `table` has one row a setting, and is the only file to edit for a new one; [`key`]
-//! and [`settings`] are made of it; [`resolve`] merges the layers and keeps the origin of each
-//! value; [`sources`] gathers the layers and [`flags`] gives the table to clap; [`parse`] turns text
-//! into values, `voice` into those of the voice; [`edit`] writes a setting into the file; [`paths`]
-//! names the directories; [`running`] describes the running daemon to its clients.
+//! Reading order: `table` has one row a setting, and is the only file to edit for a new one;
+//! [`key`] and [`settings`] are made of it; [`resolve`] merges the layers and keeps the origin of
+//! each value; [`sources`] gathers the layers and [`flags`] gives the table to clap; [`parse`]
+//! turns text into values, `voice` into those of the voice; [`edit`] writes a setting into the
+//! file; [`paths`] names the directories; [`running`] describes the running daemon to its clients.
 
 pub mod edit;
 pub mod error;

@@ -1,7 +1,7 @@
 //! Parses tool calls and reasoning out of a model's output as it streams.
 //!
-//! Reading order: [`Dialect`] (the form that a model writes calls in), [`Parser`] (text in, [`Part`]s
-//! out), `call` (the JSON of one call), `json` (the end of a JSON value).
+//! Reading order: [`Dialect`] (the form that a model writes calls in), [`Parser`] (text in,
+//! [`Part`]s out), `call` (the JSON of one call), `json` (the end of a JSON value).
 //!
 //! - The split of the text into chunks never changes the parts, but one part may come in several.
 //! - Text that only resembles a call is returned as content, unchanged.

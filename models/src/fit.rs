@@ -1,7 +1,8 @@
 //! Estimates the memory that a model needs.
 //!
-//! - Counts the weights as in the file, and KV and state as llama.cpp allocates them for one context
-//!   that all sequences share. It does not count compute buffers, so a close fit is called tight.
+//! - Counts the weights as in the file, and KV and state as llama.cpp allocates them for one
+//!   context that all sequences share. It does not count compute buffers, so a close fit is called
+//!   tight.
 
 use serde::Serialize;
 
@@ -38,7 +39,7 @@ pub enum Verdict {
     TooLarge,
 }
 
-const MICRO_BATCH: u64 = 512; // llama.cpp's default, which the size of its windowed cache depends on.
+const MICRO_BATCH: u64 = 512; // llama.cpp's default; sizes its windowed cache.
 
 impl Estimate {
     /// Estimates a model whose files hold `weights_bytes` of tensors.

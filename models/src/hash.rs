@@ -86,8 +86,8 @@ impl HashCache {
         Self { path }
     }
 
-    /// The hash of these files, from the cache when none has changed. A failure to write the cache is
-    /// not an error.
+    /// The hash of these files, from the cache when none has changed. A failure to write the cache
+    /// is not an error.
     pub fn hash(
         &self,
         files: &[PathBuf],

@@ -1,8 +1,8 @@
 //! Decides which prefixes to prewarm, and which conversations to park. Pure: no threads, no clock.
 //!
-//! Reading order: [`name`] is a profile's name; [`profile`] is the first part of its prompts, as the
-//! author wrote it; [`watch`] debounces changes of its files. [`planner`] takes events and the time,
-//! and returns actions and the time of its next wake-up; the daemon's loop executes them.
+//! Reading order: [`name`] is a profile's name; [`profile`] is the first part of its prompts, as
+//! the author wrote it; [`watch`] debounces changes of its files. [`planner`] takes events and the
+//! time, and returns actions and the time of its next wake-up; the daemon's loop executes them.
 //! [`keepalive`] is the planner's rule for warm prefixes, and [`prefix`] their state as others see
 //! it. Two subjects stand apart: [`phrase`] chooses the phrases that the voice says while the model
 //! thinks, and [`utterance`] decides what to prefill speculatively while the user still speaks.

@@ -60,8 +60,8 @@ impl Utterance {
         Some(speculation)
     }
 
-    /// The prefill of `speculation` has ended. Its KV may be evicted during a long silence, so a new
-    /// start of speech returns it again.
+    /// The prefill of `speculation` has ended. Its KV may be evicted during a long silence, so a
+    /// new start of speech returns it again.
     pub fn settled(&mut self, speculation: &Speculation) {
         self.is_settled |= self.speculation.as_ref() == Some(speculation);
     }

@@ -1,9 +1,9 @@
 //! Debounces changes of files. Pure: touches and the time in, due or not out.
 //!
-//! - Touches in quick succession are one change. It is due after a quiet time, so that a file is not
-//!   read while it is being written.
-//! - A file that cannot be used may be half-written: the caller reads it again [`MAX_RETRIES`] times,
-//!   after doubling pauses. A touch restarts the count.
+//! - Touches in quick succession are one change. It is due after a quiet time, so that a file is
+//!   not read while it is being written.
+//! - A file that cannot be used may be half-written: the caller reads it again [`MAX_RETRIES`]
+//!   times, after doubling pauses. A touch restarts the count.
 
 use std::time::{Duration, Instant};
 

@@ -17,7 +17,8 @@ const MISTRAL_CALL_ID: &str = "[CALL_ID]";
 /// The marks that open and close reasoning.
 const THINK_MARKS: [(&str, &str); 2] = [("<think>", "</think>"), ("[THINK]", "[/THINK]")];
 
-/// Whether a rendered prompt ends with an open think mark, so that the answer begins with reasoning.
+/// Whether a rendered prompt ends with an open think mark, so that the answer begins with
+/// reasoning.
 pub fn opens_reasoning(prompt: &str) -> bool {
     let end = prompt.trim_end();
     THINK_MARKS.iter().any(|(open, _)| end.ends_with(open))

@@ -1,5 +1,5 @@
-//! Ollama: each model has a manifest, `manifests/<host>/<namespace>/<model>/<tag>`, whose layers are
-//! the files `blobs/sha256-<digest>`.
+//! Ollama: each model has a manifest, `manifests/<host>/<namespace>/<model>/<tag>`, whose layers
+//! are the files `blobs/sha256-<digest>`.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};

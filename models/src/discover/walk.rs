@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 const MAX_DEPTH: usize = 6;
 const MAX_ENTRIES: usize = 100_000;
 
-/// Files below `root` that end in `.gguf`. Follows links, which caches consist of; the maximum depth
-/// bounds circular ones.
+/// Files below `root` that end in `.gguf`. Follows links, which caches consist of; the maximum
+/// depth bounds circular ones.
 pub(super) fn gguf_files(root: &Path) -> Vec<PathBuf> {
     let is_gguf = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "gguf");
     files(root).into_iter().filter(is_gguf).collect()

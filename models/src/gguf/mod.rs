@@ -7,8 +7,8 @@
 //! padding to `general.alignment` (32), then the tensors' bytes
 //! ```
 //!
-//! - The reader checks counts and lengths against the size of the file before it allocates or loops:
-//!   a hostile header costs at most one pass over the file.
+//! - The reader checks counts and lengths against the size of the file before it allocates or
+//!   loops: a hostile header costs at most one pass over the file.
 //! - It counts and skips long arrays (a vocabulary), and returns the items of short ones.
 //! - Every tensor of a valid header is inside the file.
 

@@ -1,4 +1,5 @@
-//! Parses bytes into a [`Header`], and checks every count, length and offset against the file's size.
+//! Parses bytes into a [`Header`], and checks every count, length and offset against the file's
+//! size.
 
 use std::collections::BTreeMap;
 use std::fs::File;

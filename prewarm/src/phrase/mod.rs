@@ -1,5 +1,5 @@
-//! Chooses the short phrases of the voice while the model thinks: which to synthesise next, which to
-//! say, and which to evict.
+//! Chooses the short phrases of the voice while the model thinks: which to synthesise next, which
+//! to say, and which to evict.
 //!
 //! - Pure: this module has the names, sizes and times of the sounds; the caller has the sounds.
 //! - A voice never says the same phrase twice in a row.
@@ -112,8 +112,8 @@ impl Phrases {
         Self { count, budget_bytes, cached_bytes: 0, voices: BTreeMap::new() }
     }
 
-    /// Makes this voice the most recently wanted one. Returns the phrases of the voice that it evicts
-    /// when there are [`MAX_VOICES`] already.
+    /// Makes this voice the most recently wanted one. Returns the phrases of the voice that it
+    /// evicts when there are [`MAX_VOICES`] already.
     pub fn want(&mut self, name: &VoiceName, now: Timestamp) -> Vec<VoicePhrase> {
         let mut evicted = Vec::new();
         if !self.voices.contains_key(name) && self.voices.len() >= MAX_VOICES {
@@ -185,8 +185,8 @@ impl Phrases {
         voice.retry = now.after(wait);
     }
 
-    /// The phrase to say: the least recently said one, but not the last one again; `None` when there
-    /// is no other.
+    /// The phrase to say: the least recently said one, but not the last one again; `None` when
+    /// there is no other.
     pub fn say(&mut self, name: &VoiceName) -> Option<PhraseId> {
         let voice = self.voices.get_mut(name)?;
         let last = voice.last;

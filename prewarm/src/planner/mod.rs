@@ -3,10 +3,10 @@
 //! - The planner parks a conversation once, `idle_after` its last turn; never one with a queued or
 //!   running turn. Of several that are due, the longest idle is parked first.
 //! - Once a model is loaded the planner warms each profile's prefix, one at a time, and a changed
-//!   profile's again. It retries failures after growing pauses, and leaves a prefix to the turn that
-//!   computes it.
-//! - It touches warm prefixes in rounds, see [`keepalive`](crate::keepalive). A turn cancels a touch,
-//!   and a touch does not count as a use.
+//!   profile's again. It retries failures after growing pauses, and leaves a prefix to the turn
+//!   that computes it.
+//! - It touches warm prefixes in rounds, see [`keepalive`](crate::keepalive). A turn cancels a
+//!   touch, and a touch does not count as a use.
 //! - It unloads the weights `unload_after` the last turn, if that is set, and warms no prefix while
 //!   they are unloaded.
 //! - When the clock steps back, idle times restart from there: nothing is due early, and no

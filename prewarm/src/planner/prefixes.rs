@@ -1,7 +1,7 @@
 //! Decides which prefix to warm or touch next.
 //!
-//! - One prefix at a time: first those to warm, in the order in which they began to wait; then those
-//!   that a keep-alive round asks to touch.
+//! - One prefix at a time: first those to warm, in the order in which they began to wait; then
+//!   those that a keep-alive round asks to touch.
 //! - After each failure a prefix waits twice as long.
 //! - A prefix that a turn computes waits for the turn and shares its cells.
 

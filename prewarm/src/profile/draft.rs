@@ -50,8 +50,8 @@ impl DraftSource {
 const SOURCES: [&str; 3] = ["text", "file", "tools"];
 
 impl Draft {
-    /// The new text of the profile's file, made of its present text `before`. Replaces a text that is
-    /// not TOML.
+    /// The new text of the profile's file, made of its present text `before`. Replaces a text that
+    /// is not TOML.
     pub fn written(&self, before: &str) -> String {
         let mut document: DocumentMut = before.parse().unwrap_or_default();
         let old = match document.remove("segment").map(Item::into_array_of_tables) {

@@ -4,8 +4,8 @@
 //! [`Profile`] (an outline with its files read), and [`Draft`] (a profile in the editor).
 //!
 //! - Pure: the caller passes the function that reads a file.
-//! - Segments stay in the order of the file. Those from the first unstable one on are the *tail*: it
-//!   follows the prefix, and may change with each request.
+//! - Segments stay in the order of the file. Those from the first unstable one on are the *tail*:
+//!   it follows the prefix, and may change with each request.
 //! - The model's template places the tools, in the order in which they were declared.
 //! - Equal files make equal profiles, whatever the order of keys in their schemas.
 
