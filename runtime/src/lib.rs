@@ -1,15 +1,18 @@
-//! The engine: one thread owns llama.cpp's context, everyone else holds a cloneable [`Engine`].
+//! The engine: one thread owns llama.cpp's context; callers hold a cloneable [`Engine`].
 //!
-//! Reading order: [`turn`] (what is asked and answered), [`engine`] (the handle), `worker` (the
-//! thread), [`map`] (what its cells hold), `tiers` (memory and disk, off the thread), [`backend`] (the seam to llama.cpp). Beside
-//! them: [`template`] and [`grammar`] (before a turn), [`sample`] (after a micro-batch).
+//! Reading order: [`turn`] (requests and events), [`engine`] (the handle), `command` (what it sends),
+//! `lifecycle` and `worker` (the thread), [`map`] (a view of its cells), `tiers` (KV offload to memory
+//! and disk), [`backend`] (the seam to llama.cpp). Beside them: [`template`] and [`grammar`] (before a
+//! turn), [`sample`] (after a micro-batch).
 
 pub mod backend;
+mod command;
 pub mod engine;
 pub mod grammar;
 mod lifecycle;
 pub mod map;
 mod miss;
+mod options;
 mod pace;
 pub mod sample;
 mod splice;
@@ -21,9 +24,10 @@ pub mod vocabulary;
 mod worker;
 
 pub use backend::{MemoryKind, Model, ModelFacts};
-pub use engine::{Engine, EngineOptions};
+pub use engine::Engine;
 pub use map::{BlockMap, CacheMap, Eviction, EvictionReason, Origin, SlotMap, Tier};
 pub use miss::MissReason;
+pub use options::EngineOptions;
 pub use status::{EngineCounters, EngineStatus, Residency, SlotState, SlotStatus};
 pub use tiers::in_the_background;
 pub use turn::{

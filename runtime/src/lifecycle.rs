@@ -1,99 +1,125 @@
-//! The engine's thread: one context after the other, as the weights come and go.
+//! The engine's thread: makes a context, and makes a new one after each reload of the weights.
 //!
-//! - Before the weights leave, everything is saved and on disk.
-//! - While they are away nothing is lost: turns wait for them, and what needs no weights is served.
-//! - While they are on their way the thread hears nobody; others read what it said of itself before.
-//! - Weights that do not come back are an error for whoever wanted them, and for nobody else; the
-//!   next one tries again.
+//! - Before the weights are dropped, everything is saved and on disk.
+//! - While they are dropped, turns wait for them, and commands that need no weights are served.
+//! - While they load, the thread handles no command; others read the status from before.
+//! - Weights that fail to load are an error for the command that needed them; the next one tries again.
 
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
 use crate::backend::{LoadError, Model};
-use crate::engine::shape;
+use crate::command::Command;
 use crate::status::{EngineStatus, Residency};
 use crate::turn::TurnError;
-use crate::worker::{
-    Command, Core, Exit, Wake, Worker, refuse, serve_unloaded, status_without_weights,
-};
+use crate::worker::{Core, Exit, Wake, Worker, refuse, serve_unloaded, unloaded_status};
 
-/// What others see of the thread while it is busy with weights.
+/// What others read while the thread is busy with the weights.
 pub(crate) struct SharedStatus {
     pub residency: watch::Sender<Residency>,
-    /// The status while the weights are on their way.
-    pub meanwhile: Arc<Mutex<EngineStatus>>,
+    /// The status while the weights load.
+    pub loading: Arc<Mutex<EngineStatus>>,
 }
 
-/// Serves until told to stop. `ready` hears once whether the first context was made.
+/// A context could not be made.
+struct NoContext {
+    error: LoadError,
+    core: Core,
+    /// The command that was to run in it.
+    first: Option<Command>,
+}
+
+/// Serves until [`Command::Stop`]. Sends to `ready` once: whether the first context was made.
 pub(crate) fn run(
     mut core: Core,
     inbox: &mpsc::Receiver<Command>,
-    ready: &mpsc::Sender<Result<(), LoadError>>,
-    outside: &SharedStatus,
+    ready: mpsc::Sender<Result<(), LoadError>>,
+    shared: &SharedStatus,
 ) {
+    let mut ready = Some(ready);
     let mut first = None;
-    let mut is_new = true;
     loop {
-        let model = core.model.clone();
-        let shape = shape(&core.options);
-        let (mut parts, mut ended) = (Some((core, first)), None);
-        let made = model.with_context(shape, &mut |backend| {
-            let (core, first) = parts.take().expect("a context is lent once");
-            if is_new {
-                ready.send(Ok(())).expect("start() waits");
-            }
-            ended = Some(Worker::new(backend, core).run(first, inbox));
-        });
-        match (made, ended, parts) {
-            (Ok(()), Some((_, Exit::Stopped)), _) => return,
-            (Ok(()), Some((kept, Exit::Unloading(done))), _) => {
+        let mut report = |made| {
+            let ready = ready.take();
+            ready.map(|ready| ready.send(made).expect("Engine::start() waits")).is_some()
+        };
+        let on_context = || {
+            report(Ok(()));
+        };
+        match serve_loaded(core, first.take(), inbox, on_context) {
+            Ok((_, Exit::Stopped)) => return,
+            Ok((kept, Exit::Unloading(reply))) => {
                 core = kept;
-                let left = unload(model.as_ref(), &outside.residency);
-                done.send(left).ok(); // An error: the caller went away.
-                if left {
-                    let Some(command) = sleep(&core, inbox, outside) else { return };
-                    first = Some(command);
-                } else {
-                    first = None;
+                let dropped = drop_weights(core.model.as_ref(), &shared.residency);
+                reply.send(dropped);
+                if !dropped {
+                    continue;
                 }
             }
-            (Err(error), _, _) if is_new => return ready.send(Err(error)).expect("start() waits"),
-            (Err(error), _, Some((kept, command))) => {
-                warn!(%error, "the context cannot be made");
-                core = kept;
-                if let Some(command) = command {
-                    refuse(&core, command, TurnError::Backend(error.to_string()));
+            Err(failed) => {
+                if report(Err(failed.error.clone())) {
+                    return; // The engine never started.
                 }
-                let Some(command) = sleep(&core, inbox, outside) else { return };
-                first = Some(command);
+                warn!(error = %failed.error, "the context cannot be made");
+                core = failed.core;
+                if let Some(command) = failed.first {
+                    refuse(&core, command, TurnError::Backend(failed.error.to_string()));
+                }
             }
-            _ => unreachable!("a context that was made was lent, and one that was not was not"),
         }
-        is_new = false;
+        let Some(command) = wait_for_weights(&core, inbox, shared) else { return };
+        first = Some(command);
     }
 }
 
-fn unload(model: &dyn Model, residency: &watch::Sender<Residency>) -> bool {
+/// Runs a worker on a new context, and `first` before all other commands.
+fn serve_loaded(
+    core: Core,
+    first: Option<Command>,
+    inbox: &mpsc::Receiver<Command>,
+    mut on_context: impl FnMut(),
+) -> Result<(Core, Exit), Box<NoContext>> {
+    let model = core.model.clone();
+    let shape = core.options.shape();
+    let mut parts = Some((core, first));
+    let mut exit = None;
+    let made = model.with_context(shape, &mut |backend| {
+        let (core, first) = parts.take().expect("with_context() calls this once");
+        on_context();
+        exit = Some(Worker::new(backend, core).run(first, inbox));
+    });
+    match made {
+        Ok(()) => Ok(exit.expect("with_context() calls its closure before it returns Ok")),
+        Err(error) => {
+            let (core, first) = parts.expect("with_context() does not call its closure on Err");
+            Err(Box::new(NoContext { error, core, first }))
+        }
+    }
+}
+
+/// Returns whether the weights have left memory.
+fn drop_weights(model: &dyn Model, residency: &watch::Sender<Residency>) -> bool {
     match model.drop_weights() {
         Ok(()) => {
-            info!("the model's weights have left memory");
+            info!("weights unloaded");
             residency.send_replace(Residency::Unloaded);
             true
         }
         Err(error) => {
-            warn!(%error, "the model's weights stay in memory");
+            warn!(%error, "weights not unloaded");
             false
         }
     }
 }
 
-/// Waits until somebody wants the weights and they are there. `None`: the engine stops.
-fn sleep(
+/// Serves without weights until a command needs them, and loads them. `None`: the engine stops.
+fn wait_for_weights(
     core: &Core,
     inbox: &mpsc::Receiver<Command>,
-    SharedStatus { residency, meanwhile }: &SharedStatus,
+    shared: &SharedStatus,
 ) -> Option<Command> {
     loop {
         let command = match serve_unloaded(core, inbox) {
@@ -103,22 +129,24 @@ fn sleep(
                 return None;
             }
         };
-        *meanwhile.lock().unwrap_or_else(PoisonError::into_inner) = status_without_weights(core);
-        let loaded = core.model.load_weights(&mut |progress| {
-            let percent = (progress.clamp(0.0, 1.0) * 100.0) as u8;
-            residency.send_replace(Residency::Loading { percent });
-        });
-        match loaded {
-            Ok(()) => {
-                info!("the model's weights are in memory");
-                residency.send_replace(Residency::Resident);
-                return Some(command);
-            }
-            Err(error) => {
-                warn!(%error, "the model cannot be loaded");
-                residency.send_replace(Residency::Unloaded);
-                refuse(core, command, TurnError::Backend(error.to_string()));
-            }
+        *shared.loading.lock() = unloaded_status(core);
+        match load_weights(core.model.as_ref(), &shared.residency) {
+            Ok(()) => return Some(command),
+            Err(error) => refuse(core, command, TurnError::Backend(error.to_string())),
         }
     }
+}
+
+fn load_weights(model: &dyn Model, residency: &watch::Sender<Residency>) -> Result<(), LoadError> {
+    let loaded = model.load_weights(&mut |progress| {
+        let percent = (progress.clamp(0.0, 1.0) * 100.0) as u8;
+        residency.send_replace(Residency::Loading { percent });
+    });
+    match &loaded {
+        Ok(()) => info!("weights loaded"),
+        Err(error) => warn!(%error, "weights not loaded"),
+    }
+    let now = if loaded.is_ok() { Residency::Resident } else { Residency::Unloaded };
+    residency.send_replace(now);
+    loaded
 }

@@ -1,17 +1,17 @@
-//! How many rows a micro-batch takes, so that nobody waits long for the next one.
+//! How many rows a micro-batch has, so that each lasts about [`Pace::target`].
 //!
 //! - Pure: durations in, a number of rows out.
-//! - The engine answers new turns, cancellations and other conversations between two micro-batches,
-//!   so a micro-batch of prefill should last about [`Pace::target`].
+//! - The engine admits, cancels and interleaves turns between two micro-batches, so the length of a
+//!   prefill micro-batch bounds how long they wait.
 
 use std::time::Duration;
 
-/// Fewer rows than this waste the weights that every micro-batch reads once.
-const FEWEST_ROWS: usize = 32;
+/// Every micro-batch reads all weights once: fewer rows waste that.
+const MIN_ROWS: usize = 32;
 
-/// Of what nobody waits for, fewer are taken: on a slow machine even the fewest of above take several
-/// times the target, for which somebody who begins to wait would wait too.
-const FEWEST_ROWS_BEHIND: usize = 8;
+/// For background prompts: on a slow machine even [`MIN_ROWS`] take several times the target, by which
+/// an answer that arrives meanwhile is delayed.
+const MIN_BACKGROUND_ROWS: usize = 8;
 
 /// Batches below this size measure the reading of weights, not the computation of rows.
 const MEASURABLE_ROWS: usize = 16;
@@ -23,36 +23,36 @@ const NEWEST: f64 = 0.3;
 #[derive(Clone, Debug)]
 pub struct Pace {
     target: Option<Duration>,
-    most_rows: usize,
+    max_rows: usize,
     rows_per_second: Option<f64>,
 }
 
 impl Pace {
-    /// Aims at `target` a micro-batch and never exceeds `most_rows`. Without a target every
-    /// micro-batch may take `most_rows`, whatever the speed: then the same turns always make the
-    /// same micro-batches.
-    pub fn new(target: Option<Duration>, most_rows: usize) -> Self {
-        Self { target, most_rows, rows_per_second: None }
+    /// Aims at `target` per micro-batch and never exceeds `max_rows`. Without a target every
+    /// micro-batch may have `max_rows`, whatever the speed: the same turns then always make the same
+    /// micro-batches.
+    pub fn new(target: Option<Duration>, max_rows: usize) -> Self {
+        Self { target, max_rows, rows_per_second: None }
     }
 
-    /// Rows of the next micro-batch at most.
+    /// Maximum rows of the next micro-batch.
     pub fn rows(&self) -> usize {
-        self.rows_from(FEWEST_ROWS, FEWEST_ROWS)
+        self.rows_from(MIN_ROWS, MIN_ROWS)
     }
 
-    /// The same for prompts that nobody waits for.
-    pub fn rows_behind(&self) -> usize {
-        self.rows_from(FEWEST_ROWS_BEHIND, MEASURABLE_ROWS)
+    /// The same for background prompts.
+    pub fn background_rows(&self) -> usize {
+        self.rows_from(MIN_BACKGROUND_ROWS, MEASURABLE_ROWS)
     }
 
-    /// `fewest`, and how many as long as the speed is not known.
-    fn rows_from(&self, fewest: usize, at_first: usize) -> usize {
+    /// `initial`: while the speed is unknown.
+    fn rows_from(&self, min: usize, initial: usize) -> usize {
         match (self.target, self.rows_per_second) {
-            (None, _) => self.most_rows,
-            (Some(_), None) => at_first.min(self.most_rows),
+            (None, _) => self.max_rows,
+            (Some(_), None) => initial.min(self.max_rows),
             (Some(target), Some(speed)) => {
                 let rows = (speed * target.as_secs_f64()) as usize;
-                rows.clamp(fewest.min(self.most_rows), self.most_rows)
+                rows.clamp(min.min(self.max_rows), self.max_rows)
             }
         }
     }
@@ -87,10 +87,10 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_model_still_gets_the_fewest_rows_and_a_very_fast_one_the_most() {
+    fn a_slow_model_gets_min_rows_and_a_very_fast_one_max_rows() {
         let mut pace = Pace::new(TARGET, 512);
         pace.observe(32, Duration::from_secs(10));
-        assert_eq!(pace.rows(), FEWEST_ROWS);
+        assert_eq!(pace.rows(), MIN_ROWS);
         for _ in 0..50 {
             pace.observe(512, Duration::from_millis(1));
         }
@@ -98,11 +98,11 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_waits_for_takes_fewer_rows_on_a_slow_machine() {
+    fn background_prompts_have_fewer_rows_on_a_slow_machine() {
         let mut pace = Pace::new(TARGET, 512);
-        assert_eq!(pace.rows_behind(), MEASURABLE_ROWS, "so that the speed is learned");
+        assert_eq!(pace.background_rows(), MEASURABLE_ROWS, "so that the speed is learned");
         pace.observe(32, Duration::from_millis(500));
-        assert_eq!((pace.rows_behind(), pace.rows()), (FEWEST_ROWS_BEHIND, FEWEST_ROWS));
+        assert_eq!((pace.background_rows(), pace.rows()), (MIN_BACKGROUND_ROWS, MIN_ROWS));
     }
 
     #[test]

@@ -6,11 +6,12 @@
 //!   request pays for it once, and [`GrammarFactory::start`] after `check` costs next to nothing.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use hob_slots::Token;
 use llguidance::api::{ParserLimits, TopLevelGrammar};
 use llguidance::{Matcher, ParserFactory};
+use parking_lot::Mutex;
 use toktrie::{ApproximateTokEnv, InferenceCapabilities, TokEnv, TokRxInfo, TokTrie};
 
 use super::{Constraint, Form, Grammar, GrammarError};
@@ -66,7 +67,7 @@ impl GrammarFactory {
 
     /// A copy of its own: constraints share nothing.
     fn kept(&self, grammar: &Grammar) -> Option<Matcher> {
-        let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut compiled = self.compiled.lock();
         let at = compiled.iter().position(|(kept, _)| kept == grammar)?;
         let entry = compiled.remove(at)?;
         let matcher = entry.1.deep_clone();
@@ -75,7 +76,7 @@ impl GrammarFactory {
     }
 
     fn keep(&self, grammar: &Grammar, matcher: &Matcher) {
-        let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut compiled = self.compiled.lock();
         if compiled.len() == KEPT {
             compiled.pop_front();
         }

@@ -1,4 +1,4 @@
-//! One object after the other, from memory or else from disk.
+//! Reads one object: from memory, or else from disk.
 
 use std::sync::atomic::Ordering;
 
@@ -6,32 +6,13 @@ use hob_slots::format::ObjectKind;
 use hob_slots::store::Miss;
 use hob_slots::{BlockId, Payload, Use};
 
-use super::{Counters, Known, Shared};
+use super::shared::{Counters, Known, Shared};
 use crate::map::Origin;
 
-/// Where a piece was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// In host memory.
-    Memory,
-    /// On disk, verified.
-    Disk,
-}
-
-impl Place {
-    /// The same, of tokens.
-    pub fn origin(self) -> Origin {
-        match self {
-            Self::Memory => Origin::Memory,
-            Self::Disk => Origin::Disk,
-        }
-    }
-}
-
-/// What one thread reads with.
+/// A reader thread's access to the tiers.
 pub(super) struct Finder<'s> {
     pub shared: &'s Shared,
-    /// For the next object: clearing new memory takes the system as long as hashing it takes us.
+    /// For the next object: clearing new memory takes as long as hashing it.
     buffer: Vec<u8>,
 }
 
@@ -40,16 +21,16 @@ impl<'s> Finder<'s> {
         Self { shared, buffer: Vec::new() }
     }
 
-    /// An object's payload.
+    /// An object's payload, verified, and the tier that it came from.
     pub fn find(
         &mut self,
         id: &BlockId,
         kind: ObjectKind,
-        used: Use,
-    ) -> Result<(Payload, Place), Miss> {
+        usage: Use,
+    ) -> Result<(Payload, Origin), Miss> {
         let shared = self.shared;
-        if let Some(payload) = shared.pool().get(id, used) {
-            return Ok((payload, Place::Memory));
+        if let Some(payload) = shared.pool().get(id, usage) {
+            return Ok((payload, Origin::Memory));
         }
         let store = shared.store.as_ref().ok_or(Miss::Absent)?;
         let buffer = std::mem::take(&mut self.buffer);
@@ -62,7 +43,7 @@ impl<'s> Finder<'s> {
                 if kind == ObjectKind::Block {
                     shared.block_bytes.fetch_max(object.payload.len(), Ordering::Relaxed);
                 }
-                Ok((object.payload, Place::Disk))
+                Ok((object.payload, Origin::Disk))
             }
             Err(miss) => {
                 shared.objects().remove(id);
@@ -74,7 +55,7 @@ impl<'s> Finder<'s> {
         }
     }
 
-    /// The payload was copied: its memory serves again, unless somebody else holds it.
+    /// Reuses the payload's memory, unless the memory tier holds it too.
     pub fn reuse(&mut self, payload: Payload) {
         self.buffer = payload.into_buffer().unwrap_or_default();
     }

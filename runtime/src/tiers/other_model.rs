@@ -1,12 +1,12 @@
-//! "Why did it miss?": the conversation is kept, but under another fingerprint.
+//! Finds a conversation that missed because it was saved under another model fingerprint.
 
 use hob_slots::store::Store;
 use hob_slots::{ConversationId, ModelHash};
 
 use crate::miss::MissReason;
 
-/// Says which other fingerprint keeps the conversation and what differs between the two.
-pub(super) fn kept_under(
+/// Names the other fingerprint, and the fields that differ.
+pub(super) fn saved_under(
     store: &Store,
     ours: ModelHash,
     conversation: &ConversationId,
@@ -16,7 +16,7 @@ pub(super) fn kept_under(
     let theirs = others.into_iter().find(|&model| reader.get_slot(model, conversation).is_ok())?;
     let fields = match (reader.read_model_toml(ours), reader.read_model_toml(theirs)) {
         (Ok(ours), Ok(theirs)) => ours.difference(&theirs).join(", "),
-        _ => "it is not known what".to_owned(),
+        _ => "unknown fields".to_owned(),
     };
     Some(MissReason::OtherFingerprint { found: theirs, fields })
 }

@@ -1,9 +1,9 @@
-//! What may be kept of a prompt, and under which names. `read` finds out what is there.
+//! Names the objects that may hold a prompt's KV. `read` finds out which exist.
 //!
-//! - A block is found by its name, which the prompt's own tokens give; so a conversation finds
-//!   blocks that another one wrote. Where the prompt cuts differently than the conversation did
-//!   (it goes on in the middle of a block), the conversation's record tells the other name.
-//! - The last token of a prompt that is to be answered is not taken: computing it gives the logits.
+//! - A block's name follows from the tokens up to its end, so a conversation finds blocks that another
+//!   one wrote. Where the prompt is cut differently than the conversation was (it continues in the
+//!   middle of a block), the conversation's record has the other name.
+//! - A turn that answers computes its prompt's last token, for the logits: it is not fetched.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,42 +13,39 @@ use hob_slots::format::{SlotRecord, SnapshotRef};
 use hob_slots::store::Miss;
 use hob_slots::{Block, BlockId, Chain, ConversationId, Token, Use};
 
+use super::other_model;
 use super::read::group_blocks;
-use super::{Counters, Known, Shared, other_model};
+use super::shared::{Counters, Known, Shared};
 use crate::miss::MissReason;
 
-/// What is asked for.
 #[derive(Clone, Debug)]
 pub struct FetchRequest {
-    /// Whose prompt it is; `None` when nothing was kept under a name.
+    /// `None` for an anonymous turn, which has no record.
     pub conversation: Option<ConversationId>,
-    /// The whole prompt.
     pub prompt: Vec<Token>,
-    /// Tokens of it that are hot already.
+    /// Tokens of the prompt that are hot already.
     pub hot: usize,
-    /// Tokens of it that can be taken at all.
+    /// Tokens of the prompt that may be reused.
     pub limit: usize,
-    /// How far beginnings of it reach of which a whole state may be kept, whoever it was kept for.
-    pub prefixes: Vec<usize>,
-    /// Only its record is wanted, which what is computed continues.
-    pub cold: bool,
-    /// The request and the time, for whoever chooses what stays in memory.
-    pub used: Use,
+    /// Where hot prefixes of the prompt end: each may have a snapshot.
+    pub prefix_ends: Vec<usize>,
+    /// Look up the conversation's record and fetch no KV.
+    pub record_only: bool,
+    /// For the eviction policy of the memory tier.
+    pub usage: Use,
 }
 
-/// What to look for, in order.
+/// The objects to look for, in order.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// Tokens of the prompt that are hot.
     pub hot: usize,
-    /// Tokens of the prompt that can be taken at all.
     pub limit: usize,
-    /// Tokens of this prompt that the conversation's record knows.
+    /// Tokens of this prompt that the conversation's record covers.
     pub expected: usize,
     pub record: Option<Arc<SlotRecord>>,
     pub sought: Sought,
-    pub used: Use,
-    /// How many blocks are read and brought in together.
+    pub usage: Use,
+    /// Blocks per group.
     pub group_blocks: usize,
     /// Why there is no record although there should be.
     pub miss: Option<MissReason>,
@@ -56,44 +53,43 @@ pub(super) struct Plan {
 
 #[derive(Debug)]
 pub(super) enum Sought {
-    /// The prompt's blocks, from the one on that is not all hot.
+    /// The prompt's blocks, from the first one that is not all hot.
     Blocks(Vec<Block>),
-    /// Snapshots that still belong to this prompt and reach further than what is hot, the furthest
-    /// last.
+    /// Snapshots that match this prompt and reach beyond the hot tokens, the furthest last.
     Snapshots(Vec<SnapshotRef>),
 }
 
 impl Plan {
-    pub fn of(shared: &Shared, wanted: &FetchRequest) -> Self {
+    pub fn of(shared: &Shared, request: &FetchRequest) -> Self {
         let mut miss = None;
-        let record = find_record(shared, wanted, &mut miss);
-        let limit = wanted.limit;
+        let record = find_record(shared, request, &mut miss);
+        let limit = request.limit;
         let vocabulary = shared.model.vocabulary();
         let mut chain = Chain::new(shared.fingerprint);
-        chain.push(&wanted.prompt, |token| vocabulary.is_eog(token));
-        let expected = record.as_ref().map_or(0, |r| common_prefix(&r.tokens, &wanted.prompt));
-        let sought = if wanted.cold {
+        chain.push(&request.prompt, |token| vocabulary.is_eog(token));
+        let expected = record.as_ref().map_or(0, |r| common_prefix(&r.tokens, &request.prompt));
+        let sought = if request.record_only {
             Sought::Blocks(Vec::new())
         } else if shared.model.facts().memory.is_plain() {
-            Sought::Blocks(blocks_between(&chain, wanted.hot, limit))
+            Sought::Blocks(blocks_between(&chain, request.hot, limit))
         } else {
             let own = record.iter().flat_map(|record| &record.snapshots).copied();
             let own = own.filter(|snapshot| snapshot.position as usize <= expected);
-            let shared = wanted.prefixes.iter().map(|&position| SnapshotRef {
+            let shared = request.prefix_ends.iter().map(|&position| SnapshotRef {
                 position: u32::try_from(position).expect("positions fit 32 bits"),
                 id: BlockId::snapshot(chain.id_at(position)),
-                bytes: 0, // Nobody records it from here.
+                bytes: 0, // Not recorded from here.
             });
-            Sought::Snapshots(snapshots_within(own.chain(shared), &chain, wanted.hot, limit))
+            Sought::Snapshots(snapshots_within(own.chain(shared), &chain, request.hot, limit))
         };
-        let kept = record.iter().flat_map(|record| &record.blocks).map(|block| block.bytes);
+        let recorded = record.iter().flat_map(|record| &record.blocks).map(|block| block.bytes);
         let seen = shared.block_bytes.load(Ordering::Relaxed) as u64;
-        let group_blocks = group_blocks(kept.max().unwrap_or(0).max(seen));
-        let (hot, used) = (wanted.hot, wanted.used);
-        Self { hot, limit, expected, record, sought, used, group_blocks, miss }
+        let group_blocks = group_blocks(recorded.max().unwrap_or(0).max(seen));
+        let (hot, usage) = (request.hot, request.usage);
+        Self { hot, limit, expected, record, sought, usage, group_blocks, miss }
     }
 
-    /// Snapshots of the record that still belong to this prompt, by position.
+    /// Snapshots of the record that match this prompt, by position.
     pub fn snapshots(&self) -> Vec<SnapshotRef> {
         let reachable = self.expected.min(self.limit);
         let all = self.record.iter().flat_map(|record| &record.snapshots);
@@ -120,18 +116,18 @@ pub fn common_prefix(one: &[Token], other: &[Token]) -> usize {
 
 fn find_record(
     shared: &Shared,
-    wanted: &FetchRequest,
+    request: &FetchRequest,
     miss: &mut Option<MissReason>,
 ) -> Option<Arc<SlotRecord>> {
-    let conversation = wanted.conversation.as_ref()?;
-    if let Some(seen) = shared.records().seen(conversation) {
-        return seen;
+    let conversation = request.conversation.as_ref()?;
+    if let Some(known) = shared.records().lookup(conversation) {
+        return known;
     }
     let store = shared.store.as_ref()?;
     let _present = shared.reading();
     match store.get_slot(shared.fingerprint, conversation) {
         Ok(record) => {
-            // The conversation goes on naming them; one that is gone shows when it is read.
+            // The next record names them again; a missing one shows when it is read.
             for snapshot in &record.snapshots {
                 let known = Known { file_bytes: snapshot.bytes, on_disk: true };
                 shared.objects().entry(snapshot.id).or_insert(known);
@@ -139,9 +135,9 @@ fn find_record(
             shared.records().read(record)
         }
         Err(Miss::Absent) => {
-            // A sweep may have found the damage before anybody asked.
+            // A sweep may have quarantined the record.
             let rejected = || store.rejected(shared.fingerprint, conversation);
-            *miss = other_model::kept_under(store, shared.fingerprint, conversation)
+            *miss = other_model::saved_under(store, shared.fingerprint, conversation)
                 .or_else(|| rejected().map(|reason| MissReason::Unusable { from: 0, reason }));
             None
         }
@@ -155,8 +151,8 @@ fn find_record(
 
 fn blocks_between(chain: &Chain, hot: usize, limit: usize) -> Vec<Block> {
     let first = chain.blocks().partition_point(|block| block.range.end <= hot);
-    let wanted = chain.blocks()[first..].iter().take_while(|block| block.range.start < limit);
-    wanted.filter(|_| hot < limit).cloned().collect()
+    let sought = chain.blocks()[first..].iter().take_while(|block| block.range.start < limit);
+    sought.filter(|_| hot < limit).cloned().collect()
 }
 
 fn snapshots_within(

@@ -1,11 +1,10 @@
-//! Finds what a plan names and brings it together, verified, in the order of positions.
+//! Reads the objects of a plan and assembles them, verified, in the order of positions.
 //!
-//! - A group is a few adjacent blocks. Where the memory's layout allows it they become one state
-//!   while they are read: the verified bytes are still in the processor's cache then, and bringing
-//!   the state in walks the cells once.
-//! - A piece may hold more than is wanted of it: the tokens after the last equal one are not taken.
-//! - What was read only to become hot does not stay in memory a second time: the disk's own cache
-//!   has it.
+//! - A group is a few adjacent blocks. Where the state's layout allows, they are joined into one state
+//!   while they are read: the verified bytes are still in the processor's cache, and the import walks
+//!   the cells once.
+//! - A piece may hold more tokens than the prompt wants: those after the last equal one are not used.
+//! - Objects read from disk do not enter the memory tier: the system's page cache has them.
 
 use std::ops::Range;
 
@@ -13,73 +12,70 @@ use hob_slots::format::ObjectKind;
 use hob_slots::store::Miss;
 use hob_slots::{BlockId, Payload};
 
-use super::find::{Finder, Place};
+use super::find::Finder;
 use super::plan::{Plan, Sought};
 use crate::backend::JoinedState;
-use crate::map::Origins;
+use crate::map::{Origin, Origins};
 use crate::miss::MissReason;
 
-/// Blocks that are read and brought in together, at most: 1.5 MB of a model of half a billion weights.
-pub(super) const GROUP_BLOCKS: usize = 2;
+/// Blocks of a group: 1.5 MB of a model of half a billion weights.
+pub(super) const MAX_GROUP_BLOCKS: usize = 2;
 
-/// And their bytes, unless one block has more: running answers wait while they are brought in.
-const GROUP_BYTES: u64 = 16 << 20;
+/// Bytes of a group, unless one block has more: answers wait while a group is imported.
+const MAX_GROUP_BYTES: u64 = 16 << 20;
 
-/// A verified state and what to take of it.
+/// A verified state, and which of its tokens the prompt wants.
 #[derive(Debug)]
 pub struct Piece {
-    /// The positions that the state holds.
+    /// Positions in the state.
     pub held: Range<usize>,
-    /// Those that the prompt wants.
+    /// Positions that the prompt wants; within `held`.
     pub wanted: Range<usize>,
-    /// Where each of the wanted ones came from.
+    /// One origin for each wanted token.
     pub origins: Origins,
-    /// The state.
     pub state: PieceState,
 }
 
-/// The bytes for llama.cpp.
+/// A state as llama.cpp imports it.
 #[derive(Debug)]
 pub enum PieceState {
-    /// As they were kept.
-    Kept(Payload),
-    /// Of several blocks.
+    /// One object.
+    Single(Payload),
+    /// Several blocks, joined.
     Joined(JoinedState),
 }
 
 impl PieceState {
-    /// The bytes.
     pub fn as_bytes(&self) -> &[u8] {
         match self {
-            Self::Kept(payload) => payload,
+            Self::Single(payload) => payload,
             Self::Joined(joined) => joined.as_bytes(),
         }
     }
 }
 
-/// How many blocks of about `block_bytes` make a group; 0: it is not known how long they are.
+/// How many blocks of about `block_bytes` make a group; 0: unknown.
 pub(super) fn group_blocks(block_bytes: u64) -> usize {
-    let fitting = GROUP_BYTES.checked_div(block_bytes).unwrap_or(u64::MAX);
-    usize::try_from(fitting).unwrap_or(usize::MAX).clamp(1, GROUP_BLOCKS)
+    let fitting = MAX_GROUP_BYTES.checked_div(block_bytes).unwrap_or(u64::MAX);
+    usize::try_from(fitting).unwrap_or(usize::MAX).clamp(1, MAX_GROUP_BLOCKS)
 }
 
-/// Some of what a plan names, while it is read.
+/// A part of a plan, while it is read.
 #[derive(Debug)]
 pub(super) struct Group {
-    /// Which one.
     pub number: usize,
-    /// The blocks of the plan that are not read yet.
-    left: Range<usize>,
-    /// Nothing is to be read after this group.
+    /// Blocks of the plan that are still to be read.
+    unread: Range<usize>,
+    /// No group follows.
     pub last: bool,
-    /// Why something is missing that should be there.
+    /// Why a recorded object is missing.
     pub miss: Option<MissReason>,
     pub pieces: Vec<Piece>,
     joining: Option<Joining>,
     buffer: Vec<u8>,
 }
 
-/// A piece that grows.
+/// A joined piece that still grows.
 #[derive(Debug)]
 struct Joining {
     held: Range<usize>,
@@ -89,7 +85,7 @@ struct Joining {
 }
 
 impl Group {
-    /// How many groups a plan has.
+    /// The number of groups in a plan.
     pub fn count(plan: &Plan) -> usize {
         match &plan.sought {
             Sought::Blocks(blocks) => blocks.len().div_ceil(plan.group_blocks),
@@ -97,9 +93,9 @@ impl Group {
         }
     }
 
-    /// A group of which nothing is read, with a buffer to read into.
+    /// An unread group, with a buffer to read into.
     pub fn new(plan: &Plan, number: usize, buffer: Vec<u8>) -> Self {
-        let left = match &plan.sought {
+        let unread = match &plan.sought {
             Sought::Blocks(blocks) => {
                 let start = number * plan.group_blocks;
                 start..blocks.len().min(start + plan.group_blocks)
@@ -107,20 +103,19 @@ impl Group {
             Sought::Snapshots(_) => 0..1,
         };
         let last = number + 1 == Self::count(plan);
-        Self { number, left, last, miss: None, pieces: Vec::new(), joining: None, buffer }
+        Self { number, unread, last, miss: None, pieces: Vec::new(), joining: None, buffer }
     }
 
-    /// Whether anything is left to read.
     pub fn is_read(&self) -> bool {
-        self.left.is_empty()
+        self.unread.is_empty()
     }
 
-    /// Reads the next object.
+    /// Reads the next object; ends the group when it is missing.
     pub fn read_next(&mut self, finder: &mut Finder<'_>, plan: &Plan) {
         match &plan.sought {
             Sought::Blocks(blocks) => {
-                let index = self.left.start;
-                self.left.start += 1;
+                let index = self.unread.start;
+                self.unread.start += 1;
                 let block = &blocks[index];
                 let at = block.range.start.max(plan.hot);
                 if let Err(reason) = self.read_block(finder, plan, index) {
@@ -135,7 +130,7 @@ impl Group {
         }
     }
 
-    /// The buffer that is left, for the next group.
+    /// The unused buffer, for the next group.
     pub fn take_buffer(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.buffer)
     }
@@ -148,15 +143,16 @@ impl Group {
     ) -> Result<(), Miss> {
         let Sought::Blocks(blocks) = &plan.sought else { return Ok(()) };
         let block = &blocks[index];
-        let (payload, place) = finder.find(&block.id, ObjectKind::Block, plan.used)?;
+        let (payload, origin) = finder.find(&block.id, ObjectKind::Block, plan.usage)?;
         let wanted = block.range.start.max(plan.hot)..block.range.end.min(plan.limit);
-        // The cells of the blocks that are to come.
-        let room = blocks[self.left.end - 1].range.end - block.range.start;
-        self.take(finder, block.range.clone(), wanted, payload, place, room);
+        // Cells of this block and of the group's unread ones.
+        let room = blocks[self.unread.end - 1].range.end - block.range.start;
+        self.add(finder, block.range.clone(), wanted, payload, origin, room);
         Ok(())
     }
 
-    /// The record's block begins where ours does, because all before it is equal.
+    /// Reads the record's block in place of the missing one. Both begin at the same position, because
+    /// all tokens before it are equal. Returns where the wanted tokens end.
     fn read_recorded(
         &mut self,
         finder: &mut Finder<'_>,
@@ -169,32 +165,32 @@ impl Group {
         if end <= at {
             return None;
         }
-        let (payload, place) = finder.find(&id, ObjectKind::Block, plan.used).ok()?;
+        let (payload, origin) = finder.find(&id, ObjectKind::Block, plan.usage).ok()?;
         let room = held.len();
-        self.take(finder, held, at..end, payload, place, room);
+        self.add(finder, held, at..end, payload, origin, room);
         Some(end)
     }
 
-    /// Nothing after `reached` is there.
+    /// Ends the plan at `reached`: the next object is missing.
     fn end(&mut self, plan: &Plan, reached: usize, reason: &Miss) {
         if reached < plan.expected.min(plan.limit) {
             let reason = reason.to_string();
             self.miss = Some(MissReason::Unusable { from: reached, reason });
         }
-        self.left.start = self.left.end;
+        self.unread.start = self.unread.end;
         self.last = true;
     }
 
     fn read_snapshot(&mut self, finder: &mut Finder<'_>, plan: &Plan) {
-        self.left.start = self.left.end;
+        self.unread.start = self.unread.end;
         let Sought::Snapshots(snapshots) = &plan.sought else { return };
         for snapshot in snapshots.iter().rev() {
             let position = snapshot.position as usize;
-            match finder.find(&snapshot.id, ObjectKind::Snapshot, plan.used) {
-                Ok((payload, place)) => {
-                    let origins = Origins::of(position, place.origin());
+            match finder.find(&snapshot.id, ObjectKind::Snapshot, plan.usage) {
+                Ok((payload, origin)) => {
+                    let origins = Origins::of(position, origin);
                     let (held, wanted) = (0..position, 0..position);
-                    let state = PieceState::Kept(payload);
+                    let state = PieceState::Single(payload);
                     self.pieces.push(Piece { held, wanted, origins, state });
                     return;
                 }
@@ -206,16 +202,16 @@ impl Group {
         }
     }
 
-    fn take(
+    fn add(
         &mut self,
         finder: &mut Finder<'_>,
         held: Range<usize>,
         wanted: Range<usize>,
         payload: Payload,
-        place: Place,
+        origin: Origin,
         room: usize,
     ) {
-        let origins = Origins::of(wanted.len(), place.origin());
+        let origins = Origins::of(wanted.len(), origin);
         if let Some(joining) = &mut self.joining
             && finder.shared.model.append_state(&mut joining.state, &payload)
         {
@@ -231,12 +227,12 @@ impl Group {
             finder.reuse(payload);
         } else {
             self.buffer = state.into_bytes();
-            let state = PieceState::Kept(payload);
+            let state = PieceState::Single(payload);
             self.pieces.push(Piece { held, wanted, origins, state });
         }
     }
 
-    /// What was joined so far is a piece.
+    /// Turns the joined state into a piece.
     fn seal(&mut self, finder: &Finder<'_>) {
         if let Some(Joining { held, wanted, origins, mut state }) = self.joining.take() {
             finder.shared.model.seal_state(&mut state);

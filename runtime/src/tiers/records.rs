@@ -1,9 +1,9 @@
-//! The newest record of each conversation, as far as this process has seen it. Pure.
+//! The newest record of each conversation that this process has seen. Pure.
 //!
-//! - What the engine records counts at once; the disk follows behind.
-//! - A conversation that was forgotten stays forgotten, whatever the disk still says of it.
-//! - Records that are on disk leave when there are too many, the least recently used first, and are
-//!   read again when they are asked for. A summary stays.
+//! - A record that the engine sets is valid at once; its slot file is written behind.
+//! - A forgotten conversation stays forgotten, although its slot file is removed later.
+//! - Records that are on disk are dropped beyond a budget, the least recently used first, and read
+//!   again when needed. Their summaries stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,55 +11,53 @@ use std::sync::Arc;
 use hob_slots::format::SlotRecord;
 use hob_slots::{BlockId, ConversationId, Timestamp, TtlClass};
 
-/// Bytes that records on disk may take here: some two hundred conversations of 16,000 tokens.
+/// Memory for records that are on disk: some two hundred conversations of 16,000 tokens.
 const BUDGET_BYTES: usize = 16 << 20;
 
-/// What stays of a record when its tokens leave.
+/// A record without its tokens and blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// How long it deserves its disk space.
     pub class: TtlClass,
-    /// When it was first saved.
     pub created_at: Timestamp,
-    /// How many turns it has had.
     pub turns: u32,
-    /// How long its timeline is.
     pub tokens: usize,
-    /// Whole states that it names, which nothing else leads to.
+    /// Only records lead to snapshots.
     snapshots: Vec<BlockId>,
 }
 
-/// What is known of conversations.
 #[derive(Debug)]
 pub struct Records {
     budget_bytes: usize,
     entries: BTreeMap<ConversationId, Entry>,
-    /// Those whose record may leave, by their last use.
-    leaving: BTreeMap<u64, ConversationId>,
-    /// Always the sum over `leaving`.
+    /// Records that may be dropped, by their last use.
+    droppable: BTreeMap<u64, ConversationId>,
+    /// Always the sum over `droppable`.
     bytes: usize,
     uses: u64,
 }
 
 #[derive(Debug)]
 enum Entry {
-    /// It has no record, and the disk need not be asked.
-    None,
-    /// Its record is here.
-    Here { record: Arc<SlotRecord>, summary: Summary, disk: Disk },
-    /// Its record is on disk alone.
+    /// There is no record, in memory or on disk.
+    Absent,
+    InMemory {
+        record: Arc<SlotRecord>,
+        summary: Summary,
+        disk: Disk,
+    },
+    /// The record is only on disk.
     OnDisk(Summary),
 }
 
-/// Whether a record that is here is on disk too.
+/// Whether a record in memory is on disk too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Disk {
-    /// It is on its way.
-    Awaited,
-    /// It could not be written.
-    Refused,
-    /// It is; its last use.
-    Has(u64),
+    Pending,
+    /// The write failed.
+    Failed,
+    Saved {
+        last_use: u64,
+    },
 }
 
 impl Default for Records {
@@ -70,21 +68,21 @@ impl Default for Records {
 
 impl Records {
     fn with_budget(budget_bytes: usize) -> Self {
-        let (entries, leaving) = Default::default();
-        Self { budget_bytes, entries, leaving, bytes: 0, uses: 0 }
+        let (entries, droppable) = Default::default();
+        Self { budget_bytes, entries, droppable, bytes: 0, uses: 0 }
     }
 
-    /// The conversation's record, or that it has none; `None` when only the disk can tell. Counts as
-    /// a use.
-    pub fn seen(&mut self, conversation: &ConversationId) -> Option<Option<Arc<SlotRecord>>> {
+    /// The conversation's record, `Some(None)` when there is none, `None` when the disk must be read.
+    /// Counts as a use.
+    pub fn lookup(&mut self, conversation: &ConversationId) -> Option<Option<Arc<SlotRecord>>> {
         let now = self.next_use();
         match self.entries.get_mut(conversation)? {
-            Entry::None => Some(None),
+            Entry::Absent => Some(None),
             Entry::OnDisk(_) => None,
-            Entry::Here { record, disk, .. } => {
-                if let Disk::Has(last_use) = disk {
-                    self.leaving.remove(last_use);
-                    self.leaving.insert(now, conversation.clone());
+            Entry::InMemory { record, disk, .. } => {
+                if let Disk::Saved { last_use } = disk {
+                    self.droppable.remove(last_use);
+                    self.droppable.insert(now, conversation.clone());
                     *last_use = now;
                 }
                 Some(Some(record.clone()))
@@ -92,61 +90,60 @@ impl Records {
         }
     }
 
-    /// Whether it is known what the conversation has, here or on disk.
+    /// Whether the conversation's record was looked up once, found or not.
     pub fn knows(&self, conversation: &ConversationId) -> bool {
         self.entries.contains_key(conversation)
     }
 
-    /// What is known of the conversation's record without reading it.
     pub fn summary(&self, conversation: &ConversationId) -> Option<&Summary> {
         match self.entries.get(conversation)? {
-            Entry::None => None,
-            Entry::Here { summary, .. } | Entry::OnDisk(summary) => Some(summary),
+            Entry::Absent => None,
+            Entry::InMemory { summary, .. } | Entry::OnDisk(summary) => Some(summary),
         }
     }
 
-    /// This is what the conversation is made of now, and not on disk yet. Returns the snapshots that
-    /// were named before.
+    /// Sets the conversation's newest record, which is not on disk yet. Returns the snapshots of the
+    /// record before.
     pub fn set(&mut self, record: Arc<SlotRecord>) -> Vec<BlockId> {
         let conversation = record.conversation.clone();
         let before = self.take(&conversation);
-        let entry = Entry::Here { summary: summary(&record), record, disk: Disk::Awaited };
+        let entry = Entry::InMemory { summary: summary(&record), record, disk: Disk::Pending };
         self.entries.insert(conversation, entry);
         before.map_or(Vec::new(), |summary| summary.snapshots)
     }
 
-    /// This very record is on disk now, so it may leave.
+    /// This very record is on disk now, so it may be dropped.
     pub fn mark_saved(&mut self, written: &SlotRecord) {
         let now = self.next_use();
         if let Some(disk) = self.disk_of(written)
-            && !matches!(disk, Disk::Has(_))
+            && !matches!(disk, Disk::Saved { .. })
         {
-            *disk = Disk::Has(now);
+            *disk = Disk::Saved { last_use: now };
             self.bytes += bytes(written);
-            self.leaving.insert(now, written.conversation.clone());
+            self.droppable.insert(now, written.conversation.clone());
             self.shrink_to_budget();
         }
     }
 
-    /// This very record could not be written: it stays here, and nothing more is awaited.
-    pub fn mark_refused(&mut self, unwritten: &SlotRecord) {
+    /// This very record could not be written: it stays in memory and is not pending any more.
+    pub fn mark_failed(&mut self, unwritten: &SlotRecord) {
         if let Some(disk) = self.disk_of(unwritten) {
-            *disk = Disk::Refused;
+            *disk = Disk::Failed;
         }
     }
 
-    /// Whether the conversation's newest record is on its way to the disk.
-    pub fn is_awaited(&self, conversation: &ConversationId) -> bool {
+    /// Whether the conversation's newest record is still to be written.
+    pub fn is_pending(&self, conversation: &ConversationId) -> bool {
         let entry = self.entries.get(conversation);
-        matches!(entry, Some(Entry::Here { disk: Disk::Awaited, .. }))
+        matches!(entry, Some(Entry::InMemory { disk: Disk::Pending, .. }))
     }
 
-    /// The disk says so. Returns what counts, which may be newer.
+    /// Adds a record read from disk. Returns the newest one, which may be another.
     pub fn read(&mut self, record: SlotRecord) -> Option<Arc<SlotRecord>> {
         let conversation = record.conversation.clone();
         match self.entries.get(&conversation) {
-            Some(Entry::None) => return None,
-            Some(Entry::Here { record, .. }) => return Some(record.clone()),
+            Some(Entry::Absent) => return None,
+            Some(Entry::InMemory { record, .. }) => return Some(record.clone()),
             Some(Entry::OnDisk(_)) | None => {}
         }
         let record = Arc::new(record);
@@ -155,39 +152,40 @@ impl Records {
         Some(record)
     }
 
-    /// Whatever was recorded does not count any more. Returns the objects that it named, as far as
-    /// they are known here.
+    /// Drops the conversation's record. Returns the objects that it named, as far as they are known
+    /// here.
     pub fn forget(&mut self, conversation: &ConversationId) -> Vec<BlockId> {
         let named = match self.entries.get(conversation) {
-            Some(Entry::Here { record, .. }) => record.objects().map(|(id, _)| id).collect(),
+            Some(Entry::InMemory { record, .. }) => record.objects().map(|(id, _)| id).collect(),
             Some(Entry::OnDisk(summary)) => summary.snapshots.clone(),
-            Some(Entry::None) | None => Vec::new(),
+            Some(Entry::Absent) | None => Vec::new(),
         };
         self.take(conversation);
-        self.entries.insert(conversation.clone(), Entry::None);
+        self.entries.insert(conversation.clone(), Entry::Absent);
         named
     }
 
-    /// Its slot file has left: what was recorded does not count any more, and the disk is asked anew.
-    /// A record that is on its way there counts: it was made meanwhile.
-    pub fn drop_cancelled(&mut self, conversation: &ConversationId) {
-        let forgotten = matches!(self.entries.get(conversation), Some(Entry::None));
-        if !forgotten && !self.is_awaited(conversation) {
+    /// The conversation's slot file was removed: the next lookup reads the disk. A pending record stays
+    /// valid: it is newer than the file.
+    pub fn slot_removed(&mut self, conversation: &ConversationId) {
+        let forgotten = matches!(self.entries.get(conversation), Some(Entry::Absent));
+        if !forgotten && !self.is_pending(conversation) {
             self.take(conversation);
         }
     }
 
-    /// Its slot file is another one now, also when it was forgotten before: the disk is asked anew.
-    pub fn ask_again(&mut self, conversation: &ConversationId) {
+    /// The conversation's slot file was replaced: the next lookup reads the disk, also when the
+    /// conversation was forgotten before.
+    pub fn slot_changed(&mut self, conversation: &ConversationId) {
         self.take(conversation);
     }
 
-    /// What records name that may not be on disk yet, and what the others here do.
-    pub fn named(&self) -> impl Iterator<Item = BlockId> {
+    /// All objects of records in memory, and the snapshots of all others.
+    pub fn referenced(&self) -> impl Iterator<Item = BlockId> {
         self.entries.values().flat_map(|entry| {
             let (record, summary) = match entry {
-                Entry::None => (None, None),
-                Entry::Here { record, .. } => (Some(record), None),
+                Entry::Absent => (None, None),
+                Entry::InMemory { record, .. } => (Some(record), None),
                 Entry::OnDisk(summary) => (None, Some(summary)),
             };
             let objects = record.into_iter().flat_map(|record| record.objects());
@@ -196,32 +194,32 @@ impl Records {
         })
     }
 
-    /// Conversations that have a record, and how long their timelines are.
+    /// Conversations that have a record, with their tokens.
     pub fn conversations(&self) -> impl Iterator<Item = (&ConversationId, usize)> {
         self.entries.iter().filter_map(|(conversation, entry)| match entry {
-            Entry::None => None,
-            Entry::Here { summary, .. } | Entry::OnDisk(summary) => {
+            Entry::Absent => None,
+            Entry::InMemory { summary, .. } | Entry::OnDisk(summary) => {
                 Some((conversation, summary.tokens))
             }
         })
     }
 
-    /// Those of `candidates` that no record here names. Of records that left, slot files tell.
-    pub fn unnamed(&self, candidates: impl IntoIterator<Item = BlockId>) -> BTreeSet<BlockId> {
-        let mut unnamed = BTreeSet::from_iter(candidates);
-        for id in self.named() {
-            unnamed.remove(&id);
+    /// The `candidates` that no record here names. Blocks of dropped records are only in slot files.
+    pub fn unreferenced(&self, candidates: impl IntoIterator<Item = BlockId>) -> BTreeSet<BlockId> {
+        let mut unreferenced = BTreeSet::from_iter(candidates);
+        for id in self.referenced() {
+            unreferenced.remove(&id);
         }
-        unnamed
+        unreferenced
     }
 
     fn take(&mut self, conversation: &ConversationId) -> Option<Summary> {
         match self.entries.remove(conversation)? {
-            Entry::None => None,
+            Entry::Absent => None,
             Entry::OnDisk(summary) => Some(summary),
-            Entry::Here { record, summary, disk } => {
-                if let Disk::Has(last_use) = disk {
-                    self.leaving.remove(&last_use);
+            Entry::InMemory { record, summary, disk } => {
+                if let Disk::Saved { last_use } = disk {
+                    self.droppable.remove(&last_use);
                     self.bytes -= bytes(&record);
                 }
                 Some(summary)
@@ -229,22 +227,22 @@ impl Records {
         }
     }
 
-    /// Where this very record is, if it is the newest.
+    /// The state of this very record, if it is the newest.
     fn disk_of(&mut self, record: &SlotRecord) -> Option<&mut Disk> {
         match self.entries.get_mut(&record.conversation)? {
-            Entry::Here { record: newest, disk, .. } => {
+            Entry::InMemory { record: newest, disk, .. } => {
                 std::ptr::eq(&raw const **newest, record).then_some(disk)
             }
-            Entry::None | Entry::OnDisk(_) => None,
+            Entry::Absent | Entry::OnDisk(_) => None,
         }
     }
 
     fn shrink_to_budget(&mut self) {
-        // The last one stays: somebody is about to use it.
-        while self.bytes > self.budget_bytes && self.leaving.len() > 1 {
-            let (_, conversation) = self.leaving.first_key_value().expect("there are two");
+        // The latest one stays: it is about to be used.
+        while self.bytes > self.budget_bytes && self.droppable.len() > 1 {
+            let (_, conversation) = self.droppable.first_key_value().expect("there are two");
             let conversation = conversation.clone();
-            let summary = self.take(&conversation).expect("what may leave is here");
+            let summary = self.take(&conversation).expect("droppable records are in memory");
             self.entries.insert(conversation, Entry::OnDisk(summary));
         }
     }
@@ -293,49 +291,49 @@ mod tests {
     }
 
     fn tokens(records: &mut Records, name: &str) -> Option<usize> {
-        records.seen(&conversation(name)).flatten().map(|record| record.tokens.len())
+        records.lookup(&conversation(name)).flatten().map(|record| record.tokens.len())
     }
 
     #[test]
-    fn what_was_recorded_counts_more_than_what_is_read() {
+    fn a_record_that_was_set_outranks_one_read_from_disk() {
         let mut records = Records::default();
-        assert!(records.seen(&conversation("chat")).is_none());
+        assert!(records.lookup(&conversation("chat")).is_none());
         assert_eq!(records.read(SlotRecord::clone(&record("chat", 1))).unwrap().tokens.len(), 1);
         records.set(record("chat", 2));
         assert_eq!(records.read(SlotRecord::clone(&record("chat", 1))).unwrap().tokens.len(), 2);
     }
 
     #[test]
-    fn what_was_forgotten_stays_forgotten_until_it_is_recorded_again() {
+    fn a_forgotten_conversation_stays_forgotten_until_it_is_recorded_again() {
         let mut records = Records::default();
         records.set(record("chat", 1));
         records.forget(&conversation("chat"));
         assert_eq!(records.read(SlotRecord::clone(&record("chat", 1))), None);
-        assert_eq!(records.seen(&conversation("chat")), Some(None));
+        assert_eq!(records.lookup(&conversation("chat")), Some(None));
         records.set(record("chat", 2));
         assert_eq!(tokens(&mut records, "chat"), Some(2));
     }
 
     #[test]
-    fn when_its_slot_file_leaves_a_record_goes_unless_it_is_on_its_way_to_the_disk() {
+    fn a_removed_slot_file_drops_its_record_unless_a_newer_one_is_pending() {
         let mut records = Records::default();
         let (first, second) = (record("chat", 1), record("chat", 2));
         records.set(first.clone());
-        assert!(records.is_awaited(&conversation("chat")));
+        assert!(records.is_pending(&conversation("chat")));
         records.mark_saved(&first);
         records.set(second.clone());
-        records.mark_saved(&first); // An older one says nothing of the newest.
-        records.drop_cancelled(&conversation("chat"));
+        records.mark_saved(&first); // An older record changes nothing.
+        records.slot_removed(&conversation("chat"));
         assert_eq!(tokens(&mut records, "chat"), Some(2));
-        records.mark_refused(&second);
-        assert!(!records.is_awaited(&conversation("chat")));
-        assert_eq!(tokens(&mut records, "chat"), Some(2), "memory has it all the same");
-        records.drop_cancelled(&conversation("chat"));
-        assert_eq!(records.seen(&conversation("chat")), None);
+        records.mark_failed(&second);
+        assert!(!records.is_pending(&conversation("chat")));
+        assert_eq!(tokens(&mut records, "chat"), Some(2), "memory still has it");
+        records.slot_removed(&conversation("chat"));
+        assert_eq!(records.lookup(&conversation("chat")), None);
     }
 
     #[test]
-    fn the_least_recently_used_record_leaves_and_its_summary_stays() {
+    fn the_least_recently_used_record_is_dropped_and_its_summary_stays() {
         let mut records = Records::with_budget(100);
         for name in ["one", "other"] {
             let record = record(name, 10);
@@ -347,7 +345,7 @@ mod tests {
         records.set(third.clone());
         records.mark_saved(&third);
 
-        assert_eq!(records.seen(&conversation("other")), None, "the disk must be asked");
+        assert_eq!(records.lookup(&conversation("other")), None, "the disk must be read");
         assert!(records.knows(&conversation("other")));
         assert_eq!(records.summary(&conversation("other")).unwrap().turns, 7);
         assert_eq!(records.conversations().count(), 3);
@@ -357,14 +355,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_on_disk_stays_whatever_it_takes() {
+    fn records_that_are_not_on_disk_stay_beyond_the_budget() {
         let mut records = Records::with_budget(100);
         let names = ["a", "b", "c", "d"];
         let all = names.map(|name| record(name, 1000));
         all.iter().for_each(|record| drop(records.set(record.clone())));
         assert!(names.iter().all(|name| tokens(&mut records, name) == Some(1000)));
 
-        // An older record that was written says nothing of the newest.
+        // An older record that was written changes nothing.
         records.mark_saved(&record("a", 1000));
         all.iter().skip(1).for_each(|record| records.mark_saved(record));
         assert_eq!(

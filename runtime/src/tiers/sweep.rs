@@ -1,32 +1,25 @@
-//! What a sweep of the disk may not take from a running engine.
+//! Protects a running engine's KV from a sweep of the disk.
 //!
-//! - What is open stays, and what was recorded while its slot file is still on its way.
-//! - An object that a record in memory names stays. While objects go, no record can begin to name
-//!   them, and nobody reads them.
-//! - It has the lowest priority: running answers have the cores first, and so has what waits to be
-//!   saved, until its turn comes.
+//! - Open conversations stay, and so do those whose record is still to be written.
+//! - An object that a record in memory names stays. While objects are removed, no new record can name
+//!   them and no reader reads them.
+//! - A sweep runs on the writer thread at the lowest priority: answers have the cores first.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
-use std::panic::resume_unwind;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hob_slots::store::{ObjectName, Store};
 use hob_slots::sweep::{LiveRefs, Sweeper, Swept};
 use hob_slots::{AdjustedTime, BlockId, ConversationId, ModelHash};
 
-use super::{Counters, Shared, lock, step_back};
+use super::background::in_the_background;
+use super::shared::{Counters, Shared};
 
-/// As a niceness; more than that there is not.
-const LOWEST_PRIORITY: i32 = 19;
-
-/// A sweep, and who waits for it.
 pub struct Sweep {
-    /// Decides and acts.
     pub sweeper: Arc<Mutex<Sweeper>>,
-    /// When it is.
     pub moment: AdjustedTime,
-    /// Called with what was done, on the keeper's thread.
+    /// Called on the writer thread.
     pub reply: Box<dyn FnOnce(Swept) + Send>,
 }
 
@@ -34,8 +27,8 @@ pub struct Sweep {
 /// kept on disk.
 pub type MaintenanceJob = Box<dyn FnOnce(&Store, &dyn LiveRefs) + Send>;
 
-/// The engine's part in a sweep.
-struct Held<'s> {
+/// The engine's references to the disk.
+struct EngineRefs<'s> {
     shared: &'s Shared,
     open: &'s BTreeSet<ConversationId>,
     names: RefCell<HashMap<BlockId, ObjectName>>,
@@ -45,7 +38,10 @@ pub(super) fn run(shared: &Shared, open: &BTreeSet<ConversationId>, sweep: Sweep
     let swept = match &shared.store {
         Some(store) => {
             let Sweep { sweeper, moment, .. } = &sweep;
-            in_the_background(|| lock(sweeper).sweep(store, moment, &Held::new(shared, open)))
+            in_the_background(|| {
+                let mut sweeper = sweeper.lock().unwrap_or_else(PoisonError::into_inner);
+                sweeper.sweep(store, moment, &EngineRefs::new(shared, open))
+            })
         }
         None => Swept::default(),
     };
@@ -55,34 +51,23 @@ pub(super) fn run(shared: &Shared, open: &BTreeSet<ConversationId>, sweep: Sweep
 
 pub(super) fn maintain(shared: &Shared, open: &BTreeSet<ConversationId>, tending: MaintenanceJob) {
     if let Some(store) = &shared.store {
-        tending(store, &Held::new(shared, open));
+        tending(store, &EngineRefs::new(shared, open));
     }
 }
 
-/// Works on a thread of its own that has the lowest priority, and waits for it.
-pub fn in_the_background<T: Send>(work: impl FnOnce() -> T + Send) -> T {
-    std::thread::scope(|scope| {
-        let working = scope.spawn(|| {
-            step_back(LOWEST_PRIORITY);
-            work()
-        });
-        working.join().unwrap_or_else(|panic| resume_unwind(panic))
-    })
-}
-
-impl<'s> Held<'s> {
+impl<'s> EngineRefs<'s> {
     fn new(shared: &'s Shared, open: &'s BTreeSet<ConversationId>) -> Self {
         Self { shared, open, names: RefCell::default() }
     }
 
-    /// What the file of an object is called: where the directory is sealed, a keyed hash.
+    /// The object's file name: where the directory is sealed, a keyed hash.
     fn name(&self, store: &Store, id: BlockId) -> ObjectName {
         *self.names.borrow_mut().entry(id).or_insert_with(|| store.name(id))
     }
 
-    /// Finds the names of all that memory knows, while nobody waits for it.
+    /// Computes the file names of all known objects before a lock is taken.
     fn learn_names(&self, store: &Store) {
-        let recorded: Vec<BlockId> = self.shared.records().named().collect();
+        let recorded: Vec<BlockId> = self.shared.records().referenced().collect();
         let known: Vec<BlockId> = self.shared.objects().keys().copied().collect();
         for id in recorded.into_iter().chain(known) {
             self.name(store, id);
@@ -90,21 +75,21 @@ impl<'s> Held<'s> {
     }
 }
 
-impl LiveRefs for Held<'_> {
+impl LiveRefs for EngineRefs<'_> {
     fn is_open(&self, model: ModelHash, conversation: &ConversationId) -> bool {
-        let is_awaited = || self.shared.records().is_awaited(conversation);
-        model == self.shared.fingerprint && (self.open.contains(conversation) || is_awaited())
+        let is_pending = || self.shared.records().is_pending(conversation);
+        model == self.shared.fingerprint && (self.open.contains(conversation) || is_pending())
     }
 
     fn slot_left(&self, model: ModelHash, conversation: &ConversationId) {
         if model == self.shared.fingerprint {
-            self.shared.records().drop_cancelled(conversation);
+            self.shared.records().slot_removed(conversation);
         }
     }
 
     fn slot_changed(&self, model: ModelHash, conversation: &ConversationId) {
         if model == self.shared.fingerprint {
-            self.shared.records().ask_again(conversation);
+            self.shared.records().slot_changed(conversation);
         }
     }
 
@@ -133,25 +118,25 @@ impl LiveRefs for Held<'_> {
             return remove(&objects);
         }
         self.learn_names(store);
-        let _nobody_reads = self.shared.removing();
-        let released = {
-            // As long as this is held, no record can begin to name what is about to go.
+        let _no_reads = self.shared.removing();
+        let unreferenced = {
+            // While this is held, no new record can name the objects.
             let records = self.shared.records();
-            let mut released = objects;
-            for id in records.named() {
-                released.remove(&self.name(store, id));
+            let mut unreferenced = objects;
+            for id in records.referenced() {
+                unreferenced.remove(&self.name(store, id));
             }
             let mut known = self.shared.objects();
             let mut pool = self.shared.pool();
             known.retain(|&id, _| {
-                let goes = released.contains(&self.name(store, id));
+                let goes = unreferenced.contains(&self.name(store, id));
                 if goes {
                     pool.remove(&id);
                 }
                 !goes
             });
-            released
+            unreferenced
         };
-        remove(&released);
+        remove(&unreferenced);
     }
 }

@@ -1,9 +1,9 @@
-//! Writes behind: objects first, the record that names them after, in the order of the calls. Removes
-//! in the same order, so what is kept anew after it was removed is there.
+//! The writer thread (write-behind): writes and removes in the order of the calls. A record is written
+//! after its objects, and an object that is put again after its removal exists.
 //!
-//! - What is about to go leaves memory first, while no record can begin to name it: whoever still
-//!   has it in cells exports it again.
-//! - Nothing goes that a slot file of an earlier process names.
+//! - An object leaves memory before disk, while no new record can name it: a slot that still has it in
+//!   cells exports it again.
+//! - An object that a slot file of an earlier process names is not removed.
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -16,17 +16,16 @@ use hob_slots::store::{Store, StoreError};
 use hob_slots::{BlockId, ConversationId};
 use tracing::{debug, warn};
 
+use super::shared::{Counters, Known, Shared};
 use super::sweep::{self, MaintenanceJob, Sweep};
-use super::{Counters, Known, Shared};
 
-/// What the keeper does, one after the other.
 pub(super) enum Job {
     Object(BlockId, Box<Object>),
-    /// And the snapshots that it does not name any more.
+    /// With the snapshots that it no longer names.
     Record(Arc<SlotRecord>, Vec<BlockId>),
-    /// And what it named.
+    /// With the objects that it named.
     Forget(ConversationId, Vec<BlockId>),
-    /// Of what is not open.
+    /// With the open conversations.
     Sweep(BTreeSet<ConversationId>, Box<Sweep>),
     /// As above.
     Maintain(BTreeSet<ConversationId>, MaintenanceJob),
@@ -52,7 +51,7 @@ impl<'s> Writer<'s> {
                 Job::Forget(conversation, named) => self.forget(&conversation, named),
                 Job::Sweep(open, sweep) => sweep::run(self.shared, &open, *sweep),
                 Job::Maintain(open, tending) => sweep::maintain(self.shared, &open, tending),
-                Job::Flush(done) => done.send(()).unwrap_or(()), // Nobody waits any more: fine.
+                Job::Flush(done) => done.send(()).unwrap_or(()), // The caller may be gone.
             }
         }
     }
@@ -71,7 +70,7 @@ impl<'s> Writer<'s> {
                 warn!(%id, %error, "object not written");
             }
         }
-        // Also after an error: the disk will not take it, and memory must not grow without bound.
+        // Also after an error: memory must not grow without bound.
         shared.pool().mark_saved(&id);
         if !shared.is_full() && shared.engine_waits.swap(false, Ordering::SeqCst) {
             (self.on_room)();
@@ -93,9 +92,9 @@ impl<'s> Writer<'s> {
                 }
                 Err(error) => {
                     Counters::add(&shared.counters.write_errors, 1);
-                    shared.records().mark_refused(record);
+                    shared.records().mark_failed(record);
                     warn!(conversation = %record.conversation, %error, "slot file not written");
-                    return; // The one before still names them.
+                    return; // The record before still names them.
                 }
             }
         }
@@ -107,8 +106,7 @@ impl<'s> Writer<'s> {
         }
     }
 
-    /// Removes what the conversation alone named. What others name stays: equal beginnings have
-    /// equal objects.
+    /// Removes the objects that only this conversation names: equal prefixes have equal objects.
     fn forget(&self, conversation: &ConversationId, mut named: Vec<BlockId>) {
         let model = self.shared.fingerprint;
         let store = self.shared.store.as_ref();
@@ -118,37 +116,37 @@ impl<'s> Writer<'s> {
         self.remove(named, |store, ids| store.forget(model, conversation, ids));
     }
 
-    /// Removes those that no record names, from memory and then from disk.
+    /// Removes the candidates that no record names, from memory and then from disk.
     fn remove(
         &self,
         candidates: impl IntoIterator<Item = BlockId>,
         from_disk: impl FnOnce(&Store, &BTreeSet<BlockId>) -> Result<Vec<BlockId>, StoreError>,
     ) {
         let shared = self.shared;
-        let _nobody_reads = shared.removing();
-        let unnamed = {
-            // As long as this is held, no record can begin to name what is about to go.
+        let _no_reads = shared.removing();
+        let unreferenced = {
+            // While this is held, no new record can name the objects.
             let records = shared.records();
-            let unnamed = records.unnamed(candidates);
-            for id in &unnamed {
+            let unreferenced = records.unreferenced(candidates);
+            for id in &unreferenced {
                 shared.pool().remove(id);
                 shared.objects().remove(id);
             }
-            unnamed
+            unreferenced
         };
-        match shared.store.as_ref().map(|store| from_disk(store, &unnamed)) {
+        match shared.store.as_ref().map(|store| from_disk(store, &unreferenced)) {
             Some(Ok(removed)) => debug!(objects = removed.len(), "removed"),
-            Some(Err(error)) => warn!(%error, "not everything was removed"),
+            Some(Err(error)) => warn!(%error, "objects not removed"),
             None => {}
         }
     }
 
-    /// What slot files named when somebody asked first; `None` when that cannot be told.
+    /// The objects that slot files named at the first call; `None` when they cannot be read.
     fn named_before(&self, store: &Store) -> Option<&BTreeSet<BlockId>> {
         if self.named_before.get().is_none() {
             match store.needed_objects(self.shared.fingerprint) {
-                Ok(named) => self.named_before.set(named).expect("it was not set"),
-                Err(error) => warn!(%error, "it is not known what other conversations need"),
+                Ok(named) => self.named_before.set(named).expect("it was not set before"),
+                Err(error) => warn!(%error, "slot files cannot be read: superseded snapshots stay"),
             }
         }
         self.named_before.get()

@@ -1,73 +1,75 @@
-//! From the queue into a slot: pin the conversation and share what is hot. `restore` does the rest.
+//! From the queue into a slot: pins the conversation and reuses hot cells. `restore` follows.
 //!
-//! - Turns of one conversation are served in their order; a turn that finds no slot lets others pass
-//!   that already have one.
-//! - A turn that was put aside waits until another has ended: before that, it would only be put
-//!   aside again.
-//! - The last token of a prompt is always computed: it gives the logits for the answer.
+//! - Turns of one conversation are admitted in their order. A turn that finds no slot lets turns pass
+//!   whose conversation already has one.
+//! - A preempted turn waits until another turn has ended: before that, it would be preempted again.
+//! - A turn that answers always computes its prompt's last token, for the logits.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use hob_slots::{ConversationId, Pin};
-use tokio::sync::mpsc;
 
-use super::slot::{Phase, Running};
-use super::{Submitted, Worker};
+use super::Worker;
+use super::slot::{Owner, Phase, Running};
+use crate::command::Submitted;
 use crate::map::{EvictionReason, Origin, Origins};
 use crate::miss::MissReason;
 use crate::sample::{Output, Sampler};
 use crate::tiers::common_prefix;
-use crate::turn::{Purpose, TurnEvent, TurnReport};
+use crate::turn::{EventSender, Purpose, TurnReport};
 
 /// A turn in the queue.
 pub(super) enum Waiting {
-    New {
-        turn: Box<Submitted>,
-        conversation: Option<ConversationId>,
-    },
-    /// Was running and gave its cells to others, when `ended` turns had ended.
+    New(Box<Submitted>),
+    /// Gave its cells to other turns when `ended` turns had ended.
     Preempted {
         turn: Box<Running>,
         ended: u64,
     },
 }
 
-/// Whose cells a turn finds in its slot.
+/// What the cells were computed for that a turn finds in its slot.
 #[derive(Clone, Copy)]
-enum Whose {
-    /// The conversation's.
-    Own,
-    /// The conversation's, of something that it might have said.
+enum Leftover {
+    Conversation,
+    /// A speculative prefill of the conversation.
     Speculation,
-    /// Their owner has left them.
-    Nobodys,
+    /// An owner that has left the slot.
+    Others,
 }
 
 impl Waiting {
-    pub fn new(turn: Box<Submitted>) -> Self {
-        let conversation = turn.request.conversation.clone();
-        Self::New { turn, conversation }
-    }
-
-    pub fn events(&self) -> &mpsc::UnboundedSender<TurnEvent> {
+    pub fn events(&self) -> &EventSender {
         match self {
-            Self::New { turn, .. } => &turn.events,
+            Self::New(turn) => &turn.events,
             Self::Preempted { turn, .. } => &turn.events,
         }
     }
 
     pub fn purpose(&self) -> Purpose {
         match self {
-            Self::New { turn, .. } => turn.request.purpose,
+            Self::New(turn) => turn.request.purpose,
             Self::Preempted { turn, .. } => turn.request.purpose,
         }
     }
 
+    /// The id that the turn pins; `None` for a new turn without a conversation.
     pub fn conversation(&self) -> Option<&ConversationId> {
         match self {
-            Self::New { conversation, .. } => conversation.as_ref(),
-            Self::Preempted { turn, .. } => Some(&turn.conversation),
+            Self::New(turn) => turn.request.conversation.as_ref(),
+            Self::Preempted { turn, .. } => Some(turn.owner.id()),
+        }
+    }
+
+    /// `number`: makes an id for a turn without a conversation.
+    fn owner(&self, number: u64) -> Owner {
+        match self {
+            Self::New(turn) => match &turn.request.conversation {
+                Some(conversation) => Owner::Conversation(conversation.clone()),
+                None => Owner::Anonymous(ConversationId::anonymous(number)),
+            },
+            Self::Preempted { turn, .. } => turn.owner.clone(),
         }
     }
 }
@@ -75,36 +77,35 @@ impl Waiting {
 impl Worker<'_> {
     /// Admits every waiting turn that finds a slot.
     pub(super) fn admit(&mut self) {
-        self.freed = false;
+        self.slot_may_be_free = false;
         let mut index = 0;
         while index < self.queue.len() {
-            let nameless = || ConversationId::anonymous(self.turns);
-            let conversation = self.queue[index].conversation().cloned().unwrap_or_else(nameless);
+            let owner = self.queue[index].owner(self.core.turns);
             let purpose = self.queue[index].purpose();
-            self.supersede(&conversation);
+            self.supersede(owner.id());
             if self.is_due(index)
-                && let Some((slot, held)) = self.pin(&conversation, purpose)
+                && let Some((slot, had_slot)) = self.pin(&owner, purpose)
             {
                 let waiting = self.queue.remove(index).expect("the index is below the length");
-                self.waiting.fetch_sub(1, Ordering::AcqRel);
-                self.registry.begin(&conversation);
-                self.begin(slot, held, conversation, waiting);
+                self.core.waiting.fetch_sub(1, Ordering::AcqRel);
+                self.registry.begin(owner.id());
+                self.begin(slot, had_slot, owner, waiting);
             } else {
                 index += 1;
             }
         }
     }
 
-    /// Takes out of the queue what `leaves`; says how many that are.
-    pub(super) fn leave_queue(&mut self, leaves: impl Fn(&Waiting) -> bool) -> usize {
+    /// Removes the turns from the queue that match. Returns how many.
+    pub(super) fn remove_queued(&mut self, matches: impl Fn(&Waiting) -> bool) -> usize {
         let before = self.queue.len();
-        self.queue.retain(|waiting| !leaves(waiting));
-        let gone = before - self.queue.len();
-        self.waiting.fetch_sub(gone, Ordering::AcqRel);
-        gone
+        self.queue.retain(|waiting| !matches(waiting));
+        let removed = before - self.queue.len();
+        self.core.waiting.fetch_sub(removed, Ordering::AcqRel);
+        removed
     }
 
-    /// Whether only the lack of a slot may keep this turn waiting.
+    /// Whether the turn lacks nothing but a slot.
     fn is_due(&self, index: usize) -> bool {
         let waiting = &self.queue[index];
         if let Waiting::Preempted { ended, .. } = waiting
@@ -118,111 +119,103 @@ impl Worker<'_> {
             && earlier.all(|earlier| earlier.conversation() != Some(conversation))
     }
 
-    /// The conversation's slot, and whether it had it already.
-    fn pin(&mut self, conversation: &ConversationId, purpose: Purpose) -> Option<(usize, bool)> {
+    /// The owner's slot, and whether it had this slot before.
+    fn pin(&mut self, owner: &Owner, purpose: Purpose) -> Option<(usize, bool)> {
         let now = self.now();
-        let pin = match purpose.is_prefix() {
-            true => self.registry.pin_prefix(conversation, now),
-            false => self.registry.pin(conversation, now),
+        let pin = if purpose.is_prefix() {
+            self.registry.pin_prefix(owner.id(), now)
+        } else {
+            self.registry.pin(owner.id(), now)
         };
         let slot = match pin {
             Pin::Held(slot) => return Some((slot.0 as usize, true)),
-            Pin::Full if purpose == Purpose::Answer && self.free_a_slot() => {
-                return self.pin(conversation, purpose);
+            Pin::Full if purpose == Purpose::Answer && self.supersede_any() => {
+                return self.pin(owner, purpose);
             }
             Pin::Full => return None,
             Pin::Taken(slot) => slot.0 as usize,
             Pin::Parks { slot, .. } => {
                 let slot = slot.0 as usize;
-                self.counters.parked += 1;
+                self.core.counters.parked += 1;
                 self.save(slot);
-                self.leaves(slot, 0, EvictionReason::Slot);
+                self.log_eviction(slot, 0, EvictionReason::Slot);
                 self.vacate(slot);
                 slot
             }
         };
-        // The slot's cells may stay: whoever begins alike goes on from them.
-        self.slots[slot].exported = 0;
-        self.slots[slot].snapshots.clear();
-        self.slots[slot].turns = 0;
-        self.slots[slot].owner = Some(conversation.clone());
+        self.slots[slot].pinned_by(owner.clone());
         Some((slot, false))
     }
 
-    fn begin(&mut self, index: usize, held: bool, conversation: ConversationId, waiting: Waiting) {
+    fn begin(&mut self, index: usize, had_slot: bool, owner: Owner, waiting: Waiting) {
         let mut running = match waiting {
-            Waiting::New { turn, conversation: named } => {
-                self.turns += 1;
-                let mut sampler = Sampler::new(&turn.request.sampling);
-                sampler.prime(&turn.request.prompt);
-                Running {
-                    number: self.turns,
-                    conversation,
-                    anonymous: named.is_none(),
-                    sampler,
-                    output: Output::new(turn.request.stop.clone()),
-                    request: turn.request,
-                    events: turn.events,
-                    submitted: turn.at,
-                    admitted: Instant::now(),
-                    phase: Phase::Prefill,
-                    restoring: None,
-                    constraint: turn.constraint,
-                    generated: 0,
-                    report: TurnReport::default(),
-                    started: false,
-                    expected: 0,
-                    changes_nothing: false,
-                }
-            }
-            Waiting::Preempted { turn, .. } => {
-                Running { phase: Phase::Prefill, restoring: None, ..*turn }
-            }
+            Waiting::New(turn) => self.first_run(owner, *turn),
+            Waiting::Preempted { turn, .. } => *turn,
         };
         let speculates = running.request.purpose == Purpose::Speculate;
-        let leaves = speculates || running.is_cold() || !self.is_plain();
-        if leaves && self.slots[index].wants_keeping_soon() {
-            // This memory cannot go back to where it is now, or what follows is not to be kept, or
-            // what is here is computed once more.
+        // A speculation is not saved, a cold turn computes these cells again, and a memory that is
+        // not plain cannot go back to its present state.
+        let overwrites = speculates || running.is_cold() || !self.is_plain();
+        if overwrites && self.slots[index].will_need_record() {
             self.save(index);
         }
-        let speculated = std::mem::replace(&mut self.slots[index].speculates, speculates);
-        self.slots[index].anonymous = running.anonymous;
-        if held && !speculated && !running.started && !running.is_cold() {
-            running.report.miss = self.turns_away(index, &running);
-        }
-        let whose = match (held, speculated) {
-            (true, false) => Whose::Own,
-            (true, true) => Whose::Speculation,
-            (false, _) => Whose::Nobodys,
+        let leftover = match (had_slot, self.slots[index].is_speculative()) {
+            (true, false) => Leftover::Conversation,
+            (true, true) => Leftover::Speculation,
+            (false, _) => Leftover::Others,
         };
-        let was_hot = self.take_hot(index, whose, &running);
+        if matches!(leftover, Leftover::Conversation) && !running.started && !running.is_cold() {
+            running.report.miss = self.divergence(index, &running);
+        }
+        let hot_before = self.reuse_hot(index, leftover, &running);
         let slot = &mut self.slots[index];
         let hot = slot.timeline.len();
-        slot.at_hand = if speculated { slot.at_hand.min(hot) } else { hot };
+        let before_speculation = slot.turn_begins(speculates, hot);
         if !running.started {
-            running.report.ahead = slot.came_ahead(slot.at_hand);
+            running.report.ahead = slot.ahead_counts(before_speculation);
         }
         slot.keep = running.request.keep.clone();
         slot.turn = Some(running);
-        self.change_log.touch();
-        let slot = &mut self.slots[index];
-        let whole = !std::mem::take(&mut slot.cut_short);
-        self.restore(index, held && whole && hot > 0 && hot == was_hot);
+        let whole = !std::mem::take(&mut slot.partly_restored);
+        self.core.change_log.touch();
+        self.restore(index, had_slot && whole && hot > 0 && hot == hot_before);
     }
 
-    /// The prompt says something else than what the conversation has in its own slot.
-    fn turns_away(&self, index: usize, running: &Running) -> Option<MissReason> {
+    fn first_run(&mut self, owner: Owner, turn: Submitted) -> Running {
+        self.core.turns += 1;
+        let mut sampler = Sampler::new(&turn.request.sampling);
+        sampler.prime(&turn.request.prompt);
+        Running {
+            number: self.core.turns,
+            owner,
+            sampler,
+            output: Output::new(turn.request.stop.clone()),
+            request: turn.request,
+            events: turn.events,
+            submitted: turn.at,
+            admitted: Instant::now(),
+            phase: Phase::Prefill,
+            constraint: turn.constraint,
+            generated: 0,
+            report: TurnReport::default(),
+            started: false,
+            expected: 0,
+            adds_nothing: false,
+        }
+    }
+
+    /// Where the prompt differs from what the conversation has in its own slot.
+    fn divergence(&self, index: usize, running: &Running) -> Option<MissReason> {
         let own = self.slots[index].timeline.tokens();
         let at = common_prefix(own, &running.request.prompt);
-        (at < own.len().min(running.limit())).then(|| MissReason::differs(own, at))
+        (at < own.len().min(running.reusable_tokens())).then(|| MissReason::differs(own, at))
     }
 
-    /// Makes the longest hot beginning of the prompt this slot's own. Returns how many tokens the
-    /// slot held before.
-    fn take_hot(&mut self, index: usize, whose: Whose, running: &Running) -> usize {
+    /// Leaves the longest hot beginning of the prompt in the slot: its own, or cells shared from
+    /// another slot. Returns how many tokens the slot held before.
+    fn reuse_hot(&mut self, index: usize, leftover: Leftover, running: &Running) -> usize {
         let prompt = &running.request.prompt;
-        let limit = running.limit();
+        let limit = running.reusable_tokens();
         self.slots[index].tail.clear();
         let before = self.slots[index].timeline.len();
         if running.is_cold() {
@@ -233,7 +226,7 @@ impl Worker<'_> {
         if !self.is_plain() {
             // Only a whole state can be continued.
             if own < before || own > limit {
-                self.not_continued(index, whose, 0);
+                self.log_unused(index, leftover, 0);
                 self.clear(index);
             }
             return before;
@@ -243,7 +236,7 @@ impl Worker<'_> {
         match self.radix.longest_prefix(prompt, Some(id)) {
             Some((other, length)) if length.min(limit) > own => {
                 let length = length.min(limit);
-                self.not_continued(index, whose, own);
+                self.log_unused(index, leftover, own);
                 self.clear(index);
                 let from = self.slots[other.0 as usize].sequence;
                 self.backend.share(from, self.slots[index].sequence, 0..length);
@@ -251,44 +244,36 @@ impl Worker<'_> {
                 self.extend(index, &prompt[..length], &shared);
             }
             _ => {
-                self.not_continued(index, whose, own);
+                self.log_unused(index, leftover, own);
                 self.cut_back(index, own);
             }
         }
         before
     }
 
-    /// The prompt goes on otherwise from `from` on.
-    fn not_continued(&mut self, index: usize, whose: Whose, from: usize) {
-        match whose {
-            Whose::Own => self.leaves(index, from, EvictionReason::Differs),
-            Whose::Speculation => {} // Nobody said it after all.
-            Whose::Nobodys => self.leftovers_leave(index, from),
+    /// The prompt differs from the slot's tokens from `from` on.
+    fn log_unused(&mut self, index: usize, leftover: Leftover, from: usize) {
+        match leftover {
+            Leftover::Conversation => self.log_eviction(index, from, EvictionReason::Differs),
+            Leftover::Speculation => {} // It was never part of the conversation.
+            Leftover::Others => self.log_unowned_eviction(index, from),
         }
     }
 
-    /// The slot's turn is over, however it ended.
+    /// Ends the slot's turn, finished or not.
     pub(super) fn end_turn(&mut self, index: usize) {
         let now = self.now();
         let slot = &mut self.slots[index];
-        let restores = slot.restores();
         let Some(turn) = slot.turn.take() else { return };
-        // What is kept is as good as before when the turn did not get past it.
-        slot.cut_short = restores;
-        if !slot.speculates {
-            slot.turns += u32::from(turn.started);
-            slot.recorded &= restores || turn.changes_nothing;
-        }
-        (slot.unkept, slot.kept_again) = (None, false);
-        self.freed = true;
-        self.change_log.touch();
+        slot.turn_ended(&turn);
+        self.slot_may_be_free = true;
+        self.core.change_log.touch();
         self.ended += 1;
-        self.registry.end(&turn.conversation, now);
-        let slot = &mut self.slots[index];
-        if slot.anonymous {
+        self.registry.end(turn.owner.id(), now);
+        if let Owner::Anonymous(id) = &turn.owner {
             slot.tail.clear();
-            slot.owner = None; // Its cells stay until someone needs the slot.
-            self.registry.unpin(&turn.conversation);
+            slot.owner = None; // Its cells stay, for other slots to share.
+            self.registry.unpin(id);
         }
     }
 }

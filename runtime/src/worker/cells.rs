@@ -1,5 +1,5 @@
-//! What a slot holds. Every change of it is made here, so cells, timeline, radix tree and registry
-//! never disagree.
+//! The only place that changes a slot's cells, so that cells, timeline, radix tree and registry
+//! always agree.
 
 use hob_slots::Token;
 
@@ -7,26 +7,22 @@ use super::Worker;
 use crate::map::Origins;
 
 impl Worker<'_> {
-    /// Empties a slot and frees it from its owner.
+    /// Drops the slot's cells and its owner.
     pub(super) fn vacate(&mut self, index: usize) {
         self.clear(index);
-        let slot = &mut self.slots[index];
-        slot.owner = None;
-        slot.anonymous = false;
-        slot.recorded = true;
-        slot.tail.clear();
+        self.slots[index].unpinned();
     }
 
-    /// Appends tokens whose cells are in place, and how they came there.
+    /// Appends tokens whose cells are in place.
     pub(super) fn extend(&mut self, index: usize, tokens: &[Token], origins: &Origins) {
         debug_assert_eq!(tokens.len(), origins.len());
-        let vocabulary = self.model.vocabulary();
+        let vocabulary = self.core.model.vocabulary();
         let slot = &mut self.slots[index];
         slot.timeline.push(tokens, |token| vocabulary.is_eog(token));
         slot.origins.append(origins);
         self.radix.extend(slot.id, tokens);
         self.registry.set_load(slot.id, slot.timeline.len());
-        self.change_log.touch();
+        self.core.change_log.touch();
     }
 
     /// Drops the cells after the first `len` tokens.
@@ -38,13 +34,13 @@ impl Worker<'_> {
         }
         if len < end {
             if self.backend.remove(slot.sequence, len..end).is_err() {
-                return self.clear(index); // Not this kind of memory: start over.
+                return self.clear(index); // This memory cannot drop a part of a sequence.
             }
             let slot = &mut self.slots[index];
             slot.cut_back(len);
             self.radix.truncate(slot.id, len);
             self.registry.set_load(slot.id, len);
-            self.change_log.touch();
+            self.core.change_log.touch();
         }
     }
 
@@ -55,6 +51,6 @@ impl Worker<'_> {
         slot.cut_back(0);
         self.radix.remove(slot.id);
         self.registry.set_load(slot.id, 0);
-        self.change_log.touch();
+        self.core.change_log.touch();
     }
 }

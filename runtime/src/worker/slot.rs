@@ -1,7 +1,7 @@
-//! What a sequence holds, and the turn that runs in it. Data and questions about it; no llama.cpp.
+//! A sequence of the cache and the turn that runs in it. Data and questions about it; no llama.cpp.
 //!
 //! - `timeline` is exactly what the sequence's cells hold.
-//! - Tokens before `exported` are kept elsewhere too; `exported` is at a block's end.
+//! - Tokens before `exported` are in the tiers too; `exported` is a block's end.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -9,7 +9,6 @@ use std::time::Instant;
 use hob_slots::evict::Run;
 use hob_slots::format::SnapshotRef;
 use hob_slots::{Chain, ConversationId, ModelHash, SlotId, Token};
-use tokio::sync::mpsc;
 
 use crate::backend::Sequence;
 use crate::grammar::Constraint;
@@ -17,58 +16,66 @@ use crate::map::{Origin, Origins};
 use crate::sample::{Output, Sampler};
 use crate::status::SlotState;
 use crate::tiers::{FetchEvent, FetchHandle};
-use crate::turn::{AheadCounts, Retention, TokenCounts, TurnEvent, TurnReport, TurnRequest};
+use crate::turn::{AheadCounts, EventSender, Retention, TokenCounts, TurnReport, TurnRequest};
 
 pub(super) struct Slot {
     pub id: SlotId,
     pub sequence: Sequence,
-    /// Who is pinned here. The cells may outlive the pin, for others to share.
-    pub owner: Option<ConversationId>,
-    /// Nothing of an anonymous owner is kept.
-    pub anonymous: bool,
+    /// Pinned here. The cells may outlive the pin, for other slots to share.
+    pub owner: Option<Owner>,
     pub timeline: Chain,
-    /// How each token of it came here.
+    /// One origin for each token of `timeline`.
     pub origins: Origins,
     pub exported: usize,
-    /// Where the block begins that could not be kept: nothing from there on is kept for now.
-    pub unkept: Option<usize>,
-    /// What was gone when the record should name it was exported once more.
-    pub kept_again: bool,
-    /// Whole states of this timeline that are kept, oldest first. Empty where memory is plain.
+    /// Start of the first block that could not be exported: export stops here until a turn ends.
+    pub export_end: Option<usize>,
+    pub saved: Saved,
+    /// A restore was cancelled: the tiers may hold more of the conversation than the cells.
+    pub partly_restored: bool,
+    /// Whole states of this timeline in the tiers, oldest first. Empty where memory is plain.
     pub snapshots: Vec<SnapshotRef>,
-    /// Whether the kept record says what the timeline says, and maybe more.
-    pub recorded: bool,
-    /// What was made hot last is what somebody may be about to say: none of it is kept.
-    pub speculates: bool,
-    /// Tokens that were here before anything was made hot ahead of the next answer.
-    pub at_hand: usize,
-    /// A restore was broken off: more of the conversation may be kept than is hot.
-    pub cut_short: bool,
     /// Turns since the last record.
     pub turns: u32,
-    /// How the last turn wants it kept.
+    /// As the last turn asked for it.
     pub keep: Retention,
-    /// The last turn that was answered here, as policies see it.
+    /// The last turn that was answered here, as eviction policies see it.
     pub answered: Run,
-    /// Tokens that end the answer and are computed when nobody waits.
+    /// Tokens that end the answer; computed when no prompt waits.
     pub tail: Vec<Token>,
     pub turn: Option<Running>,
+}
+
+/// Who pins a slot.
+#[derive(Clone, Debug)]
+pub(super) enum Owner {
+    Conversation(ConversationId),
+    /// One turn without a conversation: its KV is never saved.
+    Anonymous(ConversationId),
+}
+
+/// Whether the conversation's record covers the slot's timeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Saved {
+    /// It does, and may cover more; or there is nothing to record.
+    Recorded,
+    /// The timeline has changed since. `retried`: a record failed because the store had lost blocks
+    /// that it names, and they were exported a second time.
+    Stale { retried: bool },
+    /// The cells hold a speculative prefill, which is neither exported nor recorded. The first
+    /// `before` tokens were here when speculation began.
+    Speculative { before: usize },
 }
 
 /// A turn in its slot.
 pub(super) struct Running {
     /// Turns were admitted for the first time in this order.
     pub number: u64,
-    pub conversation: ConversationId,
-    /// Nothing of it is kept.
-    pub anonymous: bool,
+    pub owner: Owner,
     pub request: TurnRequest,
-    pub events: mpsc::UnboundedSender<TurnEvent>,
+    pub events: EventSender,
     pub submitted: Instant,
     pub admitted: Instant,
     pub phase: Phase,
-    /// What arrives, in the phase of that name.
-    pub restoring: Option<Restoring>,
     pub sampler: Sampler,
     pub constraint: Option<Constraint>,
     pub output: Output,
@@ -78,43 +85,64 @@ pub(super) struct Running {
     pub started: bool,
     /// Tokens of this prompt that were once computed for this conversation.
     pub expected: usize,
-    /// It found its whole prompt hot in its own slot, and wants nothing more.
-    pub changes_nothing: bool,
+    /// A prewarm whose whole prompt was hot in its own slot: the record stays valid.
+    pub adds_nothing: bool,
 }
 
-/// What is kept of a prompt, on its way into the slot.
-pub(super) struct Restoring {
-    pub handle: FetchHandle,
-    /// In order, and not in the slot yet.
-    pub arrived: VecDeque<FetchEvent>,
-    /// When something arrived last.
-    pub heard: Instant,
-    /// What is in the slot so far.
-    pub tokens: TokenCounts,
-}
-
-impl Running {
-    /// How many of the prompt's tokens may be taken from where they are. The last one is computed
-    /// when its logits give the answer.
-    pub fn limit(&self) -> usize {
-        self.request.prompt.len() - usize::from(!self.request.purpose.is_background())
-    }
-
-    /// Whether its prompt is to be computed, whatever is hot or kept. One that was put aside while
-    /// it answered goes on where it stopped.
-    pub fn is_cold(&self) -> bool {
-        self.request.cold && !self.started
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Waiting for what is kept. Nothing new was computed yet.
-    Restoring { fetch: u64 },
+    /// KV is being fetched. The turn has computed nothing yet.
+    Restoring(Restoring),
     /// The prompt's tokens from the timeline's end on are to be computed.
     Prefill,
     /// This token was sampled and is to be computed.
     Decoding(Token),
+}
+
+/// A fetch on its way into the slot.
+pub(super) struct Restoring {
+    /// Matches events with the fetch that they belong to.
+    pub fetch: u64,
+    pub handle: FetchHandle,
+    /// In order, not imported yet.
+    pub arrived: VecDeque<FetchEvent>,
+    /// When the last event arrived.
+    pub last_event: Instant,
+    /// The prompt's tokens that are in the slot so far.
+    pub tokens: TokenCounts,
+}
+
+impl Owner {
+    pub fn id(&self) -> &ConversationId {
+        match self {
+            Self::Conversation(id) | Self::Anonymous(id) => id,
+        }
+    }
+
+    /// `None` for an anonymous turn.
+    pub fn conversation(&self) -> Option<&ConversationId> {
+        match self {
+            Self::Conversation(id) => Some(id),
+            Self::Anonymous(_) => None,
+        }
+    }
+}
+
+impl Running {
+    /// How many of the prompt's tokens may be reused. A turn that answers computes the last one, for
+    /// its logits.
+    pub fn reusable_tokens(&self) -> usize {
+        self.request.prompt.len() - usize::from(!self.request.purpose.is_background())
+    }
+
+    pub fn is_restoring(&self) -> bool {
+        matches!(self.phase, Phase::Restoring(_))
+    }
+
+    /// Whether to compute the prompt whatever is hot or saved. A turn that was preempted while it
+    /// answered continues where it stopped.
+    pub fn is_cold(&self) -> bool {
+        self.request.cold && !self.started
+    }
 }
 
 impl Slot {
@@ -123,17 +151,13 @@ impl Slot {
             id,
             sequence: Sequence(i32::try_from(id.0).expect("slots are few")),
             owner: None,
-            anonymous: false,
             timeline: Chain::new(fingerprint),
             origins: Origins::default(),
             exported: 0,
-            unkept: None,
-            kept_again: false,
+            export_end: None,
+            saved: Saved::Recorded,
+            partly_restored: false,
             snapshots: Vec::new(),
-            recorded: true,
-            speculates: false,
-            at_hand: 0,
-            cut_short: false,
             turns: 0,
             keep: Retention::default(),
             answered: Run::default(),
@@ -142,9 +166,81 @@ impl Slot {
         }
     }
 
+    /// Pins `owner` to the slot. The cells stay: a prompt that begins alike reuses them, but they
+    /// are not the owner's to save.
+    pub fn pinned_by(&mut self, owner: Owner) {
+        self.owner = Some(owner);
+        self.saved = Saved::Recorded;
+        self.exported = 0;
+        self.snapshots.clear();
+        self.turns = 0;
+    }
+
+    /// Frees the slot, whose cells were dropped.
+    pub fn unpinned(&mut self) {
+        self.owner = None;
+        self.saved = Saved::Recorded;
+        self.tail.clear();
+    }
+
+    /// A turn begins with the first `hot` tokens in place. Returns how many of them were here before
+    /// speculation.
+    pub fn turn_begins(&mut self, speculates: bool, hot: usize) -> usize {
+        let before = match self.saved {
+            Saved::Speculative { before } => before.min(hot),
+            Saved::Recorded | Saved::Stale { .. } => hot,
+        };
+        if speculates {
+            self.saved = Saved::Speculative { before };
+        } else if self.is_speculative() {
+            self.saved = Saved::Recorded;
+        }
+        before
+    }
+
+    /// The record stays valid when the turn added nothing to the timeline.
+    pub fn turn_ended(&mut self, turn: &Running) {
+        self.partly_restored = turn.is_restoring();
+        self.export_end = None;
+        if !self.is_speculative() {
+            self.turns += u32::from(turn.started);
+        }
+        self.saved = match self.saved {
+            Saved::Speculative { before } => Saved::Speculative { before },
+            Saved::Recorded if turn.is_restoring() || turn.adds_nothing => Saved::Recorded,
+            Saved::Recorded | Saved::Stale { .. } => Saved::Stale { retried: false },
+        };
+    }
+
+    /// The turn gives up its cells, and continues later.
+    pub fn turn_preempted(&mut self, turn: &Running) {
+        if !turn.is_restoring() {
+            self.saved = Saved::Stale { retried: false };
+        }
+    }
+
+    pub fn record_written(&mut self) {
+        self.saved = Saved::Recorded;
+    }
+
+    /// The tiers had lost objects that the record names, with another conversation that was deleted;
+    /// `lost`: where the first lost block starts. They are exported once more. If they are lost again
+    /// (a full disk and too little memory), a plain memory records the tokens before them, and
+    /// another memory gives up.
+    pub fn record_refused(&mut self, lost: Option<usize>, is_plain: bool) {
+        let retried = self.saved == Saved::Stale { retried: true };
+        if retried {
+            self.export_end = lost;
+        } else {
+            self.exported = lost.unwrap_or(self.exported);
+        }
+        let gives_up = retried && !is_plain;
+        self.saved = if gives_up { Saved::Recorded } else { Saved::Stale { retried: true } };
+    }
+
     pub fn state(&self) -> SlotState {
-        match self.turn.as_ref().map(|turn| turn.phase) {
-            Some(Phase::Restoring { .. }) => SlotState::Restoring,
+        match self.turn.as_ref().map(|turn| &turn.phase) {
+            Some(Phase::Restoring(_)) => SlotState::Restoring,
             Some(Phase::Prefill) => SlotState::Prefill,
             Some(Phase::Decoding(_)) => SlotState::Decoding,
             None if self.owner.is_some() => SlotState::Idle,
@@ -154,48 +250,62 @@ impl Slot {
 
     /// Whether the next micro-batch has something to compute here.
     pub fn has_rows(&self) -> bool {
-        if self.turn.is_some() { !self.restores() } else { !self.tail.is_empty() }
+        if self.turn.is_some() { !self.is_restoring() } else { !self.tail.is_empty() }
     }
 
-    pub fn restores(&self) -> bool {
-        self.turn.as_ref().is_some_and(|turn| matches!(turn.phase, Phase::Restoring { .. }))
+    pub fn is_restoring(&self) -> bool {
+        self.restoring().is_some()
     }
 
-    /// Whether something waits to be brought in.
+    /// Whether fetched pieces wait to be imported.
     pub fn has_arrivals(&self) -> bool {
         self.restoring().is_some_and(|restoring| !restoring.arrived.is_empty())
     }
 
     pub fn restoring(&self) -> Option<&Restoring> {
-        self.turn.as_ref()?.restoring.as_ref()
+        match &self.turn.as_ref()?.phase {
+            Phase::Restoring(restoring) => Some(restoring),
+            Phase::Prefill | Phase::Decoding(_) => None,
+        }
     }
 
-    pub fn prefills(&self) -> bool {
-        self.turn.as_ref().is_some_and(|turn| turn.phase == Phase::Prefill)
+    pub fn restoring_mut(&mut self) -> Option<&mut Restoring> {
+        match &mut self.turn.as_mut()?.phase {
+            Phase::Restoring(restoring) => Some(restoring),
+            Phase::Prefill | Phase::Decoding(_) => None,
+        }
     }
 
-    /// Whether the timeline stands still and is not kept as it is.
-    pub fn wants_keeping(&self) -> bool {
-        self.wants_keeping_soon() && self.tail.is_empty()
+    pub fn is_prefilling(&self) -> bool {
+        self.turn.as_ref().is_some_and(|turn| matches!(turn.phase, Phase::Prefill))
     }
 
-    /// The same, once the end of the answer is computed.
-    pub fn wants_keeping_soon(&self) -> bool {
-        !self.recorded && self.is_kept() && self.turn.is_none()
+    pub fn is_speculative(&self) -> bool {
+        matches!(self.saved, Saved::Speculative { .. })
     }
 
-    /// Who is pinned here, under a name that others may know.
-    pub fn named_owner(&self) -> Option<ConversationId> {
-        self.owner.clone().filter(|_| !self.anonymous)
+    /// Whether a record is due now: the slot is idle and its answer is computed to the end.
+    pub fn needs_record(&self) -> bool {
+        self.will_need_record() && self.tail.is_empty()
     }
 
-    /// Whether anything of this slot is kept at all.
-    pub fn is_kept(&self) -> bool {
-        self.owner.is_some() && !self.anonymous && !self.timeline.is_empty()
+    /// The same, once the tail is computed.
+    pub fn will_need_record(&self) -> bool {
+        matches!(self.saved, Saved::Stale { .. }) && self.is_savable() && self.turn.is_none()
     }
 
-    /// How tokens `from` on came here.
-    pub fn came_ahead(&self, from: usize) -> AheadCounts {
+    /// The conversation that is pinned here; `None` for an anonymous turn.
+    pub fn conversation(&self) -> Option<&ConversationId> {
+        self.owner.as_ref()?.conversation()
+    }
+
+    /// Whether this slot holds KV of a conversation.
+    pub fn is_savable(&self) -> bool {
+        self.conversation().is_some() && !self.timeline.is_empty()
+    }
+
+    /// Origins of the tokens from `from` on.
+    pub fn ahead_counts(&self, from: usize) -> AheadCounts {
         let count = |origin| self.origins.within(&(from..self.timeline.len()), origin);
         AheadCounts {
             memory: count(Origin::Memory),
@@ -204,15 +314,15 @@ impl Slot {
         }
     }
 
-    /// After the timeline was cut back to `len`.
+    /// The timeline is cut back to `len` tokens.
     pub fn cut_back(&mut self, len: usize) {
         self.timeline.truncate(len);
         self.origins.truncate(len);
         let end = |block: &hob_slots::Block| block.range.end;
         let whole = self.timeline.whole_blocks();
-        let kept = whole.partition_point(|block| block.range.end <= self.exported);
-        self.exported = kept.checked_sub(1).map_or(0, |last| end(&whole[last]));
-        self.unkept = None;
+        let exported = whole.partition_point(|block| block.range.end <= self.exported);
+        self.exported = exported.checked_sub(1).map_or(0, |last| end(&whole[last]));
+        self.export_end = None;
         self.snapshots.retain(|snapshot| snapshot.position as usize <= len);
     }
 }

@@ -1,11 +1,11 @@
-//! One micro-batch, and the tokens that come of it.
+//! Computes one micro-batch and samples its tokens.
 //!
-//! - Order of rows: the next token of every running answer, then prompts in the order in which
-//!   their turns came, then, when no prompt waits, the ends of finished answers.
-//! - What is computed before anybody asks gets no row while a prompt of somebody who waits has any,
-//!   and what is only kept warm none while anybody waits or is answered.
-//! - A micro-batch is computed whole or not at all; a turn's timeline grows only after it was.
-//! - Where memory is not plain, a snapshot is taken just before a prompt's last token, so that
+//! - Order of rows: the next token of every running answer, then prompts by priority, then, when no
+//!   prompt waits, the tails of finished answers.
+//! - A speculative prefill has no rows while an answer's prompt is computed; a prewarm has none while
+//!   an answer waits or runs.
+//! - A micro-batch is computed whole or not at all; timelines grow only after it was computed.
+//! - Where memory is not plain, a snapshot is taken before a prompt's last token, so that
 //!   "regenerate" computes one token.
 
 use std::time::Instant;
@@ -17,7 +17,6 @@ use tracing::warn;
 use super::Worker;
 use super::slot::{Phase, Running, Slot};
 use crate::backend::{DecodeError, Row};
-use crate::engine::conversation_tokens;
 use crate::grammar::Constraint;
 use crate::map::{EvictionReason, Origin, Origins};
 use crate::miss::MissReason;
@@ -26,7 +25,7 @@ use crate::sample::{self, Pushed};
 use crate::turn::{FinishReason, Logprobs, TokenLogprob, TurnError, TurnEvent};
 use crate::vocabulary::Vocabulary;
 
-/// What a slot has in a micro-batch.
+/// A slot's rows in a micro-batch.
 struct Share {
     slot: usize,
     tokens: Vec<Token>,
@@ -35,8 +34,8 @@ struct Share {
 }
 
 impl Worker<'_> {
-    /// Computes one micro-batch, if there is anything to compute. Returns whether prompts wait for
-    /// the next one.
+    /// Computes one micro-batch, if there is anything to compute. Returns whether prompts need another
+    /// one.
     pub(super) fn step(&mut self) -> bool {
         let (rows, shares) = self.plan_batch();
         if rows.is_empty() {
@@ -45,42 +44,42 @@ impl Worker<'_> {
         let began = Instant::now();
         match self.backend.decode(&rows) {
             Ok(()) => {
-                self.pace.observe(rows.len(), began.elapsed());
+                self.core.pace.observe(rows.len(), began.elapsed());
                 self.commit(&shares);
             }
             Err(DecodeError::NoRoom { .. }) => self.relieve(),
-            Err(DecodeError::Failed(reason)) => self.fail(&shares, &reason),
+            Err(DecodeError::Failed(reason)) => self.fail_batch(&shares, &reason),
         }
-        self.prompts_in_order().into_iter().any(|index| self.is_served(index))
+        self.prompts_in_order().into_iter().any(|index| self.would_compute(index))
     }
 
     fn plan_batch(&self) -> (Vec<Row>, Vec<Share>) {
         let mut rows = Vec::new();
         let mut shares = Vec::new();
-        let limit = self.options.micro_batch.min(self.options.context_tokens);
+        let limit = self.core.options.max_rows();
         for (index, slot) in self.slots.iter().enumerate() {
-            if let Some(Running { phase: Phase::Decoding(token), .. }) = slot.turn {
-                self.add(&mut rows, &mut shares, index, &[token], true);
+            if let Some(Running { phase: Phase::Decoding(token), .. }) = &slot.turn {
+                self.add(&mut rows, &mut shares, index, &[*token], true);
             }
         }
-        let mut budget = self.pace.rows().min(limit.saturating_sub(rows.len()));
+        let mut budget = self.core.pace.rows().min(limit.saturating_sub(rows.len()));
         for index in self.prompts_in_order() {
-            let most = budget.min(self.rows_of(index));
+            let max_rows = budget.min(self.row_budget(index));
             let slot = &self.slots[index];
             let turn = slot.turn.as_ref().expect("prefilling slots have turns");
             let (prompt, from) = (&turn.request.prompt, slot.timeline.len());
             // Memories that are not plain stop once before the last token, for a snapshot.
-            let keeps = !self.is_plain() && !turn.anonymous;
-            let stops_early = keeps && from + 1 < prompt.len();
+            let snapshots = !self.is_plain() && turn.owner.conversation().is_some();
+            let stops_early = snapshots && from + 1 < prompt.len();
             let target = prompt.len() - usize::from(stops_early);
-            let to = target.min(from + most);
+            let to = target.min(from + max_rows);
             if to > from {
                 let wants_logits = to == prompt.len();
                 self.add(&mut rows, &mut shares, index, &prompt[from..to], wants_logits);
                 budget -= to - from;
             }
         }
-        if !self.slots.iter().any(Slot::prefills) {
+        if !self.slots.iter().any(Slot::is_prefilling) {
             for (index, slot) in self.slots.iter().enumerate() {
                 if slot.turn.is_none() && !slot.tail.is_empty() && rows.len() < limit {
                     self.add(&mut rows, &mut shares, index, &slot.tail, false);
@@ -92,8 +91,8 @@ impl Worker<'_> {
 
     fn prompts_in_order(&self) -> Vec<usize> {
         let mut prompts: Vec<usize> =
-            (0..self.slots.len()).filter(|&index| self.slots[index].prefills()).collect();
-        prompts.sort_by_key(|&index| self.order_of_service(index));
+            (0..self.slots.len()).filter(|&index| self.slots[index].is_prefilling()).collect();
+        prompts.sort_by_key(|&index| self.priority(index));
         prompts
     }
 
@@ -117,28 +116,28 @@ impl Worker<'_> {
         shares.push(Share { slot: index, tokens: tokens.to_vec(), sampled_row });
     }
 
-    /// The rows are in the cache: timelines grow, and whoever reached its prompt's end answers.
+    /// The rows are in the cache: extends timelines, and samples for prompts that are complete.
     fn commit(&mut self, shares: &[Share]) {
         for share in shares {
-            let prompts = self.slots[share.slot].prefills();
-            let origin = if prompts { Origin::Computed } else { Origin::Generated };
+            let is_prompt = self.slots[share.slot].is_prefilling();
+            let origin = if is_prompt { Origin::Computed } else { Origin::Generated };
             self.extend(share.slot, &share.tokens, &Origins::of(share.tokens.len(), origin));
             let slot = &mut self.slots[share.slot];
             if slot.turn.is_none() {
                 slot.tail.clear();
                 continue;
             }
-            if slot.prefills() {
-                self.counters.computed_tokens += share.tokens.len() as u64;
+            if slot.is_prefilling() {
+                self.core.counters.computed_tokens += share.tokens.len() as u64;
                 self.snapshot_before_last(share.slot);
             }
             if let Some(row) = share.sampled_row {
-                self.answer(share.slot, row);
+                self.sample(share.slot, row);
             }
         }
     }
 
-    /// Computes the end of a finished answer by itself: its slot is about to be left.
+    /// Computes the tail of a finished answer in a micro-batch of its own, before its slot is saved.
     pub(super) fn compute_tail(&mut self, index: usize) {
         let tail = std::mem::take(&mut self.slots[index].tail);
         if tail.is_empty() {
@@ -146,24 +145,24 @@ impl Worker<'_> {
         }
         let (mut rows, mut shares) = (Vec::new(), Vec::new());
         self.add(&mut rows, &mut shares, index, &tail, false);
-        // Without room the next turn computes it: it costs a token, nothing is lost.
+        // Without room the next turn computes it, which costs one token.
         if self.backend.decode(&rows).is_ok() {
             self.extend(index, &tail, &Origins::of(tail.len(), Origin::Generated));
         }
     }
 
-    /// Samples the next token of the slot's turn from `row` and tells the caller.
-    fn answer(&mut self, index: usize, row: usize) {
+    /// Samples the next token of the slot's turn from `row` and sends it to the caller.
+    fn sample(&mut self, index: usize, row: usize) {
         let slot = &mut self.slots[index];
         let turn = slot.turn.as_mut().expect("only turns want logits");
-        start(turn, &self.pace);
+        report_started(turn, &self.core.pace);
         if turn.request.purpose.is_background() {
-            return self.prewarmed(index);
+            return self.finish_prefill(index);
         }
         if turn.request.max_tokens == 0 {
             return self.finish(index, FinishReason::Length, None);
         }
-        let vocabulary = self.model.vocabulary();
+        let vocabulary = self.core.model.vocabulary();
         let raw = self.backend.logits(row);
         self.logits.clear();
         self.logits.extend_from_slice(raw);
@@ -177,7 +176,7 @@ impl Worker<'_> {
             None => Ok(()),
         };
         let chosen = masked.map_err(|error| error.to_string()).and_then(|()| {
-            turn.sampler.choose(&mut self.logits).ok_or_else(|| "nothing is left".to_owned())
+            turn.sampler.choose(&mut self.logits).ok_or_else(|| "no token is left".to_owned())
         });
         let accepted = chosen.and_then(|token| {
             let constraint = turn.constraint.as_mut();
@@ -186,13 +185,13 @@ impl Worker<'_> {
         });
         let token = match accepted {
             Ok(token) => token,
-            Err(reason) => return self.refuse(index, TurnError::Grammar(reason)),
+            Err(reason) => return self.fail_turn(index, TurnError::Grammar(reason)),
         };
         turn.sampler.accept(token);
         turn.generated += 1;
-        self.counters.generated_tokens += 1;
+        self.core.counters.generated_tokens += 1;
         let logprobs = turn.request.logprobs.map(|count| {
-            // The model's own: `self.logits` went through a grammar.
+            // The model's own logits: `self.logits` are masked by the grammar.
             named_logprobs(self.backend.logits(row), token, count, vocabulary)
         });
         let ends = vocabulary.is_eog(token) && !turn.request.ignore_eog;
@@ -200,11 +199,10 @@ impl Worker<'_> {
         let pushed =
             if ends { Pushed::default() } else { turn.output.push(vocabulary.piece(token)) };
         let stopped = pushed.stopped;
-        // An error: the caller went away; `drop_cancelled` ends the turn.
-        turn.events.send(TurnEvent::Token { token, text: pushed.text, logprobs }).ok();
+        turn.events.send(TurnEvent::Token { token, text: pushed.text, logprobs });
         turn.phase = Phase::Decoding(token);
-        let most = conversation_tokens(&self.options, self.model.facts());
-        let full = slot.timeline.len() + 1 >= most;
+        let max_tokens = self.core.options.conversation_tokens(self.core.model.facts());
+        let full = slot.timeline.len() + 1 >= max_tokens;
         if ends || stopped || complete {
             self.finish(index, FinishReason::Stop, Some(token));
         } else if full || turn.generated >= turn.request.max_tokens {
@@ -212,14 +210,14 @@ impl Worker<'_> {
         }
     }
 
-    /// Tells the caller that the answer is complete. `last` is sampled and not yet computed: it is
-    /// when nobody waits, so that the next turn finds the whole answer in place.
+    /// Reports that the answer is complete. `last` is sampled and not yet computed; it becomes the tail,
+    /// so that the next turn finds the whole answer hot.
     pub(super) fn finish(&mut self, index: usize, reason: FinishReason, last: Option<Token>) {
         let ended = match reason {
             FinishReason::Stop => Ended::Turn,
             FinishReason::Length => Ended::Unknown,
         };
-        let answered = Run { ended, ..self.used(index).run };
+        let answered = Run { ended, ..self.usage(index).run };
         let slot = &mut self.slots[index];
         slot.answered = answered;
         let turn = slot.turn.as_mut().expect("a turn finishes once");
@@ -230,38 +228,39 @@ impl Worker<'_> {
             completion_tokens: turn.generated,
             timeline,
         };
-        turn.events.send(finished).ok(); // An error: the caller went away.
-        self.counters.turns += 1;
-        let most = conversation_tokens(&self.options, self.model.facts());
-        let room = slot.timeline.len() < most;
+        turn.events.send(finished);
+        self.core.counters.turns += 1;
+        let max_tokens = self.core.options.conversation_tokens(self.core.model.facts());
+        let room = slot.timeline.len() < max_tokens;
         slot.tail = last.filter(|_| room).into_iter().collect();
         self.end_turn(index);
     }
 
     /// Ends one turn with an error.
-    pub(super) fn refuse(&mut self, index: usize, error: TurnError) {
+    pub(super) fn fail_turn(&mut self, index: usize, error: TurnError) {
         let turn = self.slots[index].turn.as_ref().expect("a turn fails once");
-        turn.events.send(TurnEvent::Failed(error)).ok(); // An error: the caller went away.
-        self.counters.failed += 1;
+        turn.events.fail(error);
+        self.core.counters.failed += 1;
         self.end_turn(index);
     }
 
-    /// The batch failed and llama.cpp does not say whose row it was: everyone in it starts afresh.
-    fn fail(&mut self, shares: &[Share], reason: &str) {
+    /// llama.cpp does not report which row failed the batch: all of its turns fail, and their slots are
+    /// cleared.
+    fn fail_batch(&mut self, shares: &[Share], reason: &str) {
         warn!(reason, "micro-batch failed");
         for share in shares {
             if self.slots[share.slot].turn.is_some() {
-                self.refuse(share.slot, TurnError::Backend(reason.to_owned()));
+                self.fail_turn(share.slot, TurnError::Backend(reason.to_owned()));
             }
-            self.leaves(share.slot, 0, EvictionReason::Failed);
+            self.log_eviction(share.slot, 0, EvictionReason::Failed);
             self.clear(share.slot);
             self.slots[share.slot].tail.clear();
         }
     }
 }
 
-/// The prompt is computed: completes the report and sends it, once.
-pub(super) fn start(turn: &mut Running, pace: &Pace) {
+/// Completes the turn's report once its prompt is computed, and sends it. Does so once.
+pub(super) fn report_started(turn: &mut Running, pace: &Pace) {
     if std::mem::replace(&mut turn.started, true) {
         return;
     }
@@ -272,13 +271,12 @@ pub(super) fn start(turn: &mut Running, pace: &Pace) {
         turn.report.miss = Some(MissReason::NotKept { from: tokens.cached() });
     }
     if tokens.computed <= 1 {
-        turn.report.miss = None; // What it needs was found, maybe in another conversation.
+        turn.report.miss = None; // The KV was found, perhaps in another conversation.
     }
     turn.report.ttft_ms = turn.submitted.elapsed().as_secs_f64() * 1e3;
     turn.report.cold = turn.request.cold;
     turn.report.prefill_tokens_per_second = pace.rows_per_second();
-    // An error: the caller went away; `drop_cancelled` ends the turn.
-    turn.events.send(TurnEvent::Started(turn.report.clone())).ok();
+    turn.events.send(TurnEvent::Started(turn.report.clone()));
 }
 
 fn named_logprobs(

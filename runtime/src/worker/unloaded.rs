@@ -1,5 +1,5 @@
-//! What is done while the weights are away: whatever needs no cells. Who speaks, or is about to, wakes
-//! the engine; what nobody waits for does not.
+//! Serves commands while the weights are not in memory. An answer, a speculative prefill, an embedding
+//! or `Load` wakes the engine; a prewarm does not.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -7,20 +7,20 @@ use std::sync::mpsc::Receiver;
 
 use hob_slots::SlotId;
 
-use super::{Command, Core, reading};
+use super::{Core, base_status};
+use crate::command::Command;
 use crate::map::{Origins, Reading, SlotReading};
 use crate::status::{EngineStatus, Residency, SlotState, SlotStatus};
-use crate::turn::{TurnError, TurnEvent};
+use crate::turn::TurnError;
 
-/// Why a dormant engine wakes.
+/// Why the engine stops serving without weights.
 pub(crate) enum Wake {
-    /// For this.
+    /// This command needs them.
     By(Command),
-    /// To stop.
     ToStop,
 }
 
-/// Serves what needs no weights, until something does.
+/// Serves what needs no weights, until a command does.
 pub(crate) fn serve_unloaded(core: &Core, inbox: &Receiver<Command>) -> Wake {
     while let Ok(command) = inbox.recv() {
         match command {
@@ -30,36 +30,35 @@ pub(crate) fn serve_unloaded(core: &Core, inbox: &Receiver<Command>) -> Wake {
             Command::Turn(_) | Command::Embed { .. } | Command::Load => return Wake::By(command),
             Command::Stop => return Wake::ToStop,
             Command::Fetched { .. } | Command::Room => {}
-            // Replies. An error: the caller went away.
-            Command::Park { done, .. } => done.send(()).unwrap_or(()),
+            Command::Park { done, .. } => done.send(()),
             Command::Forget { conversation, done } => {
                 core.tiers.forget(&conversation, Vec::new());
-                done.send(()).unwrap_or(());
+                done.send(());
             }
             Command::Sweep(sweep) => core.tiers.sweep(BTreeSet::new(), *sweep),
-            Command::Maintain(tending) => core.tiers.maintain(BTreeSet::new(), tending),
-            Command::Status(reply) => drop(reply.send(status(core))),
-            Command::Cells(reply) => drop(reply.send(cells(core))),
-            Command::Unload(done) => drop(done.send(true)),
+            Command::Maintain(job) => core.tiers.maintain(BTreeSet::new(), job),
+            Command::Status(reply) => reply.send(status(core)),
+            Command::Cells(reply) => reply.send(cells(core)),
+            Command::Unload(done) => done.send(true),
         }
     }
     Wake::ToStop
 }
 
-/// Tells whoever waits for `command` that it will not be done.
+/// Answers `command` with an error, if it expects an answer.
 pub(crate) fn refuse(core: &Core, command: Command, error: TurnError) {
     match command {
         Command::Turn(turn) => {
             core.waiting.fetch_sub(1, Ordering::AcqRel);
-            turn.events.send(TurnEvent::Failed(error)).ok(); // An error: the caller went away.
+            turn.events.fail(error);
         }
-        Command::Embed { reply, .. } => drop(reply.send(Err(error))), // As above.
+        Command::Embed { reply, .. } => reply.send(Err(error)),
         _ => {}
     }
 }
 
 pub(crate) fn status(core: &Core) -> EngineStatus {
-    let Core { tiers, options, pace, counters, .. } = core;
+    let Core { tiers, options, .. } = core;
     let mut free = (0..).map(|slot| SlotStatus {
         slot: SlotId(slot),
         conversation: None,
@@ -72,7 +71,7 @@ pub(crate) fn status(core: &Core) -> EngineStatus {
         prefixes: free.take(options.prefixes).collect(),
         parked: tiers.known_conversations(),
         residency: Residency::Unloaded,
-        ..reading(tiers, options, pace, *counters)
+        ..base_status(core)
     }
 }
 
@@ -88,5 +87,5 @@ fn cells(core: &Core) -> Reading {
         origins: Origins::default(),
         segments: Vec::new(),
     });
-    Reading { used_tokens: 0, slots: slots.collect(), left: change_log.left() }
+    Reading { used_tokens: 0, slots: slots.collect(), left: change_log.evictions() }
 }

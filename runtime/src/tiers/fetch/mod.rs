@@ -1,64 +1,62 @@
-//! Who reads what next. A few threads serve all restores.
+//! Schedules reads: a few reader threads serve all restores.
 //!
-//! - The groups of one restore are read by every thread that is free, and delivered in order.
-//! - A restore that nobody reads for comes first, and takes a thread from another after the object
-//!   that is just being read: a slow one holds up nobody.
-//! - A restore is at most [`AHEAD`] groups ahead of the engine.
-//! - When a [`FetchHandle`] is dropped, nothing more is read for it.
-//! - Buffers go round, so that the system need not give and clear new memory for every group.
+//! - All free threads read the groups of one restore; groups are delivered in order.
+//! - A restore without a thread comes first. It takes a thread from another restore after the object
+//!   that is being read, so a slow restore does not hold up others.
+//! - A restore is at most [`MAX_AHEAD`] groups ahead of the engine.
+//! - Dropping a [`FetchHandle`] cancels its restore.
+//! - Buffers are reused, so that the system does not clear new memory for every group.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use hob_slots::format::{SlotRecord, SnapshotRef};
+use parking_lot::{Condvar, Mutex};
 
 use super::find::Finder;
 use super::plan::{FetchRequest, Plan};
 use super::read::{Group, Piece, PieceState};
-use super::{Shared, lock};
+use super::shared::Shared;
 use crate::miss::MissReason;
 
-/// Threads that read: one more than two would gain nothing that was measured.
+/// Reader threads. A third one gained nothing that could be measured.
 pub(super) const THREADS: usize = 2;
 
-/// Groups that may wait for the engine, those that are being read included. Each takes memory; with
-/// three, a restore of 25 MB took 1.17 to 1.25 times as long as llama.cpp's file, with four 1.17 to
-/// 1.20.
-const AHEAD: usize = 4;
+/// Groups of one restore that are read and not consumed yet. Each takes memory; with three, a restore
+/// of 25 MB took 1.17 to 1.25 times as long as llama.cpp's file, with four 1.17 to 1.20.
+const MAX_AHEAD: usize = 4;
 
-/// What arrives, in order. After [`FetchEvent::End`] nothing does.
+/// Arrives in order. [`FetchEvent::End`] is the last one.
 #[derive(Debug)]
 pub enum FetchEvent {
-    /// The next pieces, without gaps from what is hot on; for memories that are not plain one
+    /// The next pieces, without gaps, from the hot tokens on. For memories that are not plain: one
     /// snapshot from 0 on.
     Pieces(Vec<Piece>),
-    /// That was all.
-    End(Found),
+    End(FetchSummary),
 }
 
 /// What was found besides the pieces.
 #[derive(Debug, Default)]
-pub struct Found {
-    /// Tokens of this prompt that the conversation's record knows.
+pub struct FetchSummary {
+    /// Tokens of this prompt that the conversation's record covers.
     pub expected: usize,
     /// The conversation's record.
     pub record: Option<Arc<SlotRecord>>,
-    /// Snapshots of the record that still belong to this prompt, by position.
+    /// Snapshots of the record that match this prompt, by position.
     pub snapshots: Vec<SnapshotRef>,
     /// Why less was found than expected.
     pub miss: Option<MissReason>,
 }
 
-/// All restores, and the threads' common memory.
+/// All restores, and the buffers that the threads share.
 pub(super) struct Queue {
     state: Mutex<State>,
     changed: Condvar,
-    /// Threads that read for one restore.
-    most_threads: usize,
+    /// Threads that may read for one restore.
+    max_threads: usize,
 }
 
-/// Every thread may read for any restore.
 impl Default for Queue {
     fn default() -> Self {
         Self::of_threads(usize::MAX)
@@ -68,9 +66,10 @@ impl Default for Queue {
 #[derive(Default)]
 struct State {
     restores: BTreeMap<u64, Restore>,
-    numbers: u64,
-    /// Times that a thread began something.
-    served: u64,
+    /// Restores so far; numbers the next one.
+    submitted: u64,
+    /// Jobs so far.
+    jobs: u64,
     buffers: Vec<Vec<u8>>,
     closed: bool,
 }
@@ -78,22 +77,34 @@ struct State {
 type Deliver = Box<dyn Fn(FetchEvent) + Send>;
 
 struct Restore {
-    wanted: Arc<FetchRequest>,
-    plan: Option<Arc<Plan>>,
+    request: Arc<FetchRequest>,
     deliver: Deliver,
-    /// When a thread came last.
-    served: u64,
-    threads: usize,
-    most_threads: usize,
-    /// Groups in all, as far as is known.
+    threads: Threads,
+    /// `None` until the request is planned.
+    groups: Option<Groups>,
+}
+
+/// The threads that work for a restore.
+struct Threads {
+    active: usize,
+    max: usize,
+    /// The number of the restore's latest job.
+    last_job: u64,
+}
+
+/// The groups of a planned restore. `consumed <= delivered <= next <= count`.
+struct Groups {
+    plan: Arc<Plan>,
+    /// Falls when an object is missing: nothing after it is delivered.
     count: usize,
-    /// The first group that nobody began.
+    /// The first group that no thread has begun.
     next: usize,
-    /// Begun, and left for another restore.
-    left: Vec<Group>,
-    /// Read, while an earlier one is not.
+    /// Begun, and put back when the thread was taken for another restore.
+    interrupted: Vec<Group>,
+    /// Read, while an earlier group is not.
     read: BTreeMap<usize, Group>,
     delivered: usize,
+    /// Imported by the engine.
     consumed: usize,
 }
 
@@ -102,24 +113,24 @@ enum Job {
     Read(Arc<Plan>, Box<Group>),
 }
 
-/// What is asked for goes on being read as long as this lives.
+/// Dropping it cancels the fetch.
 pub struct FetchHandle {
     queue: Arc<Queue>,
     number: u64,
 }
 
 impl FetchHandle {
-    /// The pieces of one delivery are where they belong; their memory is free.
+    /// Returns the memory of pieces that were imported.
     pub fn consumed(&self, pieces: Vec<Piece>) {
-        let mut state = self.queue.lock();
+        let mut state = self.queue.state.lock();
         let buffers = pieces.into_iter().filter_map(|piece| match piece.state {
             PieceState::Joined(joined) => Some(joined.into_bytes()),
-            PieceState::Kept(_) => None,
+            PieceState::Single(_) => None,
         });
         state.buffers.extend(buffers);
-        state.buffers.truncate(AHEAD);
-        if let Some(restore) = state.restores.get_mut(&self.number) {
-            restore.consumed += 1;
+        state.buffers.truncate(MAX_AHEAD);
+        if let Some(groups) = state.groups(self.number) {
+            groups.consumed += 1;
         }
         self.queue.changed.notify_one();
     }
@@ -127,43 +138,34 @@ impl FetchHandle {
 
 impl Drop for FetchHandle {
     fn drop(&mut self) {
-        let restore = self.queue.lock().restores.remove(&self.number);
+        let restore = self.queue.state.lock().restores.remove(&self.number);
         drop(restore); // After the lock: it may hold large buffers.
     }
 }
 
 impl Queue {
-    /// At most so many threads read for one restore.
-    pub fn of_threads(most_threads: usize) -> Self {
-        Self { state: Mutex::default(), changed: Condvar::new(), most_threads }
+    pub fn of_threads(max_threads: usize) -> Self {
+        Self { state: Mutex::default(), changed: Condvar::new(), max_threads }
     }
 
-    pub fn submit(queue: &Arc<Self>, wanted: FetchRequest, deliver: Deliver) -> FetchHandle {
-        let mut state = queue.lock();
-        state.numbers += 1;
-        let number = state.numbers;
+    pub fn submit(queue: &Arc<Self>, request: FetchRequest, deliver: Deliver) -> FetchHandle {
+        let mut state = queue.state.lock();
+        state.submitted += 1;
+        let number = state.submitted;
         let restore = Restore {
-            wanted: Arc::new(wanted),
-            plan: None,
+            request: Arc::new(request),
             deliver,
-            served: 0,
-            threads: 0,
-            most_threads: queue.most_threads,
-            count: 0,
-            next: 0,
-            left: Vec::new(),
-            read: BTreeMap::new(),
-            delivered: 0,
-            consumed: 0,
+            threads: Threads { active: 0, max: queue.max_threads, last_job: 0 },
+            groups: None,
         };
         state.restores.insert(number, restore);
         queue.changed.notify_one();
         FetchHandle { queue: queue.clone(), number }
     }
 
-    /// Nothing more is read.
+    /// Ends the threads.
     pub fn close(&self) {
-        self.lock().closed = true;
+        self.state.lock().closed = true;
         self.changed.notify_all();
     }
 
@@ -172,12 +174,12 @@ impl Queue {
         let mut finder = Finder::new(shared);
         while let Some((number, job)) = self.next_job() {
             match job {
-                Job::Plan(wanted) => self.planned(number, Plan::of(shared, &wanted)),
+                Job::Plan(request) => self.planned(number, Plan::of(shared, &request)),
                 Job::Read(plan, group) => {
                     let last = group.last;
                     self.read(&mut finder, number, &plan, group);
                     if last {
-                        // The turn that goes on now will keep what it computes.
+                        // The turn that continues now will export what it computes.
                         shared.make_spares(shared.block_bytes.load(Ordering::Relaxed));
                     }
                 }
@@ -186,29 +188,28 @@ impl Queue {
     }
 
     fn next_job(&self) -> Option<(u64, Job)> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         loop {
             if state.closed {
                 return None;
             }
-            if let Some(found) = state.begin_next() {
+            if let Some(job) = state.begin_next() {
                 if state.restores.values().any(Restore::has_work) {
                     self.changed.notify_one();
                 }
-                return Some(found);
+                return Some(job);
             }
-            state = self.changed.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
+            self.changed.wait(&mut state);
         }
     }
 
     fn planned(&self, number: u64, plan: Plan) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let Some(restore) = state.restores.get_mut(&number) else { return };
-        restore.threads -= 1;
-        restore.count = Group::count(&plan);
-        restore.plan = Some(Arc::new(plan));
+        restore.threads.active -= 1;
+        restore.groups = Some(Groups::of(plan));
         let ended = restore.deliver_in_order();
-        state.forget_if(number, ended);
+        state.remove_if(number, ended);
         self.changed.notify_all();
     }
 
@@ -218,64 +219,68 @@ impl Queue {
             if group.is_read() {
                 return self.group_read(number, *group);
             }
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             let starves = |(other, restore): (&u64, &Restore)| {
-                *other != number && restore.threads == 0 && restore.has_work()
+                *other != number && restore.threads.active == 0 && restore.has_work()
             };
-            let gives_way = state.restores.iter().any(starves);
+            let yields = state.restores.iter().any(starves);
             let closed = state.closed;
             let Some(restore) = state.restores.get_mut(&number) else { return };
-            let wanted = group.number < restore.count && !closed;
-            if wanted && !gives_way {
+            let Some(groups) = &mut restore.groups else { return };
+            let wanted = group.number < groups.count && !closed;
+            if wanted && !yields {
                 continue;
             }
-            restore.threads -= 1;
+            restore.threads.active -= 1;
             if wanted {
-                restore.left.push(*group);
+                groups.interrupted.push(*group);
             }
             return;
         }
     }
 
     fn group_read(&self, number: u64, mut group: Group) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.buffers.extend(Some(group.take_buffer()).filter(|buffer| buffer.capacity() > 0));
         let Some(restore) = state.restores.get_mut(&number) else { return };
-        restore.threads -= 1;
-        if group.last {
-            restore.count = restore.count.min(group.number + 1);
+        restore.threads.active -= 1;
+        if let Some(groups) = &mut restore.groups {
+            if group.last {
+                groups.count = groups.count.min(group.number + 1);
+            }
+            groups.read.insert(group.number, group);
         }
-        restore.read.insert(group.number, group);
         let ended = restore.deliver_in_order();
-        state.forget_if(number, ended);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
+        state.remove_if(number, ended);
     }
 }
 
 impl State {
-    /// Of the restores that have work: the one with the fewest threads, and of those the one that
-    /// waits longest.
+    /// Of the restores that have work: the one with the fewest threads, and of those the one whose
+    /// latest job is the oldest.
     fn begin_next(&mut self) -> Option<(u64, Job)> {
         let waiting = self.restores.iter_mut().filter(|(_, restore)| restore.has_work());
-        let (&number, restore) = waiting.min_by_key(|(_, r)| (r.threads, r.served))?;
-        self.served += 1;
-        restore.served = self.served;
-        restore.threads += 1;
-        let Some(plan) = restore.plan.clone() else {
-            return Some((number, Job::Plan(restore.wanted.clone())));
+        let (&number, restore) =
+            waiting.min_by_key(|(_, r)| (r.threads.active, r.threads.last_job))?;
+        self.jobs += 1;
+        restore.threads.last_job = self.jobs;
+        restore.threads.active += 1;
+        let Some(groups) = &mut restore.groups else {
+            return Some((number, Job::Plan(restore.request.clone())));
         };
-        let group = restore.left.pop().unwrap_or_else(|| {
-            restore.next += 1;
+        let group = groups.interrupted.pop().unwrap_or_else(|| {
+            groups.next += 1;
             let buffer = self.buffers.pop().unwrap_or_default();
-            Group::new(&plan, restore.next - 1, buffer)
+            Group::new(&groups.plan, groups.next - 1, buffer)
         });
-        Some((number, Job::Read(plan, Box::new(group))))
+        Some((number, Job::Read(groups.plan.clone(), Box::new(group))))
     }
 
-    fn forget_if(&mut self, number: u64, ended: bool) {
+    fn groups(&mut self, number: u64) -> Option<&mut Groups> {
+        self.restores.get_mut(&number)?.groups.as_mut()
+    }
+
+    fn remove_if(&mut self, number: u64, ended: bool) {
         if ended {
             self.restores.remove(&number);
         }
@@ -285,30 +290,26 @@ impl State {
 impl Restore {
     /// Whether another thread would find something to do.
     fn has_work(&self) -> bool {
-        match &self.plan {
-            None => self.threads == 0,
-            Some(_) => {
-                let begins = self.next < self.count && self.next < self.consumed + AHEAD;
-                self.threads < self.most_threads && (begins || !self.left.is_empty())
-            }
+        match &self.groups {
+            None => self.threads.active == 0,
+            Some(groups) => self.threads.active < self.threads.max && groups.has_work(),
         }
     }
 
-    /// Delivers what is read and has nothing missing before it. Returns whether that was the end.
+    /// Delivers groups that are read up to the first one that is not. Returns whether that was the
+    /// end.
     fn deliver_in_order(&mut self) -> bool {
-        let Some(plan) = self.plan.clone() else { return false };
+        let Some(groups) = &mut self.groups else { return false };
         let mut miss = None;
-        while self.delivered < self.count
-            && let Some(group) = self.read.remove(&self.delivered)
-        {
-            self.delivered += 1;
+        while let Some(group) = groups.next_delivery() {
             miss = group.miss;
             (self.deliver)(FetchEvent::Pieces(group.pieces));
         }
-        if self.delivered < self.count {
+        if groups.delivered < groups.count {
             return false;
         }
-        (self.deliver)(FetchEvent::End(Found {
+        let plan = &groups.plan;
+        (self.deliver)(FetchEvent::End(FetchSummary {
             expected: plan.expected,
             record: plan.record.clone(),
             snapshots: plan.snapshots(),
@@ -318,9 +319,38 @@ impl Restore {
     }
 }
 
-/// Threads that read for one restore: the engine brings in what they read on a core of its own. With
-/// two of them on two cores 403 MB took 1.03 times as long as llama.cpp's file, with one 0.93.
-pub(super) fn most_for_one() -> usize {
+impl Groups {
+    fn of(plan: Plan) -> Self {
+        Self {
+            count: Group::count(&plan),
+            plan: Arc::new(plan),
+            next: 0,
+            interrupted: Vec::new(),
+            read: BTreeMap::new(),
+            delivered: 0,
+            consumed: 0,
+        }
+    }
+
+    fn has_work(&self) -> bool {
+        let begins = self.next < self.count && self.next < self.consumed + MAX_AHEAD;
+        begins || !self.interrupted.is_empty()
+    }
+
+    fn next_delivery(&mut self) -> Option<Group> {
+        if self.delivered == self.count {
+            return None;
+        }
+        let group = self.read.remove(&self.delivered)?;
+        self.delivered += 1;
+        Some(group)
+    }
+}
+
+/// Maximum threads that read for one restore: one core stays free for the engine, which imports what
+/// they read. With two threads on two cores 403 MB took 1.03 times as long as llama.cpp's file, with
+/// one 0.93.
+pub(super) fn max_threads_per_restore() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     cores.saturating_sub(1).clamp(1, THREADS)
 }

@@ -1,4 +1,4 @@
-//! Who is served, and in which order: nothing is read here.
+//! The order of jobs and deliveries. No object is read here.
 
 use std::sync::mpsc::{Receiver, channel};
 
@@ -6,38 +6,38 @@ use hob_slots::{Block, BlockId, Use};
 
 use super::*;
 use crate::tiers::plan::Sought;
-use crate::tiers::read::GROUP_BLOCKS;
+use crate::tiers::read::MAX_GROUP_BLOCKS;
 
 const SLOW: u64 = 1;
 const OTHER: u64 = 2;
 
-/// Restores of so many groups, planned already.
+/// Planned restores of `groups` groups each.
 fn queue<const N: usize>(
     groups: [usize; N],
 ) -> (Arc<Queue>, Vec<FetchHandle>, Vec<Receiver<FetchEvent>>) {
     let queue = Arc::new(Queue::default());
-    let (tickets, inboxes) = groups.into_iter().map(|groups| submit(&queue, groups)).unzip();
-    (queue, tickets, inboxes)
+    let (handles, inboxes) = groups.into_iter().map(|groups| submit(&queue, groups)).unzip();
+    (queue, handles, inboxes)
 }
 
 fn submit(queue: &Arc<Queue>, groups: usize) -> (FetchHandle, Receiver<FetchEvent>) {
-    let wanted = FetchRequest {
+    let request = FetchRequest {
         conversation: None,
         prompt: Vec::new(),
         hot: 0,
         limit: 0,
-        prefixes: Vec::new(),
-        cold: false,
-        used: Use::default(),
+        prefix_ends: Vec::new(),
+        record_only: false,
+        usage: Use::default(),
     };
     let (outbox, inbox) = channel();
     let deliver = move |event| outbox.send(event).unwrap_or(());
-    let handle = Queue::submit(queue, wanted, Box::new(deliver));
-    let mut state = queue.lock();
+    let handle = Queue::submit(queue, request, Box::new(deliver));
+    let mut state = queue.state.lock();
     let restore = state.restores.get_mut(&handle.number).unwrap();
-    restore.threads = 1; // Somebody plans.
+    restore.threads.active = 1; // A thread plans.
     drop(state);
-    queue.planned(handle.number, plan(groups * GROUP_BLOCKS));
+    queue.planned(handle.number, plan(groups * MAX_GROUP_BLOCKS));
     (handle, inbox)
 }
 
@@ -50,14 +50,14 @@ fn plan(blocks: usize) -> Plan {
         expected: 0,
         record: None,
         sought: Sought::Blocks((0..blocks).map(block).collect()),
-        used: Use::default(),
-        group_blocks: GROUP_BLOCKS,
+        usage: Use::default(),
+        group_blocks: MAX_GROUP_BLOCKS,
         miss: None,
     }
 }
 
 fn begin(queue: &Queue) -> Option<(u64, Group)> {
-    let (number, job) = queue.lock().begin_next()?;
+    let (number, job) = queue.state.lock().begin_next()?;
     let Job::Read(_, group) = job else { panic!("everything is planned") };
     Some((number, *group))
 }
@@ -69,12 +69,12 @@ fn deliveries(inbox: &Receiver<FetchEvent>) -> (usize, bool) {
 }
 
 #[test]
-fn a_restore_that_nobody_reads_for_comes_first() {
-    let (queue, mut tickets, _inboxes) = queue([5]);
+fn a_restore_without_a_thread_comes_first() {
+    let (queue, mut handles, _inboxes) = queue([5]);
     let (_, first) = begin(&queue).unwrap();
     assert_eq!(begin(&queue).unwrap().0, SLOW, "alone, it has every thread");
     let (handle, _inbox) = submit(&queue, 5);
-    tickets.push(handle);
+    handles.push(handle);
     queue.group_read(SLOW, first);
     let (number, group) = begin(&queue).unwrap();
     assert_eq!(number, OTHER);
@@ -84,7 +84,7 @@ fn a_restore_that_nobody_reads_for_comes_first() {
 
 #[test]
 fn groups_arrive_in_the_order_of_positions_whichever_was_read_first() {
-    let (queue, _tickets, inboxes) = queue([3]);
+    let (queue, _handles, inboxes) = queue([3]);
     let [first, second, third] = [(); 3].map(|()| begin(&queue).unwrap().1);
     queue.group_read(SLOW, third);
     queue.group_read(SLOW, second);
@@ -94,23 +94,23 @@ fn groups_arrive_in_the_order_of_positions_whichever_was_read_first() {
 }
 
 #[test]
-fn no_restore_is_further_ahead_than_the_engine_allows() {
-    let (queue, tickets, _inboxes) = queue([100]);
+fn a_restore_stays_within_max_ahead_of_the_engine() {
+    let (queue, handles, _inboxes) = queue([100]);
     let begun: Vec<_> = std::iter::from_fn(|| begin(&queue)).collect();
-    assert_eq!(begun.len(), AHEAD);
+    assert_eq!(begun.len(), MAX_AHEAD);
     begun.into_iter().for_each(|(_, group)| queue.group_read(SLOW, group));
-    assert!(begin(&queue).is_none(), "it was delivered, and is not in the cells yet");
-    tickets[0].consumed(Vec::new());
-    assert_eq!(begin(&queue).unwrap().1.number, AHEAD);
+    assert!(begin(&queue).is_none(), "delivered, and not imported yet");
+    handles[0].consumed(Vec::new());
+    assert_eq!(begin(&queue).unwrap().1.number, MAX_AHEAD);
     assert!(begin(&queue).is_none());
 }
 
 #[test]
-fn nothing_follows_what_is_missing() {
-    let (queue, _tickets, inboxes) = queue([4]);
+fn no_group_follows_a_missing_object() {
+    let (queue, _handles, inboxes) = queue([4]);
     let [first, mut second, third] = [(); 3].map(|()| begin(&queue).unwrap().1);
     queue.group_read(SLOW, third);
-    second.last = true; // An object was not there.
+    second.last = true; // An object is missing.
     queue.group_read(SLOW, second);
     assert!(begin(&queue).is_none());
     queue.group_read(SLOW, first);
@@ -118,24 +118,24 @@ fn nothing_follows_what_is_missing() {
 }
 
 #[test]
-fn nothing_is_read_for_a_ticket_that_was_dropped() {
-    let (queue, mut tickets, inboxes) = queue([4]);
+fn a_dropped_handle_cancels_its_restore() {
+    let (queue, mut handles, inboxes) = queue([4]);
     let (_, first) = begin(&queue).unwrap();
-    tickets.clear();
+    handles.clear();
     assert!(begin(&queue).is_none());
     queue.group_read(SLOW, first);
     assert_eq!(deliveries(&inboxes[0]), (0, false));
 }
 
 #[test]
-fn a_group_that_was_left_is_taken_up_before_another_is_begun() {
-    let (queue, _tickets, _inboxes) = queue([4]);
+fn an_interrupted_group_is_finished_before_another_begins() {
+    let (queue, _handles, _inboxes) = queue([4]);
     let (_, group) = begin(&queue).unwrap();
     {
-        let mut state = queue.lock();
+        let mut state = queue.state.lock();
         let restore = state.restores.get_mut(&SLOW).unwrap();
-        restore.threads -= 1;
-        restore.left.push(group);
+        restore.threads.active -= 1;
+        restore.groups.as_mut().unwrap().interrupted.push(group);
     }
     assert_eq!(begin(&queue).unwrap().1.number, 0);
     assert_eq!(begin(&queue).unwrap().1.number, 1);

@@ -1,4 +1,4 @@
-//! What the policies behind memory are told of a request.
+//! A slot's request, as the eviction policies of the memory tier see it.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -8,18 +8,19 @@ use hob_slots::{BLOCK_TOKENS, Use};
 use super::Worker;
 
 impl Worker<'_> {
-    /// The request that is in the slot; between two of them, the one that was answered there.
-    pub(super) fn used(&self, index: usize) -> Use {
+    /// The request that runs in the slot; between two requests, the last one answered there.
+    pub(super) fn usage(&self, index: usize) -> Use {
         let slot = &self.slots[index];
         let now = self.now();
         let Some(turn) = &slot.turn else { return Use { run: slot.answered, now } };
         let mut hasher = DefaultHasher::new();
-        turn.conversation.hash(&mut hasher);
+        turn.owner.id().hash(&mut hasher);
         let conversation = hasher.finish();
-        let turns = match slot.answered.conversation == conversation {
-            true => slot.answered.turn,
+        let turns = if slot.answered.conversation == conversation {
+            slot.answered.turn
+        } else {
             // It was answered in another slot, or before the start.
-            false => u32::from(self.tiers.known_record(&turn.conversation).is_some()),
+            u32::from(self.core.tiers.known_record(turn.owner.id()).is_some())
         };
         let blocks = turn.request.prompt.len().div_ceil(BLOCK_TOKENS);
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);

@@ -1,9 +1,9 @@
-//! Export behind the answer.
+//! Exports KV to the tiers behind the answer.
 //!
-//! - A piece of housekeeping is one block or one snapshot: it never holds up a micro-batch longer.
-//! - A slow disk holds up nobody: exports wait in their cells, and where cells are needed what the
-//!   disk does not take in time is computed again.
-//! - A record is written after the objects that it names were handed over.
+//! - One piece of housekeeping is one block or one snapshot, which bounds how long a micro-batch waits.
+//! - A slow disk never blocks the engine: KV waits in its cells. When those cells are needed first, it
+//!   is dropped, and computed again later.
+//! - A record is written after the objects that it names were handed to the tiers.
 
 use std::time::Instant;
 
@@ -14,49 +14,45 @@ use tracing::warn;
 use super::Worker;
 use crate::splice;
 
-/// Whole states kept of one conversation: the last two turns, each before and after its answer.
-const SNAPSHOTS_KEPT: usize = 4;
+/// Snapshots of one conversation: of the last two turns, each before and after its answer.
+const MAX_SNAPSHOTS: usize = 4;
 
 impl Worker<'_> {
-    /// One bounded piece of work that nobody waits for. None while too much waits for the disk: KV
-    /// that is not kept yet stays in its cells.
+    /// Exports one object or writes one record. Does nothing while too much waits for the disk.
     pub(super) fn housekeep(&mut self) {
         for index in 0..self.slots.len() {
-            if self.slots[index].is_kept() && !self.tiers.is_full() && self.keep_one(index) {
+            if self.slots[index].is_savable() && !self.core.tiers.is_full() && self.save_next(index)
+            {
                 return;
             }
         }
     }
 
-    /// Exports the next thing of a slot that is not kept yet, or writes its record. Returns whether
-    /// there was anything to do.
-    fn keep_one(&mut self, index: usize) -> bool {
+    /// Exports the slot's next object, or writes its record. Returns whether there was one.
+    fn save_next(&mut self, index: usize) -> bool {
         let began = Instant::now();
-        let kept = self.keep_next(index);
-        if kept {
+        let saved = self.export_or_record(index);
+        if saved {
             let micros = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
-            self.counters.keeping_micros += micros;
+            self.core.counters.keeping_micros += micros;
         }
-        kept
+        saved
     }
 
-    fn keep_next(&mut self, index: usize) -> bool {
+    fn export_or_record(&mut self, index: usize) -> bool {
         if self.is_plain()
             && let Some(block) = self.next_block(index)
         {
-            if self.tiers.is_full() {
-                // The cells are needed now, and memory has its bounds: this is computed again.
-                warn!(
-                    from = block.range.start,
-                    "the disk is too slow to keep a conversation whole"
-                );
-                self.slots[index].unkept = Some(block.range.start);
+            if self.core.tiers.is_full() {
+                // The cells are needed now and the memory budget is spent: drop the KV.
+                warn!(from = block.range.start, "the disk is too slow: tokens are not saved");
+                self.slots[index].export_end = Some(block.range.start);
             } else {
                 self.export_block(index, &block);
             }
             return true;
         }
-        if !self.slots[index].wants_keeping() {
+        if !self.slots[index].needs_record() {
             return false;
         }
         if !self.is_plain() {
@@ -66,42 +62,42 @@ impl Worker<'_> {
         true
     }
 
-    /// Everything of the slot that is worth keeping, at once: before its cells are given up, or
-    /// before a memory that cannot go back goes on.
+    /// Saves the whole slot now: before its cells are given up, or before a memory that cannot go back
+    /// continues.
     pub(super) fn save(&mut self, index: usize) {
-        if !self.slots[index].is_kept() {
+        if !self.slots[index].is_savable() {
             return;
         }
         self.compute_tail(index);
-        while self.keep_one(index) {}
+        while self.save_next(index) {}
     }
 
-    /// The same, when the engine stops: nobody minds if the disk takes its time.
-    pub(super) fn save_patiently(&mut self, index: usize) {
-        if !self.slots[index].is_kept() {
+    /// The same, waiting for the disk: the engine stops, or the weights are about to be dropped.
+    pub(super) fn save_and_flush(&mut self, index: usize) {
+        if !self.slots[index].is_savable() {
             return;
         }
         self.compute_tail(index);
-        while self.keep_one(index) {
-            if self.tiers.is_full() {
-                self.tiers.flush();
+        while self.save_next(index) {
+            if self.core.tiers.is_full() {
+                self.core.tiers.flush();
             }
         }
     }
 
-    /// The first block that is held nowhere else. A block that still grows is exported only when
-    /// the timeline stands still.
+    /// The first block that no tier holds. A block that is not full is exported only when the slot is
+    /// idle.
     fn next_block(&mut self, index: usize) -> Option<Block> {
         let slot = &mut self.slots[index];
-        if slot.speculates {
+        if slot.is_speculative() {
             return None;
         }
-        let still = slot.turn.is_none() && slot.tail.is_empty();
-        let blocks = if still { slot.timeline.blocks() } else { slot.timeline.whole_blocks() };
+        let is_idle = slot.turn.is_none() && slot.tail.is_empty();
+        let blocks = if is_idle { slot.timeline.blocks() } else { slot.timeline.whole_blocks() };
         let first = blocks.partition_point(|block| block.range.end <= slot.exported);
-        let can_be_kept = |block: &&Block| slot.unkept.is_none_or(|start| block.range.end <= start);
-        for block in blocks[first..].iter().take_while(can_be_kept) {
-            if !self.tiers.holds(&block.id) {
+        let end = slot.export_end.unwrap_or(usize::MAX);
+        for block in blocks[first..].iter().take_while(|block| block.range.end <= end) {
+            if !self.core.tiers.holds(&block.id) {
                 return Some(block.clone());
             }
             slot.exported = block.range.end;
@@ -111,49 +107,49 @@ impl Worker<'_> {
 
     fn export_block(&mut self, index: usize, block: &Block) {
         let (scratch, sequence) = (self.scratch(), self.slots[index].sequence);
-        let (range, buffer) = (block.range.clone(), self.tiers.spare_buffer());
+        let (range, buffer) = (block.range.clone(), self.core.tiers.spare_buffer());
         let state = splice::export(self.backend, scratch, sequence, range, buffer);
         match state {
             Ok(state) => {
                 let tokens = &self.slots[index].timeline.tokens()[block.range.clone()];
                 let object = Object {
                     kind: ObjectKind::Block,
-                    model: self.fingerprint,
+                    model: self.core.fingerprint,
                     parent: block.parent,
                     start: narrow(block.range.start),
                     tokens: tokens.to_vec(),
                     payload: Payload::from(state),
                 };
-                self.tiers.keep(block.id, object, self.used(index));
+                self.core.tiers.put(block.id, object, self.usage(index));
                 self.slots[index].exported = block.range.end;
             }
             Err(error) => {
                 warn!(%error, "block not exported");
-                self.slots[index].unkept = Some(block.range.start);
+                self.slots[index].export_end = Some(block.range.start);
             }
         }
     }
 
-    /// Before the last token of a prompt: "regenerate" comes back to here.
+    /// Takes a snapshot before a prompt's last token, from which "regenerate" continues.
     pub(super) fn snapshot_before_last(&mut self, index: usize) {
         let slot = &self.slots[index];
         let prompt = slot.turn.as_ref().map_or(0, |turn| turn.request.prompt.len());
-        let is_kept = slot.is_kept() && !slot.speculates;
-        if !self.is_plain() && is_kept && slot.timeline.len() + 1 == prompt {
+        let saves = slot.is_savable() && !slot.is_speculative();
+        if !self.is_plain() && saves && slot.timeline.len() + 1 == prompt {
             self.take_snapshot(index);
         }
     }
 
     fn take_snapshot(&mut self, index: usize) {
-        let used = self.used(index);
+        let usage = self.usage(index);
         let slot = &mut self.slots[index];
         let position = slot.timeline.len();
         let at = slot.timeline.id_at(position);
         let id = BlockId::snapshot(at);
         slot.snapshots.retain(|snapshot| snapshot.position as usize != position);
-        if !self.tiers.holds(&id) {
-            if self.tiers.is_full() {
-                return warn!(position, "the disk is too slow to keep a snapshot");
+        if !self.core.tiers.holds(&id) {
+            if self.core.tiers.is_full() {
+                return warn!(position, "the disk is too slow: a snapshot is not saved");
             }
             let state = match self.backend.export(slot.sequence, Vec::new()) {
                 Ok(state) => state,
@@ -161,17 +157,17 @@ impl Worker<'_> {
             };
             let object = Object {
                 kind: ObjectKind::Snapshot,
-                model: self.fingerprint,
+                model: self.core.fingerprint,
                 parent: at,
                 start: narrow(position),
                 tokens: Vec::new(),
                 payload: Payload::from(state),
             };
-            self.tiers.keep(id, object, used);
+            self.core.tiers.put(id, object, usage);
         }
-        let bytes = self.tiers.file_bytes(&id);
+        let bytes = self.core.tiers.file_bytes(&id);
         slot.snapshots.push(SnapshotRef { position: narrow(position), id, bytes });
-        let surplus = slot.snapshots.len().saturating_sub(SNAPSHOTS_KEPT);
+        let surplus = slot.snapshots.len().saturating_sub(MAX_SNAPSHOTS);
         slot.snapshots.drain(..surplus);
     }
 
@@ -179,18 +175,17 @@ impl Worker<'_> {
         let now = self.now();
         let plain = self.is_plain();
         let slot = &mut self.slots[index];
-        slot.recorded = true;
-        let Some(conversation) = slot.owner.clone() else { return };
-        let known = self.tiers.summary(&conversation);
-        let len = slot.unkept.unwrap_or(slot.timeline.len());
+        let Some(conversation) = slot.conversation().cloned() else { return };
+        let known = self.core.tiers.summary(&conversation);
+        let len = slot.export_end.unwrap_or(slot.timeline.len());
         if len == 0 {
-            return;
+            return slot.record_written(); // Nothing could be exported: there is nothing to record.
         }
         let blocks = slot.timeline.blocks().iter().filter(|block| plain && block.range.end <= len);
         let blocks = blocks.map(|block| BlockRef {
             end: narrow(block.range.end),
             id: block.id,
-            bytes: self.tiers.file_bytes(&block.id),
+            bytes: self.core.tiers.file_bytes(&block.id),
         });
         let known_class = known.as_ref().map(|known| known.class);
         let record = SlotRecord {
@@ -204,26 +199,18 @@ impl Worker<'_> {
             snapshots: slot.snapshots.clone(),
             segments: segments(&slot.keep.segments, narrow(len)),
         };
-        let Err(missing) = self.tiers.record(record) else {
-            slot.turns = 0; // They are counted.
-            return;
+        let Err(missing) = self.core.tiers.record(record) else {
+            slot.turns = 0; // The record counts them.
+            return slot.record_written();
         };
         let first = slot.timeline.blocks().iter().find(|block| missing.contains(&block.id));
-        let first = first.map(|block| block.range.start);
+        let lost = first.map(|block| block.range.start);
         slot.snapshots.retain(|snapshot| !missing.contains(&snapshot.id));
-        if std::mem::replace(&mut slot.kept_again, true) {
-            // A disk that takes nothing, and too little memory: keep what comes before.
-            slot.unkept = first;
-            slot.recorded = !plain;
-        } else {
-            // They went with another conversation that was forgotten: export them once more.
-            slot.exported = first.unwrap_or(slot.exported);
-            slot.recorded = false;
-        }
+        slot.record_refused(lost, plain);
     }
 }
 
-/// The segments of the first `len` tokens: those of the prompt, and the answer.
+/// The prompt's segments within the first `len` tokens, and one for the answer.
 fn segments(of_prompt: &[SegmentRef], len: u32) -> Vec<SegmentRef> {
     let mut segments: Vec<SegmentRef> = Vec::new();
     for segment in of_prompt {

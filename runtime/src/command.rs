@@ -1,0 +1,66 @@
+//! What the engine's handles send to its thread, and how it replies.
+
+use std::time::Instant;
+
+use hob_slots::{ConversationId, Token};
+use tokio::sync::oneshot;
+
+use crate::grammar::Constraint;
+use crate::map::Reading;
+use crate::status::EngineStatus;
+use crate::tiers::{FetchEvent, MaintenanceJob, Sweep};
+use crate::turn::{EventSender, TurnError, TurnRequest};
+
+pub(crate) enum Command {
+    Turn(Box<Submitted>),
+    Fetched {
+        slot: usize,
+        fetch: u64,
+        event: FetchEvent,
+    },
+    Embed {
+        tokens: Vec<Token>,
+        reply: Reply<Result<Vec<f32>, TurnError>>,
+    },
+    Park {
+        conversation: ConversationId,
+        done: Reply<()>,
+    },
+    Forget {
+        conversation: ConversationId,
+        done: Reply<()>,
+    },
+    Sweep(Box<Sweep>),
+    Maintain(MaintenanceJob),
+    /// The disk has written some of what waited for it.
+    Room,
+    Status(Reply<EngineStatus>),
+    Cells(Reply<Reading>),
+    /// Loads the weights.
+    Load,
+    /// Drops the weights, unless a turn runs or waits. Replies whether they were dropped.
+    Unload(Reply<bool>),
+    Stop,
+}
+
+/// A checked turn, on its way into the queue.
+pub(crate) struct Submitted {
+    pub request: TurnRequest,
+    pub constraint: Option<Constraint>,
+    pub events: EventSender,
+    pub at: Instant,
+}
+
+/// Sends one answer to a caller. A caller that has gone away is ignored.
+pub(crate) struct Reply<T>(oneshot::Sender<T>);
+
+impl<T> Reply<T> {
+    pub fn channel() -> (Self, oneshot::Receiver<T>) {
+        let (sender, answer) = oneshot::channel();
+        (Self(sender), answer)
+    }
+
+    pub fn send(self, value: T) {
+        self.0.send(value).ok();
+    }
+}

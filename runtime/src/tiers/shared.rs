@@ -1,0 +1,136 @@
+//! What the engine's thread, the writer and the readers share. Each lock but `removal` is held around a
+//! map operation, never around I/O.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use hob_slots::store::Store;
+use hob_slots::{BlockId, ModelHash, WarmPool};
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use super::records::Records;
+use crate::backend::Model;
+
+/// Host memory that the tiers may use.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// For KV that is on disk, or that there is no disk for.
+    pub memory_bytes: u64,
+    /// For KV that waits for the disk; it stays in memory beyond the other budget.
+    pub unsaved_bytes: u64,
+}
+
+pub(super) struct Shared {
+    pub fingerprint: ModelHash,
+    pub model: Arc<dyn Model>,
+    pub store: Option<Arc<Store>>,
+    pool: Mutex<WarmPool>,
+    records: Mutex<Records>,
+    objects: Mutex<HashMap<BlockId, Known>>,
+    /// Written by the writer while it removes objects, read by readers around I/O: an object that was
+    /// read still exists. The engine's thread never takes it.
+    removal: RwLock<()>,
+    /// Cleared memory for exports.
+    pub spares: Mutex<Vec<Vec<u8>>>,
+    /// The longest block that was read.
+    pub block_bytes: AtomicUsize,
+    unsaved_budget_bytes: u64,
+    /// The engine waits for [`Shared::is_full`] to become false.
+    pub engine_waits: AtomicBool,
+    pub counters: Counters,
+}
+
+/// Maximum number of spare buffers.
+const MAX_SPARES: usize = 4;
+
+/// What this process knows of an object.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known {
+    pub file_bytes: u64,
+    pub on_disk: bool,
+}
+
+/// Disk activity since the start.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Objects and slot files.
+    pub written_bytes: AtomicU64,
+    /// Verified payload.
+    pub read_bytes: AtomicU64,
+    pub write_errors: AtomicU64,
+    /// Files that exist and are not usable.
+    pub rejected: AtomicU64,
+}
+
+impl Shared {
+    pub fn new(
+        model: Arc<dyn Model>,
+        fingerprint: ModelHash,
+        store: Option<Arc<Store>>,
+        budget: Budget,
+    ) -> Self {
+        Self {
+            fingerprint,
+            model,
+            store,
+            pool: Mutex::new(WarmPool::new(budget.memory_bytes)),
+            records: Mutex::default(),
+            objects: Mutex::default(),
+            removal: RwLock::default(),
+            spares: Mutex::default(),
+            block_bytes: AtomicUsize::new(0),
+            unsaved_budget_bytes: budget.unsaved_bytes,
+            engine_waits: AtomicBool::new(false),
+            counters: Counters::default(),
+        }
+    }
+
+    pub fn pool(&self) -> MutexGuard<'_, WarmPool> {
+        self.pool.lock()
+    }
+
+    /// Lock order: before `objects` and `pool`.
+    pub fn records(&self) -> MutexGuard<'_, Records> {
+        self.records.lock()
+    }
+
+    pub fn objects(&self) -> MutexGuard<'_, HashMap<BlockId, Known>> {
+        self.objects.lock()
+    }
+
+    /// While this is held, no object is removed.
+    pub fn reading(&self) -> RwLockReadGuard<'_, ()> {
+        self.removal.read()
+    }
+
+    /// While this is held, no object is read.
+    pub fn removing(&self) -> RwLockWriteGuard<'_, ()> {
+        self.removal.write()
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.pool().unsaved_bytes() >= self.unsaved_budget_bytes
+    }
+
+    /// Fills the spare buffers for exports of `bytes`, so that the engine's thread does not wait for
+    /// the system to clear pages.
+    pub fn make_spares(&self, bytes: usize) {
+        while bytes > 0 && self.spares.lock().len() < MAX_SPARES {
+            let mut spare = vec![1; bytes]; // Zeros would be promised by the system, not given.
+            spare.clear();
+            self.spares.lock().push(spare);
+        }
+    }
+
+    pub fn holds(&self, id: &BlockId) -> bool {
+        let on_disk = self.objects().get(id).is_some_and(|known| known.on_disk);
+        on_disk || self.pool().contains(id)
+    }
+}
+
+impl Counters {
+    pub fn add(counter: &AtomicU64, value: u64) {
+        counter.fetch_add(value, Ordering::Relaxed);
+    }
+}
