@@ -1,149 +1,185 @@
-//! Tells when profiles or the model's file have changed.
+//! Reports changed profiles and a replaced model file.
 //!
-//! Reading order: [`watch`], the loop that holds the clock; `watcher`, what the system tells of files;
-//! [`hob_prewarm::watch`] decides when a change is worth a look.
+//! Reading order: [`watch`] (the loop, which holds the clock), `watcher` (the system's file events),
+//! `targets` (which files matter), `stamps` (comparing them); [`hob_prewarm::watch`] decides when a
+//! change is due.
 //!
-//! - What the system tells is a hint. Whether something changed is decided by reading it, so a hint
-//!   too many costs a glance and nothing else.
-//! - Directories need not be there yet, and may leave and come back.
-//! - A model's file is told once it is whole and has been left alone.
+//! - File events are hints: what changed is decided by reading the files. Where the system reports
+//!   none, the metadata of the files is compared every 2 s.
+//! - Directories may be missing at the start, disappear and reappear.
+//! - A model file is reported once it is whole and has not changed for 2 s.
 
-mod poller;
+mod stamps;
 mod targets;
 mod watcher;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use hob_prewarm::{Debounce, Patience};
+use hob_prewarm::{Debounce, DebounceTimes};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::spawn_blocking;
 
-use crate::service::{ProfileChange, Service};
+use crate::profiles::{ProfileChange, Profiles};
+use stamps::Stamps;
 use targets::{Group, Targets};
 pub use watcher::Mode;
 use watcher::{FileEvent, Watcher};
 
-/// An editor writes a file in a few steps that follow each other at once.
-const PROFILES: Patience = Patience {
-    silence: Duration::from_millis(300),
-    longest: Some(Duration::from_secs(3)),
-    retry: Duration::from_millis(500),
+/// An editor saves a file in several quick steps.
+const PROFILES: DebounceTimes = DebounceTimes {
+    quiet: Duration::from_millis(300),
+    max_wait: Some(Duration::from_secs(3)),
+    first_retry: Duration::from_millis(500),
 };
 /// A download pauses now and then, and a part of a model is of no use.
-const MODEL: Patience =
-    Patience { silence: Duration::from_secs(2), longest: None, retry: Duration::from_secs(5) };
+const MODEL: DebounceTimes = DebounceTimes {
+    quiet: Duration::from_secs(2),
+    max_wait: None,
+    first_retry: Duration::from_secs(5),
+};
 
-/// What has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// These profiles have other prefixes than before.
+    /// These profiles have other prefixes than before; they are reloaded already.
     ProfilesChanged(Vec<ProfileChange>),
-    /// There is another file where the model's was, and it is whole.
+    /// The model's path has another file, and it is whole.
     ModelChanged,
 }
 
-/// Watches the service's profiles and these files of a model until nobody listens any longer.
-/// Profiles are read anew before their change is told.
+/// Watches the profiles and the files of the model until the receiver is dropped.
 pub fn watch(
-    service: Service,
+    profiles: Profiles,
     model_files: Vec<PathBuf>,
-    sight: Mode,
+    mode: Mode,
 ) -> UnboundedReceiver<Change> {
-    let (changes, told) = unbounded_channel();
-    let (touches, touched) = unbounded_channel();
-    let watch = Watching {
-        watcher: Watcher::open(sight, touches),
+    let (changes, receiver) = unbounded_channel();
+    let (event_sender, events) = unbounded_channel();
+    let watch = WatchLoop {
+        watcher: Watcher::open(mode, event_sender),
         targets: Targets::default(),
-        profiles: Debounce::new(PROFILES),
-        model: Debounce::new(MODEL),
-        stamps: stamps(&model_files),
+        seen: Targets::default().stamps(),
+        next_poll: None,
+        profiles_due: Debounce::new(PROFILES),
+        model_due: Debounce::new(MODEL),
+        model_stamps: stamps::of_files(&model_files),
         model_files,
-        service,
+        profiles,
         changes,
     };
-    tokio::spawn(watch.run(touched));
-    told
+    tokio::spawn(watch.run(events));
+    receiver
 }
 
-/// Has changed prefixes made warm and `swapped` notified of another model, and says so.
-pub async fn tell(service: Service, mut changes: UnboundedReceiver<Change>, swapped: Arc<Notify>) {
+/// Warms changed prefixes again, and notifies `model_changed` of a replaced model.
+pub async fn apply(
+    profiles: Profiles,
+    mut changes: UnboundedReceiver<Change>,
+    model_changed: Arc<Notify>,
+) {
     while let Some(change) = changes.recv().await {
         match change {
             Change::ProfilesChanged(changes) => {
                 for ProfileChange { name, kind } in &changes {
-                    tracing::info!(profile = %name, ?kind, "profile");
+                    tracing::info!(profile = %name, ?kind, "profile changed");
                 }
-                service.warm_changed(&changes);
+                profiles.warm_changed(&changes);
             }
             Change::ModelChanged => {
-                tracing::info!("the model's file is another one now: starting over with it");
-                swapped.notify_one();
+                tracing::info!("the model file was replaced: restarting with it");
+                model_changed.notify_one();
             }
         }
     }
 }
 
-struct Watching {
-    service: Service,
+struct WatchLoop {
+    profiles: Profiles,
     model_files: Vec<PathBuf>,
-    stamps: Stamps,
+    /// Of the model files that the daemon runs with.
+    model_stamps: Stamps,
     watcher: Watcher,
     targets: Targets,
-    profiles: Debounce,
-    model: Debounce,
+    /// The stamps of the last poll.
+    seen: [(Group, Stamps); 2],
+    /// `None` while the system reports events.
+    next_poll: Option<Instant>,
+    profiles_due: Debounce,
+    model_due: Debounce,
     changes: UnboundedSender<Change>,
 }
 
-impl Watching {
-    async fn run(mut self, mut touched: UnboundedReceiver<FileEvent>) {
+impl WatchLoop {
+    async fn run(mut self, mut events: UnboundedReceiver<FileEvent>) {
+        // The files may have changed since they were loaded.
+        self.touch(Group::Profiles);
+        self.touch(Group::Model);
         self.set_paths();
         loop {
-            let wake = [self.profiles.next_wake(), self.model.next_wake()];
-            let wake = wake.into_iter().flatten().min();
             tokio::select! {
                 () = self.changes.closed() => return,
-                touch = touched.recv() => match touch {
-                    Some(touch) => self.hear(touch),
-                    None => return,
-                },
-                () = sleep_until(wake) => {}
+                Some(event) = events.recv() => self.receive(event),
+                () = sleep_until(self.next_wake()) => {}
             }
-            if self.profiles.take(Instant::now()) {
-                self.look_at_profiles().await;
+            if self.next_poll.is_some_and(|poll| poll <= Instant::now()) {
+                self.poll().await;
             }
-            if self.model.take(Instant::now()) {
-                self.look_at_model().await;
+            if self.profiles_due.take(Instant::now()) {
+                self.reload_profiles().await;
+            }
+            if self.model_due.take(Instant::now()) {
+                self.check_model().await;
             }
         }
     }
 
-    fn hear(&mut self, touch: FileEvent) {
-        let now = Instant::now();
-        let touched = match &touch {
-            FileEvent::Path { path, gone } => {
-                if *gone {
+    fn next_wake(&self) -> Option<Instant> {
+        let wakes = [self.next_poll, self.profiles_due.next_wake(), self.model_due.next_wake()];
+        wakes.into_iter().flatten().min()
+    }
+
+    fn receive(&mut self, event: FileEvent) {
+        let touched = match &event {
+            FileEvent::Path { path, replaced } => {
+                if *replaced {
                     self.watcher.forget(path);
                 }
                 self.targets.touched(path)
             }
             FileEvent::Unknown => vec![Group::Profiles, Group::Model],
         };
-        for group in touched {
-            match group {
-                Group::Profiles => self.profiles.touch(now),
-                Group::Model => self.model.touch(now),
-            }
+        touched.into_iter().for_each(|group| self.touch(group));
+    }
+
+    fn touch(&mut self, group: Group) {
+        let now = Instant::now();
+        match group {
+            Group::Profiles => self.profiles_due.touch(now),
+            Group::Model => self.model_due.touch(now),
         }
     }
 
-    async fn look_at_profiles(&mut self) {
-        let changed = self.service.reload_profiles().await;
-        match self.service.has_broken_profiles() {
-            true => self.profiles.failed(Instant::now()),
-            false => self.profiles.succeeded(),
+    async fn poll(&mut self) {
+        let targets = self.targets.clone();
+        // An error: the daemon ends.
+        let Ok(stamps) = spawn_blocking(move || targets.stamps()).await else { return };
+        let before = std::mem::replace(&mut self.seen, stamps);
+        for index in 0..before.len() {
+            if self.seen[index] != before[index] {
+                self.touch(self.seen[index].0);
+            }
+        }
+        self.next_poll = self.watcher.poll_interval().map(|interval| Instant::now() + interval);
+    }
+
+    async fn reload_profiles(&mut self) {
+        let changed = self.profiles.reload().await;
+        if self.profiles.has_broken() {
+            self.profiles_due.failed(Instant::now());
+        } else {
+            self.profiles_due.succeeded();
         }
         if !changed.is_empty() {
             let _ = self.changes.send(Change::ProfilesChanged(changed));
@@ -151,38 +187,38 @@ impl Watching {
         self.set_paths();
     }
 
-    async fn look_at_model(&mut self) {
+    async fn check_model(&mut self) {
         self.set_paths();
         let files = self.model_files.clone();
-        let look = move || {
+        let check = move || {
             let is_whole =
                 files.first().is_some_and(|file| hob_models::ModelFile::open(file).is_ok());
-            (stamps(&files), is_whole)
+            (stamps::of_files(&files), is_whole)
         };
         // An error: the daemon ends.
-        let Ok((stamps, is_whole)) = tokio::task::spawn_blocking(look).await else { return };
-        if stamps == self.stamps {
-            return self.model.succeeded();
-        }
-        match is_whole {
-            true => {
-                self.model.succeeded();
-                self.stamps = stamps;
-                let _ = self.changes.send(Change::ModelChanged);
-            }
-            false => self.model.failed(Instant::now()),
+        let Ok((stamps, is_whole)) = spawn_blocking(check).await else { return };
+        if stamps == self.model_stamps {
+            self.model_due.succeeded();
+        } else if is_whole {
+            self.model_due.succeeded();
+            self.model_stamps = stamps;
+            let _ = self.changes.send(Change::ModelChanged);
+        } else {
+            self.model_due.failed(Instant::now());
         }
     }
 
-    /// Looks where the profiles and the model are now. Where nobody looked before, something may
-    /// have changed before we did.
+    /// Watches where the profiles and the model are now. A file in a new directory may have changed
+    /// before its watch began.
     fn set_paths(&mut self) {
-        let (directory, files) = self.service.profile_files();
-        self.targets = Targets::new(directory, files, &self.model_files);
-        if self.watcher.set_paths(self.targets.places()) {
-            let now = Instant::now();
-            self.profiles.touch(now);
-            self.model.touch(now);
+        self.targets =
+            Targets::new(self.profiles.directory(), &self.profiles.files(), &self.model_files);
+        if self.watcher.set_paths(&self.targets.directories()) {
+            self.touch(Group::Profiles);
+            self.touch(Group::Model);
+        }
+        if let Some(interval) = self.watcher.poll_interval() {
+            self.next_poll.get_or_insert_with(|| Instant::now() + interval);
         }
     }
 }
@@ -192,15 +228,4 @@ async fn sleep_until(wake: Option<Instant>) {
         Some(wake) => tokio::time::sleep_until(wake.into()).await,
         None => std::future::pending().await,
     }
-}
-
-/// What tells a file from another one at the same place.
-type Stamps = BTreeMap<PathBuf, Option<(u64, SystemTime)>>;
-
-fn stamps(files: &[PathBuf]) -> Stamps {
-    let stamp = |file: &PathBuf| {
-        let metadata = std::fs::metadata(file).ok()?;
-        Some((metadata.len(), metadata.modified().ok()?))
-    };
-    files.iter().map(|file| (file.clone(), stamp(file))).collect()
 }

@@ -1,61 +1,64 @@
-//! Which files matter, and where to look for them.
+//! The files that matter, the directories in which to watch for them, and how they stand.
 //!
-//! - What is not there yet is looked for in the nearest directory that is.
-//! - A link matters like what it leads to.
+//! - A path that does not exist is watched for in its nearest existing ancestor.
+//! - A link matters like the file that it leads to.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use super::stamps::{self, Stamps};
+
 /// What a file belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// To the profiles.
     Profiles,
-    /// To the model.
     Model,
 }
 
-/// The paths that matter.
-#[derive(Debug, Default)]
+/// Paths, each beside the one that it leads to if it is a link.
+#[derive(Clone, Debug, Default)]
 pub struct Targets {
-    /// Whatever is in it matters.
-    profiles: Vec<PathBuf>,
+    /// All their entries matter.
+    profile_dirs: Vec<PathBuf>,
     profile_files: Vec<PathBuf>,
     model_files: Vec<PathBuf>,
 }
 
 impl Targets {
-    /// The profiles directory, the files that profiles are made of, and those of the model.
-    pub fn new(profiles: Option<PathBuf>, files: Vec<PathBuf>, model_files: &[PathBuf]) -> Self {
+    /// `profile_files`: the files that profiles are read from, wherever they are.
+    pub fn new(
+        profiles_dir: Option<&Path>,
+        profile_files: &[PathBuf],
+        model_files: &[PathBuf],
+    ) -> Self {
+        let resolved = |files: &[PathBuf]| files.iter().flat_map(|file| both(file)).collect();
         Self {
-            profiles: profiles.iter().flat_map(both).collect(),
-            profile_files: files.iter().flat_map(both).collect(),
-            model_files: model_files.iter().flat_map(both).collect(),
+            profile_dirs: profiles_dir.into_iter().flat_map(both).collect(),
+            profile_files: resolved(profile_files),
+            model_files: resolved(model_files),
         }
     }
 
-    /// The directories to look at.
-    pub fn places(&self) -> BTreeSet<PathBuf> {
+    /// The existing directories to watch.
+    pub fn directories(&self) -> BTreeSet<PathBuf> {
         let files = self.profile_files.iter().chain(&self.model_files);
-        let parents = files.filter_map(|file| file.parent());
-        // A profiles directory that is a link may be led elsewhere.
-        let links = self.profiles.iter().filter(|path| path.is_symlink());
-        let links = links.filter_map(|link| link.parent());
-        let directories = self.profiles.iter().map(PathBuf::as_path);
-        let places = directories.chain(parents).chain(links);
-        places
+        // A profiles directory that is a link may be replaced by another link.
+        let links = self.profile_dirs.iter().filter(|path| path.is_symlink());
+        let parents = files.chain(links).filter_map(|path| path.parent());
+        let wanted = self.profile_dirs.iter().map(PathBuf::as_path).chain(parents);
+        wanted
             .filter_map(|path| path.ancestors().find(|path| path.is_dir()))
             .map(PathBuf::from)
             .collect()
     }
 
-    /// Whom it concerns that something happened at `path`.
+    /// The groups that an event at `path` concerns.
     pub fn touched(&self, path: &Path) -> Vec<Group> {
-        // What happens to a directory happens to what is in it.
+        // An event at a directory concerns everything below it.
         let is_of = |files: &[PathBuf]| files.iter().any(|file| file.starts_with(path));
-        let in_profiles = self.profiles.iter().any(|directory| path.starts_with(directory));
+        let in_profiles = self.profile_dirs.iter().any(|directory| path.starts_with(directory));
         let mut groups = Vec::new();
-        if in_profiles || is_of(&self.profiles) || is_of(&self.profile_files) {
+        if in_profiles || is_of(&self.profile_dirs) || is_of(&self.profile_files) {
             groups.push(Group::Profiles);
         }
         if is_of(&self.model_files) {
@@ -63,11 +66,21 @@ impl Targets {
         }
         groups
     }
+
+    /// The metadata of all files, the profiles' first.
+    pub fn stamps(&self) -> [(Group, Stamps); 2] {
+        let mut profiles = stamps::of_files(&self.profile_files);
+        for directory in &self.profile_dirs {
+            profiles.extend(stamps::of_directory(directory));
+        }
+        [(Group::Profiles, profiles), (Group::Model, stamps::of_files(&self.model_files))]
+    }
 }
 
-/// The path, and what it leads to.
-fn both(path: &PathBuf) -> Vec<PathBuf> {
-    let given = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+/// The absolute path, and the one that it leads to if that is another.
+fn both(path: impl AsRef<Path>) -> Vec<PathBuf> {
+    let path = path.as_ref();
+    let given = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let real = std::fs::canonicalize(&given).ok().filter(|real| *real != given);
     std::iter::once(given).chain(real).collect()
 }
@@ -77,23 +90,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_there_is_looked_for_in_the_nearest_directory_that_is() {
+    fn a_missing_path_is_watched_for_in_its_nearest_existing_ancestor() {
         let root = tempfile::tempdir().unwrap();
         let root = root.path().canonicalize().unwrap();
         let (profiles, model) = (root.join("config/hob/profiles"), root.join("models/a.gguf"));
-        let places = || {
-            Targets::new(Some(profiles.clone()), Vec::new(), std::slice::from_ref(&model)).places()
-        };
-        assert_eq!(places(), [root.clone()].into());
+        let directories =
+            || Targets::new(Some(&profiles), &[], std::slice::from_ref(&model)).directories();
+        assert_eq!(directories(), [root.clone()].into());
         std::fs::create_dir_all(root.join("config/hob")).unwrap();
         std::fs::create_dir(root.join("models")).unwrap();
-        assert_eq!(places(), [root.join("config/hob"), root.join("models")].into());
+        assert_eq!(directories(), [root.join("config/hob"), root.join("models")].into());
     }
 
     #[test]
-    fn a_touch_concerns_whom_the_path_belongs_to() {
+    fn an_event_concerns_the_groups_that_its_path_belongs_to() {
         let files = vec![PathBuf::from("/data/now.txt")];
-        let targets = Targets::new(Some("/c/profiles".into()), files, &["/m/a.gguf".into()]);
+        let profiles = Path::new("/c/profiles");
+        let targets = Targets::new(Some(profiles), &files, &["/m/a.gguf".into()]);
         for (path, groups) in [
             ("/c/profiles/voice.toml", vec![Group::Profiles]),
             ("/c", vec![Group::Profiles]),
@@ -116,9 +129,9 @@ mod tests {
         std::fs::create_dir(root.join("real")).unwrap();
         std::fs::create_dir(root.join("shown")).unwrap();
         std::os::unix::fs::symlink(root.join("real"), root.join("shown/profiles")).unwrap();
-        let targets = Targets::new(Some(root.join("shown/profiles")), Vec::new(), &[]);
+        let targets = Targets::new(Some(&root.join("shown/profiles")), &[], &[]);
         let expected = ["real", "shown", "shown/profiles"].map(|name| root.join(name));
-        assert_eq!(targets.places(), expected.into());
+        assert_eq!(targets.directories(), expected.into());
         assert_eq!(targets.touched(&root.join("real/voice.toml")), [Group::Profiles]);
     }
 }

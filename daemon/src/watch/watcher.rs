@@ -1,7 +1,7 @@
-//! What the system tells of files, as touches of paths.
+//! Subscribes to the system's file events, or says that files must be polled.
 //!
-//! - Directories are watched without what is below them.
-//! - Where the system cannot watch, or not as much as it should, they are looked at every few seconds.
+//! - Directories are watched without their subdirectories.
+//! - When the system runs out of watches, all of them are given back and everything is polled.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,131 +11,124 @@ use notify::event::{AccessKind, AccessMode, ModifyKind};
 use notify::{Event, EventKind, RecursiveMode};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::poller::Poller;
-
-/// How often directories are read where the system does not tell.
-const POLL: Duration = Duration::from_secs(2);
+/// Between two comparisons where the system reports no events.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// How changes are noticed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// The system tells; where it cannot, they are looked for.
+    /// By the system's events; by polling every [`POLL_INTERVAL`] where there are none.
     #[default]
-    Told,
-    /// They are looked for this often: for directories of other machines, say.
+    Events,
+    /// By polling only: for network file systems, and for tests.
     Polled(Duration),
 }
 
-/// Something happened to a file.
+/// What the system reports. A hint: the file is compared or read before anything is changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileEvent {
-    /// There.
     Path {
-        /// Where.
         path: PathBuf,
-        /// It may be another one than it was, or none.
-        gone: bool,
+        /// It was created, renamed or removed: a watch on it may be one on its predecessor.
+        replaced: bool,
     },
-    /// Nobody knows where.
+    /// Events were lost.
     Unknown,
 }
 
-/// Watches directories.
 pub struct Watcher {
-    means: Means,
+    /// `None`: polled.
+    system: Option<Box<dyn notify::Watcher + Send>>,
+    poll_interval: Duration,
     watched: BTreeSet<PathBuf>,
-    touches: UnboundedSender<FileEvent>,
-}
-
-enum Means {
-    System(Box<dyn notify::Watcher + Send>),
-    Poller(Poller),
-    /// Not even a thread was left.
-    None,
 }
 
 impl Watcher {
-    /// Looks at nothing yet.
-    pub fn open(sight: Mode, touches: UnboundedSender<FileEvent>) -> Self {
-        let means = match sight {
-            Mode::Told => match notify::recommended_watcher(teller(&touches)) {
-                Ok(watcher) => Means::System(Box::new(watcher)),
-                Err(error) => instead(&error, &touches),
-            },
-            Mode::Polled(interval) => poller(interval, &touches),
+    /// Watches no directory yet.
+    pub fn open(mode: Mode, events: UnboundedSender<FileEvent>) -> Self {
+        let (system, poll_interval) = match mode {
+            Mode::Polled(interval) => (None, interval),
+            Mode::Events => (system_watcher(events), POLL_INTERVAL),
         };
-        Self { means, watched: BTreeSet::new(), touches }
+        Self { system, poll_interval, watched: BTreeSet::new() }
     }
 
-    /// Watches these directories and no others. Says whether there are new ones among them.
-    pub fn set_paths(&mut self, places: BTreeSet<PathBuf>) -> bool {
+    /// `Some` while the system reports nothing.
+    pub fn poll_interval(&self) -> Option<Duration> {
+        self.system.is_none().then_some(self.poll_interval)
+    }
+
+    /// Watches these directories and no others. Returns whether any of them is new.
+    pub fn set_paths(&mut self, directories: &BTreeSet<PathBuf>) -> bool {
         let before = self.watched.clone();
-        for place in before.difference(&places) {
-            self.unwatch(place);
+        for directory in before.difference(directories) {
+            self.unwatch(directory);
         }
-        for place in &places {
-            let Err(error) = self.watch(place) else { continue };
-            if is_shortage(&error) {
-                self.means = instead(&error, &self.touches);
-                self.watched.clear();
-                return self.set_paths(places);
+        for directory in directories {
+            match self.watch(directory) {
+                Ok(()) => {}
+                Err(error) if is_shortage(&error) => {
+                    warn_of_polling(&error);
+                    self.system = None;
+                    self.watched.clear();
+                    return true;
+                }
+                Err(error) => {
+                    tracing::debug!(directory = %directory.display(), %error, "not watched");
+                }
             }
-            tracing::debug!(place = %place.display(), %error, "not watched");
         }
         !self.watched.is_subset(&before)
     }
 
-    /// What was there may be another one: whatever is watched below it is watched anew next time.
+    /// Ends the watches at and below `path`; the next [`Watcher::set_paths`] renews them.
     pub fn forget(&mut self, path: &Path) {
         let below: Vec<_> =
-            self.watched.iter().filter(|it| it.starts_with(path)).cloned().collect();
-        for place in below {
-            self.unwatch(&place);
+            self.watched.iter().filter(|directory| directory.starts_with(path)).cloned().collect();
+        for directory in below {
+            self.unwatch(&directory);
         }
     }
 
-    /// Only the system runs short of watches.
-    fn watch(&mut self, place: &Path) -> notify::Result<()> {
-        if self.watched.contains(place) {
-            return Ok(());
+    fn watch(&mut self, directory: &Path) -> notify::Result<()> {
+        if let Some(system) = &mut self.system
+            && !self.watched.contains(directory)
+        {
+            system.watch(directory, RecursiveMode::NonRecursive)?;
+            self.watched.insert(directory.to_owned());
         }
-        match &mut self.means {
-            Means::System(watcher) => watcher.watch(place, RecursiveMode::NonRecursive)?,
-            Means::Poller(poller) => poller.watch(place),
-            Means::None => return Ok(()),
-        }
-        self.watched.insert(place.to_owned());
         Ok(())
     }
 
-    fn unwatch(&mut self, place: &Path) {
-        if self.watched.remove(place) {
-            match &mut self.means {
-                // One that is gone is not watched any longer.
-                Means::System(watcher) => drop(watcher.unwatch(place)),
-                Means::Poller(poller) => poller.unwatch(place),
-                Means::None => {}
-            }
+    fn unwatch(&mut self, directory: &Path) {
+        if self.watched.remove(directory)
+            && let Some(system) = &mut self.system
+        {
+            let _ = system.unwatch(directory); // An error: the directory is gone, and its watch.
         }
     }
 }
 
-fn instead(error: &notify::Error, touches: &UnboundedSender<FileEvent>) -> Means {
-    tracing::warn!(%error, every = ?POLL, "the system cannot watch files: they are looked at");
-    poller(POLL, touches)
-}
-
-fn poller(every: Duration, touches: &UnboundedSender<FileEvent>) -> Means {
-    match Poller::start(every, touches.clone()) {
-        Ok(poller) => Means::Poller(poller),
+fn system_watcher(events: UnboundedSender<FileEvent>) -> Option<Box<dyn notify::Watcher + Send>> {
+    let report = move |event| {
+        for event in file_events(event) {
+            let _ = events.send(event); // An error: the daemon ends.
+        }
+    };
+    match notify::recommended_watcher(report) {
+        Ok(watcher) => Some(Box::new(watcher)),
         Err(error) => {
-            tracing::warn!(%error, "changes of files will not be noticed");
-            Means::None
+            warn_of_polling(&error);
+            None
         }
     }
 }
 
-/// The system has watches, and has given them all away.
+fn warn_of_polling(error: &notify::Error) {
+    tracing::warn!(%error, every = ?POLL_INTERVAL, "no file events from the system: files are polled");
+}
+
+/// Whether the error is about watches in general, and not about one directory.
 fn is_shortage(error: &notify::Error) -> bool {
     use std::io::ErrorKind::{NotFound, PermissionDenied};
     match &error.kind {
@@ -145,31 +138,20 @@ fn is_shortage(error: &notify::Error) -> bool {
     }
 }
 
-fn teller(
-    touches: &UnboundedSender<FileEvent>,
-) -> impl FnMut(notify::Result<Event>) + Send + 'static {
-    let touches = touches.clone();
-    move |event| {
-        for touch in told(event) {
-            let _ = touches.send(touch); // Nobody listens any longer: the daemon ends.
-        }
-    }
-}
-
-fn told(event: notify::Result<Event>) -> Vec<FileEvent> {
+fn file_events(event: notify::Result<Event>) -> Vec<FileEvent> {
     match event {
         Err(_) => vec![FileEvent::Unknown],
         Ok(event) if event.need_rescan() => vec![FileEvent::Unknown],
         Ok(event) => {
-            let gone = match event.kind {
-                // We read these files ourselves.
+            let replaced = match event.kind {
+                // hobd itself opens and reads these files.
                 EventKind::Access(AccessKind::Close(AccessMode::Write)) => false,
                 EventKind::Access(_) => return Vec::new(),
                 EventKind::Create(_) | EventKind::Remove(_) => true,
                 EventKind::Modify(ModifyKind::Name(_)) => true,
                 EventKind::Modify(_) | EventKind::Any | EventKind::Other => false,
             };
-            event.paths.into_iter().map(|path| FileEvent::Path { path, gone }).collect()
+            event.paths.into_iter().map(|path| FileEvent::Path { path, replaced }).collect()
         }
     }
 }
@@ -179,12 +161,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reading_a_file_is_no_touch_and_lost_events_touch_everything() {
+    fn reading_a_file_is_no_event_and_lost_events_are_about_every_file() {
         let at = |kind| Ok(Event::new(kind).add_path("/p/a.toml".into()));
-        assert_eq!(told(at(EventKind::Access(AccessKind::Open(AccessMode::Read)))), []);
+        assert_eq!(file_events(at(EventKind::Access(AccessKind::Open(AccessMode::Read)))), []);
         let path = PathBuf::from("/p/a.toml");
         let written = EventKind::Access(AccessKind::Close(AccessMode::Write));
-        assert_eq!(told(at(written)), [FileEvent::Path { path, gone: false }]);
-        assert_eq!(told(Err(notify::Error::generic("?"))), [FileEvent::Unknown]);
+        assert_eq!(file_events(at(written)), [FileEvent::Path { path, replaced: false }]);
+        assert_eq!(file_events(Err(notify::Error::generic("?"))), [FileEvent::Unknown]);
     }
 }
