@@ -14,8 +14,9 @@ use serde_json::Value;
 use crate::command::{Failure, Line};
 
 /// Each crate, and the crates of this workspace that it may depend on.
-const ALLOWED: [(&str, &[&str]); 14] = [
+const ALLOWED: [(&str, &[&str]); 15] = [
     ("hob-slots", &[]),
+    ("hob-api", &["hob-slots"]),
     ("hob-config", &[]),
     ("hob-dialect", &[]),
     ("hob-models", &[]),
@@ -24,9 +25,17 @@ const ALLOWED: [(&str, &[&str]); 14] = [
     ("hob-runtime", &["hob-slots", "hob-dialect"]),
     (
         "hob-daemon",
-        &["hob-prewarm", "hob-runtime", "hob-slots", "hob-config", "hob-models", "hob-dialect"],
+        &[
+            "hob-prewarm",
+            "hob-runtime",
+            "hob-slots",
+            "hob-api",
+            "hob-config",
+            "hob-models",
+            "hob-dialect",
+        ],
     ),
-    ("hob-cli", &["hob-slots", "hob-config", "hob-models", "hob-simulate"]),
+    ("hob-cli", &["hob-slots", "hob-api", "hob-config", "hob-models", "hob-simulate"]),
     ("hob-bench", &["hob-runtime", "hob-slots", "hob-models"]),
     ("hob-desktop", &["hob-config", "hob-daemon"]),
     // Both use hobd and the page from outside.

@@ -1,0 +1,104 @@
+//! `/v1/conversations`: the list, one conversation, and the explanation of its last miss.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{Explanation, Text};
+
+/// A list of objects.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct List<T> {
+    #[serde(default)]
+    pub object: Text,
+    #[serde(default = "Vec::new")]
+    pub data: Vec<T>,
+}
+
+/// A conversation as the list shows it. Times are seconds since 1970.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Conversation<'c> {
+    pub id: Cow<'c, str>,
+    pub object: Text,
+    pub title: Option<Cow<'c, str>>,
+    pub created_at: i64,
+    pub updated_at: i64,
+    pub message_count: i64,
+    pub pinned: bool,
+    pub trashed_at: Option<i64>,
+    pub slot: Option<u32>,
+    /// `hot` (in cells), `warm` (in host memory), `cold` (on disk) or `none`.
+    pub place: Text,
+    /// Of its KV.
+    pub tokens: usize,
+}
+
+/// A conversation and the messages of the branch that was used last.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct ConversationText {
+    #[serde(flatten)]
+    pub conversation: Conversation<'static>,
+    pub messages: Vec<Message>,
+}
+
+/// A message in OpenAI's shape.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Message {
+    pub role: String,
+    /// A text, a list of parts, or null beside tool calls.
+    pub content: Value,
+    pub tool_calls: Value,
+}
+
+impl Message {
+    /// The text of its content; without content, the JSON of its tool calls.
+    pub fn text(&self) -> String {
+        let part = |part: &Value| part["text"].as_str().map(str::to_owned);
+        match &self.content {
+            Value::String(text) => text.clone(),
+            Value::Array(parts) => parts.iter().filter_map(part).collect(),
+            _ if !self.tool_calls.is_null() => self.tool_calls.to_string(),
+            _ => String::new(),
+        }
+    }
+}
+
+/// `GET /v1/conversations/{id}/explain`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Explained {
+    /// Seconds since 1970.
+    pub explained_at: Option<u64>,
+    /// `None`: every request computed only new tokens.
+    pub explanation: Option<Explanation>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_text_of_a_message_is_read_from_each_shape_of_its_content() {
+        let text = |message: Value| serde_json::from_value::<Message>(message).unwrap().text();
+        assert_eq!(text(json!({"content": "a"})), "a");
+        let parts = json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]);
+        assert_eq!(text(json!({"content": parts})), "ab");
+        assert_eq!(text(json!({"content": null, "tool_calls": [1]})), "[1]");
+    }
+
+    #[test]
+    fn a_conversation_of_another_version_is_readable() {
+        let text = json!({"id": "room-1", "messages": [{"role": "user", "content": "Hello"}]});
+        let text: ConversationText = serde_json::from_value(text).unwrap();
+        assert_eq!((text.conversation.id.as_ref(), text.conversation.title), ("room-1", None));
+        assert_eq!(text.messages[0].text(), "Hello");
+        let list: List<Conversation<'_>> = serde_json::from_value(json!({})).unwrap();
+        assert!(list.data.is_empty());
+    }
+}

@@ -1,0 +1,22 @@
+//! JSON answers of the daemon's HTTP API as types: the daemon writes them, the command line reads
+//! them. `docs/HTTP.md` is their reference.
+//!
+//! - The names and the order of fields are public: renaming one breaks clients.
+//! - Another version's answer is readable: a missing field has its default, an unknown one is
+//!   ignored.
+//! - An answer that only the daemon writes and no program of ours reads has its type there.
+//!
+//! Reading order: [`status`], [`conversations`], [`turn`].
+
+use std::borrow::Cow;
+
+pub mod conversations;
+pub mod status;
+pub mod turn;
+
+pub use conversations::{Conversation, ConversationText, Explained, List, Message};
+pub use status::Status;
+pub use turn::{Explanation, Turn};
+
+/// A text that the daemon mostly takes from its code.
+pub type Text = Cow<'static, str>;

@@ -1,0 +1,147 @@
+//! `GET /v1/status`
+
+use hob_slots::{ConversationId, ModelHash, TtlClass};
+use serde::{Deserialize, Serialize};
+
+use crate::Text;
+
+/// The daemon, its model, slots, profiles and counters.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Status {
+    pub version: Text,
+    pub pid: u32,
+    /// Seconds since 1970.
+    pub started_at: u64,
+    pub model: String,
+    pub fingerprint: Option<ModelHash>,
+    pub recognizer: bool,
+    pub switch_error: Option<SwitchFailure>,
+    /// `resident`, `loading` or `unloaded`.
+    pub residency: Text,
+    pub loaded_percent: Option<u8>,
+    pub context_tokens: usize,
+    pub slots: Vec<Slot>,
+    pub parked: Vec<Parked>,
+    pub profiles: Vec<Profile>,
+    pub prefixes: Vec<Prefix>,
+    /// Requests that wait for a slot.
+    pub queue: usize,
+    pub memory_bytes: u64,
+    pub memory_budget_bytes: u64,
+    pub prefill_tokens_per_second: Option<f64>,
+    pub counters: Counters,
+}
+
+/// A llama.cpp sequence.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Slot {
+    pub slot: u32,
+    pub conversation: Option<ConversationId>,
+    pub tokens: usize,
+    /// `free`, `idle`, `queued`, `restoring`, `prefilling` or `decoding`.
+    pub state: Text,
+}
+
+impl Slot {
+    /// Whether a request uses the slot.
+    pub fn is_busy(&self) -> bool {
+        !matches!(self.state.as_ref(), "free" | "idle")
+    }
+}
+
+/// A conversation in host memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parked {
+    pub conversation: ConversationId,
+    #[serde(default)]
+    pub tokens: usize,
+}
+
+/// A profile as its file describes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Profile {
+    pub name: String,
+    /// `None`: no version of the file was valid.
+    pub ttl: Option<TtlClass>,
+    pub tokens: Option<usize>,
+    /// The segments of the prefix, as `layer:key`.
+    pub prefix: Vec<String>,
+    /// The segments behind the prefix.
+    pub tail: Vec<String>,
+    pub error: Option<String>,
+}
+
+/// The KV of a profile's prefix. Flat, so that it is a row of a table.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Prefix {
+    pub profile: String,
+    pub state: Text,
+    /// `hot` (in cells), `warm` (in host memory), `cold` (on disk) or `none`.
+    pub place: Text,
+    pub tokens: Option<usize>,
+    /// Where most of its tokens came from when it last became warm.
+    pub how: Option<Text>,
+    pub computed_tokens: Option<usize>,
+    /// Seconds since 1970.
+    pub warmed_at: Option<u64>,
+    /// Seconds since 1970.
+    pub touched_at: Option<u64>,
+    pub error: Option<String>,
+}
+
+/// A model that could not be loaded, and what runs instead.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SwitchFailure {
+    pub model: String,
+    /// What happened, and what runs instead.
+    pub message: String,
+    /// Seconds since 1970.
+    pub at: u64,
+    /// The configured model failed, not one that a user switched to.
+    pub at_start: bool,
+}
+
+/// Since the daemon started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Counters {
+    pub turns: u64,
+    pub cancelled: u64,
+    pub failed: u64,
+    pub generated_tokens: u64,
+    pub computed_tokens: u64,
+    pub prewarmed: u64,
+    pub superseded: u64,
+    pub parked: u64,
+    pub preempted: u64,
+    pub import_failures: u64,
+    pub wasted_restores: u64,
+    pub written_bytes: u64,
+    pub read_bytes: u64,
+    pub write_errors: u64,
+    pub rejected_files: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_status_of_another_version_is_readable() {
+        let status = json!({
+            "version": "9", "slots": [{"slot": 1, "state": "decoding"}, {"state": "idle"}],
+            "parked": [{"conversation": "room-1"}], "new_in_9": true,
+        });
+        let status: Status = serde_json::from_value(status).unwrap();
+        assert_eq!((status.version.as_ref(), status.model.as_str()), ("9", ""));
+        assert_eq!(status.slots.iter().map(Slot::is_busy).collect::<Vec<_>>(), [true, false]);
+        assert_eq!(status.parked[0].conversation.as_str(), "room-1");
+    }
+}

@@ -1,0 +1,113 @@
+//! A streamed chat as its client reads it, and `hob`: what the daemon adds to OpenAI's answer.
+
+use hob_slots::ConversationId;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// `chat.completion.chunk`
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Chunk {
+    pub choices: Vec<Choice>,
+    /// In the last chunk.
+    pub usage: Value,
+    /// In the first chunk of a conversation its name; in the last chunk a [`Turn`].
+    pub hob: Value,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Choice {
+    pub delta: Delta,
+    pub finish_reason: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Delta {
+    pub reasoning_content: Option<String>,
+    pub content: Option<String>,
+}
+
+/// `hob`: where the prompt's tokens came from, and how long the first token took.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Turn {
+    pub conversation: Option<ConversationId>,
+    /// The stored answer.
+    pub message: Option<i64>,
+    /// The stored message that it answers.
+    pub parent: Option<i64>,
+    pub slot: Option<u32>,
+    /// The request forbade reuse.
+    pub cold: bool,
+    pub tokens: Option<PromptTokens>,
+    pub ahead: Option<AheadTokens>,
+    pub restore_ms: Option<f64>,
+    pub ttft_ms: Option<f64>,
+    /// What computing the reused tokens would have taken.
+    pub saved_ms: Option<f64>,
+    pub miss: Option<String>,
+    pub explanation: Option<Explanation>,
+}
+
+/// Tokens of the prompt, by where their KV came from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PromptTokens {
+    /// In cells already.
+    pub shared: u64,
+    pub memory: u64,
+    pub disk: u64,
+    pub computed: u64,
+}
+
+/// Those of the shared tokens that speculative prefill brought into cells before the request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AheadTokens {
+    pub memory: u64,
+    pub disk: u64,
+    pub computed: u64,
+}
+
+impl Turn {
+    /// The tokens by where they came from, those of speculative prefill by where it took them from.
+    /// `shared` are then the tokens that never left the cells.
+    pub fn origins(&self) -> PromptTokens {
+        let (tokens, ahead) = (self.tokens.unwrap_or_default(), self.ahead.unwrap_or_default());
+        let all_ahead = ahead.memory + ahead.disk + ahead.computed;
+        PromptTokens {
+            shared: tokens.shared.saturating_sub(all_ahead),
+            memory: tokens.memory + ahead.memory,
+            disk: tokens.disk + ahead.disk,
+            computed: tokens.computed + ahead.computed,
+        }
+    }
+}
+
+/// Why a request computed tokens that an earlier one had computed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Explanation {
+    pub reason: String,
+    pub what: String,
+    pub remedy: String,
+    /// The first token that could not be reused.
+    pub at: Option<usize>,
+    pub segment: Option<Segment>,
+    /// The text in front of the first difference.
+    pub before: Option<String>,
+    /// What followed in the stored prompt.
+    pub kept_text: Option<String>,
+    /// What follows in this prompt.
+    pub new_text: Option<String>,
+}
+
+/// A part of the prompt: its layer, and its name there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Segment {
+    pub layer: String,
+    pub key: String,
+}
