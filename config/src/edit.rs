@@ -115,7 +115,6 @@ mod tests {
         assert_eq!(fs::read_to_string(&file).unwrap(), "model =");
     }
 
-    #[cfg(unix)]
     #[test]
     fn a_link_stays_a_link_and_a_private_file_private() {
         use std::os::unix::fs::{PermissionsExt, symlink};

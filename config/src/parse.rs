@@ -192,7 +192,7 @@ mod tests {
         assert!(address(&raw("localhost:8642")).unwrap().ip().is_loopback());
         assert!(address(&raw("http://127.0.0.1:8642/")).unwrap().ip().is_loopback());
         for wrong in ["8642", "127.0.0.1", "example.org:80", ""] {
-            assert!(address(&raw(wrong)).is_err(), "{wrong:?} was taken");
+            assert!(address(&raw(wrong)).is_err(), "{wrong:?} was accepted");
         }
     }
 
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(number(&Raw::Integer(8192), 1..=10_000), Ok(8192));
         for wrong in [raw("-1"), raw("1.5"), Raw::Integer(-1), Raw::Other("boolean"), raw("99999")]
         {
-            assert!(number(&wrong, 1..=10_000).is_err(), "{wrong} was taken");
+            assert!(number(&wrong, 1..=10_000).is_err(), "{wrong} was accepted");
         }
     }
 
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(bytes(&raw("2 GB"), 0..=u64::MAX), Ok(2_000_000_000));
         assert_eq!(bytes(&Raw::Integer(7), 0..=u64::MAX), Ok(7));
         for wrong in ["MiB", "8 parsecs", "99999999999999999999", "99999999 TiB"] {
-            assert!(bytes(&raw(wrong), 0..=u64::MAX).is_err(), "{wrong:?} was taken");
+            assert!(bytes(&raw(wrong), 0..=u64::MAX).is_err(), "{wrong:?} was accepted");
         }
     }
 
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(duration(&Raw::Integer(7)), Ok(Duration::from_secs(7)));
         assert_eq!(duration(&raw("1500ms")), Ok(Duration::from_millis(1_500)));
         for wrong in ["", "-1d", "1.5h", "7 fortnights", "m"] {
-            assert!(secs(wrong).is_err(), "{wrong:?} was taken");
+            assert!(secs(wrong).is_err(), "{wrong:?} was accepted");
         }
     }
 

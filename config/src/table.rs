@@ -21,7 +21,7 @@ macro_rules! settings_table {
         #[setting(Everyone, "FILE")]
         Config => config: Option<PathBuf> = config_file();
 
-        /// Serve on this address; port 0 takes a free one
+        /// Serve on this address; port 0 picks a free one
         #[setting(Daemon, "IP:PORT", default = "127.0.0.1:8642")]
         Listen => listen: SocketAddr = value(parse::address);
 
@@ -70,7 +70,7 @@ macro_rules! settings_table {
         #[setting(Daemon, "HOST", is_list = true)]
         AllowHost => allow_host: Vec<String> = texts(parse::list);
 
-        /// Memory for parked KV; 0 takes an eighth of RAM
+        /// Memory for parked KV; 0 means an eighth of RAM
         #[setting(Daemon, "BYTES", default = "0")]
         MemoryBudgetBytes => memory_budget_bytes: u64 = bytes(0);
 
@@ -135,7 +135,7 @@ macro_rules! settings_table {
         #[setting(Everyone, "TIME", default = "24h")]
         TtlExtended => ttl_extended: Duration = duration();
 
-        /// Maximum KV on disk; 0 takes a tenth of the free disk, 8 GiB at most
+        /// Maximum KV on disk; 0 means a tenth of the free disk, 8 GiB at most
         #[setting(Daemon, "BYTES", default = "0")]
         SlotsQuotaBytes => slots_quota_bytes: u64 = bytes(0);
 

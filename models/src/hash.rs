@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 use std::{fmt, process};
@@ -152,17 +153,7 @@ fn stamps(files: &[PathBuf]) -> io::Result<Vec<Stamp>> {
 fn stamp(facts: &Metadata) -> Stamp {
     let modified = facts.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     let modified_ns = modified.map_or(0, |time| time.as_nanos() as u64);
-    Stamp { bytes: facts.len(), modified_ns, inode: inode(facts) }
-}
-
-#[cfg(unix)]
-fn inode(facts: &Metadata) -> u64 {
-    std::os::unix::fs::MetadataExt::ino(facts)
-}
-
-#[cfg(not(unix))]
-fn inode(_: &Metadata) -> u64 {
-    0
+    Stamp { bytes: facts.len(), modified_ns, inode: facts.ino() }
 }
 
 fn parse(text: &str) -> Option<ContentHash> {

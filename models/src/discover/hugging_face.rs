@@ -56,7 +56,6 @@ mod tests {
         assert!(discovered(dir.path()).models[0].path.ends_with("zzz/m-q4.gguf"));
     }
 
-    #[cfg(unix)]
     #[test]
     fn links_to_blobs_are_followed() {
         let dir = tempfile::tempdir().unwrap();

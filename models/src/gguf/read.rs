@@ -227,7 +227,7 @@ mod tests {
         let bytes = Gguf::new("llama").number("llama.block_count", 2).tensor("a", 64).bytes();
         parse(&bytes).unwrap();
         for len in 0..bytes.len() {
-            assert!(parse(&bytes[..len]).is_err(), "{len} bytes of {} were taken", bytes.len());
+            assert!(parse(&bytes[..len]).is_err(), "{len} bytes of {} were accepted", bytes.len());
         }
     }
 

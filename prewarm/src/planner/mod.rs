@@ -1,14 +1,14 @@
 //! Events and the time in, actions and the next wake-up out.
 //!
-//! - The planner parks a conversation once, `idle_after` its last turn; never one with a queued or
-//!   running turn. Of several that are due, the longest idle is parked first.
+//! - The planner parks a conversation once, after `idle_after` without a turn in it; never one with
+//!   a queued or running turn. Of several that are due, the longest idle is parked first.
 //! - Once a model is loaded the planner warms each profile's prefix, one at a time, and a changed
 //!   profile's again. It retries failures after growing pauses, and leaves a prefix to the turn
 //!   that computes it.
 //! - It touches warm prefixes in rounds, see [`keepalive`](crate::keepalive). A turn cancels a
 //!   touch, and a touch does not count as a use.
-//! - It unloads the weights `unload_after` the last turn, if that is set, and warms no prefix while
-//!   they are unloaded.
+//! - It unloads the weights after `unload_after` without any turn, if that is set, and warms no
+//!   prefix while they are unloaded.
 //! - When the clock steps back, idle times restart from there: nothing is due early, and no
 //!   conversation stays hot forever.
 //! - The same events at the same times always lead to the same actions.
@@ -249,12 +249,12 @@ impl Planner {
         }
     }
 
-    /// `None` during turns: the end of the last one plans anew.
+    /// `None` during turns: the end of the last one plans again.
     fn next_unload(&self) -> Option<Timestamp> {
         self.unload.next_wake().filter(|_| !self.parking.has_active_turns())
     }
 
-    /// `None` during a round or a turn: their end plans anew.
+    /// `None` during a round or a turn: their end plans again.
     fn next_round(&self) -> Option<Timestamp> {
         let waits = self.unload.is_unloading_or_unloaded() || self.prefixes.has_open_round();
         if waits || self.parking.has_active_turns() {

@@ -164,7 +164,7 @@ impl Prefixes {
         self.running.clone()
     }
 
-    /// When the next prefix may be warmed; `None` during a job, whose end plans anew.
+    /// When the next prefix may be warmed; `None` during a job, whose end plans again.
     pub(super) fn next_wake(&self) -> Option<Timestamp> {
         let times = self.known.values().filter_map(|entry| entry.warm_at);
         times.min().filter(|_| self.running.is_none())

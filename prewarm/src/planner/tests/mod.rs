@@ -12,7 +12,7 @@ use super::*;
 
 const MINUTE: u64 = 60;
 
-/// A planner and a clock, told in seconds.
+/// A planner and a clock in seconds.
 struct World {
     planner: Planner,
     now: Timestamp,
@@ -208,11 +208,11 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let who = || 0_u8..4;
+    let conversation = || 0_u8..4;
     let step = prop_oneof![
-        3 => who().prop_map(Step::Start),
-        3 => who().prop_map(Step::End),
-        1 => who().prop_map(Step::Forget),
+        3 => conversation().prop_map(Step::Start),
+        3 => conversation().prop_map(Step::End),
+        1 => conversation().prop_map(Step::Forget),
         4 => (0_u64..400).prop_map(Step::Pass),
         1 => (0_u64..400).prop_map(Step::Rewind),
     ];
@@ -248,7 +248,7 @@ proptest! {
                 }
                 Step::Rewind(seconds) => {
                     world.step_back(seconds);
-                    // What was silent for longer than the step still is, by the clock.
+                    // The clock still shows the idle time beyond the step.
                     naive.values_mut().for_each(|(_, s)| *s = s.saturating_sub(seconds));
                 }
             }

@@ -76,7 +76,7 @@ fn a_touch_waits_for_the_end_of_the_turn() {
     let mut world = World::new();
     world.warm_all(&["default"]).sleep(4 * MINUTE - 1).start("chat").sleep(MINUTE);
     assert_eq!(world.round(), NONE);
-    assert_eq!(world.planner.next_wake(), None, "the end of the turn plans anew");
+    assert_eq!(world.planner.next_wake(), None, "the end of the turn plans again");
     assert_eq!(world.end("chat").round(), ["default"]);
 }
 
