@@ -59,7 +59,7 @@ test("without a quota the total is what is saved", () => {
 
 test("a share below one percent says so", () => {
   const noteOf = (bytes) => diskParts({ bytes, quota_bytes: 1000, free_bytes: 5 }).parts[0].note;
-  equal([0, 1, 10].map(noteOf), ["0 % of it", "< 1 % of it", "1 % of it"]);
+  equal([0, 1, 10].map(noteOf), ["0 % of the quota", "< 1 % of the quota", "1 % of the quota"]);
 });
 
 const block = (start, end, layer = "user") => ({
@@ -235,12 +235,12 @@ test("a part has its key where that says more", () => {
 test("saved conversations are named by their chat or their profile", () => {
   const titles = new Map([["a", "Peru"]]);
   equal([savedName("a", titles), savedName("b", titles)], ["Peru", "b"]);
-  equal(savedName("__prefix__:home", titles), "Beginning of profile “home”");
-  equal(savedName("__system_prefix__", titles), "Beginning of profile “default”");
+  equal(savedName("__prefix__:home", titles), "Prefix of profile “home”");
+  equal(savedName("__system_prefix__", titles), "Prefix of profile “default”");
 });
 
 test("a slot is named by its title, its id or its profile", () => {
   equal(nameOf({ kind: "conversation", title: "Peru", conversation: "a" }), "Peru");
   equal(nameOf({ kind: "conversation", conversation: "a" }), "a");
-  equal(nameOf({ kind: "prefix", profile: "home" }), "Beginning of profile “home”");
+  equal(nameOf({ kind: "prefix", profile: "home" }), "Prefix of profile “home”");
 });

@@ -85,7 +85,7 @@ fn a_screen_reader_hears_that_an_answer_began() {
 
     page.until(
         "a live region says it",
-        "all('[aria-live]').some(e => e.textContent.includes('Hob answers'))",
+        "all('[aria-live]').some(e => e.textContent.includes('Hob is answering'))",
     );
     page.answered(1);
 }

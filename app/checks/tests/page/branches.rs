@@ -19,7 +19,7 @@ fn an_edited_question_begins_a_branch_and_the_old_one_stays() {
     assert_eq!(page.last_answer(), "another first");
     page.reads("@user @siblings", "2/2");
 
-    page.tool("@user:nth-child(1)", "Branch before");
+    page.tool("@user:nth-child(1)", "Previous branch");
     page.answered(2);
     assert_eq!(page.texts("@answer .text"), ["first", "second"]);
     page.reads("@user @siblings", "1/2");
@@ -43,9 +43,9 @@ fn another_answer_stands_beside_the_first_and_shares_what_stands_before_it() {
     page.reads("@answer @siblings", "shares");
 
     let second = page.last_answer();
-    page.tool("@answer", "Branch before");
+    page.tool("@answer", "Previous branch");
     page.reads("@answer @siblings", "1/2");
-    page.tool("@answer", "Branch after");
+    page.tool("@answer", "Next branch");
     page.reads("@answer @siblings", "2/2");
     assert_eq!(page.last_answer(), second);
 }
@@ -58,7 +58,7 @@ fn a_cold_answer_reuses_nothing_and_says_so() {
     page.ask("Say this: once more");
     assert!(page.last_numbers().contains(" hot"), "{}", page.last_numbers());
 
-    page.tool("@answer:nth-child(4)", "Answer this turn cold: reuse nothing, to compare");
+    page.tool("@answer:nth-child(4)", "Answer again cold: reuse nothing, to compare");
     page.reads("@answer:nth-child(4) @siblings", "2/2");
     page.answered(2);
 
@@ -86,13 +86,13 @@ fn whoever_comes_back_to_a_branch_is_where_it_was_used_last() {
     };
     edit("@user:nth-child(3)", "Say this: another two");
     page.until("the branch is there", "all('@answer .text').at(-1).innerText === 'another two'");
-    page.tool("@user:nth-child(3)", "Branch before");
+    page.tool("@user:nth-child(3)", "Previous branch");
     page.until("the first is back", "all('@answer .text').at(-1).innerText === 'two'");
     page.ask("Say this: three");
     edit("@user:nth-child(1)", "Say this: another one");
     page.answered(1);
 
-    page.tool("@user:nth-child(1)", "Branch before");
+    page.tool("@user:nth-child(1)", "Previous branch");
 
     page.answered(3);
     assert_eq!(page.texts("@answer .text"), ["one", "two", "three"]);
@@ -115,7 +115,7 @@ fn what_came_with_other_instructions_is_a_branch_as_well() {
     page.open_chat("Told");
     page.reads("@answer .text", "long");
 
-    page.click("@siblings [aria-label='Branch before']");
+    page.click("@siblings [aria-label='Previous branch']");
 
     page.reads("@answer .text", "short");
     page.reads("@siblings", "1/2");

@@ -33,7 +33,7 @@ fn an_exported_chat_takes_its_memory_along() {
     page.ask(
         "Say this: a text that is long enough to have some blocks of its own, which are kept.",
     );
-    page.choose("@chat-menu", "Export with its memory");
+    page.choose("@chat-menu", "Export with KV cache");
     let file = downloaded(&page, "tar");
 
     let other = Hobd::start(Model::Fake);
@@ -57,7 +57,7 @@ fn a_file_that_is_no_chat_is_refused_with_a_reason() {
     std::fs::write(&file, "{}").unwrap();
 
     page.import(&file);
-    page.reads("@question", "This cannot be imported");
+    page.reads("@question", "The import failed");
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn memory_that_cannot_be_taken_along_is_told() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     page.ask("Say this: a text that is long enough to have some blocks of its own.");
-    page.choose("@chat-menu", "Export with its memory");
+    page.choose("@chat-menu", "Export with KV cache");
     let file = downloaded(&page, "tar");
 
     let other = Hobd::start_with(Model::Fake, &["--model", "fake:second"]);
@@ -73,7 +73,7 @@ fn memory_that_cannot_be_taken_along_is_told() {
     page.shows("@composer");
     page.import(&file);
 
-    page.reads("@toast", "its memory was left out");
+    page.reads("@toast", "without its KV cache");
     page.answered(1);
 }
 

@@ -64,7 +64,7 @@ fn three_steps_lead_to_the_first_answer() {
     page.reads(".steps [aria-current]", "Choose a model");
     page.until("the one that runs is chosen", "one('.choice.chosen input').checked");
     page.click("@first-next");
-    page.reads(".steps [aria-current]", "See what it takes");
+    page.reads(".steps [aria-current]", "Check its memory needs");
     page.shows("@fit");
     page.click("@first-next");
     page.reads(".steps [aria-current]", "Say hello");

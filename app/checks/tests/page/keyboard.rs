@@ -19,7 +19,7 @@ fn everything_is_done_with_the_keyboard_alone() {
     page.press("Enter");
     page.reads("@answer @siblings", "2/2");
     page.answered(1);
-    tab_to(&page, "button", "Branch before");
+    tab_to(&page, "button", "Previous branch");
     page.press("Enter");
     page.reads("@answer @siblings", "1/2");
     // Edit the question.
@@ -48,7 +48,7 @@ fn everything_is_done_with_the_keyboard_alone() {
     page.press("Enter");
     page.reads("@title", "Say this: second chat");
     // Rename it from its menu.
-    tab_to(&page, "button", "What to do with this chat");
+    tab_to(&page, "button", "Chat actions");
     page.press("Enter");
     page.until("the menu has the focus", "document.activeElement.matches('[role=menuitem]')");
     page.press("Enter");
@@ -101,7 +101,7 @@ fn the_first_tab_leads_past_the_list() {
     page.shows("@page-settings .page-width > *");
 
     page.press("Tab");
-    assert_eq!(page.focused(), ("link".to_owned(), "Skip to the content".to_owned()));
+    assert_eq!(page.focused(), ("link".to_owned(), "Skip to content".to_owned()));
     page.press("Enter");
     page.until("the content has the focus", "document.activeElement.id === 'content'");
 }

@@ -35,7 +35,7 @@ fn pruning_tells_what_it_frees_before_anything_goes() {
     page.until("two are kept", "all('@file').length === 2");
 
     page.click("@prune");
-    page.reads("@prune-preview", "Nothing meets this.");
+    page.reads("@prune-preview", "No conversation meets the criteria.");
     // Everything of this class, whether its time is over or not.
     page.click("@prune-expired");
     page.put("@prune-dialog label > select", "long");

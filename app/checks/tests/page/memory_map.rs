@@ -72,12 +72,12 @@ fn an_answer_that_computed_most_of_its_prompt_counts_as_cold() {
          import('/pages/memory/scale.js').then(({points, ticks}) => {
              const turn = (at, ttft_ms, shared, computed, cold) =>
                  ({conversation: 'a', message: at, at, ttft_ms, tokens: {shared, computed}, cold});
-             const {list, reused, cold} = points([
+             const {list, median} = points([
                  turn(3, 20, 90, 10), turn(2, 40, 95, 5), turn(1, 900, 10, 90),
                  turn(4, 1100, 99, 1, true), turn(5, null, 1, 1),
              ]);
              const marks = ticks(list.map(({ttft}) => ttft)).marks;
-             done([list.map(({at, kind}) => at + kind).join(' '), reused, cold, marks]);
+             done([list.map(({at, kind}) => at + kind).join(' '), median.reused, median.cold, marks]);
          }, error => done(String(error)));",
         &[],
     );

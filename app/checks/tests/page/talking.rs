@@ -81,7 +81,7 @@ fn a_long_chat_is_shown_from_its_end_on() {
     page.until("all is there", "all('@user').length === 31");
     page.until("its end is shown", TO_END);
     page.script("one('@talk').scrollTop = 500");
-    page.reads(".to-end", "To the end");
+    page.reads(".to-end", "Jump to the end");
     page.click(".to-end");
     page.until("its end is shown again", TO_END);
     page.send(&format!("Say this slowly: {}", "Of lines and words. ".repeat(40)));
@@ -183,7 +183,7 @@ fn an_answer_that_ended_at_its_limit_says_so() {
     );
     let page = Page::open(&hobd);
     page.open_chat("Say this: more than there is room for");
-    page.reads("@answer", "ended at its limit");
+    page.reads("@answer", "stopped at the token limit");
 }
 
 #[test]

@@ -102,7 +102,7 @@ fn without_a_recogniser_the_words_are_typed() {
 }
 
 fn button(page: &Page, event: &str) {
-    page.shows("@talk-button");
+    page.shows("@talk-button[aria-disabled=false]"); // The browser has listed its microphone.
     page.script(&format!(
         "one('@talk-button').dispatchEvent(new PointerEvent('{event}', {{bubbles: true}}))"
     ));

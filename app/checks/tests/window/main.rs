@@ -147,7 +147,7 @@ fn a_chat_leaves_with_its_memory_and_comes_back_with_it() {
     let desktop = Desktop::open();
     let window = desktop.app();
     window.ask("Say this: what is kept of this has some thousand bytes, and not one may differ");
-    window.choose("@chat-menu", "Export with its memory");
+    window.choose("@chat-menu", "Export with KV cache");
     let saved = || {
         std::fs::read_dir(desktop.home()).ok()?.flatten().map(|it| it.path()).find(|it| is_tar(it))
     };
@@ -172,7 +172,7 @@ fn it_attaches_to_a_daemon_that_is_there_and_takes_its_place_when_that_ends() {
     window.ask("Say this: From the other one.");
 
     hobd.stop();
-    window.reads("@toast", "goes on by itself");
+    window.reads("@toast", "continues on its own");
     let daemon = wait::until("the app has announced itself", || desktop.announced());
     assert_ne!(daemon["address"], json!(hobd.client.address.to_string()));
     window.ask("Say this: And from here.");
