@@ -176,7 +176,8 @@ function Field({ text, marks, mono, readonly, label, onInput }) {
 }
 
 function Advice({ text, marks, moveToTail }) {
-  const words = marks.map(({ start, end }) => `“${text.slice(start, end)}”`).join(", ");
+  const quoted = ({ start, end }) => t("volatile.quoted", { text: text.slice(start, end) });
+  const words = marks.map(quoted).join(", ");
   return html`
     <div class="advice" data-test="volatile">
       <${Icon} name="warning" small />
