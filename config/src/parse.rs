@@ -44,12 +44,12 @@ impl std::fmt::Display for Raw {
 /// An IP address and a port; `localhost` stands for 127.0.0.1.
 pub fn address(raw: &Raw) -> Result<SocketAddr, Complaint> {
     let remedy = "write an IP address and a port, such as 127.0.0.1:8642";
-    let text = text(raw)?;
-    let text = text.strip_prefix("http://").unwrap_or(&text).trim_end_matches('/');
-    if let Some(port) = text.strip_prefix("localhost:").and_then(|port| port.parse().ok()) {
+    let url = text(raw)?;
+    let address = url.strip_prefix("http://").unwrap_or(&url).trim_end_matches('/');
+    if let Some(port) = address.strip_prefix("localhost:").and_then(|port| port.parse().ok()) {
         return Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
     }
-    text.parse().map_err(|_| complaint("is not an address", remedy))
+    address.parse().map_err(|_| complaint("is not an address", remedy))
 }
 
 /// A whole number within `range`.

@@ -22,8 +22,8 @@ pub fn run(app_args: &[String]) -> Result<(), Failure> {
 
 /// Makes the bundles of this system and prints their paths.
 pub fn bundle() -> Result<(), Failure> {
-    let version = Line::new("cargo tauri --version").command().output().ok();
-    let version = version.and_then(|output| String::from_utf8(output.stdout).ok());
+    let output = Line::new("cargo tauri --version").command().output().ok();
+    let version = output.and_then(|output| String::from_utf8(output.stdout).ok());
     if !version.is_some_and(|version| is_major_2(&version)) {
         return Err(Failure::new(
             "Tauri's own tool is missing: `cargo tauri` of major version 2",
@@ -62,8 +62,8 @@ fn print_bundles(begun: SystemTime) -> Result<(), Failure> {
 
 /// The new bundles in `dir`, which has a directory for each kind and may have older bundles.
 fn made_since(dir: &Path, begun: SystemTime) -> io::Result<Vec<PathBuf>> {
-    let files = fs::read_dir(dir)?.flatten();
-    let files = files.flat_map(|kind| fs::read_dir(kind.path()).into_iter().flatten()).flatten();
+    let kinds = fs::read_dir(dir)?.flatten();
+    let files = kinds.flat_map(|kind| fs::read_dir(kind.path()).into_iter().flatten()).flatten();
     let is_bundle = |path: &Path| {
         let end = path.extension().unwrap_or_default();
         ["deb", "AppImage", "dmg", "app"].iter().any(|kind| end == *kind)

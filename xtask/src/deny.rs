@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use crate::command::{Failure, Line};
-use crate::test::Outcome;
+use crate::outcome::Outcome;
 
 const VERSION: &str = "0.20.2";
 const TOOL: &str = "target/tools/bin/cargo-deny";
@@ -31,8 +31,8 @@ pub fn check() -> Result<Outcome, Failure> {
 }
 
 fn install() -> Result<(), Failure> {
-    let current = Line::new(TOOL).arg("--version").command().output().ok();
-    let current = current.and_then(|output| String::from_utf8(output.stdout).ok());
+    let output = Line::new(TOOL).arg("--version").command().output().ok();
+    let current = output.and_then(|output| String::from_utf8(output.stdout).ok());
     if current.is_some_and(|version| version.trim() == format!("cargo-deny {VERSION}")) {
         return Ok(());
     }

@@ -20,6 +20,7 @@ mod layers;
 mod libclang;
 mod need;
 mod openai;
+mod outcome;
 mod packages;
 mod pure;
 mod run;

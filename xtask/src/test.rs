@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use crate::command::{Failure, Line};
+use crate::outcome::Outcome;
 use crate::{app, deny, layers, openai, pure, run};
 
 struct Step {
@@ -10,12 +11,6 @@ struct Step {
     check: fn(whole: bool) -> Result<Outcome, Failure>,
     /// Replaces the remedy of the failure.
     remedy: Option<&'static str>,
-}
-
-pub enum Outcome {
-    Passed,
-    /// Passed, except for a part that could not be checked here.
-    Skipped(&'static str),
 }
 
 const STEPS: [Step; 11] = [

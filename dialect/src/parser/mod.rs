@@ -265,8 +265,8 @@ fn split_name(call: &str) -> Named<'_> {
     };
     let (head, json) = call.split_at(at);
     let head = head.trim_end();
-    let head = head.strip_suffix(MISTRAL_ARGUMENTS).unwrap_or(head);
-    let name = head.split_once(MISTRAL_CALL_ID).map_or(head, |(name, _)| name).trim();
+    let name_and_id = head.strip_suffix(MISTRAL_ARGUMENTS).unwrap_or(head);
+    let name = name_and_id.split(MISTRAL_CALL_ID).next().unwrap_or_default().trim();
     let allowed = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     if name.is_empty() || !name.chars().all(allowed) {
         Named::No

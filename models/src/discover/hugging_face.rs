@@ -9,9 +9,9 @@ use crate::source::Source;
 
 pub(super) fn find(root: &Path, found: &mut Discovery) {
     for repository in walk::entries(root) {
-        let name = repository.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let Some(name) = name.strip_prefix("models--") else { continue };
-        let name = name.replacen("--", "/", 1);
+        let directory = repository.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let Some(id) = directory.strip_prefix("models--") else { continue };
+        let name = id.replacen("--", "/", 1);
         let files = revision(&repository).map(|dir| walk::gguf_files(&dir)).unwrap_or_default();
         found.add_files(files, Source::HuggingFace, |model, group| {
             model.aliases.push(format!("{name}/{}", group.stem));
@@ -23,8 +23,8 @@ pub(super) fn find(root: &Path, found: &mut Discovery) {
 /// The revision that `refs/main` names, or else the last one.
 fn revision(repository: &Path) -> Option<PathBuf> {
     let snapshots = repository.join("snapshots");
-    let main = fs::read_to_string(repository.join("refs/main")).unwrap_or_default();
-    let main = main.trim();
+    let reference = fs::read_to_string(repository.join("refs/main")).unwrap_or_default();
+    let main = reference.trim();
     // The name comes from a file, and must not lead out of the directory.
     let is_name = !main.is_empty() && main.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let current = snapshots.join(main);

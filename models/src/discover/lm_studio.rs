@@ -8,8 +8,8 @@ use crate::source::Source;
 pub(super) fn find(root: &Path, found: &mut Discovery) {
     found.add_files(walk::gguf_files(root), Source::LmStudio, |model, group| {
         let inside = model.path.parent().and_then(|dir| dir.strip_prefix(root).ok());
-        let parts = inside.into_iter().flat_map(Path::components);
-        let parts: Vec<_> = parts.map(|part| part.as_os_str().to_string_lossy()).collect();
+        let components = inside.into_iter().flat_map(Path::components);
+        let parts: Vec<_> = components.map(|part| part.as_os_str().to_string_lossy()).collect();
         model.aliases.push([&parts[..], &[group.stem.as_str().into()]].concat().join("/"));
     });
 }

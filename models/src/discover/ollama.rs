@@ -43,11 +43,11 @@ pub(super) fn find(root: &Path, found: &mut Discovery) {
 
 /// The name as `ollama list` shows it, without the default host and namespace.
 fn name_of(manifest: &Path) -> Option<String> {
-    let parts = manifest.components().map(|part| match part {
+    let components = manifest.components().map(|part| match part {
         Component::Normal(part) => part.to_str(),
         _ => None,
     });
-    let parts = parts.collect::<Option<Vec<_>>>()?;
+    let parts = components.collect::<Option<Vec<_>>>()?;
     Some(match parts[..] {
         ["registry.ollama.ai", "library", model, tag] => format!("{model}:{tag}"),
         ["registry.ollama.ai", owner, model, tag] => format!("{owner}/{model}:{tag}"),
