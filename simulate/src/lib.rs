@@ -13,6 +13,7 @@ pub mod bundled;
 pub mod closed;
 pub mod optimum;
 pub mod plot;
+pub mod policy;
 pub mod random;
 pub mod replay;
 pub mod study;

@@ -76,8 +76,9 @@ fn next_uses(arrivals: &[Arrival]) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
+    use crate::policy::PolicyKind;
     use hob_slots::Timestamp;
-    use hob_slots::evict::{PolicyKind, Run};
+    use hob_slots::evict::Run;
     use proptest::prelude::*;
 
     use super::*;

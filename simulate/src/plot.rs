@@ -1,6 +1,6 @@
 //! Draws tables as SVG: hit ratio over capacity, a panel a set-up, a line a policy.
 
-use hob_slots::evict::PolicyKind;
+use crate::policy::PolicyKind;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 

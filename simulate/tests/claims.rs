@@ -3,8 +3,8 @@
 
 use hob_simulate::bundled::Traces;
 use hob_simulate::closed::{self, Disk};
+use hob_simulate::policy::PolicyKind;
 use hob_simulate::study::{self, Scope, Setup};
-use hob_slots::evict::PolicyKind;
 
 fn scope(policies: &[PolicyKind]) -> Scope {
     Scope { policies: policies.to_vec(), seeds: 2, requests: 1_500, optimum: false }

@@ -3,7 +3,7 @@
 //! Read in this order:
 //!
 //! 1. [`id`]: the names. [`time`] and [`ttl`]: when something is old.
-//! 2. [`block`]: how a timeline is cut into blocks and how their names chain; [`segment`] and
+//! 2. [`block`]: how a timeline is cut into blocks and how their names chain; [`layer`] and
 //!    [`key`]: what a request says about its prompt, and what pins it.
 //! 3. [`registry`]: which conversation is pinned to which slot. [`radix`]: which slot already
 //!    holds the longest beginning of a prompt. [`warm`]: bytes kept in host memory, and [`evict`]:
@@ -23,11 +23,11 @@ pub mod fingerprint;
 pub mod format;
 pub mod id;
 pub mod key;
+pub mod layer;
 pub mod maintenance;
 pub mod payload;
 pub mod radix;
 pub mod registry;
-pub mod segment;
 pub mod store;
 pub mod sweep;
 pub mod time;
@@ -43,12 +43,12 @@ pub use format::{
     BlockRef, FormatError, Object, ObjectHeader, ObjectKind, Seal, SegmentRef, SlotHeader,
     SlotRecord, SlotTable, SnapshotRef,
 };
-pub use id::{BlockId, ContentId, ConversationId, ModelHash, ParseIdError, SlotId, Token};
+pub use id::{BlockId, ConversationId, ModelHash, ParseIdError, SlotId, Token};
 pub use key::{CacheKey, KeyFields, KeySegment, PrefixHash, derive_slot_id, stable_prefix_hash};
+pub use layer::Layer;
 pub use payload::Payload;
 pub use radix::RadixTree;
 pub use registry::{Pin, Registry};
-pub use segment::{Layer, Segment};
 pub use store::{
     Checked, Garbage, Listing, Miss, ObjectName, Quarantined, Rejected, SAVE_GRACE, SlotContents,
     SlotEntry, Store, StoreError, StoreReader, StoredFile,

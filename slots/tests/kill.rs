@@ -5,8 +5,6 @@
 //!   has done. Whatever it is killed in the middle of, the next one finds the old conversation or the
 //!   new one, with every object that it names, and no unfinished file.
 
-#![cfg(unix)]
-
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;

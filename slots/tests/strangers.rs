@@ -3,8 +3,6 @@
 //! - No symbolic link below it is followed: what lies outside is neither read nor written nor removed.
 //!   Where the directory itself lies is its owner's choice, links on the way included.
 //! - Files are 0600 and directories 0700, whatever the umask is, and a hostile umask stops nobody.
-#![cfg(unix)]
-
 mod support;
 
 use std::fs;

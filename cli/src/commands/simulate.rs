@@ -9,7 +9,7 @@ use hob_simulate::closed::{self, Disk};
 use hob_simulate::plot;
 use hob_simulate::study::{self, Row, Scope, Setup, WaitRow};
 use hob_simulate::trace::Trace;
-use hob_slots::evict::PolicyKind;
+use hob_simulate::policy::PolicyKind;
 use serde::Serialize;
 
 use crate::context::Context;

@@ -3,8 +3,9 @@
 use std::hint::black_box;
 use std::time::Instant;
 
+use crate::policy::PolicyKind;
 use hob_slots::Timestamp;
-use hob_slots::evict::{BlockMeta, Ended, Policy, PolicyKind, Run};
+use hob_slots::evict::{BlockMeta, Ended, Policy, Run};
 use serde::Serialize;
 
 use super::{Row, Scope, Setup, WaitRow, hits, waits};

@@ -5,7 +5,7 @@ mod setup;
 
 use std::thread;
 
-use hob_slots::evict::PolicyKind;
+use crate::policy::PolicyKind;
 use serde::Serialize;
 
 use crate::bundled::Traces;

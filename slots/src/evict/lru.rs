@@ -35,3 +35,28 @@ impl<Id: Name> Policy<Id> for Lru<Id> {
         self.tails.first(may_leave)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::evict::Cache;
+
+    proptest! {
+        #[test]
+        fn least_recently_used_is_what_its_name_says(uses in prop::collection::vec(0_u64..20, 0..200)) {
+            let mut kept = Cache::new(Lru::default(), 8);
+            let mut naive: Vec<u64> = Vec::new();
+            for id in uses {
+                kept.ask(id, &BlockMeta::new(None, 1), Timestamp(0), &|_| true);
+                naive.retain(|&other| other != id);
+                naive.push(id);
+                if naive.len() > 8 {
+                    naive.remove(0);
+                }
+                prop_assert!((0..20).all(|id| kept.contains(&id) == naive.contains(&id)));
+            }
+        }
+    }
+}

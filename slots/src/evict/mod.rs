@@ -1,33 +1,24 @@
-//! Which blocks leave when there is no room: one policy a file, the same code for the memory pool
-//! and for the simulator.
+//! Which blocks are evicted when the KV budget is exceeded: one policy a file, the same code for the
+//! memory pool and for the simulator.
 //!
 //! - Pure: no clock, no I/O. The same calls always give the same choices.
-//! - Only the tail of a chain leaves: no policy chooses a block while one that follows it is kept,
-//!   see [`Tails`]. So what is kept of a prompt is always its beginning.
-//! - What may not leave is never chosen, whatever else would have to go.
-//! - A policy may decline a newcomer, see [`Policy::declines`]: the run that made it has it in its
-//!   slot anyway.
+//! - Only the tail of a chain is evicted: no policy chooses a block while a block that follows it is
+//!   cached, see [`Tails`]. So the cached part of a prompt is always its beginning.
+//! - A block that must stay is never chosen, even over budget.
+//! - A policy may decline a new block, see [`Policy::declines`]: its KV is in the run's cells anyway.
 //!
-//! Reading order: [`Policy`] and [`BlockMeta`]; [`Tails`], on which every policy is built; [`lru`]
-//! for the simplest of them, [`guarded_density`] for the default; [`Cache`] for a set of blocks
-//! under a budget.
+//! Reading order: [`Policy`] and [`BlockMeta`]; [`Tails`], on which every policy is built; [`lru`],
+//! the simplest; [`guarded_density`], the default; [`Cache`], a set of blocks under a budget. The
+//! policies that are only compared with these are in `hob-simulate`.
 
-pub mod arc;
 mod cache;
 pub mod density;
-pub mod fifo;
-mod ghosts;
-pub mod graph_score;
 pub mod guarded_density;
-pub mod lfu;
 pub mod lru;
-pub mod s3_fifo;
-pub mod session_lru;
 mod tails;
 
 use std::fmt;
 use std::hash::Hash;
-use std::str::FromStr;
 
 pub use cache::{Answer, Cache};
 pub use tails::Tails;
@@ -48,14 +39,12 @@ pub struct BlockMeta<Id> {
     pub bytes: u64,
     /// The run that uses it now.
     pub run: Run,
-    /// How much its segment matters, from 0 to 1.
-    pub importance: f32,
 }
 
 impl<Id> BlockMeta<Id> {
     /// A block of which no more is known.
     pub fn new(parent: Option<Id>, bytes: u64) -> Self {
-        Self { parent, bytes, run: Run::default(), importance: 0.5 }
+        Self { parent, bytes, run: Run::default() }
     }
 }
 
@@ -137,95 +126,3 @@ impl<Id: Name> Policy<Id> for Box<dyn Policy<Id>> {
         (**self).victim(now, may_leave)
     }
 }
-
-/// The policies by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PolicyKind {
-    /// The one that was kept first.
-    Fifo,
-    /// The least recently used.
-    Lru,
-    /// The least often used.
-    Lfu,
-    /// Adaptive replacement: recency and frequency, balanced by what left too early.
-    Arc,
-    /// Three queues, of which the small one sorts out what is used once.
-    S3Fifo,
-    /// Least recently used, with a share reserved for conversations that go on.
-    SessionLru,
-    /// The published score of age, degree, edges, importance and hits.
-    GraphScore,
-    /// The least likely hits for the room it takes, as long as that beats the least recently used.
-    GuardedDensity,
-}
-
-impl PolicyKind {
-    /// What the runtime uses.
-    pub const DEFAULT: Self = Self::GuardedDensity;
-
-    /// Every policy.
-    pub const ALL: [Self; 8] = [
-        Self::Fifo,
-        Self::Lru,
-        Self::Lfu,
-        Self::Arc,
-        Self::S3Fifo,
-        Self::SessionLru,
-        Self::GraphScore,
-        Self::GuardedDensity,
-    ];
-
-    /// Its name on the command line and in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Fifo => "fifo",
-            Self::Lru => "lru",
-            Self::Lfu => "lfu",
-            Self::Arc => "arc",
-            Self::S3Fifo => "s3-fifo",
-            Self::SessionLru => "session-lru",
-            Self::GraphScore => "graph-score",
-            Self::GuardedDensity => "guarded-density",
-        }
-    }
-
-    /// A new policy of this kind, for a store of `budget_bytes`.
-    pub fn build<Id: Name>(self, budget_bytes: u64) -> Box<dyn Policy<Id>> {
-        match self {
-            Self::Fifo => Box::new(fifo::Fifo::default()),
-            Self::Lru => Box::new(lru::Lru::default()),
-            Self::Lfu => Box::new(lfu::Lfu::default()),
-            Self::Arc => Box::new(arc::Arc::new(budget_bytes)),
-            Self::S3Fifo => Box::new(s3_fifo::S3Fifo::new(budget_bytes)),
-            Self::SessionLru => Box::new(session_lru::SessionLru::new(budget_bytes)),
-            Self::GraphScore => Box::new(graph_score::GraphScore::default()),
-            Self::GuardedDensity => Box::new(guarded_density::GuardedDensity::new(budget_bytes)),
-        }
-    }
-}
-
-impl fmt::Display for PolicyKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// A name that no policy has.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no policy is called \"{got}\": it is one of {}", PolicyKind::ALL.map(PolicyKind::name).join(", "))]
-pub struct UnknownPolicy {
-    /// What was given.
-    pub got: String,
-}
-
-impl FromStr for PolicyKind {
-    type Err = UnknownPolicy;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL.into_iter().find(|kind| kind.name() == text);
-        found.ok_or_else(|| UnknownPolicy { got: text.to_owned() })
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -10,7 +10,7 @@ use bincode::{Decode, Encode};
 use super::slot::{BlockRef, SegmentRef, SnapshotRef};
 use super::{FormatError, SlotRecord};
 use crate::id::{BlockId, Token};
-use crate::segment::Layer;
+use crate::layer::Layer;
 
 /// The longest entry is a segment with the longest key.
 const ENTRY_BYTES: usize = 256;

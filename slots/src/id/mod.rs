@@ -1,7 +1,7 @@
 //! Names: of tokens, models, blocks, texts, conversations and slots.
 //!
 //! - Equal [`BlockId`]s mean equal KV: the id is a hash of the model and of every token up to the
-//!   block's end. Equal [`ContentId`]s mean equal text, whatever came before.
+//!   block's end.
 //! - A value of these types is always well-formed; texts are checked once, when they are parsed.
 //! - A [`ConversationId`] comes from outside and is never used as a path, see
 //!   [`ConversationId::file_stem`].
@@ -70,19 +70,6 @@ impl BlockId {
     }
 }
 
-/// The name of a text: SHA-256 of its tokens alone.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ContentId(pub [u8; 32]);
-
-impl ContentId {
-    /// The name of `tokens`, whatever comes before them.
-    pub fn of(tokens: &[Token]) -> Self {
-        let mut hash = Sha256::new();
-        update_with_tokens(&mut hash, tokens);
-        Self(hash.finalize().into())
-    }
-}
-
 fn update_with_tokens(hash: &mut Sha256, tokens: &[Token]) {
     // One call for each 64 tokens: hashing goes faster over runs than over single tokens.
     let mut bytes = [0; 64 * 4];
@@ -134,7 +121,6 @@ pub(crate) use hex_text_form;
 
 hex_text_form!(ModelHash, "fingerprint");
 hex_text_form!(BlockId, "block id");
-hex_text_form!(ContentId, "content id");
 
 #[cfg(test)]
 mod tests {
@@ -181,17 +167,18 @@ mod tests {
     #[test]
     fn long_runs_of_tokens_hash_like_their_bytes() {
         let run: Vec<Token> = (0..1_000).map(Token).collect();
-        let bytes: Vec<u8> = (0..1_000_i32).flat_map(i32::to_le_bytes).collect();
-        assert_eq!(ContentId::of(&run).0, *Sha256::digest(bytes));
+        let parent = BlockId::root(MODEL);
+        let mut bytes = parent.0.to_vec();
+        bytes.extend((0..1_000_i32).flat_map(i32::to_le_bytes));
+        assert_eq!(BlockId::child(parent, &run).0, *Sha256::digest(bytes));
     }
 
     #[test]
-    fn equal_text_after_another_history_has_the_same_content_and_another_block() {
+    fn equal_text_after_another_history_is_another_block() {
         let text = tokens(&[1, 2, 3]);
         let here = BlockId::child(BlockId::root(MODEL), &text);
         let there = BlockId::child(here, &text);
         assert_ne!(here, there);
-        assert_eq!(ContentId::of(&text), ContentId::of(&tokens(&[1, 2, 3])));
     }
 
     #[test]

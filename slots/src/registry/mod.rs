@@ -133,11 +133,6 @@ impl Registry {
         self.pins.get(conversation).map(|pinned| pinned.slot)
     }
 
-    /// Who is pinned to `slot`.
-    pub fn conversation_in(&self, slot: SlotId) -> Option<&ConversationId> {
-        self.slots.get(index(slot))?.as_ref()
-    }
-
     /// Whether a turn of `conversation` is running or queued.
     pub fn is_running(&self, conversation: &ConversationId) -> bool {
         self.pins.get(conversation).is_some_and(|pinned| pinned.turns > 0)

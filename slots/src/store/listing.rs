@@ -90,7 +90,14 @@ impl StoreReader {
 
     /// The conversations that are kept for any model, by model.
     pub fn all_slots(&self) -> Result<Listing, StoreError> {
-        self.of_all_models(Self::slots)
+        let mut all = Listing::default();
+        for model in self.models()? {
+            let Listing { slots, superseded, rejected } = self.slots(model)?;
+            all.slots.extend(slots);
+            all.superseded.extend(superseded);
+            all.rejected.extend(rejected);
+        }
+        Ok(all)
     }
 
     /// The conversations that are kept for `model` and what each is made of.
@@ -101,11 +108,6 @@ impl StoreReader {
             let objects = table.objects().collect();
             Ok(SlotContents { entry: entry(table.header, class, file_bytes, path), objects })
         })
-    }
-
-    /// The conversations that are kept for any model and what each is made of, by model.
-    pub fn all_contents(&self) -> Result<Listing<SlotContents>, StoreError> {
-        self.of_all_models(Self::contents)
     }
 
     /// What the listing tells of one conversation.
@@ -154,20 +156,6 @@ impl StoreReader {
             head = read_all(&*file, header.head_bytes())?;
         }
         Ok((head, file_bytes))
-    }
-
-    fn of_all_models<T>(
-        &self,
-        list: impl Fn(&Self, ModelHash) -> Result<Listing<T>, StoreError>,
-    ) -> Result<Listing<T>, StoreError> {
-        let mut all = Listing::default();
-        for model in self.models()? {
-            let Listing { slots, superseded, rejected } = list(self, model)?;
-            all.slots.extend(slots);
-            all.superseded.extend(superseded);
-            all.rejected.extend(rejected);
-        }
-        Ok(all)
     }
 
     fn list<T: AsRef<SlotEntry> + Send>(

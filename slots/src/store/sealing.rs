@@ -9,6 +9,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -60,13 +61,9 @@ impl Key {
     pub fn load(file: &Path) -> Result<Self, StoreError> {
         let bad = |problem| StoreError::BadKey { key: file.to_owned(), problem };
         let text = fs::read_to_string(file).map_err(io_error("read the key in", file))?;
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            let facts = fs::metadata(file).map_err(io_error("read the rights of", file))?;
-            if facts.permissions().mode() & 0o077 != 0 {
-                return Err(bad("can be read by others: `chmod 600` it, or make a new one"));
-            }
+        let facts = fs::metadata(file).map_err(io_error("read the rights of", file))?;
+        if facts.permissions().mode() & 0o077 != 0 {
+            return Err(bad("can be read by others: `chmod 600` it, or make a new one"));
         }
         let key = crate::id::parse_hex::<32>("key", text.trim()).map_err(|_| {
             bad("is not 64 hex digits: put the right one there, or remove the file")

@@ -7,7 +7,8 @@
 
 use std::collections::HashMap;
 
-use crate::evict::{BlockMeta, Policy, PolicyKind, Run};
+use crate::evict::guarded_density::GuardedDensity;
+use crate::evict::{BlockMeta, Policy, Run};
 use crate::id::BlockId;
 use crate::payload::Payload;
 use crate::time::Timestamp;
@@ -44,7 +45,7 @@ pub struct Use {
 impl WarmPool {
     /// An empty pool that holds `budget_bytes`, under the default policy.
     pub fn new(budget_bytes: u64) -> Self {
-        Self::with_policy(budget_bytes, PolicyKind::DEFAULT.build(budget_bytes))
+        Self::with_policy(budget_bytes, Box::new(GuardedDensity::new(budget_bytes)))
     }
 
     /// An empty pool that holds `budget_bytes`.

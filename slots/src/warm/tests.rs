@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::evict::lru::Lru;
 
 fn id(n: u8) -> BlockId {
     BlockId([n; 32])
@@ -8,7 +9,7 @@ fn id(n: u8) -> BlockId {
 
 /// Under the policy that is easy to say: the least recently used leaves.
 fn pool() -> WarmPool {
-    WarmPool::with_policy(100, PolicyKind::Lru.build(100))
+    WarmPool::with_policy(100, Box::new(Lru::default()))
 }
 
 fn bytes(count: usize) -> Payload {

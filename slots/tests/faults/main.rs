@@ -21,7 +21,7 @@ use tempfile::TempDir;
 
 use faulty::{Call, Fault, FaultyDisk};
 use support::scenes::{SCENES, Scene};
-use support::talk::{MODEL, Readings, Talk, id, missing_objects, readings, start};
+use support::talk::{MODEL, Readings, Talk, contents, id, missing_objects, readings, start};
 
 #[test]
 fn a_fault_at_any_call_leaves_the_old_or_the_new_and_everything_works_again() {
@@ -76,7 +76,7 @@ fn a_fault_at_any_call_of_reading_is_a_miss_and_no_reason_to_reject_a_file() {
     let saved = readings(&world.store, &names);
     world.disk.mend();
     let read_all = || {
-        let listed = world.store.all_contents().map_or(0, |listing| listing.slots.len());
+        let listed = contents(&world.store).map_or(0, |listing| listing.slots.len());
         let read = readings(&world.store, &names);
         let records: Vec<_> = read.values().flatten().collect();
         let missing = records.iter().flat_map(|record| missing_objects(&world.store, record));
@@ -208,7 +208,7 @@ impl<'s> World<'s> {
 
     /// What can be read is all there, and nothing that was whole was rejected.
     fn assert_whole(&self, what: &[&str]) {
-        let listing = self.store.all_contents().unwrap();
+        let listing = contents(&self.store).unwrap();
         for slot in &listing.slots {
             let record = self.store.get_slot(MODEL, &slot.entry.conversation).expect("it is there");
             assert_eq!(missing_objects(&self.store, &record), [], "{what:?}");

@@ -26,7 +26,7 @@ use support::bounded;
 use support::memory::{Disk, EPOCH, MemoryFiles};
 use support::random::Random;
 use support::scenes::{SCENES, Scene};
-use support::talk::{MODEL, Readings, Talk, id, missing_objects, readings, start};
+use support::talk::{MODEL, Readings, Talk, contents, id, missing_objects, readings, start};
 
 const DIR: &str = "/slots";
 
@@ -194,7 +194,7 @@ fn judge(rotten: bool, image: Disk, possible: &Possible) -> Result<(), String> {
     let next = Talk::new("next", TtlClass::Long, start(), &[1, 2, 77]);
     next.save(&store).map_err(|error| format!("the next save: {error}"))?;
     let read = store.get_slot(MODEL, &id("next")).map_err(|miss| format!("the next: {miss}"))?;
-    let listed = store.all_contents().map_err(|error| error.to_string())?;
+    let listed = contents(&store).map_err(|error| error.to_string())?;
     match read == next.record && missing_objects(&store, &read).is_empty() {
         true if listed.rejected.is_empty() || rotten => Ok(()),
         _ => Err(format!("the next save reads {read:?}, {:?}", listed.rejected)),

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hob_slots::{
-    BlockId, BlockRef, ConversationId, ModelHash, Object, ObjectKind, Payload, SlotRecord,
-    SnapshotRef, Store, StoreError, Timestamp, Token, TtlClass,
+    BlockId, BlockRef, ConversationId, Listing, ModelHash, Object, ObjectKind, Payload,
+    SlotContents, SlotRecord, SnapshotRef, Store, StoreError, Timestamp, Token, TtlClass,
 };
 
 pub const MODEL: ModelHash = ModelHash([0xaa; 8]);
@@ -96,6 +96,18 @@ pub fn payload(id: BlockId) -> Payload {
 /// What the store says of each of these conversations.
 pub fn readings(store: &Store, names: &[ConversationId]) -> Readings {
     names.iter().map(|name| (name.clone(), store.get_slot(MODEL, name).ok())).collect()
+}
+
+/// The conversations of every model, with their objects.
+pub fn contents(store: &Store) -> Result<Listing<SlotContents>, StoreError> {
+    let mut all = Listing::default();
+    for model in store.models()? {
+        let Listing { slots, superseded, rejected } = store.contents(model)?;
+        all.slots.extend(slots);
+        all.superseded.extend(superseded);
+        all.rejected.extend(rejected);
+    }
+    Ok(all)
 }
 
 /// Reads every object that `record` names. Returns those that are not there; anything else than

@@ -12,6 +12,10 @@ use super::{BlockMeta, Name, Policy, Tails};
 use crate::time::Timestamp;
 
 pub(super) use classes::Class;
+
+/// Classes of blocks: an eviction looks at no more blocks than this.
+pub const CLASSES: usize = Class::COUNT;
+
 pub(super) use learned::Learned;
 
 /// The policy without a guard.

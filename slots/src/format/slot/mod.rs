@@ -16,7 +16,7 @@ use super::codec::Counts;
 use super::pack::{Arrangement, pack, unpack};
 use super::{FormatError, codec};
 use crate::id::{BlockId, ConversationId, ModelHash, Token};
-use crate::segment::Layer;
+use crate::layer::Layer;
 use crate::time::Timestamp;
 use crate::ttl::TtlClass;
 use header::Body;

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::id::{BlockId, ModelHash, Token};
+use crate::layer::Layer;
 use crate::payload::Payload;
-use crate::segment::Layer;
 use crate::time::Timestamp;
 use crate::ttl::TtlClass;
 

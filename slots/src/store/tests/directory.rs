@@ -77,7 +77,6 @@ fn a_reader_needs_a_directory_that_is_there() {
     assert!(matches!(StoreReader::open(world.path("nowhere")), Err(StoreError::Io { .. })));
 }
 
-#[cfg(unix)]
 #[test]
 fn nobody_else_can_read_what_is_kept() {
     use std::os::unix::fs::PermissionsExt;

@@ -106,7 +106,6 @@ fn a_sealed_object_is_compressed_and_stays_sealed() {
     assert!(!world.holds(&block(1).payload[..50]));
 }
 
-#[cfg(unix)]
 #[test]
 fn a_key_is_made_once_for_its_owner_alone_and_refused_when_others_can_read_it() {
     use std::os::unix::fs::PermissionsExt;

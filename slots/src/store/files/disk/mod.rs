@@ -8,11 +8,9 @@ use std::time::SystemTime;
 
 use super::{Entry, Facts, Files, Kind, Lock, LockError, NewFile, OpenFile};
 
-#[cfg_attr(unix, path = "unix.rs")]
-#[cfg_attr(not(unix), path = "elsewhere.rs")]
-mod place;
+mod unix;
 
-use place::Access;
+use unix::Access;
 
 /// The file system of this machine.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,52 +22,52 @@ impl Files for Disk {
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn NewFile>> {
-        Ok(Box::new(place::open(path, Access::Create)?))
+        Ok(Box::new(unix::open(path, Access::Create)?))
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn OpenFile>> {
-        Ok(Box::new(place::open(path, Access::Read)?))
+        Ok(Box::new(unix::open(path, Access::Read)?))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        place::rename(from, to)
+        unix::rename(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        place::remove(path)
+        unix::remove(path)
     }
 
     fn make_dir(&self, path: &Path) -> io::Result<()> {
-        place::make_dir(path)
+        unix::make_dir(path)
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        place::sync_dir(path)
+        unix::sync_dir(path)
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
-        place::list(dir)
+        unix::list(dir)
     }
 
     fn look(&self, path: &Path) -> io::Result<Facts> {
-        place::look(path).and_then(|metadata| facts(&metadata))
+        unix::look(path).and_then(|metadata| facts(&metadata))
     }
 
     fn look_in(&self, dir: &Path, names: &[OsString]) -> io::Result<Vec<io::Result<Facts>>> {
-        place::look_in(dir, names)
+        unix::look_in(dir, names)
     }
 
     fn touch(&self, path: &Path, time: SystemTime) -> io::Result<()> {
-        place::open(path, Access::Change)?.set_modified(time)
+        unix::open(path, Access::Change)?.set_modified(time)
     }
 
     fn free_bytes(&self, path: &Path) -> io::Result<u64> {
-        place::free_bytes(path)
+        unix::free_bytes(path)
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn Lock>, LockError> {
         // Not truncated: until the lock is ours, the file tells who has it.
-        let mut file = place::open(path, Access::ChangeOrCreate).map_err(LockError::Io)?;
+        let mut file = unix::open(path, Access::ChangeOrCreate).map_err(LockError::Io)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(LockError::Held(named_in(&mut file))),
@@ -98,7 +96,7 @@ impl OpenFile for File {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        place::read_at(self, buffer, offset)
+        unix::read_at(self, buffer, offset)
     }
 }
 

@@ -40,7 +40,6 @@ fn a_lock_names_its_holder_and_ends_with_it() {
     assert!(Disk.lock(&path.join("lock")).is_ok());
 }
 
-#[cfg(unix)]
 #[test]
 fn a_symbolic_link_is_followed_nowhere() {
     use std::os::unix::fs::symlink;
@@ -71,7 +70,6 @@ fn a_symbolic_link_is_followed_nowhere() {
     assert!(Disk.open(&path.join("real/file")).is_ok());
 }
 
-#[cfg(unix)]
 #[test]
 fn a_pipe_is_no_file_and_nobody_waits_for_it() {
     let (_dir, path) = world();

@@ -1,7 +1,7 @@
 //! The least often used leaves first; of equally often used ones the least recently used.
 
-use super::{BlockMeta, Name, Policy, Tails};
-use crate::time::Timestamp;
+use hob_slots::Timestamp;
+use hob_slots::evict::{BlockMeta, Name, Policy, Tails};
 
 /// Ranks by uses since a block came, then by the last use. What left is forgotten.
 #[derive(Clone, Debug)]

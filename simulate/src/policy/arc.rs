@@ -4,9 +4,10 @@
 //!   is remembered by name; who comes back from there shifts room to its list.
 //! - Where the list that is to give has no block that may leave, the other one gives.
 
+use hob_slots::Timestamp;
+use hob_slots::evict::{BlockMeta, Name, Policy, Tails};
+
 use super::ghosts::Ghosts;
-use super::{BlockMeta, Name, Policy, Tails};
-use crate::time::Timestamp;
 
 /// Ranks by list, then by the order of uses.
 #[derive(Clone, Debug)]

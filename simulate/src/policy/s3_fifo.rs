@@ -5,9 +5,10 @@
 //!   queue, and leaves it only after as many rounds as it was used, three at most.
 //! - A decision moves a bounded number of blocks on; then the one in front leaves, used or not.
 
+use hob_slots::Timestamp;
+use hob_slots::evict::{BlockMeta, Name, Policy, Tails};
+
 use super::ghosts::Ghosts;
-use super::{BlockMeta, Name, Policy, Tails};
-use crate::time::Timestamp;
 
 const MOST_USES: u8 = 3;
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::Name;
+use hob_slots::evict::Name;
 
 /// A queue of names with the bytes that they stood for.
 #[derive(Clone, Debug)]

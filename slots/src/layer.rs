@@ -1,8 +1,8 @@
-//! Labelled pieces of a prompt, as the caller knows them.
+//! What a segment of a prompt is for.
 
 use serde::{Deserialize, Serialize};
 
-/// What a piece of a prompt is for, the most durable first.
+/// What a segment of a prompt is for, the most durable first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layer {
@@ -49,41 +49,13 @@ impl Layer {
     }
 }
 
-/// One piece of a prompt. Blocks never reach across the border between two of them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Segment {
-    /// What it is for.
-    pub layer: Layer,
-    /// What it is called among its kind, such as `file:config.py`.
-    pub key: String,
-    /// Its text.
-    pub text: String,
-    /// Whether it stays the same from turn to turn.
-    #[serde(default)]
-    pub stable: bool,
-    /// How much it matters, from 0.0 to 1.0.
-    #[serde(default = "usual_importance")]
-    pub importance: f32,
-    /// Never dropped while its conversation is open.
-    #[serde(default)]
-    pub pinned: bool,
-}
-
-fn usual_importance() -> f32 {
-    0.5
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_segment_needs_only_layer_key_and_text() {
-        let json = r#"{"layer": "document", "key": "file:config.py", "text": "DEBUG = 1"}"#;
-        let segment: Segment = serde_json::from_str(json).unwrap();
-        assert_eq!(segment.layer, Layer::Document);
-        assert!(!segment.stable && !segment.pinned);
-        assert_eq!(segment.importance, 0.5);
-        assert_eq!(segment.layer.as_str(), "document");
+    fn a_layer_is_read_from_its_name() {
+        let layer: Layer = serde_json::from_str("\"document\"").unwrap();
+        assert_eq!((layer, layer.as_str()), (Layer::Document, "document"));
     }
 }

@@ -8,8 +8,11 @@
 //! - Importance and hits outrank recency by far: measured, it does worse than any other policy here.
 //!   It is kept for comparison.
 
-use super::{BlockMeta, Name, Policy, Tails};
-use crate::time::Timestamp;
+use hob_slots::Timestamp;
+use hob_slots::evict::{BlockMeta, Name, Policy, Tails};
+
+/// Of every block: the traces do not tell them apart.
+const IMPORTANCE: f64 = 0.5;
 
 /// Ranks by the part of the score that does not age, in thousandths; then by the last use.
 #[derive(Clone, Debug)]
@@ -21,7 +24,6 @@ pub struct GraphScore<Id> {
 #[derive(Clone, Copy, Debug)]
 struct Note {
     used_at: Timestamp,
-    importance: f32,
     hits: u64,
 }
 
@@ -44,24 +46,24 @@ impl<Id: Name> GraphScore<Id> {
         let stays = used_secs * 0.01
             + f64::from(degree) * 5.0
             + f64::from(edge) * 2.0
-            + f64::from(note.importance) * 20.0
+            + IMPORTANCE * 20.0
             + note.hits as f64 * 3.0;
         self.tails.set_rank(id, ((stays * 1_000.0) as i64, uses));
     }
 }
 
 impl<Id: Name> Policy<Id> for GraphScore<Id> {
-    fn hit(&mut self, id: Id, meta: &BlockMeta<Id>, now: Timestamp) {
+    fn hit(&mut self, id: Id, _: &BlockMeta<Id>, now: Timestamp) {
         self.uses += 1;
         let Some(note) = self.tails.note_mut(&id) else { return };
-        *note = Note { used_at: now, importance: meta.importance, hits: note.hits + 1 };
+        *note = Note { used_at: now, hits: note.hits + 1 };
         self.tails.set_rank(&id, (0, self.uses));
         self.rank_again(&id);
     }
 
     fn inserted(&mut self, id: Id, meta: &BlockMeta<Id>, now: Timestamp) {
         self.uses += 1;
-        let note = Note { used_at: now, importance: meta.importance, hits: 0 };
+        let note = Note { used_at: now, hits: 0 };
         self.tails.insert(id, meta.parent, (0, self.uses), note);
         self.rank_again(&id);
         if let Some(parent) = meta.parent {

@@ -1,7 +1,7 @@
 //! The one that was kept first leaves first.
 
-use super::{BlockMeta, Name, Policy, Tails};
-use crate::time::Timestamp;
+use hob_slots::Timestamp;
+use hob_slots::evict::{BlockMeta, Name, Policy, Tails};
 
 /// Ranks by the order of coming.
 #[derive(Clone, Debug)]

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use super::{BlockMeta, Name, Policy, Tails};
-use crate::time::Timestamp;
+use hob_slots::Timestamp;
+use hob_slots::evict::{BlockMeta, Name, Policy, Tails};
 
 /// How long after its last turn a conversation still counts as going on.
 pub const GOES_ON: Duration = Duration::from_secs(600);
