@@ -14,7 +14,7 @@ const model = { name: "new", verdict: "fits", kept: null };
 
 test("saved conversations of the running model are named", () => {
   const lines = consequences(model, running);
-  const kept = t("models.ask.kept", { name: "old", n: 2, bytes: 2048 });
+  const kept = t("models.ask.saved", { name: "old", n: 2, bytes: 2048 });
   equal(lines, [kept, t("models.ask.restart")]);
 });
 

@@ -23,7 +23,7 @@ function Texts({ before, kept_text: saved, new_text: now }) {
   const [savedEnd, nowEnd] = difference(saved, now);
   return html`
     <div class="miss-texts">
-      <${Side} title=${t("miss.kept")} before=${before} text=${saved} end=${savedEnd} />
+      <${Side} title=${t("miss.saved")} before=${before} text=${saved} end=${savedEnd} />
       <${Side} title=${t("miss.now")} before=${before} text=${now} end=${nowEnd} />
     </div>`;
 }

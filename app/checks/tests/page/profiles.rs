@@ -23,10 +23,10 @@ fn a_profile_is_written_saved_and_made_warm() {
     page.click("@add-text");
     page.until("there are two", "all('@segment').length === 2");
     page.fill("@segment:last-of-type @content", RULES);
-    page.shows("@anew");
+    page.shows("@computed");
     page.reads("@profile-foot", "will be computed");
     page.click("@save-profile");
-    page.until("it is warm again", "one('@warmth')?.dataset.state === 'warm' && !one('@anew')");
+    page.until("it is warm again", "one('@warmth')?.dataset.state === 'warm' && !one('@computed')");
     let status = hobd.client.get("/v1/status");
     let prefix = &status["prefixes"][0];
     let [tokens, computed] =

@@ -16,7 +16,7 @@ function usage(now) {
     <${Bar} title=${t("memory.machine")} ...${machineParts(now)} />
     ${now.disk
       ? html`<${Bar} title=${t("memory.disk")} ...${diskParts(now.disk)} />`
-      : html`<p class="note">${t("memory.nothing-kept")}</p>`}`;
+      : html`<p class="note">${t("memory.no-disk")}</p>`}`;
 }
 
 /** What uses the machine's memory. `bytes` is null where it is unknown. Pure but for the language. */

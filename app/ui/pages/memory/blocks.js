@@ -4,9 +4,9 @@ import { count, t } from "/lib.js";
 import { nameOf, partOf } from "./words.js";
 
 export const BLOCKS = [
-  ["left.who", ({ name }) => name, "clip"],
+  ["evicted.who", ({ name }) => name, "clip"],
   ["map.table.blocks", ({ blocks }) => count(blocks), "figure"],
-  ["left.tokens", ({ start, end }) => `${count(start)}–${count(end)}`, "figure"],
+  ["evicted.tokens", ({ start, end }) => `${count(start)}–${count(end)}`, "figure"],
   ["map.table.part", ({ layer, key }) => partOf(layer, key)],
   ["map.table.origin", ({ origin }) => t(`origin.${origin}`)],
   ["map.table.sharers", ({ sharers }) => count(sharers), "figure"],

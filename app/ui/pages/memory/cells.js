@@ -85,11 +85,11 @@ function LegendKey({ cell, text }) {
 }
 
 const EVICTIONS = [
-  ["left.who", ({ title, conversation }) => title ?? conversation ?? t("map.nobody"), "clip"],
-  ["left.tokens", ({ tokens }) => count(tokens), "figure"],
-  ["left.to", ({ to }) => html`<span class="state ${to}">${t(`left.to.${to}`)}</span>`],
-  ["left.why", ({ why }) => t(`left.why.${why}`)],
-  ["left.when", ({ at }) => ago(at), "when"],
+  ["evicted.who", ({ title, conversation }) => title ?? conversation ?? t("map.unnamed"), "clip"],
+  ["evicted.tokens", ({ tokens }) => count(tokens), "figure"],
+  ["evicted.to", ({ to }) => html`<span class="state ${to}">${t(`evicted.to.${to}`)}</span>`],
+  ["evicted.why", ({ why }) => t(`evicted.why.${why}`)],
+  ["evicted.when", ({ at }) => ago(at), "when"],
 ];
 
 const AGES_EVERY_MS = 60_000;
@@ -105,7 +105,7 @@ function Evictions({ events }) {
   if (!events.length) return null;
   return html`
     <${FoldedTable}
-      title=${t("left.title", { n: events.length })}
+      title=${t("evicted.title", { n: events.length })}
       columns=${EVICTIONS}
       rows=${() => [...events].reverse()}
       test="evictions"

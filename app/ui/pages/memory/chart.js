@@ -12,12 +12,12 @@ const EDGE = { left: 58, right: 14, top: 12, bottom: 26 };
 const TIP_WIDTH = 230;
 
 const COLUMNS = [
-  ["left.who", ({ title }) => title, "clip"],
+  ["evicted.who", ({ title }) => title, "clip"],
   ["chart.kind", ({ kind }) => t(`chart.kind.${kind}`)],
   ["chart.ttft", ({ ttft }) => duration(ttft), "figure"],
   ["chart.reused.tokens", ({ reused }) => count(reused), "figure"],
   ["chart.computed.tokens", ({ computed }) => count(computed), "figure"],
-  ["left.when", ({ at }) => ago(at), "when"],
+  ["evicted.when", ({ at }) => ago(at), "when"],
 ];
 
 export function Chart({ turns }) {

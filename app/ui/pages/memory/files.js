@@ -44,7 +44,7 @@ export function Files({ slots, disk }) {
           onClose=${() => setVerifying(null)}
         />`}
       ${slots === undefined && loadingNote()}
-      ${slots === null && html`<p class="note">${t("memory.nothing-kept")}</p>`}
+      ${slots === null && html`<p class="note">${t("memory.no-disk")}</p>`}
       ${slots && !saved.length && html`<div class="empty"><p>${t("files.empty")}</p></div>`}
       ${saved.length > 0 && html`
         <p class="note">

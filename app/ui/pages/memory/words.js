@@ -30,7 +30,7 @@ export function partOf(layer, key) {
 
 export function nameOf({ kind, title, conversation, profile }) {
   if (kind === "prefix") return t("map.prefix", { profile: profile ?? conversation ?? "" });
-  return title ?? conversation ?? t("map.nobody");
+  return title ?? conversation ?? t("map.unnamed");
 }
 
 /** The id of a profile's prefix; without a name, of the default profile's. */

@@ -125,9 +125,9 @@ function Model({ model, list, running }) {
 }
 
 function savedUnder({ kept: saved }) {
-  if (!saved) return t("models.kept.unknown");
-  if (!saved.conversations) return t("models.kept.none");
-  return t("models.kept", { n: saved.conversations, bytes: saved.bytes });
+  if (!saved) return t("models.saved.unknown");
+  if (!saved.conversations) return t("models.saved.none");
+  return t("models.saved", { n: saved.conversations, bytes: saved.bytes });
 }
 
 function Problems({ problems }) {

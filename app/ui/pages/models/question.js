@@ -20,7 +20,7 @@ export async function askToSwitch(model, running) {
 export function consequences(model, running) {
   const { conversations, bytes } = running?.kept ?? {};
   return [
-    conversations > 0 && t("models.ask.kept", { name: running.name, n: conversations, bytes }),
+    conversations > 0 && t("models.ask.saved", { name: running.name, n: conversations, bytes }),
     !conversations && t("models.ask.text"),
     model.kept?.conversations > 0 &&
       t("models.ask.back", { name: model.name, n: model.kept.conversations }),

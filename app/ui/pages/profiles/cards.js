@@ -20,7 +20,7 @@ export function Cards({ segments, figures, problem, onChange }) {
     <div class="stack" onDrop=${drop} onDragEnd=${leave}>
       ${segments.flatMap((segment, at) => [
         at === firstComputed && html`
-          <${ComputedDivider} key="anew" tokens=${figures.whole.computed_tokens} />`,
+          <${ComputedDivider} key="computed" tokens=${figures.whole.computed_tokens} />`,
         at === tail && html`
           <p class="divider" key="tail"><span>${t("profile.tail")}</span></p>`,
         html`
@@ -55,8 +55,8 @@ export function Cards({ segments, figures, problem, onChange }) {
 
 function ComputedDivider({ tokens }) {
   return html`
-    <p class="divider anew" data-test="anew">
-      <span><${Icon} name="again" small />${t("profile.anew", { tokens })}</span>
+    <p class="divider computed" data-test="computed">
+      <span><${Icon} name="again" small />${t("profile.computed-from", { tokens })}</span>
     </p>`;
 }
 
