@@ -1,35 +1,32 @@
-//! "Why did it miss?": the reasons for which a prompt computes what was once computed.
+//! Why a prompt computes tokens that its conversation once had.
 
 use std::fmt;
 use std::sync::Arc;
 
 use hob_slots::{ModelHash, Token};
 
-/// Why tokens that a conversation once had were computed again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MissReason {
-    /// The prompt says something else than what was kept.
+    /// The prompt differs from the conversation.
     Differs {
         /// The first token that differs.
         at: usize,
-        /// What was kept from there on, at least one token.
+        /// The conversation's tokens from there on, at least one.
         kept: Arc<[Token]>,
     },
-    /// It is kept for another fingerprint.
+    /// The KV was saved under another model fingerprint.
     OtherFingerprint {
-        /// For which.
         found: ModelHash,
-        /// The fields of the fingerprint that differ, or that this is not known.
+        /// The fields that differ, or a note that they are unknown.
         fields: String,
     },
-    /// What was kept is gone, damaged or refused.
+    /// The saved KV is gone, damaged or refused.
     Unusable {
-        /// The first token that it would have given.
+        /// The first token that is missing.
         from: usize,
-        /// What is wrong with it.
         reason: String,
     },
-    /// It was never saved: the process ended before.
+    /// The KV was never saved, because the process ended before.
     NotKept {
         /// The first token that is missing.
         from: usize,
@@ -37,12 +34,12 @@ pub enum MissReason {
 }
 
 impl MissReason {
-    /// `kept` goes on otherwise from `at` on.
+    /// The prompt differs from `kept` at token `at`.
     pub(crate) fn differs(kept: &[Token], at: usize) -> Self {
         Self::Differs { at, kept: kept[at..].into() }
     }
 
-    /// A word for the kind of reason, for counting.
+    /// The label of the kind in the metrics.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Differs { .. } => "differs",

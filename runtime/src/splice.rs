@@ -1,13 +1,13 @@
-//! Takes ranges of cells out of a sequence and puts them back, through the scratch sequence.
+//! Exports and imports ranges of cells, through the scratch sequence.
 //!
 //! - The scratch sequence is empty before and after every call, also after a failed one.
-//! - A range comes back at the position that it was taken from: nothing is rotated or rounded.
+//! - A range is imported at the position that it was exported from: nothing is rotated or rounded.
 
 use std::ops::Range;
 
 use crate::backend::{Backend, Sequence, StateError};
 
-/// The state of `range` of `sequence`, as one opaque piece in the memory of `buffer`.
+/// The opaque state of `range` of `sequence`, written over `buffer`.
 pub fn export(
     backend: &mut dyn Backend,
     scratch: Sequence,
@@ -21,11 +21,10 @@ pub fn export(
     state
 }
 
-/// Gives `sequence` the cells `wanted` of a state that holds the cells `held`.
+/// Imports the cells `wanted` of a state that holds the cells `held` into `sequence`.
 ///
 /// # Errors
-/// [`StateError::Import`] when the state is refused or does not hold what it should; `sequence` is
-/// as it was.
+/// [`StateError::Import`] when the state is refused or does not hold `held`; `sequence` is as it was.
 pub fn import(
     backend: &mut dyn Backend,
     scratch: Sequence,

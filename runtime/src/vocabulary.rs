@@ -1,4 +1,4 @@
-//! The tokens of a model, as bytes: read once when the model is loaded, then shared by everyone.
+//! The tokens of a model, as bytes: read once when the model is loaded, then shared.
 //!
 //! - Pieces are bytes, not text: one character may be spread over several tokens.
 //! - Control tokens keep their written form (`<|im_end|>`), so a rendered prompt can be compared
@@ -6,16 +6,15 @@
 
 use hob_slots::Token;
 
-/// What a token is, apart from its bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenKind {
-    /// Structure rather than text: `<|im_start|>`, `<s>`.
+    /// Structure, not text: `<|im_start|>`, `<s>`.
     pub control: bool,
     /// Ends an answer: `<|im_end|>`, `</s>`.
     pub end_of_generation: bool,
 }
 
-/// The tokens of a model. Indexed by [`Token`]; ids outside are answered with "no bytes".
+/// Indexed by [`Token`]; an id outside the vocabulary has no bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Vocabulary {
     bytes: Vec<u8>,
@@ -28,7 +27,7 @@ pub struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// Collects the pieces in the order of their ids.
+    /// `pieces` in the order of their ids.
     pub fn new<P: AsRef<[u8]>>(
         pieces: impl IntoIterator<Item = (P, TokenKind)>,
         bos: Option<Token>,
@@ -49,34 +48,29 @@ impl Vocabulary {
         vocabulary
     }
 
-    /// How many tokens there are.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Whether `token` is one of ours.
     pub fn contains(&self, token: Token) -> bool {
         self.index(token).is_some()
     }
 
-    /// The token's bytes; control tokens in their written form.
+    /// A token's bytes; of a control token, its written form.
     pub fn piece(&self, token: Token) -> &[u8] {
         let Some(index) = self.index(token) else { return &[] };
         let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.bytes[start as usize..self.ends[index] as usize]
     }
 
-    /// Whether the token is structure rather than text.
     pub fn is_control(&self, token: Token) -> bool {
         self.kind(token).control
     }
 
-    /// Whether the token ends an answer.
     pub fn is_eog(&self, token: Token) -> bool {
         self.kind(token).end_of_generation
     }
@@ -86,7 +80,7 @@ impl Vocabulary {
         &self.eog
     }
 
-    /// The token that begins every sequence, where the model has one.
+    /// Begins every sequence, where the model has one.
     pub fn bos(&self) -> Option<Token> {
         self.bos
     }
@@ -101,7 +95,6 @@ impl Vocabulary {
         self.adds_bos
     }
 
-    /// The bytes of `tokens`, one after the other.
     pub fn bytes(&self, tokens: &[Token]) -> Vec<u8> {
         tokens.iter().flat_map(|&token| self.piece(token)).copied().collect()
     }

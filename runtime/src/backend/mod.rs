@@ -1,11 +1,11 @@
 //! The seam to llama.cpp: a [`Model`] that anyone may share, and a [`Backend`] that one thread owns.
 //!
-//! - `llama` is the real one; all of the project's `unsafe` lies in it.
-//! - `fake` is a deterministic stand-in whose KV is as unforgiving as the real one: a cell that is
-//!   missing, foreign or at a wrong position changes every token that follows.
-//! - Ranges are positions, half open, and proven by the caller: `start < end <= end of sequence`.
-//! - `state` knows how llama.cpp lays out a sequence's state: off the engine's thread, the states of
-//!   adjacent blocks become one.
+//! - `llama` is the real one; all of the project's `unsafe` is in it.
+//! - `fake` is a deterministic stand-in: a cell that is missing, foreign or at a wrong position changes
+//!   every token that follows.
+//! - Ranges are half-open positions, checked by the caller: `start < end <= end of sequence`.
+//! - `state` knows llama.cpp's layout of a sequence's state, and joins the states of adjacent blocks off
+//!   the engine's thread.
 
 pub mod fake;
 #[cfg(feature = "llama")]
@@ -18,23 +18,25 @@ use std::ops::Range;
 
 use hob_slots::Token;
 
+pub use state::JoinedState;
+
 use crate::vocabulary::Vocabulary;
 
-/// What a model's memory is made of, and so what can be done with it.
+/// The kind of a model's memory, which decides what can be done with its cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryKind {
-    /// Plain attention: cells can be taken out, put back and shared by range.
+    /// Plain attention: ranges of cells can be exported, imported and shared.
     Plain,
-    /// Some layers see a window alone: a rewind leaves less than a window behind.
+    /// Some layers see only a window: after a rewind they would have less than that.
     Windowed,
-    /// Attention and a running state: only whole states can be put back.
+    /// Attention and a running state: only whole states can be imported.
     Hybrid,
-    /// A running state alone.
+    /// Only a running state.
     Recurrent,
 }
 
 impl MemoryKind {
-    /// Whether KV can be handled in blocks. Otherwise it is handled in whole-state snapshots.
+    /// Whether KV is saved in blocks, not in whole-state snapshots.
     pub fn is_plain(self) -> bool {
         self == Self::Plain
     }
@@ -51,7 +53,6 @@ impl fmt::Display for MemoryKind {
     }
 }
 
-/// What is worth knowing of a loaded model.
 #[derive(Clone, Debug)]
 pub struct ModelFacts {
     /// The name that the file gives itself, or the file's own name.
@@ -60,26 +61,23 @@ pub struct ModelFacts {
     pub architecture: String,
     /// Tokens of context that the model was trained with.
     pub trained_context: usize,
-    /// Number of weights.
     pub parameters: u64,
-    /// Bytes of all tensors.
+    /// Of all tensors.
     pub size_bytes: u64,
-    /// The model's own chat template, a Jinja text.
+    /// In Jinja.
     pub chat_template: Option<String>,
     /// `mean`, `cls`, `last`, … for embedding models.
     pub pooling: Option<String>,
-    /// What its memory is made of.
     pub memory: MemoryKind,
 }
 
-/// How large a context to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContextShape {
     /// Cells, shared by all sequences.
     pub context_tokens: usize,
-    /// Sequences: slots, and one for splices.
+    /// Slots, and the scratch sequence for splices.
     pub sequences: usize,
-    /// Rows of one micro-batch at most.
+    /// Maximum rows of one micro-batch.
     pub micro_batch: usize,
 }
 
@@ -90,46 +88,11 @@ pub struct Sequence(pub i32);
 /// One token of a micro-batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// What to compute.
     pub token: Token,
-    /// Where it stands in its sequence.
     pub position: usize,
-    /// Whose it is.
     pub sequence: Sequence,
     /// Whether [`Backend::logits`] will be asked for this row.
     pub wants_logits: bool,
-}
-
-/// The states of adjacent cells, put together into one: bringing it in walks the cache once for all
-/// of them. See [`Model::append_state`].
-#[derive(Debug, Default)]
-pub struct JoinedState {
-    bytes: Vec<u8>,
-    room: usize,
-    cells: usize,
-    heads: Option<state::Heads>,
-}
-
-impl JoinedState {
-    /// An empty one for `room` cells, in memory that was used before.
-    pub fn with_room(room: usize, buffer: Vec<u8>) -> Self {
-        Self { bytes: buffer, room, cells: 0, heads: None }
-    }
-
-    /// How many cells it holds.
-    pub fn cells(&self) -> usize {
-        self.cells
-    }
-
-    /// The state, once it is sealed.
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    /// The memory, for the next one.
-    pub fn into_bytes(self) -> Vec<u8> {
-        self.bytes
-    }
 }
 
 /// Why a micro-batch was not computed. Nothing of it is in the cache.
@@ -137,91 +100,55 @@ impl JoinedState {
 pub enum DecodeError {
     /// Fewer free cells than rows: free some and try again.
     #[error("the cache has no room for {rows} more tokens")]
-    NoRoom {
-        /// Rows of the batch.
-        rows: usize,
-    },
-    /// Anything else.
+    NoRoom { rows: usize },
     #[error("llama.cpp could not compute the batch: {0}")]
     Failed(String),
 }
 
-/// Why a state was not taken or put back.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum StateError {
     /// The context wrote another number of bytes than it had announced.
     #[error("the state has {announced} bytes, {written} were written")]
-    Export {
-        /// Bytes announced.
-        announced: usize,
-        /// Bytes written.
-        written: usize,
-    },
+    Export { announced: usize, written: usize },
     /// The bytes were refused, or there was no room. The sequence is empty now.
     #[error("the state of {bytes} bytes was refused")]
-    Import {
-        /// Bytes offered.
-        bytes: usize,
-    },
-    /// Part of a sequence cannot be dropped with this kind of memory.
+    Import { bytes: usize },
     #[error("a {0} memory cannot drop a part of a sequence")]
     Partial(MemoryKind),
 }
 
-/// Why a model could not be opened.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum LoadError {
-    /// The file's content was refused.
     #[error("llama.cpp cannot load {path}: {reason}")]
-    Model {
-        /// The file.
-        path: String,
-        /// Why.
-        reason: String,
-    },
-    /// The context could not be made.
+    Model { path: String, reason: String },
     #[error(
         "cannot make a context of {context_tokens} tokens: there may be too little memory; start with a smaller --ctx"
     )]
-    Context {
-        /// Cells asked for.
-        context_tokens: usize,
-    },
-    /// The weights are not in memory.
+    Context { context_tokens: usize },
     #[error("the model's weights are not in memory")]
     NotResident,
-    /// A setting that this build does not know.
     #[error("{name} = {value} is not known: choose one of {known}")]
-    Setting {
-        /// Which setting.
-        name: &'static str,
-        /// What it was.
-        value: String,
-        /// What it may be.
-        known: &'static str,
-    },
+    Setting { name: &'static str, value: String, known: &'static str },
 }
 
-/// A model. What it says never changes, so everyone may hold it.
+/// A model. Immutable but for its weights, so any thread may share it.
 pub trait Model: Send + Sync {
-    /// What is worth knowing of it.
     fn facts(&self) -> &ModelFacts;
 
-    /// Its tokens.
     fn vocabulary(&self) -> &Vocabulary;
 
     /// Text to tokens. `add_special`: begin (and end) tokens, where the model wants them.
     /// `parse_special`: the written form of a control token becomes that token.
     fn tokenize(&self, text: &str, add_special: bool, parse_special: bool) -> Vec<Token>;
 
-    /// Puts the cells of a state, whose bytes the caller has verified, behind those in `joined`.
-    /// Returns whether they are there: where they cannot be, `joined` is as it was.
+    /// Appends the cells of `state`, whose bytes the caller has verified, to `joined`. Returns `false`,
+    /// and leaves `joined` as it was, where the states cannot be joined.
     fn append_state(&self, joined: &mut JoinedState, state: &[u8]) -> bool;
 
-    /// Ends the joining: what was appended is a state now.
+    /// Makes one state of what was appended.
     fn seal_state(&self, joined: &mut JoinedState);
 
-    /// Makes a context and lends it to `run`; it is gone when `run` returns.
+    /// Makes a context, passes it to `run` once, and frees it.
     ///
     /// # Errors
     /// [`LoadError::Context`] when the context cannot be made; `run` is not called then.
@@ -231,22 +158,21 @@ pub trait Model: Send + Sync {
         run: &mut dyn FnMut(&mut dyn Backend),
     ) -> Result<(), LoadError>;
 
-    /// Brings the weights back into memory, if they are not there; `progress` hears how far that is,
-    /// from 0 to 1.
+    /// Loads the weights, if they are not in memory; calls `progress` with 0 to 1.
     ///
     /// # Errors
     /// [`LoadError::Model`] when the file is gone, has changed or is refused.
     fn load_weights(&self, progress: &mut dyn FnMut(f32)) -> Result<(), LoadError>;
 
-    /// Gives back the weights' memory, when the last context is gone. Facts, vocabulary and
-    /// [`Model::tokenize`] stay.
+    /// Frees the weights as soon as the last context is gone. Facts, vocabulary and
+    /// [`Model::tokenize`] stay usable.
     ///
     /// # Errors
     /// [`LoadError::Model`] when the file cannot be read again: then the weights stay.
     fn drop_weights(&self) -> Result<(), LoadError>;
 }
 
-/// A context: the cache and the computation. One thread owns it.
+/// A llama.cpp context: the cache and the computation. One thread owns it.
 pub trait Backend {
     /// Cells, shared by all sequences.
     fn context_tokens(&self) -> usize;
@@ -257,29 +183,27 @@ pub trait Backend {
     /// See [`DecodeError`]; the cache is as it was before.
     fn decode(&mut self, rows: &[Row]) -> Result<(), DecodeError>;
 
-    /// One logit a token of the vocabulary, of row `row` of the last batch, which wanted them.
+    /// One logit for each token of the vocabulary, for row `row` of the last batch, which wanted them.
     fn logits(&mut self, row: usize) -> &[f32];
 
     /// The position after the sequence's last cell; 0 when it is empty.
     fn end(&self, sequence: Sequence) -> usize;
 
-    /// Lets `to` share the cells of `from` in `range`.
+    /// Shares the cells of `from` in `range` with `to`.
     fn share(&mut self, from: Sequence, to: Sequence, range: Range<usize>);
 
-    /// Drops the sequence's cells in `range`; cells that others share stay theirs.
+    /// Drops the sequence's cells in `range`; other sequences keep the cells that they share.
     ///
     /// # Errors
-    /// [`StateError::Partial`] where the memory cannot; the sequence is then as before.
+    /// [`StateError::Partial`] where the memory cannot; the sequence is as before.
     fn remove(&mut self, sequence: Sequence, range: Range<usize>) -> Result<(), StateError>;
 
-    /// Drops all of the sequence.
     fn clear(&mut self, sequence: Sequence);
 
-    /// The state of the whole sequence, opaque. `buffer` is the memory to put it into; what it holds
-    /// is lost.
+    /// The opaque state of the whole sequence, written over `buffer`.
     ///
     /// # Errors
-    /// [`StateError::Export`] when llama.cpp contradicts itself.
+    /// [`StateError::Export`] when llama.cpp writes another number of bytes than it announced.
     fn export(&mut self, sequence: Sequence, buffer: Vec<u8>) -> Result<Vec<u8>, StateError>;
 
     /// Replaces the sequence by an exported state, whose bytes the caller has verified.

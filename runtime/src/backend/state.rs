@@ -1,9 +1,8 @@
 //! The layout of a sequence's state where memory is plain attention, as llama.cpp writes it.
 //!
-//! - Read in its source and pinned with it. What does not fit to the last byte is not understood,
-//!   and then it is brought in as it is.
-//! - A state that several were joined to holds their cells one after the other and is, byte for
-//!   byte, what llama.cpp would have written of those cells in that order.
+//! - Taken from llama.cpp's source and pinned with it. A state that does not match to the last byte is
+//!   imported by itself, not joined.
+//! - A joined state is, byte for byte, what llama.cpp would have written for those cells in that order.
 //!
 //! ```text
 //! magic, sequence, streams = 1, cells                               4 x 4 bytes
@@ -13,23 +12,54 @@
 //!   type (4), bytes of a row (8), one row for each cell
 //! ```
 
-use super::JoinedState;
-
 const HEAD: usize = 16;
 const CELL: usize = 12;
 const SHAPE: usize = 16;
 const SECTION_HEAD: usize = 12;
 
-/// A state whose every byte has its place.
+/// The states of adjacent cells, joined into one: importing it walks the cache once for all of them.
+/// See [`Model::append_state`](super::Model::append_state).
+#[derive(Debug, Default)]
+pub struct JoinedState {
+    pub(super) bytes: Vec<u8>,
+    /// Cells that fit.
+    pub(super) room: usize,
+    pub(super) cells: usize,
+    heads: Option<Heads>,
+}
+
+impl JoinedState {
+    /// An empty one for `room` cells, in memory that was used before.
+    pub fn with_room(room: usize, buffer: Vec<u8>) -> Self {
+        Self { bytes: buffer, room, cells: 0, heads: None }
+    }
+
+    /// How many cells it holds.
+    pub fn cells(&self) -> usize {
+        self.cells
+    }
+
+    /// The state, once it is sealed.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The memory, for the next one.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
+/// A parsed state: every byte is accounted for.
 pub struct PlainState<'s> {
     bytes: &'s [u8],
     cells: usize,
-    /// Where each section's head begins, and how long a row of it is.
+    /// The start of each section's head, and the length of its rows.
     sections: Vec<(usize, usize)>,
 }
 
 impl<'s> PlainState<'s> {
-    /// Finds its way through `bytes`; `None` when they are laid out in another way.
+    /// `None` when `bytes` have another layout.
     pub fn parse(bytes: &'s [u8]) -> Option<Self> {
         let cells = number(bytes, 12)?;
         if number(bytes, 8)? != 1 || cells == 0 {
@@ -69,7 +99,7 @@ impl<'s> PlainState<'s> {
         })
     }
 
-    /// The bytes of K and V, a section after the other: where they lie in the state.
+    /// The ranges of K and V in the state, section by section.
     pub fn rows(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
         self.sections.iter().map(|&(at, row_bytes)| {
             let start = at + SECTION_HEAD;
@@ -90,8 +120,8 @@ impl<'s> PlainState<'s> {
     }
 }
 
-/// Puts the cells of `state` behind those that are in `joined`. Returns whether they are: `joined`
-/// has no room for them, or the layouts differ, otherwise, and `joined` is as it was.
+/// Appends the cells of `state` to `joined`. Returns `false`, and leaves `joined` as it was, when there
+/// is no room or the layouts differ.
 pub fn append(joined: &mut JoinedState, state: &[u8]) -> bool {
     let Some(state) = PlainState::parse(state) else { return false };
     if joined.cells + state.cells > joined.room {
@@ -100,7 +130,7 @@ pub fn append(joined: &mut JoinedState, state: &[u8]) -> bool {
     if joined.cells == 0 {
         lay_out(joined, &state);
     } else {
-        // Everything but the cells is compared with the first state's: it was written from that.
+        // All but the cells must equal the first state's.
         let same = joined.heads.as_ref().is_some_and(|heads| *heads == Heads::of(&state));
         if !same {
             return false;
@@ -117,7 +147,7 @@ pub fn append(joined: &mut JoinedState, state: &[u8]) -> bool {
     true
 }
 
-/// Closes the gaps that cells leave which did not come.
+/// Closes the gaps of cells that were never appended.
 pub fn seal(joined: &mut JoinedState) {
     let (room, cells) = (joined.room, joined.cells);
     let Some(heads) = joined.heads.take().filter(|_| cells > 0) else {
@@ -142,7 +172,7 @@ pub fn seal(joined: &mut JoinedState) {
     joined.bytes.truncate(to);
 }
 
-/// What two states have in common when they can be joined.
+/// The bytes in which two states must agree to be joined.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Heads {
     magic: [u8; 4],
@@ -166,7 +196,7 @@ fn row_bytes(head: &[u8; SECTION_HEAD]) -> usize {
     usize::try_from(u64::from_le_bytes(*bytes)).expect("it was parsed")
 }
 
-/// Makes room for all cells and writes what is the same for any of them.
+/// Makes room for all cells and writes the heads.
 fn lay_out(joined: &mut JoinedState, first: &PlainState<'_>) {
     let heads = Heads::of(first);
     let room = joined.room;
@@ -175,7 +205,7 @@ fn lay_out(joined: &mut JoinedState, first: &PlainState<'_>) {
     if joined.bytes.len() > bytes {
         joined.bytes.truncate(bytes);
     }
-    joined.bytes.resize(bytes, 0); // Whatever was in the buffer before is written over.
+    joined.bytes.resize(bytes, 0); // Old content is written over.
     put(&mut joined.bytes, 0, &first.bytes[..HEAD]);
     let mut at = HEAD + room * CELL;
     put(&mut joined.bytes, at, &heads.shape);
@@ -226,17 +256,17 @@ mod tests {
     }
 
     #[test]
-    fn joined_states_are_what_one_state_of_all_cells_would_be() {
+    fn a_joined_state_equals_one_state_of_all_cells() {
         assert_eq!(joined(10, &[state(0..3), state(3..4), state(4..10)]), state(0..10));
     }
 
     #[test]
-    fn cells_that_did_not_come_leave_no_gaps() {
+    fn missing_cells_leave_no_gaps() {
         assert_eq!(joined(30, &[state(2..3), state(3..9)]), state(2..9));
     }
 
     #[test]
-    fn what_does_not_fit_is_left_out_and_changes_nothing() {
+    fn a_misfit_is_refused_and_changes_nothing() {
         let mut other = state(3..6);
         *other.last_chunk_mut::<1>().unwrap() = [9];
         let section = 16 + 3 * 12 + 16;

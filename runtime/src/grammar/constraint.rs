@@ -1,12 +1,10 @@
-//! One answer's way through its grammar.
+//! The state of one answer in its grammar.
 
 use hob_slots::Token;
 use llguidance::Matcher;
 
-use super::GrammarError;
-use super::factory::told;
+use super::error::{GrammarError, one_line};
 
-/// Where an answer stands in its grammar.
 pub struct Constraint {
     matcher: Box<Matcher>, // More than a kilobyte, and moved from queue to slot.
 }
@@ -32,7 +30,7 @@ impl Constraint {
         Ok(())
     }
 
-    /// Tells which token came. A token that the mask forbade is an error, and the end.
+    /// Advances by a token. A token that the mask forbids is an error, and ends the constraint.
     pub fn accept(&mut self, token: Token) -> Result<(), GrammarError> {
         let id = token.0.cast_unsigned();
         if self.must_stop() {
@@ -44,12 +42,13 @@ impl Constraint {
         self.matcher.consume_token(id).map_err(stuck)
     }
 
-    /// Whether the answer is complete as it is.
+    /// Whether the answer may end here.
+    #[cfg(test)]
     pub fn may_stop(&mut self) -> bool {
         self.must_stop() || self.matcher.is_accepting().unwrap_or(true)
     }
 
-    /// Whether nothing can follow any more.
+    /// Whether the answer must end here.
     pub fn must_stop(&self) -> bool {
         self.matcher.is_stopped()
     }
@@ -71,5 +70,5 @@ fn forbid(allowed: u32, logits: &mut [f32]) {
 }
 
 fn stuck(error: impl std::fmt::Display) -> GrammarError {
-    GrammarError::Stuck(told(error))
+    GrammarError::Stuck(one_line(error))
 }

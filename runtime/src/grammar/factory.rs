@@ -1,9 +1,9 @@
 //! Compiles grammars for one vocabulary.
 //!
-//! - Building a factory reads every token once: do it once per model.
+//! - Building a factory reads every token: do it once per model.
 //! - Control tokens and tokens that end an answer are never mistaken for their written form.
-//! - The latest grammars are kept compiled: a client that sends the same schema with every
-//!   request pays for it once, and [`GrammarFactory::start`] after `check` costs next to nothing.
+//! - The latest grammars stay compiled: a client that sends the same schema with every request pays
+//!   for it once.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,13 +14,15 @@ use llguidance::{Matcher, ParserFactory};
 use parking_lot::Mutex;
 use toktrie::{ApproximateTokEnv, InferenceCapabilities, TokEnv, TokRxInfo, TokTrie};
 
-use super::{Constraint, Form, Grammar, GrammarError};
+use super::constraint::Constraint;
+use super::error::{GrammarError, one_line};
+use super::{Form, Grammar};
 use crate::vocabulary::Vocabulary;
 
-/// How many compiled grammars are kept.
-const KEPT: usize = 8;
+/// Compiled grammars in the cache.
+const MAX_COMPILED: usize = 8;
 
-/// Compiles grammars. Shared by everyone who speaks to one model.
+/// Compiles grammars; one per model.
 pub struct GrammarFactory {
     parsers: ParserFactory,
     trie: TokEnv,
@@ -28,7 +30,6 @@ pub struct GrammarFactory {
 }
 
 impl GrammarFactory {
-    /// Reads the vocabulary.
     pub fn new(vocabulary: &Vocabulary) -> Self {
         let trie: TokEnv = Arc::new(ApproximateTokEnv::new(trie(vocabulary)));
         let slices = llguidance::earley::SlicedBiasComputer::general_slices();
@@ -39,18 +40,13 @@ impl GrammarFactory {
         Self { parsers, trie, compiled: Mutex::default() }
     }
 
-    /// Whether the grammar can be followed with this vocabulary.
-    pub fn check(&self, grammar: &Grammar) -> Result<(), GrammarError> {
-        self.compile(grammar).map(drop)
-    }
-
     /// A constraint at the beginning of an answer.
     pub fn start(&self, grammar: &Grammar) -> Result<Constraint, GrammarError> {
         self.compile(grammar).map(Constraint::new)
     }
 
     fn compile(&self, grammar: &Grammar) -> Result<Matcher, GrammarError> {
-        if let Some(matcher) = self.kept(grammar) {
+        if let Some(matcher) = self.cached(grammar) {
             return Ok(matcher);
         }
         let lark = grammar.to_lark(&|text| self.control(text));
@@ -59,25 +55,25 @@ impl GrammarFactory {
         if let Some(error) = matcher.get_error() {
             return Err(unsupported(grammar, error));
         }
-        // The first mask finds what compiling leaves for later.
+        // Some errors appear only with the first mask.
         matcher.compute_mask_or_eos().map_err(|error| unsupported(grammar, error.to_string()))?;
-        self.keep(grammar, &matcher);
+        self.cache(grammar, &matcher);
         Ok(matcher)
     }
 
-    /// A copy of its own: constraints share nothing.
-    fn kept(&self, grammar: &Grammar) -> Option<Matcher> {
+    /// A deep copy: constraints share nothing.
+    fn cached(&self, grammar: &Grammar) -> Option<Matcher> {
         let mut compiled = self.compiled.lock();
-        let at = compiled.iter().position(|(kept, _)| kept == grammar)?;
+        let at = compiled.iter().position(|(cached, _)| cached == grammar)?;
         let entry = compiled.remove(at)?;
         let matcher = entry.1.deep_clone();
         compiled.push_back(entry);
         Some(matcher)
     }
 
-    fn keep(&self, grammar: &Grammar, matcher: &Matcher) {
+    fn cache(&self, grammar: &Grammar, matcher: &Matcher) {
         let mut compiled = self.compiled.lock();
-        if compiled.len() == KEPT {
+        if compiled.len() == MAX_COMPILED {
             compiled.pop_front();
         }
         compiled.push_back((grammar.clone(), matcher.deep_clone()));
@@ -117,7 +113,7 @@ fn trie(vocabulary: &Vocabulary) -> TokTrie {
     let mut ends: Vec<u32> =
         vocabulary.eog_tokens().iter().map(|token| token.0.cast_unsigned()).collect();
     if ends.is_empty() {
-        // llguidance needs a way to end: a token that no logit belongs to.
+        // llguidance needs an end token: one beyond the vocabulary, which has no logit.
         ends.push(u32::try_from(words.len()).expect("a vocabulary has fewer than 2^31 tokens"));
         words.push(marked(b"end"));
     }
@@ -125,7 +121,7 @@ fn trie(vocabulary: &Vocabulary) -> TokTrie {
     TokTrie::from(&TokRxInfo::new(size, ends[0]), &words).with_eos_tokens(&ends)
 }
 
-/// How llguidance tells a control token from its written form.
+/// The form in which llguidance distinguishes a control token from its text.
 fn marked(piece: &[u8]) -> Vec<u8> {
     [&[TokTrie::SPECIAL_TOKEN_MARKER], piece].concat()
 }
@@ -135,24 +131,6 @@ fn unsupported(grammar: &Grammar, error: impl std::fmt::Display) -> GrammarError
         Form::Schema(_) => "the JSON schema",
         Form::Tools(_) => "a tool's parameters",
         Form::Lark(_) => "the grammar",
-        Form::Regex(_) => "the regular expression",
     };
-    GrammarError::Unsupported(format!("{what} cannot be followed: {}", told(error)))
-}
-
-/// An error of llguidance's for people: in one line, without backtraces and without a look at the
-/// grammar, which is in a notation that they have not written.
-pub(super) fn told(error: impl std::fmt::Display) -> String {
-    let text = error.to_string();
-    if text.contains("panic: ") {
-        return "its parser failed".to_owned();
-    }
-    let text = text.rsplit("failed to compile JSON schema: ").next().unwrap_or_default();
-    let is_look = |line: &str| {
-        let numbered = line.trim_start().trim_start_matches(|c: char| c.is_ascii_digit());
-        numbered.starts_with(" | ") || line.starts_with("<backtrace>")
-    };
-    let lines = text.lines().take_while(|line| !is_look(line));
-    let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
-    words.join(" ").chars().take(300).collect()
+    GrammarError::Unsupported(format!("{what} cannot be followed: {}", one_line(error)))
 }

@@ -1,7 +1,7 @@
-//! How each dialect writes tool calls, as a grammar.
+//! The tool calls of each dialect, as a grammar.
 //!
-//! - A mark is its control token where the vocabulary has one, and plain text where not.
-//! - Arguments name declared parameters only, unless the schema asks for others.
+//! - A mark is its control token where the vocabulary has one, and plain text elsewhere.
+//! - Arguments are declared parameters only, unless the schema allows others.
 
 use std::fmt::Write;
 
@@ -9,26 +9,24 @@ use serde_json::{Value, json};
 
 use hob_dialect::{Dialect, HERMES_CLOSE, HERMES_OPEN, MISTRAL_ARGUMENTS, MISTRAL_CALLS};
 
-use super::{GrammarError, json_rule};
+use super::error::GrammarError;
+use super::schema::json_rule;
 
-/// The most calls that one answer may hold, so that a small model cannot go on forever.
-const MOST_CALLS: usize = 16;
+/// Calls in one answer: a small model could go on forever.
+const MAX_CALLS: usize = 16;
 
 /// A function that may be called.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolSignature {
-    /// Its name.
     pub name: String,
-    /// The JSON schema of its arguments; `None` takes any object.
+    /// A JSON schema; `None` allows any object.
     pub parameters: Option<Value>,
 }
 
-/// How many calls an answer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Calls {
-    /// Exactly one.
     One,
-    /// One or more, where the dialect knows how to write several.
+    /// One or more, where the dialect can write several.
     Several,
 }
 
@@ -72,7 +70,7 @@ impl ToolCalls {
         let name_in_front = self.form == CallForm::Mistral && control(MISTRAL_ARGUMENTS).is_some();
         let more = |another: &str| match self.calls {
             Calls::One => String::new(),
-            Calls::Several => format!(" ({another}){{0,{}}}", MOST_CALLS - 1),
+            Calls::Several => format!(" ({another}){{0,{}}}", MAX_CALLS - 1),
         };
         let mut lark = match self.form {
             CallForm::Hermes => {
@@ -96,13 +94,11 @@ impl ToolCalls {
         for (n, tool) in self.tools.iter().enumerate() {
             let arguments = json_rule(&arguments_schema(tool));
             add(format!("arguments{n}: {arguments}"));
-            add(match name_in_front {
-                true => format!(
-                    "call{n}: {} {} arguments{n}",
-                    quoted(&tool.name),
-                    mark(MISTRAL_ARGUMENTS)
-                ),
-                false => format!("call{n}: {} arguments{n} \"}}\"", quoted(&self.head(tool))),
+            add(if name_in_front {
+                let (name, mark) = (quoted(&tool.name), mark(MISTRAL_ARGUMENTS));
+                format!("call{n}: {name} {mark} arguments{n}")
+            } else {
+                format!("call{n}: {} arguments{n} \"}}\"", quoted(&self.head(tool)))
             });
         }
         lark

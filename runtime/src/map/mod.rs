@@ -1,8 +1,8 @@
-//! What lies in the cells, block by block: where it came from, what it is, and what left.
+//! A map of the cells, block by block: the origin and the layer of each, and the latest evictions.
 //!
-//! - Pure. The engine hands out copies of what it knows, as a [`Reading`]; everything else is done
-//!   here, on the thread of whoever asks.
-//! - A block is told by where most of its tokens came from, and by what most of them are.
+//! - Pure. The engine's thread only copies its state, as a [`Reading`]; the map is made of it on the
+//!   caller's thread.
+//! - A block has the origin and the layer of most of its tokens.
 //! - The same reading always gives the same map.
 
 mod origins;
@@ -19,76 +19,67 @@ pub use origins::{Origin, Origins};
 
 use crate::status::SlotState;
 
-/// The cells of every slot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CacheMap {
-    /// Cells that hold something; what slots share is counted once.
+    /// Cells in use. Shared cells count once where memory is plain.
     pub used_tokens: usize,
     /// Slots of conversations, then those of prefixes, in order.
     pub slots: Vec<SlotMap>,
-    /// What left a slot lately, the latest last.
+    /// The latest evictions, the newest last.
     pub left: Vec<Eviction>,
 }
 
-/// The cells of one slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotMap {
-    /// Which one.
     pub slot: SlotId,
-    /// Whether it is one of those for prefixes.
+    /// Whether it is a prefix slot.
     pub prefix: bool,
-    /// Whose it is; `None` for a turn without a conversation, and for cells that nobody has.
+    /// `None` for an anonymous turn, and for cells without an owner.
     pub conversation: Option<ConversationId>,
-    /// What it is doing.
     pub state: SlotState,
-    /// Tokens in its cells.
+    /// Tokens in the slot's cells.
     pub tokens: usize,
-    /// Tokens of the prompt that it serves: while there are fewer in its cells, it is on its way.
+    /// Tokens of the running turn's prompt; while `tokens` is less, the prompt is being restored or
+    /// computed.
     pub prompt_tokens: Option<usize>,
-    /// What is in its cells, in order and without gaps.
+    /// In order and without gaps.
     pub blocks: Vec<BlockMap>,
 }
 
-/// A block in the cells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockMap {
-    /// Its name.
     pub id: BlockId,
-    /// Which tokens of the timeline it holds.
+    /// Its tokens in the timeline.
     pub range: Range<usize>,
-    /// What it is for, where that is known.
+    /// The prompt layer, where known.
     pub layer: Option<Layer>,
-    /// What that part of the prompt is called.
+    /// The name of that part of the prompt.
     pub key: Option<String>,
-    /// How it came here.
     pub origin: Origin,
-    /// How many other slots hold the same.
+    /// The number of other slots with the same block.
     pub sharers: usize,
 }
 
 /// Tokens that left a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Eviction {
-    /// When.
     pub at: Timestamp,
-    /// Whose they were, if they were anybody's.
+    /// The owner, if there was one.
     pub conversation: Option<ConversationId>,
-    /// How many.
     pub tokens: usize,
-    /// Where most of them still were then.
+    /// The tier that still holds most of them.
     pub to: Tier,
-    /// Why they left.
     pub why: EvictionReason,
 }
 
-/// Where something is that is not hot.
+/// Where KV is that is not hot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tier {
-    /// In host memory; what is kept is on its way to the disk from there.
+    /// In host memory, and perhaps on disk.
     Memory,
-    /// On disk alone.
+    /// Only on disk.
     Disk,
-    /// Nowhere: it is computed again when it is wanted.
+    /// It must be computed again.
     Nowhere,
 }
 
@@ -97,22 +88,20 @@ pub enum Tier {
 pub enum EvictionReason {
     /// Another conversation needed the slot.
     Slot,
-    /// Others needed the cells.
+    /// Other turns needed the cells.
     Room,
-    /// Nobody used it for a while.
+    /// The conversation was idle for too long.
     Idle,
-    /// The conversation went on otherwise from there.
+    /// The next prompt differed from there on.
     Differs,
-    /// The conversation was deleted.
     Deleted,
-    /// The model's weights left memory, and with them all cells.
+    /// The weights were unloaded, and with them all cells.
     Unloaded,
-    /// Something went wrong, and nothing that was there could be trusted.
+    /// A micro-batch or a restore failed: the cells cannot be trusted.
     Failed,
 }
 
 impl Tier {
-    /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Memory => "memory",
@@ -123,7 +112,6 @@ impl Tier {
 }
 
 impl EvictionReason {
-    /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Slot => "slot",
@@ -137,7 +125,7 @@ impl EvictionReason {
     }
 }
 
-/// Copies of what the engine knows.
+/// A copy of the engine's state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reading {
     pub used_tokens: usize,
@@ -145,7 +133,6 @@ pub(crate) struct Reading {
     pub left: Vec<Eviction>,
 }
 
-/// What is known of one slot.
 #[derive(Clone, Debug)]
 pub(crate) struct SlotReading {
     pub slot: SlotId,
@@ -201,11 +188,11 @@ impl SlotReading {
     }
 }
 
-/// What follows a prompt's segments.
+/// The key of the tokens after a prompt's segments.
 const ANSWER: &str = "answer";
 
-/// The segment that most of `range` is in, of those that end after its start; `None` when most of it
-/// follows the last one. Of equals the later one.
+/// The segment that holds most of `range`, of those that end after its start; `None` when most of it
+/// follows the last one. The later one on a tie.
 fn part_of<'s>(segments: &'s [SegmentRef], range: &Range<usize>) -> Option<(Layer, &'s str)> {
     let mut start = range.start;
     let mut most = (0, None);

@@ -1,28 +1,24 @@
-//! How the tokens of a timeline came into their cells, as runs.
+//! How the tokens of a timeline came into their cells, as run lengths.
 
 use std::ops::Range;
 
-/// How a token came into its cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
-    /// From another slot, which has the same cell.
+    /// The cell is shared with another slot.
     Shared,
-    /// Out of host memory.
+    /// Imported from host memory.
     Memory,
-    /// From disk.
+    /// Imported from disk.
     Disk,
-    /// Computed, as a part of a prompt.
+    /// Computed as part of a prompt.
     Computed,
-    /// Generated.
     Generated,
 }
 
 impl Origin {
-    /// Each of them.
     pub const ALL: [Self; 5] =
         [Self::Shared, Self::Memory, Self::Disk, Self::Computed, Self::Generated];
 
-    /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Shared => "shared",
@@ -34,32 +30,29 @@ impl Origin {
     }
 }
 
-/// The origins of a timeline that grows at its end and is sometimes cut back.
+/// One origin for each token of a timeline that grows at its end and is sometimes cut back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origins {
-    // Where each run ends, without gaps; neighbours differ.
+    // The end of each run, without gaps; neighbours differ.
     runs: Vec<(usize, Origin)>,
 }
 
 impl Origins {
-    /// Tokens that all came from there.
+    /// `count` tokens of one origin.
     pub fn of(count: usize, origin: Origin) -> Self {
         let mut origins = Self::default();
         origins.push(count, origin);
         origins
     }
 
-    /// How many tokens there are.
     pub fn len(&self) -> usize {
         self.runs.last().map_or(0, |(end, _)| *end)
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    /// Appends `count` tokens.
     pub fn push(&mut self, count: usize, origin: Origin) {
         let end = self.len() + count;
         match self.runs.last_mut() {
@@ -69,7 +62,7 @@ impl Origins {
         }
     }
 
-    /// Appends what another timeline has.
+    /// Appends the origins of another timeline.
     pub fn append(&mut self, more: &Self) {
         let start = self.len();
         for &(end, origin) in &more.runs {
@@ -77,7 +70,7 @@ impl Origins {
         }
     }
 
-    /// Keeps the first `len` tokens; does nothing when there are no more than that.
+    /// Keeps the first `len` tokens, or all when there are fewer.
     pub fn truncate(&mut self, len: usize) {
         let whole = self.runs.partition_point(|(end, _)| *end <= len);
         let kept = self.runs[..whole].last().map_or(0, |(end, _)| *end);
@@ -87,18 +80,17 @@ impl Origins {
         }
     }
 
-    /// How many tokens came from there.
     pub fn count(&self, origin: Origin) -> usize {
         self.within(&(0..self.len()), origin)
     }
 
-    /// Where most tokens of `range` came from; of equals the later in the order of [`Origin::ALL`].
+    /// The origin of most tokens of `range`; on a tie the later in [`Origin::ALL`].
     pub fn most(&self, range: &Range<usize>) -> Origin {
         let most = Origin::ALL.into_iter().max_by_key(|&origin| self.within(range, origin));
         most.expect("there are origins")
     }
 
-    /// How many tokens of `range` came from there.
+    /// The number of tokens of `range` with this origin.
     pub fn within(&self, range: &Range<usize>, origin: Origin) -> usize {
         let first = self.runs.partition_point(|(end, _)| *end <= range.start);
         let (mut start, mut count) = (range.start, 0);

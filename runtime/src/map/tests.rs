@@ -1,10 +1,10 @@
-use hob_slots::{ModelHash, Token, chain};
+use hob_slots::{ModelHash, Token, blocks_of};
 use proptest::prelude::*;
 
 use super::*;
 
 #[test]
-fn a_block_belongs_to_the_part_that_most_of_it_is_in() {
+fn a_block_has_the_layer_of_most_of_its_tokens() {
     let segments = [(40, Layer::Identity), (64, Layer::Rules), (130, Layer::User)];
     let map = map_of(&[(200, &segments)]);
     let layers: Vec<_> = map.slots[0].blocks.iter().map(|block| block.layer).collect();
@@ -15,13 +15,13 @@ fn a_block_belongs_to_the_part_that_most_of_it_is_in() {
 }
 
 #[test]
-fn where_no_part_is_known_none_is_told() {
+fn a_slot_without_segments_has_no_layers() {
     let map = map_of(&[(70, &[])]);
     assert!(map.slots[0].blocks.iter().all(|block| block.layer.is_none() && block.key.is_none()));
 }
 
 #[test]
-fn whoever_holds_the_same_block_is_counted() {
+fn sharers_are_counted_by_block() {
     let map = map_of(&[(130, &[]), (64, &[]), (0, &[])]);
     let sharers: Vec<_> = map.slots[0].blocks.iter().map(|block| block.sharers).collect();
     assert_eq!(sharers, [1, 0, 0]);
@@ -29,7 +29,7 @@ fn whoever_holds_the_same_block_is_counted() {
 }
 
 #[test]
-fn a_block_came_from_where_most_of_it_did() {
+fn a_block_has_the_origin_of_most_of_its_tokens() {
     let mut origins = Origins::default();
     origins.push(70, Origin::Disk);
     origins.push(20, Origin::Computed);
@@ -47,7 +47,7 @@ enum Step {
 
 proptest! {
     #[test]
-    fn runs_say_what_one_origin_a_token_would(steps in prop::collection::vec(step(), 1..20)) {
+    fn runs_agree_with_one_origin_per_token(steps in prop::collection::vec(step(), 1..20)) {
         let (mut runs, mut each) = (Origins::default(), Vec::new());
         for step in steps {
             match step {
@@ -80,10 +80,10 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// How many tokens there are, and where the parts end.
+/// The number of tokens, and the segments' ends.
 type Timeline<'a> = (usize, &'a [(u32, Layer)]);
 
-/// Slots whose timelines begin alike.
+/// Slots whose timelines share a prefix.
 fn map_of(slots: &[Timeline<'_>]) -> CacheMap {
     let reading = |(n, &(len, segments)): (usize, &Timeline<'_>)| {
         let tokens: Vec<Token> = (0..len).map(|token| Token(token as i32)).collect();
@@ -96,7 +96,7 @@ fn map_of(slots: &[Timeline<'_>]) -> CacheMap {
             conversation: None,
             state: SlotState::Idle,
             prompt_tokens: None,
-            blocks: chain(ModelHash(*b"a model!"), &tokens, |_| false),
+            blocks: blocks_of(ModelHash(*b"a model!"), &tokens, |_| false),
             origins,
             segments: segments.iter().map(segment).collect(),
         }

@@ -1,7 +1,6 @@
-//! What the model thought: log-probabilities before temperature, filters and penalties.
+//! The model's log-probabilities, before temperature, filters and penalties.
 //!
-//! Give it logits that neither a grammar nor a sampler has touched ([`Sampler::choose`] leaves
-//! them as it found them; a grammar's mask does not).
+//! The logits must not be masked by a grammar ([`Sampler::choose`] restores them; a mask does not).
 //!
 //! [`Sampler::choose`]: super::Sampler::choose
 
@@ -13,7 +12,6 @@ use super::shortlist::{Candidate, likeliest};
 /// Stands for minus infinity, which JSON cannot write; OpenAI uses the same number.
 pub const LOWEST_LOGPROB: f32 = -9999.0;
 
-/// A choice beside its alternatives.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RankedLogprobs {
     /// ln p of the chosen token.

@@ -1,11 +1,11 @@
-//! From logits to a token, and from tokens to text.
+//! Samples a token from logits, and assembles text from tokens.
 //!
-//! Reading order: `params` (what a request may ask for), `sampler` (one choice), `shortlist` (the
-//! filters behind it), `logprobs` (what the model thought), `output` (bytes to certain text).
+//! Reading order: `params` (a request's settings), `sampler` (one choice), `shortlist` (its filters),
+//! `logprobs` (the model's own distribution), `output` (bytes to text).
 //!
 //! - Equal seeds, parameters and logits choose equal tokens, on every platform.
 //! - No logits, however broken, make the sampler panic; a NaN is a token that cannot be chosen.
-//! - Nothing here knows a model: tokens are indices into the slice of logits.
+//! - Independent of the model: tokens are indices into the slice of logits.
 
 mod exp;
 mod logprobs;

@@ -1,12 +1,11 @@
-//! Turns the bytes of an answer into text that is certain.
+//! Turns the bytes of an answer into text that can be shown.
 //!
-//! - How the bytes are split into tokens never changes the text.
-//! - A character whose bytes are still coming is held back; bytes that can be no character become
+//! - The split of the bytes into tokens never changes the text.
+//! - An incomplete character is held back; bytes that can be no character become
 //!   U+FFFD, as [`String::from_utf8_lossy`] does it.
 //! - Text that could still become a stop text is held back; a stop text is never shown. Of several
 //!   stop texts the one that is complete first ends the answer, the longer one on a tie.
 
-/// Assembles one answer.
 #[derive(Debug)]
 pub struct Output {
     stop: Vec<String>,
@@ -15,12 +14,11 @@ pub struct Output {
     stopped: bool,
 }
 
-/// What one push made certain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pushed {
-    /// Text to show. Often empty.
+    /// Often empty.
     pub text: String,
-    /// A stop text was met: the answer is over.
+    /// A stop text ends the answer.
     pub stopped: bool,
 }
 
@@ -31,7 +29,6 @@ impl Output {
         Self { stop, bytes: Vec::new(), held: String::new(), stopped: false }
     }
 
-    /// Takes the bytes of the next token.
     pub fn push(&mut self, bytes: &[u8]) -> Pushed {
         if self.stopped {
             return Pushed { text: String::new(), stopped: true };
@@ -42,7 +39,7 @@ impl Output {
         Pushed { text, stopped: self.stopped }
     }
 
-    /// Ends the answer: what was held back turned out to belong to it.
+    /// Ends the answer, and returns the text that was held back.
     pub fn finish(&mut self) -> String {
         if !self.bytes.is_empty() {
             self.bytes.clear();
@@ -77,7 +74,7 @@ impl Output {
         self.bytes.drain(..decoded);
     }
 
-    /// Takes from `held` what can no longer be part of a stop text.
+    /// Removes the text from `held` that can no longer be part of a stop text.
     fn release(&mut self) -> String {
         if let Some(start) = self.first_stop() {
             self.stopped = true;
@@ -90,7 +87,7 @@ impl Output {
         self.held.drain(..certain).collect()
     }
 
-    /// Where the stop text begins that is complete first.
+    /// The start of the stop text that ends first.
     fn first_stop(&self) -> Option<usize> {
         let found = self.stop.iter().filter_map(|stop| {
             let start = self.held.find(stop.as_str())?;
@@ -128,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_character_is_shown_when_its_last_byte_is_there() {
+    fn a_character_is_shown_with_its_last_byte() {
         let mut output = output(&[]);
         assert_eq!(output.push(b"a\xF0\x9F").text, "a");
         assert_eq!(output.push(b"\x94").text, "");
@@ -151,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looked_like_a_stop_text_is_shown() {
+    fn the_beginning_of_a_stop_text_is_shown_once_it_is_none() {
         let mut output = output(&["</end>"]);
         assert_eq!(output.push(b"a </en").text, "a ");
         assert_eq!(output.push(b"emy>").text, "</enemy>");

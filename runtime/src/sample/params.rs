@@ -1,11 +1,8 @@
-//! What a request may ask of the sampler, and which values make sense.
-//!
-//! - The default is OpenAI's: the model's own distribution, nothing filtered, nothing penalised.
-//! - A [`Sampling`] that passes [`Sampling::validate`] never surprises the sampler.
+//! A request's sampling settings and their ranges. The default is OpenAI's: the model's own
+//! distribution, without filters and penalties.
 
 use hob_slots::Token;
 
-/// How the next token is chosen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sampling {
     /// 0 always takes the likeliest token; above 1 flattens the distribution.
@@ -48,18 +45,15 @@ impl Default for Sampling {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{parameter} must be between {lowest} and {highest}, not {got}")]
 pub struct SamplingError {
-    /// The parameter's name in a request.
+    /// The name in a request.
     pub parameter: &'static str,
-    /// The smallest value allowed.
     pub lowest: f32,
-    /// The largest value allowed.
     pub highest: f32,
-    /// The value that was given.
     pub got: f32,
 }
 
 impl Sampling {
-    /// The likeliest token each time, nothing filtered or penalised.
+    /// Always the likeliest token.
     pub fn greedy() -> Self {
         Self { temperature: 0.0, ..Self::default() }
     }

@@ -1,4 +1,4 @@
-//! Which tokens a draw chooses from: top-k, top-p and min-p without sorting a vocabulary.
+//! The candidates of a draw: top-k, top-p and min-p without sorting a vocabulary.
 //!
 //! - A shortlist holds candidates in no particular order, but the same inputs give the same order.
 //! - Tokens that cannot be chosen (minus infinity, NaN) are never on it.
@@ -10,7 +10,6 @@ use hob_slots::Token;
 
 use super::exp::exp;
 
-/// A token that may still be chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Candidate {
     pub id: u32,
@@ -88,7 +87,7 @@ pub(super) fn likeliest(logits: &[f32], count: usize, list: &mut Vec<Candidate>)
     }
 }
 
-/// Logits that are tested together: whole chunks are passed over at the speed of memory.
+/// Logits that are tested together, so that chunks are skipped at the speed of memory.
 const CHUNK: usize = 32;
 
 /// Without a branch for each logit, so that it becomes vector code.
@@ -104,8 +103,8 @@ fn keep_likeliest(list: &mut Vec<Candidate>, count: usize) -> f32 {
     bar
 }
 
-/// Bins of weight, 128 to each power of two, down to 2^-58: what is lighter shares the last bin
-/// and weighs nothing together.
+/// Bins of weight, 128 to each power of two, down to 2^-58: lighter weights share the last bin, whose
+/// sum is negligible.
 const BINS: usize = 58 * 128;
 
 /// Collects the fewest likeliest tokens whose probabilities reach `top_p`, always at least one.

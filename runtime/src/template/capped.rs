@@ -1,8 +1,8 @@
-//! Text that may grow to a limit only.
+//! A buffer with a maximum length.
 
 use std::io::{self, Write};
 
-/// Takes UTF-8 up to a limit, then refuses.
+/// Accepts UTF-8 up to a limit, then refuses.
 pub(super) struct Capped {
     bytes: Vec<u8>,
     limit: usize,
@@ -14,7 +14,7 @@ impl Capped {
         Self { bytes: Vec::new(), limit, full: false }
     }
 
-    /// Whether something was refused.
+    /// Whether a write was refused.
     pub fn is_full(&self) -> bool {
         self.full
     }

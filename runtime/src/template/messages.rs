@@ -1,22 +1,19 @@
-//! From OpenAI's messages to what templates, made for Hugging Face's library, expect.
+//! Converts OpenAI's messages to the form of Hugging Face's library, for which templates are written.
 //!
-//! - Arguments of calls are objects there and JSON text here.
-//! - Content that is missing or null becomes empty text, unless the template asks for it.
+//! - Arguments of calls are JSON text in OpenAI's form, and become objects.
+//! - Missing or null content becomes empty text, unless the template checks for `none`.
 //! - Content in parts becomes one text, unless the template reads parts.
-//! - Developers speak as the system where a template does not know them.
+//! - The role `developer` becomes `system` where a template does not know it.
 
 use serde_json::Value;
 
-/// How a template finds the arguments of past calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arguments {
-    /// What the text of the arguments says.
+    /// Parsed.
     AsObjects,
-    /// As they came.
     AsText,
 }
 
-/// One message as a template expects it.
 pub(super) fn as_templates_expect(message: &Value, source: &str, arguments: Arguments) -> Value {
     let Value::Object(message) = message else { return message.clone() };
     let mut message = message.clone();
@@ -24,10 +21,10 @@ pub(super) fn as_templates_expect(message: &Value, source: &str, arguments: Argu
     {
         message.insert("role".to_owned(), "system".into());
     }
-    if let Some(content) = other_content(message.get("content"), source) {
+    if let Some(content) = converted_content(message.get("content"), source) {
         message.insert("content".to_owned(), content);
     }
-    // `tool_calls` that are null or empty are none, but not to `tool_calls is defined`.
+    // Null or empty `tool_calls` are removed: templates test `tool_calls is defined`.
     let calls = message.get_mut("tool_calls").and_then(Value::as_array_mut);
     match calls.filter(|calls| !calls.is_empty()) {
         Some(calls) if arguments == Arguments::AsObjects => {
@@ -39,8 +36,8 @@ pub(super) fn as_templates_expect(message: &Value, source: &str, arguments: Argu
     Value::Object(message)
 }
 
-/// What takes the content's place; `None` leaves it as it is.
-fn other_content(content: Option<&Value>, source: &str) -> Option<Value> {
+/// The converted content; `None`: unchanged.
+fn converted_content(content: Option<&Value>, source: &str) -> Option<Value> {
     match content {
         None | Some(Value::Null) if asks_for_null(source) => Some(Value::Null),
         None | Some(Value::Null) => Some("".into()),
@@ -52,7 +49,7 @@ fn other_content(content: Option<&Value>, source: &str) -> Option<Value> {
     }
 }
 
-/// Some templates tell calls from text by `content is none`.
+/// Some templates distinguish calls from text by `content is none`.
 fn asks_for_null(source: &str) -> bool {
     let forms = [".content", "['content']", "[\"content\"]"];
     let asks = [" is none", " is not none", " == none", " != none"];
@@ -65,7 +62,7 @@ fn reads_parts(source: &str) -> bool {
         .any(|form| source.contains(form))
 }
 
-/// Text that is not an object's stays text.
+/// Text that is not a JSON object stays text.
 fn parse_arguments(call: &mut Value) {
     let call = match call.get("function") {
         Some(Value::Object(_)) => &mut call["function"],
@@ -112,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn no_calls_are_not_there_at_all() {
+    fn empty_tool_calls_are_removed() {
         for calls in [json!(null), json!([])] {
             let message = json!({"role": "assistant", "tool_calls": calls, "content": "a"});
             assert_eq!(expected(&message, ""), json!({"role": "assistant", "content": "a"}));
@@ -120,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn no_content_is_empty_text_unless_the_template_asks() {
+    fn missing_content_is_empty_text_unless_the_template_checks_for_none() {
         assert_eq!(content(Value::Null, "{{ message.content }}"), "");
         assert_eq!(content(Value::Null, "{% if message['content'] is none %}"), Value::Null);
         assert_eq!(expected(&json!({"role": "assistant"}), "")["content"], "");
@@ -136,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn developers_speak_as_the_system_unless_they_are_known() {
+    fn developer_becomes_system_unless_the_template_knows_it() {
         let message = json!({"role": "developer", "content": "x"});
         assert_eq!(expected(&message, "")["role"], "system");
         assert_eq!(expected(&message, "'developer'")["role"], "developer");

@@ -1,12 +1,12 @@
-//! Chat templates: messages to the text that a model was trained on.
+//! Chat templates: render messages as the text that a model was trained on.
 //!
-//! Reading order: [`ChatTemplate`] (compile once, render often), `messages` (what templates
-//! expect to find in a message), `python` (what they expect of Jinja), `date`, `capped`.
+//! Reading order: [`ChatTemplate`] (compile once, render often), `messages` (the form of messages that
+//! templates expect), `python` (the Jinja that they expect), `date`, `capped`.
 //!
 //! - The template is the model's own; it is rendered as Hugging Face's library renders it.
-//! - A template is a program from a file of unknown origin: its steps and its output are bounded,
-//!   and it can reach nothing but its input and, where it asks, the date. What is not bounded is
-//!   the memory of text that a template doubles again and again without writing it.
+//! - A template is a program from an untrusted file: its steps and its output are bounded, and it can
+//!   read only its input and the date. Not bounded is the memory of text that a template doubles again
+//!   and again without writing it.
 //! - Equal input gives equal text, except where a template asks for the date.
 
 mod capped;
@@ -27,12 +27,12 @@ use sha2::{Digest, Sha256};
 use capped::Capped;
 use messages::Arguments;
 
-/// Instructions that one rendering may take: thousands for each message of a long conversation.
+/// Instructions of one rendering: thousands for each message of a long conversation.
 const FUEL: u64 = 10_000_000;
-/// The longest prompt, in bytes: several times what a context of a million tokens holds.
-const LONGEST_BYTES: usize = 16 << 20;
-/// The longest template, in bytes. Real ones stay below 30 kB.
-const LONGEST_SOURCE_BYTES: usize = 1 << 20;
+/// Of the prompt: several times what a context of a million tokens holds.
+const MAX_PROMPT_BYTES: usize = 16 << 20;
+/// Of the template. Real ones stay below 30 kB.
+const MAX_SOURCE_BYTES: usize = 1 << 20;
 /// The template's name in error texts.
 const NAME: &str = "chat template";
 
@@ -44,35 +44,29 @@ pub struct ChatTemplate {
     eos: String,
 }
 
-/// What a template is rendered with.
 #[derive(Clone, Copy, Debug)]
 pub struct RenderInput<'a> {
-    /// The messages in OpenAI's form.
+    /// In OpenAI's form.
     pub messages: &'a [Value],
-    /// The tools in OpenAI's form.
+    /// In OpenAI's form.
     pub tools: Option<&'a [Value]>,
-    /// Whether the text goes on with the beginning of an answer.
+    /// Whether the text ends with the beginning of an answer.
     pub add_generation_prompt: bool,
-    /// Further variables, such as `enable_thinking`. They replace none of the above.
+    /// Further variables, such as `enable_thinking`. They do not override the fields above.
     pub extra: &'a Map<String, Value>,
 }
 
-/// Why a template cannot be compiled or rendered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
-    /// The source is no template.
     #[error("the chat template cannot be read: {0}")]
     Syntax(String),
-    /// The template itself refused its input.
+    /// The template called `raise_exception`.
     #[error("{0}")]
     Refused(String),
-    /// The template took too many steps.
     #[error("the chat template did not end after {FUEL} steps")]
     Endless,
-    /// The template wrote too much.
-    #[error("the chat template wrote more than {LONGEST_BYTES} bytes")]
+    #[error("the chat template wrote more than {MAX_PROMPT_BYTES} bytes")]
     TooLong,
-    /// The template met something that it was not made for.
     #[error("the chat template failed: {0}")]
     Failed(String),
 }
@@ -80,8 +74,8 @@ pub enum TemplateError {
 impl ChatTemplate {
     /// Compiles a template. `bos` and `eos` are the written forms of these tokens.
     pub fn new(source: &str, bos: &str, eos: &str) -> Result<Self, TemplateError> {
-        if source.len() > LONGEST_SOURCE_BYTES {
-            let message = format!("it has more than {LONGEST_SOURCE_BYTES} bytes");
+        if source.len() > MAX_SOURCE_BYTES {
+            let message = format!("it has more than {MAX_SOURCE_BYTES} bytes");
             return Err(TemplateError::Syntax(message));
         }
         let mut environment = Environment::new();
@@ -89,11 +83,11 @@ impl ChatTemplate {
         environment.set_lstrip_blocks(true);
         environment.set_auto_escape_callback(|_| AutoEscape::None);
         environment.set_fuel(Some(FUEL));
-        python::speak(&mut environment);
+        python::configure(&mut environment);
         date::add_to(&mut environment, Arc::new(|| SystemTime::now().into()));
         environment
             .add_template_owned(NAME, python::without_training_marks(source))
-            .map_err(|error| TemplateError::Syntax(told(&error)))?;
+            .map_err(|error| TemplateError::Syntax(one_line(&error)))?;
         Ok(Self {
             environment,
             source: source.to_owned(),
@@ -102,7 +96,7 @@ impl ChatTemplate {
         })
     }
 
-    /// Takes the date from here, for templates that write it into the prompt.
+    /// Sets the source of `strftime_now`.
     #[must_use]
     pub fn with_clock(mut self, now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         date::add_to(&mut self.environment, Arc::new(now));
@@ -111,25 +105,24 @@ impl ChatTemplate {
 
     /// The prompt.
     ///
-    /// Most templates expect the arguments of past calls as objects, some as text: those fail, and
-    /// get text.
+    /// Most templates expect the arguments of past calls as objects. One that fails is rendered again
+    /// with text.
     pub fn render(&self, input: &RenderInput<'_>) -> Result<String, TemplateError> {
-        let outcome = self.render_with(input, Arguments::AsObjects);
+        let rendered = self.render_with(input, Arguments::AsObjects);
         let has_calls = || input.messages.iter().any(|message| message.get("tool_calls").is_some());
-        match outcome {
+        match rendered {
             Err(TemplateError::Failed(_)) if has_calls() => {
-                self.render_with(input, Arguments::AsText).or(outcome)
+                self.render_with(input, Arguments::AsText).or(rendered)
             }
-            outcome => outcome,
+            rendered => rendered,
         }
     }
 
-    /// Whether the template knows what to do with tools.
+    /// Whether the template reads `tools`.
     pub fn supports_tools(&self) -> bool {
         self.source.contains("tools")
     }
 
-    /// The template's source.
     pub fn source(&self) -> &str {
         &self.source
     }
@@ -146,14 +139,14 @@ impl ChatTemplate {
         arguments: Arguments,
     ) -> Result<String, TemplateError> {
         let template = self.environment.get_template(NAME).expect("added when it was compiled");
-        let mut prompt = Capped::new(LONGEST_BYTES);
+        let mut prompt = Capped::new(MAX_PROMPT_BYTES);
         match template.render_captured_to(self.variables(input, arguments), &mut prompt) {
             Ok(_) => Ok(prompt.into_text()),
             Err(_) if prompt.is_full() => Err(TemplateError::TooLong),
             Err(error) if error.kind() == ErrorKind::OutOfFuel => Err(TemplateError::Endless),
             Err(error) => Err(match python::refusal(&error) {
                 Some(message) => TemplateError::Refused(message),
-                None => TemplateError::Failed(told(&error)),
+                None => TemplateError::Failed(one_line(&error)),
             }),
         }
     }
@@ -184,8 +177,7 @@ impl fmt::Debug for ChatTemplate {
     }
 }
 
-/// An error in one line.
-fn told(error: &minijinja::Error) -> String {
+fn one_line(error: &minijinja::Error) -> String {
     let detail = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
     match error.line() {
         Some(line) => format!("line {line}: {detail}"),

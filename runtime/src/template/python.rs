@@ -1,4 +1,4 @@
-//! What templates expect of Jinja2, in Python, as Hugging Face's library sets it up.
+//! Python's Jinja2 as Hugging Face's library configures it, for minijinja.
 
 use std::fmt;
 
@@ -9,18 +9,17 @@ use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter};
 use serde_json::{Serializer, Value};
 
-/// The widest indentation of JSON.
-const WIDEST_INDENT: usize = 16;
+const MAX_INDENT: usize = 16;
 
-/// Adds Python's methods, `tojson`, `raise_exception`, and how Python writes simple values.
-pub(super) fn speak(environment: &mut Environment<'_>) {
+/// Adds Python's methods, `tojson`, `raise_exception`, and Python's form of simple values.
+pub(super) fn configure(environment: &mut Environment<'_>) {
     environment.set_unknown_method_callback(unknown_method_callback);
     environment.set_formatter(write_value);
     environment.add_filter("tojson", to_json);
     environment.add_function("raise_exception", raise);
 }
 
-/// `{% generation %}` marks what a model is trained on, and means nothing to us.
+/// Neutralises `{% generation %}`, which marks training data and has no effect on a prompt.
 pub(super) fn without_training_marks(source: &str) -> String {
     let mut source = source.to_owned();
     for (mark, block) in [("generation", "if true"), ("endgeneration", "endif")] {
@@ -34,7 +33,7 @@ pub(super) fn without_training_marks(source: &str) -> String {
     source
 }
 
-/// The message of a `raise_exception`, if that is what happened.
+/// The message of a `raise_exception`, if that caused the error.
 pub(super) fn refusal(error: &Error) -> Option<String> {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
@@ -62,8 +61,8 @@ fn raise(message: String) -> Result<Jinja, Error> {
     Err(error.with_source(Refusal(message)))
 }
 
-/// Truth is written with a capital letter. Nothing is written as nothing: where Python writes
-/// `None`, a template was not made for a value that is missing.
+/// Writes booleans with a capital letter, as Python does, and `none` as nothing: a template that would
+/// write `None` was not made for a missing value.
 fn write_value(out: &mut Output<'_>, state: &State<'_, '_>, value: &Jinja) -> Result<(), Error> {
     if value.is_none() {
         return Ok(());
@@ -84,7 +83,7 @@ fn to_json(value: &Jinja, indent: Option<usize>, options: Kwargs) -> Result<Stri
     };
     let separators: Option<Vec<String>> = options.get("separators")?;
     let sorted = options.get::<Option<bool>>("sort_keys")?.unwrap_or(false);
-    options.get::<Option<bool>>("ensure_ascii")?; // Not asked for by any template known to us.
+    options.get::<Option<bool>>("ensure_ascii")?; // No known template needs it.
     options.assert_all_used()?;
 
     let failed = |error| {
@@ -97,7 +96,7 @@ fn to_json(value: &Jinja, indent: Option<usize>, options: Kwargs) -> Result<Stri
     }
     match (indent, separators.as_deref()) {
         (Some(width), _) => {
-            let spaces = " ".repeat(width.min(WIDEST_INDENT));
+            let spaces = " ".repeat(width.min(MAX_INDENT));
             write_json(&value, PrettyFormatter::with_indent(spaces.as_bytes()))
         }
         (None, Some([item, key])) => write_json(&value, Separated { item, key }),
@@ -112,7 +111,7 @@ fn write_json(value: &Value, formatter: impl Formatter) -> Result<String, serde_
     Ok(String::from_utf8(bytes).expect("serde_json writes UTF-8"))
 }
 
-/// JSON in one line with these separators.
+/// JSON in one line.
 struct Separated<'a> {
     item: &'a str,
     key: &'a str,

@@ -1,4 +1,4 @@
-//! What templates find, and what hostile ones don't get.
+//! The environment of templates, and the bounds of hostile ones.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ fn blocks_are_trimmed_as_hugging_face_does() {
 }
 
 #[test]
-fn tokens_and_extra_variables_are_there_and_keep_their_places() {
+fn extra_variables_do_not_override_tokens() {
     assert_eq!(render("{{ bos_token }}{{ eos_token }}{{ tools is none }}"), "<s></s>True");
     let extra = [("enable_thinking", json!(false)), ("bos_token", json!("x"))];
     let extra = extra.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
@@ -57,7 +57,7 @@ fn tojson_writes_what_python_writes() {
 }
 
 #[test]
-fn python_methods_are_there() {
+fn python_methods_exist() {
     assert_eq!(render("{{ ' a|b '.strip().split('|')[-1].upper() }}"), "B");
     assert_eq!(render("{{ messages[0].get('x', 'y') }}{{ 'abc'.startswith('ab') }}"), "yTrue");
     assert_eq!(render("{% for k, v in {'a': 1}.items() %}{{ k }}{{ v }}{% endfor %}"), "a1");
@@ -66,7 +66,7 @@ fn python_methods_are_there() {
 }
 
 #[test]
-fn a_refusal_is_told_in_the_templates_words() {
+fn a_refusal_has_the_templates_words() {
     let source = "{% macro check() %}{{ raise_exception('Roles must alternate!') }}{% endmacro %}{{ check() }}";
     assert_eq!(
         try_render(source, &[]),
@@ -75,7 +75,7 @@ fn a_refusal_is_told_in_the_templates_words() {
 }
 
 #[test]
-fn the_date_comes_from_the_clock_that_was_given() {
+fn the_date_comes_from_the_given_clock() {
     let template =
         template("{{ strftime_now('%d %b %Y') }}").with_clock(|| Timestamp(1_721_952_000_000));
     let extra = Map::new();
@@ -119,6 +119,6 @@ fn a_hostile_template_ends_with_an_error_quickly() {
     assert!(matches!(try_render(include, &[]), Err(TemplateError::Failed(_))));
     let nested = "(".repeat(100_000);
     assert!(ChatTemplate::new(&format!("{{{{ {nested}"), "", "").is_err());
-    assert!(ChatTemplate::new(&"x".repeat(LONGEST_SOURCE_BYTES + 1), "", "").is_err());
+    assert!(ChatTemplate::new(&"x".repeat(MAX_SOURCE_BYTES + 1), "", "").is_err());
     assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
 }

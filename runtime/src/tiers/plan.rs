@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 use hob_slots::format::{SlotRecord, SnapshotRef};
 use hob_slots::store::Miss;
-use hob_slots::{Block, BlockId, Chain, ConversationId, Token, Use};
+use hob_slots::{Block, BlockId, Timeline, ConversationId, Token, Use};
 
 use super::other_model;
 use super::read::group_blocks;
@@ -65,22 +65,22 @@ impl Plan {
         let record = find_record(shared, request, &mut miss);
         let limit = request.limit;
         let vocabulary = shared.model.vocabulary();
-        let mut chain = Chain::new(shared.fingerprint);
-        chain.push(&request.prompt, |token| vocabulary.is_eog(token));
+        let mut timeline = Timeline::new(shared.fingerprint);
+        timeline.push(&request.prompt, |token| vocabulary.is_eog(token));
         let expected = record.as_ref().map_or(0, |r| common_prefix(&r.tokens, &request.prompt));
         let sought = if request.record_only {
             Sought::Blocks(Vec::new())
         } else if shared.model.facts().memory.is_plain() {
-            Sought::Blocks(blocks_between(&chain, request.hot, limit))
+            Sought::Blocks(blocks_between(&timeline, request.hot, limit))
         } else {
             let own = record.iter().flat_map(|record| &record.snapshots).copied();
             let own = own.filter(|snapshot| snapshot.position as usize <= expected);
             let shared = request.prefix_ends.iter().map(|&position| SnapshotRef {
                 position: u32::try_from(position).expect("positions fit 32 bits"),
-                id: BlockId::snapshot(chain.id_at(position)),
+                id: BlockId::snapshot(timeline.id_at(position)),
                 bytes: 0, // Not recorded from here.
             });
-            Sought::Snapshots(snapshots_within(own.chain(shared), &chain, request.hot, limit))
+            Sought::Snapshots(snapshots_within(own.chain(shared), &timeline, request.hot, limit))
         };
         let recorded = record.iter().flat_map(|record| &record.blocks).map(|block| block.bytes);
         let seen = shared.block_bytes.load(Ordering::Relaxed) as u64;
@@ -149,22 +149,22 @@ fn find_record(
     }
 }
 
-fn blocks_between(chain: &Chain, hot: usize, limit: usize) -> Vec<Block> {
-    let first = chain.blocks().partition_point(|block| block.range.end <= hot);
-    let sought = chain.blocks()[first..].iter().take_while(|block| block.range.start < limit);
+fn blocks_between(timeline: &Timeline, hot: usize, limit: usize) -> Vec<Block> {
+    let first = timeline.blocks().partition_point(|block| block.range.end <= hot);
+    let sought = timeline.blocks()[first..].iter().take_while(|block| block.range.start < limit);
     sought.filter(|_| hot < limit).cloned().collect()
 }
 
 fn snapshots_within(
     snapshots: impl Iterator<Item = SnapshotRef>,
-    chain: &Chain,
+    timeline: &Timeline,
     hot: usize,
     reachable: usize,
 ) -> Vec<SnapshotRef> {
     let sought = snapshots.filter(|snapshot| {
         let position = snapshot.position as usize;
         (hot + 1..=reachable).contains(&position)
-            && snapshot.id == BlockId::snapshot(chain.id_at(position))
+            && snapshot.id == BlockId::snapshot(timeline.id_at(position))
     });
     let mut sought: Vec<SnapshotRef> = sought.collect();
     sought.sort_by_key(|snapshot| snapshot.position);

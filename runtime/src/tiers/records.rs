@@ -176,7 +176,7 @@ impl Records {
 
     /// The conversation's slot file was replaced: the next lookup reads the disk, also when the
     /// conversation was forgotten before.
-    pub fn slot_changed(&mut self, conversation: &ConversationId) {
+    pub fn slot_file_replaced(&mut self, conversation: &ConversationId) {
         self.take(conversation);
     }
 

@@ -81,15 +81,15 @@ impl LiveRefs for EngineRefs<'_> {
         model == self.shared.fingerprint && (self.open.contains(conversation) || is_pending())
     }
 
-    fn slot_left(&self, model: ModelHash, conversation: &ConversationId) {
+    fn slot_file_removed(&self, model: ModelHash, conversation: &ConversationId) {
         if model == self.shared.fingerprint {
             self.shared.records().slot_removed(conversation);
         }
     }
 
-    fn slot_changed(&self, model: ModelHash, conversation: &ConversationId) {
+    fn slot_file_replaced(&self, model: ModelHash, conversation: &ConversationId) {
         if model == self.shared.fingerprint {
-            self.shared.records().slot_changed(conversation);
+            self.shared.records().slot_file_replaced(conversation);
         }
     }
 

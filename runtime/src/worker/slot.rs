@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use hob_slots::evict::Run;
 use hob_slots::format::SnapshotRef;
-use hob_slots::{Chain, ConversationId, ModelHash, SlotId, Token};
+use hob_slots::{Timeline, ConversationId, ModelHash, SlotId, Token};
 
 use crate::backend::Sequence;
 use crate::grammar::Constraint;
@@ -23,7 +23,7 @@ pub(super) struct Slot {
     pub sequence: Sequence,
     /// Pinned here. The cells may outlive the pin, for other slots to share.
     pub owner: Option<Owner>,
-    pub timeline: Chain,
+    pub timeline: Timeline,
     /// One origin for each token of `timeline`.
     pub origins: Origins,
     pub exported: usize,
@@ -151,7 +151,7 @@ impl Slot {
             id,
             sequence: Sequence(i32::try_from(id.0).expect("slots are few")),
             owner: None,
-            timeline: Chain::new(fingerprint),
+            timeline: Timeline::new(fingerprint),
             origins: Origins::default(),
             exported: 0,
             export_end: None,

@@ -1,8 +1,7 @@
-//! Questions that the fake answers with their own words: whoever shows answers is tried with any
-//! text that a model might say.
+//! Prompts that the fake answers with their own text, so that clients can be tested with any answer.
 //!
-//! - Pure: the tokens of a ChatML prompt and of the answer so far in, the next token out.
-//! - The text is what stands behind the mark, byte for byte, up to the end of the message.
+//! - Pure: takes the tokens of a ChatML prompt and of the answer so far, returns the next token.
+//! - The answer is the text behind [`ECHO`], byte for byte, up to the end of the message.
 
 use std::time::Duration;
 
@@ -10,23 +9,19 @@ use hob_slots::Token;
 
 use super::{IM_END, IM_START};
 
-/// What a question begins with that is answered by the rest of it.
+/// A question that begins with this is answered with its rest.
 pub const ECHO: &str = "Say this: ";
-/// The same at [`PACE`], so that there is time to do something meanwhile.
+/// The same, one token per [`PACE`].
 pub const SLOW_ECHO: &str = "Say this slowly: ";
-/// How long a token of a slow echo takes.
 pub const PACE: Duration = Duration::from_millis(10);
 
-/// What the answer goes on with.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Next {
-    /// The token that is said.
     pub token: Token,
-    /// How long it takes.
     pub pace: Duration,
 }
 
-/// `None` where the last question does not ask for an echo.
+/// `None` when the last question asks for no echo.
 pub fn next(tokens: impl Iterator<Item = Token>) -> Option<Next> {
     let tokens: Vec<i32> = tokens.map(|token| token.0).collect();
     let (before, answer) = last_turn(&tokens, "assistant\n")?;
@@ -37,7 +32,7 @@ pub fn next(tokens: impl Iterator<Item = Token>) -> Option<Next> {
     Some(Next { token: Token(text.get(answer.len()).copied().unwrap_or(IM_END)), pace })
 }
 
-/// What stands before the last turn, and its text so far, if that turn is `role`'s.
+/// The tokens before the last turn, and the text of that turn, if it is `role`'s.
 fn last_turn<'t>(tokens: &'t [i32], role: &str) -> Option<(&'t [i32], &'t [i32])> {
     let start = tokens.iter().rposition(|&token| token == IM_START)?;
     Some((&tokens[..start], without_prefix(&tokens[start + 1..], role)?))
@@ -55,12 +50,12 @@ mod tests {
     use crate::Model;
 
     #[test]
-    fn the_text_behind_the_mark_is_said_and_then_the_answer_ends() {
-        assert_eq!(said("Say this: <b>Grüße</b>\n"), "<b>Grüße</b>\n");
+    fn an_echo_repeats_the_text_behind_the_mark_and_ends() {
+        assert_eq!(echoed("Say this: <b>Grüße</b>\n"), "<b>Grüße</b>\n");
     }
 
     #[test]
-    fn a_slow_echo_takes_its_time_and_other_questions_are_none() {
+    fn a_slow_echo_has_a_pace_and_other_questions_get_none() {
         let next = |text: &str| next(prompt(text).into_iter());
         let first = Token(i32::from(b'h'));
         assert_eq!(next("Say this slowly: ho"), Some(Next { token: first, pace: PACE }));
@@ -69,7 +64,7 @@ mod tests {
         assert_eq!(super::next([].into_iter()), None);
     }
 
-    fn said(question: &str) -> String {
+    fn echoed(question: &str) -> String {
         let (mut tokens, mut bytes) = (prompt(question), Vec::new());
         loop {
             let token = next(tokens.iter().copied()).expect("it asks for an echo").token;

@@ -1,12 +1,12 @@
-//! A deterministic stand-in for llama.cpp: logic is tested on it without C++ and without a model.
+//! A deterministic stand-in for llama.cpp, for tests without C++ and without a model.
 //!
-//! - Its KV is unforgiving: the next token depends on every cell that the sequence sees, on the
-//!   cell's position and on what stood before it. A missing, foreign or misplaced cell shows.
-//! - It keeps the real one's rules: a batch begins at the end of its sequence, cells are finite and
-//!   shared by reference count, states carry positions and no sequence ids, and a memory that is
-//!   not plain refuses to drop a part of a sequence.
-//! - Its tokenizer is one token a byte, and the ChatML marks.
-//! - Its answers are noise, but for questions that ask for an [`echo`].
+//! - The next token depends on every cell of the sequence, on the cell's position and on the cells
+//!   before it, so a missing, foreign or misplaced cell changes the answer.
+//! - It has llama.cpp's rules: a batch begins at the end of its sequence, cells are finite and shared by
+//!   reference count, states have positions and no sequence ids, and a memory that is not plain refuses
+//!   to drop a part of a sequence.
+//! - Its tokenizer makes one token of each byte, and one of each ChatML mark.
+//! - Its answers are noise, except to prompts that ask for an [`echo`].
 
 pub mod echo;
 
@@ -28,7 +28,7 @@ const IM_START: i32 = 256;
 const IM_END: i32 = 257;
 const END_OF_TEXT: i32 = 258;
 
-/// Of a state: token and position, and content.
+/// One cell in a state: token and position, and content.
 pub const CELL_BYTES: usize = 16;
 
 /// One in this many tokens ends the answer.
@@ -54,7 +54,7 @@ impl Default for FakeModel {
 }
 
 impl FakeModel {
-    /// A plain-attention model that computes in no time.
+    /// A plain-attention model that computes without delay.
     pub fn new() -> Self {
         let bytes = (0..=u8::MAX).map(|byte| (vec![byte], TokenKind::default()));
         let control = CONTROL.iter().enumerate().map(|(index, text)| {
@@ -251,9 +251,10 @@ impl Backend for FakeContext<'_> {
             if row.wants_logits {
                 let mut logits = logits(kv, self.model.vocabulary.len());
                 let cells = self.cells_of(row.sequence);
-                if let Some(said) = echo::next(cells.iter().map(|cell| cell.token)) {
-                    logits[usize::try_from(said.token.0).expect("a token of ours")] = 100.0;
-                    std::thread::sleep(said.pace);
+                if let Some(echoed) = echo::next(cells.iter().map(|cell| cell.token)) {
+                    logits[usize::try_from(echoed.token.0).expect("a token of this vocabulary")] =
+                        100.0;
+                    std::thread::sleep(echoed.pace);
                 }
                 self.logits.push((index, logits));
             }

@@ -1,6 +1,6 @@
 //! A llama.cpp context: the cache and the computation, owned by the engine's thread.
 //!
-//! What must hold before each call, because llama.cpp checks little and aborts on the rest:
+//! Preconditions of each call, because llama.cpp checks few and aborts on the rest:
 //! sequence ids are below `n_seq_max`; a batch begins at the end of its sequence; ranges satisfy
 //! `0 <= start < end <= end of sequence`; imported bytes were verified by the caller.
 
@@ -37,7 +37,7 @@ impl<'m> Context<'m> {
         let embeds = model.facts.pooling.is_some();
         let weights = model.weights()?;
         let threads = model.options.threads(model.facts.size_bytes);
-        // SAFETY: the defaults are plain values, and the weights are kept by the context.
+        // SAFETY: the defaults are plain values, and the context holds the weights.
         let pointer = unsafe {
             let mut params = sys::llama_context_default_params();
             params.n_ctx = number(shape.context_tokens)?;
@@ -115,8 +115,8 @@ impl Backend for Context<'_> {
 
     fn logits(&mut self, row: usize) -> &[f32] {
         let row = i32::try_from(row).expect("a micro-batch is small");
-        // SAFETY: llama.cpp answers null for a row without logits; otherwise the row holds one
-        // float a vocabulary entry and stays valid until the next decode, which needs `&mut self`.
+        // SAFETY: llama.cpp returns null for a row without logits; otherwise the row holds one
+        // float for each vocabulary entry and stays valid until the next decode, which needs `&mut self`.
         unsafe {
             let logits = sys::llama_get_logits_ith(self.pointer.as_ptr(), row);
             assert!(!logits.is_null(), "row {row} has logits");
@@ -180,7 +180,7 @@ impl Backend for Context<'_> {
     fn import(&mut self, sequence: Sequence, state: &[u8]) -> Result<(), StateError> {
         self.check_sequence(sequence);
         // SAFETY: pointer and length are those of one slice; the caller verified every byte of it
-        // as an export of this very model and layout, so the reader meets what it expects.
+        // as an export of this very model and layout.
         let consumed = unsafe {
             sys::llama_state_seq_set_data_ext(
                 self.pointer.as_ptr(),
@@ -209,7 +209,7 @@ impl Backend for Context<'_> {
             .map(|(position, &token)| Row { token, position, sequence, wants_logits: true })
             .collect();
         self.decode(&rows)?;
-        // SAFETY: with pooling, llama.cpp answers null or one vector of `n_embd_out` floats for the
+        // SAFETY: with pooling, llama.cpp returns null or one vector of `n_embd_out` floats for the
         // sequence, valid until the next decode.
         let pooled = unsafe {
             let values = sys::llama_get_embeddings_seq(self.pointer.as_ptr(), sequence.0);
@@ -259,7 +259,7 @@ impl Drop for Pool {
     }
 }
 
-/// The arrays of a `llama_batch`, kept from one decode to the next.
+/// The arrays of a `llama_batch`, reused by every decode.
 #[derive(Default)]
 struct Batch {
     tokens: Vec<i32>,

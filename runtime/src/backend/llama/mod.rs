@@ -1,9 +1,9 @@
 //! The real backend: llama.cpp, as vendored by llama-cpp-sys-2.
 //!
-//! - The safe wrapper (llama-cpp-2) starts llama.cpp and carries its log to `tracing`. Model and
-//!   context are held here, because the wrapper hides what the engine stands on: the window of a
-//!   model, the thread pool and its polling, the number of bytes that a state call consumed.
-//! - A file is validated before it comes here; what llama.cpp still refuses is a [`LoadError`].
+//! - The safe wrapper (llama-cpp-2) starts llama.cpp and forwards its log to `tracing`. Model and context
+//!   are owned here, because the wrapper hides what the engine needs: a model's attention window, the
+//!   thread pool and its polling, the number of bytes that a state call consumed.
+//! - Files are validated before they are loaded; what llama.cpp still refuses is a [`LoadError`].
 //! - An abort inside ggml is logged before the process ends, and no debugger is started.
 
 mod context;
@@ -14,12 +14,13 @@ mod weights;
 
 use std::ffi::{CStr, CString, c_char};
 use std::path::Path;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 
 use hob_slots::Token;
 use llama_cpp_2::llama_backend::LlamaBackend;
 use llama_cpp_2::{LogOptions, send_logs_to_tracing};
 use llama_cpp_sys_2 as sys;
+use parking_lot::RwLock;
 
 use super::{Backend, ContextShape, JoinedState, LoadError, MemoryKind, Model, ModelFacts, state};
 use crate::vocabulary::{TokenKind, Vocabulary};
@@ -32,12 +33,12 @@ use weights::{Extent, Source, Weights};
 /// fingerprint; changes with the pin of llama-cpp-sys-2, as a test of the manifest holds.
 pub const STATE_FORMAT: &str = "llama-cpp-sys-2 0.1.161";
 
-/// A GGUF. Its weights may leave memory; facts and vocabulary stay.
+/// A GGUF. Its weights may be unloaded; facts and vocabulary stay.
 pub struct LlamaModel {
     source: Source,
     weights: RwLock<Option<Arc<Weights>>>,
-    /// What texts are cut with while the weights are away.
-    words: OnceLock<Arc<Weights>>,
+    /// Tokenizes while the weights are not in memory.
+    vocabulary_only: OnceLock<Arc<Weights>>,
     facts: ModelFacts,
     vocabulary: Vocabulary,
     options: LlamaOptions,
@@ -53,10 +54,7 @@ impl LlamaModel {
         Self::load_telling(path, options, &mut |_| {})
     }
 
-    /// As [`LlamaModel::load`]; `progress` hears how much of it is done, from 0 to 1.
-    ///
-    /// # Errors
-    /// As there.
+    /// As [`LlamaModel::load`]; calls `progress` with 0 to 1.
     pub fn load_telling(
         path: &Path,
         options: LlamaOptions,
@@ -75,25 +73,20 @@ impl LlamaModel {
             facts: read_facts(&weights, path),
             vocabulary: read_vocabulary(&weights),
             weights: RwLock::new(Some(Arc::new(weights))),
-            words: OnceLock::new(),
+            vocabulary_only: OnceLock::new(),
             options,
         })
     }
 
-    /// The weights.
-    ///
-    /// # Errors
-    /// [`LoadError::NotResident`] while they are away.
     fn weights(&self) -> Result<Arc<Weights>, LoadError> {
-        let weights = self.weights.read().unwrap_or_else(PoisonError::into_inner);
-        weights.clone().ok_or(LoadError::NotResident)
+        self.weights.read().clone().ok_or(LoadError::NotResident)
     }
 
-    /// Whatever is in memory of the model has its vocabulary.
-    fn words(&self) -> Arc<Weights> {
-        let words = || self.words.get().cloned().ok_or(LoadError::NotResident);
-        // Weights leave after the vocabulary has come.
-        self.weights().or_else(|_| words()).expect("one of them is there")
+    /// The weights, or the vocabulary alone.
+    fn tokenizer(&self) -> Arc<Weights> {
+        let vocabulary = || self.vocabulary_only.get().cloned();
+        // `drop_weights` loads the vocabulary first.
+        self.weights().ok().or_else(vocabulary).expect("one of them is loaded")
     }
 }
 
@@ -107,8 +100,8 @@ impl Model for LlamaModel {
     }
 
     fn tokenize(&self, text: &str, add_special: bool, parse_special: bool) -> Vec<Token> {
-        let words = self.words();
-        let vocab = words.vocab();
+        let tokenizer = self.tokenizer();
+        let vocab = tokenizer.vocab();
         let length = i32::try_from(text.len()).expect("a prompt is smaller than 2 GiB");
         let mut tokens = vec![0i32; text.len() / 2 + 8];
         loop {
@@ -128,7 +121,7 @@ impl Model for LlamaModel {
             if let Ok(count) = usize::try_from(count) {
                 return tokens[..count].iter().map(|&token| Token(token)).collect();
             }
-            tokens.resize(count.unsigned_abs() as usize, 0); // It tells how many it needs.
+            tokens.resize(count.unsigned_abs() as usize, 0); // It returns how many it needs, negated.
         }
     }
 
@@ -153,21 +146,18 @@ impl Model for LlamaModel {
     fn load_weights(&self, progress: &mut dyn FnMut(f32)) -> Result<(), LoadError> {
         if self.weights().is_err() {
             let weights = self.source.load(Extent::Whole, progress)?;
-            let mut resident = self.weights.write().unwrap_or_else(PoisonError::into_inner);
-            *resident = Some(Arc::new(weights));
+            *self.weights.write() = Some(Arc::new(weights));
         }
         Ok(())
     }
 
     fn drop_weights(&self) -> Result<(), LoadError> {
-        if self.words.get().is_none() {
-            let words = self.source.load(Extent::VocabularyAlone, &mut |_| {})?;
-            self.words.get_or_init(|| Arc::new(words));
+        if self.vocabulary_only.get().is_none() {
+            let vocabulary = self.source.load(Extent::VocabularyAlone, &mut |_| {})?;
+            self.vocabulary_only.get_or_init(|| Arc::new(vocabulary));
         }
-        let mut resident = self.weights.write().unwrap_or_else(PoisonError::into_inner);
-        let leaving = resident.take();
-        drop(resident);
-        drop(leaving); // After the lock: giving back gigabytes takes a moment.
+        let weights = self.weights.write().take();
+        drop(weights); // After the lock: freeing gigabytes takes a moment.
         Ok(())
     }
 }
@@ -211,7 +201,7 @@ fn read_vocabulary(weights: &Weights) -> Vocabulary {
     unsafe {
         let known = |token: i32| (token >= 0).then_some(Token(token));
         let kinds = (0..sys::llama_vocab_n_tokens(vocab)).map(|id| {
-            // "Unknown" stands for text that the vocabulary cannot write: nobody may write it.
+            // "Unknown" stands for text that the vocabulary cannot write; no prompt may contain it.
             let unknown = sys::llama_vocab_get_attr(vocab, id) & sys::LLAMA_TOKEN_ATTR_UNKNOWN;
             let control = sys::llama_vocab_is_control(vocab, id) || unknown != 0;
             let end_of_generation = sys::llama_vocab_is_eog(vocab, id);
@@ -263,7 +253,7 @@ unsafe fn piece(vocab: *const sys::llama_vocab, id: i32) -> Vec<u8> {
     }
 }
 
-/// Starts llama.cpp, once a process.
+/// Starts llama.cpp, once per process.
 fn start() {
     static STARTED: OnceLock<Option<LlamaBackend>> = OnceLock::new();
     STARTED.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! The settings of llama.cpp that Hob decides on, and why they are what they are.
+//! The settings of llama.cpp that Hob chooses, with the reasons.
 
 use llama_cpp_sys_2 as sys;
 
@@ -9,8 +9,8 @@ use crate::backend::LoadError;
 pub struct LlamaOptions {
     /// Compute threads; 0 chooses [`default_threads`] for the model.
     pub threads: usize,
-    /// How hard idle compute threads spin for the next graph: 0 sleeps, 100 spins. `None` makes a
-    /// thread pool for every graph, as llama.cpp does by itself. See docs/MEASUREMENTS.md.
+    /// How long idle compute threads spin for the next graph: 0 sleeps, 100 spins. `None` makes a
+    /// thread pool for every graph, llama.cpp's default. See docs/MEASUREMENTS.md.
     pub poll: Option<u32>,
     /// Type of the K cells: `f16`, `q8_0`, …
     pub cache_type_k: String,
@@ -48,20 +48,20 @@ impl LlamaOptions {
     pub(super) fn threads(&self, size_bytes: u64) -> i32 {
         let threads = match self.threads {
             0 => default_threads(size_bytes),
-            wanted => wanted,
+            chosen => chosen,
         };
         i32::try_from(threads).unwrap_or(i32::MAX)
     }
 }
 
-/// Weights that one core works through faster than two agree on who does what.
+/// Below this, one thread is faster than two: synchronising costs more than computing.
 const TINY_MODEL_BYTES: u64 = 64 << 20;
 
-/// Compute threads when nobody says, for weights of `size_bytes`: the physical cores that this
-/// process may use, less one for everybody else where there are more than two.
+/// Default compute threads for weights of `size_bytes`: the physical cores that this process may use,
+/// minus one for other processes where there are more than two.
 ///
-/// All threads meet after every operation of a graph, and wait for the one that waits for its core:
-/// beside other work a tiny model was ten times slower with two threads than with one. See
+/// All threads synchronise after every operation of a graph, so one that has lost its core delays all:
+/// on a busy machine a tiny model was ten times slower with two threads than with one. See
 /// docs/MEASUREMENTS.md.
 pub fn default_threads(size_bytes: u64) -> usize {
     if size_bytes < TINY_MODEL_BYTES {

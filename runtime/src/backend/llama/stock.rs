@@ -1,7 +1,7 @@
-//! What llama.cpp itself offers for keeping a sequence in a file, for comparison alone.
+//! llama.cpp's own sequence files, for the benchmark to compare with.
 //!
-//! It verifies nothing and may end the process on a bad file: Hob never calls it, the benchmark
-//! does, on files that it wrote itself in the same run. Built with the feature `bench` only.
+//! llama.cpp verifies nothing and may end the process on a bad file: only the benchmark calls it, on
+//! files that it wrote in the same run. Built only with the feature `bench`.
 
 use std::ffi::CString;
 use std::path::Path;
@@ -25,7 +25,6 @@ impl<'m> Stock<'m> {
         Context::new(model, shape).map(Self)
     }
 
-    /// What the engine would do with the context.
     pub fn backend(&mut self) -> &mut dyn Backend {
         &mut self.0
     }

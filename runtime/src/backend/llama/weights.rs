@@ -1,4 +1,4 @@
-//! A GGUF in memory: whole, or its vocabulary alone.
+//! A GGUF in memory: whole, or only its vocabulary.
 
 use std::ffi::{CString, c_void};
 use std::fs;
@@ -10,7 +10,7 @@ use llama_cpp_sys_2 as sys;
 
 use crate::backend::LoadError;
 
-/// Where a model's weights lie, and which ones they were.
+/// A model file, and its identity when it was first loaded.
 #[derive(Debug)]
 pub(super) struct Source {
     path: PathBuf,
@@ -18,7 +18,6 @@ pub(super) struct Source {
     seen: (u64, Option<SystemTime>),
 }
 
-/// What llama.cpp has loaded.
 pub(super) struct Weights(NonNull<sys::llama_model>);
 
 // SAFETY: llama.cpp does not change a model after it is loaded, and every call made here through
@@ -43,21 +42,21 @@ impl Source {
         Ok(Self { path: path.to_owned(), name, seen: identity(path) })
     }
 
-    /// Loads it; `progress` hears how far that is, from 0 to 1.
+    /// Loads the file; calls `progress` with 0 to 1.
     pub fn load(
         &self,
         extent: Extent,
         mut progress: &mut dyn FnMut(f32),
     ) -> Result<Weights, LoadError> {
         if identity(&self.path) != self.seen {
-            // KV is kept under the name of the weights that were there.
+            // KV is saved under the fingerprint of the first weights.
             return Err(refused(
                 &self.path,
                 "the file has changed since it was loaded first: start again to use it",
             ));
         }
         // SAFETY: the defaults are plain values; `name` and `progress` outlive the call, and the
-        // callback is called during it alone.
+        // callback is called only during it.
         let pointer = unsafe {
             let mut params = sys::llama_model_default_params();
             params.vocab_only = extent == Extent::VocabularyAlone;
@@ -88,19 +87,19 @@ impl Weights {
 
 impl Drop for Weights {
     fn drop(&mut self) {
-        // SAFETY: contexts share the weights, so none is left; nobody else frees them.
+        // SAFETY: contexts share the weights, so no context is left; only this frees them.
         unsafe { sys::llama_model_free(self.as_ptr()) }
     }
 }
 
-/// Tells the caller of [`Source::load`] how far it is.
+/// Calls the `progress` of [`Source::load`].
 ///
 /// # Safety
-/// `data` must point to a `&mut dyn FnMut(f32)` that nobody else uses meanwhile.
+/// `data` must point to a `&mut dyn FnMut(f32)` that is not used elsewhere during the call.
 unsafe extern "C" fn report(progress: f32, data: *mut c_void) -> bool {
     // SAFETY: the caller's promise.
-    let told = unsafe { &mut *data.cast::<&mut dyn FnMut(f32)>() };
-    told(progress);
+    let callback = unsafe { &mut *data.cast::<&mut dyn FnMut(f32)>() };
+    callback(progress);
     true // Go on.
 }
 
@@ -108,7 +107,7 @@ fn refused(path: &Path, reason: &str) -> LoadError {
     LoadError::Model { path: path.display().to_string(), reason: reason.to_owned() }
 }
 
-/// Length and time of the file; what cannot be read is told when it is loaded.
+/// Length and modification time; an unreadable file is reported when it is loaded.
 fn identity(path: &Path) -> (u64, Option<SystemTime>) {
     let facts = fs::metadata(path).ok();
     facts.map_or((0, None), |facts| (facts.len(), facts.modified().ok()))

@@ -271,7 +271,7 @@ fn a_form_may_follow_reasoning() {
 #[test]
 fn a_regular_expression_and_a_grammar_are_followed() {
     let (vocabulary, factory) = plain();
-    let date = walk(vocabulary, factory, &Grammar::regex(r"[0-9]{2}/[0-9]{2}"), 3);
+    let date = walk(vocabulary, factory, &Grammar::lark(r"start: /[0-9]{2}\/[0-9]{2}/"), 3);
     assert!(date.len() == 5 && date.as_bytes()[2] == b'/', "{date}");
     let yes = walk(vocabulary, factory, &Grammar::lark("start: \"yes\" | \"no\""), 3);
     assert!(["yes", "no"].contains(&yes.as_str()));
@@ -298,7 +298,7 @@ fn constraints_of_one_grammar_share_nothing() {
 #[test]
 fn logits_beyond_the_vocabulary_are_never_allowed() {
     let (vocabulary, factory) = plain();
-    let mut constraint = factory.start(&Grammar::regex("(?s:.*)")).unwrap();
+    let mut constraint = factory.start(&Grammar::lark("start: /(?s:.*)/")).unwrap();
     let mut logits = vec![0.0; vocabulary.len() + 100];
     constraint.mask(&mut logits).unwrap();
     assert!(logits[vocabulary.len()..].iter().all(|&logit| logit == f32::NEG_INFINITY));
@@ -309,7 +309,8 @@ fn logits_beyond_the_vocabulary_are_never_allowed() {
 fn a_vocabulary_without_an_end_still_gets_to_the_end() {
     let pieces = (0..=255_u8).map(|byte| ([byte], TokenKind::default()));
     let vocabulary = Vocabulary::new(pieces, None, None, false);
-    let mut constraint = GrammarFactory::new(&vocabulary).start(&Grammar::regex("a")).unwrap();
+    let mut constraint =
+        GrammarFactory::new(&vocabulary).start(&Grammar::lark("start: /a/")).unwrap();
     constraint.accept(Token(i32::from(b'a'))).unwrap();
     assert!(constraint.may_stop());
 }

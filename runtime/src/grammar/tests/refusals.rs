@@ -5,11 +5,11 @@ use proptest::prelude::*;
 use super::*;
 
 fn refusal(grammar: &Grammar) -> String {
-    plain().1.check(grammar).unwrap_err().to_string()
+    plain().1.start(grammar).unwrap_err().to_string()
 }
 
 #[test]
-fn what_cannot_be_followed_is_refused_in_readable_words() {
+fn an_unusable_grammar_is_refused_in_readable_words() {
     let unsupported = refusal(&schema(json!({"type": "object", "not": {"required": ["a"]}})));
     assert_eq!(unsupported, "the JSON schema cannot be followed: Unimplemented keys: [\"not\"]");
     for (broken, hint) in [
@@ -24,7 +24,7 @@ fn what_cannot_be_followed_is_refused_in_readable_words() {
     }
     assert!(Grammar::json_schema(&json!("text")).is_err());
     assert!(Grammar::json_schema(&json!(false)).is_err());
-    assert!(refusal(&Grammar::regex("(")).starts_with("the regular expression cannot"));
+    assert!(refusal(&Grammar::lark("start: /(/")).starts_with("the grammar cannot"));
     let hermes = |tools: &[_]| Grammar::tool_call(Dialect::Hermes, tools, Calls::One);
     assert_eq!(hermes(&[]), Err(GrammarError::NoTools));
     let plain = Grammar::tool_call(Dialect::Plain, &add_and_greet(), Calls::One);
@@ -75,6 +75,6 @@ proptest! {
         ]), 4),
     ) {
         let members = keys.into_iter().map(str::to_owned).zip(values);
-        let _ = plain().1.check(&schema(members.collect()));
+        let _ = plain().1.start(&schema(members.collect()));
     }
 }

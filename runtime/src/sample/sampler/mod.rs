@@ -18,10 +18,10 @@ use super::exp::exp;
 use super::params::Sampling;
 use super::shortlist::{self, Candidate};
 
-/// How many tokens back the repeat penalty looks.
+/// Tokens that the repeat penalty covers.
 pub const REPEAT_WINDOW: usize = 64;
 
-/// One answer's sampler: its random numbers and what was said so far.
+/// The sampler of one answer: its random numbers and recent tokens.
 #[derive(Debug)]
 pub struct Sampler {
     sampling: Sampling,
@@ -35,7 +35,6 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// A sampler at the beginning of an answer.
     pub fn new(sampling: &Sampling) -> Self {
         let seed = sampling.seed.unwrap_or_else(drawn_seed);
         Self {
@@ -49,13 +48,13 @@ impl Sampler {
         }
     }
 
-    /// Tells what came before the answer, for the repeat penalty.
+    /// Adds the prompt to the recent tokens, for the repeat penalty.
     pub fn prime(&mut self, prompt: &[Token]) {
         let tail = prompt.len().saturating_sub(REPEAT_WINDOW);
         prompt[tail..].iter().for_each(|&token| self.remember(token));
     }
 
-    /// Tells which token the answer went on with.
+    /// Adds a token of the answer.
     pub fn accept(&mut self, token: Token) {
         self.remember(token);
         if self.sampling.generated_cost() {
@@ -149,8 +148,8 @@ impl Sampler {
     }
 }
 
-/// Draws an index in proportion to e^(logit / temperature); one that weighs nothing is never
-/// drawn. `None` only when all weigh nothing, which cannot be while `highest` is among them.
+/// Draws an index in proportion to e^(logit / temperature); one of weight 0 is never drawn. `None` only
+/// when all weights are 0, which `highest` excludes.
 fn draw(
     logits: impl Iterator<Item = f32>,
     highest: f32,
@@ -199,7 +198,7 @@ fn uniform(random: &mut Pcg64Mcg) -> f64 {
     (random.next_u64() >> (u64::BITS - BITS)) as f64 / (1_u64 << BITS) as f64
 }
 
-/// A seed that nobody chose: the standard library keys every `RandomState` differently.
+/// A random seed: the standard library keys every `RandomState` differently.
 fn drawn_seed() -> u64 {
     RandomState::new().build_hasher().finish()
 }
