@@ -7,6 +7,7 @@ const strings = await (await fetch("/strings/en.json")).json();
 locale.set({ language: "en", strings });
 try {
   await import("./lib.js");
+  await import("./transport.js");
   await import("./chat.js");
   await import("./memory.js");
   await import("./models.js");
