@@ -1,151 +1,151 @@
-//! What was said, and where its KV is.
+//! Saved conversations: their text, where their KV is, the trash, export and import.
+//!
+//! Reading order: [`transcript`] (the database), this file (the handle), [`trash`] (deletion after an
+//! hour), [`export`] (conversations as files).
+//!
+//! - Deleting a conversation deletes its text and its KV, wherever that is.
 
 pub mod export;
 pub mod transcript;
 pub mod trash;
 
 use std::collections::HashMap;
-use std::sync::PoisonError;
 
 use hob_prewarm::Event;
-use hob_runtime::EngineStatus;
-use hob_slots::{AdjustedTime, ConversationId};
+use hob_runtime::{Engine, EngineStatus};
+use hob_slots::{AdjustedTime, ConversationId, Timestamp};
 
+use crate::blocking::compute;
+use crate::clock::Clock;
 use crate::error::ApiError;
-use crate::service::{Service, compute};
+use crate::storage::Storage;
+use crate::warm::events::WarmEvents;
 use transcript::{
-    Change, ConversationText, Hit, RecentTurn, Remembered, SearchQuery, Snippet, Summary,
-    TranscriptError,
+    Change, ConversationText, Hit, RecentTurn, SavedExplanation, SearchQuery, Snippet, Summary,
+    Transcript, TranscriptError,
 };
 
-/// Where a conversation's KV is.
+#[derive(Clone)]
+pub struct Conversations {
+    pub engine: Engine,
+    pub transcript: Transcript,
+    pub storage: Storage,
+    pub events: WarmEvents,
+    pub clock: Clock,
+}
+
+/// Where the KV of a conversation is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct KvLocation {
     /// `slot`, `memory`, `disk` or `none`.
     pub name: &'static str,
-    /// The slot that it is pinned to.
+    /// The number of its slot, if it is in one.
     pub slot: Option<u32>,
-    /// Its tokens there.
     pub tokens: usize,
 }
 
-/// So many are looked for on disk one by one; for more, the directory is listed.
-const FEW: usize = 256;
+struct KvLocations(HashMap<ConversationId, KvLocation>);
 
-/// Where everything is.
-struct Map {
-    places: HashMap<ConversationId, Place>,
-}
-
-impl Map {
-    /// The nearest place counts, so it is written last.
-    fn of(status: EngineStatus, kept: Vec<(ConversationId, usize)>) -> Self {
-        let far = |name| move |(id, tokens)| (id, Place { name, slot: None, tokens });
-        let mut places: HashMap<_, _> = kept.into_iter().map(far("disk")).collect();
-        places.extend(status.parked.into_iter().map(far("memory")));
+impl KvLocations {
+    /// KV that is in several places is nearest in the last one inserted.
+    fn of(status: EngineStatus, on_disk: Vec<(ConversationId, usize)>) -> Self {
+        let at = |name| move |(id, tokens)| (id, KvLocation { name, slot: None, tokens });
+        let mut locations: HashMap<_, _> = on_disk.into_iter().map(at("disk")).collect();
+        locations.extend(status.parked.into_iter().map(at("memory")));
         for slot in status.slots {
             if let Some(id) = slot.conversation {
-                let number = Some(slot.slot.0);
-                places.insert(id, Place { name: "slot", slot: number, tokens: slot.tokens });
+                let (number, tokens) = (Some(slot.slot.0), slot.tokens);
+                locations.insert(id, KvLocation { name: "slot", slot: number, tokens });
             }
         }
-        Self { places }
+        Self(locations)
     }
 
-    fn place(&self, id: &str) -> Place {
-        let nowhere = Place { name: "none", slot: None, tokens: 0 };
+    fn get(&self, id: &str) -> KvLocation {
+        let none = KvLocation { name: "none", slot: None, tokens: 0 };
         let id = ConversationId::new(id).ok();
-        id.and_then(|id| self.places.get(&id).cloned()).unwrap_or(nowhere)
+        id.and_then(|id| self.0.get(&id).cloned()).unwrap_or(none)
     }
 }
 
-impl Service {
-    /// All conversations, the latest first; those in the trash, or the others.
-    pub async fn conversations(&self, trashed: bool) -> Result<Vec<(Summary, Place)>, ApiError> {
-        let list = self.inner.transcript.list(trashed).done().await?;
-        let map = self.map(list.iter()).await?;
-        let placed = |summary: Summary| {
-            let place = map.place(&summary.id);
-            (summary, place)
+impl Conversations {
+    /// The conversations in the trash or all others, the latest first.
+    ///
+    /// # Errors
+    /// When the database cannot be read, or the engine has stopped.
+    pub async fn list(&self, trashed: bool) -> Result<Vec<(Summary, KvLocation)>, ApiError> {
+        let list = self.transcript.list(trashed).done().await?;
+        let locations = self.locations(list.iter()).await?;
+        let located = |summary: Summary| {
+            let location = locations.get(&summary.id);
+            (summary, location)
         };
-        Ok(list.into_iter().map(placed).collect())
+        Ok(list.into_iter().map(located).collect())
     }
 
-    /// Those of the list that have what is looked for.
+    /// Those of [`Self::list`] that match.
+    ///
+    /// # Errors
+    /// When the database cannot be read, or the engine has stopped.
     pub async fn search(
         &self,
         query: SearchQuery,
         trashed: bool,
-    ) -> Result<Vec<(Summary, Option<Snippet>, Place)>, ApiError> {
-        let hits = self.inner.transcript.search(query, trashed).done().await?;
-        let map = self.map(hits.iter().map(|(summary, _)| summary)).await?;
-        let placed = |(summary, snippet): Hit| {
-            let place = map.place(&summary.id);
-            (summary, snippet, place)
+    ) -> Result<Vec<(Summary, Option<Snippet>, KvLocation)>, ApiError> {
+        let hits = self.transcript.search(query, trashed).done().await?;
+        let locations = self.locations(hits.iter().map(|(summary, _)| summary)).await?;
+        let located = |(summary, snippet): Hit| {
+            let location = locations.get(&summary.id);
+            (summary, snippet, location)
         };
-        Ok(hits.into_iter().map(placed).collect())
+        Ok(hits.into_iter().map(located).collect())
     }
 
-    /// One conversation with all its branches.
-    pub async fn conversation(
+    /// One conversation with all its branches; `None` if the id is unknown.
+    ///
+    /// # Errors
+    /// When the database cannot be read, or the engine has stopped.
+    pub async fn get(
         &self,
         id: &ConversationId,
-    ) -> Result<Option<(ConversationText, Place)>, ApiError> {
-        let Some(text) = self.inner.transcript.get(id).done().await? else { return Ok(None) };
-        let place = self.map([&text.summary]).await?.place(id.as_str());
-        Ok(Some((text, place)))
+    ) -> Result<Option<(ConversationText, KvLocation)>, ApiError> {
+        let Some(text) = self.transcript.get(id).done().await? else { return Ok(None) };
+        let location = self.locations([&text.summary]).await?.get(id.as_str());
+        Ok(Some((text, location)))
     }
 
-    /// Why it last computed what was computed before. The outer `None`: there is none of that name;
-    /// the inner one: it never did.
+    /// Why the conversation last computed tokens again. The outer `None`: the id is unknown; the
+    /// inner one: it never did.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
     pub async fn explanation(
         &self,
         id: &ConversationId,
-    ) -> Result<Option<Option<Remembered>>, ApiError> {
-        if let Some(remembered) = self.inner.transcript.explanation(id).done().await? {
-            return Ok(Some(Some(remembered)));
+    ) -> Result<Option<Option<SavedExplanation>>, ApiError> {
+        if let Some(explanation) = self.transcript.explanation(id).done().await? {
+            return Ok(Some(Some(explanation)));
         }
-        let transcript = &self.inner.transcript;
-        let is_known = transcript.get(id).done().await?.is_some()
-            || !transcript.tokens(id, self.engine().fingerprint()).done().await?.is_empty();
+        let fingerprint = self.engine.fingerprint();
+        let is_known = self.transcript.get(id).done().await?.is_some()
+            || !self.transcript.tokens(id, fingerprint).done().await?.is_empty();
         Ok(is_known.then_some(None))
     }
 
-    async fn map(&self, of: impl IntoIterator<Item = &Summary>) -> Result<Map, ApiError> {
-        let ids: Vec<_> =
-            of.into_iter().filter_map(|summary| ConversationId::new(&summary.id).ok()).collect();
-        let status = self.engine().status().await?;
-        let service = self.clone();
-        let kept = compute(move || service.kept(ids)).await;
-        Ok(Map::of(status, kept))
-    }
-
-    /// What is on disk of these conversations at least.
-    fn kept(&self, ids: Vec<ConversationId>) -> Vec<(ConversationId, usize)> {
-        let Some(reader) = &self.inner.kept else { return Vec::new() };
-        let model = self.engine().fingerprint();
-        if ids.len() <= FEW {
-            let kept = ids.into_iter().filter_map(|id| reader.slot(model, &id));
-            return kept.map(|slot| (slot.conversation, slot.tokens as usize)).collect();
-        }
-        let mut listing_cache =
-            self.inner.listing_cache.lock().unwrap_or_else(PoisonError::into_inner);
-        // A directory that cannot be listed is no reason to show nothing.
-        let kept = reader.kept(model, &mut listing_cache).unwrap_or_else(|error| {
-            tracing::warn!(%error, "the directory of kept KV cannot be listed");
-            Vec::new()
-        });
-        kept.into_iter().map(|(id, tokens)| (id, tokens as usize)).collect()
-    }
-
     /// The latest answers over all conversations.
-    pub async fn recent_turns(&self, most: usize) -> Result<Vec<RecentTurn>, ApiError> {
-        Ok(self.inner.transcript.recent(most).done().await?)
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn recent_turns(&self, max_turns: usize) -> Result<Vec<RecentTurn>, ApiError> {
+        Ok(self.transcript.recent(max_turns).done().await?)
     }
 
-    /// Changes what is known of it; `false` when there is none of that name.
+    /// Changes title, pin, trash or head; `false` if the id is unknown.
+    ///
+    /// # Errors
+    /// When the new head is no message of the conversation, or the database cannot be written.
     pub async fn change(&self, id: &ConversationId, change: Change) -> Result<bool, ApiError> {
-        match self.inner.transcript.change(id, change, self.now()).done().await {
+        match self.transcript.change(id, change, self.now()).done().await {
             Err(error @ TranscriptError::NoSuchMessage { .. }) => {
                 Err(ApiError::field("head", error.to_string()))
             }
@@ -153,27 +153,49 @@ impl Service {
         }
     }
 
-    /// Deletes its text and its KV, wherever that is; a running answer breaks off. `false` when
-    /// there was no text.
+    /// Deletes text and KV, and cancels a running answer; `false` if there was no text.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
     pub async fn delete(&self, id: &ConversationId) -> Result<bool, ApiError> {
-        let had_text = self.inner.transcript.delete(id).done().await?;
-        self.forget(id).await;
+        let had_text = self.transcript.delete(id).done().await?;
+        self.delete_kv(id).await;
         Ok(had_text)
     }
 
-    /// Deletes what has lain in the trash for too long; what was taken out meanwhile stays.
-    pub async fn empty_trash(&self, moment: &AdjustedTime) -> Result<(), ApiError> {
-        let trash = self.inner.transcript.trash().done().await?;
-        for (id, since) in trash::due(&trash, moment) {
-            if self.inner.transcript.delete_trashed(id, *since).done().await? {
-                self.forget(id).await;
+    /// Deletes the conversations whose hour in the trash is over. One that is restored meanwhile
+    /// stays.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn empty_trash(&self, now: &AdjustedTime) -> Result<(), ApiError> {
+        let trash = self.transcript.trash().done().await?;
+        for (id, since) in trash::due(&trash, now) {
+            if self.transcript.delete_trashed(id, *since).done().await? {
+                self.delete_kv(id).await;
             }
         }
         Ok(())
     }
 
-    async fn forget(&self, id: &ConversationId) {
-        self.engine().forget(id.clone()).await;
-        self.tell_planner(Event::Forgotten { conversation: id.clone() });
+    async fn delete_kv(&self, id: &ConversationId) {
+        self.engine.forget(id.clone()).await;
+        self.events.send(Event::Forgotten { conversation: id.clone() });
+    }
+
+    async fn locations(
+        &self,
+        of: impl IntoIterator<Item = &Summary>,
+    ) -> Result<KvLocations, ApiError> {
+        let ids: Vec<_> =
+            of.into_iter().filter_map(|summary| ConversationId::new(&summary.id).ok()).collect();
+        let status = self.engine.status().await?;
+        let storage = self.storage.clone();
+        let on_disk = compute(move || storage.saved_tokens(ids)).await;
+        Ok(KvLocations::of(status, on_disk))
+    }
+
+    fn now(&self) -> Timestamp {
+        (self.clock)()
     }
 }

@@ -1,4 +1,4 @@
-//! `/v1/conversations`: what was said. Times are seconds since 1970, as everywhere in this API.
+//! `/v1/conversations`: saved conversations. Times are seconds since 1970, as everywhere in this API.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -9,48 +9,46 @@ use serde_json::{Value, json};
 
 use super::body::JsonBody;
 use super::query::Query;
-use crate::error::{ApiError, ErrorKind};
-use crate::service::{Place, Service};
-use crate::transcript::{
-    Change, ConversationText, MAX_TITLE_CHARS, SearchQuery, Snippet, StoredMessage, Summary,
+use crate::conversations::{Conversations, KvLocation};
+use crate::conversations::transcript::{
+    Change, ConversationText, MAX_TITLE_CHARS, SavedMessage, SearchQuery, Snippet, Summary,
 };
+use crate::error::{ApiError, ErrorKind};
 use crate::wire::fields::Fields;
 
 const MAX_QUERY_CHARS: usize = 200;
 
-/// Which conversations to list.
 #[derive(Debug, Deserialize)]
-pub struct Listed {
+pub struct ListQuery {
     #[serde(default)]
     pub(super) trashed: bool,
     #[serde(default)]
     pub(super) q: String,
 }
 
-/// `GET /v1/conversations`: the latest first; with `?trashed=true` those in the trash, with `?q=`
-/// those that have these words.
+/// `GET /v1/conversations`: the latest first; `?trashed=true` lists the trash, `?q=` searches.
 pub async fn list(
-    State(service): State<Service>,
-    Query(listed): Query<Listed>,
+    State(conversations): State<Conversations>,
+    Query(listed): Query<ListQuery>,
 ) -> Result<Response, ApiError> {
     if listed.q.chars().count() > MAX_QUERY_CHARS {
         let message = format!("`q` has {MAX_QUERY_CHARS} characters at most");
         return Err(ApiError::field("q", message));
     }
     let Some(query) = SearchQuery::of(&listed.q) else {
-        let list = service.conversations(listed.trashed).await?;
-        let lines = list.iter().map(|(summary, place)| Line::of(summary, place));
+        let list = conversations.list(listed.trashed).await?;
+        let lines = list.iter().map(|(summary, location)| Line::of(summary, location));
         return Ok(list_of(lines.collect()));
     };
-    let hits = service.search(query, listed.trashed).await?;
-    let lines = hits.iter().map(|(summary, snippet, place)| Line {
+    let hits = conversations.search(query, listed.trashed).await?;
+    let lines = hits.iter().map(|(summary, snippet, location)| Line {
         snippet: Some(snippet.as_ref()),
-        ..Line::of(summary, place)
+        ..Line::of(summary, location)
     });
     Ok(list_of(lines.collect()))
 }
 
-/// Ten thousand lines are many: they are written without a detour.
+/// A list may have ten thousand lines: it is serialised directly, not through a `Value`.
 fn list_of(data: Vec<Line<'_>>) -> Response {
     #[derive(Serialize)]
     struct List<'l> {
@@ -60,7 +58,7 @@ fn list_of(data: Vec<Line<'_>>) -> Response {
     Json(List { object: "list", data }).into_response()
 }
 
-/// A conversation as the list shows it.
+/// A conversation in the list.
 #[derive(Serialize)]
 struct Line<'l> {
     id: &'l str,
@@ -74,13 +72,13 @@ struct Line<'l> {
     slot: Option<u32>,
     place: &'static str,
     tokens: usize,
-    /// Of what was found; the outer `None`: nothing was looked for.
+    /// The outer `None`: the list is not that of a search.
     #[serde(skip_serializing_if = "Option::is_none")]
     snippet: Option<Option<&'l Snippet>>,
 }
 
 impl<'l> Line<'l> {
-    fn of(summary: &'l Summary, place: &Place) -> Self {
+    fn of(summary: &'l Summary, location: &KvLocation) -> Self {
         Self {
             id: &summary.id,
             object: "conversation",
@@ -90,64 +88,63 @@ impl<'l> Line<'l> {
             message_count: summary.messages,
             pinned: summary.pinned,
             trashed_at: summary.trashed_at.map(|at| at / 1000),
-            slot: place.slot,
-            place: place.name,
-            tokens: place.tokens,
+            slot: location.slot,
+            place: location.name,
+            tokens: location.tokens,
             snippet: None,
         }
     }
 }
 
-/// What to show of a conversation.
 #[derive(Debug, Deserialize)]
-pub struct Wanted {
+pub struct ReadQuery {
     #[serde(default)]
     pub(super) branches: bool,
 }
 
-/// `GET /v1/conversations/{id}`: the branch that was used last; with `?branches=true` all of them.
+/// `GET /v1/conversations/{id}`: the current branch; with `?branches=true` all of them.
 pub async fn read(
-    State(service): State<Service>,
+    State(conversations): State<Conversations>,
     Path(id): Path<String>,
-    Query(wanted): Query<Wanted>,
+    Query(query): Query<ReadQuery>,
 ) -> Result<Json<Value>, ApiError> {
-    let (text, place) = service.conversation(&name(&id)?).await?.ok_or_else(unknown)?;
-    Ok(Json(whole(&text, &place, wanted.branches)))
+    let (text, location) = conversations.get(&name(&id)?).await?.ok_or_else(unknown)?;
+    Ok(Json(whole(&text, &location, query.branches)))
 }
 
-/// `GET /v1/conversations/{id}/explain`: why it last computed what was computed before.
+/// `GET /v1/conversations/{id}/explain`: why it last computed tokens again.
 pub async fn explain(
-    State(service): State<Service>,
+    State(conversations): State<Conversations>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
     let id = name(&id)?;
-    let remembered = service.explanation(&id).await?.ok_or_else(unknown)?;
+    let saved = conversations.explanation(&id).await?.ok_or_else(unknown)?;
     Ok(Json(json!({
         "id": id,
         "object": "conversation.explanation",
-        "explained_at": remembered.as_ref().map(|remembered| remembered.at / 1000),
-        "explanation": remembered.map(|remembered| remembered.explanation),
+        "explained_at": saved.as_ref().map(|saved| saved.at / 1000),
+        "explanation": saved.map(|saved| saved.explanation),
     })))
 }
 
 /// `PATCH /v1/conversations/{id} {"title", "pinned", "trashed", "head"}`
 pub async fn change(
-    State(service): State<Service>,
+    State(conversations): State<Conversations>,
     Path(id): Path<String>,
     body: JsonBody,
 ) -> Result<Json<Value>, ApiError> {
-    let change = wanted_change(&body.value)?;
+    let change = parse_change(&body.value)?;
     let id = name(&id)?;
-    if !service.change(&id, change).await? {
+    if !conversations.change(&id, change).await? {
         return Err(unknown());
     }
-    let (text, place) = service.conversation(&id).await?.ok_or_else(unknown)?;
-    let mut changed = describe(&text.summary, &place);
+    let (text, location) = conversations.get(&id).await?.ok_or_else(unknown)?;
+    let mut changed = describe(&text.summary, &location);
     changed["head"] = text.head.into();
     Ok(Json(changed))
 }
 
-fn wanted_change(body: &Value) -> Result<Change, ApiError> {
+fn parse_change(body: &Value) -> Result<Change, ApiError> {
     let fields = Fields::of_body(body)?;
     let title = fields.string("title")?.map(|title| title.trim().to_owned());
     if let Some(title) = &title {
@@ -171,13 +168,13 @@ fn wanted_change(body: &Value) -> Result<Change, ApiError> {
     Ok(change)
 }
 
-/// `DELETE /v1/conversations/{id}`: its text and its KV.
+/// `DELETE /v1/conversations/{id}`: the text and the KV.
 pub async fn delete(
-    State(service): State<Service>,
+    State(conversations): State<Conversations>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
     let id = name(&id)?;
-    if !service.delete(&id).await? {
+    if !conversations.delete(&id).await? {
         return Err(unknown());
     }
     Ok(Json(json!({"id": id, "object": "conversation.deleted", "deleted": true})))
@@ -191,28 +188,29 @@ pub(super) fn unknown() -> ApiError {
     ApiError::not_found("there is no conversation of this name").code("conversation_not_found")
 }
 
-pub(super) fn describe(summary: &Summary, place: &Place) -> Value {
-    json!(Line::of(summary, place))
+pub(super) fn describe(summary: &Summary, location: &KvLocation) -> Value {
+    json!(Line::of(summary, location))
 }
 
-pub(super) fn whole(text: &ConversationText, place: &Place, branches: bool) -> Value {
-    let messages: Vec<Value> = match branches {
-        true => text.messages.iter().map(message).collect(),
-        false => text.path().into_iter().map(message).collect(),
+pub(super) fn whole(text: &ConversationText, location: &KvLocation, branches: bool) -> Value {
+    let messages: Vec<Value> = if branches {
+        text.messages.iter().map(message).collect()
+    } else {
+        text.path().into_iter().map(message).collect()
     };
-    let mut whole = describe(&text.summary, place);
+    let mut whole = describe(&text.summary, location);
     whole["head"] = text.head.into();
     whole["messages"] = messages.into();
     whole
 }
 
-/// The message in OpenAI's shape, and around it what the tree knows.
-fn message(stored: &StoredMessage) -> Value {
-    let mut message = stored.message.clone();
-    message["id"] = stored.id.into();
-    message["parent"] = stored.parent.into();
-    message["status"] = stored.status.as_str().into();
-    message["created_at"] = (stored.created_at / 1000).into();
-    message["finish"] = stored.finish.clone().unwrap_or_default();
+/// The message in OpenAI's shape, with its place in the tree.
+fn message(saved: &SavedMessage) -> Value {
+    let mut message = saved.message.clone();
+    message["id"] = saved.id.into();
+    message["parent"] = saved.parent.into();
+    message["status"] = saved.status.as_str().into();
+    message["created_at"] = (saved.created_at / 1000).into();
+    message["finish"] = saved.finish.clone().unwrap_or_default();
     message
 }

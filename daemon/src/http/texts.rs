@@ -10,13 +10,13 @@ use axum::routing::get;
 use axum::{Json, Router, middleware};
 use serde_json::Value;
 
-use super::conversations::{Listed, Wanted, describe, name, unknown, whole};
+use super::conversations::{ListQuery, ReadQuery, describe, name, unknown, whole};
 use super::guard::{self, Guard};
 use super::query::Query;
 use super::respond;
+use crate::conversations::KvLocation;
+use crate::conversations::transcript::{SearchQuery, Transcript};
 use crate::error::ApiError;
-use crate::service::Place;
-use crate::transcript::{SearchQuery, Transcript};
 
 const LIST: &str = "/v1/conversations";
 
@@ -33,7 +33,7 @@ pub fn router(transcript: Transcript, guard: Guard) -> Router {
 
 /// Whether the two routes answer this as the whole daemon would.
 pub fn answers(method: &Method, uri: &Uri) -> bool {
-    let searches = || Query::of(uri).is_ok_and(|Listed { q, .. }| SearchQuery::of(&q).is_some());
+    let searches = || Query::of(uri).is_ok_and(|ListQuery { q, .. }| SearchQuery::of(&q).is_some());
     let is_one = |id: &str| id.strip_prefix('/').is_some_and(|id| !id.contains('/'));
     method == Method::GET
         && match uri.path().strip_prefix(LIST) {
@@ -44,24 +44,24 @@ pub fn answers(method: &Method, uri: &Uri) -> bool {
 
 async fn list(
     State(transcript): State<Transcript>,
-    Query(listed): Query<Listed>,
+    Query(listed): Query<ListQuery>,
 ) -> Result<Json<Value>, ApiError> {
     let list = transcript.list(listed.trashed).done().await?;
     let data: Vec<Value> =
-        list.iter().map(|summary| unplaced(describe(summary, &Place::default()))).collect();
+        list.iter().map(|summary| without_location(describe(summary, &KvLocation::default()))).collect();
     Ok(Json(serde_json::json!({"object": "list", "data": data})))
 }
 
 async fn read(
     State(transcript): State<Transcript>,
     Path(id): Path<String>,
-    Query(wanted): Query<Wanted>,
+    Query(query): Query<ReadQuery>,
 ) -> Result<Json<Value>, ApiError> {
     let text = transcript.get(&name(&id)?).done().await?.ok_or_else(unknown)?;
-    Ok(Json(unplaced(whole(&text, &Place::default(), wanted.branches))))
+    Ok(Json(without_location(whole(&text, &KvLocation::default(), query.branches))))
 }
 
-fn unplaced(mut conversation: Value) -> Value {
+fn without_location(mut conversation: Value) -> Value {
     for field in ["place", "slot", "tokens"] {
         conversation[field] = Value::Null;
     }

@@ -6,32 +6,28 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::query::Query;
+use crate::conversations::Conversations;
+use crate::conversations::transcript::RecentTurn;
 use crate::error::ApiError;
-use crate::service::Service;
-use crate::transcript::RecentTurn;
 
-const MOST: usize = 1000;
+const DEFAULT_TURNS: usize = 200;
+const MAX_TURNS: usize = 1000;
 
-/// How many are wanted.
 #[derive(Debug, Deserialize)]
-pub struct Wanted {
-    #[serde(default = "usual")]
-    limit: usize,
-}
-
-fn usual() -> usize {
-    200
+pub struct Limit {
+    limit: Option<usize>,
 }
 
 /// `GET /v1/turns?limit=`: the latest first.
 pub async fn list(
-    State(service): State<Service>,
-    Query(wanted): Query<Wanted>,
+    State(conversations): State<Conversations>,
+    Query(Limit { limit }): Query<Limit>,
 ) -> Result<Json<Value>, ApiError> {
-    if !(1..=MOST).contains(&wanted.limit) {
-        return Err(ApiError::field("limit", format!("`limit` must be from 1 to {MOST}")));
+    let max_turns = limit.unwrap_or(DEFAULT_TURNS);
+    if !(1..=MAX_TURNS).contains(&max_turns) {
+        return Err(ApiError::field("limit", format!("`limit` must be from 1 to {MAX_TURNS}")));
     }
-    let turns = service.recent_turns(wanted.limit).await?;
+    let turns = conversations.recent_turns(max_turns).await?;
     let data: Vec<Value> = turns.iter().map(describe).collect();
     Ok(Json(json!({"object": "list", "data": data})))
 }

@@ -4,7 +4,7 @@
 //!   file may be replaced by an older one.
 
 use std::collections::BTreeMap;
-use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -39,19 +39,9 @@ fn stamp(path: &Path) -> Option<Stamp> {
     Some(Stamp {
         bytes: metadata.len(),
         modified: metadata.modified().ok(),
-        inode: inode(&metadata),
+        inode: metadata.ino(),
         is_dir: metadata.is_dir(),
     })
-}
-
-#[cfg(unix)]
-fn inode(metadata: &Metadata) -> u64 {
-    std::os::unix::fs::MetadataExt::ino(metadata)
-}
-
-#[cfg(not(unix))]
-fn inode(_: &Metadata) -> u64 {
-    0
 }
 
 #[cfg(test)]

@@ -1,47 +1,46 @@
-//! A conversation and its KV in one file.
+//! A conversation and its KV in one tar file.
 //!
-//! - A tar archive: `conversation.json`, then, where KV is kept, `slots/bundle.tar`, which is what
-//!   `hob slots export` writes and can be taken in by itself.
-//! - Nothing is unpacked to a path of the archive's choosing. The text is bounded; the bundle is
-//!   verified by whoever takes it in.
+//! - `conversation.json`, then, if KV is saved, `slots/bundle.tar`: what `hob slots export` writes,
+//!   and `hob slots import` reads.
+//! - Nothing is unpacked to a path of the archive's choosing. The length of the text is bounded; the
+//!   importer verifies the KV.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 
 use serde_json::Value;
 use tar::{Archive, Builder, EntryType, Header};
 
 const TEXT: &str = "conversation.json";
-const BUNDLE: &str = "slots/bundle.tar";
+const KV: &str = "slots/bundle.tar";
 
-/// Why an archive is of no use.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// Its content is not what an export of Hob has.
+    /// Hob's exports have other entries, or other content in them.
     #[error("this archive cannot be read: {0}")]
     Malformed(String),
-    /// The disk failed.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// Writes both; `bundle` is read from its beginning.
+/// Writes the text and the whole file `kv`.
 ///
 /// # Errors
 /// When the disk fails.
-pub fn write(text: &Value, bundle: Option<&File>, out: impl Write) -> io::Result<()> {
+pub fn write(text: &Value, kv: Option<&File>, out: impl Write) -> io::Result<()> {
     let mut archive = Builder::new(out);
     let text = text.to_string();
     archive.append(&header(TEXT, text.len() as u64)?, text.as_bytes())?;
-    if let Some(mut bundle) = bundle {
-        bundle.rewind()?;
-        archive.append(&header(BUNDLE, bundle.metadata()?.len())?, bundle)?;
+    if let Some(mut kv) = kv {
+        kv.rewind()?;
+        archive.append(&header(KV, kv.metadata()?.len())?, kv)?;
     }
     archive.into_inner()?.flush()
 }
 
 fn header(name: &str, bytes: u64) -> io::Result<Header> {
-    // GNU's own, whose sizes have no bound of 8 GiB.
+    // The GNU format has sizes beyond 8 GiB.
     let mut header = Header::new_gnu();
     header.set_entry_type(EntryType::Regular);
     header.set_path(name)?;
@@ -51,25 +50,24 @@ fn header(name: &str, bytes: u64) -> io::Result<Header> {
     Ok(header)
 }
 
-/// What an archive holds.
 #[derive(Debug)]
 pub struct Content {
-    /// The text, not looked at yet.
+    /// Not checked yet.
     pub text: Value,
-    /// Where the bundle is in the file, and how long it is.
-    pub bundle: Option<(u64, u64)>,
+    /// The bytes of the file that are the KV.
+    pub kv: Option<Range<u64>>,
 }
 
-/// Reads the text, of `most_bytes` at most, and finds the bundle.
+/// Reads the text, of `max_text_bytes` at most, and finds the KV.
 ///
 /// # Errors
-/// When it is something else.
-pub fn read(mut file: &File, most_bytes: u64) -> Result<Content, ArchiveError> {
+/// When the file is no archive of a conversation, or the disk fails.
+pub fn read(mut file: &File, max_text_bytes: u64) -> Result<Content, ArchiveError> {
     file.rewind()?;
     let length = file.metadata()?.len();
     let mut archive = Archive::new(file);
-    let (mut text, mut bundle) = (None, None);
-    // Raw: names and links that other entries stand for are not interpreted, and so refused.
+    let (mut text, mut kv) = (None, None);
+    // Raw: extensions that rename the next entry are not interpreted, and so refused.
     for entry in archive.entries()?.raw(true) {
         let mut entry = entry.map_err(not_tar)?;
         if entry.header().entry_type() != EntryType::Regular {
@@ -78,8 +76,9 @@ pub fn read(mut file: &File, most_bytes: u64) -> Result<Content, ArchiveError> {
         let (name, bytes) = (entry.path_bytes().into_owned(), entry.size());
         match &name[..] {
             name if name == TEXT.as_bytes() && text.is_none() => {
-                if bytes > most_bytes.min(length) {
-                    return Err(malformed(&format!("its {TEXT} has more than {most_bytes} bytes")));
+                if bytes > max_text_bytes.min(length) {
+                    let problem = format!("its {TEXT} has more than {max_text_bytes} bytes");
+                    return Err(malformed(&problem));
                 }
                 let mut json = Vec::new();
                 entry.read_to_end(&mut json).map_err(not_tar)?;
@@ -87,32 +86,29 @@ pub fn read(mut file: &File, most_bytes: u64) -> Result<Content, ArchiveError> {
                     .map_err(|error| malformed(&format!("its {TEXT} is not JSON: {error}")))?;
                 text = Some(json);
             }
-            name if name == BUNDLE.as_bytes() && bundle.is_none() && text.is_some() => {
-                let begins = entry.raw_file_position();
-                if begins.checked_add(bytes).is_none_or(|ends| ends > length) {
-                    return Err(malformed("it is cut short"));
-                }
-                bundle = Some((begins, bytes));
+            name if name == KV.as_bytes() && kv.is_none() && text.is_some() => {
+                let start = entry.raw_file_position();
+                let end = start.checked_add(bytes).filter(|end| *end <= length);
+                kv = Some(start..end.ok_or_else(|| malformed("it is cut short"))?);
             }
             _ => return Err(malformed("it has an entry that an export of Hob has not")),
         }
     }
     let text = text.ok_or_else(|| malformed(&format!("it has no {TEXT}")))?;
-    Ok(Content { text, bundle })
+    Ok(Content { text, kv })
 }
 
-/// Copies the bundle to `to`.
+/// Copies the bytes `range` of `file` to `to`.
 ///
 /// # Errors
 /// When the disk fails.
-pub fn extract(mut file: &File, bundle: (u64, u64), mut to: &File) -> io::Result<()> {
-    let (begins, bytes) = bundle;
-    file.seek(SeekFrom::Start(begins))?;
-    io::copy(&mut file.take(bytes), &mut to)?;
+pub fn extract(mut file: &File, range: Range<u64>, mut to: &File) -> io::Result<()> {
+    file.seek(SeekFrom::Start(range.start))?;
+    io::copy(&mut file.take(range.end - range.start), &mut to)?;
     to.rewind()
 }
 
-/// What the system says is a failure of the disk; anything else is about the bytes.
+/// An error with the system's number is one of the disk; others are about the archive's bytes.
 fn not_tar(error: io::Error) -> ArchiveError {
     match error.raw_os_error() {
         Some(_) => error.into(),
@@ -141,33 +137,33 @@ mod tests {
     }
 
     #[test]
-    fn text_and_bundle_come_back() {
-        let mut bundle = tempfile::tempfile().unwrap();
-        bundle.write_all(b"a bundle").unwrap();
+    fn text_and_kv_are_read_back() {
+        let mut kv = tempfile::tempfile().unwrap();
+        kv.write_all(b"some kv").unwrap();
         let text = json!({"id": "a"});
         let whole = tempfile::tempfile().unwrap();
-        write(&text, Some(&bundle), &whole).unwrap();
+        write(&text, Some(&kv), &whole).unwrap();
         let content = read(&whole, 100).unwrap();
         assert_eq!(content.text, text);
         let mut to = tempfile::tempfile().unwrap();
-        extract(&whole, content.bundle.unwrap(), &to).unwrap();
+        extract(&whole, content.kv.unwrap(), &to).unwrap();
         let mut read_back = String::new();
         to.read_to_string(&mut read_back).unwrap();
-        assert_eq!(read_back, "a bundle");
+        assert_eq!(read_back, "some kv");
 
         let alone = tempfile::tempfile().unwrap();
         write(&text, None, &alone).unwrap();
-        assert_eq!(read(&alone, 100).unwrap().bundle, None);
+        assert_eq!(read(&alone, 100).unwrap().kv, None);
     }
 
     #[test]
-    fn whatever_else_an_archive_has_is_refused() {
+    fn an_archive_with_other_entries_is_refused() {
         use EntryType::{Regular, Symlink};
         let json: &[u8] = b"{}";
         for entries in [
             &[][..],
-            &[(BUNDLE, Regular, json)],
-            &[(BUNDLE, Regular, json), (TEXT, Regular, json)],
+            &[(KV, Regular, json)],
+            &[(KV, Regular, json), (TEXT, Regular, json)],
             &[(TEXT, Symlink, json)],
             &[(TEXT, Regular, b"no JSON")],
             &[(TEXT, Regular, json), (TEXT, Regular, json)],
@@ -176,7 +172,7 @@ mod tests {
         ] {
             assert!(matches!(read(&archive(entries), 100), Err(ArchiveError::Malformed(_))));
         }
-        let whole = archive(&[(TEXT, Regular, json), (BUNDLE, Regular, &[1; 4000])]);
+        let whole = archive(&[(TEXT, Regular, json), (KV, Regular, &[1; 4000])]);
         whole.set_len(2048 + 100).unwrap();
         assert!(read(&whole, 100).is_err(), "cut short");
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::{ConversationText, MAX_TITLE_CHARS, Status, StoredMessage, finish};
+use super::{ConversationText, MAX_TITLE_CHARS, Status, SavedMessage, finish};
 use crate::error::ApiError;
 use crate::wire::fields::{Fields, unsupported, wrong_type};
 use crate::wire::message::{Message, Role};
@@ -67,11 +67,11 @@ pub struct Node {
 impl Document {
     /// A stored conversation.
     pub fn of(text: &ConversationText, extent: Extent) -> Self {
-        let messages: Vec<&StoredMessage> = match extent {
+        let messages: Vec<&SavedMessage> = match extent {
             Extent::Tree => text.messages.iter().collect(),
             Extent::Branch => text.path(),
         };
-        let node = |stored: &StoredMessage| {
+        let node = |stored: &SavedMessage| {
             let Value::Object(json) = stored.message.clone() else { return None };
             Some(Node {
                 id: stored.id,

@@ -12,7 +12,7 @@ use super::tree::millis;
 
 /// An explanation and when it was given.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Remembered {
+pub struct SavedExplanation {
     /// As it was told.
     pub explanation: Value,
     /// Milliseconds since 1970.
@@ -40,14 +40,14 @@ pub fn save(
 pub fn load(
     connection: &Connection,
     conversation: &ConversationId,
-) -> Result<Option<Remembered>, TranscriptError> {
+) -> Result<Option<SavedExplanation>, TranscriptError> {
     let row: Option<(String, i64)> = connection
         .prepare_cached("SELECT explanation, at FROM explanations WHERE conversation = ?1")?
         .query_row([conversation.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     // What cannot be read is as good as none: it only explains.
     let read = |(text, at): (String, i64)| {
-        Some(Remembered { explanation: serde_json::from_str(&text).ok()?, at })
+        Some(SavedExplanation { explanation: serde_json::from_str(&text).ok()?, at })
     };
     Ok(row.and_then(read))
 }

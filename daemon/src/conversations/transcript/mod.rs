@@ -46,10 +46,10 @@ pub use answer::{ClosedAnswer, OpenAnswer};
 pub use change::Change;
 pub use document::{Document, Extent, Node, VERSION, beside, check_version, one_line, status};
 pub use error::TranscriptError;
-pub use explanations::Remembered;
+pub use explanations::SavedExplanation;
 pub use import::ImportedConversation;
 pub use place::After;
-pub use read::{ConversationText, StoredMessage, Summary};
+pub use read::{ConversationText, SavedMessage, Summary};
 pub use recent::RecentTurn;
 pub use search::{Hit, SearchQuery, Snippet};
 pub use titles::MAX_TITLE_CHARS;
@@ -279,7 +279,7 @@ impl Transcript {
     }
 
     /// What was remembered last.
-    pub fn explanation(&self, conversation: &ConversationId) -> Pending<Option<Remembered>> {
+    pub fn explanation(&self, conversation: &ConversationId) -> Pending<Option<SavedExplanation>> {
         let conversation = conversation.clone();
         self.writer.send(move |connection| explanations::load(connection, &conversation))
     }

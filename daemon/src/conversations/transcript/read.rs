@@ -33,12 +33,12 @@ pub struct ConversationText {
     /// The latest message of the branch that was used last.
     pub head: Option<i64>,
     /// Every message, oldest first.
-    pub messages: Vec<StoredMessage>,
+    pub messages: Vec<SavedMessage>,
 }
 
 impl ConversationText {
     /// The messages from the beginning to the head.
-    pub fn path(&self) -> Vec<&StoredMessage> {
+    pub fn path(&self) -> Vec<&SavedMessage> {
         let mut path = Vec::new();
         let mut next = self.head;
         // Rows are in the order of their ids, and a parent is older than its children.
@@ -55,7 +55,7 @@ impl ConversationText {
 
 /// A message of the tree.
 #[derive(Clone, Debug, PartialEq)]
-pub struct StoredMessage {
+pub struct SavedMessage {
     /// Its row.
     pub id: i64,
     /// The message that it follows.
@@ -111,9 +111,9 @@ fn summary(row: &Row<'_>) -> rusqlite::Result<Summary> {
     })
 }
 
-fn message(row: &Row<'_>) -> rusqlite::Result<StoredMessage> {
+fn message(row: &Row<'_>) -> rusqlite::Result<SavedMessage> {
     let json = |text: String| serde_json::from_str(&text).unwrap_or_default();
-    Ok(StoredMessage {
+    Ok(SavedMessage {
         id: row.get(0)?,
         parent: row.get(1)?,
         message: json(row.get(2)?),

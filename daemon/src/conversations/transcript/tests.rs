@@ -118,7 +118,7 @@ async fn place(transcript: &Transcript, id: &ConversationId, path: &Path) -> Aft
     let Some(stored) = transcript.get(id).done().await.unwrap() else { return After::Nothing };
     let mut at = None;
     for (role, content) in path {
-        let is_it = |stored: &&StoredMessage| {
+        let is_it = |stored: &&SavedMessage| {
             stored.parent == at
                 && stored.message["role"] == role.as_str()
                 && stored.message["content"] == content.as_str()
@@ -134,9 +134,9 @@ fn nodes(paths: &[Path]) -> usize {
     beginnings.collect::<BTreeSet<_>>().len()
 }
 
-fn said(path: Vec<&StoredMessage>) -> Path {
+fn said(path: Vec<&SavedMessage>) -> Path {
     let word =
-        |stored: &StoredMessage, name: &str| stored.message[name].as_str().unwrap().to_owned();
+        |stored: &SavedMessage, name: &str| stored.message[name].as_str().unwrap().to_owned();
     path.iter().map(|stored| (word(stored, "role"), word(stored, "content"))).collect()
 }
 

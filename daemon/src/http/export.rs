@@ -18,17 +18,18 @@ use super::conversations::{describe, name, unknown};
 use super::query::Query;
 use super::respond;
 use super::slots::{TAR, receive};
+use crate::conversations::Conversations;
+use crate::conversations::export::{Imported, ImportedKv, markdown};
+use crate::conversations::transcript::{Document, Extent};
 use crate::error::{ApiError, ErrorKind};
-use crate::portable::{Document, Extent, markdown};
-use crate::service::{Received, ReceivedKv, Service};
+use crate::storage::Storage;
 
 const JSON: &str = "application/json";
 const MARKDOWN: &str = "text/markdown";
 
-/// Bytes of a piece of an archive on its way out.
+/// An archive is sent in pieces of this size.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// In which form.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Format {
@@ -38,22 +39,21 @@ enum Format {
     Archive,
 }
 
-/// What is wanted of a conversation.
 #[derive(Debug, Deserialize)]
-pub struct Wanted {
+pub struct ExportQuery {
     #[serde(default)]
     format: Format,
 }
 
 /// `GET /v1/conversations/{id}/export?format=json|markdown|archive`
 pub async fn export(
-    State(service): State<Service>,
+    State(conversations): State<Conversations>,
     Path(id): Path<String>,
-    Query(wanted): Query<Wanted>,
+    Query(query): Query<ExportQuery>,
 ) -> Result<Response, ApiError> {
     let id = name(&id)?;
-    let document = async |extent| service.document(&id, extent).await?.ok_or_else(unknown);
-    let (kind, ending, body) = match wanted.format {
+    let document = async |extent| conversations.document(&id, extent).await?.ok_or_else(unknown);
+    let (kind, ending, body) = match query.format {
         Format::Json => {
             let text = document(Extent::Tree).await?.to_json();
             let text = serde_json::to_string_pretty(&text).unwrap_or_default();
@@ -64,7 +64,7 @@ pub async fn export(
             ("text/markdown; charset=utf-8", "md", Body::from(text))
         }
         Format::Archive => {
-            let file = service.archive(&id).await?.ok_or_else(unknown)?;
+            let file = conversations.archive(&id).await?.ok_or_else(unknown)?;
             (TAR, "tar", pieces(file))
         }
     };
@@ -79,7 +79,7 @@ pub async fn export(
     Ok(response)
 }
 
-/// The file from its beginning, as fast as the client takes it.
+/// Streams the file, reading at most four pieces ahead of the client.
 fn pieces(mut file: File) -> Body {
     let (send, receive) = mpsc::channel::<std::io::Result<Bytes>>(4);
     tokio::task::spawn_blocking(move || {
@@ -91,9 +91,9 @@ fn pieces(mut file: File) -> Body {
             Ok((read > 0).then(|| Bytes::from(piece)))
         };
         let mut piece = begun.and_then(|()| next()).transpose();
-        // An error of the channel: the client went away.
-        while let Some(told) = piece.take()
-            && send.blocking_send(told).is_ok()
+        // An error of the channel: the client disconnected.
+        while let Some(read) = piece.take()
+            && send.blocking_send(read).is_ok()
         {
             piece = next().transpose();
         }
@@ -104,21 +104,22 @@ fn pieces(mut file: File) -> Body {
     Body::from_stream(pieces)
 }
 
-/// `POST /v1/conversations/import`: whatever an export makes.
+/// `POST /v1/conversations/import`: reads all three formats of an export.
 pub async fn import(
-    State(service): State<Service>,
+    State(conversations): State<Conversations>,
+    State(storage): State<Storage>,
     State(limits): State<BodyLimits>,
     Path(path): Path<String>,
     request: Request,
 ) -> Result<Json<Value>, ApiError> {
-    // A conversation may well be called so; only this method means something else.
+    // A conversation may have the id `import`; only POST means the endpoint.
     if path != "import" {
         return Err(respond::no_such_method().await);
     }
-    let received = match body::kind(request.headers()).unwrap_or_default().as_str() {
+    let imported = match body::kind(request.headers()).unwrap_or_default().as_str() {
         JSON => {
             let value = body::parsed(&body::read_in_time(request, limits).await?)?;
-            service.receive_document(Document::from_json(&value)?).await?
+            conversations.import_document(Document::from_json(&value)?).await?
         }
         MARKDOWN => {
             let text =
@@ -126,26 +127,29 @@ pub async fn import(
                     ApiError::new(ErrorKind::Invalid, "the body is not valid UTF-8")
                         .code("invalid_document")
                 })?;
-            service.receive_document(markdown::read(&text)?).await?
+            conversations.import_document(markdown::read(&text)?).await?
         }
         TAR => {
-            let upload = service.receive().await?;
+            let upload = storage.receive().await?;
             receive(request, &upload, limits.time).await?;
-            service.receive_archive(upload, limits.bytes as u64).await?
+            conversations.import_archive(upload, limits.bytes as u64).await?
         }
         _ => {
             return Err(body::must_be(&format!("{JSON}, {MARKDOWN} or {TAR}")));
         }
     };
-    told(&service, received).await
+    describe_import(&conversations, imported).await
 }
 
-async fn told(service: &Service, received: Received) -> Result<Json<Value>, ApiError> {
-    let Received { id, renamed_from, was_here, kv } = received;
-    let (text, place) = service.conversation(&id).await?.ok_or_else(unknown)?;
+async fn describe_import(
+    conversations: &Conversations,
+    imported: Imported,
+) -> Result<Json<Value>, ApiError> {
+    let Imported { id, renamed_from, was_here, kv } = imported;
+    let (text, location) = conversations.get(&id).await?.ok_or_else(unknown)?;
     let kv = kv.map(|kv| match kv {
-        ReceivedKv::Kept { tokens } => json!({"imported": true, "tokens": tokens}),
-        ReceivedKv::LeftOut { reason } => json!({"imported": false, "reason": reason}),
+        ImportedKv::Saved { tokens } => json!({"imported": true, "tokens": tokens}),
+        ImportedKv::LeftOut { reason } => json!({"imported": false, "reason": reason}),
     });
     Ok(Json(json!({
         "object": "conversation.imported",
@@ -153,6 +157,6 @@ async fn told(service: &Service, received: Received) -> Result<Json<Value>, ApiE
         "renamed_from": renamed_from,
         "was_here": was_here,
         "kv": kv,
-        "conversation": describe(&text.summary, &place),
+        "conversation": describe(&text.summary, &location),
     })))
 }
