@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use clap::Parser;
-use hob_config::{Places, Settings, Sources, paths};
+use hob_config::{Settings, Sources, UserDirs, paths};
 use hob_models::Roots;
 
 use crate::args::{Args, Command};
@@ -54,10 +54,10 @@ fn run(args: Args) -> Result<(), Failure> {
         Command::Man(command) => return commands::man::run(&command),
         _ => {}
     }
-    let sources = Sources::gather(Places::of_user()?, std::env::vars_os(), flags)?;
+    let sources = Sources::gather(UserDirs::of_current_user()?, std::env::vars_os(), flags)?;
     let resolved = Settings::resolve(&sources)?;
     let own_models = paths::models_dir(&resolved.settings.data_dir);
-    let home = &resolved.places.home;
+    let home = &resolved.user_dirs.home;
     let roots = Roots::from_env(|name| std::env::var_os(name), home, &own_models);
     let mut context = Context {
         settings: resolved.settings.clone(),

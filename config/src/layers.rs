@@ -17,7 +17,7 @@ use crate::file;
 use crate::key::{Key, nearest};
 use crate::origin::{Entry, GivenValues, Origin};
 use crate::parse::{self, Complaint, Raw};
-use crate::paths::Places;
+use crate::paths::UserDirs;
 use crate::sources::Sources;
 use crate::values::{CacheType, ModelChoice};
 
@@ -170,9 +170,9 @@ impl<'a> Layers<'a> {
     pub(crate) fn path(
         &mut self,
         key: Key,
-        default: impl FnOnce(&Places) -> PathBuf,
+        default: impl FnOnce(&UserDirs) -> PathBuf,
     ) -> Result<PathBuf, ConfigError> {
-        let path = self.given_path(key)?.unwrap_or_else(|| default(&self.sources.places));
+        let path = self.given_path(key)?.unwrap_or_else(|| default(&self.sources.user_dirs));
         self.read.insert(key, shown(&path));
         Ok(path)
     }
@@ -217,7 +217,7 @@ impl<'a> Layers<'a> {
     }
 
     fn resolved_path(&self, key: Key, text: &str) -> PathBuf {
-        self.base_of(key).join(self.sources.places.expand(text))
+        self.base_of(key).join(self.sources.user_dirs.expand(text))
     }
 
     /// The directory that a relative path of this key starts from; empty for the current one.

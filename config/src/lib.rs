@@ -31,7 +31,7 @@ pub use error::ConfigError;
 pub use flags::{ClientFlags, DaemonFlags, Flags};
 pub use key::Key;
 pub use origin::{Entry, Origin};
-pub use paths::Places;
+pub use paths::UserDirs;
 pub use resolve::Resolved;
 pub use running::RunningDaemon;
 pub use settings::Settings;

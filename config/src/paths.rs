@@ -1,6 +1,7 @@
 //! Default directories and files.
 //!
-//! - [`Places::of_user`] asks the system once, in `main`; every other path is computed from it.
+//! - [`UserDirs::of_current_user`] asks the system once, in `main`; every other path is computed
+//!   from it.
 //! - This module creates no directory.
 
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use crate::error::ConfigError;
 
 /// The directories of one user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Places {
+pub struct UserDirs {
     /// What `~` stands for.
     pub home: PathBuf,
     /// Holds `hob.toml`.
@@ -20,9 +21,9 @@ pub struct Places {
     pub data_dir: PathBuf,
 }
 
-impl Places {
+impl UserDirs {
     /// The directories of the current user.
-    pub fn of_user() -> Result<Self, ConfigError> {
+    pub fn of_current_user() -> Result<Self, ConfigError> {
         let base = BaseDirs::new().ok_or(ConfigError::NoHome)?;
         let project = ProjectDirs::from("", "", "hob").ok_or(ConfigError::NoHome)?;
         Ok(Self {
@@ -98,10 +99,10 @@ mod tests {
 
     #[test]
     fn a_tilde_stands_for_home_only_in_front() {
-        let places = Places::under(Path::new("/h"));
-        assert_eq!(places.expand("~/a"), Path::new("/h/a"));
-        assert_eq!(places.expand("~"), Path::new("/h"));
-        assert_eq!(places.expand("~other/a"), Path::new("~other/a"));
-        assert_eq!(places.expand("a/~"), Path::new("a/~"));
+        let user_dirs = UserDirs::under(Path::new("/h"));
+        assert_eq!(user_dirs.expand("~/a"), Path::new("/h/a"));
+        assert_eq!(user_dirs.expand("~"), Path::new("/h"));
+        assert_eq!(user_dirs.expand("~other/a"), Path::new("~other/a"));
+        assert_eq!(user_dirs.expand("a/~"), Path::new("a/~"));
     }
 }

@@ -9,7 +9,7 @@ use crate::error::ConfigError;
 use crate::key::Key;
 use crate::layers::Layers;
 use crate::origin::{Entry, Origin};
-use crate::paths::Places;
+use crate::paths::UserDirs;
 use crate::settings::Settings;
 use crate::sources::Sources;
 
@@ -20,7 +20,7 @@ pub struct Resolved {
     /// One entry a key, in the order of the table.
     pub entries: Vec<Entry>,
     /// The user's directories, from which the defaults follow.
-    pub places: Places,
+    pub user_dirs: UserDirs,
     /// Values that differ from what was given, as sentences for the log.
     pub warnings: Vec<String>,
 }
@@ -31,7 +31,7 @@ impl Settings {
         let mut layers = Layers::of(sources)?;
         let settings = Self::read(&mut layers)?;
         let (entries, warnings) = layers.finish();
-        Ok(Resolved { settings, entries, places: sources.places.clone(), warnings })
+        Ok(Resolved { settings, entries, user_dirs: sources.user_dirs.clone(), warnings })
     }
 }
 
@@ -43,7 +43,7 @@ impl Resolved {
 
     /// The configuration file, which need not exist.
     pub fn config_file(&self) -> PathBuf {
-        self.settings.config.clone().unwrap_or_else(|| self.places.config_file())
+        self.settings.config.clone().unwrap_or_else(|| self.user_dirs.config_file())
     }
 
     /// The layer that chose the model, where it is stronger than the file: writing the file would
@@ -250,12 +250,12 @@ mod tests {
 
     impl World {
         fn new() -> Self {
-            let places = Places::under(Path::new("/u"));
-            Self(Sources { places, file: None, env: Vec::new(), flags: Flags::default() })
+            let user_dirs = UserDirs::under(Path::new("/u"));
+            Self(Sources { user_dirs, file: None, env: Vec::new(), flags: Flags::default() })
         }
 
         fn file(mut self, text: &str) -> Self {
-            let path = self.0.places.config_file();
+            let path = self.0.user_dirs.config_file();
             self.0.file = Some(ConfigFile { path, text: text.to_owned() });
             self
         }

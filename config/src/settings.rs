@@ -8,7 +8,7 @@ use crate::error::ConfigError;
 use crate::key::Key;
 use crate::layers::Layers;
 use crate::parse;
-use crate::paths::{self, Places};
+use crate::paths::{self, UserDirs};
 use crate::table::settings_table;
 use crate::values::{CacheType, ModelChoice};
 use crate::voice;

@@ -13,13 +13,13 @@ use crate::flags::Flags;
 use crate::key::Key;
 use crate::origin::Origin;
 use crate::parse::Raw;
-use crate::paths::Places;
+use crate::paths::UserDirs;
 
 /// The input of [`Settings::resolve`](crate::Settings::resolve).
 #[derive(Clone, Debug)]
 pub struct Sources {
     /// The user's directories, from which most defaults follow.
-    pub places: Places,
+    pub user_dirs: UserDirs,
     pub file: Option<ConfigFile>,
     /// The variables that begin with `HOB_`, and those of the eliza family that set the same.
     pub env: Vec<(String, String)>,
@@ -38,16 +38,16 @@ impl Sources {
     /// Picks our variables out of `env` and reads the file that flags or environment name, or else
     /// the user's own, when it exists.
     pub fn gather(
-        places: Places,
+        user_dirs: UserDirs,
         env: impl IntoIterator<Item = (OsString, OsString)>,
         flags: Flags,
     ) -> Result<Self, ConfigError> {
         let env = our_variables(env)?;
-        let file = match named_file(&places, &env, &flags) {
+        let file = match named_file(&user_dirs, &env, &flags) {
             Some((path, origin)) => Some(read(&path, origin)?),
-            None => read_if_there(&places.config_file())?,
+            None => read_if_there(&user_dirs.config_file())?,
         };
-        Ok(Self { places, file, env, flags })
+        Ok(Self { user_dirs, file, env, flags })
     }
 }
 
@@ -72,16 +72,16 @@ fn our_variables(
 }
 
 fn named_file(
-    places: &Places,
+    user_dirs: &UserDirs,
     env: &[(String, String)],
     flags: &Flags,
 ) -> Option<(PathBuf, Origin)> {
     if let Some(Raw::Text(path)) = flags.get(Key::Config) {
-        return Some((places.expand(path), Origin::Flag { name: Key::Config.flag() }));
+        return Some((user_dirs.expand(path), Origin::Flag { name: Key::Config.flag() }));
     }
     let variable = Key::Config.variable();
     let (name, path) = env.iter().find(|(name, value)| *name == variable && !value.is_empty())?;
-    Some((places.expand(path), Origin::Environment { name: name.clone() }))
+    Some((user_dirs.expand(path), Origin::Environment { name: name.clone() }))
 }
 
 fn read(path: &Path, origin: Origin) -> Result<ConfigFile, ConfigError> {
@@ -104,35 +104,36 @@ fn read_if_there(path: &Path) -> Result<Option<ConfigFile>, ConfigError> {
 mod tests {
     use super::*;
 
-    fn gather(places: &Places, env: &[(&str, &str)]) -> Result<Sources, ConfigError> {
+    fn gather(user_dirs: &UserDirs, env: &[(&str, &str)]) -> Result<Sources, ConfigError> {
         let env = env.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
-        Sources::gather(places.clone(), env, Flags::default())
+        Sources::gather(user_dirs.clone(), env, Flags::default())
     }
 
     #[test]
     fn the_file_may_be_missing_unless_it_is_named() {
         let root = tempfile::tempdir().unwrap();
-        let places = Places::under(root.path());
-        assert_eq!(gather(&places, &[]).unwrap().file, None);
+        let user_dirs = UserDirs::under(root.path());
+        assert_eq!(gather(&user_dirs, &[]).unwrap().file, None);
 
-        let error = gather(&places, &[("HOB_CONFIG", "~/nowhere.toml")]).unwrap_err().to_string();
+        let error =
+            gather(&user_dirs, &[("HOB_CONFIG", "~/nowhere.toml")]).unwrap_err().to_string();
         assert!(error.contains("nowhere.toml") && error.contains("HOB_CONFIG"), "{error}");
     }
 
     #[test]
     fn the_users_own_file_is_read() {
         let root = tempfile::tempdir().unwrap();
-        let places = Places::under(root.path());
-        fs::create_dir_all(&places.config_dir).unwrap();
-        fs::write(places.config_file(), "ctx = 1024").unwrap();
-        assert_eq!(gather(&places, &[]).unwrap().file.unwrap().text, "ctx = 1024");
+        let user_dirs = UserDirs::under(root.path());
+        fs::create_dir_all(&user_dirs.config_dir).unwrap();
+        fs::write(user_dirs.config_file(), "ctx = 1024").unwrap();
+        assert_eq!(gather(&user_dirs, &[]).unwrap().file.unwrap().text, "ctx = 1024");
     }
 
     #[test]
     fn other_variables_are_ignored() {
         let root = tempfile::tempdir().unwrap();
         let env = [("PATH", "/bin"), ("HOB_CTX", "512"), ("HOB_TEST_ROUNDS", "3")];
-        let sources = gather(&Places::under(root.path()), &env).unwrap();
+        let sources = gather(&UserDirs::under(root.path()), &env).unwrap();
         assert_eq!(sources.env, [("HOB_CTX".to_owned(), "512".to_owned())]);
     }
 }

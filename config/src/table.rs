@@ -35,7 +35,7 @@ macro_rules! settings_table {
 
         /// Keep transcripts, token and hashes here
         #[setting(Everyone, "DIR")]
-        DataDir => data_dir: PathBuf = path(|places| places.data_dir.clone());
+        DataDir => data_dir: PathBuf = path(|user_dirs| user_dirs.data_dir.clone());
 
         /// Save KV here
         #[setting(Everyone, "DIR")]
@@ -180,7 +180,7 @@ macro_rules! settings_table {
 
         /// Read profiles, the first parts of prompts, from here
         #[setting(Everyone, "DIR")]
-        ProfilesDir => profiles_dir: PathBuf = path(Places::profiles_dir);
+        ProfilesDir => profiles_dir: PathBuf = path(UserDirs::profiles_dir);
     } };
 }
 
