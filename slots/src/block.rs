@@ -4,7 +4,7 @@
 //!   whichever comes first; the last one may be partial.
 //! - Where a block ends depends on the tokens up to there alone, so timelines that begin alike
 //!   begin with the same blocks.
-//! - [`Chain`] is kept up to date token by token and always equals [`chain`] from scratch.
+//! - [`Timeline`] is kept up to date token by token and always equals [`blocks_of`] from scratch.
 
 use std::ops::Range;
 
@@ -22,6 +22,11 @@ pub struct Block {
     pub parent: BlockId,
     /// Which tokens of the timeline it holds.
     pub range: Range<usize>,
+}
+
+/// The length of the longest common prefix.
+pub fn common_prefix(one: &[Token], other: &[Token]) -> usize {
+    one.iter().zip(other).take_while(|(a, b)| a == b).count()
 }
 
 /// The ranges of the blocks of `tokens`, without gaps, from 0 to the end.
@@ -42,7 +47,11 @@ pub fn cut(tokens: &[Token], is_border: impl Fn(Token) -> bool) -> Vec<Range<usi
 }
 
 /// The blocks of `tokens`, named.
-pub fn chain(model: ModelHash, tokens: &[Token], is_border: impl Fn(Token) -> bool) -> Vec<Block> {
+pub fn blocks_of(
+    model: ModelHash,
+    tokens: &[Token],
+    is_border: impl Fn(Token) -> bool,
+) -> Vec<Block> {
     let mut parent = BlockId::root(model);
     let named = |range: Range<usize>| {
         let block = Block { id: BlockId::child(parent, &tokens[range.clone()]), parent, range };
@@ -54,7 +63,7 @@ pub fn chain(model: ModelHash, tokens: &[Token], is_border: impl Fn(Token) -> bo
 
 /// The blocks of a timeline that grows at its end and is sometimes cut back.
 #[derive(Clone, Debug)]
-pub struct Chain {
+pub struct Timeline {
     root: BlockId,
     tokens: Vec<Token>,
     blocks: Vec<Block>,
@@ -62,8 +71,8 @@ pub struct Chain {
     open: bool,
 }
 
-impl Chain {
-    /// The chain of an empty timeline.
+impl Timeline {
+    /// An empty timeline.
     pub fn new(model: ModelHash) -> Self {
         Self { root: BlockId::root(model), tokens: Vec::new(), blocks: Vec::new(), open: false }
     }
@@ -92,7 +101,7 @@ impl Chain {
         }
     }
 
-    /// The blocks; the last one may be partial, see [`Chain::whole_blocks`].
+    /// The blocks; the last one may be partial, see [`Timeline::whole_blocks`].
     pub fn blocks(&self) -> &[Block] {
         &self.blocks
     }
@@ -145,7 +154,7 @@ impl Chain {
         let end = self.tokens.len() + 1;
         self.tokens.push(token);
         if self.open {
-            let last = self.blocks.last_mut().expect("an open chain has a last block");
+            let last = self.blocks.last_mut().expect("an open timeline has a last block");
             last.range.end = end;
         } else {
             // Named by `name_blocks` once the range is known.
@@ -201,13 +210,13 @@ mod tests {
     #[test]
     fn an_empty_timeline_has_no_blocks() {
         assert_eq!(cut(&[], is_end), []);
-        assert_eq!(Chain::new(MODEL).blocks(), []);
-        assert_eq!(Chain::new(MODEL).id_at(0), BlockId::root(MODEL));
+        assert_eq!(Timeline::new(MODEL).blocks(), []);
+        assert_eq!(Timeline::new(MODEL).id_at(0), BlockId::root(MODEL));
     }
 
     #[test]
     fn each_block_names_the_one_before_as_its_parent() {
-        let blocks = chain(MODEL, &words(150), is_end);
+        let blocks = blocks_of(MODEL, &words(150), is_end);
         assert_eq!(blocks[0].parent, BlockId::root(MODEL));
         assert_eq!(blocks[1].parent, blocks[0].id);
         assert_eq!(blocks[2].id, BlockId::child(blocks[1].id, &words(150)[128..]));
@@ -215,14 +224,15 @@ mod tests {
 
     #[test]
     fn timelines_that_begin_alike_begin_with_the_same_blocks() {
-        let (short, long) = (chain(MODEL, &words(100), is_end), chain(MODEL, &words(200), is_end));
+        let (short, long) =
+            (blocks_of(MODEL, &words(100), is_end), blocks_of(MODEL, &words(200), is_end));
         assert_eq!(short[0], long[0]);
         assert_ne!(short[1].id, long[1].id);
     }
 
     #[test]
     fn the_partial_last_block_is_told_from_the_whole_ones() {
-        let mut timeline = Chain::new(MODEL);
+        let mut timeline = Timeline::new(MODEL);
         timeline.push(&words(70), is_end);
         assert_eq!(timeline.blocks().len(), 2);
         assert_eq!(timeline.whole_blocks().len(), 1);
@@ -248,7 +258,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_chain_kept_step_by_step_equals_one_made_from_scratch(steps in steps()) {
-            let mut kept = Chain::new(MODEL);
+            let mut kept = Timeline::new(MODEL);
             let mut tokens = Vec::new();
             for step in steps {
                 match step {
@@ -261,14 +271,14 @@ mod tests {
                         tokens.truncate(len);
                     }
                 }
-                prop_assert_eq!(kept.blocks(), chain(MODEL, &tokens, is_end));
+                prop_assert_eq!(kept.blocks(), blocks_of(MODEL, &tokens, is_end));
                 prop_assert_eq!(kept.tokens(), &tokens);
                 for block in kept.whole_blocks() {
                     let filled = block.range.len() == BLOCK_TOKENS;
                     prop_assert!(filled || is_end(tokens[block.range.end - 1]));
                 }
                 for len in [0, tokens.len() / 3, tokens.len() / 2, tokens.len()] {
-                    let scratch = chain(MODEL, &tokens[..len], is_end);
+                    let scratch = blocks_of(MODEL, &tokens[..len], is_end);
                     let expected = scratch.last().map_or(BlockId::root(MODEL), |block| block.id);
                     prop_assert_eq!(kept.id_at(len), expected);
                 }

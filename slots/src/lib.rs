@@ -37,7 +37,7 @@ pub mod verify;
 pub mod warm;
 
 pub use ageing::{AdjustedTime, ClockTracker};
-pub use block::{BLOCK_TOKENS, Block, Chain, chain, cut};
+pub use block::{BLOCK_TOKENS, Block, Timeline, blocks_of, common_prefix, cut};
 pub use fingerprint::{FileDigest, Fingerprint, FingerprintError, Lora, Rope};
 pub use format::{
     BlockRef, FormatError, Object, ObjectHeader, ObjectKind, Seal, SegmentRef, SlotHeader,
@@ -50,8 +50,8 @@ pub use payload::Payload;
 pub use radix::RadixTree;
 pub use registry::{Pin, Registry};
 pub use store::{
-    Checked, Garbage, Listing, Miss, ObjectName, Quarantined, Rejected, SAVE_GRACE, SlotContents,
-    SlotEntry, Store, StoreError, StoreReader, StoredFile,
+    Checked, Garbage, Listing, Miss, ObjectName, Quarantined, Rejected, SAVE_GRACE, SavedContents,
+    SavedEntry, Store, StoreError, StoreReader, StoredFile,
 };
 pub use sweep::{LiveRefs, NoEngine, Quota, Rules, Sweeper, Swept};
 pub use time::Timestamp;

@@ -9,13 +9,13 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::id::{BlockId, ModelHash};
-use crate::store::{SlotContents, SlotEntry};
+use crate::store::{SavedContents, SavedEntry};
 
 /// A conversation and where its bytes are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SlotUsage {
+pub struct SavedUsage {
     /// What a listing tells.
-    pub entry: SlotEntry,
+    pub entry: SavedEntry,
     /// Its slot file and the objects that it alone needs.
     pub own_bytes: u64,
     /// The objects that others need too.
@@ -26,7 +26,7 @@ pub struct SlotUsage {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
     /// The conversations, as they were listed.
-    pub slots: Vec<SlotEntry>,
+    pub slots: Vec<SavedEntry>,
     /// The objects that nobody needs once they are gone, and the lengths of their files when raw.
     pub freed_objects: Vec<(ModelHash, BlockId, u64)>,
     /// The bytes of those and of the slot files.
@@ -34,9 +34,9 @@ pub struct Choice {
 }
 
 /// How much of each conversation is its own.
-pub fn usage(slots: &[SlotContents]) -> Vec<SlotUsage> {
+pub fn usage(slots: &[SavedContents]) -> Vec<SavedUsage> {
     let needs = needs_of(slots.iter());
-    let usage = |slot: &SlotContents| {
+    let usage = |slot: &SavedContents| {
         let (mut own_bytes, mut shared_bytes) = (slot.entry.file_bytes, 0);
         for (object, bytes) in objects_of(slot) {
             match needs[&object] {
@@ -44,13 +44,13 @@ pub fn usage(slots: &[SlotContents]) -> Vec<SlotUsage> {
                 _ => shared_bytes += bytes,
             }
         }
-        SlotUsage { entry: slot.entry.clone(), own_bytes, shared_bytes }
+        SavedUsage { entry: slot.entry.clone(), own_bytes, shared_bytes }
     };
     slots.iter().map(usage).collect()
 }
 
 /// Bytes of all the slot files and of the raw objects that they name, each once.
-pub fn total_bytes(slots: &[SlotContents]) -> u64 {
+pub fn total_bytes(slots: &[SavedContents]) -> u64 {
     let mut seen: HashSet<Object, ById> = HashSet::default();
     let files: u64 = slots.iter().map(|slot| slot.entry.file_bytes).sum();
     let objects = slots
@@ -60,7 +60,7 @@ pub fn total_bytes(slots: &[SlotContents]) -> u64 {
 }
 
 /// What removing those of `slots` frees that `chooses` names.
-pub fn choose(slots: &[SlotContents], chooses: impl Fn(&SlotContents) -> bool) -> Choice {
+pub fn choose(slots: &[SavedContents], chooses: impl Fn(&SavedContents) -> bool) -> Choice {
     let (chosen, kept): (Vec<_>, Vec<_>) = slots.iter().partition(|slot| chooses(slot));
     let needed = needs_of(kept.into_iter());
     let mut seen: HashSet<Object, ById> = HashSet::default();
@@ -82,7 +82,7 @@ pub fn choose(slots: &[SlotContents], chooses: impl Fn(&SlotContents) -> bool) -
 type Object = (ModelHash, BlockId);
 
 /// Each object once, even if a timeline named it twice.
-fn objects_of(slot: &SlotContents) -> Vec<(Object, u64)> {
+fn objects_of(slot: &SavedContents) -> Vec<(Object, u64)> {
     let mut objects: Vec<_> =
         slot.objects.iter().map(|&(id, bytes)| ((slot.entry.model, id), bytes)).collect();
     objects.sort_unstable();
@@ -90,7 +90,7 @@ fn objects_of(slot: &SlotContents) -> Vec<(Object, u64)> {
     objects
 }
 
-fn needs_of<'s>(slots: impl Iterator<Item = &'s SlotContents>) -> HashMap<Object, u32, ById> {
+fn needs_of<'s>(slots: impl Iterator<Item = &'s SavedContents>) -> HashMap<Object, u32, ById> {
     let mut needs = HashMap::default();
     for (object, _) in slots.flat_map(objects_of) {
         *needs.entry(object).or_default() += 1;
@@ -203,7 +203,7 @@ mod tests {
         assert!(chosen_by(&old, &slots, Timestamp(0)).slots.is_empty());
     }
 
-    fn chosen_by(selection: &Prune, slots: &[SlotContents], now: Timestamp) -> Choice {
+    fn chosen_by(selection: &Prune, slots: &[SavedContents], now: Timestamp) -> Choice {
         let (now, lifetimes) = (now.into(), Lifetimes::default());
         choose(slots, |slot| selection.selects(slot, &now, &lifetimes))
     }
@@ -212,11 +212,11 @@ mod tests {
         choice.slots.iter().map(|entry| entry.conversation.to_string()).collect()
     }
 
-    struct Slot(SlotContents);
+    struct Slot(SavedContents);
 
     /// A conversation that was just used, with a slot file of 7 bytes.
     fn slot(name: &str) -> Slot {
-        let entry = SlotEntry {
+        let entry = SavedEntry {
             model: MODEL,
             conversation: name.parse().unwrap(),
             class: TtlClass::Long,
@@ -230,7 +230,7 @@ mod tests {
             file_bytes: 7,
             path: PathBuf::new(),
         };
-        Slot(SlotContents { entry, objects: Vec::new() })
+        Slot(SavedContents { entry, objects: Vec::new() })
     }
 
     impl Slot {
@@ -255,7 +255,7 @@ mod tests {
             self
         }
 
-        fn done(self) -> SlotContents {
+        fn done(self) -> SavedContents {
             self.0
         }
     }

@@ -13,8 +13,8 @@ use hob_runtime::backend::state::PlainState;
 use hob_runtime::backend::{Backend, Row, Sequence};
 use hob_slots::store::Store;
 use hob_slots::{
-    BLOCK_TOKENS, Block, BlockRef, Chain, ConversationId, Object, ObjectKind, Payload, SlotRecord,
-    Timestamp, Token, TtlClass,
+    BLOCK_TOKENS, Block, BlockRef, ConversationId, Object, ObjectKind, Payload, SlotRecord,
+    Timeline, Timestamp, Token, TtlClass,
 };
 
 use crate::turns::FINGERPRINT;
@@ -81,10 +81,10 @@ impl Fabricator {
         conversation: &str,
         tokens: &[Token],
     ) -> Result<()> {
-        let mut chain = Chain::new(FINGERPRINT);
-        chain.push(tokens, |token| vocabulary.is_eog(token));
+        let mut timeline = Timeline::new(FINGERPRINT);
+        timeline.push(tokens, |token| vocabulary.is_eog(token));
         let mut blocks = Vec::new();
-        for Block { id, parent, range } in chain.blocks() {
+        for Block { id, parent, range } in timeline.blocks() {
             let bytes = if store.has_object(FINGERPRINT, *id) {
                 0 // Another conversation began alike.
             } else {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use hob_slots::{BlockRef, Chain};
+use hob_slots::{BlockRef, Timeline};
 
 use super::fabricate::record;
 use super::{KV_BYTES, Row};
@@ -57,9 +57,9 @@ pub fn fill(directory: &Path) -> Result<()> {
             prefix = words.next(PREFIX);
         }
         let tokens = [&prefix[..], &words.next(OWN)].concat();
-        let mut chain = Chain::new(FINGERPRINT);
-        chain.push(&tokens, |_| false);
-        let blocks = chain.blocks().iter().map(|block| BlockRef {
+        let mut timeline = Timeline::new(FINGERPRINT);
+        timeline.push(&tokens, |_| false);
+        let blocks = timeline.blocks().iter().map(|block| BlockRef {
             end: block.range.end as u32,
             id: block.id,
             bytes: (block.range.len() * KV_BYTES) as u64,

@@ -35,7 +35,7 @@ pub use background::in_the_background;
 use background::{BEHIND_ANSWERS, lower_priority};
 use fetch::Queue;
 pub use fetch::{FetchEvent, FetchHandle, FetchSummary};
-pub use plan::{FetchRequest, common_prefix};
+pub use plan::FetchRequest;
 pub use read::Piece;
 use records::Summary;
 pub use shared::{Budget, Counters};

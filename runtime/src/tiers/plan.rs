@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 use hob_slots::format::{SlotRecord, SnapshotRef};
 use hob_slots::store::Miss;
-use hob_slots::{Block, BlockId, Timeline, ConversationId, Token, Use};
+use hob_slots::{Block, BlockId, ConversationId, Timeline, Token, Use, common_prefix};
 
 use super::other_model;
 use super::read::group_blocks;
@@ -107,11 +107,6 @@ impl Plan {
         let start = before.map_or(0, |before| before.end as usize);
         Some((block.id, start..block.end as usize))
     }
-}
-
-/// The length of the longest common beginning.
-pub fn common_prefix(one: &[Token], other: &[Token]) -> usize {
-    one.iter().zip(other).take_while(|(a, b)| a == b).count()
 }
 
 fn find_record(

@@ -8,7 +8,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use hob_slots::{ConversationId, Pin};
+use hob_slots::{ConversationId, Pin, common_prefix};
 
 use super::Worker;
 use super::slot::{Owner, Phase, Running};
@@ -16,7 +16,6 @@ use crate::command::Submitted;
 use crate::map::{EvictionReason, Origin, Origins};
 use crate::miss::MissReason;
 use crate::sample::{Output, Sampler};
-use crate::tiers::common_prefix;
 use crate::turn::{EventSender, Purpose, TurnReport};
 
 /// A turn in the queue.

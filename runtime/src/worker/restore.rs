@@ -10,8 +10,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use hob_slots::Token;
 use hob_slots::format::SnapshotRef;
+use hob_slots::{Token, common_prefix};
 
 use super::Worker;
 use super::slot::{Phase, Restoring};
@@ -20,7 +20,7 @@ use crate::command::Command;
 use crate::map::{EvictionReason, Origin};
 use crate::miss::MissReason;
 use crate::splice;
-use crate::tiers::{FetchEvent, FetchRequest, FetchSummary, Piece, common_prefix};
+use crate::tiers::{FetchEvent, FetchRequest, FetchSummary, Piece};
 use crate::turn::TokenCounts;
 
 /// How long answers wait for imports between two micro-batches.

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use hob_slots::evict::Run;
 use hob_slots::format::SnapshotRef;
-use hob_slots::{Timeline, ConversationId, ModelHash, SlotId, Token};
+use hob_slots::{ConversationId, ModelHash, SlotId, Timeline, Token};
 
 use crate::backend::Sequence;
 use crate::grammar::Constraint;

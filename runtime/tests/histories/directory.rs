@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use hob_runtime::Model;
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
-use hob_slots::chain;
+use hob_slots::blocks_of;
 use hob_slots::format::ObjectKind;
 use hob_slots::store::StoreReader;
 
@@ -20,7 +20,8 @@ pub fn check(directory: &Path, memory: MemoryKind) {
     for entry in listing.slots {
         let record = store.get_slot(FINGERPRINT, &entry.conversation).unwrap();
         let model = FakeModel::new();
-        let blocks = chain(FINGERPRINT, &record.tokens, |token| model.vocabulary().is_eog(token));
+        let blocks =
+            blocks_of(FINGERPRINT, &record.tokens, |token| model.vocabulary().is_eog(token));
         if memory.is_plain() {
             let named: Vec<_> = record.blocks.iter().map(|block| block.id).collect();
             let expected: Vec<_> = blocks.iter().map(|block| block.id).collect();

@@ -7,7 +7,8 @@ use tar::{Builder, EntryType, Header};
 
 use super::ArchiveError;
 use super::manifest::{
-    MANIFEST, Manifest, ManifestEntry, ManifestObject, ManifestSlot, object_entry, slot_entry,
+    MANIFEST, Manifest, ManifestConversation, ManifestEntry, ManifestObject, object_entry,
+    slot_entry,
 };
 use crate::format::{ObjectKind, SlotRecord};
 use crate::id::{BlockId, ConversationId, ModelHash};
@@ -109,8 +110,8 @@ fn model_of(
     }
 }
 
-fn slot_of(record: &SlotRecord, file: &[u8]) -> ManifestSlot {
-    ManifestSlot {
+fn slot_of(record: &SlotRecord, file: &[u8]) -> ManifestConversation {
+    ManifestConversation {
         id: record.conversation.clone(),
         class: record.class,
         tokens: record.tokens.len() as u32,

@@ -49,7 +49,7 @@ pub struct Imported {
     /// The model whose KV it is.
     pub fingerprint: ModelHash,
     /// The conversations that are here now.
-    pub imported: Vec<ImportedSlot>,
+    pub imported: Vec<ImportedConversation>,
     /// Those that were left alone.
     pub skipped: Vec<Skipped>,
     /// Bytes written: what was here already is not written again.
@@ -58,7 +58,7 @@ pub struct Imported {
 
 /// A conversation that was taken in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ImportedSlot {
+pub struct ImportedConversation {
     /// Whose it is.
     pub conversation: String,
     /// How long its timeline is.
@@ -220,9 +220,9 @@ impl Archive {
             let class = wishes.class.unwrap_or(record.class);
             let record = SlotRecord { class, used_at: now, ..record.clone() };
             report.written_bytes += store.put_slot(model, &record)?;
-            live_refs.slot_changed(model, id);
+            live_refs.slot_file_replaced(model, id);
             let (conversation, tokens) = (id.as_str().to_owned(), record.tokens.len() as u32);
-            report.imported.push(ImportedSlot { conversation, tokens, class });
+            report.imported.push(ImportedConversation { conversation, tokens, class });
         }
         Ok(report)
     }

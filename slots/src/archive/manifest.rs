@@ -29,7 +29,7 @@ pub struct Manifest {
     pub fingerprint: Option<Fingerprint>,
     /// The conversations.
     #[serde(default, rename = "conversation")]
-    pub conversations: Vec<ManifestSlot>,
+    pub conversations: Vec<ManifestConversation>,
     /// The objects that they are made of.
     #[serde(default, rename = "object")]
     pub objects: Vec<ManifestObject>,
@@ -37,7 +37,7 @@ pub struct Manifest {
 
 /// A conversation in an archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ManifestSlot {
+pub struct ManifestConversation {
     /// Whose it is.
     pub id: ConversationId,
     #[serde(serialize_with = "as_file_word")]

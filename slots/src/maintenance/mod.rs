@@ -25,11 +25,11 @@ use serde::{Deserialize, Serialize};
 use crate::ageing::AdjustedTime;
 use crate::id::{ConversationId, ModelHash};
 use crate::ttl::{Lifetimes, TtlClass};
-use crate::usage::SlotUsage;
+use crate::usage::SavedUsage;
 
 /// A conversation, as lists tell of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SlotInfo {
+pub struct SavedConversation {
     /// Whose it is.
     pub conversation: String,
     /// The model that its objects belong to.
@@ -61,13 +61,13 @@ pub struct SlotInfo {
     /// Whether its time is over.
     pub expired: bool,
     /// Where it is, as far as that could be told.
-    pub state: SlotState,
+    pub state: ConversationState,
 }
 
 /// Where a conversation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum SlotState {
+pub enum ConversationState {
     /// In a slot, and it speaks.
     Open,
     /// In a slot, between turns.
@@ -101,7 +101,7 @@ pub struct StateParseError {
     pub got: String,
 }
 
-impl SlotState {
+impl ConversationState {
     /// Every state, the nearest first.
     pub const ALL: [Self; 5] = [Self::Open, Self::Hot, Self::Parked, Self::Cold, Self::Expired];
 
@@ -117,13 +117,13 @@ impl SlotState {
     }
 }
 
-impl fmt::Display for SlotState {
+impl fmt::Display for ConversationState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
 }
 
-impl FromStr for SlotState {
+impl FromStr for ConversationState {
     type Err = StateParseError;
     fn from_str(text: &str) -> Result<Self, StateParseError> {
         let state = Self::ALL.into_iter().find(|state| state.as_str() == text);
@@ -133,30 +133,34 @@ impl FromStr for SlotState {
 
 impl Live {
     /// Where the daemon has a conversation; `None` when it does not know it.
-    pub fn state(&self, model: ModelHash, conversation: &ConversationId) -> Option<SlotState> {
+    pub fn state(
+        &self,
+        model: ModelHash,
+        conversation: &ConversationId,
+    ) -> Option<ConversationState> {
         let among = |set: &BTreeSet<ConversationId>| {
             model == self.fingerprint && set.contains(conversation)
         };
         match () {
-            () if among(&self.open) => Some(SlotState::Open),
-            () if among(&self.hot) => Some(SlotState::Hot),
-            () if among(&self.parked) => Some(SlotState::Parked),
+            () if among(&self.open) => Some(ConversationState::Open),
+            () if among(&self.hot) => Some(ConversationState::Hot),
+            () if among(&self.parked) => Some(ConversationState::Parked),
             () => None,
         }
     }
 }
 
-impl SlotInfo {
+impl SavedConversation {
     /// What is known of a conversation; `live`: of a daemon that runs on the directory.
     pub fn new(
-        usage: &SlotUsage,
+        usage: &SavedUsage,
         moment: &AdjustedTime,
         lifetimes: &Lifetimes,
         live: Option<&Live>,
     ) -> Self {
         let entry = &usage.entry;
         let expired = entry.is_expired(moment, lifetimes);
-        let on_disk = if expired { SlotState::Expired } else { SlotState::Cold };
+        let on_disk = if expired { ConversationState::Expired } else { ConversationState::Cold };
         let near = live.and_then(|live| live.state(entry.model, &entry.conversation));
         Self {
             conversation: entry.conversation.as_str().to_owned(),

@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use super::report::Freed;
 use super::{
-    ClassChange, Collected, Pruned, Reclassed, Removed, Report, Request, SetClass, Skipped,
-    SlotInfo,
+    ClassChange, Collected, Pruned, Reclassed, Removed, Report, Request, SavedConversation,
+    SetClass, Skipped,
 };
 use crate::ageing::AdjustedTime;
 use crate::format::SlotRecord;
 use crate::id::{ConversationId, ModelHash};
 use crate::store::{
-    Garbage, Listing, Miss, ObjectName, SlotContents, SlotEntry, Store, StoreError, StoreReader,
+    Garbage, Listing, Miss, ObjectName, SavedContents, SavedEntry, Store, StoreError, StoreReader,
 };
 use crate::sweep::{LiveRefs, remove_objects};
 use crate::ttl::Lifetimes;
@@ -53,7 +53,7 @@ pub struct Plan {
 #[derive(Debug)]
 struct ModelPlan {
     model: ModelHash,
-    slots: Vec<SlotEntry>,
+    slots: Vec<SavedEntry>,
     /// Objects that only those reference. They are removed whatever their age.
     own_objects: BTreeSet<ObjectName>,
     own_bytes: u64,
@@ -140,14 +140,14 @@ impl Planner<'_> {
     fn remove_where(
         &self,
         models: &[ModelHash],
-        selects: impl Fn(&SlotContents) -> bool,
+        selects: impl Fn(&SavedContents) -> bool,
         with_garbage: bool,
-        report: impl FnOnce(Vec<SlotInfo>, Vec<Skipped>) -> Report,
+        report: impl FnOnce(Vec<SavedConversation>, Vec<Skipped>) -> Report,
     ) -> Result<Plan, MaintenanceError> {
         let (mut plans, mut infos, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
         for &model in models {
             let listing = self.reader.contents(model)?;
-            let is_open = |slot: &SlotContents| (self.is_open)(model, &slot.entry.conversation);
+            let is_open = |slot: &SavedContents| (self.is_open)(model, &slot.entry.conversation);
             let in_use = listing.slots.iter().filter(|slot| selects(slot) && is_open(slot));
             skipped.extend(in_use.map(|slot| Skipped::in_use(model, &slot.entry.conversation)));
             let choice = choose(&listing.slots, |slot| selects(slot) && !is_open(slot));
@@ -160,7 +160,7 @@ impl Planner<'_> {
     fn removal(
         &self,
         model: ModelHash,
-        listing: &Listing<SlotContents>,
+        listing: &Listing<SavedContents>,
         choice: Choice,
         with_garbage: bool,
     ) -> Result<ModelPlan, StoreError> {
@@ -224,13 +224,13 @@ impl Planner<'_> {
         self.reader.find_garbage(model, &self.context.now, self.context.grace)
     }
 
-    fn infos(&self, slots: &[SlotContents], choice: &Choice) -> Vec<SlotInfo> {
+    fn infos(&self, slots: &[SavedContents], choice: &Choice) -> Vec<SavedConversation> {
         let chosen: BTreeSet<&ConversationId> =
             choice.slots.iter().map(|slot| &slot.conversation).collect();
         let Context { now, lifetimes, .. } = self.context;
         let usage = usage(slots).into_iter();
         let chosen = usage.filter(|slot| chosen.contains(&slot.entry.conversation));
-        chosen.map(|slot| SlotInfo::new(&slot, now, lifetimes, None)).collect()
+        chosen.map(|slot| SavedConversation::new(&slot, now, lifetimes, None)).collect()
     }
 }
 
@@ -268,12 +268,12 @@ impl ModelPlan {
         for slot in &self.slots {
             if store.remove_slot(model, &slot.conversation)? {
                 saved_bytes += slot.file_bytes;
-                live_refs.slot_left(model, &slot.conversation);
+                live_refs.slot_file_removed(model, &slot.conversation);
             }
         }
         if let Some(record) = &self.record {
             store.put_slot(model, record)?;
-            live_refs.slot_changed(model, &record.conversation);
+            live_refs.slot_file_replaced(model, &record.conversation);
         }
         let remove = |names: Vec<ObjectName>, grace| {
             remove_objects(store, live_refs, model, names, &context.now, grace, usize::MAX).whole()
@@ -289,7 +289,7 @@ impl ModelPlan {
     }
 }
 
-fn removed(names: &BTreeSet<&str>, slots: &[SlotInfo], skipped: Vec<Skipped>) -> Removed {
+fn removed(names: &BTreeSet<&str>, slots: &[SavedConversation], skipped: Vec<Skipped>) -> Removed {
     let found: BTreeSet<&str> = slots.iter().map(|slot| slot.conversation.as_str()).collect();
     let in_use: BTreeSet<&str> = skipped.iter().map(|slot| slot.conversation.as_str()).collect();
     let is_missing = |id: &&&str| !found.contains(**id) && !in_use.contains(**id);

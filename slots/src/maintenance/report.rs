@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::SlotInfo;
+use super::SavedConversation;
 use crate::id::{ConversationId, ModelHash};
 use crate::ttl::TtlClass;
 
@@ -22,7 +22,7 @@ pub enum Report {
 pub struct Pruned {
     pub dry_run: bool,
     /// The conversations that are removed.
-    pub slots: Vec<SlotInfo>,
+    pub slots: Vec<SavedConversation>,
     pub skipped: Vec<Skipped>,
     /// Bytes of objects that were unreferenced before.
     pub unneeded_bytes: u64,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ageing::AdjustedTime;
 use crate::id::{ConversationId, ModelHash};
-use crate::store::SlotContents;
+use crate::store::SavedContents;
 use crate::ttl::{Lifetimes, TtlClass};
 
 /// A change to the directory of saved KV.
@@ -134,7 +134,7 @@ impl Prune {
     }
 
     /// Whether a conversation meets every criterion; never when there is none.
-    pub fn selects(&self, slot: &SlotContents, now: &AdjustedTime, lifetimes: &Lifetimes) -> bool {
+    pub fn selects(&self, slot: &SavedContents, now: &AdjustedTime, lifetimes: &Lifetimes) -> bool {
         let entry = &slot.entry;
         let bytes = entry.file_bytes + entry.object_bytes;
         let is_older = |secs| now.age(entry.used_at) > Duration::from_secs(secs);

@@ -139,7 +139,7 @@ impl LiveRefs for Engine {
         self.open.as_ref() == Some(conversation)
     }
 
-    fn slot_left(&self, _: ModelHash, conversation: &ConversationId) {
+    fn slot_file_removed(&self, _: ModelHash, conversation: &ConversationId) {
         self.left.lock().unwrap().push(conversation.to_string());
     }
 

@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::block::common_prefix;
 use crate::id::{SlotId, Token};
 
 mod nodes;
@@ -112,10 +113,6 @@ impl RadixTree {
         }
         best
     }
-}
-
-fn common_prefix(one: &[Token], other: &[Token]) -> usize {
-    one.iter().zip(other).take_while(|(a, b)| a == b).count()
 }
 
 #[cfg(test)]

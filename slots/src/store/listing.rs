@@ -24,7 +24,7 @@ const FILES_PER_THREAD: usize = 512;
 
 /// Slot files, by conversation, and those that cannot be used.
 #[derive(Debug)]
-pub struct Listing<T = SlotEntry> {
+pub struct Listing<T = SavedEntry> {
     /// What is kept.
     pub slots: Vec<T>,
     /// Older files of conversations that are listed: a crash while a class changed leaves two.
@@ -35,7 +35,7 @@ pub struct Listing<T = SlotEntry> {
 
 /// What is known of a conversation without reading its record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SlotEntry {
+pub struct SavedEntry {
     /// The model that its objects belong to.
     pub model: ModelHash,
     /// Whose it is.
@@ -62,7 +62,7 @@ pub struct SlotEntry {
     pub path: PathBuf,
 }
 
-impl SlotEntry {
+impl SavedEntry {
     /// Whether its time is over.
     pub fn is_expired(&self, moment: &AdjustedTime, lifetimes: &Lifetimes) -> bool {
         lifetimes.of(self.class).is_some_and(|lifetime| moment.age(self.used_at) > lifetime)
@@ -75,9 +75,9 @@ impl SlotEntry {
 
 /// A conversation and the objects that it needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SlotContents {
+pub struct SavedContents {
     /// What a listing tells.
-    pub entry: SlotEntry,
+    pub entry: SavedEntry,
     /// The names of its objects and the lengths of their files.
     pub objects: Vec<(BlockId, u64)>,
 }
@@ -89,7 +89,7 @@ impl StoreReader {
     }
 
     /// The conversations that are kept for any model, by model.
-    pub fn all_slots(&self) -> Result<Listing, StoreError> {
+    pub fn all_conversations(&self) -> Result<Listing, StoreError> {
         let mut all = Listing::default();
         for model in self.models()? {
             let Listing { slots, superseded, rejected } = self.slots(model)?;
@@ -101,27 +101,27 @@ impl StoreReader {
     }
 
     /// The conversations that are kept for `model` and what each is made of.
-    pub fn contents(&self, model: ModelHash) -> Result<Listing<SlotContents>, StoreError> {
+    pub fn contents(&self, model: ModelHash) -> Result<Listing<SavedContents>, StoreError> {
         self.list(model, |path, class| {
             let (head, file_bytes) = self.head(path)?;
             let table = SlotTable::decode(&head)?;
             let objects = table.objects().collect();
-            Ok(SlotContents { entry: entry(table.header, class, file_bytes, path), objects })
+            Ok(SavedContents { entry: entry(table.header, class, file_bytes, path), objects })
         })
     }
 
     /// What the listing tells of one conversation.
-    pub fn slot(&self, model: ModelHash, conversation: &ConversationId) -> Option<SlotEntry> {
+    pub fn slot(&self, model: ModelHash, conversation: &ConversationId) -> Option<SavedEntry> {
         let candidates = self.layout.slot_candidates(model, conversation).into_iter();
         let entries = candidates.filter_map(|(path, class)| {
             let entry = self.entry_of(&path, class).ok()?;
             (entry.model == model && entry.conversation == *conversation).then_some(entry)
         });
-        entries.max_by_key(SlotEntry::rank)
+        entries.max_by_key(SavedEntry::rank)
     }
 
     /// What a listing tells of one slot file.
-    pub(super) fn entry_of(&self, path: &Path, class: TtlClass) -> Result<SlotEntry, Miss> {
+    pub(super) fn entry_of(&self, path: &Path, class: TtlClass) -> Result<SavedEntry, Miss> {
         let (head, file_bytes) = self.head(path)?;
         Ok(entry(SlotHeader::decode(&head)?, class, file_bytes, path))
     }
@@ -158,7 +158,7 @@ impl StoreReader {
         Ok((head, file_bytes))
     }
 
-    fn list<T: AsRef<SlotEntry> + Send>(
+    fn list<T: AsRef<SavedEntry> + Send>(
         &self,
         model: ModelHash,
         read: impl Fn(&Path, TtlClass) -> Result<T, Miss> + Sync,
@@ -200,7 +200,7 @@ impl StoreReader {
         Ok(named.map(|entry| dir.join(entry.name)).collect())
     }
 
-    pub(super) fn belongs<T: AsRef<SlotEntry>>(
+    pub(super) fn belongs<T: AsRef<SavedEntry>>(
         &self,
         slot: T,
         model: ModelHash,
@@ -218,7 +218,7 @@ impl StoreReader {
 }
 
 /// The first of each run of equal conversations, and the others.
-fn newest_of_each<T: AsRef<SlotEntry>>(slots: Vec<T>) -> (Vec<T>, Vec<T>) {
+fn newest_of_each<T: AsRef<SavedEntry>>(slots: Vec<T>) -> (Vec<T>, Vec<T>) {
     let (mut first, mut others) = (Vec::<T>::with_capacity(slots.len()), Vec::new());
     for slot in slots {
         let is_same = |last: &T| last.as_ref().conversation == slot.as_ref().conversation;
@@ -263,20 +263,20 @@ pub(super) fn in_parallel<I: Sync, T: Send>(items: &[I], act: impl Fn(&I) -> T +
     })
 }
 
-impl AsRef<Self> for SlotEntry {
+impl AsRef<Self> for SavedEntry {
     fn as_ref(&self) -> &Self {
         self
     }
 }
 
-impl AsRef<SlotEntry> for SlotContents {
-    fn as_ref(&self) -> &SlotEntry {
+impl AsRef<SavedEntry> for SavedContents {
+    fn as_ref(&self) -> &SavedEntry {
         &self.entry
     }
 }
 
-fn entry(header: SlotHeader, class: TtlClass, file_bytes: u64, path: &Path) -> SlotEntry {
-    SlotEntry {
+fn entry(header: SlotHeader, class: TtlClass, file_bytes: u64, path: &Path) -> SavedEntry {
+    SavedEntry {
         file_bytes,
         path: path.to_owned(),
         model: header.model,

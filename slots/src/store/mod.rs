@@ -44,7 +44,7 @@ pub use error::{Miss, Rejected, StoreError};
 pub use garbage::{Garbage, SAVE_GRACE};
 pub use inspect::{Checked, StoredFile};
 pub use layout::ObjectName;
-pub use listing::{Listing, SlotContents, SlotEntry};
+pub use listing::{Listing, SavedContents, SavedEntry};
 pub use listing_cache::ListingCache;
 pub use quarantine::{MOST_BYTES as QUARANTINE_BYTES, Quarantined};
 pub use reader::StoreReader;
@@ -184,7 +184,7 @@ impl Store {
 
     /// Removes the slot file that was listed as `entry`. Returns whether it was still there. Durable
     /// after [`Store::sync_slots`]: whoever removes many syncs once.
-    pub fn remove_listed(&self, entry: &SlotEntry) -> Result<bool, StoreError> {
+    pub fn remove_listed(&self, entry: &SavedEntry) -> Result<bool, StoreError> {
         write::remove(&*self.files, &entry.path)
     }
 

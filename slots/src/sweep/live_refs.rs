@@ -12,10 +12,10 @@ pub trait LiveRefs {
 
     /// A conversation's slot file was removed: whatever memory knows of it is no reason to keep its
     /// objects.
-    fn slot_left(&self, model: ModelHash, conversation: &ConversationId);
+    fn slot_file_removed(&self, model: ModelHash, conversation: &ConversationId);
 
     /// A conversation's slot file is another one now: whatever memory knows of it does not count.
-    fn slot_changed(&self, _model: ModelHash, _conversation: &ConversationId) {}
+    fn slot_file_replaced(&self, _model: ModelHash, _conversation: &ConversationId) {}
 
     /// These objects were damaged and are not there any more: whoever has their bytes may keep them
     /// once more.
@@ -41,7 +41,7 @@ impl LiveRefs for NoEngine {
         false
     }
 
-    fn slot_left(&self, _: ModelHash, _: &ConversationId) {}
+    fn slot_file_removed(&self, _: ModelHash, _: &ConversationId) {}
 
     fn with_unreferenced(
         &self,

@@ -7,7 +7,7 @@ use super::{LiveRefs, Rules, Swept, quota, remove_objects};
 use crate::ageing::AdjustedTime;
 use crate::id::{BlockId, ConversationId, ModelHash};
 use crate::store::{
-    Listing, Miss, ObjectName, QUARANTINE_BYTES, Rejected, SlotContents, Store, StoreError,
+    Listing, Miss, ObjectName, QUARANTINE_BYTES, Rejected, SavedContents, Store, StoreError,
 };
 
 /// One sweep under way.
@@ -24,7 +24,7 @@ pub struct Pass<'s> {
 /// What a model's directory holds, and whether all of it could be read.
 struct Kept {
     model: ModelHash,
-    slots: Vec<SlotContents>,
+    slots: Vec<SavedContents>,
     complete: bool,
     /// The lengths of the objects' files, each counted once. When they are raw: an upper bound that
     /// costs no look at any file.
@@ -113,7 +113,7 @@ impl<'s> Pass<'s> {
 
     /// Removes the conversations whose class has lived.
     pub fn expire(&mut self) {
-        let is_over = |pass: &Self, model: ModelHash, slot: &SlotContents| {
+        let is_over = |pass: &Self, model: ModelHash, slot: &SavedContents| {
             slot.entry.is_expired(pass.moment, &pass.rules.lifetimes)
                 && !pass.live_refs.is_open(model, &slot.entry.conversation)
         };
@@ -167,7 +167,7 @@ impl<'s> Pass<'s> {
                 self.moment.age(slot.entry.used_at) > after
                     && !self.live_refs.is_open(model, &slot.entry.conversation)
             });
-            let ids = |slots: Vec<&'_ SlotContents>| -> HashSet<BlockId> {
+            let ids = |slots: Vec<&'_ SavedContents>| -> HashSet<BlockId> {
                 slots.into_iter().flat_map(|slot| &slot.objects).map(|&(id, _)| id).collect()
             };
             let aged = ids(aged);
@@ -220,7 +220,7 @@ impl<'s> Pass<'s> {
                 .iter()
                 .filter(|slot| !self.live_refs.is_open(kept.model, slot.conversation()))
         });
-        let closed: Vec<SlotContents> = closed.cloned().collect();
+        let closed: Vec<SavedContents> = closed.cloned().collect();
         let all = self.kept.iter().flat_map(|kept| &kept.slots);
         let leaving = quota::leaving(all, &closed, surplus, self.moment);
         let mut gone = leaving.into_iter().map(|leaving| &closed[leaving]).collect::<Vec<_>>();
@@ -249,7 +249,7 @@ impl<'s> Pass<'s> {
         self.swept.kept_bytes = self.swept.kept_bytes.saturating_sub(freed);
     }
 
-    fn remove_slot(&mut self, model: ModelHash, slot: &SlotContents) -> bool {
+    fn remove_slot(&mut self, model: ModelHash, slot: &SavedContents) -> bool {
         if self.removals >= self.rules.most_removals {
             self.swept.left = true;
             return false;
@@ -259,7 +259,7 @@ impl<'s> Pass<'s> {
         if removed {
             self.removals += 1;
             self.swept.freed_bytes += slot.entry.file_bytes;
-            self.live_refs.slot_left(model, id);
+            self.live_refs.slot_file_removed(model, id);
         }
         removed
     }
@@ -301,7 +301,7 @@ impl Kept {
     }
 }
 
-impl SlotContents {
+impl SavedContents {
     fn conversation(&self) -> &ConversationId {
         &self.entry.conversation
     }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::ageing::AdjustedTime;
 use crate::id::{BlockId, ModelHash};
-use crate::store::SlotContents;
+use crate::store::SavedContents;
 
 /// Bytes that may be kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,8 +51,8 @@ pub fn rebuild_cost(tokens: u32) -> f64 {
 /// Which of the `closed` conversations leave, in order, so that `surplus_bytes` of what `all` need
 /// are freed, or as many as can be.
 pub(super) fn leaving<'s>(
-    all: impl Iterator<Item = &'s SlotContents>,
-    closed: &[SlotContents],
+    all: impl Iterator<Item = &'s SavedContents>,
+    closed: &[SavedContents],
     surplus_bytes: u64,
     moment: &AdjustedTime,
 ) -> Vec<usize> {
@@ -62,7 +62,7 @@ pub(super) fn leaving<'s>(
             *needs.entry((slot.entry.model, *object)).or_default() += 1;
         }
     }
-    let worth = |slot: &SlotContents| {
+    let worth = |slot: &SavedContents| {
         let share =
             |(id, bytes): (BlockId, u64)| bytes as f64 / f64::from(needs[&(slot.entry.model, id)]);
         let bytes =
@@ -93,6 +93,6 @@ pub(super) fn leaving<'s>(
 }
 
 /// Each object once, even if a timeline named it twice.
-fn objects(slot: &SlotContents) -> BTreeMap<BlockId, u64> {
+fn objects(slot: &SavedContents) -> BTreeMap<BlockId, u64> {
     slot.objects.iter().copied().collect()
 }

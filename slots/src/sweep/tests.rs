@@ -71,7 +71,7 @@ impl World {
     }
 
     fn conversations(&self) -> Vec<String> {
-        let listing = self.store.all_slots().unwrap();
+        let listing = self.store.all_conversations().unwrap();
         listing.slots.iter().map(|slot| slot.conversation.to_string()).collect()
     }
 
@@ -102,7 +102,7 @@ impl LiveRefs for Engine {
         self.open == Some(conversation.as_str())
     }
 
-    fn slot_left(&self, _: ModelHash, conversation: &ConversationId) {
+    fn slot_file_removed(&self, _: ModelHash, conversation: &ConversationId) {
         self.left.borrow_mut().push(conversation.to_string());
     }
 

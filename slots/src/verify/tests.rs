@@ -80,7 +80,7 @@ impl LiveRefs for Engine {
         false
     }
 
-    fn slot_left(&self, _: ModelHash, _: &ConversationId) {}
+    fn slot_file_removed(&self, _: ModelHash, _: &ConversationId) {}
 
     fn objects_lost(&self, _: &Store, _: ModelHash, objects: &BTreeSet<ObjectName>) {
         self.lost.borrow_mut().extend(objects);

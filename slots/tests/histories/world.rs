@@ -403,7 +403,7 @@ impl LiveRefs for Engine<'_> {
         self.open.contains(conversation)
     }
 
-    fn slot_left(&self, _: ModelHash, conversation: &ConversationId) {
+    fn slot_file_removed(&self, _: ModelHash, conversation: &ConversationId) {
         self.left.borrow_mut().insert(conversation.clone());
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hob_slots::{
     BlockId, BlockRef, ConversationId, Listing, ModelHash, Object, ObjectKind, Payload,
-    SlotContents, SlotRecord, SnapshotRef, Store, StoreError, Timestamp, Token, TtlClass,
+    SavedContents, SlotRecord, SnapshotRef, Store, StoreError, Timestamp, Token, TtlClass,
 };
 
 pub const MODEL: ModelHash = ModelHash([0xaa; 8]);
@@ -99,7 +99,7 @@ pub fn readings(store: &Store, names: &[ConversationId]) -> Readings {
 }
 
 /// The conversations of every model, with their objects.
-pub fn contents(store: &Store) -> Result<Listing<SlotContents>, StoreError> {
+pub fn contents(store: &Store) -> Result<Listing<SavedContents>, StoreError> {
     let mut all = Listing::default();
     for model in store.models()? {
         let Listing { slots, superseded, rejected } = store.contents(model)?;

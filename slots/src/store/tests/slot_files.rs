@@ -72,7 +72,7 @@ fn a_listing_tells_what_the_headers_hold_and_which_files_cannot_be_used() {
     world.store.put_slot(OTHER_MODEL, &slot("c", &[])).unwrap();
     fs::write(world.path(&format!("{MODEL}/d.long.bin")), "HOBSLT").unwrap();
 
-    let listing = world.store.all_slots().unwrap();
+    let listing = world.store.all_conversations().unwrap();
     let names: Vec<_> = listing.slots.iter().map(|s| (s.model, s.conversation.as_str())).collect();
     assert_eq!(names, [(MODEL, "a"), (MODEL, "b"), (OTHER_MODEL, "c")]);
     let b = &listing.slots[1];
@@ -90,12 +90,12 @@ fn an_entry_expires_when_its_class_has_lived_since_its_last_use() {
     world.store.put_slot(MODEL, &slot("chat", &[])).unwrap();
     let entry = world.store.slots(MODEL).unwrap().slots.remove(0);
     let is_expired =
-        |entry: &SlotEntry, now: Timestamp| entry.is_expired(&now.into(), &Lifetimes::default());
+        |entry: &SavedEntry, now: Timestamp| entry.is_expired(&now.into(), &Lifetimes::default());
     let used = entry.used_at;
     assert!(!is_expired(&entry, used.after(Duration::from_secs(3_600))));
     assert!(is_expired(&entry, used.after(Duration::from_millis(3_600_001))));
     assert!(!is_expired(&entry, Timestamp(0)), "a clock that steps back expires nothing");
-    let kept = SlotEntry { class: TtlClass::Permanent, ..entry };
+    let kept = SavedEntry { class: TtlClass::Permanent, ..entry };
     assert!(!is_expired(&kept, Timestamp(u64::MAX)));
 }
 
