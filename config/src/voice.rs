@@ -55,6 +55,7 @@ mod tests {
         assert_eq!(split("say -v {voice}  {text}").unwrap(), ["say", "-v", "{voice}", "{text}"]);
         assert_eq!(split("'/a b/tts' --x=\"1 2\" ''").unwrap(), ["/a b/tts", "--x=1 2", ""]);
         assert_eq!(split("tts; rm $HOME").unwrap(), ["tts;", "rm", "$HOME"]);
+        assert_eq!(split(r"/a\ b/tts \$x").unwrap(), ["/a b/tts", "$x"]);
         assert!(split("off").unwrap().is_empty());
         assert!(split("say 'x").is_err());
         assert!(split("''").is_err());
