@@ -2,8 +2,6 @@
 //!
 //! The file is written anew under the same name: an object is what it holds, not how it is stored.
 
-use std::sync::PoisonError;
-
 use super::Store;
 use super::error::{StoreError, io_error};
 use super::layout::ObjectName;
@@ -34,7 +32,7 @@ impl Store {
         let Ok(Some(smaller)) = Object::compressed(&file, Object::COMPRESSION_LEVEL) else {
             return Ok(Compressed { read_bytes, saved_bytes: 0 });
         };
-        let _guard = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = self.objects.lock();
         let facts = self.files.look(&path);
         let Ok(facts) = facts else { return Ok(Compressed { read_bytes, saved_bytes: 0 }) };
         self.write(model, &path, &[&smaller])?;

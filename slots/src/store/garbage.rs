@@ -8,7 +8,6 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use super::error::{StoreError, io_error};
@@ -146,7 +145,7 @@ impl Store {
         model: ModelHash,
         ids: impl IntoIterator<Item = &'i BlockId>,
     ) -> Result<Vec<BlockId>, StoreError> {
-        let _guard = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = self.objects.lock();
         let mut gone = Vec::new();
         self.unsynced.first(&*self.files, || {
             for &id in ids {
@@ -168,7 +167,7 @@ impl Store {
         moment: &AdjustedTime,
         grace: Duration,
     ) -> Result<u64, StoreError> {
-        let _guard = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = self.objects.lock();
         let path = self.layout.object(model, name);
         // Looked at again under the guard: a save may have asked for it since it was found.
         let Ok(facts) = self.files.look(&path) else { return Ok(0) };

@@ -10,9 +10,10 @@
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
 
+use parking_lot::Mutex;
 use tracing::warn;
 
 use crate::ageing::ClockTracker;
@@ -52,7 +53,7 @@ pub use sealing::Key;
 
 use error::io_error;
 use files::{Disk, Files, Kind, Lock, LockError, read_all};
-use sealing::sealed_under;
+use sealing::{CHECK, sealed_under};
 use unsynced::Unsynced;
 use write::TempFile;
 
@@ -102,6 +103,17 @@ impl Store {
             store.inherit(&store.layout.objects(model));
         }
         Ok(store)
+    }
+
+    /// Everything is sealed from now on.
+    pub fn sealed(mut self, key: &Key) -> Result<Self, StoreError> {
+        let check = self.layout.key_check();
+        if self.files.look(&check).is_err() {
+            let word = key.seal.seal(CHECK.0, &[CHECK.1]);
+            self.write_clear(&self.layout.root_temporary(), &check, &[&word])?;
+        }
+        self.reader = self.reader.sealed(key)?;
+        Ok(self)
     }
 
     /// What reads this directory, for whoever must not write.
@@ -219,7 +231,7 @@ impl Store {
     /// Whether an object is whole at `path`, as far as its header tells. It then counts as new again
     /// for the collector.
     fn renew(&self, path: &Path) -> bool {
-        let _guard = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = self.objects.lock();
         let renewed = || -> std::io::Result<bool> {
             let file = self.files.open(path)?;
             let facts = file.facts()?;

@@ -2,6 +2,7 @@
 //!
 //! An object is read into one buffer, verified there, and handed out in that buffer.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use super::error::{Miss, Rejected, StoreError, io_error};
 use super::files::{Disk, Files, Kind, read_all};
 use super::layout::Layout;
 use super::listing::rank;
-use super::sealing::sealed_under;
+use super::sealing::{CHECK, Key, sealed_under};
 use super::verified::read_object;
 use crate::ageing::{AdjustedTime, ClockTracker};
 use crate::fingerprint::Fingerprint;
@@ -37,6 +38,27 @@ impl StoreReader {
         let root = files.resolve(&dir).map_err(io_error("find", &dir))?;
         files.list(&root).map_err(io_error("read", &dir))?;
         Ok(Self { layout: Layout { root, seal: None }, files })
+    }
+
+    /// Everything is sealed.
+    pub fn sealed(mut self, key: &Key) -> Result<Self, StoreError> {
+        let check = self.layout.key_check();
+        match self.files.open(&check) {
+            // Nothing was ever sealed here.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            opened => {
+                let word = opened.and_then(|file| read_all(&*file, 4096));
+                let word = word.map_err(io_error("read", &check))?;
+                if key.seal.open(CHECK.0, word).is_ok_and(|word| word == CHECK.1) {
+                    self.layout.seal = Some(key.seal.clone());
+                    return Ok(self);
+                }
+                let (dir, key) = (self.layout.root.clone(), key.file.clone());
+                return Err(StoreError::OtherKey { dir, key });
+            }
+        }
+        self.layout.seal = Some(key.seal.clone());
+        Ok(self)
     }
 
     /// Where the directory is.

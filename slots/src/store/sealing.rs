@@ -14,18 +14,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::error::{StoreError, io_error};
-use super::files::{Disk, Files, read_all, write_all};
-use super::{Store, StoreReader};
+use super::files::{Disk, Files, write_all};
 use crate::format::Seal;
 
 /// What a directory's word is sealed under, and the word.
-const CHECK: (&[u8], &[u8]) = (b"key.check", b"this key opens this directory");
+pub(super) const CHECK: (&[u8], &[u8]) = (b"key.check", b"this key opens this directory");
 
 /// The key of sealed directories, and where it was read.
 #[derive(Clone, Debug)]
 pub struct Key {
-    seal: Arc<Seal>,
-    file: PathBuf,
+    pub(super) seal: Arc<Seal>,
+    pub(super) file: PathBuf,
 }
 
 impl Key {
@@ -74,42 +73,6 @@ impl Key {
     #[cfg(test)]
     pub(super) fn of(byte: u8) -> Self {
         Self { seal: Arc::new(Seal::new([byte; 32])), file: PathBuf::from("a key") }
-    }
-}
-
-impl Store {
-    /// Everything is sealed from now on.
-    pub fn sealed(mut self, key: &Key) -> Result<Self, StoreError> {
-        let check = self.layout.key_check();
-        if self.files.look(&check).is_err() {
-            let word = key.seal.seal(CHECK.0, &[CHECK.1]);
-            self.write_clear(&self.layout.root_temporary(), &check, &[&word])?;
-        }
-        self.reader = self.reader.sealed(key)?;
-        Ok(self)
-    }
-}
-
-impl StoreReader {
-    /// Everything is sealed.
-    pub fn sealed(mut self, key: &Key) -> Result<Self, StoreError> {
-        let check = self.layout.key_check();
-        match self.files.open(&check) {
-            // Nothing was ever sealed here.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            opened => {
-                let word = opened.and_then(|file| read_all(&*file, 4096));
-                let word = word.map_err(io_error("read", &check))?;
-                if key.seal.open(CHECK.0, word).is_ok_and(|word| word == CHECK.1) {
-                    self.layout.seal = Some(key.seal.clone());
-                    return Ok(self);
-                }
-                let (dir, key) = (self.layout.root.clone(), key.file.clone());
-                return Err(StoreError::OtherKey { dir, key });
-            }
-        }
-        self.layout.seal = Some(key.seal.clone());
-        Ok(self)
     }
 }
 

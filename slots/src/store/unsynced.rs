@@ -8,7 +8,8 @@
 use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use super::error::StoreError;
 use super::files::Files;
@@ -29,14 +30,14 @@ impl Unsynced {
         self.sync(files)?;
         act().inspect_err(|error| {
             if let StoreError::Unsynced { dir, .. } = error {
-                self.owed.lock().unwrap_or_else(PoisonError::into_inner).insert(dir.clone());
+                self.owed.lock().insert(dir.clone());
             }
         })
     }
 
     /// Makes what an earlier process may have left in `dir` durable, once.
     pub fn inherit(&self, files: &dyn Files, dir: &Path) -> io::Result<()> {
-        let mut synced = self.inherited_and_synced.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut synced = self.inherited_and_synced.lock();
         if !synced.contains(dir) {
             files.sync_dir(dir)?;
             synced.insert(dir.to_owned());
@@ -45,7 +46,7 @@ impl Unsynced {
     }
 
     fn sync(&self, files: &dyn Files) -> Result<(), StoreError> {
-        let mut dirs = self.owed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut dirs = self.owed.lock();
         while let Some(dir) = dirs.first().cloned() {
             match files.sync_dir(&dir) {
                 // What it held is gone with it.

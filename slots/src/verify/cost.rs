@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde::Serialize;
 
-use super::Reading;
+use super::reading::Reading;
 use crate::format::SlotRecord;
 use crate::id::{BlockId, ModelHash};
 use crate::store::{ObjectName, StoreReader};
@@ -27,6 +27,11 @@ pub struct Cost {
 }
 
 impl Reading {
+    /// Whether everything that was read is whole, and nothing is missing.
+    pub fn is_whole(&self, costs: &[Cost]) -> bool {
+        self.faults.is_empty() && costs.is_empty()
+    }
+
     /// What the faults cost. Faults of files that have left meanwhile are forgotten.
     pub fn costs(&mut self, reader: &StoreReader) -> Vec<Cost> {
         self.faults.retain(|fault| fault.file.path.exists());

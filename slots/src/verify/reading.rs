@@ -4,7 +4,6 @@ use std::ops::ControlFlow;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::Cost;
 use crate::format::SlotRecord;
 use crate::id::ModelHash;
 use crate::store::{Checked, Miss, ObjectName, StoreReader, StoredFile};
@@ -61,11 +60,6 @@ impl Reading {
         });
         all.faults.sort_by(|a, b| a.file.path.cmp(&b.file.path));
         all
-    }
-
-    /// Whether everything that was read is whole, and nothing is missing.
-    pub fn is_whole(&self, costs: &[Cost]) -> bool {
-        self.faults.is_empty() && costs.is_empty()
     }
 
     fn take(&mut self, other: Self) {

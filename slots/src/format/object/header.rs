@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::ObjectKind;
 use crate::format::FormatError;
 use crate::format::bytes::{Fields, version};
 use crate::format::chunks::{checksum_of, chunk_digest, chunks};
@@ -34,6 +33,15 @@ mod at_v1 {
     pub const BODY_CHECKSUM: usize = 72;
     pub const HEADER_CHECKSUM: usize = 88;
     pub const END: usize = 96;
+}
+
+/// What an object holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ObjectKind {
+    /// The KV of a block's tokens.
+    Block,
+    /// The whole state of a sequence at one position.
+    Snapshot,
 }
 
 /// What the fixed first part of an object tells.

@@ -7,7 +7,7 @@
 
 mod header;
 
-pub use header::ObjectHeader;
+pub use header::{ObjectHeader, ObjectKind};
 
 use super::FormatError;
 use super::bytes::{check_length, token_bytes, tokens_from};
@@ -16,15 +16,6 @@ use super::pack::{Arrangement, pack, unpack};
 use crate::id::{BlockId, ModelHash, Token};
 use crate::payload::Payload;
 use header::{BodyChecksum, Encoding};
-
-/// What an object holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ObjectKind {
-    /// The KV of a block's tokens.
-    Block,
-    /// The whole state of a sequence at one position.
-    Snapshot,
-}
 
 /// A block or snapshot, as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,9 +17,8 @@ use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
 use super::FormatError;
-use super::bytes::{Fields, check_length, version};
+use super::bytes::{Fields, SEALED_MAGIC, check_length, version};
 
-pub(super) const MAGIC: &[u8; 8] = b"HOBSEA\0\x01";
 const VERSION: u16 = 1;
 const WHAT: &str = "sealed file";
 
@@ -66,7 +65,7 @@ impl Seal {
 
     /// Whether a file that begins with `head` is sealed.
     pub fn is_sealed(head: &[u8]) -> bool {
-        head.starts_with(MAGIC)
+        head.starts_with(SEALED_MAGIC)
     }
 
     /// How long the sealed file of `clear_bytes` is.
@@ -95,7 +94,7 @@ impl Seal {
         parts: &[&[u8]],
     ) -> Vec<u8> {
         let clear_bytes: usize = parts.iter().map(|part| part.len()).sum();
-        let mut header = Fields::<{ at::END }>::zeroed(MAGIC, VERSION);
+        let mut header = Fields::<{ at::END }>::zeroed(SEALED_MAGIC, VERSION);
         header.put(at::NONCE, &nonce);
         header.put(at::CLEAR_BYTES, &(clear_bytes as u64).to_le_bytes());
         let bound = [&header.0[..], name].concat();
@@ -154,7 +153,7 @@ fn keyed(key: &[u8]) -> Hmac<Sha256> {
 }
 
 fn read_header(file: &[u8]) -> Result<Fields<{ at::END }>, FormatError> {
-    version(file, WHAT, MAGIC, VERSION, at::END)?;
+    version(file, WHAT, SEALED_MAGIC, VERSION, at::END)?;
     let fields = Fields::<{ at::END }>::first(file)?;
     let [a, b, c] = fields.get(at::RESERVED);
     fields.expect_zero("reserved", u32::from_le_bytes([a, b, c, 0]))?;
