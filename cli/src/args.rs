@@ -9,7 +9,7 @@ use crate::commands::{
 };
 use crate::exit;
 
-/// Talk to a local model whose context stays warm, and look after what is kept.
+/// Chat with a local model whose KV cache survives restarts, and manage the saved KV.
 #[derive(Parser)]
 #[command(name = "hob", version, after_help = exit::HELP, propagate_version = true)]
 pub struct Args {
@@ -24,7 +24,6 @@ pub struct Args {
     pub settings: ClientFlags,
 }
 
-/// What to do.
 #[derive(Subcommand)]
 pub enum Command {
     Chat(chat::Args),
@@ -43,7 +42,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// Flags of a subcommand that are settings too.
+    /// Passes on the flags of a subcommand that are settings too.
     pub fn set_flags(&self, flags: &mut Flags) {
         if let Self::Models(args) = self {
             args.set_flags(flags);

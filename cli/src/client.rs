@@ -1,7 +1,9 @@
-//! Talks to the daemon: plain HTTP, one request a connection's turn.
+//! A typed HTTP client of the daemon.
 //!
-//! - Finds address and token by itself: what was set, else what the daemon of this data directory
-//!   wrote about itself.
+//! - Address and token come from the settings, else from the announcement of the daemon that runs on
+//!   this data directory.
+//! - Answers are the types of `hob-api`; `--json` prints them as [`Value`]s, with the fields that
+//!   only a newer daemon knows.
 //! - An error object of the daemon becomes a [`Failure`] with its message.
 
 use std::fs::{self, File};
@@ -10,7 +12,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use hob_api::Status;
+use hob_api::turn::Chunk;
 use hob_config::{Key, Origin, RunningDaemon};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use ureq::http::{Method, Request, Response};
 use ureq::{Agent, Body};
@@ -19,9 +24,9 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::sse::Events;
 
-const ANSWER_BYTES: u64 = 64 << 20;
+const MAX_ANSWER_BYTES: u64 = 64 << 20;
 
-/// A connection to one daemon.
+/// The address and the token of one daemon.
 pub struct Client {
     agent: Agent,
     base: String,
@@ -29,7 +34,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Finds the daemon and its token. Does not talk to it yet.
+    /// Finds the daemon and reads its token, without connecting.
     pub fn find(context: &Context) -> Result<Self, Failure> {
         let settings = &context.settings;
         let running = RunningDaemon::read(&settings.data_dir).ok().flatten();
@@ -50,81 +55,81 @@ impl Client {
         Self::at(address, token_file, None)
     }
 
-    /// A daemon that described itself. `patience`: how long a whole answer may take.
-    pub fn of(running: &RunningDaemon, patience: Option<Duration>) -> Result<Self, Failure> {
-        Self::at(running.address, running.token_file.clone(), patience)
+    /// The daemon of an announcement. `timeout`: for a whole answer.
+    pub fn of(running: &RunningDaemon, timeout: Option<Duration>) -> Result<Self, Failure> {
+        Self::at(running.address, running.token_file.clone(), timeout)
     }
 
     fn at(
         address: SocketAddr,
         token_file: PathBuf,
-        patience: Option<Duration>,
+        timeout: Option<Duration>,
     ) -> Result<Self, Failure> {
         let token = fs::read_to_string(&token_file)
             .map_err(|source| Failure::Token { path: token_file, source })?;
         let agent = Agent::config_builder()
             .http_status_as_error(false)
-            .proxy(None) // The daemon is nearby; nobody else may see the token.
-            .timeout_connect(Some(patience.unwrap_or(Duration::from_secs(5))))
-            .timeout_global(patience)
+            .proxy(None) // A proxy would see the token.
+            .timeout_connect(Some(timeout.unwrap_or(Duration::from_secs(5))))
+            .timeout_global(timeout)
             .build()
             .into();
         Ok(Self { agent, base: format!("http://{address}"), token: token.trim().to_owned() })
     }
 
-    /// Where the daemon is.
     pub fn address(&self) -> &str {
         self.base.trim_start_matches("http://")
     }
 
-    /// The daemon's page, signed in: whoever has this address has the token.
+    /// The address of the daemon's page, which contains the token.
     pub fn page(&self) -> String {
         format!("{}/#token={}", self.base, self.token)
     }
 
-    /// `GET`, answered by JSON.
-    pub fn get(&self, path: &str) -> Result<Value, Failure> {
+    pub fn status(&self) -> Result<Status, Failure> {
+        self.get("/v1/status")
+    }
+
+    pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         json(self.send(Method::GET, path, None)?)
     }
 
-    /// `POST`, answered by JSON.
-    pub fn post(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+    pub fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, Failure> {
         json(self.send(Method::POST, path, Some(body))?)
     }
 
-    /// `POST` of a whole file, answered by JSON.
-    pub fn upload(&self, path: &str, kind: &str, file: &File) -> Result<Value, Failure> {
+    pub fn patch<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, Failure> {
+        json(self.send(Method::PATCH, path, Some(body))?)
+    }
+
+    pub fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+        json(self.send(Method::DELETE, path, None)?)
+    }
+
+    /// `POST` of a whole file.
+    pub fn upload<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        content_type: &str,
+        file: &File,
+    ) -> Result<T, Failure> {
         let request = Request::builder()
             .method(Method::POST)
             .uri(format!("{}{path}", self.base))
             .header("authorization", format!("Bearer {}", self.token))
-            .header("content-type", kind)
+            .header("content-type", content_type)
             .body(file)
             .map_err(|error| broken(&error))?;
         let response = self.agent.run(request).map_err(|error| self.unreachable(error))?;
-        match response.status().is_success() {
-            true => json(response),
-            false => Err(refused(response)),
-        }
+        json(accepted(response)?)
     }
 
-    /// `PATCH`, answered by JSON.
-    pub fn patch(&self, path: &str, body: &Value) -> Result<Value, Failure> {
-        json(self.send(Method::PATCH, path, Some(body))?)
-    }
-
-    /// `DELETE`, answered by JSON.
-    pub fn delete(&self, path: &str) -> Result<Value, Failure> {
-        json(self.send(Method::DELETE, path, None)?)
-    }
-
-    /// `POST`, answered by a stream of JSON objects.
-    pub fn stream(
+    /// A chat answered by a stream of chunks.
+    pub fn chat(
         &self,
-        path: &str,
         body: &Value,
-    ) -> Result<impl Iterator<Item = Result<Value, Failure>>, Failure> {
-        let response = self.send(Method::POST, path, Some(body))?;
+    ) -> Result<impl Iterator<Item = Result<Chunk, Failure>>, Failure> {
+        let response = self.send(Method::POST, "/v1/chat/completions", Some(body))?;
         let events = Events::new(BufReader::new(response.into_body().into_reader()));
         Ok(events.map(|event| event_of(&event.map_err(|e| broken(&e))?)))
     }
@@ -147,11 +152,7 @@ impl Client {
             None => request.body(()).map(|request| self.agent.run(request)),
         };
         let sent = result.map_err(|error| broken(&error))?;
-        let response = sent.map_err(|error| self.unreachable(error))?;
-        match response.status().is_success() {
-            true => Ok(response),
-            false => Err(refused(response)),
-        }
+        accepted(sent.map_err(|error| self.unreachable(error))?)
     }
 
     fn unreachable(&self, error: ureq::Error) -> Failure {
@@ -161,39 +162,49 @@ impl Client {
             ureq::Error::Timeout(ureq::Timeout::Connect) => true,
             _ => false,
         };
-        match not_running {
-            true => Failure::NotRunning { address: self.address().to_owned() },
-            false => broken(&error),
+        if not_running {
+            Failure::NotRunning { address: self.address().to_owned() }
+        } else {
+            broken(&error)
         }
     }
 }
 
-/// The id as a part of a path.
-pub fn path_part(id: &str) -> String {
+/// The id, escaped as one segment of a path.
+pub fn path_segment(id: &str) -> String {
     let keep = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~');
     id.bytes()
         .map(|byte| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
         .collect()
 }
 
-fn json(response: Response<Body>) -> Result<Value, Failure> {
+/// Reads a type from an answer that `--json` prints as it is.
+pub fn parse<T: DeserializeOwned>(answer: Value) -> Result<T, Failure> {
+    serde_json::from_value(answer).map_err(|error| broken(&error))
+}
+
+fn json<T: DeserializeOwned>(response: Response<Body>) -> Result<T, Failure> {
     let mut bytes = Vec::new();
-    let mut reader = response.into_body().into_reader().take(ANSWER_BYTES);
+    let mut reader = response.into_body().into_reader().take(MAX_ANSWER_BYTES);
     reader.read_to_end(&mut bytes).map_err(|error| broken(&error))?;
     serde_json::from_slice(&bytes).map_err(|error| broken(&error))
 }
 
-fn refused(response: Response<Body>) -> Failure {
+fn accepted(response: Response<Body>) -> Result<Response<Body>, Failure> {
+    if response.status().is_success() {
+        return Ok(response);
+    }
     let status = response.status().as_u16();
     let message = json(response).ok().and_then(|body| message_of(&body));
-    Failure::Refused { status, message: message.unwrap_or_else(|| format!("HTTP status {status}")) }
+    let message = message.unwrap_or_else(|| format!("HTTP status {status}"));
+    Err(Failure::Refused { status, message })
 }
 
-fn event_of(data: &str) -> Result<Value, Failure> {
+fn event_of(data: &str) -> Result<Chunk, Failure> {
     let event: Value = serde_json::from_str(data).map_err(|error| broken(&error))?;
     match message_of(&event) {
         Some(message) => Err(Failure::Refused { status: 500, message }),
-        None => Ok(event),
+        None => parse(event),
     }
 }
 
@@ -212,8 +223,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_cannot_leave_its_part_of_the_path() {
-        assert_eq!(path_part("room-1"), "room-1");
-        assert_eq!(path_part("../a?b#ü"), "%2E%2E%2Fa%3Fb%23%C3%BC");
+    fn an_id_cannot_leave_its_segment_of_the_path() {
+        assert_eq!(path_segment("room-1"), "room-1");
+        assert_eq!(path_segment("../a?b#ü"), "%2E%2E%2Fa%3Fb%23%C3%BC");
     }
 }

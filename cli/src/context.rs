@@ -1,4 +1,4 @@
-//! What every command gets: settings, the time, the terminal, and where results go.
+//! The surroundings of a command: settings, the time, the terminal, standard output.
 
 use std::io::{self, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,50 +10,42 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// The surroundings of a command.
 pub struct Context {
-    /// The resolved settings.
     pub settings: Settings,
-    /// And where each came from.
+    /// The settings with their origins.
     pub resolved: Resolved,
-    /// Where the programs on this machine keep their models.
+    /// The directories in which programs on this machine store models.
     pub roots: Roots,
-    /// Results are JSON.
+    /// Print JSON.
     pub json: bool,
-    /// When the command began.
+    /// When the command started.
     pub now: SystemTime,
-    /// What is connected to a person.
     pub terminal: Terminal,
-    /// Standard output.
     pub out: Box<dyn Write>,
 }
 
 /// Which streams are connected to a terminal.
 #[derive(Clone, Copy, Debug)]
 pub struct Terminal {
-    /// Standard input.
     pub input: bool,
-    /// Standard output.
     pub output: bool,
-    /// Standard error.
     pub error: bool,
-    /// Colours are welcome.
+    /// `NO_COLOR` is not set.
     pub colour: bool,
 }
 
 impl Context {
-    /// When each class of kept KV is over.
     pub fn lifetimes(&self) -> Lifetimes {
         let Settings { ttl_short: short, ttl_long: long, ttl_extended: extended, .. } =
             self.settings;
         Lifetimes { short, long, extended }
     }
 
-    /// Writes a JSON document.
     pub fn write_json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
-        let text = match self.terminal.output {
-            true => serde_json::to_string_pretty(value),
-            false => serde_json::to_string(value),
+        let text = if self.terminal.output {
+            serde_json::to_string_pretty(value)
+        } else {
+            serde_json::to_string(value)
         };
         let text = text.map_err(io::Error::from)?;
         writeln!(self.out, "{text}")?;
@@ -65,11 +57,12 @@ impl Context {
         self.now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
     }
 
-    /// Text in a quiet colour, when a person reads it.
+    /// Dims text on a terminal with colours.
     pub fn dim(&self, text: &str) -> String {
-        match self.terminal.output && self.terminal.colour {
-            true => format!("\x1b[2m{text}\x1b[0m"),
-            false => text.to_owned(),
+        if self.terminal.output && self.terminal.colour {
+            format!("\x1b[2m{text}\x1b[0m")
+        } else {
+            text.to_owned()
         }
     }
 }

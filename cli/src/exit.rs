@@ -1,22 +1,21 @@
-//! What the exit code of `hob` means.
+//! The exit codes of `hob`.
 
-/// Every exit code, as scripts see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// Something else went wrong.
+    /// Any other failure.
     Failure = 1,
     /// The command line or the configuration is wrong.
     Usage = 2,
     /// No daemon answers.
     NotRunning = 3,
-    /// There is no conversation, slot file or model of that name.
+    /// No conversation, slot file or model has that name.
     NotFound = 4,
     /// A file is damaged.
     Damaged = 5,
-    /// Somebody else is using it, or the daemon has too much to do.
+    /// Another process uses it, or the daemon's queue is full.
     Busy = 6,
-    /// The daemon refuses the request or the token, or an archive is for another model.
+    /// The daemon refuses the request or the token, or an archive belongs to another model.
     Refused = 7,
 }
 
@@ -24,13 +23,13 @@ pub enum Exit {
 pub const HELP: &str = "\
 Exit codes:
   0  done
-  1  something else went wrong
+  1  any other failure
   2  the command line or the configuration is wrong
   3  no daemon answers
-  4  there is no conversation, slot file or model of that name
+  4  no conversation, slot file or model has that name
   5  a file is damaged
-  6  somebody else is using it, or the daemon has too much to do
-  7  the daemon refuses the request or the token, or an archive is for another model";
+  6  another process uses it, or the daemon's queue is full
+  7  the daemon refuses the request or the token, or an archive belongs to another model";
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! Why a command failed, which decides its exit code.
+//! The failures of commands, each with its remedy and its exit code.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,7 +11,6 @@ use hob_slots::maintenance::MaintenanceError;
 
 use crate::exit::Exit;
 
-/// What went wrong, with the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The settings cannot be resolved.
@@ -23,85 +22,59 @@ pub enum Failure {
     /// A model is missing or cannot be used.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// The directory of kept KV cannot be used.
+    /// The slots directory cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A daemon owns the directory.
     #[error(
-        "{} is in use by {owner}; stop it first, or let it do the work: \
+        "{} is in use by {owner}; stop it first, or use the daemon: \
          `hob conversations rm` removes text and KV",
         dir.display()
     )]
-    Owned {
-        /// The directory.
-        dir: PathBuf,
-        /// Who owns it.
-        owner: String,
-    },
-    /// Nobody answers at the daemon's address.
+    Owned { dir: PathBuf, owner: String },
+    /// No daemon answers at the address.
     #[error("no daemon answers at {address}; start one with `hobd` (or `cargo xtask run`)")]
-    NotRunning {
-        /// Where it should be.
-        address: String,
-    },
+    NotRunning { address: String },
     /// The access token cannot be read.
     #[error(
         "cannot read the token file {}: {source}; name it with --token-file",
         path.display()
     )]
-    Token {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Token { path: PathBuf, source: io::Error },
     /// The daemon answered with an error.
     #[error("{}", refusal(*.status, .message))]
     Refused {
-        /// HTTP's status.
+        /// The HTTP status.
         status: u16,
-        /// What it says.
         message: String,
     },
-    /// The connection broke, or what came over it makes no sense.
+    /// The connection broke, or the answer is not what the API promises.
     #[error("the daemon's answer broke off: {0}")]
     BrokenAnswer(String),
-    /// There is nothing of that name.
+    /// Nothing has that name.
     #[error("{0}")]
     NotFound(String),
     /// Files are damaged.
     #[error("{0}")]
     Damaged(String),
-    /// Something that was asked for was left alone, because it is in use.
+    /// A conversation was skipped because it is in use.
     #[error("{0}")]
     InUse(String),
-    /// An archive cannot be made or taken in.
+    /// An archive cannot be written or imported.
     #[error("{}: {source}", path.display())]
-    Archive {
-        /// The archive.
-        path: PathBuf,
-        /// Why.
-        source: ArchiveError,
-    },
+    Archive { path: PathBuf, source: ArchiveError },
     /// A check failed.
     #[error("{0}")]
     Unhealthy(String),
-    /// A measured figure is not what it has to be.
-    #[error("{missed} of {of} figures are missed")]
-    Missed {
-        /// How many.
-        missed: usize,
-        /// Of how many.
-        of: usize,
-    },
+    /// Measured figures miss their bars.
+    #[error("{missed} of {of} figures miss their bar")]
+    Missed { missed: usize, of: usize },
     /// A file could not be read or written.
     #[error("cannot {doing} {}: {source}", path.display())]
     File {
-        /// What was being done.
+        /// A verb: `read`.
         doing: &'static str,
-        /// The file.
         path: PathBuf,
-        /// Why.
         source: io::Error,
     },
     /// Standard output could not be written.
@@ -119,7 +92,6 @@ impl From<MaintenanceError> for Failure {
 }
 
 impl Failure {
-    /// The exit code for it.
     pub fn exit(&self) -> Exit {
         match self {
             Self::Config(_) | Self::Usage(_) => Exit::Usage,

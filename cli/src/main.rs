@@ -1,4 +1,4 @@
-//! `hob`: talks to `hobd`, and inspects what is kept without it.
+//! `hob`: the command line of `hobd`, which also inspects saved KV without a daemon.
 //!
 //! - `main` alone reads the environment and the terminal; commands get a [`Context`].
 //! - Results go to standard output, everything else to standard error. With `--json` standard
@@ -6,7 +6,7 @@
 //! - Every failure has one line that names the remedy and an exit code from [`exit`].
 //!
 //! Reading order: [`args`], [`context`], [`commands`] (one file a subcommand); [`client`] talks to
-//! the daemon; [`output`] makes figures readable.
+//! the daemon; [`output`] formats figures and tables.
 
 mod args;
 mod client;
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     let args = Args::parse();
     match run(args) {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads the output has seen enough of it.
+        // The reader of a pipe has closed it.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitCode::SUCCESS
         }
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
 fn run(args: Args) -> Result<(), Failure> {
     let mut flags = args.settings.0;
     args.command.set_flags(&mut flags);
-    // What needs no settings works also where they are wrong.
+    // Commands without settings work also when the settings are wrong.
     match args.command {
         Command::Completions(command) => return commands::completions::run(&command),
         Command::Man(command) => return commands::man::run(&command),

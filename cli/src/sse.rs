@@ -1,11 +1,11 @@
-//! Server-sent events, read line by line.
+//! Reads server-sent events line by line.
 //!
-//! - Comments and fields other than `data` are skipped; `[DONE]` ends the stream.
-//! - A line is bounded, so that a peer that is no daemon cannot fill the memory.
+//! - Skips comments and fields other than `data`; `[DONE]` ends the stream.
+//! - A line is bounded: a peer that is not a daemon cannot fill the memory.
 
 use std::io::{self, BufRead, Read};
 
-const LINE_BYTES: u64 = 16 << 20;
+const MAX_LINE_BYTES: u64 = 16 << 20;
 
 /// The data of each event.
 pub struct Events<R> {
@@ -20,10 +20,12 @@ impl<R: BufRead> Events<R> {
 
     fn next_line(&mut self) -> io::Result<Option<String>> {
         let mut line = Vec::new();
-        let len = (&mut self.reader).take(LINE_BYTES).read_until(b'\n', &mut line)?;
+        let len = (&mut self.reader).take(MAX_LINE_BYTES).read_until(b'\n', &mut line)?;
         match len as u64 {
             0 => Ok(None),
-            LINE_BYTES => Err(io::Error::new(io::ErrorKind::InvalidData, "a line has no end")),
+            MAX_LINE_BYTES => {
+                Err(io::Error::new(io::ErrorKind::InvalidData, "a line is longer than 16 MiB"))
+            }
             _ => Ok(Some(String::from_utf8_lossy(&line).trim_end().to_owned())),
         }
     }
@@ -36,7 +38,7 @@ impl<R: BufRead> Iterator for Events<R> {
         while !self.done {
             let line = match self.next_line() {
                 Ok(Some(line)) => line,
-                // Without `[DONE]` the answer is not whole.
+                // Without `[DONE]` the answer is incomplete.
                 Ok(None) => {
                     self.done = true;
                     return Some(Err(io::ErrorKind::UnexpectedEof.into()));
@@ -72,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_just_ends_is_an_error() {
+    fn a_stream_without_done_is_an_error() {
         let broken = events("data: 1\n\n");
         assert_eq!(broken, [Ok("1".to_owned()), Err(io::ErrorKind::UnexpectedEof)]);
     }

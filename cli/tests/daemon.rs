@@ -1,5 +1,5 @@
-//! What `hob` says to a daemon and makes of its answers. The daemon here is a few prepared answers
-//! on a socket.
+//! The requests that `hob` sends and what it prints of the answers. The daemon is a socket with
+//! prepared answers.
 
 mod common;
 
@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
@@ -14,7 +15,7 @@ use common::Home;
 use serde_json::{Value, json};
 
 #[test]
-fn an_answer_is_streamed_and_its_origin_told() {
+fn an_answer_is_streamed_with_the_origin_of_its_tokens() {
     let home = Home::new();
     let chunks = [
         json!({"choices": [{"index": 0, "delta": {"role": "assistant", "content": "Your code"}}]}),
@@ -49,7 +50,7 @@ fn an_answer_is_streamed_and_its_origin_told() {
 }
 
 #[test]
-fn the_last_conversation_goes_on_without_its_name() {
+fn the_last_conversation_continues_without_its_name() {
     let home = Home::new();
     let daemon = Daemon::new(&home)
         .answer("GET /v1/conversations", 200, json!({"data": [{"id": "room-1"}, {"id": "x"}]}))
@@ -79,7 +80,7 @@ fn a_stream_that_breaks_off_is_a_failure() {
 }
 
 #[test]
-fn what_the_daemon_refuses_decides_the_exit_code() {
+fn the_exit_code_follows_from_the_daemons_error() {
     let home = Home::new();
     let error = |message: &str| json!({"error": {"message": message, "type": "x"}});
     let daemon = Daemon::new(&home)
@@ -123,7 +124,7 @@ fn conversations_are_listed_read_renamed_and_deleted() {
 }
 
 #[test]
-fn a_miss_is_explained_with_both_texts_one_above_the_other() {
+fn a_miss_is_explained_with_the_stored_and_the_new_text() {
     let home = Home::new();
     let explanation = json!({
         "reason": "clock", "what": "a time or date in message 1 stands in front of 3 messages",
@@ -158,7 +159,7 @@ fn a_miss_is_explained_with_both_texts_one_above_the_other() {
 }
 
 #[test]
-fn status_shows_whatever_the_daemon_tells() {
+fn status_shows_unknown_fields_too() {
     let home = Home::new();
     let status = json!({
         "version": "9", "memory_bytes": 1_048_576, "slots": [{"slot": 0, "state": "idle"}],
@@ -186,10 +187,10 @@ fn an_address_can_be_named() {
 }
 
 #[test]
-fn a_daemon_that_died_is_not_running() {
+fn a_dead_daemon_is_not_running() {
     let home = Home::new();
     let address = Daemon::new(&home).address.clone();
-    // Nobody listens at the port of a listener that is gone.
+    // The listener is dropped: its port is closed.
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let file = home.path("data/hobd.json");
     let text = fs::read_to_string(&file).unwrap().replace(&address, &gone);
@@ -198,7 +199,7 @@ fn a_daemon_that_died_is_not_running() {
 }
 
 #[test]
-fn a_daemon_that_owns_the_directory_is_asked_to_change_files() {
+fn requests_go_to_the_daemon_that_owns_the_directory() {
     let home = Home::new();
     let store = hob_slots::Store::open(home.path("data/slots")).unwrap();
     let skipped = json!([{
@@ -256,7 +257,6 @@ struct Daemon {
     requests: Receiver<Request>,
 }
 
-/// What was asked.
 #[derive(Debug)]
 struct Request {
     line: String,
@@ -271,11 +271,7 @@ impl Daemon {
         let token_file = home.path("data/token");
         fs::create_dir_all(home.path("data")).unwrap();
         fs::write(&token_file, "secret\n").unwrap();
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            fs::set_permissions(&token_file, fs::Permissions::from_mode(0o600)).unwrap();
-        }
+        fs::set_permissions(&token_file, fs::Permissions::from_mode(0o600)).unwrap();
         let file = json!({
             "address": address, "token_file": token_file, "pid": 1, "model": "m",
             "fingerprint": "0123456789abcdef", "slots_dir": home.path("data/slots"),

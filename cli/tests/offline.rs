@@ -1,4 +1,4 @@
-//! What `hob` does without a daemon.
+//! `hob` without a daemon.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use common::Home;
 
 #[test]
-fn settings_tell_where_they_come_from() {
+fn settings_are_shown_with_their_origin() {
     let home = Home::new();
     fs::write(home.path("my.toml"), "slots = 2\nslots_dir = 'kv'").unwrap();
     let file = home.path("my.toml");
@@ -84,7 +84,7 @@ fn models_are_found_where_other_programs_keep_them() {
 }
 
 #[test]
-fn one_model_is_looked_at_by_name_or_by_path() {
+fn one_model_is_described_by_name_or_by_path() {
     let home = Home::new();
     let path = asset("hob-tiny-f16.gguf");
     let words = ["models", "--json", "--hash", path.to_str().unwrap()];
@@ -104,7 +104,7 @@ fn one_model_is_looked_at_by_name_or_by_path() {
 }
 
 #[test]
-fn without_a_daemon_its_commands_say_how_to_start_one() {
+fn commands_that_need_a_daemon_say_how_to_start_one() {
     let home = Home::new();
     for words in [&["status"][..], &["conversations"], &["ask", "hi"], &["chat"]] {
         home.hob(words).fails(3, &["127.0.0.1:8642", "hobd"]);
@@ -115,7 +115,6 @@ fn without_a_daemon_its_commands_say_how_to_start_one() {
     assert!(checks.as_array().unwrap().iter().all(|check| check["state"] != "bad"), "{checks}");
 }
 
-#[cfg(unix)]
 #[test]
 fn doctor_fails_when_others_can_read_the_token() {
     use std::os::unix::fs::PermissionsExt;

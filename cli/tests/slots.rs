@@ -15,7 +15,7 @@ const MODEL: ModelHash = ModelHash([0xab; 8]);
 const HOUR: u64 = 3_600;
 
 #[test]
-fn an_empty_or_missing_directory_keeps_nothing() {
+fn an_empty_or_missing_directory_lists_nothing() {
     let home = Home::new();
     let list = home.hob(&["slots", "ls"]).ok();
     assert!(list.contains("0 conversations, 0 tokens, 0 B"), "{list}");
@@ -26,7 +26,7 @@ fn an_empty_or_missing_directory_keeps_nothing() {
 }
 
 #[test]
-fn what_is_kept_is_listed_in_bytes_and_tokens() {
+fn conversations_are_listed_with_bytes_and_tokens() {
     let home = kept();
     let list = home.hob(&["slots", "ls"]).ok();
     for words in ["room-1", "abababababababab", "extended", "2 h ago", "expired", "1,280"] {
@@ -54,7 +54,7 @@ fn a_directory_can_be_named() {
 #[test]
 fn one_conversation_is_shown_and_verified() {
     let home = kept();
-    assert!(home.hob(&["slots", "show", "room-1"]).ok().contains("all there"));
+    assert!(home.hob(&["slots", "show", "room-1"]).ok().contains("complete"));
     let shown = home.hob(&["slots", "show", "room-1", "--verify"]).ok();
     assert!(shown.contains("every byte verified") && shown.contains("1,280"), "{shown}");
 
@@ -68,7 +68,7 @@ fn one_conversation_is_shown_and_verified() {
 }
 
 #[test]
-fn prune_changes_nothing_unless_told() {
+fn prune_changes_nothing_without_yes() {
     let home = kept();
     let before = files(&home);
     let ran = home.hob(&["slots", "prune"]).ok();
@@ -103,7 +103,7 @@ fn prune_takes_criteria() {
 }
 
 #[test]
-fn removing_a_conversation_frees_what_it_alone_needs() {
+fn removing_a_conversation_frees_its_own_objects() {
     let home = kept();
     let before = bytes(&files(&home));
     let ran = home.hob(&["slots", "rm", "--json", "nobody", "room-1"]);
@@ -116,7 +116,7 @@ fn removing_a_conversation_frees_what_it_alone_needs() {
 }
 
 #[test]
-fn nothing_is_changed_while_somebody_owns_the_directory() {
+fn an_owned_directory_is_not_changed() {
     let home = kept();
     let dir = home.path("data/slots");
     let store = Store::open(&dir).unwrap();
@@ -133,7 +133,7 @@ fn nothing_is_changed_while_somebody_owns_the_directory() {
 }
 
 #[test]
-fn a_file_that_cannot_be_used_is_named_and_the_rest_is_listed() {
+fn an_unusable_file_is_named_and_the_rest_is_listed() {
     let home = kept();
     let slot = files(&home).into_iter().map(|(path, _)| path);
     let slot = slot.into_iter().find(|path| path.contains("room-2")).unwrap();
@@ -145,7 +145,7 @@ fn a_file_that_cannot_be_used_is_named_and_the_rest_is_listed() {
 }
 
 #[test]
-fn a_list_is_sorted_filtered_and_cut() {
+fn a_list_is_sorted_filtered_and_limited() {
     let home = kept();
     let names = |words: &[&str]| {
         let listed = home.hob(&[&["slots", "ls", "--json"], words].concat()).json();
@@ -206,7 +206,7 @@ fn segments_are_shown_beside_their_blocks() {
 }
 
 #[test]
-fn everything_is_verified_and_damage_is_told_with_its_price() {
+fn verify_reads_everything_and_reports_the_cost_of_damage() {
     let home = kept();
     let out = home.hob(&["slots", "verify"]).ok();
     assert!(out.contains("34 files") && out.contains("all whole"), "{out}");
@@ -240,7 +240,7 @@ fn everything_is_verified_and_damage_is_told_with_its_price() {
 }
 
 #[test]
-fn objects_that_nobody_names_are_verified_too() {
+fn unreferenced_objects_are_verified_too() {
     let home = kept();
     let record = files(&home).into_iter().find(|(path, _)| path.contains("room-2")).unwrap().0;
     let object = objects_of(&home, "room-2").remove(0);
@@ -268,13 +268,13 @@ fn rejected_files_are_listed_with_their_reasons() {
 }
 
 #[test]
-fn objects_that_nobody_needs_are_collected_when_told() {
+fn unreferenced_objects_are_collected_with_yes() {
     let home = kept();
     let slot = files(&home).into_iter().find(|(path, _)| path.contains("room-2")).unwrap().0;
     fs::remove_file(slot).unwrap();
     let before = files(&home);
     let ran = home.hob(&["slots", "gc"]).ok();
-    assert!(ran.contains("would remove 1 object that nobody needs and free"), "{ran}");
+    assert!(ran.contains("would remove 1 unreferenced object and free"), "{ran}");
     assert_eq!(files(&home), before);
     let done = home.hob(&["slots", "gc", "--yes", "--json"]).json();
     assert_eq!((&done["models"][0]["objects"], &done["dry_run"]), (&1.into(), &false.into()));
@@ -309,7 +309,7 @@ fn kept_is_accepted_as_permanent() {
 }
 
 #[test]
-fn bytes_are_shown_as_a_tree() {
+fn disk_usage_is_shown_as_a_tree() {
     let home = kept();
     let tree = home.hob(&["slots", "du"]).ok();
     for words in ["└─ abababababababab", "slot files of 3 conversations", "own: ", "shared: "] {
@@ -322,7 +322,7 @@ fn bytes_are_shown_as_a_tree() {
 }
 
 #[test]
-fn a_conversation_moves_to_another_machine_as_one_file() {
+fn an_archive_moves_a_conversation_to_another_machine() {
     let (here, there) = (kept(), Home::new());
     let file = here.path("rooms.tar");
     let file = file.to_str().unwrap();
@@ -372,7 +372,7 @@ fn a_bad_archive_changes_nothing() {
 }
 
 #[test]
-fn what_is_not_whole_is_not_exported() {
+fn a_damaged_conversation_is_not_exported() {
     let home = kept();
     let out = home.path("out.tar");
     let words = ["slots", "export", "room-1", "-o", out.to_str().unwrap()];

@@ -9,19 +9,19 @@ use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
 
-const INPUT_BYTES: u64 = 16 << 20;
+const MAX_INPUT_BYTES: u64 = 16 << 20;
 
-/// Ask one question; text on standard input is added to it
+/// Ask one question; text from standard input follows it
 #[derive(clap::Args)]
 pub struct Args {
-    /// The question; `-` or nothing reads it from standard input
+    /// The question; `-` or no words read it from standard input
     question: Vec<String>,
 
-    /// Continue this conversation, or begin it
+    /// Continue this conversation, or start it
     #[arg(long, value_name = "ID")]
     conversation: Option<String>,
 
-    /// What the model is told first
+    /// System prompt
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
 
@@ -54,20 +54,20 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
 
 fn question(args: &Args, context: &Context) -> Result<String, Failure> {
     let mut words = args.question.clone();
-    let asked_for_input = words.iter().any(|word| word == "-");
+    let reads_input = words.iter().any(|word| word == "-");
     words.retain(|word| word != "-");
     let mut parts = vec![words.join(" ")];
-    if asked_for_input || !context.terminal.input {
+    if reads_input || !context.terminal.input {
         let mut bytes = Vec::new();
-        io::stdin().lock().take(INPUT_BYTES + 1).read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > INPUT_BYTES {
+        io::stdin().lock().take(MAX_INPUT_BYTES + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > MAX_INPUT_BYTES {
             return Err(Failure::Usage("standard input is longer than 16 MiB".to_owned()));
         }
         parts.push(String::from_utf8_lossy(&bytes).into_owned());
     }
     parts.retain(|part| !part.trim().is_empty());
-    match parts.is_empty() {
-        true => Err(Failure::Usage("what is the question? hob ask \"…\"".to_owned())),
-        false => Ok(parts.join("\n\n")),
+    if parts.is_empty() {
+        return Err(Failure::Usage("the question is missing: hob ask \"…\"".to_owned()));
     }
+    Ok(parts.join("\n\n"))
 }

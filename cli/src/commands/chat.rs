@@ -1,38 +1,39 @@
 //! `hob chat`
 //!
-//! - The daemon keeps the conversation: each turn sends only what is new, and whoever ends `hob`
-//!   at any moment can go on later.
-//! - At a terminal a daemon that ends is no end: once it runs again, the conversation goes on.
+//! - The daemon stores the conversation: each turn sends only the new messages, and `hob` can end at any
+//!   moment and continue later.
+//! - At a terminal, `hob` survives a restart of the daemon; in a script it fails.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, BufRead, Write};
 
 use clap::builder::NonEmptyStringValueParser;
+use hob_api::{Conversation, ConversationText, List};
 use serde_json::{Value, json};
 
 use super::turn::{self, Question, Shape};
-use crate::client::{Client, path_part};
+use crate::client::{Client, path_segment};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{count, line, plain};
 
 const HELP: &str = "/new starts another conversation · /again answers once more · /quit ends";
 
-/// As much of a line as a terminal passes on; the rest of a longer one is lost on the way.
-const TERMINAL_LINE_BYTES: usize = 4095;
+/// Linux terminals drop the rest of a longer line.
+const MAX_TERMINAL_LINE_BYTES: usize = 4095;
 
 /// Talk to the model
 #[derive(clap::Args)]
 pub struct Args {
-    /// Continue this conversation, or begin one of this name
+    /// Continue this conversation, or start one with this name
     #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     conversation: Option<String>,
 
-    /// Continue the conversation that was used last
+    /// Continue the most recently used conversation
     #[arg(long, conflicts_with = "conversation")]
     last: bool,
 
-    /// What the model is told first in a new conversation
+    /// System prompt of a new conversation
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
 
@@ -44,11 +45,11 @@ pub struct Args {
 struct Chat<'a> {
     args: &'a Args,
     conversation: String,
-    /// Nothing was said yet, so that the system prompt is still to be sent.
+    /// The daemon does not know it yet: the first turn sends the system prompt.
     is_new: bool,
 }
 
-/// What a line at the keyboard means.
+/// A line at the keyboard.
 #[derive(Debug, PartialEq, Eq)]
 enum Input<'a> {
     Say(&'a str),
@@ -71,34 +72,34 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     loop {
         prompt(context)?;
         let Some(text) = lines.next().transpose()? else {
-            note(context, "")?; // The prompt stands on a line of its own.
+            note(context, "")?; // The prompt has no line break.
             break;
         };
         match Input::of(&text) {
             Input::Nothing => {}
-            Input::Say(_) if context.terminal.input && text.len() >= TERMINAL_LINE_BYTES => {
+            Input::Say(_) if context.terminal.input && text.len() >= MAX_TERMINAL_LINE_BYTES => {
                 eprintln!(
-                    "hob: the terminal cut this line short, so it was not said; \
-                     longer texts: hob ask --conversation {} - < FILE",
+                    "hob: not sent: the terminal cut this line short; \
+                     for longer texts: hob ask --conversation {} - < FILE",
                     plain(&chat.conversation),
                 );
             }
             Input::Quit => break,
             Input::New => {
                 let opened = chat.open(None, context);
-                go_on(opened, context)?;
+                report_passing(opened, context)?;
             }
             Input::Help => note(context, HELP)?,
             Input::Unknown(word) => {
-                note(context, &format!("{} is no command · {HELP}", line(word, 40)))?;
+                note(context, &format!("{} is not a command · {HELP}", line(word, 40)))?;
             }
             Input::Again => {
                 let turn = chat.turn(Vec::new(), context);
-                go_on(turn, context)?;
+                report_passing(turn, context)?;
             }
             Input::Say(text) => {
                 let turn = chat.turn(vec![json!({"role": "user", "content": text})], context);
-                go_on(turn, context)?;
+                report_passing(turn, context)?;
             }
         }
     }
@@ -108,8 +109,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
 impl Chat<'_> {
     fn open(&mut self, id: Option<String>, context: &mut Context) -> Result<(), Failure> {
         self.conversation = id.unwrap_or_else(new_id);
-        let path = format!("/v1/conversations/{}", path_part(&self.conversation));
-        let known = match Client::find(context)?.get(&path) {
+        let path = format!("/v1/conversations/{}", path_segment(&self.conversation));
+        let known = match Client::find(context)?.get::<ConversationText>(&path) {
             Err(Failure::Refused { status: 404, .. }) => None,
             other => Some(other?),
         };
@@ -117,16 +118,16 @@ impl Chat<'_> {
         let greeting = match known {
             None => format!("{}\n{HELP}", line(&self.conversation, 60)),
             Some(known) => {
-                let title = line(known["title"].as_str().unwrap_or(&self.conversation), 60);
-                let messages = known["messages"].as_array().map_or(0, Vec::len) as u64;
-                let tokens = known["tokens"].as_u64().unwrap_or(0);
-                format!("{title} · {messages} messages · {} tokens kept", count(tokens))
+                let Conversation { title, tokens, .. } = known.conversation;
+                let title = line(title.as_deref().unwrap_or(&self.conversation), 60);
+                let (messages, tokens) = (known.messages.len(), count(tokens as u64));
+                format!("{title} · {messages} messages · {tokens} tokens saved")
             }
         };
         note(context, &greeting)
     }
 
-    /// The daemon may have been started anew since the last turn, so it is looked for each time.
+    /// Finds the daemon for each turn: it may have restarted at another address.
     fn turn(&mut self, new: Vec<Value>, context: &mut Context) -> Result<(), Failure> {
         let system = self.args.system.as_ref().filter(|_| self.is_new);
         let system = system.map(|text| json!({"role": "system", "content": text}));
@@ -136,7 +137,7 @@ impl Chat<'_> {
             shape: &self.args.shape,
         };
         let answer = turn::ask(&Client::find(context)?, &question, context);
-        // What was asked is kept also where the answer broke off.
+        // The daemon stores the question also when the answer breaks off.
         self.is_new &= !matches!(answer, Ok(_) | Err(Failure::BrokenAnswer(_)));
         let answer = answer?;
         if context.json {
@@ -151,7 +152,7 @@ impl Chat<'_> {
         if self.is_new {
             return Ok(());
         }
-        note(context, &format!("to go on: hob chat --conversation {}", self.conversation))
+        note(context, &format!("to continue: hob chat --conversation {}", self.conversation))
     }
 }
 
@@ -163,22 +164,25 @@ impl<'a> Input<'a> {
             "/new" => Self::New,
             "/again" => Self::Again,
             "/help" | "/?" => Self::Help,
-            // A path or a fraction may begin a sentence; a single word with a slash is a slip.
+            // A path or a fraction may begin a sentence; one word with a slash is a mistyped command.
             word if word.starts_with('/') && !word[1..].contains(['/', ' ']) => Self::Unknown(word),
             text => Self::Say(text),
         }
     }
 }
 
-/// The conversation that was used last.
+/// The id of the most recently used conversation.
 fn last(context: &Context) -> Result<String, Failure> {
-    let answer = Client::find(context)?.get("/v1/conversations")?;
-    let id = answer["data"][0]["id"].as_str().map(str::to_owned);
-    id.ok_or_else(|| Failure::NotFound("there is no conversation yet: `hob chat`".to_owned()))
+    let list: List<Conversation<'_>> = Client::find(context)?.get("/v1/conversations")?;
+    let newest = list.data.into_iter().next().map(|conversation| conversation.id.into_owned());
+    newest.ok_or_else(|| {
+        let message = "there is no conversation yet; `hob chat` starts one";
+        Failure::NotFound(message.to_owned())
+    })
 }
 
-/// What a person can mend is told, and the conversation goes on; a script ends.
-fn go_on(result: Result<(), Failure>, context: &Context) -> Result<(), Failure> {
+/// At a terminal, prints a failure that may pass, and the conversation goes on; a script ends.
+fn report_passing(result: Result<(), Failure>, context: &Context) -> Result<(), Failure> {
     let passing = |failure: &Failure| {
         use Failure::{BrokenAnswer, NotRunning, Refused};
         matches!(failure, Refused { .. } | BrokenAnswer(_) | NotRunning { .. })
@@ -188,7 +192,7 @@ fn go_on(result: Result<(), Failure>, context: &Context) -> Result<(), Failure> 
             let begun = if matches!(failure, Failure::BrokenAnswer(_)) { "\n" } else { "" };
             eprintln!("{begun}hob: {}", plain(&failure.to_string()));
             if matches!(failure, Failure::NotRunning { .. }) {
-                eprintln!("once it runs, say it again: the conversation is kept");
+                eprintln!("once it runs, send the message again: the conversation is stored");
             }
             Ok(())
         }
@@ -204,7 +208,7 @@ fn prompt(context: &mut Context) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A remark that is no part of the conversation; scripts do not see it.
+/// Prints a remark at a terminal; scripts do not see it.
 fn note(context: &mut Context, text: &str) -> Result<(), Failure> {
     if context.terminal.input && !context.json {
         let text = context.dim(text);
@@ -213,7 +217,7 @@ fn note(context: &mut Context, text: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A name that nobody has yet: the standard library seeds its hashers from the system.
+/// A random name: the standard library seeds its hashers from the system.
 fn new_id() -> String {
     format!("chat-{:016x}", RandomState::new().hash_one(std::process::id()))
 }
@@ -223,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_said_unless_it_is_a_command() {
+    fn a_line_is_a_message_unless_it_is_a_command() {
         assert_eq!(Input::of(" hello \n"), Input::Say("hello"));
         assert_eq!(Input::of("/quit"), Input::Quit);
         assert_eq!(Input::of("/nwe"), Input::Unknown("/nwe"));

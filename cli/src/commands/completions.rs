@@ -10,7 +10,7 @@ use crate::failure::Failure;
 /// Print the completion script of a shell
 #[derive(clap::Args)]
 pub struct Args {
-    /// The shell
+    /// The name of the shell
     shell: Shell,
 }
 

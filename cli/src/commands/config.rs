@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{Align, Table, plain};
 
-/// See the settings and where each comes from
+/// Show the settings and the origin of each
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -16,7 +16,7 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Action {
-    /// List every setting, its value and who set it
+    /// List every setting, its value and its origin
     Show,
 }
 

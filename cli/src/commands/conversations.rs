@@ -3,9 +3,10 @@
 use std::io::Write;
 
 use clap::Subcommand;
+use hob_api::{Conversation, ConversationText, List};
 use serde_json::{Value, json};
 
-use crate::client::{Client, path_part};
+use crate::client::{self, Client, path_segment};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{Align, Table, ago, count, line, plain};
@@ -19,22 +20,22 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Action {
-    /// List them, the latest first
+    /// List conversations, the most recently used first
     #[command(visible_alias = "ls")]
     List,
-    /// Print what was said
+    /// Print the messages of a conversation
     Show {
         /// The conversation
         id: String,
     },
-    /// Give it a title
+    /// Change the title of a conversation
     Rename {
         /// The conversation
         id: String,
-        /// Its new title
+        /// The new title
         title: String,
     },
-    /// Delete text and KV for good
+    /// Delete the text and the KV of conversations for good
     Rm {
         /// The conversations
         #[arg(required = true)]
@@ -53,11 +54,11 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
 }
 
 fn list(client: &Client, context: &mut Context) -> Result<(), Failure> {
-    let answer = client.get("/v1/conversations")?;
+    let answer: Value = client.get("/v1/conversations")?;
     if context.json {
         return context.write_json(&answer["data"]);
     }
-    let conversations = answer["data"].as_array().cloned().unwrap_or_default();
+    let conversations: List<Conversation<'_>> = client::parse(answer)?;
     let mut table = Table::new(&[
         ("ID", Align::Left),
         ("TITLE", Align::Left),
@@ -66,49 +67,44 @@ fn list(client: &Client, context: &mut Context) -> Result<(), Failure> {
         ("PLACE", Align::Left),
         ("USED", Align::Left),
     ]);
-    for conversation in &conversations {
-        let text = |name: &str| line(conversation[name].as_str().unwrap_or("-"), 40);
-        let number = |name: &str| conversation[name].as_u64().map_or("-".to_owned(), count);
-        let used = conversation["updated_at"].as_u64();
+    for conversation in &conversations.data {
+        let updated_at = u64::try_from(conversation.updated_at).unwrap_or(0);
         table.row(vec![
-            plain(conversation["id"].as_str().unwrap_or("-")),
-            text("title"),
-            number("message_count"),
-            number("tokens"),
-            text("place"),
-            used.map_or("-".to_owned(), |at| ago(context.now_secs().saturating_sub(at))),
+            plain(&conversation.id),
+            line(conversation.title.as_deref().unwrap_or("-"), 40),
+            count(u64::try_from(conversation.message_count).unwrap_or(0)),
+            count(conversation.tokens as u64),
+            line(&conversation.place, 40),
+            ago(context.now_secs().saturating_sub(updated_at)),
         ]);
     }
     Ok(table.write(&mut *context.out)?)
 }
 
 fn show(client: &Client, id: &str, context: &mut Context) -> Result<(), Failure> {
-    let conversation = client.get(&path_of(id)).map_err(|failure| named(failure, id))?;
+    let answer: Value = client.get(&path_of(id)).map_err(|failure| named(failure, id))?;
     if context.json {
-        return context.write_json(&conversation);
+        return context.write_json(&answer);
     }
-    for message in conversation["messages"].as_array().into_iter().flatten() {
-        let role = plain(message["role"].as_str().unwrap_or("?"));
-        let head = context.dim(&format!("[{role}]"));
-        writeln!(context.out, "{head}\n{}\n", plain(&text_of(message)))?;
+    let conversation: ConversationText = client::parse(answer)?;
+    for message in &conversation.messages {
+        let head = context.dim(&format!("[{}]", plain(&message.role)));
+        writeln!(context.out, "{head}\n{}\n", plain(&message.text()))?;
     }
     Ok(())
 }
 
 fn rename(client: &Client, id: &str, title: &str, context: &mut Context) -> Result<(), Failure> {
-    let answer = client.patch(&path_of(id), &json!({"title": title}));
+    let answer = client.patch::<Value>(&path_of(id), &json!({"title": title}));
     let answer = answer.map_err(|failure| named(failure, id))?;
-    match context.json {
-        true => context.write_json(&answer),
-        false => Ok(()),
-    }
+    if context.json { context.write_json(&answer) } else { Ok(()) }
 }
 
-/// Goes through all of them; a missing one is told at the end.
+/// Deletes all of them; the first missing one is the failure in the end.
 fn remove(client: &Client, ids: &[String], context: &mut Context) -> Result<(), Failure> {
     let mut missing = None;
     for id in ids {
-        match client.delete(&path_of(id)) {
+        match client.delete::<Value>(&path_of(id)) {
             Ok(answer) if context.json => context.write_json(&answer)?,
             Ok(_) => writeln!(context.out, "deleted {}", plain(id))?,
             Err(failure @ Failure::Refused { status: 404, .. }) => {
@@ -121,7 +117,7 @@ fn remove(client: &Client, ids: &[String], context: &mut Context) -> Result<(), 
 }
 
 fn path_of(id: &str) -> String {
-    format!("/v1/conversations/{}", path_part(id))
+    format!("/v1/conversations/{}", path_segment(id))
 }
 
 fn named(failure: Failure, id: &str) -> Failure {
@@ -130,29 +126,5 @@ fn named(failure: Failure, id: &str) -> Failure {
             "there is no conversation `{id}`; `hob conversations` lists them"
         )),
         other => other,
-    }
-}
-
-/// Content is text, a list of parts, or absent beside tool calls.
-fn text_of(message: &Value) -> String {
-    let part = |part: &Value| part["text"].as_str().map(str::to_owned);
-    match &message["content"] {
-        Value::String(text) => text.clone(),
-        Value::Array(parts) => parts.iter().filter_map(part).collect(),
-        _ if !message["tool_calls"].is_null() => message["tool_calls"].to_string(),
-        _ => String::new(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn content_is_shown_in_each_of_its_shapes() {
-        assert_eq!(text_of(&json!({"content": "a"})), "a");
-        let parts = json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]);
-        assert_eq!(text_of(&json!({"content": parts})), "ab");
-        assert_eq!(text_of(&json!({"content": null, "tool_calls": [1]})), "[1]");
     }
 }

@@ -1,10 +1,11 @@
 //! `hob doctor`
 //!
-//! - Every check says what it found and, when something is wrong, what to do. None changes anything.
-//! - A daemon that does not run is no fault; a token that others can read is.
+//! - Every check prints what it found and, when something is wrong, the remedy. None changes anything.
+//! - A stopped daemon is a notice; a token that others can read is a failure.
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use hob_config::{Key, ModelChoice, paths};
@@ -17,19 +18,17 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{conversations, plain, size};
 
-const LOW_DISK_BYTES: u64 = 1 << 30;
+const MIN_FREE_DISK_BYTES: u64 = 1 << 30;
 
 /// Check directories, permissions, model, disk and daemon
 #[derive(clap::Args)]
 pub struct Args {}
 
-/// One check.
 #[derive(Debug, Serialize)]
 struct Check {
     name: &'static str,
     state: State,
     found: String,
-    /// What to do about it.
     remedy: Option<String>,
 }
 
@@ -47,15 +46,16 @@ pub fn run(_: &Args, context: &mut Context) -> Result<(), Failure> {
         configuration(context),
         directory("data directory", &settings.data_dir, Key::DataDir),
         directory("slots directory", &settings.slots_dir, Key::SlotsDir),
-        kept(&settings.slots_dir),
+        saved_kv(&settings.slots_dir),
         disk(&settings.slots_dir),
         token(&settings.token_file),
         model(context),
         daemon(context),
     ];
-    match context.json {
-        true => context.write_json(&checks)?,
-        false => checks.iter().try_for_each(|check| write(check, context))?,
+    if context.json {
+        context.write_json(&checks)?;
+    } else {
+        checks.iter().try_for_each(|check| write(check, context))?;
     }
     let bad = checks.iter().filter(|check| check.state == State::Bad).count();
     match bad {
@@ -92,48 +92,45 @@ impl Check {
     }
 }
 
-/// Wrong settings end the program before any check; here it is enough to say where they are.
+/// Names the configuration file. Wrong settings have ended the program before any check.
 fn configuration(context: &Context) -> Check {
     let file = &context.resolved.entries[Key::Config as usize].value;
     let found = match file.as_str() {
         Some(path) => path.to_owned(),
-        None => format!("no file at {}", context.resolved.places.config_file().display()),
+        None => format!("no file at {}", context.resolved.user_dirs.config_file().display()),
     };
     Check::good("configuration", found)
 }
 
 fn directory(name: &'static str, path: &Path, key: Key) -> Check {
     let shown = path.display();
-    let elsewhere = format!("make it writable, or choose another with --{}", key.flag());
+    let remedy = format!("make it writable, or choose another with --{}", key.flag());
     let facts = match fs::metadata(path) {
         Ok(facts) => facts,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Check::good(name, format!("{shown} (made on first use)"));
+            return Check::good(name, format!("{shown} (created on first use)"));
         }
-        Err(error) => return Check::bad(name, format!("{shown}: {error}"), elsewhere),
+        Err(error) => return Check::bad(name, format!("{shown}: {error}"), remedy),
     };
     if !facts.is_dir() {
-        return Check::bad(name, format!("{shown} is not a directory"), elsewhere);
+        return Check::bad(name, format!("{shown} is not a directory"), remedy);
     }
     if !is_writable(path) {
-        return Check::bad(name, format!("{shown} may not be written"), elsewhere);
+        return Check::bad(name, format!("{shown} is not writable"), remedy);
     }
-    match open_to_others(&facts) {
-        true => Check::notice(
-            name,
-            format!("{shown} can be read by other users"),
-            format!("chmod 700 {shown}"),
-        ),
-        false => Check::good(name, shown.to_string()),
+    if open_to_others(&facts) {
+        let found = format!("{shown} can be read by other users");
+        return Check::notice(name, found, format!("chmod 700 {shown}"));
     }
+    Check::good(name, shown.to_string())
 }
 
-fn kept(dir: &Path) -> Check {
-    let name = "kept KV";
+fn saved_kv(dir: &Path) -> Check {
+    let name = "saved KV";
     if !dir.exists() {
         return Check::good(name, "nothing yet");
     }
-    match StoreReader::open(dir).and_then(|reader| reader.all_slots()) {
+    match StoreReader::open(dir).and_then(|reader| reader.all_conversations()) {
         Err(error) => Check::bad(name, error.to_string(), "check the directory's permissions"),
         Ok(listing) if !listing.rejected.is_empty() => Check::notice(
             name,
@@ -142,7 +139,8 @@ fn kept(dir: &Path) -> Check {
                 conversations(listing.slots.len()),
                 listing.rejected.len()
             ),
-            "they cost time, not text: `hob slots ls` names them, the daemon puts them aside",
+            "no text is lost, their tokens are computed again: `hob slots ls` lists them, the daemon \
+             quarantines them",
         ),
         Ok(listing) => Check::good(name, conversations(listing.slots.len())),
     }
@@ -150,13 +148,15 @@ fn kept(dir: &Path) -> Check {
 
 fn disk(dir: &Path) -> Check {
     let name = "disk space";
-    let there = dir.ancestors().find(|path| path.exists()).unwrap_or(dir);
-    match free_bytes(there) {
-        None => Check::notice(name, "unknown on this system", "see that there is room for KV"),
-        Some(bytes) if bytes < LOW_DISK_BYTES => Check::notice(
+    let existing = dir.ancestors().find(|path| path.exists()).unwrap_or(dir);
+    match free_bytes(existing) {
+        None => {
+            Check::notice(name, "unknown on this system", "make sure that there is room for KV")
+        }
+        Some(bytes) if bytes < MIN_FREE_DISK_BYTES => Check::notice(
             name,
-            format!("{} free at {}", size(bytes), there.display()),
-            "`hob slots prune` frees some of it",
+            format!("{} free at {}", size(bytes), existing.display()),
+            "`hob slots prune` frees some",
         ),
         Some(bytes) => Check::good(name, format!("{} free", size(bytes))),
     }
@@ -167,7 +167,7 @@ fn token(path: &Path) -> Check {
     let shown = path.display();
     match fs::metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Check::good(name, format!("{shown} (made on first start)"))
+            Check::good(name, format!("{shown} (created on first start)"))
         }
         Err(error) => Check::bad(name, format!("{shown}: {error}"), "check its permissions"),
         Ok(facts) if open_to_others(&facts) => Check::bad(
@@ -185,7 +185,7 @@ fn token(path: &Path) -> Check {
 fn model(context: &Context) -> Check {
     let check = "model";
     let ModelChoice::Named(name) = &context.settings.model else {
-        return Check::good(check, "the bundled one");
+        return Check::good(check, "the bundled model");
     };
     let found = |model: ModelFile| {
         let architecture = &model.summary.architecture;
@@ -201,67 +201,46 @@ fn model(context: &Context) -> Check {
 fn daemon(context: &Context) -> Check {
     let name = "daemon";
     let answer = Client::find(context).and_then(|client| {
-        let status = client.get("/v1/status")?;
-        Ok((client.address().to_owned(), status))
+        let model = client.status()?.model;
+        Ok((client.address().to_owned(), model))
     });
     match answer {
-        Ok((address, status)) => {
-            let model = status["model"].as_str().unwrap_or("a model");
+        Ok((address, model)) => {
+            let model = if model.is_empty() { "a model" } else { &model };
             Check::good(name, format!("answers at {address} with {model}"))
         }
         Err(failure @ Failure::NotRunning { .. }) => {
             let left = paths::daemon_file(&context.settings.data_dir).exists();
-            let found = if left { "ended without saying so" } else { "does not run" };
+            let found = if left { "ended unexpectedly" } else { "does not run" };
             Check::notice(name, found, failure.to_string())
         }
         Err(failure) => Check::bad(name, failure.to_string(), "restart hobd"),
     }
 }
 
-#[cfg(unix)]
 fn free_bytes(path: &Path) -> Option<u64> {
     let facts = rustix::fs::statvfs(path).ok()?;
     facts.f_bavail.checked_mul(facts.f_frsize)
 }
 
-#[cfg(not(unix))]
-fn free_bytes(_: &Path) -> Option<u64> {
-    None
-}
-
-#[cfg(unix)]
 fn is_writable(path: &Path) -> bool {
     let wanted = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
     rustix::fs::access(path, wanted).is_ok()
 }
 
-#[cfg(not(unix))]
-fn is_writable(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|facts| !facts.permissions().readonly())
-}
-
-#[cfg(unix)]
 fn open_to_others(facts: &fs::Metadata) -> bool {
-    use std::os::unix::fs::PermissionsExt;
     facts.permissions().mode() & 0o077 != 0
 }
 
-#[cfg(not(unix))]
-fn open_to_others(_: &fs::Metadata) -> bool {
-    false
-}
-
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     #[test]
     fn a_token_that_others_can_read_is_bad() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
-        assert_eq!(token(&path).state, State::Good, "it is made on first start");
+        assert_eq!(token(&path).state, State::Good, "hobd creates it");
         fs::write(&path, "secret").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         assert_eq!(token(&path).state, State::Bad);

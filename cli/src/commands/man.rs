@@ -12,7 +12,7 @@ use crate::failure::Failure;
 /// Print the manual page
 #[derive(clap::Args)]
 pub struct Args {
-    /// Write the pages of all commands into this directory instead
+    /// Write the pages of all commands to this directory instead
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! One file a subcommand: its arguments and what it does.
+//! One file per subcommand: its arguments and its work.
 
 pub mod ask;
 pub mod chat;

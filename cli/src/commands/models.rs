@@ -13,23 +13,23 @@ use crate::failure::Failure;
 use crate::output::{Align, Table, count, line, plain, size};
 use crate::progress;
 
-/// List the models on this machine and what they would take, or look at one
+/// List the models on this machine with the memory that each needs, or describe one
 #[derive(clap::Args)]
 pub struct Args {
-    /// Look at this model: a name from the list or the path of a GGUF file
+    /// Describe this model: a name from the list or the path of a GGUF file
     model: Option<String>,
 
     /// Estimate for this context instead of the configured one
     #[arg(long, value_name = "TOKENS")]
     ctx: Option<String>,
 
-    /// Also read the model and print the SHA-256 of its content
+    /// Also read the file and print its SHA-256
     #[arg(long, requires = "model")]
     hash: bool,
 }
 
 impl Args {
-    /// `--ctx` is the setting of that name.
+    /// `--ctx` overrides the setting.
     pub fn set_flags(&self, flags: &mut Flags) {
         if let Some(ctx) = &self.ctx {
             flags.set(Key::Ctx, ctx);
@@ -94,9 +94,10 @@ fn list(found: Discovery, demand: &Demand, context: &mut Context) -> Result<(), 
             available.map_or("", |available| remark(&estimate, available)).to_owned(),
         ]);
     }
-    match found.models.is_empty() {
-        true => writeln!(context.out, "no models found; {}", where_to_put_them(context))?,
-        false => table.write(&mut *context.out)?,
+    if found.models.is_empty() {
+        writeln!(context.out, "no models found; {}", where_to_put_them(context))?;
+    } else {
+        table.write(&mut *context.out)?;
     }
     let free = available.map_or("unknown".to_owned(), size);
     let ctx = count(demand.ctx);
@@ -110,7 +111,7 @@ fn list(found: Discovery, demand: &Demand, context: &mut Context) -> Result<(), 
 
 fn where_to_put_them(context: &Context) -> String {
     let dir = paths::models_dir(&context.settings.data_dir);
-    format!("hobd runs the bundled one, a path, or a GGUF file in {}", dir.display())
+    format!("hobd runs its bundled model, a path, or a GGUF file in {}", dir.display())
 }
 
 fn show(

@@ -1,7 +1,7 @@
 //! `hob open`
 //!
-//! - The token goes to the browser in a file that only its owner reads, never on a command line, which
-//!   every user of the machine may see.
+//! - The browser gets the token in a file that only its owner can read: every user of the machine could
+//!   read it on a command line.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -13,10 +13,10 @@ use crate::failure::Failure;
 
 const FILE: &str = "open.html";
 
-/// Open the page of the daemon in the browser, signed in
+/// Open the daemon's page in the browser, signed in
 #[derive(clap::Args)]
 pub struct Args {
-    /// Print the address instead, with the token in it
+    /// Print the address, which contains the token, instead
     #[arg(long)]
     print: bool,
 }
@@ -30,28 +30,27 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     if args.print {
         return Ok(writeln!(context.out, "{page}")?);
     }
-    client.get("/health")?; // Better a sentence here than a browser that finds nobody.
-    let file = leave(&context.settings.data_dir, &page)?;
+    client.get::<serde_json::Value>("/health")?; // Fails here rather than in the browser.
+    let file = write_redirect(&context.settings.data_dir, &page)?;
     match open::that_detached(&file) {
         Ok(()) => Ok(writeln!(context.out, "opened http://{} in the browser", client.address())?),
         Err(_) => {
-            let told = "no browser can be opened here; `hob open --print` prints the address";
-            Ok(writeln!(context.out, "{told}")?)
+            let hint = "no browser can be opened here; `hob open --print` prints the address";
+            Ok(writeln!(context.out, "{hint}")?)
         }
     }
 }
 
-/// Writes the file that leads to the page.
-fn leave(data_dir: &Path, page: &str) -> std::io::Result<PathBuf> {
+/// Writes the HTML file that redirects to the page.
+fn write_redirect(data_dir: &Path, page: &str) -> std::io::Result<PathBuf> {
     let path = data_dir.join(FILE);
-    // Made anew, so that nobody holds an older one open.
+    // A new file: a process that holds the old one open must not read this token.
     match fs::remove_file(&path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
-    #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(&path)?;
     writeln!(
@@ -64,20 +63,18 @@ fn leave(data_dir: &Path, page: &str) -> std::io::Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
-    fn what_leads_to_the_page_is_for_its_owner_alone() {
+    fn the_redirect_is_readable_for_its_owner_alone() {
         let dir = tempfile::tempdir().unwrap();
         for token in ["one", "two"] {
             let page = format!("http://127.0.0.1:1/#token={token}");
-            let path = leave(dir.path(), &page).unwrap();
+            let path = write_redirect(dir.path(), &page).unwrap();
             assert!(fs::read_to_string(&path).unwrap().contains(&format!("url={page}\"")));
-            #[cfg(unix)]
-            {
-                use std::os::unix::fs::PermissionsExt;
-                assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-            }
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         }
     }
 }

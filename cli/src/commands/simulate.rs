@@ -7,34 +7,34 @@ use std::path::PathBuf;
 use hob_simulate::bundled::Traces;
 use hob_simulate::closed::{self, Disk};
 use hob_simulate::plot;
+use hob_simulate::policy::PolicyKind;
 use hob_simulate::study::{self, Row, Scope, Setup, WaitRow};
 use hob_simulate::trace::Trace;
-use hob_simulate::policy::PolicyKind;
 use serde::Serialize;
 
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{Align, Table, count};
 
-/// Replay request traces against the policies that choose what leaves memory
+/// Replay request traces against eviction policies
 #[derive(clap::Args)]
 #[command(after_help = "\
 Set-ups:
-  claude-N   N lanes play Claude Code sessions back to back
-  mixed-N    the same, and with each request comes a cold prompt that nobody repeats
-  mooncake   one hour of a chat service, as it arrived
+  claude-N   N lanes replay Claude Code sessions back to back
+  mixed-N    the same, with one unrepeated cold prompt per request
+  mooncake   one hour of a chat service, in order of arrival
 
-Small extracts of the traces come with hob; --trace names the full files.")]
+hob contains small extracts of the traces; --trace replaces them by the full files.")]
 pub struct Args {
-    /// Who asks
+    /// Request patterns to replay
     #[arg(value_name = "SETUP", default_values = ["mixed-4", "claude-8", "claude-16", "mooncake"])]
     setups: Vec<Setup>,
 
-    /// A trace to replay in the place of the bundled one of its kind
+    /// Trace file that replaces the bundled extract of its kind
     #[arg(long = "trace", value_name = "FILE")]
     traces: Vec<PathBuf>,
 
-    /// Blocks of 512 tokens that memory holds
+    /// Capacities of memory, in blocks of 512 tokens
     #[arg(long, value_name = "BLOCKS", value_delimiter = ',', default_value = "275,550,1100,4400",
           value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     capacity: Vec<u64>,
@@ -43,41 +43,41 @@ pub struct Args {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     policy: Vec<PolicyKind>,
 
-    /// Orders of the sessions to take the mean of
+    /// Shuffled session orders to average over
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=64))]
     seeds: u64,
 
-    /// Requests of the sessions, in all
+    /// Number of requests to replay
     #[arg(long, default_value_t = 8_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     requests: u32,
 
-    /// Leave out what a policy would reach that knows the future
+    /// Skip the optimum: the hit ratio of a policy that knows the future
     #[arg(long)]
     no_optimum: bool,
 
-    /// Run a closed loop instead: lanes wait for their answers and think
+    /// Simulate a closed loop instead: each lane waits for its answer and thinks
     #[arg(long, conflicts_with_all = ["no_optimum", "plot", "check"])]
     closed: bool,
 
-    /// Lanes of the closed loop
+    /// Number of lanes in the closed loop
     #[arg(long, default_value_t = 8, requires = "closed",
           value_parser = clap::value_parser!(u16).range(1..=256))]
     lanes: u16,
 
-    /// What the closed loop's prefill computes
+    /// Prefill speed in the closed loop
     #[arg(long, value_name = "TOKENS_PER_SEC", default_value_t = 1_000, requires = "closed",
           value_parser = clap::value_parser!(u32).range(1..))]
     prefill: u32,
 
-    /// What reading one block from disk takes in the closed loop
+    /// Time to read one block from disk in the closed loop
     #[arg(long, value_name = "MILLIS", default_value_t = 7, requires = "closed")]
     disk_read: u32,
 
-    /// Draw the hit ratios into this SVG file
+    /// Plot the hit ratios to this SVG file
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 
-    /// Measure what the default policy has to reach, and fail when it does not
+    /// Measure the default policy against its bars, and fail when it misses one
     #[arg(long, conflicts_with = "plot")]
     check: bool,
 }

@@ -9,27 +9,27 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{Align, Table, ago, count, plain, size};
 
-/// See what the daemon holds and does
+/// Show the state of the daemon: model, slots, conversations in memory, counters
 #[derive(clap::Args)]
 pub struct Args {}
 
 pub fn run(_: &Args, context: &mut Context) -> Result<(), Failure> {
     let client = Client::find(context)?;
-    let status = client.get("/v1/status")?;
+    let status: Value = client.get("/v1/status")?;
     if context.json {
         return context.write_json(&status);
     }
     let now = context.now_secs();
     writeln!(context.out, "daemon at {}", client.address())?;
     let Value::Object(fields) = status else { return Ok(()) };
-    // Plain fields first, then each list and group under its name: a newer daemon that tells more
-    // is shown in full.
+    // Plain fields first, then each list and group under its name. Fields that only a newer daemon
+    // knows are shown too.
     let (nested, simple): (Map<_, _>, Map<_, _>) =
         fields.into_iter().partition(|(_, value)| value.is_object() || value.is_array());
     write_fields(&simple, now, &mut *context.out)?;
     for (name, value) in &nested {
-        let nothing = value.as_array().is_some_and(Vec::is_empty);
-        writeln!(context.out, "\n{}{}", plain(name), if nothing { ": none" } else { "" })?;
+        let is_empty = value.as_array().is_some_and(Vec::is_empty);
+        writeln!(context.out, "\n{}{}", plain(name), if is_empty { ": none" } else { "" })?;
         match value {
             Value::Object(fields) => write_fields(fields, now, &mut *context.out)?,
             Value::Array(rows) => write_rows(rows, now, &mut *context.out)?,
@@ -47,7 +47,7 @@ fn write_fields(fields: &Map<String, Value>, now: u64, out: &mut dyn Write) -> R
     Ok(())
 }
 
-/// Objects become a table of the first one's columns; anything else a line.
+/// Objects become a table with the columns of the first one; other values a line each.
 fn write_rows(rows: &[Value], now: u64, out: &mut dyn Write) -> Result<(), Failure> {
     let Some(Value::Object(first)) = rows.first() else {
         for row in rows {
@@ -89,7 +89,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn figures_get_their_units_from_their_names() {
+    fn a_figures_unit_follows_from_its_name() {
         assert_eq!(shown("memory_bytes", &json!(1 << 20), 0), "1.0 MiB");
         assert_eq!(shown("context_tokens", &json!(8192), 0), "8,192");
         assert_eq!(shown("pid", &json!(8192), 0), "8192");

@@ -1,7 +1,8 @@
-//! One turn with the daemon: the question goes out, the answer streams in. For `chat` and `ask`.
+//! One turn of `hob chat` or `hob ask`: sends the messages and prints the answer as it streams in.
 
 use std::io::Write;
 
+use hob_api::Turn;
 use serde_json::{Map, Value, json};
 
 use crate::client::Client;
@@ -9,58 +10,52 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{count, plain};
 
-/// What shapes an answer: flags of `chat` and `ask`.
+/// Flags of `chat` and `ask` that shape the answer.
 #[derive(clap::Args)]
 pub struct Shape {
-    /// The longest answer
+    /// Generate at most this many tokens
     #[arg(long, value_name = "TOKENS")]
     max_tokens: Option<u32>,
 
-    /// How much is left to chance, from 0 to 2; 0 always takes the likeliest word
+    /// Randomness of the answer, from 0 to 2; 0 always picks the most likely token
     #[arg(long, value_name = "NUMBER", default_value_t = 0.3)]
     temperature: f64,
 }
 
-/// What is asked.
 pub struct Question<'a> {
-    /// The messages that are new.
+    /// Those that the daemon does not know yet.
     pub messages: Vec<Value>,
     /// The conversation that they continue.
     pub conversation: Option<&'a str>,
-    /// What shapes the answer.
     pub shape: &'a Shape,
 }
 
-/// What came back.
 #[derive(Default)]
 pub struct Answer {
-    /// The text.
     pub text: String,
-    /// What the model thought before it answered.
     pub reasoning: String,
-    /// Why it ended.
-    pub finish: Value,
-    /// Tokens, as OpenAI counts them.
+    pub finish_reason: Option<String>,
+    /// Token counts in OpenAI's shape.
     pub usage: Value,
-    /// Where the prompt's tokens came from.
+    /// The daemon's report of the turn, see [`Turn`].
     pub hob: Value,
 }
 
 impl Answer {
-    /// The answer as one document.
+    /// The document that `--json` prints.
     pub fn to_json(&self) -> Value {
         let reasoning = Some(&self.reasoning).filter(|text| !text.is_empty());
         json!({
             "answer": self.text,
             "reasoning": reasoning,
-            "finish_reason": self.finish,
+            "finish_reason": self.finish_reason,
             "usage": self.usage,
             "hob": self.hob,
         })
     }
 }
 
-/// Asks, and writes the answer while it comes, unless results are JSON.
+/// Sends the question and, without `--json`, prints the answer while it streams in.
 pub fn ask(
     client: &Client,
     question: &Question<'_>,
@@ -68,60 +63,57 @@ pub fn ask(
 ) -> Result<Answer, Failure> {
     let mut answer = Answer::default();
     let mut thinking = false;
-    for chunk in client.stream("/v1/chat/completions", &body(question))? {
-        let chunk = chunk?;
-        let choice = &chunk["choices"][0];
-        let reasoning = choice["delta"]["reasoning_content"].as_str().unwrap_or_default();
-        let text = choice["delta"]["content"].as_str().unwrap_or_default();
+    for chunk in client.chat(&body(question))? {
+        let mut chunk = chunk?;
+        let choice = chunk.choices.drain(..).next().unwrap_or_default();
+        let reasoning = choice.delta.reasoning_content.unwrap_or_default();
+        let text = choice.delta.content.unwrap_or_default();
         if !context.json && !reasoning.is_empty() {
             thinking = true;
-            let quiet = context.dim(&plain(reasoning));
-            write!(context.out, "{quiet}")?;
+            let dimmed = context.dim(&plain(&reasoning));
+            write!(context.out, "{dimmed}")?;
         }
         if !context.json && !text.is_empty() {
             if std::mem::take(&mut thinking) {
                 writeln!(context.out, "\n")?;
             }
-            write!(context.out, "{}", shown(text, context.terminal.output))?;
+            write!(context.out, "{}", shown(&text, context.terminal.output))?;
         }
         context.out.flush()?;
-        answer.reasoning.push_str(reasoning);
-        answer.text.push_str(text);
-        keep(&mut answer.finish, &choice["finish_reason"]);
-        keep(&mut answer.usage, &chunk["usage"]);
-        keep(&mut answer.hob, &chunk["hob"]);
+        answer.reasoning.push_str(&reasoning);
+        answer.text.push_str(&text);
+        answer.finish_reason = choice.finish_reason.or(answer.finish_reason);
+        replace(&mut answer.usage, chunk.usage);
+        replace(&mut answer.hob, chunk.hob);
     }
     Ok(answer)
 }
 
-/// Where the tokens came from, as the line under an answer:
-/// `84 ms to first token · 6,214 tokens from disk · 31 computed`. What the API calls shared is hot:
-/// it never left the cache.
+/// Where the prompt's tokens came from, as the line under an answer:
+/// `84 ms to first token · 6,214 tokens from disk · 31 computed`. Tokens that were in cells already
+/// are hot.
 pub fn footer(hob: &Value) -> String {
+    let turn: Turn = serde_json::from_value(hob.clone()).unwrap_or_default();
     let mut parts = Vec::new();
-    if let Some(millis) = hob["ttft_ms"].as_f64() {
+    if let Some(millis) = turn.ttft_ms {
         parts.push(format!("{millis:.0} ms to first token"));
     }
-    // What came while somebody was about to ask is told by where it came from.
-    let ahead = |name: &str| hob["ahead"][name].as_u64().unwrap_or(0);
-    let all_ahead = ["memory", "disk", "computed"].map(ahead).iter().sum::<u64>();
-    let tokens = |name: &str| {
-        let told = hob["tokens"][name].as_u64().unwrap_or(0);
-        if name == "shared" { told.saturating_sub(all_ahead) } else { told + ahead(name) }
-    };
-    let mut unit = " tokens"; // Said once, with the first count.
-    for (name, place) in [("shared", "hot"), ("memory", "from memory"), ("disk", "from disk")] {
-        if tokens(name) > 0 {
-            parts.push(format!("{}{unit} {place}", count(tokens(name))));
+    let origins = turn.origins();
+    let reused =
+        [(origins.shared, "hot"), (origins.memory, "from memory"), (origins.disk, "from disk")];
+    let mut unit = " tokens"; // Only behind the first count.
+    for (tokens, origin) in reused {
+        if tokens > 0 {
+            parts.push(format!("{}{unit} {origin}", count(tokens)));
             unit = "";
         }
     }
-    if hob["tokens"].is_object() {
-        parts.push(format!("{}{unit} computed", count(tokens("computed"))));
+    if turn.tokens.is_some() {
+        parts.push(format!("{}{unit} computed", count(origins.computed)));
     }
-    let told = hob["explanation"]["what"].as_str();
-    if let Some(miss) = told.or_else(|| hob["miss"].as_str()) {
-        parts.push(format!("because {}", plain(miss)));
+    let explained = turn.explanation.map(|explanation| explanation.what);
+    if let Some(reason) = explained.or(turn.miss) {
+        parts.push(format!("because {}", plain(&reason)));
     }
     parts.join(" · ")
 }
@@ -142,14 +134,14 @@ fn body(question: &Question<'_>) -> Value {
     body.into()
 }
 
-/// A file gets the text as it is.
+/// A terminal gets the text without control characters, a file the text itself.
 fn shown(text: &str, on_terminal: bool) -> String {
     if on_terminal { plain(text) } else { text.to_owned() }
 }
 
-fn keep(kept: &mut Value, new: &Value) {
+fn replace(old: &mut Value, new: Value) {
     if !new.is_null() {
-        *kept = new.clone();
+        *old = new;
     }
 }
 
@@ -185,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_conversation_is_appended_to() {
+    fn append_is_sent_with_a_conversation_only() {
         let messages = vec![json!({"role": "user", "content": "hi"})];
         let shape = &Shape { max_tokens: None, temperature: 0.0 };
         let question = Question { messages, conversation: None, shape };

@@ -1,4 +1,4 @@
-//! Figures and texts as people read them.
+//! Formats figures, texts and tables for people.
 
 mod figures;
 mod table;
@@ -6,21 +6,21 @@ mod table;
 pub use figures::{ago, conversations, count, size};
 pub use table::{Align, Table};
 
-/// The text without control characters: what a model or a file name says must not steer the
-/// terminal. Line breaks and tabs stay.
+/// Removes control characters except line breaks and tabs: the output of a model or a file name must
+/// not control the terminal.
 pub fn plain(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 
-/// The same on one line, cut to `most` characters.
-pub fn line(text: &str, most: usize) -> String {
+/// The same on one line of at most `max_chars` characters.
+pub fn line(text: &str, max_chars: usize) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let text = plain(&text);
-    if text.chars().count() <= most {
+    if text.chars().count() <= max_chars {
         return text;
     }
-    let kept: String = text.chars().take(most.saturating_sub(1)).collect();
-    format!("{}…", kept.trim_end())
+    let start: String = text.chars().take(max_chars.saturating_sub(1)).collect();
+    format!("{}…", start.trim_end())
 }
 
 #[cfg(test)]
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_steers_a_terminal_is_left_out() {
+    fn control_characters_are_removed() {
         assert_eq!(plain("a\x1b[31mb\u{9b}c\n\td\r"), "a[31mbc\n\td");
     }
 

@@ -3,16 +3,14 @@
 use std::fmt::Write as _;
 use std::io;
 
-/// On which side a column's cells stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
-    /// Words.
+    /// For words.
     Left,
-    /// Figures.
+    /// For figures.
     Right,
 }
 
-/// A table with a head.
 pub struct Table {
     columns: Vec<(&'static str, Align)>,
     rows: Vec<Vec<String>>,
@@ -23,42 +21,41 @@ impl Table {
         Self { columns: columns.to_vec(), rows: Vec::new() }
     }
 
-    /// A table whose first row is its head.
+    /// A table whose first row is its header.
     pub fn untitled(columns: usize, align: Align) -> Self {
         Self { columns: vec![("", align); columns], rows: Vec::new() }
     }
 
-    /// The same, with each column's side.
-    pub fn untitled_with<const N: usize>(sides: [Align; N]) -> Self {
-        Self { columns: sides.map(|side| ("", side)).into(), rows: Vec::new() }
+    /// A table without a header.
+    pub fn untitled_with<const N: usize>(aligns: [Align; N]) -> Self {
+        Self { columns: aligns.map(|align| ("", align)).into(), rows: Vec::new() }
     }
 
-    /// Adds a row, which has a cell for every column.
     pub fn row(&mut self, cells: Vec<String>) {
         assert_eq!(cells.len(), self.columns.len(), "a row has a cell for every column");
         self.rows.push(cells);
     }
 
     pub fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        let head: Vec<_> = self.columns.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let header: Vec<_> = self.columns.iter().map(|(name, _)| (*name).to_owned()).collect();
         let width = |column: usize| {
             let cells =
-                [&head].into_iter().chain(&self.rows).map(|row| row[column].chars().count());
+                [&header].into_iter().chain(&self.rows).map(|row| row[column].chars().count());
             cells.max().unwrap_or(0)
         };
         let widths: Vec<_> = (0..self.columns.len()).map(width).collect();
-        let titled = head.iter().any(|name| !name.is_empty());
-        // Written at once: standard output would pass on every line by itself.
+        let titled = header.iter().any(|name| !name.is_empty());
+        // One write: standard output is line-buffered.
         let mut text = String::new();
         let mut line = String::new();
-        for row in titled.then_some(&head).into_iter().chain(&self.rows) {
+        for row in titled.then_some(&header).into_iter().chain(&self.rows) {
             line.clear();
             for ((cell, width), (_, align)) in row.iter().zip(&widths).zip(&self.columns) {
                 match align {
                     Align::Left => write!(line, "{cell:<width$}  "),
                     Align::Right => write!(line, "{cell:>width$}  "),
                 }
-                .expect("a text takes more text");
+                .expect("writing to a string succeeds");
             }
             text.push_str(line.trim_end());
             text.push('\n');

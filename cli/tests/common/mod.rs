@@ -5,10 +5,9 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-/// A user's directories, with nobody else's variables.
+/// The directories of a user, in a clean environment.
 pub struct Home(TempDir);
 
-/// What a run of `hob` left.
 #[derive(Debug)]
 pub struct Ran {
     pub code: i32,
@@ -42,7 +41,7 @@ impl Home {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        // It need not read what it does not want.
+        // An error: it ended without reading its input.
         let _ = std::io::Write::write_all(&mut child.stdin.take().unwrap(), input.as_bytes());
         Ran::of(child.wait_with_output().unwrap())
     }

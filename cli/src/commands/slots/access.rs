@@ -1,15 +1,14 @@
-//! Changes the directory: this process does when no daemon owns it, else it asks that daemon.
+//! Changes the slots directory: directly when no daemon owns it, else by a request to that daemon.
 
 use std::time::Duration;
 
 use hob_slots::maintenance::{
-    self, Collect, Collected, Prune, Pruned, Remove, Report, Request, SetClass, Skipped, SlotState,
+    self, Collect, Collected, ConversationState, Prune, Pruned, Remove, Report, Request, SetClass,
+    Skipped,
 };
 use hob_slots::{ConversationId, NoEngine, SAVE_GRACE, Store, StoreReader};
-use serde::de::DeserializeOwned;
-use serde_json::Value;
 
-use super::{class, daemon_of, gc, live, prune, rm};
+use super::{dir, live};
 use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -23,10 +22,10 @@ pub enum Access {
 
 impl Access {
     pub fn open(context: &Context) -> Result<Self, Failure> {
-        match super::own(context) {
+        match dir::own(context) {
             Ok(store) => Ok(Self::Direct(Box::new(store))),
             Err(owned @ Failure::Owned { .. }) => {
-                let daemon = daemon_of(&context.settings);
+                let daemon = dir::owner_daemon(&context.settings);
                 let client = daemon.and_then(|daemon| Client::of(&daemon, None).ok());
                 client.map(|client| Self::Daemon(Box::new(client))).ok_or(owned)
             }
@@ -35,31 +34,21 @@ impl Access {
     }
 }
 
-/// Carries out `request` and shows the report.
-pub fn maintain(request: impl Into<Request>, context: &mut Context) -> Result<(), Failure> {
-    let request = request.into();
-    let report = match super::reader(context)? {
-        Some(reader) if request.is_dry_run() => plan(&reader, &request, context)?,
-        Some(_) => carry_out(&request, context)?,
-        None => without_directory(&request, context)?,
-    };
-    match (&request, report) {
-        (Request::Prune(_), Report::Pruned(report)) => prune::show(&report, context),
-        (Request::Collect(_), Report::Collected(report)) => gc::show(&report, context),
-        (Request::Remove(_), Report::Removed(report)) => rm::show(&report, context),
-        (Request::SetClass(asked), Report::Reclassed(report)) => {
-            class::show(&report, &asked.conversation, context)
-        }
-        _ => Err(Failure::BrokenAnswer("it answers another request".to_owned())),
+/// Carries out `request`; a dry run only reads the directory.
+pub fn maintain(request: &Request, context: &Context) -> Result<Report, Failure> {
+    match dir::reader(context)? {
+        Some(reader) if request.is_dry_run() => plan(&reader, request, context),
+        Some(_) => carry_out(request, context),
+        None => without_directory(request, context),
     }
 }
 
 fn plan(reader: &StoreReader, request: &Request, context: &Context) -> Result<Report, Failure> {
-    let running = daemon_of(&context.settings).is_some();
+    let running = dir::owner_daemon(&context.settings).is_some();
     let live = live::ask(&context.settings);
     let is_open = |model, id: &ConversationId| {
         let state = live.as_ref().and_then(|live| live.state(model, id));
-        matches!(state, Some(SlotState::Open | SlotState::Hot))
+        matches!(state, Some(ConversationState::Open | ConversationState::Hot))
     };
     let grace = if running { SAVE_GRACE } else { Duration::ZERO };
     let context = maintenance_context(reader, grace, context);
@@ -83,15 +72,15 @@ fn carry_out(request: &Request, context: &Context) -> Result<Report, Failure> {
             let body = serde_json::to_value(request).expect("a request is plain data");
             match (client.post(path, &body), request) {
                 (Err(Failure::Refused { status: 404, .. }), Request::SetClass(set_class)) => {
-                    Err(super::absent(set_class.conversation.as_str(), context))
+                    Err(dir::absent(set_class.conversation.as_str(), context))
                 }
-                (answer, _) => parsed(answer?),
+                (answer, _) => answer,
             }
         }
     }
 }
 
-/// Opening the directory as its owner would create it.
+/// The report when there is no directory: opening it as its owner would create it.
 fn without_directory(request: &Request, context: &Context) -> Result<Report, Failure> {
     match request {
         &Request::Prune(Prune { dry_run, .. }) => {
@@ -101,10 +90,10 @@ fn without_directory(request: &Request, context: &Context) -> Result<Report, Fai
             Ok(Report::Collected(Collected { dry_run, ..Collected::default() }))
         }
         Request::Remove(Remove { conversations, .. }) => {
-            Err(super::absent(&conversations[0], context))
+            Err(dir::absent(&conversations[0], context))
         }
         Request::SetClass(SetClass { conversation, .. }) => {
-            Err(super::absent(conversation.as_str(), context))
+            Err(dir::absent(conversation.as_str(), context))
         }
     }
 }
@@ -116,11 +105,6 @@ fn maintenance_context(
 ) -> maintenance::Context {
     let (now, lifetimes) = (reader.moment(context.now.into()), context.lifetimes());
     maintenance::Context { now, lifetimes, grace }
-}
-
-/// What the daemon's answer says.
-pub fn parsed<T: DeserializeOwned>(answer: Value) -> Result<T, Failure> {
-    serde_json::from_value(answer).map_err(|error| Failure::BrokenAnswer(error.to_string()))
 }
 
 pub fn warn_skipped(skipped: &[Skipped]) {

@@ -5,31 +5,33 @@ use std::io::Write;
 use hob_slots::maintenance::{Reclassed, SetClass};
 use hob_slots::{ConversationId, ModelHash, TtlClass};
 
-use super::access;
+use super::dir;
 use super::rm::in_use;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::plain;
 
-/// Change how long the KV of a conversation is kept
+/// Change the retention class of a conversation
 #[derive(clap::Args)]
 pub struct Args {
     /// The conversation
     conversation: String,
 
-    /// Its class: short, long, extended or permanent
+    /// Its new class: short, long, extended or permanent
     class: TtlClass,
 
-    /// Only that of this model
+    /// Only KV of this model
     #[arg(long, value_name = "FINGERPRINT")]
     fingerprint: Option<ModelHash>,
 }
 
-pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
-    let Args { conversation, class, fingerprint } = args;
-    let conversation =
-        ConversationId::new(conversation).map_err(|_| super::absent(conversation, context))?;
-    access::maintain(SetClass { conversation, class: *class, fingerprint: *fingerprint }, context)
+impl Args {
+    pub fn request(&self, context: &Context) -> Result<SetClass, Failure> {
+        let &Self { ref conversation, class, fingerprint } = self;
+        let conversation =
+            ConversationId::new(conversation).map_err(|_| dir::absent(conversation, context))?;
+        Ok(SetClass { conversation, class, fingerprint })
+    }
 }
 
 pub fn show(
@@ -39,7 +41,7 @@ pub fn show(
 ) -> Result<(), Failure> {
     let conversation = conversation.as_str();
     if report.is_missing() {
-        return Err(super::absent(conversation, context));
+        return Err(dir::absent(conversation, context));
     }
     if context.json {
         context.write_json(report)?;

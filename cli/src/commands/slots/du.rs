@@ -1,4 +1,4 @@
-//! `hob slots du`: where the bytes are, as a tree. Lengths of files, as they are on disk.
+//! `hob slots du`: disk usage as a tree, by the lengths of files.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -9,42 +9,43 @@ use hob_slots::{ModelHash, ObjectName, StoreReader};
 use serde::Serialize;
 use serde_json::json;
 
+use super::dir;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{Align, Table, conversations, line, size};
 
-/// Show where the bytes are
+/// Show disk usage by model
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only those of this model
+    /// Only this model
     #[arg(long, value_name = "FINGERPRINT")]
     fingerprint: Option<ModelHash>,
 }
 
-/// Where the bytes of one model are.
+/// The disk usage of one model.
 #[derive(Default, Serialize)]
 struct Usage {
     fingerprint: String,
-    /// What people call the model, when that is known.
+    /// The name of the model file, when it is known.
     model: Option<String>,
     conversations: usize,
     slot_file_bytes: u64,
-    /// Objects that one conversation needs.
+    /// Objects that one conversation references.
     own_bytes: u64,
-    /// Objects that several need.
+    /// Objects that several conversations reference.
     shared_bytes: u64,
-    /// Objects that none needs.
+    /// Objects that no conversation references.
     unreferenced_bytes: u64,
     quarantine_bytes: u64,
     tmp_bytes: u64,
-    /// What the objects would take more if they were raw.
+    /// Raw lengths minus lengths on disk.
     compression_saves_bytes: u64,
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     let (mut models, mut tmp_bytes) = (Vec::new(), 0);
-    if let Some(reader) = super::reader(context)? {
-        for model in super::models(&reader, args.fingerprint)? {
+    if let Some(reader) = dir::reader(context)? {
+        for model in dir::models(&reader, args.fingerprint)? {
             models.push(usage(&reader, model, context)?);
         }
         tmp_bytes = reader.temporary_bytes(None)?;
@@ -86,9 +87,9 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
 
 fn usage(reader: &StoreReader, model: ModelHash, context: &Context) -> Result<Usage, Failure> {
     let contents = reader.contents(model)?;
-    let mut needs: HashMap<ObjectName, (usize, u64)> = HashMap::new();
+    let mut references: HashMap<ObjectName, (usize, u64)> = HashMap::new();
     for (id, raw_bytes) in contents.slots.iter().flat_map(|slot| &slot.objects) {
-        needs.entry(reader.name(*id)).or_insert((0, *raw_bytes)).0 += 1;
+        references.entry(reader.name(*id)).or_insert((0, *raw_bytes)).0 += 1;
     }
     let mut usage = Usage {
         fingerprint: model.to_string(),
@@ -103,26 +104,26 @@ fn usage(reader: &StoreReader, model: ModelHash, context: &Context) -> Result<Us
             usage.slot_file_bytes += file.bytes;
             continue;
         };
-        match needs.get(&name) {
+        match references.get(&name) {
             Some((1, _)) => usage.own_bytes += file.bytes,
             Some(_) => usage.shared_bytes += file.bytes,
             None => usage.unreferenced_bytes += file.bytes,
         }
-        if let Some((_, raw_bytes)) = needs.get(&name) {
+        if let Some((_, raw_bytes)) = references.get(&name) {
             usage.compression_saves_bytes += raw_bytes.saturating_sub(file.bytes);
         }
     }
     Ok(usage)
 }
 
-/// The name of a model's file, when the daemon runs it or its content was hashed here.
+/// The name of the model file, when the daemon runs it or its hash is cached.
 fn name_of(reader: &StoreReader, model: ModelHash, context: &Context) -> Option<String> {
-    let running = super::daemon_of(&context.settings);
+    let running = dir::owner_daemon(&context.settings);
     let running = running.filter(|daemon| daemon.fingerprint == model.to_string());
     let path = match running {
         Some(daemon) => daemon.model.into(),
         None => {
-            let content = ContentHash(super::origin(reader, model)?.model_sha256.0);
+            let content = ContentHash(dir::origin(reader, model)?.model_sha256.0);
             let cache = paths::hash_cache_file(&context.settings.data_dir);
             HashCache::at(cache).path_of(content)?
         }
@@ -135,13 +136,13 @@ impl Usage {
         self.parts().iter().map(|(bytes, _)| bytes).sum()
     }
 
-    /// Its parts, those that are empty left out.
+    /// The parts that are not empty.
     fn parts(&self) -> Vec<(u64, String)> {
         let parts = [
             (self.slot_file_bytes, format!("slot files of {}", conversations(self.conversations))),
-            (self.own_bytes, "own: needed by one conversation".to_owned()),
-            (self.shared_bytes, "shared: needed by several".to_owned()),
-            (self.unreferenced_bytes, "unreferenced: needed by none (hob slots gc)".to_owned()),
+            (self.own_bytes, "own: referenced by one conversation".to_owned()),
+            (self.shared_bytes, "shared: referenced by several".to_owned()),
+            (self.unreferenced_bytes, "unreferenced (hob slots gc)".to_owned()),
             (self.quarantine_bytes, "quarantine (hob slots ls --rejected)".to_owned()),
             (self.tmp_bytes, "tmp: being written".to_owned()),
         ];

@@ -1,7 +1,7 @@
 //! `hob slots export`
 //!
-//! - The archive appears whole or not at all, and replaces nothing unless that is asked for.
-//! - It holds what is said in clear, also when the directory is encrypted: only its owner reads it.
+//! - The archive appears whole or not at all, and replaces a file only with `--force`.
+//! - It is not encrypted, also when the directory is: only its owner can read the file.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Write};
@@ -11,13 +11,14 @@ use hob_slots::archive::{self, Exported};
 use hob_slots::{ConversationId, ModelHash};
 use serde_json::json;
 
+use super::dir;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{conversations, plain, size};
 
-/// Write conversations to one portable file
+/// Write the KV of conversations to one archive
 ///
-/// It is for the same model with the same settings, on this machine or on another one. It is not
+/// The archive fits the same model with the same settings, on this or another machine. It is not
 /// encrypted.
 #[derive(clap::Args)]
 pub struct Args {
@@ -29,28 +30,28 @@ pub struct Args {
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
 
-    /// Only that of this model
+    /// Only KV of this model
     #[arg(long, value_name = "FINGERPRINT")]
     fingerprint: Option<ModelHash>,
 
-    /// Replace the file when it is there
+    /// Replace an existing file
     #[arg(long)]
     force: bool,
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     let Args { conversations: names, output, .. } = args;
-    let reader = super::reader(context)?.ok_or_else(|| super::absent(&names[0], context))?;
+    let reader = dir::reader(context)?.ok_or_else(|| dir::absent(&names[0], context))?;
     let mut ids = Vec::new();
     for name in names {
-        let id = ConversationId::new(name).map_err(|_| super::absent(name, context))?;
+        let id = ConversationId::new(name).map_err(|_| dir::absent(name, context))?;
         if !ids.contains(&id) {
             ids.push(id);
         }
     }
     if output.exists() && !args.force {
         let path = output.display();
-        return Err(Failure::Usage(format!("{path} is there already; --force replaces it")));
+        return Err(Failure::Usage(format!("{path} exists already; --force replaces it")));
     }
     let failed = |doing| move |source| Failure::File { doing, path: output.clone(), source };
     let mut name = output.clone().into_os_string();
@@ -83,19 +84,18 @@ fn report(exported: &Exported, path: &Path, context: &mut Context) -> Result<(),
     Ok(context.out.flush()?)
 }
 
-/// A file that is not finished; none stays behind.
+/// A partial file; dropping it removes it.
 struct Part(PathBuf);
 
 impl Drop for Part {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0); // Once it has its name, there is none.
+        let _ = fs::remove_file(&self.0); // An error: it was renamed to its final name.
     }
 }
 
 fn private(path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.open(path)
 }

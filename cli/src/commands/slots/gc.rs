@@ -5,27 +5,29 @@ use std::io::Write;
 use hob_slots::ModelHash;
 use hob_slots::maintenance::{Collect, Collected};
 
-use super::access;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{Align, Table, count, size};
 
-/// Remove objects that no conversation needs; only shows them unless --yes is given
+/// Remove objects that no conversation references; without --yes, only count them
 ///
-/// While a daemon runs, those of the last ten minutes stay: it may be about to name them.
+/// While a daemon runs, objects of the last ten minutes stay: the slot file that references them may
+/// not be written yet.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Remove them; without this flag nothing is changed
+    /// Remove them; without this flag nothing changes
     #[arg(long)]
     yes: bool,
 
-    /// Only those of this model
+    /// Only objects of this model
     #[arg(long, value_name = "FINGERPRINT")]
     fingerprint: Option<ModelHash>,
 }
 
-pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
-    access::maintain(Collect { fingerprint: args.fingerprint, dry_run: !args.yes }, context)
+impl Args {
+    pub fn request(&self) -> Collect {
+        Collect { fingerprint: self.fingerprint, dry_run: !self.yes }
+    }
 }
 
 pub fn show(report: &Collected, context: &mut Context) -> Result<(), Failure> {
@@ -45,7 +47,7 @@ pub fn show(report: &Collected, context: &mut Context) -> Result<(), Failure> {
     }
     let objects: usize = report.models.iter().map(|of| of.objects).sum();
     let plural = if objects == 1 { "" } else { "s" };
-    let what = format!("{} object{plural} that nobody needs", count(objects as u64));
+    let what = format!("{} unreferenced object{plural}", count(objects as u64));
     let freed = size(report.freed_bytes);
     match (report.dry_run, objects) {
         (false, _) => writeln!(context.out, "removed {what}, {freed} freed")?,

@@ -12,24 +12,24 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{conversations, count, plain, size};
 
-/// Take in a file that `hob slots export` wrote
+/// Import an archive that `hob slots export` wrote
 ///
-/// Every byte is verified before anything is written. That it was computed by the model that it
-/// names cannot be verified: take files only from whom you trust.
+/// Every byte is verified before anything is written. Nothing can verify that the named model
+/// computed the KV: import archives only from people that you trust.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The file
+    /// The archive
     file: PathBuf,
 
-    /// Replace conversations also where what is kept here was used later
+    /// Replace a conversation also when the KV saved here was used later
     #[arg(long)]
     force: bool,
 
-    /// Take it also when its model was never used with this directory
+    /// Import also KV of a model that was never used with this directory
     #[arg(long)]
     keep_foreign: bool,
 
-    /// Keep it in this class: short, long, extended or permanent
+    /// Save it with this class: short, long, extended or permanent
     #[arg(long, value_name = "CLASS")]
     class: Option<TtlClass>,
 }
@@ -39,16 +39,16 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     let failed = |source| Failure::File { doing: "read", path: path.clone(), source };
     let file = File::open(path).map_err(failed)?;
     let wishes = Wishes { force: *force, keep_foreign: *keep_foreign, class: *class };
-    // Whatever is wrong with the file shows before anybody owns or makes a directory.
-    let bundle = |source| Failure::Archive { path: path.clone(), source };
-    let archive = Archive::open(file.try_clone().map_err(failed)?).map_err(bundle)?;
+    // Before anything owns or creates the directory: a damaged archive fails here.
+    let unusable = |source| Failure::Archive { path: path.clone(), source };
+    let archive = Archive::open(file.try_clone().map_err(failed)?).map_err(unusable)?;
     let report: Imported = match Access::open(context)? {
-        Access::Direct(store) => take_in(&archive, &store, wishes, context).map_err(bundle)?,
+        Access::Direct(store) => import(&archive, &store, wishes, context).map_err(unusable)?,
         Access::Daemon(client) => {
             std::io::Seek::rewind(&mut &file).map_err(failed)?;
             let class = class.map_or(String::new(), |class| format!("&class={class}"));
             let path = format!("/v1/slots/import?force={force}&keep_foreign={keep_foreign}{class}");
-            access::parsed(client.upload(&path, "application/x-tar", &file)?)?
+            client.upload(&path, "application/x-tar", &file)?
         }
     };
     if context.json {
@@ -65,7 +65,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     Ok(())
 }
 
-fn take_in(
+fn import(
     archive: &Archive,
     store: &Store,
     wishes: Wishes,

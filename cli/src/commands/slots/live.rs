@@ -1,47 +1,51 @@
-//! What the daemon that owns the directory says of its conversations, if it says so at once.
+//! Asks the daemon that owns the directory which conversations are in memory.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
+use hob_api::Status;
 use hob_config::Settings;
-use hob_slots::ConversationId;
 use hob_slots::maintenance::Live;
-use serde_json::Value;
 
-use super::daemon_of;
+use super::dir;
 use crate::client::Client;
 
-/// Nobody waits longer for it.
-const PATIENCE: Duration = Duration::from_millis(250);
+/// A listing waits no longer for the answer.
+const TIMEOUT: Duration = Duration::from_millis(250);
 
-/// `None` without such a daemon, or when it is too busy to answer: a listing does without.
+/// `None` without a daemon, or when it is too busy to answer in time.
 pub fn ask(settings: &Settings) -> Option<Live> {
-    let running = daemon_of(settings)?;
-    let client = Client::of(&running, Some(PATIENCE)).ok()?;
-    told(&client.get("/v1/status").ok()?)
+    let running = dir::owner_daemon(settings)?;
+    let client = Client::of(&running, Some(TIMEOUT)).ok()?;
+    from_status(client.status().ok()?)
 }
 
-fn told(status: &Value) -> Option<Live> {
-    let named = |entry: &Value| ConversationId::new(entry["conversation"].as_str()?).ok();
-    let slots = status["slots"].as_array()?;
-    let speaks = |slot: &&Value| !matches!(slot["state"].as_str(), Some("free" | "idle"));
+fn from_status(status: Status) -> Option<Live> {
+    let Status { fingerprint, slots, parked, .. } = status;
     Some(Live {
-        fingerprint: status["fingerprint"].as_str()?.parse().ok()?,
-        open: slots.iter().filter(speaks).filter_map(named).collect(),
-        hot: slots.iter().filter_map(named).collect(),
-        parked: status["parked"].as_array()?.iter().filter_map(named).collect::<BTreeSet<_>>(),
+        fingerprint: fingerprint?,
+        open: slots
+            .iter()
+            .filter(|slot| slot.is_busy())
+            .filter_map(|slot| slot.conversation.clone())
+            .collect(),
+        hot: slots.into_iter().filter_map(|slot| slot.conversation).collect(),
+        parked: parked.into_iter().map(|parked| parked.conversation).collect(),
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use hob_slots::maintenance::SlotState;
-    use serde_json::json;
+    use hob_slots::maintenance::ConversationState;
+    use serde_json::{Value, json};
 
     use super::*;
 
+    fn live(status: Value) -> Option<Live> {
+        from_status(serde_json::from_value(status).unwrap())
+    }
+
     #[test]
-    fn where_conversations_are_is_read_from_the_status() {
+    fn states_are_read_from_the_status() {
         let status = json!({
             "fingerprint": "abababababababab",
             "slots": [
@@ -51,13 +55,14 @@ mod tests {
             ],
             "parked": [{"conversation": "away", "tokens": 7}],
         });
-        let live = told(&status).unwrap();
-        let state = |name: &str| live.state(live.fingerprint, &name.parse().unwrap());
-        assert_eq!(state("speaks"), Some(SlotState::Open));
-        assert_eq!(state("silent"), Some(SlotState::Hot));
-        assert_eq!(state("away"), Some(SlotState::Parked));
+        let found = live(status).unwrap();
+        let state = |name: &str| found.state(found.fingerprint, &name.parse().unwrap());
+        assert_eq!(state("speaks"), Some(ConversationState::Open));
+        assert_eq!(state("silent"), Some(ConversationState::Hot));
+        assert_eq!(state("away"), Some(ConversationState::Parked));
         assert_eq!(state("unknown"), None);
-        assert_eq!(live.state("0000000000000000".parse().unwrap(), &"away".parse().unwrap()), None);
-        assert_eq!(told(&json!({"version": "9"})), None);
+        let other_model = "0000000000000000".parse().unwrap();
+        assert_eq!(found.state(other_model, &"away".parse().unwrap()), None);
+        assert_eq!(live(json!({"version": "9"})), None);
     }
 }

@@ -1,26 +1,26 @@
 //! `hob slots ls`
 //!
-//! - Reads the directory itself; a daemon is asked beside that where its conversations are, and a
-//!   listing never waits long for the answer.
-//! - Bytes are those of raw objects: an object that was compressed takes less, see `hob slots du`.
+//! - Reads the directory itself, and asks a running daemon which conversations are in memory. It waits
+//!   250 ms for that answer.
+//! - Bytes are those of raw objects; `hob slots du` shows what compressed objects save.
 
 use std::io::Write;
 
 use clap::ValueEnum;
-use hob_slots::maintenance::{SlotInfo, SlotState};
+use hob_slots::maintenance::{ConversationState, SavedConversation};
 use hob_slots::usage::{total_bytes, usage};
-use hob_slots::{Listing, ModelHash, Rejected, SlotContents, StoreReader, TtlClass};
+use hob_slots::{Listing, ModelHash, Rejected, SavedContents, StoreReader, TtlClass};
 use serde_json::json;
 
-use super::{live, rejected};
+use super::{dir, live, rejected};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{Align, Table, ago, conversations, count, line, plain, size};
 
-/// List the conversations whose KV is kept
+/// List the conversations that have saved KV
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only those of this model
+    /// Only KV of this model
     #[arg(long, value_name = "FINGERPRINT")]
     fingerprint: Option<ModelHash>,
 
@@ -28,111 +28,111 @@ pub struct Args {
     #[arg(long, value_name = "CLASS")]
     class: Option<TtlClass>,
 
-    /// Only those in this state: open, hot, parked, cold or expired
+    /// Only this state: open, hot, parked, cold or expired
     #[arg(long, value_name = "STATE")]
-    state: Option<SlotState>,
+    state: Option<ConversationState>,
 
-    /// What to sort by
+    /// Sort key
     #[arg(long, value_enum, default_value_t = Sort::Name)]
     sort: Sort,
 
-    /// The other way round
+    /// Reverse the order
     #[arg(long, short)]
     reverse: bool,
 
-    /// As many lines at most
+    /// Show at most this many lines
     #[arg(long, value_name = "LINES")]
     limit: Option<usize>,
 
-    /// List the files that were rejected instead, with the reasons
+    /// List rejected files instead, with the reasons
     #[arg(long, conflicts_with_all = ["class", "state", "sort", "limit"])]
     rejected: bool,
 }
 
-/// What a list can be sorted by. Names go up; what is largest or was used last comes first.
+/// Sort keys. Names ascend; the largest and the most recently used come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Sort {
     /// By name
     Name,
-    /// The latest use first
+    /// Most recently used first
     Used,
-    /// The most tokens first
+    /// Most tokens first
     Tokens,
-    /// The most bytes first, own and shared
+    /// Most bytes first, own and shared
     Bytes,
-    /// The most bytes of its own first
+    /// Most own bytes first
     Own,
-    /// By class, the shortest first
+    /// By class, the shortest retention first
     Class,
-    /// By place, the nearest first
+    /// By state, from open to expired
     State,
 }
 
-/// What is in the directory.
+/// The content of the directory.
 #[derive(Default)]
-pub struct Kept {
-    pub slots: Vec<SlotInfo>,
+pub struct Contents {
+    pub slots: Vec<SavedConversation>,
     pub rejected: Vec<Rejected>,
-    /// Of all files, those of raw objects.
+    /// Sum over the raw objects.
     pub bytes: u64,
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
-    let reader = super::reader(context)?;
+    let reader = dir::reader(context)?;
     if args.rejected {
         return rejected::run(reader.as_ref(), args.fingerprint, args.reverse, context);
     }
-    let mut kept = match &reader {
+    let mut found = match &reader {
         Some(reader) => read(reader, args.fingerprint, context)?,
-        None => Kept::default(),
+        None => Contents::default(),
     };
-    kept.slots.retain(|slot| {
+    found.slots.retain(|slot| {
         args.class.is_none_or(|class| class == slot.class)
             && args.state.is_none_or(|state| state == slot.state)
     });
-    args.sort.sort(&mut kept.slots);
+    args.sort.sort(&mut found.slots);
     if args.reverse {
-        kept.slots.reverse();
+        found.slots.reverse();
     }
-    let shown = &kept.slots[..kept.slots.len().min(args.limit.unwrap_or(usize::MAX))];
+    let shown = &found.slots[..found.slots.len().min(args.limit.unwrap_or(usize::MAX))];
     if context.json {
-        let rejected = kept.rejected.iter().map(
+        let rejected = found.rejected.iter().map(
             |file| json!({"path": file.path.to_string_lossy(), "reason": file.miss.to_string()}),
         );
         let document = json!({
             "slots_dir": context.settings.slots_dir,
             "slots": shown,
             "rejected": rejected.collect::<Vec<_>>(),
-            "disk_bytes": kept.bytes,
+            "disk_bytes": found.bytes,
         });
         return context.write_json(&document);
     }
     table(shown).write(&mut *context.out)?;
-    let tokens = kept.slots.iter().map(|slot| u64::from(slot.tokens)).sum();
+    let tokens = found.slots.iter().map(|slot| u64::from(slot.tokens)).sum();
     let dir = context.settings.slots_dir.display();
-    let more = kept.slots.len() - shown.len();
+    let more = found.slots.len() - shown.len();
     let more = if more == 0 { String::new() } else { format!("… {} more\n", count(more as u64)) };
     writeln!(
         context.out,
         "{more}\n{}, {} tokens, {} in {dir}",
-        conversations(kept.slots.len()),
+        conversations(found.slots.len()),
         count(tokens),
-        size(kept.bytes),
+        size(found.bytes),
     )?;
     context.out.flush()?;
-    for file in &kept.rejected {
+    for file in &found.rejected {
         eprintln!("hob: {}: {}", plain(&file.path.display().to_string()), file.miss);
     }
     Ok(())
 }
 
-/// What is kept, by conversation, and where each is.
+/// The saved conversations and the state of each.
 pub fn read(
     reader: &StoreReader,
     model: Option<ModelHash>,
     context: &Context,
-) -> Result<Kept, Failure> {
-    // The daemon is asked while the directory is read.
+) -> Result<Contents, Failure> {
+    // Asks the daemon and reads the directory at the same time.
     let settings = &context.settings;
     let (listing, live) = std::thread::scope(|scope| {
         let live = scope.spawn(|| live::ask(settings));
@@ -140,18 +140,18 @@ pub fn read(
     });
     let Listing { slots, rejected, .. } = listing?;
     let (moment, lifetimes) = (reader.moment(context.now.into()), context.lifetimes());
-    let info = |usage| SlotInfo::new(usage, &moment, &lifetimes, live.as_ref());
+    let info = |usage| SavedConversation::new(usage, &moment, &lifetimes, live.as_ref());
     let infos = usage(&slots).iter().map(info).collect();
-    Ok(Kept { bytes: total_bytes(&slots), slots: infos, rejected })
+    Ok(Contents { bytes: total_bytes(&slots), slots: infos, rejected })
 }
 
-/// What each conversation is made of, of all models or of one.
+/// The objects of each conversation, of all models or of one.
 pub fn contents(
     reader: &StoreReader,
     model: Option<ModelHash>,
-) -> Result<Listing<SlotContents>, Failure> {
+) -> Result<Listing<SavedContents>, Failure> {
     let mut listing = Listing::default();
-    for model in super::models(reader, model)? {
+    for model in dir::models(reader, model)? {
         let Listing { slots, rejected, .. } = reader.contents(model)?;
         listing.slots.extend(slots);
         listing.rejected.extend(rejected);
@@ -160,7 +160,7 @@ pub fn contents(
 }
 
 /// The conversations as a table.
-pub fn table(slots: &[SlotInfo]) -> Table {
+pub fn table(slots: &[SavedConversation]) -> Table {
     let mut table = Table::new(&[
         ("CONVERSATION", Align::Left),
         ("FINGERPRINT", Align::Left),
@@ -187,8 +187,8 @@ pub fn table(slots: &[SlotInfo]) -> Table {
 }
 
 impl Sort {
-    /// Sorts; what is equal stays in the order of names.
-    pub fn sort(self, slots: &mut [SlotInfo]) {
+    /// Sorts; equal ones by name.
+    pub fn sort(self, slots: &mut [SavedConversation]) {
         use std::cmp::Reverse;
         slots.sort_by(|a, b| {
             (&a.conversation, a.fingerprint).cmp(&(&b.conversation, b.fingerprint))

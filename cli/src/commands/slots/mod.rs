@@ -1,10 +1,12 @@
 //! `hob slots`: works on the directory itself, without a daemon or a model.
 //!
-//! - Reading is always possible, beside a daemon too.
-//! - What changes files owns the directory for that time; a daemon that owns it is asked to do it.
+//! - Reading is always possible, also while a daemon runs.
+//! - A command that changes files owns the directory meanwhile; when a daemon owns it, the command
+//!   sends its request to that daemon.
 
 mod access;
 mod class;
+mod dir;
 mod du;
 mod export;
 mod gc;
@@ -18,17 +20,13 @@ mod show;
 mod top;
 mod verify;
 
-use std::path::Path;
-
 use clap::Subcommand;
-use hob_config::{RunningDaemon, Settings};
-use hob_slots::store::Key;
-use hob_slots::{Fingerprint, ModelHash, Store, StoreError, StoreReader};
+use hob_slots::maintenance::{Report, Request};
 
 use crate::context::Context;
 use crate::failure::Failure;
 
-/// Inspect and prune the KV that is kept on disk
+/// Inspect, prune, export and import the KV that is saved on disk
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -57,66 +55,25 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
         Action::Verify(args) => verify::run(args, context),
         Action::Du(args) => du::run(args, context),
         Action::Top(args) => top::run(args, context),
-        Action::Rm(args) => rm::run(args, context),
-        Action::Prune(args) => prune::run(args, context),
-        Action::Gc(args) => gc::run(args, context),
-        Action::Class(args) => class::run(args, context),
+        Action::Rm(args) => maintain(args.request(), context),
+        Action::Prune(args) => maintain(args.request(), context),
+        Action::Gc(args) => maintain(args.request(), context),
+        Action::Class(args) => maintain(args.request(context)?, context),
         Action::Export(args) => export::run(args, context),
         Action::Import(args) => import::run(args, context),
     }
 }
 
-/// The directory, when something was ever kept there.
-fn reader(context: &Context) -> Result<Option<StoreReader>, Failure> {
-    let Settings { slots_dir, slots_encrypt, slots_key_file, .. } = &context.settings;
-    if !slots_dir.exists() {
-        return Ok(None);
-    }
-    let reader = StoreReader::open(slots_dir)?;
-    Ok(Some(match slots_encrypt {
-        true => reader.sealed(&Key::load(slots_key_file)?)?,
-        false => reader,
-    }))
-}
-
-/// The directory, to change it: refused while a daemon owns it.
-fn own(context: &Context) -> Result<Store, Failure> {
-    let Settings { slots_dir: dir, slots_encrypt, slots_key_file, .. } = &context.settings;
-    let store = Store::open(dir).map_err(|error| match error {
-        StoreError::Owned { dir, owner } => {
-            let address =
-                daemon_of(&context.settings).map(|daemon| format!(", hobd at {}", daemon.address));
-            Failure::Owned { owner: owner + &address.unwrap_or_default(), dir }
+/// Carries out `request` and shows the report.
+fn maintain(request: impl Into<Request>, context: &mut Context) -> Result<(), Failure> {
+    let request = request.into();
+    match (&request, access::maintain(&request, context)?) {
+        (Request::Prune(_), Report::Pruned(report)) => prune::show(&report, context),
+        (Request::Collect(_), Report::Collected(report)) => gc::show(&report, context),
+        (Request::Remove(_), Report::Removed(report)) => rm::show(&report, context),
+        (Request::SetClass(asked), Report::Reclassed(report)) => {
+            class::show(&report, &asked.conversation, context)
         }
-        source => source.into(),
-    })?;
-    Ok(match slots_encrypt {
-        true => store.sealed(&Key::load_or_make(slots_key_file)?)?,
-        false => store,
-    })
-}
-
-/// The daemon that described itself as the owner of the directory. It may have died since.
-fn daemon_of(settings: &Settings) -> Option<RunningDaemon> {
-    let real = |dir: &Path| dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
-    let running = RunningDaemon::read(&settings.data_dir).ok().flatten()?;
-    (real(&running.slots_dir) == real(&settings.slots_dir)).then_some(running)
-}
-
-/// The models with a directory here, or the one that was asked for.
-fn models(reader: &StoreReader, wanted: Option<ModelHash>) -> Result<Vec<ModelHash>, Failure> {
-    let mut models = reader.models()?;
-    models.retain(|model| wanted.is_none_or(|wanted| wanted == *model));
-    Ok(models)
-}
-
-/// What the model's directory is named after, for people.
-fn origin(reader: &StoreReader, model: ModelHash) -> Option<Fingerprint> {
-    reader.read_model_toml(model).ok()
-}
-
-/// There is no such conversation.
-fn absent(id: &str, context: &Context) -> Failure {
-    let dir = context.settings.slots_dir.display();
-    Failure::NotFound(format!("no KV of `{id}` is kept in {dir}; `hob slots ls` lists what is"))
+        _ => Err(Failure::BrokenAnswer("it is the report of another request".to_owned())),
+    }
 }

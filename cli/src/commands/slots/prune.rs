@@ -1,7 +1,7 @@
 //! `hob slots prune`
 //!
-//! - A dry run unless `--yes`: what would go is listed, nothing is touched, nothing is owned.
-//! - Besides the chosen conversations, objects that no conversation needs go.
+//! - A dry run unless `--yes`: it lists what it would remove, and does not own the directory.
+//! - Besides the selected conversations it removes objects that no conversation references.
 
 use std::io::Write;
 use std::time::Duration;
@@ -15,16 +15,16 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{conversations, size};
 
-/// Remove KV by age, class or size; only shows what would go unless --yes is given
+/// Remove saved KV by age, class or size; without --yes, only list it
 ///
-/// Without any criterion it chooses what has expired. What was said stays.
+/// Without any criterion it removes expired KV. Conversation texts stay.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Remove it; without this flag nothing is changed
+    /// Remove it; without this flag nothing changes
     #[arg(long)]
     yes: bool,
 
-    /// Only what was last used longer ago: 30m, 12h, 7d
+    /// Only KV unused for longer than this: 30m, 12h, 7d
     #[arg(long, value_name = "AGE", value_parser = age)]
     older_than: Option<Duration>,
 
@@ -32,11 +32,11 @@ pub struct Args {
     #[arg(long, value_name = "CLASS")]
     class: Option<TtlClass>,
 
-    /// Only what takes more: 500MB, 2GiB
+    /// Only KV larger than this: 500MB, 2GiB
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     larger_than: Option<u64>,
 
-    /// Only that of this model
+    /// Only KV of this model
     #[arg(long, value_name = "FINGERPRINT")]
     fingerprint: Option<ModelHash>,
 
@@ -44,22 +44,23 @@ pub struct Args {
     #[arg(long, value_name = "ID")]
     conversation: Option<ConversationId>,
 
-    /// Only what has expired
+    /// Only expired KV
     #[arg(long)]
     expired: bool,
 }
 
-pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
-    let prune = Prune {
-        expired: args.expired,
-        older_than_secs: args.older_than.map(|age| age.as_secs()),
-        class: args.class,
-        larger_than: args.larger_than,
-        fingerprint: args.fingerprint,
-        conversation: args.conversation.clone(),
-        dry_run: !args.yes,
-    };
-    access::maintain(prune, context)
+impl Args {
+    pub fn request(&self) -> Prune {
+        Prune {
+            expired: self.expired,
+            older_than_secs: self.older_than.map(|age| age.as_secs()),
+            class: self.class,
+            larger_than: self.larger_than,
+            fingerprint: self.fingerprint,
+            conversation: self.conversation.clone(),
+            dry_run: !self.yes,
+        }
+    }
 }
 
 pub fn show(pruned: &Pruned, context: &mut Context) -> Result<(), Failure> {
@@ -71,17 +72,17 @@ pub fn show(pruned: &Pruned, context: &mut Context) -> Result<(), Failure> {
         writeln!(context.out)?;
     }
     let chosen = conversations(pruned.slots.len());
-    let unneeded = match pruned.unneeded_bytes {
+    let unreferenced = match pruned.unneeded_bytes {
         0 => String::new(),
-        bytes => format!(" ({} of it needed by no conversation)", size(bytes)),
+        bytes => format!(" ({} of it referenced by no conversation)", size(bytes)),
     };
     let freed = size(pruned.freed_bytes);
     let nothing = pruned.slots.is_empty() && pruned.freed_bytes == 0;
     let hint = if nothing { "" } else { "; --yes does it" };
     if pruned.dry_run {
-        writeln!(context.out, "would remove {chosen} and free {freed}{unneeded}{hint}")?;
+        writeln!(context.out, "would remove {chosen} and free {freed}{unreferenced}{hint}")?;
     } else {
-        writeln!(context.out, "removed {chosen}, {freed} freed{unneeded}")?;
+        writeln!(context.out, "removed {chosen}, {freed} freed{unreferenced}")?;
     }
     context.out.flush()?;
     access::warn_skipped(&pruned.skipped);

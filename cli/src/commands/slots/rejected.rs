@@ -1,4 +1,4 @@
-//! `hob slots ls --rejected`: files that failed, and why.
+//! `hob slots ls --rejected`: quarantined files and the reasons.
 
 use std::io::Write;
 use std::path::Path;
@@ -7,6 +7,7 @@ use std::time::UNIX_EPOCH;
 use hob_slots::{ModelHash, Quarantined, StoreReader};
 use serde_json::json;
 
+use super::dir;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{Align, Table, ago, count, line, size};
@@ -19,7 +20,7 @@ pub fn run(
 ) -> Result<(), Failure> {
     let mut files = Vec::new();
     if let Some(reader) = reader {
-        for model in super::models(reader, model)? {
+        for model in dir::models(reader, model)? {
             files.extend(reader.quarantined(model)?);
         }
     }

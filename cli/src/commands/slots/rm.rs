@@ -5,27 +5,27 @@ use std::io::Write;
 use hob_slots::ModelHash;
 use hob_slots::maintenance::{Remove, Removed};
 
-use super::access;
+use super::dir;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{plain, size};
 
-/// Remove the KV of conversations; what was said stays
+/// Remove the saved KV of conversations; their texts stay
 #[derive(clap::Args)]
 pub struct Args {
     /// The conversations
     #[arg(required = true)]
     conversations: Vec<String>,
 
-    /// Only that of this model
+    /// Only KV of this model
     #[arg(long, value_name = "FINGERPRINT")]
     fingerprint: Option<ModelHash>,
 }
 
-pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
-    let Args { conversations, fingerprint } = args;
-    let conversations = conversations.clone();
-    access::maintain(Remove { conversations, fingerprint: *fingerprint }, context)
+impl Args {
+    pub fn request(&self) -> Remove {
+        Remove { conversations: self.conversations.clone(), fingerprint: self.fingerprint }
+    }
 }
 
 pub fn show(report: &Removed, context: &mut Context) -> Result<(), Failure> {
@@ -41,7 +41,7 @@ pub fn show(report: &Removed, context: &mut Context) -> Result<(), Failure> {
         context.out.flush()?;
     }
     match (report.missing.first(), report.skipped.first()) {
-        (Some(id), _) => Err(super::absent(id, context)),
+        (Some(id), _) => Err(dir::absent(id, context)),
         (None, Some(skipped)) => Err(in_use(&skipped.conversation, &skipped.reason)),
         (None, None) => Ok(()),
     }

@@ -1,9 +1,9 @@
 //! `hob slots verify`
 //!
-//! - Reads every byte of every slot file and object of every model, also of objects that nobody
-//!   names, on all cores. Nothing is moved: the owner does that when it meets a damaged file.
-//! - Tells what damage costs: KV is computed again, from the first block that is not whole.
-//! - A file that leaves meanwhile, because a daemon runs, is no damage.
+//! - Reads every byte of every slot file and object of every model, also of unreferenced objects, on all
+//!   cores. It moves nothing: the owner quarantines a damaged file when it reads it.
+//! - Prints the cost of damage: tokens are computed again from the first damaged block on.
+//! - A file that a running daemon removes meanwhile is not damage.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -13,15 +13,16 @@ use hob_slots::verify::{Cost, Fault, Reading, all_files, files_of};
 use hob_slots::{ConversationId, ModelHash, StoreReader, StoredFile};
 use serde_json::json;
 
+use super::dir;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{count, line, plain, size};
 use crate::progress;
 
-/// Read every byte that is kept and tell what is damaged
+/// Read every saved byte and report damaged files
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only these conversations, and the objects that they are made of
+    /// Only these conversations and their objects
     conversations: Vec<String>,
 
     /// Only the directory of this model
@@ -30,11 +31,11 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
-    let reader = super::reader(context)?;
+    let reader = dir::reader(context)?;
     let files = match &reader {
         Some(reader) => files(reader, args, context)?,
         None if args.conversations.is_empty() => Vec::new(),
-        None => return Err(super::absent(&args.conversations[0], context)),
+        None => return Err(dir::absent(&args.conversations[0], context)),
     };
     let bytes = files.iter().map(|file| file.bytes).sum();
     let bar = progress::bytes(bytes, "verifying", context.terminal.error);
@@ -54,17 +55,17 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     report(&read, &costs, files.len(), bytes, context)
 }
 
-/// The files to read: all there are, or what the conversations are made of.
+/// The files to read: all, or those of the given conversations.
 fn files(reader: &StoreReader, args: &Args, context: &Context) -> Result<Vec<StoredFile>, Failure> {
-    let models = super::models(reader, args.fingerprint)?;
+    let models = dir::models(reader, args.fingerprint)?;
     if args.conversations.is_empty() {
         return Ok(all_files(reader, &models)?);
     }
-    let mut wanted = BTreeMap::new(); // What conversations share is read once.
+    let mut wanted = BTreeMap::new(); // Reads shared objects once.
     for text in &args.conversations {
-        let id = ConversationId::new(text).map_err(|_| super::absent(text, context))?;
+        let id = ConversationId::new(text).map_err(|_| dir::absent(text, context))?;
         let files = files_of(reader, &models, &id)?;
-        let files = files.ok_or_else(|| super::absent(text, context))?;
+        let files = files.ok_or_else(|| dir::absent(text, context))?;
         wanted.extend(files.into_iter().map(|file| (file.path.clone(), file)));
     }
     Ok(wanted.into_values().collect())
@@ -99,7 +100,7 @@ fn report(
             writeln!(context.out, "{path}: {}", plain(&fault.reason))?;
         }
         for cost in costs {
-            writeln!(context.out, "{}", told(cost))?;
+            writeln!(context.out, "{}", cost_line(cost))?;
         }
         let whole = if read.is_whole(costs) { ", all whole" } else { "" };
         let number = count(files as u64);
@@ -110,28 +111,26 @@ fn report(
     match (damaged.len(), unread, costs.len()) {
         (0, 0, 0) => Ok(()),
         (0, 0, affected) => Err(Failure::Damaged(format!(
-            "nothing is damaged, but objects of {} are missing; what they held will be computed \
+            "nothing is damaged, but objects of {} are missing; their tokens will be computed \
              again",
             crate::output::conversations(affected)
         ))),
         (0, unread, _) => Err(Failure::Unhealthy(format!(
-            "{unread} {} not readable, so it is not known whether they are whole",
+            "{unread} {} not readable and could not be verified",
             plural(unread)
         ))),
         (damaged, ..) => Err(Failure::Damaged(format!(
-            "{damaged} {} damaged; none will ever be used, and what they held will be computed \
-             again",
+            "{damaged} {} damaged; none will be used, and their tokens will be computed again",
             plural(damaged)
         ))),
     }
 }
 
-fn told(cost: &Cost) -> String {
+fn cost_line(cost: &Cost) -> String {
     let name = line(&cost.conversation, 60);
     let Cost { lost_tokens, tokens, damaged, missing, .. } = cost;
-    let lost = match lost_tokens == tokens {
-        true => format!("all {} tokens", count((*tokens).into())),
-        false => format!("{} of {} tokens", count((*lost_tokens).into()), count((*tokens).into())),
-    };
+    let (lost, all) = (count((*lost_tokens).into()), count((*tokens).into()));
+    let lost =
+        if lost == all { format!("all {all} tokens") } else { format!("{lost} of {all} tokens") };
     format!("{name}: {lost} will be computed again ({damaged} objects damaged, {missing} missing)")
 }

@@ -1,8 +1,8 @@
 //! `hob slots show`
 //!
-//! - What a conversation is made of, block by block: which tokens, whose object, how many bytes,
-//!   whether others share it, and which part of the prompt it is.
-//! - Looking at the files' lengths is fast; `--verify` reads them.
+//! - Lists the objects of a conversation: tokens, name, bytes, number of conversations that share it,
+//!   and the part of the prompt.
+//! - Reads only the lengths of files; `--verify` reads the files.
 
 mod parts;
 
@@ -12,20 +12,21 @@ use hob_slots::{ConversationId, Fingerprint, Miss, ModelHash, SlotRecord, StoreR
 use serde_json::{Value, json};
 
 use self::parts::{Part, Parts};
+use super::dir;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{Align, Table, ago, count, plain, size};
 
-/// Blocks that a shortened list shows at its beginning and at its end.
-const SHOWN: (usize, usize) = (8, 4);
+/// Blocks at the beginning and at the end of a shortened list.
+const SHORTENED: (usize, usize) = (8, 4);
 
-/// Look at the KV of one conversation, block by block
+/// Show the saved KV of one conversation, block by block
 #[derive(clap::Args)]
 pub struct Args {
     /// The conversation
     conversation: String,
 
-    /// Only that of this model
+    /// Only KV of this model
     #[arg(long, value_name = "FINGERPRINT")]
     fingerprint: Option<ModelHash>,
 
@@ -33,13 +34,13 @@ pub struct Args {
     #[arg(long)]
     verify: bool,
 
-    /// Show every block, however many there are
+    /// Show every block
     #[arg(long)]
     all: bool,
 }
 
-/// What one model keeps of the conversation.
-struct Shown {
+/// The saved KV of the conversation for one model.
+struct Saved {
     model: ModelHash,
     origin: Option<Fingerprint>,
     record: SlotRecord,
@@ -48,13 +49,13 @@ struct Shown {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
-    let absent = || super::absent(&args.conversation, context);
+    let absent = || dir::absent(&args.conversation, context);
     let id = ConversationId::new(&args.conversation).map_err(|_| absent())?;
-    let reader = super::reader(context)?.ok_or_else(absent)?;
+    let reader = dir::reader(context)?.ok_or_else(absent)?;
     let (mut found, mut refused) = (Vec::new(), None);
-    for model in super::models(&reader, args.fingerprint)? {
+    for model in dir::models(&reader, args.fingerprint)? {
         match reader.get_slot(model, &id) {
-            Ok(record) => found.push(shown(&reader, model, record, args.verify, context)?),
+            Ok(record) => found.push(load(&reader, model, record, args.verify, context)?),
             Err(Miss::Absent) => {}
             Err(miss) => refused = Some(miss),
         }
@@ -65,50 +66,47 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
             None => absent(),
         });
     }
-    match context.json {
-        true => {
-            let documents: Vec<_> = found.iter().map(|shown| described(shown, args)).collect();
-            context.write_json(&documents)?;
+    if context.json {
+        let documents: Vec<_> = found.iter().map(|saved| document(saved, args)).collect();
+        context.write_json(&documents)?;
+    } else {
+        for saved in &found {
+            write(saved, args, context)?;
         }
-        false => {
-            for shown in &found {
-                write(shown, args, context)?;
-            }
-            context.out.flush()?;
-        }
+        context.out.flush()?;
     }
-    match found.iter().map(|shown| shown.parts.damaged().count()).sum::<usize>() {
+    match found.iter().map(|saved| saved.parts.damaged().count()).sum::<usize>() {
         0 => Ok(()),
         damaged => Err(Failure::Damaged(format!(
-            "{damaged} objects of `{id}` are damaged; what they hold will be computed again"
+            "{damaged} objects of `{id}` are damaged; their tokens will be computed again"
         ))),
     }
 }
 
-fn shown(
+fn load(
     reader: &StoreReader,
     model: ModelHash,
     record: SlotRecord,
     verify: bool,
     context: &Context,
-) -> Result<Shown, Failure> {
+) -> Result<Saved, Failure> {
     let parts = Parts::of(reader, model, &record, verify, context.terminal.error)?;
     let age_secs = reader.moment(context.now.into()).age(record.used_at).as_secs();
-    Ok(Shown { model, origin: super::origin(reader, model), record, age_secs, parts })
+    Ok(Saved { model, origin: dir::origin(reader, model), record, age_secs, parts })
 }
 
-fn described(shown: &Shown, args: &Args) -> Value {
-    let Shown { record, parts, .. } = shown;
+fn document(saved: &Saved, args: &Args) -> Value {
+    let Saved { record, parts, .. } = saved;
     let damaged = parts.damaged().map(|(part, why)| format!("{}: {why}", part.id));
     json!({
         "conversation": record.conversation.as_str(),
-        "fingerprint": shown.model,
-        "model": shown.origin,
+        "fingerprint": saved.model,
+        "model": saved.origin,
         "class": record.class,
         "tokens": record.tokens.len(),
         "turns": record.turns,
-        "blocks": parts.blocks.iter().map(|block| block.described("start", "end")).collect::<Vec<_>>(),
-        "snapshots": parts.snapshots.iter().map(|snapshot| snapshot.described("", "position")).collect::<Vec<_>>(),
+        "blocks": parts.blocks.iter().map(|block| block.to_json("start", "end")).collect::<Vec<_>>(),
+        "snapshots": parts.snapshots.iter().map(|snapshot| snapshot.to_json("", "position")).collect::<Vec<_>>(),
         "segments": record.segments.iter().map(|segment| {
             json!({"end": segment.end, "layer": segment.layer, "key": segment.key})
         }).collect::<Vec<_>>(),
@@ -122,20 +120,20 @@ fn described(shown: &Shown, args: &Args) -> Value {
     })
 }
 
-fn write(shown: &Shown, args: &Args, context: &mut Context) -> Result<(), Failure> {
-    let Shown { model, origin, record, age_secs, parts } = shown;
+fn write(saved: &Saved, args: &Args, context: &mut Context) -> Result<(), Failure> {
+    let Saved { model, origin, record, age_secs, parts } = saved;
     let cache = origin.as_ref().map_or("-".to_owned(), |origin| {
         format!("K {}, V {}", origin.cache_type_k, origin.cache_type_v)
     });
     let weights = origin.as_ref().map_or("-".to_owned(), |origin| origin.model_sha256.to_string());
-    let kept = record.blocks.last().map_or(0, |block| block.end);
+    let saved_tokens = record.blocks.last().map_or(0, |block| block.end);
     let raw = |parts: &[Part]| size(parts.iter().map(|part| part.raw_bytes).sum());
     let state = match (parts.damaged().count(), parts.missing()) {
         (0, 0) if args.verify => "whole, every byte verified".to_owned(),
-        (0, 0) => "all there (--verify reads them)".to_owned(),
+        (0, 0) => "complete (--verify reads them)".to_owned(),
         (damaged, missing) => format!("{missing} missing, {damaged} damaged"),
     };
-    let blocks = (parts.blocks.len(), raw(&parts.blocks), count(kept.into()));
+    let blocks = (parts.blocks.len(), raw(&parts.blocks), count(saved_tokens.into()));
     let created = context.now_secs().saturating_sub(record.created_at.0 / 1000);
     let rows = [
         ("conversation", plain(record.conversation.as_str())),
@@ -169,9 +167,9 @@ fn list(
     all: bool,
     context: &mut Context,
 ) -> Result<(), Failure> {
-    let (first, last) = match all || parts.len() <= SHOWN.0 + SHOWN.1 + 1 {
+    let (first, last) = match all || parts.len() <= SHORTENED.0 + SHORTENED.1 + 1 {
         true => (parts.len(), 0),
-        false => SHOWN,
+        false => SHORTENED,
     };
     let (head, rest) = parts.split_at(first);
     let (hidden, tail) = rest.split_at(rest.len() - last);

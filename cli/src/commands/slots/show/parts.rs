@@ -1,4 +1,4 @@
-//! The objects of one conversation: what is known of each.
+//! The objects of one conversation.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -10,10 +10,9 @@ use crate::failure::Failure;
 use crate::output::{line, size};
 use crate::progress;
 
-/// Hex digits of a name that people tell apart.
-const DIGITS: usize = 12;
+/// Hex digits that a table shows of an object's name.
+const NAME_DIGITS: usize = 12;
 
-/// What a conversation is made of.
 pub struct Parts {
     pub blocks: Vec<Part>,
     pub snapshots: Vec<Part>,
@@ -22,22 +21,22 @@ pub struct Parts {
 /// A block or a snapshot.
 pub struct Part {
     pub id: BlockId,
-    /// Its tokens in the timeline.
+    /// Positions in the timeline.
     pub tokens: Range<u32>,
-    /// The part of the prompt that it begins in.
+    /// The part of the prompt at its first token.
     pub segment: Option<SegmentRef>,
-    /// The length of its file when that is raw.
+    /// The length of the raw object.
     pub raw_bytes: u64,
-    /// The length of its file; `None` when it is not there.
+    /// The length of its file; `None` when it is missing.
     pub stored_bytes: Option<u64>,
-    /// How many other conversations need it too.
+    /// Number of other conversations that reference it.
     pub shared_with: usize,
-    /// What is wrong with it, when it was verified and something is.
+    /// The damage that verifying found.
     pub damage: Option<String>,
 }
 
 impl Parts {
-    /// Looks at every object; `verify`: reads it, too.
+    /// Looks up every object; with `verify`, reads it.
     pub fn of(
         reader: &StoreReader,
         model: ModelHash,
@@ -45,10 +44,10 @@ impl Parts {
         verify: bool,
         on_terminal: bool,
     ) -> Result<Self, Failure> {
-        let mut needs: HashMap<BlockId, usize> = HashMap::new();
+        let mut references: HashMap<BlockId, usize> = HashMap::new();
         for slot in reader.contents(model)?.slots {
             if slot.entry.conversation != record.conversation {
-                slot.objects.iter().for_each(|(id, _)| *needs.entry(*id).or_default() += 1);
+                slot.objects.iter().for_each(|(id, _)| *references.entry(*id).or_default() += 1);
             }
         }
         let total = record.objects().map(|(_, bytes)| bytes).sum();
@@ -64,7 +63,7 @@ impl Parts {
                 }
                 bar.inc(raw_bytes);
             }
-            let shared_with = needs.get(&id).copied().unwrap_or_default();
+            let shared_with = references.get(&id).copied().unwrap_or_default();
             Part { id, tokens, segment, raw_bytes, stored_bytes, shared_with, damage }
         };
         let mut start = 0;
@@ -88,17 +87,16 @@ impl Parts {
         self.blocks.iter().chain(&self.snapshots)
     }
 
-    /// Objects that are there and cannot be used.
+    /// Objects that exist and cannot be used.
     pub fn damaged(&self) -> impl Iterator<Item = (&Part, &str)> {
         self.all().filter_map(|part| Some((part, part.damage.as_deref()?)))
     }
 
-    /// Objects that are not there.
+    /// The number of missing objects.
     pub fn missing(&self) -> usize {
         self.all().filter(|part| part.stored_bytes.is_none()).count()
     }
 
-    /// The lengths of the files that are there.
     pub fn stored_bytes(&self) -> u64 {
         self.all().filter_map(|part| part.stored_bytes).sum()
     }
@@ -119,13 +117,13 @@ impl Part {
             0 => "no".to_owned(),
             others => format!("with {others}"),
         };
-        let name = self.id.to_string()[..DIGITS].to_owned();
+        let name = self.id.to_string()[..NAME_DIGITS].to_owned();
         let last = end.saturating_sub(1);
         vec![format!("{start}–{last}"), name, segment, size(self.raw_bytes), stored, shared]
     }
 
-    /// As JSON; a place is left out when it has no name.
-    pub fn described(&self, start: &str, end: &str) -> Value {
+    /// `start` and `end` name the fields of its positions; an empty name leaves the field out.
+    pub fn to_json(&self, start: &str, end: &str) -> Value {
         let mut value = json!({});
         if !start.is_empty() {
             value[start] = self.tokens.start.into();
@@ -144,7 +142,7 @@ impl Part {
     }
 }
 
-/// The first segment that reaches past the token; segments lie side by side from 0 on.
+/// The first segment that ends behind the token; segments are contiguous from 0.
 fn segment_at(segments: &[SegmentRef], token: u32) -> Option<SegmentRef> {
     let at = segments.partition_point(|segment| segment.end <= token);
     segments.get(at).cloned()

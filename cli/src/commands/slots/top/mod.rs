@@ -1,7 +1,7 @@
-//! `hob slots top`: a live view of what is kept and where it is.
+//! `hob slots top`: a live view of saved conversations and their states.
 //!
 //! - Reads the directory once a second, and asks the daemon that owns it, if one runs.
-//! - The terminal is as it was afterwards, also after a panic.
+//! - Restores the terminal at the end, also after a panic.
 
 mod view;
 
@@ -11,29 +11,29 @@ use hob_slots::ModelHash;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 
 use self::view::{Budgets, View};
-use super::{daemon_of, ls};
+use super::{dir, ls};
 use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
 
 const REFRESH: Duration = Duration::from_secs(1);
 
-/// Watch what is kept; keys: arrows move, s sorts, r reverses, q ends
+/// Watch saved conversations live; keys: arrows move, s sorts, r reverses, q quits
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only that of this model
+    /// Only KV of this model
     #[arg(long, value_name = "FINGERPRINT")]
     fingerprint: Option<ModelHash>,
 
-    /// What to sort by at first
+    /// Sort key at the start
     #[arg(long, value_enum, default_value_t = ls::Sort::Used)]
     sort: ls::Sort,
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     if context.json || !context.terminal.output || !context.terminal.input {
-        let instead = "`hob slots ls --json` is for programs";
-        return Err(Failure::Usage(format!("`hob slots top` needs a terminal; {instead}")));
+        let message = "`hob slots top` needs a terminal; programs use `hob slots ls --json`";
+        return Err(Failure::Usage(message.to_owned()));
     }
     let mut view = View::new(args.sort);
     load(args, &mut view, context)?;
@@ -69,23 +69,23 @@ fn watch(
 
 fn load(args: &Args, view: &mut View, context: &mut Context) -> Result<(), Failure> {
     context.now = SystemTime::now();
-    let reader = super::reader(context)?;
-    let kept = match &reader {
+    let reader = dir::reader(context)?;
+    let contents = match &reader {
         Some(reader) => ls::read(reader, args.fingerprint, context)?,
-        None => ls::Kept::default(),
+        None => ls::Contents::default(),
     };
     let free_bytes = reader.as_ref().and_then(|reader| reader.free_bytes().ok()).unwrap_or(0);
-    let disk_budget = quota(context.settings.slots_quota_bytes, kept.bytes, free_bytes);
-    let running = daemon_of(&context.settings);
+    let disk_budget = quota(context.settings.slots_quota_bytes, contents.bytes, free_bytes);
+    let running = dir::owner_daemon(&context.settings);
     let client = running.and_then(|daemon| Client::of(&daemon, Some(REFRESH / 2)).ok());
-    let status = client.and_then(|client| client.get("/v1/status").ok());
-    let budgets = Budgets { disk_bytes: kept.bytes, disk_budget };
-    view.show(kept.slots, budgets, status.as_ref());
+    let status = client.and_then(|client| client.status().ok());
+    let budgets = Budgets { disk_bytes: contents.bytes, disk_budget };
+    view.show(contents.slots, budgets, status.as_ref());
     Ok(())
 }
 
-fn quota(set_bytes: u64, kept_bytes: u64, free_bytes: u64) -> u64 {
+fn quota(set_bytes: u64, used_bytes: u64, free_bytes: u64) -> u64 {
     use hob_slots::Quota;
     let quota = if set_bytes == 0 { Quota::Automatic } else { Quota::Bytes(set_bytes) };
-    quota.bytes(kept_bytes, free_bytes)
+    quota.bytes(used_bytes, free_bytes)
 }

@@ -1,35 +1,34 @@
-//! What `hob slots top` shows, and what its keys do. Reads nothing, draws anywhere.
+//! The screen and the keys of `hob slots top`. Pure: the caller reads the data and the keyboard.
 
-use hob_slots::maintenance::{SlotInfo, SlotState};
+use hob_api::Status;
+use hob_api::status::Slot;
+use hob_slots::maintenance::{ConversationState, SavedConversation};
 use ratatui::Frame;
 use ratatui::crossterm::event::KeyCode;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Gauge, Row, Table, TableState};
-use serde_json::Value;
 
 use crate::commands::slots::ls::Sort;
 use crate::output::{ago, conversations, count, line, size};
 
-/// The order in which `s` goes through them.
+/// The order in which the key `s` selects them.
 const SORTS: [Sort; 7] =
     [Sort::Used, Sort::Bytes, Sort::Own, Sort::Tokens, Sort::State, Sort::Class, Sort::Name];
 
-/// Bytes on disk, and the most there may be.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Budgets {
     pub disk_bytes: u64,
     pub disk_budget: u64,
 }
 
-/// The whole screen.
 pub struct View {
-    slots: Vec<SlotInfo>,
+    slots: Vec<SavedConversation>,
     budgets: Budgets,
-    /// Bytes in the daemon's memory, and the most there may be.
+    /// Bytes of KV in the daemon's memory, and their budget.
     memory: Option<(u64, u64)>,
-    /// What each of the daemon's slots does.
+    /// A summary of each of the daemon's slots.
     hot: Vec<String>,
     sort: Sort,
     reversed: bool,
@@ -43,19 +42,22 @@ impl View {
         Self { slots, budgets, memory: None, hot, sort, reversed: false, selected }
     }
 
-    /// Shows something newer.
-    pub fn show(&mut self, slots: Vec<SlotInfo>, budgets: Budgets, status: Option<&Value>) {
+    /// Replaces the data.
+    pub fn show(
+        &mut self,
+        slots: Vec<SavedConversation>,
+        budgets: Budgets,
+        status: Option<&Status>,
+    ) {
         self.slots = slots;
         self.budgets = budgets;
-        self.memory = status.and_then(|status| {
-            Some((status["memory_bytes"].as_u64()?, status["memory_budget_bytes"].as_u64()?))
-        });
-        let slots = status.and_then(|status| status["slots"].as_array()).into_iter().flatten();
-        self.hot = slots.map(told).collect();
+        self.memory = status.map(|status| (status.memory_bytes, status.memory_budget_bytes));
+        let slots = status.into_iter().flat_map(|status| &status.slots);
+        self.hot = slots.map(summary).collect();
         self.arrange();
     }
 
-    /// Does what a key stands for; `false`: it ends.
+    /// Handles a key; `false` quits.
     pub fn press(&mut self, key: KeyCode) -> bool {
         let last = self.slots.len().saturating_sub(1);
         let at = self.selected.selected().unwrap_or(0);
@@ -105,12 +107,12 @@ impl View {
         bar(frame, memory, "memory", self.memory);
         frame.render_widget(Line::from(self.hot.join(" · ")), slots);
         self.list(frame, table);
-        let kept = conversations(self.slots.len());
+        let shown = conversations(self.slots.len());
         let sort = format!("{:?}", self.sort).to_lowercase();
         let direction = if self.reversed { ", reversed" } else { "" };
-        let keys = format!("{kept} by {sort}{direction} · ↑↓ move · s sort · r reverse · q end");
-        let quiet = Style::new().add_modifier(Modifier::DIM);
-        frame.render_widget(Line::from(keys).style(quiet), help);
+        let keys = format!("{shown} by {sort}{direction} · ↑↓ move · s sort · r reverse · q quit");
+        let dimmed = Style::new().add_modifier(Modifier::DIM);
+        frame.render_widget(Line::from(keys).style(dimmed), help);
     }
 
     fn list(&mut self, frame: &mut Frame, area: Rect) {
@@ -144,10 +146,10 @@ impl View {
     }
 }
 
-/// How much of a budget is used; without one, that nobody knows.
+/// A bar with the used part of a budget; `None` without a daemon.
 fn bar(frame: &mut Frame, area: Rect, name: &str, used: Option<(u64, u64)>) {
     let Some((bytes, budget)) = used else {
-        return frame.render_widget(Line::from(format!("{name:<7} no daemon tells")), area);
+        return frame.render_widget(Line::from(format!("{name:<7} no daemon runs")), area);
     };
     let ratio = if budget == 0 { 0.0 } else { (bytes as f64 / budget as f64).clamp(0.0, 1.0) };
     let [title, rest] =
@@ -161,20 +163,20 @@ fn bar(frame: &mut Frame, area: Rect, name: &str, used: Option<(u64, u64)>) {
     );
 }
 
-fn told(slot: &Value) -> String {
-    let state = slot["state"].as_str().unwrap_or("?");
-    match slot["conversation"].as_str() {
-        Some(conversation) => format!("{} {} {state}", slot["slot"], line(conversation, 20)),
-        None => format!("{} {state}", slot["slot"]),
+fn summary(slot: &Slot) -> String {
+    let Slot { slot, conversation, state, .. } = slot;
+    match conversation {
+        Some(conversation) => format!("{slot} {} {state}", line(conversation.as_str(), 20)),
+        None => format!("{slot} {state}"),
     }
 }
 
-fn colour(state: SlotState) -> Color {
+fn colour(state: ConversationState) -> Color {
     match state {
-        SlotState::Open => Color::Green,
-        SlotState::Hot => Color::Yellow,
-        SlotState::Parked | SlotState::Cold => Color::Reset,
-        SlotState::Expired => Color::DarkGray,
+        ConversationState::Open => Color::Green,
+        ConversationState::Hot => Color::Yellow,
+        ConversationState::Parked | ConversationState::Cold => Color::Reset,
+        ConversationState::Expired => Color::DarkGray,
     }
 }
 
@@ -198,7 +200,7 @@ mod tests {
             "1.0 MiB of 4.0 MiB",
             "0 young decoding · 1 free",
             "CONVERSATION",
-            "3 conversations by used · ↑↓ move · s sort · r reverse · q end",
+            "3 conversations by used · ↑↓ move · s sort · r reverse · q quit",
         ];
         for words in expected {
             assert!(screen.contains(words), "{words:?} is missing:\n{screen}");
@@ -212,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_sort_move_and_end() {
+    fn keys_sort_move_and_quit() {
         let mut view = view();
         assert!(view.press(KeyCode::Char('s')));
         assert_eq!(order(&screen(&mut view)), ["large", "old", "young"], "by bytes");
@@ -229,11 +231,11 @@ mod tests {
     }
 
     #[test]
-    fn without_a_daemon_and_without_conversations_there_is_a_screen_too() {
+    fn the_screen_works_without_a_daemon_and_without_conversations() {
         let mut view = View::new(Sort::Name);
         view.show(Vec::new(), Budgets::default(), None);
         let screen = screen(&mut view);
-        assert!(screen.contains("memory  no daemon tells"), "{screen}");
+        assert!(screen.contains("memory  no daemon runs"), "{screen}");
         assert!(screen.contains("0 conversations by name"), "{screen}");
         view.press(KeyCode::Down);
         let mut small = Terminal::new(TestBackend::new(3, 2)).unwrap();
@@ -243,9 +245,9 @@ mod tests {
     fn view() -> View {
         let mut view = View::new(Sort::Used);
         let slots = vec![
-            slot("old", 5_000, 100, SlotState::Expired),
-            slot("young", 7, 10, SlotState::Open),
-            slot("large", 60, 5_000, SlotState::Cold),
+            slot("old", 5_000, 100, ConversationState::Expired),
+            slot("young", 7, 10, ConversationState::Open),
+            slot("large", 60, 5_000, ConversationState::Cold),
         ];
         let status = json!({
             "memory_bytes": 1 << 20, "memory_budget_bytes": 4 << 20,
@@ -255,12 +257,17 @@ mod tests {
             ],
         });
         let budgets = Budgets { disk_bytes: 2 << 20, disk_budget: 8 << 20 };
-        view.show(slots, budgets, Some(&status));
+        view.show(slots, budgets, Some(&serde_json::from_value(status).unwrap()));
         view
     }
 
-    fn slot(name: &str, age_secs: u64, own_bytes: u64, state: SlotState) -> SlotInfo {
-        SlotInfo {
+    fn slot(
+        name: &str,
+        age_secs: u64,
+        own_bytes: u64,
+        state: ConversationState,
+    ) -> SavedConversation {
+        SavedConversation {
             conversation: name.to_owned(),
             fingerprint: ModelHash([1; 8]),
             class: TtlClass::Long,
@@ -275,7 +282,7 @@ mod tests {
             created_at: 0,
             used_at: 1_000_000 - age_secs,
             age_secs,
-            expired: state == SlotState::Expired,
+            expired: state == ConversationState::Expired,
             state,
         }
     }
