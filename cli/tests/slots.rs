@@ -279,7 +279,7 @@ fn unreferenced_objects_are_collected_with_yes() {
     let done = home.hob(&["slots", "gc", "--yes", "--json"]).json();
     assert_eq!((&done["models"][0]["objects"], &done["dry_run"]), (&1.into(), &false.into()));
     assert_eq!(done["freed_bytes"].as_u64().unwrap(), bytes(&before) - bytes(&files(&home)));
-    assert!(home.hob(&["slots", "gc"]).ok().contains("would remove 0 objects"));
+    assert!(home.hob(&["slots", "gc"]).ok().contains("would remove 0 unreferenced objects"));
     home.hob(&["slots", "verify"]).ok();
 }
 
