@@ -1,4 +1,5 @@
-//! Checks which crate depends on which, and that only the backend has `unsafe` code.
+//! Checks which crate depends on which, that no modules of a crate import each other in a circle, and
+//! that only the backend has `unsafe` code.
 //!
 //! - The table is the design: a new dependency is a line here, and its commit says why.
 //! - Dev-dependencies are free.
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::circles;
 use crate::command::{Failure, Line};
 
 /// Each crate, and the crates of this workspace that it may depend on.
@@ -61,13 +63,17 @@ pub fn check() -> Result<(), Failure> {
     let mut findings = forbidden_dependencies(&packages);
     for package in &packages {
         findings.extend(lifted_lints(&package.directory));
+        for circle in circles::find(&package.sources()) {
+            findings.push(format!("modules of {} import each other: {circle}", package.name));
+        }
     }
     if findings.is_empty() {
         return Ok(());
     }
     Err(Failure::new(
         format!("the layers are broken:\n  {}", findings.join("\n  ")),
-        "remove the dependency, or change the table in xtask/src/layers.rs and say why",
+        "remove the dependency, move the type that a circle of modules shares into a file of its \
+         own, or change the table in xtask/src/layers.rs and say why",
     ))
 }
 
@@ -76,6 +82,14 @@ struct Package {
     name: String,
     directory: PathBuf,
     dependencies: Vec<String>,
+}
+
+impl Package {
+    /// Where its modules are. Those of the root package are in `app`.
+    fn sources(&self) -> PathBuf {
+        let usual = self.directory.join("src");
+        if usual.is_dir() { usual } else { self.directory.join("app") }
+    }
 }
 
 fn packages(metadata: &Value) -> Vec<Package> {

@@ -13,6 +13,7 @@ compile_error!("Hob is built on Linux and macOS; on Windows, use WSL.");
 
 mod app;
 mod args;
+mod circles;
 mod command;
 mod deny;
 mod detect;
