@@ -173,11 +173,11 @@ impl Engine {
     pub async fn sweep(
         &self,
         sweeper: Arc<std::sync::Mutex<Sweeper>>,
-        moment: AdjustedTime,
+        now: AdjustedTime,
     ) -> Result<Swept, TurnError> {
         let (reply, answer) = Reply::channel();
         let reply = Box::new(|swept| reply.send(swept));
-        self.send(Command::Sweep(Box::new(Sweep { sweeper, moment, reply })))?;
+        self.send(Command::Sweep(Box::new(Sweep { sweeper, now, reply })))?;
         answer.await.map_err(|_| TurnError::Stopped)
     }
 
@@ -220,6 +220,14 @@ impl Engine {
         let (reply, answer) = Reply::channel();
         self.send(Command::Cells(reply))?;
         answer.await.map(CacheMap::of).map_err(|_| TurnError::Stopped)
+    }
+
+    /// Waits until no turn runs, all KV is exported, and everything is on disk.
+    pub async fn settled(&self) {
+        let (done, wait) = Reply::channel();
+        if self.send(Command::Settle(done)).is_ok() {
+            wait.await.ok(); // An error: the engine has stopped, and has settled.
+        }
     }
 
     /// Changes whenever [`Engine::map`] does; ends with the engine.

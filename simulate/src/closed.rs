@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::BLOCK_TOKENS;
 use crate::random::Random;
 use crate::trace::Request;
-use crate::workload::{Arrival, MOST_PAUSE_SECS, MOST_PROMPT_TOKENS, Play, Playlist};
+use crate::workload::{Arrival, MAX_PAUSE_SECS, MAX_PROMPT_TOKENS, Play, Playlist};
 
 /// What the lanes meet.
 #[derive(Clone, Copy, Debug)]
@@ -29,9 +29,9 @@ pub struct Setup {
     /// What an answer takes.
     pub answer_tokens_per_sec: f64,
     /// Nobody thinks longer.
-    pub most_pause_secs: u64,
+    pub max_pause_secs: u64,
     /// Sessions with a longer prompt are left out.
-    pub most_prompt_tokens: u64,
+    pub max_prompt_tokens: u64,
 }
 
 impl Default for Setup {
@@ -41,8 +41,8 @@ impl Default for Setup {
             requests: 4_000,
             prefill_tokens_per_sec: 1_000.0,
             answer_tokens_per_sec: 50.0,
-            most_pause_secs: MOST_PAUSE_SECS,
-            most_prompt_tokens: MOST_PROMPT_TOKENS,
+            max_pause_secs: MAX_PAUSE_SECS,
+            max_prompt_tokens: MAX_PROMPT_TOKENS,
         }
     }
 }
@@ -151,7 +151,7 @@ impl<'s, P: Policy<u64>> World<'s, P> {
         seed: u64,
     ) -> Self {
         let mut random = Random::new(seed);
-        let mut playlist = Playlist::new(sessions, setup.most_prompt_tokens, &mut random);
+        let mut playlist = Playlist::new(sessions, setup.max_prompt_tokens, &mut random);
         let lanes = (0..setup.lanes)
             .map(|_| Lane { play: playlist.begin(), asked_at: 0, fetched: 0 })
             .collect();
@@ -249,7 +249,7 @@ impl<'s, P: Policy<u64>> World<'s, P> {
         let think = self
             .playlist
             .go_on(&mut self.lanes[lane].play)
-            .map_or(1_000, |next| next.think_millis.min(self.setup.most_pause_secs * 1_000));
+            .map_or(1_000, |next| next.think_millis.min(self.setup.max_pause_secs * 1_000));
         self.schedule(now + think, Event::Asks(lane));
     }
 

@@ -9,10 +9,10 @@ use crate::random::Random;
 use crate::trace::Request;
 
 /// A pause of a session counts as an hour at most; else one lane sleeps while the others play on.
-pub const MOST_PAUSE_SECS: u64 = 3_600;
+pub const MAX_PAUSE_SECS: u64 = 3_600;
 
 /// The window that nearly all recorded sessions ran in; those that had a larger one are left out.
-pub const MOST_PROMPT_TOKENS: u64 = 200_000;
+pub const MAX_PROMPT_TOKENS: u64 = 200_000;
 
 /// A request that arrives.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,15 +48,15 @@ pub struct Lanes {
     /// Requests of sessions in all.
     pub requests: usize,
     /// A pause of a session is at most so long.
-    pub most_pause_secs: u64,
+    pub max_pause_secs: u64,
     /// Sessions with a longer prompt are left out.
-    pub most_prompt_tokens: u64,
+    pub max_prompt_tokens: u64,
 }
 
 /// Lanes that play sessions back to back, in an order that the seed gives.
 pub fn lanes(sessions: &[Vec<Request>], lanes: &Lanes, seed: u64) -> Vec<Arrival> {
     let mut random = Random::new(seed);
-    let mut playlist = Playlist::new(sessions, lanes.most_prompt_tokens, &mut random);
+    let mut playlist = Playlist::new(sessions, lanes.max_prompt_tokens, &mut random);
     // By the time of the next request, then by lane.
     let mut waiting: BTreeMap<(u64, usize), Play> = BTreeMap::new();
     for lane in 0..lanes.count {
@@ -75,7 +75,7 @@ pub fn lanes(sessions: &[Vec<Request>], lanes: &Lanes, seed: u64) -> Vec<Arrival
             Some(next) => next.at_millis.saturating_sub(request.at_millis),
             None => request.answer_millis + 1_000,
         };
-        waiting.insert((at + pause.min(lanes.most_pause_secs * 1_000), lane), play);
+        waiting.insert((at + pause.min(lanes.max_pause_secs * 1_000), lane), play);
     }
     arrivals
 }
@@ -97,10 +97,10 @@ pub struct Play {
 }
 
 impl<'s> Playlist<'s> {
-    /// Those without a prompt longer than `most_prompt_tokens`, in a random order.
-    pub fn new(sessions: &'s [Vec<Request>], most_prompt_tokens: u64, random: &mut Random) -> Self {
+    /// Those without a prompt longer than `max_prompt_tokens`, in a random order.
+    pub fn new(sessions: &'s [Vec<Request>], max_prompt_tokens: u64, random: &mut Random) -> Self {
         let fits = |session: &Vec<Request>| {
-            session.iter().all(|request| request.input_tokens <= most_prompt_tokens)
+            session.iter().all(|request| request.input_tokens <= max_prompt_tokens)
         };
         let mut order: Vec<_> = (0..sessions.len()).filter(|&at| fits(&sessions[at])).collect();
         assert!(!order.is_empty(), "a trace has a session that fits");
@@ -225,8 +225,8 @@ mod tests {
             count: 2,
             cold_tokens: 1_024,
             requests: 6,
-            most_pause_secs: 60,
-            most_prompt_tokens: 2_000,
+            max_pause_secs: 60,
+            max_prompt_tokens: 2_000,
         };
         let played = lanes(&sessions, &set, 7);
         assert_eq!(played.len(), 12);

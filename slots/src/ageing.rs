@@ -18,7 +18,7 @@ use crate::time::Timestamp;
 const TOLERANCE_MS: i64 = 5_000;
 
 /// Jumps that are remembered. The oldest concern what was used before all the others.
-const MOST_JUMPS: usize = 64;
+const MAX_JUMPS: usize = 64;
 
 /// Notices when wall time jumps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,11 +67,11 @@ impl ClockTracker {
                 after_ms: now.0.saturating_sub(passed_ms),
                 by_ms,
             });
-            let surplus = self.jumps.len().saturating_sub(MOST_JUMPS);
+            let surplus = self.jumps.len().saturating_sub(MAX_JUMPS);
             self.jumps.drain(..surplus);
         }
         (self.last_ms, self.ran) = (now.0, Some(ran));
-        self.moment(now)
+        self.adjusted_time(now)
     }
 
     /// The jumps that were noticed, as many as are remembered.
@@ -80,7 +80,7 @@ impl ClockTracker {
     }
 
     /// `now`, for whoever only reads what another process has noticed.
-    pub fn moment(&self, now: Timestamp) -> AdjustedTime {
+    pub fn adjusted_time(&self, now: Timestamp) -> AdjustedTime {
         AdjustedTime { now, jumps: self.jumps.clone() }
     }
 }
@@ -151,9 +151,9 @@ mod tests {
     fn without_jumps_age_is_the_difference() {
         let mut keeper = ClockTracker::default();
         keeper.look(START, ms(0));
-        let moment = keeper.look(at(HOUR_MS), ms(HOUR_MS));
-        assert_eq!(moment.age(at(1_000)), ms(HOUR_MS - 1_000));
-        assert_eq!(moment.age(at(2 * HOUR_MS)), ms(0), "what is to come is not old");
+        let now = keeper.look(at(HOUR_MS), ms(HOUR_MS));
+        assert_eq!(now.age(at(1_000)), ms(HOUR_MS - 1_000));
+        assert_eq!(now.age(at(2 * HOUR_MS)), ms(0), "what is to come is not old");
     }
 
     #[test]
@@ -162,11 +162,11 @@ mod tests {
         keeper.look(START, ms(0));
         let used = at(60_000);
         // Two minutes awake, eight hours asleep.
-        let moment = keeper.look(at(8 * HOUR_MS + 120_000), ms(120_000));
-        assert_eq!(moment.age(used), ms(60_000));
-        let moment = keeper.look(at(9 * HOUR_MS + 120_000), ms(HOUR_MS + 120_000));
-        assert_eq!(moment.age(used), ms(HOUR_MS + 60_000), "from then on it ages again");
-        assert_eq!(moment.age(at(8 * HOUR_MS + 200_000)), ms(HOUR_MS - 80_000));
+        let now = keeper.look(at(8 * HOUR_MS + 120_000), ms(120_000));
+        assert_eq!(now.age(used), ms(60_000));
+        let now = keeper.look(at(9 * HOUR_MS + 120_000), ms(HOUR_MS + 120_000));
+        assert_eq!(now.age(used), ms(HOUR_MS + 60_000), "from then on it ages again");
+        assert_eq!(now.age(at(8 * HOUR_MS + 200_000)), ms(HOUR_MS - 80_000));
     }
 
     #[test]
@@ -188,10 +188,10 @@ mod tests {
         keeper.look(at(8 * HOUR_MS), ms(1_000));
         let written = toml::to_string(&keeper).unwrap();
         let mut read: ClockTracker = toml::from_str(&written).unwrap();
-        let moment = read.look(at(9 * HOUR_MS), ms(0));
-        assert_eq!(moment.age(START), ms(HOUR_MS + 1_000), "the hour in between is real");
-        let moment = read.look(at(HOUR_MS), ms(1));
-        assert_eq!(moment.age(at(8 * HOUR_MS + 10)), ms(HOUR_MS - 9), "set back, not younger");
+        let now = read.look(at(9 * HOUR_MS), ms(0));
+        assert_eq!(now.age(START), ms(HOUR_MS + 1_000), "the hour in between is real");
+        let now = read.look(at(HOUR_MS), ms(1));
+        assert_eq!(now.age(at(8 * HOUR_MS + 10)), ms(HOUR_MS - 9), "set back, not younger");
     }
 
     mod properties {
@@ -216,11 +216,11 @@ mod tests {
                     used.push((real, wall(real, offset)));
                     real += passed;
                     offset += if jump % 3 == 0 { jump } else { 0 };
-                    let moment = keeper.look(wall(real, offset), ms(real));
+                    let now = keeper.look(wall(real, offset), ms(real));
                     for (then, stamp) in &used {
                         let truth = real - then;
                         let slack = TOLERANCE_MS as u64 * used.len() as u64;
-                        prop_assert!(moment.age(*stamp) <= ms(truth + slack));
+                        prop_assert!(now.age(*stamp) <= ms(truth + slack));
                     }
                 }
             }

@@ -86,8 +86,8 @@ fn assert_copes(files: Arc<dyn Files>, dir: &Path, bytes: usize, fill: &dyn Fn()
 
     let quota = Quota::Bytes(2 * bytes as u64 + 10_000);
     let rules = Rules { quota, grace: Duration::ZERO, compress_after: None, ..Rules::default() };
-    let moment = AdjustedTime::from(later(start(), 30));
-    let swept = Sweeper::new(rules).sweep(&store, &moment, &NoEngine);
+    let now = AdjustedTime::from(later(start(), 30));
+    let swept = Sweeper::new(rules).sweep(&store, &now, &NoEngine);
     assert!(swept.errors.is_empty(), "{:?}", swept.errors);
     assert!(swept.evicted > 0 && swept.freed_bytes >= bytes as u64, "{swept:?}");
     let late = large("late", bytes);

@@ -156,8 +156,8 @@ fn act(store: &Store, random: &mut Random, journal: &mut File) {
                 ..Rules::default()
             };
             let later = SystemTime::now() + SAVE_GRACE + Duration::from_secs(random.below(7_200));
-            let moment = AdjustedTime::from(Timestamp::from(later));
-            let swept = Sweeper::new(rules).sweep(store, &moment, &NoEngine);
+            let now = AdjustedTime::from(Timestamp::from(later));
+            let swept = Sweeper::new(rules).sweep(store, &now, &NoEngine);
             assert!(swept.errors.is_empty(), "{:?}", swept.errors);
         }
     }

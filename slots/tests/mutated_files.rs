@@ -12,7 +12,7 @@ const CASES: u64 = if cfg!(debug_assertions) { 1_000 } else { 20_000 };
 
 /// Far above what any of these files holds, far below what a field can claim.
 #[cfg(target_os = "linux")]
-const MOST_BYTES_MORE: u64 = 32 << 20;
+const MAX_MORE_BYTES: u64 = 32 << 20;
 
 const OBJECTS: [&[u8]; 6] = [
     include_bytes!("../fixtures/block-v1.kv"),
@@ -47,7 +47,7 @@ fn a_mutated_file_is_refused_or_whole_and_takes_no_memory_that_it_does_not_fill(
     assert!(mended > read / 50, "{mended} of {read}");
     let more = peak_bytes().saturating_sub(before);
     #[cfg(target_os = "linux")]
-    assert!(more < MOST_BYTES_MORE, "{more} bytes were taken");
+    assert!(more < MAX_MORE_BYTES, "{more} bytes were taken");
     #[cfg(not(target_os = "linux"))]
     let _ = more;
 }

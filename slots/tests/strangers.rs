@@ -83,7 +83,7 @@ fn what_is_known_of_the_clock_is_written_over_no_link() {
     keeper.look(start(), Duration::ZERO);
     world.store().write_timekeeper(&ClockTracker::default()).unwrap();
     let outside = world.replace_by_link("clock.toml");
-    assert_eq!(world.store().timekeeper(), ClockTracker::default());
+    assert_eq!(world.store().clock_tracker(), ClockTracker::default());
     world.store().write_timekeeper(&keeper).unwrap();
     assert!(fs::symlink_metadata(world.path("clock.toml")).unwrap().is_file());
     world.assert_untouched(&outside);
@@ -162,8 +162,8 @@ fn do_everything(dir: &Path) {
     store.get_slot(MODEL, &id("rotten")).unwrap_err();
     store.write_timekeeper(&ClockTracker::default()).unwrap();
     let rules = Rules { quota: Quota::Bytes(u64::MAX), ..Rules::default() };
-    let moment = AdjustedTime::from(later(start(), 30));
-    let swept = Sweeper::new(rules).sweep(&store, &moment, &NoEngine);
+    let now = AdjustedTime::from(later(start(), 30));
+    let swept = Sweeper::new(rules).sweep(&store, &now, &NoEngine);
     assert!(swept.errors.is_empty(), "{:?}", swept.errors);
     assert!(missing_objects(&store, &chat().record).is_empty());
     drop(store);

@@ -18,7 +18,7 @@ use super::shared::{Counters, Shared};
 
 pub struct Sweep {
     pub sweeper: Arc<Mutex<Sweeper>>,
-    pub moment: AdjustedTime,
+    pub now: AdjustedTime,
     /// Called on the writer thread.
     pub reply: Box<dyn FnOnce(Swept) + Send>,
 }
@@ -37,10 +37,10 @@ struct EngineRefs<'s> {
 pub(super) fn run(shared: &Shared, open: &BTreeSet<ConversationId>, sweep: Sweep) {
     let swept = match &shared.store {
         Some(store) => {
-            let Sweep { sweeper, moment, .. } = &sweep;
+            let Sweep { sweeper, now, .. } = &sweep;
             in_the_background(|| {
                 let mut sweeper = sweeper.lock().unwrap_or_else(PoisonError::into_inner);
-                sweeper.sweep(store, moment, &EngineRefs::new(shared, open))
+                sweeper.sweep(store, now, &EngineRefs::new(shared, open))
             })
         }
         None => Swept::default(),

@@ -37,9 +37,9 @@ impl<Id: Name> Ghosts<Id> {
         true
     }
 
-    /// Forgets the oldest until no more than `most_bytes` are left.
-    pub fn trim(&mut self, most_bytes: u64) {
-        while self.bytes > most_bytes {
+    /// Forgets the oldest until no more than `max_bytes` are left.
+    pub fn trim(&mut self, max_bytes: u64) {
+        while self.bytes > max_bytes {
             let (_, (id, bytes)) = self.queue.pop_first().expect("bytes belong to names");
             self.places.remove(&id);
             self.bytes -= bytes;

@@ -10,10 +10,10 @@ use hob_slots::evict::{BlockMeta, Name, Policy, Tails};
 
 use super::ghosts::Ghosts;
 
-const MOST_USES: u8 = 3;
+const MAX_USES: u8 = 3;
 
 /// Blocks that one decision moves on at most.
-const MOST_MOVES: usize = 64;
+const MAX_MOVES: usize = 64;
 
 /// Ranks by queue (the small one is `false`), then by place in it.
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ impl<Id: Name> S3Fifo<Id> {
 impl<Id: Name> Policy<Id> for S3Fifo<Id> {
     fn hit(&mut self, id: Id, _: &BlockMeta<Id>, _: Timestamp) {
         if let Some(note) = self.tails.note_mut(&id) {
-            note.uses = MOST_USES.min(note.uses + 1);
+            note.uses = MAX_USES.min(note.uses + 1);
         }
     }
 
@@ -88,7 +88,7 @@ impl<Id: Name> Policy<Id> for S3Fifo<Id> {
             let from_main = self.small_bytes <= self.budget_bytes / 10;
             let id = front(from_main).or_else(|| front(!from_main))?;
             let uses = self.tails.note(&id).expect("a leaf is here").uses;
-            if uses == 0 || moves == MOST_MOVES {
+            if uses == 0 || moves == MAX_MOVES {
                 return Some(id);
             }
             let left = if self.is_small(&id) { 0 } else { uses - 1 };

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::bundled::Traces;
-use crate::workload::{self, Arrival, Lanes, MOST_PAUSE_SECS, MOST_PROMPT_TOKENS};
+use crate::workload::{self, Arrival, Lanes, MAX_PAUSE_SECS, MAX_PROMPT_TOKENS};
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +32,8 @@ impl Setup {
             count,
             cold_tokens,
             requests,
-            most_pause_secs: MOST_PAUSE_SECS,
-            most_prompt_tokens: MOST_PROMPT_TOKENS,
+            max_pause_secs: MAX_PAUSE_SECS,
+            max_prompt_tokens: MAX_PROMPT_TOKENS,
         };
         workload::lanes(&traces.sessions, &lanes, seed)
     }

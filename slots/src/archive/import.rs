@@ -34,7 +34,7 @@ pub struct Archive {
 /// How an archive is to be taken in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Wishes {
+pub struct ImportOptions {
     /// Also in place of a conversation that was used later than the archive's.
     pub force: bool,
     /// Also when nobody here has used its model.
@@ -160,17 +160,17 @@ impl Archive {
         Ok(self.put_some(store, 0, u64::MAX)?.1)
     }
 
-    /// The same in steps: from the object `first` on, until `most_bytes` of the archive are read.
+    /// The same in steps: from the object `first` on, until `max_bytes` of the archive are read.
     /// Returns where to go on, if anywhere, and the bytes written.
     pub fn put_some(
         &self,
         store: &Store,
         first: usize,
-        most_bytes: u64,
+        max_bytes: u64,
     ) -> Result<(Option<usize>, u64), ArchiveError> {
         let (mut read, mut written) = (0, 0);
         for (number, (id, (_, entry))) in self.objects.iter().enumerate().skip(first) {
-            if read >= most_bytes {
+            if read >= max_bytes {
                 return Ok((Some(number), written));
             }
             read += entry.bytes;
@@ -184,7 +184,7 @@ impl Archive {
         &self,
         store: &Store,
         live_refs: &dyn LiveRefs,
-        wishes: Wishes,
+        options: ImportOptions,
         now: Timestamp,
     ) -> Result<Imported, ArchiveError> {
         let model = self.manifest.model;
@@ -205,7 +205,7 @@ impl Archive {
                 report.skipped.push(Skipped::in_use(model, id));
                 continue;
             }
-            if newer && !wishes.force {
+            if newer && !options.force {
                 let reason = "what is kept here was used later; --force replaces it".to_owned();
                 let conversation = id.as_str().to_owned();
                 report.skipped.push(Skipped { conversation, fingerprint: model, reason });
@@ -217,7 +217,7 @@ impl Archive {
                     report.written_bytes += self.put_object(store, object)?;
                 }
             }
-            let class = wishes.class.unwrap_or(record.class);
+            let class = options.class.unwrap_or(record.class);
             let record = SlotRecord { class, used_at: now, ..record.clone() };
             report.written_bytes += store.put_slot(model, &record)?;
             live_refs.slot_file_replaced(model, id);

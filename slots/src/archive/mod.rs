@@ -20,5 +20,5 @@ mod tests;
 
 pub use error::ArchiveError;
 pub use export::{Exported, export};
-pub use import::{Archive, Imported, ImportedConversation, Wishes};
+pub use import::{Archive, ImportOptions, Imported, ImportedConversation};
 pub use manifest::{Manifest, ManifestEntry};

@@ -24,7 +24,9 @@ fn what_was_exported_is_the_same_elsewhere() {
     from.save("one", 100, &[1, 2]);
     from.save("two/…", 200, &[1, 3]);
     let archive = from.export(&["one", "two/…"]);
-    let done = to.import(&archive, Wishes { keep_foreign: true, ..Wishes::default() }).unwrap();
+    let done = to
+        .import(&archive, ImportOptions { keep_foreign: true, ..ImportOptions::default() })
+        .unwrap();
     assert_eq!((done.imported.len(), done.skipped.len()), (2, 0));
     for name in ["one", "two/…"] {
         let (ours, theirs) = (from.slot(name), to.slot(name));
@@ -37,7 +39,8 @@ fn what_was_exported_is_the_same_elsewhere() {
         }
     }
     assert_eq!(to.store.read_model_toml(to.model).unwrap(), fingerprint());
-    let again = to.import(&archive, Wishes { force: true, ..Wishes::default() }).unwrap();
+    let again =
+        to.import(&archive, ImportOptions { force: true, ..ImportOptions::default() }).unwrap();
     assert!(again.written_bytes < 2_000, "objects that are here are not written again");
 }
 
@@ -47,7 +50,7 @@ fn a_foreign_model_is_refused_with_what_differs() {
     from.save("one", 100, &[1]);
     let archive = from.export(&["one"]);
     let refused =
-        |world: &World| world.import(&archive, Wishes::default()).unwrap_err().to_string();
+        |world: &World| world.import(&archive, ImportOptions::default()).unwrap_err().to_string();
     let alone = refused(&to);
     assert!(alone.contains(&from.model.to_string()) && alone.contains("--keep-foreign"), "{alone}");
     let mut other = fingerprint();
@@ -64,11 +67,12 @@ fn what_was_used_later_here_stays_unless_it_is_forced() {
     from.save("one", 100, &[1]);
     to.save("one", 200, &[2, 3]);
     let archive = from.export(&["one"]);
-    let done = to.import(&archive, Wishes::default()).unwrap();
+    let done = to.import(&archive, ImportOptions::default()).unwrap();
     assert!(done.imported.is_empty() && done.skipped[0].reason.contains("--force"), "{done:?}");
     assert_eq!(to.slot("one").blocks.len(), 2);
-    let wishes = Wishes { force: true, class: Some(TtlClass::Permanent), ..Wishes::default() };
-    assert_eq!(to.import(&archive, wishes).unwrap().imported[0].class, TtlClass::Permanent);
+    let options =
+        ImportOptions { force: true, class: Some(TtlClass::Permanent), ..ImportOptions::default() };
+    assert_eq!(to.import(&archive, options).unwrap().imported[0].class, TtlClass::Permanent);
     assert_eq!(to.slot("one").blocks.len(), 1);
 }
 
@@ -234,13 +238,13 @@ impl World {
         self.try_export(names).unwrap()
     }
 
-    fn import(&self, archive: &[u8], wishes: Wishes) -> Result<Imported, ArchiveError> {
+    fn import(&self, archive: &[u8], options: ImportOptions) -> Result<Imported, ArchiveError> {
         let archive = Archive::open(file(archive))?;
-        if !wishes.keep_foreign {
+        if !options.keep_foreign {
             archive.check_model(&StoreReader::open(self.store.dir()).unwrap())?;
         }
         let written = archive.put_objects(&self.store)?;
-        let done = archive.put_slots(&self.store, &NoEngine, wishes, NOW)?;
+        let done = archive.put_slots(&self.store, &NoEngine, options, NOW)?;
         Ok(Imported { written_bytes: done.written_bytes + written, ..done })
     }
 }

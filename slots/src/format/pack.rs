@@ -23,13 +23,8 @@ pub enum Arrangement {
     Planes,
 }
 
-/// Compresses `raw`, unless that takes more than `most_bytes`.
-pub fn pack(
-    raw: &[u8],
-    arrangement: Arrangement,
-    level: i32,
-    most_bytes: usize,
-) -> Option<Vec<u8>> {
+/// Compresses `raw`, unless that takes more than `max_bytes`.
+pub fn pack(raw: &[u8], arrangement: Arrangement, level: i32, max_bytes: usize) -> Option<Vec<u8>> {
     let mut compressor = Compressor::new(level).expect("zstd clamps its levels");
     let (mut packed, mut planes) = (Vec::new(), Vec::new());
     for piece in raw.chunks(PIECE_BYTES) {
@@ -42,7 +37,7 @@ pub fn pack(
         };
         let frame = compressor.compress(piece).expect("a buffer of the bound's length suffices");
         packed.extend_from_slice(&frame);
-        if packed.len() > most_bytes {
+        if packed.len() > max_bytes {
             return None;
         }
     }

@@ -154,12 +154,12 @@ impl SavedConversation {
     /// What is known of a conversation; `live`: of a daemon that runs on the directory.
     pub fn new(
         usage: &SavedUsage,
-        moment: &AdjustedTime,
+        now: &AdjustedTime,
         lifetimes: &Lifetimes,
         live: Option<&Live>,
     ) -> Self {
         let entry = &usage.entry;
-        let expired = entry.is_expired(moment, lifetimes);
+        let expired = entry.is_expired(now, lifetimes);
         let on_disk = if expired { ConversationState::Expired } else { ConversationState::Cold };
         let near = live.and_then(|live| live.state(entry.model, &entry.conversation));
         Self {
@@ -176,7 +176,7 @@ impl SavedConversation {
             shared_bytes: usage.shared_bytes,
             created_at: entry.created_at.0 / 1000,
             used_at: entry.used_at.0 / 1000,
-            age_secs: moment.age(entry.used_at).as_secs(),
+            age_secs: now.age(entry.used_at).as_secs(),
             expired,
             state: near.unwrap_or(on_disk),
         }

@@ -36,11 +36,11 @@ impl StoreReader {
     pub fn find_garbage(
         &self,
         model: ModelHash,
-        moment: &AdjustedTime,
+        now: &AdjustedTime,
         grace: Duration,
     ) -> Result<Garbage, StoreError> {
         let needed = self.needed_objects(model)?;
-        self.unneeded(model, &self.names(&needed), moment, grace)
+        self.unneeded(model, &self.names(&needed), now, grace)
     }
 
     /// The objects of `model` that are not among the `needed` ones and at least `grace` old.
@@ -48,7 +48,7 @@ impl StoreReader {
         &self,
         model: ModelHash,
         needed: &HashSet<ObjectName>,
-        moment: &AdjustedTime,
+        now: &AdjustedTime,
         grace: Duration,
     ) -> Result<Garbage, StoreError> {
         let mut garbage = Garbage::default();
@@ -56,7 +56,7 @@ impl StoreReader {
             let path = self.layout.object(model, name);
             // A file that vanished meanwhile is no garbage any more.
             let Ok(facts) = self.files.look(&path) else { continue };
-            if moment.age(facts.modified.into()) >= grace {
+            if now.age(facts.modified.into()) >= grace {
                 garbage.objects.push(name);
                 garbage.bytes += facts.bytes;
             }
@@ -164,14 +164,14 @@ impl Store {
         &self,
         model: ModelHash,
         name: ObjectName,
-        moment: &AdjustedTime,
+        now: &AdjustedTime,
         grace: Duration,
     ) -> Result<u64, StoreError> {
         let _guard = self.objects.lock();
         let path = self.layout.object(model, name);
         // Looked at again under the guard: a save may have asked for it since it was found.
         let Ok(facts) = self.files.look(&path) else { return Ok(0) };
-        if moment.age(facts.modified.into()) < grace {
+        if now.age(facts.modified.into()) < grace {
             return Ok(0);
         }
         self.unsynced.first(&*self.files, || {

@@ -64,8 +64,8 @@ pub struct SavedEntry {
 
 impl SavedEntry {
     /// Whether its time is over.
-    pub fn is_expired(&self, moment: &AdjustedTime, lifetimes: &Lifetimes) -> bool {
-        lifetimes.of(self.class).is_some_and(|lifetime| moment.age(self.used_at) > lifetime)
+    pub fn is_expired(&self, now: &AdjustedTime, lifetimes: &Lifetimes) -> bool {
+        lifetimes.of(self.class).is_some_and(|lifetime| now.age(self.used_at) > lifetime)
     }
 
     fn rank(&self) -> Rank {

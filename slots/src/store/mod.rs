@@ -47,7 +47,7 @@ pub use inspect::{Checked, StoredFile};
 pub use layout::ObjectName;
 pub use listing::{Listing, SavedContents, SavedEntry};
 pub use listing_cache::ListingCache;
-pub use quarantine::{MOST_BYTES as QUARANTINE_BYTES, Quarantined};
+pub use quarantine::{MAX_BYTES as MAX_QUARANTINE_BYTES, Quarantined};
 pub use reader::StoreReader;
 pub use sealing::Key;
 

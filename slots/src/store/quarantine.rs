@@ -1,7 +1,7 @@
 //! Files that failed, out of the way and with the reason.
 //!
 //! - What is here was verified and found wrong: nobody will ever be able to use it. It is kept for
-//!   whoever wants to know what happened, the newest [`MOST_BYTES`] of it.
+//!   whoever wants to know what happened, the newest [`MAX_BYTES`] of it.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -14,7 +14,7 @@ use super::write;
 use crate::id::{ConversationId, ModelHash};
 
 /// Bytes that are kept in a model's quarantine.
-pub const MOST_BYTES: u64 = 256 << 20;
+pub const MAX_BYTES: u64 = 256 << 20;
 
 /// The longest reason that is read back.
 const REASON_BYTES: u64 = 4096;
@@ -92,13 +92,13 @@ impl Store {
         written.map_err(io_error("write", &reason))
     }
 
-    /// Removes the oldest rejected files of a model beyond `most_bytes`, usually [`MOST_BYTES`].
+    /// Removes the oldest rejected files of a model beyond `max_bytes`, usually [`MAX_BYTES`].
     /// Returns how many bytes that freed.
-    pub fn trim_quarantine(&self, model: ModelHash, most_bytes: u64) -> Result<u64, StoreError> {
+    pub fn trim_quarantine(&self, model: ModelHash, max_bytes: u64) -> Result<u64, StoreError> {
         let (mut kept, mut freed) = (0, 0);
         for file in self.quarantined(model)? {
             kept += file.bytes;
-            if kept > most_bytes {
+            if kept > max_bytes {
                 freed += self.remove_quarantined(&file)?;
             }
         }

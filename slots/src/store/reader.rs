@@ -122,15 +122,15 @@ impl StoreReader {
     }
 
     /// What is known of wall time's jumps; nothing when that is not written down.
-    pub fn timekeeper(&self) -> ClockTracker {
+    pub fn clock_tracker(&self) -> ClockTracker {
         let text = self.read_clear(&self.layout.clock()).ok();
         let read = text.and_then(|text| toml::from_str(std::str::from_utf8(&text).ok()?).ok());
         read.unwrap_or_default()
     }
 
     /// `now`, with the jumps that the owner has noticed.
-    pub fn moment(&self, now: Timestamp) -> AdjustedTime {
-        self.timekeeper().moment(now)
+    pub fn adjusted_time(&self, now: Timestamp) -> AdjustedTime {
+        self.clock_tracker().adjusted_time(now)
     }
 
     pub(super) fn find_object(

@@ -41,9 +41,9 @@ pub struct Rules {
     /// Objects younger than this may be about to be named.
     pub grace: Duration,
     /// Files that one sweep removes at most.
-    pub most_removals: usize,
+    pub max_removals: usize,
     /// Bytes that one sweep reads at most in order to compress them.
-    pub most_compressed_bytes: u64,
+    pub max_compressed_bytes: u64,
 }
 
 impl Default for Rules {
@@ -53,9 +53,9 @@ impl Default for Rules {
             quota: Quota::default(),
             compress_after: Some(Duration::from_secs(60 * 60)),
             grace: SAVE_GRACE,
-            most_removals: 4096,
+            max_removals: 4096,
             // A quarter of a second of one core.
-            most_compressed_bytes: 64 << 20,
+            max_compressed_bytes: 64 << 20,
         }
     }
 }
@@ -76,7 +76,7 @@ pub struct Swept {
     /// Bytes that are free again.
     pub freed_bytes: u64,
     /// Bytes that are kept now, over all fingerprints.
-    pub kept_bytes: u64,
+    pub used_bytes: u64,
     /// The most there may be.
     pub quota_bytes: u64,
     /// Whether a bound was reached before everything was done.
@@ -105,13 +105,8 @@ impl Sweeper {
     }
 
     /// Sweeps once.
-    pub fn sweep(
-        &mut self,
-        store: &Store,
-        moment: &AdjustedTime,
-        live_refs: &dyn LiveRefs,
-    ) -> Swept {
-        let mut pass = Pass::new(store, moment, live_refs, self.rules);
+    pub fn sweep(&mut self, store: &Store, now: &AdjustedTime, live_refs: &dyn LiveRefs) -> Swept {
+        let mut pass = Pass::new(store, now, live_refs, self.rules);
         pass.read();
         pass.expire();
         pass.collect();

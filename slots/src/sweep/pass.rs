@@ -7,14 +7,14 @@ use super::{LiveRefs, Rules, Swept, quota, remove_objects};
 use crate::ageing::AdjustedTime;
 use crate::id::{BlockId, ConversationId, ModelHash};
 use crate::store::{
-    Listing, Miss, ObjectName, QUARANTINE_BYTES, Rejected, SavedContents, Store, StoreError,
+    Listing, MAX_QUARANTINE_BYTES, Miss, ObjectName, Rejected, SavedContents, Store, StoreError,
 };
 
 /// One sweep under way.
 pub struct Pass<'s> {
     store: &'s Store,
     live_refs: &'s dyn LiveRefs,
-    moment: &'s AdjustedTime,
+    now: &'s AdjustedTime,
     rules: Rules,
     swept: Swept,
     removals: usize,
@@ -34,12 +34,12 @@ struct Kept {
 impl<'s> Pass<'s> {
     pub fn new(
         store: &'s Store,
-        moment: &'s AdjustedTime,
+        now: &'s AdjustedTime,
         live_refs: &'s dyn LiveRefs,
         rules: Rules,
     ) -> Self {
         let (swept, kept) = (Swept::default(), Vec::new());
-        Self { store, live_refs, moment, rules, swept, removals: 0, kept }
+        Self { store, live_refs, now, rules, swept, removals: 0, kept }
     }
 
     /// What was done.
@@ -89,12 +89,12 @@ impl<'s> Pass<'s> {
                 Miss::Unsealed => true,
                 Miss::Sealed => self.store.written(&file.path).is_some_and(|(class, written)| {
                     let lifetime = self.rules.lifetimes.of(class);
-                    lifetime.is_some_and(|lifetime| self.moment.age(written) > lifetime)
+                    lifetime.is_some_and(|lifetime| self.now.age(written) > lifetime)
                 }),
                 _ => false,
             };
             match over {
-                true if self.removals >= self.rules.most_removals => self.swept.left = true,
+                true if self.removals >= self.rules.max_removals => self.swept.left = true,
                 true => {
                     let path = &file.path;
                     let removed = self.try_to(|pass| pass.store.remove_file(model, path));
@@ -114,7 +114,7 @@ impl<'s> Pass<'s> {
     /// Removes the conversations whose class has lived.
     pub fn expire(&mut self) {
         let is_over = |pass: &Self, model: ModelHash, slot: &SavedContents| {
-            slot.entry.is_expired(pass.moment, &pass.rules.lifetimes)
+            slot.entry.is_expired(pass.now, &pass.rules.lifetimes)
                 && !pass.live_refs.is_open(model, &slot.entry.conversation)
         };
         for at in 0..self.kept.len() {
@@ -146,11 +146,11 @@ impl<'s> Pass<'s> {
                 continue;
             }
             let needed = self.store.names(objects.keys());
-            let (moment, grace) = (self.moment, self.rules.grace);
-            let found = self.try_to(|pass| pass.store.unneeded(model, &needed, moment, grace));
+            let (now, grace) = (self.now, self.rules.grace);
+            let found = self.try_to(|pass| pass.store.unneeded(model, &needed, now, grace));
             let unneeded = found.map_or(Vec::new(), |garbage| garbage.objects);
             self.remove_objects(model, unneeded, grace);
-            let most = QUARANTINE_BYTES;
+            let most = MAX_QUARANTINE_BYTES;
             let freed = self.try_to(|pass| pass.store.trim_quarantine(model, most));
             self.swept.freed_bytes += freed.unwrap_or_default();
         }
@@ -159,12 +159,12 @@ impl<'s> Pass<'s> {
     /// Compresses objects whose conversations have all been silent for long.
     pub fn compress(&mut self, settled: &mut HashSet<(ModelHash, ObjectName)>) {
         let Some(after) = self.rules.compress_after else { return };
-        let mut budget = self.rules.most_compressed_bytes;
+        let mut budget = self.rules.max_compressed_bytes;
         for at in 0..self.kept.len() {
             let Kept { model, slots, .. } = &self.kept[at];
             let model = *model;
             let (aged, busy): (Vec<_>, Vec<_>) = slots.iter().partition(|slot| {
-                self.moment.age(slot.entry.used_at) > after
+                self.now.age(slot.entry.used_at) > after
                     && !self.live_refs.is_open(model, &slot.entry.conversation)
             });
             let ids = |slots: Vec<&'_ SavedContents>| -> HashSet<BlockId> {
@@ -198,20 +198,20 @@ impl<'s> Pass<'s> {
     /// Removes the conversations that are cheapest to rebuild per byte, until the rest fits.
     pub fn hold_quota(&mut self) {
         let free_bytes = self.try_to(|pass| pass.store.free_bytes()).unwrap_or(u64::MAX);
-        let mut kept_bytes = self.kept.iter().map(Kept::bytes).sum();
-        self.swept.quota_bytes = self.rules.quota.bytes(kept_bytes, free_bytes);
-        if kept_bytes > self.swept.quota_bytes {
+        let mut used_bytes = self.kept.iter().map(Kept::bytes).sum();
+        self.swept.quota_bytes = self.rules.quota.bytes(used_bytes, free_bytes);
+        if used_bytes > self.swept.quota_bytes {
             for at in 0..self.kept.len() {
                 let model = self.kept[at].model;
                 if let Some(lengths) = self.try_to(|pass| pass.store.object_lengths(model)) {
                     self.kept[at].measure(self.store, &lengths);
                 }
             }
-            kept_bytes = self.kept.iter().map(Kept::bytes).sum();
-            self.swept.quota_bytes = self.rules.quota.bytes(kept_bytes, free_bytes);
+            used_bytes = self.kept.iter().map(Kept::bytes).sum();
+            self.swept.quota_bytes = self.rules.quota.bytes(used_bytes, free_bytes);
         }
-        self.swept.kept_bytes = kept_bytes;
-        let surplus = kept_bytes.saturating_sub(self.swept.quota_bytes);
+        self.swept.used_bytes = used_bytes;
+        let surplus = used_bytes.saturating_sub(self.swept.quota_bytes);
         if surplus == 0 {
             return;
         }
@@ -222,7 +222,7 @@ impl<'s> Pass<'s> {
         });
         let closed: Vec<SavedContents> = closed.cloned().collect();
         let all = self.kept.iter().flat_map(|kept| &kept.slots);
-        let leaving = quota::leaving(all, &closed, surplus, self.moment);
+        let leaving = quota::leaving(all, &closed, surplus, self.now);
         let mut gone = leaving.into_iter().map(|leaving| &closed[leaving]).collect::<Vec<_>>();
         gone.retain(|slot| self.remove_slot(slot.entry.model, slot));
         self.swept.evicted += gone.len();
@@ -246,11 +246,11 @@ impl<'s> Pass<'s> {
         }
         let slot_files: u64 = gone.iter().map(|slot| slot.entry.file_bytes).sum();
         let freed = self.swept.freed_bytes - freed_before + slot_files;
-        self.swept.kept_bytes = self.swept.kept_bytes.saturating_sub(freed);
+        self.swept.used_bytes = self.swept.used_bytes.saturating_sub(freed);
     }
 
     fn remove_slot(&mut self, model: ModelHash, slot: &SavedContents) -> bool {
-        if self.removals >= self.rules.most_removals {
+        if self.removals >= self.rules.max_removals {
             self.swept.left = true;
             return false;
         }
@@ -265,9 +265,9 @@ impl<'s> Pass<'s> {
     }
 
     fn remove_objects(&mut self, model: ModelHash, names: Vec<ObjectName>, grace: Duration) {
-        let room = self.rules.most_removals - self.removals;
+        let room = self.rules.max_removals - self.removals;
         let removal =
-            remove_objects(self.store, self.live_refs, model, names, self.moment, grace, room);
+            remove_objects(self.store, self.live_refs, model, names, self.now, grace, room);
         self.removals += removal.objects;
         self.swept.collected += removal.objects;
         self.swept.freed_bytes += removal.bytes;

@@ -33,10 +33,10 @@ const ATTENTION_EQUALS_WEIGHTS_TOKENS: f64 = 16_384.0;
 const HALF_WORTH_HOURS: f64 = 24.0;
 
 impl Quota {
-    /// The number of bytes, when `kept_bytes` are in the directory and `free_bytes` on its disk.
-    pub fn bytes(self, kept_bytes: u64, free_bytes: u64) -> u64 {
+    /// The number of bytes, when `used_bytes` are in the directory and `free_bytes` on its disk.
+    pub fn bytes(self, used_bytes: u64, free_bytes: u64) -> u64 {
         match self {
-            Self::Automatic => (kept_bytes.saturating_add(free_bytes) / 10).min(AUTOMATIC_BYTES),
+            Self::Automatic => (used_bytes.saturating_add(free_bytes) / 10).min(AUTOMATIC_BYTES),
             Self::Bytes(bytes) => bytes,
         }
     }
@@ -54,7 +54,7 @@ pub(super) fn leaving<'s>(
     all: impl Iterator<Item = &'s SavedContents>,
     closed: &[SavedContents],
     surplus_bytes: u64,
-    moment: &AdjustedTime,
+    now: &AdjustedTime,
 ) -> Vec<usize> {
     let mut needs: HashMap<(ModelHash, BlockId), u32> = HashMap::new();
     for slot in all {
@@ -67,7 +67,7 @@ pub(super) fn leaving<'s>(
             |(id, bytes): (BlockId, u64)| bytes as f64 / f64::from(needs[&(slot.entry.model, id)]);
         let bytes =
             slot.entry.file_bytes as f64 + objects(slot).into_iter().map(share).sum::<f64>();
-        let silent_hours = moment.age(slot.entry.used_at).as_secs_f64() / 3_600.0;
+        let silent_hours = now.age(slot.entry.used_at).as_secs_f64() / 3_600.0;
         let recency = HALF_WORTH_HOURS / (HALF_WORTH_HOURS + silent_hours);
         rebuild_cost(slot.entry.tokens) * recency / bytes.max(1.0)
     };

@@ -64,8 +64,8 @@ impl World {
     }
 
     fn sweep_after_hours(&self, hours: u64, rules: Rules, live_refs: &dyn LiveRefs) -> Swept {
-        let moment = AdjustedTime::from(Timestamp(self.now.0 + hours * HOUR_MS + 1));
-        let swept = Sweeper::new(rules).sweep(&self.store, &moment, live_refs);
+        let now = AdjustedTime::from(Timestamp(self.now.0 + hours * HOUR_MS + 1));
+        let swept = Sweeper::new(rules).sweep(&self.store, &now, live_refs);
         assert!(swept.errors.is_empty(), "{:?}", swept.errors);
         swept
     }
@@ -186,13 +186,13 @@ fn over_quota_the_cheapest_to_rebuild_per_byte_leaves_first() {
     world.save("long-prompt", TtlClass::Permanent, MODEL, &[10, 11, 12, 13, 14, 15, 16, 17]);
     let rules = |bytes| Rules { quota: Quota::Bytes(bytes), ..no_compression() };
     let swept = world.sweep_after_hours(1, rules(100_000), &NoEngine);
-    assert_eq!((swept.evicted, swept.kept_bytes <= 100_000), (0, true));
+    assert_eq!((swept.evicted, swept.used_bytes <= 100_000), (0, true));
     let swept = world.sweep_after_hours(1, rules(90_000), &NoEngine);
     assert_eq!(world.conversations(), ["long-prompt"]);
     assert_eq!((swept.evicted, swept.collected, world.objects()), (1, 1, 8));
-    assert!(swept.kept_bytes <= 90_000, "{}", swept.kept_bytes);
+    assert!(swept.used_bytes <= 90_000, "{}", swept.used_bytes);
     let swept = world.sweep_after_hours(1, rules(0), &NoEngine);
-    assert_eq!((swept.kept_bytes, world.objects()), (0, 0));
+    assert_eq!((swept.used_bytes, world.objects()), (0, 0));
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn a_sweep_is_bounded_and_says_when_more_is_to_do() {
     for name in ["a", "b", "c"] {
         world.save(name, TtlClass::Short, MODEL, &[name.as_bytes()[0].into()]);
     }
-    let rules = Rules { most_removals: 2, ..no_compression() };
+    let rules = Rules { max_removals: 2, ..no_compression() };
     let sweeps: Vec<_> = (0..4).map(|_| world.sweep_after_hours(1, rules, &NoEngine)).collect();
     let removed = |swept: &Swept| swept.expired + swept.collected;
     assert!(sweeps.iter().all(|swept| removed(swept) <= 2));
@@ -231,12 +231,12 @@ fn what_has_aged_is_compressed_once_and_reads_the_same() {
     world.save("aged", TtlClass::Extended, MODEL, &[1, 2]);
     let rules = Rules::default();
     let mut sweeper = Sweeper::new(rules);
-    let moment = AdjustedTime::from(Timestamp(world.now.0 + 2 * HOUR_MS));
-    let swept = sweeper.sweep(&world.store, &moment, &NoEngine);
+    let now = AdjustedTime::from(Timestamp(world.now.0 + 2 * HOUR_MS));
+    let swept = sweeper.sweep(&world.store, &now, &NoEngine);
     assert_eq!(swept.compressed, 2);
-    assert!(swept.freed_bytes > 15_000 && swept.kept_bytes > 0);
-    assert_eq!(sweeper.sweep(&world.store, &moment, &NoEngine).compressed, 0);
-    assert_eq!(Sweeper::new(rules).sweep(&world.store, &moment, &NoEngine).compressed, 0);
+    assert!(swept.freed_bytes > 15_000 && swept.used_bytes > 0);
+    assert_eq!(sweeper.sweep(&world.store, &now, &NoEngine).compressed, 0);
+    assert_eq!(Sweeper::new(rules).sweep(&world.store, &now, &NoEngine).compressed, 0);
     let record = world.store.get_slot(MODEL, &id("aged")).unwrap();
     for (block, word) in record.blocks.iter().zip([1, 2]) {
         let object = world.store.get_object(MODEL, block.id, ObjectKind::Block).unwrap();
@@ -286,10 +286,10 @@ fn what_could_not_be_read_is_compressed_by_a_later_sweep() {
     let (here, away) = (shelf.join(format!("{name}.kv")), shelf.join("away"));
     std::fs::rename(&here, &away).unwrap();
     let mut sweeper = Sweeper::new(Rules::default());
-    let moment = AdjustedTime::from(Timestamp(world.now.0 + 2 * HOUR_MS));
-    assert_eq!(sweeper.sweep(&world.store, &moment, &NoEngine).compressed, 0);
+    let now = AdjustedTime::from(Timestamp(world.now.0 + 2 * HOUR_MS));
+    assert_eq!(sweeper.sweep(&world.store, &now, &NoEngine).compressed, 0);
     std::fs::rename(&away, &here).unwrap();
-    assert_eq!(sweeper.sweep(&world.store, &moment, &NoEngine).compressed, 1);
+    assert_eq!(sweeper.sweep(&world.store, &now, &NoEngine).compressed, 1);
 }
 
 #[test]
@@ -303,11 +303,11 @@ fn a_sleeping_laptop_and_a_clock_that_is_set_expire_nothing_early() {
     for (wall_ms, ran) in
         [(8 * HOUR_MS, minute), (900 * HOUR_MS, 2 * minute), (180_000, 3 * minute)]
     {
-        let moment = keeper.look(Timestamp(world.now.0 + wall_ms), ran);
-        assert_eq!(sweeper.sweep(&world.store, &moment, &NoEngine).expired, 0);
+        let now = keeper.look(Timestamp(world.now.0 + wall_ms), ran);
+        assert_eq!(sweeper.sweep(&world.store, &now, &NoEngine).expired, 0);
     }
-    let moment = keeper.look(Timestamp(world.now.0 + 13 * 60_000), 13 * minute);
-    assert_eq!(sweeper.sweep(&world.store, &moment, &NoEngine).expired, 1);
+    let now = keeper.look(Timestamp(world.now.0 + 13 * 60_000), 13 * minute);
+    assert_eq!(sweeper.sweep(&world.store, &now, &NoEngine).expired, 1);
 }
 
 #[test]

@@ -113,8 +113,8 @@ impl World {
     pub fn end(mut self) -> Counts {
         self.minute += 100 * 24 * 60;
         let rules = Rules { quota: Quota::Bytes(0), grace: Duration::ZERO, ..Rules::default() };
-        let moment = AdjustedTime::from(self.now());
-        let swept = Sweeper::new(rules).sweep(&self.store, &moment, &NoEngine);
+        let now = AdjustedTime::from(self.now());
+        let swept = Sweeper::new(rules).sweep(&self.store, &now, &NoEngine);
         assert!(swept.errors.is_empty() && !swept.left, "{swept:?}");
         let mut files = self.files.disk().files();
         files.retain(|(path, _)| !path.components().any(|part| part.as_os_str() == "quarantine"));
@@ -250,11 +250,11 @@ impl World {
             remembered.now.is_some() && !left.contains(name) && !self.open.contains(name)
         });
         let quota = swept.quota_bytes;
-        let kept = self.kept_bytes();
+        let kept = self.used_bytes();
         assert!(kept <= quota || !closed_stay, "{kept} bytes are kept of {quota}: {swept:?}");
     }
 
-    fn kept_bytes(&self) -> u64 {
+    fn used_bytes(&self) -> u64 {
         let slots = self.store.contents(MODEL).expect("the disk works").slots;
         let files: u64 = slots.iter().map(|slot| slot.entry.file_bytes).sum();
         let objects: BTreeSet<BlockId> =

@@ -56,8 +56,8 @@ impl Day {
     fn sweep(&mut self, store: &Store) {
         let quota = Quota::Bytes(*self.random.choose(&[u64::MAX, 4_000, 1_000]));
         let rules = Rules { quota, grace: Duration::ZERO, ..Rules::default() };
-        let moment = AdjustedTime::from(later(self.start, self.minute));
-        let swept = Sweeper::new(rules).sweep(store, &moment, &NoEngine);
+        let now = AdjustedTime::from(later(self.start, self.minute));
+        let swept = Sweeper::new(rules).sweep(store, &now, &NoEngine);
         assert!(swept.errors.is_empty(), "{:?}", swept.errors);
     }
 }

@@ -147,10 +147,10 @@ pub const SCENES: &[Scene] = &[
         },
         act: |store| {
             told(store.remove_slot(MODEL, &id("chat")))?;
-            let (moment, grace) = (AdjustedTime::from(later(*START, 60)), Duration::ZERO);
-            let garbage = store.find_garbage(MODEL, &moment, grace).map_err(|e| e.to_string())?;
+            let (now, grace) = (AdjustedTime::from(later(*START, 60)), Duration::ZERO);
+            let garbage = store.find_garbage(MODEL, &now, grace).map_err(|e| e.to_string())?;
             let mut unneeded = garbage.objects.into_iter();
-            unneeded.try_for_each(|name| told(store.collect(MODEL, name, &moment, grace)))
+            unneeded.try_for_each(|name| told(store.collect(MODEL, name, &now, grace)))
         },
         ..PLAIN
     },
@@ -228,8 +228,8 @@ fn talk(name: &str, class: TtlClass, words: &[i32]) -> Talk {
 
 fn sweep(store: &Store, minute: u64, quota: Quota) -> Result<(), String> {
     let rules = Rules { quota, grace: Duration::ZERO, ..Rules::default() };
-    let moment = AdjustedTime::from(later(*START, minute));
-    let swept = Sweeper::new(rules).sweep(store, &moment, &NoEngine);
+    let now = AdjustedTime::from(later(*START, minute));
+    let swept = Sweeper::new(rules).sweep(store, &now, &NoEngine);
     swept.errors.first().map_or(Ok(()), |error| Err(error.to_string()))
 }
 

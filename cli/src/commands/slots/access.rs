@@ -103,7 +103,7 @@ fn maintenance_context(
     grace: Duration,
     context: &Context,
 ) -> maintenance::Context {
-    let (now, lifetimes) = (reader.moment(context.now.into()), context.lifetimes());
+    let (now, lifetimes) = (reader.adjusted_time(context.now.into()), context.lifetimes());
     maintenance::Context { now, lifetimes, grace }
 }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 
-use hob_slots::archive::{Archive, Imported, Wishes};
+use hob_slots::archive::{Archive, ImportOptions, Imported};
 use hob_slots::{NoEngine, Store, TtlClass};
 
 use super::access::{self, Access};
@@ -38,12 +38,12 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     let Args { file: path, force, keep_foreign, class } = args;
     let failed = |source| Failure::File { doing: "read", path: path.clone(), source };
     let file = File::open(path).map_err(failed)?;
-    let wishes = Wishes { force: *force, keep_foreign: *keep_foreign, class: *class };
+    let options = ImportOptions { force: *force, keep_foreign: *keep_foreign, class: *class };
     // Before anything owns or creates the directory: a damaged archive fails here.
     let unusable = |source| Failure::Archive { path: path.clone(), source };
     let archive = Archive::open(file.try_clone().map_err(failed)?).map_err(unusable)?;
     let report: Imported = match Access::open(context)? {
-        Access::Direct(store) => import(&archive, &store, wishes, context).map_err(unusable)?,
+        Access::Direct(store) => import(&archive, &store, options, context).map_err(unusable)?,
         Access::Daemon(client) => {
             std::io::Seek::rewind(&mut &file).map_err(failed)?;
             let class = class.map_or(String::new(), |class| format!("&class={class}"));
@@ -68,13 +68,13 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
 fn import(
     archive: &Archive,
     store: &Store,
-    wishes: Wishes,
+    options: ImportOptions,
     context: &Context,
 ) -> Result<Imported, hob_slots::archive::ArchiveError> {
-    if !wishes.keep_foreign {
+    if !options.keep_foreign {
         archive.check_model(store)?;
     }
     let written_bytes = archive.put_objects(store)?;
-    let report = archive.put_slots(store, &NoEngine, wishes, context.now.into())?;
+    let report = archive.put_slots(store, &NoEngine, options, context.now.into())?;
     Ok(Imported { written_bytes: report.written_bytes + written_bytes, ..report })
 }

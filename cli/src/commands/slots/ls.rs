@@ -139,8 +139,8 @@ pub fn read(
         (contents(reader, model), live.join().unwrap_or(None))
     });
     let Listing { slots, rejected, .. } = listing?;
-    let (moment, lifetimes) = (reader.moment(context.now.into()), context.lifetimes());
-    let info = |usage| SavedConversation::new(usage, &moment, &lifetimes, live.as_ref());
+    let (now, lifetimes) = (reader.adjusted_time(context.now.into()), context.lifetimes());
+    let info = |usage| SavedConversation::new(usage, &now, &lifetimes, live.as_ref());
     let infos = usage(&slots).iter().map(info).collect();
     Ok(Contents { bytes: total_bytes(&slots), slots: infos, rejected })
 }

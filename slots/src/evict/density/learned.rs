@@ -18,7 +18,7 @@ use crate::time::Timestamp;
 const REMEMBERED_BUDGETS: u64 = 16;
 
 /// Conversations whose last run is remembered.
-const MOST_CONVERSATIONS: usize = 8_192;
+const MAX_CONVERSATIONS: usize = 8_192;
 
 /// Runs after which densities are computed anew, and what was learned counts less.
 const REFRESH_RUNS: u64 = 32;
@@ -42,7 +42,7 @@ pub struct Learned<Id> {
     current: [Option<u64>; 2],
     groups_begun: u64,
     bytes: u64,
-    most_bytes: u64,
+    max_bytes: u64,
     run: LatestRun,
     // The last run of each conversation, of the newer and of the older half of those remembered.
     latest: [HashMap<u64, LatestRun>; 2],
@@ -91,7 +91,7 @@ impl<Id: Name> Learned<Id> {
             current: [None; 2],
             groups_begun: 0,
             bytes: 0,
-            most_bytes: budget_bytes.saturating_mul(REMEMBERED_BUDGETS),
+            max_bytes: budget_bytes.saturating_mul(REMEMBERED_BUDGETS),
             run: LatestRun::default(),
             latest: [HashMap::new(), HashMap::new()],
             runs: 0,
@@ -173,7 +173,7 @@ impl<Id: Name> Learned<Id> {
                 LatestRun { conversation, turn, begun_at: now, gap_secs }
             }
         };
-        if self.latest[0].len() == MOST_CONVERSATIONS / 2 {
+        if self.latest[0].len() == MAX_CONVERSATIONS / 2 {
             self.latest[1] = std::mem::take(&mut self.latest[0]);
         }
         self.latest[0].insert(conversation, self.run);
@@ -241,7 +241,7 @@ impl<Id: Name> Learned<Id> {
     }
 
     fn forget_the_oldest(&mut self) {
-        while self.bytes > self.most_bytes {
+        while self.bytes > self.max_bytes {
             let Some((number, group)) = self.groups.pop_first() else { return };
             for slot in &mut self.current {
                 *slot = slot.filter(|&current| current != number);

@@ -127,9 +127,9 @@ impl Object {
             return Ok(None);
         }
         let (tokens, payload) = body(&header, file);
-        let most_bytes = payload.len().checked_sub(file.len().div_ceil(20));
-        let pack = |most_bytes| pack(payload, Arrangement::Planes, level, most_bytes);
-        let Some(stored) = most_bytes.and_then(pack) else { return Ok(None) };
+        let max_bytes = payload.len().checked_sub(file.len().div_ceil(20));
+        let pack = |max_bytes| pack(payload, Arrangement::Planes, level, max_bytes);
+        let Some(stored) = max_bytes.and_then(pack) else { return Ok(None) };
         let header = ObjectHeader {
             version: ObjectHeader::VERSION,
             encoding: Encoding::Planes,

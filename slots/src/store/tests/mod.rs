@@ -59,10 +59,10 @@ impl World {
         self.store.get_object(object.model, object.id(), object.kind)
     }
 
-    fn collect(&self, moment: &AdjustedTime, grace: Duration) -> Result<Garbage, StoreError> {
-        let garbage = self.store.find_garbage(MODEL, moment, grace)?;
+    fn collect(&self, now: &AdjustedTime, grace: Duration) -> Result<Garbage, StoreError> {
+        let garbage = self.store.find_garbage(MODEL, now, grace)?;
         for &name in &garbage.objects {
-            self.store.collect(MODEL, name, moment, grace)?;
+            self.store.collect(MODEL, name, now, grace)?;
         }
         Ok(garbage)
     }

@@ -34,7 +34,7 @@ struct State {
     cut_at: Option<usize>,
     /// The call that does nothing but report an error.
     fails_at: Option<usize>,
-    most_bytes: Option<u64>,
+    max_bytes: Option<u64>,
     /// Whether syncing only says that it did.
     lies: bool,
     film: Option<Vec<Disk>>,
@@ -50,7 +50,7 @@ impl MemoryFiles {
             calls: 0,
             cut_at: None,
             fails_at: None,
-            most_bytes: None,
+            max_bytes: None,
             lies: false,
             film: None,
         })))
@@ -81,8 +81,8 @@ impl MemoryFiles {
         self.state().calls
     }
 
-    pub fn limit_to(&self, most_bytes: u64) {
-        self.state().most_bytes = Some(most_bytes);
+    pub fn limit_to(&self, max_bytes: u64) {
+        self.state().max_bytes = Some(max_bytes);
     }
 
     /// From now on syncing does nothing and reports success.
@@ -150,7 +150,7 @@ impl MemoryFiles {
 
 impl State {
     fn room(&self) -> u64 {
-        self.most_bytes.map_or(u64::MAX, |most| most.saturating_sub(self.disk.bytes()))
+        self.max_bytes.map_or(u64::MAX, |most| most.saturating_sub(self.disk.bytes()))
     }
 }
 

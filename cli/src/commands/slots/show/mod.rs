@@ -91,7 +91,7 @@ fn load(
     context: &Context,
 ) -> Result<Saved, Failure> {
     let parts = Parts::of(reader, model, &record, verify, context.terminal.error)?;
-    let age_secs = reader.moment(context.now.into()).age(record.used_at).as_secs();
+    let age_secs = reader.adjusted_time(context.now.into()).age(record.used_at).as_secs();
     Ok(Saved { model, origin: dir::origin(reader, model), record, age_secs, parts })
 }
 
