@@ -1,5 +1,5 @@
-//! What being ready costs while nobody asks, and how soon it answers those who are about to: the real
-//! hobd, the bundled model, and very many profiles whose prefixes are warm.
+//! The processor time of an idle hobd with many warm prefixes, and the latency of `speech-start` and of
+//! filler phrases. Runs the real hobd with the bundled model.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -15,28 +15,28 @@ use crate::measure::{beside_us, cpu_time, median_ms, time};
 
 #[derive(clap::Args)]
 pub struct Options {
-    /// Profiles, and so prefixes.
+    /// Number of profiles, each with a warm prefix.
     #[arg(long, default_value_t = 20)]
     profiles: usize,
-    /// How long nobody asks.
+    /// Length of the idle time, in seconds.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Print the figure and succeed whatever it is.
+    /// Print the figures without failing on a missed bar.
     #[arg(long)]
     no_bars: bool,
 }
 
-/// Of one core.
+/// Processor time, as a part of one core.
 const BAR: f64 = 0.005;
 
 /// Calls of each kind, each over a connection of its own.
 const CALLS: usize = 60;
 
-/// The most that they may take.
+/// Maximum medians.
 const SPEECH_START_MS: f64 = 2.0;
 const PHRASE_MS: f64 = 5.0;
 
-/// How long the prefixes, and the phrases, may take to become warm.
+/// Maximum time until prefixes and phrases are warm.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub fn run(options: &Options) -> Result<()> {
@@ -52,7 +52,7 @@ pub fn run(options: &Options) -> Result<()> {
     hobd.wait_until_warm(options.profiles)?;
     let filler = "/v1/voice/filler";
     hobd.wait_for_phrases(filler)?;
-    std::thread::sleep(Duration::from_secs(5)); // What was computed is written.
+    std::thread::sleep(Duration::from_secs(5)); // The writer finishes.
 
     let process = hobd.process.id().to_string();
     let before = cpu_time(&process)?;
@@ -60,8 +60,8 @@ pub fn run(options: &Options) -> Result<()> {
     let used = cpu_time(&process)?.saturating_sub(before);
     let share = used.as_secs_f64() / options.seconds as f64;
     println!(
-        "{} warm prefixes, nobody asks for {} s: {:.0} ms of processor time, {:.2} % of one core \
-         (to reach: {:.2} %)",
+        "{} warm prefixes, idle for {} s: {:.0} ms of processor time, {:.2} % of one core \
+         (bar: {:.2} %)",
         options.profiles,
         options.seconds,
         used.as_secs_f64() * 1e3,
@@ -74,10 +74,10 @@ pub fn run(options: &Options) -> Result<()> {
     }
     let phrases = (0..CALLS).map(|_| {
         let (status, took) = hobd.call("GET", filler)?;
-        ensure!(status == 200, "there was a phrase a moment ago: {status}");
+        ensure!(status == 200, "no phrase any more: {status}");
         Ok(took)
     });
-    // Before anybody speaks: then no phrase is said.
+    // Before speech starts: hobd plays no phrase while the user speaks.
     let phrases = phrases.collect::<Result<Vec<_>>>()?;
     let speech = (0..CALLS).map(|call| {
         let path = format!("/v1/conversations/room-{}/speech-start", call % 4);
@@ -85,10 +85,10 @@ pub fn run(options: &Options) -> Result<()> {
     });
     for (what, times, bar) in [
         ("speech-start", speech.collect::<Result<Vec<_>>>()?, SPEECH_START_MS),
-        ("a phrase for the time until the answer", phrases, PHRASE_MS),
+        ("filler phrase", phrases, PHRASE_MS),
     ] {
         let ms = median_ms(&times);
-        println!("{what}, over HTTP: {ms:.2} ms, median of {CALLS} (to reach: {bar:.0} ms)");
+        println!("{what}, over HTTP: {ms:.2} ms, median of {CALLS} (bar: {bar:.0} ms)");
         if ms > bar {
             missed.push(format!("{what}: {ms:.2} ms"));
         }
@@ -112,7 +112,7 @@ impl Hobd {
         command.env_clear().env("HOME", directory).arg("--data-dir").arg(directory.join("data"));
         command.arg("--profiles-dir").arg(profiles).args(["--listen", "127.0.0.1:0"]);
         command.arg("--ready-file").arg(&ready);
-        command.env("PATH", std::env::var_os("PATH").unwrap_or_default()); // What speaks is sought there.
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default()); // For espeak-ng.
         let process = command.stdout(Stdio::null()).stderr(fs::File::create(&log)?).spawn();
         Ok(Self { process: process.context("cannot run hobd")?, log, ready })
     }
@@ -142,17 +142,20 @@ impl Hobd {
         Ok((status, took))
     }
 
-    /// They are spoken one after the other while nobody asks.
+    /// hobd synthesises the phrases one after the other while it is idle.
     fn wait_for_phrases(&self, path: &str) -> Result<()> {
         let began = Instant::now();
         while self.call("GET", path)?.0 != 200 {
-            ensure!(began.elapsed() < PATIENCE, "nothing speaks: is espeak-ng installed?");
+            ensure!(
+                began.elapsed() < PATIENCE,
+                "no phrase was synthesised: is espeak-ng installed?"
+            );
             std::thread::sleep(Duration::from_millis(200));
         }
         Ok(())
     }
 
-    /// It says so of each.
+    /// hobd logs each warm prefix.
     fn wait_until_warm(&self, profiles: usize) -> Result<()> {
         let began = Instant::now();
         loop {

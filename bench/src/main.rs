@@ -1,7 +1,7 @@
-//! Measures what is claimed, in one run with the thing that it is compared with.
+//! Measures Hob's claims, in one run with what they are compared with.
 //!
 //! - Random weights in the shape of a known model, written once under `target/bench`.
-//! - Runs of the compared things are interleaved; a figure is a median.
+//! - The compared runs are interleaved; a figure is a median.
 //! - A benchmark prints each figure beside its bar and fails when a bar is missed.
 
 mod idle;
@@ -20,7 +20,7 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use weights::Shape;
 
-/// Measured tables, side by side with the thing they are compared with.
+/// Benchmarks, each beside what it is compared with.
 #[derive(Parser)]
 #[command(name = "cargo xtask bench")]
 struct Args {
@@ -30,14 +30,14 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Bench {
-    /// What warm prefixes cost while nobody asks, and how soon speech is answered.
+    /// Processor time of an idle hobd with warm prefixes; latency of speech start and filler phrases.
     Idle(idle::Options),
-    /// Cold, follow-up, after park, after restart; against llama.cpp alone.
+    /// Time to first token: cold, follow-up, after park, after restart; against llama.cpp alone.
     Resume(resume::Options),
-    /// What keeping costs: restore against llama.cpp's own file, stalls, bytes, listings.
+    /// The cost of saved KV: restore against llama.cpp's own file, stalls, bytes, listings.
     Store(store::Options),
-    /// The first token after a prewarm, a second boot, speech start and a streamed transcript; against
-    /// llama.cpp alone.
+    /// Time to first token after a prewarm, a second boot, speech start and a streamed transcript;
+    /// against llama.cpp alone.
     Ttft(ttft::Options),
     /// Compute threads and their polling, on an idle and on a busy machine.
     Threads(threads::Options),

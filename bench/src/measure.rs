@@ -1,4 +1,4 @@
-//! Medians, processor time, and a busy machine on demand.
+//! Medians, processor time, and artificial load.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ pub fn time<T>(work: impl FnOnce() -> T) -> (Duration, T) {
     (began.elapsed(), result)
 }
 
-/// The middle of the samples, in milliseconds; the mean of the middle two of an even number.
+/// In milliseconds; the mean of the middle two of an even number of samples.
 pub fn median_ms(samples: &[Duration]) -> f64 {
     let mut ms: Vec<f64> = samples.iter().map(|sample| sample.as_secs_f64() * 1e3).collect();
     ms.sort_by(f64::total_cmp);
@@ -27,7 +27,7 @@ pub fn median_ms(samples: &[Duration]) -> f64 {
     }
 }
 
-/// Processor time of all threads of a process, its number or `self`, in steps of 10 ms.
+/// Processor time of all threads of a process (its id, or `self`), in steps of 10 ms.
 pub fn cpu_time(process: &str) -> Result<Duration> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat"))
         .context("processor time is read on Linux")?;
@@ -41,17 +41,20 @@ pub fn cpu_time(process: &str) -> Result<Duration> {
     Ok(Duration::from_millis(ticks * 10)) // 100 ticks a second on every Linux.
 }
 
-/// A program of the workspace that was built beside this one, from `package`.
+/// The path of another program of the workspace, built from `package`.
 pub fn beside_us(program: &str, package: &str) -> Result<PathBuf> {
     let file = format!("{program}{}", std::env::consts::EXE_SUFFIX);
     let path = std::env::current_exe()?.with_file_name(file);
     if !path.is_file() {
-        bail!("there is no {}: build it with `cargo build --release -p {package}`", path.display());
+        bail!(
+            "{} does not exist: build it with `cargo build --release -p {package}`",
+            path.display()
+        );
     }
     Ok(path)
 }
 
-/// Other people's work: threads that compute until this is dropped.
+/// Threads that compute until this is dropped.
 pub struct BusyMachine {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,

@@ -1,5 +1,5 @@
-//! llama.cpp alone, in a context of its own whose cache already holds as many tokens as the
-//! conversation has: attention takes most of the time here, and grows with it.
+//! llama.cpp alone, in a context whose cache already holds as many tokens as the conversation has:
+//! attention takes most of the time, which grows with them.
 
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use hob_slots::Token;
 
 use crate::measure::time;
 
-/// It lives in a thread as the engine's does, and is asked for one measurement at a time.
+/// A thread with a context; takes one measurement at a time.
 pub struct Raw {
     asks: mpsc::Sender<(usize, Vec<Token>)>,
     answers: mpsc::Receiver<Duration>,
@@ -26,7 +26,7 @@ impl Raw {
             let shape = ContextShape { context_tokens: 4096, sequences: 3, micro_batch: 512 };
             let made = model.with_context(shape, &mut |backend| {
                 for (context, new) in &inbox {
-                    // What the cells hold does not change how long attention over them takes.
+                    // The cells' values do not change the time of attention.
                     for start in (backend.end(Sequence(0))..context).step_by(128) {
                         decode(backend, start, &vec![Token(300); 128.min(context - start)], false);
                     }
@@ -40,7 +40,7 @@ impl Raw {
         Self { asks, answers }
     }
 
-    /// How long `new` take behind `context` tokens, logits included.
+    /// The time of `new` tokens behind `context` tokens, logits included.
     pub fn measure(&self, context: usize, new: Vec<Token>) -> Result<Duration> {
         self.asks.send((context, new))?;
         Ok(self.answers.recv()?)

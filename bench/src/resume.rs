@@ -1,9 +1,9 @@
-//! The promise of the product in one table: how long the next answer takes to begin.
+//! The product's promise in one table: the time to the first token of the next answer.
 //!
-//! One conversation in the shape of Qwen2.5-0.5B. In every round, interleaved: a follow-up turn, a
-//! turn after the conversation was parked in memory, a turn after the engine was stopped and started
-//! anew over the same directory; before each of them llama.cpp alone decodes as many new tokens over
-//! a hot cache of the same length (the limit). Before them the same prompt cold, on an empty engine.
+//! One conversation in the shape of Qwen2.5-0.5B. Each round has a follow-up turn, a turn after the
+//! conversation was parked in memory, and a turn after the engine was restarted over the same
+//! directory. Before each of them llama.cpp alone decodes as many new tokens over a hot cache of the
+//! same length (the limit). Before all rounds: the same prompt cold, on an empty engine.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -35,18 +35,18 @@ pub struct Options {
     /// Compute threads; 0 chooses as hobd does.
     #[arg(long, default_value_t = 0)]
     threads: usize,
-    /// Print the figures and succeed whatever they are.
+    /// Print the figures without failing on a missed bar.
     #[arg(long)]
     no_bars: bool,
 }
 
 const CONVERSATION: &str = "bench";
 
-/// Slower than llama.cpp alone by this factor at most.
+/// Maximum factor against llama.cpp alone.
 const WARM_BAR: f64 = 1.10;
-/// And after a restart by this much more.
+/// On top of it, after a restart.
 const RESTART_BAR_MS: f64 = 60.0;
-/// Faster than cold by this factor at least.
+/// Minimum speed-up against cold.
 const COLD_BAR: f64 = 50.0;
 
 struct Table {
@@ -82,7 +82,7 @@ pub fn run(options: &Options) -> Result<()> {
     let raw = Raw::start(model.clone());
     raw.measure(timeline.len(), text.next(options.new))?; // Unmeasured: fills the cache.
     for _ in 0..options.rounds {
-        // Before each turn the limit at that very length.
+        // Before each turn: the limit at the same length.
         let mut limit = |engine: &Engine, timeline: &[Token], text: &mut Words| -> Result<()> {
             settle(engine);
             table.raw.push(raw.measure(timeline.len(), text.next(options.new))?);
@@ -104,7 +104,7 @@ pub fn run(options: &Options) -> Result<()> {
         wait_for(engine.park(ConversationId::new(CONVERSATION)?));
         let report = next(&engine, &mut timeline, &mut text)?;
         expect_computed(&report, options.new, "after park")?;
-        // What a restart has read is on disk alone, in the system's cache of it.
+        // KV read after a restart is only on disk, in the system's page cache.
         let restored = report.tokens.memory + report.tokens.disk;
         ensure!(restored > options.tokens / 2, "it was parked: {report:?}");
         table.parked.push(ttft(&report));

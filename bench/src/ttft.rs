@@ -1,11 +1,11 @@
-//! What prewarming is for: how long the first token takes when a question was prepared for.
+//! The time to the first token after prewarming and speculative prefill.
 //!
-//! A profile's prefix and a question in the shape of Qwen2.5-0.5B. In every round, interleaved: a
-//! question after the prefix was made hot at boot; one after a second boot, whose prefix comes from
-//! disk; one in a longer conversation that was on disk until speech started; one whose words were
-//! streamed in ahead of their end; a short one on an idle engine and one that arrives while a prefix
-//! is computed. Beside them the limit: llama.cpp alone decodes as many tokens over a hot cache of the
-//! same length. Before them the same prompt cold, on an empty engine.
+//! A profile's prefix and a question, in the shape of Qwen2.5-0.5B. Each round has a question after the
+//! prefix was prewarmed at boot; one after a second boot, whose prefix comes from disk; one in a longer
+//! conversation that was on disk until speech started; one whose words were streamed ahead of their
+//! end; a short one on an idle engine, and one that arrives while a prefix is computed. Beside them the
+//! limit: llama.cpp alone decodes as many tokens over a hot cache of the same length. Before all
+//! rounds: the same prompt cold, on an empty engine.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub struct Options {
     /// Cold starts; each computes the whole prompt.
     #[arg(long, default_value_t = 2)]
     cold: usize,
-    /// Print the figures and succeed whatever they are.
+    /// Print the figures without failing on a missed bar.
     #[arg(long)]
     no_bars: bool,
 }
@@ -45,19 +45,19 @@ pub struct Options {
 const PREFIX: &str = "__system_prefix__";
 const TALK: &str = "talk";
 
-/// Of a question: what was not heard before it was over.
+/// Tokens of a question that were not streamed ahead.
 const LAST_WORD: usize = 2;
 
-/// Slower than llama.cpp alone by this factor at most.
+/// Maximum factor against llama.cpp alone.
 const WARM_BAR: f64 = 1.10;
-/// With the words streamed in ahead: faster.
+/// The same with the words streamed ahead.
 const STREAMED_BAR: f64 = 1.0;
-/// Faster than cold by this factor at least.
+/// Minimum speed-up against cold.
 const COLD_BAR: f64 = 50.0;
 
-/// A micro-batch of what nobody waits for takes at least so many rows.
-const FEWEST_ROWS: f64 = 8.0;
-/// And aims at so long.
+/// Minimum rows of a background micro-batch.
+const MIN_ROWS: f64 = 8.0;
+/// Its target.
 const MICRO_BATCH: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
@@ -140,10 +140,10 @@ pub fn run(options: &Options) -> Result<()> {
         talk = whole;
         settle(&engine);
 
-        let heard = talk.len() + options.question - LAST_WORD;
+        let streamed = talk.len() + options.question - LAST_WORD;
         talk.extend(text.next(options.question));
-        for heard in [heard - options.question / 2, heard] {
-            ask(&engine, prewarm(TALK, &talk[..heard], Purpose::Speculate))?;
+        for end in [streamed - options.question / 2, streamed] {
+            ask(&engine, prewarm(TALK, &talk[..end], Purpose::Speculate))?;
         }
         let (report, whole) = ask(&engine, turns::request(TALK, &talk, 1))?;
         expect_computed(&report, LAST_WORD, "with the transcript streamed ahead")?;
@@ -188,7 +188,7 @@ fn print(options: &Options, samples: &Samples) -> Result<()> {
     let (idle, during) = (median_ms(&samples.idle), median_ms(&samples.during));
     let micro_batch = median_ms(&samples.micro_batch);
     println!(
-        "\nThe second boot brought the prefix in within {:.1} ms and computed nothing of it.\n\
+        "\nThe second boot restored the prefix in {:.1} ms and computed nothing of it.\n\
          A question of {} tokens alone took {idle:.1} ms on an idle engine and {during:.1} ms when it \
          arrived while a\nprefix was computed: {:.1} ms more; a micro-batch of that lasts {micro_batch:.0} ms.",
         median_ms(&samples.imported),
@@ -204,13 +204,13 @@ fn print(options: &Options, samples: &Samples) -> Result<()> {
     bail!("missed: {}", missed.join("; "))
 }
 
-/// How long a micro-batch of what nobody waits for lasts, by the measured speed of prefill.
+/// The duration of a background micro-batch, by the measured speed of prefill.
 fn micro_batch(engine: &Engine) -> Duration {
     let speed = turns::status(engine).prefill_tokens_per_second.unwrap_or(f64::NAN);
-    MICRO_BATCH.max(Duration::from_secs_f64(FEWEST_ROWS / speed))
+    MICRO_BATCH.max(Duration::from_secs_f64(MIN_ROWS / speed))
 }
 
-/// A question behind nothing at all.
+/// A question without any context.
 fn short_question(
     engine: &Engine,
     options: &Options,

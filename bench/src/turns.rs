@@ -1,4 +1,4 @@
-//! An engine to measure, and whole turns on it.
+//! Engines to measure, and whole turns on them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,20 +9,19 @@ use hob_runtime::{Engine, EngineOptions, EngineStatus, Model, TurnEvent, TurnRep
 use hob_slots::store::Store;
 use hob_slots::{ConversationId, ModelHash, Token};
 
-/// What the benchmark's KV is named by.
 pub const FINGERPRINT: ModelHash = ModelHash(*b"benchmrk");
 
-/// An engine over `slots`, with everything else as hobd has it.
+/// An engine over the directory `slots`.
 pub fn start(model: Arc<dyn Model>, slots: &Path, options: EngineOptions) -> Result<Engine> {
     start_on(model, Store::open(slots)?, options)
 }
 
-/// The same over a store that is open.
+/// The same over an open store.
 pub fn start_on(model: Arc<dyn Model>, store: Store, options: EngineOptions) -> Result<Engine> {
     Ok(Engine::start(model, FINGERPRINT, Some(Arc::new(store)), options)?)
 }
 
-/// A greedy turn that computes the prompt and generates `max_tokens`, whatever they are.
+/// A greedy turn that generates `max_tokens`, past end tokens.
 pub fn request(conversation: &str, prompt: &[Token], max_tokens: usize) -> TurnRequest {
     let conversation = ConversationId::new(conversation).expect("a short name");
     let answer = TurnRequest::answer(Some(conversation), prompt.to_vec(), max_tokens);
@@ -46,17 +45,15 @@ pub fn ask(engine: &Engine, request: TurnRequest) -> Result<(TurnReport, Vec<Tok
     bail!("the engine stopped")
 }
 
-/// How long the first token took.
 pub fn ttft(report: &TurnReport) -> Duration {
     Duration::from_secs_f64(report.ttft_ms / 1e3)
 }
 
-/// What the engine says of itself.
 pub fn status(engine: &Engine) -> EngineStatus {
     wait_for(engine.status()).expect("the engine runs")
 }
 
-/// Lets the engine finish what it does behind the answer, as a person's pause would.
+/// Waits until the engine has finished its work behind the answer.
 pub fn settle(engine: &Engine) {
     loop {
         std::thread::sleep(Duration::from_millis(20));
@@ -74,19 +71,18 @@ pub fn wait_for<T>(future: impl Future<Output = T>) -> T {
     runtime.expect("a runtime without I/O can be made").block_on(future)
 }
 
-/// Tokens without meaning, never the same twice in a row.
+/// Random tokens.
 pub struct Words {
     state: u64,
     vocabulary: u64,
 }
 
 impl Words {
-    /// Ordinary words of a vocabulary of this size.
+    /// Of a vocabulary of this size, without control tokens.
     pub fn new(vocabulary: usize) -> Self {
         Self { state: 0x5eed, vocabulary: vocabulary as u64 }
     }
 
-    /// The next `count`.
     pub fn next(&mut self, count: usize) -> Vec<Token> {
         let token = |_| {
             // The multiplier is Knuth's for MMIX; the low bits of such a generator are poor.

@@ -36,6 +36,8 @@ pub(crate) enum Command {
     Room,
     Status(Reply<EngineStatus>),
     Cells(Reply<Reading>),
+    /// Replies once no turn runs, all KV is exported, and everything is on disk.
+    Settle(Reply<()>),
     /// Loads the weights.
     Load,
     /// Drops the weights, unless a turn runs or waits. Replies whether they were dropped.

@@ -12,7 +12,7 @@ pub enum MissReason {
         /// The first token that differs.
         at: usize,
         /// The conversation's tokens from there on, at least one.
-        kept: Arc<[Token]>,
+        saved: Arc<[Token]>,
     },
     /// The KV was saved under another model fingerprint.
     OtherFingerprint {
@@ -27,16 +27,16 @@ pub enum MissReason {
         reason: String,
     },
     /// The KV was never saved, because the process ended before.
-    NotKept {
+    NotSaved {
         /// The first token that is missing.
         from: usize,
     },
 }
 
 impl MissReason {
-    /// The prompt differs from `kept` at token `at`.
-    pub(crate) fn differs(kept: &[Token], at: usize) -> Self {
-        Self::Differs { at, kept: kept[at..].into() }
+    /// The prompt differs from `saved` at token `at`.
+    pub(crate) fn differs(saved: &[Token], at: usize) -> Self {
+        Self::Differs { at, saved: saved[at..].into() }
     }
 
     /// The label of the kind in the metrics.
@@ -45,7 +45,7 @@ impl MissReason {
             Self::Differs { .. } => "differs",
             Self::OtherFingerprint { .. } => "other_fingerprint",
             Self::Unusable { .. } => "unusable",
-            Self::NotKept { .. } => "not_kept",
+            Self::NotSaved { .. } => "not_kept",
         }
     }
 }
@@ -53,15 +53,15 @@ impl MissReason {
 impl fmt::Display for MissReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Differs { at, kept } => {
-                let all = at + kept.len();
-                write!(f, "the prompt differs from what was kept at token {at} of {all}")
+            Self::Differs { at, saved } => {
+                let all = at + saved.len();
+                write!(f, "the prompt differs from the saved tokens at token {at} of {all}")
             }
             Self::OtherFingerprint { found, fields } => {
-                write!(f, "kept under another fingerprint, {found}; what differs: {fields}")
+                write!(f, "saved under another fingerprint, {found}; what differs: {fields}")
             }
             Self::Unusable { from, reason } => write!(f, "tokens from {from} on: {reason}"),
-            Self::NotKept { from } => write!(f, "tokens from {from} on were not kept"),
+            Self::NotSaved { from } => write!(f, "tokens from {from} on were not saved"),
         }
     }
 }

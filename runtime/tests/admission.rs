@@ -1,4 +1,4 @@
-//! From the queue into a slot and out of it again: order, names, room, and callers that go away.
+//! Admission and preemption: order, ids, room, and cancelled callers.
 
 mod support;
 
@@ -11,28 +11,28 @@ use hob_runtime::{EngineOptions, Model, Turn, TurnError, TurnEvent, TurnRequest}
 use hob_slots::Token;
 use support::*;
 
-/// Slow enough to be met while it runs.
+/// Slow enough to be observed while it runs.
 fn slow() -> Arc<dyn Model> {
     Arc::new(FakeModel::new().with_pace(Duration::from_millis(1)))
 }
 
 #[test]
-fn a_turn_without_a_conversation_has_no_name_that_a_conversation_could_have() {
+fn an_anonymous_turn_cannot_collide_with_a_conversations_name() {
     let model = slow();
     let engine = engine(&model, None, options());
     let prompt = tokens(&model, &user("hello"));
     let endless = |name: &str| TurnRequest { ignore_eog: true, ..request(name, &prompt, 40) };
     let named = started(engine.submit(endless("anonymous-turn-1")).unwrap());
-    let nameless = TurnRequest { conversation: None, ..endless("any") };
-    let nameless = started(engine.submit(nameless).unwrap());
+    let anonymous = TurnRequest { conversation: None, ..endless("any") };
+    let anonymous = started(engine.submit(anonymous).unwrap());
 
     let names = status(&engine).slots.into_iter().filter_map(|slot| slot.conversation);
     assert_eq!(names.collect::<Vec<_>>(), [name("anonymous-turn-1")]);
-    assert_eq!([named, nameless].map(tokens_left), [40, 40]);
+    assert_eq!([named, anonymous].map(tokens_left), [40, 40]);
 }
 
 #[test]
-fn a_turn_that_was_put_aside_waits_for_the_end_of_another_one() {
+fn a_preempted_turn_waits_for_the_end_of_another_one() {
     let model = slow();
     let engine = engine(&model, None, tight());
     let turns = [0, 1, 2].map(|n| engine.submit(long(&model, n)).unwrap());
@@ -50,85 +50,86 @@ fn a_turn_that_was_put_aside_waits_for_the_end_of_another_one() {
 }
 
 #[test]
-fn turns_of_one_conversation_keep_their_order_when_the_first_is_put_aside() {
+fn turns_of_one_conversation_keep_their_order_when_the_first_is_preempted() {
     let model = slow();
     let engine = engine(&model, None, tight());
     let turns = [0, 1].map(|n| started(engine.submit(long(&model, n)).unwrap()));
     let follows = engine.submit(request("chat 1", &long(&model, 2).prompt, 1)).unwrap();
 
-    let [_, aside] = turns;
-    let ends = [aside, follows]
+    let [_, preempted] = turns;
+    let ends = [preempted, follows]
         .map(|turn| std::thread::spawn(move || (tokens_left(turn), Instant::now())));
-    let [(aside, aside_ended), (follows, follows_ended)] = ends.map(|end| end.join().unwrap());
-    assert_eq!((aside, follows), (50, 1));
-    assert!(aside_ended < follows_ended);
-    assert!(status(&engine).counters.preempted > 0, "the one waited for room");
+    let [(preempted, preempted_ended), (follows, follows_ended)] =
+        ends.map(|end| end.join().unwrap());
+    assert_eq!((preempted, follows), (50, 1));
+    assert!(preempted_ended < follows_ended);
+    assert!(status(&engine).counters.preempted > 0, "one of them waited for room");
 }
 
 #[test]
-fn a_turn_that_is_cancelled_while_it_restores_costs_nothing_of_what_is_kept() {
+fn a_turn_cancelled_while_it_restores_loses_no_saved_tokens() {
     let model: Arc<dyn Model> = Arc::new(FakeModel::new());
     let directory = tempfile::tempdir().unwrap();
     let before = engine(&model, Some(directory.path()), options());
     let system = "<|im_start|>system\nA long and careful instruction.<|im_end|>\n".repeat(3);
     let story = format!("{system}{}", user(&"a long story ".repeat(30)));
-    let kept = ask(&before, request("chat", &tokens(&model, &story), 20)).timeline;
+    let saved = ask(&before, request("chat", &tokens(&model, &story), 20)).timeline;
     before.shutdown();
 
     for micros in (0..400).step_by(20) {
         let after = engine(&model, Some(directory.path()), options());
-        // So that something of it is hot when it comes back.
+        // Makes a prefix of the conversation hot.
         ask(&after, request("other", &tokens(&model, &system), 1));
-        let prompt = then(&model, &kept, "go on");
+        let prompt = then(&model, &saved, "go on");
         let cancelled = after.submit(request("chat", &prompt, 5)).unwrap();
         std::thread::sleep(Duration::from_micros(micros));
         drop(cancelled);
         if micros % 40 == 0 {
             let report = ask(&after, request("chat", &prompt, 1)).report;
-            assert!(report.tokens.computed <= prompt.len() - kept.len(), "{report:?}");
+            assert!(report.tokens.computed <= prompt.len() - saved.len(), "{report:?}");
         }
         after.shutdown();
     }
 }
 
 #[test]
-fn what_is_kept_takes_the_place_of_less_that_is_hot() {
+fn a_longer_saved_prefix_replaces_a_shorter_hot_one() {
     for memory in [MemoryKind::Plain, MemoryKind::Recurrent] {
         let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_memory(memory));
         let engine = engine(&model, None, EngineOptions { slots: 1, ..options() });
         let story = tokens(&model, &user(&"a long story ".repeat(9)));
-        let kept = ask(&engine, request("chat", &story, 20)).timeline;
-        let nameless = request("any", &story[..30], 0);
-        ask(&engine, TurnRequest { conversation: None, ..nameless });
+        let saved = ask(&engine, request("chat", &story, 20)).timeline;
+        let anonymous = request("any", &story[..30], 0);
+        ask(&engine, TurnRequest { conversation: None, ..anonymous });
 
-        let prompt = then(&model, &kept, "go on");
+        let prompt = then(&model, &saved, "go on");
         let report = ask(&engine, request("chat", &prompt, 5)).report;
-        assert_eq!(report.tokens.computed, prompt.len() - kept.len(), "{memory}: {report:?}");
+        assert_eq!(report.tokens.computed, prompt.len() - saved.len(), "{memory}: {report:?}");
         assert_eq!(report.tokens.prompt(), prompt.len(), "{memory}: {report:?}");
         assert_eq!(status(&engine).counters.wasted_restores, 0);
     }
 }
 
 #[test]
-fn as_many_idle_conversations_give_way_to_a_restore_as_it_takes() {
+fn a_restore_evicts_as_many_idle_conversations_as_it_needs() {
     for memory in [MemoryKind::Plain, MemoryKind::Recurrent] {
         let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_memory(memory));
         let engine = engine(&model, None, tight());
-        let kept = ask(&engine, TurnRequest { max_tokens: 80, ..long(&model, 0) }).timeline;
+        let saved = ask(&engine, TurnRequest { max_tokens: 80, ..long(&model, 0) }).timeline;
         block_on(engine.park(name("chat 0")));
         for n in [1, 2] {
             ask(&engine, TurnRequest { max_tokens: 10, ..long(&model, n) });
         }
 
-        let prompt = then(&model, &kept, "go on");
+        let prompt = then(&model, &saved, "go on");
         let report = ask(&engine, request("chat 0", &prompt, 2)).report;
-        assert_eq!(report.tokens.computed, prompt.len() - kept.len(), "{memory}: {report:?}");
+        assert_eq!(report.tokens.computed, prompt.len() - saved.len(), "{memory}: {report:?}");
         assert_eq!(status(&engine).counters.import_failures, 0);
     }
 }
 
 #[test]
-fn a_disk_that_takes_nothing_holds_nobody_up() {
+fn a_disk_that_refuses_writes_blocks_no_turn() {
     for memory in [MemoryKind::Plain, MemoryKind::Recurrent] {
         let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_memory(memory));
         let directory = tempfile::tempdir().unwrap();
@@ -147,7 +148,7 @@ fn a_disk_that_takes_nothing_holds_nobody_up() {
 }
 
 #[test]
-fn a_turn_that_comes_while_the_engine_stops_is_told_so() {
+fn a_turn_submitted_while_the_engine_stops_fails_with_stopped() {
     let model = slow();
     let engine = engine(&model, None, options());
     let stopping = engine.clone();
@@ -163,7 +164,7 @@ fn tight() -> EngineOptions {
     EngineOptions { context_tokens: 256, slots: 3, micro_batch: 64, ..options() }
 }
 
-/// Turn `n`, which takes 150 cells.
+/// Turn `n`, of 150 cells.
 fn long(model: &Arc<dyn Model>, n: usize) -> TurnRequest {
     let prompt = tokens(model, &"0123456789".repeat(10).replace('0', &n.to_string()));
     TurnRequest { ignore_eog: true, ..request(&format!("chat {n}"), &prompt, 50) }
@@ -176,7 +177,7 @@ fn started(mut turn: Turn) -> Turn {
     turn
 }
 
-/// How many tokens a turn still says.
+/// The number of tokens that a turn still generates.
 fn tokens_left(mut turn: Turn) -> usize {
     let events = std::iter::from_fn(|| turn.next_blocking());
     events.filter(|event| matches!(event, TurnEvent::Token { .. })).count()

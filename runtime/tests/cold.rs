@@ -1,4 +1,4 @@
-//! A turn that is to reuse nothing: it computes everything, and takes nothing away.
+//! Cold turns: they compute everything and leave saved KV intact.
 
 mod support;
 
@@ -35,7 +35,7 @@ fn blocks(record: &SlotRecord) -> BTreeSet<BlockId> {
 }
 
 #[test]
-fn nothing_hot_is_reused_and_the_answer_is_the_same() {
+fn a_cold_turn_reuses_nothing_and_answers_the_same() {
     for memory in MEMORIES {
         let model = of_memory(memory);
         let engine = engine(&model, None, options());
@@ -62,7 +62,7 @@ fn nothing_hot_is_reused_and_the_answer_is_the_same() {
 }
 
 #[test]
-fn what_is_kept_stays_and_is_found_under_the_same_names() {
+fn a_cold_turn_saves_under_the_same_names() {
     for memory in MEMORIES {
         let model = of_memory(memory);
         let directory = tempfile::tempdir().unwrap();
@@ -71,17 +71,17 @@ fn what_is_kept_stays_and_is_found_under_the_same_names() {
         let prompt = tokens(&model, &user(&"hello ".repeat(30)));
         let first = ask(&before, TurnRequest { keep, ..request("chat", &prompt, 20) });
         before.shutdown();
-        let kept = record(directory.path());
+        let saved = record(directory.path());
 
         let between = engine(&model, Some(directory.path()), options());
         let answer = ask(&between, cold("chat", &prompt));
         assert_eq!(answer.report.tokens.computed, prompt.len(), "{memory}");
         assert_eq!(answer.timeline, first.timeline, "{memory}");
         between.shutdown();
-        let kept_again = record(directory.path());
-        assert_eq!(blocks(&kept_again), blocks(&kept), "{memory}");
-        assert_eq!(kept_again.tokens, kept.tokens, "{memory}");
-        assert_eq!((kept_again.turns, kept_again.class), (2, TtlClass::Permanent), "{memory}");
+        let saved_again = record(directory.path());
+        assert_eq!(blocks(&saved_again), blocks(&saved), "{memory}");
+        assert_eq!(saved_again.tokens, saved.tokens, "{memory}");
+        assert_eq!((saved_again.turns, saved_again.class), (2, TtlClass::Permanent), "{memory}");
 
         let after = engine(&model, Some(directory.path()), options());
         let prompt = then(&model, &first.timeline, "and now?");
@@ -92,12 +92,12 @@ fn what_is_kept_stays_and_is_found_under_the_same_names() {
 }
 
 #[test]
-fn one_of_nobody_shares_nothing_either() {
+fn an_anonymous_cold_turn_shares_nothing_either() {
     let model = of_memory(MemoryKind::Plain);
     let engine = engine(&model, None, options());
     let prompt = tokens(&model, &user(&"hello ".repeat(30)));
     ask(&engine, request("chat", &prompt, 4));
-    let nameless = TurnRequest { conversation: None, ..cold("nobody", &prompt) };
-    assert_eq!(ask(&engine, nameless).report.tokens.shared, 0);
+    let anonymous = TurnRequest { conversation: None, ..cold("any", &prompt) };
+    assert_eq!(ask(&engine, anonymous).report.tokens.shared, 0);
     engine.shutdown();
 }

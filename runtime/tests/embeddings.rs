@@ -1,4 +1,4 @@
-//! Embedding models on llama.cpp: a fixture that says how its states are pooled.
+//! Embedding models on llama.cpp: a fixture with a pooling type.
 
 #![cfg(feature = "llama")]
 
@@ -31,7 +31,7 @@ fn an_embedding_model_gives_vectors_of_length_1_and_answers_no_prompts() {
     assert_eq!(model.facts().pooling.as_deref(), Some("last"));
     let engine = engine(&model, None, options());
     let embed = |text: &str| block_on(engine.embed(tokens(&model, text))).expect("it embeds");
-    let (one, again, other) = (embed("a kettle"), embed("a kettle"), embed("a tiers by the fire"));
+    let (one, again, other) = (embed("a kettle"), embed("a kettle"), embed("a shelf by the fire"));
     assert_eq!(one, again);
     assert_ne!(one, other);
     assert!((one.iter().map(|value| value * value).sum::<f32>() - 1.0).abs() < 1e-4);
@@ -41,15 +41,15 @@ fn an_embedding_model_gives_vectors_of_length_1_and_answers_no_prompts() {
 }
 
 #[test]
-fn a_chat_model_makes_no_embeddings_and_says_so() {
+fn a_chat_model_refuses_to_embed() {
     let model = load(&fixture("hob-tiny-f16.gguf"));
     let engine = engine(&model, None, options());
     let refused = block_on(engine.embed(tokens(&model, "hello"))).unwrap_err();
     assert_eq!(refused, TurnError::NotEmbedding);
 }
 
-/// The GGUF with one more number in its metadata. What is inserted is a multiple of the alignment
-/// (32 bytes) long, so the tensors behind it stay where the header says.
+/// The GGUF with one more number in its metadata. The insertion is a multiple of the alignment (32
+/// bytes) long, so the tensors stay at the offsets of the header.
 fn with_number(gguf: &[u8], key: &str, number: u32) -> Vec<u8> {
     const COUNT_AT: std::ops::Range<usize> = 16..24; // After magic, version and tensor count.
     const U32: u32 = 4; // Types of values, as GGUF numbers them.

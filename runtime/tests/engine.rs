@@ -1,5 +1,5 @@
-//! What the engine promises, on the fake backend: its KV is unforgiving, so every wrong, missing or
-//! foreign cell changes the answer.
+//! The engine's promises, on the fake backend, where every wrong, missing or foreign cell changes the
+//! answer.
 
 mod support;
 
@@ -11,7 +11,7 @@ use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Engine, EngineOptions, FinishReason, MissReason, Model, TurnError, TurnRequest};
 use hob_slots::Token;
-use hob_slots::store::Store;
+use hob_slots::store::StoreReader;
 use support::*;
 
 fn fake() -> Arc<dyn Model> {
@@ -22,7 +22,7 @@ fn of_memory(memory: MemoryKind) -> Arc<dyn Model> {
     Arc::new(FakeModel::new().with_memory(memory))
 }
 
-/// The answer of an engine that never saw anything else.
+/// The answer of an engine that has served nothing else.
 fn alone(model: &Arc<dyn Model>, prompt: &[Token], max_tokens: usize) -> Vec<Token> {
     let engine = engine(model, None, options());
     let answer = ask(&engine, request("alone", prompt, max_tokens));
@@ -47,7 +47,7 @@ fn a_follow_up_turn_computes_only_its_own_tokens() {
 }
 
 #[test]
-fn conversations_that_begin_alike_share_the_cells_of_what_they_have_in_common() {
+fn conversations_with_a_common_prefix_share_its_cells() {
     let model = fake();
     let engine = engine(&model, None, options());
     let system = "<|im_start|>system\nYou are a careful assistant.<|im_end|>\n".repeat(4);
@@ -62,7 +62,7 @@ fn conversations_that_begin_alike_share_the_cells_of_what_they_have_in_common() 
 }
 
 #[test]
-fn with_more_conversations_than_slots_the_longest_idle_one_is_parked_and_comes_back() {
+fn the_longest_idle_of_too_many_conversations_is_parked_and_restored() {
     for memory in [MemoryKind::Plain, MemoryKind::Windowed, MemoryKind::Recurrent] {
         let model = of_memory(memory);
         let engine = engine(&model, None, options());
@@ -81,70 +81,59 @@ fn with_more_conversations_than_slots_the_longest_idle_one_is_parked_and_comes_b
 }
 
 #[test]
-fn after_a_restart_a_conversation_resumes_from_disk_and_computes_only_the_new_words() {
+fn a_conversation_resumes_from_disk_after_a_restart_and_computes_only_new_tokens() {
     for memory in
         [MemoryKind::Plain, MemoryKind::Windowed, MemoryKind::Hybrid, MemoryKind::Recurrent]
     {
         let model = of_memory(memory);
-        let directory = tempfile::tempdir().unwrap();
-        let before = engine(&model, Some(directory.path()), options());
+        let mut disk = OnDisk::new(&model);
         let long = "a long story ".repeat(20);
-        let first = ask(&before, request("chat", &tokens(&model, &user(&long)), 30));
-        before.shutdown();
-
-        let after = engine(&model, Some(directory.path()), options());
+        let first = ask(&disk.engine, request("chat", &tokens(&model, &user(&long)), 30));
+        disk.restart();
         let prompt = then(&model, &first.timeline, "go on");
-        let answer = ask(&after, request("chat", &prompt, 30));
+        let answer = ask(&disk.engine, request("chat", &prompt, 30));
         let counts = answer.report.tokens;
         assert_eq!(counts.disk, first.timeline.len(), "{memory}: {:?}", answer.report);
         assert_eq!(counts.computed, prompt.len() - first.timeline.len(), "{memory}");
         assert_eq!(answer.report.miss, None, "{memory}");
         assert_eq!(answer.tokens, alone(&model, &prompt, 30), "{memory}");
-        after.shutdown();
     }
 }
 
 #[test]
-fn a_restore_for_which_nothing_comes_is_computed_instead() {
+fn a_restore_that_times_out_is_computed_instead() {
     for memory in [MemoryKind::Plain, MemoryKind::Hybrid] {
         let model = of_memory(memory);
-        let directory = tempfile::tempdir().unwrap();
-        let before = engine(&model, Some(directory.path()), options());
-        let first = ask(&before, request("chat", &tokens(&model, &user(&"hello ".repeat(80))), 8));
-        before.shutdown();
-
-        let impatient = EngineOptions { restore_patience: Duration::ZERO, ..options() };
-        let after = engine(&model, Some(directory.path()), impatient);
+        let mut disk = OnDisk::new(&model);
+        let first =
+            ask(&disk.engine, request("chat", &tokens(&model, &user(&"hello ".repeat(80))), 8));
+        disk.restart_with(EngineOptions { restore_patience: Duration::ZERO, ..options() });
         let prompt = then(&model, &first.timeline, "and now?");
-        let answer = ask(&after, request("chat", &prompt, 40));
-        after.shutdown();
+        let answer = ask(&disk.engine, request("chat", &prompt, 40));
         assert_eq!(answer.tokens, alone(&model, &prompt, 40), "{memory}");
         assert_eq!(answer.report.tokens.prompt(), prompt.len(), "{memory}");
 
-        let patient = engine(&model, Some(directory.path()), options());
-        let later = ask(&patient, request("chat", &then(&model, &answer.timeline, "why?"), 8));
-        assert_eq!(later.report.tokens.disk, answer.timeline.len(), "all of it is kept: {memory}");
-        patient.shutdown();
+        disk.restart();
+        let prompt = then(&model, &answer.timeline, "why?");
+        let later = ask(&disk.engine, request("chat", &prompt, 8));
+        assert_eq!(later.report.tokens.disk, answer.timeline.len(), "all of it is saved: {memory}");
     }
 }
 
 #[test]
-fn what_waits_for_the_disk_stays_in_its_cells_until_there_is_room_and_is_kept_then() {
+fn kv_stays_in_its_cells_until_the_disk_has_room_and_is_saved_then() {
     for memory in [MemoryKind::Plain, MemoryKind::Hybrid] {
         let model = of_memory(memory);
-        let directory = tempfile::tempdir().unwrap();
         let one_at_a_time = EngineOptions { unsaved_budget_bytes: 1, ..options() };
-        let before = engine(&model, Some(directory.path()), one_at_a_time);
-        let first = ask(&before, request("chat", &tokens(&model, &user(&"hello ".repeat(80))), 8));
-        settle(&before);
-        assert!(status(&before).counters.written_bytes > 0, "it is kept behind: {memory}");
-        before.shutdown();
-
-        let after = engine(&model, Some(directory.path()), options());
+        let mut disk = OnDisk::with(&model, one_at_a_time);
+        let first =
+            ask(&disk.engine, request("chat", &tokens(&model, &user(&"hello ".repeat(80))), 8));
+        settle(&disk.engine);
+        assert!(status(&disk.engine).counters.written_bytes > 0, "written behind: {memory}");
+        disk.restart();
         let prompt = then(&model, &first.timeline, "and now?");
-        let answer = ask(&after, request("chat", &prompt, 8));
+        let answer = ask(&disk.engine, request("chat", &prompt, 8));
         assert_eq!(answer.report.tokens.disk, first.timeline.len(), "{memory}");
-        after.shutdown();
     }
 }
 
@@ -152,15 +141,14 @@ fn what_waits_for_the_disk_stays_in_its_cells_until_there_is_room_and_is_kept_th
 fn a_disk_that_is_too_slow_costs_computing_and_neither_memory_nor_waiting() {
     for memory in [MemoryKind::Plain, MemoryKind::Hybrid] {
         let model = of_memory(memory);
-        let directory = tempfile::tempdir().unwrap();
         let never = EngineOptions { unsaved_budget_bytes: 0, slots: 1, ..options() };
-        let engine = engine(&model, Some(directory.path()), never);
-        let first = ask(&engine, request("chat", &tokens(&model, &user("hello")), 8));
-        ask(&engine, request("other", &tokens(&model, &user("good evening")), 8)); // Parks it.
-        assert_eq!(status(&engine).memory_bytes, 0, "{memory}");
+        let disk = OnDisk::with(&model, never);
+        let engine = &disk.engine;
+        let first = ask(engine, request("chat", &tokens(&model, &user("hello")), 8));
+        ask(engine, request("other", &tokens(&model, &user("good evening")), 8)); // Parks it.
+        assert_eq!(status(engine).memory_bytes, 0, "{memory}");
         let prompt = then(&model, &first.timeline, "and now?");
-        let answer = ask(&engine, request("chat", &prompt, 40));
-        engine.shutdown();
+        let answer = ask(engine, request("chat", &prompt, 40));
         assert_eq!(answer.tokens, alone(&model, &prompt, 40), "{memory}");
     }
 }
@@ -168,18 +156,17 @@ fn a_disk_that_is_too_slow_costs_computing_and_neither_memory_nor_waiting() {
 #[test]
 fn a_record_counts_the_turns_of_its_conversation_also_across_restarts() {
     let model = fake();
-    let directory = tempfile::tempdir().unwrap();
+    let mut disk = OnDisk::new(&model);
     let mut prompt = tokens(&model, &user("hello"));
     for turns in 1..=4 {
-        let engine = engine(&model, Some(directory.path()), options());
-        let answer = ask(&engine, request("chat", &prompt, 8));
-        settle(&engine);
+        let answer = ask(&disk.engine, request("chat", &prompt, 8));
+        settle(&disk.engine);
         prompt = then(&model, &answer.timeline, "and now?");
-        let answer = ask(&engine, request("chat", &prompt, 8));
+        let answer = ask(&disk.engine, request("chat", &prompt, 8));
         prompt = then(&model, &answer.timeline, "and then?");
-        block_on(engine.park(name("chat")));
-        engine.shutdown();
-        let store = Store::open(directory.path()).unwrap();
+        block_on(disk.engine.park(name("chat")));
+        disk.restart();
+        let store = StoreReader::open(disk.path()).unwrap();
         let record = store.get_slot(FINGERPRINT, &name("chat")).unwrap();
         assert_eq!(record.turns, 2 * turns);
     }
@@ -189,21 +176,17 @@ fn a_record_counts_the_turns_of_its_conversation_also_across_restarts() {
 fn regenerate_computes_one_token_also_after_a_restart() {
     for memory in [MemoryKind::Plain, MemoryKind::Hybrid] {
         let model = of_memory(memory);
-        let directory = tempfile::tempdir().unwrap();
         let prompt = tokens(&model, &user(&"tell me something ".repeat(9)));
-        let before = engine(&model, Some(directory.path()), options());
-        let first = ask(&before, request("chat", &prompt, 30));
-        let again = ask(&before, request("chat", &prompt, 30));
+        let mut disk = OnDisk::new(&model);
+        let first = ask(&disk.engine, request("chat", &prompt, 30));
+        let again = ask(&disk.engine, request("chat", &prompt, 30));
         assert_eq!(again.report.tokens.computed, 1, "{memory}: {:?}", again.report);
         assert_eq!(again.tokens, first.tokens);
         assert_eq!(again.report.miss, None);
-        before.shutdown();
-
-        let after = engine(&model, Some(directory.path()), options());
-        let again = ask(&after, request("chat", &prompt, 30));
+        disk.restart();
+        let again = ask(&disk.engine, request("chat", &prompt, 30));
         assert_eq!(again.report.tokens.computed, 1, "{memory}: {:?}", again.report);
         assert_eq!(again.tokens, first.tokens);
-        after.shutdown();
     }
 }
 
@@ -211,22 +194,18 @@ fn regenerate_computes_one_token_also_after_a_restart() {
 fn an_edit_after_a_regenerated_answer_still_finds_the_turn_before() {
     for memory in [MemoryKind::Plain, MemoryKind::Windowed, MemoryKind::Recurrent] {
         let model = of_memory(memory);
-        let directory = tempfile::tempdir().unwrap();
-        let before = engine(&model, Some(directory.path()), options());
-        let first = ask(&before, request("chat", &tokens(&model, &user("the first words")), 30));
+        let mut disk = OnDisk::new(&model);
+        let first =
+            ask(&disk.engine, request("chat", &tokens(&model, &user("the first words")), 30));
         let second = then(&model, &first.timeline, "a question");
-        ask(&before, request("chat", &second, 30));
-        before.shutdown();
+        ask(&disk.engine, request("chat", &second, 30));
+        disk.restart();
+        ask(&disk.engine, request("chat", &second, 30));
 
-        let after = engine(&model, Some(directory.path()), options());
-        ask(&after, request("chat", &second, 30));
-        after.shutdown();
-
-        let later = engine(&model, Some(directory.path()), options());
+        disk.restart();
         let edited = then(&model, &first.timeline, "another question");
-        let answer = ask(&later, request("chat", &edited, 30));
+        let answer = ask(&disk.engine, request("chat", &edited, 30));
         assert!(answer.report.tokens.disk >= first.timeline.len(), "{memory}: {:?}", answer.report);
-        later.shutdown();
     }
 }
 
@@ -234,26 +213,23 @@ fn an_edit_after_a_regenerated_answer_still_finds_the_turn_before() {
 fn an_edited_last_message_does_not_start_from_nothing_and_says_where_it_differs() {
     for memory in [MemoryKind::Plain, MemoryKind::Recurrent] {
         let model = of_memory(memory);
-        let directory = tempfile::tempdir().unwrap();
-        let before = engine(&model, Some(directory.path()), options());
-        let first = ask(&before, request("chat", &tokens(&model, &user("the first words")), 30));
+        let mut disk = OnDisk::new(&model);
+        let first =
+            ask(&disk.engine, request("chat", &tokens(&model, &user("the first words")), 30));
         let second = then(&model, &first.timeline, "a question");
-        ask(&before, request("chat", &second, 30));
-        before.shutdown();
-
-        let after = engine(&model, Some(directory.path()), options());
+        ask(&disk.engine, request("chat", &second, 30));
+        disk.restart();
         let edited = then(&model, &first.timeline, "another question");
-        let answer = ask(&after, request("chat", &edited, 30));
+        let answer = ask(&disk.engine, request("chat", &edited, 30));
         assert!(answer.report.tokens.disk >= first.timeline.len(), "{:?}", answer.report);
         let miss = answer.report.miss.expect("part of the old turn is of no use");
         assert_eq!(miss.kind(), "differs", "{miss}");
         assert_eq!(answer.tokens, alone(&model, &edited, 30));
-        after.shutdown();
     }
 }
 
 #[test]
-fn a_conversation_that_is_hot_and_goes_another_way_tells_what_it_had() {
+fn a_hot_conversation_that_diverges_reports_the_tokens_it_had() {
     for memory in [MemoryKind::Plain, MemoryKind::Recurrent] {
         let model = of_memory(memory);
         let engine = engine(&model, None, options());
@@ -261,13 +237,13 @@ fn a_conversation_that_is_hot_and_goes_another_way_tells_what_it_had() {
         let first = ask(&engine, request("chat", &prompt, 30));
         let edited = tokens(&model, &user("what is the date?"));
         let answer = ask(&engine, request("chat", &edited, 30));
-        let Some(MissReason::Differs { at, kept }) = answer.report.miss else {
+        let Some(MissReason::Differs { at, saved }) = answer.report.miss else {
             panic!("{memory}: {:?}", answer.report)
         };
         assert_eq!(prompt[..at], edited[..at]);
         assert_ne!(prompt[at], edited[at]);
-        assert!(first.timeline[at..].starts_with(&kept) && !kept.is_empty());
-        // A second answer to the same question is no other way.
+        assert!(first.timeline[at..].starts_with(&saved) && !saved.is_empty());
+        // A second answer to the same prompt does not diverge.
         assert_eq!(ask(&engine, request("chat", &edited, 30)).report.miss, None);
     }
 }
@@ -276,20 +252,18 @@ fn a_conversation_that_is_hot_and_goes_another_way_tells_what_it_had() {
 fn four_conversations_interleaved_over_two_slots_answer_as_if_each_were_alone() {
     for memory in [MemoryKind::Plain, MemoryKind::Recurrent] {
         let model = of_memory(memory);
-        let directory = tempfile::tempdir().unwrap();
-        let engine = engine(&model, Some(directory.path()), options());
+        let disk = OnDisk::new(&model);
         let mut chats: Vec<Chat> = (0..4).map(|n| Chat::new(&format!("chat {n}"))).collect();
         for round in 0..12 {
             // All four at once: two run, two wait.
             let turns: Vec<_> =
-                chats.iter_mut().map(|chat| chat.submit(&model, &engine, round)).collect();
+                chats.iter_mut().map(|chat| chat.submit(&model, &disk.engine, round)).collect();
             for (chat, turn) in chats.iter_mut().zip(turns) {
                 let answer = finish(turn).expect("the turn succeeds");
                 assert_eq!(answer.tokens, alone(&model, &chat.prompt, 12), "{memory}");
                 chat.timeline = answer.timeline;
             }
         }
-        engine.shutdown();
     }
 }
 
@@ -316,7 +290,7 @@ impl Chat {
 }
 
 #[test]
-fn turns_that_do_not_fit_together_take_turns_and_answer_the_same() {
+fn turns_that_do_not_fit_together_run_in_turn_and_answer_the_same() {
     // Slow enough for the second turn to come while the first one runs.
     let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(1)));
     let small = EngineOptions { context_tokens: 256, micro_batch: 64, ..options() };
@@ -361,7 +335,7 @@ fn a_prompt_that_cannot_fit_is_refused_with_both_numbers() {
 }
 
 #[test]
-fn the_queue_is_bounded_and_a_caller_that_goes_away_makes_room() {
+fn the_queue_is_bounded_and_a_cancelled_turn_makes_room() {
     let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(2)));
     let engine = engine(&model, None, EngineOptions { slots: 1, queue: 2, ..options() });
     let endless = |name: &str| TurnRequest {
@@ -397,59 +371,57 @@ fn turns_of_one_conversation_are_served_in_their_order() {
 }
 
 #[test]
-fn a_prompt_without_a_conversation_is_kept_nowhere_but_its_cells_can_be_shared() {
+fn an_anonymous_prompt_is_not_saved_but_its_cells_can_be_shared() {
     let model = fake();
-    let directory = tempfile::tempdir().unwrap();
-    let engine = engine(&model, Some(directory.path()), options());
-    let prompt = tokens(&model, &user(&"nobody in particular ".repeat(10)));
+    let disk = OnDisk::new(&model);
+    let engine = &disk.engine;
+    let prompt = tokens(&model, &user(&"no one in particular ".repeat(10)));
     let nameless = TurnRequest { conversation: None, ..request("any", &prompt, 5) };
-    ask(&engine, nameless.clone());
-    let again = ask(&engine, nameless);
+    ask(engine, nameless.clone());
+    let again = ask(engine, nameless);
     assert_eq!(again.report.tokens.shared, prompt.len() - 1);
-    settle(&engine);
-    assert_eq!(status(&engine).counters.written_bytes, 0);
-    engine.shutdown();
+    settle(engine);
+    assert_eq!(status(engine).counters.written_bytes, 0);
 }
 
 #[test]
-fn a_turn_that_waits_for_the_slot_of_one_without_a_conversation_gets_it() {
+fn a_turn_that_waits_for_the_slot_of_an_anonymous_one_gets_it() {
     let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(1)));
     let engine = engine(&model, None, EngineOptions { slots: 1, ..options() });
     let prompt = tokens(&model, &user("hello"));
-    let nobody = || TurnRequest { conversation: None, ..request("nobody", &prompt, 20) };
-    let turns = [nobody(), nobody()].map(|request| engine.submit(request).unwrap());
+    let anonymous = || TurnRequest { conversation: None, ..request("any", &prompt, 20) };
+    let turns = [anonymous(), anonymous()].map(|request| engine.submit(request).unwrap());
 
     let (done, answers) = std::sync::mpsc::channel();
     std::thread::spawn(move || turns.map(|turn| done.send(finish(turn)).unwrap()));
     let answers = [(); 2].map(|()| answers.recv_timeout(Duration::from_secs(20)));
-    let [first, second] = answers.map(|answer| answer.expect("nobody waits forever").unwrap());
+    let [first, second] = answers.map(|answer| answer.expect("it does not wait forever").unwrap());
     assert_eq!(second.tokens, first.tokens);
 }
 
 #[test]
 fn a_damaged_file_is_a_miss_with_a_reason_and_the_answer_is_the_same() {
     let model = fake();
-    let directory = tempfile::tempdir().unwrap();
-    let before = engine(&model, Some(directory.path()), options());
-    let first = ask(&before, request("chat", &tokens(&model, &user(&"words ".repeat(40))), 20));
-    before.shutdown();
-    for object in files(directory.path(), "kv") {
+    let mut disk = OnDisk::new(&model);
+    let first =
+        ask(&disk.engine, request("chat", &tokens(&model, &user(&"words ".repeat(40))), 20));
+    disk.engine.shutdown();
+    for object in files(disk.path(), "kv") {
         let mut bytes = std::fs::read(&object).unwrap();
         *bytes.last_mut().unwrap() ^= 1;
         std::fs::write(&object, bytes).unwrap();
     }
 
-    let after = engine(&model, Some(directory.path()), options());
+    disk.restart();
     let prompt = then(&model, &first.timeline, "go on");
-    let answer = ask(&after, request("chat", &prompt, 20));
+    let answer = ask(&disk.engine, request("chat", &prompt, 20));
     assert_eq!(answer.report.tokens.computed, prompt.len());
     assert!(answer.report.miss.is_some());
     assert_eq!(answer.tokens, alone(&model, &prompt, 20));
-    after.shutdown();
 }
 
 #[test]
-fn max_tokens_0_computes_the_prompt_and_says_nothing() {
+fn max_tokens_0_computes_the_prompt_and_generates_nothing() {
     let model = fake();
     let engine = engine(&model, None, options());
     let prompt = tokens(&model, &user("warm this up"));
@@ -462,20 +434,19 @@ fn max_tokens_0_computes_the_prompt_and_says_nothing() {
 #[test]
 fn a_forgotten_conversation_starts_from_nothing() {
     let model = fake();
-    let directory = tempfile::tempdir().unwrap();
-    let engine = engine(&model, Some(directory.path()), options());
+    let disk = OnDisk::new(&model);
+    let engine = &disk.engine;
     let prompt = tokens(&model, &user("remember me"));
-    ask(&engine, request("chat", &prompt, 10));
-    settle(&engine);
-    assert_eq!(files(directory.path(), "bin").len(), 1);
+    ask(engine, request("chat", &prompt, 10));
+    settle(engine);
+    assert_eq!(files(disk.path(), "bin").len(), 1);
     block_on(engine.forget(name("chat")));
-    block_on(engine.park(name("chat"))); // Nothing to park; the keeper's work is done by then.
-    settle(&engine);
-    assert_eq!(files(directory.path(), "bin").len(), 0);
-    assert_eq!(files(directory.path(), "kv").len(), 0, "deleted means gone");
-    let again = ask(&engine, request("chat", &prompt, 10));
+    block_on(engine.park(name("chat"))); // Nothing to park; the writer has finished by then.
+    settle(engine);
+    assert_eq!(files(disk.path(), "bin").len(), 0);
+    assert_eq!(files(disk.path(), "kv").len(), 0, "deleted means gone");
+    let again = ask(engine, request("chat", &prompt, 10));
     assert_eq!(again.report.tokens.computed, prompt.len());
-    engine.shutdown();
 }
 
 #[test]
@@ -492,7 +463,7 @@ fn a_stop_text_ends_the_answer_and_is_not_part_of_it() {
 }
 
 #[test]
-fn after_shutdown_every_call_says_so() {
+fn every_call_after_shutdown_returns_stopped() {
     let model = fake();
     let engine = engine(&model, None, options());
     engine.shutdown();
@@ -501,7 +472,7 @@ fn after_shutdown_every_call_says_so() {
     assert_eq!(block_on(engine.status()).unwrap_err(), TurnError::Stopped);
 }
 
-/// All files under `directory` that end like this.
+/// All files under `directory` with this extension.
 fn files(directory: &Path, extension: &str) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     let mut open = vec![directory.to_owned()];

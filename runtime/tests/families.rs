@@ -1,5 +1,4 @@
-//! What the product promises of llama.cpp, on llama.cpp: one real model file of every memory
-//! family, and the bundled model.
+//! The engine's promises on llama.cpp: one model file of every memory family, and the bundled model.
 
 #![cfg(feature = "llama")]
 
@@ -29,7 +28,7 @@ fn load(file: &str) -> Arc<dyn Model> {
     Arc::new(LlamaModel::load(&path, options).expect("the fixture loads"))
 }
 
-/// Greedy, and never at an end: random weights end where they like.
+/// Greedy, and past end tokens, which random weights produce at any time.
 fn endless(conversation: &str, prompt: &[Token], max_tokens: usize) -> TurnRequest {
     TurnRequest { ignore_eog: true, ..request(conversation, prompt, max_tokens) }
 }
@@ -40,7 +39,7 @@ fn story(model: &Arc<dyn Model>) -> Vec<Token> {
 }
 
 #[test]
-fn every_family_is_told_apart() {
+fn every_memory_family_is_recognised() {
     for (file, memory) in FAMILIES {
         assert_eq!(load(file).facts().memory, memory, "{file}");
     }
@@ -77,7 +76,7 @@ fn save_restart_restore_and_64_greedy_tokens_equal_those_of_a_run_that_was_never
 }
 
 #[test]
-fn whoever_begins_as_a_prefix_does_goes_on_from_it_and_from_what_was_heard_so_far() {
+fn a_conversation_continues_from_a_warm_prefix_and_from_a_speculation() {
     for (file, memory) in FAMILIES {
         let model = load(file);
         let directory = tempfile::tempdir().unwrap();
@@ -109,7 +108,7 @@ fn whoever_begins_as_a_prefix_does_goes_on_from_it_and_from_what_was_heard_so_fa
 }
 
 #[test]
-fn a_cold_turn_computes_everything_says_the_same_and_takes_nothing_away() {
+fn a_cold_turn_computes_everything_answers_the_same_and_loses_nothing() {
     for (file, memory) in FAMILIES {
         let model = load(file);
         let alone = engine(&model, None, options());
@@ -138,7 +137,7 @@ fn a_cold_turn_computes_everything_says_the_same_and_takes_nothing_away() {
 }
 
 #[test]
-fn weights_leave_and_come_back_and_the_answer_is_the_same() {
+fn reloaded_weights_give_the_same_answer() {
     for (file, memory) in FAMILIES {
         let model = load(file);
         let directory = tempfile::tempdir().unwrap();
@@ -158,7 +157,7 @@ fn weights_leave_and_come_back_and_the_answer_is_the_same() {
 }
 
 #[test]
-fn weights_that_were_replaced_are_refused_and_nothing_is_lost() {
+fn replaced_weights_are_refused_and_nothing_is_lost() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("model.gguf");
     let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets");
@@ -229,7 +228,7 @@ fn regenerate_and_an_edited_message_do_not_start_from_nothing_after_a_restart() 
 }
 
 #[test]
-fn joined_states_are_byte_for_byte_what_llama_cpp_writes_of_all_their_cells() {
+fn joined_states_equal_llama_cpps_state_of_all_cells_byte_for_byte() {
     for (file, _) in FAMILIES.iter().filter(|(_, memory)| memory.is_plain()) {
         let model = load(file);
         let shape = ContextShape { context_tokens: 512, sequences: 3, micro_batch: 128 };
@@ -279,7 +278,7 @@ fn the_bundled_model_remembers_what_it_was_told_across_a_restart() {
 }
 
 #[test]
-fn a_file_that_is_no_model_is_a_one_line_error_that_names_it() {
+fn an_invalid_model_file_gives_a_one_line_error_with_its_name() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("not-a-model.gguf");
     std::fs::write(&path, b"GGUF but not really").unwrap();

@@ -1,4 +1,4 @@
-//! What is gone with a conversation that is deleted, and what stays for others.
+//! Deleting conversations, and the objects that they share with others.
 
 mod support;
 
@@ -17,7 +17,7 @@ fn slow(memory: MemoryKind) -> Arc<dyn Model> {
 }
 
 #[test]
-fn what_a_running_turn_needs_of_a_forgotten_conversation_is_kept_for_its_own() {
+fn a_running_turn_keeps_the_objects_it_shares_with_a_forgotten_conversation() {
     for memory in [MemoryKind::Plain, MemoryKind::Recurrent] {
         let model = slow(memory);
         let directory = tempfile::tempdir().unwrap();
@@ -27,11 +27,11 @@ fn what_a_running_turn_needs_of_a_forgotten_conversation_is_kept_for_its_own() {
         let endless = TurnRequest { ignore_eog: true, ..request("stays", &prompt, 500) };
         let mut stays = before.submit(endless).unwrap();
         for _ in 0..20 {
-            stays.next_blocking().expect("it runs"); // What it has so far is looked at meanwhile.
+            stays.next_blocking().expect("it runs"); // Generates a while.
         }
         block_on(before.forget(name("goes")));
         while files(directory.path(), &["bin"]) > 0 {
-            std::thread::sleep(Duration::from_millis(5)); // Files are removed behind.
+            std::thread::sleep(Duration::from_millis(5)); // The writer removes files behind.
         }
         let timeline = finish_rest(stays);
         before.shutdown();
@@ -46,7 +46,7 @@ fn what_a_running_turn_needs_of_a_forgotten_conversation_is_kept_for_its_own() {
 }
 
 #[test]
-fn nothing_stays_on_disk_of_a_conversation_that_is_forgotten_while_it_speaks() {
+fn a_conversation_forgotten_while_it_runs_leaves_nothing_on_disk() {
     for memory in [MemoryKind::Plain, MemoryKind::Recurrent] {
         let model = slow(memory);
         let directory = tempfile::tempdir().unwrap();
@@ -77,11 +77,11 @@ fn a_conversation_keeps_its_newest_snapshots_and_no_others_on_disk() {
     }
     engine.shutdown();
     let kept = files(directory.path(), &["kv"]);
-    assert!(kept <= 8, "two turns of 2 snapshots, and what was there when the first left: {kept}");
+    assert!(kept <= 8, "two turns of 2 snapshots, and those before the first was parked: {kept}");
 }
 
 #[test]
-fn a_sweep_removes_what_no_conversation_names_and_nothing_else() {
+fn a_sweep_removes_only_unreferenced_objects() {
     let model: Arc<dyn Model> = Arc::new(FakeModel::new());
     let directory = tempfile::tempdir().unwrap();
     let before = engine(&model, Some(directory.path()), options());
@@ -91,7 +91,7 @@ fn a_sweep_removes_what_no_conversation_names_and_nothing_else() {
     let edited = tokens(&model, &user("a short one"));
     let timeline = ask(&before, request("chat", &edited, 20)).timeline;
     block_on(before.park(name("chat")));
-    // Of what has no referrer; the conversation itself stays.
+    // Collects only unreferenced objects; the conversation stays.
     let rules = Rules { compress_after: None, ..Rules::default() };
     let later = AdjustedTime::from(Timestamp::from(SystemTime::now() + 2 * SAVE_GRACE));
     let swept = block_on(before.sweep(sweeper(rules), later)).unwrap();
@@ -107,7 +107,7 @@ fn a_sweep_removes_what_no_conversation_names_and_nothing_else() {
 }
 
 #[test]
-fn what_expired_leaves_memory_too_and_what_is_open_stays() {
+fn an_expired_conversation_leaves_memory_too_and_an_open_one_stays() {
     let model: Arc<dyn Model> = Arc::new(FakeModel::new());
     let directory = tempfile::tempdir().unwrap();
     let engine = engine(&model, Some(directory.path()), options());
@@ -121,14 +121,14 @@ fn what_expired_leaves_memory_too_and_what_is_open_stays() {
     assert_eq!((swept.expired, swept.errors.len()), (1, 0), "{swept:?}");
     let known: Vec<_> = status(&engine).parked.into_iter().map(|(id, _)| id).collect();
     assert_eq!(known, [], "only the open one is known");
-    // Both began alike: what the open one needs is there for both.
+    // Both have the same prompt: the open one's objects serve both.
     let report = ask(&engine, request("parked", &prompt, 5)).report;
     assert_eq!(report.tokens.computed, 1, "{report:?}");
     engine.shutdown();
 }
 
 #[test]
-fn a_turn_that_waits_is_forgotten_with_its_conversation() {
+fn a_queued_turn_is_forgotten_with_its_conversation() {
     let model = slow(MemoryKind::Plain);
     let engine = engine(&model, None, options());
     let prompt = tokens(&model, &user("hello"));
@@ -140,7 +140,7 @@ fn a_turn_that_waits_is_forgotten_with_its_conversation() {
     assert_eq!(status(&engine).waiting, 0);
 }
 
-/// The whole timeline of a turn that is under way.
+/// The whole timeline of a running turn.
 fn finish_rest(mut turn: Turn) -> Vec<Token> {
     let events = std::iter::from_fn(|| turn.next_blocking());
     let timelines = events.filter_map(|event| match event {
@@ -154,7 +154,7 @@ fn sweeper(rules: Rules) -> Arc<Mutex<Sweeper>> {
     Arc::new(Mutex::new(Sweeper::new(rules)))
 }
 
-/// How many files end like this.
+/// The number of files with these extensions.
 fn files(directory: &Path, extensions: &[&str]) -> usize {
     let (mut found, mut open) = (0, vec![directory.to_owned()]);
     while let Some(directory) = open.pop() {

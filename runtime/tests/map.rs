@@ -1,5 +1,4 @@
-//! What the map of the cells tells, on the fake backend: where each block came from, whose it is, and
-//! what left.
+//! The cache map on the fake backend: origins, owners and evictions.
 
 mod support;
 
@@ -37,26 +36,26 @@ fn origins(map: &CacheMap, conversation: &str) -> Vec<Origin> {
     origins
 }
 
-/// Each departure as `who: to, why`.
-fn departures(map: &CacheMap) -> Vec<String> {
-    let told = |left: &Eviction| {
-        let who = left.conversation.as_ref().map_or("nobody", |name| name.as_str());
-        format!("{who}: {}, {}", left.to.as_str(), left.why.as_str())
+/// Each eviction as `conversation: tier, reason`.
+fn evictions(map: &CacheMap) -> Vec<String> {
+    let line = |left: &Eviction| {
+        let owner = left.conversation.as_ref().map_or("unowned", |name| name.as_str());
+        format!("{owner}: {}, {}", left.to.as_str(), left.why.as_str())
     };
-    map.left.iter().map(told).collect()
+    map.left.iter().map(line).collect()
 }
 
-/// So long that its blocks are told apart.
+/// Long enough for several blocks.
 fn long(words: &str) -> String {
     user(&words.repeat(200 / words.len()))
 }
 
-fn endless(conversation: &str, prompt: &[hob_slots::Token], most: usize) -> TurnRequest {
-    TurnRequest { ignore_eog: true, ..request(conversation, prompt, most) }
+fn endless(conversation: &str, prompt: &[hob_slots::Token], max_tokens: usize) -> TurnRequest {
+    TurnRequest { ignore_eog: true, ..request(conversation, prompt, max_tokens) }
 }
 
 #[test]
-fn what_was_computed_is_told_from_what_was_generated() {
+fn computed_and_generated_blocks_have_their_origins() {
     let model = fake();
     let engine = engine(&model, None, options());
     let answer = ask(&engine, endless("chat", &tokens(&model, &long("hello ")), 100));
@@ -71,7 +70,7 @@ fn what_was_computed_is_told_from_what_was_generated() {
 }
 
 #[test]
-fn what_another_slot_had_is_shared_and_both_are_counted() {
+fn shared_blocks_count_both_slots() {
     let model = fake();
     let engine = engine(&model, None, options());
     let system = "<|im_start|>system\nYou are a careful assistant.<|im_end|>\n".repeat(4);
@@ -91,11 +90,11 @@ fn what_another_slot_had_is_shared_and_both_are_counted() {
 }
 
 #[test]
-fn what_comes_back_is_told_by_where_it_was() {
+fn restored_blocks_have_the_tier_as_origin() {
     for memory in [MemoryKind::Plain, MemoryKind::Hybrid] {
         let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_memory(memory));
         let directory = tempfile::tempdir().unwrap();
-        for (budget, place) in [(1 << 20, Origin::Memory), (0, Origin::Disk)] {
+        for (budget, origin) in [(1 << 20, Origin::Memory), (0, Origin::Disk)] {
             let options = EngineOptions { memory_budget_bytes: budget, ..options() };
             let engine = engine(&model, Some(directory.path()), options);
             let first = ask(&engine, request("chat", &tokens(&model, &long("hello ")), 4));
@@ -104,7 +103,7 @@ fn what_comes_back_is_told_by_where_it_was() {
             settle(&engine);
             let prompt = then(&model, &first.timeline, &long("and "));
             ask(&engine, request("chat", &prompt, 4));
-            assert_eq!(origins(&map(&engine), "chat"), [place, Origin::Computed], "{memory}");
+            assert_eq!(origins(&map(&engine), "chat"), [origin, Origin::Computed], "{memory}");
             block_on(engine.forget(name("chat")));
             engine.shutdown();
         }
@@ -112,48 +111,52 @@ fn what_comes_back_is_told_by_where_it_was() {
 }
 
 #[test]
-fn what_leaves_is_told_with_its_new_place_and_the_reason() {
+fn evictions_have_a_tier_and_a_reason() {
     let model = fake();
     let directory = tempfile::tempdir().unwrap();
     let engine = engine(&model, Some(directory.path()), options());
     let prompt = |word: &str| tokens(&model, &long(word));
-    for who in ["one", "two", "three"] {
-        ask(&engine, request(who, &prompt(who), 4));
+    for name in ["one", "two", "three"] {
+        ask(&engine, request(name, &prompt(name), 4));
     }
-    assert_eq!(departures(&map(&engine)), ["one: memory, slot"]);
+    assert_eq!(evictions(&map(&engine)), ["one: memory, slot"]);
     block_on(engine.park(name("two")));
     ask(&engine, request("three", &prompt("another beginning "), 4));
     block_on(engine.forget(name("three")));
     assert!(block_on(engine.unload()));
-    let told = departures(&map(&engine));
-    let nobody = ["nobody: memory, differs", "nobody: nowhere, deleted"];
-    assert_eq!(told[1..], [&["two: memory, idle"], &nobody[..]].concat(), "its name is forgotten");
+    let logged = evictions(&map(&engine));
+    let forgotten = ["unowned: memory, differs", "unowned: nowhere, deleted"];
+    assert_eq!(
+        logged[1..],
+        [&["two: memory, idle"], &forgotten[..]].concat(),
+        "its name is forgotten"
+    );
     assert!(map(&engine).slots.iter().all(|slot| slot.blocks.is_empty()));
 }
 
 #[test]
-fn what_is_kept_nowhere_is_told_to_be_nowhere() {
+fn an_eviction_without_tiers_goes_nowhere() {
     let model = fake();
     let none = EngineOptions { memory_budget_bytes: 0, ..options() };
     let engine = engine(&model, None, none);
     ask(&engine, request("chat", &tokens(&model, &long("hello ")), 4));
     block_on(engine.park(name("chat")));
-    assert_eq!(departures(&map(&engine)), ["chat: nowhere, idle"]);
+    assert_eq!(evictions(&map(&engine)), ["chat: nowhere, idle"]);
 }
 
 #[test]
-fn cells_that_nobody_has_leave_without_a_name() {
+fn unowned_cells_are_evicted_without_a_name() {
     let model = fake();
     let engine = engine(&model, None, EngineOptions { slots: 1, ..options() });
-    let nameless = TurnRequest { conversation: None, ..request("x", &tokens(&model, "hello"), 4) };
-    ask(&engine, nameless);
+    let anonymous = TurnRequest { conversation: None, ..request("x", &tokens(&model, "hello"), 4) };
+    ask(&engine, anonymous);
     assert_eq!(map(&engine).slots[0].conversation, None);
     ask(&engine, request("chat", &tokens(&model, &long("bye ")), 4));
-    assert_eq!(departures(&map(&engine)), ["nobody: nowhere, slot"]);
+    assert_eq!(evictions(&map(&engine)), ["unowned: nowhere, slot"]);
 }
 
 #[test]
-fn parts_of_the_prompt_are_told_by_their_layers_and_prefixes_by_their_slots() {
+fn blocks_have_their_segments_layer_and_prefixes_their_slots() {
     let model = fake();
     let engine = engine(&model, None, options());
     let prompt = tokens(&model, &"a long beginning ".repeat(12));
@@ -174,7 +177,7 @@ fn parts_of_the_prompt_are_told_by_their_layers_and_prefixes_by_their_slots() {
 }
 
 #[test]
-fn a_prompt_on_its_way_shows_how_far_it_is_and_changes_are_told_only_when_there_are_any() {
+fn a_prompt_shows_its_progress_and_watchers_wake_only_on_changes() {
     let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(2)));
     let engine = engine(&model, None, EngineOptions { micro_batch: 16, ..options() });
     let changes = engine.changes();
@@ -202,5 +205,5 @@ fn a_prompt_on_its_way_shows_how_far_it_is_and_changes_are_told_only_when_there_
         status(&engine);
     }
     std::thread::sleep(Duration::from_millis(50));
-    assert_eq!(*changes.borrow(), before, "looking changes nothing");
+    assert_eq!(*changes.borrow(), before, "reading changes nothing");
 }

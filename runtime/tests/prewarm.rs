@@ -1,4 +1,4 @@
-//! What is made hot before anybody asks.
+//! Prewarming and speculative prefill.
 
 mod support;
 
@@ -18,7 +18,7 @@ fn fake() -> Arc<dyn Model> {
     Arc::new(FakeModel::new())
 }
 
-/// One that takes a millisecond a token.
+/// A millisecond per token.
 fn slow() -> Arc<dyn Model> {
     Arc::new(FakeModel::new().with_pace(Duration::from_millis(1)))
 }
@@ -36,7 +36,7 @@ fn rules(model: &Arc<dyn Model>) -> Vec<Token> {
 }
 
 #[test]
-fn whoever_begins_alike_computes_only_what_follows_a_prefix() {
+fn a_conversation_computes_only_what_follows_a_warm_prefix() {
     for memory in [MemoryKind::Plain, MemoryKind::Windowed, MemoryKind::Recurrent] {
         let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_memory(memory));
         let engine = engine(&model, None, options());
@@ -54,7 +54,7 @@ fn whoever_begins_alike_computes_only_what_follows_a_prefix() {
 }
 
 #[test]
-fn an_answer_tells_what_was_made_hot_ahead_of_it() {
+fn a_report_counts_the_tokens_made_hot_ahead() {
     let model = fake();
     let directory = tempfile::tempdir().unwrap();
     let said = tokens(&model, &"a long story ".repeat(20));
@@ -77,7 +77,7 @@ fn an_answer_tells_what_was_made_hot_ahead_of_it() {
 }
 
 #[test]
-fn a_prefix_takes_no_conversations_slot_and_is_told_apart() {
+fn a_prefix_has_a_slot_of_its_own_kind() {
     let model = fake();
     let engine = engine(&model, None, EngineOptions { slots: 1, prefixes: 1, ..options() });
     ask(&engine, request("chat", &tokens(&model, "hello"), 5));
@@ -90,7 +90,7 @@ fn a_prefix_takes_no_conversations_slot_and_is_told_apart() {
 }
 
 #[test]
-fn after_a_restart_a_prefix_is_read_and_nothing_is_computed() {
+fn a_prefix_is_read_after_a_restart_and_not_computed() {
     let model = fake();
     let directory = tempfile::tempdir().unwrap();
     let prefix = rules(&model);
@@ -104,7 +104,7 @@ fn after_a_restart_a_prefix_is_read_and_nothing_is_computed() {
 }
 
 #[test]
-fn touching_what_is_hot_does_nothing() {
+fn a_keep_alive_of_a_hot_prefix_does_nothing() {
     let model = fake();
     let directory = tempfile::tempdir().unwrap();
     let engine = engine(&model, Some(directory.path()), options());
@@ -123,7 +123,7 @@ fn touching_what_is_hot_does_nothing() {
 }
 
 #[test]
-fn what_was_said_as_expected_is_not_computed_again_and_what_differs_costs_the_difference() {
+fn a_speculation_is_reused_up_to_the_first_difference() {
     for memory in [MemoryKind::Plain, MemoryKind::Recurrent] {
         let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_memory(memory));
         let engine = engine(&model, None, options());
@@ -147,28 +147,28 @@ fn what_was_said_as_expected_is_not_computed_again_and_what_differs_costs_the_di
 }
 
 #[test]
-fn what_is_only_expected_changes_nothing_of_what_is_kept() {
+fn a_speculation_changes_nothing_on_disk() {
     for memory in [MemoryKind::Plain, MemoryKind::Recurrent] {
         let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_memory(memory));
         let directory = tempfile::tempdir().unwrap();
         let engine = engine(&model, Some(directory.path()), options());
         let first = ask(&engine, request("chat", &rules(&model), 10));
-        // Not even while the answer is not kept yet, and what is expected is much shorter.
+        // Not even before the answer is saved, and when the speculation is much shorter.
         ask(&engine, speculate("chat", &rules(&model)[..70]));
         let longer = [&first.timeline[..], &tokens(&model, "and what is said next")].concat();
         ask(&engine, speculate("chat", &longer));
         settle(&engine);
         engine.shutdown();
-        let kept = StoreReader::open(directory.path()).unwrap();
-        let record = kept.get_slot(FINGERPRINT, &name("chat")).unwrap();
+        let store = StoreReader::open(directory.path()).unwrap();
+        let record = store.get_slot(FINGERPRINT, &name("chat")).unwrap();
         assert_eq!((record.tokens, record.turns), (first.timeline, 1), "{memory}");
-        let needed = kept.needed_objects(FINGERPRINT).unwrap();
-        assert_eq!(kept.object_files(FINGERPRINT).unwrap().len(), needed.len(), "{memory}");
+        let needed = store.needed_objects(FINGERPRINT).unwrap();
+        assert_eq!(store.object_files(FINGERPRINT).unwrap().len(), needed.len(), "{memory}");
     }
 }
 
 #[test]
-fn a_newer_turn_takes_the_place_of_what_is_made_hot_and_goes_on_from_it() {
+fn a_newer_turn_supersedes_a_speculation_and_reuses_it() {
     let model = slow();
     let engine = engine(&model, None, EngineOptions { micro_batch: 32, ..options() });
     let prompt = rules(&model);
@@ -190,7 +190,7 @@ fn a_newer_turn_takes_the_place_of_what_is_made_hot_and_goes_on_from_it() {
 }
 
 #[test]
-fn somebody_who_waits_is_served_within_one_micro_batch_and_the_prefix_goes_on_after() {
+fn an_answer_interrupts_a_prewarm_within_one_micro_batch() {
     let model = slow();
     let hello = tokens(&model, "hello");
     let prefix = rules(&model);
@@ -207,15 +207,15 @@ fn somebody_who_waits_is_served_within_one_micro_batch_and_the_prefix_goes_on_af
         assert_eq!(finish(warming).unwrap().report.tokens.computed, prefix.len());
         computed
     };
-    // One micro-batch that had begun, and one that may begin after the answer. A thread that looks late
-    // sees more of them, so the least of some tries is what it takes.
+    // One micro-batch that had begun, and one that may begin after the answer. A thread that reads the
+    // counter late sees more of them, so one try of five must stay within the bound.
     let bound = hello.len() as u64 + 64;
     let least = (0..5).map(|_| computed_meanwhile()).find(|&computed| computed <= bound);
     assert!(least.is_some(), "more than {bound} tokens each time");
 }
 
 #[test]
-fn two_who_speak_are_made_hot_side_by_side_and_a_third_who_asks_gets_a_slot() {
+fn two_speculations_run_side_by_side_and_an_answer_takes_a_slot_from_one() {
     let model = slow();
     let engine = engine(&model, None, EngineOptions { micro_batch: 32, ..options() });
     let texts = ["one ", "two "].map(|text| tokens(&model, &text.repeat(200)));
@@ -229,12 +229,12 @@ fn two_who_speak_are_made_hot_side_by_side_and_a_third_who_asks_gets_a_slot() {
     let answer = ask(&engine, request("c", &tokens(&model, "hello"), 5));
     assert_eq!(answer.report.tokens.computed, 5);
     let ends = turns.map(finish);
-    let gave_way = ends.iter().filter(|end| matches!(end, Err(TurnError::Superseded))).count();
-    assert_eq!(gave_way, 1, "there are two slots");
+    let superseded = ends.iter().filter(|end| matches!(end, Err(TurnError::Superseded))).count();
+    assert_eq!(superseded, 1, "there are two slots");
 }
 
 #[test]
-fn a_caller_that_goes_away_ends_what_it_wanted_hot() {
+fn a_dropped_turn_cancels_its_prewarm() {
     let model = slow();
     let engine = engine(&model, None, options());
     let warming = engine.submit(prewarm(&rules(&model))).unwrap();

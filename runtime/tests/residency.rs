@@ -1,4 +1,4 @@
-//! The weights leave memory and come back; what is kept stays.
+//! Unloading and reloading the weights.
 
 mod support;
 
@@ -14,7 +14,7 @@ fn fake() -> Arc<dyn Model> {
 }
 
 #[test]
-fn what_was_hot_comes_back_with_the_weights() {
+fn hot_conversations_are_restored_after_a_reload() {
     let model = fake();
     let directory = tempfile::tempdir().unwrap();
     let engine = engine(&model, Some(directory.path()), options());
@@ -32,11 +32,11 @@ fn what_was_hot_comes_back_with_the_weights() {
     assert_eq!(*engine.residency().borrow(), Residency::Resident);
     let alone = support::engine(&fake(), None, options());
     assert_eq!(answer.tokens, ask(&alone, request("chat", &prompt, 20)).tokens);
-    assert_eq!(status(&engine).counters.turns, 2, "counters go on");
+    assert_eq!(status(&engine).counters.turns, 2, "counters survive");
 }
 
 #[test]
-fn nothing_is_unloaded_while_somebody_is_answered() {
+fn a_running_turn_prevents_unloading() {
     let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(2)));
     let engine = engine(&model, None, options());
     let endless = TurnRequest { ignore_eog: true, ..request("chat", &tokens(&model, "hi"), 100) };
@@ -47,7 +47,7 @@ fn nothing_is_unloaded_while_somebody_is_answered() {
 }
 
 #[test]
-fn only_who_speaks_or_is_about_to_brings_the_weights_back() {
+fn only_an_answer_a_speculation_or_load_reloads_the_weights() {
     let model = fake();
     let directory = tempfile::tempdir().unwrap();
     let engine = engine(&model, Some(directory.path()), options());
@@ -58,9 +58,9 @@ fn only_who_speaks_or_is_about_to_brings_the_weights_back() {
     assert_eq!(finish(engine.submit(prewarm).unwrap()).unwrap_err(), TurnError::NotResident);
     block_on(engine.park(name("gone")));
     block_on(engine.forget(name("gone")));
-    block_on(engine.maintain(|_, _| ())).unwrap(); // Files are removed behind.
+    block_on(engine.maintain(|_, _| ())).unwrap(); // Waits for the writer.
     assert_eq!(status(&engine).waiting, 0);
-    assert_eq!(status(&engine).residency, Residency::Unloaded, "none of this needs them");
+    assert_eq!(status(&engine).residency, Residency::Unloaded, "none of these needs the weights");
 
     let speech = TurnRequest { purpose: Purpose::Speculate, ..request("gone", &prompt, 0) };
     let counts = ask(&engine, speech).report.tokens;
@@ -74,7 +74,7 @@ fn only_who_speaks_or_is_about_to_brings_the_weights_back() {
 }
 
 #[test]
-fn an_engine_tells_how_it_is_while_its_weights_are_on_their_way() {
+fn an_engine_reports_its_status_while_the_weights_load() {
     let step = Duration::from_millis(300);
     let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(step));
     let engine = engine(&model, None, options());
@@ -84,9 +84,9 @@ fn an_engine_tells_how_it_is_while_its_weights_are_on_their_way() {
     while !matches!(*engine.residency().borrow(), Residency::Loading { .. }) {
         std::thread::sleep(Duration::from_millis(1));
     }
-    let told = status(&engine);
-    assert!(matches!(told.residency, Residency::Loading { .. }), "{:?}", told.residency);
-    assert_eq!((told.parked, told.counters.turns), (vec![(name("chat"), 2)], 1));
+    let status = status(&engine);
+    assert!(matches!(status.residency, Residency::Loading { .. }), "{:?}", status.residency);
+    assert_eq!((status.parked, status.counters.turns), (vec![(name("chat"), 2)], 1));
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! KV that nobody computed, for speed alone.
+//! Fabricated KV, for measurements of speed.
 //!
 //! - One block is computed; every other has its layout, its own positions, and its values with the
-//!   lower half of each mantissa drawn at random. So all numbers stay finite and no two blocks are
-//!   equal, but what a model would say of them means nothing.
+//!   lower half of each mantissa drawn at random. All numbers stay finite and no two blocks are equal;
+//!   answers over them are meaningless.
 //! - Objects and records are named by the real chain of the tokens and written by the real store.
 
 use std::ops::Range;
@@ -19,11 +19,10 @@ use hob_slots::{
 
 use crate::turns::FINGERPRINT;
 
-/// Where the cells of a state begin, and how long the entry of one is.
+/// The offset of the cells in a state, and the length of one entry.
 const CELLS: usize = 16;
 const CELL: usize = 12;
 
-/// Makes states like one that was computed.
 pub struct Fabricator {
     block: Vec<u8>,
     rows: Vec<Range<usize>>,
@@ -86,7 +85,7 @@ impl Fabricator {
         let mut blocks = Vec::new();
         for Block { id, parent, range } in timeline.blocks() {
             let bytes = if store.has_object(FINGERPRINT, *id) {
-                0 // Another conversation began alike.
+                0 // Another conversation has the same prefix.
             } else {
                 let object = Object {
                     kind: ObjectKind::Block,
@@ -105,10 +104,9 @@ impl Fabricator {
     }
 }
 
-/// When all fabricated conversations were last used.
+/// Of all fabricated conversations.
 pub const LAST_USE: Timestamp = Timestamp(1_700_000_000_000);
 
-/// What a conversation is made of.
 pub fn record(conversation: &str, tokens: &[Token], blocks: Vec<BlockRef>) -> Result<SlotRecord> {
     Ok(SlotRecord {
         conversation: ConversationId::new(conversation)?,

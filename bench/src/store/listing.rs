@@ -1,4 +1,4 @@
-//! The command line over a directory that is full of conversations.
+//! `hob slots ls` over a directory of 10,000 conversations.
 
 use std::fs;
 use std::path::Path;
@@ -13,11 +13,11 @@ use crate::measure::{beside_us, median_ms, time};
 use crate::turns::{FINGERPRINT, Words};
 
 pub const CONVERSATIONS: usize = 10_000;
-/// Of each: a beginning that it shares with 99 others, and its own.
+/// Tokens of each: a prefix that it shares with 99 others, and its own.
 const PREFIX: usize = 512;
 const OWN: usize = 512;
 
-/// The most that a listing may take.
+/// Maximum median.
 const BAR_MS: f64 = 150.0;
 
 pub fn measure(hob: Option<&Path>, rounds: usize) -> Result<Row> {

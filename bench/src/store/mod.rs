@@ -1,15 +1,15 @@
-//! What keeping costs, beside what it is compared with.
+//! The cost of saved KV, beside what it is compared with.
 //!
 //! - Restore: a whole conversation from the page cache through the engine, every byte verified, from
 //!   a turn's admission until it is hot; against `llama_state_seq_load_file`, which verifies
 //!   nothing, on a plain dump of the same state, interleaved.
-//! - Saving: what the engine's thread spends on it, and what one turn adds to the disk.
-//! - Sharing: what conversations over one prefix take on disk, against whole dumps.
-//! - Listing: the real `hob slots ls` over very many slot files.
-//! - Sweeping: a sweep over as many, and what a running answer notices of it.
+//! - Saving: the time of the engine's thread, and the bytes that one turn adds to the disk.
+//! - Sharing: the disk space of conversations over one prefix, against whole dumps.
+//! - Listing: the real `hob slots ls` over 10,000 slot files.
+//! - Sweeping: a sweep over as many, and its effect on a running answer.
 //!
-//! Computing 32,768 tokens takes longer than anyone waits, so most KV here is fabricated, see
-//! `fabricate`: of the right layout and size, under the right names, and equal to nothing else.
+//! Computing 32,768 tokens takes too long, so most KV here is fabricated (see `fabricate`): of the right
+//! layout and size, under the right names, and without duplicates.
 
 mod fabricate;
 mod listing;
@@ -32,13 +32,13 @@ pub struct Options {
     /// Rounds; each time is the median of as many samples.
     #[arg(long, default_value_t = 9)]
     rounds: usize,
-    /// Measure this part only.
+    /// Measure only this part.
     #[arg(long, value_enum)]
     only: Option<Part>,
-    /// The `hob` to list with; by default the one beside this program.
+    /// The `hob` that lists [default: the one beside this program].
     #[arg(long)]
     hob: Option<PathBuf>,
-    /// Print the figures and succeed whatever they are.
+    /// Print the figures without failing on a missed bar.
     #[arg(long)]
     no_bars: bool,
 }
@@ -52,7 +52,7 @@ enum Part {
     Sweeping,
 }
 
-/// A figure beside what it must not exceed, if anything was promised.
+/// A figure and its bar, if it has one.
 struct Row {
     what: String,
     measured: String,
@@ -90,12 +90,12 @@ fn print(options: &Options, rows: &[Row]) -> Result<()> {
         "Shape of Qwen2.5-0.5B, {KV_BYTES} bytes of KV a token; times are medians of {} rounds.\n",
         options.rounds
     );
-    println!("| what | measured | figure | to reach |");
+    println!("| what | measured | figure | bar |");
     println!("|---|---|---:|---:|");
     let mut missed = Vec::new();
     for Row { what, measured, ratio, bar, unit } in rows {
-        let to_reach = bar.map_or(String::new(), |bar| format!("{bar:.2}{unit}"));
-        println!("| {what} | {measured} | {ratio:.2}{unit} | {to_reach} |");
+        let bar_text = bar.map_or(String::new(), |bar| format!("{bar:.2}{unit}"));
+        println!("| {what} | {measured} | {ratio:.2}{unit} | {bar_text} |");
         if bar.is_some_and(|bar| *ratio > bar) {
             missed.push(format!("{what}: {ratio:.2}{unit}"));
         }

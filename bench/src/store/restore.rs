@@ -1,7 +1,7 @@
-//! A whole conversation, from the page cache into the cells.
+//! Restores a whole conversation from the page cache into the cells.
 //!
-//! Both sides run as they do in a long life: one context of llama.cpp, one engine. Each round opens a
-//! conversation that the engine has not met, after a short other one that took the only slot.
+//! Both sides are warm: one context of llama.cpp, one engine. Each round opens a conversation that the
+//! engine has not seen, after a short other one that occupied the only slot.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +21,7 @@ use super::fabricate::Fabricator;
 use crate::measure::{median_ms, time};
 use crate::turns::{self, Words};
 
-/// Tokens, and the most that a restore may take as a multiple of llama.cpp's own.
+/// Tokens, and the maximum factor against llama.cpp's own file.
 const SIZES: [(usize, f64); 2] = [(2048, 1.25), (32_768, 1.0)];
 
 pub fn measure(model: &Arc<LlamaModel>, rounds: usize) -> Result<Vec<Row>> {
@@ -30,7 +30,7 @@ pub fn measure(model: &Arc<LlamaModel>, rounds: usize) -> Result<Vec<Row>> {
     rows.map(|(tokens, bar, sealed)| measure_size(model, tokens, bar, sealed, rounds)).collect()
 }
 
-/// `sealed`: everything is encrypted.
+/// `sealed`: the store is encrypted.
 fn measure_size(
     model: &Arc<LlamaModel>,
     count: usize,
@@ -107,7 +107,7 @@ fn write(
     Ok(())
 }
 
-/// A turn that goes on with a conversation, and how long it waited for its KV.
+/// Continues a conversation. Returns the time until its KV was in place.
 fn restore(engine: &Engine, round: usize, tokens: &[Token]) -> Result<Duration> {
     turns::ask(engine, turns::request("other", &tokens[1..3], 0))?;
     turns::settle(engine);

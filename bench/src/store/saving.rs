@@ -1,8 +1,8 @@
-//! One more turn of a conversation: what the engine's thread spends on keeping it, and what it adds
-//! to the disk.
+//! The 20th turn of a conversation: the time that the engine's thread spends on saving it, and the bytes
+//! that it adds to the disk.
 //!
-//! The conversation's first 19 turns are fabricated; the 20th is computed, generated and kept by the
-//! engine. It ends, like every turn of a chat, with the end-of-turn token.
+//! The first 19 turns are fabricated; the engine computes, generates and saves the 20th. It ends, like
+//! every turn of a chat, with the end-of-turn token.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,9 +26,9 @@ const TOKENS: usize = 4096;
 const TURNS: usize = 20;
 const CONTEXT_TOKENS: usize = TOKENS + 1024;
 
-/// The most that keeping 100 tokens may cost the engine's thread.
+/// Maximum time of the engine's thread for 100 tokens.
 const STALL_BAR_MS: f64 = 1.0;
-/// The most that a turn may write: of its KV, and beyond that.
+/// Maximum bytes that a turn writes: a multiple of its KV, and a constant.
 const WRITTEN_BAR: f64 = 1.1;
 const WRITTEN_BAR_BYTES: f64 = 16.0 * 1024.0;
 
@@ -39,7 +39,7 @@ pub fn measure(model: &Arc<LlamaModel>, rounds: usize) -> Result<[Row; 2]> {
     let timeline = earlier_turns(&mut Words::new(vocabulary.len()), end);
     let shape = ContextShape { context_tokens: 1024, sequences: 3, micro_batch: 512 };
     let mut kv = Fabricator::new(Stock::new(model, shape)?.backend())?;
-    // No two rounds say the same.
+    // Each round has other words.
     let mut words = Words::new(vocabulary.len() - 1);
     let (mut stalls, mut written) = (Vec::new(), 0);
     for _ in 0..rounds {
@@ -53,7 +53,7 @@ pub fn measure(model: &Arc<LlamaModel>, rounds: usize) -> Result<[Row; 2]> {
     let stall_ms = median_ms(&stalls);
     Ok([
         Row {
-            what: "stall of the engine by keeping 100 tokens".to_owned(),
+            what: "stall of the engine by saving 100 tokens".to_owned(),
             measured: format!("{stall_ms:.2} ms for {new} tokens"),
             ratio: stall_ms / new as f64 * 100.0,
             bar: Some(STALL_BAR_MS),
@@ -69,7 +69,7 @@ pub fn measure(model: &Arc<LlamaModel>, rounds: usize) -> Result<[Row; 2]> {
     ])
 }
 
-/// The one turn that is real. Returns what the engine counted.
+/// The turn that the engine serves. Returns its counters.
 fn last_turn(
     model: &Arc<LlamaModel>,
     slots: &Path,

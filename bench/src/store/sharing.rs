@@ -1,4 +1,4 @@
-//! Conversations that begin alike, on disk.
+//! The disk space of conversations with a common prefix.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ const CONVERSATIONS: usize = 50;
 const PREFIX: usize = 2048;
 const OWN: usize = 256;
 
-/// The most that they may take, of as many whole dumps.
+/// Maximum part of as many whole dumps.
 const BAR: f64 = 0.15;
 
 pub fn measure(model: &Arc<LlamaModel>) -> Result<Row> {

@@ -1,4 +1,4 @@
-//! The sweep over a directory that is full of conversations, alone and beside a running answer.
+//! A sweep over 10,000 conversations, alone and beside a running answer.
 
 use std::fs;
 use std::path::Path;
@@ -18,14 +18,14 @@ use super::listing::{CONVERSATIONS, fill};
 use crate::measure::{cpu_time, median_ms};
 use crate::turns::{self, FINGERPRINT, Words, wait_for};
 
-/// Processor time that one sweep may take.
+/// Maximum processor time of one sweep.
 const CPU_BAR_MS: f64 = 300.0;
 
-/// The most that a token may take while it runs, of what it takes otherwise: what the same
-/// measurement differs by from one run to the next.
+/// Maximum time of a token during a sweep, as a multiple of its time otherwise: as much as the same
+/// measurement varies from one run to the next.
 const STALL_BAR: f64 = 1.10;
 
-/// Tokens of the answer that runs meanwhile.
+/// Tokens of the running answer.
 const TOKENS: usize = 160;
 
 pub fn measure(model: &Arc<LlamaModel>, rounds: usize) -> Result<Vec<Row>> {
@@ -56,11 +56,10 @@ fn alone(directory: &Path, objects: usize, rounds: usize) -> Result<Row> {
     })
 }
 
-/// What a running answer notices.
 fn beside(model: &Arc<LlamaModel>, directory: &Path) -> Result<Row> {
     let (during, otherwise) = token_times(model, directory)?;
     Ok(Row {
-        what: "a token of a running answer, while it sweeps".to_owned(),
+        what: "a token of a running answer, during a sweep".to_owned(),
         measured: format!("{during:.1} ms, otherwise {otherwise:.1} ms"),
         ratio: during / otherwise,
         bar: Some(STALL_BAR),
@@ -68,7 +67,7 @@ fn beside(model: &Arc<LlamaModel>, directory: &Path) -> Result<Row> {
     })
 }
 
-/// Median times of one token: while the engine's keeper sweeps, and between two sweeps.
+/// Median times of one token: during sweeps, and between them.
 fn token_times(model: &Arc<LlamaModel>, directory: &Path) -> Result<(f64, f64)> {
     let options = EngineOptions { context_tokens: 1024, slots: 2, ..EngineOptions::default() };
     let engine = turns::start(model.clone(), directory, options)?;
@@ -114,21 +113,21 @@ fn sweep_now_and_then(engine: &Engine) -> Result<Vec<(Instant, Instant)>> {
     Ok(sweeps)
 }
 
-/// Every object that a slot file names, as an empty file: a sweep looks at names alone.
+/// Every object that a slot file names, as an empty file: a sweep reads only names.
 fn fill_objects(directory: &Path) -> Result<usize> {
     let store = Store::open(directory)?;
     let needed = store.needed_objects(FINGERPRINT)?;
     let objects = directory.join(FINGERPRINT.to_string()).join("objects");
     for id in &needed {
         let name = id.to_string();
-        let shelf = objects.join(&name[..2]);
-        fs::create_dir_all(&shelf)?;
-        fs::write(shelf.join(format!("{name}.kv")), "")?;
+        let directory = objects.join(&name[..2]);
+        fs::create_dir_all(&directory)?;
+        fs::write(directory.join(format!("{name}.kv")), "")?;
     }
     Ok(needed.len())
 }
 
-/// When the fabricated conversations were last used: none of them is old.
+/// The last use of the fabricated conversations: none has expired.
 fn now() -> AdjustedTime {
     LAST_USE.into()
 }

@@ -1,5 +1,5 @@
-//! The bytes of a GGUF file (version 3, little-endian) up to its tensors, written, and as much of
-//! reading as it takes to lend another file's values unread.
+//! Writes a GGUF file (version 3, little-endian) up to its tensors, and reads enough of another one to
+//! copy its values.
 //!
 //! | part | bytes |
 //! |---|---|
@@ -26,7 +26,7 @@ const TYPE_F32: u32 = 6;
 const TYPE_TEXT: u32 = 8;
 const TYPE_ARRAY: u32 = 9;
 
-/// All bytes before the tensors, and how long the file is in the end.
+/// All bytes before the tensors, and the length of the whole file.
 pub struct Header {
     bytes: Vec<u8>,
     tensor_bytes: usize,
@@ -42,7 +42,7 @@ impl Header {
     }
 }
 
-/// How many zeros follow so many bytes.
+/// The padding to a multiple of 32.
 pub fn padding(bytes: usize) -> usize {
     bytes.next_multiple_of(ALIGNMENT) - bytes
 }
@@ -70,13 +70,13 @@ impl HeaderBuilder {
         self.values.extend(value.to_le_bytes());
     }
 
-    /// A value of another file, as it stands there.
+    /// Copies a value of another file.
     pub fn raw(&mut self, key: &str, value: RawValue<'_>) {
         self.key(key, value.kind);
         self.values.extend(value.bytes);
     }
 
-    /// Another file's array of texts, and more texts behind it.
+    /// Copies another file's array of texts, and appends more.
     pub fn longer_texts(
         &mut self,
         key: &str,
@@ -87,7 +87,7 @@ impl HeaderBuilder {
         more.for_each(|text| put_text(&mut self.values, &text));
     }
 
-    /// Another file's array of 32-bit numbers, and more of them behind it.
+    /// Copies another file's array of 32-bit numbers, and appends more.
     pub fn longer_numbers(
         &mut self,
         key: &str,
@@ -98,7 +98,7 @@ impl HeaderBuilder {
         self.values.extend(more.flat_map(i32::to_le_bytes));
     }
 
-    /// Writes an array up to the end of what it has; its new entries come next.
+    /// Writes an array's head and its copied entries; its new entries follow.
     fn longer_array(&mut self, key: &str, array: RawValue<'_>, more: usize) {
         assert_eq!(array.kind, TYPE_ARRAY, "{key} is an array in every GGUF");
         self.key(key, TYPE_ARRAY);
@@ -146,10 +146,10 @@ fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend(text.as_bytes());
 }
 
-/// The values of a GGUF, found but not read.
+/// The values of a GGUF, located but not decoded.
 pub struct Metadata<'a>(BTreeMap<&'a [u8], RawValue<'a>>);
 
-/// A value's type, and its bytes as they stand in the file.
+/// A value's type, and its bytes in the file.
 #[derive(Clone, Copy)]
 pub struct RawValue<'a> {
     kind: u32,
@@ -157,7 +157,7 @@ pub struct RawValue<'a> {
 }
 
 impl<'a> Metadata<'a> {
-    /// Finds the values of a GGUF that begins with these bytes.
+    /// Locates the values of a GGUF that begins with these bytes.
     pub fn read(file: &'a [u8]) -> io::Result<Self> {
         let mut cursor = Cursor(file);
         if cursor.take(4)? != MAGIC || cursor.number()? != VERSION {
@@ -188,7 +188,7 @@ impl<'a> Metadata<'a> {
     }
 }
 
-/// What is left of a file.
+/// The unread rest of a file.
 struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {

@@ -1,4 +1,4 @@
-//! Which tensors a shape has, and what its file says about it: the `qwen2` architecture.
+//! The tensors and the metadata of a shape: the `qwen2` architecture.
 //!
 //! - Matrices are Q8_0, norms and biases f32, as in a published Q8_0 file.
 //! - The embedding is tied: there is no output matrix.
@@ -9,14 +9,14 @@ use std::io;
 use super::Shape;
 use super::gguf::{Header, HeaderBuilder, Metadata};
 
-/// Changes whenever the same shape should give other bytes.
+/// Increased when the same shape gives other bytes.
 const REVISION: u32 = 1;
 /// llama.cpp's number for "mostly Q8_0".
 const FILE_TYPE_Q8_0: u32 = 7;
-/// llama.cpp's number for a token that no text becomes.
+/// llama.cpp's number for an unused token.
 const TOKEN_UNUSED: i32 = 5;
 
-/// What is taken over from the bundled model as it is; tokens and their types are filled up.
+/// Copied from the bundled model; tokens and their types are padded.
 const TOKENIZER_KEYS: [&str; 9] = [
     "tokenizer.ggml.model",
     "tokenizer.ggml.pre",
@@ -29,7 +29,6 @@ const TOKENIZER_KEYS: [&str; 9] = [
     "tokenizer.chat_template",
 ];
 
-/// How the numbers of a tensor are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Storage {
     F32,
@@ -37,11 +36,10 @@ pub enum Storage {
     Q8_0,
 }
 
-/// What the numbers are.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Content {
     Ones,
-    /// Bell-shaped around zero.
+    /// Bell-shaped around 0.
     Random {
         deviation: f32,
     },
@@ -116,7 +114,7 @@ pub fn tensors(shape: &Shape) -> Vec<Tensor> {
     tensors
 }
 
-/// All that comes before the tensors' bytes. `tokenizer`: the GGUF that lends its tokenizer.
+/// All bytes before the tensors. `tokenizer`: the GGUF whose tokenizer is copied.
 pub fn header(shape: &Shape, tensors: &[Tensor], tokenizer: &[u8]) -> io::Result<Header> {
     let lender = Metadata::read(tokenizer)?;
     let mut header = HeaderBuilder::default();

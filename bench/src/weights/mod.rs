@@ -1,13 +1,13 @@
 //! Random weights in the shape of a known model, so that speed is measured without a download.
 //!
-//! - Speed only: a forward pass costs what it costs in the real model, and the text is noise.
+//! - For speed only: a forward pass costs as much as in the real model; the text is noise.
 //! - The same shape gives the same bytes on every machine.
-//! - A file is written once, beside its place and renamed into it: it is there whole, or not at all.
-//!   One that was written by other code is written again.
-//! - The tokenizer is the bundled model's, filled up with unused entries to the shape's vocabulary.
+//! - A file is written once, under a temporary name, and renamed: it exists whole or not at all. A file
+//!   of another version of this code is written again.
+//! - The tokenizer is the bundled model's, padded with unused entries to the shape's vocabulary.
 //!
-//! [`layout`] says which tensors a shape has and what the file says about it; [`gguf`] knows the
-//! bytes of the container; [`random`] makes the numbers.
+//! [`layout`] has the tensors and the metadata of a shape, [`gguf`] the bytes of the container,
+//! [`random`] the numbers.
 
 mod gguf;
 mod layout;
@@ -20,20 +20,18 @@ use std::path::{Path, PathBuf};
 use gguf::Header;
 use layout::Tensor;
 
-/// The bundled model, whose tokenizer every shape borrows.
+/// The bundled model, whose tokenizer every shape copies.
 const TOKENIZER: &[u8] = include_bytes!("../../assets/hob-tiny-f16.gguf");
 
 /// Rows are made and written this many bytes at a time, or one row where that is longer.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// What decides the size and the cost of a model of the `qwen2` architecture.
+/// The dimensions of a model of the `qwen2` architecture.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shape {
-    /// What the file calls itself.
     pub name: &'static str,
     /// Width of the residual stream; a multiple of 32, like every other width.
     pub embedding: usize,
-    /// Layers.
     pub layers: usize,
     /// Query heads; the head size is `embedding / heads`.
     pub heads: usize,
@@ -82,7 +80,7 @@ impl Shape {
     }
 }
 
-/// Sees to it that `path` holds the weights of `shape`.
+/// Writes the weights of `shape` to `path`, unless they are there.
 pub fn ensure(shape: Shape, path: &Path) -> io::Result<()> {
     let tensors = layout::tensors(&shape);
     let header = layout::header(&shape, &tensors, TOKENIZER)?;
@@ -101,7 +99,8 @@ pub fn ensure(shape: Shape, path: &Path) -> io::Result<()> {
     written
 }
 
-/// Whether this code wrote that file: same length, same header. Weights follow from the header.
+/// Whether this version of the code wrote the file: same length, same header. The header determines the
+/// weights.
 fn is_written(path: &Path, header: &Header) -> io::Result<bool> {
     let mut file = match File::open(path) {
         Ok(file) => file,
@@ -136,7 +135,7 @@ fn write(path: &Path, header: &Header, tensors: &[Tensor]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Where the file grows; two processes do not meet there.
+/// The temporary name; every process has its own.
 fn unfinished(path: &Path) -> PathBuf {
     path.with_extension(format!("{}.unfinished", std::process::id()))
 }
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_reads_as_the_model_that_it_imitates() {
+    fn a_written_file_reads_as_the_model_that_it_imitates() {
         let directory = tempfile::tempdir().expect("a directory can be made");
         let path = directory.path().join("small.gguf");
         ensure(Shape::SMALL, &path).expect("written");

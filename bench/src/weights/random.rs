@@ -1,8 +1,8 @@
-//! The numbers: reproducible, bell-shaped, and quick to make half a billion of.
+//! Reproducible, bell-shaped numbers; half a billion of them are made quickly.
 //!
-//! - A tensor's numbers follow from its place in the file alone.
-//! - A Q8_0 block gets one scale and 32 bytes that are bell-shaped already, so nothing is quantised:
-//!   the bytes are valid, and cost the same to compute with as any others.
+//! - A tensor's numbers depend only on its index in the file.
+//! - A Q8_0 block is one scale and 32 bell-shaped bytes: nothing is quantised, and the bytes cost as much
+//!   to compute with as any others.
 
 use super::layout::{Content, Storage, Tensor};
 
@@ -13,7 +13,7 @@ const BYTE_DEVIATION: f32 = 36.95;
 pub struct Numbers(u64);
 
 impl Numbers {
-    /// The stream of the tensor at this place in the file.
+    /// The stream of the tensor with this index.
     pub fn of_tensor(index: usize) -> Self {
         Self(0x486f_6221_0000_0000 ^ index as u64)
     }

@@ -10,26 +10,6 @@ use jiff::fmt::strtime::{BrokenDownTime, Config, PosixCustom};
 use jiff::tz::TimeZone;
 use minijinja::Environment;
 
-/// The months, from January on.
-pub const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
-/// The days of the week, from the first of January 1970 on.
-pub const WEEKDAYS: [&str; 7] =
-    ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"];
-
-/// Where the time comes from.
 pub(super) type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 pub(super) fn add_to(environment: &mut Environment<'_>, now: Clock) {
@@ -38,17 +18,16 @@ pub(super) fn add_to(environment: &mut Environment<'_>, now: Clock) {
 
 /// Writes a time as C's `strftime` does in an English locale.
 fn strftime(format: &str, time: Timestamp) -> String {
-    // Windows pads with `%#` what others pad with `%-`; `%q` is jiff's own code.
+    // Windows writes `%#` for `%-`; `%q` is jiff's own code, not C's.
     let to_c = |piece: &str| piece.replace("%#", "%-").replace("%q", "%%q");
     let format = format.split("%%").map(to_c).collect::<Vec<_>>().join("%%");
     let millis = i64::try_from(time.0).unwrap_or(i64::MAX);
     let time = jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::MAX);
     let config = Config::new().custom(PosixCustom::new()).lenient(true);
     let mut text = String::new();
-    BrokenDownTime::from(&time.to_zoned(TimeZone::UTC))
-        .format_with_config(&config, &format, &mut text)
-        .expect("lenient formatting fails only where writing does");
-    text
+    let parts = BrokenDownTime::from(&time.to_zoned(TimeZone::UTC));
+    let written = parts.format_with_config(&config, &format, &mut text);
+    if written.is_ok() { text } else { format }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@
 //! - Equal input gives equal text, except where a template asks for the date.
 
 mod capped;
-pub mod date;
+mod date;
 mod messages;
 mod python;
 

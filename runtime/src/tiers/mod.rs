@@ -194,8 +194,13 @@ impl KvTiers {
     /// Waits until all earlier calls are on disk.
     pub fn flush(&self) {
         let (done, wait) = mpsc::channel();
-        self.send(Job::Flush(done));
+        self.when_flushed(move || done.send(()).unwrap_or(()));
         wait.recv().ok(); // An error: the writer has ended, with nothing left to write.
+    }
+
+    /// Calls `done` on the writer thread once all earlier calls are on disk.
+    pub fn when_flushed(&self, done: impl FnOnce() + Send + 'static) {
+        self.send(Job::Flush(Box::new(done)));
     }
 
     /// Bytes in memory, and their budget.

@@ -9,7 +9,7 @@ use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::Receiver;
 
 use hob_slots::format::{Object, ObjectKind, SlotRecord};
 use hob_slots::store::{Store, StoreError};
@@ -29,7 +29,8 @@ pub(super) enum Job {
     Sweep(BTreeSet<ConversationId>, Box<Sweep>),
     /// As above.
     Maintain(BTreeSet<ConversationId>, MaintenanceJob),
-    Flush(Sender<()>),
+    /// Called after all earlier jobs.
+    Flush(Box<dyn FnOnce() + Send>),
 }
 
 pub(super) struct Writer<'s> {
@@ -51,7 +52,7 @@ impl<'s> Writer<'s> {
                 Job::Forget(conversation, named) => self.forget(&conversation, named),
                 Job::Sweep(open, sweep) => sweep::run(self.shared, &open, *sweep),
                 Job::Maintain(open, tending) => sweep::maintain(self.shared, &open, tending),
-                Job::Flush(done) => done.send(()).unwrap_or(()), // The caller may be gone.
+                Job::Flush(done) => done(),
             }
         }
     }

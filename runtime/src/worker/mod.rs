@@ -60,6 +60,8 @@ pub(crate) struct Worker<'b> {
     slot_may_be_free: bool,
     /// Turns that have ended.
     ended: u64,
+    /// Callers that wait until the engine has settled.
+    settling: Vec<Reply<()>>,
     /// One row of logits, kept for its memory.
     logits: Vec<f32>,
     exit: Exit,
@@ -103,6 +105,7 @@ impl<'b> Worker<'b> {
             queue: VecDeque::new(),
             slot_may_be_free: false,
             ended: 0,
+            settling: Vec::new(),
             logits: Vec::new(),
             exit: Exit::Stopped,
             core,
@@ -133,6 +136,7 @@ impl<'b> Worker<'b> {
     /// go on.
     fn receive(&mut self, inbox: &Receiver<Command>) -> bool {
         if !self.has_work() {
+            self.settle();
             let received = match self.next_timeout() {
                 Some(timeout) => inbox.recv_timeout(timeout),
                 None => inbox.recv().map_err(RecvTimeoutError::from),
@@ -164,6 +168,16 @@ impl<'b> Worker<'b> {
             || (slots.iter().any(Slot::needs_record) && !self.core.tiers.is_full())
     }
 
+    /// Replies to callers that wait for it, if no turn runs and no slot waits to be saved.
+    fn settle(&mut self) {
+        if self.slots.iter().any(|slot| slot.turn.is_some() || slot.needs_record()) {
+            return;
+        }
+        for done in self.settling.drain(..) {
+            self.core.tiers.when_flushed(move || done.send(()));
+        }
+    }
+
     /// Returns whether to go on.
     fn handle(&mut self, command: Command) -> bool {
         match command {
@@ -187,6 +201,7 @@ impl<'b> Worker<'b> {
             Command::Room => {} // It has woken the thread; housekeeping goes on.
             Command::Status(reply) => reply.send(self.status()),
             Command::Cells(reply) => reply.send(self.read_cells()),
+            Command::Settle(done) => self.settling.push(done),
             Command::Load => {} // The weights are in memory.
             Command::Unload(done) => {
                 if self.queue.is_empty() && self.running().is_empty() {

@@ -268,7 +268,7 @@ pub(super) fn report_started(turn: &mut Running, pace: &Pace) {
     let tokens = &mut turn.report.tokens;
     tokens.computed = prompt - tokens.cached();
     if turn.report.miss.is_none() && tokens.cached() < turn.expected.min(prompt - 1) {
-        turn.report.miss = Some(MissReason::NotKept { from: tokens.cached() });
+        turn.report.miss = Some(MissReason::NotSaved { from: tokens.cached() });
     }
     if tokens.computed <= 1 {
         turn.report.miss = None; // The KV was found, perhaps in another conversation.

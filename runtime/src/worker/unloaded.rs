@@ -39,6 +39,7 @@ pub(crate) fn serve_unloaded(core: &Core, inbox: &Receiver<Command>) -> Wake {
             Command::Maintain(job) => core.tiers.maintain(BTreeSet::new(), job),
             Command::Status(reply) => reply.send(status(core)),
             Command::Cells(reply) => reply.send(cells(core)),
+            Command::Settle(done) => core.tiers.when_flushed(move || done.send(())),
             Command::Unload(done) => done.send(true),
         }
     }

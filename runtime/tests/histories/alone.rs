@@ -5,7 +5,6 @@ use hob_runtime::sample::{Output, Sampler};
 use hob_runtime::{FinishReason, TurnRequest};
 use hob_slots::Token;
 
-/// What must come of a request.
 #[derive(Debug, PartialEq)]
 pub struct Expected {
     pub tokens: Vec<Token>,

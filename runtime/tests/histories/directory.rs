@@ -1,4 +1,4 @@
-//! The directory of kept KV as somebody else sees it: copied, and checked name by name.
+//! Copies the directory of saved KV, and checks it name by name.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use hob_slots::store::StoreReader;
 
 use crate::support::FINGERPRINT;
 
-/// Every object that a slot file names is there, whole, and has the name that its tokens give it.
+/// Every object that a slot file names exists, is whole, and has the name that its tokens give it.
 pub fn check(directory: &Path, memory: MemoryKind) {
     let store = StoreReader::open(directory).unwrap();
     let listing = store.slots(FINGERPRINT).unwrap();
@@ -42,7 +42,6 @@ pub fn check(directory: &Path, memory: MemoryKind) {
     }
 }
 
-/// All files.
 pub fn files(directory: &Path) -> Vec<PathBuf> {
     let (mut found, mut open) = (Vec::new(), vec![directory.to_owned()]);
     while let Some(directory) = open.pop() {
@@ -54,11 +53,11 @@ pub fn files(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Copies the files that end like this. One that vanishes meanwhile was not there.
+/// Copies the files with this extension; skips those that vanish meanwhile.
 pub fn copy_files(from: &Path, to: &Path, extension: &str) {
     for file in files(from) {
         if file.extension().is_some_and(|end| end == extension) {
-            let target = to.join(file.strip_prefix(from).expect("a file lies in its directory"));
+            let target = to.join(file.strip_prefix(from).expect("the file is in the directory"));
             std::fs::create_dir_all(target.parent().expect("a file has a directory")).unwrap();
             std::fs::copy(&file, &target).ok();
         }

@@ -1,14 +1,14 @@
-//! Random histories on the fake backend: whatever happened before, every answer equals the answer of
-//! a model that only ever saw its prompt, and nothing is computed twice that could have been kept.
+//! Random histories on the fake backend: every answer equals the answer of a model that has seen only
+//! its prompt, and no token is computed twice whose KV could have been saved.
 //!
-//! - `world`: an engine over a directory, conversations, and what may happen to them
+//! - `world`: an engine over a directory, conversations, and random events
 //! - `alone`: the naive model that every answer is compared with
 //! - `trouble`: a backend that fails now and then
-//! - `directory`: what another process would find on disk
+//! - `directory`: checks of the files on disk
 //!
-//! A history is named by its seed, and a failed one is printed. Threads make their own moments, so a
-//! seed repeats what happened, not quite when. `HOB_TEST_HISTORIES=500` runs more of each kind,
-//! `HOB_TEST_SEED=7` begins with that one.
+//! A failed history prints its seed. Threads have their own timing, so a seed repeats the events, not
+//! their exact times. `HOB_TEST_HISTORIES=500` runs more of each kind,
+//! `HOB_TEST_SEED=7` begins with that seed.
 
 mod alone;
 mod directory;
@@ -21,7 +21,7 @@ mod world;
 use hob_runtime::backend::MemoryKind;
 use world::World;
 
-/// Things that happen in one history.
+/// Events of one history.
 const STEPS: usize = 40;
 
 #[test]

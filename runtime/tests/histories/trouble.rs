@@ -1,4 +1,4 @@
-//! A model whose micro-batches and exports fail now and then, as those of a real one may.
+//! A model whose micro-batches and exports fail at random.
 
 use std::ops::Range;
 

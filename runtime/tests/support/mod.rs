@@ -1,4 +1,4 @@
-//! A world for engine tests: engines over one directory, turns, and what came of them.
+//! Helpers for engine tests: engines over one directory, turns, and their answers.
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
@@ -11,6 +11,7 @@ use hob_runtime::{
 };
 use hob_slots::store::Store;
 use hob_slots::{ConversationId, ModelHash, Token};
+use tempfile::TempDir;
 
 pub const FINGERPRINT: ModelHash = ModelHash(*b"a model!");
 
@@ -30,6 +31,44 @@ pub fn engine(model: &Arc<dyn Model>, slots: Option<&Path>, options: EngineOptio
     Engine::start(model.clone(), FINGERPRINT, store, options).expect("the context fits")
 }
 
+/// An engine over a directory of its own, which survives a restart. It shuts down when it is dropped.
+pub struct OnDisk {
+    pub engine: Engine,
+    model: Arc<dyn Model>,
+    directory: TempDir,
+}
+
+impl OnDisk {
+    pub fn new(model: &Arc<dyn Model>) -> Self {
+        Self::with(model, options())
+    }
+
+    pub fn with(model: &Arc<dyn Model>, options: EngineOptions) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = engine(model, Some(directory.path()), options);
+        Self { engine, model: model.clone(), directory }
+    }
+
+    pub fn restart(&mut self) {
+        self.restart_with(options());
+    }
+
+    pub fn restart_with(&mut self, options: EngineOptions) {
+        self.engine.shutdown();
+        self.engine = engine(&self.model, Some(self.path()), options);
+    }
+
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+}
+
+impl Drop for OnDisk {
+    fn drop(&mut self) {
+        self.engine.shutdown();
+    }
+}
+
 pub fn name(text: &str) -> ConversationId {
     ConversationId::new(text).expect("a valid name")
 }
@@ -38,7 +77,6 @@ pub fn request(conversation: &str, prompt: &[Token], max_tokens: usize) -> TurnR
     TurnRequest::answer(Some(name(conversation)), prompt.to_vec(), max_tokens)
 }
 
-/// A whole answer.
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub report: TurnReport,
@@ -52,7 +90,7 @@ pub fn finish(mut turn: Turn) -> Result<Answer, TurnError> {
     answer(std::iter::from_fn(|| turn.next_blocking()))
 }
 
-/// What a turn's events tell, which come in their order.
+/// Collects a turn's events, and checks their order.
 pub fn answer(events: impl IntoIterator<Item = TurnEvent>) -> Result<Answer, TurnError> {
     let (mut report, mut tokens, mut text) = (None, Vec::new(), String::new());
     for event in events {
@@ -62,20 +100,20 @@ pub fn answer(events: impl IntoIterator<Item = TurnEvent>) -> Result<Answer, Tur
                 report = Some(started);
             }
             TurnEvent::Token { token, text: more, .. } => {
-                assert!(report.is_some(), "a turn starts before it speaks");
+                assert!(report.is_some(), "a turn starts before its first token");
                 tokens.push(token);
                 text.push_str(&more);
             }
             TurnEvent::Finished { reason, text: more, completion_tokens, timeline } => {
                 text.push_str(&more);
-                assert_eq!(completion_tokens, tokens.len(), "every token was told");
+                assert_eq!(completion_tokens, tokens.len(), "one event for each token");
                 let report = report.expect("a turn starts before it finishes");
                 return Ok(Answer { report, tokens, text, reason, timeline });
             }
             TurnEvent::Failed(error) => return Err(error),
         }
     }
-    panic!("the engine went away without a word")
+    panic!("the events ended without a last one")
 }
 
 pub fn ask(engine: &Engine, request: TurnRequest) -> Answer {
@@ -91,20 +129,12 @@ pub fn status(engine: &Engine) -> EngineStatus {
     block_on(engine.status()).expect("the engine runs")
 }
 
-/// Waits until the engine has nothing left to do behind the answers.
+/// Waits until the engine has nothing left to do.
 pub fn settle(engine: &Engine) {
-    loop {
-        let before = status(engine).counters;
-        // Behind what waits for the disk, which others may hold up. An error: nothing is kept there.
-        drop(block_on(engine.maintain(|_, _| ())));
-        std::thread::sleep(std::time::Duration::from_millis(30));
-        if status(engine).counters == before {
-            return;
-        }
-    }
+    block_on(engine.settled());
 }
 
-/// ChatML, as the bundled template writes it.
+/// ChatML of the bundled template.
 pub fn user(text: &str) -> String {
     format!("<|im_start|>user\n{text}<|im_end|>\n<|im_start|>assistant\n")
 }
@@ -113,7 +143,7 @@ pub fn tokens(model: &Arc<dyn Model>, text: &str) -> Vec<Token> {
     model.tokenize(text, false, true)
 }
 
-/// A timeline, and what the user says next.
+/// A timeline, and the user's next message.
 pub fn then(model: &Arc<dyn Model>, timeline: &[Token], text: &str) -> Vec<Token> {
     let more = tokens(model, &format!("\n{}", user(text)));
     [timeline, &more].concat()

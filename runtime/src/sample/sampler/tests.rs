@@ -110,7 +110,7 @@ fn the_smallest_temperature_is_as_good_as_zero() {
 }
 
 #[test]
-fn nothing_to_choose_from_is_none() {
+fn logits_without_a_candidate_choose_none() {
     for logits in [&[][..], &[f32::NEG_INFINITY; 4], &[f32::NAN; 2]] {
         assert_eq!(choose(&Sampling::greedy(), logits), None);
         assert_eq!(choose(&Sampling::default(), logits), None);

@@ -1,4 +1,4 @@
-//! What must hold after every answer, and when everything has come to rest.
+//! Invariants after every answer, and when the engine is idle.
 
 use std::time::Instant;
 
@@ -46,7 +46,7 @@ impl World {
         Box::new(FakeModel::new().with_memory(self.memory))
     }
 
-    /// All turns end; then a conversation that goes on computes what is new and nothing else.
+    /// Ends all turns; then a conversation that continues computes only its new tokens.
     pub(super) fn calm(&mut self) {
         while !self.running.is_empty() {
             self.finish(0);
@@ -71,7 +71,7 @@ impl World {
             let name = self.chats[chat].name.clone();
             self.submit_as(Some(chat), request(&name, &prompt, 3));
             let report = self.finish(0).expect("the turn succeeds").report;
-            // The last token of an answer is computed behind it, where there is room.
+            // Without room, the tail of the answer is computed with the next prompt.
             let unseen = usize::from(!self.roomy);
             let new = prompt.len() - kept.len();
             assert!(report.tokens.computed <= new + unseen, "{new} tokens are new: {report:?}");

@@ -1,4 +1,4 @@
-//! An engine over a directory, the conversations that it serves, and what may happen to both.
+//! An engine over a directory, the conversations that it serves, and random events.
 
 mod checks;
 
@@ -17,7 +17,7 @@ use crate::random::Random;
 use crate::support::*;
 use crate::trouble::Troubled;
 
-/// Longer than any turn here takes on a busy machine.
+/// Longer than any turn here, also on a busy machine.
 const FOREVER: Duration = Duration::from_secs(120);
 
 pub struct World {
@@ -30,15 +30,15 @@ pub struct World {
     engine: Engine,
     chats: Vec<Chat>,
     running: Vec<Running>,
-    /// The cells of all conversations fit together: nothing is ever short of room.
+    /// The cells of all conversations fit together.
     roomy: bool,
-    /// Whether the model fails now and then.
+    /// The model fails at random.
     troubled: bool,
-    /// Files were harmed: less may be found than was kept.
+    /// Files were damaged: less may be found than was saved.
     harmed: bool,
-    /// Something was forgotten, and its files may be on their way out.
+    /// A conversation was forgotten; its files may still be there.
     leaving: bool,
-    /// A copy was taken of files on their way out: it names some that it does not have.
+    /// Files were copied while some were removed: a record may name a missing object.
     torn: bool,
     happened: Vec<String>,
 }
@@ -47,19 +47,18 @@ struct Chat {
     name: String,
     timeline: Vec<Token>,
     prompt: Vec<Token>,
-    /// The newest turn's number, of the conversation's own count.
+    /// The number of the newest turn.
     turns: usize,
-    /// What a follow-up can build upon, all of it, once its turns are over.
+    /// The timeline that a follow-up reuses whole, once the turns have ended.
     kept: Option<Vec<Token>>,
 }
 
-/// A turn under way.
 struct Running {
     chat: Option<usize>,
     number: usize,
     request: TurnRequest,
     turn: Turn,
-    /// Its conversation was forgotten meanwhile, which may have come before or after its end.
+    /// Its conversation was forgotten, before or after the turn's end.
     forgotten: bool,
 }
 
@@ -77,7 +76,7 @@ impl World {
             context_tokens: if roomy { 900 } else { 130 + random.below(250) },
             slots: 1 + random.below(3),
             micro_batch: *random.among(&[4, 16, 64, 256]),
-            // Everything is old enough to be swept at once.
+            // Every file is old enough to be swept.
             clock: Arc::new(|| Timestamp::from(SystemTime::now() + Duration::from_secs(3600))),
             memory_budget_bytes: *random.among(&[0, 3_000, 20_000, 1 << 30]),
             ..options()
@@ -111,7 +110,7 @@ impl World {
         }
     }
 
-    /// Something happens.
+    /// One random event.
     pub fn step(&mut self) {
         match self.random.below(40) {
             0..16 => self.submit(),
@@ -136,7 +135,7 @@ impl World {
         }
     }
 
-    /// Everything comes to rest; nothing leaked and nothing is named that is not there.
+    /// Waits until the engine is idle; checks for leaks and for missing objects.
     pub fn end(&mut self) {
         self.calm();
         let whole = vec![Token(65); self.options.context_tokens];
@@ -174,7 +173,6 @@ impl World {
         self.submit_as(owner, request);
     }
 
-    /// The many ways in which a history goes on.
     fn prompt_for(&mut self, chat: usize) -> Vec<Token> {
         let words = "some words and more ".repeat(1 + self.random.below(4));
         let text = format!("{} {words}", self.random.below(3));
@@ -265,7 +263,7 @@ impl World {
         self.patiently(self.engine.forget(crate::support::name(&name)));
     }
 
-    /// The engine ends in good order, and another one opens the directory.
+    /// Shuts the engine down and opens another one over the directory.
     fn restart(&mut self) {
         self.note("restart".to_owned());
         self.engine.shutdown();
@@ -280,12 +278,12 @@ impl World {
         self.open();
     }
 
-    /// The engine vanishes, and another one opens what was on disk at that moment.
+    /// Drops the engine, and opens another one over a copy of the directory at that moment.
     fn crash(&mut self) {
         self.note("crash".to_owned());
         self.torn |= self.leaving;
         let copy = tempfile::tempdir().unwrap();
-        // What a slot file names was on disk before it, so it is copied first.
+        // Slot files first: their objects were written before them.
         directory::copy_files(self.directory.path(), copy.path(), "bin");
         directory::copy_files(self.directory.path(), copy.path(), "kv");
         self.running.clear();
@@ -300,7 +298,7 @@ impl World {
         self.engine = engine(&self.model, Some(self.directory.path()), self.options.clone());
     }
 
-    /// A file is damaged, cut short or gone.
+    /// Damages, truncates or removes a file.
     fn harm(&mut self) {
         let mut files = directory::files(self.directory.path());
         files.retain(|file| file.extension().is_some_and(|end| end == "kv" || end == "bin"));
@@ -333,7 +331,7 @@ impl World {
         runtime.expect("a runtime without I/O").block_on(async {
             let Ok(value) = tokio::time::timeout(FOREVER, future).await else {
                 let status = tokio::time::timeout(FOREVER, self.engine.status()).await;
-                panic!("nobody waits forever: {status:?}");
+                panic!("a turn waits forever: {status:?}");
             };
             value
         })
