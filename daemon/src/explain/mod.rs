@@ -166,7 +166,7 @@ impl Explanation {
             Self { reason, at, segment, texts: None, what, remedy }
         };
         Some(match &report.miss {
-            Some(MissReason::Differs { at, kept }) => {
+            Some(MissReason::Differs { at, saved: kept }) => {
                 let Subject { prompt, segments, .. } = subject;
                 Self::of_difference(*at, Difference::of(prompt, segments, *at, kept, vocabulary))
             }
@@ -174,7 +174,7 @@ impl Explanation {
                 plain(0, other_fingerprint(fields))
             }
             Some(MissReason::Unusable { from, reason }) => plain(*from, unusable(reason)),
-            Some(MissReason::NotKept { from }) => plain(*from, not_kept()),
+            Some(MissReason::NotSaved { from }) => plain(*from, not_kept()),
             None => {
                 let cached = report.tokens.cached();
                 let missing = report.tokens.computed > 1

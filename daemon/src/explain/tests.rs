@@ -47,7 +47,7 @@ fn explain(kept: &[String], new: &[String]) -> Explanation {
     let kept = cut(&kept.concat());
     let prompt = cut(&format!("{}<|im_start|>assistant\n", new.concat()));
     let at = kept.iter().zip(&prompt).take_while(|(a, b)| a == b).count();
-    let miss = MissReason::Differs { at, kept: kept[at..].into() };
+    let miss = MissReason::Differs { at, saved: kept[at..].into() };
     let segments = segments(&prompt);
     let subject = Subject { prompt, segments, remembered: at };
     let model = FakeModel::new();
@@ -177,7 +177,7 @@ fn the_same_text_in_other_tokens_is_told_as_that() {
     let prompt = cut("<|im_start|>user\nHello<|im_end|>\n");
     let written = model.tokenize("<|im_start|>user\nHello", false, false);
     let kept: Vec<Token> = written.into_iter().chain(cut("<|im_end|>")).collect();
-    let miss = MissReason::Differs { at: 0, kept: kept.into() };
+    let miss = MissReason::Differs { at: 0, saved: kept.into() };
     let subject = Subject { segments: segments(&prompt), prompt, remembered: 0 };
     let report = report(TokenCounts::default(), Some(miss));
     let found = Explanation::of(&subject, &report, model.vocabulary()).unwrap();
@@ -204,7 +204,7 @@ fn what_the_files_are_to_blame_for_needs_no_texts() {
     let absent = hob_slots::store::Miss::Absent.to_string();
     assert_eq!(explain(unusable(&absent), 64).unwrap().reason, Reason::Gone);
     assert_eq!(
-        explain(Some(MissReason::NotKept { from: 64 }), 64).unwrap().reason,
+        explain(Some(MissReason::NotSaved { from: 64 }), 64).unwrap().reason,
         Reason::NotKept
     );
     // The record itself is gone: the engine knows nothing of the conversation.
