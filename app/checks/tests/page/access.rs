@@ -1,4 +1,4 @@
-//! The page is for everybody: what axe-core finds, in light and dark.
+//! Accessibility: axe-core on every page, in light and dark; motion and screen readers.
 
 use hob_checks::chat::slowly;
 use hob_checks::page::PAGES;
@@ -63,7 +63,7 @@ fn check(page: &Page, place: &str, dark: bool) {
 }
 
 #[test]
-fn who_wants_little_motion_sees_none() {
+fn reduced_motion_stops_every_animation() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open_as(&hobd, Look { still: true, ..Look::default() });
     page.send(&slowly(200));
@@ -78,7 +78,7 @@ fn who_wants_little_motion_sees_none() {
 }
 
 #[test]
-fn a_screen_reader_hears_that_an_answer_began() {
+fn a_screen_reader_announces_that_an_answer_began() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     page.send(&slowly(60));

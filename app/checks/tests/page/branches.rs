@@ -1,10 +1,10 @@
-//! Messages are a tree: nothing that was said is ever lost.
+//! Branches: edits and other answers overwrite nothing.
 
 use hob_checks::{Hobd, Model, Page};
 use serde_json::json;
 
 #[test]
-fn an_edited_question_begins_a_branch_and_the_old_one_stays() {
+fn an_edited_question_starts_a_branch_and_the_old_one_stays() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     page.ask("Say this: first");
@@ -24,7 +24,7 @@ fn an_edited_question_begins_a_branch_and_the_old_one_stays() {
     assert_eq!(page.texts("@answer .text"), ["first", "second"]);
     page.reads("@user @siblings", "1/2");
 
-    // What was chosen is where it goes on, here and elsewhere.
+    // The chosen branch is the one that continues, here and in other clients.
     page.go(&hobd.origin());
     page.open_chat("Say this: first");
     page.answered(2);
@@ -32,7 +32,7 @@ fn an_edited_question_begins_a_branch_and_the_old_one_stays() {
 }
 
 #[test]
-fn another_answer_stands_beside_the_first_and_shares_what_stands_before_it() {
+fn another_answer_is_a_sibling_and_shares_the_prompt() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     page.ask("Tell me something.");
@@ -71,7 +71,7 @@ fn a_cold_answer_reuses_nothing_and_says_so() {
 }
 
 #[test]
-fn whoever_comes_back_to_a_branch_is_where_it_was_used_last() {
+fn a_branch_reopens_where_it_was_last_used() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     page.ask("Say this: one");
@@ -99,7 +99,7 @@ fn whoever_comes_back_to_a_branch_is_where_it_was_used_last() {
 }
 
 #[test]
-fn what_came_with_other_instructions_is_a_branch_as_well() {
+fn other_instructions_start_a_branch_too() {
     let hobd = Hobd::start(Model::Fake);
     for word in ["short", "long"] {
         hobd.client.post(

@@ -3,7 +3,7 @@
 use hob_checks::{Hobd, Model, Page};
 
 #[test]
-fn chats_are_renamed_and_pinned_and_stay_so() {
+fn renamed_and_pinned_chats_stay_so() {
     let hobd = with_chats(&["apples", "pears", "plums"]);
     let page = Page::open(&hobd);
     page.open_chat("Say this: apples");
@@ -25,9 +25,9 @@ fn chats_are_renamed_and_pinned_and_stay_so() {
 }
 
 #[test]
-fn chats_are_found_by_their_titles_and_by_what_was_said() {
+fn chats_are_found_by_title_and_by_text() {
     let hobd = with_chats(&["apples", "pears", "plums"]);
-    // One that is told by what was said alone.
+    // One that only its text matches.
     hobd.client.rename("plums", "Prunus");
     let page = Page::open(&hobd);
     page.until("all are listed", "all('@chat').length === 3");
@@ -47,7 +47,7 @@ fn chats_are_found_by_their_titles_and_by_what_was_said() {
 }
 
 #[test]
-fn a_deleted_chat_comes_back_when_it_is_undone_and_else_does_not() {
+fn undo_restores_a_deleted_chat_and_nothing_else_does() {
     let hobd = with_chats(&["apples", "pears"]);
     let page = Page::open(&hobd);
     page.open_chat("Say this: apples");
@@ -68,7 +68,7 @@ fn a_deleted_chat_comes_back_when_it_is_undone_and_else_does_not() {
 }
 
 #[test]
-fn the_menu_of_a_row_is_above_everything_and_does_what_it_says() {
+fn the_menu_of_a_row_is_not_clipped_and_works() {
     let hobd = with_chats(&["apples", "pears"]);
     let page = Page::open(&hobd);
     page.reads("@chat", "pears");
@@ -90,7 +90,7 @@ fn the_menu_of_a_row_is_above_everything_and_does_what_it_says() {
 }
 
 #[test]
-fn a_chat_that_somebody_else_begins_is_in_the_list() {
+fn a_chat_that_another_client_starts_is_in_the_list() {
     let hobd = with_chats(&["apples"]);
     let page = Page::open(&hobd);
     page.reads("@chat", "apples");
@@ -100,7 +100,7 @@ fn a_chat_that_somebody_else_begins_is_in_the_list() {
     page.reads("@chat", "pears");
 }
 
-/// A hobd that has a chat for each of these words, in which it was said.
+/// A hobd with a chat for each of these words.
 fn with_chats(words: &[&str]) -> Hobd {
     let hobd = Hobd::start(Model::Fake);
     for word in words {

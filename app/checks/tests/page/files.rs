@@ -1,4 +1,4 @@
-//! Chats that leave as files and come back.
+//! Exporting and importing chats.
 
 use hob_checks::{Hobd, Model, Page};
 use hob_testkit::wait;
@@ -27,7 +27,7 @@ fn an_exported_chat_is_the_same_after_its_import() {
 }
 
 #[test]
-fn an_exported_chat_takes_its_memory_along() {
+fn an_exported_archive_contains_the_kv_cache() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     page.ask(
@@ -48,7 +48,7 @@ fn an_exported_chat_takes_its_memory_along() {
 }
 
 #[test]
-fn a_file_that_is_no_chat_is_refused_with_a_reason() {
+fn a_file_that_is_not_a_chat_is_refused_with_a_reason() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     page.expect_complaint("400");
@@ -61,7 +61,7 @@ fn a_file_that_is_no_chat_is_refused_with_a_reason() {
 }
 
 #[test]
-fn memory_that_cannot_be_taken_along_is_told() {
+fn an_import_without_its_kv_cache_says_why() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     page.ask("Say this: a text that is long enough to have some blocks of its own.");

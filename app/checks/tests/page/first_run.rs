@@ -1,9 +1,9 @@
-//! The first look at the page.
+//! The first visit, with and without a token.
 
 use hob_checks::{Hobd, Model, Page};
 
 #[test]
-fn whoever_comes_first_can_write_at_once() {
+fn a_first_visit_can_write_at_once() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
 
@@ -13,7 +13,7 @@ fn whoever_comes_first_can_write_at_once() {
 }
 
 #[test]
-fn a_suggestion_is_answered_by_the_model_that_comes_with_hob() {
+fn the_bundled_model_answers_a_suggestion() {
     let hobd = Hobd::start(Model::Bundled);
     let page = Page::open(&hobd);
 
@@ -38,7 +38,7 @@ fn the_token_leaves_the_address_and_stays_in_the_browser() {
 }
 
 #[test]
-fn whoever_brings_no_token_is_asked_for_one() {
+fn a_browser_without_a_token_is_asked_for_one() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::of(hob_checks::Browser::chromium(Default::default()));
     page.expect_complaint("401");
@@ -47,7 +47,7 @@ fn whoever_brings_no_token_is_asked_for_one() {
     page.shows("@connect");
     page.fill("@token", "not the token");
     page.press("Enter");
-    // It is let in no further than to hear that this was wrong.
+    // A wrong token gets no further than the error.
     page.shows("@connect");
     page.fill("@token", &hobd.client.token);
     page.press("Enter");

@@ -1,11 +1,11 @@
-//! A session without a mouse.
+//! The page without a mouse.
 
 use hob_checks::chat::slowly;
 use hob_checks::page::PAGES;
 use hob_checks::{Hobd, Model, Page};
 
 #[test]
-fn everything_is_done_with_the_keyboard_alone() {
+fn everything_works_with_the_keyboard_alone() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     page.shows("@composer");
@@ -75,7 +75,7 @@ fn everything_is_done_with_the_keyboard_alone() {
 }
 
 #[test]
-fn a_question_mark_shows_the_keys() {
+fn a_question_mark_lists_the_shortcuts() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     page.shows("@composer");
@@ -92,7 +92,7 @@ fn a_question_mark_shows_the_keys() {
 }
 
 #[test]
-fn the_first_tab_leads_past_the_list() {
+fn the_first_tab_stop_skips_the_list() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     page.shows("@composer");
@@ -106,7 +106,7 @@ fn the_first_tab_leads_past_the_list() {
     page.until("the content has the focus", "document.activeElement.id === 'content'");
 }
 
-/// Presses Tab until something has the focus, as one would who looks for it.
+/// Presses Tab until an element has the focus.
 fn tab_to(page: &Page, role: &str, name: &str) {
     let mut seen = Vec::new();
     for _ in 0..60 {
@@ -121,7 +121,7 @@ fn tab_to(page: &Page, role: &str, name: &str) {
 }
 
 #[test]
-fn escape_closes_what_is_open_and_leaves_the_answer_alone() {
+fn escape_closes_an_overlay_without_stopping_the_answer() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     page.send(&slowly(100));

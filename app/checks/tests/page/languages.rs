@@ -1,4 +1,4 @@
-//! The page in another language.
+//! The page in German; the strings of all languages.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +8,7 @@ use hob_checks::{Hobd, Look, Model, Page};
 use serde_json::{Map, Value};
 
 #[test]
-fn who_reads_german_gets_german() {
+fn a_german_browser_shows_german() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open_as(&hobd, Look { language: "de", ..Look::default() });
 
@@ -26,7 +26,7 @@ fn who_reads_german_gets_german() {
 }
 
 #[test]
-fn every_string_is_in_every_language_with_the_same_places() {
+fn every_language_has_every_string_with_the_same_placeholders() {
     let [english, german] = ["en", "de"].map(strings);
     let names = |strings: &Map<String, Value>| strings.keys().cloned().collect::<BTreeSet<_>>();
     assert_eq!(names(&english), names(&german));
@@ -36,7 +36,7 @@ fn every_string_is_in_every_language_with_the_same_places() {
 }
 
 #[test]
-fn every_string_that_is_named_is_there() {
+fn every_string_that_a_script_names_exists() {
     let strings = strings("en");
     let mut named = 0;
     for (file, script) in scripts(&interface()) {
@@ -52,7 +52,7 @@ fn every_string_that_is_named_is_there() {
     assert!(named > 200, "{named} strings are named in the scripts");
 }
 
-/// The places of a string, in whichever of its forms: `{name}`, `{name, bytes}`.
+/// The placeholders of all forms of a string: `{name}`, `{name, bytes}`.
 fn places(string: &Value) -> BTreeSet<&str> {
     let forms = string.as_object().map(|forms| forms.values().collect());
     let forms = forms.unwrap_or_else(|| vec![string]);
@@ -67,7 +67,7 @@ fn strings(language: &str) -> Map<String, Value> {
     serde_json::from_slice(&fs::read(file).expect("a file of strings")).expect("its strings")
 }
 
-/// Our scripts below a directory, with what stands in them.
+/// The page's own scripts below a directory, with their text.
 fn scripts(directory: &Path) -> Vec<(PathBuf, String)> {
     let inside = fs::read_dir(directory).expect("a directory of the page");
     let paths = inside.map(|entry| entry.expect("an entry").path());

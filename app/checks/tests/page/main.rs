@@ -1,4 +1,4 @@
-//! What a person can do with the page, and what nobody can do to it.
+//! What users can do with the page, and what hostile text cannot do to it.
 
 mod access;
 mod branches;

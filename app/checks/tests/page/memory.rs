@@ -1,4 +1,4 @@
-//! The memory, as one can see and prune it.
+//! The memory page: map, prune, verify, TTL class.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use hob_checks::chat::slowly;
 use hob_checks::{Hobd, Model, Page};
 
 #[test]
-fn the_map_shows_a_chat_while_it_speaks_and_what_is_left_of_it() {
+fn the_map_shows_a_chat_during_its_answer_and_afterwards() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     page.send(&slowly(100));
@@ -27,7 +27,7 @@ fn the_map_shows_a_chat_while_it_speaks_and_what_is_left_of_it() {
 }
 
 #[test]
-fn pruning_tells_what_it_frees_before_anything_goes() {
+fn pruning_previews_what_it_frees() {
     let mut hobd = Hobd::start(Model::Fake);
     hobd.client.say("apples", "Say this: apples");
     hobd.client.say("pears", "Say this: pears");
@@ -36,7 +36,7 @@ fn pruning_tells_what_it_frees_before_anything_goes() {
 
     page.click("@prune");
     page.reads("@prune-preview", "No conversation meets the criteria.");
-    // Everything of this class, whether its time is over or not.
+    // All of this class, expired or not.
     page.click("@prune-expired");
     page.put("@prune-dialog label > select", "long");
     page.reads("@prune-preview", "2");
@@ -48,13 +48,13 @@ fn pruning_tells_what_it_frees_before_anything_goes() {
     page.reads("@toast", "freed");
     page.until("nothing is kept", "all('@file').length === 0");
     assert!(kept_files(&hobd, "bin").is_empty());
-    // What was said stays.
+    // The text stays.
     page.open_chat("Say this: apples");
     assert_eq!(page.text("@answer .text"), "apples");
 }
 
 #[test]
-fn verifying_finds_what_is_damaged_and_puts_it_aside() {
+fn verify_moves_damaged_files_to_quarantine() {
     let mut hobd = Hobd::start(Model::Fake);
     hobd.client.say("apples", "Say this: apples");
     let page = open_memory_after_a_restart(&mut hobd);
@@ -76,7 +76,7 @@ fn verifying_finds_what_is_damaged_and_puts_it_aside() {
 }
 
 #[test]
-fn how_long_a_chat_is_kept_can_be_changed() {
+fn the_ttl_class_of_a_saved_conversation_can_be_changed() {
     let mut hobd = Hobd::start(Model::Fake);
     hobd.client.say("apples", "Say this: apples");
     let page = open_memory_after_a_restart(&mut hobd);
@@ -88,7 +88,7 @@ fn how_long_a_chat_is_kept_can_be_changed() {
     });
 }
 
-/// The memory page of a daemon that has nothing in its slots, and everything on disk.
+/// The memory page of a daemon with empty slots: all KV is on disk.
 fn open_memory_after_a_restart(hobd: &mut Hobd) -> Page {
     hobd.restart();
     let page = Page::open(hobd);

@@ -1,5 +1,4 @@
-//! The page of memory: every block can be looked at, what comes and goes is told, and so is how soon
-//! answers began.
+//! The memory page: the map of KV blocks, recent evictions, the chart of times to first token.
 
 use hob_checks::{Hobd, Model, Page};
 use serde_json::json;
@@ -8,7 +7,7 @@ const LONG: &str = "Say this: I will remember that the code of your locker is 48
                     you ask for it, as often as you like, and to nobody else. ";
 
 #[test]
-fn every_block_can_be_looked_at_with_the_mouse_and_with_keys() {
+fn every_block_is_described_for_mouse_and_keyboard() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     page.click("@to-memory");
@@ -36,7 +35,7 @@ fn every_block_can_be_looked_at_with_the_mouse_and_with_keys() {
 }
 
 #[test]
-fn what_left_and_what_came_back_is_told() {
+fn evictions_and_restores_are_shown() {
     let hobd = Hobd::start_with(Model::Fake, &["--slots", "1"]);
     let page = Page::open(&hobd);
     page.click("@to-memory");

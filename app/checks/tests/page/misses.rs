@@ -1,4 +1,4 @@
-//! Why something was computed again.
+//! Explanations of cache misses.
 
 use hob_checks::{Hobd, Model, Page};
 use serde_json::json;

@@ -1,13 +1,13 @@
-//! Other models in the place of the one that runs.
+//! Switching to another model.
 
 use hob_checks::{Hobd, Model, Page};
 
 #[test]
-fn another_model_runs_after_a_question_and_what_was_kept_comes_back_with_the_first() {
+fn switching_models_back_restores_the_saved_kv_cache() {
     let hobd = Hobd::start(Model::Fake);
     hobd.client.say("apples", "Say this: apples");
     let page = Page::open(&hobd);
-    // The daemon starts over, and is away for a moment.
+    // The daemon restarts: requests fail for a moment.
     page.expect_complaint("net::ERR_");
 
     for (model, other) in [("fake:second", "fake"), ("fake", "fake:second")] {

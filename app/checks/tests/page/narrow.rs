@@ -1,4 +1,4 @@
-//! The page where there is little room.
+//! The page in a narrow window.
 
 use hob_checks::page::PAGES;
 use hob_checks::{Hobd, Look, Model, Page};
@@ -35,7 +35,7 @@ fn all_pages_fit(language: &'static str) {
     assert_eq!(page.count("@send"), 0);
 }
 
-/// Neither the window nor what scrolls in it is wider than it is.
+/// Neither the window nor a scrolling element overflows horizontally.
 fn fits(page: &Page, place: &str) {
     page.until("the list is out of the way", "!seen(one('.side'))");
     let wide = page.script(

@@ -1,5 +1,4 @@
-//! Pictures of the page, as the README shows them: made anew each time, and kept in `docs/images` when
-//! `HOB_SCREENSHOTS=1` asks for it.
+//! Screenshots of the page. `HOB_SCREENSHOTS=1` writes them to `docs/images` too, for the README.
 
 use std::env;
 use std::fs;
@@ -53,7 +52,7 @@ fn the_main_pages_have_their_pictures_in_light_and_dark() {
         for (name, _) in PAGES {
             page.open_page(name);
             page.until("it has read what it shows", "!document.body.innerText.includes('Reading')");
-            // Where it is for everybody else.
+            // The default directory in place of the check's own.
             page.script_with(
                 "for (const code of all('code'))
                      code.textContent = code.textContent.replace(arguments[0], '~/.local/share/hob')",

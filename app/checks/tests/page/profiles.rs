@@ -1,4 +1,4 @@
-//! What prompts begin with, as it is edited.
+//! Editing profiles.
 
 use hob_checks::chat::slowly;
 use hob_checks::{Hobd, Model, Page};
@@ -6,7 +6,7 @@ use hob_checks::{Hobd, Model, Page};
 const RULES: &str = "Keep every answer short. Use plain words. Ask when something is unclear.";
 
 #[test]
-fn a_profile_is_written_saved_and_made_warm() {
+fn a_new_profile_is_saved_and_prewarmed() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     page.click("@to-profiles");
@@ -19,7 +19,7 @@ fn a_profile_is_written_saved_and_made_warm() {
     page.click("@save-profile");
     page.until("it is warm", "one('@warmth')?.dataset.state === 'warm'");
 
-    // What is added behind it computes nothing of what stands before.
+    // A segment behind it computes no token before it.
     page.click("@add-text");
     page.until("there are two", "all('@segment').length === 2");
     page.fill("@segment:last-of-type @content", RULES);
@@ -35,7 +35,7 @@ fn a_profile_is_written_saved_and_made_warm() {
 
     let kept = std::fs::read_to_string(hobd.directory().join("profiles/home.toml")).unwrap();
     assert!(kept.contains(RULES), "{kept}");
-    // A chat that begins with it finds it hot.
+    // The prefix is hot for a chat that starts with it.
     page.press("Alt+n");
     page.put("@profile", "home");
     page.ask("Hello");
@@ -44,7 +44,7 @@ fn a_profile_is_written_saved_and_made_warm() {
 }
 
 #[test]
-fn a_word_that_changes_is_pointed_out_where_it_costs_something() {
+fn a_volatile_word_in_the_prefix_is_marked() {
     let hobd = Hobd::start(Model::Fake);
     let segment = |text: &str| format!("[[segment]]\nlayer = \"rules\"\ntext = {text:?}\n\n");
     let text = segment("Today is 2026-11-21.") + &segment(RULES);
@@ -66,7 +66,7 @@ fn a_word_that_changes_is_pointed_out_where_it_costs_something() {
 }
 
 #[test]
-fn whoever_writes_while_a_profile_becomes_warm_is_not_disturbed() {
+fn a_prewarm_does_not_disturb_editing() {
     let hobd = Hobd::start(Model::Fake);
     hobd.write_profile("home", "[[segment]]\nlayer = \"rules\"\ntext = \"Be brief.\"\n");
     let page = Page::open(&hobd);

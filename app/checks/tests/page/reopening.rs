@@ -1,4 +1,4 @@
-//! What is left of a chat when the daemon was away.
+//! Chats after a restart of the daemon.
 
 use hob_checks::{Hobd, Model, Page};
 
@@ -17,13 +17,13 @@ fn a_chat_reopens_from_disk_after_a_restart_and_says_so() {
 
     assert!(answer.contains("48213"), "{answer}");
     let numbers = page.last_numbers();
-    // Whether the chat was restored while the question was written, or with it.
+    // Restored ahead of the question or with it.
     assert!(numbers.contains("from disk"), "{numbers}");
     page.reads("@chat @state", "hot");
 }
 
 #[test]
-fn a_question_right_after_a_restart_tells_how_much_came_from_disk() {
+fn a_question_right_after_a_restart_shows_the_tokens_from_disk() {
     let mut hobd = Hobd::start(Model::Bundled);
     let page = Page::open(&hobd);
     page.expect_it_away();
@@ -31,7 +31,7 @@ fn a_question_right_after_a_restart_tells_how_much_came_from_disk() {
     let before = page.ask("What is my locker code?");
 
     hobd.restart();
-    // The page has not noticed: nothing was restored ahead.
+    // The page has not noticed the restart: nothing was restored ahead.
     page.tool("@answer:nth-child(4)", "Answer again");
     page.reads("@answer:nth-child(4) @siblings", "2/2");
     page.answered(2);

@@ -7,7 +7,7 @@ use hob_checks::canary::Canary;
 use hob_checks::{Hobd, Model, Page, hostile};
 use serde_json::{Value, json};
 
-/// A chat has so many of them.
+/// Payloads in one chat.
 const IN_A_CHAT: usize = 20;
 
 #[test]
@@ -108,7 +108,7 @@ fn payloads_in_names_of_files_and_in_addresses_do_nothing() {
     }
 }
 
-/// A page in front of a hobd on the fake model, which says whatever it is asked to.
+/// A page before a hobd on the fake model, which repeats the text after "Say this: ".
 struct World {
     page: Page,
     hobd: Hobd,
@@ -127,7 +127,7 @@ impl World {
         Self { payloads, page, hobd, canary }
     }
 
-    /// Pastes it into the field, so that tabs and line breaks are nothing but text, and sends it.
+    /// Pastes a text into the composer, so that tabs and line breaks stay text, and sends it.
     fn say(&self, payload: &str) {
         self.page.click("@composer");
         self.page.cdp("Input.insertText", &json!({"text": format!("Say this: {payload}")}));
@@ -166,7 +166,7 @@ impl World {
         assert_eq!(page.complaints(), Vec::<String>::new());
     }
 
-    /// What the page has asked for since the last time.
+    /// The requests of the page since the last call.
     fn asked(&self) -> Vec<String> {
         let entries = self.page.log("performance");
         let events = entries

@@ -1,4 +1,4 @@
-//! Questions and answers.
+//! Sending messages and streaming answers.
 
 use hob_checks::chat::slowly;
 use hob_checks::{Hobd, Model, Page};
@@ -6,7 +6,7 @@ use hob_testkit::wait;
 use serde_json::json;
 
 #[test]
-fn an_answer_streams_and_tells_how_it_came_about() {
+fn an_answer_streams_and_shows_its_cost() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
 
@@ -29,7 +29,7 @@ fn an_answer_streams_and_tells_how_it_came_about() {
 }
 
 #[test]
-fn a_stopped_answer_keeps_what_was_said_and_the_chat_goes_on() {
+fn a_stopped_answer_keeps_its_text_and_the_chat_continues() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     let text = "word ".repeat(200);
@@ -46,7 +46,7 @@ fn a_stopped_answer_keeps_what_was_said_and_the_chat_goes_on() {
 }
 
 #[test]
-fn an_answer_goes_on_while_another_chat_is_shown() {
+fn an_answer_continues_while_another_chat_is_shown() {
     let hobd = Hobd::start(Model::Fake);
     hobd.client.say("other", "Say this: elsewhere");
     let page = Page::open(&hobd);
@@ -64,7 +64,7 @@ fn an_answer_goes_on_while_another_chat_is_shown() {
 }
 
 #[test]
-fn a_long_chat_is_shown_from_its_end_on() {
+fn a_long_chat_opens_at_its_end() {
     const TO_END: &str =
         "(talk => talk.scrollHeight - talk.scrollTop - talk.clientHeight < 1)(one('@talk'))";
     let hobd = Hobd::start_with(Model::Fake, &["--ctx", "49152"]);
@@ -90,7 +90,7 @@ fn a_long_chat_is_shown_from_its_end_on() {
 }
 
 #[test]
-fn a_scroll_that_is_told_after_its_place_has_left_does_no_harm() {
+fn a_scroll_event_after_unmounting_does_no_harm() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
 
@@ -105,7 +105,7 @@ fn a_scroll_that_is_told_after_its_place_has_left_does_no_harm() {
 }
 
 #[test]
-fn markdown_is_shown_as_it_is_meant() {
+fn markdown_is_rendered() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     page.cdp(
@@ -138,7 +138,7 @@ fn markdown_is_shown_as_it_is_meant() {
 }
 
 #[test]
-fn a_link_leads_away_only_after_a_question() {
+fn a_link_opens_only_after_a_question() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     page.ask("Say this: [a place](https://example.org/path)");
@@ -155,7 +155,7 @@ fn a_link_leads_away_only_after_a_question() {
 #[test]
 fn reasoning_and_calls_of_tools_are_folded() {
     let hobd = Hobd::start(Model::Fake);
-    // What the fake says is read like any model's output: marks and all.
+    // The fake's output is parsed like any model's, with its reasoning and tool call marks.
     hobd.client.say("folded", "Say this: <think>two and two</think>It is four.");
     hobd.client.call_tool("folded", "set_light", "room", "kitchen");
     hobd.client.rename("folded", "Folded");
@@ -172,7 +172,7 @@ fn reasoning_and_calls_of_tools_are_folded() {
 }
 
 #[test]
-fn an_answer_that_ended_at_its_limit_says_so() {
+fn an_answer_cut_off_at_the_token_limit_says_so() {
     let hobd = Hobd::start(Model::Fake);
     hobd.client.post(
         "/v1/chat/completions",
@@ -187,7 +187,7 @@ fn an_answer_that_ended_at_its_limit_says_so() {
 }
 
 #[test]
-fn no_word_is_lost_while_the_daemon_is_away() {
+fn no_text_is_lost_while_the_daemon_is_away() {
     let mut hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     page.expect_it_away();
@@ -201,7 +201,7 @@ fn no_word_is_lost_while_the_daemon_is_away() {
     page.hides("@banner");
     page.reads("@answer", "before");
 
-    // What did not arrive went back to where it was written.
+    // The message that did not arrive is back in the composer.
     page.until("the words are back", "one('@composer').value === 'Say this: after'");
     page.press("Enter");
     page.answered(2);
@@ -209,13 +209,13 @@ fn no_word_is_lost_while_the_daemon_is_away() {
 }
 
 #[test]
-fn what_was_stopped_before_it_was_heard_is_still_there_to_be_sent() {
+fn a_message_stopped_before_it_was_stored_returns_to_the_composer() {
     let hobd = Hobd::start(Model::Fake);
     hobd.client.say("shared", "Say this: something");
     let page = Page::open(&hobd);
     page.open_chat("Say this: something");
     page.answered(1);
-    // Somebody else speaks in the same chat.
+    // Another client sends to the same chat.
     let words = slowly(400);
     let body = json!({"conversation": "shared", "hob": {"append": true}, "messages": [{"role": "user", "content": words}]});
     let _open = hobd.client.call("POST", "/v1/chat/completions").json(&body).open();

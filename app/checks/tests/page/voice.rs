@@ -1,4 +1,4 @@
-//! Talking instead of writing. The browser's microphone beeps.
+//! Push to talk. The browser's fake microphone beeps.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +10,7 @@ use hob_testkit::wait;
 use hound::{SampleFormat, WavSpec, WavWriter};
 
 #[test]
-fn what_is_said_while_the_button_is_held_is_written_down_and_sent() {
+fn speech_during_the_press_is_transcribed_and_sent() {
     let recognizer = Recognizer::new();
     let hobd = recognizer.hobd();
     let page = Page::open(&hobd);
@@ -26,7 +26,7 @@ fn what_is_said_while_the_button_is_held_is_written_down_and_sent() {
 }
 
 #[test]
-fn a_phrase_is_played_to_its_end_while_the_words_are_read() {
+fn a_filler_plays_to_its_end_during_the_transcription() {
     let recognizer = Recognizer::new();
     let voice = recognizer.program("voice", &format!("cat '{}'", recognizer.sound().display()));
     let hobd = recognizer.hobd_with(&["--voice-command", &voice]);
@@ -56,7 +56,7 @@ fn a_phrase_is_played_to_its_end_while_the_words_are_read() {
 }
 
 #[test]
-fn escape_drops_what_was_said() {
+fn escape_discards_the_recording() {
     let recognizer = Recognizer::new();
     let hobd = recognizer.hobd();
     let page = Page::open(&hobd);
@@ -73,7 +73,7 @@ fn escape_drops_what_was_said() {
 }
 
 #[test]
-fn where_there_is_no_microphone_the_button_is_off_and_says_so() {
+fn without_a_microphone_the_button_is_disabled_and_says_why() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     let is_off = "one('@talk-button').getAttribute('aria-disabled') === 'true'";
@@ -89,7 +89,7 @@ fn where_there_is_no_microphone_the_button_is_off_and_says_so() {
 }
 
 #[test]
-fn without_a_recogniser_the_words_are_typed() {
+fn without_a_recogniser_the_composer_gets_the_focus() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     page.shows("@composer");
@@ -108,7 +108,7 @@ fn button(page: &Page, event: &str) {
     ));
 }
 
-/// A place for programs, of which one hears whether somebody spoke for half a second at least.
+/// A directory with a recogniser, which hears "heard" in at least half a second of sound.
 struct Recognizer(tempfile::TempDir);
 
 impl Recognizer {

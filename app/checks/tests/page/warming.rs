@@ -1,10 +1,10 @@
-//! A chat is brought back before anybody asks: whoever seems to want it finds it hot.
+//! Prewarming a chat before its next question.
 
 use hob_checks::{Hobd, Model, Page};
 use serde_json::Value;
 
 #[test]
-fn a_chat_comes_back_while_one_points_at_it_and_not_when_one_brushes_over_it() {
+fn hovering_over_a_chat_prewarms_it_and_passing_over_it_does_not() {
     let hobd = with_cold_chats(&["garden", "locker"]);
     let page = Page::open(&hobd);
     page.reads("@chat @state", "cold");
@@ -13,7 +13,7 @@ fn a_chat_comes_back_while_one_points_at_it_and_not_when_one_brushes_over_it() {
     page.hover(&row("locker"));
     page.reads(&format!("{} @state", row("locker")), "hot");
 
-    // What was begun before it would be there by now: they come back one after the other.
+    // Prewarms run one after the other: an earlier one would be complete by now.
     assert_eq!(place(&hobd, "locker"), "slot");
     assert_eq!(place(&hobd, "garden"), "disk");
     page.reads(&format!("{} @state", row("garden")), "cold");
@@ -21,12 +21,12 @@ fn a_chat_comes_back_while_one_points_at_it_and_not_when_one_brushes_over_it() {
 }
 
 #[test]
-fn a_chat_comes_back_when_the_field_that_one_writes_into_has_the_focus() {
+fn focusing_the_composer_prewarms_the_chat() {
     let hobd = with_cold_chats(&["locker"]);
     let page = Page::open(&hobd);
     page.reads("@chat @state", "cold");
 
-    // With keys: the mouse is nowhere near the list.
+    // With keys: the pointer is not over the list.
     page.press("Alt+Down");
     page.reads("@title", "My locker");
     page.reads("header @state", "hot");
@@ -35,7 +35,7 @@ fn a_chat_comes_back_when_the_field_that_one_writes_into_has_the_focus() {
 }
 
 #[test]
-fn a_chat_that_the_page_begins_with_comes_back_as_well() {
+fn the_chat_that_the_page_opens_with_is_prewarmed() {
     let hobd = with_cold_chats(&["locker"]);
     let page = Page::open(&hobd);
     page.reads("@chat @state", "cold");
@@ -46,7 +46,7 @@ fn a_chat_that_the_page_begins_with_comes_back_as_well() {
 }
 
 #[test]
-fn a_chat_comes_back_with_the_first_letter() {
+fn the_first_letter_prewarms_the_chat() {
     let mut hobd = Hobd::start(Model::Bundled);
     let page = Page::open(&hobd);
     page.expect_it_away();
@@ -62,7 +62,7 @@ fn a_chat_comes_back_with_the_first_letter() {
     assert_eq!(page.count("@answer"), 1, "nobody asked anything");
 }
 
-/// A hobd that was started over, and has a chat for each of these things.
+/// A restarted hobd with a chat for each of these texts.
 fn with_cold_chats(things: &[&str]) -> Hobd {
     let mut hobd = Hobd::start(Model::Bundled);
     for thing in things {
@@ -76,7 +76,7 @@ fn row(conversation: &str) -> String {
     format!("@chat:has([href$={conversation:?}])")
 }
 
-/// Where the daemon says that a chat's KV is.
+/// The place of a chat's KV in the daemon's status.
 fn place(hobd: &Hobd, conversation: &str) -> Value {
     let chats = hobd.client.get("/v1/conversations");
     let chats = chats["data"].as_array().expect("a list");
