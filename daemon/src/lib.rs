@@ -1,29 +1,29 @@
-//! `hobd` without its `main`: the service, its HTTP face, transcripts and the access token.
+//! `hobd` without its `main`.
 //!
-//! Reading order: [`startup`] (how the parts are opened and joined), [`service`] (what can be
-//! asked), [`transcript`] (what is remembered), [`explain`] (why
-//! something was computed twice), [`wire`] (the wire's shapes), [`http`] (routes,
-//! guards and the socket), [`warm`] and [`idle`] (what happens in silence), [`watch`]
-//! (what happens to files), [`catalogue`] (which other models there are), [`voice`] (who is heard,
-//! and what is said first), [`auth`] and [`metrics`].
+//! Reading order: [`startup`] (the parts are opened, joined, served, closed), [`parts`] (what there is),
+//! [`http`] (routes, the guard, the socket) and [`wire`] (OpenAI's shapes); then one module a part:
+//! [`chat`] with [`prompt`] (messages to tokens), [`conversations`] (text, trash, import and export),
+//! [`profiles`], [`speech`], [`storage`] (KV on disk), [`models`]; and what they share: [`warm`] (the
+//! warming loop), [`watch`] (changed files), [`explain`] (why tokens were computed again), [`metrics`],
+//! [`auth`], [`error`], [`clock`].
 
 pub mod auth;
-pub mod catalogue;
+mod blocking;
+pub mod chat;
 pub mod clock;
+pub mod conversations;
 pub mod error;
 pub mod explain;
 pub mod http;
-pub mod idle;
 pub mod metrics;
-pub mod portable;
-pub mod service;
-pub mod silence;
+pub mod models;
+pub mod parts;
+pub mod profiles;
+pub mod prompt;
+pub mod speech;
 pub mod startup;
-pub mod sweeping;
-pub mod transcript;
-pub mod trash;
+pub mod storage;
 pub mod utf16;
-pub mod voice;
 pub mod warm;
 pub mod watch;
 pub mod wire;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use hob_config::{DaemonFlags, Places, Resolved, Settings, Sources};
-use hob_daemon::startup::{self, ModelSwitch, Ending};
+use hob_config::{DaemonFlags, Resolved, Settings, Sources, UserDirs};
+use hob_daemon::startup::{self, Ending, ModelSwitch};
 
 /// For what still runs when everything is saved.
 const LONGEST_END: Duration = Duration::from_secs(5);
@@ -63,7 +63,7 @@ fn run(args: Args) -> Result<()> {
         runtime.shutdown_timeout(LONGEST_END);
         match ended {
             Ok(Ending::Stopped) => return Ok(()),
-            Ok(Ending::Swapped(address)) => at = Some(address),
+            Ok(Ending::ModelReplaced(address)) => at = Some(address),
             Ok(Ending::Switched(address, model)) => {
                 at = Some(address);
                 model_switch.switch(model);
@@ -75,7 +75,7 @@ fn run(args: Args) -> Result<()> {
 
 /// The one place that reads the environment.
 fn resolve(flags: DaemonFlags) -> Result<Resolved> {
-    let places = Places::of_user()?;
-    let sources = Sources::gather(places, std::env::vars_os(), flags.0)?;
+    let user_dirs = UserDirs::of_current_user()?;
+    let sources = Sources::gather(user_dirs, std::env::vars_os(), flags.0)?;
     Ok(Settings::resolve(&sources)?)
 }

@@ -1,9 +1,9 @@
-//! What the daemon counts, in Prometheus' text format.
+//! Counters of the daemon, in Prometheus' text format.
 //!
 //! - Written by hand: a dozen numbers need no registry, and the text format is a few lines.
-//! - Labels come from fixed sets (route patterns, places, reasons cut to their kind), so that no
-//!   client can make the page grow, and nothing of a prompt reaches it.
-//! - Counting never waits for anything but a short lock.
+//! - Label values come from fixed sets (route patterns, places, kinds of reasons), so that clients cannot
+//!   add lines, and no text of a prompt appears.
+//! - Counting waits for a short lock at most.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -29,23 +29,22 @@ pub struct Metrics {
     disk: AtomicU64,
     computed: AtomicU64,
     generated: AtomicU64,
-    computed_ahead: AtomicU64,
-    ahead: Mutex<BTreeMap<&'static str, u64>>,
+    speculated: AtomicU64,
+    speculations: Mutex<BTreeMap<&'static str, u64>>,
     ttft: Histogram,
 }
 
-/// How it ended to compute ahead of somebody who speaks.
+/// How a speculative prefill ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// All of it was hot.
+pub enum SpeculationOutcome {
+    /// The whole prompt is hot.
     Hot,
-    /// More was heard, or the turn came.
+    /// Superseded by a newer transcript or by the turn.
     Replaced,
-    /// The turn will have to compute it.
     Failed,
 }
 
-impl Outcome {
+impl SpeculationOutcome {
     fn as_str(self) -> &'static str {
         match self {
             Self::Hot => "hot",
@@ -55,36 +54,32 @@ impl Outcome {
     }
 }
 
-/// What the engine says at the moment of reading.
+/// The engine's figures at the time of the request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Gauges {
-    /// Turns that wait.
+    /// Waiting turns.
     pub queue: u64,
-    /// Slots that a conversation is pinned to.
+    /// Slots with a conversation.
     pub slots_in_use: u64,
-    /// All slots.
     pub slots: u64,
-    /// Bytes of parked KV in memory.
+    /// Bytes of parked KV in host memory.
     pub warm_bytes: u64,
-    /// Restores that were followed by a full prefill.
+    /// Restores followed by a full prefill.
     pub wasted_restores: u64,
-    /// Bytes written to disk.
     pub written_bytes: u64,
-    /// Bytes of KV read from disk and verified.
     pub read_bytes: u64,
-    /// Writes that failed.
     pub write_errors: u64,
-    /// Kept files that were not usable.
+    /// Slot files that could not be used.
     pub rejected_files: u64,
 }
 
 impl Metrics {
-    /// A request was answered. `route` is the pattern, never the path itself.
+    /// Counts an answered request. `route`: the pattern, not the path.
     pub fn request(&self, route: &str, status: u16) {
         *lock(&self.requests).entry((route.to_owned(), status)).or_default() += 1;
     }
 
-    /// A turn's first token is known.
+    /// Counts a turn that has sampled its first token.
     pub fn started(&self, report: &TurnReport) {
         let tokens = report.tokens;
         add(&self.shared, tokens.shared);
@@ -94,27 +89,25 @@ impl Metrics {
         self.ttft.observe(report.ttft_ms / 1000.0);
     }
 
-    /// A turn computed again what once was computed.
+    /// Counts a turn that computed tokens again.
     pub fn missed(&self, reason: Reason) {
         *lock(&self.misses).entry(reason.as_str()).or_default() += 1;
     }
 
-    /// Tokens were generated.
     pub fn generated(&self, tokens: usize) {
         add(&self.generated, tokens);
     }
 
-    /// Prompt tokens were computed ahead of a turn.
-    pub fn computed_ahead(&self, tokens: usize) {
-        add(&self.computed_ahead, tokens);
+    /// Counts the prompt tokens that a speculative prefill computed.
+    pub fn speculated(&self, tokens: usize) {
+        add(&self.speculated, tokens);
     }
 
-    /// It is over to compute ahead of a sentence, or of a part of it.
-    pub fn ahead(&self, outcome: Outcome) {
-        *lock(&self.ahead).entry(outcome.as_str()).or_default() += 1;
+    /// Counts the end of a speculative prefill.
+    pub fn speculation(&self, outcome: SpeculationOutcome) {
+        *lock(&self.speculations).entry(outcome.as_str()).or_default() += 1;
     }
 
-    /// The page.
     pub fn render(&self, gauges: Gauges, warm_status: &WarmStatus) -> String {
         let mut page = Page::default();
         page.family("hob_requests_total", "counter", "Requests answered, by route and status.");
@@ -140,21 +133,17 @@ impl Metrics {
             "Tokens generated.",
             read(&self.generated),
         );
-        page.family("hob_ahead_total", "counter", "Parts of sentences computed ahead, by outcome.");
-        for (outcome, count) in lock(&self.ahead).iter() {
+        page.family("hob_ahead_total", "counter", "Speculative prefills, by outcome.");
+        for (outcome, count) in lock(&self.speculations).iter() {
             page.line("hob_ahead_total", &format!("outcome=\"{outcome}\""), count);
         }
         page.single(
             "hob_ahead_tokens_total",
             "counter",
-            "Prompt tokens computed while somebody spoke.",
-            read(&self.computed_ahead),
+            "Prompt tokens computed while the user spoke.",
+            read(&self.speculated),
         );
-        page.family(
-            "hob_misses_total",
-            "counter",
-            "Turns that computed again what was computed before, by reason.",
-        );
+        page.family("hob_misses_total", "counter", "Turns that computed tokens again, by reason.");
         for (reason, count) in lock(&self.misses).iter() {
             page.line("hob_misses_total", &format!("reason=\"{reason}\""), count);
         }
@@ -165,14 +154,18 @@ impl Metrics {
             gauges.wasted_restores,
         );
         self.ttft.render(&mut page, "hob_ttft_seconds", "Time to the first token.");
-        page.single("hob_queue_length", "gauge", "Turns that wait.", gauges.queue);
+        page.single("hob_queue_length", "gauge", "Waiting turns.", gauges.queue);
         page.single("hob_slots", "gauge", "Slots.", gauges.slots);
         page.single("hob_slots_in_use", "gauge", "Slots with a conversation.", gauges.slots_in_use);
         for (name, help, count) in [
             ("hob_disk_written_bytes_total", "Bytes of KV written.", gauges.written_bytes),
             ("hob_disk_read_bytes_total", "Bytes of KV read and verified.", gauges.read_bytes),
             ("hob_disk_write_errors_total", "Writes of KV that failed.", gauges.write_errors),
-            ("hob_rejected_files_total", "Kept files that were not usable.", gauges.rejected_files),
+            (
+                "hob_rejected_files_total",
+                "Slot files that could not be used.",
+                gauges.rejected_files,
+            ),
         ] {
             page.single(name, "counter", help, count);
         }
@@ -182,7 +175,7 @@ impl Metrics {
     }
 }
 
-/// The names of profiles come from files of the user's own.
+/// Profile names are label values: the user's own files define them.
 fn prefixes(page: &mut Page, warm_status: &WarmStatus) {
     page.family("hob_prefix_tokens", "gauge", "Tokens of each profile's warm prefix.");
     for (profile, prefix) in &warm_status.prefixes {
@@ -190,7 +183,7 @@ fn prefixes(page: &mut Page, warm_status: &WarmStatus) {
         let tokens = warm.map_or(0, |warmed| warmed.from.tokens());
         page.line("hob_prefix_tokens", &format!("profile=\"{profile}\""), tokens);
     }
-    page.family("hob_prewarms_total", "counter", "Prewarms and touches, by what came of them.");
+    page.family("hob_prewarms_total", "counter", "Prewarms and touches, by outcome.");
     for (outcome, count) in &warm_status.outcomes {
         page.line("hob_prewarms_total", &format!("result=\"{}\"", outcome.as_str()), count);
     }
@@ -271,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_says_where_tokens_came_from_and_how_long_it_took() {
+    fn the_page_says_where_tokens_came_from_and_how_long_the_first_one_took() {
         let metrics = Metrics::default();
         metrics.request("/v1/models", 200);
         let tokens = TokenCounts { shared: 5, memory: 0, disk: 90, computed: 5 };

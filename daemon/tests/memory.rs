@@ -127,7 +127,7 @@ fn a_watch_ends_with_the_daemon() {
     let world = World::new();
     let mut events = world.call("GET", "/v1/memory/events").stream();
     events.next().unwrap();
-    world.service.end_watching();
+    world.parts.storage.end_watches();
     assert!(events.next().is_none());
 }
 

@@ -42,7 +42,7 @@ fn what_is_kept_of_the_model_that_runs_is_counted() {
     assert_eq!(kept(&world)["conversations"], 0);
     world.chat(json!([user("Hello there, how are you today?")]), json!({"conversation": "a"}));
     world.until("it is saved", |world| {
-        world.service.catalogue().forget();
+        world.parts.models.catalogue.forget();
         kept(world)["conversations"] == 1
     });
     assert!(kept(&world)["bytes"].as_u64().unwrap() > 0);

@@ -58,7 +58,7 @@ fn places_of_words_are_counted_as_the_page_counts() {
 #[test]
 fn what_is_saved_is_warm_up_to_the_first_change_and_then_altogether() {
     let world = world();
-    world.service.warm_profiles();
+    world.parts.profiles.warm_all();
     warm(&world, "lights");
     let told = get(&world, "lights");
     assert_eq!((&told["computed_tokens"], &told["segments"][0]["warm"]), (&json!(0), &json!(true)));
@@ -139,7 +139,7 @@ fn a_new_profile_is_made_with_its_files_and_removed_with_them() {
     assert_eq!(world.get("/v1/profiles/ash").status, 404);
     assert!(profiles(&world).join("ash.md").exists());
     assert_eq!(world.call("DELETE", "/v1/profiles/ash").send().status, 404);
-    assert_eq!(world.service.profile_names().len(), 2);
+    assert_eq!(world.parts.profiles.names().len(), 2);
 }
 
 #[test]

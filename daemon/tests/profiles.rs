@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use common::{Plan, World, user};
-use hob_daemon::service::ChangeKind;
+use hob_daemon::profiles::ChangeKind;
 use hob_prewarm::ProfileName;
 use hob_slots::Token;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ fn the_prefix_is_what_the_first_request_of_each_profile_begins_with() {
     }
     world.reload();
     for name in ["short", "lights", "voice"] {
-        let prefix = world.service.prefix_tokens(&named(name)).unwrap();
+        let prefix = world.parts.profiles.prefix_tokens(&named(name)).unwrap();
         let id = format!("first-{name}");
         let body = json!({"conversation": id, "hob": {"profile": name}, "max_tokens": 1});
         world.chat(json!([user("Is it dark?")]), body);
@@ -34,7 +34,7 @@ fn the_prefix_is_what_the_first_request_of_each_profile_begins_with() {
 #[test]
 fn two_rooms_share_the_prefix_of_their_profile() {
     let world = world(&[("lights", LIGHTS)]);
-    let prefix = world.service.prefix_tokens(&named("lights")).unwrap().len() as u64;
+    let prefix = world.parts.profiles.prefix_tokens(&named("lights")).unwrap().len() as u64;
     let ask = |room: &str, question: &str| {
         let body = json!({"conversation": room, "hob": {"profile": "lights"}});
         world.chat(json!([user(question)]), body)["hob"]["tokens"].clone()
@@ -65,7 +65,7 @@ fn a_profile_is_named_with_each_request_and_is_no_part_of_the_transcript() {
 #[test]
 fn a_clients_own_system_message_and_tools_stand_behind_the_profiles() {
     let world = world(&[("lights", LIGHTS)]);
-    let prefix = world.service.prefix_tokens(&named("lights")).unwrap();
+    let prefix = world.parts.profiles.prefix_tokens(&named("lights")).unwrap();
     let own_tool = json!({"type": "function", "function": {"name": "own_tool"}});
     let body = json!({"conversation": "a", "hob": {"profile": "lights"},
         "tools": [set_light(), own_tool], "max_tokens": 1});
@@ -121,11 +121,11 @@ fn a_forced_call_may_name_a_tool_of_the_profile() {
 #[test]
 fn a_profile_that_breaks_keeps_what_it_was_and_says_so() {
     let world = world(&[("lights", LIGHTS)]);
-    let before = world.service.prefix_tokens(&named("lights")).unwrap();
+    let before = world.parts.profiles.prefix_tokens(&named("lights")).unwrap();
 
     world.profile("lights", "[[segment]]\nlayer = 'iden");
     assert_eq!(world.reload(), []);
-    assert_eq!(world.service.prefix_tokens(&named("lights")).unwrap(), before);
+    assert_eq!(world.parts.profiles.prefix_tokens(&named("lights")).unwrap(), before);
     let shown = world.profiles();
     assert!(shown[0].error.as_ref().unwrap().contains("line 2"), "{shown:?}");
     assert_eq!(shown[0].tokens, Some(before.len()));
@@ -137,7 +137,7 @@ fn a_profile_that_breaks_keeps_what_it_was_and_says_so() {
     world.profile("lights", &LIGHTS.replace("Ember", "Ash"));
     let changes = world.reload();
     assert_eq!(changes[0].kind, ChangeKind::Changed { segment: "ember".to_owned() });
-    assert_ne!(world.service.prefix_tokens(&named("lights")).unwrap(), before);
+    assert_ne!(world.parts.profiles.prefix_tokens(&named("lights")).unwrap(), before);
     assert_eq!(world.profiles()[0].error, None);
 }
 
@@ -149,18 +149,18 @@ fn a_tail_that_changes_is_read_and_leaves_the_prefix_as_it_was() {
     fs::write(&now, "It is noon.").unwrap();
     world.profile("lights", &format!("{LIGHTS}{tail}"));
     world.reload();
-    let before = world.service.prefix_tokens(&named("lights")).unwrap();
+    let before = world.parts.profiles.prefix_tokens(&named("lights")).unwrap();
 
     fs::write(&now, "It is night.").unwrap();
     assert_eq!(world.reload(), []);
-    assert_eq!(world.service.prefix_tokens(&named("lights")).unwrap(), before);
+    assert_eq!(world.parts.profiles.prefix_tokens(&named("lights")).unwrap(), before);
     let body = json!({"conversation": "a", "hob": {"profile": "lights"}, "max_tokens": 1});
     world.chat(json!([user("Hi")]), body);
     let real = world.timeline("a");
     assert!(real.starts_with(&before) && spelled(&real).contains("It is night."));
     fs::write(&now, "").unwrap();
     world.reload();
-    let without = world.service.prefix_tokens(&named("lights")).unwrap();
+    let without = world.parts.profiles.prefix_tokens(&named("lights")).unwrap();
     assert_ne!(without, before, "what stands before an empty tail is told anew");
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use common::{Plan, World, user};
 use hob_daemon::clock::wall_clock;
-use hob_daemon::conversations::transcript::Transcript;
+use hob_daemon::conversations::transcript::{Transcript, TurnEnd};
 use hob_daemon::wire::message::{Message, Role};
 use hob_slots::format::SlotRecord;
 use hob_slots::store::Store;
@@ -134,8 +134,16 @@ fn fill(directory: &std::path::Path, conversations: usize, turns: usize) {
         let answer = messages.pop().unwrap();
         let mut open = transcript.sync(&id, messages, clock());
         runtime.block_on(open.stored()).unwrap();
-        let ended = open.finish(&answer, &json!({}), clock());
-        drop(ended);
+        let answer = Some(open.complete(&answer, &json!({})));
+        let (timeline, explanation) = (None, None);
+        transcript.end_turn(TurnEnd {
+            fingerprint: model,
+            answer,
+            timeline,
+            explanation,
+            needs_text: true,
+            now: clock(),
+        });
         let record = SlotRecord {
             conversation: id,
             class: TtlClass::Permanent,

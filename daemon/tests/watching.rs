@@ -8,7 +8,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use common::World;
-use hob_daemon::service::ChangeKind;
+use hob_daemon::profiles::ChangeKind;
 use hob_daemon::watch::{Change, Mode};
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -18,7 +18,7 @@ const HOUSE: &str = "[[segment]]\nlayer = 'context'\nkey = 'house'\nfile = '../h
 
 #[test]
 fn profiles_are_told_from_the_first_one_to_the_last_as_the_system_tells() {
-    a_life_of_profiles(Mode::Told);
+    a_life_of_profiles(Mode::Events);
 }
 
 #[test]
@@ -26,9 +26,9 @@ fn profiles_are_told_from_the_first_one_to_the_last_where_they_must_be_looked_fo
     a_life_of_profiles(POLLED);
 }
 
-fn a_life_of_profiles(sight: Mode) {
+fn a_life_of_profiles(mode: Mode) {
     let world = World::new();
-    let mut changes = world.watch(&[], sight);
+    let mut changes = world.watch(&[], mode);
     sleep(Duration::from_millis(500));
 
     // Neither the directory nor the one that a profile reaches for is there when the watch begins.
@@ -60,7 +60,7 @@ fn a_life_of_profiles(sight: Mode) {
 fn a_profile_that_is_written_in_pieces_is_one_change() {
     let world = World::new();
     fs::create_dir(world.directory.join("profiles")).unwrap();
-    let mut changes = world.watch(&[], Mode::Told);
+    let mut changes = world.watch(&[], Mode::Events);
     sleep(Duration::from_millis(500));
     for end in [10, 20, 30, BRIEF.len()] {
         world.profile("home", &BRIEF[..end]);
@@ -104,7 +104,7 @@ fn a_model_is_told_once_its_new_file_is_whole() {
     let model: PathBuf = world.directory.join("models/a.gguf");
     fs::create_dir(world.directory.join("models")).unwrap();
     fs::write(&model, old).unwrap();
-    let mut changes = world.watch(std::slice::from_ref(&model), Mode::Told);
+    let mut changes = world.watch(std::slice::from_ref(&model), Mode::Events);
     sleep(Duration::from_millis(500));
 
     fs::write(&model, &new[..new.len() / 2]).unwrap();

@@ -9,37 +9,35 @@ use serde_json::{Map, Value, json};
 use super::body::JsonBody;
 use super::chunks::{Chunks, Face};
 use super::sse;
+use crate::chat::Chat;
+use crate::chat::answer::{Answer, Choice, Piece};
+use crate::chat::assembly::Delta;
 use crate::error::ApiError;
-use crate::service::answering::{Answering, Choice, Piece};
-use crate::service::{Delta, Service};
 use crate::wire::answer::chat_logprobs;
 use crate::wire::chat::ChatRequest;
 
 /// `POST /v1/chat/completions`
-pub async fn complete(
-    State(service): State<Service>,
-    body: JsonBody,
-) -> Result<Response, ApiError> {
-    let (request, answering) = service.chat(&body.value, body.session.as_deref()).await?;
-    respond(&request, answering).await
+pub async fn complete(State(chat): State<Chat>, body: JsonBody) -> Result<Response, ApiError> {
+    let (request, answer) = chat.answer(&body.value, body.session.as_deref()).await?;
+    respond(&request, answer).await
 }
 
-/// The answer, whole or in pieces.
+/// The answer, complete or as a stream.
 pub(super) async fn respond(
     request: &ChatRequest,
-    mut answering: Answering,
+    mut answer: Answer,
 ) -> Result<Response, ApiError> {
     let with_logprobs = request.logprobs.is_some();
     if request.shape.stream {
         let (face, count) = (ChatFace { with_logprobs }, request.shape.choices);
-        return Ok(sse::stream(Chunks::new(face, answering, &request.shape, count)));
+        return Ok(sse::stream(Chunks::new(face, answer, &request.shape, count)));
     }
-    let choices = answering.collect().await?;
+    let choices = answer.collect().await?;
     let choices = choices.iter().enumerate();
     let choices = choices.map(|(index, choice)| whole(index, choice, with_logprobs)).collect();
-    let (usage, hob) = (answering.usage(), answering.hob());
-    let answer = answering.head().whole("chat.completion", choices, usage, hob);
-    Ok(Json(answer).into_response())
+    let (usage, hob) = (answer.usage(), answer.hob());
+    let body = answer.head().whole("chat.completion", choices, usage, hob);
+    Ok(Json(body).into_response())
 }
 
 fn whole(index: usize, choice: &Choice, with_logprobs: bool) -> Value {

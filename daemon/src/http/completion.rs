@@ -8,33 +8,30 @@ use serde_json::{Value, json};
 use super::body::JsonBody;
 use super::chunks::{Chunks, Face};
 use super::sse;
+use crate::chat::Chat;
+use crate::chat::answer::Piece;
 use crate::error::ApiError;
-use crate::service::Service;
-use crate::service::answering::Piece;
 use crate::wire::answer::completion_logprobs;
 
 const OBJECT: &str = "text_completion";
 
 /// `POST /v1/completions`
-pub async fn complete(
-    State(service): State<Service>,
-    body: JsonBody,
-) -> Result<Response, ApiError> {
-    let (request, mut answering) = service.complete(&body.value, body.session.as_deref()).await?;
+pub async fn complete(State(chat): State<Chat>, body: JsonBody) -> Result<Response, ApiError> {
+    let (request, mut answer) = chat.complete(&body.value, body.session.as_deref()).await?;
     let with_logprobs = request.logprobs.is_some();
     if request.shape.stream {
         let count = request.prompts.len() * request.shape.choices;
-        let face = CompletionFace { with_logprobs, told: vec![0; count] };
-        return Ok(sse::stream(Chunks::new(face, answering, &request.shape, count)));
+        let face = CompletionFace { with_logprobs, sent: vec![0; count] };
+        return Ok(sse::stream(Chunks::new(face, answer, &request.shape, count)));
     }
-    let choices = answering.collect().await?;
+    let choices = answer.collect().await?;
     let choices = choices.iter().enumerate().map(|(index, choice)| {
         let logprobs = with_logprobs.then(|| completion_logprobs(&choice.logprobs, 0));
         entry(index, choice.message.text(), logprobs, Some(choice.reason))
     });
-    let (usage, hob) = (answering.usage(), answering.hob());
-    let answer = answering.head().whole(OBJECT, choices.collect(), usage, hob);
-    Ok(Json(answer).into_response())
+    let (usage, hob) = (answer.usage(), answer.hob());
+    let body = answer.head().whole(OBJECT, choices.collect(), usage, hob);
+    Ok(Json(body).into_response())
 }
 
 fn entry(index: usize, text: &str, logprobs: Option<Value>, reason: Option<&str>) -> Value {
@@ -43,8 +40,8 @@ fn entry(index: usize, text: &str, logprobs: Option<Value>, reason: Option<&str>
 
 struct CompletionFace {
     with_logprobs: bool,
-    /// Characters that each choice has told so far.
-    told: Vec<usize>,
+    /// Characters of each choice that were sent.
+    sent: Vec<usize>,
 }
 
 impl Face for CompletionFace {
@@ -54,8 +51,8 @@ impl Face for CompletionFace {
         match piece {
             Piece::Begin { .. } => None,
             Piece::More { choice, delta, logprobs } => {
-                let offset = self.told[choice];
-                self.told[choice] += delta.content.chars().count();
+                let offset = self.sent[choice];
+                self.sent[choice] += delta.content.chars().count();
                 let wanted = self.with_logprobs && !logprobs.is_empty();
                 let logprobs = wanted.then(|| completion_logprobs(&logprobs, offset));
                 Some(entry(choice, &delta.content, logprobs, None))

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use super::body::JsonBody;
 use super::query::Query;
-use crate::conversations::{Conversations, KvLocation};
 use crate::conversations::transcript::{
     Change, ConversationText, MAX_TITLE_CHARS, SavedMessage, SearchQuery, Snippet, Summary,
 };
+use crate::conversations::{Conversations, KvLocation};
 use crate::error::{ApiError, ErrorKind};
 use crate::wire::fields::Fields;
 

@@ -1,90 +1,152 @@
-//! `/v1/memory`: what the machine's memory holds, and a map of the cells, block by block.
+//! `/v1/memory`: what memory and disk hold, and the map of the KV cells, block by block.
+
+use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
+use hob_models::MachineMemory;
 use hob_prewarm::ProfileName;
 use hob_runtime::map::{BlockMap, Eviction, SlotMap};
-use hob_slots::BLOCK_TOKENS;
+use hob_runtime::{CacheMap, Engine};
+use hob_slots::{BLOCK_TOKENS, ConversationId};
 use serde::Serialize;
-use serde_json::{Value, json};
 
 use super::sse;
+use crate::conversations::Conversations;
 use crate::error::ApiError;
-use crate::service::{CellWatch, NamedMap, Service};
+use crate::models::Models;
+use crate::storage::Storage;
+use crate::storage::usage::{self, CellWatch, DiskUse};
 
-/// Of a block's name: enough to tell blocks apart.
+/// The shown part of a block's hash.
 const ID_DIGITS: usize = 12;
 
 /// `GET /v1/memory`
-pub async fn memory(State(service): State<Service>) -> Result<Json<Value>, ApiError> {
-    let memory = service.memory().await?;
-    let status = &memory.status;
-    let used_bytes = memory.bytes_per_token.map(|bytes| bytes * status.used_tokens as u64);
-    Ok(Json(json!({
-        "object": "memory",
-        "machine": memory.machine,
-        "model": {
-            "name": service.model_name(),
-            "weights_bytes": memory.weights_bytes,
-            "residency": status.residency.as_str(),
+pub async fn memory(
+    State(storage): State<Storage>,
+    State(models): State<Models>,
+) -> Result<Json<Memory>, ApiError> {
+    let usage::Memory { machine, weights_bytes, status, cells_bytes, bytes_per_token, disk } =
+        storage.memory().await?;
+    Ok(Json(Memory {
+        object: "memory",
+        machine,
+        model: Model {
+            name: models.name().to_owned(),
+            weights_bytes,
+            residency: status.residency.as_str(),
         },
-        "cells": {
-            "tokens": status.context_tokens,
-            "used_tokens": status.used_tokens,
-            "bytes_per_token": memory.bytes_per_token,
-            "bytes": memory.cells_bytes,
-            "used_bytes": used_bytes,
+        cells: Cells {
+            tokens: status.context_tokens,
+            used_tokens: status.used_tokens,
+            bytes_per_token,
+            bytes: cells_bytes,
+            used_bytes: bytes_per_token.map(|bytes| bytes * status.used_tokens as u64),
         },
-        "warm": {"bytes": status.memory_bytes, "budget_bytes": status.memory_budget_bytes},
-        "disk": memory.disk.map(|disk| json!({
-            "bytes": disk.bytes,
-            "quota_bytes": disk.quota_bytes,
-            "free_bytes": disk.free_bytes,
-        })),
-    })))
+        warm: Warm { bytes: status.memory_bytes, budget_bytes: status.memory_budget_bytes },
+        disk,
+    }))
+}
+
+/// Memory and disk use.
+#[derive(Serialize)]
+pub struct Memory {
+    object: &'static str,
+    machine: Option<MachineMemory>,
+    model: Model,
+    cells: Cells,
+    warm: Warm,
+    /// `None`: no KV on disk.
+    disk: Option<DiskUse>,
+}
+
+#[derive(Serialize)]
+struct Model {
+    name: String,
+    weights_bytes: u64,
+    residency: &'static str,
+}
+
+#[derive(Serialize)]
+struct Cells {
+    tokens: usize,
+    used_tokens: usize,
+    /// `None` where cells differ in size.
+    bytes_per_token: Option<u64>,
+    bytes: Option<u64>,
+    used_bytes: Option<u64>,
+}
+
+/// KV in host memory.
+#[derive(Serialize)]
+struct Warm {
+    bytes: u64,
+    budget_bytes: u64,
 }
 
 /// `GET /v1/memory/map`
-pub async fn map(State(service): State<Service>) -> Result<Response, ApiError> {
-    let written = written(&service, &service.cells().await?);
-    let mut response = Response::new(written.into());
+pub async fn map(
+    State(storage): State<Storage>,
+    State(conversations): State<Conversations>,
+) -> Result<Response, ApiError> {
+    let map = NamedMap::of(storage.cells().await?, &conversations).await?;
+    let mut response = Response::new(map.to_json(&conversations.engine).into());
     let json = axum::http::HeaderValue::from_static("application/json");
     response.headers_mut().insert(axum::http::header::CONTENT_TYPE, json);
     Ok(response)
 }
 
 /// `GET /v1/memory/events`
-pub async fn events(State(service): State<Service>) -> Response {
-    let watch = service.watch_cells();
-    sse::stream(Maps { service, watch })
+pub async fn events(
+    State(storage): State<Storage>,
+    State(conversations): State<Conversations>,
+) -> Response {
+    sse::stream(Maps { watch: storage.watch_cells(), conversations })
 }
 
 struct Maps {
-    service: Service,
     watch: CellWatch,
+    conversations: Conversations,
 }
 
 impl sse::Source for Maps {
     type Object = String;
 
     async fn next(&mut self) -> Option<String> {
-        Some(written(&self.service, &self.watch.next().await?))
+        let map = NamedMap::of(self.watch.next().await?, &self.conversations).await.ok()?;
+        Some(map.to_json(&self.conversations.engine))
     }
 }
 
-/// Written without a tree of values in between: there may be thousands of blocks.
-fn written(service: &Service, named: &NamedMap) -> String {
-    let map = Map {
-        object: "memory.map",
-        fingerprint: service.engine().fingerprint().to_string(),
-        context_tokens: service.engine().context_tokens(),
-        used_tokens: named.map.used_tokens,
-        block_tokens: BLOCK_TOKENS,
-        slots: named.map.slots.iter().map(|slot| Slot::of(slot, named)).collect(),
-        events: named.map.left.iter().map(|left| Event::of(left, named)).collect(),
-    };
-    serde_json::to_string(&map).expect("texts and numbers can be written")
+/// The map of the cells, with the titles of its conversations.
+struct NamedMap {
+    map: CacheMap,
+    titles: BTreeMap<ConversationId, String>,
+}
+
+impl NamedMap {
+    async fn of(map: CacheMap, conversations: &Conversations) -> Result<Self, ApiError> {
+        let slots = map.slots.iter().filter_map(|slot| slot.conversation.clone());
+        let evicted = map.left.iter().filter_map(|eviction| eviction.conversation.clone());
+        let mut read = conversations.transcript.titles(slots.chain(evicted).collect());
+        let titles = read.done().await?;
+        Ok(Self { map, titles })
+    }
+
+    /// Serialized without a tree of values: there may be thousands of blocks.
+    fn to_json(&self, engine: &Engine) -> String {
+        let map = Map {
+            object: "memory.map",
+            fingerprint: engine.fingerprint().to_string(),
+            context_tokens: engine.context_tokens(),
+            used_tokens: self.map.used_tokens,
+            block_tokens: BLOCK_TOKENS,
+            slots: self.map.slots.iter().map(|slot| Slot::of(slot, self)).collect(),
+            events: self.map.left.iter().map(|eviction| Event::of(eviction, self)).collect(),
+        };
+        serde_json::to_string(&map).expect("texts and numbers serialize")
+    }
 }
 
 #[derive(Serialize)]

@@ -1,7 +1,7 @@
-//! The HTTP face: OpenAI's API and Hob's own, one file an endpoint family.
+//! OpenAI's API and Hob's own over HTTP, one file an endpoint family.
 //!
-//! Reading order: `guard` (who is let in), `body` and `respond` (how requests are read and
-//! refused), `sse` (streams), the endpoints, and `serve` (the socket).
+//! Reading order: `guard` (hosts, origins, the token), `body` and `respond` (requests read and refused),
+//! `sse` (streams), the endpoints, and `serve` (the socket).
 
 pub mod body;
 mod chat;
@@ -9,11 +9,11 @@ mod chunks;
 mod completion;
 mod conversations;
 mod embeddings;
+mod export;
 pub mod guard;
 mod memory;
 mod models;
 mod page;
-mod portable;
 mod prewarm;
 mod profiles;
 mod query;
@@ -30,6 +30,7 @@ mod turns;
 mod verifying;
 mod voice;
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
@@ -41,23 +42,42 @@ use axum::routing::{get, post};
 use hob_slots::maintenance::{Collect, Prune, Remove, SetClass};
 use tower_http::compression::CompressionLayer;
 
-use crate::service::Service;
+use crate::chat::Chat;
+use crate::conversations::Conversations;
+use crate::metrics::Metrics;
+use crate::models::Models;
+use crate::parts::Parts;
+use crate::profiles::Profiles;
+use crate::speech::Speech;
+use crate::storage::Storage;
 use body::BodyLimits;
 use guard::Guard;
 
-/// What the endpoints share.
 #[derive(Clone)]
 pub struct Shared {
-    /// What does the work.
-    pub service: Service,
-    /// What a body may cost.
+    pub parts: Parts,
     pub limits: BodyLimits,
 }
 
-impl FromRef<Shared> for Service {
-    fn from_ref(shared: &Shared) -> Self {
-        shared.service.clone()
-    }
+/// A route takes the part that it needs as `State`.
+macro_rules! from_parts {
+    ($($part:ident: $type:ty),* $(,)?) => {$(
+        impl FromRef<Shared> for $type {
+            fn from_ref(shared: &Shared) -> Self {
+                shared.parts.$part.clone()
+            }
+        }
+    )*};
+}
+
+from_parts! {
+    chat: Chat,
+    conversations: Conversations,
+    profiles: Profiles,
+    speech: Speech,
+    storage: Storage,
+    models: Models,
+    metrics: Arc<Metrics>,
 }
 
 impl FromRef<Shared> for BodyLimits {
@@ -68,7 +88,7 @@ impl FromRef<Shared> for BodyLimits {
 
 /// All routes, guarded.
 pub fn router(shared: Shared, guard: Guard) -> Router {
-    let service = shared.service.clone();
+    let metrics = shared.parts.metrics.clone();
     Router::new()
         .route("/health", get(status::health))
         .route("/metrics", get(status::metrics))
@@ -87,9 +107,9 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
             get(conversations::read)
                 .patch(conversations::change)
                 .delete(conversations::delete)
-                .post(portable::import),
+                .post(export::import),
         )
-        .route("/v1/conversations/{id}/export", get(portable::export))
+        .route("/v1/conversations/{id}/export", get(export::export))
         .route("/v1/conversations/{id}/explain", get(conversations::explain))
         .route("/v1/conversations/{id}/speech-start", post(speech::start))
         .route("/v1/conversations/{id}/transcript", post(speech::transcript))
@@ -121,17 +141,17 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
         .method_not_allowed_fallback(respond::no_such_method)
         .with_state(shared)
         .layer(middleware::from_fn_with_state(guard, guard::guard))
-        .layer(middleware::from_fn_with_state(service, count))
+        .layer(middleware::from_fn_with_state(metrics, count))
 }
 
 /// Counts and logs a request by its route, never by its path.
-async fn count(State(service): State<Service>, request: Request, next: Next) -> Response {
+async fn count(State(metrics): State<Arc<Metrics>>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
     let route = route.unwrap_or_else(|| "none".to_owned());
     let (method, begun) = (request.method().clone(), Instant::now());
     let response = next.run(request).await;
     let status = response.status().as_u16();
-    service.metrics().request(&route, status);
+    metrics.request(&route, status);
     tracing::debug!(%method, route, status, millis = begun.elapsed().as_millis(), "request");
     response
 }

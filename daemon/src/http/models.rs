@@ -1,106 +1,163 @@
-//! `/v1/models`: the one model that this daemon runs, and those that it could run instead.
+//! `/v1/models`: the model that this daemon runs, and those that it could run instead.
+
+use std::path::PathBuf;
 
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use hob_api::List;
+use hob_models::MachineMemory;
+use hob_slots::ModelHash;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::body::JsonBody;
-use crate::catalogue::Entry;
 use crate::error::ApiError;
-use crate::service::Service;
+use crate::models::{Entry, Kept, Models, Switch};
 
 /// `GET /v1/models`
-pub async fn list(State(service): State<Service>) -> Json<Value> {
-    Json(json!({"object": "list", "data": [describe(&service)]}))
+pub async fn list(State(models): State<Models>) -> Json<List<Model>> {
+    Json(List { object: "list".into(), data: vec![Model::of(&models)] })
 }
 
 /// `GET /v1/models/{id}`
 pub async fn one(
-    State(service): State<Service>,
+    State(models): State<Models>,
     Path(id): Path<String>,
-) -> Result<Json<Value>, ApiError> {
-    if id == service.model_name() {
-        return Ok(Json(describe(&service)));
+) -> Result<Json<Model>, ApiError> {
+    if id == models.name() {
+        return Ok(Json(Model::of(&models)));
     }
     Err(ApiError::not_found("this daemon runs another model; GET /v1/models names it")
         .param("model")
         .code("model_not_found"))
 }
 
-/// `GET /v1/models/local`: what is on this machine.
-pub async fn local(State(service): State<Service>) -> Json<Value> {
-    let shelf = service.local_models().await;
-    let options = service.catalogue().options();
-    let current = shelf.entries.iter().find(|entry| entry.is_current);
-    let entries: Vec<Value> = shelf.entries.iter().map(Entry::to_json).collect();
-    Json(json!({
-        "object": "list",
-        "data": entries,
-        "problems": shelf.problems,
-        "current": current.map(|entry| &entry.id),
-        "fixed": options.fixed,
-        "directory": options.models_dir,
-        "ctx": options.demand.ctx,
-        "slots": options.demand.slots,
-        "memory": shelf.memory,
-        "free_bytes": shelf.free_bytes,
-    }))
+/// `GET /v1/models/local`: the models of this machine.
+pub async fn local(State(models): State<Models>) -> Json<LocalModels> {
+    let local = models.local().await;
+    let options = models.catalogue.options();
+    let current = local.entries.iter().find(|entry| entry.is_current);
+    Json(LocalModels {
+        object: "list",
+        current: current.map(|entry| entry.id.clone()),
+        data: local.entries.iter().map(Entry::to_json).collect(),
+        problems: local.problems.clone(),
+        fixed: options.fixed.clone(),
+        directory: options.models_dir.clone(),
+        ctx: options.demand.ctx,
+        slots: options.demand.slots,
+        memory: local.memory,
+        free_bytes: local.free_bytes,
+    })
 }
 
-/// What is wanted instead.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wish {
+struct SwitchRequest {
     model: String,
     #[serde(default)]
     force: bool,
 }
 
 /// `POST /v1/models/switch`: 202, and the daemon starts over.
-pub async fn switch(State(service): State<Service>, body: JsonBody) -> Result<Response, ApiError> {
-    let Wish { model, force } = serde_json::from_value(body.value)
+pub async fn switch(State(models): State<Models>, body: JsonBody) -> Result<Response, ApiError> {
+    let SwitchRequest { model, force } = serde_json::from_value(body.value)
         .map_err(|error| ApiError::field("model", error.to_string()))?;
-    let switch = service.switch_model(model, force).await?;
+    let switch = models.switch(model, force).await?;
     let status = if switch.restarts { StatusCode::ACCEPTED } else { StatusCode::OK };
-    let happens = match switch.restarts {
-        true => "kept on disk, comes back with the model",
-        false => "it runs already",
+    let kv =
+        if switch.restarts { "kept on disk, comes back with the model" } else { "it runs already" };
+    let from = Origin {
+        model: models.catalogue.current().choice.to_string(),
+        name: models.name().to_owned(),
+        kept: switch.kept,
     };
-    let told = json!({
-        "object": "model.switch",
-        "model": switch.model,
-        "name": switch.name,
-        "restarts": switch.restarts,
-        "from": {
-            "model": service.catalogue().current().choice.to_string(),
-            "name": service.model_name(),
-            "kept": switch.kept,
-        },
-        "kv": happens,
-    });
-    Ok((status, Json(told)).into_response())
+    let Switch { model, name, restarts, .. } = switch;
+    let body = Switched { object: "model.switch", model, name, restarts, from, kv };
+    Ok((status, Json(body)).into_response())
 }
 
-fn describe(service: &Service) -> Value {
-    let facts = service.engine().model().facts();
-    json!({
-        "id": service.model_name(),
-        "object": "model",
-        "created": service.started().0 / 1000,
-        "owned_by": "hob",
-        "meta": {
-            "architecture": facts.architecture,
-            "context": service.engine().context_tokens(),
-            "trained_context": facts.trained_context,
-            "parameters": facts.parameters,
-            "size_bytes": facts.size_bytes,
-            "memory": facts.memory.to_string(),
-            "pooling": facts.pooling,
-            "vocabulary": service.engine().model().vocabulary().len(),
-            "fingerprint": service.engine().fingerprint().to_string(),
-        },
-    })
+/// The running model, in OpenAI's shape.
+#[derive(Serialize)]
+pub struct Model {
+    id: String,
+    object: &'static str,
+    created: u64,
+    owned_by: &'static str,
+    meta: Meta,
+}
+
+#[derive(Serialize)]
+struct Meta {
+    architecture: String,
+    context: usize,
+    trained_context: usize,
+    parameters: u64,
+    size_bytes: u64,
+    memory: String,
+    pooling: Option<String>,
+    vocabulary: usize,
+    fingerprint: ModelHash,
+}
+
+impl Model {
+    fn of(models: &Models) -> Self {
+        let facts = models.engine.model().facts();
+        let meta = Meta {
+            architecture: facts.architecture.clone(),
+            context: models.engine.context_tokens(),
+            trained_context: facts.trained_context,
+            parameters: facts.parameters,
+            size_bytes: facts.size_bytes,
+            memory: facts.memory.to_string(),
+            pooling: facts.pooling.clone(),
+            vocabulary: models.engine.model().vocabulary().len(),
+            fingerprint: models.engine.fingerprint(),
+        };
+        Self {
+            id: models.name().to_owned(),
+            object: "model",
+            created: models.started.0 / 1000,
+            owned_by: "hob",
+            meta,
+        }
+    }
+}
+
+/// The models of this machine.
+#[derive(Serialize)]
+pub struct LocalModels {
+    object: &'static str,
+    data: Vec<Value>,
+    /// Files that look like models and cannot be loaded.
+    problems: Vec<String>,
+    current: Option<String>,
+    /// What chooses the model instead of the configuration file.
+    fixed: Option<String>,
+    directory: PathBuf,
+    ctx: u64,
+    slots: u64,
+    memory: Option<MachineMemory>,
+    free_bytes: Option<u64>,
+}
+
+/// A switch of models that was accepted.
+#[derive(Serialize)]
+struct Switched {
+    object: &'static str,
+    model: String,
+    name: String,
+    restarts: bool,
+    from: Origin,
+    kv: &'static str,
+}
+
+/// The model that the switch replaces.
+#[derive(Serialize)]
+struct Origin {
+    model: String,
+    name: String,
+    kept: Option<Kept>,
 }

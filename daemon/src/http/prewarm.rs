@@ -1,4 +1,4 @@
-//! `/v1/prewarm`: makes hot what a chat would be answered from.
+//! `/v1/prewarm`: prefills the prompt of a chat.
 
 use axum::Json;
 use axum::extract::State;
@@ -7,25 +7,25 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
 use super::body::JsonBody;
+use crate::chat::Chat;
 use crate::error::ApiError;
-use crate::service::Service;
 use crate::wire::fields::Fields;
 
 const OBJECT: &str = "prewarm";
 
-/// `POST /v1/prewarm`: when it is hot, or at once with `"wait": false`.
-pub async fn prewarm(State(service): State<Service>, body: JsonBody) -> Result<Response, ApiError> {
+/// `POST /v1/prewarm`: answers when the prompt is hot, or at once with `"wait": false`.
+pub async fn prewarm(State(chat): State<Chat>, body: JsonBody) -> Result<Response, ApiError> {
     let wait = Fields::of_body(&body.value)?.boolean("wait")?.unwrap_or(true);
-    let mut answering = service.prewarm(&body.value, body.session.as_deref()).await?;
+    let mut answer = chat.prewarm(&body.value, body.session.as_deref()).await?;
     if wait {
-        answering.collect().await?;
-        let (usage, hob) = (answering.usage().to_json(), answering.hob());
-        let told = json!({"object": OBJECT, "hot": true, "usage": usage, "hob": hob});
-        return Ok(Json(told).into_response());
+        answer.collect().await?;
+        let (usage, hob) = (answer.usage().to_json(), answer.hob());
+        let body = json!({"object": OBJECT, "hot": true, "usage": usage, "hob": hob});
+        return Ok(Json(body).into_response());
     }
     tokio::spawn(async move {
-        if let Err(error) = answering.collect().await {
-            tracing::debug!(%error, "nothing was made hot");
+        if let Err(error) = answer.collect().await {
+            tracing::debug!(%error, "prewarm failed");
         }
     });
     Ok((StatusCode::ACCEPTED, Json(json!({"object": OBJECT, "hot": false}))).into_response())

@@ -1,54 +1,73 @@
-//! `/v1/profiles`: what prompts begin with, for whoever writes it.
+//! `/v1/profiles`: listed, read, checked, saved, removed.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use hob_slots::TtlClass;
-use serde::Deserialize;
+use hob_slots::{Layer, TtlClass};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::body::JsonBody;
 use super::respond::no_such_method;
 use crate::error::ApiError;
-use crate::service::{
-    Edit, EditSegment, PrefixStatus, ProfileAsked, ProfileView, SegmentView, Service,
-};
+use crate::models::Models;
+use crate::profiles::Profiles;
+use crate::profiles::edit::ProfileDetails;
+use crate::profiles::files::{Edit, EditSegment};
+use crate::profiles::status::PrefixStatus;
+use crate::profiles::view::{ProfileView, SegmentView};
 use crate::utf16::units;
 
 /// `GET /v1/profiles`
-pub async fn list(State(service): State<Service>) -> Result<Json<Value>, ApiError> {
-    let prefixes = prefixes(&service).await?;
-    let profiles = service.profiles().await;
-    let data: Vec<Value> = profiles
-        .iter()
-        .map(|profile| {
-            let prefix = prefixes.get(&profile.name);
-            json!({
-                "name": profile.name,
-                "ttl": profile.ttl,
-                "segments": profile.prefix.len() + profile.tail.len(),
-                "tokens": profile.tokens,
-                "kv_bytes": kv_bytes(&service, profile.tokens),
-                "state": prefix.map(|prefix| prefix.state.as_str()),
-                "place": prefix.map(|prefix| prefix.place),
-                "error": profile.error,
-            })
-        })
-        .collect();
-    let directory = service.profiles_dir();
+pub async fn list(
+    State(profiles): State<Profiles>,
+    State(models): State<Models>,
+) -> Result<Json<Value>, ApiError> {
+    let prefixes = prefixes(&profiles, &models).await?;
+    let list = profiles.list().await;
+    let data = list.into_iter().map(|profile| {
+        let prefix = prefixes.get(&profile.name);
+        Line {
+            segments: profile.prefix.len() + profile.tail.len(),
+            kv_bytes: kv_bytes(&models, profile.tokens),
+            state: prefix.map(|prefix| prefix.state.as_str()),
+            place: prefix.map(|prefix| prefix.place),
+            name: profile.name,
+            ttl: profile.ttl,
+            tokens: profile.tokens,
+            error: profile.error,
+        }
+    });
+    let data: Vec<Line> = data.collect();
+    let directory = profiles.directory();
     Ok(Json(json!({"object": "list", "data": data, "directory": directory})))
+}
+
+/// A profile as the list shows it.
+#[derive(Serialize)]
+struct Line {
+    name: String,
+    ttl: Option<TtlClass>,
+    segments: usize,
+    tokens: Option<usize>,
+    kv_bytes: Option<u64>,
+    state: Option<&'static str>,
+    place: Option<&'static str>,
+    error: Option<String>,
 }
 
 /// `GET /v1/profiles/{name}`
 pub async fn read(
-    State(service): State<Service>,
+    State(profiles): State<Profiles>,
+    State(models): State<Models>,
     Path(name): Path<String>,
-) -> Result<Json<Value>, ApiError> {
-    let asked = service.profile(&name).await?;
-    Ok(Json(described(&service, &asked).await?))
+) -> Result<Json<Details>, ApiError> {
+    let details = profiles.details(&name).await?;
+    Ok(Json(Details::of(&profiles, &models, details).await?))
 }
 
 /// A profile as an editor sends it.
@@ -68,39 +87,41 @@ fn extended() -> TtlClass {
 
 /// `PUT /v1/profiles/{name}`
 pub async fn save(
-    State(service): State<Service>,
+    State(profiles): State<Profiles>,
+    State(models): State<Models>,
     Path(name): Path<String>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
     let draft = parsed(body)?;
     let status = if draft.revision.is_none() { StatusCode::CREATED } else { StatusCode::OK };
     let edit = Edit { ttl: draft.ttl, segments: draft.segments };
-    let saved = service.save_profile(&name, draft.revision, edit).await?;
-    Ok((status, Json(described(&service, &saved).await?)).into_response())
+    let saved = profiles.save(&name, draft.revision, edit).await?;
+    Ok((status, Json(Details::of(&profiles, &models, saved).await?)).into_response())
 }
 
 /// `DELETE /v1/profiles/{name}`
 pub async fn delete(
-    State(service): State<Service>,
+    State(profiles): State<Profiles>,
     Path(name): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
-    let files = service.remove_profile(&name).await?;
+    let files = profiles.remove(&name).await?;
     Ok(Json(json!({"name": name, "object": "profile.deleted", "deleted": true, "files": files})))
 }
 
 /// `POST /v1/profiles/check`: a profile may have that name too.
 pub async fn check(
-    State(service): State<Service>,
+    State(profiles): State<Profiles>,
+    State(models): State<Models>,
     Path(action): Path<String>,
     body: JsonBody,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Checked>, ApiError> {
     if action != "check" {
         return Err(no_such_method().await);
     }
     let draft = parsed(body)?;
     let edit = Edit { ttl: draft.ttl, segments: draft.segments };
-    let view = service.check_profile(draft.name, edit).await?;
-    Ok(Json(figures(&service, &view)))
+    let view = profiles.check(draft.name, edit).await?;
+    Ok(Json(Checked::of(&models, view)))
 }
 
 fn parsed(body: JsonBody) -> Result<Draft, ApiError> {
@@ -108,73 +129,132 @@ fn parsed(body: JsonBody) -> Result<Draft, ApiError> {
         .map_err(|error| ApiError::field("segments", error.to_string()))
 }
 
-async fn described(service: &Service, asked: &ProfileAsked) -> Result<Value, ApiError> {
-    let prefixes = prefixes(service).await?;
-    let prefix = prefixes.get(asked.name.as_str());
-    let mut told = json!({
-        "object": "profile",
-        "name": asked.name.as_str(),
-        "path": asked.path,
-        "revision": asked.revision,
-        "error": asked.error,
-        "state": prefix.map(|prefix| prefix.state.as_str()),
-        "place": prefix.map(|prefix| prefix.place),
-        "segments": null,
-    });
-    if let Some(view) = &asked.view
-        && let Value::Object(view) = figures(service, view)
-    {
-        told.as_object_mut().expect("it is one").extend(view);
-    }
-    Ok(told)
+/// A profile with its segments.
+#[derive(Serialize)]
+pub struct Details {
+    object: &'static str,
+    name: String,
+    path: PathBuf,
+    revision: String,
+    error: Option<String>,
+    state: Option<&'static str>,
+    place: Option<&'static str>,
+    /// `None` when its file cannot be parsed.
+    segments: Option<Vec<Segment>>,
+    #[serde(flatten)]
+    figures: Option<Figures>,
 }
 
-fn figures(service: &Service, view: &ProfileView) -> Value {
-    let segments: Vec<Value> = view.segments.iter().map(|it| segment(service, it)).collect();
-    json!({
-        "ttl": view.ttl,
-        "tokens": view.tokens,
-        "kv_bytes": kv_bytes(service, view.tokens),
-        "computed_tokens": view.computed_tokens,
-        "segments": segments,
-    })
+/// An unsaved profile.
+#[derive(Serialize)]
+pub struct Checked {
+    #[serde(flatten)]
+    figures: Figures,
+    segments: Vec<Segment>,
 }
 
-fn segment(service: &Service, segment: &SegmentView) -> Value {
-    let text = segment.content.as_deref().unwrap_or_default();
-    let volatile: Vec<Value> = segment
-        .volatile
-        .iter()
-        .map(|word| {
-            json!({
-                "start": units(&text[..word.start]),
-                "end": units(&text[..word.end]),
-                "kind": word.kind.as_str(),
-            })
+/// Figures of the whole prefix.
+#[derive(Serialize)]
+struct Figures {
+    ttl: TtlClass,
+    tokens: Option<usize>,
+    kv_bytes: Option<u64>,
+    computed_tokens: Option<usize>,
+}
+
+#[derive(Serialize)]
+struct Segment {
+    layer: Layer,
+    key: String,
+    stable: bool,
+    source: &'static str,
+    path: Option<String>,
+    editable: bool,
+    content: Option<String>,
+    in_prefix: bool,
+    tokens: usize,
+    kv_bytes: Option<u64>,
+    warm: bool,
+    volatile: Vec<VolatileWord>,
+}
+
+/// Positions count UTF-16 units, as JavaScript does.
+#[derive(Serialize)]
+struct VolatileWord {
+    start: usize,
+    end: usize,
+    kind: &'static str,
+}
+
+impl Details {
+    async fn of(
+        profiles: &Profiles,
+        models: &Models,
+        details: ProfileDetails,
+    ) -> Result<Self, ApiError> {
+        let ProfileDetails { name, path, revision, error, view } = details;
+        let prefixes = prefixes(profiles, models).await?;
+        let prefix = prefixes.get(name.as_str());
+        let checked = view.map(|view| Checked::of(models, view));
+        let (figures, segments) =
+            checked.map(|Checked { figures, segments }| (figures, segments)).unzip();
+        Ok(Self {
+            object: "profile",
+            name: name.as_str().to_owned(),
+            path,
+            revision,
+            error,
+            state: prefix.map(|prefix| prefix.state.as_str()),
+            place: prefix.map(|prefix| prefix.place),
+            segments,
+            figures,
         })
-        .collect();
-    json!({
-        "layer": segment.layer,
-        "key": segment.key,
-        "stable": segment.stable,
-        "source": segment.source,
-        "path": segment.path,
-        "editable": segment.is_editable,
-        "content": segment.content,
-        "in_prefix": segment.in_prefix,
-        "tokens": segment.tokens,
-        "kv_bytes": kv_bytes(service, Some(segment.tokens)),
-        "warm": segment.is_warm,
-        "volatile": volatile,
-    })
+    }
 }
 
-fn kv_bytes(service: &Service, tokens: Option<usize>) -> Option<u64> {
-    Some(tokens? as u64 * service.catalogue().current().kv_bytes_per_token?)
+impl Checked {
+    fn of(models: &Models, view: ProfileView) -> Self {
+        let ProfileView { ttl, segments, tokens, computed_tokens } = view;
+        let figures = Figures { ttl, tokens, kv_bytes: kv_bytes(models, tokens), computed_tokens };
+        let segments = segments.into_iter().map(|segment| Segment::of(models, segment));
+        Self { figures, segments: segments.collect() }
+    }
 }
 
-async fn prefixes(service: &Service) -> Result<BTreeMap<String, PrefixStatus>, ApiError> {
-    let status = service.engine().status().await?;
-    let prefixes = service.prefixes(&status).await.into_iter();
+impl Segment {
+    fn of(models: &Models, segment: SegmentView) -> Self {
+        let text = segment.content.as_deref().unwrap_or_default();
+        let volatile = segment.volatile.iter().map(|word| VolatileWord {
+            start: units(&text[..word.start]),
+            end: units(&text[..word.end]),
+            kind: word.kind.as_str(),
+        });
+        Self {
+            volatile: volatile.collect(),
+            kv_bytes: kv_bytes(models, Some(segment.tokens)),
+            layer: segment.layer,
+            key: segment.key,
+            stable: segment.stable,
+            source: segment.source,
+            path: segment.path,
+            editable: segment.is_editable,
+            content: segment.content,
+            in_prefix: segment.in_prefix,
+            tokens: segment.tokens,
+            warm: segment.is_warm,
+        }
+    }
+}
+
+fn kv_bytes(models: &Models, tokens: Option<usize>) -> Option<u64> {
+    Some(tokens? as u64 * models.catalogue.current().kv_bytes_per_token?)
+}
+
+async fn prefixes(
+    profiles: &Profiles,
+    models: &Models,
+) -> Result<BTreeMap<String, PrefixStatus>, ApiError> {
+    let status = models.engine.status().await?;
+    let prefixes = profiles.prefixes(&status).await.into_iter();
     Ok(prefixes.map(|prefix| (prefix.profile.as_str().to_owned(), prefix)).collect())
 }

@@ -1,4 +1,4 @@
-//! `/v1/slots`: what is kept on disk. Times are seconds since 1970, bytes are bytes.
+//! `/v1/slots`: the KV on disk. Times are seconds since 1970, bytes are bytes.
 //!
 //! Changes skip conversations in use and list them; `dry_run` is true unless it is set to false.
 
@@ -9,7 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::header;
 use futures_util::StreamExt;
 use hob_slots::ModelHash;
-use hob_slots::archive::{Imported, Wishes};
+use hob_slots::archive::{ImportOptions, Imported};
 use hob_slots::maintenance::{self, Report};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -18,23 +18,22 @@ use serde_json::{Value, json};
 use super::body::{self, BodyLimits, JsonBody};
 use super::query::Query;
 use crate::error::{ApiError, ErrorKind};
-use crate::service::{Service, Upload};
+use crate::storage::Storage;
+use crate::storage::archive::Upload;
 
-/// The type of an archive.
 pub(super) const TAR: &str = "application/x-tar";
 
-/// Which models are meant.
 #[derive(Debug, Deserialize)]
 pub struct Of {
     pub(super) fingerprint: Option<ModelHash>,
 }
 
-/// `GET /v1/slots`: every conversation that is kept, and where it is.
+/// `GET /v1/slots`: the saved conversations, and where each one's KV is.
 pub async fn list(
-    State(service): State<Service>,
+    State(storage): State<Storage>,
     Query(of): Query<Of>,
 ) -> Result<Json<Value>, ApiError> {
-    let kept = service.slots(of.fingerprint).await?;
+    let kept = storage.slots(of.fingerprint).await?;
     let rejected = kept
         .rejected
         .iter()
@@ -51,13 +50,13 @@ pub async fn list(
 
 /// `POST /v1/slots/{prune,gc,remove,class}`: the body is the request of the same name.
 pub async fn maintain<R>(
-    State(service): State<Service>,
+    State(storage): State<Storage>,
     body: JsonBody,
 ) -> Result<Json<Report>, ApiError>
 where
     R: DeserializeOwned + Into<maintenance::Request>,
 {
-    let report = service.maintain(parsed::<R>(body)?.into()).await?;
+    let report = storage.maintain(parsed::<R>(body)?.into()).await?;
     if matches!(&report, Report::Reclassed(report) if report.is_missing()) {
         return Err(ApiError::not_found("no conversation of this name has saved KV")
             .code("conversation_not_found"));
@@ -67,33 +66,33 @@ where
 
 /// `POST /v1/slots/import?force=&keep_foreign=&class=`: an archive of `hob slots export`.
 pub async fn import(
-    State(service): State<Service>,
+    State(storage): State<Storage>,
     State(limits): State<BodyLimits>,
-    Query(wishes): Query<Wishes>,
+    Query(options): Query<ImportOptions>,
     request: Request,
 ) -> Result<Json<Imported>, ApiError> {
     if body::kind(request.headers()).as_deref() != Some(TAR) {
         return Err(body::must_be(TAR));
     }
-    let upload = service.receive().await?;
+    let upload = storage.receive().await?;
     receive(request, &upload, limits.time).await?;
-    Ok(Json(service.import(upload, wishes).await?))
+    Ok(Json(storage.import(upload, options).await?))
 }
 
-/// `pause`: how long nothing may come.
+/// Reads an archive. `pause`: the longest wait for the next piece.
 pub(super) async fn receive(
     request: Request,
     upload: &Upload,
     pause: Duration,
 ) -> Result<(), ApiError> {
-    let most = upload.most_bytes;
+    let max_bytes = upload.max_bytes;
     let too_large = || {
-        let message = format!("the disk has room for an archive of {most} bytes");
+        let message = format!("the disk has room for an archive of {max_bytes} bytes");
         ApiError::new(ErrorKind::TooLarge, message).code("body_too_large")
     };
     let announced = request.headers().get(header::CONTENT_LENGTH);
     let announced = announced.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    if announced.is_some_and(|length| length > most) {
+    if announced.is_some_and(|length| length > max_bytes) {
         return Err(too_large());
     }
     let mut received = 0;
@@ -107,7 +106,7 @@ pub(super) async fn receive(
             ApiError::new(ErrorKind::Invalid, "the archive broke off").code("incomplete_body")
         })?;
         received += piece.len() as u64;
-        if received > most {
+        if received > max_bytes {
             return Err(too_large());
         }
         upload.push(piece).await;

@@ -1,5 +1,5 @@
-//! `/v1/conversations/{id}/speech-start`, `transcript` and `speech-end`: computing ahead of somebody
-//! who speaks.
+//! `/v1/conversations/{id}/speech-start`, `transcript` and `speech-end`: speculative prefill while the
+//! user speaks.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -10,24 +10,23 @@ use serde_json::{Value, json};
 use super::body::{JsonBody, OptionalBody};
 use super::chat;
 use crate::error::ApiError;
-use crate::service::Service;
+use crate::speech::Speech;
 use crate::wire::fields::Fields;
 
-/// `POST /v1/conversations/{id}/speech-start`, with what the request of the turn will have beside
-/// the words, if anything.
+/// `POST /v1/conversations/{id}/speech-start`, with the fields of the next request beside the words.
 pub async fn start(
-    State(service): State<Service>,
+    State(speech): State<Speech>,
     Path(id): Path<String>,
     OptionalBody(options): OptionalBody,
 ) -> Result<Json<Value>, ApiError> {
     let id = name(&id)?;
-    service.speech_start(&id, &options)?;
+    speech.start(&id, &options)?;
     Ok(Json(json!({"conversation": id, "object": "conversation.speech", "listening": true})))
 }
 
 /// `POST /v1/conversations/{id}/transcript {"text", "final"}`
 pub async fn transcript(
-    State(service): State<Service>,
+    State(speech): State<Speech>,
     Path(id): Path<String>,
     body: JsonBody,
 ) -> Result<Json<Value>, ApiError> {
@@ -35,21 +34,21 @@ pub async fn transcript(
     let text = fields.required_string("text")?.to_owned();
     let is_final = fields.boolean("final")?.unwrap_or(false);
     let id = name(&id)?;
-    let certain = service.transcript(&id, text, is_final)?;
+    let certain = speech.transcript(&id, text, is_final)?;
     Ok(Json(json!({
         "conversation": id, "object": "conversation.speech", "listening": true,
         "certain": certain,
     })))
 }
 
-/// `POST /v1/conversations/{id}/speech-end`: the answer, as `/v1/chat/completions` gives it.
+/// `POST /v1/conversations/{id}/speech-end`: answers as `/v1/chat/completions` does.
 pub async fn end(
-    State(service): State<Service>,
+    State(speech): State<Speech>,
     Path(id): Path<String>,
     OptionalBody(options): OptionalBody,
 ) -> Result<Response, ApiError> {
-    let (request, answering) = service.speech_end(&name(&id)?, &options).await?;
-    chat::respond(&request, answering).await
+    let (request, answer) = speech.end(&name(&id)?, &options).await?;
+    chat::respond(&request, answer).await
 }
 
 /// Unlike elsewhere, the conversation need not exist yet.

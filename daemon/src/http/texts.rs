@@ -47,8 +47,10 @@ async fn list(
     Query(listed): Query<ListQuery>,
 ) -> Result<Json<Value>, ApiError> {
     let list = transcript.list(listed.trashed).done().await?;
-    let data: Vec<Value> =
-        list.iter().map(|summary| without_location(describe(summary, &KvLocation::default()))).collect();
+    let data: Vec<Value> = list
+        .iter()
+        .map(|summary| without_location(describe(summary, &KvLocation::default())))
+        .collect();
     Ok(Json(serde_json::json!({"object": "list", "data": data})))
 }
 

@@ -5,33 +5,27 @@ use axum::extract::State;
 use serde_json::{Value, json};
 
 use super::body::JsonBody;
+use crate::chat::Chat;
 use crate::error::ApiError;
-use crate::service::Service;
 use crate::wire::completion::tokens;
 use crate::wire::fields::{Fields, wrong_type};
 
 /// `POST /tokenize {"content", "add_special", "parse_special"}`
-pub async fn tokenize(
-    State(service): State<Service>,
-    body: JsonBody,
-) -> Result<Json<Value>, ApiError> {
+pub async fn tokenize(State(chat): State<Chat>, body: JsonBody) -> Result<Json<Value>, ApiError> {
     let fields = Fields::of_body(&body.value)?;
     let content = fields.required_string("content")?.to_owned();
     let add_special = fields.boolean("add_special")?.unwrap_or(false);
     let parse_special = fields.boolean("parse_special")?.unwrap_or(true);
-    let tokens = service.tokenize(content, add_special, parse_special).await;
+    let tokens = chat.tokenize(content, add_special, parse_special).await;
     let ids: Vec<i32> = tokens.iter().map(|token| token.0).collect();
     Ok(Json(json!({"tokens": ids})))
 }
 
 /// `POST /detokenize {"tokens"}`; bytes that are no text become U+FFFD.
-pub async fn detokenize(
-    State(service): State<Service>,
-    body: JsonBody,
-) -> Result<Json<Value>, ApiError> {
+pub async fn detokenize(State(chat): State<Chat>, body: JsonBody) -> Result<Json<Value>, ApiError> {
     let fields = Fields::of_body(&body.value)?;
     let list = fields.required("tokens")?;
     let list = list.as_array().ok_or_else(|| wrong_type("tokens", "an array of tokens", list))?;
-    let tokens = tokens(list, "tokens", service.engine().model().vocabulary().len())?;
-    Ok(Json(json!({"content": service.detokenize(tokens).await})))
+    let tokens = tokens(list, "tokens", chat.engine().model().vocabulary().len())?;
+    Ok(Json(json!({"content": chat.detokenize(tokens).await})))
 }

@@ -1,4 +1,4 @@
-//! `/v1/slots/verify` and `/v1/slots/quarantine`: what is damaged, and what became of it.
+//! `/v1/slots/verify` and `/v1/slots/quarantine`: damaged files.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -6,17 +6,17 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use hob_slots::maintenance::Collect;
-use hob_slots::verify::Fault;
+use hob_slots::verify::{Cost, Fault};
 use hob_slots::{ConversationId, ModelHash, Quarantined};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
 use super::body::JsonBody;
 use super::query::Query;
 use super::slots::{Of, parsed};
 use super::sse;
 use crate::error::ApiError;
-use crate::service::{Service, Told, Verification, Verified};
+use crate::storage::Storage;
+use crate::storage::verify::{Progress, Verification, Verified, VerifyEvent};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -26,82 +26,143 @@ struct Verify {
 }
 
 /// `POST /v1/slots/verify`
-pub async fn verify(State(service): State<Service>, body: JsonBody) -> Result<Response, ApiError> {
+pub async fn verify(State(storage): State<Storage>, body: JsonBody) -> Result<Response, ApiError> {
     let Verify { fingerprint, conversation } = parsed(body)?;
-    Ok(sse::stream(Words(service.verify(fingerprint, conversation).await?)))
+    Ok(sse::stream(VerifyEvents(storage.verify(fingerprint, conversation).await?)))
 }
 
-struct Words(Verification);
+struct VerifyEvents(Verification);
 
-impl sse::Source for Words {
-    type Object = Value;
+impl sse::Source for VerifyEvents {
+    type Object = String;
 
-    async fn next(&mut self) -> Option<Value> {
-        Some(match self.0.next().await? {
-            Ok(Told::Progress(progress)) => json!({
-                "done_bytes": progress.done_bytes, "total_bytes": progress.total_bytes,
-            }),
-            Ok(Told::Done(verified)) => whole(&verified),
-            Err(error) => error.to_json(),
-        })
+    async fn next(&mut self) -> Option<String> {
+        let event = match self.0.next().await? {
+            Ok(VerifyEvent::Progress(progress)) => Event::of(progress),
+            Ok(VerifyEvent::Done(verified)) => Event::done(verified),
+            Err(error) => return Some(error.to_json().to_string()),
+        };
+        Some(serde_json::to_string(&event).expect("texts and numbers are JSON"))
     }
 }
 
-fn whole(verified: &Verified) -> Value {
-    let fault = |fault: &Fault| {
-        json!({
-            "path": fault.file.path.to_string_lossy(),
-            "fingerprint": fault.file.model,
-            "bytes": fault.file.bytes,
-            "reason": fault.reason,
-            "damaged": fault.condemned,
-        })
-    };
-    json!({
-        "done_bytes": verified.bytes,
-        "total_bytes": verified.bytes,
-        "result": {
-            "files": verified.files,
-            "bytes": verified.bytes,
-            "whole": verified.faults.is_empty() && verified.costs.is_empty(),
-            "faults": verified.faults.iter().map(fault).collect::<Vec<_>>(),
-            "costs": verified.costs,
-            "quarantined": verified.quarantined,
-        },
-    })
+#[derive(Serialize)]
+struct Event {
+    done_bytes: u64,
+    total_bytes: u64,
+    /// In the last event.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<Outcome>,
+}
+
+#[derive(Serialize)]
+struct Outcome {
+    files: usize,
+    bytes: u64,
+    whole: bool,
+    faults: Vec<FaultView>,
+    costs: Vec<Cost>,
+    quarantined: usize,
+}
+
+#[derive(Serialize)]
+struct FaultView {
+    path: String,
+    fingerprint: ModelHash,
+    bytes: u64,
+    reason: String,
+    /// Whether no reader will ever be able to use it; else it could not be read this time.
+    damaged: bool,
+}
+
+impl Event {
+    fn of(progress: Progress) -> Self {
+        let Progress { done_bytes, total_bytes } = progress;
+        Self { done_bytes, total_bytes, result: None }
+    }
+
+    fn done(verified: Verified) -> Self {
+        let Verified { files, bytes, faults, costs, quarantined } = verified;
+        let whole = faults.is_empty() && costs.is_empty();
+        let faults = faults.into_iter().map(FaultView::of).collect();
+        let result = Some(Outcome { files, bytes, whole, faults, costs, quarantined });
+        Self { done_bytes: bytes, total_bytes: bytes, result }
+    }
+}
+
+impl FaultView {
+    fn of(fault: Fault) -> Self {
+        let Fault { file, reason, condemned } = fault;
+        Self {
+            path: file.path.to_string_lossy().into_owned(),
+            fingerprint: file.model,
+            bytes: file.bytes,
+            reason,
+            damaged: condemned,
+        }
+    }
 }
 
 /// `GET /v1/slots/quarantine`
 pub async fn quarantine(
-    State(service): State<Service>,
+    State(storage): State<Storage>,
     Query(of): Query<Of>,
-) -> Result<Json<Value>, ApiError> {
-    let files = service.quarantine(of.fingerprint).await?;
+) -> Result<Json<Quarantine>, ApiError> {
+    let files = storage.quarantine(of.fingerprint).await?;
     let bytes: u64 = files.iter().map(|file| file.bytes).sum();
-    let data: Vec<Value> = files.iter().map(described).collect();
-    Ok(Json(json!({"object": "list", "data": data, "bytes": bytes})))
+    let data = files.into_iter().map(QuarantinedFile::of).collect();
+    Ok(Json(Quarantine { object: "list", data, bytes }))
 }
 
-fn described(file: &Quarantined) -> Value {
-    let secs =
-        |time: SystemTime| time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let name = file.path.file_name().unwrap_or(file.path.as_os_str());
-    json!({
-        "file": name.to_string_lossy(),
-        "fingerprint": file.model,
-        "reason": file.reason,
-        "bytes": file.bytes,
-        "since": file.since.map(secs),
-        "written_at": secs(file.written),
-    })
+/// The files in quarantine. Times are seconds since 1970.
+#[derive(Serialize)]
+pub struct Quarantine {
+    object: &'static str,
+    data: Vec<QuarantinedFile>,
+    bytes: u64,
+}
+
+#[derive(Serialize)]
+struct QuarantinedFile {
+    file: String,
+    fingerprint: ModelHash,
+    reason: String,
+    bytes: u64,
+    /// When it was rejected; `None` when that was not recorded.
+    since: Option<u64>,
+    written_at: u64,
+}
+
+impl QuarantinedFile {
+    fn of(file: Quarantined) -> Self {
+        let secs =
+            |time: SystemTime| time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let name = file.path.file_name().unwrap_or(file.path.as_os_str());
+        Self {
+            file: name.to_string_lossy().into_owned(),
+            fingerprint: file.model,
+            reason: file.reason,
+            bytes: file.bytes,
+            since: file.since.map(secs),
+            written_at: secs(file.written),
+        }
+    }
+}
+
+/// Files that were removed, or in a dry run would be.
+#[derive(Serialize)]
+pub struct Emptied {
+    dry_run: bool,
+    files: usize,
+    freed_bytes: u64,
 }
 
 /// `POST /v1/slots/quarantine/empty`
 pub async fn empty(
-    State(service): State<Service>,
+    State(storage): State<Storage>,
     body: JsonBody,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Emptied>, ApiError> {
     let Collect { fingerprint, dry_run } = parsed(body)?;
-    let (files, freed_bytes) = service.empty_quarantine(fingerprint, dry_run).await?;
-    Ok(Json(json!({"dry_run": dry_run, "files": files, "freed_bytes": freed_bytes})))
+    let (files, freed_bytes) = storage.empty_quarantine(fingerprint, dry_run).await?;
+    Ok(Json(Emptied { dry_run, files, freed_bytes }))
 }

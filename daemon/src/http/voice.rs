@@ -1,4 +1,4 @@
-//! `/v1/voice`: a phrase to play while the model thinks, and speech written down.
+//! `/v1/voice`: filler phrases, and transcription.
 
 use axum::Json;
 use axum::extract::State;
@@ -11,33 +11,32 @@ use serde_json::{Value, json};
 use super::body::WavBody;
 use super::query::Query;
 use crate::error::ApiError;
-use crate::service::Service;
+use crate::speech::Speech;
 
-/// What the phrase says.
+/// The text of the phrase.
 const PHRASE: HeaderName = HeaderName::from_static("x-hob-phrase");
 
-/// Which voice, and where.
 #[derive(Debug, Deserialize)]
-pub struct Wishes {
+pub struct ImportOptions {
     voice: Option<String>,
     conversation: Option<String>,
     #[serde(default)]
     stopped: bool,
 }
 
-/// `GET /v1/voice/filler?voice=&conversation=&stopped=`: 204 when there is nothing to say.
+/// `GET /v1/voice/filler?voice=&conversation=&stopped=`: 204 when there is no phrase to play.
 pub async fn filler(
-    State(service): State<Service>,
-    Query(wishes): Query<Wishes>,
+    State(speech): State<Speech>,
+    Query(options): Query<ImportOptions>,
 ) -> Result<Response, ApiError> {
-    let conversation = wishes.conversation.as_deref().map(ConversationId::new).transpose();
+    let conversation = options.conversation.as_deref().map(ConversationId::new).transpose();
     let conversation =
         conversation.map_err(|error| ApiError::field("conversation", error.to_string()))?;
-    if let Some(conversation) = conversation.as_ref().filter(|_| wishes.stopped) {
-        service.nobody_speaks(conversation);
+    if let Some(conversation) = conversation.as_ref().filter(|_| options.stopped) {
+        speech.speech_stopped(conversation);
     }
-    let voice = wishes.voice.as_deref().filter(|voice| !voice.is_empty());
-    let Some(filled) = service.filler(voice, conversation.as_ref())? else {
+    let voice = options.voice.as_deref().filter(|voice| !voice.is_empty());
+    let Some(filled) = speech.filler(voice, conversation.as_ref())? else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
     let headers = [
@@ -50,18 +49,17 @@ pub async fn filler(
 
 /// `POST /v1/voice/transcriptions`
 pub async fn transcribe(
-    State(service): State<Service>,
+    State(speech): State<Speech>,
     WavBody(wav): WavBody,
 ) -> Result<Json<Value>, ApiError> {
-    Ok(Json(json!({"text": service.write_down(wav).await?})))
+    Ok(Json(json!({"text": speech.transcribe(wav).await?})))
 }
 
-/// Headers are ASCII: the rest of the text's UTF-8 is percent-encoded, and so is the percent sign.
+/// Percent-encodes the bytes that a header cannot hold, and the percent sign.
 fn in_a_header(text: &str) -> HeaderValue {
     let plain = |byte: u8| byte != b'%' && (byte.is_ascii_graphic() || byte == b' ');
-    let encoded = text.bytes().map(|byte| match plain(byte) {
-        true => char::from(byte).to_string(),
-        false => format!("%{byte:02X}"),
+    let encoded = text.bytes().map(|byte| {
+        if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }
     });
     HeaderValue::from_str(&encoded.collect::<String>()).expect("it is visible ASCII and spaces")
 }

@@ -5,26 +5,14 @@
 
 use std::sync::{Mutex, PoisonError};
 
+pub use hob_api::status::SwitchFailure;
 use hob_config::ModelChoice;
 use hob_models::{Estimate, ModelError, ModelFile, Verdict, discover, resolve};
 use hob_slots::Timestamp;
-use serde::Serialize;
 use tokio::sync::Notify;
 
-use super::{Catalogue, STAND_INS, entry};
-
-/// Why the model that was wanted does not run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct SwitchFailure {
-    /// What was wanted.
-    pub model: String,
-    /// What happened, and what runs instead.
-    pub message: String,
-    /// When, in seconds since 1970.
-    pub at: u64,
-    /// Nobody wanted another model: the one that is set cannot be run.
-    pub at_start: bool,
-}
+use super::catalogue::{Catalogue, STAND_INS};
+use super::entry;
 
 /// Why a wish is refused.
 #[derive(Debug, thiserror::Error)]
@@ -67,7 +55,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Wishes for a model.
+    /// ImportOptions for a model.
     ///
     /// # Errors
     /// [`Refusal::Switching`] when there is a wish already.

@@ -20,7 +20,7 @@ use super::command::VoiceCommand;
 use super::phrase_cache::{FoundVoice, KeptPhrases};
 use super::wav;
 use crate::clock::Clock;
-use crate::warm::silence;
+use crate::warm::idle::{is_idle, until_idle};
 
 /// While a command runs, whether someone wants the processor is looked at this often.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -226,7 +226,7 @@ pub async fn run(filler: Arc<Filler>, engine: Engine) {
     filler.load().await;
     loop {
         filler.wait().await;
-        if silence::until_silent(&engine).await.is_err() {
+        if until_idle(&engine).await.is_err() {
             return;
         }
         tokio::select! {
@@ -239,7 +239,7 @@ pub async fn run(filler: Arc<Filler>, engine: Engine) {
 async fn until_busy(engine: &Engine) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
-        if !matches!(silence::is_silent(engine).await, Ok(true)) {
+        if !matches!(is_idle(engine).await, Ok(true)) {
             return;
         }
     }

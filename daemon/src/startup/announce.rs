@@ -1,11 +1,11 @@
-//! Tells others that requests are served: clients by files, people on the terminal.
+//! Announces the daemon: to clients by files, to people on the terminal.
 
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use hob_config::{RunningDaemon, Settings};
 
-/// Writes the description that clients look for, and the ready file.
+/// Writes the description that clients read, and the ready file.
 pub fn begin(running: &RunningDaemon, settings: &Settings) -> Result<()> {
     running
         .write(&settings.data_dir)
@@ -16,14 +16,14 @@ pub fn begin(running: &RunningDaemon, settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-/// Takes the description away. A ready file stays: it belongs to whoever asked for it.
+/// Removes the description. The ready file stays: it belongs to the caller that asked for it.
 pub fn end(running: &RunningDaemon, settings: &Settings) {
     if let Err(error) = running.remove(&settings.data_dir) {
-        tracing::warn!(%error, "the description of this daemon could not be removed");
+        tracing::warn!(%error, "cannot remove the description of this daemon");
     }
 }
 
-/// Says on standard error where and what; with `hints`, also what to paste next.
+/// Prints the address and the model on standard error; with `hints`, also commands to paste.
 pub fn print(running: &RunningDaemon, model: &str, hints: bool) {
     eprintln!("hobd serves {model} at {}", running.url());
     eprintln!("token file: {}", running.token_file.display());
@@ -44,7 +44,7 @@ fn paste(running: &RunningDaemon) -> String {
     )
 }
 
-/// For a shell.
+/// Quoted for a shell.
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }

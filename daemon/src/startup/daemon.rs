@@ -1,7 +1,7 @@
-//! A daemon whose parts are open and joined: it can be asked, announced, served and closed.
+//! A daemon whose parts are open and joined: ready to be announced, served and closed.
 //!
-//! - It lives in the tokio runtime that it was opened in; when that ends, nothing of it is left.
-//! - Whoever opens one ends it with [`Daemon::serve`]: dropping it saves less.
+//! - It lives in the tokio runtime that it was opened in; its tasks end with that runtime.
+//! - [`Daemon::serve`] saves all KV at the end. Dropping a daemon does not.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -11,75 +11,169 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use axum::Router;
 use hob_config::{RunningDaemon, Settings, paths};
-use hob_prewarm::Keepalive;
+use hob_prewarm::{Event, Keepalive};
 use hob_runtime::Engine;
 use hob_slots::sweep::Sweeper;
 use tokio::net::TcpListener;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;
 
-use super::{Ending, ModelSwitch, Step, announce, engine, models, voice};
+use super::engine::{self, Opened, Overrides};
+use super::{Ending, ModelSwitch, Step, announce, models, voice};
 use crate::auth::AccessToken;
-use crate::clock::wall_clock;
+use crate::clock::{Clock, wall_clock};
+use crate::conversations::transcript::Transcript;
+use crate::conversations::trash;
 use crate::http::body::BodyLimits;
 use crate::http::guard::Guard;
 use crate::http::{self, Shared};
-use crate::idle;
-use crate::service::{Parts, Service, Shape};
-use crate::silence::until_silent;
-use crate::sweeping;
-use crate::transcript::Transcript;
-use crate::trash;
-use crate::voice::filler;
-use crate::warm::{self, warm_status::warm_status};
+use crate::parts::{self, Parts};
+use crate::speech::filler;
+use crate::storage::sweep;
+use crate::warm;
+use crate::warm::events::WarmEvents;
+use crate::warm::idle::{prepare_grammars, until_idle};
+use crate::warm::warm_status::{WarmStatusWriter, warm_status};
 use crate::watch::{self, Mode};
 
-/// So long a switch to another model waits for answers that run.
-const FOR_ANSWERS: Duration = Duration::from_secs(10);
+/// How long a switch to another model waits for running answers.
+const MAX_ANSWER_WAIT: Duration = Duration::from_secs(10);
 
-/// A daemon that answers whoever has its router, and nobody else yet.
+/// A daemon that answers through its router, and does not listen on a socket yet.
 pub struct Daemon {
     settings: Settings,
     engine: Engine,
-    service: Service,
+    parts: Parts,
     router: Router,
     running: RunningDaemon,
     token: AccessToken,
-    /// There is another model where its own was.
-    swapped: Arc<Notify>,
+    /// Notified when the model file was replaced.
+    model_changed: Arc<Notify>,
 }
 
-/// Opens and joins all parts of a daemon that is to be found at `address`. Takes as long as loading
-/// the model does, and `tell` hears how far that is.
+/// Opens and joins all parts of a daemon at `address`. Blocks while the model loads; `report` gets the
+/// progress.
 ///
 /// # Errors
-/// When a part cannot be opened; the message names it and the remedy. [`super::AlreadyRunning`]: another
-/// process owns the directory.
+/// When a part cannot be opened; the message names it and the remedy. [`super::AlreadyRunning`]:
+/// another process owns the directory.
 pub fn open(
     model_switch: &mut ModelSwitch,
     address: SocketAddr,
-    tell: &mut dyn FnMut(Step),
+    report: &mut dyn FnMut(Step),
 ) -> Result<Daemon> {
+    let clock = wall_clock();
+    let (daemon, opened, loops) =
+        join(model_switch, address, clock.clone(), Overrides::default(), report)?;
+    loops.spawn_warming(&daemon.parts);
+    spawn_background(&daemon, opened, clock);
+    Ok(daemon)
+}
+
+/// Opens a daemon for tests: with `overrides`, and without sweeps, file watches and the trash's loop.
+///
+/// # Errors
+/// As for [`open`].
+pub fn open_for_tests(
+    model_switch: &mut ModelSwitch,
+    address: SocketAddr,
+    overrides: Overrides,
+) -> Result<Daemon> {
+    let (daemon, _, loops) = join(model_switch, address, wall_clock(), overrides, &mut |_| {})?;
+    loops.spawn_warming(&daemon.parts);
+    Ok(daemon)
+}
+
+/// What the warming loop and the filler's loop start with.
+struct Loops {
+    planning: hob_prewarm::Settings,
+    clock: Clock,
+    events: UnboundedReceiver<Event>,
+    warm_status: WarmStatusWriter,
+    filler: Option<Arc<filler::Filler>>,
+}
+
+impl Loops {
+    fn spawn_warming(self, parts: &Parts) {
+        let Self { planning, clock, events, warm_status, filler } = self;
+        let engine = parts.models.engine.clone();
+        if let Some(filler) = filler {
+            tokio::spawn(filler::run(filler, engine.clone()));
+        }
+        let profiles = parts.profiles.clone();
+        tokio::spawn(warm::run(engine, profiles, planning, clock, events, warm_status));
+    }
+}
+
+fn join(
+    model_switch: &mut ModelSwitch,
+    address: SocketAddr,
+    clock: Clock,
+    overrides: Overrides,
+    report: &mut dyn FnMut(Step),
+) -> Result<(Daemon, Opened, Loops)> {
     let resolved = &model_switch.resolved().clone();
     let settings = &resolved.settings;
     for warning in &resolved.warnings {
         tracing::warn!("{warning}");
     }
-    let clock = wall_clock();
     private_dir(&settings.data_dir)?;
     let token = AccessToken::load_or_create(&settings.token_file)?;
     let store = engine::own(settings)?;
-    let transcript_file = paths::transcript_file(&settings.data_dir);
-    let transcript = Transcript::open(&transcript_file, clock())?;
+    let transcript = Transcript::open(&paths::transcript_file(&settings.data_dir), clock())?;
     let guard = Guard::new(address, &settings.allow_host, &settings.allow_origin, token.clone());
     let texts = http::texts::router(transcript.clone(), guard.clone());
-    tell(Step::Readable { texts, token: token.clone() });
-    let opened = engine::open(resolved, store, clock.clone(), tell)?;
-    model_switch.arrive();
+    report(Step::Readable { texts, token: token.clone() });
+    let opened = engine::open(resolved, store, clock.clone(), overrides, report)?;
+    model_switch.loaded();
 
-    let (planner, events) = mpsc::unbounded_channel();
-    let (writer, warm_status) = warm_status();
-    let planning = hob_prewarm::Settings {
+    let (events, inbox) = WarmEvents::channel();
+    let (status_writer, warm_status) = warm_status();
+    let filler = voice::filler(resolved, clock.clone())?;
+    let rules = sweep::rules(settings);
+    let parts = Parts::join(parts::Options {
+        engine: opened.engine.clone(),
+        transcript,
+        clock: clock.clone(),
+        reader: Some(opened.store.reader().clone()),
+        lifetimes: rules.lifetimes,
+        quota: rules.quota,
+        estimate: opened.estimate,
+        events,
+        warm_status,
+        max_waiting: settings.queue,
+        profiles_dir: Some(settings.profiles_dir.clone()),
+        filler: filler.clone(),
+        recognizer: voice::recognizer(resolved),
+        catalogue: Arc::new(models::catalogue(model_switch, &opened)),
+    });
+    let limits = BodyLimits { bytes: settings.max_body_bytes, time: settings.request_timeout };
+    let router = http::router(Shared { parts: parts.clone(), limits }, guard);
+    let running = RunningDaemon {
+        address,
+        token_file: settings.token_file.clone(),
+        pid: std::process::id(),
+        model: opened.shown.clone(),
+        fingerprint: opened.engine.fingerprint().to_string(),
+        slots_dir: settings.slots_dir.clone(),
+    };
+    let daemon = Daemon {
+        settings: settings.clone(),
+        engine: opened.engine.clone(),
+        parts,
+        router,
+        running,
+        token,
+        model_changed: Arc::new(Notify::new()),
+    };
+    let planning = planning(settings);
+    let loops = Loops { planning, clock, events: inbox, warm_status: status_writer, filler };
+    Ok((daemon, opened, loops))
+}
+
+fn planning(settings: &Settings) -> hob_prewarm::Settings {
+    hob_prewarm::Settings {
         idle_after: settings.idle_park,
         keepalive: Keepalive {
             interval: settings.keepalive_interval,
@@ -87,75 +181,44 @@ pub fn open(
             battery_percent: settings.keepalive_battery_percent,
         },
         unload_after: settings.unload_after,
-    };
-    tokio::spawn(idle::prepare_grammars(opened.engine.clone()));
-    let sweeper = Arc::new(Mutex::new(Sweeper::new(sweeping::rules(settings))));
-    let (engine, store) = (opened.engine.clone(), opened.store.clone());
-    let interval = settings.sweep_interval;
-    tokio::spawn(sweeping::run(engine, store, sweeper, interval, clock.clone()));
-    let filler = voice::filler(resolved, clock.clone())?;
-    if let Some(filler) = filler.clone() {
-        tokio::spawn(filler::run(filler, opened.engine.clone()));
     }
-    let service = Service::new(Parts {
-        engine: opened.engine.clone(),
-        model_name: opened.name.clone(),
-        transcript,
-        clock: clock.clone(),
-        kept: Some(opened.store.reader().clone()),
-        lifetimes: sweeping::rules(settings).lifetimes,
-        shape: Shape { estimate: opened.estimate, quota: sweeping::rules(settings).quota },
-        planner,
-        warm_status,
-        queue: settings.queue,
-        profiles_dir: Some(settings.profiles_dir.clone()),
-        filler,
-        recognizer: voice::recognizer(resolved),
-        catalogue: Arc::new(models::catalogue(model_switch, &opened)),
-    });
-    let (engine, prefixes) = (opened.engine.clone(), service.clone());
-    tokio::spawn(warm::run(engine, prefixes, planning, clock, events, writer));
-    tokio::spawn(trash::run(service.clone()));
-    service.warm_profiles();
-    let changes = watch::watch(service.clone(), opened.files, Mode::default());
-    let swapped = Arc::new(Notify::new());
-    tokio::spawn(watch::tell(service.clone(), changes, swapped.clone()));
-    let limits = BodyLimits { bytes: settings.max_body_bytes, time: settings.request_timeout };
-    let router = http::router(Shared { service: service.clone(), limits }, guard);
-    let running = RunningDaemon {
-        address,
-        token_file: settings.token_file.clone(),
-        pid: std::process::id(),
-        model: opened.shown,
-        fingerprint: opened.engine.fingerprint().to_string(),
-        slots_dir: settings.slots_dir.clone(),
-    };
-    let (settings, engine) = (settings.clone(), opened.engine);
-    Ok(Daemon { settings, engine, service, router, running, token, swapped })
+}
+
+/// Starts everything that runs beside requests, and warms the profiles.
+fn spawn_background(daemon: &Daemon, opened: Opened, clock: Clock) {
+    let Daemon { settings, engine, parts, model_changed, .. } = daemon;
+    tokio::spawn(prepare_grammars(engine.clone()));
+    let sweeper = Arc::new(Mutex::new(Sweeper::new(sweep::rules(settings))));
+    let interval = settings.sweep_interval;
+    tokio::spawn(sweep::run(engine.clone(), opened.store, sweeper, interval, clock));
+    tokio::spawn(trash::run(parts.conversations.clone()));
+    parts.profiles.warm_all();
+    let changes = watch::watch(parts.profiles.clone(), opened.files, Mode::default());
+    tokio::spawn(watch::apply(parts.profiles.clone(), changes, model_changed.clone()));
 }
 
 impl Daemon {
-    /// What can be asked, without HTTP.
-    pub fn service(&self) -> &Service {
-        &self.service
+    /// What requests reach, without HTTP.
+    pub fn parts(&self) -> &Parts {
+        &self.parts
     }
 
-    /// All routes, guarded: a request needs a `Host` and the token, as on the socket.
+    /// All routes behind the guard: a request needs a `Host` and the token, as on the socket.
     pub fn router(&self) -> Router {
         self.router.clone()
     }
 
-    /// What requests carry.
     pub fn token(&self) -> &AccessToken {
         &self.token
     }
 
-    /// How it describes itself.
+    /// The description that clients read.
     pub fn running(&self) -> &RunningDaemon {
         &self.running
     }
 
-    /// Tells clients where it is, by files. Connections may wait in the socket from then on.
+    /// Writes the files by which clients find the daemon. Connections may wait in the socket from then
+    /// on.
     ///
     /// # Errors
     /// When a file cannot be written.
@@ -163,39 +226,38 @@ impl Daemon {
         announce::begin(&self.running, &self.settings)
     }
 
-    /// Serves until `stop` is ready, another model has taken the place of this one or is wanted in
-    /// its place, and closes.
-    /// What was announced is taken away.
+    /// Serves until `stop` is ready, the model file was replaced, or a client switches the model. Then
+    /// it saves all KV and removes the announcement.
     ///
     /// # Errors
-    /// When the engine did not end as it should.
+    /// When the engine panicked.
     pub async fn serve(
         self,
         listener: TcpListener,
         stop: impl Future<Output = ()>,
     ) -> Result<Ending> {
-        let Self { settings, engine, service, router, running, swapped, .. } = self;
-        let catalogue = service.catalogue().clone();
+        let Self { settings, engine, parts, router, running, model_changed, .. } = self;
+        let catalogue = parts.models.catalogue.clone();
         let mut ending = Ending::Stopped;
         let stop = async {
             tokio::select! {
                 () = stop => {}
-                () = swapped.notified() => {
-                    let _ = until_silent(&engine).await; // An error: it has stopped already.
-                    ending = Ending::Swapped(running.address);
+                () = model_changed.notified() => {
+                    let _ = until_idle(&engine).await; // An error: the engine has stopped already.
+                    ending = Ending::ModelReplaced(running.address);
                 }
                 model = catalogue.wanted().told() => {
-                    tracing::info!(%model, "starting over with another model");
-                    let _ = timeout(FOR_ANSWERS, until_silent(&engine)).await;
+                    tracing::info!(%model, "restarting with another model");
+                    let _ = timeout(MAX_ANSWER_WAIT, until_idle(&engine)).await;
                     ending = Ending::Switched(running.address, model);
                 }
             }
-            service.end_watching();
+            parts.storage.end_watches();
         };
         http::serve::serve(listener, router, stop).await;
-        drop(service);
+        drop(parts);
 
-        tracing::info!("saving what is worth keeping");
+        tracing::info!("saving KV");
         let saved = tokio::task::spawn_blocking(move || engine.shutdown()).await;
         saved.context("the engine panicked")?;
         announce::end(&running, &settings);
@@ -203,7 +265,7 @@ impl Daemon {
     }
 }
 
-/// Makes a directory that only its owner reads.
+/// Makes a directory that only its owner can read.
 fn private_dir(path: &Path) -> Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);

@@ -1,4 +1,4 @@
-//! What must be open before anything else is: the directory, the model, and the engine over both.
+//! The store, the model, and the engine over both.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,36 +12,32 @@ use hob_slots::store::{Key, Store, StoreError};
 use super::Step;
 use super::model::{self, Loaded};
 use crate::clock::Clock;
-use crate::service::count_profiles;
+use crate::profiles::count_profiles;
 
-/// What a computer has when it does not tell.
+/// Assumed where the system does not report its memory.
 const ASSUMED_MEMORY_BYTES: u64 = 8 << 30;
 
-/// llama.cpp has so many, and one of them serves splices.
-const SEQUENCES: usize = 256;
+/// llama.cpp's limit; one sequence is reserved for splices.
+const MAX_SEQUENCES: usize = 256;
 
-/// Another process owns the directory of kept KV.
+/// Another process owns the slots directory.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}: is another hobd running? --data-dir and --listen start one beside it")]
 pub struct AlreadyRunning(StoreError);
 
-/// What was opened before anything is served.
 pub(super) struct Opened {
-    /// What computes.
     pub engine: Engine,
-    /// Where KV is kept.
     pub store: Arc<Store>,
-    /// The name under which the model is found.
+    /// The model's name, as clients see it.
     pub name: String,
-    /// Its file, for people.
+    /// The path of its file, to show.
     pub shown: String,
-    /// All of its files.
     pub files: Vec<PathBuf>,
-    /// What the model takes of memory, where that is known.
+    /// The memory that it needs, if known.
     pub estimate: Option<Estimate>,
 }
 
-/// Takes the directory of kept KV, which comes first: a second daemon learns at once that it is taken.
+/// Opens the slots directory, before everything else: a second daemon fails here at once.
 pub(super) fn own(settings: &Settings) -> Result<Arc<Store>> {
     let mut store = Store::open(&settings.slots_dir).map_err(|error| match error {
         owned @ StoreError::Owned { .. } => AlreadyRunning(owned).into(),
@@ -53,18 +49,30 @@ pub(super) fn own(settings: &Settings) -> Result<Arc<Store>> {
     Ok(Arc::new(store))
 }
 
-/// Loads the model and starts the engine over it.
+/// What tests replace.
+#[derive(Default)]
+pub struct Overrides {
+    pub model: Option<Loaded>,
+    #[allow(clippy::type_complexity, reason = "used once")]
+    pub engine: Option<Box<dyn FnOnce(&mut EngineOptions)>>,
+}
+
+/// Loads the model and starts the engine.
 pub(super) fn open(
     resolved: &Resolved,
     store: Arc<Store>,
     clock: Clock,
-    tell: &mut dyn FnMut(Step),
+    overrides: Overrides,
+    report: &mut dyn FnMut(Step),
 ) -> Result<Opened> {
     let settings = &resolved.settings;
-    let loaded = model::load(resolved, tell)?;
+    let loaded = match overrides.model {
+        Some(loaded) => loaded,
+        None => model::load(resolved, report)?,
+    };
     store.write_model_toml(&loaded.fingerprint)?;
     let memory = MachineMemory::read().map_or(ASSUMED_MEMORY_BYTES, |memory| memory.total_bytes);
-    let options = EngineOptions {
+    let mut options = EngineOptions {
         context_tokens: settings.ctx as usize,
         slots: settings.slots as usize,
         prefixes: prefix_slots(settings),
@@ -73,17 +81,19 @@ pub(super) fn open(
         clock,
         ..EngineOptions::default()
     };
+    if let Some(adapt) = overrides.engine {
+        adapt(&mut options);
+    }
     let fingerprint = loaded.fingerprint.hash();
     let engine = Engine::start(loaded.model, fingerprint, Some(store.clone()), options)?;
     let Loaded { name, shown, files, estimate, .. } = loaded;
     Ok(Opened { engine, store, name, shown, files, estimate })
 }
 
-/// One for each profile, so that all are hot, and some for those that are added later. On models
-/// that keep whole states each takes memory, so there are no more.
+/// Sequences for prefixes: one a profile, and the default number at least, for profiles that are added
+/// later. Not more, because on models that keep whole states each one takes memory.
 fn prefix_slots(settings: &Settings) -> usize {
     let profiles = count_profiles(&settings.profiles_dir);
-    let least = EngineOptions::default().prefixes;
-    let most = SEQUENCES - 1 - settings.slots as usize;
-    profiles.max(least).min(most)
+    let max = MAX_SEQUENCES - 1 - settings.slots as usize;
+    profiles.max(EngineOptions::default().prefixes).min(max)
 }

@@ -1,16 +1,18 @@
-//! Opens the parts, joins them, serves, and closes them in the right order.
+//! Opens the parts, joins them, serves, and closes them in order.
 //!
-//! - [`run`] is the program; a program with a face of its own calls [`bind`], [`open`] and
-//!   [`Daemon::serve`] itself.
-//! - Nothing is announced before requests are served; the ready file appears at once and whole.
-//! - At the end: no new connections, running answers get a moment, then everything worth keeping
-//!   is saved, and only then is the announcement taken away.
+//! Reading order: [`run`] (the program; a program with a window calls [`bind`], [`open`] and
+//! [`Daemon::serve`] itself), `daemon` (join, serve, close), `engine` and `model` (what is opened first),
+//! `models`, `voice`, [`model_switch`], `announce`.
+//!
+//! - The daemon announces itself only once it serves requests; the ready file appears atomically.
+//! - At the end it accepts no connections, gives running answers five seconds, saves all KV, and then
+//!   removes the announcement.
 
 mod announce;
 mod daemon;
 mod engine;
 mod model;
-mod model_switch;
+pub mod model_switch;
 mod models;
 mod voice;
 
@@ -23,56 +25,49 @@ use tokio::net::TcpListener;
 use tracing_subscriber::EnvFilter;
 
 use crate::auth::AccessToken;
-pub use daemon::{Daemon, open};
-pub use engine::AlreadyRunning;
+pub use daemon::{Daemon, open, open_for_tests};
+pub use engine::{AlreadyRunning, Overrides};
+pub use model::Loaded;
 pub use model_switch::ModelSwitch;
 
-/// What happens while a daemon is opened.
+/// Progress of [`open`].
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// The directory is ours, and what was said can be read already.
+    /// The saved conversations can be read.
     Readable {
-        /// The routes that answer already, guarded as ever.
+        /// The routes that answer already, behind the guard.
         texts: Router,
-        /// What requests carry.
         token: AccessToken,
     },
-    /// The model's content is read for its name: once, then it is known.
-    Reading {
-        /// How much of it was read.
-        percent: u8,
-    },
-    /// The model is loaded.
-    Loading {
-        /// How much of it is in memory.
-        percent: u8,
-    },
+    /// The model file is hashed, on its first use.
+    Reading { percent: u8 },
+    /// llama.cpp loads the model.
+    Loading { percent: u8 },
 }
 
-/// What is told of what happens. llama.cpp tells pages about every model, and warns of what is meant
-/// to be so (a cache larger than the trained context serves several conversations): only its errors,
-/// unless somebody asks for more.
+/// The log filter of the setting `log`. llama.cpp logs errors only, unless the setting says otherwise:
+/// it prints pages about every model, and warns of a cache larger than the trained context, which is
+/// intended here.
 ///
 /// # Errors
-/// Where `wanted` is not a log filter.
+/// When `wanted` is not a log filter.
 pub fn log_filter(wanted: &str) -> Result<EnvFilter> {
     EnvFilter::try_new(format!("llama-cpp-2=error,llama_cpp_2=error,{wanted}"))
         .with_context(|| format!("log = {wanted:?} is not a log filter"))
 }
 
-/// Why a daemon has ended.
+/// Why [`Daemon::serve`] returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// It was asked to.
+    /// By `stop`.
     Stopped,
-    /// There is another model where its own was: it should start over, where it was found.
-    Swapped(SocketAddr),
-    /// Somebody wants this model: it should start over with it, at the same address.
+    /// The model file was replaced: restart at this address.
+    ModelReplaced(SocketAddr),
+    /// A client chose this model: restart with it at this address.
     Switched(SocketAddr, ModelChoice),
 }
 
-/// The daemon, from its settings to its end. `at`: where it was before it started over. `hints`: print
-/// what to paste next.
+/// Runs a daemon to its end. `at`: its address before a restart. `hints`: print commands to paste.
 ///
 /// # Errors
 /// When a part cannot be opened; the message names it and the remedy.
@@ -81,24 +76,22 @@ pub async fn run(
     at: Option<SocketAddr>,
     hints: bool,
 ) -> Result<Ending> {
-    // Binding first makes an address that is taken a matter of milliseconds.
+    // Binding before loading the model reports a used address within milliseconds.
     let listener = bind(at.unwrap_or(model_switch.resolved().settings.listen)).await?;
     let address = listener.local_addr().context("the socket has no address")?;
     let daemon = open(model_switch, address, &mut |_| {})?;
     let stop = stop_signal()?;
     daemon.announce()?;
-    announce::print(daemon.running(), daemon.service().model_name(), hints);
+    announce::print(daemon.running(), daemon.parts().models.name(), hints);
     daemon.serve(listener, stop).await
 }
 
-/// A socket for a daemon.
-///
 /// # Errors
-/// When the address is taken or not this machine's: an [`std::io::Error`] with its remedy around it.
+/// When the address is in use or not this machine's; the cause is an [`std::io::Error`].
 pub async fn bind(address: SocketAddr) -> Result<TcpListener> {
     if !address.ip().is_loopback() {
-        let open = "serving beyond this machine, unencrypted: whoever has the token may talk to it, \
-                    and whoever listens in can read it";
+        let open = "serving beyond this machine, unencrypted: every holder of the token has access, \
+                    and the network can read along";
         tracing::warn!(%address, "{open}");
     }
     TcpListener::bind(address).await.with_context(|| {
@@ -108,10 +101,10 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener> {
     })
 }
 
-/// Ready when the process is asked to end; asked again, it ends at once.
+/// Ready at the first SIGTERM or SIGINT; a second one ends the process at once.
 ///
 /// # Errors
-/// When the system does not tell of signals.
+/// When the signal handlers cannot be installed.
 #[cfg(unix)]
 pub fn stop_signal() -> Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
@@ -122,7 +115,7 @@ pub fn stop_signal() -> Result<impl Future<Output = ()>> {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        tracing::info!("stopping; once more ends at once");
+        tracing::info!("stopping; a second signal ends the process at once");
         tokio::spawn(async move {
             tokio::select! {
                 _ = terminate.recv() => {}
@@ -133,7 +126,7 @@ pub fn stop_signal() -> Result<impl Future<Output = ()>> {
     })
 }
 
-/// Ready when the process is asked to end.
+/// Ready at Ctrl-C.
 ///
 /// # Errors
 /// None.

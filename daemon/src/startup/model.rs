@@ -1,9 +1,7 @@
-//! From the user's choice to a loaded model and its fingerprint.
+//! From the setting `model` to a loaded model and its fingerprint.
 //!
-//! - A file is validated before llama.cpp sees it: a bad one is one line that names it and the
-//!   remedy.
-//! - `fake` is the stand-in of the tests, which needs no file and no C++; `fake:second` is another
-//!   one, whose KV has another name.
+//! - A file is validated before llama.cpp reads it; the error names the file and the remedy.
+//! - `fake` is the model of the tests: no file, no C++. `fake:second` has another fingerprint.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,28 +15,24 @@ use hob_slots::fingerprint::{FileDigest, Fingerprint};
 
 use super::Step;
 
-/// A model that is ready to run.
 pub struct Loaded {
-    /// The model.
     pub model: Arc<dyn Model>,
-    /// What its KV is named by.
     pub fingerprint: Fingerprint,
-    /// The name under which it is found.
+    /// As clients see it.
     pub name: String,
-    /// Its file, or what stands for it.
+    /// The path of its file, to show.
     pub shown: String,
-    /// Everything that it was read from.
     pub files: Vec<PathBuf>,
-    /// What it takes of memory, where that is known.
+    /// The memory that it needs, if known.
     pub estimate: Option<Estimate>,
 }
 
-/// Loads what the settings name; `tell` hears how far that is.
-pub fn load(resolved: &Resolved, tell: &mut dyn FnMut(Step)) -> Result<Loaded> {
+/// Loads the model of the settings.
+pub fn load(resolved: &Resolved, report: &mut dyn FnMut(Step)) -> Result<Loaded> {
     match &resolved.settings.model {
         ModelChoice::Named(name) if name == "fake" => Ok(fake(resolved, name, 0)),
         ModelChoice::Named(name) if name == "fake:second" => Ok(fake(resolved, name, 1)),
-        choice => real::load(resolved, choice, tell),
+        choice => real::load(resolved, choice, report),
     }
 }
 
@@ -57,7 +51,7 @@ fn fake(resolved: &Resolved, name: &str, number: u8) -> Loaded {
     }
 }
 
-/// The engine always uses flash attention and small windows, so these are not settings.
+/// Flash attention and small windows are constants of the engine.
 pub(super) fn fingerprint(
     resolved: &Resolved,
     content: FileDigest,
@@ -110,12 +104,12 @@ mod real {
     pub fn load(
         resolved: &Resolved,
         choice: &ModelChoice,
-        tell: &mut dyn FnMut(Step),
+        report: &mut dyn FnMut(Step),
     ) -> Result<Loaded> {
         let settings = &resolved.settings;
         let file = find(resolved, choice)?;
         tracing::info!(path = %file.path.display(), bytes = file.size_bytes, "model");
-        let content = hash(&settings.data_dir, &file, tell)?;
+        let content = hash(&settings.data_dir, &file, report)?;
         let options = LlamaOptions {
             threads: settings.threads as usize,
             cache_type_k: settings.cache_type_k.to_string(),
@@ -123,7 +117,7 @@ mod real {
             ..LlamaOptions::default()
         };
         let model = LlamaModel::load_telling(&file.path, options, &mut |loaded| {
-            tell(Step::Loading { percent: (loaded.clamp(0.0, 1.0) * 100.0) as u8 });
+            report(Step::Loading { percent: (loaded.clamp(0.0, 1.0) * 100.0) as u8 });
         })?;
         let estimate = file.estimate(&demand(settings));
         Ok(Loaded {
@@ -151,15 +145,15 @@ mod real {
         }
     }
 
-    fn hash(data_dir: &Path, file: &ModelFile, tell: &mut dyn FnMut(Step)) -> Result<FileDigest> {
+    fn hash(data_dir: &Path, file: &ModelFile, report: &mut dyn FnMut(Step)) -> Result<FileDigest> {
         let cache = HashCache::at(paths::hash_cache_file(data_dir));
-        let mut told = 0;
+        let mut logged = 0;
         let content = cache.hash(&file.files, &mut |progress| {
             let percent = progress.done_bytes * 100 / progress.total_bytes.max(1);
-            tell(Step::Reading { percent: percent.min(100) as u8 });
-            if percent >= told + 10 && progress.total_bytes > 1 << 30 {
-                told = percent;
-                tracing::info!(percent, "reading the model's content for its name");
+            report(Step::Reading { percent: percent.min(100) as u8 });
+            if percent >= logged + 10 && progress.total_bytes > 1 << 30 {
+                logged = percent;
+                tracing::info!(percent, "hashing the model file");
             }
         });
         let content = content.with_context(|| format!("cannot read {}", file.path.display()))?;

@@ -1,89 +1,87 @@
-//! What a daemon is opened with, from one start to the next.
+//! The model of the next start.
 //!
-//! - A model that was wanted and does not load changes nothing: the one before it runs again, and
-//!   tells why.
-//! - The configuration file gets the choice only once the model is loaded.
+//! - If a chosen model does not load, the previous one runs again and reports the failure.
+//! - The choice is written to the configuration file only once the model is loaded.
 
 use anyhow::{Error, Result};
 use hob_config::{Key, ModelChoice, Resolved, edit};
 
-use crate::catalogue::SwitchFailure;
 use crate::clock::wall_clock;
+use crate::models::SwitchFailure;
 
-/// The settings of a daemon that may start over with another model.
+/// The settings of a daemon that may restart with another model.
 pub struct ModelSwitch {
     resolved: Resolved,
-    /// The model that ran before, until the one that was wanted is loaded.
-    before: Option<ModelChoice>,
+    /// The previous model, until the chosen one is loaded.
+    previous: Option<ModelChoice>,
     failure: Option<SwitchFailure>,
 }
 
 impl ModelSwitch {
-    /// A first start.
     pub fn new(resolved: Resolved) -> Self {
-        Self { resolved, before: None, failure: None }
+        Self { resolved, previous: None, failure: None }
     }
 
-    /// What the next start uses.
+    /// The settings of the next start.
     pub fn resolved(&self) -> &Resolved {
         &self.resolved
     }
 
-    /// Why the model that was wanted last does not run, or does not run at the next start.
+    /// Why the chosen model does not run, or will not run at the next start.
     pub fn failure(&self) -> Option<&SwitchFailure> {
         self.failure.as_ref()
     }
 
-    /// The next start runs this model.
+    /// Chooses the model of the next start.
     pub fn switch(&mut self, model: ModelChoice) {
         self.failure = None;
-        let before = std::mem::replace(&mut self.resolved.settings.model, model);
-        self.before = Some(before);
+        let previous = std::mem::replace(&mut self.resolved.settings.model, model);
+        self.previous = Some(previous);
     }
 
-    /// A start has failed: the next one runs the model before.
+    /// A start has failed: the next one runs the previous model.
     ///
     /// # Errors
-    /// The same error, when there is none.
+    /// Returns `error` if there is no previous model.
     pub fn go_back(&mut self, error: Error) -> Result<()> {
-        let Some(before) = self.before.take() else { return Err(error) };
-        let wanted = std::mem::replace(&mut self.resolved.settings.model, before);
+        let Some(previous) = self.previous.take() else { return Err(error) };
+        let chosen = std::mem::replace(&mut self.resolved.settings.model, previous);
         let message = format!(
             "{error:#}; {} runs again, and nothing was changed",
             self.resolved.settings.model
         );
-        tracing::warn!(model = %wanted, message, "the switch to another model has failed");
-        self.fail(&wanted, message);
+        tracing::warn!(model = %chosen, message, "the model switch failed");
+        self.fail(&chosen, message);
         Ok(())
     }
 
-    /// A first start has failed: the next one runs the bundled model, and leaves the file as it is. For
-    /// programs with a window: where there is no daemon, nobody can choose another model.
+    /// A first start has failed: the next one runs the bundled model and leaves the file unchanged. For
+    /// programs with a window, in which the user can then choose another model.
     ///
     /// # Errors
-    /// The same error, when that was the bundled one already.
+    /// Returns `error` if that was the bundled model.
     pub fn rescue(&mut self, error: Error) -> Result<()> {
         if self.resolved.settings.model == ModelChoice::Bundled {
             return Err(error);
         }
         let settings = &mut self.resolved.settings;
-        let wanted = std::mem::replace(&mut settings.model, ModelChoice::Bundled);
+        let chosen = std::mem::replace(&mut settings.model, ModelChoice::Bundled);
         let message = format!("{error:#}; the bundled model runs instead");
-        tracing::warn!(model = %wanted, message, "the model cannot be run");
-        self.fail(&wanted, message);
-        self.failure.as_mut().expect("it was told just now").at_start = true;
+        tracing::warn!(model = %chosen, message, "the model cannot be run");
+        self.fail(&chosen, message);
+        self.failure.as_mut().expect("set by `fail`").at_start = true;
         Ok(())
     }
 
-    /// The model is loaded: from now on it is the one that was chosen.
-    pub(super) fn arrive(&mut self) {
-        if self.before.take().is_none() {
+    /// The model is loaded: writes the choice to the file.
+    pub(super) fn loaded(&mut self) {
+        if self.previous.take().is_none() {
             return;
         }
         let (file, model) = (self.resolved.config_file(), self.resolved.settings.model.clone());
         if let Err(error) = edit::set_text(&file, Key::Model, &model.to_string()) {
             let message = format!("it runs, but the next start will not choose it: {error}");
-            tracing::warn!(%model, message, "the choice of the model was not kept");
+            tracing::warn!(%model, message, "the choice of the model was not saved");
             self.fail(&model, message);
         }
     }
@@ -99,17 +97,17 @@ impl ModelSwitch {
 mod tests {
     use std::fs;
 
-    use hob_config::{Flags, Places, Settings, Sources};
+    use hob_config::{Flags, Settings, Sources, UserDirs};
 
     use super::*;
 
     fn model_switch(root: &std::path::Path) -> ModelSwitch {
-        let sources = Sources::gather(Places::under(root), [], Flags::default()).unwrap();
+        let sources = Sources::gather(UserDirs::under(root), [], Flags::default()).unwrap();
         ModelSwitch::new(Settings::resolve(&sources).unwrap())
     }
 
     #[test]
-    fn a_model_that_does_not_load_leaves_the_one_before_and_the_file_alone() {
+    fn a_model_that_does_not_load_leaves_the_previous_one_and_the_file_unchanged() {
         let root = tempfile::tempdir().unwrap();
         let mut model_switch = model_switch(root.path());
         model_switch.switch(ModelChoice::Named("big".to_owned()));
@@ -121,11 +119,11 @@ mod tests {
         assert!(failure.message.contains("no memory; bundled runs again"), "{}", failure.message);
         assert!(!model_switch.resolved().config_file().exists());
         let error = model_switch.go_back(anyhow::anyhow!("again")).unwrap_err();
-        assert_eq!(error.to_string(), "again", "there is nothing to go back to any more");
+        assert_eq!(error.to_string(), "again", "no previous model is left");
     }
 
     #[test]
-    fn a_first_start_without_its_model_runs_the_bundled_one_and_leaves_the_file_alone() {
+    fn a_first_start_without_its_model_runs_the_bundled_one_and_leaves_the_file_unchanged() {
         let root = tempfile::tempdir().unwrap();
         let file = root.path().join("config/hob.toml");
         fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -133,35 +131,31 @@ mod tests {
         let mut model_switch = model_switch(root.path());
         model_switch.rescue(anyhow::anyhow!("no such file")).unwrap();
         assert_eq!(model_switch.resolved().settings.model, ModelChoice::Bundled);
-        model_switch.arrive();
+        model_switch.loaded();
         let failure = model_switch.failure().unwrap();
         assert!(failure.at_start && failure.model == "gone", "{failure:?}");
         assert!(failure.message.contains("no such file; the bundled model runs instead"));
         assert_eq!(fs::read_to_string(&file).unwrap(), "model = 'gone'");
         let error = model_switch.rescue(anyhow::anyhow!("no space")).unwrap_err();
-        assert_eq!(error.to_string(), "no space", "nothing else is left");
+        assert_eq!(error.to_string(), "no space", "no other model is left");
     }
 
     #[test]
     fn the_choice_is_written_once_the_model_is_loaded() {
         let root = tempfile::tempdir().unwrap();
         let mut model_switch = model_switch(root.path());
-        model_switch.arrive();
-        assert!(!model_switch.resolved().config_file().exists(), "nobody chose anything");
+        model_switch.loaded();
+        assert!(!model_switch.resolved().config_file().exists(), "no model was chosen");
         model_switch.switch(ModelChoice::Named("small".to_owned()));
-        model_switch.arrive();
+        model_switch.loaded();
         let file = model_switch.resolved().config_file();
         assert_eq!(fs::read_to_string(&file).unwrap(), "model = \"small\"\n");
         assert_eq!(model_switch.failure(), None);
 
         fs::write(&file, "model =").unwrap();
         model_switch.switch(ModelChoice::Bundled);
-        model_switch.arrive();
+        model_switch.loaded();
         assert!(model_switch.failure().unwrap().message.contains("is not valid TOML"));
-        assert_eq!(
-            model_switch.resolved().settings.model,
-            ModelChoice::Bundled,
-            "it runs all the same"
-        );
+        assert_eq!(model_switch.resolved().settings.model, ModelChoice::Bundled, "it runs");
     }
 }

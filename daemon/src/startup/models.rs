@@ -1,4 +1,4 @@
-//! Which models could run instead, for a daemon whose own one is loaded.
+//! The catalogue of models, for a daemon with a loaded model.
 
 use hob_config::{Resolved, Settings, paths};
 use hob_models::{Demand, Roots};
@@ -6,9 +6,8 @@ use hob_models::{Demand, Roots};
 use super::ModelSwitch;
 use super::engine::Opened;
 use super::model::{STATE_FORMAT, fingerprint};
-use crate::catalogue::{Catalogue, Current, Options};
+use crate::models::{Catalogue, Current, Options};
 
-/// The catalogue beside the model that was opened.
 pub(super) fn catalogue(model_switch: &ModelSwitch, opened: &Opened) -> Catalogue {
     let resolved = model_switch.resolved().clone();
     let settings = &resolved.settings;
@@ -31,13 +30,13 @@ pub(super) fn catalogue(model_switch: &ModelSwitch, opened: &Opened) -> Catalogu
     })
 }
 
-/// Where models are looked for. The directories of other programs are told by their own variables.
+/// The directories of models. Environment variables name those of other programs.
 pub(super) fn roots(resolved: &Resolved) -> Roots {
     let own = paths::models_dir(&resolved.settings.data_dir);
-    Roots::from_env(|name| std::env::var_os(name), &resolved.places.home, &own)
+    Roots::from_env(|name| std::env::var_os(name), &resolved.user_dirs.home, &own)
 }
 
-/// What these settings ask of a model.
+/// The context that these settings need of a model.
 pub(super) fn demand(settings: &Settings) -> Demand {
     let kind = |name: &str| name.parse().expect("every cache type is an element type of ggml");
     Demand {

@@ -1,6 +1,6 @@
-//! The voice, as it is set.
+//! The filler and the recogniser of the settings.
 //!
-//! - Without a command that can be run there is none, and everything else works as ever.
+//! - Without an installed command there is none; everything else works.
 
 use std::env;
 use std::path::Path;
@@ -10,14 +10,14 @@ use anyhow::{Context, Result};
 use hob_config::{Key, Origin, Resolved};
 
 use crate::clock::Clock;
-use crate::voice::command::VoiceCommand;
-use crate::voice::filler::{Filler, Options};
-use crate::voice::recognizer::Recognizer;
+use crate::speech::command::VoiceCommand;
+use crate::speech::filler::{Filler, Options};
+use crate::speech::recognizer::Recognizer;
 
-/// What says short phrases; `None` when nothing can, or nothing should.
+/// `None`: no command is installed, or no phrases are configured.
 ///
 /// # Errors
-/// When the voice that is set has no name that a command could take.
+/// When `voice_name` is invalid.
 pub fn filler(resolved: &Resolved, clock: Clock) -> Result<Option<Arc<Filler>>> {
     let settings = &resolved.settings;
     let voice = settings.voice_name.parse();
@@ -30,11 +30,11 @@ pub fn filler(resolved: &Resolved, clock: Clock) -> Result<Option<Arc<Filler>>> 
     if !is_installed(program) {
         match resolved.origin(Key::VoiceCommand) {
             Origin::Default => {
-                tracing::info!("no phrases are said: install {program}, or set voice_command");
+                tracing::info!("no filler phrases: install {program}, or set voice_command");
             }
             origin => {
-                let problem = "voice_command names a program that is not there: install it, or mend \
-                               the setting";
+                let problem = "voice_command names a program that is not installed: install it, or \
+                               correct the setting";
                 tracing::warn!(program, %origin, "{problem}");
             }
         }
@@ -50,7 +50,7 @@ pub fn filler(resolved: &Resolved, clock: Clock) -> Result<Option<Arc<Filler>>> 
     }))))
 }
 
-/// What writes down what was said; `None` when nothing is set, or when it is not there.
+/// `None`: not configured, or not installed.
 pub fn recognizer(resolved: &Resolved) -> Option<Arc<Recognizer>> {
     let recognizer = Recognizer::of(&resolved.settings.voice_recognizer)?;
     let program = &resolved.settings.voice_recognizer[0];
@@ -58,13 +58,12 @@ pub fn recognizer(resolved: &Resolved) -> Option<Arc<Recognizer>> {
         return Some(Arc::new(recognizer));
     }
     let origin = resolved.origin(Key::VoiceRecognizer);
-    let problem =
-        "voice_recognizer names a program that is not there: install it, or mend the setting";
+    let problem = "voice_recognizer names a program that is not installed: install it, or correct the setting";
     tracing::warn!(program, %origin, "{problem}");
     None
 }
 
-/// Whether the system would find the program.
+/// Whether the program is a file, or in a directory of `PATH`.
 fn is_installed(program: &str) -> bool {
     let program = Path::new(program);
     if program.components().count() > 1 {

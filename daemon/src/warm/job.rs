@@ -1,25 +1,21 @@
-//! Makes one prefix hot, and tells where its tokens came from. Dropping it cancels it.
+//! Warms one prefix and reports where its tokens came from. Dropping the future cancels it.
 //!
-//! - Keeping alive pushes nobody out: what has given way to others stays where it is, and its next
-//!   use brings it back.
+//! - Keep-alive never evicts: a prefix that was evicted stays where it is until a request needs it.
 
-use hob_prewarm::{ProfileName, Sources};
+use hob_prewarm::{ProfileName, TokenOrigins};
 use hob_runtime::{
     Engine, EngineStatus, Purpose, Retention, TokenCounts, Turn, TurnError, TurnEvent, TurnRequest,
 };
 use hob_slots::ConversationId;
 
-use super::Prefixes;
+use super::prefixes::{Prefixes, ProfilePrefix};
 use crate::error::ApiError;
-use crate::service::Prefix;
 
-/// Why a prefix is not warm.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// The profile tells no prefix.
+    /// The prefix could not be rendered.
     #[error("{0}")]
     Profile(#[from] ApiError),
-    /// The engine does not make it hot.
     #[error("{0}")]
     Turn(#[from] TurnError),
 }
@@ -29,27 +25,27 @@ pub async fn make_hot(
     prefixes: impl Prefixes,
     profile: ProfileName,
     purpose: Purpose,
-) -> Result<Sources, Failure> {
+) -> Result<TokenOrigins, Failure> {
     let prefix = prefixes.prefix(&profile).await?;
     let tokens = prefix.tokens.len();
-    let nothing_happens = Sources { shared: tokens, ..Sources::default() };
+    let unchanged = TokenOrigins { shared: tokens, ..TokenOrigins::default() };
     if tokens == 0 {
-        return Ok(nothing_happens);
+        return Ok(unchanged);
     }
     if purpose == Purpose::KeepAlive && !has_room(&engine.status().await?, &prefix.id, tokens) {
-        return Ok(nothing_happens);
+        return Ok(unchanged);
     }
     Ok(report(engine.submit(request(prefix, purpose))?).await?)
 }
 
-/// Where the tokens of a turn came from, once it is over.
-pub async fn report(mut turn: Turn) -> Result<Sources, TurnError> {
-    let mut from = Sources::default();
+/// Waits for the end of a turn.
+pub async fn report(mut turn: Turn) -> Result<TokenOrigins, TurnError> {
+    let mut from = TokenOrigins::default();
     while let Some(event) = turn.next().await {
         match event {
             TurnEvent::Started(report) => {
                 let TokenCounts { shared, memory, disk, computed } = report.tokens;
-                from = Sources { shared, memory, disk, computed };
+                from = TokenOrigins { shared, memory, disk, computed };
             }
             TurnEvent::Token { .. } | TurnEvent::Finished { .. } => {}
             TurnEvent::Failed(error) => return Err(error),
@@ -58,19 +54,19 @@ pub async fn report(mut turn: Turn) -> Result<Sources, TurnError> {
     Ok(from)
 }
 
-/// Whether a prefix is hot, or can become so in a slot and in cells that nobody has. Cells that are
-/// shared are counted more than once, so there may be more room than this knows of.
+/// Whether the prefix is hot, or fits into a free sequence and free cells. Shared cells are counted
+/// once per sequence, so the real room may be larger.
 fn has_room(status: &EngineStatus, id: &ConversationId, tokens: usize) -> bool {
     if status.prefixes.iter().any(|slot| slot.conversation.as_ref() == Some(id)) {
         return true;
     }
-    let taken: usize = status.slots.iter().chain(&status.prefixes).map(|slot| slot.tokens).sum();
-    let free_slot = status.prefixes.iter().any(|slot| slot.conversation.is_none());
-    free_slot && taken + tokens <= status.context_tokens
+    let used: usize = status.slots.iter().chain(&status.prefixes).map(|slot| slot.tokens).sum();
+    let has_free_slot = status.prefixes.iter().any(|slot| slot.conversation.is_none());
+    has_free_slot && used + tokens <= status.context_tokens
 }
 
-/// Asks for a prompt, and for nothing after it.
-pub fn request(prefix: Prefix, purpose: Purpose) -> TurnRequest {
+/// A turn that computes the prefix and generates nothing.
+pub fn request(prefix: ProfilePrefix, purpose: Purpose) -> TurnRequest {
     let keep = Retention { class: Some(prefix.class), segments: prefix.segments };
     TurnRequest { keep, ..TurnRequest::prefill(prefix.id, prefix.tokens, purpose) }
 }

@@ -1,112 +1,98 @@
-//! The loop that keeps prefixes warm and parks who is silent. It holds the clock and does what
-//! `hob_prewarm` decides.
+//! The warming loop: holds the clock and executes what `hob_prewarm::Planner` decides.
 //!
-//! Reading order: [`Prefixes`] (what can be made warm), `job` (how one becomes so), [`warm_status`] (what
-//! is told of them), `battery`.
+//! Reading order: [`events`] (what the loop is told), [`prefixes`] (what can be warmed), `job` (warms
+//! one prefix), [`warm_status`] (what the loop publishes), `battery`, [`idle`] (work for an idle engine).
 //!
-//! - One prefix at a time. What is cancelled tells nothing any more.
-//! - A prefix that fails is told, counted and tried again; nobody waits for it.
+//! - One prefix is warmed at a time. A cancelled job reports nothing.
+//! - A prefix that fails is logged, counted and tried again; no request waits for it.
 
 mod battery;
+pub mod events;
+pub mod idle;
 mod job;
+pub mod prefixes;
 pub mod warm_status;
 
 use std::future::{Future, pending};
 use std::pin::Pin;
 use std::time::Duration;
 
-use hob_prewarm::{Action, Event, Planner, ProfileName, Settings, Sources};
+use hob_prewarm::{Action, Event, Planner, ProfileName, Settings, TokenOrigins};
 use hob_runtime::{Engine, Purpose, Residency, TurnError};
 use hob_slots::Timestamp;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::clock::Clock;
-use crate::error::ApiError;
-use crate::service::{Prefix, Service};
-use warm_status::{BoardWriter, Outcome};
+use prefixes::{Prefixes, default_first};
+use warm_status::{Outcome, WarmStatusWriter};
 
-/// Wall time may jump while a laptop sleeps, which no timer notices: look at it this often.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// Timers stand still while a laptop sleeps, so the loop compares wall time at least this often.
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// Knows what the prompts of each profile begin with.
-pub trait Prefixes: Send + Sync + 'static {
-    /// A profile's prefix as it is now.
-    fn prefix(
-        &self,
-        profile: &ProfileName,
-    ) -> impl Future<Output = Result<Prefix, ApiError>> + Send;
-}
+type Job = Pin<Box<dyn Future<Output = Result<TokenOrigins, job::Failure>> + Send>>;
 
-impl Prefixes for Service {
-    fn prefix(
-        &self,
-        profile: &ProfileName,
-    ) -> impl Future<Output = Result<Prefix, ApiError>> + Send {
-        Self::prefix(self, profile)
-    }
-}
-
-type Job = Pin<Box<dyn Future<Output = Result<Sources, job::Failure>> + Send>>;
-
-struct KeepingWarm<P> {
+struct WarmLoop<P> {
     engine: Engine,
     prefixes: P,
     planner: Planner,
-    warm_status: BoardWriter,
-    under_way: Option<(ProfileName, Job)>,
+    warm_status: WarmStatusWriter,
+    running: Option<(ProfileName, Job)>,
 }
 
-/// Does what the planner says, until the engine stops or the last sender of events is gone.
+/// Executes the planner's actions until the engine stops or the last [`events::WarmEvents`] is
+/// dropped.
 pub async fn run<P: Prefixes + Clone>(
     engine: Engine,
     prefixes: P,
     settings: Settings,
     clock: Clock,
-    mut inbox: UnboundedReceiver<Event>,
-    warm_status: BoardWriter,
+    mut events: UnboundedReceiver<Event>,
+    warm_status: WarmStatusWriter,
 ) {
     let planner = Planner::new(settings);
     let mut residency = engine.residency();
-    let mut keeping = KeepingWarm { engine, prefixes, planner, warm_status, under_way: None };
+    let mut warm = WarmLoop { engine, prefixes, planner, warm_status, running: None };
     loop {
-        let next = keeping.planner.next_wake();
+        let next = warm.planner.next_wake();
         tokio::select! {
-            event = inbox.recv() => match event {
-                Some(event) => keeping.planner.handle(event, clock()),
+            event = events.recv() => match event {
+                Some(event) => warm.planner.handle(event, clock()),
                 None => return,
             },
-            // An error: the engine has stopped, as the next thing that it is asked will tell.
+            // An error: the engine has stopped, and the next call to it says so.
             Ok(()) = residency.changed() => {
-                let is = *residency.borrow_and_update();
-                keeping.hear_of_the_weights(is, clock());
+                let now_is = *residency.borrow_and_update();
+                warm.residency_changed(now_is, clock());
             }
-            result = over(&mut keeping.under_way) => {
+            result = finished(&mut warm.running) => {
                 if matches!(result, Err(job::Failure::Turn(TurnError::Stopped))) {
                     return;
                 }
-                keeping.report(result, clock());
+                warm.report(result, clock());
             }
             () = tokio::time::sleep(wait(next, clock())) => {
-                if next.is_some_and(|next| next <= clock()) && let Some(battery) = battery::read().await {
-                    keeping.planner.handle(Event::Battery(battery), clock());
+                if next.is_some_and(|next| next <= clock())
+                    && let Some(battery) = battery::read().await
+                {
+                    warm.planner.handle(Event::Battery(battery), clock());
                 }
-                keeping.planner.wake(clock());
+                warm.planner.wake(clock());
             }
         }
-        while let Some(action) = keeping.planner.next_action() {
-            keeping.act(action, &clock).await;
+        while let Some(action) = warm.planner.next_action() {
+            warm.execute(action, &clock).await;
         }
-        keeping.warm_status.show(keeping.planner.prefixes());
+        warm.warm_status.show(warm.planner.prefixes());
     }
 }
 
-impl<P: Prefixes + Clone> KeepingWarm<P> {
-    /// Whoever speaks brings the weights back: nobody asks the planner first.
-    fn hear_of_the_weights(&mut self, residency: Residency, now: Timestamp) {
+impl<P: Prefixes + Clone> WarmLoop<P> {
+    /// Any turn reloads the weights without asking the planner.
+    fn residency_changed(&mut self, residency: Residency, now: Timestamp) {
         match residency {
             Residency::Resident => {
                 let known = self.planner.prefixes().map(|(profile, _)| profile.clone());
-                let profiles = in_order(known.collect());
+                let profiles = default_first(known.collect());
                 self.planner.handle(Event::ModelReady { profiles }, now);
             }
             Residency::Unloaded => self.planner.handle(Event::ModelUnloaded, now),
@@ -114,23 +100,23 @@ impl<P: Prefixes + Clone> KeepingWarm<P> {
         }
     }
 
-    async fn act(&mut self, action: Action, clock: &Clock) {
+    async fn execute(&mut self, action: Action, clock: &Clock) {
         match action {
             Action::Unload => {
-                // That they have left is heard from the engine, as is that they are back.
+                // On success the residency changes, which the loop watches.
                 if !self.engine.unload().await {
-                    self.planner.handle(Event::ModelStays, clock());
+                    self.planner.handle(Event::UnloadRefused, clock());
                 }
             }
             Action::Park(conversation) => {
-                tracing::debug!(%conversation, "parked after silence");
+                tracing::debug!(%conversation, "parking an idle conversation");
                 self.engine.park(conversation).await;
             }
             Action::Warm(profile) => self.begin(profile, Purpose::Prewarm),
             Action::Touch(profile) => self.begin(profile, Purpose::KeepAlive),
             Action::Cancel(profile) => {
-                if self.under_way.take_if(|(at, _)| *at == profile).is_some() {
-                    tracing::debug!(%profile, "broke off warming");
+                if self.running.take_if(|(running, _)| *running == profile).is_some() {
+                    tracing::debug!(%profile, "prewarm cancelled");
                     self.warm_status.count(Outcome::Cancelled);
                 }
             }
@@ -138,26 +124,26 @@ impl<P: Prefixes + Clone> KeepingWarm<P> {
     }
 
     fn begin(&mut self, profile: ProfileName, purpose: Purpose) {
-        tracing::debug!(%profile, ?purpose, "warming");
+        tracing::debug!(%profile, ?purpose, "prewarm started");
         let (engine, prefixes) = (self.engine.clone(), self.prefixes.clone());
         let job = Box::pin(job::make_hot(engine, prefixes, profile.clone(), purpose));
-        self.under_way = Some((profile, job));
+        self.running = Some((profile, job));
     }
 
-    fn report(&mut self, result: Result<Sources, job::Failure>, now: Timestamp) {
-        let (profile, _) = self.under_way.take().expect("a job that is over was under way");
+    fn report(&mut self, result: Result<TokenOrigins, job::Failure>, now: Timestamp) {
+        let (profile, _) = self.running.take().expect("only a running job can finish");
         let event = match result {
             Ok(from) => {
-                self.warm_status.count(Outcome::Warm(from.how()));
-                let Sources { shared, memory, disk, computed } = from;
+                self.warm_status.count(Outcome::Warm(from.main()));
+                let TokenOrigins { shared, memory, disk, computed } = from;
                 if from.tokens() > shared {
-                    tracing::info!(%profile, shared, memory, disk, computed, "warm");
+                    tracing::info!(%profile, shared, memory, disk, computed, "prefix warm");
                 }
                 Event::PrefixDone { profile, from }
             }
             Err(failure) => {
                 self.warm_status.count(Outcome::Failed);
-                tracing::warn!(%profile, %failure, "this prefix is not warm");
+                tracing::warn!(%profile, %failure, "prewarm failed");
                 Event::PrefixFailed { profile, reason: failure.to_string() }
             }
         };
@@ -165,24 +151,18 @@ impl<P: Prefixes + Clone> KeepingWarm<P> {
     }
 }
 
-/// The default profile first: it is the one of whoever names none.
-pub fn in_order(mut profiles: Vec<ProfileName>) -> Vec<ProfileName> {
-    profiles.sort_by_key(|name| *name != ProfileName::default());
-    profiles
-}
-
-/// What came of the job; never comes while there is none.
-async fn over(under_way: &mut Option<(ProfileName, Job)>) -> Result<Sources, job::Failure> {
-    match under_way {
+/// The result of the running job; pending while there is none.
+async fn finished(running: &mut Option<(ProfileName, Job)>) -> Result<TokenOrigins, job::Failure> {
+    match running {
         Some((_, job)) => job.await,
         None => pending().await,
     }
 }
 
-/// At least a moment, so that a due time that has just come is behind us when we look again.
+/// At least 1 ms, so that a wake-up that is due now is in the past at the next look.
 fn wait(next: Option<Timestamp>, now: Timestamp) -> Duration {
-    let until = next.map_or(LONGEST_WAIT, |next| now.age(next));
-    until.clamp(Duration::from_millis(1), LONGEST_WAIT)
+    let until = next.map_or(MAX_WAIT, |next| now.age(next));
+    until.clamp(Duration::from_millis(1), MAX_WAIT)
 }
 
 #[cfg(test)]

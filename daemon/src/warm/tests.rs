@@ -1,30 +1,33 @@
-//! The loop with a real engine on the fake model, and profiles that are texts.
+//! The warming loop with a real engine on the fake model; each profile is one text.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use hob_prewarm::{How, Keepalive, PrefixState};
+use hob_prewarm::{Keepalive, PrefixState, TokenOrigin};
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{EngineOptions, EngineStatus, Model};
 use hob_slots::store::Store;
 use hob_slots::{ConversationId, ModelHash, Token, TtlClass};
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
+use super::events::WarmEvents;
+use super::prefixes::ProfilePrefix;
 use super::warm_status::{WarmStatus, WarmStatusReader, warm_status};
 use super::*;
 use crate::clock::wall_clock;
+use crate::error::ApiError;
 
 const RULES: &str = "You are a kettle on a shelf beside the fire. Answer in one short sentence. ";
 
 #[tokio::test]
-async fn at_boot_every_prefix_becomes_hot_and_who_begins_alike_computes_only_the_rest() {
+async fn at_boot_every_prefix_becomes_hot_and_a_prompt_with_the_same_prefix_computes_only_the_rest()
+{
     let world = World::new(&[("default", RULES), ("attic", "A spider. ")]).start(None);
     world.boot();
     let warm_status = world.until_warm(2).await;
     let warmed = warm_status.prefixes[&name("default")].warmed.unwrap();
-    assert_eq!((warmed.from.how(), warmed.from.computed), (How::Computed, RULES.len()));
-    assert_eq!(warm_status.outcomes[&Outcome::Warm(How::Computed)], 2);
+    assert_eq!((warmed.from.main(), warmed.from.computed), (TokenOrigin::Computed, RULES.len()));
+    assert_eq!(warm_status.outcomes[&Outcome::Warm(TokenOrigin::Computed)], 2);
 
     let asked = world.ask("chat", &format!("{RULES}Hello")).await;
     assert_eq!(asked.computed, "Hello".len());
@@ -47,7 +50,10 @@ async fn the_second_boot_reads_its_prefixes_and_computes_nothing() {
             assert_eq!(computed, ["A spider. ".len(), RULES.len()]);
         } else {
             assert_eq!(computed, [0, 0]);
-            assert_eq!(warm_status.outcomes, BTreeMap::from([(Outcome::Warm(How::Disk), 2)]));
+            assert_eq!(
+                warm_status.outcomes,
+                BTreeMap::from([(Outcome::Warm(TokenOrigin::Disk), 2)])
+            );
             assert_eq!(world.status().await.counters.computed_tokens, 0);
         }
         world.engine.shutdown();
@@ -69,7 +75,7 @@ async fn a_changed_profile_computes_what_follows_the_change_and_nothing_before_i
 }
 
 #[tokio::test]
-async fn a_prefix_that_is_being_warmed_can_be_broken_off_and_begun_anew() {
+async fn a_prewarm_is_cancelled_and_restarted_when_its_profile_changes() {
     let model = FakeModel::new().with_pace(Duration::from_millis(2));
     let world = World { model, ..World::new(&[("default", &RULES.repeat(10))]) }.start(None);
     world.boot();
@@ -83,7 +89,7 @@ async fn a_prefix_that_is_being_warmed_can_be_broken_off_and_begun_anew() {
 }
 
 #[tokio::test]
-async fn a_profile_that_cannot_be_warmed_says_why_and_holds_up_nobody() {
+async fn a_profile_that_cannot_be_warmed_says_why_and_delays_no_other() {
     let long = "x".repeat(5_000);
     let world = World::new(&[("long", &long), ("default", RULES)]).start(None);
     world.boot();
@@ -99,31 +105,36 @@ async fn a_profile_that_cannot_be_warmed_says_why_and_holds_up_nobody() {
 }
 
 #[tokio::test]
-async fn what_is_hot_is_touched_and_nothing_is_computed_for_it() {
+async fn a_hot_prefix_is_touched_and_nothing_is_computed_for_it() {
     let mut world = World::new(&[("default", RULES)]);
     world.keepalive = often();
     let world = world.start(None);
     world.boot();
     world.until_warm(1).await;
     let before = world.status().await.counters.computed_tokens;
-    let touches =
-        |warm_status: &WarmStatus| warm_status.outcomes.get(&Outcome::Warm(How::Shared)).copied();
+    let touches = |warm_status: &WarmStatus| {
+        warm_status.outcomes.get(&Outcome::Warm(TokenOrigin::Shared)).copied()
+    };
     let warm_status = world.until(|warm_status| touches(warm_status) >= Some(3)).await;
     let warmed = warm_status.prefixes[&name("default")].warmed.unwrap();
     assert!(warmed.touched > warmed.at);
-    assert_eq!(warmed.from.how(), How::Computed, "how it became warm is still told");
+    assert_eq!(
+        warmed.from.main(),
+        TokenOrigin::Computed,
+        "a touch does not replace how it became warm"
+    );
     assert_eq!(world.status().await.counters.computed_tokens, before);
 }
 
 #[tokio::test]
-async fn keeping_alive_pushes_nobody_out() {
+async fn keep_alive_evicts_nothing() {
     let mut world = World::new(&[("default", RULES)]);
     world.keepalive = often();
     world.options.prefixes = 1;
     let world = world.start(None);
     world.boot();
     world.until_warm(1).await;
-    // Another prefix takes the only slot that there is for prefixes.
+    // Another prefix takes the only prefix slot.
     let profiles = world.texts.clone();
     profiles.texts.lock().unwrap().insert(name("attic"), "You are a spider. ".to_owned());
     let made = job::make_hot(world.engine.clone(), profiles, name("attic"), Purpose::Prewarm).await;
@@ -138,7 +149,7 @@ async fn keeping_alive_pushes_nobody_out() {
 }
 
 #[tokio::test]
-async fn a_model_that_comes_back_brings_its_prefixes_and_computes_nothing() {
+async fn reloaded_weights_bring_their_prefixes_and_compute_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let world = World::new(&[("default", RULES)]).start(Some(directory.path()));
     world.boot();
@@ -156,23 +167,23 @@ async fn a_model_that_comes_back_brings_its_prefixes_and_computes_nothing() {
 }
 
 #[tokio::test]
-async fn who_is_silent_is_parked() {
+async fn an_idle_conversation_is_parked() {
     let mut world = World::new(&[]);
     world.idle_after = Duration::from_millis(50);
     let world = world.start(None);
     world.ask("chat", "Hello").await;
     let conversation = ConversationId::new("chat").unwrap();
-    world.events.send(Event::TurnEnded { conversation: conversation.clone() }).unwrap();
+    world.events.send(Event::TurnEnded { conversation: conversation.clone() });
     for _ in 0..500 {
         if world.status().await.parked.iter().any(|(parked, _)| *parked == conversation) {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("nobody is parked");
+    panic!("nothing is parked");
 }
 
-/// A loop that has not started yet.
+/// A loop before its start.
 struct World {
     model: FakeModel,
     options: EngineOptions,
@@ -186,7 +197,7 @@ struct Running {
     engine: Engine,
     texts: Texts,
     order: Vec<ProfileName>,
-    events: UnboundedSender<Event>,
+    events: WarmEvents,
     reader: WarmStatusReader,
 }
 
@@ -197,9 +208,9 @@ struct Texts {
 }
 
 impl Prefixes for Texts {
-    async fn prefix(&self, profile: &ProfileName) -> Result<Prefix, ApiError> {
+    async fn prefix(&self, profile: &ProfileName) -> Result<ProfilePrefix, ApiError> {
         let texts = self.texts.lock().unwrap();
-        let text = texts.get(profile).expect("only profiles that there are are asked for");
+        let text = texts.get(profile).expect("only known profiles are rendered");
         let tokens = self.engine.model().tokenize(text, false, true);
         Ok(named(profile.prefix_id(), tokens))
     }
@@ -227,7 +238,7 @@ impl World {
         let store = directory.map(|path| Arc::new(Store::open(path).unwrap()));
         let model: Arc<dyn Model> = Arc::new(self.model);
         let engine = Engine::start(model, ModelHash([7; 8]), store, self.options).unwrap();
-        let (events, inbox) = unbounded_channel();
+        let (events, inbox) = WarmEvents::channel();
         let (writer, reader) = warm_status();
         let texts = Texts { engine: engine.clone(), texts: Arc::new(Mutex::new(self.texts)) };
         let settings =
@@ -239,15 +250,15 @@ impl World {
 
 impl Running {
     fn boot(&self) {
-        self.events.send(Event::ModelReady { profiles: self.order.clone() }).unwrap();
+        self.events.send(Event::ModelReady { profiles: self.order.clone() });
     }
 
     fn change(&self, profile: &str, text: &str) {
         self.texts.texts.lock().unwrap().insert(name(profile), text.to_owned());
-        self.events.send(Event::ProfileChanged { profile: name(profile) }).unwrap();
+        self.events.send(Event::ProfileChanged { profile: name(profile) });
     }
 
-    async fn ask(&self, conversation: &str, text: &str) -> Sources {
+    async fn ask(&self, conversation: &str, text: &str) -> TokenOrigins {
         let tokens = self.engine.model().tokenize(text, false, true);
         let prefix = named(ConversationId::new(conversation).unwrap(), tokens);
         let request = job::request(prefix, Purpose::Answer);
@@ -270,20 +281,20 @@ impl Running {
     }
 
     async fn until_warm(&self, profiles: usize) -> WarmStatus {
-        let warm = |prefix: &&hob_prewarm::Prefix| prefix.state == PrefixState::Warm;
+        let warm = |prefix: &&hob_prewarm::TrackedPrefix| prefix.state == PrefixState::Warm;
         self.until(|warm_status| warm_status.prefixes.values().filter(warm).count() == profiles)
             .await
     }
 }
 
-/// Rounds as fast as a test wants them.
+/// Keep-alive every 20 ms.
 fn often() -> Keepalive {
     let short = Duration::from_millis(20);
     Keepalive { interval: short, short_ttl: short, battery_percent: 0 }
 }
 
-fn named(id: ConversationId, tokens: Vec<Token>) -> Prefix {
-    Prefix { id, class: TtlClass::Long, tokens, segments: Vec::new() }
+fn named(id: ConversationId, tokens: Vec<Token>) -> ProfilePrefix {
+    ProfilePrefix { id, class: TtlClass::Long, tokens, segments: Vec::new() }
 }
 
 fn name(text: &str) -> ProfileName {

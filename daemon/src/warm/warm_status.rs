@@ -1,66 +1,62 @@
-//! What the loop tells of prefixes: each one's state, and how often what came of warming them.
+//! What the warming loop publishes: the state of each prefix, and counts of prewarms by outcome.
 //!
-//! - The loop writes, everybody reads; nobody waits for the other.
+//! - The loop writes, any task reads, and neither waits for the other.
 
 use std::collections::BTreeMap;
 
-use hob_prewarm::{How, Prefix, ProfileName};
+use hob_prewarm::{ProfileName, TokenOrigin, TrackedPrefix};
 use tokio::sync::watch;
 
-/// What is known of prefixes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WarmStatus {
-    /// Each profile's.
-    pub prefixes: BTreeMap<ProfileName, Prefix>,
-    /// Prewarms and touches since the start, by what came of them.
+    pub prefixes: BTreeMap<ProfileName, TrackedPrefix>,
+    /// Prewarms and touches since the start.
     pub outcomes: BTreeMap<Outcome, u64>,
 }
 
-/// What came of warming a prefix.
+/// How a prewarm or a touch ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
-    /// It is warm, and became so in this way.
-    Warm(How),
-    /// It could not be warmed now.
+    /// The prefix is warm; most of its tokens came from here.
+    Warm(TokenOrigin),
     Failed,
-    /// Something else came first.
+    /// The planner cancelled it for something more urgent.
     Cancelled,
 }
 
 impl Outcome {
-    /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Warm(how) => how.as_str(),
+            Self::Warm(origin) => origin.as_str(),
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
         }
     }
 }
 
-/// The end that reads.
 #[derive(Clone, Debug)]
 pub struct WarmStatusReader(watch::Receiver<WarmStatus>);
 
-/// The end that the loop writes.
 #[derive(Debug)]
-pub struct BoardWriter(watch::Sender<WarmStatus>);
+pub struct WarmStatusWriter(watch::Sender<WarmStatus>);
 
-/// An empty board.
-pub fn warm_status() -> (BoardWriter, WarmStatusReader) {
+/// The two ends of an empty status.
+pub fn warm_status() -> (WarmStatusWriter, WarmStatusReader) {
     let (writer, reader) = watch::channel(WarmStatus::default());
-    (BoardWriter(writer), WarmStatusReader(reader))
+    (WarmStatusWriter(writer), WarmStatusReader(reader))
 }
 
 impl WarmStatusReader {
-    /// What it says now.
     pub fn read(&self) -> WarmStatus {
         self.0.borrow().clone()
     }
 }
 
-impl BoardWriter {
-    pub(super) fn show<'a>(&self, prefixes: impl Iterator<Item = (&'a ProfileName, Prefix)>) {
+impl WarmStatusWriter {
+    pub(super) fn show<'a>(
+        &self,
+        prefixes: impl Iterator<Item = (&'a ProfileName, TrackedPrefix)>,
+    ) {
         let shown = prefixes.map(|(profile, prefix)| (profile.clone(), prefix)).collect();
         self.0.send_if_modified(|warm_status| {
             let differs = warm_status.prefixes != shown;

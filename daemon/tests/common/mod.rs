@@ -9,16 +9,18 @@ use std::time::Duration;
 
 use hob_config::ModelChoice;
 use hob_daemon::auth::AccessToken;
-use hob_daemon::models::{self, Catalogue, Current};
 use hob_daemon::clock::wall_clock;
+use hob_daemon::conversations::transcript::Transcript;
 use hob_daemon::http::body::BodyLimits;
 use hob_daemon::http::guard::Guard;
 use hob_daemon::http::{self, Shared, serve};
-use hob_daemon::service::{Parts, ProfileChange, ProfileStatus, Service, Shape};
-use hob_daemon::conversations::transcript::Transcript;
+use hob_daemon::models::{self, Catalogue, Current};
+use hob_daemon::parts::{self, Parts};
+use hob_daemon::profiles::{ProfileChange, ProfileStatus};
 use hob_daemon::speech::command::VoiceCommand;
 use hob_daemon::speech::filler::{self, Filler};
 use hob_daemon::speech::recognizer::Recognizer;
+use hob_daemon::warm::events::WarmEvents;
 use hob_daemon::warm::{self, warm_status::warm_status};
 use hob_daemon::watch::{self, Change, Mode};
 use hob_models::{Demand, GgmlType, Roots};
@@ -26,13 +28,13 @@ use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Engine, EngineOptions};
 use hob_slots::store::Store;
 use hob_slots::{
-    AdjustedTime, ConversationId, FileDigest, Fingerprint, Lifetimes, ModelHash, Token,
+    AdjustedTime, ConversationId, FileDigest, Fingerprint, Lifetimes, ModelHash, Quota, Token,
 };
 pub use hob_testkit::{Answer, Call, Stream};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 /// The secret that lets a test in.
 pub const TOKEN: &str = "the-token-of-the-tests";
@@ -184,7 +186,7 @@ impl Plan {
 pub struct World {
     pub address: SocketAddr,
     pub engine: Engine,
-    pub service: Service,
+    pub parts: Parts,
     transcript: Transcript,
     pub directory: PathBuf,
     runtime: Runtime,
@@ -217,7 +219,7 @@ impl World {
                 .unwrap();
         let clock = wall_clock();
         let transcript = Transcript::open(&directory.join("text.sqlite"), clock()).unwrap();
-        let (planner, events) = mpsc::unbounded_channel();
+        let (events, inbox) = WarmEvents::channel();
         let planning = hob_prewarm::Settings { idle_after: plan.idle_after, ..Default::default() };
         let (writer, warm_status) = warm_status();
         let filler = plan.voice.map(|(command, phrases)| {
@@ -234,7 +236,7 @@ impl World {
             runtime.spawn(filler::run(filler, engine.clone()));
         }
         let models_dir = directory.join("models");
-        let catalogue = Arc::new(Catalogue::new(catalogue::Options {
+        let catalogue = Arc::new(Catalogue::new(models::Options {
             roots: Roots { own: vec![models_dir.clone()], ..Roots::default() },
             models_dir,
             hashes: directory.join("model-hashes.json"),
@@ -251,29 +253,28 @@ impl World {
             fixed: plan.fixed_model,
             failure: None,
         }));
-        let service = Service::new(Parts {
-            model_name: "fake".to_owned(),
+        let parts = Parts::join(parts::Options {
             engine: engine.clone(),
             transcript: transcript.clone(),
             clock: clock.clone(),
-            kept: Some(kept),
+            reader: Some(kept),
             lifetimes: Lifetimes::default(),
-            shape: Shape::default(),
-            planner,
+            quota: Quota::default(),
+            estimate: None,
+            events,
             warm_status,
-            queue: plan.options.queue,
+            max_waiting: plan.options.queue,
             profiles_dir: Some(directory.join("profiles")),
             filler,
             recognizer: Recognizer::of(&plan.recognizer).map(Arc::new),
             catalogue,
         });
-        let (running, prefixes) = (engine.clone(), service.clone());
-        runtime.spawn(warm::run(running, prefixes, planning, clock, events, writer));
+        let (running, profiles) = (engine.clone(), parts.profiles.clone());
+        runtime.spawn(warm::run(running, profiles, planning, clock, inbox, writer));
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let guard = Guard::new(address, &[], &plan.origins, AccessToken::new(TOKEN));
-        let shared = service.clone();
-        let router = http::router(Shared { service: shared, limits: plan.limits }, guard);
+        let router = http::router(Shared { parts: parts.clone(), limits: plan.limits }, guard);
         let (stop, stopped) = oneshot::channel::<()>();
         let served = runtime.spawn(serve::serve(listener, router, async {
             let _ = stopped.await;
@@ -282,7 +283,7 @@ impl World {
         Self {
             address,
             engine,
-            service,
+            parts,
             transcript,
             directory,
             runtime,
@@ -340,19 +341,19 @@ impl World {
 
     /// Reads the profiles anew.
     pub fn reload(&self) -> Vec<ProfileChange> {
-        self.runtime.block_on(self.service.reload_profiles())
+        self.runtime.block_on(self.parts.profiles.reload())
     }
 
     /// What is told when profiles or these files of a model change.
-    pub fn watch(&self, model: &[PathBuf], sight: Mode) -> UnboundedReceiver<Change> {
+    pub fn watch(&self, model: &[PathBuf], mode: Mode) -> UnboundedReceiver<Change> {
         let _inside = self.runtime.enter();
-        watch::watch(self.service.clone(), model.to_vec(), sight)
+        watch::watch(self.parts.profiles.clone(), model.to_vec(), mode)
     }
 
     /// What the daemon does about changed profiles.
     pub fn keep_profiles_warm(&self) {
-        let changes = self.watch(&[], Mode::Told);
-        self.runtime.spawn(watch::tell(self.service.clone(), changes, Arc::default()));
+        let changes = self.watch(&[], Mode::Events);
+        self.runtime.spawn(watch::apply(self.parts.profiles.clone(), changes, Arc::default()));
     }
 
     /// The next change, within some seconds.
@@ -363,12 +364,12 @@ impl World {
 
     /// What is told of the profiles.
     pub fn profiles(&self) -> Vec<ProfileStatus> {
-        self.runtime.block_on(self.service.profiles())
+        self.runtime.block_on(self.parts.profiles.list())
     }
 
     /// Deletes what lies in the trash for too long at that moment.
     pub fn empty_trash(&self, moment: &AdjustedTime) {
-        self.runtime.block_on(self.service.empty_trash(moment)).unwrap();
+        self.runtime.block_on(self.parts.conversations.empty_trash(moment)).unwrap();
     }
 
     /// What the engine says of itself.

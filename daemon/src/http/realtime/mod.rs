@@ -1,10 +1,10 @@
-//! `GET /v1/realtime/events`: the events of somebody who speaks, over a WebSocket, in the names that
-//! OpenAI's Realtime API gives them.
+//! `GET /v1/realtime/events`: the events of an utterance over a WebSocket, named as in OpenAI's Realtime
+//! API.
 //!
 //! Reading order: this file (the socket), `session` (events in), `response` (events out).
 //!
-//! - A message is bounded; a client that neither speaks nor answers pings is left.
-//! - When the socket closes its answer is cancelled, and what was computed ahead of it ends.
+//! - A message is bounded. A client that sends nothing and answers no ping is disconnected.
+//! - Closing the socket cancels its answer and its speculative prefill.
 
 mod response;
 mod session;
@@ -20,36 +20,36 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::error::{ApiError, ErrorKind};
-use crate::service::Service;
+use crate::speech::Speech;
 use response::event;
 use session::Session;
 
 /// Half a minute of sound, or a session with many tools.
-const MESSAGE_BYTES: usize = 1 << 20;
+const MAX_MESSAGE_BYTES: usize = 1 << 20;
 const PING_EVERY: Duration = Duration::from_secs(20);
-/// Three pings without any answer.
-const LONGEST_SILENCE: Duration = Duration::from_secs(65);
-const LONGEST_SEND: Duration = Duration::from_secs(20);
-/// What browsers offer beside the one that carries their token.
+/// Three pings without an answer.
+const MAX_SILENCE: Duration = Duration::from_secs(65);
+const MAX_SEND: Duration = Duration::from_secs(20);
+/// The subprotocol that browsers offer beside the one with their token.
 const PROTOCOL: &str = "realtime";
 
 /// `GET /v1/realtime/events`
 pub async fn events(
-    State(service): State<Service>,
+    State(speech): State<Speech>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, ApiError> {
     let upgrade = upgrade.map_err(|error| {
         let message = format!("this path speaks WebSocket: {}", error.body_text());
         ApiError::new(ErrorKind::Invalid, message).code("websocket_required")
     })?;
-    let upgrade = upgrade.max_message_size(MESSAGE_BYTES).max_frame_size(MESSAGE_BYTES);
+    let upgrade = upgrade.max_message_size(MAX_MESSAGE_BYTES).max_frame_size(MAX_MESSAGE_BYTES);
     let upgrade = upgrade.protocols([PROTOCOL]);
-    Ok(upgrade.on_upgrade(|socket| serve(service, socket)))
+    Ok(upgrade.on_upgrade(|socket| serve(speech, socket)))
 }
 
-async fn serve(service: Service, mut socket: WebSocket) {
-    let mut residency = service.engine().residency();
-    let mut session = Session::new(service);
+async fn serve(speech: Speech, mut socket: WebSocket) {
+    let mut residency = speech.chat().engine().residency();
+    let mut session = Session::new(speech);
     let mut ping = interval(PING_EVERY);
     ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut heard_at = Instant::now();
@@ -65,7 +65,7 @@ async fn serve(service: Service, mut socket: WebSocket) {
                 let Some(Ok(message)) = message else { return };
                 heard_at = Instant::now();
                 match message {
-                    Message::Text(text) => out = session.take(&text),
+                    Message::Text(text) => out = session.receive(&text),
                     Message::Binary(sound) => out = session.hear(&sound),
                     Message::Ping(_) | Message::Pong(_) => {}
                     Message::Close(_) => return,
@@ -75,7 +75,7 @@ async fn serve(service: Service, mut socket: WebSocket) {
             // An error: the engine has stopped, and the socket is about to close.
             Ok(()) = residency.changed() => out = vec![model(*residency.borrow_and_update())],
             _ = ping.tick() => {
-                let silent = heard_at.elapsed() > LONGEST_SILENCE;
+                let silent = heard_at.elapsed() > MAX_SILENCE;
                 if silent || !send(&mut socket, Message::Ping(Vec::new().into())).await {
                     return;
                 }
@@ -84,7 +84,7 @@ async fn serve(service: Service, mut socket: WebSocket) {
     }
 }
 
-/// Where the model's weights are: who speaks first after they left waits for them.
+/// Whether the weights are loaded: the first turn after an unload waits for them.
 fn model(residency: Residency) -> Value {
     let percent = match residency {
         Residency::Loading { percent } => Some(percent),
@@ -93,10 +93,10 @@ fn model(residency: Residency) -> Value {
     event("hob.model", json!({"residency": residency.as_str(), "percent": percent}))
 }
 
-/// Whether it went out. Who takes nothing any longer is gone.
+/// Whether the client took the message in time.
 async fn send(socket: &mut WebSocket, message: Message) -> bool {
-    matches!(tokio::time::timeout(LONGEST_SEND, socket.send(message)).await, Ok(Ok(())))
+    matches!(tokio::time::timeout(MAX_SEND, socket.send(message)).await, Ok(Ok(())))
 }
 
-/// Events, in the order in which they go out.
+/// Events in the order of sending.
 type Events = Vec<Value>;

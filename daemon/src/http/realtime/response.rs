@@ -1,19 +1,18 @@
-//! An answer under way, as events.
+//! An answer as events.
 
 use std::pin::Pin;
 
 use serde_json::{Value, json};
 
 use super::Events;
+use crate::chat::answer::{Answer, Piece};
+use crate::chat::names;
 use crate::error::ApiError;
-use crate::service::answering::{Answering, Piece};
-use crate::service::names;
 use crate::wire::chat::ChatRequest;
 
 type Beginning =
-    Pin<Box<dyn Future<Output = Result<(ChatRequest, Answering), ApiError>> + Send + 'static>>;
+    Pin<Box<dyn Future<Output = Result<(ChatRequest, Answer), ApiError>> + Send + 'static>>;
 
-/// The answer of a session.
 pub(super) struct Response {
     id: String,
     item: String,
@@ -23,13 +22,13 @@ pub(super) struct Response {
 }
 
 enum State {
-    /// The turn is not in the queue yet.
+    /// The turn is not queued yet.
     Begins(Beginning),
-    Runs(Box<Answering>),
+    Runs(Box<Answer>),
     Over,
 }
 
-/// One event; each has a name of its own.
+/// One event, with an id of its own.
 pub(super) fn event(kind: &str, mut fields: Value) -> Value {
     fields["type"] = kind.into();
     fields["event_id"] = names::answer("event").into();
@@ -47,23 +46,23 @@ impl Response {
         }
     }
 
-    /// Whether its last event was told.
+    /// Whether its last event was returned.
     pub fn is_over(&self) -> bool {
         matches!(self.state, State::Over)
     }
 
-    /// What comes next. The wait may be cancelled and taken up again.
+    /// The next events. The wait may be cancelled and repeated.
     pub async fn next(&mut self) -> Events {
         match &mut self.state {
             State::Begins(beginning) => match beginning.await {
-                Ok((_, answering)) => {
-                    self.state = State::Runs(Box::new(answering));
+                Ok((_, answer)) => {
+                    self.state = State::Runs(Box::new(answer));
                     vec![event("response.created", json!({"response": self.body("in_progress")}))]
                 }
                 Err(error) => self.failed(&error),
             },
-            State::Runs(answering) => match answering.next().await {
-                Some(Ok(piece)) => self.told(piece),
+            State::Runs(answer) => match answer.next().await {
+                Some(Ok(piece)) => self.events_of(piece),
                 Some(Err(error)) => self.failed(&error),
                 None => self.done(),
             },
@@ -71,7 +70,7 @@ impl Response {
         }
     }
 
-    /// It is not wanted any longer.
+    /// Ends the answer before it is complete.
     pub fn cancelled(mut self) -> Events {
         let mut body = self.body("cancelled");
         body["output"] = self.output();
@@ -79,7 +78,7 @@ impl Response {
         vec![event("response.done", json!({"response": body}))]
     }
 
-    fn told(&mut self, piece: Piece) -> Events {
+    fn events_of(&mut self, piece: Piece) -> Events {
         match piece {
             Piece::Begin { .. } => Vec::new(),
             Piece::More { delta, .. } if delta.content.is_empty() => Vec::new(),
@@ -98,17 +97,17 @@ impl Response {
         let mut body = self.body(if self.reason == "length" { "incomplete" } else { "completed" });
         body["output"] = self.output();
         let text = self.part("response.output_text.done", json!({"text": self.text}));
-        let State::Runs(answering) = std::mem::replace(&mut self.state, State::Over) else {
+        let State::Runs(answer) = std::mem::replace(&mut self.state, State::Over) else {
             return Vec::new();
         };
-        let usage = answering.usage();
+        let usage = answer.usage();
         body["usage"] = json!({
             "input_tokens": usage.prompt,
             "output_tokens": usage.completion,
             "total_tokens": usage.prompt + usage.completion,
             "input_token_details": {"cached_tokens": usage.cached},
         });
-        vec![text, event("response.done", json!({"response": body, "hob": answering.hob()}))]
+        vec![text, event("response.done", json!({"response": body, "hob": answer.hob()}))]
     }
 
     fn failed(&mut self, error: &ApiError) -> Events {
@@ -136,8 +135,8 @@ impl Response {
             "id": self.item, "object": "realtime.item", "type": "message", "role": "assistant",
             "content": [{"type": "output_text", "text": self.text}],
         });
-        let State::Runs(answering) = &self.state else { return json!([message]) };
-        let calls = answering.message(0).to_json()["tool_calls"].take();
+        let State::Runs(answer) = &self.state else { return json!([message]) };
+        let calls = answer.message(0).to_json()["tool_calls"].take();
         let call = |call: &Value| {
             json!({
                 "object": "realtime.item", "type": "function_call", "call_id": call["id"],

@@ -1,25 +1,26 @@
 //! What a client's events do.
 //!
-//! - The answer begins when speech has stopped and its transcript is complete, in whichever order
-//!   that comes; with `response.create`, at once and with what was heard until then.
-//! - Who begins to speak while an answer runs interrupts it.
+//! - The answer begins when speech has stopped and its transcript is complete, in either order; with
+//!   `response.create`, at once and with the transcript so far.
+//! - Speech that starts during an answer interrupts it.
 
 use hob_slots::ConversationId;
 use serde_json::{Value, json};
 
 use super::Events;
 use super::response::{Response, event};
+use crate::chat::names;
 use crate::error::{ApiError, ErrorKind};
-use crate::service::{Service, filler_event, names};
-use crate::voice::vad::{SpeechDetector, SpeechEvent};
+use crate::speech::Speech;
+use crate::speech::vad::{SpeechDetector, SpeechEvent};
+use crate::speech::voice::filler_event;
 use crate::wire::fields::Fields;
 
-/// One client.
 pub(super) struct Session {
-    service: Service,
+    speech: Speech,
     id: String,
     conversation: Option<ConversationId>,
-    /// What requests of this session have beside the words.
+    /// The fields of this session's requests beside the words.
     options: Value,
     vad: SpeechDetector,
     transcript: String,
@@ -29,9 +30,9 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub fn new(service: Service) -> Self {
+    pub fn new(speech: Speech) -> Self {
         Self {
-            service,
+            speech,
             id: names::answer("sess"),
             conversation: None,
             options: json!({}),
@@ -47,7 +48,7 @@ impl Session {
         event("session.created", json!({"session": self.body()}))
     }
 
-    /// The next events of the answer; without one they never come.
+    /// The next events of the answer; pending without an answer.
     pub async fn next(&mut self) -> Events {
         let Some(response) = &mut self.response else { return std::future::pending().await };
         let events = response.next().await;
@@ -57,17 +58,17 @@ impl Session {
         events
     }
 
-    /// An event of the client.
-    pub fn take(&mut self, text: &str) -> Events {
+    /// Handles an event of the client.
+    pub fn receive(&mut self, text: &str) -> Events {
         let read = serde_json::from_str::<Value>(text).map_err(|error| {
             ApiError::new(ErrorKind::Invalid, format!("the event is not JSON: {error}"))
                 .code("invalid_json")
         });
         let name = read.as_ref().ok().map(|event| event["event_id"].clone());
-        read.and_then(|event| self.obey(&event)).unwrap_or_else(|error| {
-            let mut told = error.to_json();
-            told["error"]["event_id"] = name.unwrap_or_default();
-            vec![event("error", told)]
+        read.and_then(|event| self.handle(&event)).unwrap_or_else(|error| {
+            let mut body = error.to_json();
+            body["error"]["event_id"] = name.unwrap_or_default();
+            vec![event("error", body)]
         })
     }
 
@@ -75,26 +76,26 @@ impl Session {
     pub fn hear(&mut self, sound: &[u8]) -> Events {
         let mut events = Vec::new();
         for heard in self.vad.hear(sound) {
-            let told = match heard {
+            let events_of = match heard {
                 SpeechEvent::SpeechStarted { at_ms } => self.started().map(|more| {
                     let fields = json!({"audio_start_ms": at_ms});
-                    let mut told = vec![event("input_audio_buffer.speech_started", fields)];
-                    told.extend(more);
-                    told
+                    let mut events = vec![event("input_audio_buffer.speech_started", fields)];
+                    events.extend(more);
+                    events
                 }),
                 SpeechEvent::SpeechStopped { at_ms } => self.stopped().map(|more| {
                     let fields = json!({"audio_end_ms": at_ms});
-                    let mut told = vec![event("input_audio_buffer.speech_stopped", fields)];
-                    told.extend(more);
-                    told
+                    let mut events = vec![event("input_audio_buffer.speech_stopped", fields)];
+                    events.extend(more);
+                    events
                 }),
             };
-            events.extend(told.unwrap_or_else(|error| vec![event("error", error.to_json())]));
+            events.extend(events_of.unwrap_or_else(|error| vec![event("error", error.to_json())]));
         }
         events
     }
 
-    fn obey(&mut self, sent: &Value) -> Result<Events, ApiError> {
+    fn handle(&mut self, sent: &Value) -> Result<Events, ApiError> {
         let fields = Fields::of_body(sent)?;
         match fields.required_string("type")? {
             "session.update" => self.update(&fields),
@@ -114,7 +115,7 @@ impl Session {
         }
     }
 
-    /// `conversation` names it; everything else is what requests of the session have.
+    /// `conversation` names the conversation; the other fields are those of its requests.
     fn update(&mut self, fields: &Fields<'_>) -> Result<Events, ApiError> {
         let mut options = fields.map("session")?.cloned().unwrap_or_default();
         if let Some(name) = options.remove("conversation") {
@@ -137,40 +138,40 @@ impl Session {
         let interrupted = self.interrupt();
         self.transcript.clear();
         (self.has_stopped, self.is_complete) = (false, false);
-        self.service.speech_start(&conversation, &self.options)?;
+        self.speech.start(&conversation, &self.options)?;
         Ok(interrupted)
     }
 
-    /// Returns a phrase to play meanwhile, where the session wants one.
+    /// Returns a phrase to play, if the session asks for phrases.
     fn stopped(&mut self) -> Result<Events, ApiError> {
         let conversation = self.conversation()?;
-        self.service.nobody_speaks(&conversation);
+        self.speech.speech_stopped(&conversation);
         self.has_stopped = true;
         self.respond_when_due()?;
         let filled = match &self.options["filler"] {
-            Value::Bool(true) => self.service.filler(None, Some(&conversation))?,
-            Value::String(voice) => self.service.filler(Some(voice), Some(&conversation))?,
+            Value::Bool(true) => self.speech.filler(None, Some(&conversation))?,
+            Value::String(voice) => self.speech.filler(Some(voice), Some(&conversation))?,
             _ => None,
         };
         Ok(filled.iter().map(filler_event).collect())
     }
 
-    /// `delta` goes behind what was heard, `transcript` replaces it.
+    /// `delta` extends the transcript, `transcript` replaces it.
     fn partial(&mut self, fields: &Fields<'_>) -> Result<Events, ApiError> {
         let conversation = self.conversation()?;
         match fields.string("transcript")? {
             Some(whole) => self.transcript = whole.to_owned(),
             None => self.transcript.push_str(fields.required_string("delta")?),
         }
-        self.service.transcript(&conversation, self.transcript.clone(), false)?;
+        self.speech.transcript(&conversation, self.transcript.clone(), false)?;
         Ok(Vec::new())
     }
 
     fn complete(&mut self, fields: &Fields<'_>) -> Result<Events, ApiError> {
         let conversation = self.conversation()?;
         let text = fields.required_string("transcript")?.to_owned();
-        self.is_complete = !text.trim().is_empty(); // A cough is no question.
-        self.service.transcript(&conversation, text, true)?;
+        self.is_complete = !text.trim().is_empty(); // A cough has no words.
+        self.speech.transcript(&conversation, text, true)?;
         self.respond_when_due().map(|()| Vec::new())
     }
 
@@ -184,8 +185,8 @@ impl Session {
             return Err(ApiError::new(ErrorKind::Invalid, message).code("response_active"));
         }
         (self.has_stopped, self.is_complete) = (false, false);
-        let (service, conversation) = (self.service.clone(), self.conversation()?);
-        let beginning = async move { service.speech_end(&conversation, &options).await };
+        let (speech, conversation) = (self.speech.clone(), self.conversation()?);
+        let beginning = async move { speech.end(&conversation, &options).await };
         self.response = Some(Response::new(Box::pin(beginning)));
         Ok(())
     }
@@ -206,16 +207,16 @@ impl Session {
         let mut body = self.options.clone();
         body["id"] = self.id.as_str().into();
         body["object"] = "realtime.session".into();
-        body["model"] = self.service.model_name().into();
+        body["model"] = self.speech.chat().model_name().into();
         body["conversation"] = json!(self.conversation);
         body
     }
 
-    /// Nobody speaks here any longer.
+    /// Ends speech in the current conversation.
     fn leave(&mut self) {
         self.response = None;
         if let Some(conversation) = self.conversation.take() {
-            self.service.speech_dropped(&conversation);
+            self.speech.cancel(&conversation);
         }
     }
 }

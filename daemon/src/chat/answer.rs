@@ -1,0 +1,350 @@
+//! An answer in progress: events of its turns in, pieces for the client out.
+//!
+//! - It hands out no piece before the request's text is on disk, and no end before the answer's is.
+//! - The wait for a piece may be cancelled and repeated without a loss.
+//! - Dropping it cancels the turns; the transcript keeps the text generated so far.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use hob_runtime::backend::Model;
+use hob_runtime::turn::{FinishReason, Logprobs, TokenCounts, TurnEvent, TurnReport};
+use hob_slots::{ConversationId, Token};
+use serde_json::{Value, json};
+
+use super::assembly::{Assembly, Delta};
+use super::choices::Choices;
+use super::locks::ConversationGuard;
+use super::recording::Recording;
+use super::speed::Speed;
+use crate::conversations::transcript::Pending;
+use crate::error::ApiError;
+use crate::explain::{Explanation, Subject};
+use crate::metrics::Metrics;
+use crate::warm::events::ActiveTurn;
+use crate::wire::answer::{Head, Usage};
+use crate::wire::message::Message;
+
+/// A change of the answer, for the client.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Piece {
+    /// The prompt of a choice is computed.
+    Begin { choice: usize },
+    More {
+        choice: usize,
+        delta: Delta,
+        /// Of the tokens since the last piece, if the request asks for them.
+        logprobs: Vec<Logprobs>,
+    },
+    End {
+        choice: usize,
+        /// OpenAI's `finish_reason`.
+        reason: &'static str,
+    },
+}
+
+/// One complete choice.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    pub message: Message,
+    /// OpenAI's `finish_reason`.
+    pub reason: &'static str,
+    /// Of its tokens, if the request asks for them.
+    pub logprobs: Vec<Logprobs>,
+}
+
+/// What an answer needs beside its turns.
+pub(super) struct Context {
+    pub model: Arc<dyn Model>,
+    pub metrics: Arc<Metrics>,
+    pub speed: Arc<Speed>,
+    pub head: Head,
+    pub conversation: Option<ConversationId>,
+    pub recording: Recording,
+    pub _active_turn: Option<ActiveTurn>,
+}
+
+/// The turns of a request, queued.
+pub(super) struct NewAnswer {
+    pub choices: Choices,
+    /// One a choice.
+    pub assemblies: Vec<Assembly>,
+    pub choices_per_prompt: usize,
+    /// Of the first prompt, the only one that may belong to a conversation.
+    pub subject: Subject,
+    pub guard: Option<ConversationGuard>,
+}
+
+pub struct Answer {
+    context: Context,
+    choices: Choices,
+    partial: Vec<PartialChoice>,
+    /// The first choice of each prompt reports where the prompt came from.
+    choices_per_prompt: usize,
+    subject: Subject,
+    _guard: Option<ConversationGuard>,
+    ready: VecDeque<Piece>,
+    /// The end of the recorded choice, until its text is on disk.
+    closing: Option<(Pending<()>, Piece)>,
+    report: TurnReport,
+    explanation: Option<Explanation>,
+    usage: Usage,
+    has_failed: bool,
+}
+
+struct PartialChoice {
+    assembly: Assembly,
+    logprobs: Vec<Logprobs>,
+    reason: &'static str,
+}
+
+impl Answer {
+    pub(super) fn new(context: Context, new: NewAnswer) -> Self {
+        let partial = |assembly| PartialChoice { assembly, logprobs: Vec::new(), reason: "stop" };
+        Self {
+            context,
+            choices: new.choices,
+            partial: new.assemblies.into_iter().map(partial).collect(),
+            choices_per_prompt: new.choices_per_prompt,
+            subject: new.subject,
+            _guard: new.guard,
+            ready: VecDeque::new(),
+            closing: None,
+            report: TurnReport::default(),
+            explanation: None,
+            usage: Usage::default(),
+            has_failed: false,
+        }
+    }
+
+    /// The fields that every object of this answer repeats.
+    pub fn head(&self) -> &Head {
+        &self.context.head
+    }
+
+    /// The tokens so far.
+    pub fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// Where the prompt came from and what the answer cost: the `hob` object.
+    pub fn hob(&self) -> Value {
+        let (tokens, ahead) = (self.report.tokens, self.report.ahead);
+        let rows = self.context.recording.rows();
+        json!({
+            "conversation": self.context.conversation,
+            "message": rows.map(|rows| rows.answer),
+            "parent": rows.map(|rows| rows.parent),
+            "slot": self.report.slot.map(|slot| slot.0),
+            "cold": self.report.cold,
+            "tokens": {
+                "shared": tokens.shared,
+                "memory": tokens.memory,
+                "disk": tokens.disk,
+                "computed": tokens.computed,
+            },
+            "ahead": {
+                "memory": ahead.memory,
+                "disk": ahead.disk,
+                "computed": ahead.computed,
+            },
+            "restore_ms": to_micros(self.report.restore_ms),
+            "ttft_ms": to_micros(self.report.ttft_ms),
+            "saved_ms": saved_ms(&self.report).map(to_micros),
+            "miss": self.report.miss.as_ref().map(ToString::to_string),
+            "explanation": self.explanation.as_ref().map(Explanation::to_json),
+        })
+    }
+
+    /// The rows of its text, known before the end; `None` without a conversation.
+    pub fn address(&self) -> Option<Value> {
+        let rows = self.context.recording.rows()?;
+        Some(json!({
+            "conversation": self.context.conversation,
+            "message": rows.answer,
+            "parent": rows.parent,
+        }))
+    }
+
+    /// The next piece; `None` at the end, and after an error.
+    pub async fn next(&mut self) -> Option<Result<Piece, ApiError>> {
+        match self.try_next().await {
+            Ok(piece) => piece.map(Ok),
+            Err(error) => {
+                self.break_off();
+                Some(Err(error))
+            }
+        }
+    }
+
+    /// The text of a choice so far.
+    pub fn message(&self, choice: usize) -> Message {
+        self.partial[choice].assembly.message()
+    }
+
+    /// Waits for the end: one entry a choice.
+    pub async fn collect(&mut self) -> Result<Vec<Choice>, ApiError> {
+        let mut logprobs = vec![Vec::new(); self.partial.len()];
+        while let Some(piece) = self.next().await {
+            if let Piece::More { choice, logprobs: more, .. } = piece? {
+                logprobs[choice].extend(more);
+            }
+        }
+        let whole = |(partial, logprobs): (&PartialChoice, _)| Choice {
+            message: partial.assembly.message(),
+            reason: partial.reason,
+            logprobs,
+        };
+        Ok(self.partial.iter().zip(logprobs).map(whole).collect())
+    }
+
+    async fn try_next(&mut self) -> Result<Option<Piece>, ApiError> {
+        loop {
+            if self.has_failed {
+                return Ok(None);
+            }
+            self.context.recording.stored().await?;
+            if let Some((pending, _)) = &mut self.closing {
+                pending.done().await?;
+                self.ready.extend(self.closing.take().map(|(_, end)| end));
+            }
+            if let Some(piece) = self.ready.pop_front() {
+                return Ok(Some(piece));
+            }
+            let Some((choice, event)) = self.choices.next().await else { return Ok(None) };
+            self.take(choice, event)?;
+        }
+    }
+
+    fn take(&mut self, choice: usize, event: TurnEvent) -> Result<(), ApiError> {
+        match event {
+            TurnEvent::Started(mut report) => {
+                self.context.metrics.started(&report);
+                report.prefill_tokens_per_second = self.context.speed.learn(&report);
+                if choice == 0 {
+                    self.explain(&report);
+                }
+                if choice.is_multiple_of(self.choices_per_prompt) {
+                    self.add_report(report);
+                }
+                self.ready.push_back(Piece::Begin { choice });
+            }
+            TurnEvent::Token { token, text, logprobs } => {
+                self.token(choice, token, &text, logprobs);
+            }
+            TurnEvent::Finished { reason, text, completion_tokens, timeline } => {
+                self.context.metrics.generated(completion_tokens);
+                self.usage.completion += completion_tokens;
+                self.finish(choice, reason, &text, timeline);
+            }
+            TurnEvent::Failed(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// Explains why the conversation's tokens were computed again.
+    fn explain(&mut self, report: &TurnReport) {
+        let subject = std::mem::take(&mut self.subject);
+        let Some(conversation) = &self.context.conversation else { return };
+        let vocabulary = self.context.model.vocabulary();
+        if let Some(found) = Explanation::of(&subject, report, vocabulary) {
+            self.context.metrics.missed(found.reason);
+            self.context.recording.explain(conversation, &found);
+            self.explanation = Some(found);
+        }
+    }
+
+    /// Sums the counts of all prompts; the rest is the first prompt's.
+    fn add_report(&mut self, report: TurnReport) {
+        self.usage.prompt += report.tokens.prompt();
+        self.usage.cached += report.tokens.cached();
+        let before = self.report.tokens;
+        let first = before == TokenCounts::default();
+        let sum = TokenCounts {
+            shared: before.shared + report.tokens.shared,
+            memory: before.memory + report.tokens.memory,
+            disk: before.disk + report.tokens.disk,
+            computed: before.computed + report.tokens.computed,
+        };
+        if first {
+            self.report = report;
+        }
+        self.report.tokens = sum;
+    }
+
+    fn token(&mut self, choice: usize, token: Token, text: &str, logprobs: Option<Logprobs>) {
+        let partial = &mut self.partial[choice];
+        let delta = partial.assembly.push(text);
+        self.usage.reasoning += usize::from(partial.assembly.is_reasoning());
+        let ends = self.context.model.vocabulary().is_eog(token);
+        partial.logprobs.extend(logprobs.filter(|_| !ends));
+        if choice == 0 {
+            self.context.recording.token(token, || partial.assembly.message());
+        }
+        if !delta.is_empty() {
+            self.more(choice, delta);
+        }
+    }
+
+    fn finish(&mut self, choice: usize, reason: FinishReason, text: &str, timeline: Vec<Token>) {
+        let partial = &mut self.partial[choice];
+        let mut delta = partial.assembly.push(text);
+        delta.append(partial.assembly.finish());
+        partial.reason = match reason {
+            _ if partial.assembly.calls_tools() => "tool_calls",
+            FinishReason::Stop => "stop",
+            FinishReason::Length => "length",
+        };
+        let end = Piece::End { choice, reason: partial.reason };
+        self.more(choice, delta);
+        if choice == 0 {
+            let finish = json!({
+                "finish_reason": self.partial[0].reason,
+                "model": self.context.head.model,
+                "usage": self.usage.to_json(),
+                "hob": self.hob(),
+            });
+            let message = self.partial[0].assembly.message();
+            if let Some(pending) = self.context.recording.complete(&message, &finish, timeline) {
+                self.closing = Some((pending, end));
+                return;
+            }
+        }
+        self.ready.push_back(end);
+    }
+
+    /// Log-probabilities are held back until their text is complete.
+    fn more(&mut self, choice: usize, delta: Delta) {
+        let logprobs = std::mem::take(&mut self.partial[choice].logprobs);
+        if !delta.is_empty() || !logprobs.is_empty() {
+            self.ready.push_back(Piece::More { choice, delta, logprobs });
+        }
+    }
+
+    fn break_off(&mut self) {
+        self.has_failed = true;
+        let assembly = &mut self.partial[0].assembly;
+        self.context.recording.interrupt(|| {
+            assembly.finish();
+            assembly.message()
+        });
+    }
+}
+
+/// The time to compute the reused tokens at the measured speed of prefill.
+fn saved_ms(report: &TurnReport) -> Option<f64> {
+    let speed = report.prefill_tokens_per_second?;
+    let reused = report.tokens.cached();
+    (reused > 0).then(|| reused as f64 / speed * 1e3)
+}
+
+/// Milliseconds, rounded to the clock's microseconds.
+fn to_micros(millis: f64) -> f64 {
+    (millis * 1000.0).round() / 1000.0
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        self.break_off();
+    }
+}

@@ -1,0 +1,175 @@
+//! Parses the text of an answer into content, reasoning and tool calls.
+//!
+//! - Each push returns what is new, for streams. The message so far is available at any time, for the
+//!   transcript and for clients that wait.
+
+use hob_dialect::{Dialect, Parser, Part};
+use serde_json::{Value, json};
+
+use super::names;
+use crate::wire::message::{Message, tool_call};
+
+#[derive(Debug)]
+pub struct Assembly {
+    /// `None`: all text is content.
+    parser: Option<Parser>,
+    dialect: Dialect,
+    content: String,
+    reasoning: String,
+    calls: Vec<Call>,
+    is_reasoning: bool,
+}
+
+#[derive(Debug)]
+struct Call {
+    id: String,
+    name: String,
+    arguments: String,
+}
+
+/// What a push added.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Delta {
+    pub content: String,
+    pub reasoning: String,
+    /// In OpenAI's form of streamed calls.
+    pub tool_calls: Vec<Value>,
+}
+
+impl Delta {
+    pub fn is_empty(&self) -> bool {
+        self.content.is_empty() && self.reasoning.is_empty() && self.tool_calls.is_empty()
+    }
+
+    /// Extends the call's entry in this delta: a chunk has at most one entry a call.
+    fn add_arguments(&mut self, index: usize, fragment: &str) {
+        if let Some(last) = self.tool_calls.last_mut()
+            && last["index"] == index
+        {
+            let before = last["function"]["arguments"].as_str().unwrap_or_default();
+            last["function"]["arguments"] = format!("{before}{fragment}").into();
+        } else {
+            let piece = json!({"index": index, "function": {"arguments": fragment}});
+            self.tool_calls.push(piece);
+        }
+    }
+
+    pub fn append(&mut self, later: Self) {
+        self.content.push_str(&later.content);
+        self.reasoning.push_str(&later.reasoning);
+        self.tool_calls.extend(later.tool_calls);
+    }
+}
+
+impl Assembly {
+    /// `reads_calls`: tool calls are parsed, not passed on as text. `thinks`: the prompt ends inside the
+    /// think mark.
+    pub fn new(dialect: Dialect, reads_calls: bool, thinks: bool) -> Self {
+        Self {
+            parser: Some(Parser::new(dialect, reads_calls, thinks)),
+            dialect,
+            content: String::new(),
+            reasoning: String::new(),
+            calls: Vec::new(),
+            is_reasoning: thinks,
+        }
+    }
+
+    /// Passes all text on as content.
+    pub fn verbatim() -> Self {
+        Self { parser: None, ..Self::new(Dialect::Plain, false, false) }
+    }
+
+    pub fn push(&mut self, text: &str) -> Delta {
+        let parts = match &mut self.parser {
+            Some(parser) => parser.push(text),
+            None => vec![Part::Content(text.to_owned())],
+        };
+        self.take(parts)
+    }
+
+    pub fn finish(&mut self) -> Delta {
+        let parts = self.parser.as_mut().map(Parser::finish).unwrap_or_default();
+        self.take(parts)
+    }
+
+    /// Whether the last text was reasoning.
+    pub fn is_reasoning(&self) -> bool {
+        self.is_reasoning
+    }
+
+    pub fn calls_tools(&self) -> bool {
+        !self.calls.is_empty()
+    }
+
+    /// The message so far.
+    pub fn message(&self) -> Message {
+        let call = |call: &Call| tool_call(&call.id, &call.name, &call.arguments);
+        let calls: Vec<Value> = self.calls.iter().map(call).collect();
+        Message::answer(&self.content, &self.reasoning, &calls)
+    }
+
+    fn take(&mut self, parts: Vec<Part>) -> Delta {
+        let mut delta = Delta::default();
+        for part in parts {
+            self.is_reasoning = matches!(part, Part::Reasoning(_));
+            match part {
+                Part::Content(text) => {
+                    self.content.push_str(&text);
+                    delta.content.push_str(&text);
+                }
+                Part::Reasoning(text) => {
+                    self.reasoning.push_str(&text);
+                    delta.reasoning.push_str(&text);
+                }
+                Part::ToolCallStart { index, name } => {
+                    let id = names::call(self.dialect);
+                    delta.tool_calls.push(json!({"index": index, "id": id, "type": "function",
+                        "function": {"name": name, "arguments": ""}}));
+                    self.calls.push(Call { id, name, arguments: String::new() });
+                }
+                Part::ToolCallArguments { index, json_fragment } => {
+                    delta.add_arguments(index, &json_fragment);
+                    if let Some(call) = self.calls.get_mut(index) {
+                        call.arguments.push_str(&json_fragment);
+                    }
+                }
+                Part::ToolCallEnd { .. } => {}
+            }
+        }
+        delta
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_streamed_and_complete_in_the_message() {
+        let mut assembly = Assembly::new(Dialect::Hermes, true, false);
+        let text = "<think>hm</think>Let me see.\n<tool_call>\n\
+                    {\"name\": \"look\", \"arguments\": {\"at\": 1}}\n</tool_call>";
+        let mut deltas: Vec<Delta> = text.split_inclusive(' ').map(|t| assembly.push(t)).collect();
+        deltas.push(assembly.finish());
+
+        let streamed: String = deltas.iter().map(|delta| delta.content.as_str()).collect();
+        assert_eq!(streamed.trim_end(), "Let me see.");
+        let first = deltas.iter().flat_map(|delta| &delta.tool_calls).next().unwrap();
+        let message = assembly.message().to_json();
+        assert_eq!(message["tool_calls"][0]["id"], first["id"]);
+        assert_eq!(message["tool_calls"][0]["function"]["arguments"], "{\"at\": 1}");
+        assert_eq!(message["reasoning_content"], "hm");
+        assert!(assembly.calls_tools());
+    }
+
+    #[test]
+    fn an_answer_that_begins_inside_the_think_mark_is_reasoning() {
+        let mut assembly = Assembly::new(Dialect::Plain, false, true);
+        assert_eq!(assembly.push("so ").reasoning, "so");
+        assert!(assembly.is_reasoning());
+        let delta = assembly.push("it is</think>Yes");
+        assert_eq!((delta.reasoning.as_str(), delta.content.as_str()), (" it is", "Yes"));
+        assert!(!assembly.is_reasoning());
+    }
+}

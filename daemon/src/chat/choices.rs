@@ -1,0 +1,86 @@
+//! The turns of one request, as one stream of events.
+//!
+//! - The first turn starts alone. The others start when its prompt is in the cache, and share its cells.
+//! - Dropping it cancels every turn.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::{Context, Poll};
+
+use hob_runtime::Engine;
+use hob_runtime::turn::{Turn, TurnError, TurnEvent, TurnRequest};
+
+/// The turns of one request, numbered from 0.
+#[derive(Debug)]
+pub struct Choices {
+    engine: Engine,
+    running: Vec<(usize, Turn)>,
+    later: VecDeque<(usize, TurnRequest)>,
+    first_is_cached: bool,
+}
+
+impl Choices {
+    /// Submits the first of `requests`; the others follow later.
+    ///
+    /// # Errors
+    /// When the engine refuses the first one.
+    pub fn start(engine: Engine, requests: Vec<TurnRequest>) -> Result<Self, TurnError> {
+        let mut later: VecDeque<_> = requests.into_iter().enumerate().collect();
+        let (index, first) = later.pop_front().expect("a request has at least one choice");
+        let running = vec![(index, engine.submit(first)?)];
+        Ok(Self { engine, running, later, first_is_cached: false })
+    }
+
+    /// The next event and its turn; `None` when all turns have ended. Cancelling the wait loses nothing.
+    pub async fn next(&mut self) -> Option<(usize, TurnEvent)> {
+        if let Err((index, error)) = self.start_later() {
+            return Some((index, TurnEvent::Failed(error)));
+        }
+        if self.running.is_empty() {
+            return None;
+        }
+        let (index, event) = poll_fn(|context| self.poll(context)).await;
+        match event {
+            TurnEvent::Started(_) => self.first_is_cached = true,
+            TurnEvent::Token { .. } => {}
+            TurnEvent::Finished { .. } | TurnEvent::Failed(_) => {
+                self.running.retain(|(running, _)| *running != index);
+                self.first_is_cached = true; // If it failed, the others may still succeed.
+            }
+        }
+        Some((index, event))
+    }
+
+    /// Submits as many as the queue accepts. The rest wait while another turn of the request runs.
+    fn start_later(&mut self) -> Result<(), (usize, TurnError)> {
+        while self.first_is_cached
+            && let Some((index, request)) = self.later.front()
+        {
+            match self.engine.submit(request.clone()) {
+                Ok(turn) => self.running.push((*index, turn)),
+                Err(TurnError::Busy { .. }) if !self.running.is_empty() => break,
+                Err(error) => {
+                    let index = *index;
+                    self.later.pop_front();
+                    return Err((index, error));
+                }
+            }
+            self.later.pop_front();
+        }
+        Ok(())
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<(usize, TurnEvent)> {
+        for (index, turn) in &mut self.running {
+            if let Poll::Ready(event) = pin!(turn.next()).poll(context) {
+                // The channel closed without a last event: the engine has stopped.
+                return Poll::Ready((
+                    *index,
+                    event.unwrap_or(TurnEvent::Failed(TurnError::Stopped)),
+                ));
+            }
+        }
+        Poll::Pending
+    }
+}

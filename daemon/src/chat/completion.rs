@@ -1,0 +1,101 @@
+//! From a completion request to its answer.
+
+use hob_runtime::turn::TurnRequest;
+use hob_slots::{Token, common_prefix};
+use serde_json::Value;
+
+use super::Chat;
+use super::answer::{Answer, NewAnswer};
+use super::assembly::Assembly;
+use super::choices::Choices;
+use super::identity::Identity;
+use super::recording::Recording;
+use super::request::purpose;
+use crate::blocking::compute;
+use crate::conversations::transcript::{TurnQuery, TurnStart};
+use crate::error::ApiError;
+use crate::explain::Subject;
+use crate::prompt::retokenize::continue_tokens;
+use crate::wire::completion::{CompletionRequest, Prompt};
+
+/// OpenAI's default for this endpoint.
+const DEFAULT_TOKENS: usize = 16;
+
+impl Chat {
+    /// Begins to continue the prompts of `body`.
+    ///
+    /// # Errors
+    /// When the request is invalid, or the engine's queue is full.
+    pub async fn complete(
+        &self,
+        body: &Value,
+        session: Option<&str>,
+    ) -> Result<(CompletionRequest, Answer), ApiError> {
+        let options = &self.shared.options;
+        let vocabulary = options.engine.model().vocabulary().len();
+        let request = CompletionRequest::parse(body, vocabulary)?;
+        let identity = Identity::of(body, session)?;
+        let query = TurnQuery {
+            fingerprint: options.engine.fingerprint(),
+            timeline_of: identity.pinned().cloned(),
+            append: None,
+            reads_speed: self.shared.speed.is_unknown(),
+        };
+        let TurnStart { timeline, prefill_tokens_per_second, .. } =
+            options.transcript.begin_turn(query).await?;
+        self.shared.speed.recall(prefill_tokens_per_second);
+        let (engine, job) = (options.engine.clone(), request.clone());
+        let pinned = identity.pinned().cloned();
+        let (choices, subject) = compute(move || {
+            let tokenize = |prompt: &Prompt| match prompt {
+                Prompt::Text(text) => continue_tokens(engine.model().as_ref(), &timeline, text),
+                Prompt::Tokens(tokens) => tokens.clone(),
+            };
+            let prompts: Vec<Vec<Token>> = job.prompts.iter().map(tokenize).collect();
+            let mut turns = turns(&job, &prompts, engine.context_tokens());
+            turns[0].conversation = pinned;
+            let choices = Choices::start(engine, turns)?;
+            let prompt = prompts.into_iter().next().unwrap_or_default();
+            let remembered = common_prefix(&timeline, &prompt);
+            Ok::<_, ApiError>((choices, Subject { prompt, segments: Vec::new(), remembered }))
+        })
+        .await?;
+        let mut recording = Recording::new(options, subject.prompt.clone());
+        if !request.shape.is_prewarm() {
+            recording.keep(identity.pinned().cloned(), None);
+        }
+        let count = request.prompts.len() * request.shape.choices;
+        let answer = self.begin_answer(
+            "cmpl",
+            &identity,
+            recording,
+            NewAnswer {
+                choices,
+                assemblies: (0..count).map(|_| Assembly::verbatim()).collect(),
+                choices_per_prompt: request.shape.choices,
+                subject,
+                guard: None,
+            },
+        );
+        Ok((request, answer))
+    }
+}
+
+/// All choices of the first prompt, then all of the next.
+fn turns(
+    request: &CompletionRequest,
+    prompts: &[Vec<Token>],
+    context_tokens: usize,
+) -> Vec<TurnRequest> {
+    let max_tokens = request.shape.max_tokens.unwrap_or(DEFAULT_TOKENS).min(context_tokens);
+    let turn = |prompt: &Vec<Token>| TurnRequest {
+        sampling: request.shape.sampling.clone(),
+        stop: request.shape.stop.clone(),
+        logprobs: request.logprobs,
+        ignore_eog: request.shape.ignore_eos,
+        purpose: purpose(&request.shape),
+        ..TurnRequest::answer(None, prompt.clone(), max_tokens)
+    };
+    let copies = request.shape.choices;
+    prompts.iter().flat_map(|prompt| std::iter::repeat_n(turn(prompt), copies)).collect()
+}

@@ -1,0 +1,76 @@
+//! The form that a request demands of its answer, as a grammar for the sampler.
+
+use hob_dialect::Dialect;
+use hob_runtime::grammar::{Calls, Grammar, ToolSignature};
+use hob_runtime::turn::TurnError;
+
+use crate::error::{ApiError, ErrorKind};
+use crate::wire::chat::{ChatRequest, ResponseFormat, Tool, ToolChoice};
+
+const SCHEMA: &str = "response_format.json_schema.schema";
+
+/// The dialect of the answer's tool calls. A forced call needs one even if the template shows none.
+pub fn dialect(request: &ChatRequest, of_template: Dialect) -> Dialect {
+    match (&request.tool_choice, of_template) {
+        (ToolChoice::Required | ToolChoice::Named(_), Dialect::Plain) => Dialect::Hermes,
+        (_, dialect) => dialect,
+    }
+}
+
+/// `None`: any text.
+///
+/// # Errors
+/// When the schema cannot be used, or the request combines a format with tools.
+pub fn grammar(request: &ChatRequest, dialect: Dialect) -> Result<Option<Grammar>, ApiError> {
+    let forced = match &request.tool_choice {
+        ToolChoice::None => return format_grammar(&request.format),
+        ToolChoice::Auto => None,
+        ToolChoice::Required => Some(request.tools.iter().collect::<Vec<_>>()),
+        ToolChoice::Named(name) => {
+            Some(request.tools.iter().filter(|tool| tool.name == *name).collect())
+        }
+    };
+    if request.format != ResponseFormat::Text {
+        let message = "`response_format` cannot be combined with tools that may be called: \
+                       set `tool_choice` to none";
+        return Err(ApiError::field("response_format", message).code("unsupported"));
+    }
+    let Some(tools) = forced else { return Ok(None) };
+    let signature = |tool: &&Tool| ToolSignature {
+        name: tool.name.clone(),
+        parameters: tool.definition.pointer("/function/parameters").cloned(),
+    };
+    let signatures: Vec<_> = tools.iter().map(signature).collect();
+    let calls = match (&request.tool_choice, request.parallel_tool_calls) {
+        (ToolChoice::Required, true) => Calls::Several,
+        _ => Calls::One,
+    };
+    Grammar::tool_call(dialect, &signatures, calls)
+        .map(Some)
+        .map_err(|error| ApiError::field("tools", error.to_string()).code("grammar"))
+}
+
+/// A grammar that the engine rejects is an error of the field that demanded it.
+pub fn refused(request: &ChatRequest, error: TurnError) -> ApiError {
+    let is_grammar = matches!(error, TurnError::Grammar(_));
+    let refused = ApiError::from(error);
+    match request.format {
+        _ if !is_grammar => refused,
+        ResponseFormat::Text => refused.param("tools"),
+        _ => refused.param(SCHEMA),
+    }
+}
+
+fn format_grammar(format: &ResponseFormat) -> Result<Option<Grammar>, ApiError> {
+    match format {
+        ResponseFormat::Text => Ok(None),
+        ResponseFormat::JsonObject => Ok(Some(Grammar::json_object())),
+        ResponseFormat::JsonSchema(schema) => {
+            Grammar::json_schema(schema).map(Some).map_err(|error| {
+                ApiError::new(ErrorKind::Invalid, format!("the schema cannot be used: {error}"))
+                    .param(SCHEMA)
+                    .code("grammar")
+            })
+        }
+    }
+}

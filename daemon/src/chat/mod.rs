@@ -1,0 +1,333 @@
+//! From a request to its answer: chats, completions, embeddings and tokens.
+//!
+//! Reading order: [`request`] (what is asked), [`identity`] (whose conversation it is), this file (the
+//! way of a chat to the engine), `grammar`, `choices` (its turns), [`answer`] (their events to the
+//! client), [`assembly`] (text to messages and tool calls), `recording` (what is saved). Beside it:
+//! [`completion`], `embedding`, `tokens`, and [`prewarm`], a chat that generates nothing.
+//!
+//! - The request's text is durable before the client gets the first piece of the answer.
+//! - The transcript's thread is visited once before a prompt exists, and once after the answer.
+//! - Dropping an [`Answer`] cancels its turns.
+
+pub mod answer;
+pub mod assembly;
+mod choices;
+mod completion;
+mod embedding;
+mod grammar;
+pub mod identity;
+pub mod locks;
+pub(crate) mod names;
+pub mod prewarm;
+mod recording;
+pub mod request;
+mod speed;
+mod tokens;
+
+use std::sync::Arc;
+
+use hob_dialect::{Dialect, opens_reasoning};
+use hob_prewarm::Event;
+use hob_runtime::Engine;
+use hob_runtime::turn::{Retention, TurnRequest};
+use hob_slots::{ConversationId, Timestamp, Token, common_prefix};
+use serde_json::Value;
+
+use crate::blocking::compute;
+use crate::clock::Clock;
+use crate::conversations::transcript::{Append, Transcript, TranscriptError, TurnQuery, TurnStart};
+use crate::error::ApiError;
+use crate::explain::Subject;
+use crate::metrics::Metrics;
+use crate::profiles::Profiles;
+use crate::prompt::{Extent, Rendered, Renderer};
+use crate::speech::sessions::SpeechSessions;
+use crate::warm::events::WarmEvents;
+use crate::wire::answer::Head;
+use crate::wire::chat::{ChatRequest, ToolChoice};
+use crate::wire::message::{Message, Role};
+use answer::{Answer, NewAnswer};
+use assembly::Assembly;
+use choices::Choices;
+use identity::Identity;
+use locks::{ConversationGuard, ConversationLocks};
+use recording::Recording;
+use request::{ResolvedRequest, purpose};
+use speed::Speed;
+
+/// What [`Chat`] is made of.
+pub struct Options {
+    pub engine: Engine,
+    /// The name that clients see.
+    pub model_name: String,
+    pub renderer: Arc<Renderer>,
+    pub profiles: Profiles,
+    pub transcript: Transcript,
+    pub clock: Clock,
+    /// The utterances in progress. A turn closes its conversation's.
+    pub sessions: Arc<SpeechSessions>,
+    pub events: WarmEvents,
+    pub metrics: Arc<Metrics>,
+    /// Requests that may wait for the previous answer of their conversation, over all conversations.
+    pub max_waiting: usize,
+}
+
+/// Answers requests. Clones share everything.
+#[derive(Clone)]
+pub struct Chat {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    options: Options,
+    locks: ConversationLocks,
+    speed: Arc<Speed>,
+}
+
+impl Chat {
+    pub fn new(options: Options) -> Self {
+        let locks = ConversationLocks::new(options.max_waiting);
+        let speed = Speed::new(options.transcript.clone(), options.engine.fingerprint());
+        Self { shared: Arc::new(Shared { options, locks, speed: Arc::new(speed) }) }
+    }
+
+    pub fn engine(&self) -> &Engine {
+        &self.shared.options.engine
+    }
+
+    pub fn model_name(&self) -> &str {
+        &self.shared.options.model_name
+    }
+
+    pub(crate) fn locks(&self) -> &ConversationLocks {
+        &self.shared.locks
+    }
+
+    /// Begins to answer a chat. `session`: the header `X-Session-Id`.
+    ///
+    /// # Errors
+    /// When the request is invalid, or the engine's queue is full.
+    pub async fn answer(
+        &self,
+        body: &Value,
+        session: Option<&str>,
+    ) -> Result<(ChatRequest, Answer), ApiError> {
+        let options = &self.shared.options;
+        let resolved = self.resolve(body)?;
+        let request = &resolved.request;
+        let identity = Identity::of(body, session)?;
+        let guard = self.lock(request, &identity).await?;
+        let extent = resolved.extent();
+        let start = self.begin_turn(request, &identity, &extent).await?;
+        let TurnStart { continuation, timeline, .. } = start;
+        let is_prewarm = request.shape.is_prewarm();
+        if let Some(id) = identity.named().filter(|_| !is_prewarm) {
+            options.sessions.close(id); // No speculative prefill begins from here on.
+        }
+        let history = continuation.as_ref().map(|continuation| continuation.history.clone());
+        let conversation = identity.pinned().cloned();
+        let (chat, job) = (self.clone(), resolved.clone());
+        let submitted = compute(move || {
+            let messages = history.as_ref().unwrap_or(&job.request.messages);
+            let parts = job.prompt_parts(messages);
+            let prompt = chat.shared.options.renderer.prompt(&parts, &extent, &timeline)?;
+            let remembered = common_prefix(&timeline, &prompt.tokens);
+            chat.submit(&job.request, prompt, conversation, remembered)
+        });
+        let Submitted { choices, subject, dialect, thinks } = submitted.await?;
+        let mut recording = Recording::new(options, subject.prompt.clone());
+        if !is_prewarm {
+            if let Some(profile) = resolved.profile.clone() {
+                options.events.send(Event::Used { profile });
+            }
+            let text = identity.named().map(|id| match continuation {
+                Some(continuation) => options.transcript.append(id, continuation, self.now()),
+                None => options.transcript.sync(id, request.messages.clone(), self.now()),
+            });
+            recording.keep(identity.pinned().cloned(), text);
+        }
+        let count = request.shape.choices;
+        let reads_calls = request.tool_choice != ToolChoice::None;
+        let answer = self.begin_answer(
+            "chatcmpl",
+            &identity,
+            recording,
+            NewAnswer {
+                choices,
+                assemblies: (0..count)
+                    .map(|_| Assembly::new(dialect, reads_calls, thinks))
+                    .collect(),
+                choices_per_prompt: count,
+                subject,
+                guard: guard.filter(|_| !is_prewarm),
+            },
+        );
+        Ok((resolved.request, answer))
+    }
+
+    /// Checks a body and looks up the profile that it names.
+    pub(crate) fn resolve(&self, body: &Value) -> Result<ResolvedRequest, ApiError> {
+        let vocabulary = self.engine().model().vocabulary().len();
+        ResolvedRequest::parse(body, &self.shared.options.profiles, vocabulary)
+    }
+
+    /// The tokens of a prompt that a later turn will probably ask for.
+    pub(crate) async fn prompt_tokens(
+        &self,
+        resolved: ResolvedRequest,
+        identity: &Identity,
+        extent: Extent,
+    ) -> Result<Vec<Token>, ApiError> {
+        let start = self.begin_turn(&resolved.request, identity, &extent).await?;
+        let renderer = self.shared.options.renderer.clone();
+        compute(move || {
+            let history = start.continuation.map(|continuation| continuation.history);
+            let messages = history.as_ref().unwrap_or(&resolved.request.messages);
+            let parts = resolved.prompt_parts(messages);
+            renderer.prompt(&parts, &extent, &start.timeline).map(|prompt| prompt.tokens)
+        })
+        .await
+    }
+
+    /// An append waits until the previous answer of its conversation is complete.
+    async fn lock(
+        &self,
+        request: &ChatRequest,
+        identity: &Identity,
+    ) -> Result<Option<ConversationGuard>, ApiError> {
+        match identity.named() {
+            Some(id) if request.append => Ok(Some(self.shared.locks.enter(id).await?)),
+            Some(id) => Ok(self.shared.locks.try_enter(id)),
+            None => Ok(None),
+        }
+    }
+
+    /// Reads what the prompt continues: the history of an append, and the last timeline.
+    async fn begin_turn(
+        &self,
+        request: &ChatRequest,
+        identity: &Identity,
+        extent: &Extent,
+    ) -> Result<TurnStart, ApiError> {
+        let has_placeholder = matches!(extent, Extent::Before(_));
+        let append = if request.append { Some(append(request, identity, extent)?) } else { None };
+        let query = TurnQuery {
+            fingerprint: self.engine().fingerprint(),
+            timeline_of: identity.pinned().cloned(),
+            append,
+            reads_speed: self.shared.speed.is_unknown(),
+        };
+        let start = self.shared.options.transcript.begin_turn(query).await;
+        let mut start = start.map_err(|error| refused(request, error))?;
+        self.shared.speed.recall(start.prefill_tokens_per_second);
+        if let Some(continuation) = &mut start.continuation {
+            continuation.history.pop_if(|_| has_placeholder);
+        }
+        Ok(start)
+    }
+
+    /// Submits the turns of a chat. Further choices share the cells of the first.
+    fn submit(
+        &self,
+        request: &ChatRequest,
+        prompt: Rendered,
+        conversation: Option<ConversationId>,
+        remembered: usize,
+    ) -> Result<Submitted, ApiError> {
+        let Rendered { text, tokens, segments } = prompt;
+        let options = &self.shared.options;
+        let dialect = grammar::dialect(request, options.renderer.template().dialect());
+        let thinks = opens_reasoning(&text);
+        let grammar = grammar::grammar(request, dialect)?;
+        let grammar =
+            grammar.map(|grammar| if thinks { grammar.after_reasoning() } else { grammar });
+        let max_tokens = options.engine.context_tokens();
+        let max_tokens = request.shape.max_tokens.unwrap_or(max_tokens).min(max_tokens);
+        let first = TurnRequest {
+            sampling: request.shape.sampling.clone(),
+            stop: request.shape.stop.clone(),
+            grammar: grammar.map(Arc::new),
+            logprobs: request.logprobs,
+            ignore_eog: request.shape.ignore_eos,
+            keep: Retention { class: request.ttl, segments: segments.clone() },
+            purpose: purpose(&request.shape),
+            cold: request.cold,
+            ..TurnRequest::answer(conversation, tokens.clone(), max_tokens)
+        };
+        let other = TurnRequest { conversation: None, cold: false, ..first.clone() };
+        let others = std::iter::repeat_n(other, request.shape.choices - 1);
+        let turns = std::iter::once(first).chain(others).collect();
+        let choices = Choices::start(options.engine.clone(), turns)
+            .map_err(|error| grammar::refused(request, error))?;
+        let subject = Subject { prompt: tokens, segments, remembered };
+        Ok(Submitted { choices, subject, dialect, thinks })
+    }
+
+    fn begin_answer(
+        &self,
+        prefix: &str,
+        identity: &Identity,
+        recording: Recording,
+        new: NewAnswer,
+    ) -> Answer {
+        let options = &self.shared.options;
+        let head = Head {
+            id: names::answer(prefix),
+            created: self.now().0 / 1000,
+            model: options.model_name.clone(),
+            fingerprint: format!("fp_{}", options.engine.fingerprint()),
+        };
+        let conversation = identity.pinned().cloned();
+        let active_turn = conversation.clone().map(|id| options.events.turn(id));
+        Answer::new(
+            answer::Context {
+                model: options.engine.model().clone(),
+                metrics: options.metrics.clone(),
+                speed: self.shared.speed.clone(),
+                head,
+                conversation,
+                recording,
+                _active_turn: active_turn,
+            },
+            new,
+        )
+    }
+
+    fn now(&self) -> Timestamp {
+        (self.shared.options.clock)()
+    }
+}
+
+/// A chat whose turns are queued.
+struct Submitted {
+    choices: Choices,
+    subject: Subject,
+    dialect: Dialect,
+    thinks: bool,
+}
+
+fn append(request: &ChatRequest, identity: &Identity, extent: &Extent) -> Result<Append, ApiError> {
+    let id = identity.named().ok_or_else(|| {
+        ApiError::field("hob.append", "`hob.append` needs a `conversation` to append to")
+    })?;
+    let mut new = request.messages.clone();
+    if matches!(extent, Extent::Before(_)) {
+        new.push(Message::plain(Role::User, "")); // Stands for the message that is not complete.
+    }
+    Ok(Append { conversation: id.clone(), after: request.after, new })
+}
+
+fn refused(request: &ChatRequest, error: TranscriptError) -> ApiError {
+    match error {
+        TranscriptError::NothingToAnswer if request.after.is_some() => {
+            let message = "there is nothing to answer there: name a message of the user or of \
+                           a tool in `hob.after`, or send one";
+            ApiError::field("messages", message)
+        }
+        TranscriptError::NothingToAnswer => {
+            ApiError::field("messages", "this conversation has nothing to answer yet")
+        }
+        TranscriptError::NoSuchMessage { .. } => ApiError::field("hob.after", error.to_string()),
+        error => error.into(),
+    }
+}

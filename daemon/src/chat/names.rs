@@ -1,0 +1,23 @@
+//! Random ids of answers and tool calls.
+
+use hob_dialect::Dialect;
+
+/// `chatcmpl-…`, `cmpl-…`.
+pub fn answer(prefix: &str) -> String {
+    format!("{prefix}-{}", random::<12>())
+}
+
+/// Mistral's templates require nine letters and digits.
+pub fn call(dialect: Dialect) -> String {
+    match dialect {
+        Dialect::Mistral => random::<5>()[..9].to_owned(),
+        _ => format!("call_{}", random::<12>()),
+    }
+}
+
+fn random<const BYTES: usize>() -> String {
+    let mut bytes = [0u8; BYTES];
+    // Ids are not secrets: without random numbers they merely repeat.
+    let _ = getrandom::fill(&mut bytes);
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

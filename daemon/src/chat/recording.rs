@@ -1,0 +1,119 @@
+//! What a turn saves: its text, its timeline as tokens, and why tokens were computed again.
+//!
+//! - An interrupted answer saves its timeline too: what was computed need not be computed again.
+//! - Of requests without a conversation, nothing is saved.
+
+use hob_slots::{ConversationId, ModelHash, Token};
+use serde_json::Value;
+
+use super::Options;
+use crate::clock::Clock;
+use crate::conversations::transcript::{
+    ClosedAnswer, Grown, OpenAnswer, Pending, Transcript, TurnEnd,
+};
+use crate::error::ApiError;
+use crate::explain::Explanation;
+use crate::wire::message::Message;
+
+/// Records the first choice of a request.
+pub struct Recording {
+    transcript: Transcript,
+    clock: Clock,
+    fingerprint: ModelHash,
+    /// The owner of the timeline.
+    conversation: Option<ConversationId>,
+    answer: Option<OpenAnswer>,
+    rows: Option<Grown>,
+    has_text: bool,
+    explanation: Option<(ConversationId, Value)>,
+    /// Prompt and answer so far; empty after the end.
+    timeline: Vec<Token>,
+    prompt_tokens: usize,
+}
+
+impl Recording {
+    /// Saves nothing until [`Self::keep`].
+    pub fn new(options: &Options, prompt: Vec<Token>) -> Self {
+        Self {
+            transcript: options.transcript.clone(),
+            clock: options.clock.clone(),
+            fingerprint: options.engine.fingerprint(),
+            conversation: None,
+            answer: None,
+            rows: None,
+            has_text: false,
+            explanation: None,
+            prompt_tokens: prompt.len(),
+            timeline: prompt,
+        }
+    }
+
+    /// Saves the timeline of a conversation, and the text of its answer.
+    pub fn keep(&mut self, conversation: Option<ConversationId>, answer: Option<OpenAnswer>) {
+        self.conversation = conversation;
+        self.has_text = answer.is_some();
+        self.answer = answer;
+    }
+
+    /// Waits until the request's text is on disk.
+    pub async fn stored(&mut self) -> Result<(), ApiError> {
+        if let Some(answer) = &mut self.answer {
+            answer.stored().await?;
+            self.rows = answer.rows();
+        }
+        Ok(())
+    }
+
+    /// The row of the answer and its parent, once the request's text is on disk.
+    pub fn rows(&self) -> Option<Grown> {
+        self.rows
+    }
+
+    /// Adds a token of the answer. `partial`: the message with it.
+    pub fn token(&mut self, token: Token, partial: impl FnOnce() -> Message) {
+        self.timeline.push(token);
+        if let Some(answer) = &mut self.answer {
+            answer.flush(partial);
+        }
+    }
+
+    /// Adds why the turn computed tokens that had been computed before.
+    pub fn explain(&mut self, conversation: &ConversationId, explanation: &Explanation) {
+        self.explanation = Some((conversation.clone(), explanation.to_json()));
+    }
+
+    /// Saves the complete answer; the result arrives when its text is on disk.
+    pub fn complete(
+        &mut self,
+        message: &Message,
+        finish: &Value,
+        timeline: Vec<Token>,
+    ) -> Option<Pending<()>> {
+        self.timeline.clear();
+        let answer = self.answer.take().map(|answer| answer.complete(message, finish));
+        self.end(answer, Some(timeline))
+    }
+
+    /// Saves an answer that broke off.
+    pub fn interrupt(&mut self, partial: impl FnOnce() -> Message) {
+        let answer = self.answer.take().map(|answer| answer.break_off(&partial()));
+        let timeline = std::mem::take(&mut self.timeline);
+        let timeline = Some(timeline).filter(|timeline| timeline.len() > self.prompt_tokens);
+        self.end(answer, timeline);
+    }
+
+    fn end(
+        &mut self,
+        answer: Option<ClosedAnswer>,
+        timeline: Option<Vec<Token>>,
+    ) -> Option<Pending<()>> {
+        self.transcript.end_turn(TurnEnd {
+            fingerprint: self.fingerprint,
+            answer,
+            timeline: self.conversation.clone().zip(timeline),
+            explanation: self.explanation.take(),
+            needs_text: self.has_text,
+            now: (self.clock)(),
+        })
+    }
+}

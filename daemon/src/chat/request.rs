@@ -1,0 +1,60 @@
+//! What a chat request asks for: the checked body, with the profile that it names.
+
+use std::sync::Arc;
+
+use hob_prewarm::ProfileName;
+use hob_runtime::turn::Purpose;
+use serde_json::Value;
+
+use crate::error::ApiError;
+use crate::profiles::Profiles;
+use crate::prompt::{Extent, Preamble, PromptParts};
+use crate::wire::chat::{ChatRequest, profile_name};
+use crate::wire::message::{Message, Role};
+use crate::wire::sampling::Shape;
+
+#[derive(Clone, Debug)]
+pub struct ResolvedRequest {
+    pub request: ChatRequest,
+    pub profile: Option<ProfileName>,
+    /// The profile's part of the prompt.
+    pub preamble: Option<Arc<Preamble>>,
+}
+
+impl ResolvedRequest {
+    /// Checks a body and looks up its profile. `vocabulary`: the number of tokens of the model.
+    ///
+    /// # Errors
+    /// Names the invalid field.
+    pub fn parse(body: &Value, profiles: &Profiles, vocabulary: usize) -> Result<Self, ApiError> {
+        let profile = profile_name(body)?;
+        let preamble = profile.as_ref().map(|name| profiles.preamble(name)).transpose()?;
+        let tools = preamble.as_deref().map_or(&[][..], Preamble::tools);
+        let request = ChatRequest::parse_with(body, vocabulary, tools)?;
+        Ok(Self { request, profile, preamble })
+    }
+
+    /// How much of the prompt is known. A request that generates nothing may lack its question.
+    pub fn extent(&self) -> Extent {
+        let last = self.request.messages.last().map(|message| message.role);
+        if !self.request.shape.is_prewarm() || matches!(last, Some(Role::User | Role::Tool)) {
+            Extent::Whole
+        } else {
+            Extent::Before(String::new())
+        }
+    }
+
+    pub fn prompt_parts<'a>(&'a self, messages: &'a [Message]) -> PromptParts<'a> {
+        PromptParts {
+            preamble: self.preamble.as_deref(),
+            messages,
+            tools: &self.request.tools,
+            variables: &self.request.template_variables,
+        }
+    }
+}
+
+/// The engine's priority class for a request.
+pub fn purpose(shape: &Shape) -> Purpose {
+    if shape.is_prewarm() { Purpose::Speculate } else { Purpose::Answer }
+}

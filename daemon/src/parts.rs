@@ -1,0 +1,119 @@
+//! The parts of an open daemon, joined. Each route takes the one that it needs.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use hob_models::Estimate;
+use hob_runtime::Engine;
+use hob_slots::store::StoreReader;
+use hob_slots::{Lifetimes, Quota};
+
+use crate::chat::{self, Chat};
+use crate::clock::Clock;
+use crate::conversations::Conversations;
+use crate::conversations::transcript::Transcript;
+use crate::metrics::Metrics;
+use crate::models::{Catalogue, Models};
+use crate::profiles::{self, Profiles};
+use crate::prompt::Renderer;
+use crate::speech::filler::Filler;
+use crate::speech::recognizer::Recognizer;
+use crate::speech::sessions::SpeechSessions;
+use crate::speech::{self, Speech};
+use crate::storage::{self, Storage};
+use crate::warm::events::WarmEvents;
+use crate::warm::warm_status::WarmStatusReader;
+
+/// What was opened before.
+pub struct Options {
+    pub engine: Engine,
+    pub transcript: Transcript,
+    pub clock: Clock,
+    /// `None`: no KV on disk.
+    pub reader: Option<StoreReader>,
+    pub lifetimes: Lifetimes,
+    pub quota: Quota,
+    pub estimate: Option<Estimate>,
+    pub events: WarmEvents,
+    pub warm_status: WarmStatusReader,
+    /// Requests that may wait for the previous answer of their conversation, over all conversations.
+    pub max_waiting: usize,
+    /// `None`: no profiles.
+    pub profiles_dir: Option<PathBuf>,
+    pub filler: Option<Arc<Filler>>,
+    pub recognizer: Option<Arc<Recognizer>>,
+    pub catalogue: Arc<Catalogue>,
+}
+
+/// Clones share everything.
+#[derive(Clone)]
+pub struct Parts {
+    pub chat: Chat,
+    pub conversations: Conversations,
+    pub profiles: Profiles,
+    pub speech: Speech,
+    pub storage: Storage,
+    pub models: Models,
+    pub metrics: Arc<Metrics>,
+}
+
+impl Parts {
+    /// Joins the parts and loads the profiles.
+    pub fn join(options: Options) -> Self {
+        let Options { engine, transcript, clock, events, .. } = options;
+        let renderer = Arc::new(Renderer::of(engine.model().clone()));
+        let sessions = Arc::new(SpeechSessions::default());
+        let metrics = Arc::new(Metrics::default());
+        let models = Models {
+            engine: engine.clone(),
+            catalogue: options.catalogue,
+            clock: clock.clone(),
+            started: clock(),
+        };
+        let profiles = Profiles::new(profiles::Options {
+            directory: options.profiles_dir,
+            renderer: renderer.clone(),
+            fingerprint: engine.fingerprint(),
+            reader: options.reader.clone(),
+            events: events.clone(),
+            warm_status: options.warm_status,
+        });
+        let storage = Storage::new(storage::Options {
+            engine: engine.clone(),
+            reader: options.reader,
+            lifetimes: options.lifetimes,
+            quota: options.quota,
+            estimate: options.estimate,
+            clock: clock.clone(),
+        });
+        let conversations = Conversations {
+            engine: engine.clone(),
+            transcript: transcript.clone(),
+            storage: storage.clone(),
+            events: events.clone(),
+            clock: clock.clone(),
+        };
+        let chat = Chat::new(chat::Options {
+            engine,
+            model_name: models.name().to_owned(),
+            renderer,
+            profiles: profiles.clone(),
+            transcript,
+            clock: clock.clone(),
+            sessions: sessions.clone(),
+            events: events.clone(),
+            metrics: metrics.clone(),
+            max_waiting: options.max_waiting,
+        });
+        let speech = Speech::new(speech::Options {
+            chat: chat.clone(),
+            sessions,
+            clock,
+            events,
+            metrics: metrics.clone(),
+            filler: options.filler,
+            recognizer: options.recognizer,
+        });
+        Self { chat, conversations, profiles, speech, storage, models, metrics }
+    }
+}

@@ -1,0 +1,68 @@
+//! The state of each profile's prefix, and where its KV is.
+
+use std::collections::BTreeMap;
+
+use hob_prewarm::{PrefixState, ProfileName, TrackedPrefix, Warmed};
+use hob_runtime::{EngineStatus, SlotStatus};
+
+use super::Profiles;
+use crate::blocking::compute;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PrefixStatus {
+    pub profile: ProfileName,
+    pub state: PrefixState,
+    /// `hot` (in cells), `warm` (in host memory), `cold` (on disk) or `none`.
+    pub place: &'static str,
+    /// The last time it became warm.
+    pub warmed: Option<Warmed>,
+    /// Why it is not warm.
+    pub error: Option<String>,
+}
+
+impl Profiles {
+    /// The prefix of each profile. `status`: the engine's.
+    pub async fn prefixes(&self, status: &EngineStatus) -> Vec<PrefixStatus> {
+        let prefixes = self.warm_status().prefixes;
+        let loaded =
+            prefixes.keys().map(|profile| (profile.clone(), loaded_place(profile, status)));
+        let loaded: BTreeMap<_, _> = loaded.collect();
+        let profiles = self.clone();
+        // Only a prefix that the engine does not hold costs a look at the disk.
+        let places = compute(move || {
+            let place = |(profile, place): (ProfileName, Option<&'static str>)| {
+                let place = place.unwrap_or_else(|| profiles.stored_place(&profile));
+                (profile, place)
+            };
+            loaded.into_iter().map(place).collect::<BTreeMap<_, _>>()
+        });
+        let places = places.await;
+        let status = |(profile, prefix): (ProfileName, TrackedPrefix)| PrefixStatus {
+            place: places[&profile],
+            profile,
+            state: prefix.state,
+            warmed: prefix.warmed,
+            error: prefix.failed.map(|failed| failed.reason),
+        };
+        prefixes.into_iter().map(status).collect()
+    }
+
+    fn stored_place(&self, profile: &ProfileName) -> &'static str {
+        let options = &self.shared.options;
+        let Some(reader) = &options.reader else { return "none" };
+        match reader.get_slot(options.fingerprint, &profile.prefix_id()) {
+            Ok(_) => "cold",
+            Err(_) => "none",
+        }
+    }
+}
+
+/// `None`: not in the engine.
+fn loaded_place(profile: &ProfileName, status: &EngineStatus) -> Option<&'static str> {
+    let id = profile.prefix_id();
+    let is_hot = |slot: &SlotStatus| slot.conversation.as_ref() == Some(&id) && slot.tokens > 0;
+    if status.prefixes.iter().any(is_hot) {
+        return Some("hot");
+    }
+    status.parked.iter().any(|(parked, _)| *parked == id).then_some("warm")
+}

@@ -1,0 +1,19 @@
+//! Messages to tokens: the same way for answers and for what is computed ahead of them.
+//!
+//! Reading order: [`template`] (the model's chat template), [`preamble`] (what a profile adds in
+//! front), [`render`] (messages to a prompt), [`retokenize`] (text to tokens, reusing known ones),
+//! [`segments`] (which part each token belongs to), [`extent`] (the tokens that are certain before a
+//! message is complete), [`prefix_cache`] (the rendered prefix of a profile).
+
+pub mod extent;
+pub mod preamble;
+pub mod prefix_cache;
+pub mod render;
+pub mod retokenize;
+pub mod segments;
+pub mod template;
+
+pub use extent::Extent;
+pub use preamble::Preamble;
+pub use render::{PromptParts, Rendered, Renderer};
+pub use template::Template;

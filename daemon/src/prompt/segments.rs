@@ -1,0 +1,157 @@
+//! Which part of a prompt each token belongs to: a part of the profile, or one message.
+//!
+//! - A message ends with its end-of-turn token. The template alone writes such tokens, because
+//!   `template` breaks the ones that users write out.
+//! - Templates may add a system message of their own, or merge the results of several tools into one
+//!   turn. A prompt whose turns match none of these counts gets no segments.
+
+use hob_runtime::Vocabulary;
+use hob_slots::format::SegmentRef;
+use hob_slots::{Layer, Token};
+
+use super::preamble::Preamble;
+use crate::wire::message::{Message, Role};
+
+/// The key of the segment that the template writes for the tools.
+pub const TOOLS: &str = "tools";
+
+type Label = (Layer, String);
+
+/// One segment a message, without the start of the answer.
+pub fn message_segments(
+    messages: &[Message],
+    prompt: &[Token],
+    vocabulary: &Vocabulary,
+) -> Vec<SegmentRef> {
+    let ends = prompt.iter().enumerate().filter(|&(_, &token)| vocabulary.is_eog(token));
+    let ends: Vec<u32> = ends.filter_map(|(at, _)| u32::try_from(at + 1).ok()).collect();
+    let each: Vec<Label> = messages.iter().enumerate().map(label).collect();
+    let mut tools_as_one = each.clone();
+    tools_as_one.dedup_by_key(|(layer, key)| match layer {
+        Layer::Tool => "tools".to_owned(),
+        _ => key.clone(),
+    });
+    let with_system = |labels: &[Label]| {
+        let own = (Layer::Identity, "the template's own".to_owned());
+        std::iter::once(own).chain(labels.iter().cloned()).collect::<Vec<_>>()
+    };
+    let counts =
+        [each.clone(), with_system(&each), tools_as_one.clone(), with_system(&tools_as_one)];
+    let labels = counts.into_iter().find(|labels| labels.len() == ends.len()).unwrap_or_default();
+    let segment = |((layer, key), end)| SegmentRef { end, layer, key };
+    labels.into_iter().zip(ends).map(segment).collect()
+}
+
+fn label((at, message): (usize, &Message)) -> Label {
+    let layer = match message.role {
+        Role::System | Role::Developer => Layer::Identity,
+        Role::User => Layer::User,
+        Role::Assistant => Layer::Assistant,
+        Role::Tool => Layer::Tool,
+    };
+    (layer, format!("message {}", at + 1))
+}
+
+/// A part of the profile, and the byte of the text where it ends.
+type PreambleEnd = (Label, usize);
+
+/// The profile's parts that the text contains, in the order of the text.
+pub fn preamble_ends(preamble: &Preamble, text: &str) -> Vec<PreambleEnd> {
+    let mut ends: Vec<PreambleEnd> = Vec::new();
+    let mut begin = 0;
+    let stable = preamble.profile.stable();
+    let stable = stable.map(|(segment, text)| ((segment.layer, segment.key.clone()), text));
+    let tail = Some(preamble.tail()).filter(|tail| !tail.is_empty());
+    let tail = tail.map(|tail| ((Layer::Context, "tail".to_owned()), tail));
+    for (label, part) in stable.chain(tail) {
+        let Some(at) = text[begin..].find(part) else { break };
+        begin += at + part.len();
+        ends.push((label, begin));
+    }
+    // The template formats a tool's schema in its own way, but writes the name as it is.
+    let name = preamble.tools().last().map(|tool| format!("\"{}\"", tool.name));
+    if let Some(at) = name.and_then(|name| Some(text.find(&name)? + name.len())) {
+        ends.push(((Layer::Capabilities, TOOLS.to_owned()), at));
+        ends.sort_by_key(|(_, end)| *end);
+    }
+    ends
+}
+
+/// The profile's segments, followed by those of the messages. `token_ends`: the byte of the text where
+/// each token ends.
+pub fn with_preamble(
+    preamble: Vec<PreambleEnd>,
+    token_ends: &[usize],
+    messages: Vec<SegmentRef>,
+) -> Vec<SegmentRef> {
+    let tokens = |end: usize| token_ends.partition_point(|&token_end| token_end <= end) as u32;
+    let mut segments: Vec<SegmentRef> = Vec::new();
+    for (n, ((layer, key), end)) in preamble.iter().enumerate() {
+        let mut end = tokens(*end);
+        if key == TOOLS {
+            // The last tool's name is followed by its schema and the template's instructions.
+            let message = messages.iter().find(|message| message.end > end);
+            let next = preamble.get(n + 1).map_or(u32::MAX, |(_, next)| tokens(*next));
+            let rest = message.filter(|it| it.layer == Layer::Identity && it.end < next);
+            end = rest.map_or(end, |rest| rest.end);
+        }
+        if end > segments.last().map_or(0, |last| last.end) {
+            segments.push(SegmentRef { end, layer: *layer, key: key.clone() });
+        }
+    }
+    let covered = segments.last().map_or(0, |last| last.end);
+    segments.extend(messages.into_iter().filter(|message| message.end > covered));
+    segments
+}
+
+#[cfg(test)]
+mod tests {
+    use hob_runtime::backend::Model;
+    use hob_runtime::backend::fake::FakeModel;
+    use serde_json::{Map, json};
+
+    use super::*;
+    use crate::prompt::template::Template;
+
+    fn layers(messages: &[serde_json::Value], text: Option<&str>) -> Vec<(Layer, String)> {
+        let model = FakeModel::new();
+        let parse = |message| Message::parse(message, "messages").unwrap();
+        let messages: Vec<Message> = messages.iter().map(parse).collect();
+        let rendered = || Template::of(&model).render(&messages, &[], &Map::new()).unwrap();
+        let text = text.map_or_else(rendered, str::to_owned);
+        let prompt = model.tokenize(&text, true, true);
+        let found = message_segments(&messages, &prompt, model.vocabulary());
+        assert!(found.last().is_none_or(|last| (last.end as usize) < prompt.len()));
+        found.into_iter().map(|segment| (segment.layer, segment.key)).collect()
+    }
+
+    #[test]
+    fn each_message_is_a_segment_that_ends_with_its_turn() {
+        let found = layers(
+            &[
+                json!({"role": "system", "content": "be brief"}),
+                json!({"role": "user", "content": "a mark: <|im_end|>"}),
+                json!({"role": "assistant", "content": "hello"}),
+                json!({"role": "user", "content": "bye"}),
+            ],
+            None,
+        );
+        let kinds: Vec<_> = found.iter().map(|(layer, _)| *layer).collect();
+        assert_eq!(kinds, [Layer::Identity, Layer::User, Layer::Assistant, Layer::User]);
+        assert_eq!(found[1].1, "message 2");
+    }
+
+    #[test]
+    fn a_system_message_of_the_templates_own_is_a_segment_of_its_own() {
+        let text = "<|im_start|>system\nown<|im_end|>\n<|im_start|>user\nhi<|im_end|>\nx";
+        let found = layers(&[json!({"role": "user", "content": "hi"})], Some(text));
+        assert_eq!(found[0], (Layer::Identity, "the template's own".to_owned()));
+        assert_eq!(found[1], (Layer::User, "message 1".to_owned()));
+    }
+
+    #[test]
+    fn a_prompt_whose_turns_cannot_be_counted_has_no_segments() {
+        let found = layers(&[json!({"role": "user", "content": "hi"})], Some("[INST] hi [/INST]"));
+        assert!(found.is_empty());
+    }
+}

@@ -1,0 +1,182 @@
+//! Speech: prefills a conversation while the user still speaks, and begins the turn when they stop.
+//!
+//! Reading order: this file (the events of an utterance), [`sessions`] (utterances in progress),
+//! `speculate` (the task that prefills), [`vad`] (sound to speech events), [`voice`] (phrases and
+//! transcription) with [`filler`], [`phrase_cache`], [`recognizer`], [`command`] and [`program`].
+//!
+//! - Handling an event only queues work.
+//! - While an answer of the conversation runs, the history of the next turn is incomplete: the task
+//!   waits for it, and delays no request.
+
+pub mod active_speakers;
+pub mod command;
+pub mod filler;
+pub mod phrase_cache;
+pub mod program;
+pub mod recognizer;
+pub mod sessions;
+mod speculate;
+pub mod vad;
+pub mod voice;
+pub mod wav;
+
+use std::sync::{Arc, Mutex};
+
+use hob_prewarm::UtteranceEvent;
+use hob_slots::{ConversationId, Timestamp};
+use serde_json::Value;
+
+use crate::chat::Chat;
+use crate::chat::answer::Answer;
+use crate::chat::prewarm::without_question;
+use crate::clock::Clock;
+use crate::error::{ApiError, ErrorKind};
+use crate::metrics::Metrics;
+use crate::warm::events::WarmEvents;
+use crate::wire::chat::ChatRequest;
+use crate::wire::fields::wrong_type;
+use crate::wire::message::{Message, Role};
+use active_speakers::ActiveSpeakers;
+use filler::Filler;
+use recognizer::Recognizer;
+use sessions::{NextTurn, SpeechSessions};
+
+/// What [`Speech`] is made of.
+pub struct Options {
+    pub chat: Chat,
+    /// Shared with `chat`, which closes a session when its turn begins.
+    pub sessions: Arc<SpeechSessions>,
+    pub clock: Clock,
+    pub events: WarmEvents,
+    pub metrics: Arc<Metrics>,
+    /// `None`: no phrases.
+    pub filler: Option<Arc<Filler>>,
+    /// `None`: no transcription.
+    pub recognizer: Option<Arc<Recognizer>>,
+}
+
+/// Handles speech. Clones share everything.
+#[derive(Clone)]
+pub struct Speech {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    options: Options,
+    active_speakers: Mutex<ActiveSpeakers>,
+}
+
+impl Speech {
+    pub fn new(options: Options) -> Self {
+        Self { shared: Arc::new(Shared { options, active_speakers: Mutex::default() }) }
+    }
+
+    pub fn chat(&self) -> &Chat {
+        &self.options().chat
+    }
+
+    /// The user begins to speak: prefills the prompt up to their words, and discards an earlier
+    /// transcript. `options`: the fields of the next request beside the words; an empty object leaves
+    /// them unchanged.
+    ///
+    /// # Errors
+    /// When the options are invalid.
+    pub fn start(&self, id: &ConversationId, options: &Value) -> Result<(), ApiError> {
+        self.open_session(id, options)?;
+        self.chat().engine().load(); // Unloaded weights load while the history is read.
+        self.speech_started(id);
+        self.options().sessions.handle(id, UtteranceEvent::SpeechStarted, self.now());
+        Ok(())
+    }
+
+    /// The recogniser's transcript so far, or, when it `is_final`, the whole one. Returns the words
+    /// that are stable.
+    ///
+    /// # Errors
+    /// When a new session cannot be opened.
+    pub fn transcript(
+        &self,
+        id: &ConversationId,
+        text: String,
+        is_final: bool,
+    ) -> Result<String, ApiError> {
+        self.open_session(id, &Value::Null)?;
+        if is_final {
+            self.speech_stopped(id);
+        }
+        let event =
+            if is_final { UtteranceEvent::Final(text) } else { UtteranceEvent::Partial(text) };
+        Ok(self.options().sessions.handle(id, event, self.now()).unwrap_or_default())
+    }
+
+    /// The user stopped: begins to answer the transcript. `options` replace those of the start.
+    ///
+    /// # Errors
+    /// When there is no transcript, or as for [`Chat::answer`].
+    pub async fn end(
+        &self,
+        id: &ConversationId,
+        options: &Value,
+    ) -> Result<(ChatRequest, Answer), ApiError> {
+        let nothing_heard = || {
+            let message = "nothing was heard in this conversation: send a transcript first";
+            ApiError::new(ErrorKind::Invalid, message).code("nothing_heard")
+        };
+        self.speech_stopped(id);
+        let (body, words) = self.options().sessions.next_turn(id).ok_or_else(nothing_heard)?;
+        let words = words.ok_or_else(nothing_heard)?;
+        let mut body = next_body(id, &merged(body, options)?)?;
+        if let Some(messages) = body["messages"].as_array_mut() {
+            messages.push(Message::plain(Role::User, &words).to_json());
+        }
+        self.chat().answer(&body, None).await
+    }
+
+    /// The user stopped and no turn follows.
+    pub fn cancel(&self, id: &ConversationId) {
+        self.speech_stopped(id);
+        self.options().sessions.cancel(id);
+    }
+
+    fn open_session(&self, id: &ConversationId, options: &Value) -> Result<(), ApiError> {
+        let is_empty = options.as_object().map_or(options.is_null(), serde_json::Map::is_empty);
+        let sessions = &self.options().sessions;
+        if is_empty && sessions.is_open(id) {
+            return Ok(());
+        }
+        let body = next_body(id, options)?;
+        let resolved = Arc::new(self.chat().resolve(&body)?);
+        if let Some(targets) = sessions.open(id, NextTurn { body, resolved }, self.now()) {
+            tokio::spawn(speculate::run(self.clone(), id.clone(), targets));
+        }
+        Ok(())
+    }
+
+    fn options(&self) -> &Options {
+        &self.shared.options
+    }
+
+    fn now(&self) -> Timestamp {
+        (self.options().clock)()
+    }
+}
+
+/// The body of the next chat, without the words.
+fn next_body(id: &ConversationId, options: &Value) -> Result<Value, ApiError> {
+    let mut body = without_question(options)?;
+    body["conversation"] = id.as_str().into();
+    Ok(body)
+}
+
+/// `options` replace the fields of `body` that they name.
+fn merged(mut body: Value, options: &Value) -> Result<Value, ApiError> {
+    let options = match options {
+        Value::Null => return Ok(body),
+        Value::Object(options) => options,
+        other => return Err(wrong_type("body", "an object", other)),
+    };
+    for (name, value) in options {
+        body[name] = value.clone();
+    }
+    Ok(body)
+}

@@ -1,0 +1,136 @@
+//! The utterances in progress, one session a conversation.
+//!
+//! - A task a session prefills speculatively. It sees the latest target only.
+//! - Closing a session leaves a running prefill to the turn that closes it, and no new one begins.
+//!   Cancelling a session cancels its prefill.
+//! - A session that is never closed is dropped after [`MAX_AGE`], or when more than [`MAX_SESSIONS`]
+//!   are open.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hob_prewarm::{Speculation, Utterance, UtteranceEvent};
+use hob_slots::{ConversationId, Timestamp};
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::chat::request::ResolvedRequest;
+
+const MAX_SESSIONS: usize = 64;
+const MAX_AGE: Duration = Duration::from_secs(10 * 60);
+
+/// What a session's task does next.
+#[derive(Clone, Debug)]
+pub enum Target {
+    Prefill(Arc<ResolvedRequest>, Speculation),
+    Cancel,
+}
+
+/// What the next turn will ask, except for the words.
+#[derive(Clone, Debug)]
+pub struct NextTurn {
+    pub body: Value,
+    /// Parsed from `body`.
+    pub resolved: Arc<ResolvedRequest>,
+}
+
+#[derive(Debug)]
+struct Session {
+    utterance: Utterance,
+    next_turn: NextTurn,
+    target: watch::Sender<Target>,
+    last_event_at: Timestamp,
+}
+
+#[derive(Debug, Default)]
+pub struct SpeechSessions {
+    open: Mutex<BTreeMap<ConversationId, Session>>,
+}
+
+impl SpeechSessions {
+    /// Opens a session, or replaces what the next turn of an open one will ask. Returns the targets
+    /// for the task of a new session.
+    pub fn open(
+        &self,
+        id: &ConversationId,
+        next_turn: NextTurn,
+        now: Timestamp,
+    ) -> Option<watch::Receiver<Target>> {
+        let mut open = self.lock();
+        if let Some(session) = open.get_mut(id) {
+            if session.next_turn.body != next_turn.body {
+                session.utterance = Utterance::default();
+                session.next_turn = next_turn;
+            }
+            return None;
+        }
+        open.retain(|_, session| session.last_event_at.age(now) < MAX_AGE);
+        while open.len() >= MAX_SESSIONS {
+            let oldest = open.iter().min_by_key(|(_, session)| session.last_event_at);
+            let Some(oldest) = oldest.map(|(id, _)| id.clone()) else { break };
+            open.remove(&oldest);
+        }
+        let (target, targets) = watch::channel(Target::Cancel);
+        let utterance = Utterance::default();
+        open.insert(id.clone(), Session { utterance, next_turn, target, last_event_at: now });
+        Some(targets)
+    }
+
+    pub fn is_open(&self, id: &ConversationId) -> bool {
+        self.lock().contains_key(id)
+    }
+
+    /// Returns the stable text after `event`; `None` when there is no such session.
+    pub fn handle(
+        &self,
+        id: &ConversationId,
+        event: UtteranceEvent,
+        now: Timestamp,
+    ) -> Option<String> {
+        let mut open = self.lock();
+        let session = open.get_mut(id)?;
+        session.last_event_at = now;
+        if let Some(speculation) = session.utterance.handle(event) {
+            let resolved = session.next_turn.resolved.clone();
+            session.target.send_replace(Target::Prefill(resolved, speculation));
+        }
+        Some(session.utterance.stable_text().to_owned())
+    }
+
+    /// The body of the next turn, and the words of it.
+    pub fn next_turn(&self, id: &ConversationId) -> Option<(Value, Option<String>)> {
+        let open = self.lock();
+        let session = open.get(id)?;
+        Some((session.next_turn.body.clone(), session.utterance.text().map(str::to_owned)))
+    }
+
+    /// The prefill of `speculation` has ended, successfully or not.
+    pub fn settled(&self, id: &ConversationId, speculation: &Speculation) {
+        if let Some(session) = self.lock().get_mut(id) {
+            session.utterance.settled(speculation);
+        }
+    }
+
+    /// Runs `begin` unless the session is closed, and blocks closing meanwhile.
+    pub fn while_open<T>(&self, id: &ConversationId, begin: impl FnOnce() -> T) -> Option<T> {
+        let open = self.lock();
+        open.contains_key(id).then(begin)
+    }
+
+    /// A turn begins and takes over the running prefill.
+    pub fn close(&self, id: &ConversationId) {
+        self.lock().remove(id);
+    }
+
+    /// The user stopped speaking and no turn follows: cancels the running prefill.
+    pub fn cancel(&self, id: &ConversationId) {
+        if let Some(session) = self.lock().remove(id) {
+            session.target.send_replace(Target::Cancel);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ConversationId, Session>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,29 @@
+//! Which conversations have KV on disk.
+
+use std::sync::PoisonError;
+
+use hob_slots::ConversationId;
+
+use super::Storage;
+
+/// Up to this many are looked up one by one; for more, the directory is listed.
+const MAX_LOOKUPS: usize = 256;
+
+impl Storage {
+    /// Tokens on disk, for these conversations at least. Blocks on the disk.
+    pub fn saved_tokens(&self, ids: Vec<ConversationId>) -> Vec<(ConversationId, usize)> {
+        let Some(reader) = &self.options().reader else { return Vec::new() };
+        let model = self.options().engine.fingerprint();
+        if ids.len() <= MAX_LOOKUPS {
+            let slots = ids.into_iter().filter_map(|id| reader.slot(model, &id));
+            return slots.map(|slot| (slot.conversation, slot.tokens as usize)).collect();
+        }
+        let mut cache = self.shared.listing_cache.lock().unwrap_or_else(PoisonError::into_inner);
+        // The list of conversations is shown even if their KV is unknown.
+        let saved = reader.kept(model, &mut cache).unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot list the saved KV");
+            Vec::new()
+        });
+        saved.into_iter().map(|(id, tokens)| (id, tokens as usize)).collect()
+    }
+}

@@ -1,0 +1,96 @@
+//! The loop around the sweep: when it runs, and the jumps of wall time.
+//!
+//! - A sweep runs at start and then at the configured interval; one that left work runs again after
+//!   five seconds.
+//! - Every 30 seconds the loop compares wall time with the process's own time. It notices a jump before
+//!   a sweep takes it for age, and writes it down for the next start.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use hob_config::Settings;
+use hob_runtime::Engine;
+use hob_slots::store::Store;
+use hob_slots::sweep::{Quota, Rules, Sweeper, Swept};
+use hob_slots::{AdjustedTime, ClockTracker, Lifetimes};
+
+use crate::clock::Clock;
+
+/// Between two comparisons of the clocks.
+const CLOCK_INTERVAL: Duration = Duration::from_secs(30);
+
+/// After a sweep that left work.
+const NEXT_AFTER: Duration = Duration::from_secs(5);
+
+pub fn rules(settings: &Settings) -> Rules {
+    Rules {
+        lifetimes: Lifetimes {
+            short: settings.ttl_short,
+            long: settings.ttl_long,
+            extended: settings.ttl_extended,
+        },
+        quota: match settings.slots_quota_bytes {
+            0 => Quota::Automatic,
+            bytes => Quota::Bytes(bytes),
+        },
+        compress_after: settings.compress_after,
+        max_removals: settings.sweep_removals,
+        ..Rules::default()
+    }
+}
+
+/// Sweeps until the engine stops.
+pub async fn run(
+    engine: Engine,
+    store: Arc<Store>,
+    sweeper: Arc<Mutex<Sweeper>>,
+    interval: Duration,
+    clock: Clock,
+) {
+    let started = Instant::now();
+    let mut clocks = store.clock_tracker();
+    let mut next = started;
+    loop {
+        let known = clocks.clone();
+        let now = clocks.look(clock(), started.elapsed());
+        let is_due = Instant::now() >= next;
+        if is_due || clocks.jumps() != known.jumps() {
+            write_clocks(&store, clocks.clone()).await;
+        }
+        if is_due {
+            let Ok(swept) = sweep(&engine, &sweeper, now).await else { return };
+            next = Instant::now() + if swept.left { NEXT_AFTER } else { interval };
+        }
+        let until_due = next.saturating_duration_since(Instant::now());
+        tokio::time::sleep(until_due.min(CLOCK_INTERVAL)).await;
+    }
+}
+
+/// Sweeps once and logs what was removed.
+///
+/// # Errors
+/// When the engine has stopped.
+pub async fn sweep(
+    engine: &Engine,
+    sweeper: &Arc<Mutex<Sweeper>>,
+    now: AdjustedTime,
+) -> Result<Swept, hob_runtime::TurnError> {
+    let swept = engine.sweep(sweeper.clone(), now).await?;
+    for error in &swept.errors {
+        tracing::warn!(%error, "part of the sweep failed");
+    }
+    let Swept { expired, evicted, collected, compressed, .. } = swept;
+    if expired + evicted + collected + compressed > 0 {
+        let (freed_bytes, used_bytes) = (swept.freed_bytes, swept.used_bytes);
+        tracing::info!(expired, evicted, collected, compressed, freed_bytes, used_bytes, "swept");
+    }
+    Ok(swept)
+}
+
+async fn write_clocks(store: &Arc<Store>, clocks: ClockTracker) {
+    let store = store.clone();
+    let written = tokio::task::spawn_blocking(move || store.write_timekeeper(&clocks)).await;
+    if let Ok(Err(error)) = written {
+        tracing::warn!(%error, "the jumps of wall time could not be written for the next start");
+    }
+}
