@@ -1,14 +1,14 @@
-//! One branch of a conversation as Markdown: for people to read, and to be read back.
+//! Writes one branch of a conversation as Markdown, and reads it back, edited or not.
 //!
-//! - Comments, which no renderer shows, say where messages and their parts begin; what stands between
-//!   them is theirs to the letter. Headings and folds are for the eye.
-//! - A line that looks like one of those comments is written with a backslash in front.
-//! - What is edited is read as it was edited, as long as the comments are left alone.
+//! - Comments, which renderers hide, mark where messages and their parts begin; the text up to the
+//!   next comment belongs to them, byte for byte. Headings and folds are ignored by the reader.
+//! - A line of text that looks like such a comment is escaped by a backslash.
+//! - Text may be edited, comments may not.
 
 use serde_json::{Map, Value, json};
 
 use crate::conversations::transcript::{
-    Document, Node, Status, VERSION, beside, check_version, one_line, status,
+    Document, Node, Status, VERSION, check_version, one_line, status,
 };
 use crate::error::{ApiError, ErrorKind};
 use crate::wire::message::{Message, Role};
@@ -19,7 +19,7 @@ const FOLD_END: &str = "\n\n</details>";
 const JSON_BEGIN: &str = "```json\n";
 const JSON_END: &str = "\n```";
 
-/// Writes the messages one after the other: those of one branch.
+/// `document`: one branch.
 pub fn write(document: &Document) -> String {
     let head = json!({"version": VERSION, "id": document.id, "title": document.title});
     let mut out = mark("conversation", Some(&head));
@@ -33,7 +33,7 @@ pub fn write(document: &Document) -> String {
 
 fn write_message(out: &mut String, node: &Node) {
     let json = node.message.to_json();
-    let mut about = json!({"message": beside(&json)});
+    let mut about = json!({"message": without_text(&json)});
     if node.status != Status::Complete {
         about["status"] = node.status.as_str().into();
     }
@@ -55,10 +55,8 @@ fn write_message(out: &mut String, node: &Node) {
     }
 }
 
-/// Reads what [`write`] wrote.
-///
 /// # Errors
-/// What is missing or wrong.
+/// When a comment is missing or damaged.
 pub fn read(text: &str) -> Result<Document, ApiError> {
     let first = text.split_inclusive('\n').next().unwrap_or_default();
     let unix = first.ends_with("\r\n").then(|| text.replace("\r\n", "\n"));
@@ -80,7 +78,7 @@ pub fn read(text: &str) -> Result<Document, ApiError> {
                 }
             }
             ("reasoning", Some(message)) => {
-                let text = folded(body).ok_or_else(|| refused("a fold of reasoning is broken"))?;
+                let text = folded(body).ok_or_else(|| refused("a fold of reasoning is damaged"))?;
                 message.json.insert("reasoning_content".to_owned(), unescaped(text).into());
             }
             ("text", Some(message)) => {
@@ -92,12 +90,12 @@ pub fn read(text: &str) -> Result<Document, ApiError> {
                 let json = folded(body)
                     .and_then(|json| json.strip_prefix(JSON_BEGIN)?.strip_suffix(JSON_END));
                 let call = json.and_then(|json| serde_json::from_str(json).ok());
-                message.calls.push(call.ok_or_else(|| refused("a tool call is no JSON"))?);
+                message.calls.push(call.ok_or_else(|| refused("a tool call is not JSON"))?);
             }
-            _ => return Err(refused("it does not begin as an export of Hob does")),
+            _ => return Err(refused("its first comment is not that of an export of Hob")),
         }
     }
-    let last = growing.ok_or_else(|| refused("it has no message that an export of Hob has"))?;
+    let last = growing.ok_or_else(|| refused("it has no message of an export of Hob"))?;
     push(&mut document, last)?;
     Ok(document)
 }
@@ -112,7 +110,7 @@ struct Growing {
 impl Growing {
     fn of(about: &Value) -> Result<Self, ApiError> {
         let json = about["message"].as_object().cloned();
-        let json = json.ok_or_else(|| refused("a message does not say who speaks"))?;
+        let json = json.ok_or_else(|| refused("a message has no role"))?;
         let status = match about["status"].as_str() {
             Some(word) => status(word, "status")?,
             None => Status::Complete,
@@ -141,7 +139,7 @@ struct Section<'t> {
     body: &'t str,
 }
 
-/// What stands behind each comment of ours, up to the next one.
+/// Splits the text at our comments.
 fn sections(text: &str) -> Result<Vec<Section<'_>>, ApiError> {
     let mut sections: Vec<Section<'_>> = Vec::new();
     let mut body_begins = 0;
@@ -151,10 +149,9 @@ fn sections(text: &str) -> Result<Vec<Section<'_>>, ApiError> {
         at += line.len();
         let line = line.trim_end_matches('\n');
         let Some(mark) = line.strip_prefix(MARK) else { continue };
-        let mark = mark.strip_suffix(MARK_END).ok_or_else(|| refused("a comment is broken"))?;
+        let mark = mark.strip_suffix(MARK_END).ok_or_else(|| refused("a comment is damaged"))?;
         let (kind, about) = mark.split_once(' ').unwrap_or((mark, "null"));
-        let about =
-            serde_json::from_str(about).map_err(|_| refused("a comment is no JSON any more"))?;
+        let about = serde_json::from_str(about).map_err(|_| refused("a comment is not JSON"))?;
         if let Some(last) = sections.last_mut() {
             last.body = &text[body_begins..begins];
         }
@@ -168,7 +165,7 @@ fn sections(text: &str) -> Result<Vec<Section<'_>>, ApiError> {
 }
 
 fn mark(kind: &str, about: Option<&Value>) -> String {
-    // Within JSON's strings, so that nothing in them ends the comment.
+    // No string of the JSON may end the comment.
     let about = about.map(|about| {
         let json = about.to_string().replace("--", "-\\u002d");
         format!(" {}", json.replace('>', "\\u003e").replace('<', "\\u003c"))
@@ -185,27 +182,27 @@ fn folded(body: &str) -> Option<&str> {
     inside.trim_end_matches('\n').strip_suffix(FOLD_END)
 }
 
-/// Lines that look like our comments get a backslash more.
+/// Adds a backslash to lines that look like our comments.
 fn escaped(text: &str) -> String {
-    by_line(text, |line| match line.trim_start_matches('\\').starts_with(MARK) {
-        true => format!("\\{line}"),
-        false => line.to_owned(),
-    })
+    map_marked_lines(text, |line| format!("\\{line}"))
 }
 
 fn unescaped(text: &str) -> String {
-    by_line(text, |line| match line.trim_start_matches('\\').starts_with(MARK) {
-        true => line.strip_prefix('\\').unwrap_or(line).to_owned(),
-        false => line.to_owned(),
-    })
+    map_marked_lines(text, |line| line.strip_prefix('\\').unwrap_or(line).to_owned())
 }
 
-fn by_line(text: &str, change: impl Fn(&str) -> String) -> String {
-    if text.contains(MARK) {
-        text.split('\n').map(change).collect::<Vec<_>>().join("\n")
-    } else {
-        text.to_owned()
-    }
+/// Changes the lines that are a comment of ours behind any number of backslashes.
+fn map_marked_lines(text: &str, change: impl Fn(&str) -> String) -> String {
+    let is_marked = |line: &str| line.trim_start_matches('\\').starts_with(MARK);
+    let line = |line: &str| if is_marked(line) { change(line) } else { line.to_owned() };
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// The fields of a message other than its text, reasoning and calls.
+fn without_text(message: &Value) -> Map<String, Value> {
+    let mut fields = message.as_object().cloned().unwrap_or_default();
+    fields.retain(|name, _| !["content", "reasoning_content", "tool_calls"].contains(&&**name));
+    fields
 }
 
 fn heading(role: Role) -> &'static str {
@@ -217,7 +214,7 @@ fn heading(role: Role) -> &'static str {
     }
 }
 
-/// A name that is no markup.
+/// The characters of a name that are not markup.
 fn plain(name: &str) -> String {
     name.chars().filter(|c| c.is_alphanumeric() || "_-.:".contains(*c)).collect()
 }
@@ -280,14 +277,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back_to_the_letter() {
+    fn a_written_document_is_read_back_byte_for_byte() {
         let text = write(&talk());
         assert_eq!(read(&text).unwrap(), talk(), "{text}");
         assert_eq!(read(&text.replace('\n', "\r\n")).unwrap().messages[0], talk().messages[0]);
     }
 
     #[test]
-    fn people_see_who_speaks_and_can_edit_what_was_said() {
+    fn roles_are_visible_and_text_can_be_edited() {
         let text = write(&talk());
         assert!(text.contains("\n## User\n\n<!-- hob:text -->\n# Light\n\non, please"), "{text}");
         assert!(text.contains("<details><summary>Tool call: set_light</summary>\n\n```json\n"));
@@ -334,7 +331,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_was_said_is_read_back(said in pieces(), thought in pieces(), last in pieces()) {
+        fn any_text_is_read_back(said in pieces(), thought in pieces(), last in pieces()) {
             let answer = json!({"role": "assistant", "content": said, "reasoning_content": thought});
             let document = document(vec![
                 node(1, json!({"role": "user", "content": said})),
@@ -345,7 +342,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_that_comes_in_breaks_the_reader(text in pieces(), cut in any::<usize>()) {
+        fn no_input_panics_the_reader(text in pieces(), cut in any::<usize>()) {
             let _ = read(&text);
             let whole = write(&talk());
             let mut at = cut % whole.len();

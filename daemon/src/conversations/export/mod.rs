@@ -18,7 +18,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 
-use hob_slots::archive::{self as kv_archive, Archive, Wishes};
+use hob_slots::archive::{self as kv_archive, Archive, ImportOptions};
 use hob_slots::store::StoreReader;
 use hob_slots::{ConversationId, ModelHash};
 
@@ -68,8 +68,7 @@ impl Conversations {
     /// When the disk cannot be read, or is full.
     pub async fn archive(&self, id: &ConversationId) -> Result<Option<File>, ApiError> {
         let Some(document) = self.document(id, Extent::Tree).await? else { return Ok(None) };
-        let (reader, model, now) =
-            (self.storage.reader()?, self.engine.fingerprint(), self.now());
+        let (reader, model, now) = (self.storage.reader()?, self.engine.fingerprint(), self.now());
         self.storage.with_store(|_, _, _| ()).await?; // Saves that are queued before it are done.
         let id = id.clone();
         let made = compute(move || {
@@ -133,10 +132,11 @@ impl Conversations {
     async fn import_kv(&self, id: &ConversationId, mut kv: Archive) -> ImportedKv {
         kv.rename(id);
         let (model, tokens) = (kv.manifest().model, kv.records()[0].tokens.clone());
-        let imported = match self.storage.import_verified(Arc::new(kv), Wishes::default()).await {
-            Ok(imported) => imported,
-            Err(error) => return ImportedKv::LeftOut { reason: error.message },
-        };
+        let imported =
+            match self.storage.import_verified(Arc::new(kv), ImportOptions::default()).await {
+                Ok(imported) => imported,
+                Err(error) => return ImportedKv::LeftOut { reason: error.message },
+            };
         if let Some(skipped) = imported.skipped.into_iter().next() {
             return ImportedKv::LeftOut { reason: skipped.reason };
         }

@@ -1,9 +1,9 @@
 //! An answer while it grows.
 //!
-//! - Its row is made by the job that stores the request; later jobs of this answer run behind it.
-//! - Flushes are throttled, and skipped while the last one is still on its way to the disk.
-//! - It ends once: finished, or interrupted with everything that was heard of it. Dropping it
-//!   before its end interrupts it, with the text of the last flush.
+//! - The job that stores the request creates its row; later jobs of the answer run behind that one.
+//! - Flushes are 250 ms apart, and skipped while the previous one has not reached the database.
+//! - An answer ends once: complete, or interrupted with all its text. Dropping it earlier interrupts
+//!   it with the text of the last flush.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -18,7 +18,7 @@ use super::writer::{Pending, Writer};
 use super::{Status, TranscriptError};
 use crate::wire::message::Message;
 
-const FLUSH_EVERY: Duration = Duration::from_millis(250);
+const FLUSH_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The open row of an answer.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl OpenAnswer {
     ) -> Self {
         let row = Arc::new(OnceLock::new());
         let known = row.clone();
-        let stored = writer.send(move |connection| {
+        let stored = writer.write(move |connection| {
             let grown = grow(connection)?;
             Ok(*known.get_or_init(|| grown))
         });
@@ -56,7 +56,7 @@ impl OpenAnswer {
         }
     }
 
-    /// Waits until the request's text is on the disk. Nothing of the answer may be shown before.
+    /// Waits until the request's text is on disk. No part of the answer may be sent before.
     pub async fn stored(&mut self) -> Result<(), TranscriptError> {
         if let Some(stored) = &mut self.stored {
             stored.done().await?;
@@ -70,9 +70,9 @@ impl OpenAnswer {
         self.row.get().copied()
     }
 
-    /// Writes the partial answer, if the last time is long enough ago.
+    /// Writes the partial answer, unless the last flush is too recent.
     pub fn flush(&mut self, partial: impl FnOnce() -> Message) {
-        if self.flushed.elapsed() < FLUSH_EVERY || self.flushing.swap(true, Ordering::AcqRel) {
+        if self.flushed.elapsed() < FLUSH_INTERVAL || self.flushing.swap(true, Ordering::AcqRel) {
             return;
         }
         self.flushed = Instant::now();
@@ -114,39 +114,18 @@ impl OpenAnswer {
             finish,
         }
     }
-
-    /// The whole answer, and how it ended.
-    pub fn finish(&mut self, answer: &Message, finish: &Value, now: Timestamp) -> Pending<()> {
-        self.ended = true;
-        let (row, conversation) = (self.row.clone(), self.conversation.clone());
-        let (text, finish) = (answer.to_json().to_string(), finish.to_string());
-        self.writer.send(move |connection| {
-            let Some(row) = row.get() else { return Ok(()) };
-            close(connection, row.answer, Status::Complete, Some(&text), Some(&finish))?;
-            touch(connection, &conversation, now)
-        })
-    }
-
-    /// What there is of an answer that broke off.
-    pub fn interrupt(&mut self, partial: &Message) {
-        self.abandon(Some(partial.to_json().to_string()));
-    }
-
-    fn abandon(&mut self, text: Option<String>) {
-        self.ended = true;
-        let row = self.row.clone();
-        self.writer.post(move |connection| {
-            let Some(row) = row.get() else { return Ok(()) };
-            close(connection, row.answer, Status::Interrupted, text.as_deref(), None)
-        });
-    }
 }
 
 impl Drop for OpenAnswer {
     fn drop(&mut self) {
-        if !self.ended {
-            self.abandon(None);
+        if self.ended {
+            return;
         }
+        let row = self.row.clone();
+        self.writer.post(move |connection| {
+            let Some(row) = row.get() else { return Ok(()) };
+            close(connection, row.answer, Status::Interrupted, None, None)
+        });
     }
 }
 
@@ -177,7 +156,7 @@ impl ClosedAnswer {
     }
 }
 
-/// `text`: the message, where the row's own is not the last word.
+/// `text`: `None` leaves the text of the last flush.
 fn close(
     connection: &Connection,
     row: i64,

@@ -1,23 +1,20 @@
-//! What is changed about a conversation without speaking in it.
+//! Changes a conversation's title, pin, trash and head, and deletes conversations.
 //!
-//! - None of it is a use: the order of the list stays as it is.
-//! - The trash hides and keeps. What lies there leaves through [`remove_trashed`] alone, which looks
-//!   once more, so that nothing goes that was taken out meanwhile.
+//! - A change is not a use: `updated_at`, and so the order of the list, stays the same.
+//! - A conversation in the trash is complete. [`delete_trashed`] deletes it, unless it was restored
+//!   meanwhile.
 
 use hob_slots::{ConversationId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::TranscriptError;
-use super::tree::{known, millis};
+use super::tree::{check_message, millis};
 
-/// What to change; `None` leaves it as it is.
+/// The new values; `None` keeps the old one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// Its title.
     pub title: Option<String>,
-    /// Whether it is held in front of the others.
     pub pinned: Option<bool>,
-    /// Whether it lies in the trash.
     pub trashed: Option<bool>,
     /// The branch through this message becomes the one that was used last.
     pub head: Option<i64>,
@@ -39,7 +36,9 @@ pub fn apply(
         return Ok(false);
     }
     let head = match change.head {
-        Some(id) => Some(latest_below(&transaction, known(&transaction, conversation, id)?)?),
+        Some(id) => {
+            Some(latest_below(&transaction, check_message(&transaction, conversation, id)?)?)
+        }
         None => None,
     };
     transaction
@@ -65,7 +64,7 @@ pub fn apply(
     Ok(true)
 }
 
-/// The newest of `id` and all that follow on it: where its branch was used last.
+/// The newest of `id` and its descendants: where the branch was used last.
 fn latest_below(connection: &Connection, id: i64) -> Result<i64, TranscriptError> {
     let latest = connection
         .prepare_cached(
@@ -80,7 +79,7 @@ fn latest_below(connection: &Connection, id: i64) -> Result<i64, TranscriptError
     Ok(latest)
 }
 
-/// What lies in the trash, and since when.
+/// The trash, with the time at which each conversation was put there.
 pub fn trash(connection: &Connection) -> Result<Vec<(ConversationId, Timestamp)>, TranscriptError> {
     let mut select = connection.prepare_cached(
         "SELECT id, trashed_at FROM conversations WHERE trashed_at IS NOT NULL ORDER BY trashed_at",
@@ -91,8 +90,8 @@ pub fn trash(connection: &Connection) -> Result<Vec<(ConversationId, Timestamp)>
     Ok(rows.filter_map(|(id, at)| Some((ConversationId::new(&id).ok()?, since(at)))).collect())
 }
 
-/// Deletes a conversation, if it has lain in the trash ever since; `false` when it has not.
-pub fn remove_trashed(
+/// Deletes a conversation if it has been in the trash without interruption since `since`.
+pub fn delete_trashed(
     connection: &mut Connection,
     conversation: &ConversationId,
     since: Timestamp,
@@ -101,12 +100,12 @@ pub fn remove_trashed(
         .prepare_cached("SELECT 1 FROM conversations WHERE id = ?1 AND trashed_at = ?2")?
         .query_row((conversation.as_str(), millis(since)), |row| row.get(0))
         .optional()?;
-    // Only this thread changes the database, so nothing comes in between.
-    if still.is_none() { Ok(false) } else { remove(connection, conversation) }
+    // Only this thread changes the database: the row is the same in the next statement.
+    if still.is_none() { Ok(false) } else { delete(connection, conversation) }
 }
 
-/// Deletes a conversation with every branch; `false` when there is none of that name.
-pub fn remove(
+/// Deletes a conversation with every branch; `false` if the id is unknown.
+pub fn delete(
     connection: &mut Connection,
     conversation: &ConversationId,
 ) -> Result<bool, TranscriptError> {
@@ -118,7 +117,7 @@ pub fn remove(
         "DELETE FROM words WHERE rowid IN (SELECT id FROM messages WHERE conversation = ?1)",
         [id],
     )?;
-    // Else each message takes the next one with it, and SQLite follows no chain of a thousand.
+    // Deleting cascades from parent to child, and SQLite limits the depth to 1,000.
     transaction.execute("UPDATE messages SET parent = NULL WHERE conversation = ?1", [id])?;
     let deleted = transaction.execute("DELETE FROM conversations WHERE id = ?1", [id])?;
     transaction.commit()?;

@@ -1,13 +1,13 @@
-//! A conversation by itself, and its JSON.
+//! A conversation outside of the database, and its JSON.
 //!
-//! - Messages are in an order in which each follows its parent; ids hold within the document alone.
-//! - An answer that was still growing is one that broke off.
+//! - A message comes after its parent; ids are unique within the document.
+//! - An answer that is still growing is exported as an interrupted one.
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{ConversationText, MAX_TITLE_CHARS, Status, SavedMessage, finish};
+use super::{ConversationText, MAX_TITLE_CHARS, SavedMessage, Status, finish};
 use crate::error::ApiError;
 use crate::wire::fields::{Fields, unsupported, wrong_type};
 use crate::wire::message::{Message, Role};
@@ -16,32 +16,26 @@ use crate::wire::message::{Message, Role};
 pub const VERSION: i64 = 1;
 
 const FORMAT: &str = "hob conversation";
-/// Seconds that a time has at most: some thousands of years.
+/// About 4,300 years.
 const MAX_SECONDS: i64 = 1 << 37;
 
-/// A conversation with its branches.
+/// A conversation with its branches. Times are milliseconds since 1970.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Document {
-    /// What it was called where it comes from.
+    /// Its id where it was exported.
     pub id: Option<String>,
-    /// Its title.
     pub title: Option<String>,
-    /// Milliseconds since 1970.
     pub created_at: Option<i64>,
-    /// Milliseconds since 1970.
     pub updated_at: Option<i64>,
-    /// Whether it is held in front of others.
     pub pinned: bool,
     /// The latest message of the branch that was used last.
     pub head: Option<i64>,
-    /// All messages.
     pub messages: Vec<Node>,
 }
 
-/// How much of a conversation is meant.
+/// The branches of a conversation to export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// All branches.
     Tree,
     /// The branch that was used last.
     Branch,
@@ -50,22 +44,17 @@ pub enum Extent {
 /// A message of the tree.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// Its name within the document.
     pub id: i64,
-    /// The message that it follows.
     pub parent: Option<i64>,
-    /// The message.
     pub message: Message,
-    /// How it stands.
     pub status: Status,
     /// Milliseconds since 1970.
     pub created_at: Option<i64>,
-    /// How an answer ended.
+    /// How an answer ended, and what it cost.
     pub finish: Option<Value>,
 }
 
 impl Document {
-    /// A stored conversation.
     pub fn of(text: &ConversationText, extent: Extent) -> Self {
         let messages: Vec<&SavedMessage> = match extent {
             Extent::Tree => text.messages.iter().collect(),
@@ -77,7 +66,7 @@ impl Document {
                 id: stored.id,
                 parent: stored.parent,
                 message: Message::from_stored_map(json)?,
-                status: whole(stored.status),
+                status: ended(stored.status),
                 created_at: Some(stored.created_at),
                 finish: stored.finish.clone(),
             })
@@ -94,7 +83,6 @@ impl Document {
         }
     }
 
-    /// As it is exported.
     pub fn to_json(&self) -> Value {
         let seconds = |at: Option<i64>| at.map(|at| at / 1000);
         let message = |node: &Node| {
@@ -120,10 +108,10 @@ impl Document {
         })
     }
 
-    /// Reads what [`Document::to_json`] wrote, or somebody like it.
+    /// Reads what [`Document::to_json`] or another program wrote.
     ///
     /// # Errors
-    /// The field that cannot be used.
+    /// Name the field that is wrong.
     pub fn from_json(value: &Value) -> Result<Self, ApiError> {
         let fields = Fields::of_body(value)?;
         if fields.required_string("format")? != FORMAT {
@@ -159,7 +147,7 @@ impl Document {
     }
 }
 
-/// A title that can be shown; `None` when nothing is left of it.
+/// A title without control characters, on one line; `None` if that is empty.
 pub fn one_line(title: &str) -> Option<String> {
     let words = title.split(|c: char| c.is_whitespace() || c.is_control());
     let line = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
@@ -168,7 +156,7 @@ pub fn one_line(title: &str) -> Option<String> {
 }
 
 /// # Errors
-/// When a later version of Hob wrote it.
+/// When a later version of Hob wrote the document.
 pub fn check_version(version: i64) -> Result<(), ApiError> {
     if version == VERSION {
         return Ok(());
@@ -204,7 +192,7 @@ fn node(value: &Value, path: &str, known: &BTreeSet<i64>) -> Result<Node, ApiErr
     Ok(Node { id, parent, message, status, created_at: time(&fields, "created_at")?, finish })
 }
 
-/// How a message stands that nobody writes any more.
+/// The status of a message that does not grow any more.
 pub fn status(word: &str, path: &str) -> Result<Status, ApiError> {
     match word {
         "complete" => Ok(Status::Complete),
@@ -216,22 +204,12 @@ pub fn status(word: &str, path: &str) -> Result<Status, ApiError> {
     }
 }
 
-fn whole(status: Status) -> Status {
-    match status {
-        Status::Streaming => Status::Interrupted,
-        other => other,
-    }
+fn ended(status: Status) -> Status {
+    if status == Status::Streaming { Status::Interrupted } else { status }
 }
 
 fn time(fields: &Fields<'_>, name: &str) -> Result<Option<i64>, ApiError> {
     Ok(fields.integer(name, 0..=MAX_SECONDS)?.map(|seconds| seconds * 1000))
-}
-
-/// The fields of a message beside what it says.
-pub fn beside(message: &Value) -> Map<String, Value> {
-    let fields = message.as_object().into_iter().flatten();
-    let says = |name: &str| ["content", "reasoning_content", "tool_calls"].contains(&name);
-    fields.filter(|(name, _)| !says(name)).map(|(name, v)| (name.clone(), v.clone())).collect()
 }
 
 #[cfg(test)]
@@ -252,12 +230,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn a_written_document_is_read_back() {
         assert_eq!(Document::from_json(&document()).unwrap().to_json(), document());
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn a_wrong_field_is_named() {
         let with = |pointer: &str, value: Value| {
             let mut document = document();
             *document.pointer_mut(pointer).unwrap() = value;

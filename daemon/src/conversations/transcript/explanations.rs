@@ -1,7 +1,7 @@
-//! Why each conversation last computed what was computed before.
+//! Why each conversation last computed tokens that had been computed before.
 //!
-//! A row leaves with its conversation's text; those of conversations that are pinned by a key alone
-//! leave with their timeline.
+//! A row is deleted with its conversation's text; that of a conversation without text, with its
+//! timeline.
 
 use hob_slots::{ConversationId, Timestamp};
 use rusqlite::{Connection, OptionalExtension};
@@ -10,10 +10,9 @@ use serde_json::Value;
 use super::TranscriptError;
 use super::tree::millis;
 
-/// An explanation and when it was given.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SavedExplanation {
-    /// As it was told.
+    /// As it was sent to the client.
     pub explanation: Value,
     /// Milliseconds since 1970.
     pub at: i64,
@@ -23,7 +22,7 @@ pub fn save(
     connection: &Connection,
     conversation: &ConversationId,
     explanation: &str,
-    beside_text: bool,
+    needs_text: bool,
     now: Timestamp,
 ) -> Result<(), TranscriptError> {
     connection
@@ -33,7 +32,7 @@ pub fn save(
              WHERE NOT ?4 OR EXISTS (SELECT 1 FROM conversations WHERE id = ?1)
              ON CONFLICT DO UPDATE SET explanation = excluded.explanation, at = excluded.at",
         )?
-        .execute((conversation.as_str(), explanation, millis(now), beside_text))?;
+        .execute((conversation.as_str(), explanation, millis(now), needs_text))?;
     Ok(())
 }
 
@@ -45,14 +44,14 @@ pub fn load(
         .prepare_cached("SELECT explanation, at FROM explanations WHERE conversation = ?1")?
         .query_row([conversation.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
-    // What cannot be read is as good as none: it only explains.
+    // An unreadable explanation is none.
     let read = |(text, at): (String, i64)| {
         Some(SavedExplanation { explanation: serde_json::from_str(&text).ok()?, at })
     };
     Ok(row.and_then(read))
 }
 
-pub fn forget_stale(connection: &Connection) -> Result<(), TranscriptError> {
+pub fn delete_stale(connection: &Connection) -> Result<(), TranscriptError> {
     connection.execute(
         "DELETE FROM explanations
          WHERE conversation NOT IN (SELECT id FROM conversations UNION SELECT conversation FROM tokens)",

@@ -1,7 +1,7 @@
-//! How an answer ended, by a document's account: in the shape in which this daemon tells it.
+//! Checks the `finish` of imported messages: how an answer ended, and what it cost.
 //!
-//! - Faces show what is stored without asking whether it can be shown, so nothing else may come in.
-//! - What is not known here says nothing to anybody, and stays.
+//! - Clients show a saved `finish` without checking it, so an import with wrong types is refused.
+//! - Unknown fields are kept; no client reads them.
 
 use serde::Deserialize;
 
@@ -9,10 +9,8 @@ use crate::error::ApiError;
 use crate::explain::Reason;
 use crate::wire::fields::{Fields, unsupported};
 
-/// Checks the `finish` of a message.
-///
 /// # Errors
-/// The field that is not as an answer has it.
+/// Name the field whose type or value is not that of an answer.
 pub fn check(message: &Fields<'_>) -> Result<(), ApiError> {
     part(message, "finish", |finish| {
         finish.string("finish_reason")?;
@@ -47,7 +45,7 @@ fn explanation(explanation: &Fields<'_>) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// An object within another, if it is there.
+/// Checks an optional object of another.
 fn part(
     of: &Fields<'_>,
     name: &str,
@@ -57,7 +55,7 @@ fn part(
     check(&Fields::of(value, &of.path(name))?)
 }
 
-/// Numbers that must be there.
+/// Checks required numbers.
 fn numbers(of: &Fields<'_>, names: &[&str]) -> Result<(), ApiError> {
     names.iter().try_for_each(|name| of.required(name).map(drop))?;
     optional(of, names)
@@ -96,14 +94,14 @@ mod tests {
     }
 
     #[test]
-    fn what_answers_tell_comes_in_and_so_does_less() {
+    fn the_finish_of_an_answer_is_accepted_and_so_is_a_part_of_it() {
         for fine in [finish(), json!({}), json!({"hob": null, "later": [1]}), Value::Null] {
             checked(&fine).unwrap();
         }
     }
 
     #[test]
-    fn what_could_not_be_shown_is_refused_by_name() {
+    fn a_wrong_type_is_refused_by_the_path_of_its_field() {
         for (at, value) in [
             ("/finish_reason", json!(1)),
             ("/model", json!({})),

@@ -1,7 +1,7 @@
-//! Takes in a conversation that was written elsewhere.
+//! Imports a conversation from elsewhere.
 //!
-//! - Nothing that is here is changed: a name that is taken gets a number behind it.
-//! - What is here already, every message of it, is not taken in a second time.
+//! - No saved conversation is changed: an id that is in use gets a number appended.
+//! - A conversation whose messages are all here already is not imported a second time.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,12 +14,10 @@ use super::tree::{millis, title};
 use super::{Document, Node, TranscriptError};
 use crate::wire::message::Message;
 
-/// What became of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportedConversation {
-    /// What it is called here.
     pub id: ConversationId,
-    /// All of it was here before.
+    /// Every message of it was here before.
     pub was_here: bool,
 }
 
@@ -32,7 +30,7 @@ pub fn import(
 ) -> Result<ImportedConversation, TranscriptError> {
     let transaction = connection.transaction()?;
     if exists(&transaction, wanted)? && holds(&transaction, wanted, &document.messages)? {
-        // Whoever brings it back does not want it in the trash.
+        // Importing a conversation from the trash restores it.
         transaction.execute(
             "UPDATE conversations SET trashed_at = NULL WHERE id = ?1",
             [wanted.as_str()],
@@ -40,7 +38,7 @@ pub fn import(
         transaction.commit()?;
         return Ok(ImportedConversation { id: wanted.clone(), was_here: true });
     }
-    let id = free_name(&transaction, wanted)?;
+    let id = unused_id(&transaction, wanted)?;
     write(&transaction, &id, document, millis(now))?;
     transaction.commit()?;
     Ok(ImportedConversation { id, was_here: false })
@@ -52,8 +50,8 @@ fn write(
     document: &Document,
     now: i64,
 ) -> Result<(), TranscriptError> {
-    let said = document.messages.iter().map(|node| &node.message);
-    let title = document.title.clone().or_else(|| title(said));
+    let messages = document.messages.iter().map(|node| &node.message);
+    let title = document.title.clone().or_else(|| title(messages));
     let before_now = |at: Option<i64>| at.unwrap_or(now).min(now);
     connection.execute(
         "INSERT INTO conversations (id, title, created_at, updated_at, pinned)
@@ -90,8 +88,8 @@ fn write(
     Ok(())
 }
 
-/// Whether every message is there, behind the same ones. As long as both are, whatever the tree: a
-/// file is somebody else's.
+/// Whether every message is saved, after the same ones. The time is linear in both trees, whatever
+/// their shape: the file may be hostile.
 fn holds(
     connection: &Connection,
     conversation: &ConversationId,
@@ -121,16 +119,16 @@ fn holds(
     Ok(true)
 }
 
-/// What was said, and all that was said before.
+/// A hash of a message and all before it.
 type Path = [u8; 32];
 
 fn path(before: Option<&Path>, message: &Message) -> Path {
     let json = message.to_json();
     let fields = ["role", "content", "reasoning_content", "tool_calls", "name", "tool_call_id"];
-    let said: Vec<&Value> = fields.iter().map(|name| &json[*name]).collect();
+    let compared: Vec<&Value> = fields.iter().map(|name| &json[*name]).collect();
     let mut hash = Sha256::new();
     hash.update(before.unwrap_or(&[0; 32]));
-    hash.update(json!(said).to_string());
+    hash.update(json!(compared).to_string());
     hash.finalize().into()
 }
 
@@ -142,20 +140,20 @@ fn exists(connection: &Connection, id: &ConversationId) -> Result<bool, Transcri
     Ok(found.is_some())
 }
 
-/// The name, or the first one that is free with a number behind it.
-fn free_name(
+/// The id, or the first unused one with a number appended.
+fn unused_id(
     connection: &Connection,
     wanted: &ConversationId,
 ) -> Result<ConversationId, TranscriptError> {
     let mut id = wanted.clone();
     let mut number = 2u64;
     while exists(connection, &id)? {
-        let behind = format!("-{number}");
+        let suffix = format!("-{number}");
         let mut stem = wanted.as_str();
-        while stem.len() + behind.len() > ConversationId::MAX_BYTES {
+        while stem.len() + suffix.len() > ConversationId::MAX_BYTES {
             stem = &stem[..stem.char_indices().next_back().map_or(0, |(at, _)| at)];
         }
-        id = ConversationId::new(&format!("{stem}{behind}")).expect("as good a name as before");
+        id = ConversationId::new(&format!("{stem}{suffix}")).expect("as valid as the id before");
         number += 1;
     }
     Ok(id)

@@ -1,47 +1,41 @@
-//! Conversations as they are shown: a list, and one with all its branches.
+//! Reads conversations: the list, and one with all its branches.
 
 use hob_slots::ConversationId;
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde_json::Value;
 
-use super::{Status, TranscriptError};
+use super::TranscriptError;
 
-/// A line of the list.
+/// A conversation in the list. Times are milliseconds since 1970.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
-    /// The conversation's name.
     pub id: String,
-    /// Given, or derived from the first words of the person.
+    /// Set by the user, or derived from the first user message.
     pub title: Option<String>,
-    /// Milliseconds since 1970.
     pub created_at: i64,
-    /// Milliseconds since 1970.
     pub updated_at: i64,
-    /// Messages, all branches counted.
+    /// Messages of all branches.
     pub messages: i64,
-    /// Whether it is held in front of the others.
     pub pinned: bool,
-    /// Since when it has lain in the trash: milliseconds since 1970.
     pub trashed_at: Option<i64>,
 }
 
 /// A conversation with all its branches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConversationText {
-    /// What the list says of it.
     pub summary: Summary,
     /// The latest message of the branch that was used last.
     pub head: Option<i64>,
-    /// Every message, oldest first.
+    /// The oldest first.
     pub messages: Vec<SavedMessage>,
 }
 
 impl ConversationText {
-    /// The messages from the beginning to the head.
+    /// The messages from the first one to the head.
     pub fn path(&self) -> Vec<&SavedMessage> {
         let mut path = Vec::new();
         let mut next = self.head;
-        // Rows are in the order of their ids, and a parent is older than its children.
+        // Rows are ordered by id, and a parent has a smaller id than its children.
         for message in self.messages.iter().rev() {
             if Some(message.id) == next {
                 next = message.parent;
@@ -56,18 +50,43 @@ impl ConversationText {
 /// A message of the tree.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SavedMessage {
-    /// Its row.
     pub id: i64,
-    /// The message that it follows.
     pub parent: Option<i64>,
-    /// The message, in OpenAI's shape.
+    /// In OpenAI's shape.
     pub message: Value,
-    /// How it stands.
     pub status: Status,
     /// Milliseconds since 1970.
     pub created_at: i64,
-    /// How an answer ended.
+    /// How an answer ended, and what it cost.
     pub finish: Option<Value>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    Complete,
+    /// An answer that is growing.
+    Streaming,
+    /// An answer that broke off.
+    Interrupted,
+}
+
+impl Status {
+    /// The word in the database and on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Streaming => "streaming",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
+    pub(super) fn parse(text: &str) -> Self {
+        match text {
+            "streaming" => Self::Streaming,
+            "interrupted" => Self::Interrupted,
+            _ => Self::Complete, // The table's CHECK allows no other word.
+        }
+    }
 }
 
 const SUMMARY: &str = "SELECT id, title, created_at, updated_at, message_count, pinned, trashed_at,

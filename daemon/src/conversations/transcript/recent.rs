@@ -1,36 +1,33 @@
-//! The latest answers over all conversations, and how each of them came about.
+//! The latest answers over all conversations, and what each of them cost.
 
 use rusqlite::Connection;
 use serde_json::Value;
 
 use super::TranscriptError;
 
-/// An answer that is complete.
+/// A complete answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecentTurn {
-    /// Whose it is.
     pub conversation: String,
-    /// And what that is called.
     pub title: Option<String>,
-    /// The row of the answer.
+    /// The id of the answer.
     pub message: i64,
-    /// What it answers.
+    /// The id of the message that it answers.
     pub parent: Option<i64>,
-    /// When it was asked for: milliseconds since 1970.
+    /// The time of the request, in milliseconds since 1970.
     pub at: i64,
-    /// How it ended, as it was stored.
     pub finish: Value,
 }
 
-/// The latest first; none of what lies in the trash.
-pub fn list(connection: &Connection, most: usize) -> Result<Vec<RecentTurn>, TranscriptError> {
+/// The latest first, without those of conversations in the trash.
+pub fn list(connection: &Connection, max_turns: usize) -> Result<Vec<RecentTurn>, TranscriptError> {
     let mut select = connection.prepare_cached(
         "SELECT conversation, title, messages.id, parent, messages.created_at, finish
          FROM messages JOIN conversations ON conversations.id = conversation
          WHERE finish IS NOT NULL AND trashed_at IS NULL
          ORDER BY messages.created_at DESC, messages.id DESC LIMIT ?1",
     )?;
-    let rows = select.query_map([most], |row| {
+    let rows = select.query_map([max_turns], |row| {
         Ok(RecentTurn {
             conversation: row.get(0)?,
             title: row.get(1)?,

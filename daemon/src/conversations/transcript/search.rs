@@ -1,11 +1,10 @@
-//! Finds conversations by their titles and by what was said in any of their branches.
+//! Searches titles and messages, in all branches.
 //!
-//! - Every word of a query must be in the title, or all of them in one message; parts of words
-//!   count, and small letters are as good as large ones.
-//! - The index knows runs of three letters. Shorter words narrow down what a longer one found;
-//!   alone they are looked for in titles only.
-//! - Bounded: a word that is everywhere is looked up in the newest messages until enough
-//!   conversations have it.
+//! - The title or one message must contain every word of the query. Case is ignored, and parts of
+//!   words match.
+//! - The index has trigrams. Words of one or two letters filter the hits of longer words; alone they
+//!   are searched in titles only.
+//! - Bounded: the newest 20,000 matching messages are read, until 200 conversations are found.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,36 +16,34 @@ use super::read::{self, Summary};
 use crate::utf16::units;
 use crate::wire::message::Message;
 
-/// Conversations that are found by what was said in them, at most.
-pub const MOST_FOUND: usize = 200;
+/// Conversations that are found by their messages.
+const MAX_FOUND: usize = 200;
 
-/// Messages that are looked at, at most.
-const MOST_LOOKED_AT: usize = 20_000;
+const MAX_MESSAGES_READ: usize = 20_000;
 
-/// The shortest word that the index knows.
-const INDEXED_CHARS: usize = 3;
+const MIN_INDEXED_CHARS: usize = 3;
 
-/// Characters around what was found.
-const BEFORE: usize = 40;
-const BEHIND: usize = 90;
+/// Characters of a snippet before and after the first word found.
+const CHARS_BEFORE: usize = 40;
+const CHARS_AFTER: usize = 90;
 
-/// What is looked for: words, at least one.
+/// At least one word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SearchQuery {
     words: Vec<Vec<char>>,
 }
 
 impl SearchQuery {
-    /// `None` when `text` has no words.
+    /// `None` if `text` has no words.
     pub fn of(text: &str) -> Option<Self> {
         let words = text.split(|c: char| c.is_whitespace() || c.is_control());
         let words: Vec<_> = words.filter(|word| !word.is_empty()).map(folded).collect();
         (!words.is_empty()).then_some(Self { words })
     }
 
-    /// The long words, for the index.
-    fn indexed(&self) -> Option<String> {
-        let long = self.words.iter().filter(|word| word.len() >= INDEXED_CHARS);
+    /// The full-text query of the indexed words.
+    fn full_text(&self) -> Option<String> {
+        let long = self.words.iter().filter(|word| word.len() >= MIN_INDEXED_CHARS);
         let quoted = |word: &Vec<char>| {
             format!("\"{}\"", word.iter().collect::<String>().replace('"', "\"\""))
         };
@@ -54,7 +51,7 @@ impl SearchQuery {
         (!terms.is_empty()).then(|| terms.join(" "))
     }
 
-    /// Where the earliest word stands, in characters, if all are there.
+    /// The earliest word, in characters, if `text` contains all words.
     fn find(&self, text: &[char]) -> Option<(usize, usize)> {
         let place = |word: &Vec<char>| {
             let start = text.windows(word.len()).position(|part| part == word.as_slice())?;
@@ -65,20 +62,17 @@ impl SearchQuery {
     }
 }
 
-/// A piece of a message in which everything was found.
+/// A piece of a matching message, on one line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Snippet {
-    /// Which message.
     pub message: i64,
-    /// The piece, on one line.
     pub text: String,
-    /// Where in it the first of the words stands, in UTF-16 units, as JavaScript counts.
+    /// The first word found is `start..end`, in UTF-16 units, as JavaScript counts.
     pub start: usize,
-    /// And where it ends.
     pub end: usize,
 }
 
-/// A conversation that was found; the snippet is of its newest message that has all words.
+/// A conversation, and a snippet of its newest matching message.
 pub type Hit = (Summary, Option<Snippet>);
 
 /// See [`super::Transcript::search`].
@@ -88,23 +82,23 @@ pub fn search(
     trashed: bool,
 ) -> Result<Vec<Hit>, TranscriptError> {
     let list = read::list(connection, trashed)?;
-    let mut said = match query.indexed() {
+    let mut snippets = match query.full_text() {
         Some(terms) => {
             let listed = list.iter().map(|summary| summary.id.as_str()).collect();
-            said(connection, query, &terms, &listed)?
+            snippets(connection, query, &terms, &listed)?
         }
         None => BTreeMap::new(),
     };
     let hits = list.into_iter().filter_map(|summary| {
-        let snippet = said.remove(&summary.id);
+        let snippet = snippets.remove(&summary.id);
         let title = folded(summary.title.as_deref().unwrap_or_default());
         (snippet.is_some() || query.find(&title).is_some()).then_some((summary, snippet))
     });
     Ok(hits.collect())
 }
 
-/// The newest message of each of the `listed` conversations that has all words.
-fn said(
+/// A snippet of the newest matching message of each `listed` conversation.
+fn snippets(
     connection: &Connection,
     query: &SearchQuery,
     terms: &str,
@@ -116,8 +110,8 @@ fn said(
          JOIN messages ON messages.id = words.rowid
          WHERE words MATCH ?1 ORDER BY words.rowid DESC LIMIT ?2",
     )?;
-    let mut rows = select.query((terms, MOST_LOOKED_AT))?;
-    while found.len() < MOST_FOUND
+    let mut rows = select.query((terms, MAX_MESSAGES_READ))?;
+    while found.len() < MAX_FOUND
         && let Some(row) = rows.next()?
     {
         let conversation = row.get_ref(1)?.as_str().unwrap_or_default();
@@ -137,25 +131,25 @@ fn snippet(message: i64, text: &str, query: &SearchQuery) -> Option<Snippet> {
     let text: Vec<char> = text.chars().collect();
     let folded: Vec<char> = text.iter().copied().map(fold).collect();
     let (from, to) = query.find(&folded)?;
-    let begin = from.saturating_sub(BEFORE);
-    let end = text.len().min(to + BEHIND);
-    let cut = |at: bool| if at { "…" } else { "" };
-    let before = format!("{}{}", cut(begin > 0), line(&text[begin..from]));
+    let begin = from.saturating_sub(CHARS_BEFORE);
+    let end = text.len().min(to + CHARS_AFTER);
+    let ellipsis = |is_cut: bool| if is_cut { "…" } else { "" };
+    let before = format!("{}{}", ellipsis(begin > 0), line(&text[begin..from]));
     let hit: String = text[from..to].iter().collect();
-    let behind = format!("{}{}", line(&text[to..end]), cut(end < text.len()));
+    let after = format!("{}{}", line(&text[to..end]), ellipsis(end < text.len()));
     let start = units(&before);
     let end = start + units(&hit);
-    Some(Snippet { message, text: before + &hit + &behind, start, end })
+    Some(Snippet { message, text: before + &hit + &after, start, end })
 }
 
 /// Each run of white space as one space.
 fn line(chars: &[char]) -> String {
     let mut line = String::with_capacity(chars.len());
     for &c in chars {
-        match c.is_whitespace() || c.is_control() {
-            true if line.ends_with(' ') => {}
-            true => line.push(' '),
-            false => line.push(c),
+        if !c.is_whitespace() && !c.is_control() {
+            line.push(c);
+        } else if !line.ends_with(' ') {
+            line.push(' ');
         }
     }
     line
@@ -165,7 +159,7 @@ fn folded(text: &str) -> Vec<char> {
     text.chars().map(fold).collect()
 }
 
-/// One character for one, so that places stay where they are.
+/// One character becomes one, so that offsets stay the same.
 fn fold(c: char) -> char {
     let mut lower = c.to_lowercase();
     match (lower.next(), lower.next()) {
@@ -183,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn all_words_must_be_there_in_any_order_and_size() {
+    fn a_match_contains_all_words_in_any_order_and_case() {
         let find = |text: &str, sought: &str| query(sought).find(&folded(text)).is_some();
         assert!(find("My LOCKER code is 48213.", "code locker"));
         assert!(find("Füße im ÄRMEL", "ärm fü"));
@@ -192,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snippet_is_one_line_and_says_where_the_word_stands() {
+    fn a_snippet_is_one_line_and_marks_the_word() {
         let text = format!("{}\n\n😀  the Locker\ncode{}", "word ".repeat(30), " more".repeat(60));
         let Snippet { text, start, end, .. } = snippet(1, &text, &query("locker")).unwrap();
         let units: Vec<u16> = text.encode_utf16().collect();
@@ -202,9 +196,9 @@ mod tests {
     }
 
     #[test]
-    fn quotes_and_operators_are_words_like_others() {
-        let terms = query("\"quoted\" AND* NEAR( a").indexed().unwrap();
+    fn quotes_and_operators_are_ordinary_words() {
+        let terms = query("\"quoted\" AND* NEAR( a").full_text().unwrap();
         assert_eq!(terms, "\"\"\"quoted\"\"\" \"and*\" \"near(\"");
-        assert_eq!(query("is a").indexed(), None);
+        assert_eq!(query("is a").full_text(), None);
     }
 }

@@ -1,4 +1,4 @@
-//! How fast each model computed prompts here, when that was measured last.
+//! The last measured prefill speed of each model on this machine.
 
 use hob_slots::ModelHash;
 use rusqlite::{Connection, OptionalExtension};

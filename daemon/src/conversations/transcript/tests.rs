@@ -1,4 +1,4 @@
-//! The tree against a naive model, and a database against time.
+//! Compares the tree with a naive model over random requests.
 
 use std::collections::BTreeSet;
 
@@ -8,31 +8,29 @@ use serde_json::json;
 
 use super::*;
 
-/// A path of the tree: who said what, from the beginning.
+/// A path of the tree: role and content of each message, from the first one on.
 type Path = Vec<(String, String)>;
 
-/// What a client does next; numbers choose among what it could say.
+/// A client's request. A `usize` chooses a known history, and a message of it.
 #[derive(Clone, Debug)]
-enum Move {
-    /// Sends a known history (chosen by the number) and something behind it.
+enum Request {
+    /// The whole history and a new message.
     Sync(usize, u8),
-    /// Sends only what is new.
     Append(u8),
-    /// Wants another answer.
-    Again,
-    /// Says something behind a message of a known history: its number among them.
-    Behind(usize, usize, u8),
-    /// Wants another answer to that message.
-    AgainAt(usize, usize),
+    /// Another answer to the last message.
+    Regenerate,
+    AppendAfter(usize, usize, u8),
+    RegenerateAt(usize, usize),
 }
 
-fn moves() -> impl Strategy<Value = Vec<Move>> {
+fn requests() -> impl Strategy<Value = Vec<Request>> {
     let one = prop_oneof![
-        (any::<usize>(), 0..3u8).prop_map(|(path, said)| Move::Sync(path, said)),
-        (0..3u8).prop_map(Move::Append),
-        Just(Move::Again),
-        (any::<usize>(), any::<usize>(), 0..3u8).prop_map(|(p, m, said)| Move::Behind(p, m, said)),
-        (any::<usize>(), any::<usize>()).prop_map(|(path, m)| Move::AgainAt(path, m)),
+        (any::<usize>(), 0..3u8).prop_map(|(path, said)| Request::Sync(path, said)),
+        (0..3u8).prop_map(Request::Append),
+        Just(Request::Regenerate),
+        (any::<usize>(), any::<usize>(), 0..3u8)
+            .prop_map(|(p, m, said)| Request::AppendAfter(p, m, said)),
+        (any::<usize>(), any::<usize>()).prop_map(|(path, m)| Request::RegenerateAt(path, m)),
     ];
     prop::collection::vec(one, 1..15)
 }
@@ -41,57 +39,54 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn nothing_said_is_ever_lost_and_the_head_is_the_last_answer(moves in moves()) {
+    fn no_message_is_lost_and_the_head_is_the_last_answer(requests in requests()) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(follow(moves))?;
+        runtime.block_on(check(requests))?;
     }
 }
 
-async fn follow(moves: Vec<Move>) -> Result<(), TestCaseError> {
+async fn check(requests: Vec<Request>) -> Result<(), TestCaseError> {
     let (transcript, id, now) = world();
     let mut known: Vec<Path> = vec![Vec::new()];
     let mut head = Path::new();
-    for (round, step) in moves.into_iter().enumerate() {
-        let (mut path, mut open) = match step {
-            Move::Sync(chosen, said) => {
+    for (round, request) in requests.into_iter().enumerate() {
+        let (mut path, mut open) = match request {
+            Request::Sync(chosen, said) => {
                 let mut path = known[chosen % known.len()].clone();
                 path.push(("user".to_owned(), said.to_string()));
                 let open = transcript.sync(&id, messages(&path), now);
                 (path, open)
             }
-            Move::Append(said) => {
+            Request::Append(said) => {
                 let mut path = head.clone();
                 path.push(("user".to_owned(), said.to_string()));
                 let new = messages(&path[head.len()..]);
-                let continuation = transcript.continuation(&id, None, new).done().await.unwrap();
+                let continuation = continuation(&transcript, &id, None, new).await.unwrap();
                 prop_assert_eq!(&continuation.history, &messages(&path));
                 (path, transcript.append(&id, continuation, now))
             }
-            Move::Again if head.is_empty() => continue,
-            Move::Again => {
+            Request::Regenerate if head.is_empty() => continue,
+            Request::Regenerate => {
                 let path = head[..head.len() - 1].to_vec();
-                let continuation =
-                    transcript.continuation(&id, None, Vec::new()).done().await.unwrap();
+                let continuation = continuation(&transcript, &id, None, Vec::new()).await.unwrap();
                 prop_assert_eq!(&continuation.history, &messages(&path));
                 (path, transcript.append(&id, continuation, now))
             }
-            Move::Behind(chosen, length, said) => {
+            Request::AppendAfter(chosen, length, said) => {
                 let mut path = known[chosen % known.len()].clone();
                 path.truncate(length % (path.len() + 1));
                 let after = place(&transcript, &id, &path).await;
                 path.push(("user".to_owned(), said.to_string()));
                 let new = messages(&path[path.len() - 1..]);
-                let continuation =
-                    transcript.continuation(&id, Some(after), new).done().await.unwrap();
+                let continuation = continuation(&transcript, &id, Some(after), new).await.unwrap();
                 prop_assert_eq!(&continuation.history, &messages(&path));
                 (path, transcript.append(&id, continuation, now))
             }
-            Move::AgainAt(chosen, length) => {
+            Request::RegenerateAt(chosen, length) => {
                 let mut path = known[chosen % known.len()].clone();
                 path.truncate(length % (path.len() + 1));
                 let after = place(&transcript, &id, &path).await;
-                let continuation =
-                    transcript.continuation(&id, Some(after), Vec::new()).done().await;
+                let continuation = continuation(&transcript, &id, Some(after), Vec::new()).await;
                 if path.last().is_none_or(|(role, _)| role == "assistant") {
                     prop_assert!(matches!(continuation, Err(TranscriptError::NothingToAnswer)));
                     continue;
@@ -101,19 +96,43 @@ async fn follow(moves: Vec<Move>) -> Result<(), TestCaseError> {
         };
         open.stored().await.unwrap();
         let answer = format!("answer {round}");
-        open.finish(&Message::answer(&answer, "", &[]), &json!({}), now).done().await.unwrap();
+        let answer_message = Message::answer(&answer, "", &[]);
+        let end = TurnEnd {
+            fingerprint: ModelHash([0; 8]),
+            answer: Some(open.complete(&answer_message, &json!({}))),
+            timeline: None,
+            explanation: None,
+            needs_text: true,
+            now,
+        };
+        transcript.end_turn(end).unwrap().done().await.unwrap();
         path.push(("assistant".to_owned(), answer));
         known.push(path.clone());
         head = path;
 
         let stored = transcript.get(&id).done().await.unwrap().unwrap();
-        prop_assert_eq!(said(stored.path()), head.clone());
+        prop_assert_eq!(contents(stored.path()), head.clone());
         prop_assert_eq!(stored.messages.len(), nodes(&known), "no message twice, none missing");
     }
     Ok(())
 }
 
-/// Behind the last message of a path that is stored.
+async fn continuation(
+    transcript: &Transcript,
+    id: &ConversationId,
+    after: Option<After>,
+    new: Vec<Message>,
+) -> Result<Continuation, TranscriptError> {
+    let query = TurnQuery {
+        fingerprint: ModelHash([0; 8]),
+        timeline_of: None,
+        append: Some(Append { conversation: id.clone(), after, new }),
+        reads_speed: false,
+    };
+    transcript.begin_turn(query).await.map(|start| start.continuation.unwrap())
+}
+
+/// The place after the last message of a saved path.
 async fn place(transcript: &Transcript, id: &ConversationId, path: &Path) -> After {
     let Some(stored) = transcript.get(id).done().await.unwrap() else { return After::Nothing };
     let mut at = None;
@@ -134,10 +153,10 @@ fn nodes(paths: &[Path]) -> usize {
     beginnings.collect::<BTreeSet<_>>().len()
 }
 
-fn said(path: Vec<&SavedMessage>) -> Path {
-    let word =
+fn contents(path: Vec<&SavedMessage>) -> Path {
+    let field =
         |stored: &SavedMessage, name: &str| stored.message[name].as_str().unwrap().to_owned();
-    path.iter().map(|stored| (word(stored, "role"), word(stored, "content"))).collect()
+    path.iter().map(|stored| (field(stored, "role"), field(stored, "content"))).collect()
 }
 
 fn messages(path: &[(String, String)]) -> Vec<Message> {
@@ -153,7 +172,7 @@ fn world() -> (Transcript, ConversationId, Timestamp) {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_dropped_is_interrupted() {
+async fn a_dropped_answer_is_interrupted() {
     let (transcript, id, now) = world();
     let hello = messages(&[("user".into(), "Hello".into())]);
     drop(transcript.sync(&id, hello, now));
@@ -182,7 +201,7 @@ async fn a_newer_database_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
-async fn timelines_without_text_leave_after_a_day() {
+async fn timelines_without_text_are_deleted_after_a_day() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("text.sqlite");
     let (id, model) = (ConversationId::new("v5:abc").unwrap(), ModelHash([1; 8]));

@@ -1,4 +1,4 @@
-//! What some conversations are called.
+//! The titles of given conversations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,16 +8,15 @@ use rusqlite::OptionalExtension;
 use super::Transcript;
 use super::writer::Pending;
 
-/// The longest title that anybody may give, in characters.
 pub const MAX_TITLE_CHARS: usize = 200;
 
 impl Transcript {
-    /// The titles of those of the conversations that have one.
+    /// Untitled conversations are left out.
     pub fn titles(
         &self,
         conversations: BTreeSet<ConversationId>,
     ) -> Pending<BTreeMap<ConversationId, String>> {
-        self.writer.ask(move |connection| {
+        self.writer.read(move |connection| {
             let mut title =
                 connection.prepare_cached("SELECT title FROM conversations WHERE id = ?1")?;
             let mut titles = BTreeMap::new();

@@ -1,7 +1,7 @@
 //! The last timeline of each conversation, as tokens: `i32`, little endian.
 //!
-//! Conversations that are pinned by a key alone have a row here and no text; such rows leave when
-//! they have not been used for a day.
+//! A conversation that is only a `prompt_cache_key` has a row here and no text. Such a row is deleted
+//! after a day without use.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::TranscriptError;
 use super::tree::millis;
 
-const UNUSED: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_UNUSED: Duration = Duration::from_secs(24 * 60 * 60);
 
 pub fn load(
     connection: &Connection,
@@ -22,18 +22,17 @@ pub fn load(
         .prepare_cached("SELECT tokens FROM tokens WHERE conversation = ?1 AND fingerprint = ?2")?
         .query_row((conversation.as_str(), fingerprint.to_string()), |row| row.get(0))
         .optional()?;
-    let words = bytes.as_deref().unwrap_or_default().chunks_exact(4);
-    let token = |word: &[u8]| Token(i32::from_le_bytes(word.try_into().expect("four bytes")));
-    Ok(words.map(token).collect())
+    let (words, _) = bytes.as_deref().unwrap_or_default().as_chunks::<4>();
+    Ok(words.iter().map(|&word| Token(i32::from_le_bytes(word))).collect())
 }
 
-/// `beside_text`: only if the conversation still has text. It may have been deleted meanwhile.
+/// `needs_text`: only if the conversation still has text; it may have been deleted meanwhile.
 pub fn save(
     connection: &Connection,
     conversation: &ConversationId,
     fingerprint: ModelHash,
     timeline: &[Token],
-    beside_text: bool,
+    needs_text: bool,
     now: Timestamp,
 ) -> Result<(), TranscriptError> {
     let bytes: Vec<u8> = timeline.iter().flat_map(|token| token.0.to_le_bytes()).collect();
@@ -49,13 +48,13 @@ pub fn save(
             fingerprint.to_string(),
             bytes,
             millis(now),
-            beside_text,
+            needs_text,
         ))?;
     Ok(())
 }
 
-pub fn forget_stale(connection: &Connection, now: Timestamp) -> Result<(), TranscriptError> {
-    let unused = i64::try_from(UNUSED.as_millis()).expect("a day fits");
+pub fn delete_stale(connection: &Connection, now: Timestamp) -> Result<(), TranscriptError> {
+    let unused = i64::try_from(MAX_UNUSED.as_millis()).expect("a day fits");
     connection.execute(
         "DELETE FROM tokens WHERE used_at < ?1
          AND conversation NOT IN (SELECT id FROM conversations)",

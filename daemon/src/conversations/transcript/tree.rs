@@ -1,8 +1,8 @@
 //! Walks and grows the tree of messages.
 //!
-//! - One transaction a request: the new messages, the open answer and the head, or nothing.
-//! - A message that is already there, below the same parent, is never stored a second time.
-//! - Every request gets an answer row of its own; an older answer stays as a sibling.
+//! - One transaction per request: the new messages, the open answer and the head, or nothing.
+//! - An equal message below the same parent is not stored a second time.
+//! - Every request gets its own answer row; an older answer stays as a sibling.
 
 use hob_slots::{ConversationId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -10,21 +10,19 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::{After, Status, TranscriptError};
 use crate::wire::message::{Message, Role};
 
-const TITLE_CHARS: usize = 60;
+const MAX_DERIVED_TITLE_CHARS: usize = 60;
 
-/// What a request added.
+/// The open answer of a request, and the message that it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grown {
-    /// The row of the open answer.
     pub answer: i64,
-    /// The message that it answers.
     pub parent: i64,
 }
 
 /// Where an append continues.
 #[derive(Clone, Debug)]
 pub struct Continuation {
-    /// What the model has to see, oldest first, the new messages included.
+    /// All messages of the prompt, the oldest first, the new ones included.
     pub history: Vec<Message>,
     base: Option<i64>,
     new: Vec<Message>,
@@ -50,9 +48,10 @@ pub fn append(
     grow(connection, conversation, continuation.base, &continuation.new, now)
 }
 
-/// See [`super::Transcript::continuation`].
+/// What an append continues. Without new messages: the last answer again, or, with `after`, one to
+/// that message.
 pub fn continuation(
-    connection: &mut Connection,
+    connection: &Connection,
     conversation: &ConversationId,
     after: Option<After>,
     new: Vec<Message>,
@@ -60,7 +59,7 @@ pub fn continuation(
     let end = match after {
         None => head(connection, conversation)?,
         Some(After::Nothing) => None,
-        Some(After::Message(id)) => Some(known(connection, conversation, id)?),
+        Some(After::Message(id)) => Some(check_message(connection, conversation, id)?),
     };
     let mut path = path(connection, end)?;
     if after.is_some() {
@@ -74,7 +73,7 @@ pub fn continuation(
             return Err(TranscriptError::NothingToAnswer);
         }
     } else {
-        step_back_over_a_failed_try(&mut path, &new[0]);
+        drop_failed_attempt(&mut path, &new[0]);
     }
     let base = path.last().map(|node| node.id);
     let history = path.into_iter().map(|node| node.message).chain(new.iter().cloned()).collect();
@@ -92,8 +91,8 @@ fn head(
     Ok(head.flatten())
 }
 
-/// `id`, if it is a message of the conversation.
-pub fn known(
+/// Returns `id` if it is a message of the conversation.
+pub fn check_message(
     connection: &Connection,
     conversation: &ConversationId,
     id: i64,
@@ -105,12 +104,13 @@ pub fn known(
         .ok_or(TranscriptError::NoSuchMessage { id })
 }
 
-/// A client that lost its answer before the first word says the same again: not a second message.
-fn step_back_over_a_failed_try(path: &mut Vec<Node>, again: &Message) {
-    if let [.., asked, answer] = path.as_slice()
+/// A client whose answer broke off before its first word sends the same message again; it is not
+/// stored twice.
+fn drop_failed_attempt(path: &mut Vec<Node>, again: &Message) {
+    if let [.., request, answer] = path.as_slice()
         && answer.status == Status::Interrupted
         && answer.message.text().is_empty()
-        && asked.message.is_same(again)
+        && request.message.is_same(again)
     {
         path.truncate(path.len() - 2);
     }
@@ -138,8 +138,8 @@ fn grow(
         });
     }
     let parent = at.ok_or(TranscriptError::NothingToAnswer)?;
-    let silence = Message::answer("", "", &[]);
-    let answer = insert(&transaction, conversation, at, &silence, Status::Streaming, now)?;
+    let empty = Message::answer("", "", &[]);
+    let answer = insert(&transaction, conversation, at, &empty, Status::Streaming, now)?;
     transaction
         .prepare_cached(
             "UPDATE conversations SET head = ?2, title = coalesce(title, ?3) WHERE id = ?1",
@@ -149,7 +149,7 @@ fn grow(
     Ok(Grown { answer, parent })
 }
 
-/// The latest child of `parent` that says the same.
+/// The latest child of `parent` that equals `message`.
 fn child_like(
     connection: &Connection,
     conversation: &ConversationId,
@@ -195,7 +195,7 @@ fn insert(
     Ok(connection.last_insert_rowid())
 }
 
-/// A message on the way from the root.
+/// A message of a path.
 struct Node {
     id: i64,
     status: Status,
@@ -220,7 +220,7 @@ fn path(connection: &Connection, end: Option<i64>) -> Result<Vec<Node>, Transcri
     Ok(path)
 }
 
-/// The first words of the person, on one line.
+/// The first words of the user, on one line.
 pub fn title<'m>(messages: impl IntoIterator<Item = &'m Message>) -> Option<String> {
     let texts =
         messages.into_iter().filter(|message| message.role == Role::User).map(Message::text);
@@ -229,14 +229,14 @@ pub fn title<'m>(messages: impl IntoIterator<Item = &'m Message>) -> Option<Stri
 }
 
 fn shorten(line: &str) -> String {
-    if line.chars().count() <= TITLE_CHARS {
+    if line.chars().count() <= MAX_DERIVED_TITLE_CHARS {
         return line.to_owned();
     }
-    let cut: String = line.chars().take(TITLE_CHARS - 1).collect();
+    let cut: String = line.chars().take(MAX_DERIVED_TITLE_CHARS - 1).collect();
     format!("{}…", cut.trim_end())
 }
 
-/// Milliseconds since 1970, as SQLite keeps them.
+/// SQLite's integers are signed.
 pub fn millis(time: Timestamp) -> i64 {
     i64::try_from(time.0).unwrap_or(i64::MAX)
 }

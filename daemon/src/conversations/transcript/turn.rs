@@ -66,14 +66,14 @@ impl Transcript {
         if query.timeline_of.is_none() && query.append.is_none() && !query.reads_speed {
             return Ok(TurnStart::default());
         }
-        self.writer.ask(move |connection| read(connection, query)).done().await
+        self.writer.read(move |connection| read(connection, query)).done().await
     }
 
     /// Writes what a turn leaves, in one transaction. The result of a complete answer arrives once
     /// its text is on disk; for anything else there is none to wait for, and failures are logged.
     pub fn end_turn(&self, end: TurnEnd) -> Option<Pending<()>> {
         if end.answer.as_ref().is_some_and(ClosedAnswer::is_complete) {
-            return Some(self.writer.send(move |connection| end.write(connection)));
+            return Some(self.writer.write(move |connection| end.write(connection)));
         }
         if end.answer.is_some() || end.timeline.is_some() || end.explanation.is_some() {
             self.writer.post(move |connection| end.write(connection));
@@ -82,7 +82,7 @@ impl Transcript {
     }
 }
 
-fn read(connection: &mut Connection, query: TurnQuery) -> Result<TurnStart, TranscriptError> {
+fn read(connection: &Connection, query: TurnQuery) -> Result<TurnStart, TranscriptError> {
     let TurnQuery { fingerprint, timeline_of, append, reads_speed } = query;
     let continuation = match append {
         Some(Append { conversation, after, new }) => {

@@ -1,8 +1,8 @@
-//! The one thread that holds the database. Callers send it jobs; it runs them in order.
+//! The thread that holds the database. It runs jobs in the order in which they were sent.
 //!
-//! - A job that answers is a commit: when the answer is there, the change is on the disk.
+//! - When the result of a write arrives, the change is on disk.
 //! - Callers on an async runtime are never blocked by the disk.
-//! - What nobody waits for any more is written all the same, and not read.
+//! - A write whose caller is gone runs; a read whose caller is gone is skipped.
 
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
@@ -14,14 +14,13 @@ use super::TranscriptError;
 
 type Job = Box<dyn FnOnce(&mut Connection) + Send>;
 
-/// What becomes of a job that nobody waits for when its turn comes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Unawaited {
-    Run,
-    Skip,
+enum Kind {
+    Read,
+    Write,
 }
 
-/// The thread and the way to it. Dropping it runs what is queued, then closes the database.
+/// The handle of the thread. Dropping it runs the queued jobs, then closes the database.
 #[derive(Debug)]
 pub struct Writer {
     jobs: Option<mpsc::Sender<Job>>,
@@ -29,7 +28,6 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Moves the connection to a thread of its own.
     pub fn start(mut connection: Connection) -> Self {
         let (jobs, inbox) = mpsc::channel::<Job>();
         let thread = thread::Builder::new()
@@ -39,28 +37,28 @@ impl Writer {
         Self { jobs: Some(jobs), thread: Some(thread) }
     }
 
-    /// Queues a job at once; the receiver hears its result.
-    pub fn send<T: Send + 'static>(
+    /// Queues a job that runs even if its caller is gone by then.
+    pub fn write<T: Send + 'static>(
         &self,
         job: impl FnOnce(&mut Connection) -> Result<T, TranscriptError> + Send + 'static,
     ) -> Pending<T> {
-        self.queue(Unawaited::Run, job)
+        self.queue(Kind::Write, job)
     }
 
-    /// Queues a job that only reads: it is left out once nobody waits for it any more.
-    pub fn ask<T: Send + 'static>(
+    /// Queues a job that is skipped if its caller is gone by then.
+    pub fn read<T: Send + 'static>(
         &self,
         job: impl FnOnce(&mut Connection) -> Result<T, TranscriptError> + Send + 'static,
     ) -> Pending<T> {
-        self.queue(Unawaited::Skip, job)
+        self.queue(Kind::Read, job)
     }
 
-    /// Queues a job that nobody waits for; a failure is logged.
+    /// Queues a write without a caller; a failure is logged.
     pub fn post(
         &self,
         job: impl FnOnce(&mut Connection) -> Result<(), TranscriptError> + Send + 'static,
     ) {
-        self.send(move |connection| {
+        self.write(move |connection| {
             let result = job(connection);
             if let Err(error) = &result {
                 tracing::error!(%error, "transcript write failed");
@@ -71,15 +69,15 @@ impl Writer {
 
     fn queue<T: Send + 'static>(
         &self,
-        unawaited: Unawaited,
+        kind: Kind,
         job: impl FnOnce(&mut Connection) -> Result<T, TranscriptError> + Send + 'static,
     ) -> Pending<T> {
         let (answer, result) = oneshot::channel();
         let jobs = self.jobs.as_ref().expect("only `drop` takes the sender");
-        // A thread that is gone drops the job, and `Pending` tells.
+        // An error: the thread has ended, and `Pending` returns `Stopped`.
         let _ = jobs.send(Box::new(move |connection: &mut Connection| {
-            if !answer.is_closed() || unawaited == Unawaited::Run {
-                let _ = answer.send(job(connection)); // Whoever waited may have gone meanwhile.
+            if kind == Kind::Write || !answer.is_closed() {
+                let _ = answer.send(job(connection)); // An error: the caller is gone.
             }
         }));
         Pending(result)
@@ -95,12 +93,12 @@ impl Drop for Writer {
     }
 }
 
-/// A job under way.
+/// The result of a job that may still run.
 #[derive(Debug)]
 pub struct Pending<T>(oneshot::Receiver<Result<T, TranscriptError>>);
 
 impl<T> Pending<T> {
-    /// Its result, once it is on the disk. To be asked once; may be cancelled and asked again.
+    /// Waits for the result, which arrives once. Cancel safe.
     pub async fn done(&mut self) -> Result<T, TranscriptError> {
         (&mut self.0).await.unwrap_or(Err(TranscriptError::Stopped))
     }
@@ -111,7 +109,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_nobody_waits_for_is_written_and_not_read() {
+    async fn a_write_without_a_caller_runs_and_a_read_is_skipped() {
         let writer = Writer::start(Connection::open_in_memory().unwrap());
         let (free, held) = mpsc::channel::<()>();
         let (done, seen) = mpsc::channel();
@@ -126,9 +124,9 @@ mod tests {
                 Ok(())
             }
         };
-        drop(writer.ask(note("read for nobody")));
-        drop(writer.send(note("written")));
-        let mut read = writer.ask(note("read"));
+        drop(writer.read(note("abandoned read")));
+        drop(writer.write(note("written")));
+        let mut read = writer.read(note("read"));
         free.send(()).unwrap();
         read.done().await.unwrap();
         assert_eq!(seen.try_iter().collect::<Vec<_>>(), ["written", "read"]);
