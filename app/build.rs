@@ -1,11 +1,11 @@
-//! Tells Tauri what the app is made of: its configuration, its commands, and who may call them.
+//! Gives Tauri the app's configuration, commands and capabilities.
 
 fn main() {
     #[cfg(feature = "desktop")]
     desktop();
 }
 
-/// Commands that are listed here can be called by nobody whom no capability allows it.
+/// A command that is listed here can be called only where a capability allows it.
 #[cfg(feature = "desktop")]
 fn desktop() {
     let commands = tauri_build::AppManifest::new().commands(&[

@@ -1,7 +1,7 @@
-//! Files that the page hands out: exports of chats, and nothing from elsewhere.
+//! Saves files that the page creates, such as exported chats. Other downloads are refused.
 //!
-//! - They go to where the desktop keeps downloads, under a name that is free, and the desktop says so;
-//!   it says too when one could not be written.
+//! - Files go to the desktop's download directory under a free name. A notification tells the path, or
+//!   that the file could not be written.
 
 use std::path::{Path, PathBuf};
 
@@ -9,12 +9,11 @@ use tauri::webview::DownloadEvent;
 use tauri::{AppHandle, Manager, Runtime, Webview};
 use tauri_plugin_notification::NotificationExt;
 
-use super::words::Words;
+use super::strings::Strings;
 
-/// More files of one name than that are no accident.
-const MOST: u32 = 1000;
+const MAX_FILES_OF_ONE_NAME: u32 = 1000;
 
-/// Whether a download may go on; says where to.
+/// Sets the destination of a download; `false` refuses it.
 pub fn decide<R: Runtime>(webview: &Webview<R>, event: DownloadEvent<'_>) -> bool {
     match event {
         DownloadEvent::Requested { url, destination } if url.scheme() == "blob" => {
@@ -24,7 +23,7 @@ pub fn decide<R: Runtime>(webview: &Webview<R>, event: DownloadEvent<'_>) -> boo
             let free =
                 dir.ok().zip(name).and_then(|(dir, name)| free_name(&dir, &name, Path::exists));
             let Some(free) = free else {
-                tell(webview.app_handle(), destination, false);
+                notify(webview.app_handle(), destination, false);
                 return false;
             };
             *destination = free;
@@ -32,28 +31,27 @@ pub fn decide<R: Runtime>(webview: &Webview<R>, event: DownloadEvent<'_>) -> boo
         }
         DownloadEvent::Requested { .. } => false,
         DownloadEvent::Finished { path, success, .. } => {
-            tell(webview.app_handle(), &path.unwrap_or_default(), success);
+            notify(webview.app_handle(), &path.unwrap_or_default(), success);
             true
         }
         _ => true,
     }
 }
 
-/// The page cannot know where the file went.
-fn tell<R: Runtime>(app: &AppHandle<R>, path: &Path, success: bool) {
-    let words = app.state::<Words>();
-    let title = if success { &words.saved } else { &words.not_saved };
+fn notify<R: Runtime>(app: &AppHandle<R>, path: &Path, success: bool) {
+    let strings = app.state::<Strings>();
+    let title = if success { &strings.saved } else { &strings.not_saved };
     let notice = app.notification().builder().title(title).body(path.display().to_string());
     if let Err(error) = notice.show() {
-        tracing::debug!(%error, "the desktop shows no notices");
+        tracing::debug!(%error, "the desktop shows no notifications");
     }
 }
 
-/// `name`, or the first of `name (1)`, `name (2)`, … that nobody has in `dir`.
+/// `name`, or the first of `name (1)`, `name (2)`, … that does not exist in `dir`.
 fn free_name(dir: &Path, name: &Path, is_taken: impl Fn(&Path) -> bool) -> Option<PathBuf> {
     let stem = name.file_stem()?.to_string_lossy().into_owned();
     let end = name.extension().map(|it| format!(".{}", it.to_string_lossy())).unwrap_or_default();
-    let numbered = (1..MOST).map(|number| format!("{stem} ({number}){end}"));
+    let numbered = (1..MAX_FILES_OF_ONE_NAME).map(|number| format!("{stem} ({number}){end}"));
     let names = std::iter::once(format!("{stem}{end}")).chain(numbered);
     names.map(|name| dir.join(name)).find(|path| !is_taken(path))
 }

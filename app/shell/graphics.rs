@@ -1,14 +1,14 @@
-//! WebKit shows nothing, or crashes, where its shared buffers do not work: with NVIDIA's own driver, and
-//! on machines without a graphics device. There it is told to copy.
+//! Disables WebKit's shared (DMA-BUF) buffers where they do not work: with NVIDIA's own driver and on
+//! machines without a graphics device, WebKit would show nothing or crash.
 //!
-//! - The variable must be there before the first thread is: the program starts itself again with it.
-//! - Whoever has set it is right.
+//! - The variable must be set before the first thread starts: the program executes itself again with it.
+//! - A value that the user has set is left alone.
 
 use anyhow::Result;
 
 const VARIABLE: &str = "WEBKIT_DISABLE_DMABUF_RENDERER";
 
-/// Starts the program again where the variable is needed; returns where it is not.
+/// Executes the program again when the variable is needed; returns otherwise.
 #[cfg(target_os = "linux")]
 pub fn prepare() -> Result<()> {
     use std::os::unix::process::CommandExt;
@@ -27,19 +27,19 @@ pub fn prepare() -> Result<()> {
         return Ok(());
     }
     let this = std::env::current_exe().context("cannot find this program again")?;
-    let mut words = std::env::args_os();
-    let name = words.next().unwrap_or_else(|| this.clone().into());
-    let error = Command::new(&this).arg0(name).args(words).env(VARIABLE, "1").exec();
+    let mut arguments = std::env::args_os();
+    let name = arguments.next().unwrap_or_else(|| this.clone().into());
+    let error = Command::new(&this).arg0(name).args(arguments).env(VARIABLE, "1").exec();
     Err(error).with_context(|| format!("cannot start {} again", this.display()))
 }
 
-/// Only WebKitGTK has such buffers.
+/// Only WebKitGTK has these buffers.
 #[cfg(not(target_os = "linux"))]
 pub fn prepare() -> Result<()> {
     Ok(())
 }
 
-/// Whether buffers must be copied. `devices`: the names in `/dev/dri`.
+/// Whether WebKit must copy buffers. `devices`: the names in `/dev/dri`.
 #[cfg(any(target_os = "linux", test))]
 fn must_copy(has_nvidia: bool, mut devices: impl Iterator<Item = String>) -> bool {
     has_nvidia || !devices.any(|name| name.starts_with("renderD"))
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shared_buffers_are_for_machines_whose_driver_has_them() {
+    fn shared_buffers_are_used_with_a_render_node_and_without_nvidia() {
         let devices =
             |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
         assert!(!must_copy(false, devices(&["card0", "renderD128"]).into_iter()));

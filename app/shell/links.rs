@@ -1,16 +1,16 @@
-//! `open_link`: a link that the user agreed to, in whatever program the system has for it.
+//! `open_link`: opens a link that the user confirmed in the system's program for it.
 
 use tauri::{AppHandle, Url};
 use tauri_plugin_opener::OpenerExt;
 
-/// Opens it outside. The page has asked the user.
+/// The page has asked the user.
 #[tauri::command]
 pub fn open_link(app: AppHandle, url: String) -> Result<(), String> {
     let url = accepted(&url)?;
     app.opener().open_url(url, None::<&str>).map_err(|error| error.to_string())
 }
 
-/// The link, if it is one that leads to a page or a letter: everything else may start programs.
+/// Accepts web pages and mail addresses: other schemes may start programs.
 fn accepted(text: &str) -> Result<String, String> {
     let refused = || "only links to pages and mail addresses are opened".to_owned();
     let url = Url::parse(text).map_err(|_| refused())?;
@@ -21,9 +21,9 @@ fn accepted(text: &str) -> Result<String, String> {
     }
 }
 
-/// Whether a letter would take a file along, which some mail programs do without a word.
-fn attaches(letter: &Url) -> bool {
-    letter.query_pairs().any(|(field, _)| field.to_ascii_lowercase().starts_with("attach"))
+/// Whether a mail link attaches a file, which some mail programs do without asking.
+fn attaches(mail: &Url) -> bool {
+    mail.query_pairs().any(|(field, _)| field.to_ascii_lowercase().starts_with("attach"))
 }
 
 #[cfg(test)]
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_pages_and_letters_are_opened() {
+    fn only_web_and_mail_links_are_opened() {
         for good in [
             "https://example.org/a?b#c",
             "http://127.0.0.1:1/",
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_handed_over_holds_no_spaces_and_no_line_breaks() {
+    fn an_opened_link_has_no_spaces_and_no_line_breaks() {
         let url = accepted("https://example.org/a b\nc\u{7f}").unwrap();
         assert!(url.bytes().all(|byte| byte.is_ascii_graphic()), "{url}");
     }

@@ -1,13 +1,14 @@
-//! The shell around the page: it opens the daemon in this process, carries the page's requests to it,
-//! and is a good citizen of the desktop.
+//! The desktop shell around the page: opens the daemon in this process, sends it the page's requests, and
+//! integrates with the desktop (tray, notifications, links, downloads).
 //!
-//! Reading order: [`args`] and [`graphics`] (before anything starts), [`backend`] (the daemon, here or
-//! elsewhere), [`requests`] (what the page asks), [`state`] (what it is told), [`settings`], [`window`]
-//! and [`tray`], [`ending`] (nothing is lost), [`smoke`] (the app tries itself).
+//! Reading order: [`args`] and [`graphics`] (before anything starts), [`phase`] and [`backend`] (the
+//! daemon, in this process or another), [`requests`] and [`state`] (commands of the page), [`settings`],
+//! [`window`], [`ending`], [`tray`], [`smoke`] (the self-test).
 //!
 //! - The page calls the commands of `app/capabilities` and nothing else; it never sees the token.
-//! - The window does not wait for the model: the daemon opens in a thread of its own.
-//! - However the app is asked to end, everything worth keeping is saved first.
+//! - The window does not wait for the model: the daemon opens on its own thread.
+//! - The daemon saves everything before the app ends, whether the page, the tray, the window or a signal
+//!   ends it.
 
 mod args;
 mod backend;
@@ -16,13 +17,14 @@ mod ending;
 mod graphics;
 mod links;
 mod notices;
+mod phase;
 mod requests;
 mod settings;
 mod smoke;
 mod state;
+mod strings;
 mod tray;
 mod window;
-mod words;
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -39,16 +41,16 @@ use backend::Backend;
 use ending::Ending;
 use requests::Requests;
 use settings::SettingsFile;
-use words::Words;
+use strings::Strings;
 
-/// The app, from its arguments to its end.
+/// Runs the app.
 pub fn start() -> ExitCode {
-    let begun = Instant::now();
+    let started = Instant::now();
     let args = Args::parse();
     if let Err(error) = graphics::prepare() {
         eprintln!("hob-desktop: {error:#}");
     }
-    match run(args, begun) {
+    match run(args, started) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("hob-desktop: {error:#}");
@@ -57,12 +59,12 @@ pub fn start() -> ExitCode {
     }
 }
 
-fn run(args: Args, begun: Instant) -> Result<ExitCode> {
+fn run(args: Args, started: Instant) -> Result<ExitCode> {
     let scratch = args.scratch()?;
     let resolved = args.resolve(scratch.as_ref().map(|it| it.path()))?;
     let filter = startup::log_filter(&resolved.settings.log)?;
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    let app = build(&args, resolved, begun).context("cannot start the app")?;
+    let app = build(&args, resolved, started).context("cannot start the app")?;
     let code = app.run_return(|app, event| match event {
         RunEvent::ExitRequested { api, code: None, .. } => {
             api.prevent_exit();
@@ -76,8 +78,8 @@ fn run(args: Args, begun: Instant) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
 }
 
-fn build(args: &Args, resolved: Resolved, begun: Instant) -> Result<App> {
-    let words = Words::of_user();
+fn build(args: &Args, resolved: Resolved, started: Instant) -> Result<App> {
+    let strings = Strings::of_user();
     let settings = SettingsFile::in_dir(&resolved.settings.data_dir);
     let instance = args::instance(&resolved);
     let (hidden, smoke) = (args.hidden, args.smoke_test);
@@ -88,7 +90,7 @@ fn build(args: &Args, resolved: Resolved, begun: Instant) -> Result<App> {
                 .dbus_id(instance)
                 .build(),
         )
-        // A window that was hidden at the end is shown at the next start.
+        // Visibility is not restored: a window hidden at the end shows at the next start.
         .plugin(
             tauri_plugin_window_state::Builder::default()
                 .with_state_flags(StateFlags::all() - StateFlags::VISIBLE)
@@ -112,12 +114,16 @@ fn build(args: &Args, resolved: Resolved, begun: Instant) -> Result<App> {
             app.manage(Requests::default());
             app.manage(Ending::default());
             app.manage(Backend::start(resolved));
-            let has_tray = tray::open(app.handle(), &words);
-            app.manage(words);
-            window::open(app.handle(), hidden && has_tray, begun)?;
+            let has_tray = tray::open(app.handle(), &strings);
+            if has_tray {
+                app.state::<SettingsFile>().set_has_tray();
+            }
+            app.manage(strings);
+            let hidden = hidden && has_tray;
+            window::open(app.handle(), hidden, started, ending::on_window_close)?;
             end_on_signals(app.handle());
             if smoke {
-                smoke::start(app.handle().clone(), begun);
+                smoke::start(app.handle().clone(), started);
             }
             Ok(())
         })
@@ -125,7 +131,7 @@ fn build(args: &Args, resolved: Resolved, begun: Instant) -> Result<App> {
     Ok(app)
 }
 
-/// What the system asks is as good as the menu.
+/// Ends the app on SIGTERM and SIGINT as the menu does.
 fn end_on_signals(app: &AppHandle) {
     let app = app.clone();
     tauri::async_runtime::spawn(async move {

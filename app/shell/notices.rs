@@ -1,14 +1,15 @@
-//! `notify`: says on the desktop what happened while nobody looked.
+//! `notify`: shows a desktop notification while the window is not focused.
 
 use tauri::{AppHandle, State, WebviewWindow};
 use tauri_plugin_notification::NotificationExt;
 
 use super::settings::SettingsFile;
 
-/// A desktop shows little more.
-const LONGEST: usize = 240;
+/// Desktops truncate longer notifications.
+const MAX_CHARS: usize = 240;
 
-/// Shows a notice, if the window is out of sight and the user wants to know. Says whether it did.
+/// Shows a notification unless the window is focused or the user has disabled them; returns whether it
+/// did.
 #[tauri::command]
 pub async fn notify(
     app: AppHandle,
@@ -17,15 +18,15 @@ pub async fn notify(
     title: String,
     body: String,
 ) -> Result<bool, String> {
-    let is_seen = window.is_focused().unwrap_or(false);
-    if is_seen || !settings.read().notifications {
+    let is_focused = window.is_focused().unwrap_or(false);
+    if is_focused || !settings.read().notifications {
         return Ok(false);
     }
     let notice = app.notification().builder().title(short(&title)).body(short(&body));
     notice.show().map(|()| true).map_err(|error| error.to_string())
 }
 
-/// Some desktops read markup, and models write it.
+/// Removes markup: models write it, and some desktops render it.
 fn short(text: &str) -> String {
     let plain = |c| match c {
         '<' => '‹',
@@ -33,7 +34,7 @@ fn short(text: &str) -> String {
         c if c.is_control() => ' ',
         c => c,
     };
-    text.chars().map(plain).take(LONGEST).collect()
+    text.chars().map(plain).take(MAX_CHARS).collect()
 }
 
 #[cfg(test)]
@@ -43,6 +44,6 @@ mod tests {
     #[test]
     fn a_notice_is_short_and_holds_no_markup() {
         assert_eq!(short("<img src=x>\nhello"), "‹img src=x› hello");
-        assert_eq!(short(&"ä".repeat(1000)).chars().count(), LONGEST);
+        assert_eq!(short(&"ä".repeat(1000)).chars().count(), MAX_CHARS);
     }
 }

@@ -1,11 +1,11 @@
 //! `request` and `cancel`: any HTTP-shaped request of the page, answered over a channel.
 //!
-//! - The body comes as bytes, and everything else in the header `hob-request`: within JSON, a byte would
-//!   take the room of a number.
+//! - The body arrives as bytes, everything else in the header `hob-request`: in JSON, each byte would be
+//!   written as a number.
 //! - The channel carries `{status, headers}`, then the body's chunks as raw bytes, then `{end: true}`; or
-//!   `{error}`, at any time, and nothing after it.
-//! - A request waits until there is a daemon to ask.
-//! - What the page gave up, or has left by loading anew, is dropped, and the work for it with it.
+//!   `{error}` at any time, and nothing after it.
+//! - A request waits until a daemon runs.
+//! - A request that the page cancels, or abandons by reloading, is dropped with its work.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,9 +15,9 @@ use tauri::async_runtime::JoinHandle;
 use tauri::ipc::{InvokeBody, JavaScriptChannelId, Request};
 use tauri::{State, Webview};
 
-use super::backend::{Ask, Backend, Outlet};
+use super::backend::{Backend, PageRequest, ResponseChannel};
 
-/// What the page asks.
+/// The header `hob-request`.
 #[derive(Deserialize)]
 struct Head {
     id: u64,
@@ -27,7 +27,7 @@ struct Head {
     channel: JavaScriptChannelId,
 }
 
-/// What runs for the page.
+/// The tasks that run for the page.
 #[derive(Clone, Default)]
 pub struct Requests {
     inner: Arc<Mutex<Running>>,
@@ -40,13 +40,13 @@ struct Running {
 }
 
 impl Requests {
-    /// Drops everything: there is another page now, whose numbers begin anew.
+    /// Drops everything: the page was reloaded, and its ids restart.
     pub fn drop_all(&self) {
         let running = std::mem::take(&mut *self.lock());
         running.requests.into_values().chain(running.listeners).for_each(|task| task.abort());
     }
 
-    /// Keeps a task for as long as the page is the same.
+    /// Keeps a task until the page is reloaded.
     pub fn listen(&self, task: JoinHandle<()>) {
         self.lock().listeners.push(task);
     }
@@ -62,7 +62,7 @@ impl Requests {
     }
 }
 
-/// Carries a request to the daemon; the answer comes over its channel.
+/// Sends a request to the daemon; the response arrives over its channel.
 #[tauri::command]
 pub fn request(
     webview: Webview,
@@ -75,14 +75,14 @@ pub fn request(
     let head = head.map_err(|error| format!("hob-request: {error}"))?;
     let Head { id, method, path, headers, channel } = head;
     let channel = channel.channel_on(webview);
-    let ask = Ask { method, path, headers, body: bytes(request.body())? };
-    let (carriers, all) = (backend.carriers(), requests.inner().clone());
-    let mut running = requests.lock(); // Until the task is listed, it cannot take itself off the list.
+    let request = PageRequest { method, path, headers, body: bytes(request.body())? };
+    let (transport, all) = (backend.transport(), requests.inner().clone());
+    let mut running = requests.lock(); // Until the task is listed, it cannot remove itself.
     let task = tauri::async_runtime::spawn(async move {
-        let outlet = Outlet::new(channel);
-        match carriers.ready(&ask).await {
-            Ok(carrier) => carrier.carry(ask, outlet).await,
-            Err(why) => outlet.fail(&why),
+        let response = ResponseChannel::new(channel);
+        match transport.ready(&request).await {
+            Ok(transport) => transport.send(request, response).await,
+            Err(message) => response.fail(&message),
         }
         all.lock().requests.remove(&id);
     });
@@ -92,7 +92,7 @@ pub fn request(
     Ok(())
 }
 
-/// A web view that cannot send bytes sends numbers.
+/// A web view that cannot send bytes sends a list of numbers.
 fn bytes(body: &InvokeBody) -> Result<Vec<u8>, String> {
     match body {
         InvokeBody::Raw(bytes) => Ok(bytes.clone()),
@@ -100,7 +100,7 @@ fn bytes(body: &InvokeBody) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Drops a request.
+/// Cancels a request.
 #[tauri::command]
 pub fn cancel(requests: State<'_, Requests>, id: u64) {
     requests.drop_one(id);

@@ -1,40 +1,40 @@
-//! What closing the window means and what is told on the desktop: the settings of the app itself, in a
-//! file beside the daemon's data.
+//! Settings of the app itself, in `desktop.toml` beside the daemon's data: what closing the window does,
+//! and whether a notification announces a long answer.
 //!
-//! - Whether the app starts with the session is kept by the system, and only there. It does not, unless
-//!   somebody asks for it.
-//! - A file that is missing or damaged means the defaults.
+//! - The system alone stores whether the app starts with the session; by default it does not.
+//! - A missing or damaged file means the defaults.
+//! - Subscribers receive every change, from the page and from the tray.
 
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use tauri::{AppHandle, Manager, State};
+use tauri::{AppHandle, State};
 use tauri_plugin_autostart::ManagerExt;
 use tempfile::NamedTempFile;
+use tokio::sync::watch;
 
-use super::tray;
-
-/// What closing the window means.
+/// What closing the window does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Close {
     /// The app ends.
     #[default]
     Quit,
-    /// The app goes on in the tray.
+    /// The app keeps running in the tray.
     Tray,
 }
 
-/// What is kept in the file.
+/// The content of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DesktopSettings {
-    /// What closing the window means, where there is a tray.
+    /// Without a tray, closing the window ends the app.
     pub close: Close,
-    /// Whether a long answer that ends unseen is told.
+    /// Whether a notification announces a long answer that ends while the window is not seen.
     pub notifications: bool,
 }
 
@@ -44,10 +44,13 @@ impl Default for DesktopSettings {
     }
 }
 
-/// The file, and what it says.
+/// The file and its content.
 pub struct SettingsFile {
     path: PathBuf,
-    settings: Mutex<DesktopSettings>,
+    settings: watch::Sender<DesktopSettings>,
+    /// Held from reading the settings until the changed ones are written.
+    writing: Mutex<()>,
+    has_tray: AtomicBool,
 }
 
 impl SettingsFile {
@@ -61,98 +64,108 @@ impl SettingsFile {
             }),
             Err(_) => DesktopSettings::default(),
         };
-        Self { path, settings: Mutex::new(settings) }
+        let (writing, has_tray) = (Mutex::default(), AtomicBool::default());
+        Self { path, settings: watch::Sender::new(settings), writing, has_tray }
     }
 
-    /// What holds now.
     pub fn read(&self) -> DesktopSettings {
-        self.lock().clone()
+        self.settings.borrow().clone()
     }
 
-    /// Changes it, here and in the file.
-    ///
-    /// # Errors
-    /// When the file cannot be written; nothing has changed then.
+    /// Receives every later change.
+    pub fn subscribe(&self) -> watch::Receiver<DesktopSettings> {
+        self.settings.subscribe()
+    }
+
+    /// Has subscribers read the settings again.
+    pub fn notify(&self) {
+        self.settings.send_modify(|_| {});
+    }
+
+    /// The tray exists.
+    pub fn set_has_tray(&self) {
+        self.has_tray.store(true, Ordering::Release);
+    }
+
+    /// Whether closing the window leaves the app running in the tray.
+    pub fn closes_to_tray(&self) -> bool {
+        self.read().close == Close::Tray && self.has_tray.load(Ordering::Acquire)
+    }
+
+    /// Changes the settings and the file. When the file cannot be written, nothing has changed.
     pub fn change(&self, change: impl FnOnce(&mut DesktopSettings)) -> io::Result<()> {
-        let mut settings = self.lock();
-        let mut changed = settings.clone();
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = self.read();
         change(&mut changed);
         let text = toml::to_string(&changed).expect("two plain values can be written");
-        let dir = self.path.parent().expect("the file lies in a directory");
+        let dir = self.path.parent().expect("the file is in a directory");
         fs::create_dir_all(dir)?;
         let mut temporary = NamedTempFile::new_in(dir)?;
         temporary.write_all(text.as_bytes())?;
         temporary.as_file().sync_all()?;
         temporary.persist(&self.path).map_err(|error| error.error)?;
-        *settings = changed;
+        self.settings.send_replace(changed);
         Ok(())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, DesktopSettings> {
-        self.settings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What the page shows.
+/// The settings as the page shows them.
 #[derive(Debug, Serialize)]
-pub struct Shown {
+pub struct SettingsView {
     #[serde(flatten)]
     settings: DesktopSettings,
-    /// Whether the app starts with the session; null where the system does not tell.
+    /// Whether the app starts with the session; null when the system does not say.
     autostart: Option<bool>,
-    /// Whether there is a tray to go on in.
     has_tray: bool,
 }
 
-/// What the page wants changed.
+/// The settings that the page changes.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Wanted {
+pub struct SettingsChange {
     close: Option<Close>,
     notifications: Option<bool>,
     autostart: Option<bool>,
 }
 
-/// The settings.
 #[tauri::command]
-pub fn settings_get(app: AppHandle, file: State<'_, SettingsFile>) -> Shown {
-    shown(&app, &file)
+pub fn settings_get(app: AppHandle, file: State<'_, SettingsFile>) -> SettingsView {
+    view(&app, &file)
 }
 
-/// Changes settings, and answers with all of them.
+/// Changes settings and returns all of them.
 #[tauri::command]
 pub fn settings_set(
     app: AppHandle,
     file: State<'_, SettingsFile>,
-    settings: Wanted,
-) -> Result<Shown, String> {
+    settings: SettingsChange,
+) -> Result<SettingsView, String> {
     if let Some(wanted) = settings.autostart {
         let autostart = app.autolaunch();
         let set = if wanted { autostart.enable() } else { autostart.disable() };
-        // Taking away what is not there is no failure.
+        // Disabling what is not enabled is an error of the plugin, not a failure.
         if let Err(error) = set
             && autostart.is_enabled().unwrap_or(false) != wanted
         {
             return Err(error.to_string());
         }
     }
-    let Wanted { close, notifications, .. } = settings;
+    let SettingsChange { close, notifications, .. } = settings;
     if close.is_some() || notifications.is_some() {
         let changed = file.change(|it| {
             it.close = close.unwrap_or(it.close);
             it.notifications = notifications.unwrap_or(it.notifications);
         });
         changed.map_err(|error| format!("cannot write {}: {error}", file.path.display()))?;
-        tray::show_settings(&app, &file.read());
     }
-    Ok(shown(&app, &file))
+    Ok(view(&app, &file))
 }
 
-fn shown(app: &AppHandle, file: &SettingsFile) -> Shown {
-    Shown {
+fn view(app: &AppHandle, file: &SettingsFile) -> SettingsView {
+    SettingsView {
         settings: file.read(),
         autostart: app.autolaunch().is_enabled().ok(),
-        has_tray: app.try_state::<tray::Tray>().is_some(),
+        has_tray: file.has_tray.load(Ordering::Acquire),
     }
 }
 
@@ -161,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_changed_is_there_the_next_time_and_the_rest_stays() {
+    fn a_change_survives_a_restart_and_leaves_other_settings_alone() {
         let dir = tempfile::tempdir().unwrap();
         let file = SettingsFile::in_dir(&dir.path().join("new"));
         assert_eq!(file.read(), DesktopSettings::default());
@@ -181,8 +194,8 @@ mod tests {
     }
 
     #[test]
-    fn the_page_may_change_what_there_is_and_nothing_else() {
-        let wanted = serde_json::from_str::<Wanted>;
+    fn the_page_can_change_known_settings_only() {
+        let wanted = serde_json::from_str::<SettingsChange>;
         assert_eq!(wanted(r#"{"close": "tray"}"#).unwrap().close, Some(Close::Tray));
         assert!(wanted(r#"{"close": "explode"}"#).is_err());
         assert!(wanted(r#"{"shell": true}"#).is_err());

@@ -1,10 +1,10 @@
-// Run in the page by `--smoke-test`: what the page itself would do, with its own transport. What was
-// seen is left in `window.hobTrial`.
+// Evaluated in the page by `--smoke-test`: does what the page does, with its own transport. Results are
+// in `window.hobSmoke.results`, by step.
 (() => {
-  const trial = (window.hobTrial = {});
-  const done = (name) => (seen) => (trial[name] = seen);
-  const failed = (name) => (error) => (trial[name] = { error: String(error) });
-  const conversation = `trial-${Date.now()}`;
+  const results = {};
+  const store = (name) => (result) => (results[name] = result);
+  const fail = (name) => (error) => (results[name] = { error: String(error) });
+  const conversation = `smoke-${Date.now()}`;
 
   async function say(text) {
     const { api } = await import("/lib/transport.js");
@@ -35,10 +35,11 @@
     return { median_ms: times.sort((a, b) => a - b)[times.length / 2] };
   }
 
-  const run = (name, act) => void act().then(done(name), failed(name));
-  window.hobTry = {
-    ask: () => run("ask", () => say("My locker code is 48213. Please remember it, I will ask for it later.")),
-    resume: () => run("resume", () => say("What is my locker code?")),
-    trip: () => run("trip", roundTrip),
+  const step = (name, act) => void act().then(store(name), fail(name));
+  const run = {
+    ask: () => step("ask", () => say("My locker code is 48213. Please remember it, I will ask for it later.")),
+    resume: () => step("resume", () => say("What is my locker code?")),
+    trip: () => step("trip", roundTrip),
   };
+  window.hobSmoke = { run, results };
 })();

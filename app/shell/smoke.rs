@@ -1,9 +1,8 @@
-//! `--smoke-test`: the app tries itself, from the window to a chat that was resumed, and tells how long
-//! each step took.
+//! `--smoke-test`: the app tests itself, from opening the window to resuming a chat, and prints the time
+//! of each step.
 //!
-//! - It does what the page does, in the page, with the page's own transport.
-//! - It ends by itself: 0 when everything went well, 1 when something did not or nothing happened for
-//!   too long.
+//! - Its script runs in the page and uses the page's own transport.
+//! - The app then ends: exit code 0 on success, 1 after a failure or a timeout.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -14,22 +13,22 @@ use serde_json::Value;
 use tauri::{AppHandle, Manager};
 
 use super::backend::Backend;
-use super::state::Phase;
+use super::phase::Phase;
 use super::{ending, window};
 
-/// A model has to be loaded, twice, on a machine that may be busy.
-const LONGEST: Duration = Duration::from_secs(300);
+/// For the whole test: it loads a model twice, on a machine that may be busy.
+const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Between two looks into the page.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Between two evaluations in the page.
+const POLL_EVERY: Duration = Duration::from_millis(10);
 
-/// Whether somebody could write now.
+/// Whether the user could type a message.
 const USABLE: &str = r#"Boolean(document.querySelector('[data-test="composer"]'))"#;
 
-/// Begins the trial. `begun`: when the process did.
-pub fn start(app: AppHandle, begun: Instant) {
-    let trial = move || {
-        let code = match run(&app, begun) {
+/// Starts the test. `started`: when the process did.
+pub fn start(app: AppHandle, started: Instant) {
+    let test = move || {
+        let code = match run(&app, started) {
             Ok(()) => 0,
             Err(error) => {
                 println!("FAILED  {error:#}");
@@ -39,29 +38,31 @@ pub fn start(app: AppHandle, begun: Instant) {
         ending::begin(&app, code);
     };
     thread::Builder::new()
-        .name("hob-trial".to_owned())
-        .spawn(trial)
+        .name("hob-smoke-test".to_owned())
+        .spawn(test)
         .expect("the system can start a thread");
 }
 
-fn run(app: &AppHandle, begun: Instant) -> Result<()> {
-    let until = begun + LONGEST;
+fn run(app: &AppHandle, started: Instant) -> Result<()> {
+    let until = started + TIMEOUT;
     let shown = Instant::now();
-    told("window", format!("{} ms after the start", (shown - begun).as_millis()));
+    report("window", format!("{} ms after the start", (shown - started).as_millis()));
 
-    wait(until, "a usable page", || Ok((look(app, USABLE)? == Value::Bool(true)).then_some(())))?;
-    told("usable page", format!("{} ms after the window", shown.elapsed().as_millis()));
+    wait(until, "a usable page", || {
+        Ok((evaluate(app, USABLE)? == Value::Bool(true)).then_some(()))
+    })?;
+    report("usable page", format!("{} ms after the window", shown.elapsed().as_millis()));
 
     let ready = ready(app, until)?;
-    told("daemon", format!("{ready}, {} ms after the start", begun.elapsed().as_millis()));
+    report("daemon", format!("{ready}, {} ms after the start", started.elapsed().as_millis()));
 
-    look(app, concat!(include_str!("smoke.js"), "; true"))?;
+    evaluate(app, concat!(include_str!("smoke.js"), "; true"))?;
     let trip = step(app, until, "trip")?;
-    told("round trip", format!("{:.1} ms, the median of 40", number(&trip, "/median_ms")?));
+    report("round trip", format!("{:.1} ms, the median of 40", number(&trip, "/median_ms")?));
 
     let first = step(app, until, "ask")?;
-    ensure!(number(&first, "/pieces")? > 0.0, "the answer had no words: {first}");
-    told("answer", answer(&first)?);
+    ensure!(number(&first, "/pieces")? > 0.0, "the answer is empty: {first}");
+    report("answer", answer(&first)?);
 
     let restarted = Instant::now();
     let backend = app.state::<Backend>();
@@ -70,19 +71,19 @@ fn run(app: &AppHandle, begun: Instant) -> Result<()> {
     backend.restart();
     wait(until, "the daemon's end", || Ok(phases.has_changed()?.then_some(())))?;
     let place = self::ready(app, until)?;
-    told("started over", format!("{place}, after {} ms", restarted.elapsed().as_millis()));
+    report("started over", format!("{place}, after {} ms", restarted.elapsed().as_millis()));
 
     let second = step(app, until, "resume")?;
-    told("resumed", answer(&second)?);
+    report("resumed", answer(&second)?);
     let places =
         ["shared", "memory", "disk"].map(|place| number(&second, &format!("/tokens/{place}")));
     let back = places.into_iter().sum::<Result<f64>>()?;
-    ensure!(back > 0.0, "nothing of the chat came back: {second}");
-    println!("ok      everything, in {} ms", begun.elapsed().as_millis());
+    ensure!(back > 0.0, "no token of the chat was restored: {second}");
+    println!("ok      everything, in {} ms", started.elapsed().as_millis());
     Ok(())
 }
 
-fn told(step: &str, what: String) {
+fn report(step: &str, what: String) {
     println!("ok      {step:<13} {what}");
 }
 
@@ -98,7 +99,7 @@ fn answer(seen: &Value) -> Result<String> {
     ))
 }
 
-/// Waits until requests are served, and says where.
+/// Waits until the daemon serves requests; returns where it runs.
 fn ready(app: &AppHandle, until: Instant) -> Result<String> {
     let phases = app.state::<Backend>().phases();
     wait(until, "the daemon", || match &*phases.borrow() {
@@ -109,11 +110,11 @@ fn ready(app: &AppHandle, until: Instant) -> Result<String> {
     })
 }
 
-/// Has the page do something, and returns what it saw.
+/// Runs a step of `smoke.js` in the page and returns its result.
 fn step(app: &AppHandle, until: Instant, name: &str) -> Result<Value> {
-    look(app, &format!("window.hobTry.{name}(); true"))?;
+    evaluate(app, &format!("window.hobSmoke.run.{name}(); true"))?;
     let seen = wait(until, name, || {
-        let seen = look(app, &format!("window.hobTrial.{name} ?? null"))?;
+        let seen = evaluate(app, &format!("window.hobSmoke.results.{name} ?? null"))?;
         Ok((!seen.is_null()).then_some(seen))
     })?;
     match seen.get("error") {
@@ -126,12 +127,12 @@ fn number(seen: &Value, place: &str) -> Result<f64> {
     seen.pointer(place).and_then(Value::as_f64).with_context(|| format!("no {place} in {seen}"))
 }
 
-/// The value of an expression in the page; null while the page is another one.
-fn look(app: &AppHandle, script: &str) -> Result<Value> {
+/// The value of an expression in the page; null while the page reloads.
+fn evaluate(app: &AppHandle, script: &str) -> Result<Value> {
     let (reply, answer) = mpsc::channel();
     let window = window::get(app).context("the window is gone")?;
     window.eval_with_callback(script, move |value| drop(reply.send(value)))?;
-    let value = match answer.recv_timeout(LONGEST) {
+    let value = match answer.recv_timeout(TIMEOUT) {
         Ok(value) => value,
         Err(RecvTimeoutError::Disconnected) => return Ok(Value::Null),
         Err(RecvTimeoutError::Timeout) => bail!("the page does not answer"),
@@ -139,12 +140,12 @@ fn look(app: &AppHandle, script: &str) -> Result<Value> {
     serde_json::from_str(&value).with_context(|| format!("the page answered {value:?}"))
 }
 
-fn wait<T>(until: Instant, what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+fn wait<T>(until: Instant, what: &str, mut poll: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     while Instant::now() < until {
-        if let Some(seen) = look()? {
+        if let Some(seen) = poll()? {
             return Ok(seen);
         }
-        thread::sleep(LOOK_EVERY);
+        thread::sleep(POLL_EVERY);
     }
     bail!("waited too long for {what}")
 }

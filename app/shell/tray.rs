@@ -1,7 +1,8 @@
 //! The icon in the tray: show, keep running, quit.
 //!
-//! - On Linux a library draws it that may be missing. Without it there is no tray, and closing the
+//! - On Linux libayatana-appindicator draws it. Without that library there is no tray, and closing the
 //!   window ends the app.
+//! - The check mark of "keep running" follows the settings, also when the page changes them.
 
 use std::panic::{self, AssertUnwindSafe};
 
@@ -9,25 +10,20 @@ use tauri::menu::{CheckMenuItem, Menu, MenuItem};
 use tauri::tray::TrayIconBuilder;
 use tauri::{AppHandle, Manager, Wry};
 
-use super::settings::{Close, DesktopSettings, SettingsFile};
-use super::words::Words;
+use super::settings::{Close, SettingsFile};
+use super::strings::Strings;
 use super::{ending, window};
 
-/// The tray, if there is one.
-pub struct Tray {
-    keep_running: CheckMenuItem<Wry>,
-}
-
-/// Opens the tray. Says whether there is one now.
-pub fn open(app: &AppHandle, words: &Words) -> bool {
-    // The library is looked for when it is first called, and its absence is a panic.
+/// Opens the tray; `false` when the system has none.
+pub fn open(app: &AppHandle, strings: &Strings) -> bool {
+    // The first call loads the library, and panics when it is missing.
     let hook = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));
-    let built = panic::catch_unwind(AssertUnwindSafe(|| build(app, words)));
+    let built = panic::catch_unwind(AssertUnwindSafe(|| build(app, strings)));
     panic::set_hook(hook);
     match built {
-        Ok(Ok(tray)) => {
-            app.manage(tray);
+        Ok(Ok(keep_running)) => {
+            follow_settings(app, keep_running);
             true
         }
         Ok(Err(error)) => {
@@ -41,12 +37,13 @@ pub fn open(app: &AppHandle, words: &Words) -> bool {
     }
 }
 
-fn build(app: &AppHandle, words: &Words) -> tauri::Result<Tray> {
+/// Returns the item "keep running".
+fn build(app: &AppHandle, strings: &Strings) -> tauri::Result<CheckMenuItem<Wry>> {
     let keeps = app.state::<SettingsFile>().read().close == Close::Tray;
-    let show = MenuItem::with_id(app, "show", &words.show, true, None::<&str>)?;
+    let show = MenuItem::with_id(app, "show", &strings.show, true, None::<&str>)?;
     let keep_running =
-        CheckMenuItem::with_id(app, "keep", &words.keep_running, true, keeps, None::<&str>)?;
-    let quit = MenuItem::with_id(app, "quit", &words.quit, true, None::<&str>)?;
+        CheckMenuItem::with_id(app, "keep", &strings.keep_running, true, keeps, None::<&str>)?;
+    let quit = MenuItem::with_id(app, "quit", &strings.quit, true, None::<&str>)?;
     let menu = Menu::with_items(app, &[&show, &keep_running, &quit])?;
     let icon = app.default_window_icon().cloned().expect("the bundle has icons");
     TrayIconBuilder::with_id("hob")
@@ -60,7 +57,7 @@ fn build(app: &AppHandle, words: &Words) -> tauri::Result<Tray> {
             _ => {}
         })
         .build(app)?;
-    Ok(Tray { keep_running })
+    Ok(keep_running)
 }
 
 fn toggle(app: &AppHandle) {
@@ -73,13 +70,16 @@ fn toggle(app: &AppHandle) {
     });
     if let Err(error) = changed {
         tracing::warn!(%error, "the app's settings cannot be written");
+        file.notify(); // Choosing the item has flipped its check mark.
     }
-    show_settings(app, &file.read());
 }
 
-/// Shows in the menu what was set elsewhere.
-pub fn show_settings(app: &AppHandle, settings: &DesktopSettings) {
-    if let Some(tray) = app.try_state::<Tray>() {
-        let _ = tray.keep_running.set_checked(settings.close == Close::Tray);
-    }
+fn follow_settings(app: &AppHandle, keep_running: CheckMenuItem<Wry>) {
+    let mut settings = app.state::<SettingsFile>().subscribe();
+    tauri::async_runtime::spawn(async move {
+        while settings.changed().await.is_ok() {
+            let closes_to_tray = settings.borrow_and_update().close == Close::Tray;
+            let _ = keep_running.set_checked(closes_to_tray);
+        }
+    });
 }

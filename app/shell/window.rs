@@ -1,4 +1,4 @@
-//! The one window. Nothing but our page is ever shown in it.
+//! The one window. It never shows anything but Hob's page.
 
 use std::time::Instant;
 
@@ -8,32 +8,34 @@ use tauri::{
 };
 
 use super::downloads;
-use super::ending;
 use super::requests::Requests;
-use super::settings::{Close, SettingsFile};
-use super::tray::Tray;
 
-/// Its name, which the capability is given to.
+/// The label that `app/capabilities` names.
 const NAME: &str = "main";
 
-/// Opens the window. `begun`: when the process did.
-pub fn open(app: &AppHandle, hidden: bool, begun: Instant) -> tauri::Result<()> {
+/// Opens the window. `started`: when the process did. `on_close`: called instead of closing it.
+pub fn open(
+    app: &AppHandle,
+    hidden: bool,
+    started: Instant,
+    on_close: fn(&AppHandle),
+) -> tauri::Result<()> {
     let window = WebviewWindowBuilder::new(app, NAME, WebviewUrl::App("index.html".into()))
         .title("Hob")
         .inner_size(1120.0, 780.0)
         .min_inner_size(380.0, 480.0)
         .visible(!hidden)
-        // It would take the cards of a profile that are dragged.
+        // The handler would intercept drags within the page: the cards of a profile.
         .disable_drag_drop_handler()
         .on_navigation(is_ours)
         .on_new_window(|_, _| NewWindowResponse::Deny)
         .on_permission_request(|_, kind| permit(kind))
         .on_download(|webview, event| downloads::decide(&webview, event))
         .on_page_load(move |window, load| match load.event() {
-            // Nobody hears the answers to what the page before it asked.
+            // The previous page's requests have no listener any more.
             PageLoadEvent::Started => window.state::<Requests>().drop_all(),
             PageLoadEvent::Finished => {
-                tracing::info!(millis = begun.elapsed().as_millis(), "the page is loaded");
+                tracing::info!(millis = started.elapsed().as_millis(), "the page is loaded");
             }
         })
         .build()?;
@@ -41,7 +43,7 @@ pub fn open(app: &AppHandle, hidden: bool, begun: Instant) -> tauri::Result<()> 
     window.on_window_event(move |event| {
         if let WindowEvent::CloseRequested { api, .. } = event {
             api.prevent_close();
-            close(&app);
+            on_close(&app);
         }
     });
     Ok(())
@@ -56,27 +58,17 @@ pub fn show(app: &AppHandle) {
     }
 }
 
-/// Puts the window out of sight.
 pub fn hide(app: &AppHandle) {
     if let Some(window) = get(app) {
         let _ = window.hide();
     }
 }
 
-/// The window.
 pub fn get(app: &AppHandle) -> Option<WebviewWindow> {
     app.get_webview_window(NAME)
 }
 
-fn close(app: &AppHandle) {
-    let keeps = app.state::<SettingsFile>().read().close == Close::Tray;
-    match keeps && app.try_state::<Tray>().is_some() {
-        true => hide(app),
-        false => ending::begin(app, 0),
-    }
-}
-
-/// The microphone, to talk: it is opened while somebody holds a button, and by our scripts alone.
+/// Allows the microphone: the page opens it while the talk button is held.
 fn permit(kind: PermissionKind) -> PermissionResponse {
     match kind {
         PermissionKind::Microphone => PermissionResponse::Allow,
@@ -84,13 +76,13 @@ fn permit(kind: PermissionKind) -> PermissionResponse {
     }
 }
 
-/// Whether the page may go there: only to itself.
+/// Whether the page may navigate to `url`: only within itself.
 fn is_ours(url: &Url) -> bool {
     match url.scheme() {
         "tauri" => url.host_str() == Some("localhost"),
-        // How other systems spell it.
+        // Windows and Android use this origin.
         "http" | "https" => url.host_str() == Some("tauri.localhost"),
-        // A file that the page has made, to be saved. Only our scripts can make one.
+        // A file that the page offers for download. Only our scripts can create one.
         "blob" => Url::parse(url.path())
             .is_ok_and(|made_by| made_by.scheme() != "blob" && is_ours(&made_by)),
         _ => false,

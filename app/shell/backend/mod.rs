@@ -1,129 +1,77 @@
-//! The daemon behind the page: in this process, or, where another one owns the directory of kept KV,
-//! in that one.
+//! The daemon behind the page: in this process, or, when another daemon owns the slots directory, in
+//! that one.
 //!
-//! - It lives in a thread of its own, so the window does not wait for the model.
+//! - The daemon runs on its own thread, so the window does not wait for the model.
 //! - It is a daemon like hobd: it has an address, a token and an announcement, and `hob` finds it.
-//! - When the daemon that the app is attached to goes away, the app takes its place.
-//! - Each life has a tokio runtime of its own: nothing of one is left when the next one begins.
+//! - When the daemon that the app is attached to ends, the app starts its own.
+//! - Each lifecycle has its own tokio runtime: no task of one survives into the next.
 //!
-//! Reading order: `life` (one daemon, from its opening to its end), `elsewhere` (another's),
-//! `carrier` (how requests get there).
+//! Reading order: `transport` (requests to a daemon), `publisher`, `other_daemon`, `lifecycle` (one
+//! daemon, from its opening to its end).
 
-mod carrier;
-mod elsewhere;
-mod life;
+mod lifecycle;
+mod other_daemon;
+mod publisher;
+mod transport;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
 use hob_config::Resolved;
-use hob_daemon::startup::{ModelSwitch, Step};
-use tokio::runtime::Handle;
+use hob_daemon::startup::ModelSwitch;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::sync::{mpsc, watch};
 
-use super::state::{Doing, Phase, Remedy};
-use carrier::Carrier;
-pub use carrier::{Ask, Carriers, Outlet};
-use life::{Life, Next};
+use super::phase::{Activity, Phase, Remedy};
+use lifecycle::{Lifecycle, Next, Order};
+use publisher::Publisher;
+use transport::Transport;
+pub use transport::{PageRequest, ResponseChannel, TransportWatch};
 
-/// For what still runs when everything is saved.
-const LONGEST_END: Duration = Duration::from_secs(5);
+/// For tasks that still run when everything is saved.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The daemon's thread.
 pub struct Backend {
-    orders: mpsc::UnboundedSender<Order>,
+    orders: UnboundedSender<Order>,
     phases: watch::Receiver<Phase>,
-    carriers: watch::Receiver<Option<Carrier>>,
+    transports: watch::Receiver<Option<Transport>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What the app wants of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
-    Restart,
-    Stop,
-}
-
-/// What others hear of it.
-#[derive(Clone)]
-struct Told {
-    phases: watch::Sender<Phase>,
-    carriers: watch::Sender<Option<Carrier>>,
-}
-
-impl Told {
-    /// Requests wait from now on.
-    fn waits(&self, what: Doing) {
-        self.carriers.send_replace(None);
-        self.phases.send_replace(Phase::Starting { what, percent: None });
-    }
-
-    /// It goes on. Texts can be read long before a model is loaded.
-    fn step(&self, step: Step, address: SocketAddr, runtime: &Handle) {
-        let (what, percent) = match step {
-            Step::Readable { texts, token } => {
-                let carrier = Carrier::here(texts, address, &token, runtime.clone());
-                self.carriers.send_replace(Some(carrier.for_texts_alone()));
-                return;
-            }
-            Step::Reading { percent } => (Doing::Reading, percent),
-            Step::Loading { percent } => (Doing::Loading, percent),
-        };
-        let phase = Phase::Starting { what, percent: Some(percent) };
-        self.phases.send_if_modified(|now| {
-            let is_news = *now != phase;
-            *now = phase;
-            is_news
-        });
-    }
-
-    fn serves(&self, carrier: Carrier, phase: Phase) {
-        self.carriers.send_replace(Some(carrier));
-        self.phases.send_replace(phase);
-    }
-
-    fn failed(&self, error: &anyhow::Error, remedy: Remedy) {
-        tracing::error!(error = format!("{error:#}"), "there is no daemon");
-        self.carriers.send_replace(None);
-        self.phases.send_replace(Phase::Failed { message: format!("{error:#}"), remedy });
-    }
-}
-
 impl Backend {
-    /// Starts the thread, and returns at once.
+    /// Starts the thread and returns at once.
     pub fn start(resolved: Resolved) -> Self {
         let (orders, inbox) = mpsc::unbounded_channel();
-        let starting = Phase::Starting { what: Doing::Opening, percent: None };
-        let (tell_phases, phases) = watch::channel(starting);
-        let (tell_carriers, carriers) = watch::channel(None);
-        let told = Told { phases: tell_phases, carriers: tell_carriers };
+        let starting = Phase::Starting { what: Activity::Opening, percent: None };
+        let (publish_phase, phases) = watch::channel(starting);
+        let (publish_transport, transports) = watch::channel(None);
+        let publisher = Publisher { phases: publish_phase, transports: publish_transport };
         let thread = thread::Builder::new().name("hob-backend".to_owned());
-        let thread = thread.spawn(move || live(resolved, inbox, &told));
+        let thread = thread.spawn(move || run(resolved, inbox, &publisher));
         let thread = Mutex::new(Some(thread.expect("the system can start a thread")));
-        Self { orders, phases, carriers, thread }
+        Self { orders, phases, transports, thread }
     }
 
-    /// The phase, and how it changes.
     pub fn phases(&self) -> watch::Receiver<Phase> {
         self.phases.clone()
     }
 
-    /// The way to the daemon, whenever there is one.
-    pub fn carriers(&self) -> Carriers {
-        Carriers::new(self.carriers.clone(), self.phases.clone())
+    pub fn transport(&self) -> TransportWatch {
+        TransportWatch::new(self.transports.clone(), self.phases.clone())
     }
 
-    /// Saves everything, and opens it anew.
+    /// Saves everything and opens the daemon again.
     pub fn restart(&self) {
-        let _ = self.orders.send(Order::Restart); // An error: it has ended.
+        let _ = self.orders.send(Order::Restart); // An error: the thread has ended.
     }
 
     /// Saves everything, and returns when that is done.
     pub fn stop(&self) {
-        let _ = self.orders.send(Order::Stop); // An error: it has ended.
+        let _ = self.orders.send(Order::Stop); // An error: the thread has ended.
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread
             && thread.join().is_err()
@@ -133,34 +81,36 @@ impl Backend {
     }
 }
 
-/// One life after the other.
-fn live(resolved: Resolved, mut orders: mpsc::UnboundedReceiver<Order>, told: &Told) {
+/// Runs one lifecycle after the other.
+fn run(resolved: Resolved, mut orders: UnboundedReceiver<Order>, publisher: &Publisher) {
     let settings = resolved.settings.clone();
     let model_switch = Arc::new(Mutex::new(ModelSwitch::new(resolved)));
     let lock = || model_switch.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut at: Option<SocketAddr> = None;
+    let mut address: Option<SocketAddr> = None;
     let mut took_over = false;
     loop {
-        told.waits(Doing::Opening);
+        publisher.starting(Activity::Opening);
         let next = runtime().and_then(|runtime| {
-            let life = Life { settings: &settings, model_switch: course.clone(), at, took_over, told };
-            let next = runtime.block_on(life.live(&mut orders));
-            told.carriers.send_replace(None); // It holds the daemon's router.
-            runtime.shutdown_timeout(LONGEST_END);
+            let model_switch = model_switch.clone();
+            let settings = &settings;
+            let lifecycle = Lifecycle { settings, model_switch, address, took_over, publisher };
+            let next = runtime.block_on(lifecycle.run(&mut orders));
+            publisher.withdraw_transport();
+            runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
             next
         });
-        (at, took_over) = match next {
+        (address, took_over) = match next {
             Ok(Next::Stop) => return,
-            Ok(Next::Again { address }) => (address, false),
-            Ok(Next::With { address, model }) => {
+            Ok(Next::Restart { address }) => (address, false),
+            Ok(Next::SwitchModel { address, model }) => {
                 lock().switch(model);
                 (Some(address), false)
             }
             Ok(Next::TakeOver) => (None, true),
-            Err(error) => match go_on(&mut lock(), error) {
-                Ok(()) => (at, false),
+            Err(error) => match fall_back(&mut lock(), error) {
+                Ok(()) => (address, false),
                 Err(error) => {
-                    told.failed(&error, Remedy::Mend);
+                    publisher.failed(&error, Remedy::Mend);
                     match orders.blocking_recv() {
                         Some(Order::Restart) => (None, false),
                         Some(Order::Stop) | None => return,
@@ -171,9 +121,9 @@ fn live(resolved: Resolved, mut orders: mpsc::UnboundedReceiver<Order>, told: &T
     }
 }
 
-/// With the model before, or with the one that comes with Hob: the page lets people choose another.
-fn go_on(model_switch: &mut ModelSwitch, error: anyhow::Error) -> Result<()> {
-    model_switch.go_back(error).or_else(|error| course.rescue(error))
+/// Chooses the previous model, or the bundled one: on the page the user can choose another.
+fn fall_back(model_switch: &mut ModelSwitch, error: Error) -> Result<()> {
+    model_switch.go_back(error).or_else(|error| model_switch.rescue(error))
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime> {

@@ -1,31 +1,27 @@
-//! The words of the tray and of notices. They stand among the page's strings, in its languages.
+//! Texts of the tray and of notifications, from the page's string files.
 
 use serde::Deserialize;
 
 const ENGLISH: &str = include_str!("../ui/strings/en.json");
 const GERMAN: &str = include_str!("../ui/strings/de.json");
 
-/// What the shell says.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Words {
-    /// Shows the window.
+pub struct Strings {
     #[serde(rename = "tray.show")]
     pub show: String,
-    /// Whether closing the window leaves the app running.
     #[serde(rename = "tray.keep")]
     pub keep_running: String,
-    /// Ends the app.
     #[serde(rename = "tray.quit")]
     pub quit: String,
-    /// A file is there, which is named behind it.
+    /// A file was saved; its path follows.
     #[serde(rename = "shell.saved")]
     pub saved: String,
-    /// A file is not there, though somebody has asked for it.
+    /// A file could not be saved; its path follows.
     #[serde(rename = "shell.not-saved")]
     pub not_saved: String,
 }
 
-impl Words {
+impl Strings {
     /// In the language of the session.
     pub fn of_user() -> Self {
         let variables = ["LC_ALL", "LC_MESSAGES", "LANG"].map(|name| std::env::var(name).ok());
@@ -33,10 +29,8 @@ impl Words {
     }
 
     fn of_locale(locale: Option<String>) -> Self {
-        let strings = match locale {
-            Some(locale) if locale.starts_with("de") => GERMAN,
-            _ => ENGLISH,
-        };
+        let is_german = locale.is_some_and(|locale| locale.starts_with("de"));
+        let strings = if is_german { GERMAN } else { ENGLISH };
         serde_json::from_str(strings).expect("the page's strings have the shell's")
     }
 }
@@ -47,7 +41,7 @@ mod tests {
 
     #[test]
     fn the_tray_speaks_the_sessions_language_or_english() {
-        let quit = |locale: Option<&str>| Words::of_locale(locale.map(str::to_owned)).quit;
+        let quit = |locale: Option<&str>| Strings::of_locale(locale.map(str::to_owned)).quit;
         assert_eq!(quit(Some("de_AT.UTF-8")), "Beenden");
         assert_eq!(quit(Some("fr_FR.UTF-8")), "Quit");
         assert_eq!(quit(None), "Quit");

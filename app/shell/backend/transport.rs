@@ -1,7 +1,7 @@
-//! How a request of the page gets to the daemon, and its answer back.
+//! Sends a request of the page to the daemon and its response back.
 //!
-//! - Host, token and origin are the shell's: whatever the page says of them is left out.
-//! - Dropping a request drops the work for it, wherever that is done.
+//! - The shell sets host, token and origin; headers of the page by these names are dropped.
+//! - Dropping a request cancels its work in the daemon, in this process or in another.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -23,111 +23,116 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tower::ServiceExt;
 
-use crate::shell::state::Phase;
+use crate::shell::phase::Phase;
 
-/// A request, as the page has put it.
+/// A request as the page sent it.
 #[derive(Debug, Default)]
-pub struct Ask {
+pub struct PageRequest {
     pub method: String,
     pub path: String,
     pub headers: BTreeMap<String, String>,
     pub body: Vec<u8>,
 }
 
-impl Ask {
-    /// Whether it reads what was said, or the list of it.
-    fn is_for_texts(&self) -> bool {
+impl PageRequest {
+    /// Whether it reads transcripts or the list of them.
+    fn reads_transcripts(&self) -> bool {
         let (method, uri) = (self.method.parse::<Method>(), self.path.parse::<Uri>());
         method.is_ok_and(|method| uri.is_ok_and(|uri| texts::answers(&method, &uri)))
     }
 }
 
-/// A way to a daemon.
+/// The connection to a daemon, with its token.
 #[derive(Clone)]
-pub struct Carrier {
-    way: Way,
-    /// The daemon cannot do more yet.
-    has_texts_alone: bool,
+pub struct Transport {
+    route: Route,
+    /// The daemon has not loaded its model yet.
+    transcripts_only: bool,
     host: HeaderValue,
     token: HeaderValue,
-    /// The daemon's: what runs for it ends with it.
+    /// The daemon's runtime: requests end with the daemon.
     runtime: Handle,
 }
 
 #[derive(Clone)]
-enum Way {
-    Here(Router),
-    There(SocketAddr),
+enum Route {
+    InProcess(Router),
+    Tcp(SocketAddr),
 }
 
-impl Carrier {
+impl Transport {
     /// To the daemon in this process.
-    pub fn here(router: Router, address: SocketAddr, token: &AccessToken, runtime: Handle) -> Self {
-        Self::by(Way::Here(router), address, token, runtime)
+    pub fn in_process(
+        router: Router,
+        address: SocketAddr,
+        token: &AccessToken,
+        runtime: Handle,
+    ) -> Self {
+        Self::new(Route::InProcess(router), address, token, runtime)
     }
 
-    /// To another one.
-    pub fn there(address: SocketAddr, token: &AccessToken, runtime: Handle) -> Self {
-        Self::by(Way::There(address), address, token, runtime)
+    /// To a daemon in another process.
+    pub fn over_tcp(address: SocketAddr, token: &AccessToken, runtime: Handle) -> Self {
+        Self::new(Route::Tcp(address), address, token, runtime)
     }
 
-    fn by(way: Way, address: SocketAddr, token: &AccessToken, runtime: Handle) -> Self {
+    fn new(route: Route, address: SocketAddr, token: &AccessToken, runtime: Handle) -> Self {
         let (host, token) = (host_of(address), bearer(token));
-        Self { way, has_texts_alone: false, host, token, runtime }
+        Self { route, transcripts_only: false, host, token, runtime }
     }
 
-    /// The same, for a daemon that knows what was said and nothing else yet.
-    pub fn for_texts_alone(self) -> Self {
-        Self { has_texts_alone: true, ..self }
+    /// To a daemon that has opened its transcripts and not loaded its model yet.
+    pub fn for_transcripts_only(self) -> Self {
+        Self { transcripts_only: true, ..self }
     }
 
-    fn takes(&self, ask: &Ask) -> bool {
-        !self.has_texts_alone || ask.is_for_texts()
+    fn accepts(&self, request: &PageRequest) -> bool {
+        !self.transcripts_only || request.reads_transcripts()
     }
 
-    /// Asks, and hands the answer out as it comes.
-    pub async fn carry(&self, ask: Ask, mut outlet: Outlet) {
+    /// Sends the request and streams the response into the channel.
+    pub async fn send(&self, request: PageRequest, mut channel: ResponseChannel) {
         let this = self.clone();
         let work = self.runtime.spawn(async move {
-            match this.answer(ask, &mut outlet).await {
-                Ok(()) => outlet.end(),
-                Err(error) => outlet.fail(&format!("{error:#}")),
+            match this.respond(request, &mut channel).await {
+                Ok(()) => channel.end(),
+                Err(error) => channel.fail(&format!("{error:#}")),
             }
         });
-        let mut work = Bound(work);
-        let _ = (&mut work.0).await; // An error: the daemon ended. The outlet says so.
+        let mut work = AbortOnDrop(work);
+        let _ = (&mut work.0).await; // An error: the daemon ended. The channel's drop says so.
     }
 
-    async fn answer(&self, ask: Ask, outlet: &mut Outlet) -> Result<()> {
-        let request = self.request(ask)?;
-        match &self.way {
-            Way::Here(router) => {
+    async fn respond(&self, request: PageRequest, channel: &mut ResponseChannel) -> Result<()> {
+        let request = self.http_request(request)?;
+        match &self.route {
+            Route::InProcess(router) => {
                 let Ok(response) = router.clone().oneshot(request).await;
                 let (head, body) = response.into_parts();
-                outlet.pour(head.status, &head.headers, body).await
+                channel.stream(head.status, &head.headers, body).await
             }
-            Way::There(address) => {
+            Route::Tcp(address) => {
                 let response = call(*address, request).await?;
                 let (head, body) = response.into_parts();
-                outlet.pour(head.status, &head.headers, body).await
+                channel.stream(head.status, &head.headers, body).await
             }
         }
     }
 
-    fn request(&self, ask: Ask) -> Result<Request<Body>> {
-        if !ask.path.starts_with('/') {
+    fn http_request(&self, page: PageRequest) -> Result<Request<Body>> {
+        if !page.path.starts_with('/') {
             bail!("a path begins with a slash");
         }
-        let method = Method::from_bytes(ask.method.as_bytes()).context("no such method")?;
-        let uri: Uri = ask.path.parse().context("no such path")?;
-        let length = ask.body.len();
-        let mut request = Request::new(Body::from(ask.body));
+        let method = Method::from_bytes(page.method.as_bytes()).context("no such method")?;
+        let uri: Uri = page.path.parse().context("no such path")?;
+        let length = page.body.len();
+        let mut request = Request::new(Body::from(page.body));
         *request.method_mut() = method;
         *request.uri_mut() = uri;
         let headers = request.headers_mut();
-        for (name, value) in &ask.headers {
+        for (name, value) in &page.headers {
             let name: HeaderName = name.parse().context("no such header")?;
-            if !is_ours(&name) {
+            if !is_reserved(&name) {
                 headers.insert(name, HeaderValue::from_str(value).context("no such header")?);
             }
         }
@@ -140,18 +145,18 @@ impl Carrier {
     }
 }
 
-/// A task that ends with whoever waits for it.
-struct Bound(JoinHandle<()>);
+/// Cancels a task when the future that waits for it is dropped.
+struct AbortOnDrop(JoinHandle<()>);
 
-impl Drop for Bound {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-/// What the page may not say: it is the shell that speaks to the daemon, on a connection of its own.
-fn is_ours(name: &HeaderName) -> bool {
-    const OURS: [HeaderName; 8] = [
+/// Headers that only the shell sets: it authenticates, and owns the connection.
+fn is_reserved(name: &HeaderName) -> bool {
+    const RESERVED: [HeaderName; 8] = [
         header::HOST,
         header::AUTHORIZATION,
         header::ORIGIN,
@@ -161,7 +166,7 @@ fn is_ours(name: &HeaderName) -> bool {
         header::UPGRADE,
         header::EXPECT,
     ];
-    OURS.contains(name)
+    RESERVED.contains(name)
 }
 
 fn bearer(token: &AccessToken) -> HeaderValue {
@@ -175,7 +180,7 @@ fn host_of(address: SocketAddr) -> HeaderValue {
     HeaderValue::from_str(&address.to_string()).expect("an address is a header's value")
 }
 
-/// What a daemon answers there, without a token.
+/// The status of a `GET` without a token.
 pub async fn status(address: SocketAddr, path: &str) -> Result<StatusCode> {
     let mut request = Request::new(Body::empty());
     *request.uri_mut() = path.parse()?;
@@ -183,7 +188,7 @@ pub async fn status(address: SocketAddr, path: &str) -> Result<StatusCode> {
     Ok(call(address, request).await?.status())
 }
 
-/// One connection for one request: when the answer is dropped, so is it, and the daemon knows.
+/// One connection per request: dropping the response closes it, and the daemon cancels the work.
 async fn call(
     address: SocketAddr,
     request: Request<Body>,
@@ -197,18 +202,17 @@ async fn call(
     sender.send_request(request).await.with_context(gone)
 }
 
-/// Where an answer goes: the page's channel. It always hears an end.
-pub struct Outlet {
+/// The page's channel for one response. It always receives `end` or `error` as the last message.
+pub struct ResponseChannel {
     channel: Channel<InvokeResponseBody>,
-    is_over: bool,
+    has_ended: bool,
 }
 
-impl Outlet {
+impl ResponseChannel {
     pub fn new(channel: Channel<InvokeResponseBody>) -> Self {
-        Self { channel, is_over: false }
+        Self { channel, has_ended: false }
     }
 
-    /// Nothing comes any more, and this is why.
     pub fn fail(mut self, why: &str) {
         self.last(json!({ "error": why }));
     }
@@ -217,12 +221,17 @@ impl Outlet {
         self.last(json!({ "end": true }));
     }
 
-    async fn pour<B>(&mut self, status: StatusCode, headers: &HeaderMap, mut body: B) -> Result<()>
+    async fn stream<B>(
+        &mut self,
+        status: StatusCode,
+        headers: &HeaderMap,
+        mut body: B,
+    ) -> Result<()>
     where
         B: hyper::body::Body<Data = bytes::Bytes> + Unpin,
         B::Error: std::error::Error + Send + Sync + 'static,
     {
-        self.send(json!({ "status": status.as_u16(), "headers": texts(headers) }))?;
+        self.send(json!({ "status": status.as_u16(), "headers": text_headers(headers) }))?;
         while let Some(frame) = body.frame().await {
             let frame = frame.context("the answer broke off")?;
             if let Ok(data) = frame.into_data() {
@@ -237,49 +246,49 @@ impl Outlet {
     }
 
     fn last(&mut self, message: serde_json::Value) {
-        self.is_over = true;
+        self.has_ended = true;
         let _ = self.send(message); // An error: the window is gone.
     }
 }
 
-impl Drop for Outlet {
+impl Drop for ResponseChannel {
     fn drop(&mut self) {
-        if !self.is_over {
-            self.last(json!({ "error": "Hob stopped in between" }));
+        if !self.has_ended {
+            self.last(json!({ "error": "Hob stopped before the answer ended" }));
         }
     }
 }
 
-fn texts(headers: &HeaderMap) -> BTreeMap<&str, &str> {
+fn text_headers(headers: &HeaderMap) -> BTreeMap<&str, &str> {
     let texts =
         headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
     texts.collect()
 }
 
-/// The way to the daemon, whenever there is one.
-pub struct Carriers {
-    carriers: watch::Receiver<Option<Carrier>>,
+/// The transport, whenever a daemon runs.
+pub struct TransportWatch {
+    transports: watch::Receiver<Option<Transport>>,
     phases: watch::Receiver<Phase>,
 }
 
-impl Carriers {
+impl TransportWatch {
     pub(super) fn new(
-        carriers: watch::Receiver<Option<Carrier>>,
+        transports: watch::Receiver<Option<Transport>>,
         phases: watch::Receiver<Phase>,
     ) -> Self {
-        Self { carriers, phases }
+        Self { transports, phases }
     }
 
-    /// Waits while it starts.
-    ///
-    /// # Errors
-    /// Why there is none.
-    pub async fn ready(mut self, ask: &Ask) -> Result<Carrier, String> {
+    /// Waits while the daemon starts; returns the message of a failed start.
+    pub async fn ready(mut self, request: &PageRequest) -> Result<Transport, String> {
         let ended = || "Hob has ended".to_owned();
         let failed = |phase: &Phase| matches!(phase, Phase::Failed { .. });
+        let accepts = |transport: &Option<Transport>| {
+            transport.as_ref().is_some_and(|transport| transport.accepts(request))
+        };
         tokio::select! {
-            carrier = self.carriers.wait_for(|it| it.as_ref().is_some_and(|it| it.takes(ask))) => {
-                carrier.map_err(|_| ended())?.clone().ok_or_else(ended)
+            transport = self.transports.wait_for(accepts) => {
+                transport.map_err(|_| ended())?.clone().ok_or_else(ended)
             }
             phase = self.phases.wait_for(failed) => match &*phase.map_err(|_| ended())? {
                 Phase::Failed { message, .. } => Err(message.clone()),
@@ -294,10 +303,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_does_not_say_who_it_is() {
+    fn the_page_cannot_set_reserved_headers() {
         for name in ["Host", "Authorization", "origin", "Content-Length", "Upgrade"] {
-            assert!(is_ours(&name.parse().unwrap()), "{name}");
+            assert!(is_reserved(&name.parse().unwrap()), "{name}");
         }
-        assert!(!is_ours(&header::CONTENT_TYPE));
+        assert!(!is_reserved(&header::CONTENT_TYPE));
     }
 }

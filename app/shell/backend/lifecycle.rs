@@ -1,0 +1,161 @@
+//! One daemon in this process, from its opening to its end; or one attachment to another daemon.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use hob_config::{ModelChoice, Settings};
+use hob_daemon::startup::{self, AlreadyRunning, Daemon, Ending, ModelSwitch};
+use tokio::net::TcpListener;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::other_daemon::OtherDaemon;
+use super::publisher::Publisher;
+use super::transport::Transport;
+use crate::shell::phase::{Activity, DaemonInfo, Phase, Remedy};
+
+/// Between two attempts to open a directory whose owner cannot be reached.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
+
+/// Attempts before the user learns that another program owns the directory.
+const MAX_QUIET_ATTEMPTS: u32 = 20;
+
+/// What the app asks of the daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    Restart,
+    Stop,
+}
+
+/// What follows the end of one lifecycle.
+pub enum Next {
+    /// Nothing: everything is saved.
+    Stop,
+    /// Another daemon, at the same address if that is known.
+    Restart { address: Option<SocketAddr> },
+    /// Another daemon with this model.
+    SwitchModel { address: SocketAddr, model: ModelChoice },
+    /// The other daemon has ended: this process takes its place.
+    TakeOver,
+}
+
+pub struct Lifecycle<'a> {
+    /// Directories and addresses; the model comes from `model_switch`.
+    pub settings: &'a Settings,
+    pub model_switch: Arc<Mutex<ModelSwitch>>,
+    /// The address of the previous lifecycle.
+    pub address: Option<SocketAddr>,
+    /// The previous lifecycle was attached to another daemon.
+    pub took_over: bool,
+    pub publisher: &'a Publisher,
+}
+
+impl Lifecycle<'_> {
+    pub async fn run(self, orders: &mut UnboundedReceiver<Order>) -> Result<Next> {
+        let mut attempts = 0;
+        loop {
+            let listener = bind(self.address.unwrap_or(self.settings.listen)).await?;
+            let opening = self.open(listener.local_addr()?);
+            let opened = tokio::select! {
+                opened = opening => opened,
+                // No conversation has happened yet, so there is nothing to save.
+                order = orders.recv() => return Ok(next_after(order)),
+            };
+            let error = match opened {
+                Ok(daemon) => return self.serve(daemon, listener, orders).await,
+                Err(error) if error.downcast_ref::<AlreadyRunning>().is_some() => error,
+                Err(error) => return Err(error),
+            };
+            drop(listener);
+            if let Some(other) = OtherDaemon::find(self.settings).await {
+                return Ok(self.attach(&other, orders).await);
+            }
+            match attempts {
+                0 => self.publisher.starting(Activity::Waiting),
+                MAX_QUIET_ATTEMPTS => self.publisher.failed(&error, Remedy::Release),
+                _ => {}
+            }
+            attempts += 1;
+            tokio::select! {
+                () = tokio::time::sleep(RETRY_PAUSE) => {}
+                order = orders.recv() => return Ok(next_after(order)),
+            }
+        }
+    }
+
+    /// Loading a model blocks its thread for seconds to minutes.
+    async fn open(&self, address: SocketAddr) -> Result<Daemon> {
+        let (publisher, runtime) = (self.publisher.clone(), Handle::current());
+        let model_switch = self.model_switch.clone();
+        let opening = tokio::task::spawn_blocking(move || {
+            let mut model_switch = model_switch.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut progress = |step| publisher.step(step, address, &runtime);
+            startup::open(&mut model_switch, address, &mut progress)
+        });
+        opening.await.context("opening the daemon panicked")?
+    }
+
+    async fn serve(
+        self,
+        daemon: Daemon,
+        listener: TcpListener,
+        orders: &mut UnboundedReceiver<Order>,
+    ) -> Result<Next> {
+        daemon.announce()?;
+        let running = daemon.running();
+        let (address, model, took_over) = (running.address, running.model.clone(), self.took_over);
+        tracing::info!(%address, model, took_over, "the daemon runs in this process");
+        let info = DaemonInfo { address, pid: running.pid, model };
+        let (router, token) = (daemon.router(), daemon.token());
+        let transport = Transport::in_process(router, address, token, Handle::current());
+        self.publisher.serving(transport, Phase::Ready { daemon: info, took_over });
+        let mut order = None;
+        let stop = async {
+            order = Some(orders.recv().await);
+            self.publisher.starting(Activity::Saving);
+        };
+        let ending = daemon.serve(listener, stop).await?;
+        Ok(match ending {
+            Ending::Stopped => match next_after(order.flatten()) {
+                Next::Restart { .. } => Next::Restart { address: Some(address) },
+                next => next,
+            },
+            Ending::ModelReplaced(address) => Next::Restart { address: Some(address) },
+            Ending::Switched(address, model) => Next::SwitchModel { address, model },
+        })
+    }
+
+    /// Stays attached until the other daemon ends or the app sends an order.
+    async fn attach(&self, other: &OtherDaemon, orders: &mut UnboundedReceiver<Order>) -> Next {
+        let info = other.info();
+        tracing::info!(address = %info.address, pid = info.pid, "attached to another daemon");
+        let transport = other.transport(Handle::current());
+        self.publisher.serving(transport, Phase::Attached { daemon: info });
+        tokio::select! {
+            () = other.ended() => Next::TakeOver,
+            order = orders.recv() => next_after(order),
+        }
+    }
+}
+
+fn next_after(order: Option<Order>) -> Next {
+    match order {
+        Some(Order::Restart) => Next::Restart { address: None },
+        Some(Order::Stop) | None => Next::Stop,
+    }
+}
+
+/// Binds the address, or a free port of the same interface when the port is taken.
+async fn bind(address: SocketAddr) -> Result<TcpListener> {
+    match startup::bind(address).await {
+        Err(error) if is_taken(&error) => startup::bind(SocketAddr::new(address.ip(), 0)).await,
+        bound => bound,
+    }
+}
+
+fn is_taken(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|it| it.kind() == io::ErrorKind::AddrInUse)
+}
