@@ -48,8 +48,19 @@ fn read(directory: &Path, module: &mut Module, texts: &mut BTreeMap<Module, Stri
 
 /// The code of a file: no comments, and nothing from the first inline test module on.
 fn without_tests(text: &str) -> String {
-    let code = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-    code.lines().map(|line| line.split("//").next().unwrap_or_default().to_owned() + "\n").collect()
+    let is_gate = |line: &str| line.starts_with("#[cfg(") && line.contains("test");
+    let mut lines = text.lines().peekable();
+    let mut code = String::new();
+    while let Some(line) = lines.next() {
+        if is_gate(line)
+            && lines.peek().is_some_and(|next| next.starts_with("mod") && next.ends_with('{'))
+        {
+            break;
+        }
+        code += line.split("//").next().unwrap_or_default();
+        code.push('\n');
+    }
+    code
 }
 
 /// The modules among `texts` that `module` names in its `text`.
@@ -181,7 +192,7 @@ mod tests {
     #[test]
     fn tests_and_comments_close_no_circle() {
         let circles = find_in(&[
-            ("a.rs", "use crate::b::B;"),
+            ("a.rs", "use crate::b::B;\n#[cfg(all(test, feature = \"x\"))]\nmod real {\n}\n"),
             (
                 "b.rs",
                 "//! Used by crate::a::A.\n#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}\n",
