@@ -143,8 +143,11 @@ impl Worker<'_> {
 
     /// A saved snapshot covers all tokens before it; those after it are in no tier.
     fn tier_of_snapshot(&self, slot: &Slot, from: usize) -> Tier {
-        let last = slot.snapshots.last().map(|last| (last.id, last.position as usize));
         let end = slot.timeline.len();
+        // After a restore the record's later snapshots reach beyond the timeline.
+        let mut latest_first = slot.snapshots.iter().rev();
+        let last = latest_first.find(|snapshot| snapshot.position as usize <= end);
+        let last = last.map(|last| (last.id, last.position as usize));
         let rest = (BlockId::snapshot(slot.timeline.id_at(end)), end);
         self.tier_of(last.into_iter().chain([rest]), from)
     }
