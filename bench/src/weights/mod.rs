@@ -21,7 +21,7 @@ use gguf::Header;
 use layout::Tensor;
 
 /// The bundled model, whose tokenizer every shape copies.
-const TOKENIZER: &[u8] = include_bytes!("../../assets/hob-tiny-f16.gguf");
+const TOKENIZER: &[u8] = include_bytes!("../../../assets/hob-tiny-f16.gguf");
 
 /// Rows are made and written this many bytes at a time, or one row where that is longer.
 const CHUNK_BYTES: usize = 1 << 20;

@@ -170,7 +170,7 @@ impl SlotReading {
                 id: block.id,
                 layer,
                 key: key.map(str::to_owned),
-                origin: self.origins.most(&range),
+                origin: self.origins.majority(&range),
                 sharers: holders[&block.id] - 1,
                 range,
             }

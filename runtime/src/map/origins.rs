@@ -85,7 +85,7 @@ impl Origins {
     }
 
     /// The origin of most tokens of `range`; on a tie the later in [`Origin::ALL`].
-    pub fn most(&self, range: &Range<usize>) -> Origin {
+    pub fn majority(&self, range: &Range<usize>) -> Origin {
         let most = Origin::ALL.into_iter().max_by_key(|&origin| self.within(range, origin));
         most.expect("there are origins")
     }

@@ -34,9 +34,9 @@ fn a_block_has_the_origin_of_most_of_its_tokens() {
     origins.push(70, Origin::Disk);
     origins.push(20, Origin::Computed);
     origins.push(38, Origin::Generated);
-    assert_eq!(origins.most(&(0..64)), Origin::Disk);
-    assert_eq!(origins.most(&(64..128)), Origin::Generated);
-    assert_eq!(origins.most(&(64..90)), Origin::Computed);
+    assert_eq!(origins.majority(&(0..64)), Origin::Disk);
+    assert_eq!(origins.majority(&(64..128)), Origin::Generated);
+    assert_eq!(origins.majority(&(64..90)), Origin::Computed);
 }
 
 #[derive(Clone, Debug)]

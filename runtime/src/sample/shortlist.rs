@@ -164,7 +164,7 @@ pub(super) fn keep_nucleus(list: &mut Vec<Candidate>, highest: f32, top_p: f32) 
     append_until(list, &sorted, highest, 0.0, total * f64::from(top_p));
 }
 
-/// Appends the likeliest of `sorted` until the sum of weights reaches what is wanted.
+/// Appends the likeliest of `sorted` until the sum of weights reaches `wanted`.
 fn append_until(
     list: &mut Vec<Candidate>,
     sorted: &[Candidate],

@@ -134,7 +134,7 @@ impl KvTiers {
         self.send(Job::Forget(conversation.clone(), named));
     }
 
-    /// Sweeps the directory, behind; what is `open` stays.
+    /// Sweeps the directory on the writer thread; `open` conversations stay.
     pub fn sweep(&self, open: BTreeSet<ConversationId>, sweep: Sweep) {
         self.send(Job::Sweep(open, Box::new(sweep)));
     }

@@ -1,6 +1,6 @@
 //! Makes room in the cache: parks idle conversations, forgets deleted ones, preempts turns.
 //!
-//! - Cells are given up only after what is worth saving was exported.
+//! - A slot's KV is exported before its cells are given up.
 //! - A turn with a waiting caller is preempted only when no idle slot is left, and continues later
 //!   where it stopped.
 

@@ -1,4 +1,4 @@
-//! Random walks: whatever a model prefers, the answer keeps its form.
+//! Random walks: the answer keeps its form under any logits.
 
 use std::sync::LazyLock;
 
@@ -39,7 +39,7 @@ fn plain() -> &'static (Vocabulary, GrammarFactory) {
     &PLAIN
 }
 
-/// Draws allowed tokens until the answer ends. After a while it prefers what closes things, as
+/// Draws allowed tokens until the answer ends. After 40 tokens it prefers closing ones, as
 /// a model does.
 fn walk(vocabulary: &Vocabulary, factory: &GrammarFactory, grammar: &Grammar, seed: u64) -> String {
     let mut constraint = factory.start(grammar).unwrap();

@@ -1,4 +1,4 @@
-//! What is refused, and what hostile requests cost.
+//! Refusals, and the cost of hostile requests.
 
 use proptest::prelude::*;
 
