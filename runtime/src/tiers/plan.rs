@@ -14,9 +14,14 @@ use hob_slots::store::Miss;
 use hob_slots::{Block, BlockId, ConversationId, Timeline, Token, Use, common_prefix};
 
 use super::other_model;
-use super::read::group_blocks;
 use super::shared::{Counters, Known, Shared};
 use crate::miss::MissReason;
+
+/// Blocks of a group: 1.5 MB of a model of half a billion weights.
+pub(super) const MAX_GROUP_BLOCKS: usize = 2;
+
+/// Bytes of a group, unless one block has more: answers wait while a group is imported.
+const MAX_GROUP_BYTES: u64 = 16 << 20;
 
 #[derive(Clone, Debug)]
 pub struct FetchRequest {
@@ -164,4 +169,10 @@ fn snapshots_within(
     let mut sought: Vec<SnapshotRef> = sought.collect();
     sought.sort_by_key(|snapshot| snapshot.position);
     sought
+}
+
+/// How many blocks of about `block_bytes` make a group; 0: unknown.
+fn group_blocks(block_bytes: u64) -> usize {
+    let fitting = MAX_GROUP_BYTES.checked_div(block_bytes).unwrap_or(u64::MAX);
+    usize::try_from(fitting).unwrap_or(usize::MAX).clamp(1, MAX_GROUP_BLOCKS)
 }

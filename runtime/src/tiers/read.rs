@@ -18,12 +18,6 @@ use crate::backend::JoinedState;
 use crate::map::{Origin, Origins};
 use crate::miss::MissReason;
 
-/// Blocks of a group: 1.5 MB of a model of half a billion weights.
-pub(super) const MAX_GROUP_BLOCKS: usize = 2;
-
-/// Bytes of a group, unless one block has more: answers wait while a group is imported.
-const MAX_GROUP_BYTES: u64 = 16 << 20;
-
 /// A verified state, and which of its tokens the prompt wants.
 #[derive(Debug)]
 pub struct Piece {
@@ -52,12 +46,6 @@ impl PieceState {
             Self::Joined(joined) => joined.as_bytes(),
         }
     }
-}
-
-/// How many blocks of about `block_bytes` make a group; 0: unknown.
-pub(super) fn group_blocks(block_bytes: u64) -> usize {
-    let fitting = MAX_GROUP_BYTES.checked_div(block_bytes).unwrap_or(u64::MAX);
-    usize::try_from(fitting).unwrap_or(usize::MAX).clamp(1, MAX_GROUP_BLOCKS)
 }
 
 /// A part of a plan, while it is read.

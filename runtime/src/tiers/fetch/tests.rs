@@ -5,8 +5,7 @@ use std::sync::mpsc::{Receiver, channel};
 use hob_slots::{Block, BlockId, Use};
 
 use super::*;
-use crate::tiers::plan::Sought;
-use crate::tiers::read::MAX_GROUP_BLOCKS;
+use crate::tiers::plan::{MAX_GROUP_BLOCKS, Sought};
 
 const SLOW: u64 = 1;
 const OTHER: u64 = 2;
