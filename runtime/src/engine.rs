@@ -181,18 +181,18 @@ impl Engine {
         answer.await.map_err(|_| TurnError::Stopped)
     }
 
-    /// Works on the directory of kept KV, behind, in one order with everything that is saved. The
-    /// [`LiveRefs`] says what is open and must stay.
+    /// Runs a maintenance job on the writer thread, in one order with the engine's saves. The
+    /// [`LiveRefs`] names the KV that is in use and must stay.
     ///
     /// # Errors
-    /// [`TurnError::Stopped`], also when nothing is kept on disk.
+    /// [`TurnError::Stopped`], also when there is no store.
     pub async fn maintain<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Store, &dyn LiveRefs) -> T + Send + 'static,
+        job: impl FnOnce(&Store, &dyn LiveRefs) -> T + Send + 'static,
     ) -> Result<T, TurnError> {
         let (reply, answer) = Reply::channel();
         self.send(Command::Maintain(Box::new(|store: &Store, live_refs: &dyn LiveRefs| {
-            reply.send(work(store, live_refs));
+            reply.send(job(store, live_refs));
         })))?;
         answer.await.map_err(|_| TurnError::Stopped)
     }

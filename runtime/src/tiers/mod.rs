@@ -139,9 +139,9 @@ impl KvTiers {
         self.send(Job::Sweep(open, Box::new(sweep)));
     }
 
-    /// Works on the directory, behind; `open`: what must stay.
-    pub fn maintain(&self, open: BTreeSet<ConversationId>, tending: MaintenanceJob) {
-        self.send(Job::Maintain(open, tending));
+    /// Runs a maintenance job on the writer thread; `open` conversations stay.
+    pub fn maintain(&self, open: BTreeSet<ConversationId>, job: MaintenanceJob) {
+        self.send(Job::Maintain(open, job));
     }
 
     /// Fetches the saved KV of a prompt. `deliver` is called on other threads, until the handle is

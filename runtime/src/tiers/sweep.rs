@@ -23,8 +23,7 @@ pub struct Sweep {
     pub reply: Box<dyn FnOnce(Swept) + Send>,
 }
 
-/// Other work on the directory, with whose consent: called on the keeper's thread, unless nothing is
-/// kept on disk.
+/// A maintenance job; runs on the writer thread, or never when there is no store.
 pub type MaintenanceJob = Box<dyn FnOnce(&Store, &dyn LiveRefs) + Send>;
 
 /// The engine's references to the disk.
@@ -49,9 +48,9 @@ pub(super) fn run(shared: &Shared, open: &BTreeSet<ConversationId>, sweep: Sweep
     (sweep.reply)(swept);
 }
 
-pub(super) fn maintain(shared: &Shared, open: &BTreeSet<ConversationId>, tending: MaintenanceJob) {
+pub(super) fn maintain(shared: &Shared, open: &BTreeSet<ConversationId>, job: MaintenanceJob) {
     if let Some(store) = &shared.store {
-        tending(store, &EngineRefs::new(shared, open));
+        job(store, &EngineRefs::new(shared, open));
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) enum Job {
     Forget(ConversationId, Vec<BlockId>),
     /// With the open conversations.
     Sweep(BTreeSet<ConversationId>, Box<Sweep>),
-    /// As above.
+    /// With the open conversations.
     Maintain(BTreeSet<ConversationId>, MaintenanceJob),
     /// Called after all earlier jobs.
     Flush(Box<dyn FnOnce() + Send>),
@@ -51,7 +51,7 @@ impl<'s> Writer<'s> {
                 Job::Record(record, superseded) => self.write_record(&record, superseded),
                 Job::Forget(conversation, named) => self.forget(&conversation, named),
                 Job::Sweep(open, sweep) => sweep::run(self.shared, &open, *sweep),
-                Job::Maintain(open, tending) => sweep::maintain(self.shared, &open, tending),
+                Job::Maintain(open, job) => sweep::maintain(self.shared, &open, job),
                 Job::Flush(done) => done(),
             }
         }

@@ -197,7 +197,7 @@ impl<'b> Worker<'b> {
                 done.send(());
             }
             Command::Sweep(sweep) => self.core.tiers.sweep(self.open(), *sweep),
-            Command::Maintain(tending) => self.core.tiers.maintain(self.open(), tending),
+            Command::Maintain(job) => self.core.tiers.maintain(self.open(), job),
             Command::Room => {} // It has woken the thread; housekeeping goes on.
             Command::Status(reply) => reply.send(self.status()),
             Command::Cells(reply) => reply.send(self.read_cells()),
