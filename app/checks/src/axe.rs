@@ -1,4 +1,4 @@
-//! What axe-core finds on a page.
+//! Accessibility findings of axe-core.
 
 use serde_json::Value;
 
@@ -7,9 +7,9 @@ use crate::Page;
 /// See `vendor/README.md`.
 const AXE: &str = include_str!("../vendor/axe.min.js");
 
-/// Findings that keep somebody from using the page: those that axe calls serious or critical.
+/// The findings that axe rates serious or critical.
 pub fn serious_findings(page: &Page) -> Vec<String> {
-    // A page that is loaded anew has lost it.
+    // Reloading the page removes axe.
     if page.script("return typeof axe") == "undefined" {
         page.script(AXE);
     }
@@ -24,10 +24,10 @@ pub fn serious_findings(page: &Page) -> Vec<String> {
     let serious = violations
         .iter()
         .filter(|violation| matches!(violation["impact"].as_str(), Some("serious" | "critical")));
-    serious.map(told).collect()
+    serious.map(description).collect()
 }
 
-fn told(violation: &Value) -> String {
+fn description(violation: &Value) -> String {
     let nodes = violation["nodes"].as_array().into_iter().flatten().map(|node| {
         format!("\n    {} {}", node["html"], node["failureSummary"].as_str().unwrap_or_default())
     });

@@ -1,8 +1,8 @@
 //! A browser, driven through WebDriver.
 //!
-//! - Any driver will do: [`Browser::open`] takes the command that starts one, and what to ask it
-//!   for. [`Browser::chromium`] is the one that most checks use.
-//! - Calls block: a check reads from top to bottom. Each has a bound.
+//! - [`Browser::open`] takes any WebDriver command and its capabilities; most checks use
+//!   [`Browser::chromium`].
+//! - Calls block, so that a check reads from top to bottom. Each has a bound.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -22,10 +22,10 @@ use hob_testkit::wait;
 
 use crate::tools;
 
-/// No single command takes longer, unless the browser hangs.
-const COMMAND: Duration = Duration::from_secs(60);
+/// A command that takes longer means a browser that hangs.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A command that the browser did not follow, in its own words.
+/// The error message of a command that failed.
 #[derive(Debug)]
 pub struct Refused(String);
 
@@ -35,18 +35,18 @@ impl std::fmt::Display for Refused {
     }
 }
 
-/// How the page is shown.
+/// The window and the preferences of the user.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
-    /// Width in pixels.
+    /// In pixels.
     pub width: u32,
-    /// Height in pixels.
+    /// In pixels.
     pub height: u32,
-    /// Whether the system asks for dark colours.
+    /// `prefers-color-scheme`.
     pub dark: bool,
-    /// Whether the system asks for little motion.
+    /// `prefers-reduced-motion`.
     pub still: bool,
-    /// The language that the browser asks for.
+    /// `Accept-Language`.
     pub language: &'static str,
 }
 
@@ -56,7 +56,7 @@ impl Default for Look {
     }
 }
 
-/// A browser with one window. It ends with this value, and its profile with it.
+/// A browser with one window and a profile of its own. Dropping it ends the browser.
 #[derive(Debug)]
 pub struct Browser {
     runtime: Runtime,
@@ -67,7 +67,7 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// A headless Chromium.
+    /// Headless Chromium.
     pub fn chromium(look: Look) -> Self {
         let home = tempfile::tempdir().expect("there is room for temporary files");
         let mut arguments = vec![
@@ -85,7 +85,7 @@ impl Browser {
             format!("--window-size={},{}", look.width, look.height),
             format!("--user-data-dir={}", home.path().join("profile").display()),
         ];
-        arguments.push("about:blank".to_owned()); // Not its own page for new windows.
+        arguments.push("about:blank".to_owned()); // Not the page for new tabs.
         if rustix::process::getuid().is_root() {
             arguments.push("--no-sandbox".to_owned());
         }
@@ -99,7 +99,7 @@ impl Browser {
                 },
             },
             "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
-            "unhandledPromptBehavior": "ignore", // A dialogue is a finding.
+            "unhandledPromptBehavior": "ignore", // A check must see an unexpected dialogue.
         });
         let mut command = Command::new(tools::CHROMEDRIVER.find());
         command.env("HOME", home.path());
@@ -112,7 +112,7 @@ impl Browser {
         browser
     }
 
-    /// Starts the driver, which is told its port, and asks it for a browser.
+    /// Starts the driver on a free port and opens a browser.
     pub fn open(mut driver: Command, capabilities: &Value, home: TempDir) -> Self {
         let port = free_port();
         driver.arg(format!("--port={port}"));
@@ -134,15 +134,15 @@ impl Browser {
         Self { runtime, client, driver: running, has_pictures: true, home }
     }
 
-    /// The same, for a driver that never answers who asks for a picture.
+    /// For a driver that hangs on a screenshot.
     pub fn without_pictures(mut self) -> Self {
         self.has_pictures = false;
         self
     }
 
-    /// Shows the page as `look` says, from now on.
+    /// Applies `look` from now on.
     pub fn show(&self, look: Look) {
-        let value = |yes, wanted: &str, other: &str| if yes { wanted } else { other }.to_owned();
+        let value = |flag, on: &str, off: &str| if flag { on } else { off }.to_owned();
         self.cdp(
             "Emulation.setDeviceMetricsOverride",
             &json!({
@@ -166,48 +166,45 @@ impl Browser {
         self.block_on(async { self.client.goto(address).await }).expect("the address opens");
     }
 
-    /// What the body of a function returns; `arguments` are its arguments.
+    /// Runs the body of a function and returns its result.
     pub fn run(&self, script: &str, arguments: &[Value]) -> Result<Value, Refused> {
         self.block_on(async { self.client.execute(script, arguments.to_vec()).await })
     }
 
-    /// The same for a function that calls its last argument with the result.
+    /// The same for a function that passes the result to its last argument, a callback.
     pub fn run_async(&self, script: &str, arguments: &[Value]) -> Result<Value, Refused> {
         self.block_on(async { self.client.execute_async(script, arguments.to_vec()).await })
     }
 
-    /// A command of the driver that belongs to the session. A body makes it a `POST`.
+    /// A WebDriver command of the session: a `POST` with a body, else a `GET`.
     pub fn command(&self, path: &str, body: Option<Value>) -> Result<Value, Refused> {
         let command = Raw { path: path.to_owned(), body };
         self.block_on(async { self.client.issue_cmd(command).await })
     }
 
     /// A command of Chromium's developer tools.
-    ///
-    /// # Panics
-    /// Where it is refused.
     pub fn cdp(&self, name: &str, parameters: &Value) -> Value {
         let body = json!({"cmd": name, "params": parameters});
         let answer = self.command("goog/cdp/execute", Some(body));
         answer.unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
-    /// A picture of what is seen, as PNG.
+    /// A screenshot, as PNG.
     pub fn picture(&self) -> Result<Vec<u8>, Refused> {
         if !self.has_pictures {
-            return Err(Refused("this driver makes no pictures".to_owned()));
+            return Err(Refused("this driver takes no screenshots".to_owned()));
         }
         let answer = self.command("screenshot", None)?;
-        Ok(BASE64.decode(answer.as_str().unwrap_or_default()).expect("pictures are base64"))
+        Ok(BASE64.decode(answer.as_str().unwrap_or_default()).expect("screenshots are base64"))
     }
 
-    /// What the browser has logged since it was last asked: `browser` or `performance`.
+    /// The log entries since the last call. `kind`: `browser` or `performance`.
     pub fn log(&self, kind: &str) -> Vec<Value> {
         let answer = self.command("se/log", Some(json!({"type": kind})));
         answer.ok().and_then(|log| log.as_array().cloned()).unwrap_or_default()
     }
 
-    /// Where files go that the page saves.
+    /// The directory of downloads.
     pub fn downloads(&self) -> std::path::PathBuf {
         let downloads = self.home.path().join("downloads");
         std::fs::create_dir_all(&downloads).expect("the directory can be written");
@@ -216,9 +213,9 @@ impl Browser {
 
     fn block_on<T>(&self, call: impl Future<Output = Result<T, CmdError>>) -> Result<T, Refused> {
         self.runtime.block_on(async {
-            match tokio::time::timeout(COMMAND, call).await {
+            match tokio::time::timeout(COMMAND_TIMEOUT, call).await {
                 Ok(answer) => answer.map_err(|error| Refused(error.to_string())),
-                Err(_) => panic!("the browser did not answer within {COMMAND:?}"),
+                Err(_) => panic!("the browser did not answer within {COMMAND_TIMEOUT:?}"),
             }
         })
     }
@@ -226,7 +223,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The browser writes its profile while it ends; errors: it hangs, and is killed.
+        // The browser saves its profile while it ends. An error: it hangs, and is killed.
         let closing = self.client.clone().close();
         let patience = Duration::from_secs(5);
         self.runtime.block_on(async { tokio::time::timeout(patience, closing).await }).ok();
@@ -244,13 +241,13 @@ async fn connect(port: u16, capabilities: Capabilities) -> Client {
     client.unwrap_or_else(|error| panic!("the driver cannot start its browser: {error}"))
 }
 
-/// A port that nobody has right now. Drivers take no other way to be told.
+/// A free port. Drivers cannot choose one themselves.
 fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");
     listener.local_addr().expect("it is bound").port()
 }
 
-/// A command that the library has no words for.
+/// A command that fantoccini does not know.
 #[derive(Debug)]
 struct Raw {
     path: String,

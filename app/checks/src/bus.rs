@@ -1,6 +1,6 @@
-//! What a desktop has on its bus beside the app: somebody who shows notices, and a tray.
+//! A session bus with the services of a desktop: notifications and a tray.
 //!
-//! - The bus is a check's own. What is said to the desktop is kept, so that a check can look at it.
+//! - Each check has a bus of its own. The services record what the app sends.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -17,29 +17,26 @@ use crate::tools::Tool;
 use hob_testkit::Process;
 use hob_testkit::wait;
 
-/// What carries it.
 const DAEMON: Tool = Tool { names: &["dbus-daemon"], package: "dbus" };
 
-/// A bus, and the desktop on it. They go with this value.
+/// A bus and its services. Dropping it ends them.
 #[derive(Debug)]
 pub struct Bus {
     _daemon: Process,
     address: String,
     connection: Connection,
-    notices: Kept<Notice>,
-    items: Kept<Item>,
+    notices: Recorded<Notice>,
+    items: Recorded<Item>,
 }
 
-/// Something that was shown to whoever sits there.
+/// A notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// Its first line.
     pub title: String,
-    /// The others.
     pub body: String,
 }
 
-/// An icon in the tray: whose, and where it is told of.
+/// An icon in the tray.
 #[derive(Clone, Debug)]
 struct Item {
     owner: String,
@@ -47,40 +44,40 @@ struct Item {
 }
 
 impl Bus {
-    /// Starts one. `scratch`: where its daemon may leave a file.
+    /// `scratch`: a directory for files of dbus-daemon.
     pub fn start(scratch: &Path) -> Self {
-        let told = scratch.join("bus");
+        let address_file = scratch.join("bus");
         let mut daemon = Process::start(
             Command::new(DAEMON.find())
                 .args(["--session", "--nofork", "--nopidfile", "--nosyslog", "--print-address"])
                 .env("HOME", scratch)
                 .env("XDG_RUNTIME_DIR", scratch)
                 .stdin(Stdio::null())
-                .stdout(File::create(&told).expect("the directory can be written"))
+                .stdout(File::create(&address_file).expect("the directory can be written"))
                 .stderr(Stdio::null()),
         );
         let address = wait::until("the bus is there", || {
             assert!(daemon.is_running(), "dbus-daemon ended at once");
-            let address = fs::read_to_string(&told).ok()?;
+            let address = fs::read_to_string(&address_file).ok()?;
             address.strip_suffix('\n').map(str::to_owned)
         });
-        let (notices, items) = (Kept::default(), Kept::default());
+        let (notices, items) = (Recorded::default(), Recorded::default());
         let connection = desktop(&address, notices.clone(), items.clone());
         let connection = connection.expect("the bus is ours");
         Self { _daemon: daemon, address, connection, notices, items }
     }
 
-    /// Where programs find it.
+    /// `DBUS_SESSION_BUS_ADDRESS`.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Every notice so far.
+    /// Every notification so far.
     pub fn notices(&self) -> Vec<Notice> {
         self.notices.all()
     }
 
-    /// What the menu of the icon in the tray offers, once there is one.
+    /// The labels of the tray's menu, once there is one.
     pub fn menu(&self) -> Vec<String> {
         wait::until("there is an icon with a menu", || {
             let menu = self.rows().ok()?.into_iter().map(|(_, label)| label).collect::<Vec<_>>();
@@ -88,7 +85,7 @@ impl Bus {
         })
     }
 
-    /// Chooses from that menu.
+    /// Chooses an item of that menu.
     pub fn choose(&self, label: &str) {
         let known = self.menu();
         let rows = self.rows().expect("the menu is there");
@@ -125,7 +122,11 @@ impl Bus {
     }
 }
 
-fn desktop(address: &str, notices: Kept<Notice>, items: Kept<Item>) -> zbus::Result<Connection> {
+fn desktop(
+    address: &str,
+    notices: Recorded<Notice>,
+    items: Recorded<Item>,
+) -> zbus::Result<Connection> {
     connection::Builder::address(address)?
         .serve_at("/org/freedesktop/Notifications", Notices(notices))?
         .serve_at("/StatusNotifierWatcher", Tray(items))?
@@ -134,12 +135,11 @@ fn desktop(address: &str, notices: Kept<Notice>, items: Kept<Item>) -> zbus::Res
         .build()
 }
 
-/// Who shows notices.
-struct Notices(Kept<Notice>);
+struct Notices(Recorded<Notice>);
 
 #[interface(name = "org.freedesktop.Notifications")]
 impl Notices {
-    #[expect(clippy::too_many_arguments, reason = "the desktop's own words")]
+    #[expect(clippy::too_many_arguments, reason = "the interface of the desktop")]
     fn notify(
         &self,
         _app: &str,
@@ -163,13 +163,12 @@ impl Notices {
     }
 }
 
-/// Who draws icons.
-struct Tray(Kept<Item>);
+struct Tray(Recorded<Item>);
 
 #[interface(name = "org.kde.StatusNotifierWatcher")]
 impl Tray {
     fn register_status_notifier_item(&self, path: String, #[zbus(header)] header: Header<'_>) {
-        let owner = header.sender().expect("the bus names who speaks").to_string();
+        let owner = header.sender().expect("the bus names the sender").to_string();
         self.0.add(Item { owner, path });
     }
 
@@ -189,30 +188,30 @@ impl Tray {
     }
 }
 
-/// What came, in its order.
+/// Records calls in order.
 #[derive(Debug)]
-struct Kept<T>(Arc<Mutex<Vec<T>>>);
+struct Recorded<T>(Arc<Mutex<Vec<T>>>);
 
-impl<T: Clone> Kept<T> {
+impl<T: Clone> Recorded<T> {
     fn all(&self) -> Vec<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Says how many there are now.
+    /// Returns the new number of calls.
     fn add(&self, one: T) -> u32 {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.push(one);
-        u32::try_from(all.len()).expect("nobody sends so many")
+        u32::try_from(all.len()).expect("fewer than 2^32 calls")
     }
 }
 
-impl<T> Clone for Kept<T> {
+impl<T> Clone for Recorded<T> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<T> Default for Kept<T> {
+impl<T> Default for Recorded<T> {
     fn default() -> Self {
         Self(Arc::default())
     }

@@ -1,8 +1,8 @@
 //! A desktop without a screen, and the app in it.
 //!
-//! - The app is started by WebKitGTK's driver, on a screen and a bus of its own, as Tauri's documents
-//!   say; nothing of the desktop of whoever runs the checks is touched.
-//! - The app is the one that was built beside the checks. `HOB_CHECKS_APP` names another one.
+//! - WebKitGTK's driver starts the app on a screen and a bus of its own, as Tauri documents it. The
+//!   desktop of the user who runs the checks stays untouched.
+//! - The app is the one that was built beside the checks; `HOB_CHECKS_APP` names another one.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -19,19 +19,17 @@ use crate::{Browser, Page};
 use hob_testkit::Process;
 use hob_testkit::wait;
 
-/// What drives the window.
 const DRIVER: Tool = Tool { names: &["WebKitWebDriver"], package: "webkit2gtk-driver" };
 
-/// What stands above the window.
+/// The title of the window.
 const TITLE: &str = "Hob";
 
-/// For an app that is to end by itself.
-const LONGEST_RUN: Duration = Duration::from_secs(120);
+/// For an app that ends by itself.
+const RUN_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A screen, a bus, and a home for what runs there.
+/// A screen, a bus and a home directory.
 #[derive(Debug)]
 pub struct Desktop {
-    /// Where the app meets the desktop.
     pub bus: Bus,
     screen: Screen,
     model: String,
@@ -41,7 +39,7 @@ pub struct Desktop {
 }
 
 impl Desktop {
-    /// One whose app has its things for itself, and runs on the fake model.
+    /// The app has directories of its own and runs the fake model.
     pub fn open() -> Self {
         let mut desktop = Self::beside(Path::new(""));
         desktop.data_dir = desktop.home.path().join("data");
@@ -49,25 +47,25 @@ impl Desktop {
         desktop
     }
 
-    /// One whose app has its things where a hobd has its own.
-    pub fn beside(hobds: &Path) -> Self {
+    /// The app uses the directories below `hobd`, those of a running hobd.
+    pub fn beside(hobd: &Path) -> Self {
         let home = tempfile::tempdir().expect("there is room for temporary files");
         let (screen, bus) = (Screen::on(home.path()), Bus::start(home.path()));
-        let (data_dir, slots_dir) = (hobds.join("data"), hobds.join("slots"));
+        let (data_dir, slots_dir) = (hobd.join("data"), hobd.join("slots"));
         Self { bus, screen, model: "fake".to_owned(), data_dir, slots_dir, home }
     }
 
-    /// The same, on a real model: `bundled`, or a file.
+    /// With a real model: `bundled`, or a file.
     pub fn with_model(self, model: &str) -> Self {
         Self { model: model.to_owned(), ..self }
     }
 
-    /// Where the app's user lives.
+    /// The home directory of the app's user.
     pub fn home(&self) -> &Path {
         self.home.path()
     }
 
-    /// Starts the app, and drives its window.
+    /// Starts the app and drives its window.
     pub fn app(&self) -> Page {
         self.app_with(&[])
     }
@@ -86,7 +84,7 @@ impl Desktop {
         Page::of(Browser::open(driver, &capabilities, scratch).without_pictures())
     }
 
-    /// Starts the app by itself.
+    /// Starts the app without a driver.
     pub fn start(&self, arguments: &[&str]) -> Process {
         let file =
             |name| File::create(self.home().join(name)).expect("the directory can be written");
@@ -95,13 +93,10 @@ impl Desktop {
         Process::start(app.stdout(file("out")).stderr(file("err")))
     }
 
-    /// Runs the app by itself, to its end.
-    ///
-    /// # Panics
-    /// Where it does not come to one.
+    /// Runs the app without a driver to its end.
     pub fn run(&self, arguments: &[&str]) -> Output {
         let mut app = self.start(arguments);
-        let status = wait::attempt(LONGEST_RUN, || app.exit_status().ok_or(()));
+        let status = wait::attempt(RUN_TIMEOUT, || app.exit_status().ok_or(()));
         let [stdout, stderr] =
             ["out", "err"].map(|name| fs::read(self.home().join(name)).expect("it is there"));
         match status {
@@ -110,7 +105,7 @@ impl Desktop {
         }
     }
 
-    /// The daemon that has announced itself in the app's data directory.
+    /// The announcement of the daemon in the app's data directory.
     pub fn announced(&self) -> Option<Value> {
         let text = fs::read_to_string(self.data_dir.join("hobd.json")).ok()?;
         serde_json::from_str(&text).ok()
@@ -118,12 +113,12 @@ impl Desktop {
 
     /// Ends the app as its menu does.
     pub fn quit(&self, window: Page) {
-        // A moment later: an app that has ended cannot tell the driver that the script did.
+        // Delayed: the driver needs the app for the result of the script.
         window.script("setTimeout(() => window.__TAURI__.core.invoke('quit'), 100)");
         self.ended();
     }
 
-    /// Waits until the app has ended: what it has announced goes last, after everything is saved.
+    /// Waits until the app has ended: it removes its announcement last, after saving.
     pub fn ended(&self) {
         wait::until("the app has ended", || self.announced().is_none().then_some(()));
     }
@@ -133,46 +128,45 @@ impl Desktop {
         wait::until("the window shows", || self.has_window().then_some(()));
     }
 
-    /// Waits until it is out of sight.
+    /// Waits until no window shows.
     pub fn hides_window(&self) {
-        wait::until("the window is out of sight", || (!self.has_window()).then_some(()));
+        wait::until("the window is hidden", || (!self.has_window()).then_some(()));
     }
 
-    /// Whether the window shows now.
     pub fn has_window(&self) -> bool {
         self.screen.shows(TITLE)
     }
 
-    /// Waits until the window is there.
+    /// Waits until the window has this position and size.
     pub fn has_window_at(&self, area: Area) {
         let is_there = || (self.screen.area(TITLE) == Some(area)).then_some(());
         wait::until(&format!("the window is at {area:?}"), is_there);
     }
 
-    /// Moves the window there, and makes it as large.
+    /// Moves and resizes the window.
     pub fn arrange_window(&self, area: Area) {
         self.shows_window();
         self.screen.arrange(TITLE, area);
     }
 
-    /// Closes the window with its button.
+    /// Closes the window as its close button does.
     pub fn close_window(&self) {
         self.shows_window();
         self.screen.close(TITLE);
     }
 
-    /// The keyboard is the window's.
+    /// Gives the window the keyboard focus.
     pub fn focus_window(&self) {
         self.shows_window();
         self.screen.focus(TITLE);
     }
 
-    /// The keyboard is somebody else's.
+    /// Takes the keyboard focus away from the window.
     pub fn look_away(&self) {
         self.screen.focus("nothing");
     }
 
-    /// Puts a picture of the screen into `target/checks/`, and says how many colours it has.
+    /// Saves a screenshot in `target/checks/` and returns its number of colours.
     pub fn save_picture(&self, name: &str) -> usize {
         self.screen.save_picture(name)
     }
@@ -184,7 +178,7 @@ impl Desktop {
         words.into_iter().map(str::to_owned).chain(places).collect()
     }
 
-    /// A program of this desktop.
+    /// A program in the environment of this desktop.
     fn session(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         let home = self.home.path();

@@ -1,4 +1,4 @@
-//! A hobd of a check's own.
+//! A hobd with directories of its own.
 
 use std::fs;
 use std::path::Path;
@@ -9,19 +9,17 @@ use tempfile::TempDir;
 
 use crate::tools;
 
-/// Who answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Model {
-    /// Noise, or whatever the question says behind "Say this: ".
+    /// Answers noise, or what the question says behind "Say this: ".
     Fake,
-    /// The tiny model that comes with Hob: it speaks, and remembers.
+    /// The tiny model that comes with Hob: it answers in sentences.
     Bundled,
 }
 
-/// A running hobd with directories of its own, which go with it.
+/// A running hobd. Dropping it ends the process and removes its directories.
 #[derive(Debug)]
 pub struct Hobd {
-    /// Speaks to it.
     pub client: Client,
     process: Process,
     launch: Launch,
@@ -29,7 +27,7 @@ pub struct Hobd {
 }
 
 impl Hobd {
-    /// Starts one and waits until requests are served.
+    /// Starts hobd and waits until it serves requests.
     pub fn start(model: Model) -> Self {
         Self::start_with(model, &[])
     }
@@ -41,13 +39,11 @@ impl Hobd {
             Model::Fake => "fake".to_owned(),
             Model::Bundled => "bundled".to_owned(),
         };
-        // Not as a flag: what a file says can be changed on the page.
+        // In a file: the page cannot switch a model that a flag has chosen.
         fs::write(directory.path().join("hob.toml"), format!("model = {model:?}\n"))
             .expect("the directory can be written");
-        let silent: &[&str] = match arguments.contains(&"--voice-command") {
-            true => &[],
-            false => &["--voice-command", "off"],
-        };
+        let has_voice = arguments.contains(&"--voice-command");
+        let silent: &[&str] = if has_voice { &[] } else { &["--voice-command", "off"] };
         let launch = Launch::new(tools::hobd(), directory.path()).separate_slots();
         let launch = launch.args(["--threads", "1", "--log", "warn"]).args(silent.iter().copied());
         let launch = launch.args(arguments.iter().copied()).args([
@@ -60,29 +56,29 @@ impl Hobd {
         Self { client, process, launch, directory }
     }
 
-    /// Ends it in good order.
+    /// Ends it with SIGTERM: it saves everything.
     pub fn stop(&mut self) {
         self.process.terminate(wait::PATIENCE);
     }
 
-    /// Ends it as a power cut would.
+    /// Ends it with SIGKILL.
     pub fn kill(&mut self) {
         self.process.kill();
     }
 
-    /// Starts it again over what it left, at the same address.
+    /// Starts it again on the same directories and address.
     pub fn start_again(&mut self) {
         let started = self.launch.clone().listen(self.client.address).start();
         (self.process, self.client) = (started.process, started.client);
     }
 
-    /// Ends it in good order and starts it again: nothing of what it held is left but what it has kept.
+    /// Ends it with SIGTERM and starts it again: only saved state is left.
     pub fn restart(&mut self) {
         self.stop();
         self.start_again();
     }
 
-    /// Writes what prompts of one kind begin with.
+    /// Writes the file of a profile.
     pub fn write_profile(&self, name: &str, text: &str) {
         let profiles = self.directory().join("profiles");
         fs::create_dir_all(&profiles).expect("the directory can be written");
@@ -90,17 +86,16 @@ impl Hobd {
             .expect("the directory can be written");
     }
 
-    /// Where the page is, with what lets it in.
+    /// The address of the page, with the token.
     pub fn address_of_the_page(&self) -> String {
         format!("{}/#token={}", self.origin(), self.client.token)
     }
 
-    /// The page's origin.
     pub fn origin(&self) -> String {
         format!("http://{}", self.client.address)
     }
 
-    /// A place for files that live as long as this.
+    /// The directory above those of hobd.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
@@ -108,7 +103,7 @@ impl Hobd {
 
 impl Drop for Hobd {
     fn drop(&mut self) {
-        // In good order, so that it removes what it has put elsewhere.
+        // With SIGTERM, so that hobd removes its temporary files elsewhere.
         self.process.terminate(Duration::from_secs(2));
         if std::thread::panicking() {
             eprintln!("the log of hobd:\n{}", self.launch.log());

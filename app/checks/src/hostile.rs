@@ -1,15 +1,15 @@
-//! Model output is hostile input: texts that would do harm if they were taken for more than text, and
-//! what somebody careless does to them.
+//! Hostile model output: texts that do harm when the page treats them as more than text, and the clicks
+//! of a careless user.
 
 use serde_json::Value;
 
 use crate::Page;
 use crate::canary::Canary;
 
-/// `CANARY` stands for an address that nobody should ever ask, and scripts set `top.pwned`.
+/// `CANARY` stands for the address of a [`Canary`]; scripts set `top.pwned`.
 const PAYLOADS: &str = include_str!("../payloads.json");
 
-/// The texts, a hundred at least.
+/// At least a hundred texts.
 pub fn payloads(canary: &Canary) -> Vec<String> {
     let payloads: Vec<Value> = serde_json::from_str(PAYLOADS).expect("the payloads are JSON");
     let texts = payloads.iter().map(|payload| payload["text"].as_str().expect("each has a text"));
@@ -19,7 +19,7 @@ pub fn payloads(canary: &Canary) -> Vec<String> {
 }
 
 impl Page {
-    /// Does to all that was said what somebody careless would do, but for saying yes.
+    /// Hovers and clicks everything in all messages, and declines every question.
     pub fn poke_at_everything(&self) {
         let poked = self.run_async(
             "const done = arguments[0];

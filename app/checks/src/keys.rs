@@ -1,10 +1,8 @@
-//! Keys by their names, as WebDriver actions.
-//!
-//! - Pure: `Control+Shift+k` in, the actions of a keyboard out.
+//! Converts key names such as `Control+Shift+k` into WebDriver actions.
 
 use serde_json::{Value, json};
 
-/// The actions that press `chord`: keys joined by `+`, all held down, let go in reverse order.
+/// Presses the keys of `chord`, which are joined by `+`, and releases them in reverse order.
 pub fn chord(chord: &str) -> Vec<Value> {
     let keys: Vec<String> = match chord {
         "+" => vec!["+".to_owned()],
@@ -15,7 +13,7 @@ pub fn chord(chord: &str) -> Vec<Value> {
     down.chain(up).collect()
 }
 
-/// The actions that type `text`.
+/// Types `text`.
 pub fn text(text: &str) -> Vec<Value> {
     let press = |letter: char| {
         let key = match letter {
@@ -27,12 +25,12 @@ pub fn text(text: &str) -> Vec<Value> {
     text.chars().flat_map(press).collect()
 }
 
-/// The keyboard's part of a request for actions.
+/// The body of an `actions` command.
 pub fn keyboard(actions: &[Value]) -> Value {
     json!({"actions": [{"type": "key", "id": "keyboard", "actions": actions}]})
 }
 
-/// The code points are WebDriver's.
+/// The code point of a key, as WebDriver defines it.
 fn key(name: &str) -> String {
     let code = match name {
         "Backspace" => '\u{e003}',
@@ -69,7 +67,7 @@ mod tests {
     #[test]
     fn keys_of_a_chord_are_held_together() {
         let kinds = |actions: Vec<Value>| -> Vec<String> {
-            actions.iter().map(|a| format!("{} {}", a["type"], a["value"])).collect()
+            actions.iter().map(|action| format!("{} {}", action["type"], action["value"])).collect()
         };
         assert_eq!(
             kinds(chord("Control+k")),

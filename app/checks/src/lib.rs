@@ -1,16 +1,15 @@
-//! Checks of the app's page: a real browser, a real hobd, and what a person does with them.
+//! End-to-end checks of the app's page: a real browser, a real hobd, and the input of a user.
 //!
-//! - Everything speaks to the outside of things: HTTP to hobd, WebDriver to the browser. So the page
-//!   is checked as it is served, with its security policy and its timing.
-//! - Each check has its own hobd, its own directories and its own browser, and all of them end with
-//!   it, also when it fails. Nothing is left to the next one.
-//! - Every wait has a bound and says what it waited for. A failure leaves a picture of the page in
+//! - Checks use public interfaces only: HTTP to hobd, WebDriver to the browser. They test the page as
+//!   hobd serves it, with its security policy and its timing.
+//! - Each check has its own hobd, directories and browser, which end with it, also when it fails.
+//! - Every wait has a bound, and its panic says what it waited for. A failed check saves a screenshot in
 //!   `target/checks/`.
-//! - A browser that is missing fails the check and names the package; nothing is skipped.
+//! - A missing browser fails the check and names the package; no check is skipped.
 //!
-//! Reading order: [`tools`] (what is found where), [`process`], [`hobd`], [`browser`] (WebDriver),
-//! [`page`], [`hand`] and [`chat`] (what a person sees and can do), [`keys`], [`axe`], [`canary`] and [`hostile`],
-//! [`desktop`] (the app in its window, on a [`screen`] and a [`bus`]); then `tests/`.
+//! Reading order: [`tools`] (programs and paths), [`hobd`], [`browser`] (WebDriver), [`page`], [`input`]
+//! and [`chat`] (what a user sees and does), [`keys`], [`axe`], [`canary`] and [`hostile`], [`desktop`]
+//! (the app in its window, on a [`screen`] and a [`bus`]); then `tests/`.
 
 pub mod axe;
 pub mod browser;
@@ -18,9 +17,9 @@ pub mod bus;
 pub mod canary;
 pub mod chat;
 pub mod desktop;
-pub mod hand;
 pub mod hobd;
 pub mod hostile;
+pub mod input;
 pub mod keys;
 pub mod page;
 pub mod screen;

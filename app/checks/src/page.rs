@@ -1,10 +1,10 @@
-//! The app's page in a browser, and what a person can do there.
+//! The app's page in a browser.
 //!
-//! - Places are CSS in which `@name` stands for `[data-test="name"]`.
-//! - What is asked for is waited for, as a person would.
-//! - At its end the console must be silent: no error, and nothing that the security policy refused.
-//!   A check that expects one says so with [`Page::expect_complaint`].
-//! - When a check fails, a picture of the page is in `target/checks/`.
+//! - Places are CSS selectors in which `@name` stands for `[data-test="name"]`.
+//! - Methods wait for the element or the text that they need.
+//! - When a page is dropped, its console must have no error and no violation of the security policy; a
+//!   check that expects one calls [`Page::expect_complaint`].
+//! - A failed check saves a screenshot in `target/checks/`.
 
 use std::cell::RefCell;
 use std::ops::Deref;
@@ -15,22 +15,22 @@ use crate::{Browser, Hobd, Look, tools};
 use hob_testkit::wait;
 use hob_testkit::wait::PATIENCE;
 
-/// The pages beside chats, and the keys that lead there.
+/// The pages other than the chat, and their keys.
 pub const PAGES: [(&str, &str); 4] =
     [("memory", "Alt+2"), ("profiles", "Alt+3"), ("models", "Alt+4"), ("settings", "Alt+5")];
 
-/// What scripts of checks may use. `css`: see the places above. `seen`: whether an element shows.
-const WORDS: &str = r#"
+/// Helpers of scripts. `css` converts a place; `seen` tells whether an element is visible.
+const HELPERS: &str = r#"
     const css = place => place.replace(/@([\w-]+)/g, '[data-test="$1"]');
     const all = place => [...document.querySelectorAll(css(place))];
     const one = place => document.querySelector(css(place));
     const seen = element => !!element && element.checkVisibility({visibilityProperty: true});
 "#;
 
-/// WebDriver's name for what an element is known by.
+/// WebDriver's key of an element's id.
 pub(crate) const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
-/// The page. It is a [`Browser`] too.
+/// The page, with the methods of its [`Browser`].
 #[derive(Debug)]
 pub struct Page {
     browser: Browser,
@@ -52,41 +52,36 @@ impl Page {
         Self::open_as(hobd, Look::default())
     }
 
-    /// The same, and how it is shown.
     pub fn open_as(hobd: &Hobd, look: Look) -> Self {
         let page = Self::of(Browser::chromium(look));
         page.go(&hobd.address_of_the_page());
         page
     }
 
-    /// The page that a browser shows, or will.
     pub fn of(browser: Browser) -> Self {
         Self { browser, expected: RefCell::default(), complaints: RefCell::default() }
     }
 
-    /// Goes to one of [`PAGES`], and waits for what it shows.
+    /// Opens one of [`PAGES`] and waits for its content.
     pub fn open_page(&self, name: &str) {
         self.click(&format!("@to-{name}"));
         self.shows(&format!("@page-{name} .page-width > *"));
     }
 
-    /// What the body of a function returns.
-    ///
-    /// # Panics
-    /// Where it throws.
+    /// Runs the body of a function and returns its result.
     pub fn script(&self, body: &str) -> Value {
         self.script_with(body, &[])
     }
 
     /// The same with `arguments`.
     pub fn script_with(&self, body: &str, arguments: &[Value]) -> Value {
-        let done = self.run(&format!("{WORDS}{body}"), arguments);
+        let done = self.run(&format!("{HELPERS}{body}"), arguments);
         done.unwrap_or_else(|error| panic!("{body}: {error}"))
     }
 
-    /// Waits until an expression is true in the sense of JavaScript, and returns it.
+    /// Waits until an expression is truthy, and returns its value.
     pub fn until(&self, what: &str, expression: &str) -> Value {
-        let script = format!("{WORDS} return ({expression})");
+        let script = format!("{HELPERS} return ({expression})");
         let tried = wait::attempt(PATIENCE, || match self.run(&script, &[]) {
             Ok(value) if is_true(&value) => Ok(value),
             Ok(value) => Err(format!("it is {value}")),
@@ -95,24 +90,27 @@ impl Page {
         tried.unwrap_or_else(|why| panic!("still not: {what} ({expression}: {why})"))
     }
 
-    /// Waits until something shows at a place.
+    /// Waits until an element is visible.
     pub fn shows(&self, place: &str) {
         self.until(&format!("{place} shows"), &format!("all({}).some(seen)", quoted(place)));
     }
 
-    /// Waits until nothing shows there.
+    /// Waits until no such element is visible.
     pub fn hides(&self, place: &str) {
         self.until(&format!("{place} is gone"), &format!("!all({}).some(seen)", quoted(place)));
     }
 
-    /// Waits until the text at a place has `words` in it.
+    /// Waits until the text of an element contains `words`.
     pub fn reads(&self, place: &str, words: &str) {
-        let expression =
-            format!("all({}).some(e => e.innerText.includes({}))", quoted(place), quoted(words));
+        let expression = format!(
+            "all({}).some(element => element.innerText.includes({}))",
+            quoted(place),
+            quoted(words)
+        );
         self.until(&format!("{place} reads {words:?}"), &expression);
     }
 
-    /// The text at the first such place, once it shows.
+    /// The text of the first such element, once it is visible.
     pub fn text(&self, place: &str) -> String {
         self.shows(place);
         let text = self
@@ -120,23 +118,22 @@ impl Page {
         text.as_str().unwrap_or_default().trim().to_owned()
     }
 
-    /// The texts at all such places. What the browser has not drawn yet has its text all the same.
+    /// The texts of all such elements, also of those that are not rendered.
     pub fn texts(&self, place: &str) -> Vec<String> {
         let texts = self.script(&format!(
-            "return all({}).map(e => e.innerText || e.textContent)",
+            "return all({}).map(element => element.innerText || element.textContent)",
             quoted(place)
         ));
         let texts = texts.as_array().into_iter().flatten().filter_map(Value::as_str);
         texts.map(|text| text.trim().to_owned()).collect()
     }
 
-    /// How many such places there are.
     pub fn count(&self, place: &str) -> usize {
         let count = self.script(&format!("return all({}).length", quoted(place)));
         count.as_u64().and_then(|count| usize::try_from(count).ok()).expect("a length")
     }
 
-    /// What has the focus, as a screen reader would say it: role and name.
+    /// Role and name of the focused element, as a screen reader announces it.
     pub fn focused(&self) -> (String, String) {
         let active = self.command("element/active", None).expect("something has the focus");
         let element = active[ELEMENT].as_str().expect("an element").to_owned();
@@ -147,27 +144,27 @@ impl Page {
         (part("computedrole"), part("computedlabel"))
     }
 
-    /// Puts a picture of what is seen into `target/checks/`.
+    /// Saves a screenshot in `target/checks/`.
     pub fn save_picture(&self, name: &str) -> std::path::PathBuf {
         let path = tools::reports().join(format!("{name}.png"));
-        let picture = self.picture().expect("the browser makes pictures");
+        let picture = self.picture().expect("the browser takes screenshots");
         std::fs::write(&path, picture).expect("the target can be written");
         path
     }
 
-    /// A complaint with these words in it is part of the check.
+    /// Allows console messages that contain `words`.
     pub fn expect_complaint(&self, words: &str) {
         self.expected.borrow_mut().push(words.to_owned());
     }
 
-    /// The daemon goes away in the check: whoever asks it then is refused, or broken off.
+    /// Allows the errors of requests to a daemon that has ended.
     pub fn expect_it_away(&self) {
         for error in ["CONNECTION_REFUSED", "CONNECTION_RESET", "EMPTY_RESPONSE"] {
             self.expect_complaint(&format!("net::ERR_{error}"));
         }
     }
 
-    /// What the console has complained of so far, but for what was expected.
+    /// The errors of the console so far that no call has allowed.
     pub fn complaints(&self) -> Vec<String> {
         let entries = self.log("browser");
         let new = entries.iter().filter(|entry| is_complaint(entry)).map(|entry| {
@@ -187,10 +184,10 @@ impl Drop for Page {
         let name = std::thread::current().name().unwrap_or("check").replace("::", "-");
         if std::thread::panicking() {
             let path = tools::reports().join(format!("failed-{name}.png"));
-            // Errors: the browser itself has failed, and the panic tells how.
+            // An error: the browser itself has failed, and the panic says how.
             if let Ok(picture) = self.picture() {
                 std::fs::write(&path, picture).ok();
-                eprintln!("what was seen: {}", path.display());
+                eprintln!("screenshot: {}", path.display());
             }
             eprintln!("the console: {:#?}", self.complaints());
         } else {
@@ -200,19 +197,19 @@ impl Drop for Page {
     }
 }
 
-/// Plain CSS of a place.
+/// The CSS selector of a place.
 pub fn css(place: &str) -> String {
     let mut parts = place.split('@');
     let mut css = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let end = part.find(|c: char| !c.is_alphanumeric() && c != '-' && c != '_');
+        let end = part.find(|char: char| !char.is_alphanumeric() && !matches!(char, '-' | '_'));
         let (name, rest) = part.split_at(end.unwrap_or(part.len()));
         css += &format!("[data-test=\"{name}\"]{rest}");
     }
     css
 }
 
-/// A text as JavaScript writes it.
+/// A text as a JavaScript literal.
 pub fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
@@ -233,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_css_with_names_for_what_checks_look_for() {
+    fn a_place_is_css_with_short_test_names() {
         assert_eq!(css("@send"), "[data-test=\"send\"]");
         assert_eq!(css("@chat:first-child .x > @pin"), {
             "[data-test=\"chat\"]:first-child .x > [data-test=\"pin\"]"

@@ -1,6 +1,6 @@
-//! A screen that nobody sees: an X server of a check's own, and the windows on it.
+//! A virtual X screen and the windows on it.
 //!
-//! - No window manager runs there: what one would ask of a window is asked here.
+//! - No window manager runs: this file sends the requests of one.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -17,10 +17,9 @@ use crate::tools::{self, Tool};
 use hob_testkit::Process;
 use hob_testkit::wait;
 
-/// The server.
 const XVFB: Tool = Tool { names: &["Xvfb"], package: "xvfb" };
 
-/// A screen. It goes with this value.
+/// An Xvfb process. Dropping it ends the screen.
 #[derive(Debug)]
 pub struct Screen {
     _server: Process,
@@ -29,24 +28,20 @@ pub struct Screen {
     root: Window,
 }
 
-/// A part of a screen, in pixels.
+/// A rectangle on the screen, in pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Area {
-    /// From the left edge of the screen.
     pub x: i16,
-    /// From its top.
     pub y: i16,
-    /// To the right.
     pub width: u16,
-    /// Downwards.
     pub height: u16,
 }
 
 impl Screen {
-    /// Turns one on. `scratch`: where its server may leave a file.
+    /// Starts Xvfb. `scratch`: a directory for its files.
     pub fn on(scratch: &Path) -> Self {
-        let told = scratch.join("display");
-        let number = File::create(&told).expect("the directory can be written");
+        let display_file = scratch.join("display");
+        let number = File::create(&display_file).expect("the directory can be written");
         let mut server = Process::start(
             Command::new(XVFB.find())
                 .args(["-displayfd", "1", "-screen", "0", "1280x860x24", "-nolisten", "tcp"])
@@ -56,7 +51,7 @@ impl Screen {
         );
         let display = wait::until("the screen is there", || {
             assert!(server.is_running(), "Xvfb ended at once");
-            let number = fs::read_to_string(&told).ok()?;
+            let number = fs::read_to_string(&display_file).ok()?;
             Some(format!(":{}", number.strip_suffix('\n')?))
         });
         let (connection, screen) = x11rb::connect(Some(&display)).expect("the screen is there");
@@ -64,27 +59,24 @@ impl Screen {
         Self { _server: server, display, connection, root }
     }
 
-    /// What programs know it by.
+    /// `DISPLAY`.
     pub fn display(&self) -> &str {
         &self.display
     }
 
-    /// Whether a window with this title shows.
+    /// Whether a window with this title is visible.
     pub fn shows(&self, title: &str) -> bool {
         self.window(title).is_some()
     }
 
-    /// Where the window with this title is; `None`: none shows.
+    /// Position and size of the visible window with this title.
     pub fn area(&self, title: &str) -> Option<Area> {
         let asked = self.connection.get_geometry(self.window(title)?).expect("it is asked");
-        let it = asked.reply().ok()?; // An error: it has gone meanwhile.
-        Some(Area { x: it.x, y: it.y, width: it.width, height: it.height })
+        let geometry = asked.reply().ok()?; // An error: the window is gone.
+        Some(Area { x: geometry.x, y: geometry.y, width: geometry.width, height: geometry.height })
     }
 
-    /// Moves the window with this title, and makes it as large, as whoever drags it would.
-    ///
-    /// # Panics
-    /// Where none shows.
+    /// Moves and resizes the window with this title, as dragging it does.
     pub fn arrange(&self, title: &str, area: Area) {
         let window = self.window(title).unwrap_or_else(|| panic!("no window {title:?} shows"));
         let wanted = ConfigureWindowAux::new().x(i32::from(area.x)).y(i32::from(area.y));
@@ -93,10 +85,7 @@ impl Screen {
         sent.check().expect("the window is there");
     }
 
-    /// Asks the window with this title to close, as its button would.
-    ///
-    /// # Panics
-    /// Where none shows.
+    /// Asks the window with this title to close, as its close button does.
     pub fn close(&self, title: &str) {
         let window = self.window(title).unwrap_or_else(|| panic!("no window {title:?} shows"));
         let atom = |name: &str| {
@@ -109,7 +98,7 @@ impl Screen {
         sent.expect("it is asked").check().expect("the window is there");
     }
 
-    /// Gives the keyboard to the window with this title; to none where there is no such window.
+    /// Gives the keyboard focus to the window with this title, or to none.
     pub fn focus(&self, title: &str) {
         let window = self.window(title).unwrap_or(x11rb::NONE);
         let now = x11rb::CURRENT_TIME;
@@ -117,7 +106,7 @@ impl Screen {
         set.expect("it is asked").check().expect("a window that shows can have the focus");
     }
 
-    /// Puts a picture of it into `target/checks/`, and says how many colours it has.
+    /// Saves a screenshot in `target/checks/` and returns its number of colours.
     pub fn save_picture(&self, name: &str) -> usize {
         let all = self.connection.get_geometry(self.root).expect("it is asked");
         let all = all.reply().expect("the screen has a size");
@@ -126,7 +115,7 @@ impl Screen {
             self.connection.get_image(ImageFormat::Z_PIXMAP, self.root, 0, 0, width, height, !0);
         let image = image.expect("it is asked").reply().expect("it is seen");
         let pixels: Vec<[u8; 3]> =
-            image.data.chunks_exact(4).map(|it| [it[2], it[1], it[0]]).collect();
+            image.data.chunks_exact(4).map(|bgrx| [bgrx[2], bgrx[1], bgrx[0]]).collect();
         let path = tools::reports().join(format!("{name}.png"));
         let file = File::create(&path).expect("the target can be written");
         let mut picture = png::Encoder::new(file, width.into(), height.into());
@@ -142,8 +131,8 @@ impl Screen {
     fn window(&self, title: &str) -> Option<Window> {
         let tree = self.connection.query_tree(self.root).expect("it is asked").reply();
         let windows = tree.expect("the screen has windows").children;
-        // Errors: it has gone meanwhile.
-        windows.into_iter().find(|&it| self.is_shown(it, title).unwrap_or(false))
+        // An error: the window is gone.
+        windows.into_iter().find(|&window| self.is_shown(window, title).unwrap_or(false))
     }
 
     fn is_shown(&self, window: Window, title: &str) -> Result<bool, ReplyError> {

@@ -1,32 +1,28 @@
-//! What the checks need of the machine, and where it is.
+//! The programs that the checks run, and their paths.
 //!
-//! - What is missing is named with its package and the remedy.
-//! - hobd is the one that was built beside the checks. `HOB_CHECKS_HOBD` names another one.
+//! - A missing program fails the check with its package and the remedy.
+//! - hobd is the one that was built beside the checks; `HOB_CHECKS_HOBD` names another one.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// A program of the system that drives or is a browser.
+/// A program of the system.
 #[derive(Clone, Copy, Debug)]
 pub struct Tool {
-    /// What it may be called, the likeliest name first.
+    /// Its names on different systems, the most common one first.
     pub names: &'static [&'static str],
-    /// What it is part of on Debian.
+    /// The Debian package.
     pub package: &'static str,
 }
 
-/// The browser that the page is checked in.
 pub const CHROMIUM: Tool =
     Tool { names: &["chromium", "chromium-browser", "google-chrome"], package: "chromium" };
-/// What drives it.
+/// The WebDriver of Chromium.
 pub const CHROMEDRIVER: Tool =
     Tool { names: &["chromedriver", "chromium.chromedriver"], package: "chromium-driver" };
 
 impl Tool {
-    /// Where it is.
-    ///
-    /// # Panics
-    /// Where it is not installed.
+    /// Its path; panics when it is not installed.
     pub fn find(&self) -> PathBuf {
         let path = env::var_os("PATH").unwrap_or_default();
         let places: Vec<PathBuf> = env::split_paths(&path).collect();
@@ -41,10 +37,7 @@ impl Tool {
     }
 }
 
-/// The hobd that was built beside these checks.
-///
-/// # Panics
-/// Where there is none.
+/// The path of hobd; panics when it is not built.
 pub fn hobd() -> PathBuf {
     if let Some(path) = env::var_os("HOB_CHECKS_HOBD") {
         return path.into();
@@ -52,16 +45,13 @@ pub fn hobd() -> PathBuf {
     let built = profile_directory().join("hobd");
     assert!(
         built.is_file(),
-        "there is no {}: run `cargo xtask test`, or `cargo build --release --package hob-daemon`",
+        "{} is missing: run `cargo xtask test`, or `cargo build --release --package hob-daemon`",
         built.display()
     );
     built
 }
 
-/// The app that was built beside these checks.
-///
-/// # Panics
-/// Where there is none.
+/// The path of the app; panics when it is not built.
 pub fn app() -> PathBuf {
     if let Some(path) = env::var_os("HOB_CHECKS_APP") {
         return path.into();
@@ -69,16 +59,17 @@ pub fn app() -> PathBuf {
     let built = profile_directory().join("hob-desktop");
     assert!(
         built.is_file(),
-        "there is no {}: run `cargo xtask test`, or `cargo build --release --package hob-desktop \
+        "{} is missing: run `cargo xtask test`, or `cargo build --release --package hob-desktop \
          --features desktop`",
         built.display()
     );
     built
 }
 
-/// Where pictures and reports go.
+/// The directory for screenshots and reports.
 pub fn reports() -> PathBuf {
-    let target = profile_directory().parent().expect("a profile lies in the target").to_owned();
+    let target =
+        profile_directory().parent().expect("a profile is in the target directory").to_owned();
     let reports = target.join("checks");
     std::fs::create_dir_all(&reports).expect("the target can be written");
     reports
@@ -87,15 +78,15 @@ pub fn reports() -> PathBuf {
 /// The root of the project.
 pub fn root() -> &'static Path {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
-    root.expect("the checks lie in app/checks")
+    root.expect("the checks are in app/checks")
 }
 
-/// The directory that holds what was built with these checks.
+/// The directory of the build profile: `target/release`.
 fn profile_directory() -> PathBuf {
     let this = env::current_exe().expect("this program has a path");
-    let directory = this.parent().expect("it lies in a directory");
+    let directory = this.parent().expect("it is in a directory");
     match directory.file_name() {
-        Some(name) if name == "deps" => directory.parent().expect("deps lies in a profile"),
+        Some(name) if name == "deps" => directory.parent().expect("deps is in a profile"),
         _ => directory,
     }
     .to_owned()

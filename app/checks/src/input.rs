@@ -1,4 +1,4 @@
-//! What a hand does on the page: the mouse and the keys.
+//! Mouse and keyboard input on the page.
 
 use serde_json::{Value, json};
 
@@ -8,24 +8,24 @@ use crate::{Page, keys};
 use hob_testkit::wait;
 use hob_testkit::wait::PATIENCE;
 
-/// So many presses and releases go in one command.
-const KEYS: usize = 100;
+/// Key events of one command: each takes a frame, and a command has a timeout.
+const MAX_KEYS: usize = 100;
 
 impl Page {
-    /// Clicks in the middle of the first such place, once something there can be clicked.
+    /// Clicks the first element at `place`, once it is clickable.
     pub fn click(&self, place: &str) {
         self.on_element(place, "clicked", |element| {
             self.command(&format!("element/{element}/click"), Some(json!({})))
         });
     }
 
-    /// Moves the mouse there.
+    /// Moves the mouse over the element.
     pub fn hover(&self, place: &str) {
         self.on_element(place, "pointed at", |element| self.mouse(&[to_the_middle_of(element)]));
     }
 
-    /// Has the mouse come there and leave at once: between two moves of a real one a busy machine may
-    /// stop to think.
+    /// Dispatches the events of a mouse that enters and leaves at once. With real moves, a busy machine
+    /// may pause in between.
     pub fn brush(&self, place: &str) {
         self.shows(place);
         self.script_with(
@@ -38,7 +38,7 @@ impl Page {
         );
     }
 
-    /// Clicks into a field and writes `text` in the place of what it holds.
+    /// Replaces the content of a field by typing.
     pub fn fill(&self, place: &str, text: &str) {
         self.click(place);
         self.press("Control+a");
@@ -46,7 +46,7 @@ impl Page {
         self.write(text);
     }
 
-    /// Puts `text` into a field at once, as one who pastes it, or chooses it from a list.
+    /// Sets the value of a field at once, as pasting or choosing from a list does.
     pub fn put(&self, place: &str, text: &str) {
         self.shows(place);
         self.script_with(
@@ -58,7 +58,7 @@ impl Page {
         );
     }
 
-    /// Chooses a file for a field that takes one.
+    /// Chooses a file for a file input.
     pub fn choose_file(&self, place: &str, path: &std::path::Path) {
         let keys = json!({"text": path.display().to_string()});
         self.on_element(place, "given a file", |element| {
@@ -66,16 +66,15 @@ impl Page {
         });
     }
 
-    /// Presses keys at once: `Enter`, `Control+k`.
+    /// Presses a chord: `Enter`, `Control+k`.
     pub fn press(&self, chord: &str) {
         self.keyboard(&keys::chord(chord));
     }
 
-    /// Types into whatever has the focus.
+    /// Types into the focused element.
     pub fn write(&self, text: &str) {
-        // Each key takes a frame, and a command has its time.
-        for some in keys::text(text).chunks(KEYS) {
-            self.keyboard(some);
+        for keys in keys::text(text).chunks(MAX_KEYS) {
+            self.keyboard(keys);
         }
     }
 
@@ -89,7 +88,7 @@ impl Page {
 
     fn keyboard(&self, actions: &[Value]) {
         let done = self.command("actions", Some(keys::keyboard(actions)));
-        done.unwrap_or_else(|error| panic!("the keyboard is stuck: {error}"));
+        done.unwrap_or_else(|error| panic!("keys cannot be pressed: {error}"));
     }
 
     fn on_element<T>(
@@ -98,9 +97,10 @@ impl Page {
         done: &str,
         act: impl Fn(&str) -> Result<T, Refused>,
     ) -> T {
-        // What slides in is somewhere else by the time that it is clicked.
+        // An element in motion has moved by the time of the click.
         let moves = format!(
-            "document.getAnimations().some(a => a.playState === 'running' && a.effect.target.contains(one({})))",
+            "document.getAnimations().some(animation =>
+                 animation.playState === 'running' && animation.effect.target.contains(one({})))",
             quoted(place)
         );
         self.until(&format!("{place} stands still"), &format!("!({moves})"));
