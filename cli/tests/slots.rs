@@ -247,7 +247,7 @@ fn unreferenced_objects_are_verified_too() {
     fs::remove_file(record).unwrap();
     fs::write(&object, "not an object").unwrap();
     let ran = home.hob(&["slots", "verify"]);
-    assert!(ran.out.contains("it is no object"), "{ran:?}");
+    assert!(ran.out.contains("not a Hob object"), "{ran:?}");
     ran.fails(5, &["1 file is damaged"]);
 }
 
@@ -261,7 +261,7 @@ fn rejected_files_are_listed_with_their_reasons() {
     let id = object.file_stem().unwrap().to_str().unwrap().parse().unwrap();
     store.get_object(MODEL, id, ObjectKind::Block).unwrap_err();
     let list = home.hob(&["slots", "ls", "--rejected"]).ok();
-    assert!(list.contains("it is no object") && list.contains("1 rejected file,"), "{list}");
+    assert!(list.contains("not a Hob object") && list.contains("1 rejected file,"), "{list}");
     let listed = home.hob(&["slots", "ls", "--rejected", "--json"]).json();
     assert_eq!(listed["rejected"][0]["bytes"], 13);
     assert_eq!(listed["rejected"][0]["fingerprint"], MODEL.to_string());

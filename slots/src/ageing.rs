@@ -1,12 +1,12 @@
-//! How old something is, when wall time jumps and laptops sleep.
+//! Ages of saved KV, when wall time jumps and laptops sleep.
 //!
-//! - Ages are wall time, because what they are counted from outlives the process. A [`ClockTracker`]
-//!   compares wall time with the time that the process has really run; where the two part, wall time
-//!   jumped: the clock was set, or the machine slept.
-//! - A jump makes nothing older: time that did not pass, or passed asleep, is taken off the age of
-//!   everything that was used before it. When in doubt something is younger than it may be.
-//! - Jumps outlive the process: [`ClockTracker`] is written down and read back.
-//! - Pure: no clock is read here.
+//! - Ages are wall time, for saved KV outlives the process. A [`ClockTracker`] compares wall time
+//!   with the time that the process ran. Where the two differ, wall time jumped: the clock was set,
+//!   or the machine slept.
+//! - A jump makes nothing older: jumped time is subtracted from the age of everything used before
+//!   it. In doubt an age is too low, never too high.
+//! - Jumps outlive the process: the [`ClockTracker`] is saved and loaded.
+//! - Pure: the caller reads the clocks.
 
 use std::time::Duration;
 
@@ -14,36 +14,36 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
 
-/// Differences below this are the two clocks' own drift, and the time between reading them.
+/// Smaller differences are clock drift, and the time between reading the two clocks.
 const TOLERANCE_MS: i64 = 5_000;
 
-/// Jumps that are remembered. The oldest concern what was used before all the others.
+/// Older jumps are dropped. They concern only KV used before all the others.
 const MAX_JUMPS: usize = 64;
 
-/// Notices when wall time jumps.
+/// Finds jumps of wall time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockTracker {
-    /// The latest wall time that was seen.
+    /// The last wall time.
     #[serde(default)]
     last_ms: u64,
-    /// The time that the process had run then; not known right after it started.
+    /// The time that the process had run at `last_ms`; `None` right after the start.
     #[serde(skip)]
     ran: Option<Duration>,
     #[serde(default, rename = "jump")]
     jumps: Vec<Jump>,
 }
 
-/// Wall time moved by `by_ms` more than time passed.
+/// Wall time moved by `by_ms` more than the process ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Jump {
-    /// The latest that wall time can have read before.
+    /// The latest possible wall time before the jump.
     before_ms: u64,
-    /// The earliest that it can have read after.
+    /// The earliest possible wall time after the jump.
     after_ms: u64,
     by_ms: i64,
 }
 
-/// A wall time, and what is known of the jumps before it.
+/// A wall time with the jumps known before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdjustedTime {
     now: Timestamp,
@@ -51,11 +51,11 @@ pub struct AdjustedTime {
 }
 
 impl ClockTracker {
-    /// It is `now`, and the process has run for `ran`, not counting sleep.
+    /// Takes `now` and the time that the process ran, without sleep.
     pub fn look(&mut self, now: Timestamp, ran: Duration) -> AdjustedTime {
         let passed_ms = match self.ran {
             Some(before) => signed(ran.saturating_sub(before).as_millis()),
-            // Nobody looked while no process ran: the clock may at most have been set back.
+            // While no process ran, only a step back can be told from real time.
             None => (signed(now.0) - signed(self.last_ms)).max(0),
         };
         let by_ms = signed(now.0) - signed(self.last_ms) - passed_ms;
@@ -74,27 +74,23 @@ impl ClockTracker {
         self.adjusted_time(now)
     }
 
-    /// The jumps that were noticed, as many as are remembered.
     pub fn jumps(&self) -> &[Jump] {
         &self.jumps
     }
 
-    /// `now`, for whoever only reads what another process has noticed.
+    /// `now`, without looking for another jump.
     pub fn adjusted_time(&self, now: Timestamp) -> AdjustedTime {
         AdjustedTime { now, jumps: self.jumps.clone() }
     }
 }
 
 impl AdjustedTime {
-    /// The wall time.
     pub fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// How long ago `then` was, without what did not pass.
-    ///
-    /// Time is taken off for every jump forward that may have come after `then`, and put on for
-    /// every jump back that must have.
+    /// The time since `then` without jumps: forward jumps that may have come after `then` are
+    /// subtracted, backward jumps that must have are added.
     pub fn age(&self, then: Timestamp) -> Duration {
         let jumped: i64 = (0..self.jumps.len())
             .filter(|&at| match self.jumps[at].by_ms {
@@ -107,12 +103,12 @@ impl AdjustedTime {
         Duration::from_millis(passed.saturating_sub(jumped).max(0).unsigned_abs())
     }
 
-    /// Whether `then` can have been read before the jump.
+    /// Whether `then` may precede the jump.
     fn may_precede(&self, then: Timestamp, jump: usize) -> bool {
         self.jumps[..=jump].iter().any(|jump| then.0 <= jump.before_ms)
     }
 
-    /// Whether `then` cannot have been read after the jump.
+    /// Whether `then` must precede the jump.
     fn must_precede(&self, then: Timestamp, jump: usize) -> bool {
         let earliest = self.jumps[jump..].iter().map(|jump| jump.after_ms).min();
         let latest = self.jumps[jump + 1..].iter().map(|jump| jump.before_ms).max();
@@ -121,7 +117,7 @@ impl AdjustedTime {
     }
 }
 
-/// A moment before which nothing jumped.
+/// A time without jumps before it.
 impl From<Timestamp> for AdjustedTime {
     fn from(now: Timestamp) -> Self {
         Self { now, jumps: Vec::new() }
@@ -149,44 +145,44 @@ mod tests {
 
     #[test]
     fn without_jumps_age_is_the_difference() {
-        let mut keeper = ClockTracker::default();
-        keeper.look(START, ms(0));
-        let now = keeper.look(at(HOUR_MS), ms(HOUR_MS));
+        let mut tracker = ClockTracker::default();
+        tracker.look(START, ms(0));
+        let now = tracker.look(at(HOUR_MS), ms(HOUR_MS));
         assert_eq!(now.age(at(1_000)), ms(HOUR_MS - 1_000));
         assert_eq!(now.age(at(2 * HOUR_MS)), ms(0), "what is to come is not old");
     }
 
     #[test]
     fn sleep_makes_nothing_older() {
-        let mut keeper = ClockTracker::default();
-        keeper.look(START, ms(0));
+        let mut tracker = ClockTracker::default();
+        tracker.look(START, ms(0));
         let used = at(60_000);
         // Two minutes awake, eight hours asleep.
-        let now = keeper.look(at(8 * HOUR_MS + 120_000), ms(120_000));
+        let now = tracker.look(at(8 * HOUR_MS + 120_000), ms(120_000));
         assert_eq!(now.age(used), ms(60_000));
-        let now = keeper.look(at(9 * HOUR_MS + 120_000), ms(HOUR_MS + 120_000));
+        let now = tracker.look(at(9 * HOUR_MS + 120_000), ms(HOUR_MS + 120_000));
         assert_eq!(now.age(used), ms(HOUR_MS + 60_000), "from then on it ages again");
         assert_eq!(now.age(at(8 * HOUR_MS + 200_000)), ms(HOUR_MS - 80_000));
     }
 
     #[test]
     fn a_clock_that_is_set_forward_and_back_again_makes_nothing_older() {
-        let mut keeper = ClockTracker::default();
-        keeper.look(START, ms(0));
-        let forward = keeper.look(at(1_000 * HOUR_MS), ms(60_000));
+        let mut tracker = ClockTracker::default();
+        tracker.look(START, ms(0));
+        let forward = tracker.look(at(1_000 * HOUR_MS), ms(60_000));
         assert_eq!(forward.age(START), ms(60_000));
         let used_in_the_future = at(1_000 * HOUR_MS + 1_000);
-        let back = keeper.look(at(180_000), ms(180_000));
+        let back = tracker.look(at(180_000), ms(180_000));
         assert!(back.age(START) <= ms(180_000));
         assert!(back.age(used_in_the_future) <= ms(120_000));
     }
 
     #[test]
-    fn what_a_process_noticed_the_next_one_knows() {
-        let mut keeper = ClockTracker::default();
-        keeper.look(START, ms(0));
-        keeper.look(at(8 * HOUR_MS), ms(1_000));
-        let written = toml::to_string(&keeper).unwrap();
+    fn a_restarted_process_knows_the_jumps_before_it() {
+        let mut tracker = ClockTracker::default();
+        tracker.look(START, ms(0));
+        tracker.look(at(8 * HOUR_MS), ms(1_000));
+        let written = toml::to_string(&tracker).unwrap();
         let mut read: ClockTracker = toml::from_str(&written).unwrap();
         let now = read.look(at(9 * HOUR_MS), ms(0));
         assert_eq!(now.age(START), ms(HOUR_MS + 1_000), "the hour in between is real");
@@ -200,23 +196,23 @@ mod tests {
         use super::*;
 
         proptest! {
-            /// Whatever the clock does, nothing looks older than the time that really passed.
+            /// No age exceeds the time that really passed.
             #[test]
             fn nothing_is_ever_older_than_it_is(
                 steps in prop::collection::vec((0..10_000_000_u64, -50_000_000..50_000_000_i64), 1..40),
             ) {
-                let mut keeper = ClockTracker::default();
+                let mut tracker = ClockTracker::default();
                 let (mut real, mut offset) = (0_u64, 0_i64);
                 let mut used: Vec<(u64, Timestamp)> = Vec::new();
                 let wall = |real: u64, offset: i64| {
                     Timestamp((START.0 as i64 + real as i64 + offset).max(1) as u64)
                 };
                 for (passed, jump) in steps {
-                    keeper.look(wall(real, offset), ms(real));
+                    tracker.look(wall(real, offset), ms(real));
                     used.push((real, wall(real, offset)));
                     real += passed;
                     offset += if jump % 3 == 0 { jump } else { 0 };
-                    let now = keeper.look(wall(real, offset), ms(real));
+                    let now = tracker.look(wall(real, offset), ms(real));
                     for (then, stamp) in &used {
                         let truth = real - then;
                         let slack = TOLERANCE_MS as u64 * used.len() as u64;

@@ -1,30 +1,27 @@
 //! Cuts a timeline into blocks and names them.
 //!
 //! - A block ends after [`BLOCK_TOKENS`] tokens or right after a border token (end of turn),
-//!   whichever comes first; the last one may be partial.
-//! - Where a block ends depends on the tokens up to there alone, so timelines that begin alike
-//!   begin with the same blocks.
-//! - [`Timeline`] is kept up to date token by token and always equals [`blocks_of`] from scratch.
+//!   whichever comes first. The last block may be partial.
+//! - Where a block ends depends only on the tokens before, so timelines with a common prefix begin
+//!   with the same blocks.
+//! - An incrementally updated [`Timeline`] always equals [`blocks_of`] its tokens.
 
 use std::ops::Range;
 
 use crate::id::{BlockId, ModelHash, Token};
 
-/// The most tokens that a block holds.
+/// Tokens of a full block.
 pub const BLOCK_TOKENS: usize = 64;
 
-/// A piece of a timeline and its name.
+/// A named range of a timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Its name.
     pub id: BlockId,
-    /// The name of the block before it, or the root.
+    /// The block before, or the root.
     pub parent: BlockId,
-    /// Which tokens of the timeline it holds.
     pub range: Range<usize>,
 }
 
-/// The length of the longest common prefix.
 pub fn common_prefix(one: &[Token], other: &[Token]) -> usize {
     one.iter().zip(other).take_while(|(a, b)| a == b).count()
 }
@@ -61,23 +58,21 @@ pub fn blocks_of(
     cut(tokens, is_border).into_iter().map(named).collect()
 }
 
-/// The blocks of a timeline that grows at its end and is sometimes cut back.
+/// A timeline and its blocks. It grows at its end and is sometimes truncated.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     root: BlockId,
     tokens: Vec<Token>,
     blocks: Vec<Block>,
-    // Whether the last block still takes tokens. Always false without blocks.
+    // Whether the last block is partial. Always false without blocks.
     open: bool,
 }
 
 impl Timeline {
-    /// An empty timeline.
     pub fn new(model: ModelHash) -> Self {
         Self { root: BlockId::root(model), tokens: Vec::new(), blocks: Vec::new(), open: false }
     }
 
-    /// Appends `tokens`.
     pub fn push(&mut self, tokens: &[Token], is_border: impl Fn(Token) -> bool) {
         let grows_from = self.blocks.len().saturating_sub(usize::from(self.open));
         for &token in tokens {
@@ -86,7 +81,7 @@ impl Timeline {
         self.name_blocks(grows_from);
     }
 
-    /// Keeps the first `len` tokens; does nothing when there are no more than that.
+    /// Keeps the first `len` tokens.
     pub fn truncate(&mut self, len: usize) {
         if len >= self.tokens.len() {
             return;
@@ -111,23 +106,20 @@ impl Timeline {
         &self.blocks[..self.blocks.len() - usize::from(self.open)]
     }
 
-    /// The timeline.
     pub fn tokens(&self) -> &[Token] {
         &self.tokens
     }
 
-    /// Tokens in the timeline.
     pub fn len(&self) -> usize {
         self.tokens.len()
     }
 
-    /// Whether the timeline has no tokens.
     pub fn is_empty(&self) -> bool {
         self.tokens.is_empty()
     }
 
-    /// The name of the timeline's first `len` tokens: of the block that ends there, or of the
-    /// partial one that would.
+    /// The name of the first `len` tokens: of the block that ends there, or of the partial one that
+    /// would.
     ///
     /// # Panics
     /// When the timeline is shorter.
@@ -137,7 +129,6 @@ impl Timeline {
         if start == len { self.id_before(whole) } else { self.block(whole, start..len).id }
     }
 
-    /// How many blocks end at or before `len`.
     fn whole_until(&self, len: usize) -> usize {
         self.blocks.partition_point(|block| block.range.end <= len)
     }
@@ -231,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_partial_last_block_is_told_from_the_whole_ones() {
+    fn the_partial_last_block_is_not_among_the_whole_ones() {
         let mut timeline = Timeline::new(MODEL);
         timeline.push(&words(70), is_end);
         assert_eq!(timeline.blocks().len(), 2);

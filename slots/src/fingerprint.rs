@@ -1,10 +1,9 @@
-//! What a model's directory is named after.
+//! The fingerprint of a model, which names its directory.
 //!
-//! - Everything that changes the *meaning* of KV bytes is a field; nothing else is. The number of
-//!   slots and the context size are left out on purpose: resizing orphans no file.
-//! - The hash is taken over a text with every field in a fixed order, so it repeats on every
-//!   machine. It is kept beside the files as `model.toml`, for people and for
-//!   [`Fingerprint::difference`].
+//! - Every option that changes the *meaning* of KV bytes is a field, and no other. The number of
+//!   slots and the context size are left out, so resizing orphans no file.
+//! - The hash covers all fields as text in a fixed order, so it is the same on every machine. The
+//!   fields are saved as `model.toml`, for people and for [`Fingerprint::difference`].
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,31 +13,26 @@ use sha2::{Digest, Sha256};
 
 use crate::id::{ModelHash, ParseIdError, hex_text, hex_text_form, parse_hex};
 
-/// SHA-256 of a file's content.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileDigest(pub [u8; 32]);
 
 hex_text_form!(FileDigest, "file digest");
 
-/// A model and every load option that changes what its KV bytes mean.
+/// A model and every load option that changes the meaning of its KV bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fingerprint {
-    /// The content of the GGUF; of a model in parts, of all parts in order.
+    /// The GGUF file; of a model in parts, all parts in order.
     pub model_sha256: FileDigest,
-    /// The content of the drafter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drafter_sha256: Option<FileDigest>,
-    /// The type of K in the cache, such as `f16`.
+    /// Such as `f16`.
     pub cache_type_k: String,
-    /// The type of V in the cache.
     pub cache_type_v: String,
-    /// Whether V is laid out for flash attention.
+    /// Whether V has the layout of flash attention.
     pub flash_attention: bool,
     /// Whether sliding-window layers keep the whole context.
     pub swa_full: bool,
-    /// The version of the state format that llama.cpp writes.
     pub state_format: String,
-    /// How positions are rotated.
     #[serde(default)]
     pub rope: Rope,
     /// Adapters, in the order in which they are applied.
@@ -49,9 +43,7 @@ pub struct Fingerprint {
 /// An adapter and its weight.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lora {
-    /// The content of its file.
     pub sha256: FileDigest,
-    /// What its output is multiplied by.
     pub scale: f32,
 }
 
@@ -93,7 +85,6 @@ impl Default for Rope {
 }
 
 impl Fingerprint {
-    /// What the directory is called.
     pub fn hash(&self) -> ModelHash {
         let mut text = String::from("hob fingerprint 1\n");
         for (name, value) in self.fields() {
@@ -103,18 +94,16 @@ impl Fingerprint {
         ModelHash(digest[..8].try_into().expect("a SHA-256 has 32 bytes"))
     }
 
-    /// The names of the fields in which the two differ: why one cannot use the other's files.
+    /// The fields that differ: why one cannot use the other's files.
     pub fn difference(&self, other: &Self) -> Vec<&'static str> {
         let pairs = self.fields().into_iter().zip(other.fields());
         pairs.filter(|(ours, theirs)| ours != theirs).map(|((name, _), _)| name).collect()
     }
 
-    /// The content of `model.toml`.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("a fingerprint has only texts, numbers and tables")
     }
 
-    /// Reads the content of a `model.toml`.
     pub fn from_toml(text: &str) -> Result<Self, FingerprintError> {
         toml::from_str(text).map_err(|error| FingerprintError { what: error.message().to_owned() })
     }
@@ -147,11 +136,9 @@ impl Fingerprint {
     }
 }
 
-/// A text that is no fingerprint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it is no fingerprint: {what}")]
+#[error("not a fingerprint: {what}")]
 pub struct FingerprintError {
-    /// What is wrong with it.
     pub what: String,
 }
 
@@ -162,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_settings_have_the_same_name_on_every_machine() {
+    fn equal_settings_have_the_same_name_on_every_machine() {
         assert_eq!(usual().hash(), usual().hash());
         assert_eq!(usual().hash().to_string(), "15f437b276d82189");
     }

@@ -1,8 +1,8 @@
-//! Cache keys: what in a request pins its conversation, and the slot that a key prefers.
+//! Cache keys: which field of a request names its conversation, and the slot that a key prefers.
 //!
-//! - Strongest first: `conv:` > `seg:` > `pfx:` > `v5:`. A field that is absent, empty or
-//!   malformed never wins over a weaker one that is there.
-//! - Hashes and slots are those of the elizaOS runtime, digit for digit, so that both sides of a
+//! - Strongest first: `conv:` > `seg:` > `pfx:` > `v5:`. An absent, empty or malformed field never
+//!   wins over a weaker valid one.
+//! - Hashes and slots equal those of the elizaOS runtime digit for digit, so both sides of a
 //!   connection derive the same ones.
 
 use std::fmt;
@@ -11,7 +11,8 @@ use sha2::{Digest, Sha256};
 
 use crate::id::{ConversationId, hex_text};
 
-/// What a request says about its place in the cache. Callers leave out values of a wrong type.
+/// The fields of a request that can name its place in the cache. Callers leave out values of a
+/// wrong type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyFields {
     /// `conversation` in the body.
@@ -30,25 +31,23 @@ pub struct KeyFields {
     pub bare_prompt_cache_key: Option<String>,
 }
 
-/// As much of a prompt segment as a key depends on.
+/// The part of a prompt segment that a key depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySegment {
-    /// Its text.
     pub text: String,
-    /// Whether it stays the same from turn to turn.
+    /// Whether its text is the same in every turn.
     pub stable: bool,
 }
 
-/// What pins a conversation. Its text form is what [`derive_slot_id`] hashes.
+/// A cache key. [`derive_slot_id`] hashes its text form.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CacheKey {
-    /// A conversation that has a name.
     Conversation(ConversationId),
     /// Prompts that begin with the same stable segments.
     Segments(PrefixHash),
-    /// Prompts whose sender calls their beginning the same.
+    /// Prompts whose sender names their prefix.
     Prefix(String),
-    /// A key that is used as it was given.
+    /// A key in the sender's own form.
     V5(String),
 }
 
@@ -204,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_strongest_field_that_is_there_makes_the_key() {
+    fn the_strongest_valid_field_is_the_key() {
         let mut fields = every_field();
         let mut keys = Vec::new();
         let mut next = |fields: &KeyFields| {

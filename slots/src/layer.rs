@@ -6,32 +6,24 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layer {
-    /// What always holds.
     Axioms,
-    /// Who the model is to be.
+    /// The persona.
     Identity,
-    /// What it may and must not do.
     Rules,
-    /// What it can do: tools, formats.
+    /// Tools and formats.
     Capabilities,
-    /// What surrounds the task: project, place, time.
+    /// Project, place, time.
     Context,
-    /// What was remembered from earlier.
+    /// Facts of earlier conversations.
     Memories,
-    /// The mood to answer in.
     Affect,
-    /// What the user said.
     User,
-    /// What the model said.
     Assistant,
-    /// What a tool returned.
     Tool,
-    /// Text to work on.
     Document,
 }
 
 impl Layer {
-    /// The layer as it is written in requests, profiles and messages.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Axioms => "axioms",

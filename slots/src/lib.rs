@@ -1,19 +1,17 @@
-//! What kept KV is called, where it lies and how long it stays. No C++, no model, no clock.
+//! Names, formats, storage and eviction of KV. No C++, no model, no clock.
 //!
-//! Read in this order:
+//! Reading order:
 //!
-//! 1. [`id`]: the names. [`time`] and [`ttl`]: when something is old.
-//! 2. [`block`]: how a timeline is cut into blocks and how their names chain; [`layer`] and
-//!    [`key`]: what a request says about its prompt, and what pins it.
-//! 3. [`registry`]: which conversation is pinned to which slot. [`radix`]: which slot already
-//!    holds the longest beginning of a prompt. [`warm`]: bytes kept in host memory, and [`evict`]:
-//!    which of them leave.
+//! 1. [`id`]: the names. [`time`], [`ttl`] and [`ageing`]: when saved KV expires.
+//! 2. [`block`]: cuts a timeline into blocks and chains their names. [`layer`] and [`key`]: what a
+//! request says about its prompt, and its cache key.
+//! 3. [`registry`]: pins conversations to slots. [`radix`]: finds the slot with the longest prefix
+//! of a prompt. [`warm`]: the KV blocks in host memory; [`evict`]: the policies that evict them.
 //! 4. [`format`](mod@format): the bytes of a file, without a path. [`store`]: the directory,
-//!    without a policy. [`fingerprint`]: what names a model's directory.
-//! 5. [`evict`]: who leaves a place that is full. [`sweep`]: the pass that keeps the directory
-//!    small, [`ageing`]: how old something is there. [`usage`]: which bytes each
-//!    conversation needs; [`maintenance`]: prune, collect, remove and change classes; [`verify`]: whether what is kept is
-//!    whole; [`archive`]: conversations as one portable file.
+//! without a policy. [`fingerprint`]: the name of a model's directory.
+//! 5. [`sweep`]: expires, collects, compresses and holds the quota. [`usage`]: which bytes a saved
+//! conversation needs. [`maintenance`]: prune, collect, remove, set class. [`verify`]: finds
+//! damage. [`archive`]: export and import.
 
 pub mod ageing;
 pub mod archive;

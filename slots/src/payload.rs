@@ -1,13 +1,12 @@
-//! The bytes of a block or snapshot, shared without being copied.
+//! The bytes of a block or snapshot, shared without a copy.
 //!
-//! A [`Payload`] is a window into a buffer that others may hold too: a file is read and verified
-//! in one buffer, and that buffer goes on to the warm pool and to llama.cpp as it is.
+//! A [`Payload`] is a range of a shared buffer: a file is read and verified in one buffer, which
+//! then goes to the warm pool and to llama.cpp.
 
 use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-/// Immutable bytes; cloning shares them.
 #[derive(Clone)]
 pub struct Payload {
     buffer: Arc<Vec<u8>>,
@@ -15,10 +14,8 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// The bytes of `buffer` in `range`.
-    ///
     /// # Panics
-    /// When `range` reaches past the buffer.
+    /// When `range` is out of bounds.
     pub fn within(buffer: Vec<u8>, range: Range<usize>) -> Self {
         assert!(
             range.start <= range.end && range.end <= buffer.len(),
@@ -27,12 +24,12 @@ impl Payload {
         Self { buffer: Arc::new(buffer), range }
     }
 
-    /// The whole buffer, if nobody else holds it.
+    /// The whole buffer, if this is the last reference.
     pub fn into_buffer(self) -> Option<Vec<u8>> {
         Arc::into_inner(self.buffer)
     }
 
-    /// Memory that these bytes keep in use, what surrounds them in their buffer included.
+    /// The memory of the whole buffer.
     pub fn held_bytes(&self) -> usize {
         self.buffer.capacity()
     }
@@ -66,7 +63,7 @@ impl PartialEq for Payload {
 
 impl Eq for Payload {}
 
-/// The length alone: KV bytes tell nothing to a reader and would fill the log.
+/// The length alone: KV bytes would fill the log.
 impl fmt::Debug for Payload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Payload({} bytes)", self.len())
@@ -78,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_payload_is_the_named_part_of_its_buffer() {
+    fn a_payload_is_a_range_of_its_buffer() {
         let payload = Payload::within(vec![9, 1, 2, 3, 9], 1..4);
         assert_eq!(*payload, [1, 2, 3]);
         assert_eq!(payload, Payload::from(vec![1, 2, 3]));
@@ -92,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_holder_gets_the_buffer_back() {
+    fn the_last_reference_gets_the_buffer_back() {
         let payload = Payload::within(vec![9, 1, 9], 1..2);
         let other = payload.clone();
         assert_eq!(payload.into_buffer(), None);

@@ -1,7 +1,7 @@
-//! Points in time, as whole milliseconds of wall time.
+//! Wall time in milliseconds.
 //!
-//! Slot files outlive the process, so ages are wall time. Wall time may step back: ages then saturate
-//! at zero. What jumps and sleep do to ages is [`crate::ageing`]'s subject. No clock is read here.
+//! Slot files outlive the process, so ages are wall time. When wall time steps back, ages saturate
+//! at zero. [`crate::ageing`] handles jumps and sleep. The caller reads the clock.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -15,12 +15,11 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
-    /// How long ago this was at `now`; zero for what lies in the future.
+    /// The time from here to `now`; zero for a time in the future.
     pub fn age(self, now: Self) -> Duration {
         Duration::from_millis(now.0.saturating_sub(self.0))
     }
 
-    /// This moment and `span` more.
     #[must_use]
     pub fn after(self, span: Duration) -> Self {
         Self(self.0.saturating_add(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)))
@@ -49,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_time_is_not_overrun() {
+    fn adding_saturates() {
         assert_eq!(Timestamp(5).after(Duration::MAX), Timestamp(u64::MAX));
     }
 

@@ -12,28 +12,26 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "lowercase")]
 pub enum TtlClass {
-    /// Five minutes, if nothing else is set.
+    /// 5 minutes by default.
     Short,
-    /// An hour: also the class of a file that names none.
+    /// 1 hour by default. Also the class of a file without one.
     #[default]
     Long,
-    /// A day.
+    /// 24 hours by default.
     Extended,
     /// Until the quota needs its bytes. `kept` is a deprecated alias.
     #[serde(alias = "kept")]
     Permanent,
 }
 
-/// A text that names no class.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{got:?} is not a TTL class: use short, long, extended or permanent")]
 pub struct TtlParseError {
-    /// The text.
     pub got: String,
 }
 
 impl TtlClass {
-    /// Every class, the shortest first.
+    /// By lifetime, ascending.
     pub const ALL: [Self; 4] = [Self::Short, Self::Long, Self::Extended, Self::Permanent];
 
     /// The word in settings, requests and messages.
@@ -59,11 +57,8 @@ impl TtlClass {
 /// Time from the last use to expiry, by class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetimes {
-    /// Of [`TtlClass::Short`].
     pub short: Duration,
-    /// Of [`TtlClass::Long`].
     pub long: Duration,
-    /// Of [`TtlClass::Extended`].
     pub extended: Duration,
 }
 

@@ -11,29 +11,26 @@ use std::hash::{BuildHasherDefault, Hasher};
 use crate::id::{BlockId, ModelHash};
 use crate::store::{SavedContents, SavedEntry};
 
-/// A conversation and where its bytes are.
+/// A saved conversation and its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedUsage {
-    /// What a listing tells.
     pub entry: SavedEntry,
-    /// Its slot file and the objects that it alone needs.
+    /// The slot file and the objects that only this conversation references.
     pub own_bytes: u64,
-    /// The objects that others need too.
+    /// Objects that other conversations reference too.
     pub shared_bytes: u64,
 }
 
-/// What a selection chooses.
+/// What removing some conversations frees.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
-    /// The conversations, as they were listed.
     pub slots: Vec<SavedEntry>,
-    /// The objects that nobody needs once they are gone, and the lengths of their files when raw.
+    /// Objects that no other conversation references, and the lengths of their raw files.
     pub freed_objects: Vec<(ModelHash, BlockId, u64)>,
-    /// The bytes of those and of the slot files.
+    /// Bytes of those objects and of the slot files.
     pub freed_bytes: u64,
 }
 
-/// How much of each conversation is its own.
 pub fn usage(slots: &[SavedContents]) -> Vec<SavedUsage> {
     let needs = needs_of(slots.iter());
     let usage = |slot: &SavedContents| {
@@ -49,7 +46,7 @@ pub fn usage(slots: &[SavedContents]) -> Vec<SavedUsage> {
     slots.iter().map(usage).collect()
 }
 
-/// Bytes of all the slot files and of the raw objects that they name, each once.
+/// Bytes of all slot files and of the raw objects that they reference, each once.
 pub fn total_bytes(slots: &[SavedContents]) -> u64 {
     let mut seen: HashSet<Object, ById> = HashSet::default();
     let files: u64 = slots.iter().map(|slot| slot.entry.file_bytes).sum();
@@ -59,7 +56,7 @@ pub fn total_bytes(slots: &[SavedContents]) -> u64 {
     objects.fold(files, |sum, (object, bytes)| sum + if seen.insert(object) { bytes } else { 0 })
 }
 
-/// What removing those of `slots` frees that `chooses` names.
+/// What removing the conversations frees for which `chooses` is true.
 pub fn choose(slots: &[SavedContents], chooses: impl Fn(&SavedContents) -> bool) -> Choice {
     let (chosen, kept): (Vec<_>, Vec<_>) = slots.iter().partition(|slot| chooses(slot));
     let needed = needs_of(kept.into_iter());
@@ -81,7 +78,7 @@ pub fn choose(slots: &[SavedContents], chooses: impl Fn(&SavedContents) -> bool)
 /// Objects of different models never share a file.
 type Object = (ModelHash, BlockId);
 
-/// Each object once, even if a timeline named it twice.
+/// Each object once, even if a slot file references it twice.
 fn objects_of(slot: &SavedContents) -> Vec<(Object, u64)> {
     let mut objects: Vec<_> =
         slot.objects.iter().map(|&(id, bytes)| ((slot.entry.model, id), bytes)).collect();
@@ -98,7 +95,7 @@ fn needs_of<'s>(slots: impl Iterator<Item = &'s SavedContents>) -> HashMap<Objec
     needs
 }
 
-/// Names are hashes already: a few of their bytes are as good as any hash of them.
+/// Names are hashes: their first bytes hash well enough.
 #[derive(Default)]
 struct NameHasher(u64);
 

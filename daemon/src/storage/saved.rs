@@ -20,7 +20,7 @@ impl Storage {
         }
         let mut cache = self.shared.listing_cache.lock().unwrap_or_else(PoisonError::into_inner);
         // The list of conversations is shown even if their KV is unknown.
-        let saved = reader.kept(model, &mut cache).unwrap_or_else(|error| {
+        let saved = reader.conversations(model, &mut cache).unwrap_or_else(|error| {
             tracing::warn!(%error, "cannot list the saved KV");
             Vec::new()
         });

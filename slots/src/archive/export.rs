@@ -1,4 +1,4 @@
-//! From a directory to an archive.
+//! Export.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -18,19 +18,19 @@ use crate::time::Timestamp;
 /// What was exported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exported {
-    /// The model whose KV it is.
+    /// The model that computed the KV.
     pub model: ModelHash,
-    /// The conversations, with their tokens.
+    /// The conversations and their tokens.
     pub conversations: Vec<(ConversationId, u32)>,
-    /// How many objects.
+    /// The number of objects.
     pub objects: usize,
-    /// Bytes of all files in it.
+    /// Bytes of all files in the archive.
     pub bytes: u64,
 }
 
-/// Writes conversations of one model to an archive. Every file is verified on the way.
+/// Writes conversations of one model to an archive and verifies every file.
 ///
-/// Each object is read twice: the manifest, which comes first, has its checksum.
+/// Each object is read twice, for its checksum is in the manifest, which comes first.
 pub fn export(
     reader: &StoreReader,
     conversations: &[ConversationId],
@@ -86,7 +86,7 @@ pub fn export(
     })
 }
 
-/// The one model that keeps all of them.
+/// The one model that has all of them.
 fn model_of(
     reader: &StoreReader,
     conversations: &[ConversationId],

@@ -1,4 +1,4 @@
-//! From an archive to a directory.
+//! Import.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -18,7 +18,7 @@ use crate::sweep::LiveRefs;
 use crate::time::Timestamp;
 use crate::ttl::TtlClass;
 
-/// The longest manifest that is read: some 300,000 objects.
+/// The maximum length of a manifest: some 300,000 objects.
 const MANIFEST_BYTES: u64 = 64 << 20;
 
 /// An archive, every byte of which was read and verified.
@@ -27,53 +27,47 @@ pub struct Archive {
     file: File,
     manifest: Manifest,
     records: Vec<SlotRecord>,
-    /// Where each object is in the file, and how long it is.
+    /// The offset and entry of each object.
     objects: BTreeMap<BlockId, (u64, ManifestEntry)>,
 }
 
-/// How an archive is to be taken in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ImportOptions {
-    /// Also in place of a conversation that was used later than the archive's.
+    /// Replace a conversation that was used later than the archive's.
     pub force: bool,
-    /// Also when nobody here has used its model.
+    /// Import KV of a model that was never used with this directory.
     pub keep_foreign: bool,
-    /// In this class instead of the archive's.
+    /// Replaces the archive's class.
     pub class: Option<TtlClass>,
 }
 
-/// What was taken in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Imported {
-    /// The model whose KV it is.
+    /// The model that computed the KV.
     pub fingerprint: ModelHash,
-    /// The conversations that are here now.
+    /// The conversations imported.
     pub imported: Vec<ImportedConversation>,
-    /// Those that were left alone.
     pub skipped: Vec<Skipped>,
-    /// Bytes written: what was here already is not written again.
+    /// Bytes written; what the directory has already is not written again.
     pub written_bytes: u64,
 }
 
-/// A conversation that was taken in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportedConversation {
-    /// Whose it is.
     pub conversation: String,
-    /// How long its timeline is.
+    /// The length of its timeline.
     pub tokens: u32,
-    /// Its class.
     pub class: TtlClass,
 }
 
 impl Archive {
-    /// Reads all of an archive and verifies every byte that anything would be made of.
+    /// Reads an archive and verifies all of its bytes.
     pub fn open(mut file: File) -> Result<Self, ArchiveError> {
         file.rewind()?;
         let length = file.metadata()?.len();
         let mut archive = tar::Archive::new(&file);
-        // Raw: names and links that other entries stand for are not interpreted, and so refused.
+        // Raw entries: extended names and links are refused, not interpreted.
         let mut entries = archive.entries()?.raw(true);
         let manifest = match entries.next() {
             Some(entry) => {
@@ -85,7 +79,7 @@ impl Archive {
                 }
                 let bytes = read(&mut entry, &name, MANIFEST_BYTES.min(length))?;
                 let text = String::from_utf8(bytes);
-                let text = text.map_err(|_| damaged(&name, "it is no text"))?;
+                let text = text.map_err(|_| damaged(&name, "not UTF-8 text"))?;
                 Manifest::from_toml(&text)?
             }
             None => return Err(ArchiveError::NotABundle { what: "it is empty".to_owned() }),
@@ -126,24 +120,22 @@ impl Archive {
         Ok(Self { file, manifest, records, objects })
     }
 
-    /// What it says it holds.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// The conversations in it.
     pub fn records(&self) -> &[SlotRecord] {
         &self.records
     }
 
-    /// Gives its only conversation another name: KV is named by what it holds, not by whose it is.
+    /// Renames its only conversation. KV does not depend on the conversation's name.
     pub fn rename(&mut self, conversation: &ConversationId) {
         if let [record] = &mut self.records[..] {
             record.conversation = conversation.clone();
         }
     }
 
-    /// Refuses an archive of a model that nobody has used with this directory, and says why.
+    /// Refuses an archive of a model that was never used with this directory.
     pub fn check_model(&self, reader: &StoreReader) -> Result<(), ArchiveError> {
         let (fingerprint, known) = (self.manifest.model, reader.models()?);
         if known.contains(&fingerprint) {
@@ -155,13 +147,13 @@ impl Archive {
         Err(ArchiveError::Foreign { fingerprint, difference: difference.unwrap_or_default() })
     }
 
-    /// Writes what is not there yet of the objects. Returns the bytes written.
+    /// Writes the objects that the directory lacks. Returns the bytes written.
     pub fn put_objects(&self, store: &Store) -> Result<u64, ArchiveError> {
         Ok(self.put_some(store, 0, u64::MAX)?.1)
     }
 
-    /// The same in steps: from the object `first` on, until `max_bytes` of the archive are read.
-    /// Returns where to go on, if anywhere, and the bytes written.
+    /// The same in steps: from object `first` until `max_bytes` of the archive are read. Returns
+    /// the next object, if there is one, and the bytes written.
     pub fn put_some(
         &self,
         store: &Store,
@@ -179,7 +171,7 @@ impl Archive {
         Ok((None, written))
     }
 
-    /// Makes the conversations visible, after [`Archive::put_objects`]. They count as used now.
+    /// Writes the slot files, after [`Archive::put_objects`]. The conversations count as used now.
     pub fn put_slots(
         &self,
         store: &Store,
@@ -206,12 +198,12 @@ impl Archive {
                 continue;
             }
             if newer && !options.force {
-                let reason = "what is kept here was used later; --force replaces it".to_owned();
+                let reason = "the saved one here was used later; --force replaces it".to_owned();
                 let conversation = id.as_str().to_owned();
                 report.skipped.push(Skipped { conversation, fingerprint: model, reason });
                 continue;
             }
-            // Somebody may have removed one since it was written.
+            // The collector may have removed an object since it was written.
             for (object, _) in record.objects() {
                 if !store.has_object(model, object) {
                     report.written_bytes += self.put_object(store, object)?;
@@ -233,7 +225,7 @@ impl Archive {
         let mut file = &self.file;
         file.seek(SeekFrom::Start(*position))?;
         file.read_exact(&mut bytes)?;
-        // Decoded once more: the file may have changed since it was verified.
+        // Decoded again: the file may have changed since it was verified.
         let name = object_entry(id);
         let object = Object::decode(bytes).map_err(|error| damaged(&name, error))?;
         if (object.model, object.id()) != (self.manifest.model, id) {
@@ -243,10 +235,10 @@ impl Archive {
     }
 }
 
-/// What must still come, by name.
+/// The entries still to come, by name.
 struct Expected(BTreeMap<String, (What, ManifestEntry)>);
 
-/// Which line of the manifest it is.
+/// A line of the manifest.
 #[derive(Clone, Copy)]
 enum What {
     Slot(usize),
@@ -281,9 +273,9 @@ fn slot(
     bytes: &[u8],
 ) -> Result<SlotRecord, ArchiveError> {
     let (model, record) = SlotRecord::decode(bytes).map_err(|error| damaged(name, error))?;
-    let told = &manifest.conversations[number];
+    let listed = &manifest.conversations[number];
     let facts = (&record.conversation, record.class, record.tokens.len() as u32);
-    if model != manifest.model || facts != (&told.id, told.class, told.tokens) {
+    if model != manifest.model || facts != (&listed.id, listed.class, listed.tokens) {
         return Err(damaged(name, "it holds another conversation than the manifest says"));
     }
     Ok(record)
@@ -296,31 +288,31 @@ fn object(
     bytes: Vec<u8>,
 ) -> Result<(), ArchiveError> {
     let object = Object::decode(bytes).map_err(|error| damaged(name, error))?;
-    let told = &manifest.objects[number];
+    let listed = &manifest.objects[number];
     match object.model == manifest.model
-        && object.id() == told.id
-        && told.kind == object.kind.into()
+        && object.id() == listed.id
+        && listed.kind == object.kind.into()
     {
         true => Ok(()),
         false => Err(damaged(name, "it holds another object than the manifest says")),
     }
 }
 
-/// The bytes of an entry, which must have the length that is announced and not be `most` exceeded.
+/// The bytes of a regular entry, `max_bytes` at max_bytes.
 fn read(
     entry: &mut tar::Entry<'_, impl Read>,
     name: &str,
-    most: u64,
+    max_bytes: u64,
 ) -> Result<Vec<u8>, ArchiveError> {
     if entry.header().entry_type() != EntryType::Regular {
-        return Err(damaged(name, "it is no plain file"));
+        return Err(damaged(name, "not a regular file"));
     }
-    if entry.size() > most {
+    if entry.size() > max_bytes {
         return Err(damaged(name, format!("it claims to have {} bytes", entry.size())));
     }
     let mut bytes = Vec::new();
     let announced = entry.size();
-    entry.take(most).read_to_end(&mut bytes).map_err(|error| match error.kind() {
+    entry.take(max_bytes).read_to_end(&mut bytes).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => damaged(name, "it is cut short"),
         _ => not_tar(error),
     })?;
@@ -330,7 +322,7 @@ fn read(
     }
 }
 
-/// What the system says is a failure of the disk; anything else is about the bytes.
+/// An error of the operating system is a disk failure; any other is about the bytes.
 fn not_tar(error: io::Error) -> ArchiveError {
     match error.raw_os_error() {
         Some(_) => error.into(),
@@ -342,7 +334,7 @@ fn name_of(entry: &tar::Entry<'_, impl Read>) -> String {
     String::from_utf8_lossy(&entry.path_bytes()).into_owned()
 }
 
-/// In which fields the archive's model differs from the one that is most like it.
+/// The fields in which the archive's model differs from the max_bytes similar known one.
 fn nearest(ours: &Fingerprint, known: impl Iterator<Item = (ModelHash, Fingerprint)>) -> String {
     let differences = known.map(|(model, theirs)| (ours.difference(&theirs), model));
     match differences.min_by_key(|(fields, _)| fields.len()) {

@@ -1,4 +1,4 @@
-//! What an archive says it holds.
+//! The manifest of an archive.
 
 use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest, Sha256};
@@ -9,7 +9,6 @@ use crate::format::ObjectKind;
 use crate::id::{BlockId, ConversationId, ModelHash};
 use crate::ttl::TtlClass;
 
-/// The name of the first entry.
 pub const MANIFEST: &str = "manifest.toml";
 
 const FORMAT: &str = "hob slots";
@@ -20,17 +19,14 @@ const VERSION: u16 = 1;
 pub struct Manifest {
     format: String,
     version: u16,
-    /// When it was made, in seconds since 1970.
+    /// In seconds since 1970.
     pub created_at: u64,
-    /// The model that computed the KV.
     pub model: ModelHash,
-    /// What that name was made of, as far as it was known.
+    /// The fields of the model's fingerprint, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<Fingerprint>,
-    /// The conversations.
     #[serde(default, rename = "conversation")]
     pub conversations: Vec<ManifestConversation>,
-    /// The objects that they are made of.
     #[serde(default, rename = "object")]
     pub objects: Vec<ManifestObject>,
 }
@@ -38,13 +34,11 @@ pub struct Manifest {
 /// A conversation in an archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ManifestConversation {
-    /// Whose it is.
     pub id: ConversationId,
     #[serde(serialize_with = "as_file_word")]
     pub class: TtlClass,
-    /// How long its timeline is.
+    /// The length of its timeline.
     pub tokens: u32,
-    /// The file.
     #[serde(flatten)]
     pub entry: ManifestEntry,
 }
@@ -52,31 +46,23 @@ pub struct ManifestConversation {
 /// An object in an archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ManifestObject {
-    /// Its name.
     pub id: BlockId,
-    /// `block` or `snapshot`.
     pub kind: Kind,
-    /// The file.
     #[serde(flatten)]
     pub entry: ManifestEntry,
 }
 
-/// A file in an archive.
+/// The length and checksum of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ManifestEntry {
-    /// How long it is.
     pub bytes: u64,
-    /// SHA-256 of all of it.
     pub sha256: FileDigest,
 }
 
-/// What an object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// The KV of a block's tokens.
     Block,
-    /// The whole state of a sequence.
     Snapshot,
 }
 
@@ -98,7 +84,7 @@ impl Manifest {
     }
 
     pub(super) fn from_toml(text: &str) -> Result<Self, ArchiveError> {
-        /// What every version has.
+        /// The fields of every version.
         #[derive(Deserialize)]
         struct Head {
             format: String,
@@ -146,12 +132,10 @@ fn as_file_word<S: Serializer>(class: &TtlClass, serializer: S) -> Result<S::Ok,
     serializer.serialize_str(class.file_word())
 }
 
-/// What the entry of a conversation is called.
 pub fn slot_entry(number: usize) -> String {
     format!("slots/{number}.bin")
 }
 
-/// What the entry of an object is called.
 pub fn object_entry(id: BlockId) -> String {
     format!("objects/{id}.kv")
 }

@@ -1,15 +1,14 @@
-//! Conversations as one portable file: what `hob slots export` writes and `import` reads.
+//! Conversations as one portable file, for `hob slots export` and `import`.
 //!
-//! - A tar archive: `manifest.toml` first, then `objects/<name>.kv`, then `slots/<number>.bin`. It
-//!   holds files in clear, also when the directory that they come from is sealed.
-//! - Nothing is ever unpacked to a path of the archive's choosing: entries are looked up in the
-//!   manifest, decoded as files of their kind and written under the names that their content gives
-//!   them.
-//! - Everything is read and verified before anything is written. An archive that is cut short,
-//!   changed or made up changes nothing.
-//! - Objects first, slot file last, as with every save.
-//! - KV cannot be checked against its model without computing it again: an archive is to be trusted
-//!   as far as whoever made it.
+//! - A tar archive: `manifest.toml`, then `objects/<name>.kv`, then `slots/<number>.bin`. Its files
+//!   are not encrypted, also when the directory is.
+//! - Import never writes to a path from the archive: it looks entries up in the manifest, decodes
+//!   them, and writes them under the names that their content gives them.
+//! - Import verifies all bytes before it writes any. A truncated, changed or forged archive changes
+//!   nothing.
+//! - Import writes objects first and the slot file last, as every save does.
+//! - KV cannot be checked against its model without computing it again: trust an archive as far as
+//!   you trust its author.
 
 mod error;
 mod export;

@@ -81,11 +81,11 @@ fn what_is_not_whole_is_not_exported() {
     let world = World::new();
     world.save("one", 100, &[1]);
     let export = |names: &[&str]| world.try_export(names).unwrap_err().to_string();
-    assert!(export(&["nobody"]).contains("no KV of `nobody`"));
+    assert!(export(&["nobody"]).contains("`nobody` has no saved KV"));
     let object = world.store.object_path(world.model, block(world.model, 1).id());
     fs::write(object, "damaged").unwrap();
     let told = export(&["one"]);
-    assert!(told.contains("`one` is not whole") && told.contains("it is no object"), "{told}");
+    assert!(told.contains("`one` is not whole") && told.contains("not a Hob object"), "{told}");
 }
 
 #[test]

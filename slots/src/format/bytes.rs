@@ -1,18 +1,18 @@
-//! Little-endian fields at fixed places, and what all headers have in common.
+//! Little-endian fields at fixed offsets, and the parts that all headers share.
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::FormatError;
 use crate::id::Token;
 
-/// The first bytes of a sealed file, whatever it holds.
+/// The magic of a sealed file.
 pub const SEALED_MAGIC: &[u8; 8] = b"HOBSEA\0\x01";
 
-/// Where every kind of header keeps its version; the magic fills the bytes before it.
+/// The offset of the version in every header. The magic fills the bytes before it.
 const VERSION_AT: usize = 8;
 
-/// The version of a file that begins with `magic`. `header_bytes` is what is asked for when there
-/// are too few bytes to tell.
+/// The version of a file that begins with `magic`. `header_bytes`: reported when the file is too
+/// short.
 pub fn version(
     file: &[u8],
     what: &'static str,
@@ -40,8 +40,7 @@ pub fn version(
     }
 }
 
-/// A header under construction, or one that is read. Every place is a constant of the caller's, so
-/// a place outside is a broken invariant.
+/// A header to write or read. Offsets are constants, so one out of bounds is a broken invariant.
 pub struct Fields<const N: usize>(pub [u8; N]);
 
 impl<const N: usize> Fields<N> {
@@ -83,13 +82,12 @@ impl<const N: usize> Fields<N> {
         u128::from_le_bytes(self.get(at))
     }
 
-    /// The checksum of what comes before `end`, and of `more`.
+    /// The checksum of the bytes before `end` and of `more`.
     pub fn checksum(&self, end: usize, more: &[u8]) -> u64 {
         xxh3_64(&[&self.0[..end], more].concat())
     }
 
-    /// Refuses a header whose checksum, which stands at `at`, is not that of what comes before it
-    /// and of `more`.
+    /// Refuses a header whose checksum at `at` is not that of the bytes before it and of `more`.
     pub fn verify(&self, at: usize, more: &[u8]) -> Result<(), FormatError> {
         if self.checksum(at, more) == self.u64(at) {
             Ok(())
@@ -106,7 +104,7 @@ impl<const N: usize> Fields<N> {
         }
     }
 
-    /// A length. Those that no file reaches are refused, so that lengths can be added.
+    /// A length. A length above `u64::MAX / 8` is refused, so lengths can be added.
     pub fn length(&self, field: &'static str, at: usize) -> Result<u64, FormatError> {
         match self.u64(at) {
             value if value > u64::MAX / 8 => Err(FormatError::Field { field, value }),

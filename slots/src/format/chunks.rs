@@ -1,22 +1,22 @@
-//! A body's checksum in parts that are hashed one by one: beside reading, and on several cores.
+//! The checksum of a body, in chunks that can be hashed while reading and on several cores.
 //!
-//! - A file is cut at every multiple of [`CHUNK_BYTES`]; the first chunk begins after the header.
-//!   Whoever reads a file in pieces of that length has one chunk in each.
+//! - A file is cut at every multiple of [`CHUNK_BYTES`]; the first chunk begins after the header. A
+//!   reader of pieces of that length has one chunk in each.
 //! - The checksum of the body is the xxh3-128 of the chunks' digests, in order.
 
 use std::ops::Range;
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
-/// Where a file is cut: at the multiples of this.
+/// Files are cut at multiples of this.
 pub const CHUNK_BYTES: u64 = 1 << 20;
 
-/// The digest of one chunk: its xxh3-128.
+/// xxh3-128.
 pub fn chunk_digest(chunk: &[u8]) -> u128 {
     xxh3_128(chunk)
 }
 
-/// The chunks of a file whose body lies in `body`.
+/// The chunks of a file with its body at `body`.
 pub fn chunks(body: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let mut at = body.start;
     std::iter::from_fn(move || {
@@ -29,7 +29,6 @@ fn next_cut(at: u64) -> u64 {
     (at / CHUNK_BYTES + 1) * CHUNK_BYTES
 }
 
-/// The checksum of a body whose chunks have these digests.
 pub fn checksum_of(digests: impl IntoIterator<Item = u128>) -> u128 {
     let mut hash = Xxh3::new();
     for digest in digests {
@@ -38,7 +37,7 @@ pub fn checksum_of(digests: impl IntoIterator<Item = u128>) -> u128 {
     hash.digest128()
 }
 
-/// The checksum of a body that is not in one piece.
+/// Hashes a body that is not contiguous.
 pub struct BodyHash {
     at: u64,
     chunk: Xxh3,
@@ -57,7 +56,7 @@ impl BodyHash {
             let room = (next_cut(self.at) - self.at).min(bytes.len() as u64);
             let (now, later) = bytes.split_at(room as usize);
             if !self.pending && next_cut(self.at) == self.at + room {
-                // A whole chunk in one piece, which hashes faster.
+                // A whole chunk in one slice hashes faster.
                 self.digests.update(&chunk_digest(now).to_le_bytes());
                 self.at += room;
             } else {

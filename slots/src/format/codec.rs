@@ -1,8 +1,7 @@
-//! The lists of a slot file as bincode 2: entry after entry, integers of fixed width,
-//! little-endian. The one module that names bincode.
+//! The lists of a slot file in bincode 2: fixed-width integers, little-endian. The only module that
+//! uses bincode.
 //!
-//! - How many entries there are is known from the header; no more memory is taken for them than
-//!   the bytes at hand can fill.
+//! - The header has the number of entries. Memory for them is bounded by the bytes of the file.
 
 use bincode::config::{Configuration, Fixint, Limit, LittleEndian};
 use bincode::{Decode, Encode};
@@ -12,7 +11,7 @@ use super::{FormatError, SlotRecord};
 use crate::id::{BlockId, Token};
 use crate::layer::Layer;
 
-/// The longest entry is a segment with the longest key.
+/// Bytes of the longest entry: a segment with the longest key.
 const ENTRY_BYTES: usize = 256;
 
 const FORMAT: Configuration<LittleEndian, Fixint, Limit<ENTRY_BYTES>> = bincode::config::standard()
@@ -20,7 +19,7 @@ const FORMAT: Configuration<LittleEndian, Fixint, Limit<ENTRY_BYTES>> = bincode:
     .with_fixed_int_encoding()
     .with_limit::<ENTRY_BYTES>();
 
-/// An object: where its tokens end, its name, the length of its file.
+/// End of its tokens, name, length of its file.
 #[derive(Encode, Decode)]
 struct Named {
     end: u32,
@@ -28,7 +27,7 @@ struct Named {
     bytes: u64,
 }
 
-/// A segment: where its tokens end, its layer, its key.
+/// End of its tokens, layer, key.
 #[derive(Encode, Decode)]
 struct Labelled {
     end: u32,
@@ -36,21 +35,20 @@ struct Labelled {
     key: String,
 }
 
-/// What a slot file lists, and how much of it there is.
+/// The number of entries of each list.
 pub struct Counts {
     pub blocks: u32,
     pub snapshots: u32,
     pub segments: u32,
 }
 
-/// What a slot file lists.
 pub struct Lists {
     pub blocks: Vec<BlockRef>,
     pub snapshots: Vec<SnapshotRef>,
     pub segments: Vec<SegmentRef>,
 }
 
-/// The table of a file of version 2.
+/// The table of version 2.
 pub fn encode(record: &SlotRecord) -> Vec<u8> {
     let mut table = Vec::new();
     for block in &record.blocks {
@@ -66,7 +64,7 @@ pub fn encode(record: &SlotRecord) -> Vec<u8> {
     table
 }
 
-/// Reads the table of a file of version 2.
+/// Reads the table of version 2.
 pub fn decode(table: &[u8], counts: &Counts) -> Result<Lists, FormatError> {
     let mut entries = Entries(table);
     let lists = Lists {
@@ -78,7 +76,7 @@ pub fn decode(table: &[u8], counts: &Counts) -> Result<Lists, FormatError> {
     Ok(lists)
 }
 
-/// Reads the record of a file of version 1, where each list begins with its length.
+/// Reads the record of version 1, where each list begins with its length.
 pub fn decode_v1(
     record: &[u8],
     tokens: u32,
@@ -92,7 +90,7 @@ pub fn decode_v1(
     Ok((tokens, Lists { blocks, snapshots, segments: Vec::new() }))
 }
 
-/// What has not been read yet.
+/// The unread rest.
 struct Entries<'a>(&'a [u8]);
 
 impl Entries<'_> {
@@ -172,7 +170,7 @@ const LAYERS: [Layer; 11] = [
     Layer::Document,
 ];
 
-/// Written in files, so it never changes; the order of the layers may.
+/// Part of the file format: the numbers never change, the order of the enum may.
 fn layer_code(layer: Layer) -> u8 {
     match layer {
         Layer::Axioms => 0,

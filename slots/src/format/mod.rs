@@ -1,12 +1,12 @@
 //! The bytes of a file. No path, no clock, no policy.
 //!
-//! - [`Object`]: the KV of one block, or one snapshot. [`SlotRecord`]: which objects make up a
+//! - [`Object`]: the KV of one block, or one snapshot. [`SlotRecord`]: the objects of a
 //!   conversation. `docs/FORMAT.md` has the byte tables.
-//! - Every byte of a file is under a checksum, so no flipped, missing or appended byte passes.
-//! - A reader checks in this order: magic, version, the header's checksum, the fields, the file's
-//!   length, the body's checksum. Nothing is allocated by a length that was not verified.
-//! - What decodes is not trusted further than that: whether a file belongs where it was found is
-//!   for the reader of the directory to say.
+//! - Checksums cover every byte of a file, so no flipped, missing or appended byte passes.
+//! - A reader checks in this order: magic, version, checksum of the header, fields, length of the
+//!   file, checksum of the body. No allocation depends on an unverified length.
+//! - Decoding does not check whether a file belongs where it was found: the reader of the directory
+//!   does.
 
 mod bytes;
 mod chunks;

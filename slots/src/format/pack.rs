@@ -1,29 +1,28 @@
-//! Compression, and how its output is trusted.
+//! Compression.
 //!
-//! - Bytes are compressed in pieces of [`PIECE_BYTES`], each a zstd frame of its own, so that what
-//!   is worked on stays in the cache and any zstd decoder reads the frames as one stream.
-//! - Unpacking yields exactly the length that was asked for or an error, and allocates no more
-//!   than four times the packed bytes before so much has really come out of them.
+//! - Bytes are compressed in pieces of [`PIECE_BYTES`], each a zstd frame, so a piece stays in the
+//!   CPU's cache and any zstd decoder reads the frames as one stream.
+//! - Unpacking yields exactly the expected length or an error. It never allocates more than four
+//!   times the packed bytes before that many bytes have come out.
 
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::zstd_safe::find_frame_compressed_size;
 
 use super::FormatError;
 
-/// How many bytes one frame holds; the last one may hold fewer.
+/// Bytes of one frame; the last one may have fewer.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// How the bytes of a piece lie in its frame.
+/// The order of a piece's bytes in its frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrangement {
-    /// As they are.
     Plain,
     /// The high byte of every 16-bit word, then the low ones, then an odd last byte. The high
     /// bytes of 16-bit floats (sign and exponent) repeat; their low bytes are noise.
     Planes,
 }
 
-/// Compresses `raw`, unless that takes more than `max_bytes`.
+/// Compresses `raw`; `None` when that takes more than `max_bytes`.
 pub fn pack(raw: &[u8], arrangement: Arrangement, level: i32, max_bytes: usize) -> Option<Vec<u8>> {
     let mut compressor = Compressor::new(level).expect("zstd clamps its levels");
     let (mut packed, mut planes) = (Vec::new(), Vec::new());
@@ -44,7 +43,7 @@ pub fn pack(raw: &[u8], arrangement: Arrangement, level: i32, max_bytes: usize) 
     Some(packed)
 }
 
-/// The `raw_bytes` bytes that were packed.
+/// Unpacks to exactly `raw_bytes` bytes.
 pub fn unpack(
     mut packed: &[u8],
     arrangement: Arrangement,
@@ -121,12 +120,12 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_get_small_enough_is_given_up() {
+    fn packing_stops_at_the_maximum_length() {
         assert_eq!(pack(&[7; 4_096], Arrangement::Planes, 1, 10), None);
     }
 
     #[test]
-    fn another_length_than_the_packed_one_is_refused() {
+    fn a_wrong_length_is_refused() {
         let packed = pack(&[7; 4_096], Arrangement::Planes, 1, usize::MAX).unwrap();
         for len in [0, 1, 4_095, 4_097, 1 << 20, 1 << 40, u64::MAX] {
             let error = unpack(&packed, Arrangement::Planes, len).unwrap_err();
@@ -136,7 +135,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_packed_is_unpacked(raw in prop::collection::vec(0_u8..4, 0..5_000), level in -5..4) {
+        fn unpacking_returns_the_packed_bytes(raw in prop::collection::vec(0_u8..4, 0..5_000), level in -5..4) {
             for arrangement in [Arrangement::Plain, Arrangement::Planes] {
                 let packed = pack(&raw, arrangement, level, usize::MAX).unwrap();
                 let unpacked = unpack(&packed, arrangement, raw.len() as u64);

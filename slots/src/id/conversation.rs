@@ -1,7 +1,8 @@
-//! The durable name of a conversation, and the file name that stands for it.
+//! The id of a conversation, and its file name.
 //!
-//! - An id has 1 to 200 bytes and no control characters; it means nothing else.
-//! - What has no name is called by a number, with a control character: nobody can give that name.
+//! - An id has 1 to 200 bytes and no control characters.
+//! - A turn without a conversation gets a numbered id with a control character, which no request
+//!   can send.
 //! - [`ConversationId::file_stem`] is safe on every file system: no dots, no separators, no device
 //!   names, and no two ids that differ in case alone. Different ids have different stems.
 
@@ -13,25 +14,23 @@ use sha2::{Digest, Sha256};
 
 use super::{ParseIdError, hex_text};
 
-/// A conversation, as whoever started it calls it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ConversationId(String);
 
-/// Leaves room for `.extended.bin` within the 255 bytes that file systems allow.
+/// Leaves 55 of the 255 bytes that file systems allow for `.extended.bin`.
 const STEM_BYTES: usize = 255 - ".extended.bin".len();
 
 impl ConversationId {
-    /// The longest id, in bytes.
+    /// In bytes.
     pub const MAX_BYTES: usize = 200;
 
-    /// Checks `text` and takes it as an id.
     pub fn new(text: &str) -> Result<Self, ParseIdError> {
         if text.is_empty() {
             return Err(ParseIdError::Empty);
         }
         if text.len() > Self::MAX_BYTES {
-            return Err(ParseIdError::TooLong { bytes: text.len(), most: Self::MAX_BYTES });
+            return Err(ParseIdError::TooLong { bytes: text.len(), max: Self::MAX_BYTES });
         }
         match text.char_indices().find(|(_, c)| c.is_control()) {
             Some((at, _)) => Err(ParseIdError::Control { at }),
@@ -39,18 +38,17 @@ impl ConversationId {
         }
     }
 
-    /// Stands for the turn `number`, which belongs to no conversation.
+    /// The id of turn `number`, which has no conversation.
     pub fn anonymous(number: u64) -> Self {
         Self(format!("\0{number}"))
     }
 
-    /// The id as it was given.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// What the id is called on disk: `[a-z0-9_-]` stay, every other byte becomes `%XX`. Names
-    /// that would be too long end in `~` and a hash of the whole id.
+    /// The id on disk: `[a-z0-9_-]` stay, every other byte becomes `%XX`. A stem that would be too
+    /// long ends in `~` and a hash of the whole id.
     pub fn file_stem(&self) -> String {
         let encoded = percent_encoded(&self.0);
         if encoded.len() <= STEM_BYTES {
@@ -63,7 +61,7 @@ impl ConversationId {
 }
 
 fn percent_encoded(text: &str) -> String {
-    // Windows opens a device instead of a file of one of these names, whatever its extension.
+    // On Windows these names are devices, whatever the extension.
     let device = matches!(text, "con" | "prn" | "aux" | "nul")
         || matches!(
             text.as_bytes(),
@@ -72,7 +70,7 @@ fn percent_encoded(text: &str) -> String {
 
     let mut encoded = String::with_capacity(text.len());
     for (at, byte) in text.bytes().enumerate() {
-        // Capitals are encoded too: some file systems take `Room` and `room` for one file.
+        // Capitals are encoded too: some file systems ignore case.
         let kept = matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-');
         if kept && !(device && at == 0) {
             encoded.push(byte as char);
@@ -139,7 +137,7 @@ mod tests {
         assert_eq!(ConversationId::new(""), Err(ParseIdError::Empty));
         assert_eq!(
             ConversationId::new(&"x".repeat(201)),
-            Err(ParseIdError::TooLong { bytes: 201, most: 200 })
+            Err(ParseIdError::TooLong { bytes: 201, max: 200 })
         );
         assert_eq!(ConversationId::new("a\nb"), Err(ParseIdError::Control { at: 1 }));
         assert_eq!(ConversationId::new("a\u{85}"), Err(ParseIdError::Control { at: 1 }));
@@ -149,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_can_give_the_name_of_what_has_none() {
+    fn an_anonymous_id_cannot_be_parsed() {
         let nameless = ConversationId::anonymous(7);
         assert_ne!(nameless, ConversationId::anonymous(8));
         assert_eq!(ConversationId::new(nameless.as_str()), Err(ParseIdError::Control { at: 0 }));
@@ -161,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_could_mean_something_to_a_file_system_is_encoded() {
+    fn characters_special_to_file_systems_are_encoded() {
         assert_eq!(id("../x").file_stem(), "%2E%2E%2Fx");
         assert_eq!(id("v1.2").file_stem(), "v1%2E2");
         assert_eq!(id("a%b~c\\").file_stem(), "a%25b%7Ec%5C");

@@ -3,31 +3,14 @@
 /// Why a text is not a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseIdError {
-    /// A digest of another length, or with other characters.
     #[error("a {what} has {digits} hex digits in lower case")]
-    Hex {
-        /// Which kind of name was expected.
-        what: &'static str,
-        /// How many digits it has.
-        digits: usize,
-    },
-    /// A conversation id of no bytes.
+    Hex { what: &'static str, digits: usize },
     #[error("a conversation id is not empty")]
     Empty,
-    /// A conversation id that is too long.
-    #[error("a conversation id has at most {most} bytes, this one has {bytes}")]
-    TooLong {
-        /// Bytes given.
-        bytes: usize,
-        /// Bytes allowed.
-        most: usize,
-    },
-    /// A conversation id with a line break, an escape or the like.
+    #[error("a conversation id has at max {max} bytes, this one has {bytes}")]
+    TooLong { bytes: usize, max: usize },
     #[error("a conversation id has no control characters, this one has one at byte {at}")]
-    Control {
-        /// Where the first one is.
-        at: usize,
-    },
+    Control { at: usize },
 }
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -56,13 +39,13 @@ pub(crate) fn parse_hex<const N: usize>(
         *byte = high << 4 | low;
         seen |= high | low;
     }
-    // Once for all digits: a sweep reads the names of a hundred thousand files.
+    // One pass over the digits: a sweep parses 100,000 names.
     if seen == NO_DIGIT { Err(wrong()) } else { Ok(bytes) }
 }
 
 const NO_DIGIT: u8 = 0xff;
 
-/// Upper case is refused: one name has one text, so it can be compared as text and as a file name.
+/// Upper case is refused: a name has one text, so names can be compared as texts and file names.
 const VALUES: [u8; 256] = {
     let mut values = [NO_DIGIT; 256];
     let mut value = 0;

@@ -1,9 +1,9 @@
-//! Names: of tokens, models, blocks, texts, conversations and slots.
+//! Names of tokens, models, blocks, conversations and slots.
 //!
 //! - Equal [`BlockId`]s mean equal KV: the id is a hash of the model and of every token up to the
 //!   block's end.
-//! - A value of these types is always well-formed; texts are checked once, when they are parsed.
-//! - A [`ConversationId`] comes from outside and is never used as a path, see
+//! - A value of these types is always well-formed: texts are parsed at the edge.
+//! - A [`ConversationId`] comes from a request and is never used as a path, see
 //!   [`ConversationId::file_stem`].
 
 use std::fmt;
@@ -19,7 +19,6 @@ pub use conversation::ConversationId;
 pub use hex::ParseIdError;
 pub(crate) use hex::{hex_text, parse_hex};
 
-/// A token of a model's vocabulary.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -27,7 +26,7 @@ pub(crate) use hex::{hex_text, parse_hex};
 #[repr(transparent)]
 pub struct Token(pub i32);
 
-/// A llama.cpp sequence that a conversation is pinned to while it is open.
+/// A llama.cpp sequence. An open conversation is pinned to one.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -50,28 +49,27 @@ pub struct ModelHash(pub [u8; 8]);
 pub struct BlockId(pub [u8; 32]);
 
 impl BlockId {
-    /// The parent of a timeline's first block: the fingerprint, then zeros.
+    /// The parent of the first block: the fingerprint, then zeros.
     pub fn root(model: ModelHash) -> Self {
         let mut bytes = [0; 32];
         bytes[..8].copy_from_slice(&model.0);
         Self(bytes)
     }
 
-    /// The block that holds `tokens` right after `parent`.
     pub fn child(parent: Self, tokens: &[Token]) -> Self {
         let mut hash = Sha256::new_with_prefix(parent.0);
         update_with_tokens(&mut hash, tokens);
         Self(hash.finalize().into())
     }
 
-    /// The snapshot of a whole sequence at the chain position `at`.
+    /// The name of a snapshot of a whole sequence at the position that `at` names.
     pub fn snapshot(at: Self) -> Self {
         Self(Sha256::new_with_prefix(b"hob snapshot").chain_update(at.0).finalize().into())
     }
 }
 
 fn update_with_tokens(hash: &mut Sha256, tokens: &[Token]) {
-    // One call for each 64 tokens: hashing goes faster over runs than over single tokens.
+    // One call for 64 tokens: SHA-256 is faster over runs than over single tokens.
     let mut bytes = [0; 64 * 4];
     for run in tokens.chunks(64) {
         for (place, token) in bytes.chunks_exact_mut(4).zip(run) {

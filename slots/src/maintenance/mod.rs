@@ -1,7 +1,7 @@
-//! What people ask about and of a directory of kept KV, as lists and reports.
+//! Lists and changes of a directory of saved KV.
 //!
-//! - The same shapes whoever does the work: a command line that owns the directory, or a daemon
-//!   that owns it and is asked. They are what the daemon's API says, too.
+//! - The same types serve a command line that owns the directory and the HTTP API of a daemon that
+//!   owns it.
 //! - Times are seconds since 1970.
 
 mod plan;
@@ -27,85 +27,70 @@ use crate::id::{ConversationId, ModelHash};
 use crate::ttl::{Lifetimes, TtlClass};
 use crate::usage::SavedUsage;
 
-/// A conversation, as lists tell of it.
+/// A saved conversation, as lists show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedConversation {
-    /// Whose it is.
     pub conversation: String,
-    /// The model that its objects belong to.
+    /// The model that computed its KV.
     pub fingerprint: ModelHash,
-    /// How long it deserves its disk space.
     pub class: TtlClass,
-    /// How long its timeline is.
+    /// The length of its timeline.
     pub tokens: u32,
-    /// How many turns it has had; 0 when that was not counted.
+    /// 0 when turns were not counted.
     pub turns: u32,
-    /// How many blocks are kept.
     pub blocks: u32,
-    /// How many snapshots are kept.
     pub snapshots: u32,
-    /// The length of its objects' files when they are raw, those that it shares included.
+    /// Bytes of its raw objects, shared ones included.
     pub object_bytes: u64,
-    /// The length of its slot file.
     pub file_bytes: u64,
-    /// Its slot file and the objects that it alone needs.
+    /// The slot file and the objects that only this conversation references.
     pub own_bytes: u64,
-    /// The objects that others need too.
+    /// Objects that other conversations reference too.
     pub shared_bytes: u64,
-    /// When it was first saved.
     pub created_at: u64,
-    /// When it was last used.
     pub used_at: u64,
-    /// How long ago that was, without the time that wall clocks only seem to have gone on.
+    /// Since its last use, without jumps of wall time.
     pub age_secs: u64,
-    /// Whether its time is over.
     pub expired: bool,
-    /// Where it is, as far as that could be told.
     pub state: ConversationState,
 }
 
-/// Where a conversation is.
+/// Where a conversation's KV is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ConversationState {
-    /// In a slot, and it speaks.
+    /// In a slot, with a turn that runs or waits.
     Open,
-    /// In a slot, between turns.
     Hot,
-    /// Out of its slot, and known to the daemon that runs.
+    /// Not in a slot, and known to the running daemon.
     Parked,
-    /// On disk alone.
+    /// Only on disk.
     Cold,
-    /// On disk alone, and its time is over: it leaves with the next sweep.
+    /// Only on disk and expired: the next sweep removes it.
     Expired,
 }
 
-/// What a running daemon knows of its conversations.
+/// The conversations of a running daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Live {
-    /// The model that it runs.
     pub fingerprint: ModelHash,
-    /// Conversations that speak.
+    /// Conversations with a turn that runs or waits.
     pub open: BTreeSet<ConversationId>,
-    /// Conversations in a slot, those that speak included.
+    /// Conversations in a slot, open ones included.
     pub hot: BTreeSet<ConversationId>,
-    /// Conversations out of their slot that it knows.
+    /// Conversations that have left their slot.
     pub parked: BTreeSet<ConversationId>,
 }
 
-/// A text that names no state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{got:?} is no state: use open, hot, parked, cold or expired")]
+#[error("{got:?} is not a state: use open, hot, parked, cold or expired")]
 pub struct StateParseError {
-    /// The text.
     pub got: String,
 }
 
 impl ConversationState {
-    /// Every state, the nearest first.
     pub const ALL: [Self; 5] = [Self::Open, Self::Hot, Self::Parked, Self::Cold, Self::Expired];
 
-    /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -132,7 +117,7 @@ impl FromStr for ConversationState {
 }
 
 impl Live {
-    /// Where the daemon has a conversation; `None` when it does not know it.
+    /// `None` when the daemon does not know the conversation.
     pub fn state(
         &self,
         model: ModelHash,
@@ -151,7 +136,7 @@ impl Live {
 }
 
 impl SavedConversation {
-    /// What is known of a conversation; `live`: of a daemon that runs on the directory.
+    /// `live`: of a daemon that runs on the directory.
     pub fn new(
         usage: &SavedUsage,
         now: &AdjustedTime,

@@ -1,4 +1,4 @@
-//! What is promised of pruning, removing and classes, on a real directory.
+//! Pruning, collecting, removing and classes, on a real directory.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 const MODEL: ModelHash = ModelHash([7; 8]);
 
 #[test]
-fn a_plan_promises_what_doing_it_frees() {
+fn a_plan_frees_what_it_promises() {
     let world = World::new();
     world.save("a", 3, &[1, 2]);
     world.save("b", 0, &[1, 3]);
@@ -31,7 +31,7 @@ fn a_plan_promises_what_doing_it_frees() {
 }
 
 #[test]
-fn what_is_open_is_told_and_left_alone() {
+fn an_open_conversation_is_skipped_and_reported() {
     let world = World::new();
     world.save("a", 3, &[1]);
     world.save("b", 3, &[2]);
@@ -51,7 +51,7 @@ fn what_is_open_is_told_and_left_alone() {
 }
 
 #[test]
-fn what_memory_still_names_stays_on_disk() {
+fn an_object_that_the_engine_references_stays_on_disk() {
     let world = World::new();
     world.save("a", 3, &[1, 2]);
     let engine = Engine { needs: [world.store.name(object(1).id())].into(), ..Engine::default() };
@@ -61,7 +61,7 @@ fn what_memory_still_names_stays_on_disk() {
 }
 
 #[test]
-fn young_objects_without_a_name_have_their_grace() {
+fn young_unreferenced_objects_stay_for_their_grace() {
     let world = World::new();
     world.put(1);
     let graceful = Context { grace: Duration::from_secs(600), ..world.context() };
@@ -93,7 +93,7 @@ fn requests_and_reports_survive_json() {
 }
 
 #[test]
-fn a_class_is_changed_without_making_anything_younger() {
+fn changing_a_class_makes_no_conversation_younger() {
     let world = World::new();
     world.save("a", 3, &[1]);
     let before = world.store.get_slot(MODEL, &id("a")).unwrap();
@@ -120,7 +120,7 @@ fn object(number: i32) -> Object {
     }
 }
 
-/// An engine that holds what it is told to.
+/// An engine with one open conversation and references to objects.
 #[derive(Default)]
 struct Engine {
     open: Option<ConversationId>,
@@ -207,7 +207,7 @@ impl World {
         BlockRef { end: number as u32, id: object.id(), bytes: object.file_bytes() }
     }
 
-    /// A conversation that was silent for some hours and needs these objects.
+    /// A conversation last used some hours ago, with these objects.
     fn save(&self, name: &str, hours: u64, objects: &[i32]) {
         let used_at = Timestamp(self.now.now().0 - hours * 3_600_000);
         let record = SlotRecord {
@@ -224,7 +224,7 @@ impl World {
         self.store.put_slot(MODEL, &record).unwrap();
     }
 
-    /// Those of the first ten objects that are there.
+    /// The first ten objects that the store has.
     fn objects(&self) -> Vec<i32> {
         (0..10).filter(|&number| self.store.has_object(MODEL, object(number).id())).collect()
     }

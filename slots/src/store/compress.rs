@@ -1,6 +1,7 @@
-//! Objects that have aged, stored smaller.
+//! Compresses aged objects.
 //!
-//! The file is written anew under the same name: an object is what it holds, not how it is stored.
+//! The compressed file replaces the raw one under the same name: a name depends on the content, not
+//! on the encoding.
 
 use super::Store;
 use super::error::{StoreError, io_error};
@@ -8,18 +9,15 @@ use super::layout::ObjectName;
 use crate::format::Object;
 use crate::id::ModelHash;
 
-/// What compressing an object did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compressed {
-    /// Bytes that were read.
     pub read_bytes: u64,
-    /// Bytes that its file is shorter now.
     pub saved_bytes: u64,
 }
 
 impl Store {
-    /// Stores an object compressed, if that makes it smaller. One that is not there, is damaged or
-    /// is compressed already stays as it is.
+    /// Compresses an object if that makes its file smaller. A missing, damaged or compressed one
+    /// stays as it is.
     pub fn compress_object(
         &self,
         model: ModelHash,
@@ -28,7 +26,7 @@ impl Store {
         let path = self.layout.object(model, name);
         let Ok(file) = self.read(&path) else { return Ok(Compressed::default()) };
         let read_bytes = file.len() as u64;
-        // What is damaged is found, and told, by whoever needs it.
+        // A damaged object is reported by its next reader.
         let Ok(Some(smaller)) = Object::compressed(&file, Object::COMPRESSION_LEVEL) else {
             return Ok(Compressed { read_bytes, saved_bytes: 0 });
         };
@@ -36,7 +34,7 @@ impl Store {
         let facts = self.files.look(&path);
         let Ok(facts) = facts else { return Ok(Compressed { read_bytes, saved_bytes: 0 }) };
         self.write(model, &path, &[&smaller])?;
-        // It is no younger than it was: the collector goes by this.
+        // Keeps the file's time: the collector goes by it.
         self.files.touch(&path, facts.modified).map_err(io_error("set the age of", &path))?;
         Ok(Compressed { read_bytes, saved_bytes: read_bytes - smaller.len() as u64 })
     }

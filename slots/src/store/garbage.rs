@@ -1,10 +1,11 @@
-//! Objects that no conversation needs any more.
+//! Collects unreferenced objects.
 //!
-//! - An object leaves only when every slot file of its model could be read and none names it, and
-//!   the removal of those that did is durable.
-//! - An object that was written, or asked for again by a save, less than [`SAVE_GRACE`] ago stays:
-//!   the slot file that names it may be about to be written.
-//! - A conversation that is forgotten takes what only it named along at once: deleted means gone.
+//! - An object is removed only when every slot file of its model could be read, none references it,
+//!   and the removal of those that did is durable.
+//! - An object written, or reused by a save, less than [`SAVE_GRACE`] ago stays: its slot file may
+//!   be the next write.
+//! - Forgetting a conversation removes the objects that only it referenced at once, whatever their
+//!   age.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
@@ -18,21 +19,19 @@ use super::{Store, write};
 use crate::ageing::AdjustedTime;
 use crate::id::{BlockId, ConversationId, ModelHash};
 
-/// How long a save may take from its first object to its slot file.
+/// The maximum time between a save's first object and its slot file.
 pub const SAVE_GRACE: Duration = Duration::from_secs(10 * 60);
 
-/// What was collected, or would be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Garbage {
-    /// What the objects' files are called, in order.
+    /// In order.
     pub objects: Vec<ObjectName>,
-    /// The length of their files.
     pub bytes: u64,
 }
 
 impl StoreReader {
-    /// The objects of `model` that no slot file names and that are at least `grace` old, usually
-    /// [`SAVE_GRACE`].
+    /// The objects of `model` that no slot file references and that are at least `grace` old,
+    /// usually [`SAVE_GRACE`].
     pub fn find_garbage(
         &self,
         model: ModelHash,
@@ -54,7 +53,7 @@ impl StoreReader {
         let mut garbage = Garbage::default();
         for name in self.object_files(model)?.into_iter().filter(|name| !needed.contains(name)) {
             let path = self.layout.object(model, name);
-            // A file that vanished meanwhile is no garbage any more.
+            // Removed since the directory was read.
             let Ok(facts) = self.files.look(&path) else { continue };
             if now.age(facts.modified.into()) >= grace {
                 garbage.objects.push(name);
@@ -65,7 +64,7 @@ impl StoreReader {
         Ok(garbage)
     }
 
-    /// What the slot files of `model` name.
+    /// The objects that the slot files of `model` reference.
     pub fn needed_objects(&self, model: ModelHash) -> Result<BTreeSet<BlockId>, StoreError> {
         let contents = self.contents(model)?;
         let undecided = contents.rejected.into_iter().find(|file| !file.miss.condemns_the_file());
@@ -77,7 +76,7 @@ impl StoreReader {
         Ok(objects.map(|(id, _)| id).collect())
     }
 
-    /// What the files of objects are called.
+    /// The file name of an object.
     pub fn names<'i, C: FromIterator<ObjectName>>(
         &self,
         ids: impl IntoIterator<Item = &'i BlockId>,
@@ -85,7 +84,7 @@ impl StoreReader {
         ids.into_iter().map(|&id| self.name(id)).collect()
     }
 
-    /// What the file of an object is called.
+    /// The file name of an object.
     pub fn name(&self, id: BlockId) -> ObjectName {
         self.layout.object_name(id)
     }
@@ -100,7 +99,6 @@ impl StoreReader {
         Ok(found)
     }
 
-    /// The lengths of the objects' files of `model`.
     pub fn object_lengths(&self, model: ModelHash) -> Result<HashMap<ObjectName, u64>, StoreError> {
         let mut lengths = HashMap::new();
         for shelf in self.shelves(model)? {
@@ -109,14 +107,14 @@ impl StoreReader {
                 .filter_map(|file| Some((parse_object_name(&file.name)?, file.name)))
                 .unzip();
             let found = self.files.look_in(&shelf, &names).map_err(io_error("read", &shelf))?;
-            // One that vanished meanwhile has no length.
+            // A file removed meanwhile has no length.
             let found = files.into_iter().zip(found);
             lengths.extend(found.filter_map(|(name, facts)| Some((name, facts.ok()?.bytes))));
         }
         Ok(lengths)
     }
 
-    /// The directories that objects are spread over.
+    /// The subdirectories of `objects`.
     fn shelves(&self, model: ModelHash) -> Result<Vec<PathBuf>, StoreError> {
         let dir = self.layout.objects(model);
         let mut entries = write::list(&*self.files, &dir)?;
@@ -126,8 +124,8 @@ impl StoreReader {
 }
 
 impl Store {
-    /// Removes a conversation's slot file and, whatever their age, those of the objects that it
-    /// `named` and that no other slot file names. Returns them.
+    /// Removes a conversation's slot file and, whatever their age, the objects in `named` that no
+    /// other slot file references. Returns those.
     pub fn forget(
         &self,
         model: ModelHash,
@@ -139,7 +137,7 @@ impl Store {
         self.remove_objects(model, named.difference(&needed))
     }
 
-    /// Removes objects that nobody needs, whatever their age. Returns those that were there.
+    /// Removes unreferenced objects, whatever their age. Returns those that existed.
     pub fn remove_objects<'i>(
         &self,
         model: ModelHash,
@@ -158,8 +156,7 @@ impl Store {
         })
     }
 
-    /// Removes an object that no slot file names, unless it was written or asked for less than
-    /// `grace` ago. Returns the length of its file.
+    /// Removes an unreferenced object that is at least `grace` old. Returns the length of its file.
     pub fn collect(
         &self,
         model: ModelHash,
@@ -169,7 +166,7 @@ impl Store {
     ) -> Result<u64, StoreError> {
         let _guard = self.objects.lock();
         let path = self.layout.object(model, name);
-        // Looked at again under the guard: a save may have asked for it since it was found.
+        // Checked again under the lock: a save may have reused it since the listing.
         let Ok(facts) = self.files.look(&path) else { return Ok(0) };
         if now.age(facts.modified.into()) < grace {
             return Ok(0);

@@ -1,7 +1,7 @@
-//! Every file of a model's directory by itself: how long it is, and whether its bytes are whole.
+//! Every file of a model's directory: its length, and whether it is whole.
 //!
-//! - What a listing leaves out is here too: objects that nobody names, temporary files.
-//! - Checking a file reads all of it, and moves nothing.
+//! - Includes files that a listing leaves out: unreferenced objects and temporary files.
+//! - Checking reads the whole file and moves nothing.
 
 use std::path::PathBuf;
 
@@ -14,34 +14,28 @@ use super::write;
 use crate::format::{Object, SlotRecord};
 use crate::id::{BlockId, ConversationId, ModelHash};
 
-/// A file that is named as a slot file or an object is.
+/// A slot file or an object, by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredFile {
-    /// In whose directory it is.
     pub model: ModelHash,
-    /// Where it is.
     pub path: PathBuf,
-    /// How long it is.
     pub bytes: u64,
-    /// What it is called when it is an object; a slot file has none.
+    /// `None` for a slot file.
     pub object: Option<ObjectName>,
 }
 
-/// What a whole file holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Checked {
-    /// A conversation.
     Slot(Box<SlotRecord>),
-    /// A block or a snapshot.
     Object(ObjectName),
 }
 
 impl StoreReader {
-    /// The slot files of a model, then its objects, each in the order of their names.
+    /// The slot files of a model, then its objects, each by name.
     pub fn stored_files(&self, model: ModelHash) -> Result<Vec<StoredFile>, StoreError> {
         let mut files = Vec::new();
         let mut add = |path: PathBuf, object| {
-            // What vanished meanwhile is not there.
+            // Removed since the directory was read.
             if let Ok(Facts { kind: Kind::File, bytes, .. }) = self.files.look(&path) {
                 files.push(StoredFile { model, path, bytes, object });
             }
@@ -61,18 +55,18 @@ impl StoreReader {
         Ok(files)
     }
 
-    /// Every path that a conversation's slot file can have.
+    /// Every possible path of a conversation's slot file.
     pub fn slot_paths(&self, model: ModelHash, conversation: &ConversationId) -> Vec<PathBuf> {
         let candidates = self.layout.slot_candidates(model, conversation);
         candidates.into_iter().map(|(path, _)| path).collect()
     }
 
-    /// Where an object's file is, if it is there.
+    /// The path of an object's file, if it exists.
     pub fn object_path(&self, model: ModelHash, id: BlockId) -> PathBuf {
         self.layout.object(model, self.layout.object_name(id))
     }
 
-    /// Reads and verifies every byte of a file, and that it holds what its name says.
+    /// Verifies every byte of a file, and that its content matches its name.
     pub fn check(&self, file: &StoredFile) -> Result<Checked, Rejected> {
         let checked = match file.object {
             Some(name) => self.check_object(file, name).map(|()| Checked::Object(name)),
@@ -108,7 +102,7 @@ impl StoreReader {
         Ok(SlotRecord { class, ..record })
     }
 
-    /// Bytes of files that are being written, or were when somebody died.
+    /// Bytes of temporary files: of running writes, or of writers that died.
     pub fn temporary_bytes(&self, model: Option<ModelHash>) -> Result<u64, StoreError> {
         let dir = match model {
             Some(model) => self.layout.temporary(model),
@@ -119,12 +113,12 @@ impl StoreReader {
         Ok(bytes.map(|facts| facts.bytes).sum())
     }
 
-    /// Where files are written that are not part of the store yet. The next owner empties it.
+    /// The directory for other temporary files. The next owner empties it.
     pub fn temporary_dir(&self) -> PathBuf {
         self.layout.root_temporary()
     }
 
-    /// Bytes that can still be written to the directory's disk.
+    /// Free bytes of the directory's disk.
     pub fn free_bytes(&self) -> Result<u64, StoreError> {
         let dir = &self.layout.root;
         self.files.free_bytes(dir).map_err(io_error("measure the free space of", dir))

@@ -1,4 +1,4 @@
-//! What is called how in the directory: names to paths and back. Touches no file.
+//! File names in the directory, both ways. Does no I/O.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -17,11 +17,11 @@ use crate::ttl::TtlClass;
 #[derive(Clone, Debug)]
 pub struct Layout {
     pub root: PathBuf,
-    /// With it, names tell nothing.
+    /// In a sealed directory, names are keyed hashes.
     pub seal: Option<Arc<Seal>>,
 }
 
-/// What an object's file is called, without its ending.
+/// The file name of an object, without its extension.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectName(pub(crate) [u8; 32]);
 
@@ -60,12 +60,10 @@ impl Layout {
         self.root.join("owner.lock")
     }
 
-    /// Where files of the root are written.
     pub fn root_temporary(&self) -> PathBuf {
         self.root.join("tmp")
     }
 
-    /// What an object's file is called.
     pub fn object_name(&self, id: BlockId) -> ObjectName {
         match &self.seal {
             Some(seal) => ObjectName(seal.hidden_name("object", &id.0)),
@@ -73,7 +71,7 @@ impl Layout {
         }
     }
 
-    /// What the slot files of a conversation are called, up to the first dot.
+    /// The name of a conversation's slot files, up to the first dot.
     pub fn stem(&self, id: &ConversationId) -> String {
         match &self.seal {
             Some(seal) => hex_text(&seal.hidden_name("conversation", id.as_str().as_bytes())),
@@ -81,7 +79,7 @@ impl Layout {
         }
     }
 
-    /// Objects are spread over 256 directories: some file systems are slow with long ones.
+    /// Objects are spread over 256 directories: some file systems are slow with large ones.
     pub fn object(&self, model: ModelHash, name: ObjectName) -> PathBuf {
         let name = name.to_string();
         self.objects(model).join(&name[..2]).join(format!("{name}.kv"))
@@ -91,7 +89,7 @@ impl Layout {
         self.model(model).join(format!("{}.{}.bin", self.stem(id), class.file_word()))
     }
 
-    /// Every name that a conversation's slot file can have, and the class that each stands for.
+    /// Every possible slot file of a conversation, and the class that its name means.
     pub fn slot_candidates(
         &self,
         model: ModelHash,
@@ -103,7 +101,7 @@ impl Layout {
     }
 }
 
-/// The class and the stem of a slot file's name; `None` when it is no such name.
+/// The stem and class of a slot file's name.
 pub fn parse_slot_name(name: &str) -> Option<(&str, TtlClass)> {
     let stem = name.strip_suffix(".bin")?;
     let classed = stem.rsplit_once('.');
@@ -111,7 +109,6 @@ pub fn parse_slot_name(name: &str) -> Option<(&str, TtlClass)> {
     Some(classed.unwrap_or((stem, TtlClass::default())))
 }
 
-/// The name that an object's file claims; `None` when it is no object's file.
 pub fn parse_object_name(name: &OsStr) -> Option<ObjectName> {
     name.to_str()?.strip_suffix(".kv")?.parse().ok()
 }
@@ -138,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn under_a_seal_names_tell_nothing_and_differ_from_seal_to_seal() {
+    fn sealed_names_are_hashes_that_differ_from_key_to_key() {
         let sealed =
             |key| Layout { root: "slots".into(), seal: Some(Arc::new(Seal::new([key; 32]))) };
         let (chat, block) = ("chat".parse().unwrap(), BlockId([0xcd; 32]));
@@ -153,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_lies_where_its_name_says() {
+    fn the_path_of_an_object_follows_from_its_name() {
         let layout = Layout { root: "slots".into(), seal: None };
         let name = layout.object_name(BlockId([0xcd; 32]));
         let path = layout.object(ModelHash([0; 8]), name);

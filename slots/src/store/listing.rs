@@ -1,6 +1,6 @@
-//! What is in the directory, from the first bytes of each slot file.
+//! Lists the directory from the first bytes of each slot file.
 //!
-//! Many small files are read by several threads: what takes time is opening them.
+//! Several threads open the files: that takes longer than reading them.
 
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
@@ -16,54 +16,40 @@ use crate::id::{BlockId, ConversationId, ModelHash};
 use crate::time::Timestamp;
 use crate::ttl::{Lifetimes, TtlClass};
 
-/// What a listing needs of most slot files is in their first bytes.
+/// Enough for the header and table of most slot files.
 const LIKELY_HEAD_BYTES: usize = 4096;
 
-/// Files that one thread reads at least.
+/// The minimum number of files of a thread.
 const FILES_PER_THREAD: usize = 512;
 
-/// Slot files, by conversation, and those that cannot be used.
+/// Saved conversations, and files that cannot be used.
 #[derive(Debug)]
 pub struct Listing<T = SavedEntry> {
-    /// What is kept.
     pub slots: Vec<T>,
-    /// Older files of conversations that are listed: a crash while a class changed leaves two.
+    /// Older files of listed conversations: a crash during a class change leaves two.
     pub superseded: Vec<T>,
-    /// What is there but cannot be used.
     pub rejected: Vec<Rejected>,
 }
 
-/// What is known of a conversation without reading its record.
+/// A saved conversation, from the header of its slot file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedEntry {
-    /// The model that its objects belong to.
     pub model: ModelHash,
-    /// Whose it is.
     pub conversation: ConversationId,
-    /// How long it deserves its disk space.
     pub class: TtlClass,
-    /// When it was first saved.
     pub created_at: Timestamp,
-    /// When it was last used.
     pub used_at: Timestamp,
-    /// How many turns it has had.
     pub turns: u32,
-    /// How long its timeline is.
     pub tokens: u32,
-    /// How many blocks are kept.
     pub blocks: u32,
-    /// How many snapshots are kept.
     pub snapshots: u32,
-    /// The length of its objects' files, those that it shares with others included.
+    /// Bytes of its raw objects, shared ones included.
     pub object_bytes: u64,
-    /// The length of its slot file.
     pub file_bytes: u64,
-    /// Where its slot file is.
     pub path: PathBuf,
 }
 
 impl SavedEntry {
-    /// Whether its time is over.
     pub fn is_expired(&self, now: &AdjustedTime, lifetimes: &Lifetimes) -> bool {
         lifetimes.of(self.class).is_some_and(|lifetime| now.age(self.used_at) > lifetime)
     }
@@ -73,22 +59,22 @@ impl SavedEntry {
     }
 }
 
-/// A conversation and the objects that it needs.
+/// A saved conversation and its objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedContents {
-    /// What a listing tells.
+    /// Enough for the header and table of most slot files.
     pub entry: SavedEntry,
-    /// The names of its objects and the lengths of their files.
+    /// The lengths are those of raw files.
     pub objects: Vec<(BlockId, u64)>,
 }
 
 impl StoreReader {
-    /// The conversations that are kept for `model`, in order.
+    /// The saved conversations of `model`, in order.
     pub fn slots(&self, model: ModelHash) -> Result<Listing, StoreError> {
         self.list(model, |path, class| self.entry_of(path, class))
     }
 
-    /// The conversations that are kept for any model, by model.
+    /// The saved conversations of every model.
     pub fn all_conversations(&self) -> Result<Listing, StoreError> {
         let mut all = Listing::default();
         for model in self.models()? {
@@ -100,7 +86,7 @@ impl StoreReader {
         Ok(all)
     }
 
-    /// The conversations that are kept for `model` and what each is made of.
+    /// The saved conversations of `model` with their objects.
     pub fn contents(&self, model: ModelHash) -> Result<Listing<SavedContents>, StoreError> {
         self.list(model, |path, class| {
             let (head, file_bytes) = self.head(path)?;
@@ -110,7 +96,7 @@ impl StoreReader {
         })
     }
 
-    /// What the listing tells of one conversation.
+    /// The entry of one conversation.
     pub fn slot(&self, model: ModelHash, conversation: &ConversationId) -> Option<SavedEntry> {
         let candidates = self.layout.slot_candidates(model, conversation).into_iter();
         let entries = candidates.filter_map(|(path, class)| {
@@ -120,13 +106,13 @@ impl StoreReader {
         entries.max_by_key(SavedEntry::rank)
     }
 
-    /// What a listing tells of one slot file.
+    /// Enough for the header and table of most slot files.
     pub(super) fn entry_of(&self, path: &Path, class: TtlClass) -> Result<SavedEntry, Miss> {
         let (head, file_bytes) = self.head(path)?;
         Ok(entry(SlotHeader::decode(&head)?, class, file_bytes, path))
     }
 
-    /// When a slot file was last used; `None`, which is before all times, when it cannot be read.
+    /// `None`, the lowest rank, when the file cannot be read.
     pub(super) fn rank_of(&self, path: &Path) -> Option<Rank> {
         let (head, _) = self.head(path).ok()?;
         let header = SlotHeader::decode(&head).ok()?;
@@ -134,13 +120,13 @@ impl StoreReader {
         Some(rank(header.used_at, header.turns, class))
     }
 
-    /// The first part of a slot file, its table included, and the length of the file.
+    /// The header and table of a slot file, and the length of the file.
     fn head(&self, path: &Path) -> Result<(Vec<u8>, u64), Miss> {
         let file = self.files.open(path)?;
         let mut head = vec![0; LIKELY_HEAD_BYTES];
         let filled = read_range(&*file, &mut head, 0)?;
         head.truncate(filled);
-        // A file that ends here tells its length itself.
+        // The whole file was read: its length is known.
         let file_bytes = match filled < LIKELY_HEAD_BYTES {
             true => filled as u64,
             false => file.facts()?.bytes,
@@ -173,12 +159,11 @@ impl StoreReader {
         for (path, found) in files.iter().zip(in_parallel(&files, read_one)) {
             match found {
                 Ok(slot) => listing.slots.push(slot),
-                // Removed since the directory was read.
                 Err(Miss::Absent) => {}
                 Err(miss) => listing.rejected.push(Rejected { path: path.clone(), miss }),
             }
         }
-        // The newest first among those of one conversation: only that one is read back.
+        // The newest file of a conversation first: it is the one that is read.
         listing.slots.sort_by(|a, b| {
             let (a, b) = (a.as_ref(), b.as_ref());
             a.conversation.cmp(&b.conversation).then_with(|| b.rank().cmp(&a.rank()))
@@ -189,10 +174,9 @@ impl StoreReader {
         Ok(listing)
     }
 
-    /// The files of `model` that are named as slot files are.
+    /// The files of `model` with the name of a slot file.
     pub(super) fn slot_files(&self, model: ModelHash) -> Result<Vec<PathBuf>, StoreError> {
         let dir = self.layout.model(model);
-        // A model that never saved has no directory.
         let entries = write::list(&*self.files, &dir)?.into_iter();
         let named = entries.filter(|entry| {
             entry.kind == Kind::File && entry.name.to_str().and_then(parse_slot_name).is_some()
@@ -217,7 +201,7 @@ impl StoreReader {
     }
 }
 
-/// The first of each run of equal conversations, and the others.
+/// Splits the first of each run of one conversation from the others.
 fn newest_of_each<T: AsRef<SavedEntry>>(slots: Vec<T>) -> (Vec<T>, Vec<T>) {
     let (mut first, mut others) = (Vec::<T>::with_capacity(slots.len()), Vec::new());
     for slot in slots {
@@ -230,11 +214,10 @@ fn newest_of_each<T: AsRef<SavedEntry>>(slots: Vec<T>) -> (Vec<T>, Vec<T>) {
     (first, others)
 }
 
-/// Of two files of one conversation, the one with the higher rank is read back.
+/// The file with the higher rank of a conversation is the valid one.
 pub type Rank = (Timestamp, u32, TtlClass);
 
-/// The newest; of those that were used at the same moment, the one with more turns, then the one
-/// that lives longer.
+/// By last use, then turns, then the class with the longer lifetime.
 pub fn rank(used_at: Timestamp, turns: u32, class: TtlClass) -> Rank {
     (used_at, turns, class)
 }
@@ -245,7 +228,7 @@ impl<T> Default for Listing<T> {
     }
 }
 
-/// What `act` says of each, in order, found by as many threads as are worth starting.
+/// Applies `act` to all items on several threads. Results are in order.
 pub(super) fn in_parallel<I: Sync, T: Send>(items: &[I], act: impl Fn(&I) -> T + Sync) -> Vec<T> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = cores.min(items.len() / FILES_PER_THREAD).max(1);

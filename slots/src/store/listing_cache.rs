@@ -1,4 +1,4 @@
-//! Who is kept, asked again and again: only files that changed since are opened.
+//! Incremental listing: reopens only slot files whose length or time changed.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -10,16 +10,16 @@ use super::listing::in_parallel;
 use super::reader::StoreReader;
 use crate::id::{ConversationId, ModelHash};
 
-/// What slot files said when they were last opened; `None`: nothing that can be used.
+/// `None`: a file that cannot be used.
 #[derive(Debug, Default)]
 pub struct ListingCache {
     read: HashMap<OsString, (Facts, Option<(ConversationId, u32)>)>,
 }
 
 impl StoreReader {
-    /// Each conversation that is kept for `model`, with its tokens, in no order. `before`: what the
-    /// last call left.
-    pub fn kept(
+    /// The saved conversations of `model` with their tokens, in no order. `before`: the cache of
+    /// the last call.
+    pub fn conversations(
         &self,
         model: ModelHash,
         before: &mut ListingCache,
@@ -32,7 +32,7 @@ impl StoreReader {
             true => Vec::new(), // A model that never saved has no directory.
             false => self.files.look_in(&dir, &names).map_err(io_error("read", &dir))?,
         };
-        // Looked at before they are read: what changes in between is read again the next time.
+        // Read after the facts: a file that changes in between is read again next time.
         let mut now = HashMap::with_capacity(names.len());
         let mut changed = Vec::new();
         for (name, facts) in names.into_iter().zip(found) {

@@ -1,11 +1,11 @@
-//! The directory of kept KV, and nothing about what deserves to be kept.
+//! The directory of saved KV. What deserves to stay is not its subject.
 //!
-//! - [`Store`] is the one owner of a directory; it writes, removes and quarantines.
-//!   [`StoreReader`] reads beside an owner and changes nothing.
+//! - [`Store`] is the one owner of a directory; it writes, removes and quarantines. [`StoreReader`]
+//!   reads beside an owner and changes nothing.
 //! - A file appears under its name whole or not at all: temporary file, sync, rename, sync of the
-//!   directory. Whoever saves puts objects first and the slot file last.
-//! - What is handed out was verified, every byte of it, in the buffer that is handed out, and its
-//!   content has the name that it was asked for. Anything else is a [`Miss`] with a reason.
+//!   directory. A save writes objects first and the slot file last.
+//! - Every byte that a read returns was verified in the returned buffer, and the content matches
+//!   the requested name. Anything else is a [`Miss`] with a reason.
 //! - Objects never change, so writing one twice writes it once.
 
 use std::ops::Deref;
@@ -57,18 +57,18 @@ use sealing::{CHECK, sealed_under};
 use unsynced::Unsynced;
 use write::TempFile;
 
-/// A directory of kept KV that this process owns until the value is dropped.
+/// A directory of saved KV that this process owns until the value is dropped.
 #[derive(Debug)]
 pub struct Store {
     reader: StoreReader,
-    // Held between looking at an object and acting on it: a save must not rely on an object that
-    // the collector is about to remove.
+    // Held between looking at an object and acting on it, so a save never reuses an object that the
+    // collector removes.
     objects: Mutex<()>,
     unsynced: Unsynced,
     _lock: Box<dyn Lock>,
 }
 
-/// Everything that can be read can be read through the owner too.
+/// The owner can read everything that a reader can.
 impl Deref for Store {
     type Target = StoreReader;
     fn deref(&self) -> &StoreReader {
@@ -77,13 +77,12 @@ impl Deref for Store {
 }
 
 impl Store {
-    /// Takes ownership of `dir`, which is made when it is not there, and removes what writers that
-    /// died left unfinished.
+    /// Takes ownership of `dir`, creates it if needed, and removes unfinished files of writers that
+    /// died.
     pub fn open(dir: impl Into<PathBuf>) -> Result<Self, StoreError> {
         Self::open_on(Arc::new(Disk), dir)
     }
 
-    /// The same on another file system.
     pub fn open_on(files: Arc<dyn Files>, dir: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let dir = dir.into();
         write::ensure_root(&*files, &dir)?;
@@ -105,7 +104,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Everything is sealed from now on.
+    /// Seals every file from now on.
     pub fn sealed(mut self, key: &Key) -> Result<Self, StoreError> {
         let check = self.layout.key_check();
         if self.files.look(&check).is_err() {
@@ -116,12 +115,12 @@ impl Store {
         Ok(self)
     }
 
-    /// What reads this directory, for whoever must not write.
+    /// The reading half.
     pub fn reader(&self) -> &StoreReader {
         &self.reader
     }
 
-    /// Writes an object unless it is there already. Returns the bytes written.
+    /// Writes an object that the directory lacks. Returns the bytes written.
     ///
     /// # Panics
     /// When `object` has another name or belongs to another model.
@@ -140,7 +139,7 @@ impl Store {
         self.write(model, &path, &[&head, &object.payload])
     }
 
-    /// Reads and verifies an object. What fails moves to quarantine.
+    /// Reads and verifies an object. A damaged one moves to quarantine.
     pub fn get_object(
         &self,
         model: ModelHash,
@@ -150,7 +149,7 @@ impl Store {
         self.get_object_in(model, id, kind, Vec::new())
     }
 
-    /// As [`Store::get_object`], in the memory of `buffer` where that is large enough.
+    /// As [`Store::get_object`], in the memory of `buffer` if that is large enough.
     pub fn get_object_in(
         &self,
         model: ModelHash,
@@ -162,8 +161,8 @@ impl Store {
         found.map_err(|rejected| self.reject(model, rejected))
     }
 
-    /// Writes a conversation's slot file in place of the one it had, whatever that one's class
-    /// was. Returns the bytes written.
+    /// Replaces a conversation's slot file, whatever the class of the old one. Returns the bytes
+    /// written.
     pub fn put_slot(&self, model: ModelHash, record: &SlotRecord) -> Result<u64, StoreError> {
         let file = record.encode(model);
         let path = self.layout.slot(model, &record.conversation, record.class);
@@ -173,7 +172,7 @@ impl Store {
         Ok(written)
     }
 
-    /// Reads and verifies a conversation's slot file. What fails moves to quarantine.
+    /// Reads and verifies a slot file. A damaged one moves to quarantine.
     pub fn get_slot(
         &self,
         model: ModelHash,
@@ -194,19 +193,19 @@ impl Store {
         self.remove_files(model, self.oldest_first(model, conversation).into_iter())
     }
 
-    /// Removes the slot file that was listed as `entry`. Returns whether it was still there. Durable
-    /// after [`Store::sync_slots`]: whoever removes many syncs once.
+    /// Removes a listed slot file. Returns whether it was still there. Durable after
+    /// [`Store::sync_slots`], so that removing many syncs once.
     pub fn remove_listed(&self, entry: &SavedEntry) -> Result<bool, StoreError> {
         write::remove(&*self.files, &entry.path)
     }
 
-    /// Makes durable which slot files of a model there are.
+    /// Makes the removal of slot files durable.
     pub fn sync_slots(&self, model: ModelHash) -> Result<(), StoreError> {
         let dir = self.layout.model(model);
         self.unsynced.first(&*self.files, || write::sync_dir(&*self.files, &dir))
     }
 
-    /// Keeps beside a model's files what its directory is named after.
+    /// Writes a model's fingerprint beside its files.
     pub fn write_model_toml(&self, fingerprint: &Fingerprint) -> Result<(), StoreError> {
         let model = fingerprint.hash();
         let (path, text) = (self.layout.model_toml(model), fingerprint.to_toml());
@@ -216,27 +215,27 @@ impl Store {
         self.write_clear(&self.layout.temporary(model), &path, &[text.as_bytes()]).map(drop)
     }
 
-    /// Writes down what is known of wall time's jumps.
+    /// Saves the jumps of wall time.
     pub fn write_timekeeper(&self, timekeeper: &ClockTracker) -> Result<(), StoreError> {
         let text = toml::to_string(timekeeper).expect("numbers can be written");
         self.write_clear(&self.layout.root_temporary(), &self.layout.clock(), &[text.as_bytes()])
             .map(drop)
     }
 
-    /// As well as it goes: a directory that cannot be synced is no reason not to start.
+    /// Best effort: a directory that cannot be synced does not prevent a start.
     fn inherit(&self, dir: &Path) {
         let _ = self.unsynced.inherit(&*self.files, dir);
     }
 
-    /// Whether an object is whole at `path`, as far as its header tells. It then counts as new again
-    /// for the collector.
+    /// Whether a valid object is at `path`, by its header and length. It then counts as new for the
+    /// collector.
     fn renew(&self, path: &Path) -> bool {
         let _guard = self.objects.lock();
         let renewed = || -> std::io::Result<bool> {
             let file = self.files.open(path)?;
             let facts = file.facts()?;
             let head = read_all(&*file, ObjectHeader::BYTES as u64)?;
-            // A file that was cut short, or that a later version wrote, is written again.
+            // A truncated file, or one of a later version, is written again.
             let expected = match &self.layout.seal {
                 Some(_) => Seal::clear_bytes(&head).map(Seal::sealed_bytes),
                 None => ObjectHeader::decode(&head).map(|header| header.file_bytes()),
@@ -252,7 +251,7 @@ impl Store {
         renewed().unwrap_or(false)
     }
 
-    /// Writes a slot file or an object, sealed where that was asked for. Returns its length.
+    /// Writes a slot file or an object, sealed if the directory is. Returns its length.
     fn write(&self, model: ModelHash, path: &Path, parts: &[&[u8]]) -> Result<u64, StoreError> {
         let dir = self.layout.temporary(model);
         match &self.layout.seal {
@@ -272,11 +271,11 @@ impl Store {
         Ok(parts.iter().map(|part| part.len() as u64).sum())
     }
 
-    /// The files that can be a conversation's slot file, the one that is read back last: a crash
-    /// while they are removed must not bring back an older state.
+    /// The possible slot files of a conversation, the valid one last: a crash between removals must
+    /// not bring back an older one.
     fn oldest_first(&self, model: ModelHash, conversation: &ConversationId) -> Vec<PathBuf> {
         let candidates = self.layout.slot_candidates(model, conversation).into_iter();
-        // Of what cannot be looked at, removing it will tell.
+        // Removing will report a file that cannot be read.
         let may_be_there = |path: &PathBuf| match self.files.look(path) {
             Err(error) => error.kind() != std::io::ErrorKind::NotFound,
             Ok(_) => true,
@@ -309,7 +308,7 @@ impl Store {
         })
     }
 
-    /// The class and the last writing of a slot file that cannot be read.
+    /// The class and modification time of a slot file that cannot be read.
     pub fn written(&self, slot_file: &Path) -> Option<(TtlClass, Timestamp)> {
         let (_, class) = layout::parse_slot_name(slot_file.file_name()?.to_str()?)?;
         let facts = self.files.look(slot_file).ok()?;
@@ -321,14 +320,14 @@ impl Store {
         self.remove_files(model, [slot_file.to_owned()].into_iter()).map(drop)
     }
 
-    /// Moves those of the files out of the way that nobody will ever be able to use.
+    /// Moves files that no reader can ever use to quarantine.
     pub fn reject_all(&self, model: ModelHash, rejected: Vec<Rejected>) {
         for file in rejected {
             self.reject(model, file);
         }
     }
 
-    /// Moves a file that failed out of the way, so that it fails once, and returns why it did.
+    /// Moves a damaged file to quarantine, so that it fails once. Returns the miss.
     fn reject(&self, model: ModelHash, rejected: Rejected) -> Miss {
         let Rejected { path, miss } = rejected;
         if miss.condemns_the_file() {

@@ -1,7 +1,7 @@
-//! Files that failed, out of the way and with the reason.
+//! Damaged files and the reasons.
 //!
-//! - What is here was verified and found wrong: nobody will ever be able to use it. It is kept for
-//!   whoever wants to know what happened, the newest [`MAX_BYTES`] of it.
+//! - No reader can ever use them. The newest [`MAX_BYTES`] stay for people who want to know what
+//!   happened.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -13,31 +13,25 @@ use super::reader::StoreReader;
 use super::write;
 use crate::id::{ConversationId, ModelHash};
 
-/// Bytes that are kept in a model's quarantine.
+/// Bytes of a model's quarantine after a sweep.
 pub const MAX_BYTES: u64 = 256 << 20;
 
-/// The longest reason that is read back.
+/// The maximum length of a reason.
 const REASON_BYTES: u64 = 4096;
 
-/// A file in quarantine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quarantined {
-    /// Whose directory it was in.
     pub model: ModelHash,
-    /// Where it is.
     pub path: PathBuf,
-    /// How long it is.
     pub bytes: u64,
-    /// When it was last written.
     pub written: SystemTime,
-    /// When it was rejected; `None` when that was not written down.
+    /// `None` when unknown.
     pub since: Option<SystemTime>,
-    /// Why it was rejected.
     pub reason: String,
 }
 
 impl StoreReader {
-    /// The rejected files of a model, the newest first.
+    /// The quarantined files of a model, the newest first.
     pub fn quarantined(&self, model: ModelHash) -> Result<Vec<Quarantined>, StoreError> {
         let dir = self.layout.quarantine(model);
         let mut found = Vec::new();
@@ -55,7 +49,7 @@ impl StoreReader {
         Ok(found)
     }
 
-    /// Why a conversation's slot file was rejected, if it was.
+    /// Why a conversation's slot file was rejected.
     pub fn rejected(&self, model: ModelHash, conversation: &ConversationId) -> Option<String> {
         let dir = self.layout.quarantine(model);
         let names = self.layout.slot_candidates(model, conversation).into_iter();
@@ -63,7 +57,7 @@ impl StoreReader {
         moved.find_map(|path| self.reason(&path))
     }
 
-    /// What was written down beside a file in quarantine.
+    /// The note beside a quarantined file.
     fn reason(&self, path: &Path) -> Option<String> {
         let file = self.files.open(&reason_of(path)).ok()?;
         let reason = read_all(&*file, REASON_BYTES).ok()?;
@@ -72,7 +66,7 @@ impl StoreReader {
 }
 
 impl Store {
-    /// Moves a file that failed out of the way, so that it fails once, and writes beside it why.
+    /// Moves a file to quarantine and writes the reason beside it.
     pub(super) fn quarantine(
         &self,
         model: ModelHash,
@@ -92,8 +86,7 @@ impl Store {
         written.map_err(io_error("write", &reason))
     }
 
-    /// Removes the oldest rejected files of a model beyond `max_bytes`, usually [`MAX_BYTES`].
-    /// Returns how many bytes that freed.
+    /// Removes the oldest files beyond `max_bytes`, usually [`MAX_BYTES`]. Returns the bytes freed.
     pub fn trim_quarantine(&self, model: ModelHash, max_bytes: u64) -> Result<u64, StoreError> {
         let (mut kept, mut freed) = (0, 0);
         for file in self.quarantined(model)? {
@@ -105,7 +98,7 @@ impl Store {
         Ok(freed)
     }
 
-    /// Removes all rejected files of a model. Returns how many that were, and their bytes.
+    /// Empties the quarantine of a model. Returns the number of files and their bytes.
     pub fn empty_quarantine(&self, model: ModelHash) -> Result<(usize, u64), StoreError> {
         let files = self.quarantined(model)?;
         let mut freed = 0;

@@ -1,6 +1,6 @@
-//! Reading the directory, beside its owner or as it.
+//! Reads the directory, beside its owner or as its owner.
 //!
-//! An object is read into one buffer, verified there, and handed out in that buffer.
+//! An object is read and verified in one buffer, which is returned.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::format::{FormatError, Object, ObjectKind, Seal, SlotRecord};
 use crate::id::{BlockId, ConversationId, ModelHash};
 use crate::time::Timestamp;
 
-/// Reads a directory of kept KV and changes nothing.
+/// Reads a directory of saved KV and changes nothing.
 #[derive(Clone, Debug)]
 pub struct StoreReader {
     pub(super) layout: Layout,
@@ -26,25 +26,23 @@ pub struct StoreReader {
 }
 
 impl StoreReader {
-    /// Reads `dir`, which must be there.
     pub fn open(dir: impl Into<PathBuf>) -> Result<Self, StoreError> {
         Self::open_on(Arc::new(Disk), dir)
     }
 
-    /// Reads `dir` of another file system.
     pub fn open_on(files: Arc<dyn Files>, dir: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let dir = dir.into();
-        // The directory itself may be a link: where it lies is its owner's choice.
+        // The user may make the directory a link.
         let root = files.resolve(&dir).map_err(io_error("find", &dir))?;
         files.list(&root).map_err(io_error("read", &dir))?;
         Ok(Self { layout: Layout { root, seal: None }, files })
     }
 
-    /// Everything is sealed.
+    /// Decrypts every file from now on.
     pub fn sealed(mut self, key: &Key) -> Result<Self, StoreError> {
         let check = self.layout.key_check();
         match self.files.open(&check) {
-            // Nothing was ever sealed here.
+            // No sealed file was ever written.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             opened => {
                 let word = opened.and_then(|file| read_all(&*file, 4096));
@@ -61,7 +59,6 @@ impl StoreReader {
         Ok(self)
     }
 
-    /// Where the directory is.
     pub fn dir(&self) -> &Path {
         &self.layout.root
     }
@@ -76,14 +73,14 @@ impl StoreReader {
         self.find_object(model, id, kind, Vec::new()).map_err(|rejected| rejected.miss)
     }
 
-    /// The length of an object's file, if it is there; says nothing about its bytes.
+    /// The length of an object's file, if it exists. Its bytes are not verified.
     pub fn object_bytes(&self, model: ModelHash, id: BlockId) -> Option<u64> {
         let path = self.layout.object(model, self.layout.object_name(id));
         let facts = self.files.look(&path).ok()?;
         (facts.kind == Kind::File).then_some(facts.bytes)
     }
 
-    /// Whether an object's file is there; says nothing about its bytes.
+    /// Whether an object's file exists. Its bytes are not verified.
     pub fn has_object(&self, model: ModelHash, id: BlockId) -> bool {
         self.object_bytes(model, id).is_some()
     }
@@ -97,7 +94,7 @@ impl StoreReader {
         self.find_slot(model, conversation).0.map_err(|rejected| rejected.miss)
     }
 
-    /// The models that have a directory here, in order.
+    /// The models with a directory, in order.
     pub fn models(&self) -> Result<Vec<ModelHash>, StoreError> {
         let root = &self.layout.root;
         let entries = self.files.list(root).map_err(io_error("read", root))?;
@@ -108,7 +105,7 @@ impl StoreReader {
         Ok(models)
     }
 
-    /// What a model's directory is named after.
+    /// A model's fingerprint.
     pub fn read_model_toml(&self, model: ModelHash) -> Result<Fingerprint, Miss> {
         let malformed = |what: String| FormatError::Record { what };
         let text = String::from_utf8(self.read_clear(&self.layout.model_toml(model))?)
@@ -121,14 +118,14 @@ impl StoreReader {
         }
     }
 
-    /// What is known of wall time's jumps; nothing when that is not written down.
+    /// The saved jumps of wall time; none when there is no file.
     pub fn clock_tracker(&self) -> ClockTracker {
         let text = self.read_clear(&self.layout.clock()).ok();
         let read = text.and_then(|text| toml::from_str(std::str::from_utf8(&text).ok()?).ok());
         read.unwrap_or_default()
     }
 
-    /// `now`, with the jumps that the owner has noticed.
+    /// `now` with the saved jumps.
     pub fn adjusted_time(&self, now: Timestamp) -> AdjustedTime {
         self.clock_tracker().adjusted_time(now)
     }
@@ -157,8 +154,8 @@ impl StoreReader {
         read(buffer).map_err(|miss| Rejected { path: path.clone(), miss })
     }
 
-    /// The newest of the files that can be the conversation's: a crash while its class changed
-    /// leaves two. With it one that cannot be used, if another one can.
+    /// The newest slot file of a conversation: a crash during a class change leaves two. Also a
+    /// file that cannot be used, if another one can.
     pub(super) fn find_slot(
         &self,
         model: ModelHash,
@@ -187,7 +184,7 @@ impl StoreReader {
         }
     }
 
-    /// A whole slot file or object, in clear.
+    /// A slot file or object, decrypted.
     pub(super) fn read(&self, path: &Path) -> Result<Vec<u8>, Miss> {
         let file = self.read_clear(path)?;
         match (&self.layout.seal, Seal::is_sealed(&file)) {
@@ -198,7 +195,7 @@ impl StoreReader {
         }
     }
 
-    /// A whole file that is never sealed.
+    /// A file that is never sealed.
     fn read_clear(&self, path: &Path) -> Result<Vec<u8>, Miss> {
         let file = self.files.open(path)?;
         match file.facts()?.kind {

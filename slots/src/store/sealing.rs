@@ -1,11 +1,11 @@
-//! A directory whose slot files and objects only the holder of a key can read.
+//! A directory with encrypted slot files and objects.
 //!
-//! - The names of conversations and blocks are hidden too. The directories' names and `model.toml`
-//!   tell which models were run, and lengths and times tell how much was said, and when.
-//! - A directory keeps a sealed word, so that the wrong key is refused before it makes every file
-//!   look damaged.
-//! - What lay in the directory in clear before is not read any more; the sweep removes it. KV can be
-//!   computed again.
+//! - The names of conversations and blocks are hidden too. Directory names and `model.toml` show
+//!   which models ran; lengths and times show how much was said, and when.
+//! - The directory contains a sealed word, so a wrong key is refused before every file looks
+//!   damaged.
+//! - Clear files from before encryption are not read; the sweep deletes them. They can be
+//!   recomputed.
 
 use std::fs;
 use std::io;
@@ -17,10 +17,10 @@ use super::error::{StoreError, io_error};
 use super::files::{Disk, Files, write_all};
 use crate::format::Seal;
 
-/// What a directory's word is sealed under, and the word.
+/// The name and the content of the sealed word.
 pub(super) const CHECK: (&[u8], &[u8]) = (b"key.check", b"this key opens this directory");
 
-/// The key of sealed directories, and where it was read.
+/// A key and the file that it came from.
 #[derive(Clone, Debug)]
 pub struct Key {
     pub(super) seal: Arc<Seal>,
@@ -28,7 +28,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// Reads the key in `file`: 64 hex digits. Without a file, one is made with a new key in it.
+    /// Reads the key in `file`: 64 hex digits. Creates the file with a new key if it is missing.
     pub fn load_or_make(file: &Path) -> Result<Self, StoreError> {
         match Self::load(file) {
             Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
@@ -47,7 +47,7 @@ impl Key {
             made.sync()
         });
         match written {
-            // Another process was faster: its key counts.
+            // Another process created it first: its key counts.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Self::load(file),
             written => {
                 written.map_err(io_error("write the key to", file))?;
@@ -56,7 +56,7 @@ impl Key {
         }
     }
 
-    /// Reads the key in `file`, which must be there and for its owner alone.
+    /// Reads the key in `file`, which only its owner may be able to read.
     pub fn load(file: &Path) -> Result<Self, StoreError> {
         let bad = |problem| StoreError::BadKey { key: file.to_owned(), problem };
         let text = fs::read_to_string(file).map_err(io_error("read the key in", file))?;
@@ -76,8 +76,7 @@ impl Key {
     }
 }
 
-/// What a file is sealed under: its name up to the first dot, so that changing a conversation's
-/// class, which is behind the dot, is a matter of renaming.
+/// The name that a file is sealed under: up to the first dot, so a class change is a rename.
 pub fn sealed_under(path: &Path) -> Vec<u8> {
     let name = path.file_name().expect("files have names").as_encoded_bytes();
     name.split(|&byte| byte == b'.').next().unwrap_or_default().to_owned()

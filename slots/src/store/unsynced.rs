@@ -1,9 +1,9 @@
-//! Directories of which not everything that is seen may be durable.
+//! Directories whose visible content may not be durable.
 //!
-//! - What was moved into a directory is seen, so whoever comes next relies on it; a power cut takes
-//!   it away all the same when the sync failed, or when the process was killed before it.
-//! - Nothing is said to be done before directories whose sync failed were synced after all. What an
-//!   earlier process left in a directory is relied on after it was synced once.
+//! - A renamed file is visible at once, so the next write relies on it. A power cut undoes the
+//!   rename when the sync failed, or when the process was killed before it.
+//! - A write reports success only after directories with a failed sync were synced. A directory of
+//!   an earlier process is synced once before a write relies on its content.
 
 use std::collections::{BTreeSet, HashSet};
 use std::io;
@@ -21,7 +21,7 @@ pub struct Unsynced {
 }
 
 impl Unsynced {
-    /// Does what ends with syncing directories, after those that could not be synced before.
+    /// Runs `act` after syncing the directories whose sync failed.
     pub fn first<T>(
         &self,
         files: &dyn Files,
@@ -35,7 +35,7 @@ impl Unsynced {
         })
     }
 
-    /// Makes what an earlier process may have left in `dir` durable, once.
+    /// Syncs `dir` once, for the changes of an earlier process.
     pub fn inherit(&self, files: &dyn Files, dir: &Path) -> io::Result<()> {
         let mut synced = self.inherited_and_synced.lock();
         if !synced.contains(dir) {
@@ -49,7 +49,7 @@ impl Unsynced {
         let mut dirs = self.owed.lock();
         while let Some(dir) = dirs.first().cloned() {
             match files.sync_dir(&dir) {
-                // What it held is gone with it.
+                // The directory was removed with its content.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(source) => return Err(StoreError::Unsynced { dir, source }),
                 Ok(()) => {}

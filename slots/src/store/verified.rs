@@ -1,9 +1,9 @@
-//! Reading an object so that checking it runs beside reading it.
+//! Reads an object and verifies it while reading.
 //!
-//! - Each chunk is hashed right after it was read, while it is still in the processor's cache.
-//! - A long file is shared between two threads, each with its own chunks.
-//! - A buffer that was read into before is read into again: the system need not clear new memory.
-//! - Memory is taken for the length that the verified header tells, and only if the file has it.
+//! - Each chunk is hashed right after it was read, while it is in the CPU's cache.
+//! - Two threads share a long file, each with its own chunks.
+//! - A used buffer is read into again, so the system need not clear new memory.
+//! - Memory is allocated for the length in the verified header, and only if the file has it.
 
 use std::io;
 use std::panic::resume_unwind;
@@ -12,13 +12,12 @@ use super::error::Miss;
 use super::files::{OpenFile, read_range};
 use crate::format::{CHUNK_BYTES, Object, ObjectHeader, check_length, chunk_digest};
 
-/// Bytes that are worth a second thread: starting one takes as long as reading some of them.
+/// The minimum length for a second thread: starting one costs as much as reading some bytes.
 const BYTES_FOR_TWO: usize = 8 << 20;
 
 const CHUNK: usize = CHUNK_BYTES as usize;
 
-/// Reads a whole object and verifies every byte of it. It takes the memory of `buffer`, whatever is
-/// in it, if that is large enough.
+/// Reads an object and verifies every byte. Reuses the memory of `buffer` if it is large enough.
 pub fn read_object(file: &dyn OpenFile, mut buffer: Vec<u8>) -> Result<Object, Miss> {
     let mut head = [0; ObjectHeader::BYTES];
     let filled = read_range(file, &mut head, 0)?;
@@ -43,7 +42,7 @@ fn read_and_hash(file: &dyn OpenFile, buffer: &mut [u8], body: usize) -> io::Res
         let mut digests = Vec::with_capacity(part.len() / CHUNK + 1);
         for (at, chunk) in (start..).step_by(CHUNK).zip(part.chunks_mut(CHUNK)) {
             let filled = read_range(file, chunk, at as u64)?;
-            // A file that was cut short meanwhile leaves zeros, which have another digest.
+            // A file truncated meanwhile leaves zeros, which have another digest.
             chunk[filled..].fill(0);
             let unhashed = body.saturating_sub(at).min(chunk.len());
             digests.push(chunk_digest(&chunk[unhashed..]));

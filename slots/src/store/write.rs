@@ -1,4 +1,4 @@
-//! Writing so that a crash at any moment leaves the old file, the new one or none, each whole.
+//! Crash-safe writes: a crash at any time leaves the old file, the new one or none, each whole.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::error::{StoreError, io_error};
 use super::files::{Files, Kind, NewFile, write_all};
 
-/// A file that is not there yet. Dropped before [`TempFile::commit`], it leaves nothing.
+/// A temporary file. Dropped before [`TempFile::commit`], it is removed.
 pub struct TempFile<'f> {
     files: &'f dyn Files,
     file: Option<Box<dyn NewFile>>,
@@ -17,7 +17,7 @@ pub struct TempFile<'f> {
 
 impl<'f> TempFile<'f> {
     pub fn create(files: &'f dyn Files, dir: &Path) -> Result<Self, StoreError> {
-        // One owner writes in a directory, so a number that is unique in this process is enough.
+        // A directory has one owner, so a number unique in this process is enough.
         static SERIAL: AtomicU64 = AtomicU64::new(0);
         let name = format!("{}-{}", std::process::id(), SERIAL.fetch_add(1, Ordering::Relaxed));
         let path = dir.join(name);
@@ -29,7 +29,6 @@ impl<'f> TempFile<'f> {
         write_all(self.file(), bytes).map_err(io_error("write", &self.path))
     }
 
-    /// Makes the file visible at `target`.
     pub fn commit(mut self, target: &Path) -> Result<(), StoreError> {
         let dir = target.parent().expect("a target lies in the store's directory");
         self.file().sync().map_err(io_error("sync", &self.path))?;
@@ -49,13 +48,13 @@ impl Drop for TempFile<'_> {
     fn drop(&mut self) {
         self.file = None; // Where open files cannot be removed.
         if !self.committed {
-            // What cannot be removed now is removed by the next owner.
+            // The next owner removes what cannot be removed now.
             let _ = self.files.remove(&self.path);
         }
     }
 }
 
-/// Does what needs `dir`, which is made when that turns out to be missing: it hardly ever is.
+/// Runs `act`, and creates `dir` when it turns out to be missing, which is rare.
 pub fn or_after_making<T>(
     files: &dyn Files,
     dir: &Path,
@@ -70,8 +69,8 @@ pub fn or_after_making<T>(
     }
 }
 
-/// Makes the store's directory if it is not there. Links on the way to it are followed: where it lies
-/// is its owner's choice.
+/// Creates the store's directory. Links on the way to it are followed: its place is the user's
+/// choice.
 pub fn ensure_root(files: &dyn Files, dir: &Path) -> Result<(), StoreError> {
     let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
     let (Err(_), Some(name)) = (files.resolve(dir), dir.file_name()) else { return Ok(()) };
@@ -81,7 +80,7 @@ pub fn ensure_root(files: &dyn Files, dir: &Path) -> Result<(), StoreError> {
     ensure_dir(files, &parent.join(name))
 }
 
-/// Makes `dir` and what is above it, each durable and for its owner alone.
+/// Creates `dir` and its parents, each durable and for its owner alone.
 pub fn ensure_dir(files: &dyn Files, dir: &Path) -> Result<(), StoreError> {
     let is_dir = || files.look(dir).is_ok_and(|facts| facts.kind == Kind::Dir);
     if is_dir() {
@@ -98,12 +97,11 @@ pub fn ensure_dir(files: &dyn Files, dir: &Path) -> Result<(), StoreError> {
     sync_dir(files, parent.unwrap_or(Path::new(".")))
 }
 
-/// Makes what changed in `dir` durable.
 pub fn sync_dir(files: &dyn Files, dir: &Path) -> Result<(), StoreError> {
     files.sync_dir(dir).map_err(|source| StoreError::Unsynced { dir: dir.to_owned(), source })
 }
 
-/// Removes the files in `dir`, which need not be there.
+/// Removes the files in `dir`, if it exists.
 pub fn empty_dir(files: &dyn Files, dir: &Path) -> Result<(), StoreError> {
     for entry in list(files, dir)? {
         if entry.kind == Kind::Dir {
@@ -115,7 +113,7 @@ pub fn empty_dir(files: &dyn Files, dir: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What is in `dir`; nothing when it is not there.
+/// The entries of `dir`; none when it does not exist.
 pub fn list(files: &dyn Files, dir: &Path) -> Result<Vec<super::files::Entry>, StoreError> {
     match files.list(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -123,7 +121,7 @@ pub fn list(files: &dyn Files, dir: &Path) -> Result<Vec<super::files::Entry>, S
     }
 }
 
-/// Removes a file. Returns whether it was there.
+/// Returns whether it existed.
 pub fn remove(files: &dyn Files, path: &Path) -> Result<bool, StoreError> {
     match files.remove(path) {
         Ok(()) => Ok(true),

@@ -18,11 +18,11 @@ pub struct Pass<'s> {
     rules: Rules,
     swept: Swept,
     removals: usize,
-    kept: Vec<Kept>,
+    models: Vec<ModelContents>,
 }
 
 /// What a model's directory holds, and whether all of it could be read.
-struct Kept {
+struct ModelContents {
     model: ModelHash,
     slots: Vec<SavedContents>,
     complete: bool,
@@ -38,8 +38,8 @@ impl<'s> Pass<'s> {
         live_refs: &'s dyn LiveRefs,
         rules: Rules,
     ) -> Self {
-        let (swept, kept) = (Swept::default(), Vec::new());
-        Self { store, live_refs, now, rules, swept, removals: 0, kept }
+        let (swept, models) = (Swept::default(), Vec::new());
+        Self { store, live_refs, now, rules, swept, removals: 0, models }
     }
 
     /// What was done.
@@ -67,7 +67,7 @@ impl<'s> Pass<'s> {
             // Which objects a file needs that cannot be read now, nobody knows.
             let undecided = rejected.iter().any(|file| !file.miss.condemns_the_file());
             let complete = all_gone && !undecided;
-            self.kept.push(Kept { model, slots, complete, object_bytes: 0 });
+            self.models.push(ModelContents { model, slots, complete, object_bytes: 0 });
             let (failed, rejected): (Vec<_>, Vec<_>) =
                 rejected.into_iter().partition(|file| matches!(file.miss, Miss::Io { .. }));
             let failed = failed.into_iter();
@@ -117,9 +117,9 @@ impl<'s> Pass<'s> {
             slot.entry.is_expired(pass.now, &pass.rules.lifetimes)
                 && !pass.live_refs.is_open(model, &slot.entry.conversation)
         };
-        for at in 0..self.kept.len() {
-            let (model, before) = (self.kept[at].model, self.removals);
-            let slots = std::mem::take(&mut self.kept[at].slots);
+        for at in 0..self.models.len() {
+            let (model, before) = (self.models[at].model, self.removals);
+            let slots = std::mem::take(&mut self.models[at].slots);
             let (over, mut live): (Vec<_>, Vec<_>) =
                 slots.into_iter().partition(|slot| is_over(self, model, slot));
             for slot in over {
@@ -128,7 +128,7 @@ impl<'s> Pass<'s> {
                     false => live.push(slot),
                 }
             }
-            self.kept[at].slots = live;
+            self.models[at].slots = live;
             if self.removals > before {
                 self.try_to(|pass| pass.store.sync_slots(model));
             }
@@ -137,11 +137,11 @@ impl<'s> Pass<'s> {
 
     /// Removes objects that no slot file names.
     pub fn collect(&mut self) {
-        for at in 0..self.kept.len() {
-            let kept = &mut self.kept[at];
-            let objects = kept.objects();
-            kept.object_bytes = objects.values().sum();
-            let Kept { model, complete, .. } = *kept;
+        for at in 0..self.models.len() {
+            let contents = &mut self.models[at];
+            let objects = contents.objects();
+            contents.object_bytes = objects.values().sum();
+            let ModelContents { model, complete, .. } = *contents;
             if !complete {
                 continue;
             }
@@ -160,8 +160,8 @@ impl<'s> Pass<'s> {
     pub fn compress(&mut self, settled: &mut HashSet<(ModelHash, ObjectName)>) {
         let Some(after) = self.rules.compress_after else { return };
         let mut budget = self.rules.max_compressed_bytes;
-        for at in 0..self.kept.len() {
-            let Kept { model, slots, .. } = &self.kept[at];
+        for at in 0..self.models.len() {
+            let ModelContents { model, slots, .. } = &self.models[at];
             let model = *model;
             let (aged, busy): (Vec<_>, Vec<_>) = slots.iter().partition(|slot| {
                 self.now.age(slot.entry.used_at) > after
@@ -198,16 +198,16 @@ impl<'s> Pass<'s> {
     /// Removes the conversations that are cheapest to rebuild per byte, until the rest fits.
     pub fn hold_quota(&mut self) {
         let free_bytes = self.try_to(|pass| pass.store.free_bytes()).unwrap_or(u64::MAX);
-        let mut used_bytes = self.kept.iter().map(Kept::bytes).sum();
+        let mut used_bytes = self.models.iter().map(ModelContents::bytes).sum();
         self.swept.quota_bytes = self.rules.quota.bytes(used_bytes, free_bytes);
         if used_bytes > self.swept.quota_bytes {
-            for at in 0..self.kept.len() {
-                let model = self.kept[at].model;
+            for at in 0..self.models.len() {
+                let model = self.models[at].model;
                 if let Some(lengths) = self.try_to(|pass| pass.store.object_lengths(model)) {
-                    self.kept[at].measure(self.store, &lengths);
+                    self.models[at].measure(self.store, &lengths);
                 }
             }
-            used_bytes = self.kept.iter().map(Kept::bytes).sum();
+            used_bytes = self.models.iter().map(ModelContents::bytes).sum();
             self.swept.quota_bytes = self.rules.quota.bytes(used_bytes, free_bytes);
         }
         self.swept.used_bytes = used_bytes;
@@ -215,31 +215,32 @@ impl<'s> Pass<'s> {
         if surplus == 0 {
             return;
         }
-        let closed = self.kept.iter().filter(|kept| kept.complete).flat_map(|kept| {
-            kept.slots
+        let closed = self.models.iter().filter(|contents| contents.complete).flat_map(|contents| {
+            contents
+                .slots
                 .iter()
-                .filter(|slot| !self.live_refs.is_open(kept.model, slot.conversation()))
+                .filter(|slot| !self.live_refs.is_open(contents.model, slot.conversation()))
         });
         let closed: Vec<SavedContents> = closed.cloned().collect();
-        let all = self.kept.iter().flat_map(|kept| &kept.slots);
+        let all = self.models.iter().flat_map(|contents| &contents.slots);
         let leaving = quota::leaving(all, &closed, surplus, self.now);
         let mut gone = leaving.into_iter().map(|leaving| &closed[leaving]).collect::<Vec<_>>();
         gone.retain(|slot| self.remove_slot(slot.entry.model, slot));
         self.swept.evicted += gone.len();
         let freed_before = self.swept.freed_bytes;
-        for at in 0..self.kept.len() {
-            let model = self.kept[at].model;
+        for at in 0..self.models.len() {
+            let model = self.models[at].model;
             let gone = gone.iter().filter(|slot| slot.entry.model == model);
             let names: BTreeSet<_> = gone.clone().map(|slot| slot.conversation()).collect();
             if names.is_empty() {
                 continue;
             }
-            self.kept[at].slots.retain(|kept| !names.contains(kept.conversation()));
+            self.models[at].slots.retain(|slot| !names.contains(slot.conversation()));
             // Objects leave when their conversations have left for good.
             if self.try_to(|pass| pass.store.sync_slots(model)).is_none() {
                 continue;
             }
-            let needed = self.kept[at].objects();
+            let needed = self.models[at].objects();
             let own = gone.flat_map(|slot| &slot.objects).map(|(id, _)| id);
             let own: BTreeSet<_> = self.store.names(own.filter(|id| !needed.contains_key(id)));
             self.remove_objects(model, own.into_iter().collect(), self.rules.grace);
@@ -280,7 +281,7 @@ impl<'s> Pass<'s> {
     }
 }
 
-impl Kept {
+impl ModelContents {
     /// What the conversations need, and the lengths of the files.
     fn objects(&self) -> HashMap<BlockId, u64> {
         self.slots.iter().flat_map(|slot| &slot.objects).copied().collect()

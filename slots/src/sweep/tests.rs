@@ -296,17 +296,17 @@ fn what_could_not_be_read_is_compressed_by_a_later_sweep() {
 fn a_sleeping_laptop_and_a_clock_that_is_set_expire_nothing_early() {
     let world = World::new();
     world.save("chat", TtlClass::Short, MODEL, &[1]);
-    let mut keeper = crate::ageing::ClockTracker::default();
+    let mut tracker = crate::ageing::ClockTracker::default();
     let minute = Duration::from_secs(60);
-    keeper.look(world.now, Duration::ZERO);
+    tracker.look(world.now, Duration::ZERO);
     let mut sweeper = Sweeper::new(no_compression());
     for (wall_ms, ran) in
         [(8 * HOUR_MS, minute), (900 * HOUR_MS, 2 * minute), (180_000, 3 * minute)]
     {
-        let now = keeper.look(Timestamp(world.now.0 + wall_ms), ran);
+        let now = tracker.look(Timestamp(world.now.0 + wall_ms), ran);
         assert_eq!(sweeper.sweep(&world.store, &now, &NoEngine).expired, 0);
     }
-    let now = keeper.look(Timestamp(world.now.0 + 13 * 60_000), 13 * minute);
+    let now = tracker.look(Timestamp(world.now.0 + 13 * 60_000), 13 * minute);
     assert_eq!(sweeper.sweep(&world.store, &now, &NoEngine).expired, 1);
 }
 

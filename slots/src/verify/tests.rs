@@ -32,7 +32,7 @@ fn a_damaged_object_costs_the_tokens_from_it_on_and_goes_into_quarantine() {
     assert!(!damaged.exists());
     assert_eq!(engine.lost.into_inner(), [world.store.name(objects("one")[1].id())].into());
     let rejected = &world.store.quarantined(MODEL).unwrap()[0];
-    assert!(rejected.since.is_some() && rejected.reason.contains("no object"));
+    assert!(rejected.since.is_some() && rejected.reason.contains("not a Hob object"));
     assert_eq!(condemn(&world.store, &NoEngine, &faults), 0, "it is gone");
 }
 

@@ -1,4 +1,4 @@
-//! The fixed first part of an object's file, of every version.
+//! The header of an object, of every version.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::id::{BlockId, ModelHash};
 const MAGIC: &[u8; 8] = b"HOBOBJ\0\x01";
 const WHAT: &str = "object";
 
-/// Places of the header's fields, the same in both versions up to `PAYLOAD_BYTES`.
+/// Offsets of the fields, the same in both versions up to `PAYLOAD_BYTES`.
 mod at {
     pub const KIND: usize = 10;
     pub const ENCODING: usize = 11;
@@ -28,14 +28,13 @@ mod at {
     pub const END: usize = 104;
 }
 
-/// Where version 1 differs: it has no stored length, and one checksum over the whole body.
+/// Version 1 has no stored length, and one checksum over the whole body.
 mod at_v1 {
     pub const BODY_CHECKSUM: usize = 72;
     pub const HEADER_CHECKSUM: usize = 88;
     pub const END: usize = 96;
 }
 
-/// What an object holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ObjectKind {
     /// The KV of a block's tokens.
@@ -44,53 +43,46 @@ pub enum ObjectKind {
     Snapshot,
 }
 
-/// What the fixed first part of an object tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObjectHeader {
-    /// What it is.
     pub kind: ObjectKind,
-    /// The model that computed it.
     pub model: ModelHash,
     /// See [`Object::parent`](super::Object::parent).
     pub parent: BlockId,
     /// See [`Object::start`](super::Object::start).
     pub start: u32,
-    /// How many tokens it holds.
     pub tokens: u32,
-    /// How long its payload is.
     pub payload_bytes: u64,
-    /// How long its payload is in this file: less when it is compressed.
+    /// Less than `payload_bytes` when compressed.
     pub stored_bytes: u64,
     pub(super) version: u16,
     pub(super) encoding: Encoding,
     pub(super) body_checksum: BodyChecksum,
 }
 
-/// How the payload lies in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
-    /// As it is.
     Raw,
-    /// Compressed, high bytes apart from low ones.
+    /// Compressed, with the high bytes before the low ones.
     Planes,
 }
 
 /// The checksum of the tokens and the stored payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BodyChecksum {
-    /// Of all of it at once: version 1.
+    /// Of the whole body: version 1.
     Whole(u128),
-    /// Of the digests of its chunks.
+    /// Of the digests of the chunks.
     Chunked(u128),
 }
 
 impl ObjectHeader {
-    /// The length of the fixed first part of an object's file; of older versions, at most.
+    /// The length of the header; older versions have no longer one.
     pub const BYTES: usize = at::END;
 
     pub(super) const VERSION: u16 = 2;
 
-    /// Reads and verifies the first part of a file; what follows it is not looked at.
+    /// Decodes and verifies the header alone.
     pub fn decode(file: &[u8]) -> Result<Self, FormatError> {
         match version(file, WHAT, MAGIC, Self::VERSION, at::END)? {
             1 => {
@@ -145,7 +137,6 @@ impl ObjectHeader {
         })
     }
 
-    /// The header of a file of the latest version.
     pub(super) fn encode(&self) -> [u8; Self::BYTES] {
         let BodyChecksum::Chunked(body_checksum) = self.body_checksum else {
             unreachable!("new files are hashed in chunks");
@@ -165,12 +156,10 @@ impl ObjectHeader {
         header.0
     }
 
-    /// How long this file is.
     pub fn file_bytes(&self) -> u64 {
         self.bytes() as u64 + 4 * u64::from(self.tokens) + self.stored_bytes
     }
 
-    /// Whether its payload is compressed in this file.
     pub fn is_compressed(&self) -> bool {
         self.encoding == Encoding::Planes
     }
@@ -182,7 +171,6 @@ impl ObjectHeader {
         chunks(self.bytes() as u64..self.file_bytes())
     }
 
-    /// How long the header itself is.
     pub(super) fn bytes(&self) -> usize {
         if self.version == 1 { at_v1::END } else { at::END }
     }

@@ -1,9 +1,9 @@
 //! An object: the KV of one block, or one snapshot.
 //!
-//! - It carries what its name is made of, so a reader can tell whether it holds what it is called.
-//! - Decoding takes the file's buffer and keeps it: the payload is a window into it. The payload
-//!   of a compressed file gets a buffer of its own, after the stored bytes were verified.
-//! - Two files of one object may differ, in version and in encoding; what they decode to does not.
+//! - It contains the input of its name's hash, so a reader can verify the name.
+//! - Decoding keeps the buffer of the file: the payload is a range of it. A compressed payload is
+//!   unpacked into its own buffer after the stored bytes were verified.
+//! - Two files of one object may differ in version and encoding, never in content.
 
 mod header;
 
@@ -17,20 +17,17 @@ use crate::id::{BlockId, ModelHash, Token};
 use crate::payload::Payload;
 use header::{BodyChecksum, Encoding};
 
-/// A block or snapshot, as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// What it is.
     pub kind: ObjectKind,
-    /// The model that computed it.
     pub model: ModelHash,
-    /// Of a block: the block before it. Of a snapshot: the chain's name at its position.
+    /// Of a block: the block before it. Of a snapshot: the name of the timeline at its position.
     pub parent: BlockId,
     /// Of a block: the position of its first token. Of a snapshot: its position.
     pub start: u32,
     /// A block's tokens; a snapshot has none.
     pub tokens: Vec<Token>,
-    /// The bytes for llama.cpp.
+    /// The state that llama.cpp wrote.
     pub payload: Payload,
 }
 
@@ -52,7 +49,6 @@ impl Object {
     /// | 9 | 0.846 / 0.884 | 350 / 390 | 1,790 / 1,610 |
     pub const COMPRESSION_LEVEL: i32 = 3;
 
-    /// The name that its content gives it.
     pub fn id(&self) -> BlockId {
         match self.kind {
             ObjectKind::Block => BlockId::child(self.parent, &self.tokens),
@@ -60,15 +56,14 @@ impl Object {
         }
     }
 
-    /// How long its file is when it is written raw, in the latest version. Slot files name this
-    /// length, whatever the file has become since: they need not change when an object is
-    /// compressed. The length of a file at hand is [`ObjectHeader::file_bytes`].
+    /// The length of its raw file in the latest version. Slot files contain this length, so
+    /// compressing an object does not change them. [`ObjectHeader::file_bytes`] is the length of an
+    /// actual file.
     pub fn file_bytes(&self) -> u64 {
         (ObjectHeader::BYTES + 4 * self.tokens.len() + self.payload.len()) as u64
     }
 
-    /// Everything that comes before the payload in the file. The payload follows as it is, so that
-    /// writing copies nothing.
+    /// The bytes before the payload. The payload follows unchanged, so writing copies nothing.
     ///
     /// # Panics
     /// When a block has no tokens or a snapshot has some.
@@ -98,17 +93,15 @@ impl Object {
         file
     }
 
-    /// Verifies every byte of a file and keeps its buffer as the payload's.
+    /// Verifies every byte of a file. The payload is a range of its buffer.
     pub fn decode(file: Vec<u8>) -> Result<Self, FormatError> {
         let header = verified(&file)?;
         open(&header, file)
     }
 
-    /// As [`Object::decode`], for whoever has hashed the file's [chunks](ObjectHeader::chunks)
-    /// while it was read. Only the header is hashed here, unless the file has version 1, which
-    /// knows no chunks.
-    ///
-    /// The digests must be those of the very bytes of `file`.
+    /// As [`Object::decode`], for a caller that has hashed the [chunks](ObjectHeader::chunks) of
+    /// `file` while reading it. Only the header is hashed here; version 1 has no chunks, so it is
+    /// hashed whole.
     pub fn from_checked(file: Vec<u8>, digests: &[u128]) -> Result<Self, FormatError> {
         let header = ObjectHeader::decode(&file)?;
         check_length(header.file_bytes(), file.len() as u64)?;
@@ -119,8 +112,8 @@ impl Object {
         open(&header, file)
     }
 
-    /// The compressed file of the object that `file` holds; none when that saves less than a
-    /// twentieth, or when it is compressed already.
+    /// The compressed file of the object in `file`; `None` when that saves less than 5%, or when it
+    /// is compressed already.
     pub fn compressed(file: &[u8], level: i32) -> Result<Option<Vec<u8>>, FormatError> {
         let header = verified(file)?;
         if header.is_compressed() {
@@ -160,7 +153,6 @@ fn body<'a>(header: &ObjectHeader, file: &'a [u8]) -> (&'a [u8], &'a [u8]) {
     file[header.bytes()..].split_at(4 * header.tokens as usize)
 }
 
-/// What a verified file holds.
 fn open(header: &ObjectHeader, file: Vec<u8>) -> Result<Object, FormatError> {
     let (tokens, stored) = body(header, &file);
     let tokens = tokens_from(tokens);

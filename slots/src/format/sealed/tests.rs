@@ -1,5 +1,3 @@
-//! What sealing promises.
-
 use chacha20poly1305::aead::stream::{DecryptorBE32, EncryptorBE32};
 use chacha20poly1305::aead::{KeyInit, Payload};
 use proptest::prelude::*;
@@ -28,7 +26,7 @@ fn a_sealed_file_opens_to_what_was_sealed() {
 }
 
 #[test]
-fn opening_takes_no_second_buffer() {
+fn opening_decrypts_in_place() {
     let sealed = seal().seal(b"name", &[&clear(2 * CHUNK_BYTES)]);
     let address = sealed.as_ptr();
     let opened = seal().open(b"name", sealed).unwrap();
@@ -45,7 +43,7 @@ fn parts_are_sealed_as_if_they_were_one() {
 }
 
 #[test]
-fn another_name_or_another_key_opens_nothing() {
+fn a_wrong_name_or_key_opens_nothing() {
     let sealed = seal().seal(b"name", &[&clear(1_000)]);
     assert_eq!(seal().open(b"nam", sealed.clone()), Err(FormatError::Seal));
     assert_eq!(seal().open(b"", sealed.clone()), Err(FormatError::Seal));
@@ -86,7 +84,7 @@ fn no_chunk_is_dropped_added_moved_or_taken_from_another_file() {
 }
 
 #[test]
-fn a_clear_file_is_told_from_a_sealed_one_and_a_later_version_is_refused() {
+fn a_clear_file_is_not_sealed_and_a_later_version_is_refused() {
     assert!(!Seal::is_sealed(b"HOBOBJ\0\x01"));
     let clear = seal().open(b"", b"HOBOBJ\0\x01 and so on".to_vec());
     assert_eq!(clear, Err(FormatError::NotOurs { expected: "sealed file" }));
@@ -96,7 +94,7 @@ fn a_clear_file_is_told_from_a_sealed_one_and_a_later_version_is_refused() {
     assert_eq!(seal().open(b"", sealed), Err(newer));
 }
 
-/// A length that lies is refused before anything is done with it.
+/// A wrong length is refused before anything else is done.
 #[test]
 fn a_length_that_no_file_has_is_refused() {
     let mut sealed = seal().seal(b"", &[b"text"]);
@@ -106,7 +104,7 @@ fn a_length_that_no_file_has_is_refused() {
     assert!(matches!(seal().open(b"", sealed), Err(FormatError::Truncated { .. })));
 }
 
-/// The chunks are what the STREAM construction of the `aead` crate makes, from the derived key.
+/// The chunks equal those of the STREAM construction in the `aead` crate with the derived key.
 #[test]
 fn the_chunks_are_a_stream() {
     let key = keyed(&[7; 32]).chain_update(b"hob sealed files 1").finalize().into_bytes();

@@ -1,4 +1,4 @@
-//! The first part of a slot file, of every version: fixed fields and the conversation's name.
+//! The header of a slot file, of every version: fixed fields and the conversation's name.
 
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -12,7 +12,7 @@ const MAGIC: &[u8; 8] = b"HOBSLT\0\x01";
 const VERSION: u16 = 2;
 const WHAT: &str = "slot file";
 
-/// Places of the header's fields, the same in both versions up to `OBJECT_BYTES`.
+/// Offsets of the fields, the same in both versions up to `OBJECT_BYTES`.
 mod at {
     pub const CLASS: usize = 10;
     pub const CONVERSATION_BYTES: usize = 11;
@@ -31,51 +31,41 @@ mod at {
     pub const END: usize = 120;
 }
 
-/// Where version 1 differs: one record holds tokens and lists, and there are no segments.
+/// Version 1 has one record of tokens and lists, and no segments.
 mod at_v1 {
     pub const RECORD: usize = 56;
     pub const HEADER_CHECKSUM: usize = 80;
     pub const END: usize = 88;
 }
 
-/// What the first bytes of a slot file tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotHeader {
-    /// The model that the objects belong to.
     pub model: ModelHash,
-    /// See [`SlotRecord::conversation`](super::SlotRecord::conversation).
     pub conversation: ConversationId,
-    /// See [`SlotRecord::class`](super::SlotRecord::class).
     pub class: TtlClass,
-    /// See [`SlotRecord::created_at`](super::SlotRecord::created_at).
     pub created_at: Timestamp,
-    /// See [`SlotRecord::used_at`](super::SlotRecord::used_at).
     pub used_at: Timestamp,
-    /// See [`SlotRecord::turns`](super::SlotRecord::turns).
     pub turns: u32,
-    /// How long the timeline is.
+    /// The length of the timeline.
     pub tokens: u32,
-    /// How many blocks are kept.
     pub blocks: u32,
-    /// How many snapshots are kept.
     pub snapshots: u32,
-    /// How many segments are named.
     pub segments: u32,
-    /// The length of all those objects' files together, as far as it fits, when they are raw.
+    /// The saturated sum of the raw lengths of all objects.
     pub object_bytes: u64,
     pub(super) body: Body,
 }
 
-/// What follows the conversation's name.
+/// The layout of the body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Body {
-    /// Tokens and lists together: version 1.
+    /// Version 1: tokens and lists in one record.
     Record(Part),
-    /// First the lists, then the tokens.
+    /// Version 2: lists, then tokens.
     Parts { table: Part, tokens: Part },
 }
 
-/// A part of the file under a checksum of its own.
+/// A part of the file with its own checksum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Part {
     bytes: u64,
@@ -115,10 +105,10 @@ impl Part {
 }
 
 impl SlotHeader {
-    /// As many bytes as a header can have.
+    /// The maximum length of a header.
     pub const MAX_BYTES: usize = at::END + ConversationId::MAX_BYTES;
 
-    /// Reads and verifies the first part of a file; what follows it is not looked at.
+    /// Decodes and verifies the header alone.
     pub fn decode(file: &[u8]) -> Result<Self, FormatError> {
         match version(file, WHAT, MAGIC, VERSION, at::END)? {
             1 => {
@@ -143,7 +133,6 @@ impl SlotHeader {
         }
     }
 
-    /// What every version has.
     fn read<const N: usize>(
         fields: &Fields<N>,
         name: &[u8],
@@ -173,7 +162,7 @@ impl SlotHeader {
         })
     }
 
-    /// The header of a file of the latest version, with the conversation's name.
+    /// The header in the latest version, with the conversation's name.
     pub(super) fn encode(&self) -> Vec<u8> {
         let Body::Parts { table, tokens } = &self.body else {
             unreachable!("new files have their parts apart");
@@ -202,7 +191,6 @@ impl SlotHeader {
         [&header.0[..], name].concat()
     }
 
-    /// How long the whole file is.
     pub fn file_bytes(&self) -> u64 {
         match &self.body {
             Body::Record(_) => self.head_bytes(),
@@ -210,14 +198,14 @@ impl SlotHeader {
         }
     }
 
-    /// How much of the file [`SlotTable::decode`](super::SlotTable::decode) needs. Of a file of
-    /// version 1 that is all of it.
+    /// Bytes that [`SlotTable::decode`](super::SlotTable::decode) needs; in version 1, the whole
+    /// file.
     pub fn head_bytes(&self) -> u64 {
         let (Body::Record(table) | Body::Parts { table, .. }) = &self.body;
         self.bytes() as u64 + table.bytes
     }
 
-    /// How long the header itself is, the conversation's name included.
+    /// The length of the header with the conversation's name.
     pub(super) fn bytes(&self) -> usize {
         let fixed = match self.body {
             Body::Record(_) => at_v1::END,

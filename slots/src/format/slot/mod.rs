@@ -1,8 +1,8 @@
-//! A slot file: which objects make up a conversation.
+//! A slot file: the objects of a saved conversation.
 //!
-//! - What a listing needs comes first, in three parts that verify by themselves: the header with
-//!   the conversation's name, some 300 bytes at most; the table, which tells every object's name
-//!   and length, so that own bytes are told from shared ones; and last the tokens, compressed.
+//! - It has three parts, each with its own checksum, so a listing reads only the first ones: the
+//!   header with the conversation's name, 300 bytes at most; the table with every object's name and
+//!   length; the compressed tokens.
 //! - The entries of the table are bincode, see `codec`.
 
 mod header;
@@ -21,72 +21,59 @@ use crate::time::Timestamp;
 use crate::ttl::TtlClass;
 use header::Body;
 
-/// Tokens are written with every turn and are few: the usual level takes a fraction of a
-/// millisecond for thousands.
+/// A turn writes few tokens: the usual level takes less than a millisecond for thousands.
 const TOKEN_LEVEL: i32 = 3;
 
-/// What is kept of a conversation.
+/// A saved conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotRecord {
-    /// Whose it is.
     pub conversation: ConversationId,
-    /// How long it deserves its disk space.
     pub class: TtlClass,
-    /// When it was first saved.
     pub created_at: Timestamp,
-    /// When it was last used.
     pub used_at: Timestamp,
-    /// How many turns it has had; 0 when that was not counted.
+    /// 0 when turns were not counted.
     pub turns: u32,
-    /// The whole timeline.
     pub tokens: Vec<Token>,
-    /// The timeline's blocks that are kept, in order.
+    /// The saved blocks, in order.
     pub blocks: Vec<BlockRef>,
-    /// The snapshots that are kept, in order of position.
+    /// By position, ascending.
     pub snapshots: Vec<SnapshotRef>,
-    /// Which part of the prompt the timeline's tokens belong to, in order; empty when that is not
-    /// known.
+    /// The segment of each token range, in order; empty when unknown.
     pub segments: Vec<SegmentRef>,
 }
 
-/// A block of a timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockRef {
-    /// Where it ends in the timeline.
+    /// Its end in the timeline.
     pub end: u32,
-    /// Its name.
     pub id: BlockId,
     /// [The length](super::Object::file_bytes) of its object's file, when that is raw.
     pub bytes: u64,
 }
 
-/// A snapshot of a timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotRef {
-    /// How many tokens of the timeline it holds.
+    /// Its position in the timeline.
     pub position: u32,
-    /// Its name.
     pub id: BlockId,
     /// [The length](super::Object::file_bytes) of its object's file, when that is raw.
     pub bytes: u64,
 }
 
-/// A run of a timeline's tokens that belongs to one part of the prompt.
+/// A token range with one segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentRef {
-    /// Where it ends in the timeline; it begins where the one before ends.
+    /// Its end in the timeline; it begins at the end of the one before.
     pub end: u32,
-    /// What it is for.
     pub layer: Layer,
-    /// What it is called among its kind. What exceeds [`SegmentRef::MAX_KEY_BYTES`] is not kept.
+    /// Its key, truncated to [`SegmentRef::MAX_KEY_BYTES`].
     pub key: String,
 }
 
 impl SegmentRef {
-    /// The longest key, in bytes.
     pub const MAX_KEY_BYTES: usize = 200;
 
-    /// The beginning of `key` that is kept.
+    /// `key`, truncated.
     pub fn bounded(key: &str) -> &str {
         let end =
             (0..=key.len().min(Self::MAX_KEY_BYTES)).rev().find(|&at| key.is_char_boundary(at));
@@ -95,12 +82,11 @@ impl SegmentRef {
 }
 
 impl SlotRecord {
-    /// The objects that it names, blocks first, with the lengths of their files.
+    /// Its objects, blocks first, with the lengths of their raw files.
     pub fn objects(&self) -> impl Iterator<Item = (BlockId, u64)> {
         objects(&self.blocks, &self.snapshots)
     }
 
-    /// The whole file.
     pub fn encode(&self, model: ModelHash) -> Vec<u8> {
         let table = codec::encode(self);
         let tokens = token_bytes(&self.tokens);
@@ -123,7 +109,7 @@ impl SlotRecord {
         [header.encode(), table, tokens].concat()
     }
 
-    /// Verifies every byte of a file and returns what it holds and whose model it belongs to.
+    /// Verifies every byte of a file. Returns the record and its model.
     pub fn decode(file: &[u8]) -> Result<(ModelHash, Self), FormatError> {
         let header = SlotHeader::decode(file)?;
         check_length(header.file_bytes(), file.len() as u64)?;

@@ -1,4 +1,4 @@
-//! What a slot file lists, without its tokens.
+//! The lists of a slot file, without its tokens.
 
 use super::header::Body;
 use super::{BlockRef, SegmentRef, SlotHeader, SnapshotRef, objects, total};
@@ -6,22 +6,17 @@ use crate::format::codec::Lists;
 use crate::format::{FormatError, codec};
 use crate::id::{BlockId, Token};
 
-/// A conversation's objects and segments, from the first part of its slot file.
+/// The header and the lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotTable {
-    /// What comes before.
     pub header: SlotHeader,
-    /// See [`SlotRecord::blocks`](super::SlotRecord::blocks).
     pub blocks: Vec<BlockRef>,
-    /// See [`SlotRecord::snapshots`](super::SlotRecord::snapshots).
     pub snapshots: Vec<SnapshotRef>,
-    /// See [`SlotRecord::segments`](super::SlotRecord::segments).
     pub segments: Vec<SegmentRef>,
 }
 
 impl SlotTable {
-    /// Reads and verifies the first [`SlotHeader::head_bytes`] of a file; what follows them is not
-    /// looked at.
+    /// Decodes and verifies the first [`SlotHeader::head_bytes`] of a file.
     pub fn decode(file: &[u8]) -> Result<Self, FormatError> {
         let header = SlotHeader::decode(file)?;
         let part = match &header.body {
@@ -34,12 +29,12 @@ impl SlotTable {
         Self::checked(header, lists)
     }
 
-    /// The objects that it names, blocks first, with the lengths of their files.
+    /// Its objects, blocks first, with the lengths of their raw files.
     pub fn objects(&self) -> impl Iterator<Item = (BlockId, u64)> {
         objects(&self.blocks, &self.snapshots)
     }
 
-    /// What no checksum tells: that the lists make sense, alone and beside their header.
+    /// Refuses lists that contradict themselves or the header.
     fn checked(header: SlotHeader, lists: Lists) -> Result<Self, FormatError> {
         let malformed = |what: &str| Err(FormatError::Record { what: what.to_owned() });
         let Lists { blocks, snapshots, segments } = lists;
@@ -65,7 +60,7 @@ impl SlotTable {
     }
 }
 
-/// A file of version 1 has its tokens, then its lists, in one record.
+/// Version 1 has its tokens and then its lists in one record.
 pub fn decode_v1(header: SlotHeader, file: &[u8]) -> Result<(Vec<Token>, SlotTable), FormatError> {
     let Body::Record(part) = &header.body else { unreachable!("the caller has looked") };
     let record = part_of(file, header.bytes(), header.head_bytes())?;

@@ -1,9 +1,8 @@
-//! Every flipped bit, every missing end and every appended one is found, in files of 64 KiB of
-//! each kind.
+//! Every flipped bit, missing end and appended byte is found, in files of 64 KiB of each kind.
 //!
-//! All of them with optimizations, but of a sealed file only every seventh bit: a tag of 64 KiB
-//! takes ten times as long as a checksum. Without optimizations a sample is looked at, spread over
-//! the whole file. `HOB_TEST_ALL=1` leaves nothing out.
+//! Optimized builds test all of them, but only every seventh bit of a sealed file: its tag takes
+//! ten times as long as a checksum. Other builds test a sample of the whole file. `HOB_TEST_ALL=1`
+//! tests everything.
 
 use std::thread;
 
@@ -11,12 +10,12 @@ use super::*;
 
 const FILE_BYTES: usize = 64 << 10;
 
-/// One file, and what reads it.
+/// A file and its decoder.
 struct Kind {
     name: &'static str,
     file: Vec<u8>,
     reads: fn(&[u8]) -> bool,
-    /// Of how many flips one is looked at.
+    /// One of this many flips is tested.
     step: usize,
 }
 
@@ -70,7 +69,7 @@ fn every_missing_end_is_found() {
 }
 
 #[test]
-fn up_to_4096_appended_bytes_are_found() {
+fn appended_bytes_are_found_up_to_4096() {
     for Kind { name, file, reads, .. } in kinds() {
         for byte in [0, 0xff, *file.last().unwrap()] {
             let longer = [&file[..], &[byte; 4_096]].concat();
@@ -108,7 +107,7 @@ fn raw_object() -> Vec<u8> {
     Object { tokens, payload: payload.into(), ..block() }.encode()
 }
 
-/// Of words whose low bytes alone are noise.
+/// Words with random low bytes alone.
 fn compressed_object() -> Vec<u8> {
     let words = noise(FILE_BYTES).into_iter().flat_map(|low| [low, 0x3c]);
     let object = Object { payload: words.collect::<Vec<_>>().into(), ..block() };
@@ -121,7 +120,7 @@ fn slot_file() -> Vec<u8> {
     SlotRecord { tokens, blocks: blocks.collect(), ..slot() }.encode(MODEL)
 }
 
-/// Bytes that no compression makes fewer.
+/// Incompressible bytes.
 fn noise(bytes: usize) -> Vec<u8> {
     let mut state = 1_u64;
     let byte = move || {

@@ -1,16 +1,15 @@
-//! Files of every released version, kept: whatever comes later must read them or refuse them
-//! politely.
+//! Files of every released version. The decoder must read them or refuse them with a reason.
 //!
-//! `HOB_WRITE_FIXTURES=1 cargo test -p hob-slots fixtures` writes those of the latest version, for
-//! whoever makes the next one. Files that were released do not change: when an update of zstd
-//! makes other frames, the old files stay beside the new ones.
+//! `HOB_WRITE_FIXTURES=1 cargo test -p hob-slots fixtures` writes those of the latest version.
+//! Released files never change: when an update of zstd produces other frames, the old files stay
+//! beside the new ones.
 
 use std::fs;
 use std::path::Path;
 
 use super::*;
 
-/// The files of the latest version, as they are written today.
+/// The latest version, as written today.
 fn latest() -> [(&'static str, Vec<u8>); 6] {
     let compressed = |object: &Object| Object::compressed(&object.encode(), 1).unwrap().unwrap();
     let nonce = *b"nineteen bytes long";
@@ -61,8 +60,11 @@ fn files_of_version_two_are_still_read() {
     assert_eq!(seal().open(b"name", file.to_vec()), Ok(block().encode()));
 }
 
-/// Files of every released version, kept: whatever comes later must read them or refuse them
-/// politely.
+/// Files of every released version. The decoder must read them or refuse them with a reason.
+///
+/// `HOB_WRITE_FIXTURES=1 cargo test -p hob-slots fixtures` writes those of the latest version.
+/// Released files never change: when an update of zstd produces other frames, the old files stay
+/// beside the new ones.
 #[test]
 fn files_of_version_one_are_still_read() {
     let file = include_bytes!("../../../fixtures/block-v1.kv");

@@ -1,4 +1,4 @@
-//! What the format promises: whole files are read back, anything else is refused.
+//! Whole files are read back; anything else is refused.
 
 use proptest::prelude::*;
 
@@ -55,7 +55,7 @@ fn slot() -> SlotRecord {
     }
 }
 
-/// What the fixture of version 1 holds: no turns, no segments, and shorter object headers.
+/// The content of the version 1 fixture: no turns, no segments, and shorter object headers.
 fn slot_of_version_one() -> SlotRecord {
     let mut slot = SlotRecord { turns: 0, segments: Vec::new(), ..slot() };
     slot.blocks[0].bytes = 148;
@@ -63,7 +63,7 @@ fn slot_of_version_one() -> SlotRecord {
     slot
 }
 
-/// A file with its checksums made right again, to see what lies behind them.
+/// A file with its checksums corrected.
 fn resealed(
     mut file: Vec<u8>,
     header_checksum_at: usize,
@@ -76,7 +76,7 @@ fn resealed(
 }
 
 #[test]
-fn headers_tell_what_a_listing_needs_from_the_first_bytes_alone() {
+fn headers_are_decoded_from_the_first_bytes_alone() {
     let header = ObjectHeader::decode(&block().encode()[..ObjectHeader::BYTES]).unwrap();
     assert_eq!((header.kind, header.model, header.tokens), (ObjectKind::Block, MODEL, 3));
     assert_eq!(header.file_bytes(), block().file_bytes());
@@ -90,7 +90,7 @@ fn headers_tell_what_a_listing_needs_from_the_first_bytes_alone() {
 }
 
 #[test]
-fn something_else_is_told_from_a_damaged_file() {
+fn an_unknown_file_is_not_reported_as_damaged() {
     assert_eq!(
         Object::decode(b"GGUF and so on".to_vec()),
         Err(FormatError::NotOurs { expected: "object" })
@@ -103,7 +103,7 @@ fn something_else_is_told_from_a_damaged_file() {
 }
 
 #[test]
-fn a_later_version_is_refused_politely() {
+fn a_later_version_is_refused_as_newer() {
     let mut file = block().encode();
     file[8] = 3;
     assert_eq!(Object::decode(file), Err(FormatError::Newer { version: 3, readable: 2 }));
@@ -113,7 +113,7 @@ fn a_later_version_is_refused_politely() {
 }
 
 #[test]
-fn values_that_are_never_written_are_refused_behind_a_right_checksum() {
+fn invalid_values_are_refused_behind_a_right_checksum() {
     let object = |at: usize, value: u8| {
         let mut file = block().encode();
         file[at] = value;

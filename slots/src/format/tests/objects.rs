@@ -1,5 +1,3 @@
-//! What the format promises about objects.
-
 use super::*;
 
 #[test]
@@ -12,7 +10,7 @@ fn an_object_is_read_back_as_it_was_written() {
 }
 
 #[test]
-fn the_payload_is_a_window_into_the_buffer_that_was_read() {
+fn the_payload_is_a_range_of_the_buffer_that_was_read() {
     let file = block().encode();
     let (address, len) = (file.as_ptr() as usize, file.len());
     let payload = Object::decode(file).unwrap().payload;
@@ -38,7 +36,7 @@ fn a_compressed_file_holds_the_same_object() {
 }
 
 #[test]
-fn what_does_not_compress_well_stays_raw() {
+fn an_incompressible_payload_stays_raw() {
     let mut noise = 1_u64;
     let mut byte = || {
         noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

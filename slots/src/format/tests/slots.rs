@@ -1,5 +1,3 @@
-//! What the format promises about slot files.
-
 use super::*;
 
 #[test]
@@ -70,7 +68,6 @@ const LAYERS: [Layer; 11] = [
     Layer::Document,
 ];
 
-/// Any record that makes sense.
 fn records() -> impl Strategy<Value = SlotRecord> {
     let named = || (any::<[u8; 32]>(), any::<u32>());
     let tokens = prop::collection::vec(any::<i32>(), 1..400);

@@ -1,9 +1,7 @@
-//! What the store promises about its directory as a whole.
-
 use super::*;
 
 #[test]
-fn what_was_put_is_got_back_also_after_a_restart() {
+fn saved_objects_are_read_back_after_a_restart() {
     let mut world = World::new();
     for object in [block(1), snapshot()] {
         assert_eq!(world.put(&object), object.file_bytes());
@@ -19,7 +17,7 @@ fn what_was_put_is_got_back_also_after_a_restart() {
 }
 
 #[test]
-fn what_was_never_put_is_absent() {
+fn a_missing_object_is_absent() {
     let world = World::new();
     assert!(matches!(world.get(&block(1)), Err(Miss::Absent)));
     assert!(matches!(world.store.get_slot(MODEL, &id("chat")), Err(Miss::Absent)));
@@ -29,7 +27,7 @@ fn what_was_never_put_is_absent() {
 }
 
 #[test]
-fn files_are_called_as_the_format_says_and_nothing_else_is_left() {
+fn files_have_the_names_of_the_format_and_no_others_are_left() {
     let world = World::new();
     world.put(&block(1));
     world.store.put_slot(MODEL, &slot("v1.2", &[&block(1)])).unwrap();
@@ -39,7 +37,7 @@ fn files_are_called_as_the_format_says_and_nothing_else_is_left() {
 }
 
 #[test]
-fn what_a_dead_writer_left_unfinished_vanishes_at_the_next_open() {
+fn opening_removes_unfinished_files_of_a_dead_writer() {
     let world = World::new();
     world.put(&block(1));
     let kept = world.files();
@@ -51,14 +49,14 @@ fn what_a_dead_writer_left_unfinished_vanishes_at_the_next_open() {
 fn a_write_that_fails_leaves_the_old_file_and_no_other() {
     let world = World::new();
     world.store.put_slot(MODEL, &slot("chat", &[])).unwrap();
-    // A directory where the object's file should go: the rename fails.
+    // A directory in place of the object's file: the rename fails.
     fs::create_dir_all(world.object_path(&block(1))).unwrap();
     assert!(world.store.put_object(MODEL, block(1).id(), &block(1)).is_err());
     assert_eq!(world.files(), [format!("{MODEL}/chat.long.bin")].into());
 }
 
 #[test]
-fn a_second_owner_is_refused_and_told_who_the_first_is() {
+fn a_second_owner_is_refused_with_the_name_of_the_first() {
     let world = World::new();
     let error = Store::open(world.path("")).unwrap_err();
     let StoreError::Owned { owner, .. } = &error else { panic!("{error}") };
@@ -78,7 +76,7 @@ fn a_reader_needs_a_directory_that_is_there() {
 }
 
 #[test]
-fn nobody_else_can_read_what_is_kept() {
+fn only_the_owner_can_read_the_files() {
     use std::os::unix::fs::PermissionsExt;
     let world = World::new();
     world.put(&block(1));
@@ -93,7 +91,7 @@ fn nobody_else_can_read_what_is_kept() {
 }
 
 #[test]
-fn what_a_directory_is_named_after_is_kept_in_it() {
+fn the_fingerprint_of_a_model_is_saved_in_its_directory() {
     let world = World::new();
     let fingerprint = Fingerprint {
         model_sha256: FileDigest([1; 32]),

@@ -1,9 +1,7 @@
-//! What the collector promises.
-
 use super::*;
 
 #[test]
-fn objects_that_no_conversation_names_are_collected() {
+fn unreferenced_objects_are_collected() {
     let world = World::new();
     for object in [&block(1), &block(65), &snapshot()] {
         world.put(object);
@@ -32,7 +30,7 @@ fn a_shared_object_stays_until_its_last_conversation_is_gone() {
 }
 
 #[test]
-fn a_forgotten_conversation_takes_along_what_it_alone_named() {
+fn forgetting_a_conversation_removes_the_objects_that_it_alone_referenced() {
     let world = World::new();
     for object in [&block(1), &block(65), &block(129)] {
         world.put(object);
@@ -46,7 +44,7 @@ fn a_forgotten_conversation_takes_along_what_it_alone_named() {
 }
 
 #[test]
-fn an_object_that_a_save_may_be_about_to_name_is_not_collected() {
+fn a_young_object_is_not_collected() {
     let world = World::new();
     world.put(&block(1));
     let age = |object: &Object| {
@@ -63,7 +61,7 @@ fn an_object_that_a_save_may_be_about_to_name_is_not_collected() {
 }
 
 #[test]
-fn while_a_slot_file_of_a_later_version_is_there_nothing_is_collected() {
+fn a_slot_file_of_a_later_version_stops_the_collector() {
     let world = World::new();
     world.put(&block(1));
     let mut file = slot("chat", &[&block(1)]).encode(MODEL);

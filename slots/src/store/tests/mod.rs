@@ -1,4 +1,4 @@
-//! What the store promises, on a real directory. One file a subject; the world they share is here.
+//! The store on a real directory. One file per subject; the shared world is here.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -24,7 +24,7 @@ mod slot_files;
 const MODEL: ModelHash = ModelHash([0xaa; 8]);
 const OTHER_MODEL: ModelHash = ModelHash([0xbb; 8]);
 
-/// A store in a directory that goes when it does.
+/// A store in a temporary directory.
 struct World {
     store: Store,
     dir: TempDir,
@@ -36,7 +36,7 @@ impl World {
         Self { store: Store::open(dir.path().join("slots")).unwrap(), dir }
     }
 
-    /// The process dies and another one opens the directory.
+    /// Another process opens the directory.
     fn restarted(self) -> Self {
         let Self { store, dir } = self;
         drop(store);
@@ -67,7 +67,7 @@ impl World {
         Ok(garbage)
     }
 
-    /// Every file below the directory, but the lock.
+    /// Every file below the directory except the lock.
     fn files(&self) -> BTreeSet<String> {
         let mut files = BTreeSet::new();
         let mut dirs = vec![self.path("")];

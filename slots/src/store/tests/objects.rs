@@ -1,5 +1,3 @@
-//! What the store promises about objects.
-
 use super::*;
 
 #[test]
@@ -51,7 +49,7 @@ fn a_quarantined_object_can_be_put_again() {
 }
 
 #[test]
-fn a_truncated_object_is_a_miss_that_tells_how_much_is_there() {
+fn a_truncated_object_is_a_miss_with_its_length() {
     let world = World::new();
     world.put(&block(1));
     let file = fs::read(world.object_path(&block(1))).unwrap();
@@ -94,7 +92,7 @@ fn an_object_of_another_kind_is_a_miss() {
 }
 
 #[test]
-fn a_file_of_a_later_version_is_a_miss_and_stays_for_who_can_read_it() {
+fn a_file_of_a_later_version_is_a_miss_and_stays() {
     let world = World::new();
     world.put(&block(1));
     let mut file = block(1).encode();

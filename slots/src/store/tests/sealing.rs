@@ -1,5 +1,3 @@
-//! What the store promises of a directory that is sealed.
-
 use super::*;
 use crate::store::sealing::Key;
 use crate::sweep::{NoEngine, Rules, Sweeper};
@@ -26,7 +24,7 @@ fn save(world: &World, name: &str) -> SlotRecord {
 }
 
 #[test]
-fn what_is_sealed_is_got_back_with_the_key_and_tells_nothing_without() {
+fn sealed_files_are_read_with_the_key_alone_and_hide_their_content() {
     let world = World::new().sealed(7).unwrap();
     let record = save(&world, "who-it-is");
     let world = world.restarted().sealed(7).unwrap();
@@ -58,7 +56,7 @@ fn another_key_is_refused_and_loses_nothing() {
 }
 
 #[test]
-fn without_the_key_sealed_files_are_a_miss_that_says_so_and_stay() {
+fn without_the_key_sealed_files_are_a_miss_and_stay() {
     let world = World::new().sealed(7).unwrap();
     save(&world, "chat");
     let world = world.restarted();
@@ -72,7 +70,7 @@ fn without_the_key_sealed_files_are_a_miss_that_says_so_and_stay() {
 }
 
 #[test]
-fn without_the_key_sealed_files_leave_when_their_class_has_lived() {
+fn without_the_key_sealed_files_expire() {
     let world = World::new().sealed(7).unwrap();
     save(&world, "chat");
     let world = world.restarted();
@@ -82,7 +80,7 @@ fn without_the_key_sealed_files_leave_when_their_class_has_lived() {
 }
 
 #[test]
-fn what_lay_there_in_clear_is_removed_once_the_directory_is_sealed() {
+fn clear_files_are_removed_once_the_directory_is_sealed() {
     let world = World::new();
     save(&world, "chat");
     let world = world.restarted().sealed(7).unwrap();

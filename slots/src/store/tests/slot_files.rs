@@ -1,5 +1,3 @@
-//! What the store promises about slot files and listings.
-
 use super::*;
 
 #[test]
@@ -23,7 +21,7 @@ fn a_slot_file_under_another_conversations_name_is_a_miss() {
 }
 
 #[test]
-fn changing_its_class_leaves_a_conversation_one_file() {
+fn changing_a_class_leaves_one_file() {
     let world = World::new();
     world.store.put_slot(MODEL, &slot("chat", &[])).unwrap();
     let kept = SlotRecord { class: TtlClass::Permanent, ..slot("chat", &[]) };
@@ -65,7 +63,7 @@ fn of_two_files_that_a_crash_left_the_newer_one_is_read() {
 }
 
 #[test]
-fn a_listing_tells_what_the_headers_hold_and_which_files_cannot_be_used() {
+fn a_listing_has_the_fields_of_the_headers_and_the_unusable_files() {
     let world = World::new();
     world.store.put_slot(MODEL, &slot("b", &[&block(1), &block(65), &snapshot()])).unwrap();
     world.store.put_slot(MODEL, &slot("a", &[])).unwrap();
@@ -85,7 +83,7 @@ fn a_listing_tells_what_the_headers_hold_and_which_files_cannot_be_used() {
 }
 
 #[test]
-fn an_entry_expires_when_its_class_has_lived_since_its_last_use() {
+fn an_entry_expires_after_the_lifetime_of_its_class() {
     let world = World::new();
     world.store.put_slot(MODEL, &slot("chat", &[])).unwrap();
     let entry = world.store.slots(MODEL).unwrap().slots.remove(0);
@@ -100,11 +98,11 @@ fn an_entry_expires_when_its_class_has_lived_since_its_last_use() {
 }
 
 #[test]
-fn who_asks_again_who_is_kept_hears_what_changed() {
+fn an_incremental_listing_reopens_only_changed_files() {
     let world = World::new();
     let mut known = ListingCache::default();
     let mut check = |what: &str| {
-        let mut again = world.store.reader().kept(MODEL, &mut known).unwrap();
+        let mut again = world.store.reader().conversations(MODEL, &mut known).unwrap();
         again.sort();
         let first = world.store.reader().slots(MODEL).unwrap().slots;
         for slot in &first {

@@ -66,7 +66,7 @@ impl Files for Disk {
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn Lock>, LockError> {
-        // Not truncated: until the lock is ours, the file tells who has it.
+        // Not truncated: until the lock is held, the file names its holder.
         let mut file = unix::open(path, Access::ChangeOrCreate).map_err(LockError::Io)?;
         match file.try_lock() {
             Ok(()) => {}
@@ -74,7 +74,7 @@ impl Files for Disk {
             Err(TryLockError::Error(error)) => return Err(LockError::Io(error)),
         }
         let named = file.set_len(0).and_then(|()| file.rewind());
-        // On a full disk the name may not fit; the lock holds all the same.
+        // On a full disk the name may not fit; the lock holds anyway.
         let _ = named.and_then(|()| write!(file, "pid {}", std::process::id()));
         Ok(Box::new(FileLock(file)))
     }
@@ -100,21 +100,20 @@ impl OpenFile for File {
     }
 }
 
-/// A lock that the system releases when its holder dies.
+/// The system releases it when its holder dies.
 #[derive(Debug)]
 struct FileLock(File);
 
 impl Lock for FileLock {}
 
 impl Drop for FileLock {
-    /// Closing is not enough: a child that was just forked shares the lock until it runs a program
-    /// of its own.
+    /// Closing is not enough: a forked child shares the lock until it executes another program.
     fn drop(&mut self) {
         let _ = self.0.unlock(); // An error: closing the file releases it all the same.
     }
 }
 
-/// Some systems refuse to read a locked file, and the owner may be about to write its name.
+/// Some systems refuse to read a locked file, and the owner may not have written its name yet.
 fn named_in(file: &mut File) -> String {
     let mut text = String::new();
     match file.read_to_string(&mut text) {

@@ -5,7 +5,6 @@ use tempfile::TempDir;
 use super::*;
 use crate::store::files::{read_all, write_all};
 
-/// A directory without a link on the way to it.
 fn world() -> (TempDir, PathBuf) {
     let dir = TempDir::new().unwrap();
     let path = dir.path().canonicalize().unwrap();
@@ -17,7 +16,7 @@ fn put(path: &Path, bytes: &[u8]) {
 }
 
 #[test]
-fn what_was_written_is_read_and_listed() {
+fn a_written_file_is_read_and_listed() {
     let (_dir, path) = world();
     Disk.make_dir(&path.join("sub")).unwrap();
     put(&path.join("file"), b"words");
@@ -41,7 +40,7 @@ fn a_lock_names_its_holder_and_ends_with_it() {
 }
 
 #[test]
-fn a_symbolic_link_is_followed_nowhere() {
+fn no_symbolic_link_is_followed() {
     use std::os::unix::fs::symlink;
     let (_dir, path) = world();
     Disk.make_dir(&path.join("real")).unwrap();
@@ -71,7 +70,7 @@ fn a_symbolic_link_is_followed_nowhere() {
 }
 
 #[test]
-fn a_pipe_is_no_file_and_nobody_waits_for_it() {
+fn a_pipe_is_refused_without_waiting_for_its_writer() {
     let (_dir, path) = world();
     let pipe = path.join("pipe");
     let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();

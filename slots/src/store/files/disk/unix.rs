@@ -1,9 +1,9 @@
-//! Opens, moves and removes without following a symbolic link anywhere on the way.
+//! Opens, moves and removes files without following symbolic links.
 //!
 //! - On Linux the kernel refuses links in every component (`openat2`, since 5.6). Elsewhere, and
 //!   where a sandbox forbids that call, only the last component is refused.
-//! - Files are moved and removed relative to their open directory, so a link that is slipped in
-//!   meanwhile changes nothing.
+//! - Files are moved and removed relative to their open directory, so a link created meanwhile
+//!   changes nothing.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -19,18 +19,17 @@ use super::super::{Entry, Facts, Kind};
 const FILE: Mode = Mode::from_raw_mode(0o600);
 const DIR: Mode = Mode::from_raw_mode(0o700);
 
-/// What a file is opened for.
 #[derive(Clone, Copy, Debug)]
 pub enum Access {
     Read,
     Change,
     ChangeOrCreate,
-    /// It must not be there yet.
+    /// Must not exist.
     Create,
 }
 
 pub fn open(path: &Path, access: Access) -> io::Result<File> {
-    // Not blocking: a pipe that somebody put here would wait for a writer for ever.
+    // Not blocking: opening a pipe would wait for its writer.
     let (flags, made) = match access {
         Access::Read => (OFlags::RDONLY | OFlags::NONBLOCK, false),
         Access::Change => (OFlags::RDWR | OFlags::NONBLOCK, false),
@@ -39,7 +38,7 @@ pub fn open(path: &Path, access: Access) -> io::Result<File> {
     };
     let file = resolve(path, flags, if made { FILE } else { Mode::empty() })?;
     if made {
-        // A umask can take away rights that the owner needs.
+        // A umask can remove rights that the owner needs.
         rustix::fs::fchmod(&file, FILE)?;
     }
     Ok(file.into())
@@ -60,7 +59,7 @@ pub fn make_dir(path: &Path) -> io::Result<()> {
     let (dir, name) = parent(path)?;
     rustix::fs::mkdirat(&dir, name, DIR)?;
     match directory(path) {
-        // A umask can take away rights that are needed even to open it.
+        // A umask can remove the rights needed to open it.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             Ok(rustix::fs::chmodat(&dir, name, DIR, AtFlags::empty())?)
         }
@@ -85,7 +84,7 @@ pub fn list(path: &Path) -> io::Result<Vec<Entry>> {
         let kind = match entry.file_type() {
             FileType::RegularFile => Kind::File,
             FileType::Directory => Kind::Dir,
-            // Not every file system tells here.
+            // Some file systems do not report the type here.
             FileType::Unknown => {
                 super::kind(std::fs::symlink_metadata(path.join(&name))?.file_type())
             }
@@ -96,7 +95,7 @@ pub fn list(path: &Path) -> io::Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// Of a link that `path` names, the link; one on the way there is not followed.
+/// Of a link at `path`: the link itself. Links on the way there are not followed.
 #[cfg(target_os = "linux")]
 pub fn look(path: &Path) -> io::Result<std::fs::Metadata> {
     File::from(resolve(path, OFlags::PATH, Mode::empty())?).metadata()
@@ -107,7 +106,7 @@ pub fn look(path: &Path) -> io::Result<std::fs::Metadata> {
     std::fs::symlink_metadata(path)
 }
 
-/// As [`look`], of several in one directory.
+/// As [`look`], for several names of one directory.
 pub fn look_in(dir: &Path, names: &[OsString]) -> io::Result<Vec<io::Result<Facts>>> {
     let dir = directory(dir)?;
     let look = |name: &OsString| -> io::Result<Facts> {
@@ -150,7 +149,7 @@ fn resolve(path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
     {
         use rustix::fs::ResolveFlags;
         match rustix::fs::openat2(CWD, path, flags, mode, ResolveFlags::NO_SYMLINKS) {
-            // An old kernel, or a sandbox that does not know the call.
+            // An older kernel, or a sandbox without this call.
             Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => {}
             Err(rustix::io::Errno::LOOP) => return Err(link(path)),
             opened => return Ok(opened?),
