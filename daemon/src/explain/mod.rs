@@ -1,12 +1,12 @@
-//! "Why did it miss?": what a request computed although it was computed before, and what to do.
+//! Explains a prefix-cache miss: why a request computed tokens again, and what to do about it.
 //!
-//! - Pure: tokens and the engine's own reason in, words out. A request that computes only what is
-//!   new explains nothing.
-//! - The texts are the conversation's own; nothing of another one is shown.
-//! - An explanation is cheap and is given for every difference, also for one that was meant.
+//! - Pure: tokens and the engine's reason in, sentences out. A request that computes only new tokens
+//!   has no explanation.
+//! - Excerpts are from the conversation's own prompts.
+//! - Every difference is explained, intended ones too.
 //!
-//! Reading order: `difference` (where two timelines part), `rules` (why), `moment` and `tools` (what
-//! the rules recognise); and before anything was asked, `volatile` (what will make them differ).
+//! Reading order: `difference` (where the prompt leaves the saved timeline), `rules` (why), `tools`
+//! and [`volatile`] (what the rules recognise; `volatile` also warns the author of a profile).
 
 mod difference;
 mod rules;
@@ -15,74 +15,68 @@ mod tests;
 mod tools;
 pub mod volatile;
 
+use hob_api as api;
 use hob_runtime::turn::TurnReport;
 use hob_runtime::{MissReason, Vocabulary};
 use hob_slots::format::SegmentRef;
 use hob_slots::{Layer, Token};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use difference::{Difference, segment_of};
 
-/// Tokens at the end of an answer that may not be computed yet when the next request comes.
-const END_OF_ANSWER: usize = 2;
+/// The last tokens of an answer may not have been computed when the next request arrives.
+const MAX_UNCOMPUTED: usize = 2;
 
-/// How the engine tells that a file is not there.
+/// The engine's text for a missing file.
 const NOT_THERE: &str = "it is not on disk";
 
-/// What a request asked for, as far as an explanation needs it.
+/// The prompt that is explained.
 #[derive(Clone, Debug, Default)]
 pub struct Subject {
-    /// The prompt.
     pub prompt: Vec<Token>,
-    /// Which part of it each token belongs to.
     pub segments: Vec<SegmentRef>,
-    /// Tokens of it that this model has computed for the conversation, as the transcript knows.
+    /// Length of the prefix that the prompt shares with the conversation's last timeline.
     pub remembered: usize,
 }
 
-/// Why something was computed again, in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// A time or a date.
+    /// A time or a date changed.
     Clock,
-    /// A number or an id.
+    /// A number or an id changed.
     ChangingId,
-    /// The same tools in another order.
     ToolsReordered,
-    /// Other tools.
     ToolsChanged,
     /// Messages are missing.
     HistoryTrimmed,
-    /// Messages were put in front of others.
+    /// Messages were inserted before others.
     MessageInserted,
-    /// The template leaves the reasoning of earlier answers out.
+    /// The template omits the reasoning of earlier answers.
     ReasoningLeftOut,
     /// The same text in other tokens.
     CutOtherwise,
-    /// Other instructions.
     InstructionsChanged,
-    /// Something else in front of the messages.
+    /// Another text before the messages.
     ContextChanged,
     /// Another message of the user or of a tool.
     MessageEdited,
-    /// Another answer than the one that was given.
+    /// Another answer than the generated one.
     AnotherAnswer,
-    /// Something else.
+    /// Any other difference.
     Differs,
-    /// It is kept for another model, or for other options.
+    /// The saved KV belongs to another model or other options.
     OtherFingerprint,
-    /// Its file is not there any more.
+    /// The file was deleted.
     Gone,
-    /// Its file is there and of no use.
+    /// The file is damaged.
     Unusable,
-    /// It was never saved.
     NotKept,
 }
 
 impl Reason {
-    /// The word in answers and for counting.
+    /// The word in answers and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Clock => "clock",
@@ -106,7 +100,6 @@ impl Reason {
     }
 }
 
-/// What a rule found.
 #[derive(Debug)]
 struct Finding {
     reason: Reason,
@@ -120,45 +113,43 @@ impl Finding {
         Self { reason, what, remedy: remedy.to_owned(), in_tools: false }
     }
 
-    /// The segment's own label is the message's that the template wrote the tools into.
+    /// The template wrote the tools into a message, so the segment is labelled as that message.
     fn in_tools(self) -> Self {
         Self { in_tools: true, ..self }
     }
 }
 
-/// The texts on both sides of the first token that differs.
+/// Excerpts around the first token that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Texts {
-    /// What both say before it.
+    /// The end of the common prefix.
     pub before: String,
-    /// How it goes on in what was kept.
-    pub kept: String,
-    /// How it goes on in the prompt.
+    /// The saved timeline from there on.
+    pub saved: String,
+    /// The prompt from there on.
     pub new: String,
 }
 
-/// Why a request computed what was computed before.
+/// Why a request computed tokens again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// In a word.
     pub reason: Reason,
-    /// The first token that could not be taken up.
+    /// The first token that was not reused.
     pub at: usize,
-    /// Where it lies: the layer, and the name among its kind.
+    /// The layer and the key of its segment.
     pub segment: Option<(Layer, String)>,
-    /// Where the prompt says something else.
+    /// `Some` if the prompt differs from the saved timeline.
     pub texts: Option<Texts>,
-    /// In a sentence.
+    /// The cause, in a sentence.
     pub what: String,
-    /// What to do.
     pub remedy: String,
 }
 
 impl Explanation {
-    /// The explanation of a turn; `None` when it computed only what is new.
+    /// `None` if the turn computed only new tokens.
     pub fn of(subject: &Subject, report: &TurnReport, vocabulary: &Vocabulary) -> Option<Self> {
         if report.cold {
-            return None; // It was meant to compute everything.
+            return None; // The request asked for a cold prefill.
         }
         let plain = |at: usize, finding: Finding| {
             let segment = segment_of(&subject.segments, at);
@@ -166,19 +157,19 @@ impl Explanation {
             Self { reason, at, segment, texts: None, what, remedy }
         };
         Some(match &report.miss {
-            Some(MissReason::Differs { at, saved: kept }) => {
+            Some(MissReason::Differs { at, saved }) => {
                 let Subject { prompt, segments, .. } = subject;
-                Self::of_difference(*at, Difference::of(prompt, segments, *at, kept, vocabulary))
+                Self::of_difference(*at, Difference::of(prompt, segments, *at, saved, vocabulary))
             }
             Some(MissReason::OtherFingerprint { fields, .. }) => {
                 plain(0, other_fingerprint(fields))
             }
             Some(MissReason::Unusable { from, reason }) => plain(*from, unusable(reason)),
-            Some(MissReason::NotSaved { from }) => plain(*from, not_kept()),
+            Some(MissReason::NotSaved { from }) => plain(*from, not_saved()),
             None => {
                 let cached = report.tokens.cached();
                 let missing = report.tokens.computed > 1
-                    && cached + END_OF_ANSWER < subject.remembered.min(subject.prompt.len());
+                    && cached + MAX_UNCOMPUTED < subject.remembered.min(subject.prompt.len());
                 missing.then(|| plain(cached, gone()))?
             }
         })
@@ -186,7 +177,7 @@ impl Explanation {
 
     fn of_difference(at: usize, difference: Difference) -> Self {
         let finding = rules::judge(&difference);
-        let Difference { segment, before, kept_text, new_text, .. } = difference;
+        let Difference { segment, before, saved_text, new_text, .. } = difference;
         let tools = |segment: Option<(Layer, String)>| match segment {
             Some((Layer::Identity, _)) | None => Some((Layer::Capabilities, "tools".to_owned())),
             other => other,
@@ -195,31 +186,39 @@ impl Explanation {
             reason: finding.reason,
             at,
             segment: if finding.in_tools { tools(segment) } else { segment },
-            texts: Some(Texts { before, kept: kept_text, new: new_text }),
+            texts: Some(Texts { before, saved: saved_text, new: new_text }),
             what: finding.what,
             remedy: finding.remedy,
         }
     }
 
-    /// As it goes to clients.
+    pub fn to_api(&self) -> api::Explanation {
+        let text = |side: fn(&Texts) -> &String| self.texts.as_ref().map(side).cloned();
+        let segment = |(layer, key): &(Layer, String)| api::turn::Segment {
+            layer: layer.as_str().to_owned(),
+            key: key.clone(),
+        };
+        api::Explanation {
+            reason: self.reason.as_str().to_owned(),
+            what: self.what.clone(),
+            remedy: self.remedy.clone(),
+            at: Some(self.at),
+            segment: self.segment.as_ref().map(segment),
+            before: text(|texts| &texts.before),
+            kept_text: text(|texts| &texts.saved),
+            new_text: text(|texts| &texts.new),
+        }
+    }
+
     pub fn to_json(&self) -> Value {
-        let text = |side: fn(&Texts) -> &String| self.texts.as_ref().map(side);
-        json!({
-            "reason": self.reason.as_str(),
-            "what": self.what,
-            "remedy": self.remedy,
-            "at": self.at,
-            "segment": self.segment.as_ref().map(|(layer, key)| json!({"layer": layer, "key": key})),
-            "before": text(|texts| &texts.before),
-            "kept_text": text(|texts| &texts.kept),
-            "new_text": text(|texts| &texts.new),
-        })
+        serde_json::to_value(self.to_api()).expect("texts and numbers are JSON")
     }
 }
 
 fn other_fingerprint(fields: &str) -> Finding {
-    let what = format!("it is kept for another model or other options; what differs: {fields}");
-    let remedy = "start hobd as it was started then; otherwise none is needed: it is computed once";
+    let what =
+        format!("its KV was saved by another model or with other options; what differs: {fields}");
+    let remedy = "start hobd with the options of that time, or do nothing: it is computed once";
     Finding::new(Reason::OtherFingerprint, what, remedy)
 }
 
@@ -227,19 +226,22 @@ fn unusable(reason: &str) -> Finding {
     if reason.contains(NOT_THERE) {
         return gone();
     }
-    let what = format!("what was kept cannot be used: {reason}");
-    let remedy = "none is needed: it is computed and kept anew; if it happens again, check the disk (`hob slots verify`)";
+    let what = format!("its saved KV cannot be used: {reason}");
+    let remedy = "none is needed: it is computed and saved again; if this recurs, check the disk (`hob slots verify`)";
     Finding::new(Reason::Unusable, what, remedy)
 }
 
 fn gone() -> Finding {
-    let what = "what was kept is not there any more: it expired, was evicted or removed".to_owned();
-    let remedy = "keep it longer (`hob.ttl`, `hob slots class`), or give the disk more room (`slots_quota_bytes`)";
+    let what = "its saved KV is gone: it expired, was evicted or was removed".to_owned();
+    let remedy = "keep it longer (`hob.ttl`, `hob slots class`), or allow more disk space (`slots_quota_bytes`)";
     Finding::new(Reason::Gone, what, remedy)
 }
 
-fn not_kept() -> Finding {
-    let what = "it had not been saved when the daemon ended or its cells were needed".to_owned();
-    let remedy = "stop hobd with SIGTERM, which saves everything; more context (`ctx`) makes room";
+fn not_saved() -> Finding {
+    let what =
+        "its KV was not saved before the daemon ended or another conversation took its cells"
+            .to_owned();
+    let remedy =
+        "stop hobd with SIGTERM, which saves all KV; a larger context (`ctx`) has more cells";
     Finding::new(Reason::NotKept, what, remedy)
 }

@@ -1,8 +1,7 @@
-//! What makes a prompt differ, and what would keep it from doing so: one function a cause.
+//! Why a prompt differs from the saved timeline, and the remedy: one function per cause.
 //!
-//! - Each looks at one [`Difference`] and nothing else; the first one that knows it has the word.
-//! - A difference in the last message has nothing behind it that could be kept: no clock is blamed
-//!   for it.
+//! - Each rule reads one [`Difference`]; the first rule that recognises it decides.
+//! - A clock in the last message costs no reuse, so it is not reported.
 
 use hob_slots::Layer;
 
@@ -13,7 +12,7 @@ use super::{Finding, Reason};
 
 type Rule = fn(&Difference) -> Option<Finding>;
 
-/// In the order in which they are asked.
+/// In the order in which they are tried.
 const RULES: [Rule; 8] = [
     cut_otherwise,
     tools_reordered,
@@ -25,105 +24,102 @@ const RULES: [Rule; 8] = [
     message_inserted,
 ];
 
-/// The marks that a model puts in front of what it thinks.
+/// A model's reasoning begins with one of them.
 const THINK_MARKS: [&str; 2] = ["<think>", "[THINK]"];
 
-/// What makes them differ.
 pub fn judge(difference: &Difference) -> Finding {
     RULES.iter().find_map(|rule| rule(difference)).unwrap_or_else(|| by_place(difference))
 }
 
-/// The same text in other tokens.
 fn cut_otherwise(difference: &Difference) -> Option<Finding> {
-    let (kept, new) = (difference.kept_turn(), difference.new_turn());
-    (kept == new && !kept.is_empty()).then(|| {
+    let (saved, new) = (difference.saved_turn(), difference.new_turn());
+    (saved == new && !saved.is_empty()).then(|| {
         Finding::new(
             Reason::CutOtherwise,
-            "the same text was cut into other tokens".to_owned(),
-            "name the conversation in each request, so that its own tokens are taken up again",
+            "the same text was tokenized in another way".to_owned(),
+            "name the conversation in each request: hobd then reuses its tokens",
         )
     })
 }
 
-/// The same tools as before, declared in another order or written otherwise.
+/// The same tools in another order or spelling.
 fn tools_reordered(difference: &Difference) -> Option<Finding> {
-    let (kept, new) = tools_around(difference)?;
-    if kept.list.is_empty() || !kept.same_as(&new) {
+    let (saved, new) = tools_around(difference)?;
+    if saved.list.is_empty() || !saved.same_as(&new) {
         return None;
     }
-    let (what, remedy) = match kept.list == new.list {
-        false => (
+    let (what, remedy) = if saved.list == new.list {
+        (
+            "the same tools were spelled in another way, with keys in another order for example",
+            "spell the tools' schemas in the same way in each request, with sorted keys",
+        )
+    } else {
+        (
             "the same tools came in another order",
             "declare the tools in the same order in each request",
-        ),
-        true => (
-            "the same tools were written otherwise: their keys in another order, say",
-            "write the tools' schemas in the same way in each request, with sorted keys",
-        ),
+        )
     };
     Some(Finding::new(Reason::ToolsReordered, what.to_owned(), remedy).in_tools())
 }
 
-/// Other tools than before.
 fn tools_changed(difference: &Difference) -> Option<Finding> {
-    let (kept, new) = tools_around(difference)?;
-    let changes = new.changes_since(&kept);
-    let remedy = "declare the same tools in each request and choose with `tool_choice`; new ones \
-                  behind the others";
+    let (saved, new) = tools_around(difference)?;
+    let changes = new.changes_since(&saved);
+    let remedy = "declare the same tools in each request and choose with `tool_choice`; append new \
+                  ones to the list";
     (!changes.is_empty()).then(|| {
-        let what = format!("the tools are not the same: {}", changes.join(", "));
+        let what = format!("the tools changed: {}", changes.join(", "));
         Finding::new(Reason::ToolsChanged, what, remedy).in_tools()
     })
 }
 
-/// The tools of both turns, if they part in them or where one has none.
+/// The tools of both turns, if the difference is among them or one turn has none.
 fn tools_around(difference: &Difference) -> Option<(Tools, Tools)> {
-    let kept = Tools::in_text(difference.kept_turn());
+    let saved = Tools::in_text(difference.saved_turn());
     let new = Tools::in_text(difference.new_turn());
-    let first = [&kept, &new].into_iter().filter(|tools| !tools.list.is_empty());
+    let first = [&saved, &new].into_iter().filter(|tools| !tools.list.is_empty());
     let first = first.map(|tools| tools.start).min()?;
-    let one_has_none = kept.list.is_empty() || new.list.is_empty();
-    (one_has_none || difference.offset >= first).then_some((kept, new))
+    let one_has_none = saved.list.is_empty() || new.list.is_empty();
+    (one_has_none || difference.offset >= first).then_some((saved, new))
 }
 
-/// What was said later follows at once, or behind a summary.
+/// A later message follows at once, or after a summary.
 fn history_trimmed(difference: &Difference) -> Option<Finding> {
     let turn = difference.turn;
     let later = |at: usize| {
         let new = difference.new.get(at).filter(|new| !new.is_empty())?;
-        let place = difference.kept.iter().skip(turn).position(|kept| kept == new)?;
+        let place = difference.saved.iter().skip(turn).position(|saved| saved == new)?;
         Some(place).filter(|&place| place > at - turn)
     };
-    let (gone, summarised) = match (later(turn), later(turn + 1)) {
-        (Some(gone), _) => (gone, false),
-        (None, Some(gone)) => (gone, true),
+    let (missing, summarised) = match (later(turn), later(turn + 1)) {
+        (Some(missing), _) => (missing, false),
+        (None, Some(missing)) => (missing, true),
         (None, None) => return None,
     };
-    let messages = if gone == 1 { "message" } else { "messages" };
+    let messages = if missing == 1 { "message" } else { "messages" };
     let place = difference.place();
-    let what = match summarised {
-        false => format!("history was trimmed: {gone} {messages} are missing before {place}"),
-        true => format!("history was trimmed: {gone} {messages} became one, {place}"),
+    let what = if summarised {
+        format!("history was trimmed: {missing} {messages} became one, {place}")
+    } else {
+        format!("history was trimmed: {missing} {messages} are missing before {place}")
     };
-    let remedy = "keep the history whole while it fits, and then trim much at once, seldom: all that \
-                  follows what is trimmed is computed again";
+    let remedy = "keep the whole history while it fits, then trim a lot at once: everything after the \
+                  trimmed part is computed again";
     Some(Finding::new(Reason::HistoryTrimmed, what, remedy))
 }
 
-/// A time or a date, in front of what stays the same.
 fn clock(difference: &Difference) -> Option<Finding> {
     changes_by_itself(difference, is_moment).then(|| {
         let what = format!("a time or date in {}", in_front_of(difference));
-        let remedy = "move it behind what stays the same: into the last message";
+        let remedy = "move it behind the constant text: into the last message";
         Finding::new(Reason::Clock, what, remedy)
     })
 }
 
-/// A number or an id, in front of what stays the same.
 fn changing_id(difference: &Difference) -> Option<Finding> {
     changes_by_itself(difference, is_id).then(|| {
         let what = format!("a number or an id that changes in {}", in_front_of(difference));
-        let remedy = "leave it out, or move it behind what stays the same: into the last message";
+        let remedy = "leave it out, or move it behind the constant text: into the last message";
         Finding::new(Reason::ChangingId, what, remedy)
     })
 }
@@ -131,7 +127,7 @@ fn changing_id(difference: &Difference) -> Option<Finding> {
 fn changes_by_itself(difference: &Difference, is: fn(&str, usize) -> bool) -> bool {
     let offset = difference.offset;
     difference.turns_behind() > 0
-        && is(difference.kept_turn(), offset)
+        && is(difference.saved_turn(), offset)
         && is(difference.new_turn(), offset)
 }
 
@@ -147,65 +143,66 @@ fn in_front_of(difference: &Difference) -> String {
     format!("{} stands in front of {what}", difference.place())
 }
 
-/// The template shows what an answer said, and not what the model thought before.
+/// The template repeats an answer without its reasoning.
 fn reasoning_left_out(difference: &Difference) -> Option<Finding> {
     let thinks = |turn: &str| THINK_MARKS.iter().any(|mark| turn.contains(mark));
-    (thinks(difference.kept_turn()) && !thinks(difference.new_turn())).then(|| {
+    (thinks(difference.saved_turn()) && !thinks(difference.new_turn())).then(|| {
         Finding::new(
             Reason::ReasoningLeftOut,
-            "the chat template leaves out what the model thought before an earlier answer"
-                .to_owned(),
-            "none is needed, this model is meant so; without reasoning (`chat_template_kwargs`) \
-             answers stay as they were computed",
+            "the chat template leaves the reasoning of earlier answers out".to_owned(),
+            "none is needed, this model is designed so; without reasoning \
+             (`chat_template_kwargs`) answers are reused as they were computed",
         )
     })
 }
 
-/// What was there before comes later.
+/// The old turn comes later.
 fn message_inserted(difference: &Difference) -> Option<Finding> {
     let turn = difference.turn;
-    let before = difference.kept.get(turn).filter(|kept| !kept.is_empty())?;
+    let before = difference.saved.get(turn).filter(|saved| !saved.is_empty())?;
     let more = difference.new.iter().skip(turn).position(|new| new == before)?;
     let messages = if more == 1 { "a message was" } else { "messages were" };
-    let what = format!("{messages} put in front of what had been said before");
-    Some(Finding::new(Reason::MessageInserted, what, "put what is new behind what was said before"))
+    let what = format!("{messages} inserted before earlier ones");
+    Some(Finding::new(Reason::MessageInserted, what, "put new messages behind the earlier ones"))
 }
 
-/// Nothing is known of it but where it is.
+/// Only the place of the difference is known.
 fn by_place(difference: &Difference) -> Finding {
     let place = difference.place();
     let is_last = difference.turns_behind() == 0;
     match difference.layer() {
         Some(Layer::Axioms | Layer::Identity | Layer::Rules | Layer::Capabilities) => Finding::new(
             Reason::InstructionsChanged,
-            format!("the instructions are not the same, in {place}"),
-            "say what changes from request to request behind what stays: in the last message",
+            format!("the instructions changed, in {place}"),
+            "put text that changes with each request into the last message",
         ),
         Some(Layer::Context | Layer::Memories | Layer::Affect | Layer::Document) => Finding::new(
             Reason::ContextChanged,
-            format!("what stands in front of the messages changed, in {place}"),
-            "move it behind what was said: into the last message",
+            format!("the context before the messages changed, in {place}"),
+            "move it behind the messages: into the last one",
         ),
         Some(Layer::User | Layer::Tool) => Finding::new(
             Reason::MessageEdited,
-            format!("{place} is another one than before"),
-            match is_last {
-                true => "none is needed: another message begins a branch",
-                false => "send earlier messages as they were, or only the new ones (`hob.append`)",
+            format!("{place} is not the message sent before"),
+            if is_last {
+                "none is needed: another message begins a branch"
+            } else {
+                "send earlier messages unchanged, or only the new ones (`hob.append`)"
             },
         ),
         Some(Layer::Assistant) => Finding::new(
             Reason::AnotherAnswer,
-            format!("{place} is not the answer that was given"),
-            match is_last {
-                true => "none is needed: another answer begins a branch",
-                false => "send answers back as they came, or only what is new (`hob.append`)",
+            format!("{place} is not the answer that was generated"),
+            if is_last {
+                "none is needed: another answer begins a branch"
+            } else {
+                "send answers back unchanged, or only the new messages (`hob.append`)"
             },
         ),
         None => Finding::new(
             Reason::Differs,
-            "the prompt is another one than before".to_owned(),
-            "put what changes from request to request behind what stays the same",
+            "the prompt changed".to_owned(),
+            "put text that changes with each request behind the constant text",
         ),
     }
 }

@@ -1,4 +1,4 @@
-//! Each rule, on the prompts that clients send.
+//! Applies each rule to prompts as clients send them.
 
 use hob_runtime::backend::Model;
 use hob_runtime::backend::fake::FakeModel;
@@ -43,11 +43,11 @@ fn report(tokens: TokenCounts, miss: Option<MissReason>) -> TurnReport {
     TurnReport { tokens, miss, ..TurnReport::default() }
 }
 
-fn explain(kept: &[String], new: &[String]) -> Explanation {
-    let kept = cut(&kept.concat());
+fn explain(saved: &[String], new: &[String]) -> Explanation {
+    let saved = cut(&saved.concat());
     let prompt = cut(&format!("{}<|im_start|>assistant\n", new.concat()));
-    let at = kept.iter().zip(&prompt).take_while(|(a, b)| a == b).count();
-    let miss = MissReason::Differs { at, saved: kept[at..].into() };
+    let at = saved.iter().zip(&prompt).take_while(|(a, b)| a == b).count();
+    let miss = MissReason::Differs { at, saved: saved[at..].into() };
     let segments = segments(&prompt);
     let subject = Subject { prompt, segments, remembered: at };
     let model = FakeModel::new();
@@ -68,14 +68,14 @@ fn then(mut talk: Vec<String>, text: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_clock_in_front_of_the_tools_belongs_behind_them() {
+fn a_clock_before_the_tools_belongs_behind_them() {
     let system = |time: &str| format!("It is {time}.\n<tools>\n{LIGHT}\n{HEAT}\n</tools>");
     let found = explain(&talk(&system("10:41")), &then(talk(&system("10:52")), "Bye"));
     assert_eq!(found.reason, Reason::Clock);
     assert_eq!(found.segment, Some((Layer::Identity, "message 1".to_owned())));
     let texts = found.texts.unwrap();
     assert_eq!(texts.before, format!("{SYSTEM}It is 10:"));
-    assert!(texts.kept.starts_with("41.\n<tools>") && texts.new.starts_with("52.\n<tools>"));
+    assert!(texts.saved.starts_with("41.\n<tools>") && texts.new.starts_with("52.\n<tools>"));
     assert!(
         found.what.ends_with("in message 1 stands in front of the tools and 5 messages"),
         "{}",
@@ -85,7 +85,7 @@ fn a_clock_in_front_of_the_tools_belongs_behind_them() {
 }
 
 #[test]
-fn the_same_tools_in_another_order_are_to_be_declared_in_one() {
+fn reordered_tools_are_reported() {
     let system = |one: &str, other: &str| format!("Help.\n<tools>\n{one}\n{other}\n</tools>");
     let found = explain(&talk(&system(LIGHT, HEAT)), &talk(&system(HEAT, LIGHT)));
     assert_eq!(found.reason, Reason::ToolsReordered);
@@ -98,14 +98,14 @@ fn the_same_tools_in_another_order_are_to_be_declared_in_one() {
 }
 
 #[test]
-fn other_tools_are_told_by_name() {
+fn changed_tools_are_named() {
     let found = explain(&talk(&format!("Help. {LIGHT}")), &talk(&format!("Help. {LIGHT}{HEAT}")));
     assert_eq!(found.reason, Reason::ToolsChanged);
     assert!(found.what.ends_with("heat was added"), "{}", found.what);
 }
 
 #[test]
-fn a_clock_in_front_of_tools_in_another_order_is_what_comes_first() {
+fn a_clock_before_reordered_tools_is_the_first_cause() {
     let found = explain(
         &talk(&format!("It is 10:41. {LIGHT}{HEAT}")),
         &talk(&format!("It is 10:42. {HEAT}{LIGHT}")),
@@ -114,37 +114,37 @@ fn a_clock_in_front_of_tools_in_another_order_is_what_comes_first() {
 }
 
 #[test]
-fn history_without_its_middle_was_trimmed() {
-    let kept = talk("Be brief.");
-    let new = then([&kept[..1], &kept[3..]].concat(), "Bye");
-    let found = explain(&kept, &new);
+fn history_without_its_middle_is_trimmed() {
+    let saved = talk("Be brief.");
+    let new = then([&saved[..1], &saved[3..]].concat(), "Bye");
+    let found = explain(&saved, &new);
     assert_eq!(found.reason, Reason::HistoryTrimmed);
     assert!(found.what.contains("2 messages are missing before message 2"), "{}", found.what);
 
     let summary = vec![turn("user", "We greeted each other.")];
-    let new = then([&kept[..1], &summary, &kept[3..]].concat(), "Bye");
-    let found = explain(&kept, &new);
+    let new = then([&saved[..1], &summary, &saved[3..]].concat(), "Bye");
+    let found = explain(&saved, &new);
     assert_eq!(found.reason, Reason::HistoryTrimmed);
     assert!(found.what.contains("2 messages became one"), "{}", found.what);
 }
 
 #[test]
-fn a_message_in_front_of_others_belongs_behind_them() {
-    let kept = talk("Be brief.");
-    let new = then([&kept[..1], &[turn("user", "Facts: …")], &kept[1..]].concat(), "Bye");
-    let found = explain(&kept, &new);
+fn an_inserted_message_belongs_behind_the_others() {
+    let saved = talk("Be brief.");
+    let new = then([&saved[..1], &[turn("user", "Facts: …")], &saved[1..]].concat(), "Bye");
+    let found = explain(&saved, &new);
     assert_eq!(found.reason, Reason::MessageInserted);
     assert!(found.remedy.contains("behind"));
 }
 
 #[test]
-fn an_id_in_front_of_the_messages_is_told() {
+fn a_changing_id_before_the_messages_is_reported() {
     let found = explain(&talk("Session 8f3b039c1f0d"), &talk("Session 9d3679833d6e"));
     assert_eq!(found.reason, Reason::ChangingId);
 }
 
 #[test]
-fn a_clock_in_the_last_message_is_blamed_for_nothing() {
+fn a_clock_in_the_last_message_is_not_reported() {
     let ask = |time: &str| then(talk("Be brief."), &format!("It is {time}. Go on."));
     let found = explain(&ask("10:41"), &ask("10:42"));
     assert_eq!(found.reason, Reason::MessageEdited);
@@ -152,32 +152,32 @@ fn a_clock_in_the_last_message_is_blamed_for_nothing() {
 }
 
 #[test]
-fn other_differences_are_told_by_where_they_are() {
-    let kept = talk("Be brief.");
-    assert_eq!(explain(&kept, &talk("Be kind.")).reason, Reason::InstructionsChanged);
-    let mut edited = then(kept.clone(), "Bye");
+fn other_differences_are_reported_by_their_place() {
+    let saved = talk("Be brief.");
+    assert_eq!(explain(&saved, &talk("Be kind.")).reason, Reason::InstructionsChanged);
+    let mut edited = then(saved.clone(), "Bye");
     edited[1] = turn("user", "Good day");
-    assert_eq!(explain(&kept, &edited).reason, Reason::MessageEdited);
-    let mut edited = then(kept.clone(), "Bye");
+    assert_eq!(explain(&saved, &edited).reason, Reason::MessageEdited);
+    let mut edited = then(saved.clone(), "Bye");
     edited[2] = turn("assistant", "Hm.");
-    assert_eq!(explain(&kept, &edited).reason, Reason::AnotherAnswer);
+    assert_eq!(explain(&saved, &edited).reason, Reason::AnotherAnswer);
 }
 
 #[test]
-fn reasoning_that_the_template_leaves_out_is_told() {
-    let mut kept = talk("Be brief.");
-    kept[4] = turn("assistant", "<think>\nHm.\n</think>\nFine.");
-    let found = explain(&kept, &then(talk("Be brief."), "Bye"));
+fn reasoning_that_the_template_omits_is_reported() {
+    let mut saved = talk("Be brief.");
+    saved[4] = turn("assistant", "<think>\nHm.\n</think>\nFine.");
+    let found = explain(&saved, &then(talk("Be brief."), "Bye"));
     assert_eq!(found.reason, Reason::ReasoningLeftOut);
 }
 
 #[test]
-fn the_same_text_in_other_tokens_is_told_as_that() {
+fn the_same_text_in_other_tokens_is_reported() {
     let model = FakeModel::new();
     let prompt = cut("<|im_start|>user\nHello<|im_end|>\n");
     let written = model.tokenize("<|im_start|>user\nHello", false, false);
-    let kept: Vec<Token> = written.into_iter().chain(cut("<|im_end|>")).collect();
-    let miss = MissReason::Differs { at: 0, saved: kept.into() };
+    let saved: Vec<Token> = written.into_iter().chain(cut("<|im_end|>")).collect();
+    let miss = MissReason::Differs { at: 0, saved: saved.into() };
     let subject = Subject { segments: segments(&prompt), prompt, remembered: 0 };
     let report = report(TokenCounts::default(), Some(miss));
     let found = Explanation::of(&subject, &report, model.vocabulary()).unwrap();
@@ -185,7 +185,7 @@ fn the_same_text_in_other_tokens_is_told_as_that() {
 }
 
 #[test]
-fn what_the_files_are_to_blame_for_needs_no_texts() {
+fn a_miss_of_files_has_no_excerpts() {
     let model = FakeModel::new();
     let subject = Subject { prompt: vec![Token(0); 100], segments: Vec::new(), remembered: 90 };
     let explain = |miss, cached| {

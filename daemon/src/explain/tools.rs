@@ -1,25 +1,23 @@
-//! The tools that a prompt declares, as the template wrote them.
+//! Finds the tools that a prompt declares, in the template's spelling.
 
 use serde_json::Value;
 
-/// Places at which no JSON begins, before a text is given up.
-const MOST_TRIES: usize = 1000;
+/// Braces that begin no JSON; after so many the search ends.
+const MAX_FAILURES: usize = 1000;
 
-/// Tools in a text.
 #[derive(Debug, Default)]
 pub struct Tools {
-    /// Where the first one begins, in bytes.
+    /// The byte at which the first one begins.
     pub start: usize,
-    /// In their order.
     pub list: Vec<Value>,
 }
 
 impl Tools {
-    /// Finds them: objects with a name and a description or parameters, in whatever is around them.
+    /// A tool is an object with a name and a description or parameters.
     pub fn in_text(text: &str) -> Self {
         let mut tools = Self::default();
-        let (mut at, mut tries) = (0, 0);
-        while tries < MOST_TRIES
+        let (mut at, mut failures) = (0, 0);
+        while failures < MAX_FAILURES
             && let Some(brace) = text[at..].find('{')
         {
             at += brace;
@@ -34,24 +32,24 @@ impl Tools {
                 }
                 _ => {
                     at += 1;
-                    tries += 1;
+                    failures += 1;
                 }
             }
         }
         tools
     }
 
-    /// Whether both have the same ones, in whatever order.
+    /// Ignores the order.
     pub fn same_as(&self, other: &Self) -> bool {
         let mut left: Vec<&Value> = other.list.iter().collect();
-        let mut takes = |tool: &Value| {
+        let mut remove = |tool: &Value| {
             let found = left.iter().position(|other| *other == tool);
             found.map(|at| left.swap_remove(at)).is_some()
         };
-        self.list.len() == other.list.len() && self.list.iter().all(&mut takes)
+        self.list.len() == other.list.len() && self.list.iter().all(&mut remove)
     }
 
-    /// What came, went or changed against `before`, by name: `set_light was added`.
+    /// The differences by name: `set_light was added`.
     pub fn changes_since(&self, before: &Self) -> Vec<String> {
         let has =
             |tools: &Self, wanted: &Value| tools.list.iter().any(|tool| name(tool) == name(wanted));
@@ -67,7 +65,7 @@ impl Tools {
     }
 }
 
-/// What a tool is called; `None` for what declares no tool, such as a call.
+/// `None` if the value is no declaration of a tool; calls have names, too.
 fn name(value: &Value) -> Option<&str> {
     let tool = value.get("function").unwrap_or(value);
     let declares = ["description", "parameters", "input_schema"];
@@ -83,7 +81,7 @@ mod tests {
     const HEAT: &str = r#"{"name": "heat", "description": "Warms"}"#;
 
     #[test]
-    fn tools_are_found_in_whatever_is_around_them() {
+    fn tools_are_found_in_any_text() {
         let text = format!(
             "Use {{these}}:\n<tools>\n{LIGHT}\n{HEAT}\n</tools>\n{{\"name\": \"x\", \"arguments\": {{}}}}"
         );
@@ -95,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_tools_and_of_their_keys_makes_no_other_tools() {
+    fn the_order_of_tools_and_of_their_keys_does_not_matter() {
         let one = Tools::in_text(&format!("{LIGHT}{HEAT}"));
         let other =
             Tools::in_text(&format!(r#"{{"description": "Warms", "name": "heat"}}{LIGHT}"#));
@@ -105,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_told_by_name() {
+    fn changes_are_listed_by_name() {
         let one = Tools::in_text(&format!("{LIGHT}{HEAT}"));
         let other = Tools::in_text(&format!(
             "{}{}",
