@@ -1,5 +1,5 @@
-//! The processor time of an idle hobd with many warm prefixes, and the latency of `speech-start` and of
-//! filler phrases. Runs the real hobd with the bundled model.
+//! The processor time of an idle hobd with many warm prefixes, and the latency of `speech-start`
+//! and of filler phrases. Runs the real hobd with the bundled model.
 
 use std::fs;
 use std::io::{Read, Write};

@@ -30,7 +30,8 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Bench {
-    /// Processor time of an idle hobd with warm prefixes; latency of speech start and filler phrases.
+    /// Processor time of an idle hobd with warm prefixes; latency of speech start and filler
+    /// phrases.
     Idle(idle::Options),
     /// Time to first token: cold, follow-up, after park, after restart; against llama.cpp alone.
     Resume(resume::Options),

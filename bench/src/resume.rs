@@ -2,8 +2,8 @@
 //!
 //! One conversation in the shape of Qwen2.5-0.5B. Each round has a follow-up turn, a turn after the
 //! conversation was parked in memory, and a turn after the engine was restarted over the same
-//! directory. Before each of them llama.cpp alone decodes as many new tokens over a hot cache of the
-//! same length (the limit). Before all rounds: the same prompt cold, on an empty engine.
+//! directory. Before each of them llama.cpp alone decodes as many new tokens over a hot cache of
+//! the same length (the limit). Before all rounds: the same prompt cold, on an empty engine.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The number of compute threads and their polling, on an idle and on a busy machine.
 //!
-//! For every setting: one token after a short prompt, and a micro-batch of prefill, on an idle machine
-//! and beside as many computing threads as it has cores.
+//! For every setting: one token after a short prompt, and a micro-batch of prefill, on an idle
+//! machine and beside as many computing threads as it has cores.
 
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
 //! The time to the first token after prewarming and speculative prefill.
 //!
-//! A profile's prefix and a question, in the shape of Qwen2.5-0.5B. Each round has a question after the
-//! prefix was prewarmed at boot; one after a second boot, whose prefix comes from disk; one in a longer
-//! conversation that was on disk until speech started; one whose words were streamed ahead of their
-//! end; a short one on an idle engine, and one that arrives while a prefix is computed. Beside them the
-//! limit: llama.cpp alone decodes as many tokens over a hot cache of the same length. Before all
-//! rounds: the same prompt cold, on an empty engine.
+//! A profile's prefix and a question, in the shape of Qwen2.5-0.5B. Each round has a question after
+//! the prefix was prewarmed at boot; one after a second boot, whose prefix comes from disk; one in
+//! a longer conversation that was on disk until speech started; one whose words were streamed ahead
+//! of their end; a short one on an idle engine, and one that arrives while a prefix is computed.
+//! Beside them the limit: llama.cpp alone decodes as many tokens over a hot cache of the same
+//! length. Before all rounds: the same prompt cold, on an empty engine.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! The handle to the engine: cloneable, callable from any thread, never waiting for the model.
 //!
 //! - [`Engine::submit`] checks a turn, puts it into a bounded queue and returns at once.
-//! - The worker thread starts with the engine and ends with [`Engine::shutdown`], after all KV worth
-//!   saving is on disk.
+//! - The worker thread starts with the engine and ends with [`Engine::shutdown`], after all KV
+//!   worth saving is on disk.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -235,8 +235,8 @@ impl Engine {
         self.inner.changes.clone()
     }
 
-    /// Saves all KV to disk and drops the weights; the next turn loads both again. `false` when a turn
-    /// runs or waits, or when the model file cannot be read again.
+    /// Saves all KV to disk and drops the weights; the next turn loads both again. `false` when a
+    /// turn runs or waits, or when the model file cannot be read again.
     pub async fn unload(&self) -> bool {
         let (done, answer) = Reply::channel();
         self.send(Command::Unload(done)).is_ok() && answer.await.unwrap_or(false)
@@ -265,8 +265,8 @@ impl Engine {
         self.inner.options.context_tokens
     }
 
-    /// Maximum tokens of one conversation: the cells of the cache, or the context that the model was
-    /// trained with.
+    /// Maximum tokens of one conversation: the cells of the cache, or the context that the model
+    /// was trained with.
     pub fn conversation_tokens(&self) -> usize {
         self.inner.options.conversation_tokens(self.inner.model.facts())
     }

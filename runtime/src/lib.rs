@@ -1,9 +1,9 @@
 //! The engine: one thread owns llama.cpp's context; callers hold a cloneable [`Engine`].
 //!
-//! Reading order: [`turn`] (requests and events), [`engine`] (the handle), `command` (what it sends),
-//! `lifecycle` and `worker` (the thread), [`map`] (a view of its cells), `tiers` (KV offload to memory
-//! and disk), [`backend`] (the seam to llama.cpp). Beside them: [`template`] and [`grammar`] (before a
-//! turn), [`sample`] (after a micro-batch).
+//! Reading order: [`turn`] (requests and events), [`engine`] (the handle), `command` (what it
+//! sends), `lifecycle` and `worker` (the thread), [`map`] (a view of its cells), `tiers` (KV
+//! offload to memory and disk), [`backend`] (the seam to llama.cpp). Beside them: [`template`] and
+//! [`grammar`] (before a turn), [`sample`] (after a micro-batch).
 
 pub mod backend;
 mod command;

@@ -3,7 +3,8 @@
 //! - Before the weights are dropped, everything is saved and on disk.
 //! - While they are dropped, turns wait for them, and commands that need no weights are served.
 //! - While they load, the thread handles no command; others read the status from before.
-//! - Weights that fail to load are an error for the command that needed them; the next one tries again.
+//! - Weights that fail to load are an error for the command that needed them; the next one tries
+//!   again.
 
 use std::sync::{Arc, mpsc};
 

@@ -61,8 +61,8 @@ impl EngineOptions {
         self.micro_batch.min(self.context_tokens)
     }
 
-    /// Tokens of one conversation at most: the cells of the cache, or the context that the model was
-    /// trained with.
+    /// Tokens of one conversation at most: the cells of the cache, or the context that the model
+    /// was trained with.
     pub(crate) fn conversation_tokens(&self, model: &ModelFacts) -> usize {
         match model.trained_context {
             0 => self.context_tokens, // The model file does not say.

@@ -9,8 +9,8 @@ use std::time::Duration;
 /// Every micro-batch reads all weights once: fewer rows waste that.
 const MIN_ROWS: usize = 32;
 
-/// For background prompts: on a slow machine even [`MIN_ROWS`] take several times the target, by which
-/// an answer that arrives meanwhile is delayed.
+/// For background prompts: on a slow machine even [`MIN_ROWS`] take several times the target, by
+/// which an answer that arrives meanwhile is delayed.
 const MIN_BACKGROUND_ROWS: usize = 8;
 
 /// Batches below this size measure the reading of weights, not the computation of rows.
@@ -29,8 +29,8 @@ pub struct Pace {
 
 impl Pace {
     /// Aims at `target` per micro-batch and never exceeds `max_rows`. Without a target every
-    /// micro-batch may have `max_rows`, whatever the speed: the same turns then always make the same
-    /// micro-batches.
+    /// micro-batch may have `max_rows`, whatever the speed: the same turns then always make the
+    /// same micro-batches.
     pub fn new(target: Option<Duration>, max_rows: usize) -> Self {
         Self { target, max_rows, rows_per_second: None }
     }

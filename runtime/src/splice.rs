@@ -24,7 +24,8 @@ pub fn export(
 /// Imports the cells `wanted` of a state that holds the cells `held` into `sequence`.
 ///
 /// # Errors
-/// [`StateError::Import`] when the state is refused or does not hold `held`; `sequence` is as it was.
+/// [`StateError::Import`] when the state is refused or does not hold `held`; `sequence` is as it
+/// was.
 pub fn import(
     backend: &mut dyn Backend,
     scratch: Sequence,

@@ -33,8 +33,8 @@ pub struct TurnRequest {
     pub ignore_eog: bool,
     pub keep: Retention,
     pub purpose: Purpose,
-    /// Reuses nothing: computes every token of the prompt, to measure what reuse saves. Saved KV stays,
-    /// and the new KV is saved under the same names.
+    /// Reuses nothing: computes every token of the prompt, to measure what reuse saves. Saved KV
+    /// stays, and the new KV is saved under the same names.
     pub cold: bool,
 }
 
@@ -73,9 +73,9 @@ pub enum Purpose {
     /// A caller waits for the answer.
     #[default]
     Answer,
-    /// Speculative prefill in the conversation's own slot, while the user still types or talks. It is
-    /// never recorded and does not count as a use. A newer turn of the conversation supersedes it, and
-    /// reuses what it computed.
+    /// Speculative prefill in the conversation's own slot, while the user still types or talks. It
+    /// is never recorded and does not count as a use. A newer turn of the conversation supersedes
+    /// it, and reuses what it computed.
     Speculate,
     /// Computes a prefix that conversations share, in a prefix slot, and saves it.
     Prewarm,
@@ -274,8 +274,8 @@ impl Turn {
     }
 }
 
-/// Sends a turn's events. A caller that has dropped its [`Turn`] is ignored here: the worker ends the
-/// turn before its next micro-batch.
+/// Sends a turn's events. A caller that has dropped its [`Turn`] is ignored here: the worker ends
+/// the turn before its next micro-batch.
 pub(crate) struct EventSender(mpsc::UnboundedSender<TurnEvent>);
 
 impl EventSender {

@@ -1,5 +1,5 @@
-//! The engine's promises, on the fake backend, where every wrong, missing or foreign cell changes the
-//! answer.
+//! The engine's promises, on the fake backend, where every wrong, missing or foreign cell changes
+//! the answer.
 
 mod support;
 

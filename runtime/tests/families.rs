@@ -1,4 +1,5 @@
-//! The engine's promises on llama.cpp: one model file of every memory family, and the bundled model.
+//! The engine's promises on llama.cpp: one model file of every memory family, and the bundled
+//! model.
 
 #![cfg(feature = "llama")]
 

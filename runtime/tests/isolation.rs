@@ -1,8 +1,8 @@
-//! Four conversations interleaved over two slots for fifty turns each, on llama.cpp with the bundled
-//! model: every answer equals the answer of the same conversation run alone.
+//! Four conversations interleaved over two slots for fifty turns each, on llama.cpp with the
+//! bundled model: every answer equals the answer of the same conversation run alone.
 //!
-//! Each conversation contains values of its own and is asked for them later, so a cell that leaks from
-//! one into another gives a wrong answer.
+//! Each conversation contains values of its own and is asked for them later, so a cell that leaks
+//! from one into another gives a wrong answer.
 
 #![cfg(feature = "llama")]
 

@@ -207,8 +207,8 @@ fn an_answer_interrupts_a_prewarm_within_one_micro_batch() {
         assert_eq!(finish(warming).unwrap().report.tokens.computed, prefix.len());
         computed
     };
-    // One micro-batch that had begun, and one that may begin after the answer. A thread that reads the
-    // counter late sees more of them, so one try of five must stay within the bound.
+    // One micro-batch that had begun, and one that may begin after the answer. A thread that reads
+    // the counter late sees more of them, so one try of five must stay within the bound.
     let bound = hello.len() as u64 + 64;
     let least = (0..5).map(|_| computed_meanwhile()).find(|&computed| computed <= bound);
     assert!(least.is_some(), "more than {bound} tokens each time");

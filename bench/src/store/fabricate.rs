@@ -1,8 +1,8 @@
 //! Fabricated KV, for measurements of speed.
 //!
 //! - One block is computed; every other has its layout, its own positions, and its values with the
-//!   lower half of each mantissa drawn at random. All numbers stay finite and no two blocks are equal;
-//!   answers over them are meaningless.
+//!   lower half of each mantissa drawn at random. All numbers stay finite and no two blocks are
+//!   equal; answers over them are meaningless.
 //! - Objects and records are named by the real chain of the tokens and written by the real store.
 
 use std::ops::Range;

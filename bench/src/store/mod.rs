@@ -1,15 +1,15 @@
 //! The cost of saved KV, beside what it is compared with.
 //!
-//! - Restore: a whole conversation from the page cache through the engine, every byte verified, from
-//!   a turn's admission until it is hot; against `llama_state_seq_load_file`, which verifies
+//! - Restore: a whole conversation from the page cache through the engine, every byte verified,
+//!   from a turn's admission until it is hot; against `llama_state_seq_load_file`, which verifies
 //!   nothing, on a plain dump of the same state, interleaved.
 //! - Saving: the time of the engine's thread, and the bytes that one turn adds to the disk.
 //! - Sharing: the disk space of conversations over one prefix, against whole dumps.
 //! - Listing: the real `hob slots ls` over 10,000 slot files.
 //! - Sweeping: a sweep over as many, and its effect on a running answer.
 //!
-//! Computing 32,768 tokens takes too long, so most KV here is fabricated (see `fabricate`): of the right
-//! layout and size, under the right names, and without duplicates.
+//! Computing 32,768 tokens takes too long, so most KV here is fabricated (see `fabricate`): of the
+//! right layout and size, under the right names, and without duplicates.
 
 mod fabricate;
 mod listing;

@@ -1,7 +1,7 @@
 //! Restores a whole conversation from the page cache into the cells.
 //!
-//! Both sides are warm: one context of llama.cpp, one engine. Each round opens a conversation that the
-//! engine has not seen, after a short other one that occupied the only slot.
+//! Both sides are warm: one context of llama.cpp, one engine. Each round opens a conversation that
+//! the engine has not seen, after a short other one that occupied the only slot.
 
 use std::fs;
 use std::path::Path;

@@ -1,8 +1,8 @@
-//! The 20th turn of a conversation: the time that the engine's thread spends on saving it, and the bytes
-//! that it adds to the disk.
+//! The 20th turn of a conversation: the time that the engine's thread spends on saving it, and the
+//! bytes that it adds to the disk.
 //!
-//! The first 19 turns are fabricated; the engine computes, generates and saves the 20th. It ends, like
-//! every turn of a chat, with the end-of-turn token.
+//! The first 19 turns are fabricated; the engine computes, generates and saves the 20th. It ends,
+//! like every turn of a chat, with the end-of-turn token.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Writes a GGUF file (version 3, little-endian) up to its tensors, and reads enough of another one to
-//! copy its values.
+//! Writes a GGUF file (version 3, little-endian) up to its tensors, and reads enough of another one
+//! to copy its values.
 //!
 //! | part | bytes |
 //! |---|---|

@@ -2,8 +2,8 @@
 //!
 //! - For speed only: a forward pass costs as much as in the real model; the text is noise.
 //! - The same shape gives the same bytes on every machine.
-//! - A file is written once, under a temporary name, and renamed: it exists whole or not at all. A file
-//!   of another version of this code is written again.
+//! - A file is written once, under a temporary name, and renamed: it exists whole or not at all. A
+//!   file of another version of this code is written again.
 //! - The tokenizer is the bundled model's, padded with unused entries to the shape's vocabulary.
 //!
 //! [`layout`] has the tensors and the metadata of a shape, [`gguf`] the bytes of the container,
@@ -99,8 +99,8 @@ pub fn ensure(shape: Shape, path: &Path) -> io::Result<()> {
     written
 }
 
-/// Whether this version of the code wrote the file: same length, same header. The header determines the
-/// weights.
+/// Whether this version of the code wrote the file: same length, same header. The header determines
+/// the weights.
 fn is_written(path: &Path, header: &Header) -> io::Result<bool> {
     let mut file = match File::open(path) {
         Ok(file) => file,

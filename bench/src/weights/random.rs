@@ -1,8 +1,8 @@
 //! Reproducible, bell-shaped numbers; half a billion of them are made quickly.
 //!
 //! - A tensor's numbers depend only on its index in the file.
-//! - A Q8_0 block is one scale and 32 bell-shaped bytes: nothing is quantised, and the bytes cost as much
-//!   to compute with as any others.
+//! - A Q8_0 block is one scale and 32 bell-shaped bytes: nothing is quantised, and the bytes cost
+//!   as much to compute with as any others.
 
 use super::layout::{Content, Storage, Tensor};
 

@@ -1,11 +1,12 @@
-//! The seam to llama.cpp: a [`Model`] that anyone may share, and a [`Backend`] that one thread owns.
+//! The seam to llama.cpp: a [`Model`] that anyone may share, and a [`Backend`] that one thread
+//! owns.
 //!
 //! - `llama` is the real one; all of the project's `unsafe` is in it.
-//! - `fake` is a deterministic stand-in: a cell that is missing, foreign or at a wrong position changes
-//!   every token that follows.
+//! - `fake` is a deterministic stand-in: a cell that is missing, foreign or at a wrong position
+//!   changes every token that follows.
 //! - Ranges are half-open positions, checked by the caller: `start < end <= end of sequence`.
-//! - `state` knows llama.cpp's layout of a sequence's state, and joins the states of adjacent blocks off
-//!   the engine's thread.
+//! - `state` knows llama.cpp's layout of a sequence's state, and joins the states of adjacent
+//!   blocks off the engine's thread.
 
 pub mod fake;
 #[cfg(feature = "llama")]
@@ -141,8 +142,8 @@ pub trait Model: Send + Sync {
     /// `parse_special`: the written form of a control token becomes that token.
     fn tokenize(&self, text: &str, add_special: bool, parse_special: bool) -> Vec<Token>;
 
-    /// Appends the cells of `state`, whose bytes the caller has verified, to `joined`. Returns `false`,
-    /// and leaves `joined` as it was, where the states cannot be joined.
+    /// Appends the cells of `state`, whose bytes the caller has verified, to `joined`. Returns
+    /// `false`, and leaves `joined` as it was, where the states cannot be joined.
     fn append_state(&self, joined: &mut JoinedState, state: &[u8]) -> bool;
 
     /// Makes one state of what was appended.
@@ -183,7 +184,8 @@ pub trait Backend {
     /// See [`DecodeError`]; the cache is as it was before.
     fn decode(&mut self, rows: &[Row]) -> Result<(), DecodeError>;
 
-    /// One logit for each token of the vocabulary, for row `row` of the last batch, which wanted them.
+    /// One logit for each token of the vocabulary, for row `row` of the last batch, which wanted
+    /// them.
     fn logits(&mut self, row: usize) -> &[f32];
 
     /// The position after the sequence's last cell; 0 when it is empty.

@@ -1,8 +1,9 @@
 //! The layout of a sequence's state where memory is plain attention, as llama.cpp writes it.
 //!
-//! - Taken from llama.cpp's source and pinned with it. A state that does not match to the last byte is
-//!   imported by itself, not joined.
-//! - A joined state is, byte for byte, what llama.cpp would have written for those cells in that order.
+//! - Taken from llama.cpp's source and pinned with it. A state that does not match to the last byte
+//!   is imported by itself, not joined.
+//! - A joined state is, byte for byte, what llama.cpp would have written for those cells in that
+//!   order.
 //!
 //! ```text
 //! magic, sequence, streams = 1, cells                               4 x 4 bytes
@@ -17,8 +18,8 @@ const CELL: usize = 12;
 const SHAPE: usize = 16;
 const SECTION_HEAD: usize = 12;
 
-/// The states of adjacent cells, joined into one: importing it walks the cache once for all of them.
-/// See [`Model::append_state`](super::Model::append_state).
+/// The states of adjacent cells, joined into one: importing it walks the cache once for all of
+/// them. See [`Model::append_state`](super::Model::append_state).
 #[derive(Debug, Default)]
 pub struct JoinedState {
     pub(super) bytes: Vec<u8>,
@@ -120,8 +121,8 @@ impl<'s> PlainState<'s> {
     }
 }
 
-/// Appends the cells of `state` to `joined`. Returns `false`, and leaves `joined` as it was, when there
-/// is no room or the layouts differ.
+/// Appends the cells of `state` to `joined`. Returns `false`, and leaves `joined` as it was, when
+/// there is no room or the layouts differ.
 pub fn append(joined: &mut JoinedState, state: &[u8]) -> bool {
     let Some(state) = PlainState::parse(state) else { return false };
     if joined.cells + state.cells > joined.room {

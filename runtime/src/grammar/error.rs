@@ -13,8 +13,8 @@ pub enum GrammarError {
     Stuck(String),
 }
 
-/// llguidance's error in one line, without backtraces and without the excerpt of the grammar, which is
-/// in a notation that the client has not written.
+/// llguidance's error in one line, without backtraces and without the excerpt of the grammar, which
+/// is in a notation that the client has not written.
 pub(super) fn one_line(error: impl std::fmt::Display) -> String {
     let text = error.to_string();
     if text.contains("panic: ") {

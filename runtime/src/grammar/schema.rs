@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-/// White space between JSON tokens: a space, or a new line and its indentation. Unbounded, a model that
-/// was not trained on JSON would generate white space up to its token limit.
+/// White space between JSON tokens: a space, or a new line and its indentation. Unbounded, a model
+/// that was not trained on JSON would generate white space up to its token limit.
 const JSON_SPACE: &str = r" |\r?\n[ \t]{0,16}";
 
 /// The body of a rule that matches JSON of a schema.

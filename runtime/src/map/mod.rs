@@ -1,7 +1,7 @@
 //! A map of the cells, block by block: the origin and the layer of each, and the latest evictions.
 //!
-//! - Pure. The engine's thread only copies its state, as a [`Reading`]; the map is made of it on the
-//!   caller's thread.
+//! - Pure. The engine's thread only copies its state, as a [`Reading`]; the map is made of it on
+//!   the caller's thread.
 //! - A block has the origin and the layer of most of its tokens.
 //! - The same reading always gives the same map.
 
@@ -191,8 +191,8 @@ impl SlotReading {
 /// The key of the tokens after a prompt's segments.
 const ANSWER: &str = "answer";
 
-/// The segment that holds most of `range`, of those that end after its start; `None` when most of it
-/// follows the last one. The later one on a tie.
+/// The segment that holds most of `range`, of those that end after its start; `None` when most of
+/// it follows the last one. The later one on a tie.
 fn part_of<'s>(segments: &'s [SegmentRef], range: &Range<usize>) -> Option<(Layer, &'s str)> {
     let mut start = range.start;
     let mut most = (0, None);

@@ -1,7 +1,7 @@
 //! Samples a token from logits, and assembles text from tokens.
 //!
-//! Reading order: `params` (a request's settings), `sampler` (one choice), `shortlist` (its filters),
-//! `logprobs` (the model's own distribution), `output` (bytes to text).
+//! Reading order: `params` (a request's settings), `sampler` (one choice), `shortlist` (its
+//! filters), `logprobs` (the model's own distribution), `output` (bytes to text).
 //!
 //! - Equal seeds, parameters and logits choose equal tokens, on every platform.
 //! - No logits, however broken, make the sampler panic; a NaN is a token that cannot be chosen.

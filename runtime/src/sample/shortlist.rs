@@ -103,8 +103,8 @@ fn keep_likeliest(list: &mut Vec<Candidate>, count: usize) -> f32 {
     bar
 }
 
-/// Bins of weight, 128 to each power of two, down to 2^-58: lighter weights share the last bin, whose
-/// sum is negligible.
+/// Bins of weight, 128 to each power of two, down to 2^-58: lighter weights share the last bin,
+/// whose sum is negligible.
 const BINS: usize = 58 * 128;
 
 /// Collects the fewest likeliest tokens whose probabilities reach `top_p`, always at least one.

@@ -1,4 +1,5 @@
-//! Converts OpenAI's messages to the form of Hugging Face's library, for which templates are written.
+//! Converts OpenAI's messages to the form of Hugging Face's library, for which templates are
+//! written.
 //!
 //! - Arguments of calls are JSON text in OpenAI's form, and become objects.
 //! - Missing or null content becomes empty text, unless the template checks for `none`.

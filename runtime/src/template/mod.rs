@@ -1,12 +1,12 @@
 //! Chat templates: render messages as the text that a model was trained on.
 //!
-//! Reading order: [`ChatTemplate`] (compile once, render often), `messages` (the form of messages that
-//! templates expect), `python` (the Jinja that they expect), `date`, `capped`.
+//! Reading order: [`ChatTemplate`] (compile once, render often), `messages` (the form of messages
+//! that templates expect), `python` (the Jinja that they expect), `date`, `capped`.
 //!
 //! - The template is the model's own; it is rendered as Hugging Face's library renders it.
-//! - A template is a program from an untrusted file: its steps and its output are bounded, and it can
-//!   read only its input and the date. Not bounded is the memory of text that a template doubles again
-//!   and again without writing it.
+//! - A template is a program from an untrusted file: its steps and its output are bounded, and it
+//!   can read only its input and the date. Not bounded is the memory of text that a template
+//!   doubles again and again without writing it.
 //! - Equal input gives equal text, except where a template asks for the date.
 
 mod capped;
@@ -105,8 +105,8 @@ impl ChatTemplate {
 
     /// The prompt.
     ///
-    /// Most templates expect the arguments of past calls as objects. One that fails is rendered again
-    /// with text.
+    /// Most templates expect the arguments of past calls as objects. One that fails is rendered
+    /// again with text.
     pub fn render(&self, input: &RenderInput<'_>) -> Result<String, TemplateError> {
         let rendered = self.render_with(input, Arguments::AsObjects);
         let has_calls = || input.messages.iter().any(|message| message.get("tool_calls").is_some());

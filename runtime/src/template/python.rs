@@ -61,8 +61,8 @@ fn raise(message: String) -> Result<Jinja, Error> {
     Err(error.with_source(Refusal(message)))
 }
 
-/// Writes booleans with a capital letter, as Python does, and `none` as nothing: a template that would
-/// write `None` was not made for a missing value.
+/// Writes booleans with a capital letter, as Python does, and `none` as nothing: a template that
+/// would write `None` was not made for a missing value.
 fn write_value(out: &mut Output<'_>, state: &State<'_, '_>, value: &Jinja) -> Result<(), Error> {
     if value.is_none() {
         return Ok(());

@@ -1,8 +1,8 @@
-//! Offloads KV from the cache to host memory and disk, and fetches it back. The engine's thread never
-//! waits for either.
+//! Offloads KV from the cache to host memory and disk, and fetches it back. The engine's thread
+//! never waits for either.
 //!
-//! - The *writer* writes behind, in the order of the calls. *Readers* fetch, verify and assemble, and
-//!   deliver in groups. The engine's thread only takes a lock around a map.
+//! - The *writer* writes behind, in the order of the calls. *Readers* fetch, verify and assemble,
+//!   and deliver in groups. The engine's thread only takes a lock around a map.
 //! - An object that is not on disk yet stays in memory, even beyond the memory budget.
 //! - A record names only objects that were handed to the writer before it and that are still held.
 //! - A forgotten conversation is gone for the next fetch, although its files are removed later.
@@ -126,8 +126,8 @@ impl KvTiers {
         Ok(())
     }
 
-    /// Forgets a conversation in memory and on disk: its record, and the objects that only this record
-    /// names. `unrecorded`: objects put since the record.
+    /// Forgets a conversation in memory and on disk: its record, and the objects that only this
+    /// record names. `unrecorded`: objects put since the record.
     pub fn forget(&self, conversation: &ConversationId, unrecorded: Vec<BlockId>) {
         let mut named = self.shared.records().forget(conversation);
         named.extend(unrecorded);

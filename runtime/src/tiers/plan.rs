@@ -1,8 +1,8 @@
 //! Names the objects that may hold a prompt's KV. `read` finds out which exist.
 //!
-//! - A block's name follows from the tokens up to its end, so a conversation finds blocks that another
-//!   one wrote. Where the prompt is cut differently than the conversation was (it continues in the
-//!   middle of a block), the conversation's record has the other name.
+//! - A block's name follows from the tokens up to its end, so a conversation finds blocks that
+//!   another one wrote. Where the prompt is cut differently than the conversation was (it continues
+//!   in the middle of a block), the conversation's record has the other name.
 //! - A turn that answers computes its prompt's last token, for the logits: it is not fetched.
 
 use std::ops::Range;

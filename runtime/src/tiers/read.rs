@@ -1,9 +1,10 @@
 //! Reads the objects of a plan and assembles them, verified, in the order of positions.
 //!
-//! - A group is a few adjacent blocks. Where the state's layout allows, they are joined into one state
-//!   while they are read: the verified bytes are still in the processor's cache, and the import walks
-//!   the cells once.
-//! - A piece may hold more tokens than the prompt wants: those after the last equal one are not used.
+//! - A group is a few adjacent blocks. Where the state's layout allows, they are joined into one
+//!   state while they are read: the verified bytes are still in the processor's cache, and the
+//!   import walks the cells once.
+//! - A piece may hold more tokens than the prompt wants: those after the last equal one are not
+//!   used.
 //! - Objects read from disk do not enter the memory tier: the system's page cache has them.
 
 use std::ops::Range;
@@ -139,8 +140,8 @@ impl Group {
         Ok(())
     }
 
-    /// Reads the record's block in place of the missing one. Both begin at the same position, because
-    /// all tokens before it are equal. Returns where the wanted tokens end.
+    /// Reads the record's block in place of the missing one. Both begin at the same position,
+    /// because all tokens before it are equal. Returns where the wanted tokens end.
     fn read_recorded(
         &mut self,
         finder: &mut Finder<'_>,

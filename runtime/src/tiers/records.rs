@@ -72,8 +72,8 @@ impl Records {
         Self { budget_bytes, entries, droppable, bytes: 0, uses: 0 }
     }
 
-    /// The conversation's record, `Some(None)` when there is none, `None` when the disk must be read.
-    /// Counts as a use.
+    /// The conversation's record, `Some(None)` when there is none, `None` when the disk must be
+    /// read. Counts as a use.
     pub fn lookup(&mut self, conversation: &ConversationId) -> Option<Option<Arc<SlotRecord>>> {
         let now = self.next_use();
         match self.entries.get_mut(conversation)? {
@@ -102,8 +102,8 @@ impl Records {
         }
     }
 
-    /// Sets the conversation's newest record, which is not on disk yet. Returns the snapshots of the
-    /// record before.
+    /// Sets the conversation's newest record, which is not on disk yet. Returns the snapshots of
+    /// the record before.
     pub fn set(&mut self, record: Arc<SlotRecord>) -> Vec<BlockId> {
         let conversation = record.conversation.clone();
         let before = self.take(&conversation);
@@ -165,8 +165,8 @@ impl Records {
         named
     }
 
-    /// The conversation's slot file was removed: the next lookup reads the disk. A pending record stays
-    /// valid: it is newer than the file.
+    /// The conversation's slot file was removed: the next lookup reads the disk. A pending record
+    /// stays valid: it is newer than the file.
     pub fn slot_removed(&mut self, conversation: &ConversationId) {
         let forgotten = matches!(self.entries.get(conversation), Some(Entry::Absent));
         if !forgotten && !self.is_pending(conversation) {
@@ -204,7 +204,8 @@ impl Records {
         })
     }
 
-    /// The `candidates` that no record here names. Blocks of dropped records are only in slot files.
+    /// The `candidates` that no record here names. Blocks of dropped records are only in slot
+    /// files.
     pub fn unreferenced(&self, candidates: impl IntoIterator<Item = BlockId>) -> BTreeSet<BlockId> {
         let mut unreferenced = BTreeSet::from_iter(candidates);
         for id in self.referenced() {

@@ -1,5 +1,5 @@
-//! What the engine's thread, the writer and the readers share. Each lock but `removal` is held around a
-//! map operation, never around I/O.
+//! What the engine's thread, the writer and the readers share. Each lock but `removal` is held
+//! around a map operation, never around I/O.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,8 +28,8 @@ pub(super) struct Shared {
     pool: Mutex<WarmPool>,
     records: Mutex<Records>,
     objects: Mutex<HashMap<BlockId, Known>>,
-    /// Written by the writer while it removes objects, read by readers around I/O: an object that was
-    /// read still exists. The engine's thread never takes it.
+    /// Written by the writer while it removes objects, read by readers around I/O: an object that
+    /// was read still exists. The engine's thread never takes it.
     removal: RwLock<()>,
     /// Cleared memory for exports.
     pub spares: Mutex<Vec<Vec<u8>>>,
@@ -113,8 +113,8 @@ impl Shared {
         self.pool().unsaved_bytes() >= self.unsaved_budget_bytes
     }
 
-    /// Fills the spare buffers for exports of `bytes`, so that the engine's thread does not wait for
-    /// the system to clear pages.
+    /// Fills the spare buffers for exports of `bytes`, so that the engine's thread does not wait
+    /// for the system to clear pages.
     pub fn make_spares(&self, bytes: usize) {
         while bytes > 0 && self.spares.lock().len() < MAX_SPARES {
             let mut spare = vec![1; bytes]; // Zeros would be promised by the system, not given.

@@ -1,8 +1,8 @@
 //! Protects a running engine's KV from a sweep of the disk.
 //!
 //! - Open conversations stay, and so do those whose record is still to be written.
-//! - An object that a record in memory names stays. While objects are removed, no new record can name
-//!   them and no reader reads them.
+//! - An object that a record in memory names stays. While objects are removed, no new record can
+//!   name them and no reader reads them.
 //! - A sweep runs on the writer thread at the lowest priority: answers have the cores first.
 
 use std::cell::RefCell;

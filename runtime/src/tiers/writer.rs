@@ -1,8 +1,8 @@
-//! The writer thread (write-behind): writes and removes in the order of the calls. A record is written
-//! after its objects, and an object that is put again after its removal exists.
+//! The writer thread (write-behind): writes and removes in the order of the calls. A record is
+//! written after its objects, and an object that is put again after its removal exists.
 //!
-//! - An object leaves memory before disk, while no new record can name it: a slot that still has it in
-//!   cells exports it again.
+//! - An object leaves memory before disk, while no new record can name it: a slot that still has it
+//!   in cells exports it again.
 //! - An object that a slot file of an earlier process names is not removed.
 
 use std::cell::OnceCell;

@@ -1,7 +1,7 @@
 //! From the queue into a slot: pins the conversation and reuses hot cells. `restore` follows.
 //!
-//! - Turns of one conversation are admitted in their order. A turn that finds no slot lets turns pass
-//!   whose conversation already has one.
+//! - Turns of one conversation are admitted in their order. A turn that finds no slot lets turns
+//!   pass whose conversation already has one.
 //! - A preempted turn waits until another turn has ended: before that, it would be preempted again.
 //! - A turn that answers always computes its prompt's last token, for the logits.
 

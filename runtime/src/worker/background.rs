@@ -1,8 +1,8 @@
 //! Turns without a waiting caller: prewarms and speculative prefills.
 //!
 //! - They yield to an answer within one micro-batch; what they have computed stays.
-//! - A newer turn of the same conversation supersedes a running one as soon as that one's restore is
-//!   complete, so nothing is read twice.
+//! - A newer turn of the same conversation supersedes a running one as soon as that one's restore
+//!   is complete, so nothing is read twice.
 //! - They generate nothing and do not count as a use of the conversation.
 
 use hob_slots::ConversationId;
@@ -15,8 +15,8 @@ use crate::command::Submitted;
 use crate::map::EvictionReason;
 use crate::turn::{FinishReason, Purpose, TurnError, TurnEvent};
 
-/// While an answer is being generated, a speculation adds at most this fraction (1/8) of its rows to
-/// a micro-batch.
+/// While an answer is being generated, a speculation adds at most this fraction (1/8) of its rows
+/// to a micro-batch.
 const BESIDE_AN_ANSWER: usize = 8;
 
 impl Worker<'_> {
@@ -40,8 +40,8 @@ impl Worker<'_> {
         self.core.counters.superseded += self.remove_queued(superseded) as u64;
     }
 
-    /// Ends the conversation's background turn for a newer turn, unless it still restores: the newer
-    /// one needs the same KV.
+    /// Ends the conversation's background turn for a newer turn, unless it still restores: the
+    /// newer one needs the same KV.
     pub(super) fn supersede(&mut self, conversation: &ConversationId) {
         let Some(slot) = self.registry.slot_of(conversation) else { return };
         let index = slot.0 as usize;
@@ -101,8 +101,8 @@ impl Worker<'_> {
         self.slots[index].turn.as_ref().map(|turn| (turn.request.purpose, turn.number))
     }
 
-    /// How many rows the slot's prompt may have in the next micro-batch. Background prompts have none
-    /// while an answer waits for its prompt; those of equal purpose share the rest equally.
+    /// How many rows the slot's prompt may have in the next micro-batch. Background prompts have
+    /// none while an answer waits for its prompt; those of equal purpose share the rest equally.
     pub(super) fn row_budget(&self, index: usize) -> usize {
         let Some(purpose) = self.purpose(index) else { return 0 };
         if purpose == Purpose::Answer {

@@ -132,8 +132,8 @@ impl<'b> Worker<'b> {
         self.close()
     }
 
-    /// Handles all queued commands; waits for one when there is nothing else to do. Returns whether to
-    /// go on.
+    /// Handles all queued commands; waits for one when there is nothing else to do. Returns whether
+    /// to go on.
     fn receive(&mut self, inbox: &Receiver<Command>) -> bool {
         if !self.has_work() {
             self.settle();

@@ -4,8 +4,8 @@
 //!   arrive in groups of blocks and are imported between micro-batches.
 //! - A restore always ends: after `restore_patience` without an event the rest is computed.
 //! - An import is verified: the sequence must end where the timeline does.
-//! - An import without room makes room, as a micro-batch does. A state that llama.cpp refuses although
-//!   there is room is a counted miss.
+//! - An import without room makes room, as a micro-batch does. A state that llama.cpp refuses
+//!   although there is room is a counted miss.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -112,8 +112,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Preempts a turn while another runs: exports its KV, drops its cells, and puts it at the front
-    /// of the queue, to continue where it stopped. A background turn is ended instead.
+    /// Preempts a turn while another runs: exports its KV, drops its cells, and puts it at the
+    /// front of the queue, to continue where it stopped. A background turn is ended instead.
     pub(super) fn preempt(&mut self, index: usize) {
         if self.is_background(index) {
             return self.supersede_and_park(index);

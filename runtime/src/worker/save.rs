@@ -1,8 +1,9 @@
 //! Exports KV to the tiers behind the answer.
 //!
-//! - One piece of housekeeping is one block or one snapshot, which bounds how long a micro-batch waits.
-//! - A slow disk never blocks the engine: KV waits in its cells. When those cells are needed first, it
-//!   is dropped, and computed again later.
+//! - One piece of housekeeping is one block or one snapshot, which bounds how long a micro-batch
+//!   waits.
+//! - A slow disk never blocks the engine: KV waits in its cells. When those cells are needed first,
+//!   it is dropped, and computed again later.
 //! - A record is written after the objects that it names were handed to the tiers.
 
 use std::time::Instant;
@@ -62,8 +63,8 @@ impl Worker<'_> {
         true
     }
 
-    /// Saves the whole slot now: before its cells are given up, or before a memory that cannot go back
-    /// continues.
+    /// Saves the whole slot now: before its cells are given up, or before a memory that cannot go
+    /// back continues.
     pub(super) fn save(&mut self, index: usize) {
         if !self.slots[index].is_savable() {
             return;
@@ -85,8 +86,8 @@ impl Worker<'_> {
         }
     }
 
-    /// The first block that no tier holds. A block that is not full is exported only when the slot is
-    /// idle.
+    /// The first block that no tier holds. A block that is not full is exported only when the slot
+    /// is idle.
     fn next_block(&mut self, index: usize) -> Option<Block> {
         let slot = &mut self.slots[index];
         if slot.is_speculative() {

@@ -128,8 +128,8 @@ impl Owner {
 }
 
 impl Running {
-    /// How many of the prompt's tokens may be reused. A turn that answers computes the last one, for
-    /// its logits.
+    /// How many of the prompt's tokens may be reused. A turn that answers computes the last one,
+    /// for its logits.
     pub fn reusable_tokens(&self) -> usize {
         self.request.prompt.len() - usize::from(!self.request.purpose.is_background())
     }
@@ -183,8 +183,8 @@ impl Slot {
         self.tail.clear();
     }
 
-    /// A turn begins with the first `hot` tokens in place. Returns how many of them were here before
-    /// speculation.
+    /// A turn begins with the first `hot` tokens in place. Returns how many of them were here
+    /// before speculation.
     pub fn turn_begins(&mut self, speculates: bool, hot: usize) -> usize {
         let before = match self.saved {
             Saved::Speculative { before } => before.min(hot),
@@ -223,10 +223,10 @@ impl Slot {
         self.saved = Saved::Recorded;
     }
 
-    /// The tiers had lost objects that the record names, with another conversation that was deleted;
-    /// `lost`: where the first lost block starts. They are exported once more. If they are lost again
-    /// (a full disk and too little memory), a plain memory records the tokens before them, and
-    /// another memory gives up.
+    /// The tiers had lost objects that the record names, with another conversation that was
+    /// deleted; `lost`: where the first lost block starts. They are exported once more. If they are
+    /// lost again (a full disk and too little memory), a plain memory records the tokens before
+    /// them, and another memory gives up.
     pub fn record_refused(&mut self, lost: Option<usize>, is_plain: bool) {
         let retried = self.saved == Saved::Stale { retried: true };
         if retried {

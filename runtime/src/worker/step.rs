@@ -2,8 +2,8 @@
 //!
 //! - Order of rows: the next token of every running answer, then prompts by priority, then, when no
 //!   prompt waits, the tails of finished answers.
-//! - A speculative prefill has no rows while an answer's prompt is computed; a prewarm has none while
-//!   an answer waits or runs.
+//! - A speculative prefill has no rows while an answer's prompt is computed; a prewarm has none
+//!   while an answer waits or runs.
 //! - A micro-batch is computed whole or not at all; timelines grow only after it was computed.
 //! - Where memory is not plain, a snapshot is taken before a prompt's last token, so that
 //!   "regenerate" computes one token.
@@ -34,8 +34,8 @@ struct Share {
 }
 
 impl Worker<'_> {
-    /// Computes one micro-batch, if there is anything to compute. Returns whether prompts need another
-    /// one.
+    /// Computes one micro-batch, if there is anything to compute. Returns whether prompts need
+    /// another one.
     pub(super) fn step(&mut self) -> bool {
         let (rows, shares) = self.plan_batch();
         if rows.is_empty() {
@@ -137,7 +137,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Computes the tail of a finished answer in a micro-batch of its own, before its slot is saved.
+    /// Computes the tail of a finished answer in a micro-batch of its own, before its slot is
+    /// saved.
     pub(super) fn compute_tail(&mut self, index: usize) {
         let tail = std::mem::take(&mut self.slots[index].tail);
         if tail.is_empty() {
@@ -210,8 +211,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Reports that the answer is complete. `last` is sampled and not yet computed; it becomes the tail,
-    /// so that the next turn finds the whole answer hot.
+    /// Reports that the answer is complete. `last` is sampled and not yet computed; it becomes the
+    /// tail, so that the next turn finds the whole answer hot.
     pub(super) fn finish(&mut self, index: usize, reason: FinishReason, last: Option<Token>) {
         let ended = match reason {
             FinishReason::Stop => Ended::Turn,
@@ -244,8 +245,8 @@ impl Worker<'_> {
         self.end_turn(index);
     }
 
-    /// llama.cpp does not report which row failed the batch: all of its turns fail, and their slots are
-    /// cleared.
+    /// llama.cpp does not report which row failed the batch: all of its turns fail, and their slots
+    /// are cleared.
     fn fail_batch(&mut self, shares: &[Share], reason: &str) {
         warn!(reason, "micro-batch failed");
         for share in shares {

@@ -1,5 +1,5 @@
-//! Serves commands while the weights are not in memory. An answer, a speculative prefill, an embedding
-//! or `Load` wakes the engine; a prewarm does not.
+//! Serves commands while the weights are not in memory. An answer, a speculative prefill, an
+//! embedding or `Load` wakes the engine; a prewarm does not.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;

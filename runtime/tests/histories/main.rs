@@ -1,14 +1,14 @@
-//! Random histories on the fake backend: every answer equals the answer of a model that has seen only
-//! its prompt, and no token is computed twice whose KV could have been saved.
+//! Random histories on the fake backend: every answer equals the answer of a model that has seen
+//! only its prompt, and no token is computed twice whose KV could have been saved.
 //!
 //! - `world`: an engine over a directory, conversations, and random events
 //! - `alone`: the naive model that every answer is compared with
 //! - `trouble`: a backend that fails now and then
 //! - `directory`: checks of the files on disk
 //!
-//! A failed history prints its seed. Threads have their own timing, so a seed repeats the events, not
-//! their exact times. `HOB_TEST_HISTORIES=500` runs more of each kind,
-//! `HOB_TEST_SEED=7` begins with that seed.
+//! A failed history prints its seed. Threads have their own timing, so a seed repeats the events,
+//! not their exact times. `HOB_TEST_HISTORIES=500` runs more of each kind, `HOB_TEST_SEED=7` begins
+//! with that seed.
 
 mod alone;
 mod directory;

@@ -31,7 +31,8 @@ pub fn engine(model: &Arc<dyn Model>, slots: Option<&Path>, options: EngineOptio
     Engine::start(model.clone(), FINGERPRINT, store, options).expect("the context fits")
 }
 
-/// An engine over a directory of its own, which survives a restart. It shuts down when it is dropped.
+/// An engine over a directory of its own, which survives a restart. It shuts down when it is
+/// dropped.
 pub struct OnDisk {
     pub engine: Engine,
     model: Arc<dyn Model>,

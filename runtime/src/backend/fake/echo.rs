@@ -1,4 +1,5 @@
-//! Prompts that the fake answers with their own text, so that clients can be tested with any answer.
+//! Prompts that the fake answers with their own text, so that clients can be tested with any
+//! answer.
 //!
 //! - Pure: takes the tokens of a ChatML prompt and of the answer so far, returns the next token.
 //! - The answer is the text behind [`ECHO`], byte for byte, up to the end of the message.

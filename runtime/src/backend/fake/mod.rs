@@ -2,9 +2,9 @@
 //!
 //! - The next token depends on every cell of the sequence, on the cell's position and on the cells
 //!   before it, so a missing, foreign or misplaced cell changes the answer.
-//! - It has llama.cpp's rules: a batch begins at the end of its sequence, cells are finite and shared by
-//!   reference count, states have positions and no sequence ids, and a memory that is not plain refuses
-//!   to drop a part of a sequence.
+//! - It has llama.cpp's rules: a batch begins at the end of its sequence, cells are finite and
+//!   shared by reference count, states have positions and no sequence ids, and a memory that is not
+//!   plain refuses to drop a part of a sequence.
 //! - Its tokenizer makes one token of each byte, and one of each ChatML mark.
 //! - Its answers are noise, except to prompts that ask for an [`echo`].
 
@@ -363,7 +363,8 @@ fn logits(kv: u64, vocabulary: usize) -> Vec<f32> {
     values
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea and Flood, 2014): every input bit moves every output bit.
+/// The finaliser of SplitMix64 (Steele, Lea and Flood, 2014): every input bit moves every output
+/// bit.
 fn mix(mut value: u64) -> u64 {
     value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

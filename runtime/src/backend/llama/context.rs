@@ -116,7 +116,8 @@ impl Backend for Context<'_> {
     fn logits(&mut self, row: usize) -> &[f32] {
         let row = i32::try_from(row).expect("a micro-batch is small");
         // SAFETY: llama.cpp returns null for a row without logits; otherwise the row holds one
-        // float for each vocabulary entry and stays valid until the next decode, which needs `&mut self`.
+        // float for each vocabulary entry and stays valid until the next decode, which needs `&mut
+        // self`.
         unsafe {
             let logits = sys::llama_get_logits_ith(self.pointer.as_ptr(), row);
             assert!(!logits.is_null(), "row {row} has logits");

@@ -1,8 +1,8 @@
 //! The real backend: llama.cpp, as vendored by llama-cpp-sys-2.
 //!
-//! - The safe wrapper (llama-cpp-2) starts llama.cpp and forwards its log to `tracing`. Model and context
-//!   are owned here, because the wrapper hides what the engine needs: a model's attention window, the
-//!   thread pool and its polling, the number of bytes that a state call consumed.
+//! - The safe wrapper (llama-cpp-2) starts llama.cpp and forwards its log to `tracing`. Model and
+//!   context are owned here, because the wrapper hides what the engine needs: a model's attention
+//!   window, the thread pool and its polling, the number of bytes that a state call consumed.
 //! - Files are validated before they are loaded; what llama.cpp still refuses is a [`LoadError`].
 //! - An abort inside ggml is logged before the process ends, and no debugger is started.
 

@@ -57,11 +57,11 @@ impl LlamaOptions {
 /// Below this, one thread is faster than two: synchronising costs more than computing.
 const TINY_MODEL_BYTES: u64 = 64 << 20;
 
-/// Default compute threads for weights of `size_bytes`: the physical cores that this process may use,
-/// minus one for other processes where there are more than two.
+/// Default compute threads for weights of `size_bytes`: the physical cores that this process may
+/// use, minus one for other processes where there are more than two.
 ///
-/// All threads synchronise after every operation of a graph, so one that has lost its core delays all:
-/// on a busy machine a tiny model was ten times slower with two threads than with one. See
+/// All threads synchronise after every operation of a graph, so one that has lost its core delays
+/// all: on a busy machine a tiny model was ten times slower with two threads than with one. See
 /// docs/MEASUREMENTS.md.
 pub fn default_threads(size_bytes: u64) -> usize {
     if size_bytes < TINY_MODEL_BYTES {

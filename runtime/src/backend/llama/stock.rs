@@ -1,7 +1,7 @@
 //! llama.cpp's own sequence files, for the benchmark to compare with.
 //!
-//! llama.cpp verifies nothing and may end the process on a bad file: only the benchmark calls it, on
-//! files that it wrote in the same run. Built only with the feature `bench`.
+//! llama.cpp verifies nothing and may end the process on a bad file: only the benchmark calls it,
+//! on files that it wrote in the same run. Built only with the feature `bench`.
 
 use std::ffi::CString;
 use std::path::Path;
@@ -46,8 +46,8 @@ impl<'m> Stock<'m> {
         }
     }
 
-    /// `llama_state_seq_load_file` of a file that [`Stock::save`] wrote, with at most `room` tokens.
-    /// Returns the bytes read, 0 is a failure, and the tokens.
+    /// `llama_state_seq_load_file` of a file that [`Stock::save`] wrote, with at most `room`
+    /// tokens. Returns the bytes read, 0 is a failure, and the tokens.
     pub fn load(&mut self, sequence: Sequence, path: &Path, room: usize) -> (usize, Vec<Token>) {
         let (path, mut tokens, mut count) = (c_path(path), vec![0; room], 0);
         self.0.check_sequence(sequence);

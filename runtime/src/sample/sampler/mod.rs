@@ -148,8 +148,8 @@ impl Sampler {
     }
 }
 
-/// Draws an index in proportion to e^(logit / temperature); one of weight 0 is never drawn. `None` only
-/// when all weights are 0, which `highest` excludes.
+/// Draws an index in proportion to e^(logit / temperature); one of weight 0 is never drawn. `None`
+/// only when all weights are 0, which `highest` excludes.
 fn draw(
     logits: impl Iterator<Item = f32>,
     highest: f32,

@@ -1,8 +1,8 @@
 //! Schedules reads: a few reader threads serve all restores.
 //!
 //! - All free threads read the groups of one restore; groups are delivered in order.
-//! - A restore without a thread comes first. It takes a thread from another restore after the object
-//!   that is being read, so a slow restore does not hold up others.
+//! - A restore without a thread comes first. It takes a thread from another restore after the
+//!   object that is being read, so a slow restore does not hold up others.
 //! - A restore is at most [`MAX_AHEAD`] groups ahead of the engine.
 //! - Dropping a [`FetchHandle`] cancels its restore.
 //! - Buffers are reused, so that the system does not clear new memory for every group.
@@ -23,8 +23,8 @@ use crate::miss::MissReason;
 /// Reader threads. A third one gained nothing that could be measured.
 pub(super) const THREADS: usize = 2;
 
-/// Groups of one restore that are read and not consumed yet. Each takes memory; with three, a restore
-/// of 25 MB took 1.17 to 1.25 times as long as llama.cpp's file, with four 1.17 to 1.20.
+/// Groups of one restore that are read and not consumed yet. Each takes memory; with three, a
+/// restore of 25 MB took 1.17 to 1.25 times as long as llama.cpp's file, with four 1.17 to 1.20.
 const MAX_AHEAD: usize = 4;
 
 /// Arrives in order. [`FetchEvent::End`] is the last one.
@@ -347,9 +347,9 @@ impl Groups {
     }
 }
 
-/// Maximum threads that read for one restore: one core stays free for the engine, which imports what
-/// they read. With two threads on two cores 403 MB took 1.03 times as long as llama.cpp's file, with
-/// one 0.93.
+/// Maximum threads that read for one restore: one core stays free for the engine, which imports
+/// what they read. With two threads on two cores 403 MB took 1.03 times as long as llama.cpp's
+/// file, with one 0.93.
 pub(super) fn max_threads_per_restore() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     cores.saturating_sub(1).clamp(1, THREADS)
