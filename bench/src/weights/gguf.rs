@@ -15,7 +15,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use super::layout::{Storage, Tensor};
+use super::tensor::{Storage, Tensor};
 
 const MAGIC: &[u8; 4] = b"GGUF";
 const VERSION: u32 = 3;

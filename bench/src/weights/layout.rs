@@ -8,6 +8,7 @@ use std::io;
 
 use super::Shape;
 use super::gguf::{Header, HeaderBuilder, Metadata};
+use super::tensor::{Content, Storage, Tensor};
 
 /// Increased when the same shape gives other bytes.
 const REVISION: u32 = 1;
@@ -28,60 +29,6 @@ const TOKENIZER_KEYS: [&str; 9] = [
     "tokenizer.ggml.add_bos_token",
     "tokenizer.chat_template",
 ];
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Storage {
-    F32,
-    /// Blocks of 32 numbers: an f16 scale and 32 signed bytes.
-    Q8_0,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Content {
-    Ones,
-    /// Bell-shaped around 0.
-    Random {
-        deviation: f32,
-    },
-}
-
-/// One tensor: `rows` of `width` numbers.
-#[derive(Clone, Debug)]
-pub struct Tensor {
-    pub name: String,
-    pub width: usize,
-    /// `None`: a vector.
-    pub rows: Option<usize>,
-    pub storage: Storage,
-    pub content: Content,
-}
-
-impl Tensor {
-    pub fn row_bytes(&self) -> usize {
-        match self.storage {
-            Storage::F32 => self.width * 4,
-            Storage::Q8_0 => self.width / 32 * 34,
-        }
-    }
-
-    pub fn bytes(&self) -> usize {
-        self.row_bytes() * self.rows.unwrap_or(1)
-    }
-
-    fn ones(name: String, width: usize) -> Self {
-        Self { name, width, rows: None, storage: Storage::F32, content: Content::Ones }
-    }
-
-    fn bias(name: String, width: usize) -> Self {
-        let content = Content::Random { deviation: 0.1 };
-        Self { name, width, rows: None, storage: Storage::F32, content }
-    }
-
-    fn matrix(name: String, rows: usize, width: usize) -> Self {
-        let content = Content::Random { deviation: 1.0 / (width as f32).sqrt() };
-        Self { name, width, rows: Some(rows), storage: Storage::Q8_0, content }
-    }
-}
 
 /// Every tensor of the shape, in the order of the file.
 pub fn tensors(shape: &Shape) -> Vec<Tensor> {

@@ -12,13 +12,14 @@
 mod gguf;
 mod layout;
 mod random;
+mod tensor;
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use gguf::Header;
-use layout::Tensor;
+use tensor::Tensor;
 
 /// The bundled model, whose tokenizer every shape copies.
 const TOKENIZER: &[u8] = include_bytes!("../../../assets/hob-tiny-f16.gguf");

@@ -4,7 +4,7 @@
 //! - A Q8_0 block is one scale and 32 bell-shaped bytes: nothing is quantised, and the bytes cost
 //!   as much to compute with as any others.
 
-use super::layout::{Content, Storage, Tensor};
+use super::tensor::{Content, Storage, Tensor};
 
 /// The sum of four bytes, each around zero, divided by four: its standard deviation.
 const BYTE_DEVIATION: f32 = 36.95;
