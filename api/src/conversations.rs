@@ -29,7 +29,7 @@ pub struct Conversation<'c> {
     pub pinned: bool,
     pub trashed_at: Option<i64>,
     pub slot: Option<u32>,
-    /// `hot` (in cells), `warm` (in host memory), `cold` (on disk) or `none`.
+    /// Where its KV is: `slot`, `memory` (parked), `disk` or `none`.
     pub place: Text,
     /// Of its KV.
     pub tokens: usize,

@@ -40,7 +40,7 @@ pub struct Slot {
     pub slot: u32,
     pub conversation: Option<ConversationId>,
     pub tokens: usize,
-    /// `free`, `idle`, `queued`, `restoring`, `prefilling` or `decoding`.
+    /// `free`, `idle`, `restoring`, `prefill` or `decoding`.
     pub state: Text,
 }
 

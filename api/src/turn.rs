@@ -56,19 +56,19 @@ pub struct Turn {
 #[serde(default)]
 pub struct PromptTokens {
     /// In cells already.
-    pub shared: u64,
-    pub memory: u64,
-    pub disk: u64,
-    pub computed: u64,
+    pub shared: usize,
+    pub memory: usize,
+    pub disk: usize,
+    pub computed: usize,
 }
 
 /// Those of the shared tokens that speculative prefill brought into cells before the request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AheadTokens {
-    pub memory: u64,
-    pub disk: u64,
-    pub computed: u64,
+    pub memory: usize,
+    pub disk: usize,
+    pub computed: usize,
 }
 
 impl Turn {

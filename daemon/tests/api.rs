@@ -1,4 +1,4 @@
-//! The daemon's answers are the types of `hob-api`: byte for byte, no field missing or unknown.
+//! The daemon's answers have the types of `hob-api`: no field is missing or unknown.
 
 mod common;
 
@@ -64,10 +64,11 @@ fn the_report_of_a_turn_has_the_type_of_the_api() {
     assert!(explained.explained_at.is_some());
 }
 
-/// Reads the answer, and writes the same bytes again.
+/// Reads the answer and writes it again: the same fields in the same order.
 fn exact<T: DeserializeOwned + Serialize>(answer: &Answer) -> T {
     let value: T = answer.json_as();
-    assert_eq!(serde_json::to_string(&value).unwrap(), answer.text());
+    // Not the answer's text: serde_json reads some floats one unit in the last place off.
+    assert_eq!(serde_json::to_string(&value).unwrap(), answer.json().to_string());
     value
 }
 

@@ -1,10 +1,9 @@
-//! The program itself: what it announces, how it ends, and what a `kill -9` leaves.
+//! The hobd process: its announcement, its end, model switches, and the state after `kill -9`.
 
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
-use std::time::Duration;
 
 use hob_testkit::{Answer, Call, Client, Launch, Process, wait};
 use serde_json::{Value, json};
@@ -83,7 +82,7 @@ fn fails(directory: &Path, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn the_ready_file_tells_where_and_what() {
+fn the_ready_file_has_the_address_and_the_model() {
     let directory = tempfile::tempdir().unwrap();
     let hobd = Hobd::start(directory.path());
     assert_eq!(hobd.ready["pid"], hobd.process.id());
@@ -96,7 +95,7 @@ fn the_ready_file_tells_where_and_what() {
 
 #[cfg(unix)]
 #[test]
-fn what_it_keeps_is_for_its_owner_alone() {
+fn its_files_are_readable_for_their_owner_alone() {
     use std::os::unix::fs::PermissionsExt;
     let directory = tempfile::tempdir().unwrap();
     let hobd = Hobd::start(directory.path());
@@ -113,7 +112,7 @@ fn what_it_keeps_is_for_its_owner_alone() {
 
 #[cfg(unix)]
 #[test]
-fn asked_to_end_it_saves_and_takes_its_announcement_away() {
+fn sigterm_saves_and_removes_the_announcement() {
     let directory = tempfile::tempdir().unwrap();
     let mut hobd = Hobd::start(directory.path());
     hobd.say(&"Remember me. ".repeat(20));
@@ -126,7 +125,7 @@ fn asked_to_end_it_saves_and_takes_its_announcement_away() {
 }
 
 #[test]
-fn after_a_kill_the_text_is_whole_and_the_conversation_goes_on() {
+fn a_killed_daemon_loses_no_text_and_continues_the_conversation() {
     let directory = tempfile::tempdir().unwrap();
     let mut said = Vec::new();
     for round in 0..3 {
@@ -151,7 +150,7 @@ fn after_a_kill_the_text_is_whole_and_the_conversation_goes_on() {
 }
 
 #[test]
-fn what_cannot_be_started_is_told_in_one_line() {
+fn a_failed_start_is_one_line_on_standard_error() {
     let directory = tempfile::tempdir().unwrap();
     let broken = directory.path().join("broken.gguf");
     fs::write(&broken, "GGUF").unwrap();
@@ -173,7 +172,7 @@ fn what_cannot_be_started_is_told_in_one_line() {
 }
 
 #[test]
-fn a_second_one_on_the_same_directory_is_refused() {
+fn a_second_daemon_on_the_same_directory_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let hobd = Hobd::start(directory.path());
     let told = fails(directory.path(), &["--model", "fake", "--listen", "127.0.0.1:0"]);
@@ -204,7 +203,7 @@ fn prompt_text_never_reaches_the_log() {
 }
 
 #[test]
-fn a_silent_daemon_gives_back_the_models_memory_and_the_next_question_finds_everything() {
+fn an_idle_daemon_unloads_the_model_and_the_next_request_finds_its_kv() {
     let directory = tempfile::tempdir().unwrap();
     config(directory.path(), "unload_after = '1s'\n");
     let hobd = Hobd::start(directory.path());
@@ -219,7 +218,7 @@ fn a_silent_daemon_gives_back_the_models_memory_and_the_next_question_finds_ever
 }
 
 #[test]
-fn another_model_is_run_at_the_same_address_and_the_file_keeps_the_choice() {
+fn a_switch_keeps_the_address_and_writes_the_choice_to_the_file() {
     let directory = tempfile::tempdir().unwrap();
     let config = config(directory.path(), "# mine\nmodel = 'fake' # for tests\n");
     let hobd = Hobd::as_configured(directory.path());
@@ -241,7 +240,7 @@ fn another_model_is_run_at_the_same_address_and_the_file_keeps_the_choice() {
 
 #[cfg(not(feature = "llama"))] // With it, this model loads.
 #[test]
-fn a_model_that_does_not_load_leaves_the_one_before_it_and_says_why() {
+fn a_model_that_does_not_load_falls_back_to_the_previous_one() {
     let directory = tempfile::tempdir().unwrap();
     let config = config(directory.path(), "model = 'fake'\n");
     let hobd = Hobd::as_configured(directory.path());
@@ -260,7 +259,7 @@ fn a_model_that_does_not_load_leaves_the_one_before_it_and_says_why() {
 }
 
 #[test]
-fn a_model_that_a_flag_chose_is_not_changed_behind_its_back() {
+fn a_model_that_a_flag_has_chosen_cannot_be_switched() {
     let directory = tempfile::tempdir().unwrap();
     let hobd = Hobd::start(directory.path());
     let body = json!({"model": "fake:second"});
@@ -271,7 +270,7 @@ fn a_model_that_a_flag_chose_is_not_changed_behind_its_back() {
 
 #[test]
 #[cfg(feature = "llama")]
-fn a_switch_runs_the_other_model_and_one_that_llama_cpp_refuses_changes_nothing() {
+fn a_switch_to_a_model_that_llama_cpp_refuses_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures");
     let models = directory.path().join("data/models");
@@ -299,7 +298,7 @@ fn a_switch_runs_the_other_model_and_one_that_llama_cpp_refuses_changes_nothing(
 
 #[test]
 #[cfg(feature = "llama")]
-fn another_model_in_the_place_of_the_first_is_run_from_its_own_directory() {
+fn replacing_the_model_file_switches_to_the_new_model() {
     let directory = tempfile::tempdir().unwrap();
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures");
     let model = directory.path().join("model.gguf");
@@ -315,10 +314,12 @@ fn another_model_in_the_place_of_the_first_is_run_from_its_own_directory() {
     let first = fingerprint();
     let ready = || fs::read_to_string(directory.path().join("ready.json")).unwrap_or_default();
     let swapped = |from: &Value| {
-        // While it starts over nobody listens; the file tells when somebody does.
-        while !ready().contains("fingerprint") || ready().contains(from.as_str().unwrap()) {
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        // While hobd restarts, no socket listens; the ready file appears when one does.
+        wait::until("the new model is served", || {
+            let ready = ready();
+            let is_new = !ready.contains(from.as_str().unwrap());
+            (ready.contains("fingerprint") && is_new).then_some(())
+        });
         fingerprint()
     };
     put("qwen3.gguf");

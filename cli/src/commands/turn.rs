@@ -104,12 +104,12 @@ pub fn footer(hob: &Value) -> String {
     let mut unit = " tokens"; // Only behind the first count.
     for (tokens, origin) in reused {
         if tokens > 0 {
-            parts.push(format!("{}{unit} {origin}", count(tokens)));
+            parts.push(format!("{}{unit} {origin}", count(tokens as u64)));
             unit = "";
         }
     }
     if turn.tokens.is_some() {
-        parts.push(format!("{}{unit} computed", count(origins.computed)));
+        parts.push(format!("{}{unit} computed", count(origins.computed as u64)));
     }
     let explained = turn.explanation.map(|explanation| explanation.what);
     if let Some(reason) = explained.or(turn.miss) {

@@ -7,6 +7,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use hob_api::Turn;
+use hob_api::turn::{AheadTokens, PromptTokens};
 use hob_runtime::backend::Model;
 use hob_runtime::turn::{FinishReason, Logprobs, TokenCounts, TurnEvent, TurnReport};
 use hob_slots::{ConversationId, Token};
@@ -129,31 +131,32 @@ impl Answer {
 
     /// Where the prompt came from and what the answer cost: the `hob` object.
     pub fn hob(&self) -> Value {
-        let (tokens, ahead) = (self.report.tokens, self.report.ahead);
+        let report = &self.report;
         let rows = self.context.recording.rows();
-        json!({
-            "conversation": self.context.conversation,
-            "message": rows.map(|rows| rows.answer),
-            "parent": rows.map(|rows| rows.parent),
-            "slot": self.report.slot.map(|slot| slot.0),
-            "cold": self.report.cold,
-            "tokens": {
-                "shared": tokens.shared,
-                "memory": tokens.memory,
-                "disk": tokens.disk,
-                "computed": tokens.computed,
-            },
-            "ahead": {
-                "memory": ahead.memory,
-                "disk": ahead.disk,
-                "computed": ahead.computed,
-            },
-            "restore_ms": to_micros(self.report.restore_ms),
-            "ttft_ms": to_micros(self.report.ttft_ms),
-            "saved_ms": saved_ms(&self.report).map(to_micros),
-            "miss": self.report.miss.as_ref().map(ToString::to_string),
-            "explanation": self.explanation.as_ref().map(Explanation::to_json),
-        })
+        let turn = Turn {
+            conversation: self.context.conversation.clone(),
+            message: rows.map(|rows| rows.answer),
+            parent: rows.map(|rows| rows.parent),
+            slot: report.slot.map(|slot| slot.0),
+            cold: report.cold,
+            tokens: Some(PromptTokens {
+                shared: report.tokens.shared,
+                memory: report.tokens.memory,
+                disk: report.tokens.disk,
+                computed: report.tokens.computed,
+            }),
+            ahead: Some(AheadTokens {
+                memory: report.ahead.memory,
+                disk: report.ahead.disk,
+                computed: report.ahead.computed,
+            }),
+            restore_ms: Some(to_micros(report.restore_ms)),
+            ttft_ms: Some(to_micros(report.ttft_ms)),
+            saved_ms: saved_ms(report).map(to_micros),
+            miss: report.miss.as_ref().map(ToString::to_string),
+            explanation: self.explanation.as_ref().map(Explanation::to_api),
+        };
+        serde_json::to_value(turn).expect("texts and numbers are JSON")
     }
 
     /// The rows of its text, known before the end; `None` without a conversation.

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
+use hob_api::{Conversation, List};
 use hob_slots::ConversationId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -37,62 +38,43 @@ pub async fn list(
     }
     let Some(query) = SearchQuery::of(&listed.q) else {
         let list = conversations.list(listed.trashed).await?;
-        let lines = list.iter().map(|(summary, location)| Line::of(summary, location));
+        let lines = list.iter().map(|(summary, location)| line(summary, location));
         return Ok(list_of(lines.collect()));
     };
     let hits = conversations.search(query, listed.trashed).await?;
-    let lines = hits.iter().map(|(summary, snippet, location)| Line {
-        snippet: Some(snippet.as_ref()),
-        ..Line::of(summary, location)
+    let lines = hits.iter().map(|(summary, snippet, location)| Hit {
+        conversation: line(summary, location),
+        snippet: snippet.as_ref(),
     });
     Ok(list_of(lines.collect()))
 }
 
 /// A list may have ten thousand lines: it is serialised directly, not through a `Value`.
-fn list_of(data: Vec<Line<'_>>) -> Response {
-    #[derive(Serialize)]
-    struct List<'l> {
-        object: &'static str,
-        data: Vec<Line<'l>>,
-    }
-    Json(List { object: "list", data }).into_response()
+fn list_of<T: Serialize>(data: Vec<T>) -> Response {
+    Json(List { object: "list".into(), data }).into_response()
 }
 
-/// A conversation in the list.
+/// A conversation that a search has found.
 #[derive(Serialize)]
-struct Line<'l> {
-    id: &'l str,
-    object: &'static str,
-    title: Option<&'l str>,
-    created_at: i64,
-    updated_at: i64,
-    message_count: i64,
-    pinned: bool,
-    trashed_at: Option<i64>,
-    slot: Option<u32>,
-    place: &'static str,
-    tokens: usize,
-    /// The outer `None`: the list is not that of a search.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    snippet: Option<Option<&'l Snippet>>,
+struct Hit<'l> {
+    #[serde(flatten)]
+    conversation: Conversation<'l>,
+    snippet: Option<&'l Snippet>,
 }
 
-impl<'l> Line<'l> {
-    fn of(summary: &'l Summary, location: &KvLocation) -> Self {
-        Self {
-            id: &summary.id,
-            object: "conversation",
-            title: summary.title.as_deref(),
-            created_at: summary.created_at / 1000,
-            updated_at: summary.updated_at / 1000,
-            message_count: summary.messages,
-            pinned: summary.pinned,
-            trashed_at: summary.trashed_at.map(|at| at / 1000),
-            slot: location.slot,
-            place: location.name,
-            tokens: location.tokens,
-            snippet: None,
-        }
+fn line<'l>(summary: &'l Summary, location: &KvLocation) -> Conversation<'l> {
+    Conversation {
+        id: summary.id.as_str().into(),
+        object: "conversation".into(),
+        title: summary.title.as_deref().map(Into::into),
+        created_at: summary.created_at / 1000,
+        updated_at: summary.updated_at / 1000,
+        message_count: summary.messages,
+        pinned: summary.pinned,
+        trashed_at: summary.trashed_at.map(|at| at / 1000),
+        slot: location.slot,
+        place: location.name.into(),
+        tokens: location.tokens,
     }
 }
 
@@ -189,7 +171,7 @@ pub(super) fn unknown() -> ApiError {
 }
 
 pub(super) fn describe(summary: &Summary, location: &KvLocation) -> Value {
-    json!(Line::of(summary, location))
+    json!(line(summary, location))
 }
 
 pub(super) fn whole(text: &ConversationText, location: &KvLocation, branches: bool) -> Value {
