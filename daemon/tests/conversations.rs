@@ -193,7 +193,7 @@ fn text_is_on_the_disk_before_the_first_word_is_shown() {
         let extra = json!({"conversation": "a", "hob": {"append": true}});
         let mut stream = world.stream(json!([user(&said)]), extra);
         stream.next().unwrap();
-        let database = Connection::open(world.directory.join("text.sqlite")).unwrap();
+        let database = Connection::open(world.directory.join("transcripts.sqlite")).unwrap();
         let asked: i64 = database
             .query_row(
                 "SELECT count(*) FROM messages WHERE content LIKE ?1",
@@ -240,7 +240,7 @@ fn the_same_question_after_a_lost_answer_is_no_second_message() {
     world.chat(json!([user("Hello")]), json!({"conversation": "a"}));
     world.stop();
     drop(world);
-    let database = Connection::open(directory.path().join("text.sqlite")).unwrap();
+    let database = Connection::open(directory.path().join("transcripts.sqlite")).unwrap();
     let lost = json!({"role": "assistant", "content": ""}).to_string();
     database
         .execute("UPDATE messages SET status = 'streaming', content = ?1 WHERE id = 2", [lost])
@@ -392,7 +392,7 @@ fn deleting_breaks_off_a_running_answer_and_leaves_nothing() {
     let last = stream.collect().pop().unwrap();
     assert_eq!(last["error"]["code"], "conversation_deleted");
     world.until("gone", |world| world.status().slots.iter().all(|s| s.conversation.is_none()));
-    let database = Connection::open(world.directory.join("text.sqlite")).unwrap();
+    let database = Connection::open(world.directory.join("transcripts.sqlite")).unwrap();
     let left = |table: &str| -> i64 {
         database.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
     };

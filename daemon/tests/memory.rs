@@ -220,7 +220,7 @@ fn slots(world: &World) -> Vec<Value> {
 
 /// One of the objects that are kept.
 fn object(world: &World) -> PathBuf {
-    let objects = world.directory.join("slots").join("0707070707070707").join("objects");
-    let shelf = std::fs::read_dir(objects).unwrap().next().unwrap().unwrap().path();
-    std::fs::read_dir(shelf).unwrap().next().unwrap().unwrap().path()
+    let model = world.directory.join("slots").join(common::model().to_string());
+    let shard = std::fs::read_dir(model.join("objects")).unwrap().next().unwrap().unwrap().path();
+    std::fs::read_dir(shard).unwrap().next().unwrap().unwrap().path()
 }

@@ -70,7 +70,7 @@ fn a_model_that_cannot_be_run_is_refused_with_the_reason_and_nothing_ends() {
 
 #[test]
 fn whoever_chose_the_model_more_strongly_than_the_file_is_named() {
-    let world = world(Plan::new().fixed_model("flag --model"));
+    let world = world(Plan::new().fixed_model());
     assert_eq!(world.get("/v1/models/local").json()["fixed"], "flag --model");
     let refused = world.post("/v1/models/switch", json!({"model": "qwen2"}));
     assert_eq!(refused.status, 409);

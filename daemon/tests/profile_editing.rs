@@ -291,7 +291,7 @@ fn a_broken_profile_says_what_is_wrong_and_can_be_mended() {
 }
 
 fn world() -> World {
-    let world = Plan::new().start();
+    let world = Plan::new().knows_kv_size().start();
     fs::create_dir_all(profiles(&world)).unwrap();
     fs::write(profiles(&world).join("lights.json"), tools("set_light")).unwrap();
     fs::write(profiles(&world).join("now.txt"), "It is noon.").unwrap();

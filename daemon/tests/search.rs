@@ -10,7 +10,7 @@ use hob_daemon::conversations::transcript::{Transcript, TurnEnd};
 use hob_daemon::wire::message::{Message, Role};
 use hob_slots::format::SlotRecord;
 use hob_slots::store::Store;
-use hob_slots::{ConversationId, ModelHash, Timestamp, Token, TtlClass};
+use hob_slots::{ConversationId, Timestamp, Token, TtlClass};
 use serde_json::{Value, json};
 
 fn say(world: &World, conversation: &str, text: &str) -> Value {
@@ -86,7 +86,8 @@ fn what_is_deleted_or_in_the_trash_is_not_found() {
 fn ten_thousand_conversations_are_listed_and_searched_at_once() {
     let directory = tempfile::tempdir().unwrap();
     fill(directory.path(), 10_000, 10);
-    let text = Transcript::open(&directory.path().join("text.sqlite"), wall_clock()()).unwrap();
+    let text =
+        Transcript::open(&directory.path().join("transcripts.sqlite"), wall_clock()()).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     for query in ["everywhere", "rareword4242"] {
         let began = Instant::now();
@@ -117,8 +118,8 @@ fn ten_thousand_conversations_are_listed_and_searched_at_once() {
 
 /// Conversations of so many questions and answers each, and their slot files.
 fn fill(directory: &std::path::Path, conversations: usize, turns: usize) {
-    let (clock, model) = (wall_clock(), ModelHash([7; 8]));
-    let transcript = Transcript::open(&directory.join("text.sqlite"), clock()).unwrap();
+    let (clock, model) = (wall_clock(), common::model());
+    let transcript = Transcript::open(&directory.join("transcripts.sqlite"), clock()).unwrap();
     let store = Store::open(directory.join("slots")).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     for number in 0..conversations {

@@ -9,13 +9,11 @@ use common::{Plan, World, text, user};
 use hob_slots::archive::export;
 use hob_slots::store::{Store, StoreReader};
 use hob_slots::{
-    BlockId, BlockRef, ConversationId, ModelHash, Object, ObjectKind, SlotRecord, Timestamp, Token,
-    TtlClass,
+    BlockId, BlockRef, ConversationId, Object, ObjectKind, SlotRecord, Timestamp, Token, TtlClass,
 };
 use serde_json::{Value, json};
 
 /// What the daemon of a test runs.
-const MODEL: ModelHash = ModelHash([7; 8]);
 
 #[test]
 fn what_is_kept_is_listed_with_its_place() {
@@ -30,7 +28,7 @@ fn what_is_kept_is_listed_with_its_place() {
     let states: Vec<_> =
         list["data"].as_array().unwrap().iter().map(|slot| &slot["state"]).collect();
     assert_eq!(states, ["cold", "expired", "hot"]);
-    assert_eq!(list["data"][0]["fingerprint"], MODEL.to_string());
+    assert_eq!(list["data"][0]["fingerprint"], common::model().to_string());
     assert!(list["disk_bytes"].as_u64().unwrap() > 0 && list["free_bytes"].as_u64().unwrap() > 0);
     let others = world.get("/v1/slots?fingerprint=0000000000000000").json();
     assert_eq!(others["data"], json!([]));
@@ -51,7 +49,7 @@ fn pruning_is_a_dry_run_unless_told_and_skips_what_is_open() {
     );
     assert_eq!(names(&world.get("/v1/slots").json()).len(), 3);
 
-    let all = json!({"fingerprint": MODEL.to_string(), "dry_run": false});
+    let all = json!({"fingerprint": common::model().to_string(), "dry_run": false});
     let done = world.post("/v1/slots/prune", all).json();
     assert_eq!(done["slots"].as_array().unwrap().len(), 2);
     assert_eq!(done["skipped"][0]["conversation"], "talks");
@@ -83,7 +81,7 @@ fn garbage_is_collected_when_it_is_old_enough_to_be_garbage() {
     let done = world.post("/v1/slots/gc", json!({"dry_run": false})).json();
     assert_eq!(done, json!({"dry_run": false, "models": [], "freed_bytes": 0}), "it is young");
 
-    let path = StoreReader::open(kept.slots()).unwrap().object_path(MODEL, garbage.id);
+    let path = StoreReader::open(kept.slots()).unwrap().object_path(common::model(), garbage.id);
     let file = std::fs::File::options().write(true).open(path).unwrap();
     file.set_modified(std::time::SystemTime::now() - Duration::from_secs(3_600)).unwrap();
     let plan = world.post("/v1/slots/gc", json!({})).json();
@@ -135,6 +133,8 @@ fn an_archive_from_elsewhere_spares_the_prefill() {
     let archive = archive(&there.directory.join("slots"), "locker");
 
     let here = World::new();
+    let model_dir = here.directory.join("slots").join(common::model().to_string());
+    std::fs::remove_dir_all(model_dir).unwrap(); // Its model is unknown here.
     let refused = import(&here, "", &archive);
     assert_eq!((refused.status, &refused.error()["code"]), (400, &json!("foreign_model")));
     assert_eq!(names(&here.get("/v1/slots").json()), Vec::<String>::new());
@@ -247,19 +247,19 @@ fn save(store: &Store, name: &str, hours: u64, numbers: &[i32]) {
         snapshots: Vec::new(),
         segments: Vec::new(),
     };
-    store.put_slot(MODEL, &record).unwrap();
+    store.put_slot(common::model(), &record).unwrap();
 }
 
 fn put(store: &Store, number: i32) -> BlockRef {
     let object = Object {
         kind: ObjectKind::Block,
-        model: MODEL,
-        parent: BlockId::root(MODEL),
+        model: common::model(),
+        parent: BlockId::root(common::model()),
         start: 0,
         tokens: vec![Token(number)],
         payload: vec![number as u8; 1_500].into(),
     };
-    store.put_object(MODEL, object.id(), &object).unwrap();
+    store.put_object(common::model(), object.id(), &object).unwrap();
     BlockRef { end: 1, id: object.id(), bytes: object.file_bytes() }
 }
 

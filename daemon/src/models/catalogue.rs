@@ -147,7 +147,9 @@ impl Catalogue {
             let is_bundled = cfg!(feature = "llama")
                 && model.source == Source::Own
                 && model.path == self.options.models_dir.join(BUNDLED_FILE);
-            Entry::of_file(model, is_bundled, kept(model), &self.options, free_bytes)
+            let estimate = model.estimate(&self.options.demand);
+            let is_current = self.runs(model);
+            Entry::of_file(model, is_bundled, is_current, kept(model), estimate, free_bytes)
         });
         let mut entries: Vec<Entry> = self.stand_ins().chain(files).collect();
         entries.sort_by_key(|entry| entry.source != entry::BUNDLED); // The others keep their order.

@@ -10,8 +10,6 @@ use hob_slots::ModelHash;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::Options;
-
 /// Where the bundled model comes from.
 pub const BUNDLED: &str = "bundled";
 
@@ -63,14 +61,12 @@ impl Entry {
     pub(super) fn of_file(
         model: &ModelFile,
         is_bundled: bool,
+        is_current: bool,
         kept: Option<Kept>,
-        options: &Options,
+        estimate: Estimate,
         free_bytes: Option<u64>,
     ) -> Self {
-        let current = &options.current;
-        let is_current = current.path.as_ref().is_some_and(|path| is_same(path, &model.path));
-        let estimate = model.estimate(&options.demand);
-        // What runs has its memory already.
+        // The current model's weights are in memory already.
         let own = if is_current { estimate.weights_bytes } else { 0 };
         let verdict = free_bytes.map(|free| estimate.verdict(free.saturating_add(own)));
         Self {

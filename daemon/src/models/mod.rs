@@ -1,9 +1,10 @@
 //! The model that runs, those that could run instead, and the switch to another one.
 //!
 //! Reading order: this file (the handle), [`catalogue`] (the models of this machine), `entry` (one of
-//! them), `switch` (from a request to the next start).
+//! them), `choose` and `switch` (from a request to the next start).
 
 pub mod catalogue;
+mod choose;
 mod entry;
 mod switch;
 

@@ -125,7 +125,8 @@ fn join(
     let guard = Guard::new(address, &settings.allow_host, &settings.allow_origin, token.clone());
     let texts = http::texts::router(transcript.clone(), guard.clone());
     report(Step::Readable { texts, token: token.clone() });
-    let opened = engine::open(resolved, store, clock.clone(), overrides, report)?;
+    let Overrides { model, engine, roots } = overrides;
+    let opened = engine::open(resolved, store, clock.clone(), model, engine, report)?;
     model_switch.loaded();
 
     let (events, inbox) = WarmEvents::channel();
@@ -146,7 +147,7 @@ fn join(
         profiles_dir: Some(settings.profiles_dir.clone()),
         filler: filler.clone(),
         recognizer: voice::recognizer(resolved),
-        catalogue: Arc::new(models::catalogue(model_switch, &opened)),
+        catalogue: Arc::new(models::catalogue(model_switch, &opened, roots)),
     });
     let limits = BodyLimits { bytes: settings.max_body_bytes, time: settings.request_timeout };
     let router = http::router(Shared { parts: parts.clone(), limits }, guard);

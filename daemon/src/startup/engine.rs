@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use hob_config::{Resolved, Settings};
-use hob_models::{Estimate, MachineMemory};
+use hob_models::{Estimate, MachineMemory, Roots};
 use hob_runtime::{Engine, EngineOptions};
 use hob_slots::store::{Key, Store, StoreError};
 
@@ -53,8 +53,9 @@ pub(super) fn own(settings: &Settings) -> Result<Arc<Store>> {
 #[derive(Default)]
 pub struct Overrides {
     pub model: Option<Loaded>,
-    #[allow(clippy::type_complexity, reason = "used once")]
-    pub engine: Option<Box<dyn FnOnce(&mut EngineOptions)>>,
+    pub engine: Option<EngineOptions>,
+    /// The directories of models.
+    pub roots: Option<Roots>,
 }
 
 /// Loads the model and starts the engine.
@@ -62,17 +63,18 @@ pub(super) fn open(
     resolved: &Resolved,
     store: Arc<Store>,
     clock: Clock,
-    overrides: Overrides,
+    loaded: Option<Loaded>,
+    options: Option<EngineOptions>,
     report: &mut dyn FnMut(Step),
 ) -> Result<Opened> {
     let settings = &resolved.settings;
-    let loaded = match overrides.model {
+    let loaded = match loaded {
         Some(loaded) => loaded,
         None => model::load(resolved, report)?,
     };
     store.write_model_toml(&loaded.fingerprint)?;
     let memory = MachineMemory::read().map_or(ASSUMED_MEMORY_BYTES, |memory| memory.total_bytes);
-    let mut options = EngineOptions {
+    let options = options.unwrap_or_else(|| EngineOptions {
         context_tokens: settings.ctx as usize,
         slots: settings.slots as usize,
         prefixes: prefix_slots(settings),
@@ -80,10 +82,7 @@ pub(super) fn open(
         memory_budget_bytes: settings.warm_budget_bytes(memory),
         clock,
         ..EngineOptions::default()
-    };
-    if let Some(adapt) = overrides.engine {
-        adapt(&mut options);
-    }
+    });
     let fingerprint = loaded.fingerprint.hash();
     let engine = Engine::start(loaded.model, fingerprint, Some(store.clone()), options)?;
     let Loaded { name, shown, files, estimate, .. } = loaded;

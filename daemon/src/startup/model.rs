@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Result;
-use hob_config::{ModelChoice, Resolved};
-use hob_models::Estimate;
+use hob_config::{ModelChoice, Resolved, Settings, paths};
+use hob_models::{Demand, Estimate, Roots};
 use hob_runtime::Model;
 use hob_runtime::backend::fake::{CELL_BYTES, FakeModel};
 use hob_slots::fingerprint::{FileDigest, Fingerprint};
@@ -72,6 +72,23 @@ pub(super) fn fingerprint(
 
 pub(super) use real::STATE_FORMAT;
 
+/// The directories of models. Environment variables name those of other programs.
+pub(super) fn roots(resolved: &Resolved) -> Roots {
+    let own = paths::models_dir(&resolved.settings.data_dir);
+    Roots::from_env(|name| std::env::var_os(name), &resolved.user_dirs.home, &own)
+}
+
+/// The context that these settings need of a model.
+pub(super) fn demand(settings: &Settings) -> Demand {
+    let kind = |name: &str| name.parse().expect("every cache type is an element type of ggml");
+    Demand {
+        ctx: settings.ctx.into(),
+        slots: settings.slots.into(),
+        cache_type_k: kind(settings.cache_type_k.as_str()),
+        cache_type_v: kind(settings.cache_type_v.as_str()),
+    }
+}
+
 #[cfg(not(feature = "llama"))]
 mod real {
     use super::*;
@@ -92,12 +109,9 @@ mod real {
     use std::path::Path;
 
     use anyhow::Context;
-    use hob_config::paths;
     use hob_models::{HashCache, ModelFile, bundled, discover};
     pub use hob_runtime::backend::llama::STATE_FORMAT;
     use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
-
-    use crate::startup::models::{demand, roots};
 
     use super::*;
 

@@ -1,35 +1,23 @@
-//! A daemon in this process, on the fake model and a free port, and a client that can misbehave.
+//! A daemon in this process, opened as hobd opens it, on the fake model and a free port.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hob_config::ModelChoice;
-use hob_daemon::auth::AccessToken;
-use hob_daemon::clock::wall_clock;
-use hob_daemon::conversations::transcript::Transcript;
+use hob_config::{Flags, Key, ModelChoice, Resolved, Settings, Sources, UserDirs};
 use hob_daemon::http::body::BodyLimits;
-use hob_daemon::http::guard::Guard;
-use hob_daemon::http::{self, Shared, serve};
-use hob_daemon::models::{self, Catalogue, Current};
-use hob_daemon::parts::{self, Parts};
+use hob_daemon::http::serve::serve;
+use hob_daemon::parts::Parts;
 use hob_daemon::profiles::{ProfileChange, ProfileStatus};
-use hob_daemon::speech::command::VoiceCommand;
-use hob_daemon::speech::filler::{self, Filler};
-use hob_daemon::speech::recognizer::Recognizer;
-use hob_daemon::warm::events::WarmEvents;
-use hob_daemon::warm::{self, warm_status::warm_status};
+use hob_daemon::startup::{self, Loaded, ModelSwitch, Overrides};
 use hob_daemon::watch::{self, Change, Mode};
-use hob_models::{Demand, GgmlType, Roots};
+use hob_models::{Estimate, Roots};
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Engine, EngineOptions};
-use hob_slots::store::Store;
-use hob_slots::{
-    AdjustedTime, ConversationId, FileDigest, Fingerprint, Lifetimes, ModelHash, Quota, Token,
-};
+use hob_slots::{AdjustedTime, ConversationId, FileDigest, Fingerprint, ModelHash, Token};
 pub use hob_testkit::{Answer, Call, Stream};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -39,11 +27,7 @@ use tokio::sync::oneshot;
 /// The secret that lets a test in.
 pub const TOKEN: &str = "the-token-of-the-tests";
 
-/// What is asked of the models that a test finds.
-pub const DEMAND: Demand =
-    Demand { ctx: 4096, slots: 4, cache_type_k: GgmlType::F16, cache_type_v: GgmlType::F16 };
-
-/// What is told of a token of the fake model.
+/// KV of one token where a test sets it.
 pub const KV_BYTES_PER_TOKEN: u64 = 16;
 
 /// How the daemon of a test is made.
@@ -55,8 +39,9 @@ pub struct Plan {
     origins: Vec<String>,
     directory: Option<PathBuf>,
     voice: Option<(Vec<String>, Vec<String>)>,
-    fingerprint: Option<Fingerprint>,
-    fixed_model: Option<String>,
+    cache_type_k: &'static str,
+    is_model_fixed: bool,
+    estimate: Option<Estimate>,
     recognizer: Vec<String>,
 }
 
@@ -70,8 +55,9 @@ impl Plan {
             origins: Vec::new(),
             directory: None,
             voice: None,
-            fingerprint: None,
-            fixed_model: None,
+            cache_type_k: "f16",
+            is_model_fixed: false,
+            estimate: None,
             recognizer: Vec::new(),
         }
     }
@@ -130,19 +116,16 @@ impl Plan {
         self
     }
 
-    /// The type of K in the cache, which is a part of the fingerprint.
-    pub fn cache_type_k(mut self, cache_type: &str) -> Self {
-        self.fingerprint = Some(Fingerprint {
-            model_sha256: FileDigest([3; 32]),
-            drafter_sha256: None,
-            cache_type_k: cache_type.to_owned(),
-            cache_type_v: "f16".to_owned(),
-            flash_attention: true,
-            swa_full: false,
-            state_format: "fake 1".to_owned(),
-            rope: Default::default(),
-            loras: Vec::new(),
-        });
+    /// The type of K in the cache, a part of the fingerprint.
+    pub fn cache_type_k(mut self, cache_type: &'static str) -> Self {
+        self.cache_type_k = cache_type;
+        self
+    }
+
+    /// The size of KV is known, as for a model with a file.
+    pub fn knows_kv_size(mut self) -> Self {
+        let kv_bytes_per_token = KV_BYTES_PER_TOKEN;
+        self.estimate = Some(Estimate { weights_bytes: 0, kv_bytes: 0, kv_bytes_per_token });
         self
     }
 
@@ -164,9 +147,9 @@ impl Plan {
         self
     }
 
-    /// The model is chosen by something stronger than the file.
-    pub fn fixed_model(mut self, origin: &str) -> Self {
-        self.fixed_model = Some(origin.to_owned());
+    /// The flag `--model` chooses the model.
+    pub fn fixed_model(mut self) -> Self {
+        self.is_model_fixed = true;
         self
     }
 
@@ -180,6 +163,64 @@ impl Plan {
     pub fn start(self) -> World {
         World::start(self)
     }
+
+    fn resolved(&self, directory: &Path) -> Resolved {
+        let mut flags = Flags::default();
+        flags.set(Key::DataDir, directory.to_str().unwrap());
+        if self.is_model_fixed {
+            flags.set(Key::Model, "fake");
+        }
+        let sources = Sources::gather(UserDirs::under(directory), [], flags).unwrap();
+        let mut resolved = Settings::resolve(&sources).unwrap();
+        let settings = &mut resolved.settings;
+        settings.model = ModelChoice::Named("fake".to_owned());
+        settings.profiles_dir = directory.join("profiles");
+        settings.queue = self.options.queue;
+        settings.idle_park = self.idle_after;
+        settings.max_body_bytes = self.limits.bytes;
+        settings.request_timeout = self.limits.time;
+        settings.allow_origin = self.origins.clone();
+        settings.voice_recognizer = self.recognizer.clone();
+        let (command, phrases) = self.voice.clone().unwrap_or_default();
+        settings.voice_name = "en".to_owned();
+        settings.voice_command = command;
+        settings.voice_phrases = phrases;
+        settings.voice_cache_bytes = 1 << 20;
+        resolved
+    }
+
+    fn overrides(self, directory: &Path) -> Overrides {
+        let loaded = Loaded {
+            model: Arc::new(self.model),
+            fingerprint: fingerprint(self.cache_type_k),
+            name: "fake".to_owned(),
+            shown: "fake".to_owned(),
+            files: Vec::new(),
+            estimate: self.estimate,
+        };
+        let own = vec![directory.join("models")];
+        let roots = Roots { own, ..Roots::default() };
+        Overrides { model: Some(loaded), engine: Some(self.options), roots: Some(roots) }
+    }
+}
+
+/// The fingerprint of the fake model with f16 keys.
+pub fn model() -> ModelHash {
+    fingerprint("f16").hash()
+}
+
+fn fingerprint(cache_type_k: &str) -> Fingerprint {
+    Fingerprint {
+        model_sha256: FileDigest([3; 32]),
+        drafter_sha256: None,
+        cache_type_k: cache_type_k.to_owned(),
+        cache_type_v: "f16".to_owned(),
+        flash_attention: true,
+        swa_full: false,
+        state_format: "fake 1".to_owned(),
+        rope: Default::default(),
+        loras: Vec::new(),
+    }
 }
 
 /// A running daemon.
@@ -187,7 +228,6 @@ pub struct World {
     pub address: SocketAddr,
     pub engine: Engine,
     pub parts: Parts,
-    transcript: Transcript,
     pub directory: PathBuf,
     runtime: Runtime,
     stop: Option<oneshot::Sender<()>>,
@@ -202,93 +242,36 @@ impl World {
 
     fn start(plan: Plan) -> Self {
         let temporary = tempfile::tempdir().unwrap();
-        let directory = plan.directory.unwrap_or_else(|| temporary.path().to_owned());
+        let directory = plan.directory.clone().unwrap_or_else(|| temporary.path().to_owned());
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
             .build()
             .unwrap();
-        let store = Arc::new(Store::open(directory.join("slots")).unwrap());
-        let kept = store.reader().clone();
-        let fingerprint = plan.fingerprint.map_or(ModelHash([7; 8]), |fingerprint| {
-            store.write_model_toml(&fingerprint).unwrap();
-            fingerprint.hash()
-        });
-        let engine =
-            Engine::start(Arc::new(plan.model), fingerprint, Some(store), plan.options.clone())
-                .unwrap();
-        let clock = wall_clock();
-        let transcript = Transcript::open(&directory.join("text.sqlite"), clock()).unwrap();
-        let (events, inbox) = WarmEvents::channel();
-        let planning = hob_prewarm::Settings { idle_after: plan.idle_after, ..Default::default() };
-        let (writer, warm_status) = warm_status();
-        let filler = plan.voice.map(|(command, phrases)| {
-            Arc::new(Filler::new(filler::Options {
-                command: VoiceCommand::of(&command).unwrap(),
-                voice: "en".parse().unwrap(),
-                phrases,
-                budget_bytes: 1 << 20,
-                data_dir: directory.clone(),
-                clock: clock.clone(),
-            }))
-        });
-        if let Some(filler) = filler.clone() {
-            runtime.spawn(filler::run(filler, engine.clone()));
-        }
-        let models_dir = directory.join("models");
-        let catalogue = Arc::new(Catalogue::new(models::Options {
-            roots: Roots { own: vec![models_dir.clone()], ..Roots::default() },
-            models_dir,
-            hashes: directory.join("model-hashes.json"),
-            demand: DEMAND,
-            kept: Some(kept.clone()),
-            naming: Box::new(|_| ModelHash([8; 8])),
-            current: Current {
-                choice: ModelChoice::Named("fake".to_owned()),
-                name: "fake".to_owned(),
-                path: None,
-                fingerprint,
-                kv_bytes_per_token: Some(KV_BYTES_PER_TOKEN),
-            },
-            fixed: plan.fixed_model,
-            failure: None,
-        }));
-        let parts = Parts::join(parts::Options {
-            engine: engine.clone(),
-            transcript: transcript.clone(),
-            clock: clock.clone(),
-            reader: Some(kept),
-            lifetimes: Lifetimes::default(),
-            quota: Quota::default(),
-            estimate: None,
-            events,
-            warm_status,
-            max_waiting: plan.options.queue,
-            profiles_dir: Some(directory.join("profiles")),
-            filler,
-            recognizer: Recognizer::of(&plan.recognizer).map(Arc::new),
-            catalogue,
-        });
-        let (running, profiles) = (engine.clone(), parts.profiles.clone());
-        runtime.spawn(warm::run(running, profiles, planning, clock, inbox, writer));
+        let resolved = plan.resolved(&directory);
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(&resolved.settings.token_file, TOKEN).unwrap();
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
-        let guard = Guard::new(address, &[], &plan.origins, AccessToken::new(TOKEN));
-        let router = http::router(Shared { parts: parts.clone(), limits: plan.limits }, guard);
+        let daemon = {
+            let _inside = runtime.enter();
+            let mut model_switch = ModelSwitch::new(resolved);
+            let overrides = plan.overrides(&directory);
+            startup::open_for_tests(&mut model_switch, address, overrides).unwrap()
+        };
+        let parts = daemon.parts().clone();
         let (stop, stopped) = oneshot::channel::<()>();
-        let served = runtime.spawn(serve::serve(listener, router, async {
+        let served = runtime.spawn(serve(listener, daemon.router(), async {
             let _ = stopped.await;
         }));
-        let (stop, served) = (Some(stop), Some(served));
         Self {
             address,
-            engine,
+            engine: parts.models.engine.clone(),
             parts,
-            transcript,
             directory,
             runtime,
-            stop,
-            served,
+            stop: Some(stop),
+            served: Some(served),
             _temporary: temporary,
         }
     }
@@ -328,7 +311,7 @@ impl World {
     /// The tokens that the conversation is known to have.
     pub fn timeline(&self, id: &str) -> Vec<Token> {
         let id = ConversationId::new(id).unwrap();
-        let mut tokens = self.transcript.tokens(&id, self.engine.fingerprint());
+        let mut tokens = self.parts.conversations.transcript.tokens(&id, self.engine.fingerprint());
         self.runtime.block_on(tokens.done()).unwrap()
     }
 
