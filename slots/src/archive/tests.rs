@@ -1,4 +1,4 @@
-//! What an archive promises: it comes back whole, and whatever was done to it changes nothing.
+//! An archive is read back whole, and a changed one changes nothing.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -19,7 +19,7 @@ use crate::ttl::TtlClass;
 const NOW: Timestamp = Timestamp(1_000_000_000);
 
 #[test]
-fn what_was_exported_is_the_same_elsewhere() {
+fn an_imported_conversation_equals_the_exported_one() {
     let (from, to) = (World::new(), World::new());
     from.save("one", 100, &[1, 2]);
     from.save("two/…", 200, &[1, 3]);
@@ -45,7 +45,7 @@ fn what_was_exported_is_the_same_elsewhere() {
 }
 
 #[test]
-fn a_foreign_model_is_refused_with_what_differs() {
+fn a_foreign_model_is_refused_with_its_differences() {
     let (from, to) = (World::new(), World::empty());
     from.save("one", 100, &[1]);
     let archive = from.export(&["one"]);
@@ -62,7 +62,7 @@ fn a_foreign_model_is_refused_with_what_differs() {
 }
 
 #[test]
-fn what_was_used_later_here_stays_unless_it_is_forced() {
+fn a_conversation_used_later_here_stays_unless_forced() {
     let (from, to) = (World::new(), World::new());
     from.save("one", 100, &[1]);
     to.save("one", 200, &[2, 3]);
@@ -77,7 +77,7 @@ fn what_was_used_later_here_stays_unless_it_is_forced() {
 }
 
 #[test]
-fn what_is_not_whole_is_not_exported() {
+fn a_damaged_conversation_is_not_exported() {
     let world = World::new();
     world.save("one", 100, &[1]);
     let export = |names: &[&str]| world.try_export(names).unwrap_err().to_string();
@@ -97,7 +97,7 @@ fn every_flipped_byte_is_refused_or_changes_nothing() {
     for at in 0..archive.len() {
         let mut flipped = archive.clone();
         flipped[at] ^= 1 << (at % 8);
-        // Bytes between entries, and what tar says of owners, mean nothing.
+        // Padding and tar's owner fields are not verified.
         if let Ok(archive) = Archive::open(file(&flipped)) {
             let mut manifest = archive.manifest().clone();
             manifest.created_at = expected.manifest().created_at;
@@ -110,11 +110,11 @@ fn every_flipped_byte_is_refused_or_changes_nothing() {
 }
 
 #[test]
-fn every_archive_that_is_cut_short_is_refused() {
+fn every_truncated_archive_is_refused() {
     let from = World::new();
     from.save("one", 100, &[1]);
     let archive = from.export(&["one"]);
-    // What follows the last entry is padding and the end mark.
+    // The rest is padding and the end mark.
     let whole = archive.len() - 1024 - 512;
     for length in (0..whole).step_by(7) {
         assert!(Archive::open(file(&archive[..length])).is_err(), "{length} bytes");
@@ -122,7 +122,7 @@ fn every_archive_that_is_cut_short_is_refused() {
 }
 
 #[test]
-fn what_the_manifest_does_not_name_is_refused() {
+fn an_entry_that_is_not_in_the_manifest_is_refused() {
     let from = World::new();
     from.save("one", 100, &[1]);
     let archive = from.export(&["one"]);
@@ -153,7 +153,7 @@ fn what_the_manifest_does_not_name_is_refused() {
 }
 
 #[test]
-fn a_manifest_that_lies_is_refused() {
+fn a_wrong_manifest_is_refused() {
     let from = World::new();
     from.save("one", 100, &[1]);
     let archive = from.export(&["one"]);
@@ -187,7 +187,7 @@ impl World {
         Self { store: Store::open(dir.path()).unwrap(), model: fingerprint().hash(), _dir: dir }
     }
 
-    /// The model was used here.
+    /// Makes the model known here.
     fn new() -> Self {
         let world = Self::empty();
         world.store.write_model_toml(&fingerprint()).unwrap();
@@ -284,12 +284,11 @@ fn file(bytes: &[u8]) -> File {
     file
 }
 
-/// An entry, as somebody with bad intentions may write it.
+/// A forged entry.
 #[derive(Clone)]
 struct Entry {
     name: String,
     kind: EntryType,
-    /// What it claims.
     size: Option<u64>,
     bytes: Vec<u8>,
 }

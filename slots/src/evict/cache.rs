@@ -1,14 +1,13 @@
-//! A set of blocks under a budget, run by a policy. Names alone: the bytes are elsewhere.
+//! A set of block names under a budget, run by a policy. The bytes are elsewhere.
 //!
-//! - Never more than the budget, after every call.
-//! - No block is kept whose parent is not.
+//! - Never over budget after a call.
+//! - Every cached block has its parent in the cache.
 
 use std::collections::HashMap;
 
 use super::{BlockMeta, Name, Policy};
 use crate::time::Timestamp;
 
-/// What is kept of a stream of uses.
 #[derive(Clone, Debug)]
 pub struct Cache<Id, P> {
     policy: P,
@@ -17,24 +16,23 @@ pub struct Cache<Id, P> {
     sizes: HashMap<Id, u64>,
 }
 
-/// What became of a use.
+/// The outcome of a use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It was kept.
+    /// The block was cached.
     Hit,
-    /// It was not, and is now.
+    /// The block is cached from now on.
     Inserted,
-    /// It was not, and is not now: the policy prefers others, or its parent is not kept.
+    /// The block is not cached: the policy declined it, or its parent is not cached.
     Passed,
 }
 
 impl<Id: Name, P: Policy<Id>> Cache<Id, P> {
-    /// An empty set.
     pub fn new(policy: P, budget_bytes: u64) -> Self {
         Self { policy, budget_bytes, bytes: 0, sizes: HashMap::new() }
     }
 
-    /// A run uses a block. Those for which `may_leave` is false stay.
+    /// A run uses a block. Blocks for which `may_leave` is false stay.
     pub fn ask(
         &mut self,
         id: Id,
@@ -56,7 +54,7 @@ impl<Id: Name, P: Policy<Id>> Cache<Id, P> {
         while self.bytes > self.budget_bytes {
             let declines = self.policy.declines();
             let may_leave = |other: &Id| may_leave(other) && (declines || *other != id);
-            // When nothing else may leave, the newcomer is what there is no room for.
+            // When nothing else may be evicted, the new block is.
             let victim = self.policy.victim(now, &may_leave).unwrap_or(id);
             self.remove(&victim);
             if victim == id {
@@ -66,27 +64,22 @@ impl<Id: Name, P: Policy<Id>> Cache<Id, P> {
         Answer::Inserted
     }
 
-    /// The policy that runs it.
     pub(super) fn policy(&mut self) -> &mut P {
         &mut self.policy
     }
 
-    /// Whether a block is kept.
     pub fn contains(&self, id: &Id) -> bool {
         self.sizes.contains_key(id)
     }
 
-    /// Bytes kept.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Blocks kept.
     pub fn len(&self) -> usize {
         self.sizes.len()
     }
 
-    /// Whether none is.
     pub fn is_empty(&self) -> bool {
         self.sizes.is_empty()
     }

@@ -1,35 +1,34 @@
-//! Hit density, as long as it does better than the least recently used: the default.
+//! Hit density, guarded by LRU: the default policy.
 //!
-//! - Both run as shadows, on names alone, and see every use. The live choice follows the one with
-//!   more hits, of which old ones count less.
-//! - A change of mind needs a margin, so that two equals do not take turns.
+//! - Both run as shadow caches of names and see every use. The policy with more recent hits
+//!   chooses.
+//! - Switching needs a margin, so two equal policies do not alternate.
 
 use super::density::{Density, Queue};
 use super::lru::Lru;
 use super::{Answer, BlockMeta, Cache, Name, Policy};
 use crate::time::Timestamp;
 
-/// Budgets' worth of uses after which a hit counts for a third.
+/// After this many budgets of uses a hit counts for 1/e.
 const MEMORY_BUDGETS: f64 = 40.0;
 
-/// Of the remembered uses, by how much the other must be better.
+/// The margin, as a share of the remembered uses.
 const MARGIN: f64 = 0.001;
 
-/// Two shadows, and the live blocks in the order of each.
+/// Two shadow caches, and the cached blocks in the order of each policy.
 #[derive(Clone, Debug)]
 pub struct GuardedDensity<Id> {
     lru_shadow: Cache<Id, Lru<Id>>,
     density_shadow: Cache<Id, Density<Id>>,
     lru: Lru<Id>,
     density: Queue<Id>,
-    // Hits of the density shadow less hits of the other, in bytes.
+    // Hits of density less hits of LRU, in bytes.
     lead_bytes: f64,
     memory_bytes: f64,
     trusts_density: bool,
 }
 
 impl<Id: Name> GuardedDensity<Id> {
-    /// For a store of `budget_bytes`.
     pub fn new(budget_bytes: u64) -> Self {
         Self {
             lru_shadow: Cache::new(Lru::default(), budget_bytes),
@@ -42,7 +41,7 @@ impl<Id: Name> GuardedDensity<Id> {
         }
     }
 
-    /// Whether density chooses at the moment.
+    /// Whether density chooses now.
     pub fn trusts_density(&self) -> bool {
         self.trusts_density
     }

@@ -3,7 +3,7 @@
 use super::{BlockMeta, Name, Policy, Tails};
 use crate::time::Timestamp;
 
-/// Ranks by the order of uses: no two are equal, and no clock is needed.
+/// Ranks by the order of uses: unique, and without a clock.
 #[derive(Clone, Debug)]
 pub struct Lru<Id> {
     tails: Tails<Id, u64, ()>,
@@ -45,7 +45,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn least_recently_used_is_what_its_name_says(uses in prop::collection::vec(0_u64..20, 0..200)) {
+        fn lru_evicts_the_least_recently_used_block(uses in prop::collection::vec(0_u64..20, 0..200)) {
             let mut kept = Cache::new(Lru::default(), 8);
             let mut naive: Vec<u64> = Vec::new();
             for id in uses {

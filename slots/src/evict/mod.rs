@@ -25,79 +25,73 @@ pub use tails::Tails;
 
 use crate::time::Timestamp;
 
-/// What a block is called: [`BlockId`](crate::BlockId) in the runtime, a number in the simulator.
+/// The name of a block: [`BlockId`](crate::BlockId) in the runtime, a number in the simulator.
 pub trait Name: Copy + Eq + Ord + Hash + fmt::Debug + Send + 'static {}
 
 impl<T: Copy + Eq + Ord + Hash + fmt::Debug + Send + 'static> Name for T {}
 
-/// What a policy is told of a block by the run that uses it.
+/// A block, as the run that uses it describes it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BlockMeta<Id> {
-    /// The block before it, if there is one. It need not be kept.
+    /// The block before it, if any; it need not be cached.
     pub parent: Option<Id>,
-    /// What it takes of the budget.
     pub bytes: u64,
-    /// The run that uses it now.
     pub run: Run,
 }
 
 impl<Id> BlockMeta<Id> {
-    /// A block of which no more is known.
+    /// A block of an unknown run.
     pub fn new(parent: Option<Id>, bytes: u64) -> Self {
         Self { parent, bytes, run: Run::default() }
     }
 }
 
-/// A request and its answer, as far as policies care.
+/// A request and its answer, as policies see them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Run {
     /// A hash of the conversation's id; 0 for none.
     pub conversation: u64,
-    /// Which request of the conversation it is, from 1.
+    /// The request's number in the conversation, from 1.
     pub turn: u32,
-    /// Blocks of its prompt.
     pub blocks: u32,
-    /// How the answer ended, as far as it is known.
     pub ended: Ended,
 }
 
-/// How an answer ended: a tool answers sooner than a person.
+/// How an answer ended: tools respond sooner than people.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Ended {
-    /// It is not known, or it was cut off.
+    /// Unknown, or cancelled.
     #[default]
     Unknown,
-    /// It calls a tool.
     ToolCall,
-    /// It is the other's turn.
+    /// It waits for the user.
     Turn,
 }
 
-/// Chooses which of the blocks that are kept leaves.
+/// Chooses the block to evict.
 ///
-/// Whoever keeps the blocks tells of each one that a run uses, in the order of the prompt, whether
-/// it is kept, comes to be kept, or is not kept.
+/// The cache reports every block that a run uses, in the order of the prompt: as a hit, inserted,
+/// or passed.
 pub trait Policy<Id: Name>: Send + fmt::Debug {
-    /// A kept block was used.
+    /// A cached block was used.
     fn hit(&mut self, id: Id, meta: &BlockMeta<Id>, now: Timestamp);
 
-    /// A block that was not kept was used, and is kept from now on.
+    /// A block was used and is cached from now on.
     fn inserted(&mut self, id: Id, meta: &BlockMeta<Id>, now: Timestamp);
 
-    /// A block that was not kept was used, and still is not.
+    /// A block was used and is not cached.
     fn passed(&mut self, _id: Id, _meta: &BlockMeta<Id>, _now: Timestamp) {}
 
-    /// A block is not kept any more.
+    /// A block is no longer cached.
     fn removed(&mut self, id: Id);
 
-    /// Whether a newcomer may itself be the one to leave, at once. A run lives in its slot, so it
-    /// does not need what it has just computed to be kept.
+    /// Whether the new block itself may be evicted at once. A run has its KV in cells and does not
+    /// need it cached.
     fn declines(&self) -> bool {
         false
     }
 
-    /// The block that should leave next, among those that may. It stays until
-    /// [`Policy::removed`].
+    /// The next block to evict among those that may be. It is cached until [`Policy::removed`].
     fn victim(&mut self, now: Timestamp, may_leave: &dyn Fn(&Id) -> bool) -> Option<Id>;
 }
 

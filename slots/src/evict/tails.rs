@@ -1,18 +1,18 @@
-//! The kept blocks as a forest, with its leaves in the order in which they should leave.
+//! Cached blocks as a forest, with the leaves in order of eviction.
 //!
-//! - Only leaves are in the order: a block is out of reach while one that follows it is kept.
-//! - A block whose parent is not kept is a root. When the parent comes, it is none any more.
-//! - Lower ranks leave first. No two blocks have the same rank.
+//! - Only leaves are ordered: a block cannot be evicted while one that follows it is cached.
+//! - A block without a cached parent is a root until its parent is inserted.
+//! - Lower ranks are evicted first. Ranks are unique.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::Name;
 
-/// Blocks, each with a rank and with what a policy notes about it.
+/// Blocks, each with a rank and a policy's note.
 #[derive(Clone, Debug)]
 pub struct Tails<Id, Rank, Note> {
     blocks: HashMap<Id, Block<Id, Rank, Note>>,
-    // Kept children of a block, whether it is kept itself or not. Never zero.
+    // Cached children of a block, whether it is cached or not. Never zero.
     children: HashMap<Id, u32>,
     leaves: BTreeMap<Rank, Id>,
 }
@@ -31,7 +31,7 @@ impl<Id, Rank, Note> Default for Tails<Id, Rank, Note> {
 }
 
 impl<Id: Name, Rank: Copy + Ord, Note> Tails<Id, Rank, Note> {
-    /// Adds a block that is not here.
+    /// Inserts a new block.
     pub fn insert(&mut self, id: Id, parent: Option<Id>, rank: Rank, note: Note) {
         let before = self.blocks.insert(id, Block { parent, rank, note });
         assert!(before.is_none(), "{id:?} is kept already");
@@ -49,7 +49,7 @@ impl<Id: Name, Rank: Copy + Ord, Note> Tails<Id, Rank, Note> {
         }
     }
 
-    /// Takes a block out. Its parent may be a leaf then.
+    /// Removes a block. Its parent may become a leaf.
     pub fn remove(&mut self, id: &Id) -> Option<Note> {
         let block = self.blocks.remove(id)?;
         if !self.children.contains_key(id) {
@@ -68,7 +68,7 @@ impl<Id: Name, Rank: Copy + Ord, Note> Tails<Id, Rank, Note> {
         Some(block.note)
     }
 
-    /// Changes when a block should leave. One that is not here is left alone.
+    /// Changes the rank of a block, if it is cached.
     pub fn set_rank(&mut self, id: &Id, rank: Rank) {
         let Some(block) = self.blocks.get_mut(id) else { return };
         let before = std::mem::replace(&mut block.rank, rank);
@@ -78,57 +78,51 @@ impl<Id: Name, Rank: Copy + Ord, Note> Tails<Id, Rank, Note> {
         }
     }
 
-    /// What is noted about a block.
     pub fn note(&self, id: &Id) -> Option<&Note> {
         self.blocks.get(id).map(|block| &block.note)
     }
 
-    /// What is noted about a block, to be changed.
     pub fn note_mut(&mut self, id: &Id) -> Option<&mut Note> {
         self.blocks.get_mut(id).map(|block| &mut block.note)
     }
 
-    /// Its rank.
     pub fn rank(&self, id: &Id) -> Option<Rank> {
         self.blocks.get(id).map(|block| block.rank)
     }
 
-    /// Kept blocks that follow `id` directly.
+    /// Cached blocks that follow `id` directly.
     pub fn children(&self, id: &Id) -> u32 {
         self.children.get(id).copied().unwrap_or(0)
     }
 
-    /// The block before `id`, kept or not.
+    /// The block before `id`, cached or not.
     pub fn parent(&self, id: &Id) -> Option<Id> {
         self.blocks.get(id)?.parent
     }
 
-    /// Whether it is here.
     pub fn contains(&self, id: &Id) -> bool {
         self.blocks.contains_key(id)
     }
 
-    /// The leaves, the first to leave first.
+    /// The leaves in order of eviction.
     pub fn leaves(&self) -> impl Iterator<Item = (Rank, Id)> + '_ {
         self.leaves.iter().map(|(&rank, &id)| (rank, id))
     }
 
-    /// The leaves of this rank and above.
+    /// The leaves of at least this rank.
     pub fn leaves_from(&self, rank: Rank) -> impl Iterator<Item = (Rank, Id)> + '_ {
         self.leaves.range(rank..).map(|(&rank, &id)| (rank, id))
     }
 
-    /// The first leaf that may leave.
+    /// The first leaf that may be evicted.
     pub fn first(&self, may_leave: &dyn Fn(&Id) -> bool) -> Option<Id> {
         self.leaves().map(|(_, id)| id).find(|id| may_leave(id))
     }
 
-    /// Blocks that are here.
     pub fn len(&self) -> usize {
         self.blocks.len()
     }
 
-    /// Whether none is.
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }

@@ -1,11 +1,10 @@
-//! Which slot already holds the longest beginning of a prompt.
+//! Finds the slot with the longest prefix of a prompt.
 //!
-//! - A radix tree over the timelines that are hot: an edge holds the run of tokens that the same
-//!   slots share, and splits where they part. A lookup walks the prompt once, however many slots
-//!   there are.
-//! - Growing a timeline that nobody shares appends to one edge; that is the path of every decoded
-//!   token.
-//! - Answers repeat: among slots that share equally much, the lowest one is named.
+//! - A radix tree over the timelines in the cells: an edge is a run of tokens that the same slots
+//!   share, and splits where they differ. A lookup walks the prompt once, whatever the number of
+//!   slots.
+//! - Appending to an unshared timeline extends one edge; every decoded token does that.
+//! - Deterministic: among slots with equally long prefixes the lowest is returned.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,11 +15,11 @@ mod nodes;
 
 use nodes::{NodeId, Nodes, ROOT};
 
-/// The timelines of all slots, merged where they begin alike.
+/// The timelines of all slots, merged at common prefixes.
 #[derive(Debug)]
 pub struct RadixTree {
     nodes: Nodes,
-    // Where each timeline ends. A timeline always ends at the end of a node's edge.
+    // The end of each timeline, always the end of an edge.
     ends: BTreeMap<SlotId, NodeId>,
 }
 
@@ -31,19 +30,18 @@ impl Default for RadixTree {
 }
 
 impl RadixTree {
-    /// A tree without timelines.
     pub fn new() -> Self {
         Self { nodes: Nodes::new(), ends: BTreeMap::new() }
     }
 
-    /// `slot` holds exactly `tokens` now.
+    /// Replaces the timeline of `slot`.
     pub fn set(&mut self, slot: SlotId, tokens: &[Token]) {
         let kept = self.shared_with(slot, tokens);
         self.truncate(slot, kept);
         self.extend(slot, &tokens[kept..]);
     }
 
-    /// `tokens` follow what `slot` holds.
+    /// Appends to the timeline of `slot`.
     pub fn extend(&mut self, slot: SlotId, tokens: &[Token]) {
         let end = self.ends.entry(slot).or_insert_with(|| self.nodes.enter());
         if self.nodes.is_leaf_of(*end, slot) {
@@ -53,37 +51,37 @@ impl RadixTree {
         }
     }
 
-    /// `slot` holds its first `len` tokens only. Nothing changes when there are no more.
+    /// Truncates the timeline of `slot` to `len` tokens.
     pub fn truncate(&mut self, slot: SlotId, len: usize) {
         if let Some(end) = self.ends.get_mut(&slot) {
             *end = self.nodes.withdraw(*end, slot, len);
         }
     }
 
-    /// `slot` holds nothing.
+    /// Removes the timeline of `slot`.
     pub fn remove(&mut self, slot: SlotId) {
         if let Some(end) = self.ends.remove(&slot) {
             self.nodes.retire(end, slot);
         }
     }
 
-    /// Tokens of all timelines; what several begin with alike counts once.
+    /// Tokens of all timelines; a common prefix counts once.
     pub fn tokens(&self) -> usize {
         self.nodes.tokens()
     }
 
-    /// How many of `tokens` `slot` begins with.
+    /// The length of the common prefix of `tokens` and `slot`.
     pub fn shared_with(&self, slot: SlotId, tokens: &[Token]) -> usize {
         self.walk(tokens, |slots| slots.get(&slot).copied()).map_or(0, |(_, matched)| matched)
     }
 
-    /// Tokens that `slot` holds.
+    /// The length of the timeline of `slot`.
     pub fn len(&self, slot: SlotId) -> usize {
         self.ends.get(&slot).map_or(0, |&end| self.nodes.depth(end))
     }
 
-    /// The slot, other than `except`, that shares the longest beginning with `tokens`, and how
-    /// many tokens that is; `None` when no slot shares one.
+    /// The slot other than `except` with the longest prefix of `tokens`, and its length; `None`
+    /// when no slot shares a token.
     pub fn longest_prefix(
         &self,
         tokens: &[Token],
@@ -92,7 +90,7 @@ impl RadixTree {
         self.walk(tokens, |slots| slots.iter().copied().find(|&slot| Some(slot) != except))
     }
 
-    /// Follows `tokens` as long as `choose` finds a slot among those that hold them.
+    /// Walks `tokens` as long as `choose` finds a slot on the edge.
     fn walk(
         &self,
         tokens: &[Token],
@@ -138,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slot_that_shares_most_is_named_with_how_much_it_shares() {
+    fn the_slot_with_the_longest_prefix_is_found_with_its_length() {
         let tree = tree([(A, "you are a poet"), (B, "you are a cook"), (C, "hello")]);
         assert_eq!(tree.longest_prefix(&tokens("you are a cobbler"), None), Some((B, 12)));
         assert_eq!(tree.longest_prefix(&tokens("you are a poet and more"), None), Some((A, 14)));
@@ -146,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_timelines_begin_with_alike_counts_once() {
+    fn a_common_prefix_counts_once() {
         let mut tree = tree([(A, "you are a poet"), (B, "you are a cook"), (C, "hello")]);
         assert_eq!(tree.tokens(), "you are a poet".len() + "cook".len() + "hello".len());
         tree.remove(A);
@@ -154,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_that_begins_like_no_timeline_shares_nothing() {
+    fn an_unknown_prompt_has_no_common_prefix() {
         let tree = tree([(A, "abc")]);
         assert_eq!(tree.longest_prefix(&tokens("xbc"), None), None);
         assert_eq!(tree.longest_prefix(&[], None), None);
@@ -169,14 +167,14 @@ mod tests {
     }
 
     #[test]
-    fn among_equals_the_lowest_slot_is_named() {
+    fn among_equals_the_lowest_slot_is_returned() {
         let tree = tree([(C, "abc"), (A, "abd"), (B, "abc")]);
         assert_eq!(tree.longest_prefix(&tokens("abx"), None), Some((A, 2)));
         assert_eq!(tree.longest_prefix(&tokens("abc"), None), Some((B, 3)));
     }
 
     #[test]
-    fn a_timeline_grows_and_is_cut_back() {
+    fn a_timeline_grows_and_is_truncated() {
         let mut tree = tree([(A, "abc"), (B, "abc")]);
         tree.extend(A, &tokens("def"));
         assert_eq!(tree.longest_prefix(&tokens("abcdef"), None), Some((A, 6)));
@@ -186,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn where_timelines_no_longer_part_edges_are_one_again() {
+    fn edges_merge_when_timelines_no_longer_differ() {
         let mut tree = tree([(A, "abcdef"), (B, "abcxyz"), (C, "abq")]);
         tree.remove(B);
         tree.remove(C);
@@ -203,7 +201,7 @@ mod tests {
         Remove(SlotId),
     }
 
-    /// Few different tokens, so that timelines often begin alike.
+    /// Few different tokens, so timelines often have common prefixes.
     fn timeline() -> impl Strategy<Value = Vec<Token>> {
         prop::collection::vec((0..3).prop_map(Token), 0..12)
     }
@@ -228,13 +226,13 @@ mod tests {
     ) -> Option<(SlotId, usize)> {
         let others = naive.iter().filter(|(slot, _)| Some(**slot) != except);
         let shared = others.map(|(&slot, timeline)| (slot, common_prefix(timeline, prompt)));
-        // `max_by_key` keeps the last of equals: reversed, that is the lowest slot.
+        // `max_by_key` returns the last of equals: in reverse order, the lowest slot.
         let lowest_first: Vec<_> = shared.filter(|&(_, len)| len > 0).collect();
         lowest_first.into_iter().rev().max_by_key(|&(_, len)| len)
     }
 
-    /// Nodes that a fully compressed tree of these timelines has: the root, and one for each
-    /// beginning where a timeline ends or two part.
+    /// The nodes of a fully compressed tree: the root, and one for each prefix where a timeline
+    /// ends or two differ.
     fn compressed_count(naive: &Naive) -> usize {
         let beginnings =
             |t: &Vec<Token>| (1..=t.len()).map(|len| t[..len].to_vec()).collect::<Vec<_>>();

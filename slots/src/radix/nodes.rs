@@ -21,7 +21,7 @@ struct Node {
     edge: Vec<Token>,
     depth: usize,
     slots: BTreeSet<SlotId>,
-    // How many of `slots` end here.
+    // How many timelines end here.
     ends: usize,
     children: BTreeMap<Token, NodeId>,
 }
@@ -50,7 +50,6 @@ impl Nodes {
         self.nodes.len()
     }
 
-    /// The tokens of all edges.
     pub fn tokens(&self) -> usize {
         self.nodes.values().map(|node| node.edge.len()).sum()
     }
@@ -71,33 +70,33 @@ impl Nodes {
         self.node(id).children.get(&token).copied()
     }
 
-    /// A new timeline ends at the root; returns that.
+    /// Adds an empty timeline, which ends at the root.
     pub fn enter(&mut self) -> NodeId {
         self.node_mut(ROOT).ends += 1;
         ROOT
     }
 
-    /// The timeline of `slot`, which ends at `end`, is gone.
+    /// Removes the timeline of `slot`, which ends at `end`.
     pub fn retire(&mut self, end: NodeId, slot: SlotId) {
         let root = self.withdraw(end, slot, 0);
         self.node_mut(root).ends -= 1;
     }
 
-    /// Whether `slot` alone runs along this edge and ends with it.
+    /// Whether the edge belongs to `slot` alone and ends its timeline.
     pub fn is_leaf_of(&self, id: NodeId, slot: SlotId) -> bool {
         let node = self.node(id);
         id != ROOT && node.children.is_empty() && node.slots.iter().eq([&slot])
     }
 
-    /// Makes a leaf's edge longer.
+    /// Extends the edge of a leaf.
     pub fn append(&mut self, leaf: NodeId, tokens: &[Token]) {
         let node = self.node_mut(leaf);
         node.edge.extend_from_slice(tokens);
         node.depth += tokens.len();
     }
 
-    /// Leads `slot`, which ends at `start`, along `tokens`: over edges that are there, then over a
-    /// new one. Returns where it ends then.
+    /// Extends the timeline of `slot` from `start` by `tokens`: over existing edges, then a new
+    /// one. Returns its end.
     pub fn descend(&mut self, start: NodeId, slot: SlotId, mut tokens: &[Token]) -> NodeId {
         let mut end = start;
         while let Some(&next) = tokens.first() {
@@ -116,14 +115,14 @@ impl Nodes {
             self.node_mut(end).slots.insert(slot);
             tokens = &tokens[along..];
         }
-        // Counted before merging: `end` may lie right below `start`.
+        // Counted before merging: `end` may be a child of `start`.
         self.node_mut(end).ends += 1;
         self.node_mut(start).ends -= 1;
         self.merge(start);
         end
     }
 
-    /// Leads `slot`, which ends at `end`, back to `len` tokens. Returns where it ends then.
+    /// Truncates the timeline of `slot`, which ends at `end`, to `len` tokens. Returns its end.
     pub fn withdraw(&mut self, mut end: NodeId, slot: SlotId, len: usize) -> NodeId {
         self.node_mut(end).ends -= 1;
         while self.depth(end) > len {
@@ -137,7 +136,7 @@ impl Nodes {
         end
     }
 
-    /// Joins `id` with its only child when no timeline ends or parts between them.
+    /// Merges `id` with its only child when no timeline ends at it.
     fn merge(&mut self, id: NodeId) {
         let node = self.node(id);
         if id == ROOT || node.ends > 0 || node.children.len() != 1 {
@@ -152,7 +151,7 @@ impl Nodes {
         node.edge.extend(tail);
     }
 
-    /// Cuts the edge of `id` after `at` tokens; returns the new node in the middle.
+    /// Splits the edge of `id` after `at` tokens. Returns the new node in the middle.
     fn split(&mut self, id: NodeId, at: usize) -> NodeId {
         let middle = self.fresh_id();
         let lower = self.node_mut(id);

@@ -1,14 +1,14 @@
-//! Which conversation is pinned to which slot, and which one gives way.
+//! Pins conversations to slots.
 //!
-//! - Pure: takes `now`, returns what should happen; the engine moves the cells.
-//! - A conversation holds at most one slot, and a slot at most one conversation.
-//! - A conversation with a turn running or queued never gives way.
-//! - A free slot is taken before anyone has to give way: the least loaded, among equals the one
+//! - Pure: takes `now` and returns what should happen; the engine moves the cells.
+//! - A conversation has at most one slot, and a slot at most one conversation.
+//! - A conversation with a turn that runs or waits is never parked.
+//! - A free slot is used before a conversation is parked: the least loaded; among equals the one
 //!   that the conversation's key derives, else the lowest.
-//! - Prefixes that conversations share have slots of their own, behind the others: neither gives way
-//!   to the other.
-//! - Who gives way is the one whose last use came first, in order of calls: a clock that steps
-//!   back changes no choice.
+//! - Shared prefixes have slots of their own behind the others, so conversations and prefixes never
+//!   displace each other.
+//! - The least recently used conversation is parked first. The order of calls counts, so a clock
+//!   that steps back changes no choice.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -18,14 +18,13 @@ use crate::id::{ConversationId, SlotId};
 use crate::key::{CacheKey, derive_slot_id};
 use crate::time::Timestamp;
 
-/// Who is where.
 #[derive(Debug)]
 pub struct Registry {
-    // Indexed by slot; `None` is free.
+    // By slot; `None` is free.
     slots: Vec<Option<ConversationId>>,
-    // The first so many are for conversations, the others for prefixes.
+    // The number of slots for conversations; slots for prefixes follow.
     n_slots: usize,
-    // Tokens hot in each slot. A free slot may hold cells that others still share.
+    // Tokens in the cells of each slot. A free slot may have cells that others share.
     loads: Vec<usize>,
     pins: BTreeMap<ConversationId, Pinned>,
     uses: u64,
@@ -36,48 +35,46 @@ struct Pinned {
     slot: SlotId,
     turns: usize,
     used_at: Timestamp,
-    // Grows with every use, so that the order of uses needs no clock.
+    // Counts uses: their order needs no clock.
     last_use: u64,
 }
 
-/// The slot of a conversation, and what has to happen first.
+/// The slot of a conversation, and what the engine must do first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Pin {
-    /// It had this slot already.
+    /// The conversation has this slot already.
     Held(SlotId),
-    /// It has this slot now, which was free.
+    /// The slot was free.
     Taken(SlotId),
-    /// It has this slot now; the conversation that had it must be parked first.
+    /// The conversation in the slot must be parked first.
     Parks {
-        /// The slot that changed hands.
         slot: SlotId,
-        /// The conversation that gave way and is no longer pinned.
+        /// The conversation to park. It is no longer pinned.
         conversation: ConversationId,
     },
-    /// Every slot has a turn running: nothing changed, ask again when one has ended.
+    /// Every slot has a turn that runs or waits. Try again when one ends.
     Full,
 }
 
 impl Registry {
-    /// A registry of `n_slots` free slots.
     pub fn new(n_slots: u32) -> Self {
         Self::with_prefixes(n_slots, 0)
     }
 
-    /// The same, with `n_prefixes` slots for prefixes behind them.
+    /// With `n_prefixes` slots for prefixes behind the others.
     pub fn with_prefixes(n_slots: u32, n_prefixes: u32) -> Self {
         let (n_slots, count) = (n_slots as usize, (n_slots + n_prefixes) as usize);
         let (slots, loads) = (vec![None; count], vec![0; count]);
         Self { slots, n_slots, loads, pins: BTreeMap::new(), uses: 0 }
     }
 
-    /// Gives `conversation` a slot. Counts as a use of it.
+    /// Pins `conversation` to a slot, and counts as a use.
     pub fn pin(&mut self, conversation: &ConversationId, now: Timestamp) -> Pin {
         self.pin_in(0..self.n_slots, conversation, now)
     }
 
-    /// Gives a prefix, which has the name of a conversation, one of the slots for prefixes.
+    /// Pins a prefix to one of the slots for prefixes.
     pub fn pin_prefix(&mut self, prefix: &ConversationId, now: Timestamp) -> Pin {
         self.pin_in(self.n_slots..self.slots.len(), prefix, now)
     }
@@ -97,22 +94,21 @@ impl Registry {
         Pin::Parks { slot, conversation: leaving }
     }
 
-    /// Takes the slot from `conversation`, running or not, and returns it.
+    /// Unpins `conversation`, also with a running turn. Returns its slot.
     pub fn unpin(&mut self, conversation: &ConversationId) -> Option<SlotId> {
         let pinned = self.pins.remove(conversation)?;
         self.slots[index(pinned.slot)] = None;
         Some(pinned.slot)
     }
 
-    /// A turn of `conversation` is running or queued from now on. Turns are counted; those of a
-    /// conversation that is not pinned are not.
+    /// Counts a turn of a pinned conversation that runs or waits.
     pub fn begin(&mut self, conversation: &ConversationId) {
         if let Some(pinned) = self.pins.get_mut(conversation) {
             pinned.turns += 1;
         }
     }
 
-    /// A turn that had begun is over.
+    /// Counts down when a turn ends.
     pub fn end(&mut self, conversation: &ConversationId, now: Timestamp) {
         if let Some(pinned) = self.pins.get_mut(conversation) {
             pinned.turns = pinned.turns.saturating_sub(1);
@@ -120,7 +116,7 @@ impl Registry {
         }
     }
 
-    /// `tokens` are hot in `slot` now.
+    /// The cells of `slot` have `tokens` tokens.
     ///
     /// # Panics
     /// When there is no such slot.
@@ -128,29 +124,27 @@ impl Registry {
         self.loads[index(slot)] = tokens;
     }
 
-    /// Where `conversation` is pinned.
     pub fn slot_of(&self, conversation: &ConversationId) -> Option<SlotId> {
         self.pins.get(conversation).map(|pinned| pinned.slot)
     }
 
-    /// Whether a turn of `conversation` is running or queued.
+    /// Whether a turn of `conversation` runs or waits.
     pub fn is_running(&self, conversation: &ConversationId) -> bool {
         self.pins.get(conversation).is_some_and(|pinned| pinned.turns > 0)
     }
 
-    /// How many slots there are for conversations.
+    /// Slots for conversations.
     pub fn n_slots(&self) -> u32 {
         self.n_slots as u32
     }
 
-    /// The pinned conversations, by slot.
     pub fn pinned(&self) -> impl Iterator<Item = (SlotId, &ConversationId)> {
         let slots = self.slots.iter().zip(0..);
         slots.filter_map(|(held, n)| held.as_ref().map(|conversation| (SlotId(n), conversation)))
     }
 
-    /// The pinned conversations without a turn and how long ago they were used, least recent first;
-    /// prefixes after them, which serve several.
+    /// Pinned conversations without a turn and the time since their last use, least recently used
+    /// first; prefixes after them.
     pub fn idle(&self, now: Timestamp) -> impl Iterator<Item = (&ConversationId, Duration)> {
         let mut idle: Vec<_> = self.without_turn().collect();
         idle.sort_by_key(|(_, pinned)| (index(pinned.slot) >= self.n_slots, pinned.last_use));
@@ -176,7 +170,7 @@ impl Registry {
     fn derived_slot(&self, conversation: &ConversationId) -> SlotId {
         let key = CacheKey::Conversation(conversation.clone()).to_string();
         let n = i32::try_from(self.n_slots).unwrap_or(i32::MAX);
-        // Negative only without slots, and then none is free either.
+        // Negative only without slots, and then no slot is free.
         SlotId(u32::try_from(derive_slot_id(Some(&key), n)).unwrap_or(0))
     }
 

@@ -1,4 +1,4 @@
-//! What the registry promises, as scenes and against a naive model.
+//! The registry in scenes and against a naive model.
 
 #![allow(unused_must_use, reason = "scenes pin for the effect")]
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A registry and a clock, told in seconds.
+/// A registry and a clock in seconds.
 struct World {
     registry: Registry,
     now: Timestamp,
@@ -31,7 +31,7 @@ impl World {
         self.registry.pin(&id(name), self.now)
     }
 
-    /// A turn that begins and ends at once.
+    /// A turn that ends at once.
     fn speak(&mut self, name: &str) -> Pin {
         let pin = self.pin(name);
         self.registry.begin(&id(name));
@@ -94,7 +94,7 @@ fn when_the_derived_slot_is_taken_the_lowest_of_equals_is() {
 }
 
 #[test]
-fn nobody_gives_way_while_a_slot_is_free() {
+fn no_conversation_is_parked_while_a_slot_is_free() {
     let mut world = World::new(3);
     for name in ["a", "b", "c"] {
         assert!(matches!(world.pass(60).speak(name), Pin::Taken(_)));
@@ -102,7 +102,7 @@ fn nobody_gives_way_while_a_slot_is_free() {
 }
 
 #[test]
-fn the_longest_idle_conversation_gives_way() {
+fn the_longest_idle_conversation_is_parked() {
     let mut world = World::new(2);
     let slot = slot_of(&world.speak("first"));
     world.pass(10).speak("second");
@@ -112,7 +112,7 @@ fn the_longest_idle_conversation_gives_way() {
 }
 
 #[test]
-fn speaking_again_moves_a_conversation_to_the_end_of_the_line() {
+fn a_new_turn_makes_a_conversation_the_most_recently_used() {
     let mut world = World::new(2);
     world.speak("first");
     let slot = slot_of(&world.pass(10).speak("second"));
@@ -121,7 +121,7 @@ fn speaking_again_moves_a_conversation_to_the_end_of_the_line() {
 }
 
 #[test]
-fn a_running_conversation_never_gives_way() {
+fn a_running_conversation_is_never_parked() {
     let mut world = World::new(2);
     world.pin("first");
     world.registry.begin(&id("first"));
@@ -159,7 +159,7 @@ fn idle_conversations_are_listed_from_the_longest_idle() {
 }
 
 #[test]
-fn a_clock_that_steps_back_changes_no_order_and_ages_nobody() {
+fn a_clock_that_steps_back_changes_no_order_and_no_age() {
     let mut world = World::new(2);
     let slot = slot_of(&world.speak("first"));
     world.step_back(600).speak("second");
@@ -177,7 +177,7 @@ fn an_unpinned_conversation_leaves_its_slot_free() {
 }
 
 #[test]
-fn turns_of_a_conversation_that_is_not_pinned_count_for_nothing() {
+fn turns_of_an_unpinned_conversation_are_not_counted() {
     let mut world = World::new(1);
     world.registry.begin(&id("ghost"));
     world.registry.end(&id("ghost"), world.now);
@@ -206,7 +206,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..80)
 }
 
-/// Pinned conversations in order of use: name, slot, turns.
+/// Pinned conversations by last use: name, slot, turns.
 #[derive(Default)]
 struct Naive {
     line: Vec<(u8, u32, usize)>,

@@ -1,28 +1,26 @@
-//! Who else holds what lies in the directory.
+//! References that a running engine has to saved KV.
 
 use std::collections::BTreeSet;
 
 use crate::id::{ConversationId, ModelHash};
 use crate::store::{ObjectName, Store};
 
-/// What a running engine knows and a directory does not tell.
+/// What only the running engine knows.
 pub trait LiveRefs {
-    /// Whether a conversation is in use: nothing of it may leave.
+    /// Whether a conversation is in use, so nothing of it may be removed.
     fn is_open(&self, model: ModelHash, conversation: &ConversationId) -> bool;
 
-    /// A conversation's slot file was removed: whatever memory knows of it is no reason to keep its
-    /// objects.
+    /// A slot file was removed: the engine no longer references its objects.
     fn slot_file_removed(&self, model: ModelHash, conversation: &ConversationId);
 
-    /// A conversation's slot file is another one now: whatever memory knows of it does not count.
+    /// A slot file was replaced: the engine must read it again.
     fn slot_file_replaced(&self, _model: ModelHash, _conversation: &ConversationId) {}
 
-    /// These objects were damaged and are not there any more: whoever has their bytes may keep them
-    /// once more.
+    /// Damaged objects were removed: the engine may save their bytes again.
     fn objects_lost(&self, _store: &Store, _model: ModelHash, _objects: &BTreeSet<ObjectName>) {}
 
-    /// Calls `remove` once with those of `objects` that memory does not need, and makes sure that it
-    /// cannot begin to need them before `remove` returns.
+    /// Calls `remove` once with the objects that the engine does not reference. The engine takes no
+    /// new reference to them before `remove` returns.
     fn with_unreferenced(
         &self,
         store: &Store,

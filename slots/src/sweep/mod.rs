@@ -1,12 +1,11 @@
-//! The pass that keeps the directory small: expire, collect, compress, hold the quota.
+//! Keeps the directory small: expires, collects, compresses, holds the quota.
 //!
-//! - It goes over every fingerprint's directory, also those of models that nobody runs now.
-//! - What is open is never touched; what memory may be about to name again leaves only with the
-//!   consent of whoever has that memory, see [`LiveRefs`].
-//! - A sweep is bounded: so many removals, so many bytes compressed. [`Swept::left`] says that there
-//!   is more to do.
-//! - Whatever fails is reported and keeps nothing else from being done.
-//! - The same directory at the same moment always gives the same sweep.
+//! - A sweep covers the directory of every model, also of those that do not run.
+//! - It never changes a conversation in use, and removes an object only if the engine does not
+//!   reference it, see [`LiveRefs`].
+//! - Removals and compressed bytes of a sweep are bounded. [`Swept::left`] reports unfinished work.
+//! - An error is reported and does not stop the sweep.
+//! - The same directory at the same time always gives the same sweep.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -29,20 +28,19 @@ pub(crate) use removal::remove_objects;
 
 use pass::Pass;
 
-/// What a sweep goes by.
+/// The limits of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rules {
-    /// When each class is over.
     pub lifetimes: Lifetimes,
-    /// Bytes that may be kept, over all fingerprints.
+    /// Over all models.
     pub quota: Quota,
-    /// Objects whose conversations were silent for so long are compressed; `None`: never.
+    /// Objects are compressed after their conversations were unused for this long; `None`: never.
     pub compress_after: Option<Duration>,
-    /// Objects younger than this may be about to be named.
+    /// Younger unreferenced objects stay: a save may be about to reference them.
     pub grace: Duration,
-    /// Files that one sweep removes at most.
+    /// Files that a sweep removes at most.
     pub max_removals: usize,
-    /// Bytes that one sweep reads at most in order to compress them.
+    /// Bytes that a sweep reads for compression at most.
     pub max_compressed_bytes: u64,
 }
 
@@ -54,57 +52,49 @@ impl Default for Rules {
             compress_after: Some(Duration::from_secs(60 * 60)),
             grace: SAVE_GRACE,
             max_removals: 4096,
-            // A quarter of a second of one core.
+            // 0.25 s of one core.
             max_compressed_bytes: 64 << 20,
         }
     }
 }
 
-/// What a sweep did.
 #[derive(Debug, Default)]
 pub struct Swept {
-    /// Conversations whose time was over.
+    /// Expired conversations removed.
     pub expired: usize,
-    /// Conversations that left because the quota was exceeded.
+    /// Conversations removed because of the quota.
     pub evicted: usize,
-    /// Objects that nobody needed any more.
+    /// Unreferenced objects removed.
     pub collected: usize,
-    /// Slot files that nobody will ever be able to use: they are in quarantine now.
+    /// Unusable slot files, moved to quarantine.
     pub rejected: usize,
-    /// Objects that were compressed.
     pub compressed: usize,
-    /// Bytes that are free again.
     pub freed_bytes: u64,
-    /// Bytes that are kept now, over all fingerprints.
+    /// Over all models, after the sweep.
     pub used_bytes: u64,
-    /// The most there may be.
     pub quota_bytes: u64,
-    /// Whether a bound was reached before everything was done.
+    /// Whether a limit was reached before the work was done.
     pub left: bool,
-    /// What failed.
     pub errors: Vec<StoreError>,
 }
 
-/// Sweeps one directory, again and again.
+/// Sweeps a directory repeatedly.
 #[derive(Debug)]
 pub struct Sweeper {
     rules: Rules,
-    // Objects that compressing does nothing for, or has done all it can.
+    // Objects that are compressed or incompressible.
     settled: HashSet<(ModelHash, ObjectName)>,
 }
 
 impl Sweeper {
-    /// Goes by `rules`.
     pub fn new(rules: Rules) -> Self {
         Self { rules, settled: HashSet::new() }
     }
 
-    /// What it goes by.
     pub fn rules(&self) -> &Rules {
         &self.rules
     }
 
-    /// Sweeps once.
     pub fn sweep(&mut self, store: &Store, now: &AdjustedTime, live_refs: &dyn LiveRefs) -> Swept {
         let mut pass = Pass::new(store, now, live_refs, self.rules);
         pass.read();

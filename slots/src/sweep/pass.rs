@@ -1,4 +1,4 @@
-//! One sweep under way: its steps, in the order in which they are taken.
+//! The steps of one sweep, in order.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -10,7 +10,6 @@ use crate::store::{
     Listing, MAX_QUARANTINE_BYTES, Miss, ObjectName, Rejected, SavedContents, Store, StoreError,
 };
 
-/// One sweep under way.
 pub struct Pass<'s> {
     store: &'s Store,
     live_refs: &'s dyn LiveRefs,
@@ -21,13 +20,13 @@ pub struct Pass<'s> {
     models: Vec<ModelContents>,
 }
 
-/// What a model's directory holds, and whether all of it could be read.
+/// The saved conversations of a model, and whether all slot files could be read.
 struct ModelContents {
     model: ModelHash,
     slots: Vec<SavedContents>,
     complete: bool,
-    /// The lengths of the objects' files, each counted once. When they are raw: an upper bound that
-    /// costs no look at any file.
+    /// Bytes of the objects' files, each once. Raw lengths are an upper bound that needs no file
+    /// system call.
     object_bytes: u64,
 }
 
@@ -42,19 +41,18 @@ impl<'s> Pass<'s> {
         Self { store, live_refs, now, rules, swept, removals: 0, models }
     }
 
-    /// What was done.
     pub fn done(self) -> Swept {
         self.swept
     }
 
-    /// Finds out what is there.
+    /// Lists the directory.
     pub fn read(&mut self) {
         let models = self.try_to(|pass| pass.store.models()).unwrap_or_default();
         for model in models {
             let listing = self.try_to(|pass| pass.store.contents(model));
             let Some(Listing { slots, superseded, rejected }) = listing else { continue };
-            // Before anything else: when the newer file leaves, the older one must not come back
-            // without its objects.
+            // First of all: when the newer file expires, the older one must not reappear without
+            // its objects.
             let mut all_gone = true;
             for older in &superseded {
                 let removed = self.try_to(|pass| pass.store.remove_listed(&older.entry));
@@ -64,7 +62,7 @@ impl<'s> Pass<'s> {
                 all_gone &= self.try_to(|pass| pass.store.sync_slots(model)).is_some();
             }
             let rejected = self.unreadable(model, rejected);
-            // Which objects a file needs that cannot be read now, nobody knows.
+            // An unreadable slot file may reference any object.
             let undecided = rejected.iter().any(|file| !file.miss.condemns_the_file());
             let complete = all_gone && !undecided;
             self.models.push(ModelContents { model, slots, complete, object_bytes: 0 });
@@ -80,8 +78,8 @@ impl<'s> Pass<'s> {
         }
     }
 
-    /// Removes what is sealed and whose class has lived since it was written, and what lies in clear
-    /// where everything is sealed. Returns the rest.
+    /// Removes sealed files whose class expired since they were written, and clear files in a
+    /// sealed directory. Returns the rest.
     fn unreadable(&mut self, model: ModelHash, rejected: Vec<Rejected>) -> Vec<Rejected> {
         let mut rest = Vec::new();
         for file in rejected {
@@ -111,7 +109,7 @@ impl<'s> Pass<'s> {
         rest
     }
 
-    /// Removes the conversations whose class has lived.
+    /// Removes expired conversations.
     pub fn expire(&mut self) {
         let is_over = |pass: &Self, model: ModelHash, slot: &SavedContents| {
             slot.entry.is_expired(pass.now, &pass.rules.lifetimes)
@@ -135,7 +133,7 @@ impl<'s> Pass<'s> {
         }
     }
 
-    /// Removes objects that no slot file names.
+    /// Removes unreferenced objects.
     pub fn collect(&mut self) {
         for at in 0..self.models.len() {
             let contents = &mut self.models[at];
@@ -156,7 +154,7 @@ impl<'s> Pass<'s> {
         }
     }
 
-    /// Compresses objects whose conversations have all been silent for long.
+    /// Compresses objects whose conversations were all unused for long enough.
     pub fn compress(&mut self, settled: &mut HashSet<(ModelHash, ObjectName)>) {
         let Some(after) = self.rules.compress_after else { return };
         let mut budget = self.rules.max_compressed_bytes;
@@ -195,7 +193,7 @@ impl<'s> Pass<'s> {
         }
     }
 
-    /// Removes the conversations that are cheapest to rebuild per byte, until the rest fits.
+    /// Removes the conversations that are cheapest to rebuild per byte until the rest fits.
     pub fn hold_quota(&mut self) {
         let free_bytes = self.try_to(|pass| pass.store.free_bytes()).unwrap_or(u64::MAX);
         let mut used_bytes = self.models.iter().map(ModelContents::bytes).sum();
@@ -236,7 +234,7 @@ impl<'s> Pass<'s> {
                 continue;
             }
             self.models[at].slots.retain(|slot| !names.contains(slot.conversation()));
-            // Objects leave when their conversations have left for good.
+            // Objects are removed when the removal of their slot files is durable.
             if self.try_to(|pass| pass.store.sync_slots(model)).is_none() {
                 continue;
             }
@@ -282,7 +280,7 @@ impl<'s> Pass<'s> {
 }
 
 impl ModelContents {
-    /// What the conversations need, and the lengths of the files.
+    /// The objects of all conversations, and the lengths of their files.
     fn objects(&self) -> HashMap<BlockId, u64> {
         self.slots.iter().flat_map(|slot| &slot.objects).copied().collect()
     }
@@ -293,7 +291,7 @@ impl ModelContents {
         files + self.object_bytes
     }
 
-    /// Replaces the lengths of raw objects by those that their files have now.
+    /// Replaces raw lengths by the actual ones.
     fn measure(&mut self, store: &Store, lengths: &HashMap<ObjectName, u64>) {
         for (id, bytes) in self.slots.iter_mut().flat_map(|slot| &mut slot.objects) {
             *bytes = lengths.get(&store.name(*id)).copied().unwrap_or(0);

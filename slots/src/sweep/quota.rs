@@ -1,9 +1,9 @@
-//! How much may be kept, and who leaves first when there is more.
+//! The disk quota, and which conversations it removes.
 //!
-//! - The cheapest to rebuild per byte leaves first: little computing for much disk. What was not
-//!   used for long counts less, so that a conversation of last month does not push out today's.
-//! - A conversation leaves whole: no block stays whose beginning left.
-//! - Bytes that others need too are freed with the last of them, and counted so.
+//! - The cheapest to rebuild per byte is removed first: little computation for much disk. Unused
+//!   ones lose worth, so a conversation of last month does not displace today's.
+//! - A conversation is removed whole, so no block stays without its prefix.
+//! - Shared bytes are freed with their last conversation, and counted so.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,29 +11,28 @@ use crate::ageing::AdjustedTime;
 use crate::id::{BlockId, ModelHash};
 use crate::store::SavedContents;
 
-/// Bytes that may be kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Quota {
-    /// As many as the disk can spare: a tenth of what is free or ours, 8 GiB at most.
+    /// A tenth of the free and used bytes of the disk, 8 GiB at most.
     #[default]
     Automatic,
-    /// So many.
+    /// In bytes.
     Bytes(u64),
 }
 
-/// The most that is kept unless more was asked for.
+/// The maximum by default.
 const AUTOMATIC_BYTES: u64 = 8 << 30;
 
-/// A token this far into a prompt costs twice what the first one does: attention over what is before
-/// it has grown to as much work as the weights. For a 0.5B shape; larger models get there later.
+/// At this position of a prompt a token costs twice what the first one does: attention over the
+/// tokens before it is as much work as the weights. For a 0.5B shape; larger models reach it later.
 const ATTENTION_EQUALS_WEIGHTS_TOKENS: f64 = 16_384.0;
 
-/// Half of a conversation's worth is gone after so many hours of silence, two thirds after twice as
+/// A conversation loses half its worth after this many hours unused, two thirds after twice as
 /// many.
 const HALF_WORTH_HOURS: f64 = 24.0;
 
 impl Quota {
-    /// The number of bytes, when `used_bytes` are in the directory and `free_bytes` on its disk.
+    /// In bytes, with `used_bytes` in the directory and `free_bytes` on its disk.
     pub fn bytes(self, used_bytes: u64, free_bytes: u64) -> u64 {
         match self {
             Self::Automatic => (used_bytes.saturating_add(free_bytes) / 10).min(AUTOMATIC_BYTES),
@@ -42,14 +41,14 @@ impl Quota {
     }
 }
 
-/// What computing a timeline anew costs, in units of its first token's cost.
+/// The cost of computing a timeline, in units of its first token.
 pub fn rebuild_cost(tokens: u32) -> f64 {
     let tokens = f64::from(tokens);
     tokens + tokens * tokens / (2.0 * ATTENTION_EQUALS_WEIGHTS_TOKENS)
 }
 
-/// Which of the `closed` conversations leave, in order, so that `surplus_bytes` of what `all` need
-/// are freed, or as many as can be.
+/// The `closed` conversations to remove, in order, to free `surplus_bytes` of what `all` reference,
+/// or as many as possible.
 pub(super) fn leaving<'s>(
     all: impl Iterator<Item = &'s SavedContents>,
     closed: &[SavedContents],
@@ -92,7 +91,7 @@ pub(super) fn leaving<'s>(
     chosen
 }
 
-/// Each object once, even if a timeline named it twice.
+/// Each object once, even if a slot file references it twice.
 fn objects(slot: &SavedContents) -> BTreeMap<BlockId, u64> {
     slot.objects.iter().copied().collect()
 }

@@ -1,4 +1,4 @@
-//! Removes unreferenced objects, in batches that the engine agrees to.
+//! Removes unreferenced objects in batches.
 
 use std::time::Duration;
 

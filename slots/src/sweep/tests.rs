@@ -16,7 +16,7 @@ const MODEL: ModelHash = ModelHash([1; 8]);
 const OTHER_MODEL: ModelHash = ModelHash([2; 8]);
 const HOUR_MS: u64 = 3_600_000;
 
-/// A directory of conversations that were all used a moment ago.
+/// A directory of conversations that were all just used.
 struct World {
     store: Store,
     now: Timestamp,
@@ -30,8 +30,7 @@ impl World {
         Self { store, now: std::time::SystemTime::now().into(), _dir: dir }
     }
 
-    /// Saves a conversation whose blocks hold these words, the first of them shared with whoever
-    /// begins alike.
+    /// Saves a conversation with a block for each word. Equal first words share blocks.
     fn save(&self, name: &str, class: TtlClass, model: ModelHash, words: &[i32]) {
         let mut parent = BlockId::root(model);
         let mut blocks = Vec::new();
@@ -89,7 +88,7 @@ fn no_compression() -> Rules {
     Rules { compress_after: None, ..Rules::default() }
 }
 
-/// An engine that has one conversation open and remembers what left.
+/// An engine with one open conversation that records removals.
 #[derive(Default)]
 struct Engine {
     open: Option<&'static str>,
@@ -118,7 +117,7 @@ impl LiveRefs for Engine {
 }
 
 #[test]
-fn each_class_leaves_when_its_time_is_over_and_takes_its_objects_along() {
+fn each_class_expires_with_its_objects() {
     let world = World::new();
     for (class, word) in TtlClass::ALL.into_iter().zip(1..) {
         world.save(class.as_str(), class, MODEL, &[word]);
@@ -134,7 +133,7 @@ fn each_class_leaves_when_its_time_is_over_and_takes_its_objects_along() {
 }
 
 #[test]
-fn what_was_saved_a_moment_ago_is_not_collected() {
+fn young_objects_are_not_collected() {
     let world = World::new();
     world.save("chat", TtlClass::Short, MODEL, &[1]);
     let rules = Rules {
@@ -147,7 +146,7 @@ fn what_was_saved_a_moment_ago_is_not_collected() {
 }
 
 #[test]
-fn what_two_conversations_share_stays_until_the_last_of_them_leaves() {
+fn shared_objects_stay_until_the_last_conversation_expires() {
     let world = World::new();
     world.save("long", TtlClass::Long, MODEL, &[1, 2]);
     world.save("kept", TtlClass::Permanent, MODEL, &[1, 3]);
@@ -170,7 +169,7 @@ fn an_open_conversation_is_never_touched() {
 }
 
 #[test]
-fn what_memory_needs_stays_on_disk() {
+fn an_object_that_the_engine_references_stays_on_disk() {
     let world = World::new();
     world.save("chat", TtlClass::Short, MODEL, &[1, 2]);
     let needed = world.store.object_files(MODEL).unwrap()[0];
@@ -180,7 +179,7 @@ fn what_memory_needs_stays_on_disk() {
 }
 
 #[test]
-fn over_quota_the_cheapest_to_rebuild_per_byte_leaves_first() {
+fn over_quota_the_cheapest_to_rebuild_per_byte_is_removed_first() {
     let world = World::new();
     world.save("short-prompt", TtlClass::Permanent, MODEL, &[1]);
     world.save("long-prompt", TtlClass::Permanent, MODEL, &[10, 11, 12, 13, 14, 15, 16, 17]);
@@ -196,7 +195,7 @@ fn over_quota_the_cheapest_to_rebuild_per_byte_leaves_first() {
 }
 
 #[test]
-fn bytes_that_others_need_free_nothing() {
+fn shared_bytes_free_nothing() {
     let world = World::new();
     let shared = [1, 2, 3, 4];
     world.save("one", TtlClass::Permanent, MODEL, &shared);
@@ -204,12 +203,12 @@ fn bytes_that_others_need_free_nothing() {
     world.save("own", TtlClass::Permanent, MODEL, &[9]);
     let rules = Rules { quota: Quota::Bytes(46_000), ..no_compression() };
     world.sweep_after_hours(1, rules, &NoEngine);
-    // What two share costs each of them half, so the one that shares nothing is dearest.
+    // Shared bytes cost each half, so the conversation that shares nothing costs most.
     assert_eq!(world.conversations(), ["one", "two"]);
 }
 
 #[test]
-fn a_sweep_is_bounded_and_says_when_more_is_to_do() {
+fn a_sweep_is_bounded_and_reports_unfinished_work() {
     let world = World::new();
     for name in ["a", "b", "c"] {
         world.save(name, TtlClass::Short, MODEL, &[name.as_bytes()[0].into()]);
@@ -226,7 +225,7 @@ fn a_sweep_is_bounded_and_says_when_more_is_to_do() {
 }
 
 #[test]
-fn what_has_aged_is_compressed_once_and_reads_the_same() {
+fn aged_objects_are_compressed_once_and_read_the_same() {
     let world = World::new();
     world.save("aged", TtlClass::Extended, MODEL, &[1, 2]);
     let rules = Rules::default();
@@ -249,7 +248,7 @@ fn what_has_aged_is_compressed_once_and_reads_the_same() {
 }
 
 #[test]
-fn of_two_files_of_one_conversation_the_older_leaves_whatever_they_are_called() {
+fn of_two_files_of_one_conversation_the_older_is_removed_whatever_its_name() {
     let mut world = World::new();
     let dir = world.store.dir().join(MODEL.to_string());
     world.save("chat", TtlClass::Long, MODEL, &[1]);
@@ -263,7 +262,7 @@ fn of_two_files_of_one_conversation_the_older_leaves_whatever_they_are_called() 
 }
 
 #[test]
-fn what_is_settled_is_remembered_as_long_as_it_is_there() {
+fn settled_objects_are_remembered_while_they_exist() {
     let world = World::new();
     world.save("aged", TtlClass::Short, MODEL, &[1, 2]);
     let mut sweeper = Sweeper::new(Rules { grace: Duration::ZERO, ..Rules::default() });
@@ -278,7 +277,7 @@ fn what_is_settled_is_remembered_as_long_as_it_is_there() {
 }
 
 #[test]
-fn what_could_not_be_read_is_compressed_by_a_later_sweep() {
+fn an_unreadable_object_is_compressed_by_a_later_sweep() {
     let world = World::new();
     world.save("aged", TtlClass::Extended, MODEL, &[1]);
     let name = world.store.object_files(MODEL).unwrap()[0].to_string();

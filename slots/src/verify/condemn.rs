@@ -1,12 +1,11 @@
-//! What the owner of a directory does with files that cannot be used.
+//! Moves unusable files to quarantine.
 
 use std::collections::BTreeSet;
 
 use crate::store::{Store, StoredFile};
 use crate::sweep::LiveRefs;
 
-/// Moves what nobody will ever be able to use into quarantine. Each file is read once more, so one
-/// that was written anew meanwhile stays. Returns how many went.
+/// Each file is read again, so a file replaced meanwhile stays. Returns the number of files moved.
 pub fn condemn(store: &Store, live_refs: &dyn LiveRefs, files: &[StoredFile]) -> usize {
     let mut condemned = 0;
     for file in files {

@@ -1,4 +1,4 @@
-//! What damage costs, conversation by conversation.
+//! The cost of damage by conversation.
 
 use std::collections::HashSet;
 
@@ -9,30 +9,27 @@ use crate::format::SlotRecord;
 use crate::id::{BlockId, ModelHash};
 use crate::store::{ObjectName, StoreReader};
 
-/// A conversation that lost something.
+/// A damaged conversation.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Cost {
-    /// Which one.
     pub conversation: String,
-    /// The model that its objects belong to.
     pub fingerprint: ModelHash,
-    /// How long its timeline is.
+    /// The length of its timeline.
     pub tokens: u32,
-    /// Tokens after the last one that can still be restored.
+    /// Tokens after the last restorable one.
     pub lost_tokens: u32,
-    /// Objects that are there and cannot be used.
+    /// Existing objects that cannot be used.
     pub damaged: usize,
-    /// Objects that are not there.
     pub missing: usize,
 }
 
 impl Reading {
-    /// Whether everything that was read is whole, and nothing is missing.
+    /// Whether all files are whole and no object is missing.
     pub fn is_whole(&self, costs: &[Cost]) -> bool {
         self.faults.is_empty() && costs.is_empty()
     }
 
-    /// What the faults cost. Faults of files that have left meanwhile are forgotten.
+    /// The cost of the faults. Faults of files removed meanwhile are dropped.
     pub fn costs(&mut self, reader: &StoreReader) -> Vec<Cost> {
         self.faults.retain(|fault| fault.file.path.exists());
         let whole: HashSet<(ModelHash, ObjectName)> = self.objects.iter().copied().collect();
@@ -42,7 +39,7 @@ impl Reading {
             if !record.objects().any(|(id, _)| bad(&id)) {
                 continue;
             }
-            // Something is not right: it may have left, or come, since the directory was listed.
+            // An object is damaged, or changed since the listing.
             let Ok(now) = reader.get_slot(*model, &record.conversation) else { continue };
             let there = |id: &BlockId| reader.has_object(*model, *id);
             let known: HashSet<ObjectName> = self
@@ -75,7 +72,7 @@ impl Reading {
     }
 }
 
-/// How many tokens from the beginning can be had: blocks up to the first lost one, or a snapshot.
+/// The length of the restorable prefix: blocks up to the first lost one, or a snapshot.
 fn restorable(record: &SlotRecord, lost: &impl Fn(&BlockId) -> bool) -> u32 {
     let blocks = record.blocks.iter().take_while(|block| !lost(&block.id));
     let blocks = blocks.last().map_or(0, |block| block.end);

@@ -1,9 +1,9 @@
-//! Reads every byte that is kept and tells what is damaged, and what that costs.
+//! Verifies every file and reports damage and its cost.
 //!
-//! - Reads every slot file and object, also objects that nobody names, and moves nothing; the
-//!   owner may [`condemn`] what it found.
-//! - Damage costs tokens that are computed again, from the first block on that is not whole.
-//! - A file that leaves meanwhile, because a daemon runs, is no damage.
+//! - Reads every slot file and object, also unreferenced ones, and moves nothing. The owner may
+//!   then [`condemn`] the damaged files.
+//! - The cost of damage is tokens to recompute, from the first damaged block on.
+//! - A file removed meanwhile by a daemon is not damage.
 
 mod condemn;
 mod cost;
@@ -22,10 +22,7 @@ pub use condemn::condemn;
 pub use cost::Cost;
 pub use reading::{Fault, Reading};
 
-/// The files to read: all there are of these models.
-///
-/// # Errors
-/// When a directory cannot be listed.
+/// All files of these models.
 pub fn all_files(
     reader: &StoreReader,
     models: &[ModelHash],
@@ -37,10 +34,7 @@ pub fn all_files(
     Ok(files)
 }
 
-/// The files that a conversation is made of; `None` when none of these models has it.
-///
-/// # Errors
-/// When a directory cannot be listed.
+/// The files of a conversation; `None` when none of these models has it.
 pub fn files_of(
     reader: &StoreReader,
     models: &[ModelHash],

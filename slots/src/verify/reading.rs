@@ -1,4 +1,4 @@
-//! Reads many files on several threads.
+//! Verifies files on several threads.
 
 use std::ops::ControlFlow;
 use std::panic::resume_unwind;
@@ -8,31 +8,28 @@ use crate::format::SlotRecord;
 use crate::id::ModelHash;
 use crate::store::{Checked, Miss, ObjectName, StoreReader, StoredFile};
 
-/// What reading found.
+/// The result.
 #[derive(Debug, Default)]
 pub struct Reading {
-    /// The conversations whose slot files are whole.
+    /// Whole slot files.
     pub records: Vec<(ModelHash, SlotRecord)>,
-    /// Objects that are whole.
+    /// Whole objects.
     pub objects: Vec<(ModelHash, ObjectName)>,
-    /// What cannot be used, by path.
+    /// Sorted by path.
     pub faults: Vec<Fault>,
 }
 
 /// A file that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Which one.
     pub file: StoredFile,
-    /// Why.
     pub reason: String,
-    /// Nobody will ever be able to use it; else it only could not be read now.
+    /// Whether no reader can ever use it; otherwise only this read failed.
     pub condemned: bool,
 }
 
 impl Reading {
-    /// Reads `files` on so many threads. `read` is told of each one that was read, and may break it
-    /// off.
+    /// Verifies `files` on `threads` threads. `read` is called after each file and may stop it.
     pub fn of(
         reader: &StoreReader,
         files: &[StoredFile],

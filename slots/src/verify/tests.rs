@@ -1,4 +1,4 @@
-//! What is promised of verifying, on a real directory. The command line's tests say the rest.
+//! Verifying, on a real directory. The command line's tests cover the rest.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -37,7 +37,7 @@ fn a_damaged_object_costs_the_tokens_from_it_on_and_goes_into_quarantine() {
 }
 
 #[test]
-fn what_was_written_anew_meanwhile_stays() {
+fn a_file_replaced_meanwhile_stays() {
     let world = World::with(["one"]);
     let object = &objects("one")[0];
     let path = world.damage(object);
@@ -51,7 +51,7 @@ fn what_was_written_anew_meanwhile_stays() {
 }
 
 #[test]
-fn a_conversation_is_read_with_all_that_it_is_made_of_and_nothing_else() {
+fn a_conversation_is_verified_with_its_files_and_no_others() {
     let world = World::with(["one", "other"]);
     let one = files_of(&world.store, &[MODEL], &id("one")).unwrap().unwrap();
     assert_eq!(one.len(), 4);
@@ -59,7 +59,7 @@ fn a_conversation_is_read_with_all_that_it_is_made_of_and_nothing_else() {
 }
 
 #[test]
-fn reading_can_be_broken_off() {
+fn reading_can_be_stopped() {
     let world = World::with(["one", "other"]);
     let files = all_files(&world.store, &[MODEL]).unwrap();
     let read = AtomicUsize::new(0);
@@ -96,7 +96,7 @@ impl LiveRefs for Engine {
     }
 }
 
-/// A directory of conversations, each of three blocks of a token.
+/// A directory of conversations of three one-token blocks.
 struct World {
     store: Store,
     _directory: tempfile::TempDir,
@@ -144,7 +144,7 @@ impl World {
     }
 }
 
-/// What a conversation of this name is made of.
+/// The objects of a conversation of this name.
 fn objects(name: &str) -> Vec<Object> {
     let mut parent = BlockId::root(MODEL);
     let object = |start: u32| {

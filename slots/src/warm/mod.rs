@@ -1,9 +1,9 @@
-//! Bytes of blocks and snapshots in host memory, under a budget.
+//! Blocks and snapshots in host memory, under a budget.
 //!
-//! - Bytes that are not on disk yet never leave by themselves, even over budget.
-//! - Saved bytes leave as soon as the pool is over budget; a policy chooses which, see
-//!   [`evict`](crate::evict). What an unsaved block follows on stays with it.
-//! - Pure: no locks, no clock. The same calls always keep the same bytes.
+//! - Unsaved bytes are never evicted, even over budget.
+//! - Saved bytes are evicted as soon as the pool is over budget, chosen by an
+//!   [`evict`](crate::evict) policy. The blocks before an unsaved one stay with it.
+//! - Pure: no locks, no clock. The same calls always leave the same bytes.
 
 use std::collections::HashMap;
 
@@ -13,16 +13,15 @@ use crate::id::BlockId;
 use crate::payload::Payload;
 use crate::time::Timestamp;
 
-/// What is warm.
 #[derive(Debug)]
 pub struct WarmPool {
     budget_bytes: u64,
-    // Always the sum over `entries`, so the budget is checked without a walk.
+    // Always the sum over `entries`, so checking the budget needs no walk.
     bytes: u64,
     unsaved_bytes: u64,
     entries: HashMap<BlockId, Entry>,
     policy: Box<dyn Policy<BlockId>>,
-    // The latest that it was told.
+    // The last time in a call.
     now: Timestamp,
 }
 
@@ -33,22 +32,20 @@ struct Entry {
     parent: Option<BlockId>,
 }
 
-/// Who uses a block, and when.
+/// A use of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Use {
-    /// The request, as far as it is known.
+    /// The request, if known.
     pub run: Run,
-    /// The time.
     pub now: Timestamp,
 }
 
 impl WarmPool {
-    /// An empty pool that holds `budget_bytes`, under the default policy.
+    /// With the default policy.
     pub fn new(budget_bytes: u64) -> Self {
         Self::with_policy(budget_bytes, Box::new(GuardedDensity::new(budget_bytes)))
     }
 
-    /// An empty pool that holds `budget_bytes`.
     pub fn with_policy(budget_bytes: u64, policy: Box<dyn Policy<BlockId>>) -> Self {
         Self {
             budget_bytes,
@@ -60,14 +57,13 @@ impl WarmPool {
         }
     }
 
-    /// Takes bytes that are nowhere else: they stay until [`WarmPool::mark_saved`]. Bytes that are
-    /// already here stay as they are, since equal names mean equal bytes. `parent` is the block
-    /// before, if there is one.
+    /// Inserts bytes that exist nowhere else; they stay until [`WarmPool::mark_saved`]. Bytes
+    /// already in the pool stay: equal names mean equal bytes. `parent`: the block before, if any.
     pub fn insert(&mut self, id: BlockId, parent: Option<BlockId>, payload: Payload, used: Use) {
         self.take(id, Entry { payload, saved: false, parent }, used);
     }
 
-    /// Takes bytes that can be read from disk again. The policy may decline them.
+    /// Inserts bytes that are on disk. The policy may decline them.
     pub fn insert_saved(
         &mut self,
         id: BlockId,
@@ -78,7 +74,7 @@ impl WarmPool {
         self.take(id, Entry { payload, saved: true, parent }, used);
     }
 
-    /// The bytes of `id` are on disk now, so they may leave.
+    /// Marks bytes as saved, so they may be evicted.
     pub fn mark_saved(&mut self, id: &BlockId) {
         let Some(entry) = self.entries.get_mut(id) else { return };
         if !entry.saved {
@@ -88,7 +84,7 @@ impl WarmPool {
         }
     }
 
-    /// The bytes of `id`, if they are here. Counts as a use.
+    /// Counts as a use.
     pub fn get(&mut self, id: &BlockId, used: Use) -> Option<Payload> {
         self.now = used.now;
         let entry = self.entries.get(id)?;
@@ -96,12 +92,12 @@ impl WarmPool {
         Some(entry.payload.clone())
     }
 
-    /// Whether `id` is here. Does not count as a use.
+    /// Not a use.
     pub fn contains(&self, id: &BlockId) -> bool {
         self.entries.contains_key(id)
     }
 
-    /// Drops the bytes of `id`, saved or not.
+    /// Removes bytes, saved or not.
     pub fn remove(&mut self, id: &BlockId) -> Option<Payload> {
         let entry = self.entries.remove(id)?;
         self.policy.removed(*id);
@@ -112,27 +108,25 @@ impl WarmPool {
         Some(entry.payload)
     }
 
-    /// Bytes held.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Bytes held that are nowhere else.
+    /// Unsaved bytes.
     pub fn unsaved_bytes(&self) -> u64 {
         self.unsaved_bytes
     }
 
-    /// Bytes that saved entries may fill.
+    /// The budget left for saved bytes.
     pub fn budget(&self) -> u64 {
         self.budget_bytes
     }
 
-    /// Blocks and snapshots held.
+    /// Blocks and snapshots in the pool.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether nothing is held.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -152,9 +146,9 @@ impl WarmPool {
         self.shrink_to_budget(Some(id));
     }
 
-    /// A policy that does not decline gives up the newcomer only when nothing else can leave.
+    /// Without declining, the newcomer is evicted only when nothing else can be.
     fn shrink_to_budget(&mut self, newcomer: Option<BlockId>) {
-        // Unsaved ones alone cannot leave.
+        // Only unsaved entries are left.
         while self.bytes > self.budget_bytes && self.bytes > self.unsaved_bytes {
             let entries = &self.entries;
             let saved = |id: &BlockId| entries[id].saved;

@@ -7,7 +7,7 @@ fn id(n: u8) -> BlockId {
     BlockId([n; 32])
 }
 
-/// Under the policy that is easy to say: the least recently used leaves.
+/// With LRU, the simplest policy.
 fn pool() -> WarmPool {
     WarmPool::with_policy(100, Box::new(Lru::default()))
 }
@@ -17,7 +17,7 @@ fn bytes(count: usize) -> Payload {
 }
 
 #[test]
-fn what_is_not_on_disk_stays_even_over_budget() {
+fn unsaved_bytes_stay_even_over_budget() {
     let mut pool = pool();
     pool.insert(id(1), None, bytes(80), Use::default());
     pool.insert(id(2), None, bytes(80), Use::default());
@@ -26,7 +26,7 @@ fn what_is_not_on_disk_stays_even_over_budget() {
 }
 
 #[test]
-fn what_was_saved_leaves_at_once_when_the_pool_is_over_budget() {
+fn saved_bytes_are_evicted_at_once_over_budget() {
     let mut pool = pool();
     pool.insert(id(1), None, bytes(80), Use::default());
     pool.insert(id(2), None, bytes(80), Use::default());
@@ -35,7 +35,7 @@ fn what_was_saved_leaves_at_once_when_the_pool_is_over_budget() {
 }
 
 #[test]
-fn the_least_recently_used_leaves_first() {
+fn the_least_recently_used_is_evicted_first() {
     let mut pool = pool();
     pool.insert_saved(id(1), None, bytes(40), Use::default());
     pool.insert_saved(id(2), None, bytes(40), Use::default());
@@ -45,7 +45,7 @@ fn the_least_recently_used_leaves_first() {
 }
 
 #[test]
-fn unsaved_bytes_push_saved_ones_out() {
+fn unsaved_bytes_evict_saved_ones() {
     let mut pool = pool();
     pool.insert_saved(id(1), None, bytes(60), Use::default());
     pool.insert(id(2), None, bytes(60), Use::default());
@@ -64,7 +64,7 @@ fn inserting_twice_counts_once_and_what_is_on_disk_stays_on_disk() {
 }
 
 #[test]
-fn what_was_removed_is_given_back_and_forgotten() {
+fn removed_bytes_are_returned_and_forgotten() {
     let mut pool = pool();
     pool.insert(id(1), None, bytes(60), Use::default());
     assert_eq!(pool.remove(&id(1)), Some(bytes(60)));
@@ -73,7 +73,7 @@ fn what_was_removed_is_given_back_and_forgotten() {
 }
 
 #[test]
-fn only_the_end_of_a_chain_leaves_and_nothing_before_what_is_not_on_disk() {
+fn only_the_tail_of_a_chain_is_evicted_and_no_block_before_an_unsaved_one() {
     let mut pool = pool();
     pool.insert_saved(id(1), None, bytes(40), Use::default());
     pool.insert(id(2), Some(id(1)), bytes(40), Use::default());
@@ -84,7 +84,7 @@ fn only_the_end_of_a_chain_leaves_and_nothing_before_what_is_not_on_disk() {
 }
 
 #[test]
-fn under_the_default_policy_a_scan_of_cold_prompts_passes_by_what_is_used_again() {
+fn the_default_policy_keeps_reused_blocks_through_a_scan_of_cold_prompts() {
     let mut pool = WarmPool::new(1_000);
     let used = |conversation: u64, turn: u32, secs: u64| Use {
         run: Run { conversation, turn, blocks: 5, ..Run::default() },
@@ -132,7 +132,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..60)
 }
 
-/// A list in order of use, the least recent first.
+/// By last use, least recent first.
 #[derive(Default)]
 struct Naive(Vec<(u8, usize, bool)>);
 
@@ -171,7 +171,7 @@ impl Naive {
 
 proptest! {
     #[test]
-    fn a_pool_keeps_what_a_list_in_order_of_use_keeps(steps in steps()) {
+    fn a_pool_equals_a_list_by_last_use(steps in steps()) {
         let (mut pool, mut naive) = (pool(), Naive::default());
         for step in steps {
             match step.clone() {

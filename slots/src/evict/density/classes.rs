@@ -1,9 +1,8 @@
-//! The classes of blocks that are told apart: by turn, by how the last answer ended, by size, by
-//! sharing.
+//! Classes of blocks: by turn, end of the last answer, size and sharing.
 
 use super::super::{Ended, Run};
 
-/// A class of blocks. Blocks of a class are expected to come back alike.
+/// Blocks of a class are expected to be reused alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Class(u16);
 
@@ -14,16 +13,14 @@ const PACES: u16 = 4;
 const SHARINGS: u16 = 2;
 
 impl Class {
-    /// The lowest.
     pub const FIRST: Self = Self(0);
 
-    /// How many there are.
     pub const COUNT: usize = (TURNS * ENDS * SIZES * PACES * SHARINGS) as usize;
 
-    /// How many there are when size and sharing do not count.
+    /// Classes without size and sharing.
     pub const COARSE_COUNT: usize = (TURNS * ENDS * PACES) as usize;
 
-    /// The class of blocks that `run` used last. `gap_secs`: since the conversation's run before.
+    /// The class of blocks that `run` used last. `gap_secs`: since the conversation's previous run.
     pub fn of(run: &Run, gap_secs: Option<u64>, shared: bool) -> Self {
         let turn = match run.turn {
             0 | 1 => 0,
@@ -52,12 +49,11 @@ impl Class {
         Self((coarse * SIZES + size) * SHARINGS + u16::from(shared))
     }
 
-    /// Its place among all classes.
     pub fn index(self) -> usize {
         self.0.into()
     }
 
-    /// The same, without size and sharing.
+    /// The index without size and sharing.
     pub fn coarse_index(self) -> usize {
         (self.0 / (SIZES * SHARINGS)).into()
     }

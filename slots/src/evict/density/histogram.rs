@@ -1,27 +1,27 @@
-//! At which age blocks were used again, and how many were not.
+//! The ages at which blocks were reused, and the number that were not.
 //!
-//! - Ages are in half octaves from one second on; the last one is open.
-//! - From that, the best that can be had of a block of some age: the chance of a use within tau,
-//!   over the expected time until then or until tau, for the tau that makes it largest.
+//! - Ages are in half octaves from one second; the last bucket is open.
+//! - The density of an age is the chance of a use within tau over the expected time until that use
+//!   or tau, for the best tau.
 
 use std::time::Duration;
 
-/// Ages that are told apart.
+/// The number of buckets.
 pub const AGES: usize = 36;
 
-/// The place of an age.
+/// The bucket of an age.
 pub fn bucket(age: Duration) -> usize {
     let millis = age.as_millis() as u64;
     ENDS_MILLIS.partition_point(|&end| end <= millis)
 }
 
-/// The age below which blocks are younger than those of `age`; none when there are none.
+/// The lower bound of the bucket of `age`; `None` for the first.
 pub fn younger_than(age: Duration) -> Option<Duration> {
     let bucket = bucket(age);
     (bucket > 0).then(|| Duration::from_millis(ENDS_MILLIS[bucket - 1]))
 }
 
-/// The end of a bucket; none for the last.
+/// The upper bound of a bucket; `None` for the last.
 pub fn end(bucket: usize) -> Option<Duration> {
     ENDS_MILLIS.get(bucket).map(|&end| Duration::from_millis(end))
 }
@@ -40,12 +40,12 @@ const fn ends() -> [u64; AGES - 1] {
     ends
 }
 
-/// Weights of uses and of survivals, for each age.
+/// Weights of uses and survivals by age.
 #[derive(Clone, Debug)]
 pub struct Histogram {
     used: [f32; AGES],
     survived: [f32; AGES],
-    // The period up to which it has faded.
+    // The last period that has faded.
     period: u64,
 }
 
@@ -55,21 +55,21 @@ impl Default for Histogram {
     }
 }
 
-/// The chance of a use while in each age.
+/// The chance of a use in each bucket.
 pub type Chances = [f32; AGES];
 
 impl Histogram {
-    /// Blocks were used again at this age.
+    /// Blocks were reused at this age.
     pub fn add_used(&mut self, bucket: usize, weight: f32) {
         self.used[bucket] += weight;
     }
 
-    /// Blocks outlived this age without a use.
+    /// Blocks survived this bucket unused.
     pub fn add_survived(&mut self, bucket: usize, weight: f32) {
         self.survived[bucket] += weight;
     }
 
-    /// What was seen in earlier periods counts less: `factor` for each period.
+    /// Earlier periods count less: `factor` per period.
     pub fn fade(&mut self, period: u64, factor: f32) {
         let periods = period.saturating_sub(self.period);
         self.period = period;
@@ -77,14 +77,13 @@ impl Histogram {
             let factor = factor.powf(periods as f32);
             for weight in self.used.iter_mut().chain(&mut self.survived) {
                 let faded = *weight * factor;
-                // What is next to nothing is nothing: such numbers are slow to compute with.
+                // Rounds tiny weights to zero: subnormal numbers are slow.
                 *weight = if faded < 1e-6 { 0.0 } else { faded };
             }
         }
     }
 
-    /// The chances seen here; where little was seen, near those of `others`, which count as
-    /// `weight` blocks.
+    /// The chances seen here, smoothed towards those of `others`, which count as `weight` blocks.
     pub fn chances(&self, others: &Chances, weight: f32) -> Chances {
         std::array::from_fn(|at| {
             let seen = self.used[at] + self.survived[at];
@@ -93,16 +92,15 @@ impl Histogram {
     }
 }
 
-/// Uses per second that can be expected.
+/// Expected uses per second.
 #[derive(Clone, Copy, Debug)]
 pub struct Density {
-    /// At some age: the largest that some tau gives.
+    /// By age, with the best tau.
     pub here: f32,
-    /// The least of all younger ages.
+    /// The minimum over all younger ages.
     pub least_younger: f32,
 }
 
-/// The density at each age.
 pub fn densities(chances: &Chances) -> [Density; AGES] {
     let mut least = f32::INFINITY;
     std::array::from_fn(|from| {

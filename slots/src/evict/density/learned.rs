@@ -1,10 +1,10 @@
-//! What is learned of the classes: when their blocks come back.
+//! Learns when the blocks of each class are reused.
 //!
-//! - Every use of a block is seen, also of those that are not kept, so a policy that keeps none of
-//!   a class still learns when it would have paid.
-//! - Blocks that one run used last age together; only their number counts. A run counts as one,
-//!   however long it is.
-//! - What is remembered is bounded, by several times the budget.
+//! - Sees every use, also of blocks that are not cached, so a class that is never cached is still
+//!   measured.
+//! - Blocks that a run used last age together, as a number. A run counts as one, whatever its
+//!   length.
+//! - Memory is bounded by several budgets.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
@@ -14,37 +14,36 @@ use super::classes::Class;
 use super::histogram::{self, AGES, Chances, Density, Histogram};
 use crate::time::Timestamp;
 
-/// The budgets that the remembered blocks would fill.
+/// Budgets of remembered blocks.
 const REMEMBERED_BUDGETS: u64 = 16;
 
-/// Conversations whose last run is remembered.
+/// Conversations with a remembered last run.
 const MAX_CONVERSATIONS: usize = 8_192;
 
-/// Runs after which densities are computed anew, and what was learned counts less.
+/// After this many runs densities are recomputed and older observations fade.
 const REFRESH_RUNS: u64 = 32;
 
-/// By how much less: half after 4,000 runs.
+/// Half after 4,000 runs.
 const FADING: f32 = 0.994_47;
 
-/// Runs' worth of what the wider class says, where a class has seen little.
+/// The weight, in runs, of the wider class where a class has few observations.
 const PRIOR_RUNS: f32 = 12.0;
 
-/// Before anything is known: one block in so many comes back while in an age.
+/// The prior: one block in this many is reused per bucket.
 const FIRST_CHANCE: f32 = 0.05;
 
-/// Uses seen so far.
 #[derive(Clone, Debug)]
 pub struct Learned<Id> {
     remembered: HashMap<Id, Remembered>,
     groups: BTreeMap<u64, Group<Id>>,
-    // For each age the groups in it, the oldest first. May name groups that are gone.
+    // The groups of each age, oldest first. May name removed groups.
     aging: [VecDeque<u64>; AGES],
     current: [Option<u64>; 2],
     groups_begun: u64,
     bytes: u64,
     max_bytes: u64,
     run: LatestRun,
-    // The last run of each conversation, of the newer and of the older half of those remembered.
+    // The last run of each conversation, in the newer and the older half.
     latest: [HashMap<u64, LatestRun>; 2],
     runs: u64,
     all: Histogram,
@@ -61,7 +60,6 @@ struct Remembered {
     shared: bool,
 }
 
-/// The last run of a conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct LatestRun {
     conversation: u64,
@@ -75,9 +73,9 @@ struct LatestRun {
 struct Group<Id> {
     class: Class,
     used_at: Timestamp,
-    // What one block of it counts.
+    // The weight of one block.
     weight: f32,
-    // Those that nobody has used since.
+    // Blocks not used since.
     blocks: u32,
     ids: Vec<Id>,
 }
@@ -102,7 +100,7 @@ impl<Id: Name> Learned<Id> {
         }
     }
 
-    /// A run uses a block, kept or not. Returns the block's class from now on.
+    /// A run uses a block, cached or not. Returns the block's new class.
     pub fn used(&mut self, id: Id, meta: &BlockMeta<Id>, now: Timestamp) -> Class {
         self.enter_run(&meta.run, now);
         let before = self.remembered.get(&id).copied();
@@ -128,15 +126,14 @@ impl<Id: Name> Learned<Id> {
         class
     }
 
-    /// The class of a block that was used lately.
+    /// The class of a recently used block.
     pub fn class(&self, id: &Id) -> Option<Class> {
         Some(self.groups.get(&self.remembered.get(id)?.group)?.class)
     }
 
-    /// Uses per second that a block of this class and age promises, and the least that a younger
-    /// one of the class does.
+    /// The density of a class at this age, and the minimum over younger ages.
     pub fn density(&mut self, class: Class, age: Duration) -> Density {
-        // Not all classes at once.
+        // Spread over time.
         let version = (self.runs + class.index() as u64) / REFRESH_RUNS;
         let known = &mut self.densities[class.index()];
         let densities = match known {
@@ -156,7 +153,7 @@ impl<Id: Name> Learned<Id> {
         densities[histogram::bucket(age)]
     }
 
-    /// Uses of one turn of a conversation are one run; without a conversation, those of one moment.
+    /// A run: the uses of one turn of a conversation; without a conversation, of one time.
     fn enter_run(&mut self, run: &Run, now: Timestamp) {
         let (conversation, turn) = (run.conversation, run.turn);
         let same = (self.run.conversation, self.run.turn) == (conversation, turn);
@@ -166,7 +163,7 @@ impl<Id: Name> Learned<Id> {
         let [newer, older] = &self.latest;
         let before = newer.get(&conversation).or_else(|| older.get(&conversation)).copied();
         self.run = match before.filter(|_| conversation != 0) {
-            // It goes on after another one has come between.
+            // It continues after another run.
             Some(before) if before.turn == turn => before,
             before => {
                 let gap_secs = before.map(|before| before.begun_at.age(now).as_secs());
@@ -208,7 +205,7 @@ impl<Id: Name> Learned<Id> {
         self.each(class, |histogram| histogram.add_used(bucket, weight));
     }
 
-    /// Counts those that outlived an age.
+    /// Counts blocks that survived a bucket.
     fn age_groups(&mut self, now: Timestamp) {
         for bucket in 0..AGES - 1 {
             let end = histogram::end(bucket).expect("all but the last bucket end");

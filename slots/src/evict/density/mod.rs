@@ -1,8 +1,8 @@
-//! Hit density: the chance of another use, over the time until then. The lowest leaves first.
+//! Hit density: the chance of another use over the time until then. The lowest is evicted first.
 //!
-//! - Learned while running, from metadata alone, see [`Learned`].
-//! - A newcomer whose kind rarely comes back is itself the lowest, so it leaves at once: scans of
-//!   cold prompts pass by.
+//! - Learned at run time from metadata, see [`Learned`].
+//! - A new block of a class that is rarely reused has the lowest density and is declined, so a scan
+//!   of cold prompts evicts nothing.
 
 mod classes;
 mod histogram;
@@ -26,12 +26,10 @@ pub struct Density<Id> {
 }
 
 impl<Id: Name> Density<Id> {
-    /// For a store of `budget_bytes`.
     pub fn new(budget_bytes: u64) -> Self {
         Self { learned: Learned::new(budget_bytes), queue: Queue::default() }
     }
 
-    /// What it has learned so far.
     pub(super) fn learned(&mut self) -> &mut Learned<Id> {
         &mut self.learned
     }
@@ -65,7 +63,7 @@ impl<Id: Name> Policy<Id> for Density<Id> {
     }
 }
 
-/// Kept blocks by class, in each class by age.
+/// Cached blocks by class, then age.
 #[derive(Clone, Debug)]
 pub(super) struct Queue<Id> {
     tails: Tails<Id, Rank, ()>,
@@ -100,8 +98,8 @@ impl<Id: Name> Queue<Id> {
         self.tails.remove(id);
     }
 
-    /// The leaf of the lowest density; of equal ones the least recently used. Looks at one leaf of
-    /// each class, and of each age in it that may be lower than what was found.
+    /// The leaf of the lowest density; of equals the least recently used. Looks at one leaf of each
+    /// class and of each age that may be lower.
     pub fn lowest(
         &self,
         learned: &mut Learned<Id>,
@@ -123,7 +121,7 @@ impl<Id: Name> Queue<Id> {
                 Some(other) if (other.0, other.1) <= (found.0, found.1) => other,
                 _ => *lowest.insert(found),
             };
-            // All that are as old as this one have the same density, and it is the oldest.
+            // Blocks of the same age have the same density, and this is the oldest.
             from = match histogram::younger_than(age).filter(|_| density.least_younger <= least) {
                 Some(age) => Rank {
                     used_at: Timestamp(now.0.saturating_sub(age.as_millis() as u64) + 1),

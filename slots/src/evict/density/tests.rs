@@ -1,4 +1,4 @@
-//! What is chosen, beside what a look at every leaf would choose.
+//! The choice, compared with a look at every leaf.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 proptest! {
     #[test]
-    fn the_lowest_of_all_leaves_is_chosen(steps in steps()) {
+    fn the_leaf_of_the_lowest_density_is_chosen(steps in steps()) {
         let mut policy = Density::new(60);
         let mut kept = BTreeSet::new();
         let mut now = Timestamp(0);
