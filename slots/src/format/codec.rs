@@ -6,7 +6,7 @@
 use bincode::config::{Configuration, Fixint, Limit, LittleEndian};
 use bincode::{Decode, Encode};
 
-use super::slot::{BlockRef, SegmentRef, SnapshotRef};
+use super::entries::{BlockRef, SegmentRef, SnapshotRef};
 use super::{FormatError, SlotRecord};
 use crate::id::{BlockId, Token};
 use crate::layer::Layer;

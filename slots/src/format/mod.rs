@@ -11,6 +11,7 @@
 mod bytes;
 mod chunks;
 mod codec;
+mod entries;
 mod error;
 mod object;
 mod pack;
@@ -19,10 +20,11 @@ mod slot;
 
 pub(crate) use bytes::check_length;
 pub use chunks::{CHUNK_BYTES, chunk_digest};
+pub use entries::{BlockRef, SegmentRef, SnapshotRef};
 pub use error::FormatError;
 pub use object::{Object, ObjectHeader, ObjectKind};
 pub use sealed::Seal;
-pub use slot::{BlockRef, SegmentRef, SlotHeader, SlotRecord, SlotTable, SnapshotRef};
+pub use slot::{SlotHeader, SlotRecord, SlotTable};
 
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::error::{Miss, Rejected, StoreError};
 use super::files::{Kind, read_all, read_range};
 use super::layout::parse_slot_name;
+use super::rank::{Rank, rank};
 use super::reader::StoreReader;
 use super::write;
 use crate::ageing::AdjustedTime;
@@ -62,7 +63,6 @@ impl SavedEntry {
 /// A saved conversation and its objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedContents {
-    /// Enough for the header and table of most slot files.
     pub entry: SavedEntry,
     /// The lengths are those of raw files.
     pub objects: Vec<(BlockId, u64)>,
@@ -106,7 +106,6 @@ impl StoreReader {
         entries.max_by_key(SavedEntry::rank)
     }
 
-    /// Enough for the header and table of most slot files.
     pub(super) fn entry_of(&self, path: &Path, class: TtlClass) -> Result<SavedEntry, Miss> {
         let (head, file_bytes) = self.head(path)?;
         Ok(entry(SlotHeader::decode(&head)?, class, file_bytes, path))
@@ -212,14 +211,6 @@ fn newest_of_each<T: AsRef<SavedEntry>>(slots: Vec<T>) -> (Vec<T>, Vec<T>) {
         }
     }
     (first, others)
-}
-
-/// The file with the higher rank of a conversation is the valid one.
-pub type Rank = (Timestamp, u32, TtlClass);
-
-/// By last use, then turns, then the class with the longer lifetime.
-pub fn rank(used_at: Timestamp, turns: u32, class: TtlClass) -> Rank {
-    (used_at, turns, class)
 }
 
 impl<T> Default for Listing<T> {

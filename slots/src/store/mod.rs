@@ -32,6 +32,7 @@ mod layout;
 mod listing;
 mod listing_cache;
 mod quarantine;
+mod rank;
 mod reader;
 mod sealing;
 #[cfg(test)]

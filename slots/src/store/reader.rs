@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::error::{Miss, Rejected, StoreError, io_error};
 use super::files::{Disk, Files, Kind, read_all};
 use super::layout::Layout;
-use super::listing::rank;
+use super::rank::rank;
 use super::sealing::{CHECK, Key, sealed_under};
 use super::verified::read_object;
 use crate::ageing::{AdjustedTime, ClockTracker};

@@ -13,10 +13,10 @@ pub use table::SlotTable;
 
 use super::bytes::{check_length, token_bytes, tokens_from};
 use super::codec::Counts;
+use super::entries::{BlockRef, SegmentRef, SnapshotRef};
 use super::pack::{Arrangement, pack, unpack};
 use super::{FormatError, codec};
 use crate::id::{BlockId, ConversationId, ModelHash, Token};
-use crate::layer::Layer;
 use crate::time::Timestamp;
 use crate::ttl::TtlClass;
 use header::Body;
@@ -40,45 +40,6 @@ pub struct SlotRecord {
     pub snapshots: Vec<SnapshotRef>,
     /// The segment of each token range, in order; empty when unknown.
     pub segments: Vec<SegmentRef>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BlockRef {
-    /// Its end in the timeline.
-    pub end: u32,
-    pub id: BlockId,
-    /// [The length](super::Object::file_bytes) of its object's file, when that is raw.
-    pub bytes: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SnapshotRef {
-    /// Its position in the timeline.
-    pub position: u32,
-    pub id: BlockId,
-    /// [The length](super::Object::file_bytes) of its object's file, when that is raw.
-    pub bytes: u64,
-}
-
-/// A token range with one segment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SegmentRef {
-    /// Its end in the timeline; it begins at the end of the one before.
-    pub end: u32,
-    pub layer: Layer,
-    /// Its key, truncated to [`SegmentRef::MAX_KEY_BYTES`].
-    pub key: String,
-}
-
-impl SegmentRef {
-    pub const MAX_KEY_BYTES: usize = 200;
-
-    /// `key`, truncated.
-    pub fn bounded(key: &str) -> &str {
-        let end =
-            (0..=key.len().min(Self::MAX_KEY_BYTES)).rev().find(|&at| key.is_char_boundary(at));
-        &key[..end.expect("every text has a border at 0")]
-    }
 }
 
 impl SlotRecord {

@@ -1,0 +1,43 @@
+//! The entries of a slot file's table.
+
+use crate::id::BlockId;
+use crate::layer::Layer;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockRef {
+    /// Its end in the timeline.
+    pub end: u32,
+    pub id: BlockId,
+    /// [The length](super::Object::file_bytes) of its object's file, when that is raw.
+    pub bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotRef {
+    /// Its position in the timeline.
+    pub position: u32,
+    pub id: BlockId,
+    /// [The length](super::Object::file_bytes) of its object's file, when that is raw.
+    pub bytes: u64,
+}
+
+/// A token range with one segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentRef {
+    /// Its end in the timeline; it begins at the end of the one before.
+    pub end: u32,
+    pub layer: Layer,
+    /// Its key, truncated to [`SegmentRef::MAX_KEY_BYTES`].
+    pub key: String,
+}
+
+impl SegmentRef {
+    pub const MAX_KEY_BYTES: usize = 200;
+
+    /// `key`, truncated.
+    pub fn bounded(key: &str) -> &str {
+        let end =
+            (0..=key.len().min(Self::MAX_KEY_BYTES)).rev().find(|&at| key.is_char_boundary(at));
+        &key[..end.expect("every text has a border at 0")]
+    }
+}
