@@ -22,7 +22,7 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use hob_config::{Settings, Sources, UserDirs, paths};
 use hob_models::Roots;
 
@@ -50,8 +50,10 @@ fn run(args: Args) -> Result<(), Failure> {
     args.command.set_flags(&mut flags);
     // Commands without settings work also when the settings are wrong.
     match args.command {
-        Command::Completions(command) => return commands::completions::run(&command),
-        Command::Man(command) => return commands::man::run(&command),
+        Command::Completions(command) => {
+            return commands::completions::run(&command, Args::command());
+        }
+        Command::Man(command) => return commands::man::run(&command, Args::command()),
         _ => {}
     }
     let sources = Sources::gather(UserDirs::of_current_user()?, std::env::vars_os(), flags)?;

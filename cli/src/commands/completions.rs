@@ -2,7 +2,6 @@
 
 use std::io;
 
-use clap::CommandFactory;
 use clap_complete::Shell;
 
 use crate::failure::Failure;
@@ -14,8 +13,8 @@ pub struct Args {
     shell: Shell,
 }
 
-pub fn run(args: &Args) -> Result<(), Failure> {
+pub fn run(args: &Args, mut hob: clap::Command) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut crate::args::Args::command(), "hob", &mut script);
+    clap_complete::generate(args.shell, &mut hob, "hob", &mut script);
     Ok(io::Write::write_all(&mut io::stdout(), &script)?)
 }

@@ -4,7 +4,6 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use clap::CommandFactory;
 use clap_mangen::Man;
 
 use crate::failure::Failure;
@@ -17,18 +16,17 @@ pub struct Args {
     dir: Option<PathBuf>,
 }
 
-pub fn run(args: &Args) -> Result<(), Failure> {
-    let command = crate::args::Args::command();
+pub fn run(args: &Args, hob: clap::Command) -> Result<(), Failure> {
     match &args.dir {
         None => {
             let mut page = Vec::new();
-            Man::new(command).render(&mut page)?;
+            Man::new(hob).render(&mut page)?;
             Ok(io::stdout().write_all(&page)?)
         }
         Some(dir) => {
             let failed = |source| Failure::File { doing: "write", path: dir.clone(), source };
             fs::create_dir_all(dir).map_err(failed)?;
-            clap_mangen::generate_to(command, dir).map_err(failed)
+            clap_mangen::generate_to(hob, dir).map_err(failed)
         }
     }
 }

@@ -15,7 +15,9 @@ pub mod slots;
 pub mod status;
 mod turn;
 
-use crate::args::Command;
+use clap::CommandFactory;
+
+use crate::args::{Args, Command};
 use crate::context::Context;
 use crate::failure::Failure;
 
@@ -33,7 +35,7 @@ pub fn run(command: Command, context: &mut Context) -> Result<(), Failure> {
         Command::Status(args) => status::run(&args, context),
         Command::Doctor(args) => doctor::run(&args, context),
         Command::Config(args) => config::run(&args, context),
-        Command::Completions(args) => completions::run(&args),
-        Command::Man(args) => man::run(&args),
+        Command::Completions(args) => completions::run(&args, Args::command()),
+        Command::Man(args) => man::run(&args, Args::command()),
     }
 }
