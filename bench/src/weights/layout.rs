@@ -8,7 +8,7 @@ use std::io;
 
 use super::Shape;
 use super::gguf::{Header, HeaderBuilder, Metadata};
-use super::tensor::{Content, Storage, Tensor};
+use super::tensor::{Content, Tensor};
 
 /// Increased when the same shape gives other bytes.
 const REVISION: u32 = 1;
