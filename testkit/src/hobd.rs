@@ -1,0 +1,121 @@
+//! Starting hobd over a directory, and ending it.
+
+use std::ffi::OsString;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::{Client, Process};
+
+/// How hobd is started: the binary, its directory and its arguments.
+///
+/// The directory holds `data/`, `ready.json` and `log` (standard error of every start).
+#[derive(Clone, Debug)]
+pub struct Launch {
+    program: PathBuf,
+    directory: PathBuf,
+    arguments: Vec<OsString>,
+    listen: String,
+}
+
+impl Launch {
+    pub fn new(program: impl Into<PathBuf>, directory: &Path) -> Self {
+        Self {
+            program: program.into(),
+            directory: directory.to_owned(),
+            arguments: Vec::new(),
+            listen: "127.0.0.1:0".to_owned(),
+        }
+    }
+
+    /// Adds arguments.
+    pub fn args<A: Into<OsString>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
+        self.arguments.extend(arguments.into_iter().map(Into::into));
+        self
+    }
+
+    /// Keeps the slots in `slots/` beside `data/`, not below it.
+    pub fn separate_slots(self) -> Self {
+        let slots = self.directory.join("slots");
+        self.args(["--slots-dir".into(), slots.into_os_string()])
+    }
+
+    /// Listens there instead of on a free port.
+    pub fn listen(mut self, address: SocketAddr) -> Self {
+        self.listen = address.to_string();
+        self
+    }
+
+    /// hobd in a clean environment, neither with an address nor a ready file.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.env_clear().env("HOME", &self.directory).stdin(Stdio::null());
+        command.arg("--data-dir").arg(self.directory.join("data")).args(&self.arguments);
+        command
+    }
+
+    /// Starts the process and does not wait for it.
+    pub fn spawn(&self) -> Starting {
+        let ready_file = self.directory.join("ready.json");
+        fs::remove_file(&ready_file).ok(); // An error: there is none yet.
+        let log = fs::File::options().create(true).append(true).open(self.log_file());
+        let mut command = self.command();
+        command.args(["--listen", &self.listen]).arg("--ready-file").arg(&ready_file);
+        command.stdout(Stdio::null()).stderr(log.expect("the directory is writable"));
+        Starting { process: Process::start(&mut command), ready_file }
+    }
+
+    /// Starts hobd and waits until it serves requests.
+    ///
+    /// # Panics
+    /// When it ends instead, with its log.
+    pub fn start(&self) -> Hobd {
+        self.spawn().ready().unwrap_or_else(|| panic!("hobd ended at once: {}", self.log()))
+    }
+
+    /// What hobd wrote on standard error.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.log_file()).unwrap_or_default()
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.directory.join("log")
+    }
+}
+
+/// A hobd that may not serve yet.
+#[derive(Debug)]
+pub struct Starting {
+    process: Process,
+    ready_file: PathBuf,
+}
+
+impl Starting {
+    /// Waits until it serves requests; `None` when it ends instead.
+    pub fn ready(mut self) -> Option<Hobd> {
+        while self.process.is_running() {
+            if let Ok(text) = fs::read_to_string(&self.ready_file) {
+                let is_whole = text.ends_with('\n') && text.lines().count() == 1;
+                assert!(is_whole, "the ready file appears whole: {text:?}");
+                let ready = serde_json::from_str(&text).expect("the ready file is JSON");
+                return Some(Hobd { process: self.process, client: Client::of(&ready), ready });
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        None
+    }
+}
+
+/// A hobd that serves requests. Dropping it is `kill -9`.
+#[derive(Debug)]
+pub struct Hobd {
+    pub process: Process,
+    pub client: Client,
+    /// The content of the ready file.
+    pub ready: Value,
+}
