@@ -1,21 +1,18 @@
-//! The extracts that come with Hob, see `assets/traces/README.md`.
+//! The bundled extracts, see `assets/traces/README.md`.
 
 use crate::trace::{Request, Trace};
 
 const SESSIONS: &[u8] = include_bytes!("../../assets/traces/claude_code_sessions.jsonl.gz");
 const ARRIVALS: &[u8] = include_bytes!("../../assets/traces/mooncake_conversation.jsonl.gz");
 
-/// What set-ups are made of.
+/// The traces of the set-ups.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Traces {
-    /// Sessions for lanes to play.
     pub sessions: Vec<Vec<Request>>,
-    /// Requests as they arrived.
     pub arrivals: Vec<Request>,
 }
 
 impl Traces {
-    /// The extracts.
     pub fn bundled() -> Self {
         let mut traces = Self { sessions: Vec::new(), arrivals: Vec::new() };
         for bytes in [SESSIONS, ARRIVALS] {
@@ -24,7 +21,7 @@ impl Traces {
         traces
     }
 
-    /// Takes a trace in the place of the one of its kind.
+    /// Replaces the trace of the same kind.
     pub fn replace(&mut self, trace: Trace) {
         match trace {
             Trace::Sessions(sessions) => self.sessions = sessions,

@@ -1,10 +1,10 @@
-//! A closed loop: each lane waits for its answer, thinks, and asks again.
+//! A closed loop: each lane waits for its answer, thinks, and sends the next request.
 //!
-//! - One prefill server, first come, first served. A request's blocks that are in memory cost it
-//!   nothing; those on disk are read while it waits in line; the rest is computed.
-//! - A run lives in its slot until its answer ends. Then its blocks are offered to memory, and all
-//!   that is whole goes to disk.
-//! - Think times are the recorded ones; answers take their tokens' time and hold up nobody.
+//! - One prefill server, first come, first served. Blocks in memory are free; blocks on disk are
+//!   read while the request waits; the rest is computed.
+//! - A run's KV is in its slot until the answer ends. Then memory may cache its blocks, and all
+//!   whole blocks go to disk.
+//! - Think times are the recorded ones. Decoding delays no other request.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,18 +17,17 @@ use crate::random::Random;
 use crate::trace::Request;
 use crate::workload::{Arrival, MAX_PAUSE_SECS, MAX_PROMPT_TOKENS, Play, Playlist};
 
-/// What the lanes meet.
+/// The simulated system.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
-    /// Sessions at a time.
+    /// Concurrent sessions.
     pub lanes: usize,
-    /// Requests in all.
     pub requests: usize,
-    /// What the prefill server computes.
+    /// Speed of prefill.
     pub prefill_tokens_per_sec: f64,
-    /// What an answer takes.
+    /// Speed of decoding.
     pub answer_tokens_per_sec: f64,
-    /// Nobody thinks longer.
+    /// The longest think time.
     pub max_pause_secs: u64,
     /// Sessions with a longer prompt are left out.
     pub max_prompt_tokens: u64,
@@ -47,12 +46,12 @@ impl Default for Setup {
     }
 }
 
-/// A disk below memory.
+/// A disk tier below memory, with LRU.
 #[derive(Clone, Copy, Debug)]
 pub struct Disk {
-    /// What it holds. The least recently used leaves.
+    /// Capacity.
     pub capacity_blocks: u64,
-    /// What reading one block takes, checking included.
+    /// Time to read and verify one block.
     pub block_millis: f64,
 }
 
@@ -63,21 +62,21 @@ impl Default for Disk {
     }
 }
 
-/// How long the first token took to come.
+/// Time to the first token.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Waits {
-    /// On average.
+    /// The mean.
     pub mean_secs: f64,
-    /// For one half at most.
+    /// The median.
     pub p50_secs: f64,
-    /// For 95 of a hundred at most.
+    /// The 95th percentile.
     pub p95_secs: f64,
-    /// Of a hundred tokens of prompts, those that were not computed.
+    /// Percentage of prompt tokens that were not computed.
     pub reused_percent: f64,
 }
 
 impl Waits {
-    /// Means of several runs, of each figure.
+    /// The mean of each figure over several runs.
     pub fn mean(runs: &[Self]) -> Self {
         let mean = |of: fn(&Self) -> f64| runs.iter().map(of).sum::<f64>() / runs.len() as f64;
         Self {
@@ -89,7 +88,7 @@ impl Waits {
     }
 }
 
-/// Runs the loop over a memory of `capacity` blocks.
+/// With a memory of `capacity` blocks.
 pub fn run(
     sessions: &[Vec<Request>],
     setup: &Setup,
@@ -138,7 +137,7 @@ struct World<'s, P> {
 struct Lane {
     play: Play,
     asked_at: u64,
-    // Blocks of its request that were read or are being read.
+    // Blocks that were read from disk, or are being read.
     fetched: usize,
 }
 
@@ -221,7 +220,7 @@ impl<'s, P: Policy<u64>> World<'s, P> {
         let blocks = self.arrival(lane, now).blocks;
         let in_memory = blocks.iter().take_while(|id| self.memory.contains(id)).count();
         let here = in_memory.max(self.lanes[lane].fetched) as u64 * BLOCK_TOKENS;
-        // The last token is always computed: it gives the answer's first one.
+        // The last token is always computed: it yields the first token of the answer.
         let missing = request.input_tokens.saturating_sub(here).max(1);
         self.tokens += request.input_tokens;
         self.computed_tokens += missing;

@@ -1,13 +1,12 @@
-//! Replays request traces against the eviction policies: which one keeps what is asked for again?
+//! Replays request traces against eviction policies and counts cache hits.
 //!
-//! - No model and no files of a store: names of blocks and a clock of its own. The policies are
-//!   those that the runtime uses, see [`hob_slots::evict`].
+//! - No model and no files: block names, and a clock of its own.
 //! - The same trace, seed and policy always give the same figures.
 //!
-//! Reading order: [`trace`] reads what was recorded; [`workload`] makes streams of requests from
-//! it; [`replay`](mod@replay) counts hits in the order of arrival; [`optimum`] is what a policy
-//! could reach that knows the future; [`closed`] lets clients wait for their answers;
-//! [`study`] runs a table of it all, and [`plot`] draws one.
+//! Reading order: [`trace`] reads recorded requests; [`workload`] makes request streams from them;
+//! [`policy`] has the policies; [`replay`](mod@replay) counts hits in order of arrival; [`optimum`]
+//! is what a policy with knowledge of the future reaches; [`closed`] lets clients wait for their
+//! answers; [`study`] runs tables of all that, and [`plot`] draws them.
 
 pub mod bundled;
 pub mod closed;
@@ -20,5 +19,5 @@ pub mod study;
 pub mod trace;
 pub mod workload;
 
-/// Tokens of a block in these studies, as in the published traces.
+/// Tokens of a block, as in the published traces.
 pub const BLOCK_TOKENS: u64 = 512;

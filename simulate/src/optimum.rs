@@ -1,8 +1,8 @@
-//! What a policy reaches that knows the future: whoever is asked for last leaves first.
+//! The hit ratio of a policy that knows the future: it evicts the block whose next use is last.
 //!
-//! - A parent is always asked for no later than its children, so leaving from the tail costs nothing.
-//! - *Pinned*: the blocks of the request that is being served stay, as in a cache that computes in
-//!   place. *Bypass*: they may be declined, too.
+//! - A parent's next use is never later than its children's, so evicting tails costs nothing.
+//! - *Pinned*: the blocks of the current request stay, as in a cache that computes in place.
+//!   *Bypass*: they may be declined.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -10,19 +10,17 @@ use std::collections::{BTreeMap, HashMap};
 use crate::replay::Hits;
 use crate::workload::Arrival;
 
-/// Whether the request that is served may be declined room.
+/// Whether blocks of the current request may be declined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// Never.
     Pinned,
-    /// Yes.
     Bypass,
 }
 
-/// Replays the requests against the optimum, over a store of `capacity` blocks.
+/// Over a store of `capacity` blocks.
 pub fn optimum(arrivals: &[Arrival], capacity: usize, admission: Admission) -> Hits {
     let next_uses = next_uses(arrivals);
-    // With the request that used it last.
+    // With the request of the last use.
     let mut kept: HashMap<u64, (Place, usize)> = HashMap::new();
     let mut order: BTreeMap<Reverse<Place>, u64> = BTreeMap::new();
     let mut hits = Hits::default();
@@ -53,7 +51,7 @@ pub fn optimum(arrivals: &[Arrival], capacity: usize, admission: Admission) -> H
     hits
 }
 
-/// Who is asked for later ranks higher; of one request's blocks the deeper one.
+/// A later next use ranks higher; of one request's blocks the deeper one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     next: u32,
@@ -61,7 +59,7 @@ struct Place {
     id: u64,
 }
 
-/// For each use, in order, the request that uses the block next.
+/// For each use, in order: the next request that uses the block.
 fn next_uses(arrivals: &[Arrival]) -> Vec<u32> {
     let mut next_of = HashMap::new();
     let mut uses = Vec::new();
@@ -89,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_last_leaves_first() {
+    fn the_block_used_last_is_evicted_first() {
         let asked = [1, 2, 3, 1, 2, 3, 1, 2, 3].map(|block| arrival(vec![block]));
         assert_eq!(optimum(&asked, 2, Admission::Pinned).hits, 3);
         assert_eq!(optimum(&asked, 2, Admission::Bypass).hits, 4);
@@ -98,7 +96,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_policy_beats_the_optimum_and_nothing_beats_a_store_without_bounds(
+        fn no_policy_beats_the_optimum_or_an_infinite_store(
             chains in prop::collection::vec((0_u64..6, 1_u64..8), 0..60), capacity in 1_u64..20,
         ) {
             let asked: Vec<_> = chains

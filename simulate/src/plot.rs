@@ -1,4 +1,4 @@
-//! Draws tables as SVG: hit ratio over capacity, a panel a set-up, a line a policy.
+//! Draws tables as SVG: hit ratio over capacity, one panel per set-up, one line per policy.
 
 use crate::policy::PolicyKind;
 use plotters::coord::Shift;
@@ -10,7 +10,7 @@ const WIDTH: u32 = 840;
 const LEGEND_WIDTH: u32 = 160;
 const PANEL_HEIGHT: u32 = 400;
 
-/// Told apart by people who see colours differently, too (after Okabe and Ito).
+/// Distinct for colour-blind people too (after Okabe and Ito).
 const COLOURS: [RGBColor; 8] = [
     RGBColor(213, 94, 0),
     RGBColor(0, 114, 178),
@@ -22,12 +22,11 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(90, 90, 90),
 ];
 
-/// What kept a plot from being drawn.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot draw the plot: {0}")]
 pub struct PlotError(String);
 
-/// Tables of set-ups, by their names, as one SVG document.
+/// Tables of named set-ups as one SVG document.
 ///
 /// # Errors
 /// [`PlotError`] when there is nothing to draw.
@@ -104,7 +103,7 @@ impl Line {
     }
 }
 
-/// The policies in the order of the columns, from the last one on, then the bounds.
+/// The policies in column order, from the last one, then the bounds.
 fn lines(rows: &[Row]) -> Vec<Line> {
     let Some(first) = rows.first() else { return Vec::new() };
     let line = |label: &str, colour, width, percent: &dyn Fn(&Row) -> Option<f64>| {

@@ -1,8 +1,8 @@
-//! Counts what a policy would have kept, request after request.
+//! Counts the hits of a policy, request by request.
 //!
-//! - A hit is a block that is kept when its request comes, as are all before it.
-//! - Blocks of a prompt come to be kept in its order. The store may decline them: a run lives in
-//!   its slot.
+//! - A hit is a block that is cached, with all blocks before it, when its request arrives.
+//! - Blocks are inserted in the order of the prompt. The policy may decline them: a run has its KV
+//!   in its slot.
 
 use std::collections::HashSet;
 
@@ -10,23 +10,20 @@ use hob_slots::evict::{Answer, Cache, Policy};
 
 use crate::workload::Arrival;
 
-/// What was asked for, and how much of it was kept, in blocks.
+/// Requested blocks and hits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hits {
-    /// Cache.
     pub hits: u64,
-    /// Asked for.
     pub asked: u64,
 }
 
 impl Hits {
-    /// Per hundred.
     pub fn percent(self) -> f64 {
         100.0 * self.hits as f64 / self.asked.max(1) as f64
     }
 }
 
-/// Replays the requests against a policy, over a store of `capacity` blocks.
+/// Over a store of `capacity` blocks.
 pub fn replay(arrivals: &[Arrival], policy: impl Policy<u64>, capacity: u64) -> Hits {
     let mut kept = Cache::new(policy, capacity);
     let mut hits = Hits::default();
@@ -40,7 +37,7 @@ pub fn replay(arrivals: &[Arrival], policy: impl Policy<u64>, capacity: u64) -> 
     hits
 }
 
-/// What a store without bounds would hit.
+/// The hits of an infinite store.
 pub fn infinite(arrivals: &[Arrival]) -> Hits {
     let mut kept: HashSet<u64> = HashSet::new();
     let mut hits = Hits::default();

@@ -1,4 +1,4 @@
-//! Streams of requests, made from traces.
+//! Request streams made from traces.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -8,27 +8,23 @@ use hob_slots::evict::{BlockMeta, Ended, Run};
 use crate::random::Random;
 use crate::trace::Request;
 
-/// A pause of a session counts as an hour at most; else one lane sleeps while the others play on.
+/// A longer pause of a session counts as one hour, so no lane sleeps while the others play on.
 pub const MAX_PAUSE_SECS: u64 = 3_600;
 
-/// The window that nearly all recorded sessions ran in; those that had a larger one are left out.
+/// The window of nearly all recorded sessions. Sessions with a larger one are left out.
 pub const MAX_PROMPT_TOKENS: u64 = 200_000;
 
-/// A request that arrives.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arrival {
-    /// When.
     pub at: Timestamp,
-    /// What policies are told of it.
     pub run: Run,
-    /// Its blocks, each of which names all before it, too.
+    /// A block's name covers all blocks before it too.
     pub blocks: Vec<u64>,
-    /// Tokens of its prompt.
     pub tokens: u64,
 }
 
 impl Arrival {
-    /// Each block with what a policy is told of it. All blocks take one unit of the budget.
+    /// Each block as policies see it. A block is one unit of the budget.
     pub fn uses(&self) -> impl Iterator<Item = (u64, BlockMeta<u64>)> + '_ {
         let parents = [None].into_iter().chain(self.blocks.iter().copied().map(Some));
         self.blocks
@@ -38,26 +34,25 @@ impl Arrival {
     }
 }
 
-/// How lanes play sessions.
 #[derive(Clone, Copy, Debug)]
 pub struct Lanes {
-    /// Sessions at a time.
+    /// Concurrent sessions.
     pub count: usize,
-    /// Tokens of a cold prompt that comes with each request; 0 for none.
+    /// Tokens of the cold prompt with each request; 0 for none.
     pub cold_tokens: u64,
-    /// Requests of sessions in all.
+    /// Total requests of sessions.
     pub requests: usize,
-    /// A pause of a session is at most so long.
+    /// The longest pause of a session.
     pub max_pause_secs: u64,
     /// Sessions with a longer prompt are left out.
     pub max_prompt_tokens: u64,
 }
 
-/// Lanes that play sessions back to back, in an order that the seed gives.
+/// Lanes play sessions back to back in an order that the seed gives.
 pub fn lanes(sessions: &[Vec<Request>], lanes: &Lanes, seed: u64) -> Vec<Arrival> {
     let mut random = Random::new(seed);
     let mut playlist = Playlist::new(sessions, lanes.max_prompt_tokens, &mut random);
-    // By the time of the next request, then by lane.
+    // By time of the next request, then by lane.
     let mut waiting: BTreeMap<(u64, usize), Play> = BTreeMap::new();
     for lane in 0..lanes.count {
         waiting.insert((random.below(60_000) as u64, lane), playlist.begin());
@@ -80,7 +75,7 @@ pub fn lanes(sessions: &[Vec<Request>], lanes: &Lanes, seed: u64) -> Vec<Arrival
     arrivals
 }
 
-/// The sessions in the order in which they are played, again and again.
+/// The sessions in playing order, repeated.
 #[derive(Clone, Debug)]
 pub struct Playlist<'s> {
     sessions: &'s [Vec<Request>],
@@ -88,7 +83,6 @@ pub struct Playlist<'s> {
     begun: usize,
 }
 
-/// A session on a lane.
 #[derive(Clone, Copy, Debug)]
 pub struct Play {
     session: usize,
@@ -97,7 +91,7 @@ pub struct Play {
 }
 
 impl<'s> Playlist<'s> {
-    /// Those without a prompt longer than `max_prompt_tokens`, in a random order.
+    /// Sessions without a longer prompt than `max_prompt_tokens`, shuffled.
     pub fn new(sessions: &'s [Vec<Request>], max_prompt_tokens: u64, random: &mut Random) -> Self {
         let fits = |session: &Vec<Request>| {
             session.iter().all(|request| request.input_tokens <= max_prompt_tokens)
@@ -108,19 +102,18 @@ impl<'s> Playlist<'s> {
         Self { sessions, order, begun: 0 }
     }
 
-    /// Begins the next session.
     pub fn begin(&mut self) -> Play {
         let session = self.order[self.begun % self.order.len()];
         self.begun += 1;
         Play { session, number: self.begun as u64, next: 0 }
     }
 
-    /// The request that a play has come to.
+    /// The current request.
     pub fn request(&self, play: &Play) -> &'s Request {
         &self.sessions[play.session][play.next]
     }
 
-    /// Goes to the next request of the session, or to the first of the next session: `None`.
+    /// The next request of the session; `None` when the next session begins.
     pub fn go_on(&mut self, play: &mut Play) -> Option<&'s Request> {
         play.next += 1;
         let next = self.sessions[play.session].get(play.next);
@@ -132,14 +125,14 @@ impl<'s> Playlist<'s> {
 }
 
 impl Play {
-    /// Its request, as it arrives.
+    /// The request as it arrives.
     pub fn arrival(&self, request: &Request, at: u64) -> Arrival {
         let turn = self.next as u32 + 1;
         let blocks = request.blocks.len() as u32;
         Arrival {
             at: Timestamp(at),
             run: Run { conversation: self.number, turn, blocks, ended: request.ended },
-            // Played twice, a session is another one.
+            // A session played twice counts as two.
             blocks: request.blocks.iter().map(|block| (self.number << 44) ^ block).collect(),
             tokens: request.input_tokens,
         }
@@ -157,8 +150,8 @@ fn cold(at: u64, tokens: u64, last: &mut u64) -> Arrival {
     }
 }
 
-/// Requests as they arrived. A session is what goes on from the deepest block that it shares with
-/// the one before, two blocks at least: the first one is everyone's.
+/// Recorded arrivals. A session continues at the deepest block that it shares with an earlier
+/// request, two blocks at least: all share the first.
 pub fn arrivals(requests: &[Request]) -> Vec<Arrival> {
     let mut last: HashMap<u64, (u64, u32)> = HashMap::new();
     let mut begun = 0;
@@ -206,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_goes_on_with_whom_it_shares_more_than_the_first_block() {
+    fn a_request_continues_the_session_that_shares_more_than_the_first_block() {
         let asked = [
             request(0, &[0, 1, 2]),
             request(1, &[0, 5, 6]),

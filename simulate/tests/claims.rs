@@ -1,5 +1,5 @@
-//! What is said of the default policy, on the bundled traces and small enough for every run of the
-//! tests. The figures themselves: `hob simulate --check`.
+//! Claims about the default policy on the bundled traces, small enough for every test run. `hob
+//! simulate --check` measures the figures.
 
 use hob_simulate::bundled::Traces;
 use hob_simulate::closed::{self, Disk};
@@ -11,7 +11,7 @@ fn scope(policies: &[PolicyKind]) -> Scope {
 }
 
 #[test]
-fn the_default_is_never_worse_than_lru_and_better_where_cold_prompts_pass() {
+fn the_default_is_never_worse_than_lru_and_better_with_cold_prompts() {
     let traces = Traces::bundled();
     let scope = scope(&[PolicyKind::Lru, PolicyKind::DEFAULT]);
     for (setup, least_gap_percent) in
@@ -30,7 +30,7 @@ fn the_default_is_never_worse_than_lru_and_better_where_cold_prompts_pass() {
 }
 
 #[test]
-fn importance_that_outranks_recency_is_far_below_lru() {
+fn graph_score_is_far_below_lru() {
     let scope = scope(&[PolicyKind::Lru, PolicyKind::GraphScore]);
     let row = study::hits(&Traces::bundled(), Setup::Claude(8), &[550], &scope).remove(0);
     let percent = |kind| row.cell(kind).unwrap().hit_percent;
@@ -38,7 +38,7 @@ fn importance_that_outranks_recency_is_far_below_lru() {
 }
 
 #[test]
-fn a_loop_waits_less_than_with_lru_and_with_a_disk_hardly_longer_than_with_endless_memory() {
+fn the_closed_loop_waits_less_than_with_lru_and_a_disk_costs_little_more_than_infinite_memory() {
     let setup = closed::Setup { requests: 1_000, ..closed::Setup::default() };
     let policies = [PolicyKind::Lru, PolicyKind::DEFAULT];
     let rows = study::waits(&Traces::bundled(), &setup, 550, Disk::default(), &policies, 2);

@@ -1,23 +1,23 @@
 //! Adaptive replacement (Megiddo and Modha, 2003) over tails.
 //!
-//! - Two lists, each by last use: blocks used once, and blocks used again. What left each of them
-//!   is remembered by name; who comes back from there shifts room to its list.
-//! - Where the list that is to give has no block that may leave, the other one gives.
+//! - Two lists by last use: blocks used once, and blocks used again. Each remembers the names of
+//!   its evicted blocks; a block that returns grows its list.
+//! - When no block of one list may be evicted, the other list gives one.
 
 use hob_slots::Timestamp;
 use hob_slots::evict::{BlockMeta, Name, Policy, Tails};
 
 use super::ghosts::Ghosts;
 
-/// Ranks by list, then by the order of uses.
+/// Ranks by list, then by last use.
 #[derive(Clone, Debug)]
 pub struct Arc<Id> {
     budget_bytes: u64,
-    // What the list of blocks used once should hold.
+    // The target size of the list of blocks used once.
     once_target_bytes: u64,
     once: List<Id>,
     again: List<Id>,
-    // Bytes of each block. `false` ranks are in `once`.
+    // Notes are bytes. Ranks with `false` are in `once`.
     tails: Tails<Id, (bool, u64), u64>,
     uses: u64,
 }
@@ -35,7 +35,6 @@ impl<Id> Default for List<Id> {
 }
 
 impl<Id: Name> Arc<Id> {
-    /// For a store of `budget_bytes`.
     pub fn new(budget_bytes: u64) -> Self {
         Self {
             budget_bytes,
@@ -51,7 +50,7 @@ impl<Id: Name> Arc<Id> {
         if again { &mut self.again } else { &mut self.once }
     }
 
-    fn forget_what_left_long_ago(&mut self) {
+    fn trim_ghosts(&mut self) {
         self.once.left.trim(self.budget_bytes.saturating_sub(self.once.bytes));
         let kept = self.once.bytes + self.again.bytes + self.once.left.bytes();
         self.again.left.trim((self.budget_bytes * 2).saturating_sub(kept));
@@ -85,7 +84,7 @@ impl<Id: Name> Policy<Id> for Arc<Id> {
         let used_again = back_from_once || back_from_again;
         self.list(used_again).bytes += bytes;
         self.tails.insert(id, meta.parent, (used_again, self.uses), bytes);
-        self.forget_what_left_long_ago();
+        self.trim_ghosts();
     }
 
     fn removed(&mut self, id: Id) {
@@ -94,7 +93,7 @@ impl<Id: Name> Policy<Id> for Arc<Id> {
         let list = self.list(again);
         list.bytes -= bytes;
         list.left.push(id, bytes);
-        self.forget_what_left_long_ago();
+        self.trim_ghosts();
     }
 
     fn victim(&mut self, _: Timestamp, may_leave: &dyn Fn(&Id) -> bool) -> Option<Id> {

@@ -1,9 +1,9 @@
-//! The one that was kept first leaves first.
+//! Evicts the block inserted first.
 
 use hob_slots::Timestamp;
 use hob_slots::evict::{BlockMeta, Name, Policy, Tails};
 
-/// Ranks by the order of coming.
+/// Ranks by insertion.
 #[derive(Clone, Debug)]
 pub struct Fifo<Id> {
     tails: Tails<Id, u64, ()>,

@@ -1,10 +1,10 @@
-//! Names of blocks that left, up to so many bytes: whoever comes back too soon is recognised.
+//! The names of evicted blocks, up to a number of bytes.
 
 use std::collections::{BTreeMap, HashMap};
 
 use hob_slots::evict::Name;
 
-/// A queue of names with the bytes that they stood for.
+/// A queue of names with the bytes of their blocks.
 #[derive(Clone, Debug)]
 pub(super) struct Ghosts<Id> {
     places: HashMap<Id, u64>,
@@ -20,7 +20,6 @@ impl<Id> Default for Ghosts<Id> {
 }
 
 impl<Id: Name> Ghosts<Id> {
-    /// Remembers a block that left.
     pub fn push(&mut self, id: Id, bytes: u64) {
         self.take(&id);
         self.count += 1;
@@ -29,7 +28,7 @@ impl<Id: Name> Ghosts<Id> {
         self.bytes += bytes;
     }
 
-    /// Forgets a block; whether it was remembered.
+    /// Whether the block was remembered.
     pub fn take(&mut self, id: &Id) -> bool {
         let Some(place) = self.places.remove(id) else { return false };
         let (_, bytes) = self.queue.remove(&place).expect("what has a place is in the queue");
@@ -37,7 +36,7 @@ impl<Id: Name> Ghosts<Id> {
         true
     }
 
-    /// Forgets the oldest until no more than `max_bytes` are left.
+    /// Forgets the oldest names beyond `max_bytes`.
     pub fn trim(&mut self, max_bytes: u64) {
         while self.bytes > max_bytes {
             let (_, (id, bytes)) = self.queue.pop_first().expect("bytes belong to names");
@@ -46,7 +45,7 @@ impl<Id: Name> Ghosts<Id> {
         }
     }
 
-    /// The bytes of the remembered blocks.
+    /// Bytes of the remembered blocks.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -2,19 +2,19 @@
 //!
 //! score = age in seconds x 0.01 - degree x 5 - edge weight x 2 - importance x 20 - hits x 3
 //!
-//! - The highest score leaves first. Age counts alike for all, so the order never changes with time
-//!   alone and is kept, not computed.
-//! - Degree is the number of kept neighbours; the weight of the edge to the parent is 1.
-//! - Importance and hits outrank recency by far: measured, it does worse than any other policy here.
-//!   It is kept for comparison.
+//! - The highest score is evicted first. All blocks age alike, so time alone never changes the
+//!   order, which is stored, not computed.
+//! - Degree is the number of cached neighbours; the weight of the edge to the parent is 1.
+//! - Importance and hits far outweigh recency: measured, it does worse than any other policy here.
+//!   It is here for comparison.
 
 use hob_slots::Timestamp;
 use hob_slots::evict::{BlockMeta, Name, Policy, Tails};
 
-/// Of every block: the traces do not tell them apart.
+/// The importance of every block: the traces do not record any.
 const IMPORTANCE: f64 = 0.5;
 
-/// Ranks by the part of the score that does not age, in thousandths; then by the last use.
+/// Ranks by the part of the score without age, in thousandths; then by last use.
 #[derive(Clone, Debug)]
 pub struct GraphScore<Id> {
     tails: Tails<Id, (i64, u64), Note>,
@@ -41,7 +41,7 @@ impl<Id: Name> GraphScore<Id> {
         let parent = self.tails.parent(id).is_some_and(|parent| self.tails.contains(&parent));
         let edge = u32::from(parent);
         let degree = self.tails.children(id) + edge;
-        // A rank is what keeps it here: the later the use, the younger.
+        // A higher rank stays longer, so a later use counts more.
         let used_secs = note.used_at.0 as f64 / 1_000.0;
         let stays = used_secs * 0.01
             + f64::from(degree) * 5.0

@@ -1,9 +1,9 @@
-//! The least often used leaves first; of equally often used ones the least recently used.
+//! Evicts the least frequently used block; of equals the least recently used.
 
 use hob_slots::Timestamp;
 use hob_slots::evict::{BlockMeta, Name, Policy, Tails};
 
-/// Ranks by uses since a block came, then by the last use. What left is forgotten.
+/// Ranks by uses since insertion, then by last use. Evicted blocks are forgotten.
 #[derive(Clone, Debug)]
 pub struct Lfu<Id> {
     tails: Tails<Id, (u64, u64), ()>,

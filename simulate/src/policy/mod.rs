@@ -1,4 +1,4 @@
-//! The eviction policies that the studies compare: those of the runtime and those of the literature.
+//! The eviction policies of the studies: those of the runtime and those of the literature.
 
 mod arc;
 mod fifo;
@@ -15,32 +15,30 @@ use hob_slots::evict::guarded_density::GuardedDensity;
 use hob_slots::evict::lru::Lru;
 use hob_slots::evict::{Name, Policy};
 
-/// An eviction policy by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PolicyKind {
-    /// The one that was kept first.
+    /// First in, first out.
     Fifo,
-    /// The least recently used.
+    /// Least recently used.
     Lru,
-    /// The least often used.
+    /// Least frequently used.
     Lfu,
-    /// Adaptive replacement: recency and frequency, balanced by what left too early.
+    /// Adaptive replacement: recency and frequency, balanced by evictions that came too early.
     Arc,
-    /// Three queues, of which the small one sorts out what is used once.
+    /// S3-FIFO: a small queue filters blocks used once.
     S3Fifo,
-    /// Least recently used, with a share reserved for conversations that go on.
+    /// LRU with a reserved share for active conversations.
     SessionLru,
     /// The published score of age, degree, edges, importance and hits.
     GraphScore,
-    /// The least likely hits for the room it takes, as long as that beats the least recently used.
+    /// Lowest hit density, while it beats LRU.
     GuardedDensity,
 }
 
 impl PolicyKind {
-    /// What the runtime uses.
+    /// The policy of the runtime.
     pub const DEFAULT: Self = Self::GuardedDensity;
 
-    /// Every policy.
     pub const ALL: [Self; 8] = [
         Self::Fifo,
         Self::Lru,
@@ -52,7 +50,6 @@ impl PolicyKind {
         Self::GuardedDensity,
     ];
 
-    /// Its name on the command line and in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fifo => "fifo",
@@ -66,7 +63,7 @@ impl PolicyKind {
         }
     }
 
-    /// A new policy of this kind, for a store of `budget_bytes`.
+    /// For a store of `budget_bytes`.
     pub fn build<Id: Name>(self, budget_bytes: u64) -> Box<dyn Policy<Id>> {
         match self {
             Self::Fifo => Box::new(fifo::Fifo::default()),
@@ -87,11 +84,9 @@ impl fmt::Display for PolicyKind {
     }
 }
 
-/// A name that no policy has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no policy is called \"{got}\": it is one of {}", PolicyKind::ALL.map(PolicyKind::name).join(", "))]
 pub struct UnknownPolicy {
-    /// What was given.
     pub got: String,
 }
 

@@ -1,9 +1,9 @@
 //! S3-FIFO (Yang et al., 2023) over tails.
 //!
-//! - A tenth of the room is a small queue that every newcomer enters; who is used there moves to
-//!   the main queue, who is not leaves and is remembered by name. Who comes back enters the main
-//!   queue, and leaves it only after as many rounds as it was used, three at most.
-//! - A decision moves a bounded number of blocks on; then the one in front leaves, used or not.
+//! - Every new block enters a small queue with a tenth of the budget. A block used there moves to
+//!   the main queue; an unused one is evicted and its name remembered. A remembered block enters
+//!   the main queue directly and leaves it after one round for each use, three at most.
+//! - An eviction moves a bounded number of blocks; then the front block is evicted, used or not.
 
 use hob_slots::Timestamp;
 use hob_slots::evict::{BlockMeta, Name, Policy, Tails};
@@ -12,10 +12,10 @@ use super::ghosts::Ghosts;
 
 const MAX_USES: u8 = 3;
 
-/// Blocks that one decision moves on at most.
+/// Blocks that an eviction moves at most.
 const MAX_MOVES: usize = 64;
 
-/// Ranks by queue (the small one is `false`), then by place in it.
+/// Ranks by queue (the small one is `false`), then by position.
 #[derive(Clone, Debug)]
 pub struct S3Fifo<Id> {
     tails: Tails<Id, (bool, u64), Note>,
@@ -32,7 +32,6 @@ struct Note {
 }
 
 impl<Id: Name> S3Fifo<Id> {
-    /// For a store of `budget_bytes`.
     pub fn new(budget_bytes: u64) -> Self {
         let (tails, left) = (Tails::default(), Ghosts::default());
         Self { tails, left, budget_bytes, small_bytes: 0, places: 0 }

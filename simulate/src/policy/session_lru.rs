@@ -1,26 +1,28 @@
-//! The least recently used leaves first, but conversations that go on keep a share.
+//! LRU with a reserved share for active conversations.
 //!
-//! - A conversation goes on when it has had two turns or more and spoke in the last minutes.
-//! - Its blocks leave only when there are no others, or when such blocks hold more than their share.
+//! - A conversation is active when it has had two turns or more, the last one less than [`ACTIVE`]
+//!   ago.
+//! - Its blocks are evicted only when there are no others, or when active conversations exceed
+//!   their share.
 
 use std::time::Duration;
 
 use hob_slots::Timestamp;
 use hob_slots::evict::{BlockMeta, Name, Policy, Tails};
 
-/// How long after its last turn a conversation still counts as going on.
-pub const GOES_ON: Duration = Duration::from_secs(600);
+/// The time after its last turn that a conversation counts as active.
+pub const ACTIVE: Duration = Duration::from_secs(600);
 
-/// Of the budget, what conversations that go on may hold against the rest.
+/// The share of the budget for active conversations.
 pub const SHARE: f64 = 0.9;
 
-/// Ranks by "goes on", then by the order of uses.
+/// Ranks by activity, then by last use.
 #[derive(Clone, Debug)]
 pub struct SessionLru<Id> {
     tails: Tails<Id, (bool, u64), Note>,
     uses: u64,
     share_bytes: u64,
-    // The sum over the blocks that rank as going on.
+    // Bytes of the blocks that rank as active.
     held_bytes: u64,
 }
 
@@ -31,7 +33,6 @@ struct Note {
 }
 
 impl<Id: Name> SessionLru<Id> {
-    /// For a store of `budget_bytes`.
     pub fn new(budget_bytes: u64) -> Self {
         let share_bytes = (budget_bytes as f64 * SHARE) as u64;
         Self { tails: Tails::default(), uses: 0, share_bytes, held_bytes: 0 }
@@ -44,13 +45,13 @@ impl<Id: Name> SessionLru<Id> {
         self.tails.set_rank(id, rank);
     }
 
-    /// Conversations that have been silent for long do not go on.
+    /// Ranks conversations as inactive that were unused for [`ACTIVE`].
     fn release(&mut self, now: Timestamp) {
         loop {
             let first = self.tails.leaves_from((true, 0)).next();
             let Some((rank, id)) = first else { return };
             let note = self.tails.note(&id).expect("a leaf is here");
-            if note.used_at.age(now) < GOES_ON {
+            if note.used_at.age(now) < ACTIVE {
                 return;
             }
             self.rank(&id, (false, rank.1));
@@ -75,9 +76,9 @@ impl<Id: Name> Policy<Id> for SessionLru<Id> {
     }
 
     fn removed(&mut self, id: Id) {
-        let goes_on = self.tails.rank(&id).is_some_and(|(goes_on, _)| goes_on);
+        let is_active = self.tails.rank(&id).is_some_and(|(is_active, _)| is_active);
         if let Some(note) = self.tails.remove(&id)
-            && goes_on
+            && is_active
         {
             self.held_bytes -= note.bytes;
         }
@@ -85,9 +86,9 @@ impl<Id: Name> Policy<Id> for SessionLru<Id> {
 
     fn victim(&mut self, now: Timestamp, may_leave: &dyn Fn(&Id) -> bool) -> Option<Id> {
         self.release(now);
-        let of = |tails: &Tails<Id, _, _>, goes_on: bool| {
-            let leaves = tails.leaves_from((goes_on, 0));
-            leaves.take_while(|(rank, _)| rank.0 == goes_on).map(|(_, id)| id).find(may_leave)
+        let of = |tails: &Tails<Id, _, _>, is_active: bool| {
+            let leaves = tails.leaves_from((is_active, 0));
+            leaves.take_while(|(rank, _)| rank.0 == is_active).map(|(_, id)| id).find(may_leave)
         };
         let over = self.held_bytes > self.share_bytes;
         of(&self.tails, over).or_else(|| of(&self.tails, !over))

@@ -1,4 +1,4 @@
-//! What holds for every policy, checked on random histories.
+//! Properties of every policy on random histories.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,7 +77,7 @@ fn play(kind: PolicyKind, budget: u64, steps: &[Step]) -> Vec<u64> {
             }
             policy.inserted(id, &meta, now);
             kept.insert(id, meta.bytes);
-            // Some blocks are not on disk yet, so they may not leave.
+            // Unsaved blocks must not be evicted.
             let may_leave = |id: &u64| !id.is_multiple_of(7);
             while kept.values().sum::<u64>() > budget {
                 let parents: BTreeSet<u64> = kept.keys().filter_map(|&id| parent(id)).collect();
@@ -101,7 +101,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn only_a_leaf_that_may_leave_is_chosen_and_one_is_found_when_there_is_one(
+    fn only_a_leaf_that_may_be_evicted_is_chosen_and_always_one_if_there_is_one(
         steps in steps(), budget in 1_u64..80,
     ) {
         for kind in PolicyKind::ALL {
@@ -117,7 +117,7 @@ proptest! {
     }
 
     #[test]
-    fn the_budget_is_never_exceeded_and_what_is_kept_is_always_a_beginning(
+    fn the_budget_is_never_exceeded_and_cached_blocks_are_always_a_prefix(
         steps in steps(), budget in 0_u64..80,
     ) {
         for kind in PolicyKind::ALL {

@@ -1,4 +1,4 @@
-//! The figures that the default policy has to reach, measured anew.
+//! Measures the figures that the default policy must reach.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -12,27 +12,23 @@ use super::{Row, Scope, Setup, WaitRow, hits, waits};
 use crate::bundled::Traces;
 use crate::closed::{self, Disk};
 
-/// A measured figure and what it has to be.
+/// A measured figure and its bar.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figure {
-    /// What is measured.
     pub what: String,
-    /// The measurement.
     pub measured: f64,
-    /// What it has to be at least or, for costs, at most.
+    /// The minimum, or the maximum for costs.
     pub bar: f64,
-    /// Whether less is better.
     pub is_cost: bool,
 }
 
 impl Figure {
-    /// Whether it is reached.
     pub fn holds(&self) -> bool {
         if self.is_cost { self.measured <= self.bar } else { self.measured >= self.bar }
     }
 }
 
-/// Shares of the gap between LRU and a store without bounds: set-up, blocks, per hundred.
+/// Bars for the share of the gap between LRU and an infinite store: set-up, blocks, percent.
 const GAPS: [(Setup, u64, f64); 4] = [
     (Setup::Mixed(4), 550, 40.0),
     (Setup::Claude(8), 550, 5.0),
@@ -40,10 +36,9 @@ const GAPS: [(Setup, u64, f64); 4] = [
     (Setup::Arrivals, 4_400, 16.0),
 ];
 
-/// Capacities at which nothing may be lost against LRU.
+/// Capacities at which the default must not lose against LRU.
 const CELLS: [u64; 6] = [137, 275, 550, 1_100, 2_200, 4_400];
 
-/// Measures all of them.
 pub fn figures(traces: &Traces, seeds: u64, requests: usize) -> Vec<Figure> {
     let policies = vec![PolicyKind::Lru, PolicyKind::DEFAULT];
     let scope = Scope { policies: policies.clone(), seeds, requests, optimum: false };
@@ -60,7 +55,7 @@ pub fn figures(traces: &Traces, seeds: u64, requests: usize) -> Vec<Figure> {
         let row = rows.iter().find(|row| row.capacity_blocks == capacity);
         let cell = row.and_then(|row| row.cell(PolicyKind::DEFAULT));
         let cell = cell.expect("every gap is among the cells");
-        // Where there is no gap there is nothing to close.
+        // Without a gap there is nothing to close.
         let measured = cell.gap_closed_percent.unwrap_or(100.0);
         let what = format!("{setup} at {capacity} blocks: gap to infinite closed, %");
         figures.push(Figure { what, measured, bar, is_cost: false });
@@ -102,8 +97,8 @@ fn lead_points(row: &Row) -> f64 {
     percent(PolicyKind::DEFAULT) - percent(PolicyKind::Lru)
 }
 
-/// The median time of keeping one block and choosing the one that leaves for it, among 10,000 that
-/// could all leave, of every class and age: the worst case.
+/// The median time to insert one block and evict another among 10,000 that may all be evicted, of
+/// every class and age: the worst case.
 pub fn decision_micros(kind: PolicyKind) -> f64 {
     const BLOCKS: u64 = 10_000;
     let ends = [Ended::Unknown, Ended::ToolCall, Ended::Turn];

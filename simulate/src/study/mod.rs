@@ -1,4 +1,4 @@
-//! Tables: set-ups by capacities by policies, each the mean of several seeds.
+//! Tables of set-ups by capacities by policies. Each cell is the mean of several seeds.
 
 mod figures;
 mod setup;
@@ -17,58 +17,50 @@ use crate::workload::Arrival;
 pub use figures::{Figure, decision_micros, figures};
 pub use setup::{ParseSetupError, Setup};
 
-/// What a study covers.
+/// The scope of a study.
 #[derive(Clone, Debug)]
 pub struct Scope {
-    /// Policies, in the order of the columns.
+    /// In the order of the columns.
     pub policies: Vec<PolicyKind>,
-    /// Orders of sessions to take the mean of.
+    /// Shuffled session orders to average over.
     pub seeds: u64,
-    /// Requests of lanes, in all.
+    /// Total requests of lanes.
     pub requests: usize,
-    /// Whether the optimum is computed, too.
     pub optimum: bool,
 }
 
-/// Hit ratios of one set-up and one capacity.
+/// Hit ratios of one set-up at one capacity.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// The set-up's name.
     pub setup: String,
-    /// Blocks that the store holds.
     pub capacity_blocks: u64,
-    /// Each policy.
     pub policies: Vec<Cell>,
-    /// What a policy that knows the future reaches, where every request is kept.
+    /// The optimum when every request's blocks stay.
     pub optimum_pinned_percent: Option<f64>,
-    /// And where the store may decline.
+    /// The optimum when blocks may be declined.
     pub optimum_bypass_percent: Option<f64>,
-    /// A store without bounds.
+    /// An infinite store.
     pub infinite_percent: f64,
 }
 
-/// A policy's hit ratio.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cell {
-    /// The policy's name.
     pub policy: &'static str,
-    /// Blocks that were kept when asked for, per hundred.
+    /// Percentage of requested blocks that were cached.
     pub hit_percent: f64,
-    /// How much of what lies between LRU and a store without bounds it gains, per hundred; none
-    /// where that is less than a point.
+    /// Percentage of the gap between LRU and an infinite store that the policy closes; `None` when
+    /// the gap is less than a point.
     pub gap_closed_percent: Option<f64>,
 }
 
 impl Row {
-    /// A policy's cell.
     pub fn cell(&self, policy: PolicyKind) -> Option<&Cell> {
         self.policies.iter().find(|cell| cell.policy == policy.name())
     }
 }
 
-/// Replays a set-up at each capacity.
 pub fn hits(traces: &Traces, setup: Setup, capacities: &[u64], scope: &Scope) -> Vec<Row> {
-    // Recorded arrivals have one order only.
+    // Recorded arrivals have one order.
     let seeds = if setup == Setup::Arrivals { 1 } else { scope.seeds };
     let of_seed = |seed| {
         let arrivals = setup.arrivals(traces, scope.requests, seed);
@@ -125,19 +117,17 @@ fn percents(arrivals: &[Arrival], capacity: u64, scope: &Scope) -> Percents {
     }
 }
 
-/// Waits in a closed loop.
 #[derive(Clone, Debug, Serialize)]
 pub struct WaitRow {
-    /// The policy, or "infinite".
     pub policy: &'static str,
-    /// Whether a disk is below memory.
+    /// With a disk tier below memory.
     pub disk: bool,
     /// Means over the seeds.
     #[serde(flatten)]
     pub waits: Waits,
 }
 
-/// Runs the closed loop with each policy, in memory alone and with a disk, and without bounds.
+/// Runs the closed loop with each policy, in memory alone, with a disk, and without bounds.
 pub fn waits(
     traces: &Traces,
     setup: &closed::Setup,
@@ -166,7 +156,7 @@ pub fn waits(
     rows
 }
 
-/// Each seed on a thread of its own; the results are in the order of the seeds.
+/// One thread per seed. Results are in the order of the seeds.
 fn each_seed<T: Send>(seeds: u64, of_seed: impl Fn(u64) -> T + Sync) -> Vec<T> {
     thread::scope(|scope| {
         let of_seed = &of_seed;

@@ -6,22 +6,22 @@ use std::str::FromStr;
 use crate::bundled::Traces;
 use crate::workload::{self, Arrival, Lanes, MAX_PAUSE_SECS, MAX_PROMPT_TOKENS};
 
-/// Who asks.
+/// A named workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setup {
-    /// So many lanes play Claude Code sessions back to back.
+    /// This many lanes play Claude Code sessions back to back.
     Claude(usize),
-    /// The same, and with each request comes a cold prompt that nobody repeats.
+    /// The same, with a cold prompt that never repeats at each request.
     Mixed(usize),
-    /// Requests as they were recorded.
+    /// Recorded arrivals.
     Arrivals,
 }
 
-/// What a cold prompt holds.
+/// Tokens of a cold prompt.
 pub const COLD_TOKENS: u64 = 11_264;
 
 impl Setup {
-    /// What arrives. `requests`: of the lanes' sessions, in all.
+    /// `requests`: total requests of the lanes.
     pub fn arrivals(self, traces: &Traces, requests: usize, seed: u64) -> Vec<Arrival> {
         let (count, cold_tokens) = match self {
             Self::Arrivals => return workload::arrivals(&traces.arrivals),
@@ -49,13 +49,11 @@ impl fmt::Display for Setup {
     }
 }
 
-/// A name that no set-up has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "no set-up is called \"{got}\": it is claude-N or mixed-N, for N lanes up to 256, or mooncake"
 )]
 pub struct ParseSetupError {
-    /// What was given.
     pub got: String,
 }
 

@@ -1,9 +1,9 @@
 //! Claude Code sessions: `s` session, `th` thread, `t` seconds, `in`, `out` tokens, `stop`, `think`
-//! and `api` seconds, and the blocks of 64 tokens as `keep` of the thread's last ones and ranges to
+//! and `api` seconds, and the blocks of 64 tokens: `keep` of the thread's last ones, and ranges to
 //! `add`.
 //!
-//! - Names of blocks chain, so the eighth of eight small blocks names the large one.
-//! - Names are made different for each session; sessions share nothing that can be seen.
+//! - Block names chain, so the eighth of eight small blocks names the large one.
+//! - Block names differ between sessions, so sessions share nothing.
 
 use std::collections::HashMap;
 

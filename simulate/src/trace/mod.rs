@@ -1,4 +1,4 @@
-//! What was recorded: requests with the names of their blocks, never their text.
+//! Recorded requests with the names of their blocks, never their text.
 
 mod claude_code;
 mod mooncake;
@@ -10,73 +10,44 @@ use std::path::{Path, PathBuf};
 use flate2::read::MultiGzDecoder;
 use hob_slots::evict::Ended;
 
-/// A recorded request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// Milliseconds since the session's, or else the trace's, first one.
+    /// Since the first request of the session, or else of the trace.
     pub at_millis: u64,
-    /// From the answer before to this request.
+    /// From the previous answer to this request.
     pub think_millis: u64,
-    /// Until its answer was complete, where that is known.
+    /// Until the answer was complete; 0 when unknown.
     pub answer_millis: u64,
-    /// Tokens of the prompt.
     pub input_tokens: u64,
-    /// Tokens of the answer.
     pub output_tokens: u64,
-    /// Whole blocks of the prompt, by names that stand for all that comes before, too.
+    /// Whole blocks of the prompt. A name covers all blocks before it too.
     pub blocks: Vec<u64>,
-    /// How the answer ended.
     pub ended: Ended,
 }
 
-/// A recorded trace.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Trace {
-    /// Sessions, each of which begins when a workload says so. No two share a block.
+    /// Sessions, which a workload starts. No two share a block.
     Sessions(Vec<Vec<Request>>),
-    /// Requests in the order in which they arrived.
+    /// Requests in order of arrival.
     Arrivals(Vec<Request>),
 }
 
-/// Why a trace was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// The file.
     #[error("cannot read {}: {source}", path.display())]
-    Io {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A line of it.
-    #[error("line {line} of the trace is not understood: {source}")]
-    Line {
-        /// From 1.
-        line: usize,
-        /// Why.
-        source: serde_json::Error,
-    },
-    /// A line that is well-formed and makes no sense.
+    Io { path: PathBuf, source: io::Error },
+    #[error("line {line} of the trace cannot be parsed: {source}")]
+    Line { line: usize, source: serde_json::Error },
+    /// A valid line that contradicts the lines before.
     #[error("line {line} of the trace keeps {kept} blocks of the {before} before it")]
-    Keeps {
-        /// From 1.
-        line: usize,
-        /// What it keeps.
-        kept: usize,
-        /// What there is.
-        before: usize,
-    },
-    /// It holds no request.
+    Keeps { line: usize, kept: usize, before: usize },
     #[error("the trace holds no request; it must be one of Mooncake or of Claude Code sessions")]
     Empty,
 }
 
 impl Trace {
-    /// Reads a file, which may be compressed with gzip.
-    ///
-    /// # Errors
-    /// [`TraceError`].
+    /// Reads a file, plain or compressed with gzip.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         let failed = |source| TraceError::Io { path: path.to_owned(), source };
         let mut bytes = Vec::new();
@@ -87,10 +58,7 @@ impl Trace {
         })
     }
 
-    /// Reads the content of a file. Which trace it is shows in its first line.
-    ///
-    /// # Errors
-    /// [`TraceError`].
+    /// Its first line shows which trace it is.
     pub fn parse(bytes: &[u8]) -> Result<Self, TraceError> {
         let reader: Box<dyn Read + '_> = match bytes.starts_with(&[0x1f, 0x8b]) {
             true => Box::new(MultiGzDecoder::new(bytes)),
@@ -124,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn eight_small_blocks_are_one_and_threads_go_on_where_they_were() {
+    fn eight_small_blocks_are_one_and_threads_continue() {
         let Trace::Sessions(sessions) = parse(SESSIONS).unwrap() else { panic!("sessions") };
         let blocks = |session: usize, request: usize| -> Vec<u64> {
             sessions[session][request].blocks.iter().map(|id| id & 0xffff_ffff).collect()
@@ -151,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_trace_is_refused_with_its_line() {
+    fn an_invalid_trace_is_refused_with_its_line() {
         let message = |text: &str| parse(text).unwrap_err().to_string();
         assert!(message("").contains("holds no request"));
         assert!(message("hello").starts_with("line 1 of the trace is not understood"));
