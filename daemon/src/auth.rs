@@ -1,9 +1,8 @@
-//! The access token: made once, kept in a file that only its owner reads, and compared in
+//! The access token: created once, stored in a file that only its owner can read, and compared in
 //! constant time.
 //!
-//! - The file appears whole or not at all; of two daemons that start together, one makes it and
-//!   both use it.
-//! - The token is never logged and never taken from an address.
+//! - The file appears atomically. Of two daemons that start together, one creates it and both use it.
+//! - The token is never logged, and never read from an address.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -12,67 +11,52 @@ use std::path::{Path, PathBuf};
 use subtle::ConstantTimeEq;
 
 const TOKEN_BYTES: usize = 32;
-const SHORTEST: usize = 16;
-const LONGEST: u64 = 4096;
+const MIN_CHARS: usize = 16;
+const MAX_BYTES: u64 = 4096;
 
-/// The secret that every request but `/health` carries.
+/// Requests carry it, except those to `/health`.
 #[derive(Clone)]
 pub struct AccessToken(String);
 
-/// Why there is no token.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
-    /// The file cannot be read or made.
     #[error("cannot {action} the token file {}: {source}", path.display())]
-    Io {
-        /// What was tried.
-        action: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// Why it failed.
-        source: io::Error,
-    },
-    /// The file holds something else than a token.
+    Io { action: &'static str, path: PathBuf, source: io::Error },
     #[error(
-        "the token file {} holds no token of {SHORTEST} or more visible characters: \
+        "the token file {} holds no token of {MIN_CHARS} or more visible characters: \
          delete it, and hobd makes a new one",
         path.display()
     )]
-    Malformed {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The system gives no random numbers.
+    Malformed { path: PathBuf },
     #[error("the system gives no random numbers: {0}")]
     Random(String),
 }
 
 impl AccessToken {
-    /// Takes a token as it is.
     pub fn new(secret: impl Into<String>) -> Self {
         Self(secret.into())
     }
 
-    /// The token in `path`; a new one is made where there is none.
+    /// Reads the token file, or creates it.
     ///
     /// # Errors
-    /// When the file cannot be read or made, or holds something else.
+    /// When the file cannot be read or created, or contains no token.
     pub fn load_or_create(path: &Path) -> Result<Self, TokenError> {
         match read(path) {
             Err(TokenError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 create(path)?;
-                read(path) // Another daemon may have been first: its token holds.
+                read(path) // Another daemon's, if it was first.
             }
             other => other,
         }
     }
 
-    /// Whether `offered` is the token. Takes as long for a wrong one as for the right one.
+    /// Whether `offered` is the token, in constant time.
     pub fn matches(&self, offered: &str) -> bool {
         self.0.as_bytes().ct_eq(offered.as_bytes()).into()
     }
 
-    /// The secret itself, for those who have to send it.
+    /// The secret, for clients that send it.
     pub fn secret(&self) -> &str {
         &self.0
     }
@@ -90,18 +74,18 @@ fn read(path: &Path) -> Result<AccessToken, TokenError> {
     keep_private(&file, path).map_err(failed)?;
     let mut text = String::new();
     let malformed = || TokenError::Malformed { path: path.to_owned() };
-    file.take(LONGEST).read_to_string(&mut text).map_err(|error| match error.kind() {
+    file.take(MAX_BYTES).read_to_string(&mut text).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidData => malformed(),
         _ => failed(error),
     })?;
     let token = text.trim();
-    if token.len() < SHORTEST || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+    if token.len() < MIN_CHARS || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(malformed());
     }
     Ok(AccessToken(token.to_owned()))
 }
 
-/// `tempfile` makes files that only their owner may open.
+/// `tempfile` creates files that only their owner can open.
 fn create(path: &Path) -> Result<(), TokenError> {
     let failed = |source| TokenError::Io { action: "make", path: path.to_owned(), source };
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -123,14 +107,14 @@ fn random() -> Result<String, TokenError> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// A token that others could read is closed to them, and the user is told.
+/// Removes the permissions of others, with a warning.
 #[cfg(unix)]
 fn keep_private(file: &File, path: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let mode = file.metadata()?.permissions().mode();
     if mode & 0o077 != 0 {
         tracing::warn!(path = %path.display(), mode = format!("{:o}", mode & 0o777),
-            "the token file was open to others; it is not any more");
+            "the token file was readable by others: permissions corrected");
         file.set_permissions(fs::Permissions::from_mode(0o600))?;
     }
     Ok(())
@@ -138,7 +122,7 @@ fn keep_private(file: &File, path: &Path) -> io::Result<()> {
 
 #[cfg(not(unix))]
 fn keep_private(_: &File, _: &Path) -> io::Result<()> {
-    Ok(()) // The user's profile is private already.
+    Ok(()) // The user's profile directory is private.
 }
 
 #[cfg(test)]
@@ -146,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_made_once_and_then_kept() {
+    fn a_token_is_created_once_and_then_reused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("data/token");
         let first = AccessToken::load_or_create(&path).unwrap();
@@ -160,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_refused_by_name() {
+    fn an_invalid_token_file_is_refused_by_name() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
         for wrong in ["", "short", "with some spaces in the middle", "\u{ff}\u{ff}"] {
@@ -172,7 +156,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn only_the_owner_reads_the_file() {
+    fn only_the_owner_can_read_the_file() {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
@@ -186,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_shows_in_no_debug_output() {
+    fn debug_output_does_not_show_the_token() {
         assert_eq!(format!("{:?}", AccessToken::new("a-secret-of-mine-1")), "AccessToken(…)");
     }
 }

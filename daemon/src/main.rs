@@ -9,8 +9,8 @@ use clap::Parser;
 use hob_config::{DaemonFlags, Resolved, Settings, Sources, UserDirs};
 use hob_daemon::startup::{self, Ending, ModelSwitch};
 
-/// For what still runs when everything is saved.
-const LONGEST_END: Duration = Duration::from_secs(5);
+/// For tasks that still run after all KV is saved.
+const MAX_SHUTDOWN: Duration = Duration::from_secs(5);
 
 /// Keep a language model's context warm, and answer over HTTP
 #[derive(Parser)]
@@ -18,7 +18,7 @@ const LONGEST_END: Duration = Duration::from_secs(5);
 struct Args {
     #[command(flatten)]
     flags: DaemonFlags,
-    /// Print a curl line and a `hob chat` line to paste, even where nobody seems to be watching
+    /// Print a curl and a `hob chat` command to paste, even without a terminal
     #[arg(long)]
     hints: bool,
 }
@@ -28,29 +28,29 @@ fn main() -> ExitCode {
     match run(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("hobd: {}", told(&error));
+            eprintln!("hobd: {}", chain_of(&error));
             ExitCode::FAILURE
         }
     }
 }
 
-/// The error and its causes on one line; what a message has quoted already is not said again.
-fn told(error: &anyhow::Error) -> String {
-    error.chain().map(ToString::to_string).fold(String::new(), |told, cause| match told.as_str() {
+/// The error and its causes on one line, without causes that a message quotes already.
+fn chain_of(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.as_str() {
         "" => cause,
-        told if told.contains(&cause) => told.to_owned(),
-        told => format!("{told}: {cause}"),
+        text if text.contains(&cause) => text.to_owned(),
+        text => format!("{text}: {cause}"),
     })
 }
 
 fn run(args: Args) -> Result<()> {
     let resolved = resolve(args.flags)?;
-    // Whoever waits for the ready file tells people in its own way.
-    let watched = std::io::stderr().is_terminal() && resolved.settings.ready_file.is_none();
-    let hints = args.hints || watched;
+    // A program that waits for the ready file has its own output.
+    let is_interactive = std::io::stderr().is_terminal() && resolved.settings.ready_file.is_none();
+    let hints = args.hints || is_interactive;
     let filter = startup::log_filter(&resolved.settings.log)?;
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    let mut at = None;
+    let mut address = None;
     let mut model_switch = ModelSwitch::new(resolved);
     loop {
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -58,14 +58,14 @@ fn run(args: Args) -> Result<()> {
             .worker_threads(2) // Sockets need little; the cores are for the model.
             .build()
             .context("cannot start the threads that serve sockets")?;
-        let ended = runtime.block_on(startup::run(&mut model_switch, at, hints));
-        // With its tasks go their handles: nothing of this daemon is left when the next one starts.
-        runtime.shutdown_timeout(LONGEST_END);
+        let ended = runtime.block_on(startup::run(&mut model_switch, address, hints));
+        // Drops all tasks and their handles before the next daemon starts.
+        runtime.shutdown_timeout(MAX_SHUTDOWN);
         match ended {
             Ok(Ending::Stopped) => return Ok(()),
-            Ok(Ending::ModelReplaced(address)) => at = Some(address),
-            Ok(Ending::Switched(address, model)) => {
-                at = Some(address);
+            Ok(Ending::ModelReplaced(same)) => address = Some(same),
+            Ok(Ending::Switched(same, model)) => {
+                address = Some(same);
                 model_switch.switch(model);
             }
             Err(error) => model_switch.go_back(error)?,

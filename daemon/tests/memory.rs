@@ -154,7 +154,7 @@ fn every_byte_is_verified_and_what_is_damaged_goes_into_quarantine() {
 
     let list = world.get("/v1/slots/quarantine").json();
     assert_eq!((&list["data"][0]["bytes"], &list["bytes"]), (&json!(13), &json!(13)));
-    assert!(list["data"][0]["reason"].as_str().unwrap().contains("no object"));
+    assert!(list["data"][0]["reason"].as_str().unwrap().contains("not a Hob object"));
     assert!(list["data"][0]["since"].is_u64());
     let plan = world.post("/v1/slots/quarantine/empty", json!({})).json();
     assert_eq!(plan, json!({"dry_run": true, "files": 1, "freed_bytes": 13}));

@@ -1,4 +1,4 @@
-//! Reads a request's body: bounded in size and time, of the kind that the route takes or refused.
+//! Reads a request's body, bounded in size and time, and of the type that the route accepts.
 
 use std::time::Duration;
 
@@ -11,18 +11,15 @@ use serde_json::Value;
 use super::Shared;
 use crate::error::{ApiError, ErrorKind};
 
-/// What a body may cost.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyLimits {
-    /// Bytes at most.
     pub bytes: usize,
-    /// Time for all of it.
+    /// For the whole body.
     pub time: Duration,
 }
 
-/// A body that is JSON, and the session that its headers name.
+/// A JSON body, and the session of the headers.
 pub struct JsonBody {
-    /// The body.
     pub value: Value,
     /// `X-Session-Id`.
     pub session: Option<String>,
@@ -39,16 +36,16 @@ impl FromRequest<Shared> for JsonBody {
     }
 }
 
-/// What a body that is JSON says.
+/// Parses JSON.
 pub(super) fn parsed(bytes: &[u8]) -> Result<Value, ApiError> {
-    // serde_json says where, and never quotes the text.
+    // serde_json reports the position and never quotes the text.
     serde_json::from_slice(bytes).map_err(|error| {
         ApiError::new(ErrorKind::Invalid, format!("the body is not JSON: {error}"))
             .code("invalid_json")
     })
 }
 
-/// A body that is JSON, or `null` for none.
+/// A JSON body; `null` without one.
 pub struct OptionalBody(pub Value);
 
 impl FromRequest<Shared> for OptionalBody {
@@ -62,7 +59,7 @@ impl FromRequest<Shared> for OptionalBody {
     }
 }
 
-/// A body that is sound in a WAV, by its own account.
+/// A body whose type is WAV.
 pub struct WavBody(pub Vec<u8>);
 
 impl FromRequest<Shared> for WavBody {
@@ -77,13 +74,13 @@ impl FromRequest<Shared> for WavBody {
     }
 }
 
-/// What a body says it is, without parameters.
+/// The content type, without parameters.
 pub(super) fn kind(headers: &HeaderMap) -> Option<String> {
     let kind = headers.get(header::CONTENT_TYPE)?.to_str().unwrap_or_default();
     Some(kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
 }
 
-/// A body without a type is taken for JSON.
+/// A body without a type counts as JSON.
 fn must_be_json(headers: &HeaderMap) -> Result<(), ApiError> {
     let Some(kind) = kind(headers) else { return Ok(()) };
     if kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json")) {
@@ -92,7 +89,7 @@ fn must_be_json(headers: &HeaderMap) -> Result<(), ApiError> {
     Err(must_be("application/json"))
 }
 
-/// What is said of a body of another kind.
+/// The answer to a body of another type.
 pub(super) fn must_be(kind: &str) -> ApiError {
     ApiError::new(ErrorKind::UnsupportedMedia, format!("the body must be {kind}"))
         .code("unsupported_media_type")
@@ -106,7 +103,7 @@ fn session(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     }
 }
 
-/// A body of any kind.
+/// A body of any type.
 pub(super) async fn read_in_time(
     request: Request,
     limits: BodyLimits,
@@ -116,14 +113,14 @@ pub(super) async fn read_in_time(
     })?
 }
 
-async fn read(request: Request, most: usize) -> Result<Vec<u8>, ApiError> {
+async fn read(request: Request, max_bytes: usize) -> Result<Vec<u8>, ApiError> {
     let too_large = || {
-        ApiError::new(ErrorKind::TooLarge, format!("the body has more than {most} bytes"))
+        ApiError::new(ErrorKind::TooLarge, format!("the body has more than {max_bytes} bytes"))
             .code("body_too_large")
     };
     let announced = request.headers().get(header::CONTENT_LENGTH);
     let announced = announced.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    if announced.is_some_and(|length| length > most) {
+    if announced.is_some_and(|length| length > max_bytes) {
         return Err(too_large());
     }
     let mut bytes = Vec::with_capacity(announced.unwrap_or(0));
@@ -132,7 +129,7 @@ async fn read(request: Request, most: usize) -> Result<Vec<u8>, ApiError> {
         let chunk = chunk.map_err(|_| {
             ApiError::new(ErrorKind::Invalid, "the body broke off").code("incomplete_body")
         })?;
-        if bytes.len() + chunk.len() > most {
+        if bytes.len() + chunk.len() > max_bytes {
             return Err(too_large());
         }
         bytes.extend_from_slice(&chunk);

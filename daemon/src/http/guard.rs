@@ -1,9 +1,9 @@
-//! Who may talk to the daemon: exact hosts, known origins, and the token.
+//! Checks hosts, origins and the token of every request.
 //!
-//! - Host: a page of some other site that resolves its name to this machine is not let in.
-//! - Origin: only the daemon's own page and configured origins; everyone else gets 403, and no
-//!   CORS header ever says more than the one origin that asked.
-//! - Token: every route but `/health` and the files of the page.
+//! - Host: must match exactly, so that a foreign site cannot reach the daemon by DNS rebinding.
+//! - Origin: the daemon's own page and configured origins; others get 403. A CORS header names only the
+//!   origin that asked.
+//! - Token: for every route except `/health` and the files of the page.
 
 use std::net::SocketAddr;
 
@@ -16,7 +16,6 @@ use super::page;
 use crate::auth::AccessToken;
 use crate::error::{ApiError, ErrorKind};
 
-/// What is let in.
 #[derive(Clone, Debug)]
 pub struct Guard {
     hosts: Vec<String>,
@@ -25,7 +24,7 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// A daemon that serves `address`; `hosts` and `origins` are accepted beside the loopback's.
+    /// For a daemon at `address`. `hosts` and `origins` are accepted in addition to the loopback names.
     pub fn new(
         address: SocketAddr,
         hosts: &[String],
@@ -33,7 +32,7 @@ impl Guard {
         token: AccessToken,
     ) -> Self {
         let mut names = ["127.0.0.1", "localhost", "[::1]"].map(str::to_owned).to_vec();
-        names.push(bare(address)); // Clients find it in the announcement, whatever it is.
+        names.push(bare(address)); // The announcement names it.
         names.extend(hosts.iter().map(|host| host.to_ascii_lowercase()));
         let with_port = names.iter().map(|name| format!("{name}:{}", address.port()));
         let hosts = with_port.chain(names.iter().cloned()).collect();
@@ -59,7 +58,7 @@ impl Guard {
         Err(refused())
     }
 
-    /// The origin to be named in CORS headers; `None` for our own page and for no page at all.
+    /// The origin for CORS headers; `None` for the daemon's own page and without an origin.
     fn origin(&self, headers: &HeaderMap, host: &str) -> Result<Option<HeaderValue>, ApiError> {
         let Some(origin) = headers.get(header::ORIGIN) else { return Ok(None) };
         let text = origin.to_str().unwrap_or_default();
@@ -95,7 +94,7 @@ impl Guard {
     }
 }
 
-/// The middleware around every route.
+/// The middleware of every route.
 pub async fn guard(State(guard): State<Guard>, request: Request, next: Next) -> Response {
     let headers = request.headers();
     let origin = match guard.host(headers, request.uri()) {
@@ -135,7 +134,7 @@ fn is_preflight(request: &Request) -> bool {
         && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// A browser asks before it sends a token along.
+/// A browser's request before one with a token.
 fn preflight(named: bool) -> Response {
     let mut response = StatusCode::NO_CONTENT.into_response();
     if named {
@@ -160,13 +159,13 @@ fn bearer(value: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// A page cannot give a WebSocket headers, only subprotocols: one of them carries the token.
+/// Pages cannot set headers of a WebSocket, only subprotocols: one of them carries the token.
 fn protocol_token(headers: &HeaderMap) -> Option<&str> {
     let offered = text(headers, header::SEC_WEBSOCKET_PROTOCOL.as_str())?;
     offered.split(',').find_map(|protocol| protocol.trim().strip_prefix("hob-token."))
 }
 
-/// The address without its port, as a Host header writes it.
+/// The address without its port, as in a Host header.
 fn bare(address: SocketAddr) -> String {
     match address {
         SocketAddr::V4(address) => address.ip().to_string(),
@@ -206,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_listens_anywhere_is_reached_at_the_address_that_was_announced() {
+    fn a_daemon_is_reached_at_the_announced_address_wherever_it_listens() {
         for address in
             ["127.0.0.1:8642", "127.0.0.2:8642", "[::1]:8642", "0.0.0.0:8642", "[::]:8642"]
         {
@@ -242,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_bearer_of_the_token_is_let_in() {
+    fn only_the_bearer_of_the_token_is_authorised() {
         let authorised = |value| world().authorised(&headers([("authorization", value)])).is_ok();
         assert!(authorised("Bearer 0123456789abcdef"));
         assert!(authorised("bearer 0123456789abcdef"));

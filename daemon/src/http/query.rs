@@ -1,4 +1,4 @@
-//! Reads what stands behind the `?` of an address.
+//! Reads the query of an address.
 
 use axum::extract::FromRequestParts;
 use axum::http::Uri;
@@ -8,11 +8,10 @@ use serde_urlencoded::Deserializer;
 
 use crate::error::{ApiError, ErrorKind};
 
-/// The query of a request, or which of its fields is wrong.
+/// The query of a request. An error names the invalid field.
 pub struct Query<T>(pub T);
 
 impl<T: DeserializeOwned> Query<T> {
-    /// The query of an address.
     pub fn of(uri: &Uri) -> Result<T, ApiError> {
         let fields = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
         serde_path_to_error::deserialize(Deserializer::new(fields)).map_err(|error| {
@@ -51,13 +50,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_is_read_and_what_is_unknown_is_left_alone() {
+    fn known_fields_are_read_and_unknown_ones_are_ignored() {
         let wanted = Wanted { q: "a kettle".to_owned(), trashed: true };
         assert_eq!(asked("/?q=a+kettle&trashed=true&colour=red"), Ok(wanted));
     }
 
     #[test]
-    fn the_field_that_is_wrong_is_named() {
+    fn an_error_names_the_invalid_field() {
         let refused = |path| asked(path).unwrap_err();
         let maybe = refused("/?q=a&trashed=maybe");
         assert_eq!(maybe.param.as_deref(), Some("trashed"));

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::error::{ApiError, ErrorKind};
 
-/// A busy daemon asks clients to come back after this.
+/// When a client may retry a request to a busy daemon.
 const RETRY_AFTER_SECS: &str = "1";
 
 impl IntoResponse for ApiError {
@@ -21,7 +21,7 @@ impl IntoResponse for ApiError {
             ErrorKind::Unauthorized => {
                 headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }
-            // The rest of such a body is not read: the connection cannot be used again.
+            // The rest of the body is not read, so the connection cannot be reused.
             ErrorKind::TooLarge | ErrorKind::Timeout => {
                 headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
             }

@@ -1,8 +1,8 @@
-//! The socket: accepts connections, bounds what they cost, and ends them in an orderly way.
+//! The socket: accepts connections, bounds their cost, and closes them.
 //!
-//! - Headers are bounded in size and time; so is the number of connections.
-//! - A request whose client goes away is dropped, and with it the turn that it waits for.
-//! - After `stop`, nothing new is accepted; what runs has `GRACE` to end, then it is dropped.
+//! - The number of connections is bounded, and so are size and time of headers.
+//! - A disconnect drops the request, which cancels its turn.
+//! - After `stop` no connection is accepted; running requests are dropped after `GRACE`.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
-const HEADER_TIME: Duration = Duration::from_secs(30);
-const HEADER_BYTES: usize = 64 << 10;
-const HEADERS: usize = 100;
-const CONNECTIONS: usize = 512;
+const MAX_HEADER_TIME: Duration = Duration::from_secs(30);
+const MAX_HEADER_BYTES: usize = 64 << 10;
+const MAX_HEADERS: usize = 100;
+const MAX_CONNECTIONS: usize = 512;
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Serves until `stop` is ready, and returns when the last connection is gone.
+/// Serves until `stop` is ready; returns when the last connection is closed.
 pub async fn serve(listener: TcpListener, router: Router, stop: impl Future<Output = ()>) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let (ending, _) = watch::channel(());
     let mut connections = JoinSet::new();
     tokio::pin!(stop);
@@ -32,15 +32,15 @@ pub async fn serve(listener: TcpListener, router: Router, stop: impl Future<Outp
         let accepted = tokio::select! {
             () = &mut stop => break,
             accepted = accept(&listener, &room) => accepted,
-            Some(_) = connections.join_next() => continue, // Forgets those that ended.
+            Some(_) = connections.join_next() => continue, // Removes ended connections.
         };
         let Some((stream, permit)) = accepted else { continue };
         let service = TowerToHyperService::new(router.clone());
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(HEADER_TIME)
-            .max_buf_size(HEADER_BYTES)
-            .max_headers(HEADERS)
+            .header_read_timeout(MAX_HEADER_TIME)
+            .max_buf_size(MAX_HEADER_BYTES)
+            .max_headers(MAX_HEADERS)
             .serve_connection(TokioIo::new(stream), service)
             .with_upgrades(); // To WebSockets.
         let mut ends = ending.subscribe();
@@ -68,7 +68,7 @@ pub async fn serve(listener: TcpListener, router: Router, stop: impl Future<Outp
     connections.shutdown().await;
 }
 
-/// `None` when a connection failed before it began.
+/// `None`: a connection failed before it was accepted.
 async fn accept(
     listener: &TcpListener,
     room: &Arc<Semaphore>,
@@ -76,11 +76,11 @@ async fn accept(
     let permit = room.clone().acquire_owned().await.expect("the semaphore is never closed");
     match listener.accept().await {
         Ok((stream, _)) => {
-            let _ = stream.set_nodelay(true); // Tokens are small and should not wait.
+            let _ = stream.set_nodelay(true); // Tokens are small packets.
             Some((stream, permit))
         }
         Err(error) => {
-            // Out of file descriptors, most likely: give others time to end.
+            // Probably out of file descriptors: wait for connections to close.
             tracing::warn!(%error, "cannot accept a connection");
             tokio::time::sleep(Duration::from_millis(100)).await;
             None

@@ -1,8 +1,8 @@
 //! Server-sent events: one `data:` line an object, `[DONE]` at the end.
 //!
-//! - The stream owns what produces it. When the client goes away, the server drops the stream, and
-//!   with it the turn: there is no buffer in between that could keep it alive.
-//! - A client that waits for a long prompt hears a comment now and then.
+//! - The stream owns its source. A disconnect drops the stream and the source, which cancels the turn;
+//!   no buffer in between keeps it alive.
+//! - Without an event for ten seconds, a comment keeps the connection alive.
 
 use std::convert::Infallible;
 use std::fmt::Display;
@@ -15,9 +15,8 @@ use futures_util::stream;
 
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
-/// What produces the events.
 pub trait Source: Send + 'static {
-    /// Written, it is JSON on one line.
+    /// Displays as JSON on one line.
     type Object: Display + Send;
 
     /// The next object; `None` at the end.

@@ -1,11 +1,11 @@
-//! What feeds the machine, as Linux tells it. Elsewhere nothing is known.
+//! The machine's battery, as Linux reports it; unknown on other systems.
 //!
-//! - A machine without a battery is fed. Batteries of mice and headsets are none of ours.
-//! - A file that is missing or makes no sense says nothing.
+//! - Batteries of mice and headsets do not count.
+//! - A missing or malformed file counts as no battery.
 
 use hob_prewarm::Battery;
 
-/// What feeds the machine now; `None` without a battery.
+/// `None` without a battery.
 #[cfg(target_os = "linux")]
 pub async fn read() -> Option<Battery> {
     let supplies = || {
@@ -16,11 +16,10 @@ pub async fn read() -> Option<Battery> {
         });
         battery(&supplies.collect::<Vec<_>>())
     };
-    // Some firmware takes its time to answer.
+    // Some firmware is slow.
     tokio::task::spawn_blocking(supplies).await.ok().flatten()
 }
 
-/// What feeds the machine now: unknown.
 #[cfg(not(target_os = "linux"))]
 pub async fn read() -> Option<Battery> {
     None
@@ -37,7 +36,7 @@ enum Supply {
 
 #[cfg(any(test, target_os = "linux"))]
 impl Supply {
-    /// From the texts of its files, which are empty where there is none.
+    /// `read` returns the text of a file, empty if it is missing.
     fn parse(read: impl Fn(&'static str) -> String) -> Self {
         let read = |name| read(name).trim().to_owned();
         match read("type").as_str() {
@@ -54,7 +53,7 @@ impl Supply {
     }
 }
 
-/// Of several batteries the fuller one: they are emptied one after the other.
+/// The fullest of several batteries, because they are drained one after the other.
 #[cfg(any(test, target_os = "linux"))]
 fn battery(supplies: &[Supply]) -> Option<Battery> {
     let percents = supplies.iter().filter_map(|supply| match supply {
@@ -79,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_laptop_on_its_battery_tells_how_full_it_is() {
+    fn a_laptop_on_battery_reports_its_charge() {
         let supplies = [
             supply(&[("type", "Mains"), ("online", "0")]),
             supply(&[("type", "Battery"), ("capacity", "17"), ("status", "Discharging")]),
@@ -88,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_charger_feeds_it_by_whatever_it_is_known() {
+    fn any_kind_of_charger_counts() {
         let low = supply(&[("type", "Battery"), ("capacity", "3"), ("status", "Not charging")]);
         for charger in [
             supply(&[("type", "Mains"), ("online", "1")]),
@@ -100,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_a_battery_of_its_own_has_none() {
+    fn batteries_of_devices_do_not_count() {
         let supplies = [
             supply(&[("type", "Battery"), ("scope", "Device"), ("capacity", "5")]),
             supply(&[("type", "UPS"), ("capacity", "5")]),
@@ -111,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_battery_that_makes_no_sense_says_nothing() {
+    fn a_malformed_battery_counts_as_none() {
         for capacity in ["", "-1", "full"] {
             let read = |name| match name {
                 "type" => "Battery".to_owned(),

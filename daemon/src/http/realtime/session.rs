@@ -75,7 +75,7 @@ impl Session {
     /// Sound: 16 kHz, mono, 16 bits a sample, little endian.
     pub fn hear(&mut self, sound: &[u8]) -> Events {
         let mut events = Vec::new();
-        for heard in self.vad.hear(sound) {
+        for heard in self.vad.process(sound) {
             let events_of = match heard {
                 SpeechEvent::SpeechStarted { at_ms } => self.started().map(|more| {
                     let fields = json!({"audio_start_ms": at_ms});
