@@ -109,7 +109,7 @@ fn the_trash_hides_and_keeps() {
 }
 
 #[test]
-fn what_lies_in_the_trash_for_an_hour_is_gone_with_its_kv() {
+fn a_conversation_is_deleted_with_its_kv_after_an_hour_in_the_trash() {
     let world = World::new();
     for name in ["a", "b"] {
         say(&world, name, "Hello", json!({"append": true}));

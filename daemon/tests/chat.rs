@@ -10,7 +10,7 @@ fn hi() -> Value {
 }
 
 #[test]
-fn a_whole_answer_has_openais_shape_and_says_what_happened() {
+fn a_complete_answer_has_openais_shape_and_reports_where_its_prompt_came_from() {
     let world = World::new();
     let answer = world.chat(hi(), json!({"conversation": "a"}));
     assert_eq!(answer["object"], "chat.completion");
@@ -62,7 +62,7 @@ fn an_answer_says_which_message_it_is_and_which_it_answers() {
 }
 
 #[test]
-fn what_was_saved_is_what_was_reused_at_the_measured_speed() {
+fn saved_ms_is_the_reused_tokens_at_the_measured_speed() {
     let world = Plan::new().pace(std::time::Duration::from_micros(200)).start();
     let long = json!([user(&"word ".repeat(50))]);
     let cold = world.chat(long.clone(), json!({"conversation": "a"}));
@@ -75,7 +75,7 @@ fn what_was_saved_is_what_was_reused_at_the_measured_speed() {
 }
 
 #[test]
-fn what_was_saved_is_told_after_a_restart_as_well() {
+fn saved_ms_is_reported_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let start = || {
         let pace = std::time::Duration::from_micros(200);
@@ -94,7 +94,7 @@ fn what_was_saved_is_told_after_a_restart_as_well() {
 }
 
 #[test]
-fn a_stream_tells_the_same_as_a_whole_answer() {
+fn a_stream_has_the_same_content_as_a_complete_answer() {
     let world = World::new();
     let whole = world.chat(hi(), json!({"seed": 5, "temperature": 1.0, "max_tokens": 30}));
     let chunks =
@@ -221,7 +221,7 @@ fn an_answer_in_json_is_json_of_the_schema() {
 }
 
 #[test]
-fn a_call_that_is_required_comes_parsed_whole_and_streamed() {
+fn a_required_call_is_parsed_in_complete_and_streamed_answers() {
     let world = World::new();
     let parameters = json!({
         "type": "object", "properties": {"on": {"type": "boolean"}},
@@ -354,7 +354,7 @@ fn models_are_listed_by_the_name_that_finds_them() {
 }
 
 #[test]
-fn a_request_of_nobody_is_not_kept() {
+fn an_anonymous_request_is_not_saved() {
     let world = World::new();
     world.chat(json!([user("a"), assistant("b"), user("c")]), json!({}));
     assert_eq!(world.get("/v1/conversations").json()["data"], json!([]));
@@ -362,7 +362,7 @@ fn a_request_of_nobody_is_not_kept() {
 }
 
 #[test]
-fn metrics_count_what_happened() {
+fn metrics_count_requests_and_tokens() {
     let world = World::new();
     world.chat(hi(), json!({"conversation": "m"}));
     world.post("/v1/chat/completions", json!({}));

@@ -35,7 +35,7 @@ fn a_follow_up_computes_only_its_own_tokens() {
 }
 
 #[test]
-fn an_append_sends_only_what_is_new_and_says_the_same() {
+fn an_append_sends_only_new_messages_and_gets_the_same_answer() {
     let world = World::new();
     let append = |conversation: &str, message: &str| {
         let extra = json!({"conversation": conversation, "hob": {"append": true}});
@@ -124,7 +124,7 @@ fn an_append_of_nothing_answers_again() {
 }
 
 #[test]
-fn an_append_goes_on_behind_any_message() {
+fn an_append_continues_behind_any_message() {
     let world = World::new();
     let say = |messages: Value, hob: Value| {
         let extra = json!({"conversation": "a", "hob": hob, "temperature": 1.0});
@@ -207,7 +207,7 @@ fn text_is_on_the_disk_before_the_first_word_is_shown() {
 }
 
 #[test]
-fn an_answer_whose_reader_left_is_kept_as_far_as_it_came() {
+fn an_answer_whose_client_disconnected_is_saved_as_far_as_it_came() {
     let world = Plan::new().pace(Duration::from_millis(5)).start();
     let extra = json!({"conversation": "a", "max_tokens": 2000, "ignore_eos": true});
     let mut stream = world.stream(json!([user("Hello")]), extra);
@@ -258,7 +258,7 @@ fn the_same_question_after_a_lost_answer_is_no_second_message() {
 }
 
 #[test]
-fn after_a_restart_the_next_turn_computes_only_what_is_new() {
+fn after_a_restart_the_next_turn_computes_only_new_tokens() {
     let directory = tempfile::tempdir().unwrap();
     let start = || Plan::new().directory(directory.path()).start();
     let append = || json!({"conversation": "a", "hob": {"append": true}});
@@ -357,7 +357,7 @@ fn slot_files(world: &World) -> Vec<std::path::PathBuf> {
 }
 
 #[test]
-fn what_is_kept_says_what_it_is_and_how_long_it_stays() {
+fn a_saved_conversation_has_segments_and_a_class() {
     let mut world = World::new();
     let messages = json!([{"role": "system", "content": "Be brief."}, user("Hello")]);
     let extra = json!({"conversation": "a", "hob": {"ttl": "kept"}});

@@ -83,7 +83,7 @@ fn a_clock_in_front_of_the_messages_is_shown_and_where_it_belongs() {
 }
 
 #[test]
-fn a_clock_in_front_of_the_tools_is_told_as_that() {
+fn a_clock_in_front_of_the_tools_is_explained() {
     let world = World::new();
     let at = |time: &str| {
         let tools = [tool("light"), tool("heat")].map(|tool| tool.to_string()).join("\n");
@@ -97,7 +97,7 @@ fn a_clock_in_front_of_the_tools_is_told_as_that() {
 }
 
 #[test]
-fn tools_in_another_order_are_told_with_a_stream_too() {
+fn tools_in_another_order_are_explained_in_a_stream_too() {
     let world = World::new();
     let tools = |names: [&str; 2]| json!({"tools": names.map(tool), "tool_choice": "none"});
     say(&world, &[user("Hello")], tools(["light", "heat"]));
@@ -111,7 +111,7 @@ fn tools_in_another_order_are_told_with_a_stream_too() {
 }
 
 #[test]
-fn history_that_lost_its_middle_is_told_after_a_restart_as_well() {
+fn history_that_lost_its_middle_is_explained_after_a_restart_too() {
     let directory = tempfile::tempdir().unwrap();
     let start = || Plan::new().directory(directory.path()).start();
     let mut world = start();
@@ -141,7 +141,7 @@ fn history_that_lost_its_middle_is_told_after_a_restart_as_well() {
 }
 
 #[test]
-fn another_fingerprint_is_told_with_the_fields_that_differ() {
+fn another_fingerprint_is_explained_by_the_fields_that_differ() {
     let directory = tempfile::tempdir().unwrap();
     let mut world = Plan::new().directory(directory.path()).cache_type_k("q8_0").start();
     let first = say(&world, &[user("Hello")], json!({}));
@@ -156,7 +156,7 @@ fn another_fingerprint_is_told_with_the_fields_that_differ() {
 }
 
 #[test]
-fn kv_that_is_gone_is_told_although_nobody_knows_why() {
+fn missing_kv_is_explained_without_a_known_cause() {
     let directory = tempfile::tempdir().unwrap();
     let mut world = Plan::new().directory(directory.path()).start();
     let first = say(&world, &[user("Hello")], json!({}));

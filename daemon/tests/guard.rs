@@ -91,7 +91,7 @@ fn a_configured_origin_is_answered_by_name_and_may_ask_first() {
 }
 
 #[test]
-fn paths_and_methods_that_do_not_exist_are_told_as_errors() {
+fn unknown_paths_and_methods_are_errors() {
     let world = World::new();
     let answer = world.get("/v1/nothing");
     assert_eq!((answer.status, answer.error()["code"].as_str()), (404, Some("not_found")));

@@ -18,7 +18,7 @@ fn busy(world: &World) -> bool {
 }
 
 #[test]
-fn a_client_that_goes_away_frees_its_slot() {
+fn a_client_that_disconnects_frees_its_slot() {
     let world = Plan::new().slots(1).pace(Duration::from_millis(2)).start();
     let mut stream = world.stream(json!([user("Hello")]), endless());
     stream.next().unwrap();
@@ -29,7 +29,7 @@ fn a_client_that_goes_away_frees_its_slot() {
 }
 
 #[test]
-fn a_client_that_waits_for_a_whole_answer_may_go_away_too() {
+fn a_client_that_waits_for_a_complete_answer_may_disconnect_too() {
     let world = Plan::new().slots(1).pace(Duration::from_millis(2)).start();
     let body = common::chat_body(json!([user("Hello")]), endless());
     let call = world.call("POST", "/v1/chat/completions").json(&body);
@@ -41,7 +41,7 @@ fn a_client_that_waits_for_a_whole_answer_may_go_away_too() {
 }
 
 #[test]
-fn beyond_the_queue_clients_are_told_to_come_back() {
+fn beyond_the_queue_clients_get_a_retry_after() {
     let world = Plan::new().slots(1).queue(1).pace(Duration::from_millis(2)).start();
     let mut first = world.stream(json!([user("Hello")]), endless());
     first.next().unwrap();

@@ -6,7 +6,7 @@ use common::{World, user};
 use serde_json::{Value, json};
 
 #[test]
-fn what_is_no_json_is_refused_without_being_quoted() {
+fn invalid_json_is_refused_without_being_quoted() {
     let world = World::new();
     for body in ["", "{", "secret-words", "[1,", "\"\\ud800\"", "{\"messages\": \u{1}}"] {
         let call = world.call("POST", "/v1/chat/completions");

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 const LONG: &str = "Please remember that the code of my locker is 48213, and say it when I ask. ";
 
 #[test]
-fn what_is_used_is_told_and_what_is_not_known_is_not_guessed() {
+fn used_memory_is_reported_and_unknown_figures_are_null() {
     let world = World::new();
     let before = world.get("/v1/memory").json();
     assert_eq!(before["cells"]["used_tokens"], 0);
@@ -31,7 +31,7 @@ fn what_is_used_is_told_and_what_is_not_known_is_not_guessed() {
 }
 
 #[test]
-fn the_map_shows_each_block_with_its_layer_its_origin_and_who_shares_it() {
+fn the_map_shows_each_block_with_its_layer_its_origin_and_its_sharers() {
     let world = World::new();
     let system = json!({"role": "system", "content": LONG.repeat(2)});
     for (id, word) in [("one", "first "), ("two", "second ")] {
@@ -60,7 +60,7 @@ fn the_map_shows_each_block_with_its_layer_its_origin_and_who_shares_it() {
 }
 
 #[test]
-fn what_came_back_and_what_left_is_told() {
+fn the_map_reports_restored_and_evicted_kv() {
     let mut world = Plan::new().slots(1).start();
     let directory = world.directory.clone();
     let chat = |world: &World, id: &str| {
@@ -93,7 +93,7 @@ fn what_came_back_and_what_left_is_told() {
 }
 
 #[test]
-fn whoever_watches_hears_the_map_again_when_it_changed_and_not_otherwise() {
+fn a_watch_gets_the_map_after_a_change_and_not_otherwise() {
     let world = Plan::new().pace(Duration::from_millis(2)).start();
     let mut events = world.call("GET", "/v1/memory/events").stream();
     let first = events.next().unwrap();
@@ -132,7 +132,7 @@ fn a_watch_ends_with_the_daemon() {
 }
 
 #[test]
-fn every_byte_is_verified_and_what_is_damaged_goes_into_quarantine() {
+fn every_byte_is_verified_and_damaged_files_go_into_quarantine() {
     let world = World::new();
     world.chat(json!([user(&LONG.repeat(3))]), json!({"conversation": "locker"}));
     world.until("it is kept", |world| !slots(world).is_empty());
@@ -165,7 +165,7 @@ fn every_byte_is_verified_and_what_is_damaged_goes_into_quarantine() {
 }
 
 #[test]
-fn what_was_damaged_on_disk_and_is_still_hot_is_kept_once_more() {
+fn kv_that_was_damaged_on_disk_and_is_still_hot_is_saved_again() {
     let world = Plan::new().memory_budget(0).start();
     world.chat(json!([user(&LONG.repeat(3))]), json!({"conversation": "locker"}));
     world.until("it is kept", |world| !slots(world).is_empty());
@@ -179,7 +179,7 @@ fn what_was_damaged_on_disk_and_is_still_hot_is_kept_once_more() {
 }
 
 #[test]
-fn what_was_damaged_on_disk_and_is_still_in_memory_comes_back_from_there() {
+fn kv_that_was_damaged_on_disk_and_is_parked_is_restored_from_memory() {
     let world = Plan::new().slots(1).start();
     world.chat(json!([user(&LONG.repeat(3))]), json!({"conversation": "locker"}));
     world.until("it is kept", |world| !slots(world).is_empty());

@@ -9,7 +9,7 @@ use common::{Plan, World, user};
 use serde_json::{Value, json};
 
 #[test]
-fn what_was_found_is_told_with_what_it_would_take() {
+fn each_model_is_listed_with_the_memory_that_it_needs() {
     let world = world(Plan::new());
     let list = world.get("/v1/models/local").json();
     // A daemon that can run it lists the bundled model, too.
@@ -32,7 +32,7 @@ fn what_was_found_is_told_with_what_it_would_take() {
 }
 
 #[test]
-fn what_is_kept_of_the_model_that_runs_is_counted() {
+fn the_saved_conversations_of_the_current_model_are_counted() {
     let world = world(Plan::new());
     let kept = |world: &World| {
         let list = world.get("/v1/models/local").json();
@@ -69,7 +69,7 @@ fn a_model_that_cannot_be_run_is_refused_with_the_reason_and_nothing_ends() {
 }
 
 #[test]
-fn whoever_chose_the_model_more_strongly_than_the_file_is_named() {
+fn a_setting_stronger_than_the_file_is_named_when_it_fixes_the_model() {
     let world = world(Plan::new().fixed_model());
     assert_eq!(world.get("/v1/models/local").json()["fixed"], "flag --model");
     let refused = world.post("/v1/models/switch", json!({"model": "qwen2"}));
@@ -80,7 +80,7 @@ fn whoever_chose_the_model_more_strongly_than_the_file_is_named() {
 }
 
 #[test]
-fn a_wish_says_what_happens_and_the_second_one_waits() {
+fn a_switch_says_what_happens_and_a_second_one_is_refused() {
     let world = world(Plan::new());
     let same = world.post("/v1/models/switch", json!({"model": "fake"}));
     assert_eq!((same.status, &same.json()["restarts"]), (200, &json!(false)));

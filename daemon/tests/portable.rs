@@ -93,7 +93,7 @@ fn a_file_of_many_equal_messages_is_taken_in_and_known_again() {
 }
 
 #[test]
-fn what_is_taken_in_again_leaves_the_trash() {
+fn an_import_takes_a_conversation_out_of_the_trash() {
     let world = World::new();
     talk(&world, "locker");
     let file = exported(&world, "locker", "json");
@@ -168,7 +168,7 @@ fn kv_of_another_model_is_left_out_and_the_text_comes_in() {
 }
 
 #[test]
-fn what_nobody_exported_is_refused_and_changes_nothing() {
+fn a_body_that_is_no_export_is_refused_and_changes_nothing() {
     let mut here = World::new();
     for name in ["locker", "other"] {
         say(&here, name, "My locker code is 48213.", json!({"append": true}));
@@ -223,7 +223,7 @@ fn what_nobody_exported_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn the_latest_answers_are_told_over_all_conversations() {
+fn the_latest_answers_are_listed_over_all_conversations() {
     let world = World::new();
     let first = say(&world, "a", "Hello", json!({"append": true}));
     let second = say(&world, "b", "Hello", json!({"append": true, "cold": true}));

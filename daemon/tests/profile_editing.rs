@@ -9,7 +9,7 @@ use common::{Answer, Plan, World, user};
 use serde_json::{Value, json};
 
 #[test]
-fn a_profile_is_told_segment_by_segment_with_what_it_costs() {
+fn a_profile_is_shown_segment_by_segment_with_its_costs() {
     let world = world();
     let told = get(&world, "lights");
     assert_eq!((&told["name"], &told["ttl"]), (&json!("lights"), &json!("extended")));
@@ -56,7 +56,7 @@ fn places_of_words_are_counted_as_the_page_counts() {
 }
 
 #[test]
-fn what_is_saved_is_warm_up_to_the_first_change_and_then_altogether() {
+fn a_saved_profile_is_warm_up_to_the_first_change_and_then_completely() {
     let world = world();
     world.parts.profiles.warm_all();
     warm(&world, "lights");
@@ -90,7 +90,7 @@ fn what_is_saved_is_warm_up_to_the_first_change_and_then_altogether() {
 }
 
 #[test]
-fn an_edit_of_what_somebody_else_changed_is_refused() {
+fn an_edit_of_an_older_revision_is_refused() {
     let world = world();
     let told = get(&world, "lights");
     let mut draft = draft(&told);
@@ -245,7 +245,7 @@ fn a_draft_that_cannot_be_used_changes_nothing_and_says_where() {
 }
 
 #[test]
-fn a_file_that_lies_elsewhere_stays_in_the_profile_and_is_not_touched() {
+fn a_file_elsewhere_stays_in_the_profile_and_is_not_written() {
     let world = world();
     let clock = world.directory.join("clock.txt");
     fs::write(&clock, "It is noon.").unwrap();
@@ -271,7 +271,7 @@ fn a_file_that_lies_elsewhere_stays_in_the_profile_and_is_not_touched() {
 }
 
 #[test]
-fn a_broken_profile_says_what_is_wrong_and_can_be_mended() {
+fn a_broken_profile_reports_its_error_and_can_be_repaired() {
     let world = world();
     world.profile("broken", "[[segment]]\nlayer = 'rules'\nfile = 'broken.md'\n");
     world.reload();

@@ -12,7 +12,7 @@ use hob_slots::Token;
 use serde_json::{Value, json};
 
 #[test]
-fn the_prefix_is_what_the_first_request_of_each_profile_begins_with() {
+fn the_first_request_of_each_profile_begins_with_its_prefix() {
     let world = world(&[("short", SHORT), ("lights", LIGHTS)]);
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/profiles");
     for name in ["voice.toml", "voice.tools.json"] {
@@ -79,7 +79,7 @@ fn a_clients_own_system_message_and_tools_stand_behind_the_profiles() {
 }
 
 #[test]
-fn what_cannot_be_done_with_a_profile_is_told_by_its_field() {
+fn an_invalid_profile_field_is_named() {
     let world = world(&[("lights", LIGHTS), ("broken", "[[segment]]\nlayer = 'axioms'\n")]);
     let other = json!({"type": "function", "function": {"name": "set_light"}});
     for (extra, param, code, told) in [
@@ -119,7 +119,7 @@ fn a_forced_call_may_name_a_tool_of_the_profile() {
 }
 
 #[test]
-fn a_profile_that_breaks_keeps_what_it_was_and_says_so() {
+fn a_profile_that_breaks_keeps_its_last_good_version_and_reports_the_error() {
     let world = world(&[("lights", LIGHTS)]);
     let before = world.parts.profiles.prefix_tokens(&named("lights")).unwrap();
 
@@ -165,7 +165,7 @@ fn a_tail_that_changes_is_read_and_leaves_the_prefix_as_it_was() {
 }
 
 #[test]
-fn what_is_new_and_what_is_gone_is_told_and_what_stays_is_not() {
+fn a_reload_returns_new_and_removed_profiles_only() {
     let world = world(&[("lights", LIGHTS), ("short", SHORT)]);
     assert_eq!(world.reload(), []);
     fs::remove_file(world.directory.join("profiles/short.toml")).unwrap();

@@ -95,7 +95,7 @@ fn hot(world: &World, count: u64) {
 }
 
 #[test]
-fn what_is_said_is_answered_when_speech_has_stopped_and_its_text_is_complete() {
+fn the_answer_begins_when_speech_has_stopped_and_its_transcript_is_complete() {
     let world = World::new();
     let mut client = Client::new(&world, "a");
     client.send(started());
@@ -137,7 +137,7 @@ fn a_transcript_in_pieces_that_comes_after_the_end_of_speech_is_answered_too() {
 }
 
 #[test]
-fn an_answer_is_made_of_what_was_heard_when_it_is_asked_for() {
+fn a_requested_answer_uses_the_transcript_so_far() {
     let world = World::new();
     let mut client = Client::new(&world, "a");
     client.send(json!({"type": "response.create", "event_id": "mine"}));
@@ -150,7 +150,7 @@ fn an_answer_is_made_of_what_was_heard_when_it_is_asked_for() {
 }
 
 #[test]
-fn who_begins_to_speak_interrupts_the_answer() {
+fn new_speech_interrupts_the_answer() {
     let world = Plan::new().pace(Duration::from_millis(5)).start();
     let mut client = Client::new(&world, "a");
     client.partial("Hello");
@@ -166,7 +166,7 @@ fn who_begins_to_speak_interrupts_the_answer() {
 }
 
 #[test]
-fn closing_ends_what_is_computed_ahead() {
+fn closing_the_socket_cancels_the_speculative_prefill() {
     let world = Plan::new().pace(Duration::from_millis(2)).micro_batch(16).start();
     let mut client = Client::new(&world, "a");
     let system = json!([{"role": "system", "content": "x".repeat(2000)}]);
@@ -179,7 +179,7 @@ fn closing_ends_what_is_computed_ahead() {
 }
 
 #[test]
-fn what_cannot_be_done_is_an_error_that_names_the_event() {
+fn an_invalid_event_is_an_error_that_names_it() {
     let world = World::new();
     let token = ("authorization", format!("Bearer {TOKEN}"));
     let mut client = Client::with(&world, &[token]).unwrap();
@@ -205,7 +205,7 @@ fn what_cannot_be_done_is_an_error_that_names_the_event() {
 }
 
 #[test]
-fn sound_of_nobody_starts_nothing() {
+fn sound_without_speech_starts_nothing() {
     let world = World::new();
     let mut client = Client::new(&world, "a");
     client.socket.send(Message::binary(vec![0u8; 32_000])).unwrap();
@@ -214,7 +214,7 @@ fn sound_of_nobody_starts_nothing() {
 }
 
 #[test]
-fn only_who_has_the_token_and_a_known_origin_is_let_in() {
+fn the_socket_requires_the_token_and_a_known_origin() {
     let world = World::new();
     let refused = |headers: &[(&'static str, String)]| Client::with(&world, headers).err();
     assert_eq!(refused(&[]), Some(StatusCode::UNAUTHORIZED));
@@ -227,7 +227,7 @@ fn only_who_has_the_token_and_a_known_origin_is_let_in() {
 }
 
 #[test]
-fn who_speaks_while_the_model_is_away_brings_it_and_the_conversation_back_and_sees_it_come() {
+fn speech_reloads_an_unloaded_model_and_its_conversation_and_reports_the_progress() {
     let world = World::new();
     let mut client = Client::new(&world, "parlour");
     client.send(started());

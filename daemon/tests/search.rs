@@ -29,7 +29,7 @@ fn names(world: &World, query: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_was_said_in_any_branch_is_found_and_shown() {
+fn a_search_finds_text_in_every_branch() {
     let world = World::new();
     say(&world, "a", "Hello");
     let asked = say(&world, "a", "My LOCKER code is 48213, and more");
@@ -67,7 +67,7 @@ fn titles_are_found_too_and_short_words_in_them_alone() {
 }
 
 #[test]
-fn what_is_deleted_or_in_the_trash_is_not_found() {
+fn a_search_does_not_find_deleted_or_trashed_conversations() {
     let world = World::new();
     say(&world, "a", "The locker");
     say(&world, "b", "The locker");

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 /// What the daemon of a test runs.
 
 #[test]
-fn what_is_kept_is_listed_with_its_place() {
+fn saved_conversations_are_listed_with_their_places() {
     let kept = Kept::new();
     let world = kept.start();
     let conversation = json!({"conversation": "talks"});
@@ -36,7 +36,7 @@ fn what_is_kept_is_listed_with_its_place() {
 }
 
 #[test]
-fn pruning_is_a_dry_run_unless_told_and_skips_what_is_open() {
+fn pruning_is_a_dry_run_by_default_and_skips_open_conversations() {
     let kept = Kept::new();
     let world = kept.start();
     world.chat(json!([user("Hello")]), json!({"conversation": "talks"}));
@@ -60,7 +60,7 @@ fn pruning_is_a_dry_run_unless_told_and_skips_what_is_open() {
 }
 
 #[test]
-fn conversations_are_removed_by_name_and_open_ones_told() {
+fn conversations_are_removed_by_name_and_open_ones_are_skipped() {
     let kept = Kept::new();
     let world = kept.start();
     world.chat(json!([user("Hello")]), json!({"conversation": "talks"}));
@@ -149,7 +149,7 @@ fn an_archive_from_elsewhere_spares_the_prefill() {
 }
 
 #[test]
-fn what_was_forgotten_here_comes_back_with_an_archive() {
+fn an_archive_brings_back_deleted_kv() {
     let mut world = World::new();
     let messages = json!([user("The code of my locker is 48213. Please remember that for me.")]);
     world.chat(messages.clone(), json!({"conversation": "locker"}));
@@ -196,7 +196,7 @@ fn an_archive_may_be_larger_than_other_bodies() {
 }
 
 #[test]
-fn nobody_changes_anything_without_the_token() {
+fn every_change_requires_the_token() {
     let kept = Kept::new();
     let world = kept.start();
     for path in ["prune", "gc", "remove", "class", "import"] {

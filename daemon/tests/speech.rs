@@ -151,7 +151,7 @@ fn when_the_final_text_differs_only_the_difference_is_computed() {
 }
 
 #[test]
-fn new_speech_aborts_what_was_computed_for_the_old() {
+fn new_speech_cancels_the_prefill_of_the_old() {
     let world = slow();
     start(&world, "a");
     until_hot(&world, 1);
@@ -204,7 +204,7 @@ fn two_rooms_are_made_hot_at_once() {
 }
 
 #[test]
-fn a_turn_joins_what_is_computed_ahead_and_repeats_none_of_it() {
+fn a_turn_takes_over_the_speculative_prefill_and_repeats_none_of_it() {
     let world = slow();
     post(&world, "a", "speech-start", with_system(700));
     said(&world, "a", "Hello");
@@ -238,7 +238,7 @@ fn starting_twice_computes_once() {
 }
 
 #[test]
-fn speech_before_the_last_answer_is_whole_waits_for_it_and_delays_nobody() {
+fn speech_before_the_last_answer_is_complete_waits_for_it_and_delays_no_request() {
     let world = Plan::new().pace(Duration::from_millis(5)).start();
     let append = json!({"conversation": "a", "hob": {"append": true}, "max_tokens": 400,
         "ignore_eos": true});
@@ -268,7 +268,7 @@ fn the_answer_to_speech_comes_in_pieces_where_that_is_wanted() {
 }
 
 #[test]
-fn what_is_wrong_with_a_request_is_named() {
+fn an_invalid_speech_request_names_its_field() {
     let world = World::new();
     let end = world.post("/v1/conversations/a/speech-end", json!({}));
     assert_eq!((end.status, &end.error()["code"]), (400, &json!("nothing_heard")));
@@ -283,7 +283,7 @@ fn what_is_wrong_with_a_request_is_named() {
 }
 
 #[test]
-fn a_prewarm_tells_what_it_computed_and_stores_nothing() {
+fn a_prewarm_reports_what_it_computed_and_saves_nothing() {
     let world = World::new();
     let body = json!({"conversation": "a", "messages": [user("Hello there")]});
     let first = world.post("/v1/prewarm", body.clone()).json();
@@ -300,7 +300,7 @@ fn a_prewarm_tells_what_it_computed_and_stores_nothing() {
 }
 
 #[test]
-fn a_prewarm_that_is_not_waited_for_goes_on() {
+fn a_prewarm_without_wait_continues() {
     let world = World::new();
     let system = with_system(200)["messages"].clone();
     let body = json!({"conversation": "a", "wait": false, "messages": system});
@@ -357,7 +357,7 @@ fn until_settled(world: &World) {
 }
 
 #[test]
-fn a_profile_is_in_front_of_what_is_said() {
+fn a_profile_is_in_front_of_the_spoken_words() {
     let world = World::new();
     world.profile("kettle", "[[segment]]\nlayer = 'rules'\ntext = 'Speak like a kettle.'\n");
     world.reload();

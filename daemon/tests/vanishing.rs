@@ -29,7 +29,7 @@ fn talk(world: &World) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn without_its_directory_every_conversation_goes_on_with_the_same_text() {
+fn every_conversation_continues_with_the_same_text_after_its_directory_vanished() {
     let undisturbed = talk(&Plan::new().slots(2).start());
 
     let world = Plan::new().slots(2).start();

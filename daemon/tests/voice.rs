@@ -14,7 +14,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use common::{Answer, Plan, World, user};
-use hob_daemon::voice::vad::{SpeechDetector, SpeechEvent, SAMPLE_RATE};
+use hob_daemon::speech::vad::{SAMPLE_RATE, SpeechDetector, SpeechEvent};
 use hound::{SampleFormat, WavReader, WavSpec, WavWriter};
 use serde_json::{Value, json};
 
@@ -75,7 +75,7 @@ fn nothing_is_said_over_the_users_voice() {
 }
 
 #[test]
-fn what_fails_is_silent_or_endless_is_never_kept() {
+fn sound_that_fails_is_silent_or_endless_is_never_kept() {
     let silent = "cat \"$silence\"";
     let scripts = ["exit 3", "cat \"$sound\"; exit 1", silent, "echo no sound", "exec yes"];
     for script in scripts {
@@ -90,7 +90,7 @@ fn what_fails_is_silent_or_endless_is_never_kept() {
 }
 
 #[test]
-fn the_next_daemon_finds_what_was_made_and_only_the_owner_reads_it() {
+fn the_next_daemon_finds_the_phrases_and_only_the_owner_can_read_them() {
     let bench = Bench::new("echo run >>\"$log\"; cat \"$sound\"");
     let first = bench.plan().directory(bench.path("data")).start();
     bench.until_made(&first, 2);
@@ -146,7 +146,7 @@ fn a_daemon_without_a_voice_says_nothing() {
 }
 
 #[test]
-fn what_was_said_is_written_down_by_the_command_that_is_set() {
+fn the_configured_command_transcribes_speech() {
     // It hears how long somebody spoke.
     let bench =
         Bench::new("printf ' [BLANK_AUDIO]\\n  %s\\nbytes, %s\\n' \"$(wc -c | tr -d ' ')\" \"$*\"");
@@ -163,7 +163,7 @@ fn what_was_said_is_written_down_by_the_command_that_is_set() {
 }
 
 #[test]
-fn what_cannot_be_written_down_is_told_with_the_remedy() {
+fn a_failed_transcription_names_the_remedy() {
     let without = World::new();
     let refused = dictate(&without, wav(8_000));
     assert_eq!((refused.status, &refused.error()["code"]), (501, &json!("no_recognizer")));
@@ -184,7 +184,7 @@ fn what_cannot_be_written_down_is_told_with_the_remedy() {
 }
 
 #[test]
-fn what_espeak_says_is_heard_as_speech() {
+fn speech_of_espeak_is_detected() {
     if Command::new("espeak-ng").arg("--version").output().is_err() {
         assert!(std::env::var_os("HOB_TEST_ALL").is_none(), "install espeak-ng");
         return;
@@ -199,8 +199,9 @@ fn what_espeak_says_is_heard_as_speech() {
     let sound = [second.clone(), at_16_khz(&wav), second].concat();
     let bytes: Vec<u8> = sound.iter().flat_map(|sample: &i16| sample.to_le_bytes()).collect();
     let mut ears = SpeechDetector::default();
-    let heard: Vec<_> = bytes.chunks(1_000).flat_map(|chunk| ears.hear(chunk)).collect();
-    let [SpeechEvent::SpeechStarted { at_ms: start }, SpeechEvent::SpeechStopped { at_ms: stop }] = heard[..]
+    let heard: Vec<_> = bytes.chunks(1_000).flat_map(|chunk| ears.process(chunk)).collect();
+    let [SpeechEvent::SpeechStarted { at_ms: start }, SpeechEvent::SpeechStopped { at_ms: stop }] =
+        heard[..]
     else {
         panic!("{heard:?}")
     };

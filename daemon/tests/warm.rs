@@ -50,7 +50,7 @@ fn the_second_boot_reads_every_prefix_and_computes_nothing() {
 }
 
 #[test]
-fn what_became_of_each_prefix_is_in_the_metrics() {
+fn metrics_count_prewarms_by_outcome() {
     let directory = tempfile::tempdir().unwrap();
     let world = booted(directory.path());
     let prefix = tokens(&row(&world, "attic"));

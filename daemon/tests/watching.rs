@@ -17,12 +17,12 @@ const BRIEF: &str = "[[segment]]\nlayer = 'rules'\nkey = 'tone'\ntext = 'Be brie
 const HOUSE: &str = "[[segment]]\nlayer = 'context'\nkey = 'house'\nfile = '../house/rooms.md'\n";
 
 #[test]
-fn profiles_are_told_from_the_first_one_to_the_last_as_the_system_tells() {
+fn profile_changes_are_reported_by_file_events() {
     a_life_of_profiles(Mode::Events);
 }
 
 #[test]
-fn profiles_are_told_from_the_first_one_to_the_last_where_they_must_be_looked_for() {
+fn profile_changes_are_reported_by_polling() {
     a_life_of_profiles(POLLED);
 }
 
@@ -74,7 +74,7 @@ fn a_profile_that_is_written_in_pieces_is_one_change() {
 }
 
 #[test]
-fn a_changed_segment_costs_what_follows_it_and_nothing_before_it() {
+fn a_changed_segment_costs_its_followers_and_nothing_before_it() {
     let world = World::new();
     world.keep_profiles_warm();
     fs::create_dir(world.directory.join("profiles")).unwrap();
@@ -96,7 +96,7 @@ fn a_changed_segment_costs_what_follows_it_and_nothing_before_it() {
 }
 
 #[test]
-fn a_model_is_told_once_its_new_file_is_whole() {
+fn a_replaced_model_is_reported_once_its_file_is_whole() {
     let world = World::new();
     let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures");
     let (old, new) = (fs::read(assets.join("qwen2.gguf")), fs::read(assets.join("qwen3.gguf")));
