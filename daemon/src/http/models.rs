@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::body::JsonBody;
 use crate::error::ApiError;
-use crate::models::{Entry, Kept, Models, Switch};
+use crate::models::{Entry, Models, SavedKv, Switch};
 
 /// `GET /v1/models`
 pub async fn list(State(models): State<Models>) -> Json<List<Model>> {
@@ -159,5 +159,5 @@ struct Switched {
 struct Origin {
     model: String,
     name: String,
-    kept: Option<Kept>,
+    kept: Option<SavedKv>,
 }

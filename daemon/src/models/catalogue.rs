@@ -16,115 +16,104 @@ use hob_slots::store::StoreReader;
 use hob_slots::usage::total_bytes;
 use hob_slots::{FileDigest, ModelHash, SavedContents, Timestamp};
 
-use super::entry::{self, Entry, Kept};
-use super::switch::{SwitchFailure, Wanted};
+use super::entry::{self, Entry, SavedKv};
+use super::switch::{SwitchFailure, SwitchRequest};
 
-/// For so long what was found is not looked for again.
-const REMEMBERED_MS: u64 = 5_000;
+const MAX_LIST_AGE_MS: u64 = 5_000;
 
-/// The file that the bundled model is written to.
+/// The bundled model is written to this file.
 const BUNDLED_FILE: &str = "hob-tiny-f16.gguf";
 
-/// The names of the stand-ins that tests run. They are told apart by what their KV is named by.
-pub(super) const STAND_INS: [&str; 2] = ["fake", "fake:second"];
+/// The fakes that tests run. Their fingerprints differ.
+pub(super) const FAKE_MODELS: [&str; 2] = ["fake", "fake:second"];
 
-/// What KV of a file with this content is named by, under the settings of this daemon.
+/// The fingerprint of a model file under the settings of this daemon.
 pub type Naming = Box<dyn Fn(FileDigest) -> ModelHash + Send + Sync>;
 
-/// What a catalogue is made of.
+/// What [`Catalogue`] is made of.
 pub struct Options {
-    /// Where models are looked for.
+    /// The directories that are searched for models.
     pub roots: Roots,
-    /// Where the user's own models belong.
+    /// The directory of the user's own models.
     pub models_dir: PathBuf,
-    /// Hashes of model files that were read before.
+    /// The file with the hashes of model files that were read before.
     pub hashes: PathBuf,
-    /// What is asked of each model.
+    /// The context and the cache types that a model must support.
     pub demand: Demand,
-    /// Where kept KV lies, if it is kept.
+    /// `None`: no KV on disk.
     pub kept: Option<StoreReader>,
-    /// What KV is named by.
     pub naming: Naming,
-    /// The model that runs.
-    pub current: Current,
-    /// Who fixed the choice of the model, if it cannot be changed here.
+    pub current: CurrentModel,
+    /// The flag or variable that fixes the model: it cannot be switched.
     pub fixed: Option<String>,
-    /// Why the model that was wanted last does not run.
+    /// Why the model requested last does not run.
     pub failure: Option<SwitchFailure>,
 }
 
-/// The model that runs.
 #[derive(Clone, Debug)]
-pub struct Current {
-    /// What chose it.
+pub struct CurrentModel {
+    /// The value of the setting `model`.
     pub choice: ModelChoice,
-    /// The name under which it is found.
     pub name: String,
-    /// Its first file; `None` for a stand-in.
+    /// Its first file; `None` for a fake.
     pub path: Option<PathBuf>,
-    /// What its KV is named by.
     pub fingerprint: ModelHash,
-    /// KV that one more token takes, as far as that is known.
+    /// `None` if its file is unknown.
     pub kv_bytes_per_token: Option<u64>,
 }
 
-/// The models of this machine, for one daemon.
+/// The models of this machine.
 pub struct Catalogue {
     options: Options,
-    found: Mutex<Option<(Timestamp, Arc<Shelf>)>>,
-    wanted: Wanted,
+    found: Mutex<Option<(Timestamp, Arc<ModelList>)>>,
+    switch_request: SwitchRequest,
 }
 
-/// What there is.
 #[derive(Debug)]
-pub struct Shelf {
+pub struct ModelList {
     /// The models, the bundled one first.
     pub entries: Vec<Entry>,
-    /// Files that look like models and cannot be loaded, and why.
+    /// Why model files cannot be loaded, one text per file.
     pub problems: Vec<String>,
-    /// The machine's memory.
     pub memory: Option<MachineMemory>,
-    /// What another model could take: what is free, and the KV of the one that runs.
+    /// Memory for another model: the free memory, and the KV of the current model.
     pub free_bytes: Option<u64>,
 }
 
 impl Catalogue {
-    /// A catalogue; nothing is looked for yet.
+    /// Searches no directory yet.
     pub fn new(options: Options) -> Self {
-        Self { options, found: Mutex::default(), wanted: Wanted::default() }
+        Self { options, found: Mutex::default(), switch_request: SwitchRequest::default() }
     }
 
-    /// The model that runs.
-    pub fn current(&self) -> &Current {
+    pub fn current(&self) -> &CurrentModel {
         &self.options.current
     }
 
-    /// What it was made of.
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// The switch to another model.
-    pub fn wanted(&self) -> &Wanted {
-        &self.wanted
+    pub fn switch_request(&self) -> &SwitchRequest {
+        &self.switch_request
     }
 
-    /// What is there. Reads headers and directories, unless it did so just now.
-    pub fn shelf(&self, now: Timestamp) -> Arc<Shelf> {
+    /// The models; reads directories and headers if the last list is older than five seconds.
+    pub fn list(&self, now: Timestamp) -> Arc<ModelList> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         match &*found {
-            // A clock that was set back makes nothing look new.
-            Some((at, shelf)) if now.0.abs_diff(at.0) < REMEMBERED_MS => shelf.clone(),
-            _ => found.insert((now, Arc::new(self.look()))).1.clone(),
+            // The difference is absolute: a clock that is set back does not make a list last forever.
+            Some((at, list)) if now.0.abs_diff(at.0) < MAX_LIST_AGE_MS => list.clone(),
+            _ => found.insert((now, Arc::new(self.read()))).1.clone(),
         }
     }
 
-    /// Looks at the machine anew when it is asked next.
+    /// Makes the next [`Self::list`] read the directories again.
     pub fn forget(&self) {
         *self.found.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    fn look(&self) -> Shelf {
+    fn read(&self) -> ModelList {
         self.provide_bundled();
         let mut found = discover(&self.options.roots);
         let mut problems: Vec<String> = found.problems.iter().map(ModelError::to_string).collect();
@@ -138,11 +127,12 @@ impl Catalogue {
         }
         let memory = MachineMemory::read();
         let running = found.models.iter().find(|model| self.runs(model));
-        let given_back = running.map_or(0, |model| model.estimate(&self.options.demand).kv_bytes);
+        let running_kv_bytes =
+            running.map_or(0, |model| model.estimate(&self.options.demand).kv_bytes);
         let free_bytes = memory.and_then(|memory| memory.available_bytes);
-        let free_bytes = free_bytes.map(|free| free.saturating_add(given_back));
+        let free_bytes = free_bytes.map(|free| free.saturating_add(running_kv_bytes));
         let hashes = HashCache::at(self.options.hashes.clone());
-        let kept = |model: &ModelFile| self.kept_of_file(&hashes, model);
+        let kept = |model: &ModelFile| self.saved_kv_of_file(&hashes, model);
         let files = found.models.iter().map(|model| {
             let is_bundled = cfg!(feature = "llama")
                 && model.source == Source::Own
@@ -151,9 +141,9 @@ impl Catalogue {
             let is_current = self.runs(model);
             Entry::of_file(model, is_bundled, is_current, kept(model), estimate, free_bytes)
         });
-        let mut entries: Vec<Entry> = self.stand_ins().chain(files).collect();
+        let mut entries: Vec<Entry> = self.fake_models().chain(files).collect();
         entries.sort_by_key(|entry| entry.source != entry::BUNDLED); // The others keep their order.
-        Shelf { entries, problems, memory, free_bytes }
+        ModelList { entries, problems, memory, free_bytes }
     }
 
     fn runs(&self, model: &ModelFile) -> bool {
@@ -161,30 +151,30 @@ impl Catalogue {
         path.is_some_and(|path| entry::is_same(path, &model.path))
     }
 
-    /// Those are told of where one of them runs.
-    fn stand_ins(&self) -> impl Iterator<Item = Entry> {
+    /// Listed only while one of them runs.
+    fn fake_models(&self) -> impl Iterator<Item = Entry> {
         let current = &self.options.current;
-        let names = if current.path.is_none() { &STAND_INS[..] } else { &[] };
+        let names = if current.path.is_none() { &FAKE_MODELS[..] } else { &[] };
         names.iter().map(|name| {
             let is_current = current.name == *name;
-            let kept = is_current.then(|| self.kept(current.fingerprint)).flatten();
-            Entry::of_stand_in(name, is_current, kept)
+            let kept = is_current.then(|| self.saved_kv(current.fingerprint)).flatten();
+            Entry::of_fake(name, is_current, kept)
         })
     }
 
-    fn kept_of_file(&self, hashes: &HashCache, model: &ModelFile) -> Option<Kept> {
+    fn saved_kv_of_file(&self, hashes: &HashCache, model: &ModelFile) -> Option<SavedKv> {
         let content = hashes.cached(&model.files)?;
-        self.kept((self.options.naming)(FileDigest(content.0)))
+        self.saved_kv((self.options.naming)(FileDigest(content.0)))
     }
 
-    /// What is kept under a fingerprint; `None` when nothing is ever kept, or when it cannot be read.
-    pub fn kept(&self, fingerprint: ModelHash) -> Option<Kept> {
+    /// `None` if this daemon stores no KV, or the store cannot be read.
+    pub fn saved_kv(&self, fingerprint: ModelHash) -> Option<SavedKv> {
         let listing = self.options.kept.as_ref()?.contents(fingerprint).ok()?;
-        // Prefixes are kept like conversations, and nobody speaks in them.
-        let is_spoken =
+        // The prefixes of profiles are saved like conversations.
+        let is_conversation =
             |slot: &&SavedContents| ProfileName::of_prefix(&slot.entry.conversation).is_none();
-        let conversations = listing.slots.iter().filter(is_spoken).count();
-        Some(Kept { fingerprint, conversations, bytes: total_bytes(&listing.slots) })
+        let conversations = listing.slots.iter().filter(is_conversation).count();
+        Some(SavedKv { fingerprint, conversations, bytes: total_bytes(&listing.slots) })
     }
 
     #[cfg(feature = "llama")]

@@ -1,6 +1,6 @@
-//! What is told of a model: where it is, what it would take, and what is kept of it.
+//! One model of the list: its file, the memory that it needs, and its saved KV.
 //!
-//! - Pure but for following links.
+//! - Pure, except that symbolic links are resolved.
 
 use std::fs;
 use std::path::Path;
@@ -10,18 +10,15 @@ use hob_slots::ModelHash;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Where the bundled model comes from.
+/// The source and the id of the bundled model.
 pub const BUNDLED: &str = "bundled";
 
-/// What is kept of a model's conversations.
+/// The saved KV of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Kept {
-    /// Under which fingerprint.
+pub struct SavedKv {
     #[serde(serialize_with = "as_text")]
     pub fingerprint: ModelHash,
-    /// How many conversations.
     pub conversations: usize,
-    /// Bytes of their files.
     pub bytes: u64,
 }
 
@@ -29,31 +26,25 @@ fn as_text<S: serde::Serializer>(hash: &ModelHash, to: S) -> Result<S::Ok, S::Er
     to.collect_str(hash)
 }
 
-/// A model that was found.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// What to write for `model` in order to run it.
+    /// The value of the setting `model` that chooses it.
     pub id: String,
-    /// What people call it.
     pub name: String,
-    /// Who keeps it.
     pub source: &'static str,
-    /// Whether it runs.
     pub is_current: bool,
-    /// What is kept of its conversations; `None` where that is not known without reading all of it.
-    pub kept: Option<Kept>,
-    /// Its file and what is in it; `None` for a stand-in.
+    /// `None` if the file has not been hashed: its fingerprint is unknown.
+    pub kept: Option<SavedKv>,
+    /// `None` for a fake.
     pub file: Option<File>,
 }
 
-/// A model's file.
 #[derive(Clone, Debug)]
 pub struct File {
-    /// As it was found.
     pub model: ModelFile,
-    /// What it would take.
+    /// The memory that it needs.
     pub estimate: Estimate,
-    /// Whether that is there; `None` where the system does not tell what is free.
+    /// `None` if the system does not report its free memory.
     pub verdict: Option<Verdict>,
 }
 
@@ -62,7 +53,7 @@ impl Entry {
         model: &ModelFile,
         is_bundled: bool,
         is_current: bool,
-        kept: Option<Kept>,
+        kept: Option<SavedKv>,
         estimate: Estimate,
         free_bytes: Option<u64>,
     ) -> Self {
@@ -79,7 +70,7 @@ impl Entry {
         }
     }
 
-    pub(super) fn of_stand_in(name: &str, is_current: bool, kept: Option<Kept>) -> Self {
+    pub(super) fn of_fake(name: &str, is_current: bool, kept: Option<SavedKv>) -> Self {
         let name = name.to_owned();
         Self { id: name.clone(), name, source: "test", is_current, kept, file: None }
     }
@@ -89,7 +80,6 @@ impl Entry {
         self.file.as_ref().is_some_and(|file| is_same(&file.model.path, path))
     }
 
-    /// As it goes to clients.
     pub fn to_json(&self) -> Value {
         let summary = |of: fn(&Summary) -> Value| {
             self.file.as_ref().map_or(Value::Null, |file| of(&file.model.summary))
@@ -117,7 +107,7 @@ impl Entry {
     }
 }
 
-/// A path stays what it is; what Ollama pulls anew lies at another one, and keeps its name.
+/// The path, or Ollama's name: Ollama stores each version of a model at another path.
 fn id(model: &ModelFile) -> String {
     let named = model.aliases.iter().find(|alias| alias.starts_with("ollama:"));
     match named.filter(|_| model.source == Source::Ollama) {
@@ -126,13 +116,13 @@ fn id(model: &ModelFile) -> String {
     }
 }
 
-/// The path, wherever the next daemon is started.
+/// Independent of the working directory of the next daemon.
 pub(super) fn absolute(path: &Path) -> String {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     path.to_string_lossy().into_owned()
 }
 
-/// Whether both paths lead to one file.
+/// Whether both paths are the same file.
 pub(super) fn is_same(one: &Path, other: &Path) -> bool {
     let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     real(one) == real(other)

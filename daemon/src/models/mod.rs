@@ -17,9 +17,9 @@ use hob_slots::Timestamp;
 use crate::blocking::compute;
 use crate::clock::Clock;
 use crate::error::{ApiError, ErrorKind};
-pub use catalogue::{Catalogue, Current, Options, Shelf};
-pub use entry::{Entry, Kept};
-pub use switch::{Refusal, SwitchFailure, Wanted};
+pub use catalogue::{Catalogue, CurrentModel, ModelList, Options};
+pub use entry::{Entry, SavedKv};
+pub use switch::{Refusal, SwitchFailure, SwitchRequest};
 
 /// The models. Clones share everything.
 #[derive(Clone)]
@@ -41,7 +41,7 @@ pub struct Switch {
     /// Whether the daemon restarts; not for the model that runs already.
     pub restarts: bool,
     /// The saved KV of the current model.
-    pub kept: Option<Kept>,
+    pub kept: Option<SavedKv>,
 }
 
 impl Models {
@@ -51,9 +51,9 @@ impl Models {
     }
 
     /// The models of this machine.
-    pub async fn local(&self) -> Arc<Shelf> {
+    pub async fn local(&self) -> Arc<ModelList> {
         let (catalogue, now) = (self.catalogue.clone(), (self.clock)());
-        compute(move || catalogue.shelf(now)).await
+        compute(move || catalogue.list(now)).await
     }
 
     /// Restarts with another model once the running answers have ended.
@@ -64,10 +64,10 @@ impl Models {
         let (catalogue, now) = (self.catalogue.clone(), (self.clock)());
         compute(move || {
             let next = catalogue.next(&name, force, now)?;
-            let kept = catalogue.kept(catalogue.current().fingerprint);
+            let kept = catalogue.saved_kv(catalogue.current().fingerprint);
             let model = next.choice.to_string();
             if !next.is_current {
-                catalogue.wanted().wish(next.choice)?;
+                catalogue.switch_request().submit(next.choice)?;
             }
             Ok(Switch { model, name: next.name, restarts: !next.is_current, kept })
         })

@@ -9,65 +9,52 @@ use hob_config::ModelChoice;
 use hob_models::ModelError;
 use tokio::sync::Notify;
 
-/// Why a switch is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// Something stronger than the file chooses the model.
+    /// A flag or a variable chooses the model, which overrides the settings file.
     #[error(
         "the {origin} chooses the model of this daemon: start hobd without it, or with the model \
          that you want"
     )]
-    Fixed {
-        /// Who.
-        origin: String,
-    },
-    /// There is no such model, or it cannot be used.
+    Fixed { origin: String },
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// It needs more memory than there is.
     #[error(
         "{name} would take {needed_bytes} bytes and {free_bytes} are free: choose a smaller model \
          or a smaller `ctx`, close other programs, or send \"force\": true"
     )]
-    TooLarge {
-        /// The model.
-        name: String,
-        /// Weights and KV.
-        needed_bytes: u64,
-        /// What is free.
-        free_bytes: u64,
-    },
+    TooLarge { name: String, needed_bytes: u64, free_bytes: u64 },
     /// Another switch was requested before.
-    #[error("this daemon is starting over with another model already")]
+    #[error("this daemon is already restarting with another model")]
     Switching,
 }
 
 /// A requested switch, until the daemon restarts.
 #[derive(Debug, Default)]
-pub struct Wanted {
+pub struct SwitchRequest {
     choice: Mutex<Option<ModelChoice>>,
-    told: Notify,
+    submitted: Notify,
 }
 
-impl Wanted {
-    /// Asks for a switch to a model.
+impl SwitchRequest {
+    /// Requests a switch to a model.
     ///
     /// # Errors
     /// [`Refusal::Switching`] when a switch was requested before.
-    pub fn wish(&self, choice: ModelChoice) -> Result<(), Refusal> {
+    pub fn submit(&self, choice: ModelChoice) -> Result<(), Refusal> {
         let mut wanted = self.choice.lock().unwrap_or_else(PoisonError::into_inner);
         if wanted.is_some() {
             return Err(Refusal::Switching);
         }
         *wanted = Some(choice);
-        self.told.notify_one();
+        self.submitted.notify_one();
         Ok(())
     }
 
-    /// Waits for a request.
-    pub async fn told(&self) -> ModelChoice {
+    /// Waits for a request. Cancel safe.
+    pub async fn submitted(&self) -> ModelChoice {
         loop {
-            self.told.notified().await;
+            self.submitted.notified().await;
             if let Some(choice) = &*self.choice.lock().unwrap_or_else(PoisonError::into_inner) {
                 return choice.clone();
             }

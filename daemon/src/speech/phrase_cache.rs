@@ -1,10 +1,10 @@
-//! Phrases on disk: `voice/<hash of command and voice>/<hash of phrase>.wav`, and beside them
-//! `name`, the voice's own.
+//! Synthesised phrases on disk: `voice/<hash of command and voice>/<hash of phrase>.wav`, beside
+//! `name`, the name of the voice.
 //!
-//! - Only the owner reads them. A file appears whole or not at all.
-//! - What another command made, phrases that are no longer set, and what cannot be played are
-//!   removed at the start. Nothing else is: a file of another name is not ours.
-//! - Losing all of it costs a few synthesised phrases.
+//! - Only the owner can read the files. A file is written completely or not at all.
+//! - The start removes phrases of another command, phrases that are no longer configured, and damaged
+//!   ones. Files with other names stay.
+//! - Losing the cache costs synthesising the phrases again.
 
 use std::fs::{self, DirBuilder, DirEntry, File};
 use std::io::{self, Read, Write};
@@ -21,30 +21,26 @@ const NAME: &str = "name";
 const UNFINISHED: &str = ".writing-";
 const HASH_DIGITS: usize = 16;
 
-/// The largest file that is read: twice what a command may write, because 8 bits become 16.
-const MOST_BYTES: u64 = 8 << 20;
+/// Twice the output limit of the command, because 8-bit samples become 16-bit ones.
+const MAX_BYTES: u64 = 8 << 20;
 
-/// What was found of one voice.
 #[derive(Debug)]
-pub struct FoundVoice {
-    /// The voice.
+pub struct CachedVoice {
     pub name: VoiceName,
-    /// When a phrase of it was last made.
+    /// The time of its latest phrase.
     pub made: Timestamp,
-    /// Its phrases, in order.
     pub sounds: Vec<(PhraseId, Vec<u8>)>,
 }
 
-/// The directory.
 #[derive(Debug)]
-pub struct KeptPhrases {
+pub struct PhraseCache {
     dir: PathBuf,
     command: String,
     files: Vec<String>,
 }
 
-impl KeptPhrases {
-    /// The directory `voice` in `data_dir`, for what `command` makes of `phrases`.
+impl PhraseCache {
+    /// Uses the directory `voice` in `data_dir`.
     pub fn new(data_dir: &Path, command: &VoiceCommand, phrases: &[String]) -> Self {
         let words = std::iter::once(command.program());
         let words = words.chain(command.arguments().iter().map(String::as_str));
@@ -55,11 +51,11 @@ impl KeptPhrases {
         }
     }
 
-    /// Reads what was made before, the latest voice first, and removes what is of no use.
+    /// Reads the phrases, the latest voice first, and removes stale and damaged ones.
     ///
     /// # Errors
-    /// When the directory cannot be made or listed.
-    pub fn open(&self) -> io::Result<Vec<FoundVoice>> {
+    /// When the directory cannot be created or listed.
+    pub fn open(&self) -> io::Result<Vec<CachedVoice>> {
         private_dir(&self.dir)?;
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.dir)?.flatten() {
@@ -75,26 +71,23 @@ impl KeptPhrases {
         Ok(found)
     }
 
-    /// Keeps a phrase.
-    ///
     /// # Errors
-    /// When it cannot be written; what was there before is still there.
-    pub fn write(&self, spoken: &VoicePhrase, wav: &[u8]) -> io::Result<()> {
-        let dir = self.dir_of(&spoken.0);
+    /// When the file cannot be written; the old one stays.
+    pub fn write(&self, phrase: &VoicePhrase, wav: &[u8]) -> io::Result<()> {
+        let dir = self.dir_of(&phrase.0);
         private_dir(&dir)?;
         let name = dir.join(NAME);
         if !name.exists() {
-            write_whole(&dir, &name, spoken.0.as_str().as_bytes())?;
+            write_whole(&dir, &name, phrase.0.as_str().as_bytes())?;
         }
-        write_whole(&dir, &self.path(spoken), wav)
+        write_whole(&dir, &self.path(phrase), wav)
     }
 
-    /// Keeps a phrase no longer.
-    pub fn remove(&self, spoken: &VoicePhrase) {
-        if let Err(error) = fs::remove_file(self.path(spoken))
+    pub fn remove(&self, phrase: &VoicePhrase) {
+        if let Err(error) = fs::remove_file(self.path(phrase))
             && error.kind() != io::ErrorKind::NotFound
         {
-            tracing::warn!(voice = %spoken.0, %error, "a phrase could not be removed");
+            tracing::warn!(voice = %phrase.0, %error, "a phrase could not be removed");
         }
     }
 
@@ -106,8 +99,8 @@ impl KeptPhrases {
         self.dir_of(voice).join(&self.files[id.0])
     }
 
-    /// `None`: of another command, or no phrase of it is left.
-    fn open_voice(&self, dir: &Path) -> Option<FoundVoice> {
+    /// `None`: the voice of another command, or one without phrases.
+    fn open_voice(&self, dir: &Path) -> Option<CachedVoice> {
         let name = read(&dir.join(NAME)).ok()?;
         let name: VoiceName = String::from_utf8(name).ok()?.parse().ok()?;
         if self.dir_of(&name) != dir {
@@ -133,27 +126,27 @@ impl KeptPhrases {
             made = made.max(modified.map(Timestamp::from).unwrap_or_default());
         }
         sounds.sort_by_key(|(id, _)| *id);
-        (!sounds.is_empty()).then_some(FoundVoice { name, made, sounds })
+        (!sounds.is_empty()).then_some(CachedVoice { name, made, sounds })
     }
 }
 
-/// The sound in a file, if it is one that this program would write.
+/// The content of a file that [`wav::checked`] would write in the same way.
 fn playable(path: &Path) -> Option<Vec<u8>> {
     let bytes = read(path).ok()?;
     wav::checked(bytes.clone()).is_ok_and(|checked| checked == bytes).then_some(bytes)
 }
 
-/// No link is followed.
+/// Follows no links.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     if !fs::symlink_metadata(path)?.is_file() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     let mut bytes = Vec::new();
-    File::open(path)?.take(MOST_BYTES).read_to_end(&mut bytes)?;
+    File::open(path)?.take(MAX_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Removes the files that are ours, and the directory if nothing else is in it.
+/// Removes our files, and the directory if it is empty then.
 fn remove_voice(dir: &Path) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let file = entry.file_name().to_string_lossy().into_owned();
@@ -188,12 +181,11 @@ fn hash(parts: &[&str]) -> String {
 fn private_dir(dir: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
-    #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(dir)
 }
 
-/// Temporary files are made so that only their owner reads them.
+/// Temporary files have mode 0600.
 fn write_whole(dir: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(dir)?;
     file.write_all(bytes)?;

@@ -1,73 +1,68 @@
-//! Writes down what was said, by a command that was set.
+//! Transcribes speech by a configured command.
 //!
-//! - The command reads a WAV from its input and writes text to its output; nothing is kept of either.
-//! - One runs at a time: it takes the processor that the model needs.
+//! - The command reads a WAV from standard input and writes text to standard output; neither is
+//!   stored.
+//! - One command runs at a time, because it uses the processor that the model needs.
 
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::program::{self, Bounds, ProgramError};
+use super::program::{self, Limits, ProgramError};
 use super::wav::{self, WavError};
 
-/// A model for speech loads for seconds, and listens for as long as somebody spoke. Half an hour of
-/// speech has fewer bytes than this.
-const BOUNDS: Bounds = Bounds { longest: Duration::from_secs(120), most_bytes: 64 << 10 };
+/// A speech model loads for seconds and runs about as long as the recording. The text of half an hour
+/// has less than 64 KiB.
+const LIMITS: Limits = Limits { timeout: Duration::from_secs(120), max_output_bytes: 64 << 10 };
 
-/// What stands around a line that is no words, such as `[BLANK_AUDIO]`.
-const MARKS: [(char, char); 2] = [('[', ']'), ('(', ')')];
+/// Recognisers put a line without words between them: `[BLANK_AUDIO]`.
+const BRACKETS: [(char, char); 2] = [('[', ']'), ('(', ')')];
 
-/// Why nothing was written down.
 #[derive(Debug, thiserror::Error)]
 pub enum RecognizerError {
-    /// What came is no sound.
     #[error("{0}")]
     Sound(hound::Error),
-    /// The command did not do it.
     #[error(transparent)]
     Program(#[from] ProgramError),
 }
 
-/// A command that writes down what was said.
 #[derive(Debug)]
 pub struct Recognizer {
     program: String,
     arguments: Vec<String>,
-    turns: Semaphore,
+    running: Semaphore,
 }
 
 impl Recognizer {
-    /// The command of these words; `None` when there are none.
+    /// `None` if there are no words.
     pub fn of(words: &[String]) -> Option<Self> {
         let (program, arguments) = words.split_first()?;
         let (program, arguments) = (program.clone(), arguments.to_vec());
-        Some(Self { program, arguments, turns: Semaphore::new(1) })
+        Some(Self { program, arguments, running: Semaphore::new(1) })
     }
 
-    /// What is said in `wav`; empty when nothing is.
-    ///
-    /// # Errors
-    /// When it is no WAV, or when the command fails or exceeds its bounds.
-    pub async fn write_down(&self, wav: Vec<u8>) -> Result<String, RecognizerError> {
+    /// Returns the words in `wav`; silence has none.
+    pub async fn transcribe(&self, wav: Vec<u8>) -> Result<String, RecognizerError> {
         let checked = tokio::task::spawn_blocking(move || wav::checked(wav)).await;
         let wav = match checked.expect("a check of sound does not panic") {
             Ok(wav) => wav,
             Err(WavError::Silent) => return Ok(String::new()),
             Err(WavError::Damaged(error)) => return Err(RecognizerError::Sound(error)),
         };
-        let _turn = self.turns.acquire().await.expect("the semaphore is never closed");
+        let _running = self.running.acquire().await.expect("the semaphore is never closed");
         let arguments = self.arguments.iter().cloned();
-        let heard = program::run(&self.program, arguments, &wav, BOUNDS).await?;
-        Ok(words(&String::from_utf8_lossy(&heard)))
+        let output = program::run(&self.program, arguments, &wav, LIMITS).await?;
+        Ok(words(&String::from_utf8_lossy(&output)))
     }
 }
 
-/// One line, without the marks that recognisers write where nobody speaks.
-fn words(heard: &str) -> String {
-    let is_mark = |line: &str| {
-        MARKS.iter().any(|&(open, close)| line.starts_with(open) && line.ends_with(close))
+/// One line, without the bracketed lines.
+fn words(output: &str) -> String {
+    let is_bracketed = |line: &str| {
+        BRACKETS.iter().any(|&(open, close)| line.starts_with(open) && line.ends_with(close))
     };
-    let lines = heard.lines().map(str::trim).filter(|line| !line.is_empty() && !is_mark(line));
+    let lines =
+        output.lines().map(str::trim).filter(|line| !line.is_empty() && !is_bracketed(line));
     lines.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
 }
 
@@ -76,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_become_one_and_marks_of_silence_are_no_words() {
+    fn lines_become_one_and_bracketed_lines_are_dropped() {
         assert_eq!(words("\n What is my\n  locker code?\n\n"), "What is my locker code?");
         assert_eq!(words(" [BLANK_AUDIO]\n (wind)\n"), "");
         assert_eq!(words("Item [3] is (almost) done."), "Item [3] is (almost) done.");

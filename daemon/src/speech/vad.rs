@@ -1,54 +1,53 @@
-//! Finds speech in sound: 16 kHz, mono, 16-bit little-endian samples in, its beginnings and ends out.
+//! Voice activity detection: 16 kHz mono samples of 16 bits, little endian, in; starts and ends of
+//! speech out.
 //!
-//! - Pure: no clock, no thread. Time is counted in samples since the first one heard.
-//! - However the sound is cut into pieces, the same sound gives the same events; half a sample
-//!   waits for its other half.
-//! - Beginnings and ends alternate, and never go back in time.
-//! - Memory is the same however long the sound.
+//! - Pure: no clock, no thread. Time is counted in samples since the first one.
+//! - The events do not depend on how the sound is split into pieces; half a sample waits for its
+//!   other half.
+//! - Starts and ends alternate, and never go back in time.
+//! - Memory is constant.
 
 use earshot::Detector;
 
-/// Samples a second.
+/// Samples per second.
 pub const SAMPLE_RATE: u64 = 16_000;
 
-/// The samples of one judgement: what the detector was trained on, 16 ms.
+/// Samples of one frame, 16 ms: the size that the detector was trained with.
 const FRAME: usize = 256;
 const FRAME_MS: u64 = FRAME as u64 * 1_000 / SAMPLE_RATE;
 
-/// A frame that scores this may be speech that begins. Voices reach 0.8 within 100 ms; a steady tone
-/// scores 0.6 at most, and that must not wake a model.
-const BEGINS_AT: f32 = 0.65;
+/// Frames with this score or more start speech. Voices reach 0.8 within 100 ms; a steady tone scores
+/// 0.6 at most, and must not load a model.
+const START_SCORE: f32 = 0.65;
 
-/// Loud white noise scores up to 0.8, but changes its sign at every other sample, within a few of a
-/// hundred. Vowels do at fewer than a third, and no word that begins lasts long without one.
+/// Loud white noise scores up to 0.8, but changes its sign at about every second sample. Vowels change
+/// it at fewer than a third of the samples, and every word soon has a vowel.
 const NOISE_SIGN_CHANGES: usize = FRAME * 4 / 10;
 
-/// A frame below this continues a silence. Lower than where speech begins: the quiet end of a word
-/// is part of it.
-const ENDS_BELOW: f32 = 0.35;
+/// Frames below this score end speech. Lower than [`START_SCORE`]: the quiet end of a word belongs to
+/// the word.
+const STOP_SCORE: f32 = 0.35;
 
-/// 96 ms: shorter than the shortest words ("no", "hm"), longer than a click or a key.
+/// 96 ms: shorter than the shortest words ("no", "hm"), longer than a click or a key stroke.
 const FRAMES_TO_START: u64 = 6;
 
 /// 608 ms: pauses within a sentence last up to half a second; waiting longer only delays the answer.
 const FRAMES_TO_STOP: u64 = 38;
 
-/// What was heard, in milliseconds since the first sample.
+/// Times are milliseconds since the first sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpeechEvent {
-    /// Someone speaks.
     SpeechStarted {
-        /// Where the first voiced frame began.
+        /// The start of the first voiced frame.
         at_ms: u64,
     },
-    /// Nobody speaks any longer.
     SpeechStopped {
-        /// Where the last voiced frame ended.
+        /// The end of the last voiced frame.
         at_ms: u64,
     },
 }
 
-/// One stream of sound.
+/// The detector of one stream of sound.
 pub struct SpeechDetector {
     detector: Box<Detector>,
     frame: [i16; FRAME],
@@ -70,36 +69,30 @@ impl Default for SpeechDetector {
 }
 
 impl SpeechDetector {
-    /// Hears the next piece of the sound, of any length.
-    pub fn hear(&mut self, pcm: &[u8]) -> Vec<SpeechEvent> {
-        let mut heard = Vec::new();
+    /// Processes the next piece of the sound, of any length.
+    pub fn process(&mut self, pcm: &[u8]) -> Vec<SpeechEvent> {
+        let mut events = Vec::new();
         let mut bytes = pcm.iter().copied();
         if let Some(low) = self.half.take() {
             match bytes.next() {
-                Some(high) => heard.extend(self.sample(i16::from_le_bytes([low, high]))),
+                Some(high) => events.extend(self.sample(i16::from_le_bytes([low, high]))),
                 None => self.half = Some(low),
             }
         }
         while let Some(low) = bytes.next() {
             match bytes.next() {
-                Some(high) => heard.extend(self.sample(i16::from_le_bytes([low, high]))),
+                Some(high) => events.extend(self.sample(i16::from_le_bytes([low, high]))),
                 None => self.half = Some(low),
             }
         }
-        heard
+        events
     }
 
-    /// Nothing more will come, or what comes next is another sound: ends speech that goes on, and
-    /// begins anew.
+    /// Ends the stream, and speech that is in progress with it. The next piece starts a new stream.
     pub fn finish(&mut self) -> Option<SpeechEvent> {
         let stopped = self.judge.finish();
         *self = Self::default();
         stopped
-    }
-
-    /// Whether someone speaks.
-    pub fn is_speaking(&self) -> bool {
-        self.judge.speaking
     }
 
     fn sample(&mut self, sample: i16) -> Option<SpeechEvent> {
@@ -125,12 +118,11 @@ fn is_noise(frame: &[i16]) -> bool {
     changes > NOISE_SIGN_CHANGES
 }
 
-/// Scores of frames to events: speech begins and ends only when several frames agree.
+/// Turns scores into events: speech starts and ends only when several frames in a row agree.
 #[derive(Debug, Default)]
 struct Judge {
-    /// Frames judged.
     frames: u64,
-    /// Frames in a row that speak against the present state.
+    /// Frames in a row that contradict `speaking`.
     against: u64,
     speaking: bool,
 }
@@ -138,30 +130,29 @@ struct Judge {
 impl Judge {
     fn frame(&mut self, score: f32, is_noise: bool) -> Option<SpeechEvent> {
         self.frames += 1;
-        let disagrees = match self.speaking {
-            true => score < ENDS_BELOW,
-            false => score >= BEGINS_AT && !is_noise,
-        };
+        let disagrees =
+            if self.speaking { score < STOP_SCORE } else { score >= START_SCORE && !is_noise };
         self.against = if disagrees { self.against + 1 } else { 0 };
         let needed = if self.speaking { FRAMES_TO_STOP } else { FRAMES_TO_START };
         if self.against < needed {
             return None;
         }
-        Some(self.turn())
+        Some(self.toggle())
     }
 
     fn finish(&mut self) -> Option<SpeechEvent> {
-        self.speaking.then(|| self.turn())
+        self.speaking.then(|| self.toggle())
     }
 
-    /// The other state, from where the frames began to disagree.
-    fn turn(&mut self) -> SpeechEvent {
+    /// Changes the state at the first frame that contradicts it.
+    fn toggle(&mut self) -> SpeechEvent {
         let at_ms = (self.frames - self.against) * FRAME_MS;
         self.against = 0;
         self.speaking = !self.speaking;
-        match self.speaking {
-            true => SpeechEvent::SpeechStarted { at_ms },
-            false => SpeechEvent::SpeechStopped { at_ms },
+        if self.speaking {
+            SpeechEvent::SpeechStarted { at_ms }
+        } else {
+            SpeechEvent::SpeechStopped { at_ms }
         }
     }
 }
@@ -175,21 +166,20 @@ mod tests {
     const SECOND: usize = SAMPLE_RATE as usize;
 
     #[test]
-    fn silence_noise_and_tones_are_no_speech() {
+    fn silence_noise_and_tones_are_not_speech() {
         let hum = tone(50.0, 8_000.0);
-        let active_speakers =
-            [vec![0; 2 * SECOND], tone(440.0, 8_000.0), tone(1_000.0, 20_000.0), hum];
+        let tones = [vec![0; 2 * SECOND], tone(440.0, 8_000.0), tone(1_000.0, 20_000.0), hum];
         let noises = [30, 300, 3_000, 10_000, 30_000].map(noise);
-        for (at, sound) in active_speakers.into_iter().chain(noises).enumerate() {
-            assert_eq!(SpeechDetector::default().hear(&bytes(&sound)), [], "sound {at}");
+        for (at, sound) in tones.into_iter().chain(noises).enumerate() {
+            assert_eq!(SpeechDetector::default().process(&bytes(&sound)), [], "sound {at}");
         }
     }
 
     #[test]
-    fn a_voice_begins_and_ends_once_where_it_is() {
+    fn a_voice_starts_and_stops_once_at_the_right_time() {
         let mut vad = SpeechDetector::default();
         let sound = [vec![0; SECOND], voice(1.0), vec![0; SECOND]].concat();
-        let heard = vad.hear(&bytes(&sound));
+        let heard = vad.process(&bytes(&sound));
         let [
             SpeechEvent::SpeechStarted { at_ms: start },
             SpeechEvent::SpeechStopped { at_ms: stop },
@@ -199,20 +189,20 @@ mod tests {
         };
         assert!((1_000..1_300).contains(&start), "{start}");
         assert!((1_900..2_200).contains(&stop), "{stop}");
-        assert!(!vad.is_speaking());
+        assert!(!vad.judge.speaking);
     }
 
     #[test]
     fn a_pause_within_a_sentence_does_not_end_it() {
         let pause = vec![0; SECOND * 3 / 10];
         let sound = [vec![0; SECOND], voice(0.8), pause, voice(0.8), vec![0; SECOND]].concat();
-        assert_eq!(SpeechDetector::default().hear(&bytes(&sound)).len(), 2);
+        assert_eq!(SpeechDetector::default().process(&bytes(&sound)).len(), 2);
     }
 
     #[test]
-    fn speech_that_is_cut_off_ends_with_the_sound() {
+    fn unfinished_speech_stops_with_the_sound() {
         let mut vad = SpeechDetector::default();
-        let started = vad.hear(&bytes(&voice(1.0)));
+        let started = vad.process(&bytes(&voice(1.0)));
         assert!(matches!(started[..], [SpeechEvent::SpeechStarted { .. }]), "{started:?}");
         assert!(matches!(vad.finish(), Some(SpeechEvent::SpeechStopped { at_ms: 900..=1_000 })));
         assert_eq!(vad.finish(), None);
@@ -221,15 +211,15 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(12))]
         #[test]
-        fn however_the_sound_is_cut_the_events_are_the_same(
+        fn the_events_do_not_depend_on_how_the_sound_is_split(
             cuts in prop::collection::vec(1_usize..5_000, 1..40),
         ) {
             let sound = bytes(&[vec![0; SECOND / 5], voice(0.6), vec![0; SECOND]].concat());
-            let whole = SpeechDetector::default().hear(&sound);
+            let whole = SpeechDetector::default().process(&sound);
             let (mut vad, mut rest, mut heard) = (SpeechDetector::default(), &sound[..], Vec::new());
             for cut in cuts.into_iter().cycle() {
                 let (piece, after) = rest.split_at(cut.min(rest.len()));
-                heard.extend(vad.hear(piece));
+                heard.extend(vad.process(piece));
                 rest = after;
                 if rest.is_empty() {
                     break;
@@ -240,7 +230,7 @@ mod tests {
         }
 
         #[test]
-        fn any_scores_give_alternating_events_that_never_go_back(
+        fn any_scores_give_alternating_events_in_order(
             scores in prop::collection::vec(0.0_f32..1.0, 0..2_000),
             sticky in 1_usize..60,
         ) {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::Speech;
 use super::active_speakers::ActiveSpeakers;
-use super::filler::Filled;
+use super::filler::FillerPhrase;
 use super::recognizer::RecognizerError;
 use crate::error::{ApiError, ErrorKind};
 
@@ -34,14 +34,14 @@ impl Speech {
         &self,
         voice: Option<&str>,
         conversation: Option<&ConversationId>,
-    ) -> Result<Option<Filled>, ApiError> {
+    ) -> Result<Option<FillerPhrase>, ApiError> {
         let voice = voice.map(str::parse::<VoiceName>).transpose();
         let voice = voice.map_err(|error| ApiError::field("voice", error.to_string()))?;
         let Some(filler) = &self.options().filler else { return Ok(None) };
         // Locked until the phrase is chosen, so that speech cannot start in between.
         let active_speakers = self.active_speakers();
         if active_speakers.is_quiet(conversation, self.now()) {
-            Ok(filler.say(voice.as_ref()))
+            Ok(filler.next_phrase(voice.as_ref()))
         } else {
             Ok(None)
         }
@@ -62,7 +62,7 @@ impl Speech {
                            that reads a WAV and writes text, such as whisper-cli of whisper.cpp";
             return Err(ApiError::new(ErrorKind::NotImplemented, message).code("no_recognizer"));
         };
-        recognizer.write_down(wav).await.map_err(|error| {
+        recognizer.transcribe(wav).await.map_err(|error| {
             let message = format!("what was said could not be written down: {error}");
             match error {
                 RecognizerError::Sound(_) => {
@@ -82,7 +82,7 @@ impl Speech {
 }
 
 /// The event that sends a phrase to a client, as a WAV in base64.
-pub fn filler_event(filled: &Filled) -> Value {
+pub fn filler_event(filled: &FillerPhrase) -> Value {
     json!({
         "type": "hob.filler",
         "voice": filled.voice.as_str(),

@@ -1,27 +1,22 @@
-//! Checks sound that a command made, and writes it as every player reads it.
+//! Checks a WAV, and converts it to the form that every player reads: 16-bit PCM with a plain header.
 //!
-//! - What comes out is 16-bit PCM behind a plain header, whatever came in.
-//! - Commands that write to a pipe cannot know a length beforehand, and claim gigabytes: the sound
-//!   ends where the bytes do.
-//! - Silence is refused, and so is what is damaged.
+//! - A command that writes to a pipe does not know the length, and claims gigabytes: the sound ends
+//!   with the bytes.
+//! - Silent and damaged files are refused.
 
 use std::io::Cursor;
 
 use hob_prewarm::phrase::is_silent;
 use hound::{SampleFormat, WavReader, WavSpec, WavWriter};
 
-/// Why this is no sound to play.
 #[derive(Debug, thiserror::Error)]
 pub enum WavError {
-    /// It cannot be read.
     #[error("the WAV is damaged: {0}")]
     Damaged(#[from] hound::Error),
-    /// Nobody would hear it.
     #[error("the sound is silent")]
     Silent,
 }
 
-/// The sound in `wav`, as 16-bit PCM in a WAV of its own.
 pub fn checked(mut wav: Vec<u8>) -> Result<Vec<u8>, WavError> {
     mend_lengths(&mut wav);
     let reader = WavReader::new(Cursor::new(wav))?;
@@ -62,12 +57,12 @@ fn from_int(sample: i32, bits: u32) -> i16 {
     }
 }
 
-/// Makes no chunk longer than what follows it. What is no WAV is left for the reader to refuse.
+/// Shortens a chunk that claims more bytes than follow. The reader refuses what is not a WAV.
 fn mend_lengths(wav: &mut [u8]) {
     const RIFF_HEAD: usize = 12;
     const CHUNK_HEAD: usize = 8;
     let mut at = RIFF_HEAD;
-    let mut unit = 1; // Bytes of one moment in all channels.
+    let mut unit = 1; // Bytes of one sample in all channels.
     while wav.len() >= at + CHUNK_HEAD {
         let body = at + CHUNK_HEAD;
         let left = wav.len() - body;
@@ -81,7 +76,7 @@ fn mend_lengths(wav: &mut [u8]) {
             wav[at + 4..body].copy_from_slice(&whole.to_le_bytes());
             return;
         }
-        at = body + length + length % 2; // Chunks begin at even places.
+        at = body + length + length % 2; // Chunks begin at even offsets.
     }
 }
 
@@ -90,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_usual_kind_of_sample_becomes_the_same_16_bits() {
+    fn every_usual_sample_format_becomes_16_bits() {
         for (bits, format) in [
             (8, SampleFormat::Int),
             (16, SampleFormat::Int),
@@ -109,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_a_pipe_could_not_know_is_mended() {
+    fn the_length_claimed_by_a_pipe_is_corrected() {
         let wav = square(16, SampleFormat::Int);
         for claimed in [0x7fff_f000_u32, u32::MAX] {
             let mut piped = wav.clone();
@@ -122,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_and_what_is_no_wav_are_refused() {
+    fn silence_and_other_formats_are_refused() {
         let mut silent = square(16, SampleFormat::Int);
         silent[44..].fill(0);
         assert!(matches!(checked(silent), Err(WavError::Silent)));
@@ -136,7 +131,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn whatever_the_header_says_nothing_breaks(
+        fn no_header_panics_the_reader(
             changes in proptest::collection::vec((0_usize..60, proptest::num::u8::ANY), 1..6),
             float in proptest::bool::ANY,
         ) {

@@ -247,7 +247,7 @@ impl Daemon {
                     let _ = until_idle(&engine).await; // An error: the engine has stopped already.
                     ending = Ending::ModelReplaced(running.address);
                 }
-                model = catalogue.wanted().told() => {
+                model = catalogue.switch_request().submitted() => {
                     tracing::info!(%model, "restarting with another model");
                     let _ = timeout(MAX_ANSWER_WAIT, until_idle(&engine)).await;
                     ending = Ending::Switched(running.address, model);

@@ -6,7 +6,7 @@ use hob_models::Roots;
 use super::ModelSwitch;
 use super::engine::Opened;
 use super::model::{STATE_FORMAT, demand, fingerprint, roots};
-use crate::models::{Catalogue, Current, Options};
+use crate::models::{Catalogue, CurrentModel, Options};
 
 /// `custom_roots`: replace the directories of models.
 pub(super) fn catalogue(
@@ -22,7 +22,7 @@ pub(super) fn catalogue(
         hashes: paths::hash_cache_file(&settings.data_dir),
         demand: demand(settings),
         kept: Some(opened.store.reader().clone()),
-        current: Current {
+        current: CurrentModel {
             choice: settings.model.clone(),
             name: opened.name.clone(),
             path: opened.files.first().cloned(),
