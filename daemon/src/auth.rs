@@ -1,7 +1,8 @@
 //! The access token: created once, stored in a file that only its owner can read, and compared in
 //! constant time.
 //!
-//! - The file appears atomically. Of two daemons that start together, one creates it and both use it.
+//! - The file appears atomically. Of two daemons that start together, one creates it and both use
+//!   it.
 //! - The token is never logged, and never read from an address.
 
 use std::fs::{self, File};

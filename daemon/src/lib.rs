@@ -1,11 +1,11 @@
 //! `hobd` without its `main`.
 //!
-//! Reading order: [`startup`] (the parts are opened, joined, served, closed), [`parts`] (what there is),
-//! [`http`] (routes, the guard, the socket) and [`wire`] (OpenAI's shapes); then one module a part:
-//! [`chat`] with [`prompt`] (messages to tokens), [`conversations`] (text, trash, import and export),
-//! [`profiles`], [`speech`], [`storage`] (KV on disk), [`models`]; and what they share: [`warm`] (the
-//! warming loop), [`watch`] (changed files), [`explain`] (why tokens were computed again), [`metrics`],
-//! [`auth`], [`error`], [`clock`].
+//! Reading order: [`startup`] (the parts are opened, joined, served, closed), [`parts`] (what there
+//! is), [`http`] (routes, the guard, the socket) and [`wire`] (OpenAI's shapes); then one module a
+//! part: [`chat`] with [`prompt`] (messages to tokens), [`conversations`] (text, trash, import and
+//! export), [`profiles`], [`speech`], [`storage`] (KV on disk), [`models`]; and what they share:
+//! [`warm`] (the warming loop), [`watch`] (changed files), [`explain`] (why tokens were computed
+//! again), [`metrics`], [`auth`], [`error`], [`clock`].
 
 pub mod auth;
 mod blocking;

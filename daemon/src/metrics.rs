@@ -1,8 +1,8 @@
 //! Counters of the daemon, in Prometheus' text format.
 //!
 //! - Written by hand: a dozen numbers need no registry, and the text format is a few lines.
-//! - Label values come from fixed sets (route patterns, places, kinds of reasons), so that clients cannot
-//!   add lines, and no text of a prompt appears.
+//! - Label values come from fixed sets (route patterns, places, kinds of reasons), so that clients
+//!   cannot add lines, and no text of a prompt appears.
 //! - Counting waits for a short lock at most.
 
 use std::collections::BTreeMap;

@@ -36,7 +36,8 @@ pub struct Options {
     pub estimate: Option<Estimate>,
     pub events: WarmEvents,
     pub warm_status: WarmStatusReader,
-    /// Requests that may wait for the previous answer of their conversation, over all conversations.
+    /// Requests that may wait for the previous answer of their conversation, over all
+    /// conversations.
     pub max_waiting: usize,
     /// `None`: no profiles.
     pub profiles_dir: Option<PathBuf>,

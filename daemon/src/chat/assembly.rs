@@ -1,7 +1,7 @@
 //! Parses the text of an answer into content, reasoning and tool calls.
 //!
-//! - Each push returns what is new, for streams. The message so far is available at any time, for the
-//!   transcript and for clients that wait.
+//! - Each push returns what is new, for streams. The message so far is available at any time, for
+//!   the transcript and for clients that wait.
 
 use hob_dialect::{Dialect, Parser, Part};
 use serde_json::{Value, json};
@@ -62,8 +62,8 @@ impl Delta {
 }
 
 impl Assembly {
-    /// `reads_calls`: tool calls are parsed, not passed on as text. `thinks`: the prompt ends inside the
-    /// think mark.
+    /// `reads_calls`: tool calls are parsed, not passed on as text. `thinks`: the prompt ends
+    /// inside the think mark.
     pub fn new(dialect: Dialect, reads_calls: bool, thinks: bool) -> Self {
         Self {
             parser: Some(Parser::new(dialect, reads_calls, thinks)),

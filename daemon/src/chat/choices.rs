@@ -1,6 +1,7 @@
 //! The turns of one request, as one stream of events.
 //!
-//! - The first turn starts alone. The others start when its prompt is in the cache, and share its cells.
+//! - The first turn starts alone. The others start when its prompt is in the cache, and share its
+//!   cells.
 //! - Dropping it cancels every turn.
 
 use std::collections::VecDeque;
@@ -32,7 +33,8 @@ impl Choices {
         Ok(Self { engine, running, later, first_is_cached: false })
     }
 
-    /// The next event and its turn; `None` when all turns have ended. Cancelling the wait loses nothing.
+    /// The next event and its turn; `None` when all turns have ended. Cancelling the wait loses
+    /// nothing.
     pub async fn next(&mut self) -> Option<(usize, TurnEvent)> {
         if let Err((index, error)) = self.start_later() {
             return Some((index, TurnEvent::Failed(error)));

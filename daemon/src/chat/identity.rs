@@ -1,9 +1,9 @@
 //! Which conversation a request belongs to.
 //!
-//! - Keys are tried in the order of `hob_slots::key`. A named conversation (`conv:`) has text in the
-//!   transcript; the weaker keys pin KV only.
-//! - Fields of other programs (`providerOptions`, `promptCacheKey`) count as absent when their type is
-//!   wrong. `conversation` and `X-Session-Id` must be valid names.
+//! - Keys are tried in the order of `hob_slots::key`. A named conversation (`conv:`) has text in
+//!   the transcript; the weaker keys pin KV only.
+//! - Fields of other programs (`providerOptions`, `promptCacheKey`) count as absent when their type
+//!   is wrong. `conversation` and `X-Session-Id` must be valid names.
 
 use hob_slots::{CacheKey, ConversationId, KeyFields, KeySegment};
 use serde_json::Value;

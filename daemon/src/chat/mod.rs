@@ -1,9 +1,9 @@
 //! From a request to its answer: chats, completions, embeddings and tokens.
 //!
-//! Reading order: [`request`] (what is asked), [`identity`] (whose conversation it is), this file (the
-//! way of a chat to the engine), `grammar`, `choices` (its turns), [`answer`] (their events to the
-//! client), [`assembly`] (text to messages and tool calls), `recording` (what is saved). Beside it:
-//! [`completion`], `embedding`, `tokens`, and [`prewarm`], a chat that generates nothing.
+//! Reading order: [`request`] (what is asked), [`identity`] (whose conversation it is), this file
+//! (the way of a chat to the engine), `grammar`, `choices` (its turns), [`answer`] (their events to
+//! the client), [`assembly`] (text to messages and tool calls), `recording` (what is saved). Beside
+//! it: [`completion`], `embedding`, `tokens`, and [`prewarm`], a chat that generates nothing.
 //!
 //! - The request's text is durable before the client gets the first piece of the answer.
 //! - The transcript's thread is visited once before a prompt exists, and once after the answer.
@@ -68,7 +68,8 @@ pub struct Options {
     pub sessions: Arc<SpeechSessions>,
     pub events: WarmEvents,
     pub metrics: Arc<Metrics>,
-    /// Requests that may wait for the previous answer of their conversation, over all conversations.
+    /// Requests that may wait for the previous answer of their conversation, over all
+    /// conversations.
     pub max_waiting: usize,
 }
 

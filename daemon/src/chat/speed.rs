@@ -1,7 +1,7 @@
 //! The speed of prefill, from which answers estimate how much time reuse saved.
 //!
-//! - The engine's own measurement counts. Until it has one, the speed of the last run does: a chat that
-//!   is reopened after a restart computes too few tokens for a measurement.
+//! - The engine's own measurement counts. Until it has one, the speed of the last run does: a chat
+//!   that is reopened after a restart computes too few tokens for a measurement.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

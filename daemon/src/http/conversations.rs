@@ -1,4 +1,5 @@
-//! `/v1/conversations`: saved conversations. Times are seconds since 1970, as everywhere in this API.
+//! `/v1/conversations`: saved conversations. Times are seconds since 1970, as everywhere in this
+//! API.
 
 use axum::Json;
 use axum::extract::{Path, State};

@@ -1,8 +1,8 @@
 //! Checks hosts, origins and the token of every request.
 //!
 //! - Host: must match exactly, so that a foreign site cannot reach the daemon by DNS rebinding.
-//! - Origin: the daemon's own page and configured origins; others get 403. A CORS header names only the
-//!   origin that asked.
+//! - Origin: the daemon's own page and configured origins; others get 403. A CORS header names only
+//!   the origin that asked.
 //! - Token: for every route except `/health` and the files of the page.
 
 use std::net::SocketAddr;
@@ -24,7 +24,8 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// For a daemon at `address`. `hosts` and `origins` are accepted in addition to the loopback names.
+    /// For a daemon at `address`. `hosts` and `origins` are accepted in addition to the loopback
+    /// names.
     pub fn new(
         address: SocketAddr,
         hosts: &[String],

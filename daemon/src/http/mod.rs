@@ -1,7 +1,7 @@
 //! OpenAI's API and Hob's own over HTTP, one file an endpoint family.
 //!
-//! Reading order: `guard` (hosts, origins, the token), `body` and `respond` (requests read and refused),
-//! `sse` (streams), the endpoints, and `serve` (the socket).
+//! Reading order: `guard` (hosts, origins, the token), `body` and `respond` (requests read and
+//! refused), `sse` (streams), the endpoints, and `serve` (the socket).
 
 pub mod body;
 mod chat;

@@ -64,7 +64,8 @@ fn tag(file: &EmbeddedFile) -> HeaderValue {
     HeaderValue::from_str(&format!("\"{hash}\"")).expect("hex digits make a header")
 }
 
-/// The content type, by extension. Other files of the directory, such as its README, are not served.
+/// The content type, by extension. Other files of the directory, such as its README, are not
+/// served.
 fn kind(name: &str) -> Option<&'static str> {
     match name.rsplit_once('.')?.1 {
         "html" => Some("text/html; charset=utf-8"),

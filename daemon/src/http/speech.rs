@@ -1,5 +1,5 @@
-//! `/v1/conversations/{id}/speech-start`, `transcript` and `speech-end`: speculative prefill while the
-//! user speaks.
+//! `/v1/conversations/{id}/speech-start`, `transcript` and `speech-end`: speculative prefill while
+//! the user speaks.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -13,7 +13,8 @@ use crate::error::ApiError;
 use crate::speech::Speech;
 use crate::wire::fields::Fields;
 
-/// `POST /v1/conversations/{id}/speech-start`, with the fields of the next request beside the words.
+/// `POST /v1/conversations/{id}/speech-start`, with the fields of the next request beside the
+/// words.
 pub async fn start(
     State(speech): State<Speech>,
     Path(id): Path<String>,

@@ -1,7 +1,7 @@
 //! Server-sent events: one `data:` line an object, `[DONE]` at the end.
 //!
-//! - The stream owns its source. A disconnect drops the stream and the source, which cancels the turn;
-//!   no buffer in between keeps it alive.
+//! - The stream owns its source. A disconnect drops the stream and the source, which cancels the
+//!   turn; no buffer in between keeps it alive.
 //! - Without an event for ten seconds, a comment keeps the connection alive.
 
 use std::convert::Infallible;

@@ -1,8 +1,8 @@
-//! What was said, for a face that is shown while the model loads: the list of conversations and each of
-//! them, as `/v1/conversations` tells them later.
+//! The saved conversations while the model loads: the list and each conversation, in the form of
+//! `/v1/conversations`.
 //!
-//! - Where their KV is is not known yet: `place`, `slot` and `tokens` are null.
-//! - Nothing can be changed or searched: that takes the whole daemon.
+//! - The place of their KV is not known yet: `place`, `slot` and `tokens` are null.
+//! - Changes and searches need the whole daemon.
 
 use axum::extract::{Path, State};
 use axum::http::{Method, Uri};

@@ -102,7 +102,8 @@ impl Catalogue {
     pub fn list(&self, now: Timestamp) -> Arc<ModelList> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         match &*found {
-            // The difference is absolute: a clock that is set back does not make a list last forever.
+            // The difference is absolute: a clock that is set back does not make a list last
+            // forever.
             Some((at, list)) if now.0.abs_diff(at.0) < MAX_LIST_AGE_MS => list.clone(),
             _ => found.insert((now, Arc::new(self.read()))).1.clone(),
         }

@@ -1,7 +1,7 @@
 //! The model that runs, those that could run instead, and the switch to another one.
 //!
-//! Reading order: this file (the handle), [`catalogue`] (the models of this machine), `entry` (one of
-//! them), `choose` and `switch` (from a request to the next start).
+//! Reading order: this file (the handle), [`catalogue`] (the models of this machine), `entry` (one
+//! of them), `choose` and `switch` (from a request to the next start).
 
 pub mod catalogue;
 mod choose;

@@ -60,8 +60,8 @@ impl Profiles {
     /// Replaces a profile, or creates one. `revision`: of the version that was edited; `None`: the
     /// profile must not exist.
     ///
-    /// # Errors
-    /// When the edit is invalid, based on an older version, or cannot be written. Nothing changes then.
+    /// # Errors When the edit is invalid, based on an older version, or cannot be written. Nothing
+    /// changes then.
     pub async fn save(
         &self,
         name: &str,

@@ -1,11 +1,11 @@
 //! The files of a profile that is edited: read, checked, and replaced together.
 //!
-//! - Only files inside the profiles directory are written, and only those of this profile. A profile may
-//!   keep naming files elsewhere.
-//! - An edit is checked completely before the first file is written. Each file is replaced atomically,
-//!   the profile's own last.
-//! - The revision is a hash of what was read; an edit of an older revision is refused. Unstable files and
-//!   files elsewhere are not part of it, because other programs write them.
+//! - Only files inside the profiles directory are written, and only those of this profile. A
+//!   profile may keep naming files elsewhere.
+//! - An edit is checked completely before the first file is written. Each file is replaced
+//!   atomically, the profile's own last.
+//! - The revision is a hash of what was read; an edit of an older revision is refused. Unstable
+//!   files and files elsewhere are not part of it, because other programs write them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -210,7 +210,8 @@ impl Checked {
     }
 }
 
-/// Removes a profile and the files in the directory that no other profile names. Returns those files.
+/// Removes a profile and the files in the directory that no other profile names. Returns those
+/// files.
 ///
 /// # Errors
 /// When the profile's own file cannot be removed.

@@ -35,8 +35,8 @@ impl LoadedProfile {
             }
             Err(error) => {
                 if self.error.as_ref() != Some(&error) {
-                    let has_good_version = self.good.is_some();
-                    tracing::warn!(file = %file.display(), error, has_good_version, "profile broken");
+                    let (file, is_usable) = (file.display(), self.good.is_some());
+                    tracing::warn!(%file, error, is_usable, "profile broken");
                 }
                 // A repair may change a file that only the good version names.
                 files.extend(self.files.into_iter().filter(|known| known != file));

@@ -1,8 +1,8 @@
 //! The profiles of the profiles directory: loaded, watched, edited, and rendered to prefixes.
 //!
-//! Reading order: this file (the handle), `load` (files to preambles), [`prefix`] (the tokens that a
-//! profile's requests share), [`status`] (where a prefix is), [`edit`], `files` and `place` (writing
-//! profiles), [`view`] (what each segment costs).
+//! Reading order: this file (the handle), `load` (files to preambles), [`prefix`] (the tokens that
+//! a profile's requests share), [`status`] (where a prefix is), [`edit`], `files` and `place`
+//! (writing profiles), [`view`] (what each segment costs).
 //!
 //! - A profile that breaks keeps its last good version and reports the error.
 //! - A changed profile is reloaded as a whole; the change names the first segment that differs.

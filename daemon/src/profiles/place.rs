@@ -1,6 +1,7 @@
 //! A file that a profile names: whether an edit may write it, and what.
 //!
-//! - Writable is a file inside the profiles directory, links resolved, that is not itself a profile.
+//! - Writable is a file inside the profiles directory, links resolved, that is not itself a
+//!   profile.
 
 use std::path::{Component, Path, PathBuf};
 

@@ -1,9 +1,9 @@
 //! What each segment of a profile costs, and which are warm.
 //!
-//! - A segment counts the tokens that it adds to the prompt. Several tool files share the tokens of the
-//!   tools in proportion to their length. Segments of the tail are tokenized alone.
-//! - A segment is warm if it ends within the common prefix of its profile and any warm profile: KV is
-//!   shared up to the first token that differs.
+//! - A segment counts the tokens that it adds to the prompt. Several tool files share the tokens of
+//!   the tools in proportion to their length. Segments of the tail are tokenized alone.
+//! - A segment is warm if it ends within the common prefix of its profile and any warm profile: KV
+//!   is shared up to the first token that differs.
 
 use std::collections::VecDeque;
 use std::path::Path;

@@ -2,8 +2,8 @@
 //!
 //! Reading order: [`template`] (the model's chat template), [`preamble`] (what a profile adds in
 //! front), [`render`] (messages to a prompt), [`retokenize`] (text to tokens, reusing known ones),
-//! [`segments`] (which part each token belongs to), [`extent`] (the tokens that are certain before a
-//! message is complete), [`prefix_cache`] (the rendered prefix of a profile).
+//! [`segments`] (which part each token belongs to), [`extent`] (the tokens that are certain before
+//! a message is complete), [`prefix_cache`] (the rendered prefix of a profile).
 
 pub mod extent;
 pub mod preamble;

@@ -1,11 +1,11 @@
 //! What a profile adds in front of a chat, for the loaded model.
 //!
-//! - [`Preamble::before`] makes the messages of requests and of the prefix, so both begin with the same
-//!   bytes.
-//! - A client's own system message goes behind the profile's: the prefix stays shared, whatever clients
-//!   add.
-//! - The tail is part of the one system message, unless the template writes the tools behind it. Then
-//!   the tail is a second system message, if the template supports one.
+//! - [`Preamble::before`] makes the messages of requests and of the prefix, so both begin with the
+//!   same bytes.
+//! - A client's own system message goes behind the profile's: the prefix stays shared, whatever
+//!   clients add.
+//! - The tail is part of the one system message, unless the template writes the tools behind it.
+//!   Then the tail is a second system message, if the template supports one.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Messages to a prompt.
 //!
-//! - The model's tokenizer cuts the text between control tokens; the tokens that the conversation had
-//!   before are kept.
+//! - The model's tokenizer cuts the text between control tokens; the tokens that the conversation
+//!   had before are kept.
 //! - Each token belongs to a segment: a part of the profile, or one message.
 
 use std::borrow::Cow;

@@ -1,16 +1,16 @@
 //! Tokenizes a prompt so that the part that the model has already computed keeps its tokens.
 //!
-//! - The tokens that a model generated are not always those that the tokenizer makes of the same text.
-//!   Tokenizing the answer again would discard its KV, so known tokens are kept as long as their bytes
-//!   match the text.
+//! - The tokens that a model generated are not always those that the tokenizer makes of the same
+//!   text. Tokenizing the answer again would discard its KV, so known tokens are kept as long as
+//!   their bytes match the text.
 //! - The text is split at a control token. The tokenizer treats the text between control tokens
 //!   independently of its surroundings, so both sides are tokenized as they would be in one piece.
 
 use hob_runtime::backend::Model;
 use hob_slots::Token;
 
-/// The tokens of `text`, with the begin token if the model adds one. `known`: the timeline that `text`
-/// probably continues.
+/// The tokens of `text`, with the begin token if the model adds one. `known`: the timeline that
+/// `text` probably continues.
 pub fn continue_tokens(model: &dyn Model, known: &[Token], text: &str) -> Vec<Token> {
     let steps = agreement(model, known, text.as_bytes());
     let vocabulary = model.vocabulary();
@@ -83,8 +83,8 @@ fn agreement(model: &dyn Model, known: &[Token], text: &[u8]) -> Vec<Step> {
     steps
 }
 
-/// How many bytes of `rest` the piece matches. Some tokenizers add a space at the start of the text and
-/// after control tokens.
+/// How many bytes of `rest` the piece matches. Some tokenizers add a space at the start of the text
+/// and after control tokens.
 fn written_length(piece: &[u8], rest: &[u8], after_control: bool) -> Option<usize> {
     if !piece.is_empty() && rest.starts_with(piece) {
         return Some(piece.len());

@@ -2,8 +2,8 @@
 //!
 //! - A message ends with its end-of-turn token. The template alone writes such tokens, because
 //!   `template` breaks the ones that users write out.
-//! - Templates may add a system message of their own, or merge the results of several tools into one
-//!   turn. A prompt whose turns match none of these counts gets no segments.
+//! - Templates may add a system message of their own, or merge the results of several tools into
+//!   one turn. A prompt whose turns match none of these counts gets no segments.
 
 use hob_runtime::Vocabulary;
 use hob_slots::format::SegmentRef;
@@ -77,8 +77,8 @@ pub fn preamble_ends(preamble: &Preamble, text: &str) -> Vec<PreambleEnd> {
     ends
 }
 
-/// The profile's segments, followed by those of the messages. `token_ends`: the byte of the text where
-/// each token ends.
+/// The profile's segments, followed by those of the messages. `token_ends`: the byte of the text
+/// where each token ends.
 pub fn with_preamble(
     preamble: Vec<PreambleEnd>,
     token_ends: &[usize],

@@ -1,7 +1,7 @@
 //! Messages to text, by the model's own chat template.
 //!
-//! - A control token that a user or a tool writes out is broken up, so that it is tokenized as text and
-//!   starts no turn. The transcript keeps the original.
+//! - A control token that a user or a tool writes out is broken up, so that it is tokenized as text
+//!   and starts no turn. The transcript keeps the original.
 
 use hob_dialect::Dialect;
 use hob_runtime::Vocabulary;

@@ -76,8 +76,8 @@ impl Speech {
     }
 
     /// The user begins to speak: prefills the prompt up to their words, and discards an earlier
-    /// transcript. `options`: the fields of the next request beside the words; an empty object leaves
-    /// them unchanged.
+    /// transcript. `options`: the fields of the next request beside the words; an empty object
+    /// leaves them unchanged.
     ///
     /// # Errors
     /// When the options are invalid.

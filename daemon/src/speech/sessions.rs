@@ -3,8 +3,8 @@
 //! - A task a session prefills speculatively. It sees the latest target only.
 //! - Closing a session leaves a running prefill to the turn that closes it, and no new one begins.
 //!   Cancelling a session cancels its prefill.
-//! - A session that is never closed is dropped after [`MAX_AGE`], or when more than [`MAX_SESSIONS`]
-//!   are open.
+//! - A session that is never closed is dropped after [`MAX_AGE`], or when more than
+//!   [`MAX_SESSIONS`] are open.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,9 +1,9 @@
 //! Speculative prefill: the task of a session computes the prompt before the turn asks for it.
 //!
-//! - A newer target replaces an older one. The older prefill runs until the newer one is queued, and
-//!   the newer one continues from what it computed.
-//! - It renders the prompt by the same code as the turn. A failure is counted, and the turn computes
-//!   more.
+//! - A newer target replaces an older one. The older prefill runs until the newer one is queued,
+//!   and the newer one continues from what it computed.
+//! - It renders the prompt by the same code as the turn. A failure is counted, and the turn
+//!   computes more.
 
 use hob_prewarm::{Event, Speculation};
 use hob_runtime::turn::{Purpose, Turn, TurnError, TurnEvent, TurnRequest};

@@ -52,8 +52,8 @@ pub struct Daemon {
     model_changed: Arc<Notify>,
 }
 
-/// Opens and joins all parts of a daemon at `address`. Blocks while the model loads; `report` gets the
-/// progress.
+/// Opens and joins all parts of a daemon at `address`. Blocks while the model loads; `report` gets
+/// the progress.
 ///
 /// # Errors
 /// When a part cannot be opened; the message names it and the remedy. [`super::AlreadyRunning`]:
@@ -71,7 +71,8 @@ pub fn open(
     Ok(daemon)
 }
 
-/// Opens a daemon for tests: with `overrides`, and without sweeps, file watches and the trash's loop.
+/// Opens a daemon for tests: with `overrides`, and without sweeps, file watches and the trash's
+/// loop.
 ///
 /// # Errors
 /// As for [`open`].
@@ -218,8 +219,8 @@ impl Daemon {
         &self.running
     }
 
-    /// Writes the files by which clients find the daemon. Connections may wait in the socket from then
-    /// on.
+    /// Writes the files by which clients find the daemon. Connections may wait in the socket from
+    /// then on.
     ///
     /// # Errors
     /// When a file cannot be written.
@@ -227,8 +228,8 @@ impl Daemon {
         announce::begin(&self.running, &self.settings)
     }
 
-    /// Serves until `stop` is ready, the model file was replaced, or a client switches the model. Then
-    /// it saves all KV and removes the announcement.
+    /// Serves until `stop` is ready, the model file was replaced, or a client switches the model.
+    /// Then it saves all KV and removes the announcement.
     ///
     /// # Errors
     /// When the engine panicked.

@@ -89,8 +89,8 @@ pub(super) fn open(
     Ok(Opened { engine, store, name, shown, files, estimate })
 }
 
-/// Sequences for prefixes: one a profile, and the default number at least, for profiles that are added
-/// later. Not more, because on models that keep whole states each one takes memory.
+/// Sequences for prefixes: one a profile, and the default number at least, for profiles that are
+/// added later. Not more, because on models that keep whole states each one takes memory.
 fn prefix_slots(settings: &Settings) -> usize {
     let profiles = count_profiles(&settings.profiles_dir);
     let max = MAX_SEQUENCES - 1 - settings.slots as usize;

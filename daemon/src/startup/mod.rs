@@ -1,12 +1,12 @@
 //! Opens the parts, joins them, serves, and closes them in order.
 //!
 //! Reading order: [`run`] (the program; a program with a window calls [`bind`], [`open`] and
-//! [`Daemon::serve`] itself), `daemon` (join, serve, close), `engine` and `model` (what is opened first),
-//! `models`, `voice`, [`model_switch`], `announce`.
+//! [`Daemon::serve`] itself), `daemon` (join, serve, close), `engine` and `model` (what is opened
+//! first), `models`, `voice`, [`model_switch`], `announce`.
 //!
 //! - The daemon announces itself only once it serves requests; the ready file appears atomically.
-//! - At the end it accepts no connections, gives running answers five seconds, saves all KV, and then
-//!   removes the announcement.
+//! - At the end it accepts no connections, gives running answers five seconds, saves all KV, and
+//!   then removes the announcement.
 
 mod announce;
 mod daemon;
@@ -45,9 +45,9 @@ pub enum Step {
     Loading { percent: u8 },
 }
 
-/// The log filter of the setting `log`. llama.cpp logs errors only, unless the setting says otherwise:
-/// it prints pages about every model, and warns of a cache larger than the trained context, which is
-/// intended here.
+/// The log filter of the setting `log`. llama.cpp logs errors only, unless the setting says
+/// otherwise: it prints pages about every model, and warns of a cache larger than the trained
+/// context, which is intended here.
 ///
 /// # Errors
 /// When `wanted` is not a log filter.

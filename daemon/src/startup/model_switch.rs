@@ -55,8 +55,8 @@ impl ModelSwitch {
         Ok(())
     }
 
-    /// A first start has failed: the next one runs the bundled model and leaves the file unchanged. For
-    /// programs with a window, in which the user can then choose another model.
+    /// A first start has failed: the next one runs the bundled model and leaves the file unchanged.
+    /// For programs with a window, in which the user can then choose another model.
     ///
     /// # Errors
     /// Returns `error` if that was the bundled model.

@@ -4,8 +4,8 @@
 //! (imported), [`verify`] (read back and checked), [`usage`] (bytes, and the map of the cells),
 //! [`sweep`] (the loop around the sweep), [`saved`] (which conversations are on disk).
 //!
-//! - Every change of files runs on the engine's writer thread, in one order with its saves, and skips
-//!   KV that is in use.
+//! - Every change of files runs on the engine's writer thread, in one order with its saves, and
+//!   skips KV that is in use.
 
 pub mod archive;
 pub mod maintenance;

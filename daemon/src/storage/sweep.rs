@@ -2,8 +2,8 @@
 //!
 //! - A sweep runs at start and then at the configured interval; one that left work runs again after
 //!   five seconds.
-//! - Every 30 seconds the loop compares wall time with the process's own time. It notices a jump before
-//!   a sweep takes it for age, and writes it down for the next start.
+//! - Every 30 seconds the loop compares wall time with the process's own time. It notices a jump
+//!   before a sweep takes it for age, and writes it down for the next start.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

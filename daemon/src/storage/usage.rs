@@ -99,8 +99,8 @@ impl Storage {
 }
 
 impl CellWatch {
-    /// The first map at once, then one after each change; `None` at the end. Dropping the future loses
-    /// nothing.
+    /// The first map at once, then one after each change; `None` at the end. Dropping the future
+    /// loses nothing.
     pub async fn next(&mut self) -> Option<CacheMap> {
         tokio::select! {
             biased;

@@ -1,7 +1,8 @@
 //! The warming loop: holds the clock and executes what `hob_prewarm::Planner` decides.
 //!
-//! Reading order: [`events`] (the events of the loop), [`prefixes`] (what can be warmed), `job` (warms
-//! one prefix), [`warm_status`] (what the loop publishes), `battery`, [`idle`] (work for an idle engine).
+//! Reading order: [`events`] (the events of the loop), [`prefixes`] (what can be warmed), `job`
+//! (warms one prefix), [`warm_status`] (what the loop publishes), `battery`, [`idle`] (work for an
+//! idle engine).
 //!
 //! - One prefix is warmed at a time. A cancelled job reports nothing.
 //! - A prefix that fails is logged, counted and tried again; no request waits for it.

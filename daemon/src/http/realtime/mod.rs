@@ -1,5 +1,5 @@
-//! `GET /v1/realtime/events`: the events of an utterance over a WebSocket, named as in OpenAI's Realtime
-//! API.
+//! `GET /v1/realtime/events`: the events of an utterance over a WebSocket, named as in OpenAI's
+//! Realtime API.
 //!
 //! Reading order: this file (the socket), `session` (events in), `response` (events out).
 //!

@@ -1,7 +1,7 @@
 //! What a client's events do.
 //!
-//! - The answer begins when speech has stopped and its transcript is complete, in either order; with
-//!   `response.create`, at once and with the transcript so far.
+//! - The answer begins when speech has stopped and its transcript is complete, in either order;
+//!   with `response.create`, at once and with the transcript so far.
 //! - Speech that starts during an answer interrupts it.
 
 use hob_slots::ConversationId;

@@ -2,8 +2,8 @@
 //!
 //! - Found by rendering requests with different tails and questions: the prefix is what all of them
 //!   share. Tokens that depend on what follows are not part of it.
-//! - A prefix that is a token too long costs one prefill of that token, never a wrong answer: cells are
-//!   shared only as far as tokens agree.
+//! - A prefix that is a token too long costs one prefill of that token, never a wrong answer: cells
+//!   are shared only as far as tokens agree.
 
 use std::sync::{Arc, LazyLock};
 
