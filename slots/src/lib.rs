@@ -4,14 +4,14 @@
 //!
 //! 1. [`id`]: the names. [`time`], [`ttl`] and [`ageing`]: when saved KV expires.
 //! 2. [`block`]: cuts a timeline into blocks and chains their names. [`layer`] and [`key`]: what a
-//! request says about its prompt, and its cache key.
+//!    request says about its prompt, and its cache key.
 //! 3. [`registry`]: pins conversations to slots. [`radix`]: finds the slot with the longest prefix
-//! of a prompt. [`warm`]: the KV blocks in host memory; [`evict`]: the policies that evict them.
+//!    of a prompt. [`warm`]: the KV blocks in host memory; [`evict`]: the policies that evict them.
 //! 4. [`format`](mod@format): the bytes of a file, without a path. [`store`]: the directory,
-//! without a policy. [`fingerprint`]: the name of a model's directory.
+//!    without a policy. [`fingerprint`]: the name of a model's directory.
 //! 5. [`sweep`]: expires, collects, compresses and holds the quota. [`usage`]: which bytes a saved
-//! conversation needs. [`maintenance`]: prune, collect, remove, set class. [`verify`]: finds
-//! damage. [`archive`]: export and import.
+//!    conversation needs. [`maintenance`]: prune, collect, remove, set class. [`verify`]: finds
+//!    damage. [`archive`]: export and import.
 
 pub mod ageing;
 pub mod archive;

@@ -124,9 +124,10 @@ impl Tmpfs {
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", "size=32m,mode=0700", "hob-test"]).arg(dir);
         let done = mount.output().map_err(|error| error.to_string())?;
-        match done.status.success() {
-            true => Ok(Self(dir.to_owned())),
-            false => Err(String::from_utf8_lossy(&done.stderr).trim().to_owned()),
+        if done.status.success() {
+            Ok(Self(dir.to_owned()))
+        } else {
+            Err(String::from_utf8_lossy(&done.stderr).trim().to_owned())
         }
     }
 }

@@ -65,7 +65,7 @@ pub fn fill(directory: &Path) -> Result<()> {
             bytes: (block.range.len() * KV_BYTES) as u64,
         });
         let record = record(&format!("conversation-{number}"), &tokens, blocks.collect())?;
-        let name = format!("{}.{}.bin", record.conversation.file_stem(), record.class);
+        let name = format!("{}.{}.bin", record.conversation.file_stem(), record.class.file_word());
         fs::write(model.join(name), record.encode(FINGERPRINT))?;
     }
     Ok(())

@@ -102,9 +102,8 @@ struct Percents {
 
 fn percents(arrivals: &[Arrival], capacity: u64, scope: &Scope) -> Percents {
     let of = |kind: PolicyKind| replay(arrivals, kind.build(capacity), capacity).percent();
-    let best = |admission| match scope.optimum {
-        true => optimum(arrivals, capacity as usize, admission).percent(),
-        false => 0.0,
+    let best = |admission| {
+        if scope.optimum { optimum(arrivals, capacity as usize, admission).percent() } else { 0.0 }
     };
     let policies: Vec<f64> = scope.policies.iter().map(|&kind| of(kind)).collect();
     let lru = scope.policies.iter().position(|&kind| kind == PolicyKind::Lru);

@@ -60,9 +60,10 @@ impl Trace {
 
     /// Its first line shows which trace it is.
     pub fn parse(bytes: &[u8]) -> Result<Self, TraceError> {
-        let reader: Box<dyn Read + '_> = match bytes.starts_with(&[0x1f, 0x8b]) {
-            true => Box::new(MultiGzDecoder::new(bytes)),
-            false => Box::new(bytes),
+        let reader: Box<dyn Read + '_> = if bytes.starts_with(&[0x1f, 0x8b]) {
+            Box::new(MultiGzDecoder::new(bytes))
+        } else {
+            Box::new(bytes)
         };
         let lines: Result<Vec<_>, _> = BufReader::new(reader).lines().collect();
         let lines = lines.map_err(|source| TraceError::Io { path: PathBuf::new(), source })?;

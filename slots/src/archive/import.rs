@@ -259,9 +259,10 @@ impl Expected {
             }
         }
         let ids: BTreeSet<_> = manifest.conversations.iter().map(|slot| &slot.id).collect();
-        match ids.len() == manifest.conversations.len() {
-            true => Ok(Self(expected)),
-            false => Err(damaged(MANIFEST, "it names a conversation twice")),
+        if ids.len() == manifest.conversations.len() {
+            Ok(Self(expected))
+        } else {
+            Err(damaged(MANIFEST, "it names a conversation twice"))
         }
     }
 }
@@ -316,10 +317,7 @@ fn read(
         io::ErrorKind::UnexpectedEof => damaged(name, "it is cut short"),
         _ => not_tar(error),
     })?;
-    match bytes.len() as u64 == announced {
-        true => Ok(bytes),
-        false => Err(damaged(name, "it is cut short")),
-    }
+    if bytes.len() as u64 == announced { Ok(bytes) } else { Err(damaged(name, "it is cut short")) }
 }
 
 /// An error of the operating system is a disk failure; any other is about the bytes.

@@ -90,9 +90,10 @@ impl<Id: Name> Policy<Id> for GuardedDensity<Id> {
     }
 
     fn victim(&mut self, now: Timestamp, may_leave: &dyn Fn(&Id) -> bool) -> Option<Id> {
-        match self.trusts_density {
-            true => self.density.lowest(self.density_shadow.policy().learned(), now, may_leave),
-            false => self.lru.victim(now, may_leave),
+        if self.trusts_density {
+            self.density.lowest(self.density_shadow.policy().learned(), now, may_leave)
+        } else {
+            self.lru.victim(now, may_leave)
         }
     }
 }

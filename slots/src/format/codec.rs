@@ -115,9 +115,10 @@ impl Entries<'_> {
     }
 
     fn counted(&mut self, count: u32) -> Result<&mut Self, FormatError> {
-        match self.next::<u64>()? == u64::from(count) {
-            true => Ok(self),
-            false => malformed("it holds other counts than its header"),
+        if self.next::<u64>()? == u64::from(count) {
+            Ok(self)
+        } else {
+            malformed("it holds other counts than its header")
         }
     }
 

@@ -69,10 +69,7 @@ pub fn unpack(
         }
         packed = rest;
     }
-    match packed.is_empty() {
-        true => Ok(raw),
-        false => Err(malformed("bytes follow its last frame")),
-    }
+    if packed.is_empty() { Ok(raw) } else { Err(malformed("bytes follow its last frame")) }
 }
 
 fn split(piece: &[u8], planes: &mut Vec<u8>) {

@@ -83,9 +83,10 @@ impl StoreReader {
         if object.model != file.model {
             return Err(Miss::OtherModel { expected: file.model, found: object.model });
         }
-        match self.name(object.id()) == name {
-            true => Ok(()),
-            false => Err(Miss::Misnamed { found: format!("{:?} {}", object.kind, object.id()) }),
+        if self.name(object.id()) == name {
+            Ok(())
+        } else {
+            Err(Miss::Misnamed { found: format!("{:?} {}", object.kind, object.id()) })
         }
     }
 

@@ -126,10 +126,8 @@ impl StoreReader {
         let filled = read_range(&*file, &mut head, 0)?;
         head.truncate(filled);
         // The whole file was read: its length is known.
-        let file_bytes = match filled < LIKELY_HEAD_BYTES {
-            true => filled as u64,
-            false => file.facts()?.bytes,
-        };
+        let file_bytes =
+            if filled < LIKELY_HEAD_BYTES { filled as u64 } else { file.facts()?.bytes };
         if Seal::is_sealed(&head) || self.layout.seal.is_some() {
             head = self.read(path)?;
             check_length(SlotHeader::decode(&head)?.file_bytes(), head.len() as u64)?;
@@ -205,10 +203,7 @@ fn newest_of_each<T: AsRef<SavedEntry>>(slots: Vec<T>) -> (Vec<T>, Vec<T>) {
     let (mut first, mut others) = (Vec::<T>::with_capacity(slots.len()), Vec::new());
     for slot in slots {
         let is_same = |last: &T| last.as_ref().conversation == slot.as_ref().conversation;
-        match first.last().is_some_and(is_same) {
-            true => others.push(slot),
-            false => first.push(slot),
-        }
+        if first.last().is_some_and(is_same) { others.push(slot) } else { first.push(slot) }
     }
     (first, others)
 }

@@ -28,9 +28,11 @@ impl StoreReader {
         let paths = self.slot_files(model)?.into_iter();
         let names: Vec<OsString> =
             paths.filter_map(|path| Some(path.file_name()?.to_owned())).collect();
-        let found = match names.is_empty() {
-            true => Vec::new(), // A model that never saved has no directory.
-            false => self.files.look_in(&dir, &names).map_err(io_error("read", &dir))?,
+        let found = if names.is_empty() {
+            // A model that never saved has no directory.
+            Vec::new()
+        } else {
+            self.files.look_in(&dir, &names).map_err(io_error("read", &dir))?
         };
         // Read after the facts: a file that changes in between is read again next time.
         let mut now = HashMap::with_capacity(names.len());

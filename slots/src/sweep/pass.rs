@@ -91,18 +91,16 @@ impl<'s> Pass<'s> {
                 }),
                 _ => false,
             };
-            match over {
-                true if self.removals >= self.rules.max_removals => self.swept.left = true,
-                true => {
-                    let path = &file.path;
-                    let removed = self.try_to(|pass| pass.store.remove_file(model, path));
-                    if removed.is_some() {
-                        self.removals += 1;
-                        self.swept.expired += 1;
-                        continue;
-                    }
+            if over && self.removals >= self.rules.max_removals {
+                self.swept.left = true;
+            } else if over {
+                let path = &file.path;
+                let removed = self.try_to(|pass| pass.store.remove_file(model, path));
+                if removed.is_some() {
+                    self.removals += 1;
+                    self.swept.expired += 1;
+                    continue;
                 }
-                false => {}
             }
             rest.push(file);
         }
@@ -121,9 +119,10 @@ impl<'s> Pass<'s> {
             let (over, mut live): (Vec<_>, Vec<_>) =
                 slots.into_iter().partition(|slot| is_over(self, model, slot));
             for slot in over {
-                match self.remove_slot(model, &slot) {
-                    true => self.swept.expired += 1,
-                    false => live.push(slot),
+                if self.remove_slot(model, &slot) {
+                    self.swept.expired += 1
+                } else {
+                    live.push(slot)
                 }
             }
             self.models[at].slots = live;

@@ -231,10 +231,7 @@ impl<'s> World<'s> {
 
 /// Reading rejects what is damaged, which a scene about that does by itself.
 fn readings_unless_rotten(world: &World) -> Readings {
-    match world.scene.rotten {
-        true => Readings::new(),
-        false => readings(&world.store, &world.names()),
-    }
+    if world.scene.rotten { Readings::new() } else { readings(&world.store, &world.names()) }
 }
 
 /// How many descriptors this process has open; 0 where that cannot be told.

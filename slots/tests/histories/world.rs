@@ -227,10 +227,7 @@ impl World {
             self.assert_swept(&swept, &left, rules);
         }
         for (name, remembered) in &mut self.talks {
-            match left.contains(name) {
-                true => remembered.is_now(None),
-                false => remembered.is_settled(),
-            }
+            if left.contains(name) { remembered.is_now(None) } else { remembered.is_settled() }
         }
     }
 
@@ -269,7 +266,7 @@ impl World {
         let objects: Vec<BlockId> = record.objects().map(|(object, _)| object).collect();
         let (slot, at) = (self.random.once_in(3), self.random.below(100_000));
         let path = match slot {
-            true => format!("{DIR}/{MODEL}/{}.{}.bin", name.file_stem(), record.class),
+            true => format!("{DIR}/{MODEL}/{}.{}.bin", name.file_stem(), record.class.file_word()),
             false => {
                 let object = self.random.choose(&objects).to_string();
                 let path = format!("{DIR}/{MODEL}/objects/{}/{object}.kv", &object[..2]);
@@ -366,10 +363,7 @@ impl World {
         };
         for (name, record) in outcome {
             let remembered = self.remember(&name);
-            match interrupted {
-                true => remembered.may_become(record),
-                false => remembered.is_now(record),
-            }
+            if interrupted { remembered.may_become(record) } else { remembered.is_now(record) }
         }
     }
 

@@ -40,10 +40,11 @@ proptest! {
             now.0 += pause_millis;
             for id in ids {
                 let meta = BlockMeta { run, ..BlockMeta::new(None, 1) };
-                match kept.insert(id) {
-                    true => policy.inserted(id, &meta, now),
-                    false => policy.hit(id, &meta, now),
-                }
+                if kept.insert(id) {
+policy.inserted(id, &meta, now)
+} else {
+policy.hit(id, &meta, now)
+}
             }
             let may_leave = |id: &u64| !id.is_multiple_of(7);
             let Density { learned, queue } = &mut policy;

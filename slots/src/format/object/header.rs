@@ -195,10 +195,7 @@ impl ObjectHeader {
 }
 
 fn agree(found: u128, expected: u128) -> Result<(), FormatError> {
-    match found == expected {
-        true => Ok(()),
-        false => Err(FormatError::Checksum { part: "body" }),
-    }
+    if found == expected { Ok(()) } else { Err(FormatError::Checksum { part: "body" }) }
 }
 
 fn kind_code(kind: ObjectKind) -> u8 {

@@ -97,10 +97,7 @@ impl Part {
     }
 
     pub fn verify(&self, part: &'static str, bytes: &[u8]) -> Result<(), FormatError> {
-        match xxh3_128(bytes) == self.checksum {
-            true => Ok(()),
-            false => Err(FormatError::Checksum { part }),
-        }
+        if xxh3_128(bytes) == self.checksum { Ok(()) } else { Err(FormatError::Checksum { part }) }
     }
 }
 

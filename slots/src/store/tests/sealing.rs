@@ -49,7 +49,7 @@ fn another_key_is_refused_and_loses_nothing() {
     let path = world.path("");
     let world = world.restarted();
     let error = StoreReader::open(&path).unwrap().sealed(&Key::of(8)).unwrap_err();
-    assert!(error.to_string().contains("another key than a key holds"), "{error}");
+    assert!(error.to_string().contains("another key than the one in a key"), "{error}");
     let world = world.sealed(7).unwrap();
     assert!(world.store.get_slot(MODEL, &id("chat")).is_ok());
     assert!(world.quarantined().is_empty());

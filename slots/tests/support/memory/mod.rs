@@ -218,9 +218,10 @@ impl Files for MemoryFiles {
             state.disk.change(node, now, |bytes| *bytes = b"pid 1".to_vec());
             Ok(std::mem::replace(&mut state.locked, true))
         });
-        match locked.map_err(LockError::Io)? {
-            true => Err(LockError::Held("this test".into())),
-            false => Ok(Box::new(Held(self.clone()))),
+        if locked.map_err(LockError::Io)? {
+            Err(LockError::Held("this test".into()))
+        } else {
+            Ok(Box::new(Held(self.clone())))
         }
     }
 }
