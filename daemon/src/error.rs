@@ -1,44 +1,39 @@
-//! What a caller is told when a request cannot be served: OpenAI's error object, and its status.
+//! The errors of the HTTP API: OpenAI's error object, and its status.
 //!
-//! - Every failure on every route is one [`ApiError`]; nothing else is ever shown to a client.
-//! - A message names what is wrong and, where there is one, the remedy. It never quotes a prompt.
+//! - Every failure of every route is an [`ApiError`].
+//! - A message names what is wrong and, if there is one, the remedy. It never quotes a prompt.
 
 use std::fmt;
 
 use hob_runtime::TurnError;
 use serde_json::{Value, json};
 
-/// What kind of failure this is; it decides the HTTP status and OpenAI's `type`.
+/// Decides the HTTP status and OpenAI's `type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The request itself is wrong.
     Invalid,
-    /// No token, or not the right one.
+    /// The access token is missing or wrong.
     Unauthorized,
-    /// A host or an origin that this daemon does not serve.
+    /// This daemon does not serve the host or the origin.
     Forbidden,
-    /// There is no such thing.
     NotFound,
-    /// The path exists, the method does not.
     MethodNotAllowed,
-    /// Something that was decided elsewhere, or meanwhile, stands against it.
+    /// A setting or a newer change contradicts the request.
     Conflict,
     /// The body did not arrive in time.
     Timeout,
-    /// The body is larger than the daemon reads.
+    /// The body is above the limit.
     TooLarge,
     /// The body is not JSON.
     UnsupportedMedia,
-    /// Something that this daemon was not set up for.
+    /// This daemon is not configured for it.
     NotImplemented,
-    /// More work is waiting than the queue holds.
+    /// A queue is full.
     Busy,
-    /// A failure of ours.
     Internal,
 }
 
 impl ErrorKind {
-    /// The HTTP status.
     pub fn status(self) -> u16 {
         match self {
             Self::Invalid => 400,
@@ -56,7 +51,6 @@ impl ErrorKind {
         }
     }
 
-    /// OpenAI's `type`.
     pub fn type_name(self) -> &'static str {
         match self {
             Self::Unauthorized => "authentication_error",
@@ -68,47 +62,38 @@ impl ErrorKind {
     }
 }
 
-/// One failure, as the client sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError {
-    /// What kind of failure.
     pub kind: ErrorKind,
-    /// For people.
     pub message: String,
-    /// The field that is wrong, as a path: `messages[2].role`.
+    /// The path of the wrong field: `messages[2].role`.
     pub param: Option<String>,
-    /// For programs.
     pub code: Option<&'static str>,
 }
 
 impl ApiError {
-    /// A failure with neither a field nor a code.
+    /// Without a field and without a code.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), param: None, code: None }
     }
 
-    /// A field that is wrong.
     pub fn field(param: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Invalid, message).param(param).code("invalid_value")
     }
 
-    /// There is no such thing.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::NotFound, message).code("not_found")
     }
 
-    /// A failure of ours.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Internal, message).code("internal_error")
     }
 
-    /// Names the field.
     pub fn param(mut self, param: impl Into<String>) -> Self {
         self.param = Some(param.into());
         self
     }
 
-    /// Names the cause.
     pub fn code(mut self, code: &'static str) -> Self {
         self.code = Some(code);
         self

@@ -1,6 +1,5 @@
-//! Places in a text, for a page: JavaScript counts in units of UTF-16.
+//! Offsets in a text for the page: JavaScript counts in UTF-16 units.
 
-/// How many units `text` has.
 pub fn units(text: &str) -> usize {
     text.encode_utf16().count()
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Braces that begin no JSON; after so many the search ends.
+/// Braces that begin no JSON; the search ends after this many.
 const MAX_FAILURES: usize = 1000;
 
 #[derive(Debug, Default)]

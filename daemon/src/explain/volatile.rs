@@ -1,6 +1,6 @@
 //! Finds the words of a text that differ each time it is rendered: clocks, dates, numbers, ids.
 //!
-//! - [`volatile`] advises whoever writes a profile, before anything has differed. Only what looks
+//! - [`volatile`] warns the author of a profile, before anything has differed. Only what looks
 //!   like a moment counts: a plain number, or a weekday in a rule, does not.
 //! - [`is_moment`] and [`is_id`] judge a word that did differ, and accept more.
 //! - Words end at white space and at the characters that JSON and markup put around values. Names of
@@ -133,7 +133,7 @@ fn around(words: &[Word<'_>], at: usize) -> Option<(usize, usize, Kind)> {
     if word.is(Shape::Month) {
         let mut numbers = near.filter(|&near| words[near].is(Shape::CalendarNumber));
         let first = numbers.next()?;
-        let last = numbers.last().unwrap_or(first);
+        let last = numbers.next_back().unwrap_or(first);
         return Some((first.min(at), last.max(at), Kind::Date));
     }
     let names_a_day = [Shape::Date, Shape::Month, Shape::Today];

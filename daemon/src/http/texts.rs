@@ -31,7 +31,7 @@ pub fn router(transcript: Transcript, guard: Guard) -> Router {
         .layer(middleware::from_fn_with_state(guard, guard::guard))
 }
 
-/// Whether the two routes answer this as the whole daemon would.
+/// Whether these routes answer the request as the whole daemon does.
 pub fn answers(method: &Method, uri: &Uri) -> bool {
     let searches = || Query::of(uri).is_ok_and(|ListQuery { q, .. }| SearchQuery::of(&q).is_some());
     let is_one = |id: &str| id.strip_prefix('/').is_some_and(|id| !id.contains('/'));
@@ -89,7 +89,7 @@ mod tests {
         let transcript = Transcript::in_memory(Timestamp(0)).unwrap();
         let said = vec![Message::plain(Role::User, "Where is the kettle?")];
         let id = ConversationId::new("kettle").unwrap();
-        drop(transcript.sync(&id, said, Timestamp(5_000))); // Nobody answers.
+        drop(transcript.sync(&id, said, Timestamp(5_000))); // Dropped: interrupted.
         let address = "127.0.0.1:8642".parse().unwrap();
         router(transcript, Guard::new(address, &[], &[], AccessToken::new(TOKEN)))
     }
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_said_can_be_read_before_it_is_known_where_its_kv_is() {
+    async fn conversations_can_be_read_before_the_location_of_their_kv_is_known() {
         let router = world();
         let (status, list) = answer(router.clone(), Method::GET, "/v1/conversations", TOKEN).await;
         assert_eq!((status, &list["data"][0]["id"]), (StatusCode::OK, &json!("kettle")));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_said_to_be_answered_is_and_the_rest_is_not() {
+    async fn answers_agrees_with_the_routes() {
         let get = |path: &str| answers(&Method::GET, &path.parse().unwrap());
         for path in [
             "/v1/conversations",
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_can_be_changed_and_nobody_reads_without_the_token() {
+    async fn changes_are_refused_and_reading_needs_the_token() {
         let router = world();
         let path = "/v1/conversations/kettle";
         let (status, _) = answer(router.clone(), Method::DELETE, path, TOKEN).await;

@@ -1,36 +1,31 @@
-//! What goes back: whole answers and the chunks of a stream, in OpenAI's shape.
+//! Answers and the chunks of a stream, in OpenAI's shape.
 //!
-//! - `hob` rides in the answer, or in the last chunk of a stream.
-//! - A logarithm of zero is written as -9999, as OpenAI's does: JSON has no infinity.
+//! - `hob` is a field of the answer, or of the last chunk of a stream.
+//! - The logarithm of zero is -9999, as in OpenAI's API: JSON has no infinity.
 
 use hob_runtime::turn::{Logprobs, TokenLogprob};
 use serde_json::{Map, Value, json};
 
 const LOG_OF_ZERO: f32 = -9999.0;
 
-/// What every object of one answer repeats.
+/// The fields that every object of one answer repeats.
 #[derive(Clone, Debug)]
 pub struct Head {
-    /// The answer's id.
     pub id: String,
     /// Seconds since 1970.
     pub created: u64,
-    /// The model's name.
     pub model: String,
-    /// The model's fingerprint.
     pub fingerprint: String,
 }
 
-/// Tokens of one answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Of the prompt; once, however many answers there are.
+    /// Tokens of the prompt, counted once for all choices.
     pub prompt: usize,
-    /// Of the prompt, not computed.
+    /// Tokens of the prompt that were reused.
     pub cached: usize,
-    /// Generated.
     pub completion: usize,
-    /// Generated between think marks.
+    /// Generated tokens between think marks.
     pub reasoning: usize,
 }
 
@@ -48,33 +43,33 @@ impl Usage {
 }
 
 impl Head {
-    /// A whole answer: `object` is `chat.completion` or `text_completion`.
+    /// `object`: `chat.completion` or `text_completion`.
     pub fn whole(&self, object: &str, choices: Vec<Value>, usage: Usage, hob: Value) -> Value {
-        let mut answer = self.begin(object, choices);
+        let mut answer = self.common_fields(object, choices);
         answer.insert("usage".into(), usage.to_json());
         answer.insert("hob".into(), hob);
         Value::Object(answer)
     }
 
-    /// A chunk: `object` is `chat.completion.chunk` or `text_completion`. `usage` is there, and
-    /// null in all chunks but the last, when the client asked for it.
+    /// `object`: `chat.completion.chunk` or `text_completion`. If the client asked for the usage, it
+    /// is null in all chunks but the last.
     pub fn chunk(&self, object: &str, choices: Vec<Value>, with_usage: bool) -> Map<String, Value> {
-        let mut chunk = self.begin(object, choices);
+        let mut chunk = self.common_fields(object, choices);
         if with_usage {
             chunk.insert("usage".into(), Value::Null);
         }
         chunk
     }
 
-    fn begin(&self, object: &str, choices: Vec<Value>) -> Map<String, Value> {
-        let mut begin = Map::new();
-        begin.insert("id".into(), self.id.as_str().into());
-        begin.insert("object".into(), object.into());
-        begin.insert("created".into(), self.created.into());
-        begin.insert("model".into(), self.model.as_str().into());
-        begin.insert("system_fingerprint".into(), self.fingerprint.as_str().into());
-        begin.insert("choices".into(), choices.into());
-        begin
+    fn common_fields(&self, object: &str, choices: Vec<Value>) -> Map<String, Value> {
+        let mut fields = Map::new();
+        fields.insert("id".into(), self.id.as_str().into());
+        fields.insert("object".into(), object.into());
+        fields.insert("created".into(), self.created.into());
+        fields.insert("model".into(), self.model.as_str().into());
+        fields.insert("system_fingerprint".into(), self.fingerprint.as_str().into());
+        fields.insert("choices".into(), choices.into());
+        fields
     }
 }
 
@@ -99,7 +94,7 @@ fn chat_logprob(token: &TokenLogprob) -> Value {
     })
 }
 
-/// `logprobs` of a completion choice; `offset` is where the first token's text begins.
+/// `logprobs` of a completion choice. `offset`: where the text of the first token begins.
 pub fn completion_logprobs(tokens: &[Logprobs], mut offset: usize) -> Value {
     let (mut texts, mut chosen, mut tops, mut offsets) = (vec![], vec![], vec![], vec![]);
     for token in tokens {
@@ -132,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_of_no_probability_is_still_json() {
+    fn a_token_of_probability_zero_is_valid_json() {
         let tokens = [Logprobs {
             chosen: token(b"a", -0.5),
             top: vec![token(b"a", -0.5), token(&[0xff], f32::NEG_INFINITY)],

@@ -11,78 +11,66 @@ use crate::conversations::transcript::After;
 use crate::error::ApiError;
 
 const MAX_TOP_LOGPROBS: i64 = 20;
-/// The most tools that a request has.
 pub const MAX_TOOLS: usize = 256;
 
-/// A checked chat request.
 #[derive(Clone, Debug)]
 pub struct ChatRequest {
-    /// The history, or, with `append`, only what is new.
+    /// The history, or, with `append`, only the new messages.
     pub messages: Vec<Message>,
-    /// `messages` continue the stored conversation.
+    /// `messages` continue the saved conversation.
     pub append: bool,
-    /// Behind which of its messages, with `append`; `None`: behind the last one.
+    /// Where an append continues; `None`: after the last message.
     pub after: Option<After>,
-    /// Nothing that is kept is reused for this answer.
+    /// Reuse no KV for this answer.
     pub cold: bool,
-    /// What shapes the answer.
     pub shape: Shape,
-    /// `Some(n)`: report log-probabilities, and those of the `n` likeliest.
+    /// `Some(n)`: report log-probabilities, and those of the `n` likeliest tokens.
     pub logprobs: Option<usize>,
-    /// What form the answer has.
     pub format: ResponseFormat,
-    /// The tools, as they came.
+    /// Those of the profile, then those of the request.
     pub tools: Vec<Tool>,
-    /// Which of them may or must be called.
     pub tool_choice: ToolChoice,
-    /// Several calls in one answer are wanted.
+    /// An answer may have several calls.
     pub parallel_tool_calls: bool,
-    /// Variables for the chat template.
     pub template_variables: Map<String, Value>,
-    /// How long the conversation's KV is kept on disk.
+    /// The TTL class of the conversation's saved KV.
     pub ttl: Option<TtlClass>,
 }
 
-/// What form the answer has.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ResponseFormat {
-    /// Any text.
     Text,
-    /// Some JSON object.
+    /// Any JSON object.
     JsonObject,
-    /// JSON that the schema describes.
+    /// JSON that matches the schema.
     JsonSchema(Value),
 }
 
-/// A tool that the model may call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tool {
-    /// Its name.
     pub name: String,
-    /// The whole definition, for the template.
+    /// The whole object, for the template.
     pub definition: Value,
 }
 
-/// Which tools may or must be called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToolChoice {
-    /// None may.
     None,
-    /// As the model likes.
+    /// The model decides.
     Auto,
-    /// At least one must.
+    /// The answer is at least one call.
     Required,
-    /// This one must.
+    /// The answer is a call of this tool.
     Named(String),
 }
 
 impl ChatRequest {
-    /// Checks a body that names no profile. `vocabulary` bounds the tokens of `logit_bias`.
+    /// Checks a body without a profile. `vocabulary`: the number of tokens.
     pub fn parse(body: &Value, vocabulary: usize) -> Result<Self, ApiError> {
         Self::parse_with(body, vocabulary, &[])
     }
 
-    /// Checks a body whose profile has `tools` of its own.
+    /// Checks a body whose profile has `tools`.
     pub fn parse_with(body: &Value, vocabulary: usize, tools: &[Tool]) -> Result<Self, ApiError> {
         let fields = Fields::of_body(body)?;
         refuse(
@@ -116,7 +104,7 @@ impl ChatRequest {
 
 const KNOWN: [&str; 5] = ["after", "append", "cold", "profile", "ttl"];
 
-/// What Hob understands beside OpenAI's fields.
+/// Hob's extension of OpenAI's request.
 fn hob<'a>(fields: &Fields<'a>) -> Result<Option<Fields<'a>>, ApiError> {
     let Some(hob) = fields.get("hob") else { return Ok(None) };
     let hob = Fields::of(hob, "hob")?;
@@ -148,10 +136,7 @@ fn after(fields: &Fields<'_>, append: bool) -> Result<Option<After>, ApiError> {
     Ok(Some(if id == 0 { After::Nothing } else { After::Message(id) }))
 }
 
-/// The profile that stands in front of the messages: `hob.profile`.
-///
-/// # Errors
-/// When it is no name.
+/// Reads `hob.profile`.
 pub fn profile_name(body: &Value) -> Result<Option<ProfileName>, ApiError> {
     let Some(hob) = hob(&Fields::of_body(body)?)? else { return Ok(None) };
     let Some(name) = hob.string("profile")? else { return Ok(None) };
@@ -159,7 +144,7 @@ pub fn profile_name(body: &Value) -> Result<Option<ProfileName>, ApiError> {
     parsed.map(Some).map_err(|error| ApiError::field("hob.profile", error.to_string()))
 }
 
-/// `hob.ttl`, or OpenAI's word for the same.
+/// Reads `hob.ttl`, or OpenAI's `prompt_cache_retention`.
 fn ttl(fields: &Fields<'_>) -> Result<Option<TtlClass>, ApiError> {
     let ours = match hob(fields)? {
         Some(hob) => hob.string("ttl")?,
@@ -181,7 +166,7 @@ fn ttl(fields: &Fields<'_>) -> Result<Option<TtlClass>, ApiError> {
     }
 }
 
-/// An append of nothing answers the last message again.
+/// An append without messages answers the last message again.
 fn messages(fields: &Fields<'_>, append: bool) -> Result<Vec<Message>, ApiError> {
     let value = fields.required("messages")?;
     let list =
@@ -229,7 +214,7 @@ fn format(fields: &Fields<'_>) -> Result<ResponseFormat, ApiError> {
 }
 
 impl Tool {
-    /// Checks a list of tools that stands at `path`.
+    /// Checks the list of tools at `path`.
     pub fn list(list: &[Value], path: &str) -> Result<Vec<Self>, ApiError> {
         if list.len() > MAX_TOOLS {
             let message = format!("`{path}` may have {MAX_TOOLS} entries, not {}", list.len());
@@ -249,8 +234,7 @@ impl Tool {
     }
 }
 
-/// The tools of a request that names a profile: the profile's, then those of its own. A client may
-/// send the profile's along.
+/// The tools of the profile, then those of the request. A client may repeat a tool of the profile.
 fn with_own(profile: &[Tool], own: Vec<Tool>) -> Result<Vec<Tool>, ApiError> {
     let mut tools = profile.to_vec();
     for (n, tool) in own.into_iter().enumerate() {
@@ -265,7 +249,7 @@ fn with_own(profile: &[Tool], own: Vec<Tool>) -> Result<Vec<Tool>, ApiError> {
     }
     if tools.len() > MAX_TOOLS {
         let message = format!("with those of the profile, `tools` has {} entries", tools.len());
-        return Err(ApiError::field("tools", format!("{message}: {MAX_TOOLS} are the most")));
+        return Err(ApiError::field("tools", format!("{message}, the maximum is {MAX_TOOLS}")));
     }
     Ok(tools)
 }
@@ -355,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_make_the_choice_automatic() {
+    fn the_choice_is_automatic_with_tools() {
         assert_eq!(with(json!({})).unwrap().tool_choice, ToolChoice::None);
         let request = with(json!({"tools": [tool("f")]})).unwrap();
         assert_eq!(request.tool_choice, ToolChoice::Auto);
@@ -365,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_append_may_say_nothing_new() {
+    fn only_an_append_may_have_no_messages() {
         let empty = |append: bool| json!({"messages": [], "hob": {"append": append}});
         assert!(ChatRequest::parse(&empty(true), 9).unwrap().append);
         assert!(ChatRequest::parse(&empty(false), 9).is_err());

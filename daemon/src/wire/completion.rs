@@ -7,32 +7,27 @@ use super::fields::{Fields, unsupported, wrong_type};
 use super::sampling::{Shape, refuse};
 use crate::error::ApiError;
 
-/// Prompts in one request at most.
 const MAX_PROMPTS: usize = 64;
 const MAX_LOGPROBS: i64 = 20;
 
-/// A checked completion request.
 #[derive(Clone, Debug)]
 pub struct CompletionRequest {
     /// At least one.
     pub prompts: Vec<Prompt>,
-    /// What shapes the answers.
     pub shape: Shape,
-    /// `Some(n)`: report log-probabilities, and those of the `n` likeliest.
+    /// `Some(n)`: report log-probabilities, and those of the `n` likeliest tokens.
     pub logprobs: Option<usize>,
 }
 
-/// What is to be continued.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Prompt {
-    /// A text; control tokens may be written in it.
+    /// May contain control tokens.
     Text(String),
-    /// Tokens, as they are.
     Tokens(Vec<Token>),
 }
 
 impl CompletionRequest {
-    /// Checks the body. `vocabulary` bounds its tokens.
+    /// `vocabulary`: the number of tokens.
     pub fn parse(body: &Value, vocabulary: usize) -> Result<Self, ApiError> {
         let fields = Fields::of_body(body)?;
         refuse(&fields, &[("suffix", "Hob continues, it does not fill in")])?;
@@ -102,7 +97,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_prompt_comes_in_four_shapes() {
+    fn a_prompt_has_four_forms() {
         let text = |text: &str| Prompt::Text(text.to_owned());
         let ids = |ids: &[i32]| Prompt::Tokens(ids.iter().copied().map(Token).collect());
         for (value, expected) in [

@@ -9,26 +9,23 @@ use super::fields::Fields;
 use super::sampling::refuse;
 use crate::error::ApiError;
 
-/// A checked embedding request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EmbeddingRequest {
     /// At least one.
     pub inputs: Vec<Prompt>,
-    /// How vectors are written.
     pub encoding: Encoding,
 }
 
-/// How vectors are written.
+/// The encoding of a vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// As numbers.
     Float,
-    /// As the bytes of little-endian 32-bit floats, in base64.
+    /// Little-endian 32-bit floats.
     Base64,
 }
 
 impl EmbeddingRequest {
-    /// Checks the body. `vocabulary` bounds its tokens.
+    /// `vocabulary`: the number of tokens.
     pub fn parse(body: &Value, vocabulary: usize) -> Result<Self, ApiError> {
         let fields = Fields::of_body(body)?;
         fields.string("model")?;
@@ -49,7 +46,6 @@ impl EmbeddingRequest {
     }
 }
 
-/// The answer.
 pub fn response(model: &str, encoding: Encoding, vectors: &[Vec<f32>], tokens: usize) -> Value {
     let entry = |(index, vector): (usize, &Vec<f32>)| {
         let embedding = encode(vector, encoding);

@@ -1,4 +1,4 @@
-//! Reads the fields of a request, one at a time, and says exactly which one is wrong.
+//! Reads the fields of a request, and names the one that is wrong.
 //!
 //! - `null` counts as absent, as it does for OpenAI's clients.
 //! - An error names the field by its path: `messages[2].content[0].type`.
@@ -17,7 +17,6 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The request's body.
     pub fn of_body(body: &'a Value) -> Result<Self, ApiError> {
         match body {
             Value::Object(object) => Ok(Self { object, path: "" }),
@@ -29,7 +28,6 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The object at `path`.
     pub fn of(value: &'a Value, path: &'a str) -> Result<Self, ApiError> {
         match value {
             Value::Object(object) => Ok(Self { object, path }),
@@ -42,12 +40,11 @@ impl<'a> Fields<'a> {
         if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
     }
 
-    /// The raw field, unless it is absent or null.
+    /// `None` if the field is absent or null.
     pub fn get(&self, name: &str) -> Option<&'a Value> {
         self.object.get(name).filter(|value| !value.is_null())
     }
 
-    /// The raw field, which must be there.
     pub fn required(&self, name: &str) -> Result<&'a Value, ApiError> {
         self.get(name).ok_or_else(|| {
             let path = self.path(name);
@@ -56,38 +53,31 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// All fields.
     pub fn object(&self) -> &'a Map<String, Value> {
         self.object
     }
 
-    /// A string.
     pub fn string(&self, name: &str) -> Result<Option<&'a str>, ApiError> {
         self.typed(name, "a string", Value::as_str)
     }
 
-    /// A string that must be there.
     pub fn required_string(&self, name: &str) -> Result<&'a str, ApiError> {
         let value = self.required(name)?;
         value.as_str().ok_or_else(|| wrong_type(&self.path(name), "a string", value))
     }
 
-    /// True or false.
     pub fn boolean(&self, name: &str) -> Result<Option<bool>, ApiError> {
         self.typed(name, "a boolean", Value::as_bool)
     }
 
-    /// A list.
     pub fn list(&self, name: &str) -> Result<Option<&'a Vec<Value>>, ApiError> {
         self.typed(name, "an array", Value::as_array)
     }
 
-    /// An object.
     pub fn map(&self, name: &str) -> Result<Option<&'a Map<String, Value>>, ApiError> {
         self.typed(name, "an object", Value::as_object)
     }
 
-    /// A number within bounds.
     pub fn number(&self, name: &str, within: RangeInclusive<f64>) -> Result<Option<f32>, ApiError> {
         let Some(number) = self.typed(name, "a number", Value::as_f64)? else { return Ok(None) };
         if !within.contains(&number) {
@@ -102,7 +92,6 @@ impl<'a> Fields<'a> {
         Ok(Some(number as f32))
     }
 
-    /// A whole number within bounds.
     pub fn integer(
         &self,
         name: &str,

@@ -1,28 +1,23 @@
-//! A message of a chat, in OpenAI's shape, checked and brought to one form.
+//! A chat message in OpenAI's shape, checked and normalised.
 //!
-//! - Content is a string, or null: parts of type text are joined by line breaks, anything else is
-//!   refused by name.
-//! - What Hob does not read is kept as it came, so that a stored message is a whole one.
-//! - Two messages are the *same* when a model would read the same words: clients send an
-//!   assistant's message back without its reasoning, and with fields of their own.
+//! - Content is a string or null: text parts are joined by line breaks, other parts are refused by
+//!   their path.
+//! - Fields that Hob does not read are preserved.
+//! - Two messages are the *same* if a model reads the same text: clients send an assistant's message
+//!   back without its reasoning, and with fields of their own.
 
 use serde_json::{Map, Value, json};
 
 use super::fields::{Fields, unsupported, wrong_type};
 use crate::error::ApiError;
 
-/// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Instructions from whoever runs the application.
     System,
-    /// OpenAI's newer word for the same.
+    /// OpenAI's newer word for `System`.
     Developer,
-    /// The person.
     User,
-    /// The model.
     Assistant,
-    /// What a tool answered.
     Tool,
 }
 
@@ -59,10 +54,8 @@ impl Role {
     }
 }
 
-/// A checked message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
-    /// Who speaks.
     pub role: Role,
     json: Map<String, Value>,
 }
@@ -94,7 +87,6 @@ impl Message {
         Ok(Self { role, json })
     }
 
-    /// A text, said by `role`.
     pub fn plain(role: Role, text: &str) -> Self {
         let mut json = Map::new();
         json.insert("role".into(), role.as_str().into());
@@ -102,12 +94,11 @@ impl Message {
         Self { role, json }
     }
 
-    /// An answer of the model.
     pub fn answer(content: &str, reasoning: &str, tool_calls: &[Value]) -> Self {
         let mut json = Map::new();
         json.insert("role".into(), "assistant".into());
-        let silent = content.is_empty() && !tool_calls.is_empty();
-        json.insert("content".into(), if silent { Value::Null } else { content.into() });
+        let only_calls = content.is_empty() && !tool_calls.is_empty();
+        json.insert("content".into(), if only_calls { Value::Null } else { content.into() });
         if !reasoning.is_empty() {
             json.insert("reasoning_content".into(), reasoning.into());
         }
@@ -117,29 +108,27 @@ impl Message {
         Self { role: Role::Assistant, json }
     }
 
-    /// A message as the transcript keeps it.
+    /// Reads a message of the transcript.
     pub fn from_stored(text: &str) -> Option<Self> {
         let Ok(Value::Object(json)) = serde_json::from_str(text) else { return None };
         Self::from_stored_map(json)
     }
 
-    /// The same, once it is read.
     pub fn from_stored_map(json: Map<String, Value>) -> Option<Self> {
         let role = Role::parse(json.get("role")?.as_str()?, "role").ok()?;
         Some(Self { role, json })
     }
 
-    /// Its text; empty when there is none.
+    /// Empty if the content is null.
     pub fn text(&self) -> &str {
         self.json.get("content").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// The whole message.
     pub fn to_json(&self) -> Value {
         Value::Object(self.json.clone())
     }
 
-    /// Whether a model would read the same words.
+    /// Whether a model reads the same text.
     pub fn is_same(&self, other: &Self) -> bool {
         self.role == other.role
             && self.text() == other.text()
@@ -160,7 +149,7 @@ impl Message {
         self.json.get(name).and_then(Value::as_str)
     }
 
-    /// Each call's id, name and arguments; arguments that are JSON compare as JSON.
+    /// Id, name and arguments of each call; arguments are compared as JSON where they are JSON.
     fn calls(&self) -> Vec<(Value, Value, Value)> {
         let calls = self.json.get("tool_calls").and_then(Value::as_array);
         let part = |call: &Value, pointer| call.pointer(pointer).cloned().unwrap_or_default();
@@ -229,7 +218,6 @@ fn tool_calls(fields: &Fields<'_>, role: Role) -> Result<Option<()>, ApiError> {
     Ok((!calls.is_empty()).then_some(()))
 }
 
-/// A tool call as an answer carries it.
 pub fn tool_call(id: &str, name: &str, arguments: &str) -> Value {
     json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
 }
@@ -250,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_part_that_is_not_text_is_named() {
+    fn a_part_that_is_not_text_is_named() {
         let error = parse(json!({"role": "user", "content": [
             {"type": "text", "text": "look"}, {"type": "image_url", "image_url": {}}]}));
         let error = error.unwrap_err();
@@ -258,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_sent_back_without_its_reasoning_is_the_same() {
+    fn an_answer_without_its_reasoning_is_the_same() {
         let stored = Message::answer("Hello", "think", &[]);
         let sent = parse(json!({"role": "assistant", "content": "Hello", "refusal": null}));
         assert!(stored.is_same(&sent.unwrap()));
@@ -275,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_message_lacks_is_named() {
+    fn a_missing_field_is_named() {
         for (value, param) in [
             (json!({"content": "x"}), "messages[0].role"),
             (json!({"role": "user"}), "messages[0].content"),

@@ -1,8 +1,9 @@
-//! OpenAI's wire shapes: requests are read and checked here, answers are written here.
+//! OpenAI's wire format: checks requests, and writes answers.
 //!
-//! Reading order: `fields` (how a field is read and refused), `message`, `sampling`, then one file
-//! a request (`chat`, `completion`, `embedding`) and `answer` for what goes back.
-//! Nothing here touches a model, a file or a socket.
+//! - Touches no model, no file and no socket.
+//!
+//! Reading order: `fields` (reading and refusing a field), `message`, `sampling`, one file per request
+//! (`chat`, `completion`, `embedding`), `answer`.
 
 pub mod answer;
 pub mod chat;

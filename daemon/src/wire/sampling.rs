@@ -6,37 +6,33 @@ use hob_slots::Token;
 use super::fields::{Fields, unsupported, wrong_type};
 use crate::error::ApiError;
 
-/// More choices than this are refused: each takes a sequence of its own.
+/// Each choice needs its own sequence of llama.cpp.
 const MAX_CHOICES: i64 = 16;
 const MAX_STOPS: usize = 16;
 const MAX_STOP_BYTES: usize = 1024;
 
-/// What shapes an answer, whatever it answers.
 #[derive(Clone, Debug)]
 pub struct Shape {
-    /// How tokens are chosen.
     pub sampling: Sampling,
-    /// Tokens at most; `None`: until the model ends or the context is full.
+    /// `None`: until the model ends the answer or the context is full.
     pub max_tokens: Option<usize>,
     /// Texts that end the answer.
     pub stop: Vec<String>,
-    /// How many answers.
     pub choices: usize,
     /// Generate past end-of-generation tokens.
     pub ignore_eos: bool,
-    /// Answer in pieces.
     pub stream: bool,
-    /// End the pieces with one that carries the usage.
+    /// End the stream with a chunk that has the usage.
     pub include_usage: bool,
 }
 
 impl Shape {
-    /// Whether no answer is wanted: the prompt is made hot, and that is all.
+    /// Whether to prefill the prompt and generate nothing.
     pub fn is_prewarm(&self) -> bool {
         self.max_tokens == Some(0)
     }
 
-    /// Reads the shared parameters. `vocabulary` bounds the tokens of `logit_bias`.
+    /// `vocabulary`: the number of tokens, the limit of those in `logit_bias`.
     pub fn parse(fields: &Fields<'_>, vocabulary: usize) -> Result<Self, ApiError> {
         fields.string("model")?;
         Ok(Self {
@@ -92,7 +88,7 @@ fn logit_bias(fields: &Fields<'_>, vocabulary: usize) -> Result<Vec<(Token, f32)
     Ok(read)
 }
 
-/// `max_completion_tokens` is the newer name; given both, the smaller holds.
+/// `max_completion_tokens` is the newer name; of both, the smaller counts.
 fn max_tokens(fields: &Fields<'_>) -> Result<Option<usize>, ApiError> {
     let bound = 0..=i64::from(i32::MAX);
     let old = fields.integer("max_tokens", bound.clone())?;
@@ -131,7 +127,7 @@ fn include_usage(fields: &Fields<'_>) -> Result<bool, ApiError> {
     Ok(options.boolean("include_usage")?.unwrap_or(false))
 }
 
-/// Refuses fields whose meaning would silently get lost.
+/// Refuses fields that Hob would have to ignore.
 pub fn refuse(fields: &Fields<'_>, names: &[(&'static str, &str)]) -> Result<(), ApiError> {
     for (name, why) in names {
         if fields.get(name).is_some() {
@@ -151,14 +147,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_given_is_openais_default() {
+    fn an_empty_request_has_openais_defaults() {
         let shape = parse(json!({"temperature": null})).unwrap();
         assert_eq!(shape.sampling, Sampling::default());
         assert_eq!((shape.max_tokens, shape.choices, shape.stream), (None, 1, false));
     }
 
     #[test]
-    fn the_smaller_of_both_limits_holds() {
+    fn the_smaller_of_both_limits_counts() {
         let shape = parse(json!({"max_tokens": 0, "max_completion_tokens": 9})).unwrap();
         assert_eq!(shape.max_tokens, Some(0));
     }
