@@ -1,4 +1,4 @@
-//! Daemons and command lines that want the same directory at the same time.
+//! Daemons and command lines that compete for one directory.
 //!
 //! Ten seconds in a usual run, a minute with `HOB_TEST_ALL=1`. Needs `hob` beside `hobd`: a build of
 //! the whole workspace, which is what `cargo xtask test` makes.
@@ -30,7 +30,7 @@ fn two_daemons_and_four_command_lines_share_a_directory_and_nothing_live_leaves(
             .into_iter()
             .map(|asked| scope.spawn(|| ask_until(&stop, directory.path(), asked)))
             .collect();
-        // Also when something fails: the loops would go on for ever, and nobody would hear of it.
+        // Also after a panic: the loops would never end, and the test would hang.
         let _stop = Raise(&stop);
         for _ in 0..2 {
             let hobd = start(directory.path());

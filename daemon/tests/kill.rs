@@ -1,10 +1,10 @@
-//! `kill -9` at random moments: no text is lost, no KV comes back wrong, and what was saved is not
-//! computed again.
+//! `kill -9` at random moments: no text is lost, no wrong KV is restored, and saved KV is not computed
+//! again.
 //!
-//! Twenty rounds on the bundled model, or `HOB_TEST_KILL_ROUNDS`. Each round starts hobd over what
-//! the last one left, looks at everything, talks a little, and kills it: while it answers, right
-//! after an answer, after a quiet moment, or while it starts. Every answer is compared with that of
-//! a hobd that was never touched, token by token.
+//! Twenty rounds on the bundled model, or `HOB_TEST_KILL_ROUNDS`. Each round starts hobd on the
+//! directory of the last one, checks everything, sends a few messages, and kills it: during an answer,
+//! right after one, after everything is written, or during the start. Every answer is compared token
+//! by token with that of a hobd that is never killed.
 
 #![cfg(feature = "llama")]
 
@@ -30,22 +30,22 @@ use hob_testkit::client::Event;
 use hob_testkit::{Client, Hobd, wait};
 use hobd::{conversation, launch, model};
 use serde_json::{Value, json};
-use talk::{MOST_TOKENS, Pending, Talk};
+use talk::{MAX_TOKENS, Pending, Talk};
 
 const SEED: u64 = 8642;
 
-/// When hobd dies.
+/// When hobd is killed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kill {
-    /// After so many events of an answer.
+    /// After this many events of an answer.
     Events(usize),
-    /// So many milliseconds after a question.
+    /// This many milliseconds after a question.
     Millis(u64),
-    /// As soon as the end of an answer was seen.
+    /// As soon as the end of an answer arrives.
     Ended,
-    /// When everything has been written.
+    /// When everything is written.
     Quiet,
-    /// So many milliseconds after its start; then it is started again.
+    /// This many milliseconds after its start.
     Starting(u64),
 }
 
@@ -88,9 +88,9 @@ struct World {
     chance: Chance,
     talks: Vec<Talk>,
     hobd: Option<Hobd>,
-    /// Never killed, and asked without a conversation's name.
+    /// Never killed; its requests name no conversation.
     untouched: Hobd,
-    /// Turns that found their KV on disk.
+    /// Turns that restored KV from disk.
     resumed: usize,
     _elsewhere: tempfile::TempDir,
 }
@@ -113,7 +113,7 @@ impl World {
         &self.hobd.as_ref().expect("it runs between two kills").client
     }
 
-    /// Starts it and looks at all that the last one left: text, timelines, files.
+    /// Starts hobd and checks the text, timelines and files of the last one.
     fn start_and_look(&mut self) {
         let hobd = launch(self.directory.path()).start();
         let reader = reader(self.directory.path());
@@ -121,8 +121,8 @@ impl World {
             talk.timeline = 0;
             talk.meet(conversation(&hobd.client, &talk.name()).as_ref());
             let Ok(record) = reader.get_slot(model(&hobd), &talk.id()) else { continue };
-            if talk.whole {
-                // What a whole answer left behind is the beginning of whatever is said next.
+            if talk.complete {
+                // The timeline of a complete answer is a prefix of the next prompt.
                 assert!(record.tokens.len() >= talk.saved, "{}: KV is gone", talk.name());
                 talk.saved = record.tokens.len();
             }
@@ -140,7 +140,7 @@ impl World {
         (words, request)
     }
 
-    /// A whole turn.
+    /// A complete turn.
     fn say(&mut self, which: usize) {
         let (asked, request) = self.next_request(which);
         let events: Vec<Event> = self.client().events(&request).collect();
@@ -158,28 +158,28 @@ impl World {
         self.talks[which].meet(kept.as_ref());
     }
 
-    /// The tokens that came back and those that were computed.
+    /// Checks the counts of restored and computed tokens.
     fn check_tokens(&mut self, which: usize, last: &Value) {
         let talk = &mut self.talks[which];
         let (tokens, prompt) = (&last["hob"]["tokens"], number(&last["usage"]["prompt_tokens"]));
         let [shared, memory, disk, computed] =
             ["shared", "memory", "disk", "computed"].map(|place| number(&tokens[place]));
-        let told = format!("{}, {} tokens were saved: {last}", talk.name(), talk.saved);
-        assert_eq!(shared + memory + disk + computed, prompt, "{told}");
-        assert!(computed <= prompt - talk.saved.min(prompt - 1), "saved, but computed: {told}");
+        let context = format!("{}, {} tokens were saved: {last}", talk.name(), talk.saved);
+        assert_eq!(shared + memory + disk + computed, prompt, "{context}");
+        assert!(computed <= prompt - talk.saved.min(prompt - 1), "saved, but computed: {context}");
         if std::mem::take(&mut talk.quiet) {
-            assert_eq!(computed, prompt - talk.saved, "{told}");
+            assert_eq!(computed, prompt - talk.saved, "{context}");
         }
-        if talk.whole {
-            assert_eq!(last["hob"]["miss"], Value::Null, "{told}");
+        if talk.complete {
+            assert_eq!(last["hob"]["miss"], Value::Null, "{context}");
         }
         self.resumed += usize::from(disk > 0);
     }
 
-    /// The same history must make the same answer where nothing was ever killed.
+    /// A hobd that was never killed must give the same answer.
     fn compare(&self, history: &[Value], words: &str, heard: &[Token]) {
         let messages = [history, &[json!({"role": "user", "content": words})]].concat();
-        let request = json!({"messages": messages, "temperature": 0, "max_tokens": MOST_TOKENS,
+        let request = json!({"messages": messages, "temperature": 0, "max_tokens": MAX_TOKENS,
             "logprobs": true, "top_logprobs": 5});
         let answer = self.untouched.client.chat(&request);
         let expected = Token::of_choice(&answer["choices"][0]);
@@ -210,7 +210,7 @@ impl World {
         self.talks[which].quiet = false;
         let (client, (tell, listen)) = (self.client().clone(), mpsc::channel());
         let client = thread::spawn(move || {
-            // An error: the process died before it took the request.
+            // No events: the process died before it accepted the request.
             client.events(&request).for_each(|event| tell.send(event).unwrap());
         });
         let mut events = Vec::new();
@@ -220,12 +220,12 @@ impl World {
             _ => unreachable!("the others answer nothing"),
         }
         self.hobd = None;
-        events.extend(listen); // What was under way already.
+        events.extend(listen); // Events that had arrived before.
         client.join().unwrap();
         self.talks[which].pending = Some(Pending::of(asked, &events));
     }
 
-    /// Waits until all that was said is on disk.
+    /// Waits until all timelines are on disk.
     fn become_quiet(&mut self) {
         let (reader, model) = (reader(self.directory.path()), model(self.hobd.as_ref().unwrap()));
         for talk in self.talks.iter_mut().filter(|talk| talk.timeline > 0) {
@@ -257,8 +257,8 @@ fn number(value: &Value) -> usize {
     usize::try_from(value.as_u64().unwrap()).unwrap()
 }
 
-/// Files that nobody asked for: half-written ones, and ones that were put aside as damaged. What the
-/// process that runs is writing is none: each start begins a sweep, which writes too.
+/// Leftover files: half-written ones and quarantined ones. The files that the running process `running`
+/// is writing do not count: each start begins a sweep, which writes too.
 fn strays(directory: &Path, running: u32) -> Vec<PathBuf> {
     let own = format!("{running}-");
     let mut found = Vec::new();
@@ -270,15 +270,12 @@ fn strays(directory: &Path, running: u32) -> Vec<PathBuf> {
             if path.parent().unwrap().ends_with("tmp") && name.starts_with(&own) {
                 continue;
             }
-            let aside = path.components().any(|part| part.as_os_str() == "quarantine");
-            match path.is_dir() {
-                true => directories.push(path),
-                false
-                    if aside || name.contains("tmp") || path.parent().unwrap().ends_with("tmp") =>
-                {
-                    found.push(path);
-                }
-                false => {}
+            let is_quarantined = path.components().any(|part| part.as_os_str() == "quarantine");
+            let is_temporary = name.contains("tmp") || path.parent().unwrap().ends_with("tmp");
+            if path.is_dir() {
+                directories.push(path);
+            } else if is_quarantined || is_temporary {
+                found.push(path);
             }
         }
     }

@@ -7,7 +7,7 @@ use std::fmt;
 pub enum Bar {
     AtLeast(f64),
     Below(f64),
-    /// Told for comparison.
+    /// Printed for comparison.
     None,
 }
 

@@ -25,7 +25,7 @@ const FRAMES: &str = "
     };
     requestAnimationFrame(step);";
 
-/// Down from the top in so many milliseconds.
+/// The time of one scroll from top to bottom.
 const SCROLL_MS: u32 = 4000;
 
 pub fn measure(runs: usize, table: &mut Table) {

@@ -1,9 +1,9 @@
-//! `cargo xtask bench page`: how fast the page is, in a headless Chromium in front of a real hobd; with
-//! `--app`, what can be measured in the app's own window, which a model loads behind.
+//! `cargo xtask bench page`: the speed of the page in headless Chromium with a real hobd; with `--app`,
+//! the start of the app's window while a model loads.
 //!
-//! - Frames and waits are taken in the page itself, on its own clock: until what changed is painted.
-//! - Each figure is the median over runs, beside the worst. A bar that is missed is told; it fails
-//!   nothing, because other work on the machine can miss it, too.
+//! - The page measures frames and waits on its own clock, until the change is painted.
+//! - Each figure is the median over runs, with the worst run. A missed bar is printed and fails nothing:
+//!   other work on the machine can cause it.
 
 mod figures;
 mod frames;

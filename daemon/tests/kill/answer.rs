@@ -1,14 +1,13 @@
 //! Answers, token by token.
 //!
-//! KV that came back wrong shows in how likely the model finds its words, long before it shows in
-//! the words. KV that came back right leaves rounding alone: the same tokens were computed in other
-//! micro-batches. Rounding may turn the balance where two tokens are equally likely, as "Okay" and
-//! "I will remember" are.
+//! Wrong KV changes the probabilities of tokens long before it changes the chosen tokens. Right KV
+//! leaves rounding only: the same tokens were computed in other micro-batches. Rounding may decide
+//! between two equally likely tokens.
 
 use hob_testkit::client::Event;
 use serde_json::Value;
 
-/// Of a natural logarithm. Over 300 rounds rounding stayed below 0.017.
+/// Difference of natural logarithms. It stayed below 0.017 over 300 rounds.
 const ROUNDING: f64 = 0.05;
 
 /// A token of an answer.
@@ -16,18 +15,18 @@ const ROUNDING: f64 = 0.05;
 pub struct Token {
     bytes: Value,
     logprob: f64,
-    /// The likeliest ones, where they were asked for.
+    /// The most likely ones, if the request asks for them.
     top: Vec<Token>,
 }
 
 impl Token {
-    /// The tokens of a choice, or of a piece of one.
+    /// The tokens of a choice or of a chunk.
     pub fn of_choice(choice: &Value) -> Vec<Self> {
         let content = choice["logprobs"]["content"].as_array();
         content.into_iter().flatten().map(Self::of).collect()
     }
 
-    /// The tokens of an answer that came in events.
+    /// The tokens of a streamed answer.
     pub fn of_events(events: &[Event]) -> Vec<Self> {
         let choice = |event: &Event| match event {
             Event::Data(chunk) => Self::of_choice(&chunk["choices"][0]),
@@ -58,8 +57,8 @@ pub fn agree(expected: &[Token], heard: &[Token]) -> Result<(), String> {
             return Ok(()); // A tie: from here on these are different answers.
         }
     }
-    match expected.len() == heard.len() {
-        true => Ok(()),
-        false => Err(format!("{} tokens instead of {}", heard.len(), expected.len())),
+    if expected.len() == heard.len() {
+        return Ok(());
     }
+    Err(format!("{} tokens instead of {}", heard.len(), expected.len()))
 }

@@ -1,4 +1,4 @@
-//! A conversation as its client knows it: what must have survived, and what only may have.
+//! A conversation as its client knows it: what must survive a kill, and what may.
 
 use hob_slots::ConversationId;
 use hob_testkit::client::Event;
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::chance::Chance;
 
-/// More than any whole answer has.
-pub const MOST_TOKENS: usize = 48;
+/// More than any complete answer has.
+pub const MAX_TOKENS: usize = 48;
 
 const ATTRIBUTES: [&str; 6] =
     ["locker code", "badge number", "favorite number", "door code", "bus number", "lucky number"];
@@ -19,36 +19,36 @@ const SMALL_TALK: [&str; 5] = [
     "How are you?",
 ];
 
-/// Past this, the small model's context is better left alone.
-const LONG: usize = 900;
+/// Tokens, roughly. A longer conversation would not fit the small model's context.
+const MAX_HISTORY_TOKENS: usize = 900;
 
 /// One conversation.
 pub struct Talk {
     number: usize,
     renewed: usize,
-    /// What both sides know to be said, as OpenAI's messages.
+    /// The messages that both sides know.
     pub history: Vec<Value>,
-    /// What was said last, while nobody knows how much of it survived.
+    /// The last turn, until it is known how much of it survived.
     pub pending: Option<Pending>,
-    /// The last answer is whole, so that its timeline is the beginning of what follows.
-    pub whole: bool,
-    /// Tokens after the last whole turn of this process.
+    /// The last answer is complete: its timeline is a prefix of the next prompt.
+    pub complete: bool,
+    /// Tokens after the last complete turn in this process.
     pub timeline: usize,
-    /// Tokens that were seen on disk, and that begin whatever follows.
+    /// Tokens that were on disk: a prefix of the next prompt.
     pub saved: usize,
     /// All of the timeline was on disk when the process died.
     pub quiet: bool,
-    told: Vec<&'static str>,
+    facts: Vec<&'static str>,
 }
 
-/// A turn that was not looked for yet.
+/// A turn that was not checked yet.
 pub struct Pending {
     pub asked: String,
-    /// The first event was seen: the question must be there.
+    /// The first event arrived: the question must be stored.
     pub acknowledged: bool,
-    /// What was heard of the answer.
+    /// The received part of the answer.
     pub heard: String,
-    /// The end of the answer was seen: all of it must be there.
+    /// The end of the answer arrived: all of it must be stored.
     pub complete: bool,
 }
 
@@ -59,11 +59,11 @@ impl Talk {
             renewed: 0,
             history: Vec::new(),
             pending: None,
-            whole: true,
+            complete: true,
             timeline: 0,
             saved: 0,
             quiet: false,
-            told: Vec::new(),
+            facts: Vec::new(),
         }
     }
 
@@ -75,24 +75,25 @@ impl Talk {
         ConversationId::new(&self.name()).unwrap()
     }
 
-    /// Begins a new one where this one has become long.
+    /// Starts a new conversation when this one is long.
     pub fn renew(&mut self) {
-        if self.history.len() * 15 > LONG {
+        if self.history.len() * 15 > MAX_HISTORY_TOKENS {
             *self = Self { renewed: self.renewed + 1, ..Self::new(self.number) };
         }
     }
 
-    /// What to say next: a fact, a question about one, or small talk. Never twice the same in a row.
+    /// The next message: a fact, a question about one, or small talk; never the same twice in a
+    /// row.
     pub fn next_words(&mut self, chance: &mut Chance) -> String {
         loop {
             let words = match chance.within(0..5) {
                 0 | 1 => {
                     let attribute = chance.one_of(&ATTRIBUTES);
-                    self.told.push(attribute);
+                    self.facts.push(attribute);
                     format!("My {attribute} is {}.", chance.within(10..99_999))
                 }
-                2 | 3 if !self.told.is_empty() => {
-                    format!("What is my {}?", chance.one_of(&self.told))
+                2 | 3 if !self.facts.is_empty() => {
+                    format!("What is my {}?", chance.one_of(&self.facts))
                 }
                 _ => chance.one_of(&SMALL_TALK).to_owned(),
             };
@@ -103,7 +104,7 @@ impl Talk {
         }
     }
 
-    /// The request that says `words`: with the whole history, or with what is new alone.
+    /// The request for `words`: with the whole history, or with the new message alone.
     pub fn request(&self, words: &str, append: bool) -> Value {
         let new = json!({"role": "user", "content": words});
         let messages = match append {
@@ -111,11 +112,11 @@ impl Talk {
             false => [self.history.as_slice(), &[new]].concat(),
         };
         json!({"conversation": self.name(), "messages": messages, "hob": {"append": append},
-            "temperature": 0, "max_tokens": MOST_TOKENS, "logprobs": true,
+            "temperature": 0, "max_tokens": MAX_TOKENS, "logprobs": true,
             "stream": true, "stream_options": {"include_usage": true}})
     }
 
-    /// Compares what was kept with what must have been, and takes it over.
+    /// Checks the stored conversation and adopts it.
     pub fn meet(&mut self, kept: Option<&Value>) {
         let name = self.name();
         let kept = kept.map_or(Vec::new(), |kept| kept["messages"].as_array().unwrap().clone());
@@ -133,9 +134,9 @@ impl Talk {
             (None, []) => {}
             (Some(pending), []) => assert!(!pending.acknowledged, "{name}: a question is lost"),
             (Some(pending), [question, answer]) => pending.meet(&name, question, answer),
-            (_, rest) => panic!("{name}: nobody said {} of these messages", rest.len()),
+            (_, rest) => panic!("{name}: {} unknown messages", rest.len()),
         }
-        self.whole = kept.last().is_none_or(|last| last["status"] == "complete");
+        self.complete = kept.last().is_none_or(|last| last["status"] == "complete");
         let plain =
             |message: &Value| json!({"role": message["role"], "content": message["content"]});
         self.history.extend(rest.iter().map(plain));
@@ -143,7 +144,7 @@ impl Talk {
 }
 
 impl Pending {
-    /// The turn that asked for something and heard these events.
+    /// The turn of a question and its received events.
     pub fn of(asked: String, events: &[Event]) -> Self {
         let choices = events.iter().filter_map(|event| match event {
             Event::Data(chunk) => chunk["choices"].get(0),

@@ -1,5 +1,4 @@
-//! The app among others on a desktop: one of it, in the tray if it is asked to, and silent unless
-//! nobody looks.
+//! The app on the desktop: a single instance, the tray, autostart, and notifications.
 
 use std::thread;
 
@@ -37,12 +36,12 @@ fn a_second_start_shows_the_window_of_the_first_and_ends() {
 }
 
 #[test]
-fn who_opens_it_again_while_it_still_ends_gets_a_new_one() {
+fn an_app_started_while_another_ends_gets_its_own_window() {
     let desktop = Desktop::open();
     let mut first = desktop.start(&[]);
     let before = wait::until("the first has announced itself", || desktop.announced());
     desktop.shows_window();
-    // An answer that somebody else still hears holds up the end.
+    // An answer to another client delays the end.
     let client = Client::of(&before);
     let other = client.clone();
     let words = slowly(60);
@@ -53,7 +52,7 @@ fn who_opens_it_again_while_it_still_ends_gets_a_new_one() {
 
     let _second = desktop.start(&[]);
 
-    answer.join().expect("what was asked is answered");
+    answer.join().expect("the question is answered");
     wait::until("the first has ended", || first.exit_status());
     wait::until("the second has announced itself", || {
         desktop.announced().filter(|now| now["pid"] != before["pid"])
@@ -62,7 +61,7 @@ fn who_opens_it_again_while_it_still_ends_gets_a_new_one() {
 }
 
 #[test]
-fn closing_the_window_ends_the_app_unless_it_is_to_keep_running() {
+fn closing_the_window_ends_the_app_unless_the_tray_keeps_it_running() {
     let desktop = Desktop::open();
     let window = desktop.app();
     window.shows("@composer");
@@ -74,7 +73,7 @@ fn closing_the_window_ends_the_app_unless_it_is_to_keep_running() {
     wait::until("it is to keep running", || (close() == "tray").then_some(()));
     desktop.close_window();
     desktop.hides_window();
-    // It still answers, and comes back as it was.
+    // The page still answers, and its window returns unchanged.
     assert_eq!(close(), "tray");
     desktop.bus.choose(SHOW);
     desktop.shows_window();
@@ -88,7 +87,7 @@ fn closing_the_window_ends_the_app_unless_it_is_to_keep_running() {
 }
 
 #[test]
-fn the_window_comes_back_where_it_was_and_as_large() {
+fn the_window_returns_to_its_position_and_size() {
     let desktop = Desktop::open();
     let mut app = desktop.start(&[]);
     wait::until("the daemon has announced itself", || desktop.announced());
@@ -104,7 +103,7 @@ fn the_window_comes_back_where_it_was_and_as_large() {
 }
 
 #[test]
-fn it_starts_in_the_tray_where_that_is_asked_and_ends_from_there() {
+fn with_hidden_the_app_starts_in_the_tray_and_ends_from_there() {
     let desktop = Desktop::open();
     let mut app = desktop.start(&["--hidden"]);
     wait::until("the daemon has announced itself", || desktop.announced());
@@ -121,7 +120,7 @@ fn it_starts_in_the_tray_where_that_is_asked_and_ends_from_there() {
 }
 
 #[test]
-fn it_starts_with_the_session_only_where_that_is_asked() {
+fn autostart_is_off_until_the_user_enables_it() {
     let desktop = Desktop::open();
     let window = desktop.app();
     window.shows("@composer");
@@ -138,12 +137,12 @@ fn it_starts_with_the_session_only_where_that_is_asked() {
 }
 
 #[test]
-fn only_a_long_answer_that_ends_while_nobody_looks_is_told() {
+fn a_notification_announces_only_a_long_answer_behind_an_unfocused_window() {
     let desktop = Desktop::open();
     let window = desktop.app();
     window.shows("@composer");
     let long = || {
-        // A hundredth of a second each letter: longer than the eight seconds that one may wait for.
+        // 10 ms per letter: longer than the eight seconds after which the page notifies.
         let answers = window.count("@answer");
         window.put("@composer", &slowly(180));
         window.click("@send");
@@ -151,17 +150,17 @@ fn only_a_long_answer_that_ends_while_nobody_looks_is_told() {
     };
 
     desktop.focus_window();
-    window.until("somebody looks", "document.hasFocus()");
+    window.until("the window has the focus", "document.hasFocus()");
     long();
     desktop.look_away();
-    window.until("nobody looks", "!document.hasFocus()");
+    window.until("the window has lost the focus", "!document.hasFocus()");
     window.ask("Say this: short");
     assert_eq!(desktop.bus.notices(), []);
 
     long();
-    let told = wait::until("it is told", || desktop.bus.notices().pop());
+    let notice = wait::until("a notification shows", || desktop.bus.notices().pop());
     let title = window.text("@title");
-    assert_eq!(told, Notice { title: "Hob has answered".to_owned(), body: title });
+    assert_eq!(notice, Notice { title: "Hob has answered".to_owned(), body: title });
     assert_eq!(desktop.bus.notices().len(), 1);
     desktop.quit(window);
 }

@@ -1,7 +1,6 @@
-//! The app itself, in its window: what only shows there. What a person does with the page is checked in
-//! a browser, see `tests/page`.
+//! The app in its window: the shell and its integration. `tests/page` checks the page in a browser.
 
-#![cfg(target_os = "linux")] // Elsewhere nothing drives it.
+#![cfg(target_os = "linux")] // Other systems have no driver for the window.
 
 mod citizen;
 mod security;
@@ -16,7 +15,7 @@ use hob_testkit::wait;
 use serde_json::{Value, json};
 
 #[test]
-fn the_window_streams_an_answer_and_after_a_restart_the_chat_goes_on_from_what_was_kept() {
+fn the_window_streams_an_answer_and_restores_the_chat_after_a_restart() {
     let desktop = Desktop::open();
     let window = desktop.app();
     window.shows("@composer");
@@ -25,7 +24,7 @@ fn the_window_streams_an_answer_and_after_a_restart_the_chat_goes_on_from_what_w
     let answer = window.ask(&format!("Say this: {text}"));
     assert!(answer.contains("kettle stays warm"), "{answer}");
     let colours = desktop.save_picture("window");
-    assert!(colours > 50, "the screen shows {colours} colours: nothing, that is");
+    assert!(colours > 50, "the window is empty: {colours} colours on the screen");
     desktop.quit(window);
 
     let window = desktop.app();
@@ -33,8 +32,8 @@ fn the_window_streams_an_answer_and_after_a_restart_the_chat_goes_on_from_what_w
     window.click("@chat .chat-link");
     window.reads("@answer .text", "kettle stays warm");
     window.ask("Say this: And on it goes.");
-    // A process that has just started holds nothing: what is hot was brought back when the chat was
-    // opened, before it was asked.
+    // The new process started with empty cells: hot tokens were restored when the chat was opened,
+    // before the question.
     let numbers = window.last_numbers();
     let came_back = ["tokens from disk", "tokens hot"].iter().any(|it| numbers.contains(it));
     assert!(came_back, "{numbers}");
@@ -47,7 +46,7 @@ fn the_window_streams_an_answer_and_after_a_restart_the_chat_goes_on_from_what_w
 }
 
 #[test]
-fn the_page_can_call_our_commands_and_nothing_else() {
+fn the_page_can_call_the_shells_commands_and_nothing_else() {
     let desktop = Desktop::open();
     let window = desktop.app();
     window.shows("@composer");
@@ -74,7 +73,7 @@ fn the_page_can_call_our_commands_and_nothing_else() {
         let why = refused("open_link", json!({"url": url}));
         assert!(why.contains("only links"), "{why}");
     }
-    // Whoever looks is not told.
+    // A focused window shows no notification.
     assert_eq!(invoke(&window, "settings_get", json!({}))["done"]["close"], "quit");
     desktop.quit(window);
 }
@@ -119,7 +118,7 @@ fn the_page_has_no_token_and_reaches_nothing_but_the_shell() {
 }
 
 #[test]
-fn a_file_of_the_page_lands_where_the_desktop_keeps_downloads_and_overwrites_none() {
+fn a_download_goes_to_the_download_directory_and_overwrites_nothing() {
     let desktop = Desktop::open();
     let window = desktop.app();
     window.shows("@composer");
@@ -143,7 +142,7 @@ fn a_file_of_the_page_lands_where_the_desktop_keeps_downloads_and_overwrites_non
 }
 
 #[test]
-fn a_chat_leaves_with_its_memory_and_comes_back_with_it() {
+fn an_exported_chat_returns_with_its_kv() {
     let desktop = Desktop::open();
     let window = desktop.app();
     window.ask("Say this: what is kept of this has some thousand bytes, and not one may differ");
@@ -164,7 +163,7 @@ fn a_chat_leaves_with_its_memory_and_comes_back_with_it() {
 }
 
 #[test]
-fn it_attaches_to_a_daemon_that_is_there_and_takes_its_place_when_that_ends() {
+fn the_app_attaches_to_a_running_daemon_and_replaces_it_when_it_ends() {
     let mut hobd = Hobd::start(Model::Fake);
     let desktop = Desktop::beside(hobd.directory());
     let window = desktop.app();
@@ -180,7 +179,7 @@ fn it_attaches_to_a_daemon_that_is_there_and_takes_its_place_when_that_ends() {
 }
 
 #[test]
-fn it_stays_with_a_daemon_that_starts_over_with_another_model() {
+fn the_app_stays_attached_to_a_daemon_that_switches_models() {
     let hobd = Hobd::start(Model::Fake);
     let desktop = Desktop::beside(hobd.directory());
     let window = desktop.app();
@@ -198,12 +197,12 @@ fn it_stays_with_a_daemon_that_starts_over_with_another_model() {
     window.click(".brand");
     window.press("Alt+1");
     window.ask("Say this: From the other model.");
-    // The daemon is not the app's to end.
+    // The app must not end the other daemon.
     window.script("setTimeout(() => window.__TAURI__.core.invoke('quit'), 100)");
 }
 
 #[test]
-fn the_app_tries_itself() {
+fn the_smoke_test_passes() {
     let desktop = Desktop::open();
     let tried = desktop.run(&["--smoke-test"]);
     let said = String::from_utf8_lossy(&tried.stdout);
@@ -217,7 +216,7 @@ fn is_tar(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == "tar")
 }
 
-/// What a command answers to the page: `{done}` or `{error}`.
+/// The result of a command that the page calls: `{done}` or `{error}`.
 fn invoke(window: &Page, command: &str, arguments: Value) -> Value {
     let answer = window.run_async(
         r"

@@ -1,4 +1,4 @@
-//! Model output in front of a shell that can be told what to do.
+//! Hostile model output must not reach the commands of the shell.
 
 use hob_checks::canary::Canary;
 use hob_checks::desktop::Desktop;
@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 
 use super::invoke;
 
-/// What a script of a payload would do.
+/// A script that leaves a mark when it runs.
 const HARM: &str = "top.pwned=1";
 
-/// The same, and what it would tell the shell.
+/// A script that calls a command of the shell.
 const MORE_HARM: &str =
     "top.pwned=1;__TAURI__.core.invoke('settings_set',{settings:{notifications:false}})";
 
-/// A chat has so many of them.
+/// Payloads per chat.
 const IN_A_CHAT: usize = 20;
 
 #[test]
@@ -48,16 +48,16 @@ fn payloads_call_no_command_and_lead_nowhere() {
         assert_eq!(window.script("return window.pwned ?? null"), Value::Null, "a script ran");
         assert_eq!(window.script("return location.origin"), place, "it went away");
     }
-    // One that streams in.
+    // One payload streams in.
     window.put("@composer", &format!("Say this: <img src=x onerror=\"{MORE_HARM}\">"));
     window.click("@send");
     window.until("it is answered", "!one('@live') && all('@answer').length > 1");
 
     assert_eq!(window.script("return window.pwned ?? null"), Value::Null, "a script ran");
-    assert!(canary.heard().is_empty(), "somebody was asked: {:?}", canary.heard());
+    assert!(canary.heard().is_empty(), "a request reached the canary: {:?}", canary.heard());
     let settings = invoke(&window, "settings_get", json!({}));
     assert_eq!(settings["done"]["notifications"], true, "a command was called: {settings}");
-    // Had one of them run, it would show.
+    // The check can fail: a script that does run leaves its marks.
     window.script(MORE_HARM);
     wait::until("the harm is done", || {
         let settings = invoke(&window, "settings_get", json!({}));
