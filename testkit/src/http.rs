@@ -186,14 +186,6 @@ impl Stream {
         }
     }
 
-    /// The next object; `None` after `[DONE]`.
-    pub fn next(&mut self) -> Option<Value> {
-        match self.next_data()?.as_str() {
-            "[DONE]" => None,
-            data => Some(serde_json::from_str(data).unwrap()),
-        }
-    }
-
     /// All objects to the end, which must be `[DONE]`.
     pub fn collect(mut self) -> Vec<Value> {
         let mut objects = Vec::new();
@@ -202,6 +194,18 @@ impl Stream {
                 "[DONE]" => return objects,
                 data => objects.push(serde_json::from_str(data).unwrap()),
             }
+        }
+    }
+}
+
+/// The objects; `None` after `[DONE]`.
+impl Iterator for Stream {
+    type Item = Value;
+
+    fn next(&mut self) -> Option<Value> {
+        match self.next_data()?.as_str() {
+            "[DONE]" => None,
+            data => Some(serde_json::from_str(data).unwrap()),
         }
     }
 }

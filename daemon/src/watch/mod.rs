@@ -166,11 +166,10 @@ impl WatchLoop {
         // An error: the daemon ends.
         let Ok(stamps) = spawn_blocking(move || targets.stamps()).await else { return };
         let before = std::mem::replace(&mut self.seen, stamps);
-        for index in 0..before.len() {
-            if self.seen[index] != before[index] {
-                self.touch(self.seen[index].0);
-            }
-        }
+        let pairs = self.seen.iter().zip(&before);
+        let touched: Vec<_> =
+            pairs.filter(|(now, before)| now != before).map(|(now, _)| now.0).collect();
+        touched.into_iter().for_each(|group| self.touch(group));
         self.next_poll = self.watcher.poll_interval().map(|interval| Instant::now() + interval);
     }
 

@@ -73,10 +73,10 @@ mod tests {
         assert!(differing().is_empty());
 
         fs::write(&file, "four").unwrap();
-        assert_eq!(differing(), [file.clone()]);
+        assert_eq!(differing(), std::slice::from_ref(&file));
         let older = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
         fs::File::options().append(true).open(&file).unwrap().set_modified(older).unwrap();
-        assert_eq!(differing(), [file.clone()]);
+        assert_eq!(differing(), std::slice::from_ref(&file));
 
         fs::remove_dir_all(&directory).unwrap();
         assert_eq!(differing(), [directory.clone(), file.clone()]);

@@ -31,7 +31,7 @@ impl Targets {
         profile_files: &[PathBuf],
         model_files: &[PathBuf],
     ) -> Self {
-        let resolved = |files: &[PathBuf]| files.iter().flat_map(|file| both(file)).collect();
+        let resolved = |files: &[PathBuf]| files.iter().flat_map(both).collect();
         Self {
             profile_dirs: profiles_dir.into_iter().flat_map(both).collect(),
             profile_files: resolved(profile_files),
