@@ -93,7 +93,7 @@ pub(super) fn demand(settings: &Settings) -> Demand {
 mod real {
     use super::*;
 
-    /// No file has kept KV here.
+    /// Nothing names KV by this without llama.cpp.
     pub const STATE_FORMAT: &str = "none";
 
     pub fn load(_: &Resolved, choice: &ModelChoice, _: &mut dyn FnMut(Step)) -> Result<Loaded> {
