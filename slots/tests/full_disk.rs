@@ -1,10 +1,11 @@
-//! A disk that is filled to the brim.
+//! A full disk.
 //!
-//! - A save fails and says so; what was saved before reads on, also after a restart on the full disk.
-//! - A sweep frees space without needing any, and then saves work again.
+//! - A save fails with an error; earlier saves stay readable, also after a restart on the full
+//!   disk.
+//! - A sweep frees space without needing any; then saves work again.
 //!
-//! Once on a file system in memory with a limit, everywhere; once on a real tmpfs of 32 MiB, where
-//! this process may mount one.
+//! Runs on a file system in memory with a limit, and on a real tmpfs of 32 MiB where this process
+//! may mount one.
 
 mod support;
 
@@ -50,13 +51,12 @@ fn a_full_tmpfs_keeps_what_it_has_and_takes_more_after_a_sweep() {
     assert_copes(Arc::new(Disk), &tmpfs.0.join("slots"), 2_000_000, &fill);
 }
 
-/// `fill` leaves no byte free.
+/// `fill` writes until no byte is free.
 fn assert_copes(files: Arc<dyn Files>, dir: &Path, bytes: usize, fill: &dyn Fn()) {
     let opened = || Store::open_on(files.clone(), dir).expect("it opens, full or not");
     let mut store = opened();
     let before = large("before", bytes);
     before.save(&store).unwrap();
-    // Until nothing goes in any more.
     let saved: Vec<Talk> = (0..)
         .map(|number| large(&format!("talk-{number}"), bytes))
         .take_while(|talk| talk.save(&store).is_ok())
@@ -78,7 +78,7 @@ fn assert_copes(files: Arc<dyn Files>, dir: &Path, bytes: usize, fill: &dyn Fn()
             assert!(text.starts_with("cannot write"), "{error}");
         }
         drop(store);
-        // Not even the owner's name fits in.
+        // Not even the owner's name fits.
         files.remove(&dir.join("owner.lock")).unwrap();
         fill();
         store = opened();
@@ -95,7 +95,7 @@ fn assert_copes(files: Arc<dyn Files>, dir: &Path, bytes: usize, fill: &dyn Fn()
     assert_reads(&store, &late);
 }
 
-/// A conversation of one snapshot that is too large to be overlooked.
+/// A conversation with one large snapshot.
 fn large(name: &str, bytes: usize) -> Talk {
     let word = name.bytes().fold(0, |sum, byte| sum * 31 % 100_003 + i32::from(byte));
     let mut talk = Talk::new(name, TtlClass::Permanent, start(), &[word]).with_snapshot();
@@ -116,7 +116,7 @@ fn assert_reads(store: &Store, talk: &Talk) {
     assert!(store.get_slot(MODEL, &id("nobody")).is_err());
 }
 
-/// A tmpfs of 32 MiB, unmounted when it is dropped.
+/// A tmpfs of 32 MiB; dropping unmounts it.
 struct Tmpfs(std::path::PathBuf);
 
 impl Tmpfs {

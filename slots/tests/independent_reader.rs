@@ -1,4 +1,4 @@
-//! `docs/read_slots.py`, which knows `docs/FORMAT.md` alone, reads what this crate has written.
+//! `docs/read_slots.py`, written from `docs/FORMAT.md` alone, reads this crate's files.
 
 use std::path::Path;
 use std::process::Command;

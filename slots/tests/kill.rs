@@ -1,9 +1,9 @@
-//! A process that saves, sweeps and prunes is killed at a random moment, again and again.
+//! Kills a process that saves, sweeps and prunes, at random times.
 //!
-//! - 300 times in a usual run; `HOB_TEST_ALL=1` makes it 10,000.
-//! - The process is this very program: it writes into a journal what it is about to do and what it
-//!   has done. Whatever it is killed in the middle of, the next one finds the old conversation or the
-//!   new one, with every object that it names, and no unfinished file.
+//! - 300 kills; with `HOB_TEST_ALL=1` 10,000.
+//! - The process is this program. It logs each action to a journal before and after doing it.
+//!   Whenever it is killed, the next process finds the old conversation or the new one with all of
+//!   its objects, and no unfinished file.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -21,11 +21,11 @@ use hob_slots::{
 
 const MODEL: ModelHash = ModelHash([3; 8]);
 const CONVERSATIONS: u64 = 6;
-/// The variable that makes this program the one that is killed: directory and seed.
+/// Set in the process to kill: directory and seed.
 const VICTIM: &str = "HOB_TEST_VICTIM";
 
 #[test]
-fn whatever_a_process_is_killed_in_the_middle_of_nothing_is_torn() {
+fn a_killed_process_leaves_no_torn_file() {
     let rounds = if std::env::var("HOB_TEST_ALL").is_ok() { 10_000 } else { 300 };
     let dir = tempfile::tempdir().unwrap();
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
@@ -52,15 +52,15 @@ fn whatever_a_process_is_killed_in_the_middle_of_nothing_is_torn() {
     assert!(actions > rounds, "the victims did something before they died");
 }
 
-/// What a conversation may be found as.
+/// The possible states of each conversation.
 #[derive(Default)]
 struct Known(BTreeMap<u64, Vec<Option<u64>>>);
 
 impl Known {
-    /// Takes over what the victim wrote down. Returns how many actions that were.
+    /// Reads the victim's journal. Returns the number of actions.
     fn read(&mut self, journal: &str) -> u64 {
         let mut actions = 0;
-        // The last line may be torn: it was about to be written, so nothing was done yet.
+        // The last line may be torn: its action had not begun.
         let whole = journal.rsplit_once('\n').map_or("", |(whole, _)| whole);
         for line in whole.lines() {
             actions += 1;
@@ -71,7 +71,7 @@ impl Known {
                 "saved" => drop(self.0.insert(number(1), vec![Some(number(2))])),
                 "leaving" => self.0.entry(number(1)).or_default().push(None),
                 "left" => drop(self.0.insert(number(1), vec![None])),
-                // Whatever is not kept may leave, now or in a later sweep that was not finished.
+                // A sweep may remove any conversation, also one that was not finished.
                 "sweeping" => self.0.values_mut().for_each(|states| states.push(None)),
                 other => panic!("{other}"),
             }
@@ -113,7 +113,7 @@ fn whole(store: &Store, who: u64, version: u64, record: &SlotRecord) {
     }
 }
 
-/// Runs only as the program that is killed.
+/// Runs only as the process to kill.
 #[test]
 #[ignore = "it works until it is killed"]
 fn the_victim() {
@@ -185,7 +185,7 @@ fn expected(who: u64, version: u64) -> SlotRecord {
     }
 }
 
-/// A beginning that all share, a middle that is the conversation's, an end that is the version's.
+/// A prefix that all share, a middle of the conversation, an end of the version.
 fn objects(who: u64, version: u64) -> Vec<Object> {
     let mut parent = BlockId::root(MODEL);
     let block = |(at, word): (usize, u64)| {
@@ -211,7 +211,7 @@ fn name(who: u64) -> ConversationId {
     format!("chat.{who}").parse().unwrap()
 }
 
-/// Xorshift64*: enough to choose moments and actions.
+/// Xorshift64*: enough to choose times and actions.
 struct Random(u64);
 
 impl Random {

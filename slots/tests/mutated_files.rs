@@ -1,16 +1,16 @@
-//! Files that were changed at random: none makes a decoder panic, none makes it allocate what a
-//! field claims, and what is read is either refused or whole.
+//! Randomly changed files: no decoder panics or allocates what a field claims, and a file is either
+//! refused or read whole.
 //!
-//! The same cases in every run. For longer ones see `fuzz/`.
+//! Every run tests the same cases. `fuzz/` runs longer.
 
 use hob_slots::{BlockRef, Object, Seal, SegmentRef, SlotRecord, SlotTable, SnapshotRef};
 
 mod mend;
 
-/// Two seconds of them, with optimizations.
+/// Two seconds of cases, optimized.
 const CASES: u64 = if cfg!(debug_assertions) { 1_000 } else { 20_000 };
 
-/// Far above what any of these files holds, far below what a field can claim.
+/// Far above the size of any of these files, far below the claim of a field.
 #[cfg(target_os = "linux")]
 const MAX_MORE_BYTES: u64 = 32 << 20;
 
@@ -28,9 +28,9 @@ const SLOT_FILES: [&[u8]; 2] = [
 ];
 const SEALED: &[u8] = include_bytes!("../fixtures/block-v2.sealed-v1.kv");
 
-/// The only test of its process: it looks at how much memory that process has ever had.
+/// The only test of its process: it measures the peak memory of the process.
 #[test]
-fn a_mutated_file_is_refused_or_whole_and_takes_no_memory_that_it_does_not_fill() {
+fn a_mutated_file_is_refused_or_whole_and_allocates_no_more_than_its_bytes() {
     let before = peak_bytes();
     let (mut read, mut mended) = (0, 0);
     for case in 0..CASES {
@@ -43,7 +43,7 @@ fn a_mutated_file_is_refused_or_whole_and_takes_no_memory_that_it_does_not_fill(
         let opened = Seal::new(*b"thirty-two bytes, known to all!!").open(b"name", sealed.clone());
         assert!(opened.is_err() || sealed == SEALED, "case {case}");
     }
-    // Mending works: a good part of the cases gets past the checksums and is whole.
+    // Many of the cases have valid checksums and are read whole.
     assert!(mended > read / 50, "{mended} of {read}");
     let more = peak_bytes().saturating_sub(before);
     #[cfg(target_os = "linux")]
@@ -83,7 +83,7 @@ fn slot_file(original: &[u8], random: &mut Random) -> bool {
     true
 }
 
-/// One to four changes, each of a kind that disks, crashes or bad intentions make.
+/// One to four changes, as disks, crashes or attackers make them.
 fn mutated(original: &[u8], random: &mut Random) -> Vec<u8> {
     let mut file = original.to_vec();
     for _ in 0..=random.below(4) {
@@ -96,7 +96,7 @@ fn mutated(original: &[u8], random: &mut Random) -> Vec<u8> {
             3 => file.extend((0..random.below(64)).map(|n| n as u8)),
             4 => drop(file.drain(at..(at + 8).min(original.len()).min(file.len()).max(at))),
             5 => drop(file.splice(at..at, [random.byte(); 8])),
-            // A field that claims much or nothing.
+            // A huge or empty field.
             6 => {
                 let end = (at + 8).min(file.len());
                 file[at..end].fill([0, 0x7f, 0xff][random.below(3)]);
@@ -111,7 +111,7 @@ fn mutated(original: &[u8], random: &mut Random) -> Vec<u8> {
     file
 }
 
-/// The most address space that this process has ever had.
+/// The peak address space of this process.
 fn peak_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmPeak:"));

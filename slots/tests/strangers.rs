@@ -1,8 +1,8 @@
-//! What strangers may have to do with the directory: nothing.
+//! No access for others.
 //!
-//! - No symbolic link below it is followed: what lies outside is neither read nor written nor removed.
-//!   Where the directory itself lies is its owner's choice, links on the way included.
-//! - Files are 0600 and directories 0700, whatever the umask is, and a hostile umask stops nobody.
+//! - No symbolic link below the directory is followed, so nothing outside is read, written or
+//!   removed. The path to the directory itself may contain links.
+//! - Files are 0600 and directories 0700, whatever the umask. A strict umask breaks nothing.
 mod support;
 
 use std::fs;
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 use support::talk::{MODEL, Talk, id, later, missing_objects, start};
 
-/// Set in the child that runs under another umask: its directory.
+/// Set in the child with another umask: its directory.
 const CHILD_DIR: &str = "HOB_TEST_STRANGERS_DIR";
 
 #[test]
@@ -64,7 +64,7 @@ fn no_directory_that_is_a_link_is_followed() {
 }
 
 #[test]
-fn what_is_rejected_moves_into_no_directory_that_is_a_link() {
+fn a_rejected_file_is_not_moved_through_a_link() {
     let world = World::new();
     fs::create_dir(world.path(&format!("{MODEL}/quarantine"))).unwrap();
     let outside = world.replace_by_link(&format!("{MODEL}/quarantine"));
@@ -77,7 +77,7 @@ fn what_is_rejected_moves_into_no_directory_that_is_a_link() {
 }
 
 #[test]
-fn what_is_known_of_the_clock_is_written_over_no_link() {
+fn the_clock_is_not_written_through_a_link() {
     let world = World::new();
     let mut keeper = ClockTracker::default();
     keeper.look(start(), Duration::ZERO);
@@ -103,7 +103,7 @@ fn a_directory_whose_lock_or_temporary_files_are_a_link_is_refused() {
 }
 
 #[test]
-fn the_way_to_the_directory_may_lead_over_links() {
+fn the_path_to_the_directory_may_contain_links() {
     let dir = TempDir::new().unwrap();
     fs::create_dir(dir.path().join("real")).unwrap();
     symlink(dir.path().join("real"), dir.path().join("link")).unwrap();
@@ -115,7 +115,7 @@ fn the_way_to_the_directory_may_lead_over_links() {
 }
 
 #[test]
-fn no_umask_opens_a_file_to_others_or_closes_it_to_its_owner() {
+fn permissions_do_not_depend_on_the_umask() {
     if let Some(dir) = std::env::var_os(CHILD_DIR) {
         return do_everything(Path::new(&dir));
     }
@@ -123,14 +123,14 @@ fn no_umask_opens_a_file_to_others_or_closes_it_to_its_owner() {
         use std::os::unix::fs::MetadataExt;
         me.uid() == 0
     });
-    // Root may do everything anyway, so nobody does it too.
+    // Root bypasses permissions, so this would prove nothing.
     for user in [None, is_root.then_some(65_534)] {
         for umask in ["000", "022", "777"] {
             let dir = TempDir::new().unwrap();
             let mut child = Command::new("sh");
             child.args(["-c", &format!("umask {umask}; exec \"$0\" \"$@\"")]);
             child.arg(std::env::current_exe().unwrap());
-            child.args(["--exact", "no_umask_opens_a_file_to_others_or_closes_it_to_its_owner"]);
+            child.args(["--exact", "permissions_do_not_depend_on_the_umask"]);
             child.env(CHILD_DIR, dir.path()).current_dir("/");
             if let Some(user) = user {
                 chown(dir.path(), Some(user), Some(user)).unwrap();
@@ -153,7 +153,7 @@ fn no_umask_opens_a_file_to_others_or_closes_it_to_its_owner() {
     }
 }
 
-/// Leaves one of everything that the store makes.
+/// Creates one of each kind of file.
 fn do_everything(dir: &Path) {
     let store = Store::open(dir.join("slots")).unwrap();
     chat().save(&store).unwrap();
@@ -170,7 +170,7 @@ fn do_everything(dir: &Path) {
     Store::open(dir.join("slots")).unwrap();
 }
 
-/// Everything below `dir` and itself: path, whether it is a directory, mode.
+/// Every path below `dir`: whether it is a directory, and its mode.
 fn modes(dir: &Path) -> Vec<(PathBuf, bool, u32)> {
     let metadata = fs::symlink_metadata(dir).unwrap();
     let mut found =
@@ -182,13 +182,13 @@ fn modes(dir: &Path) -> Vec<(PathBuf, bool, u32)> {
     found
 }
 
-/// A store, and a place outside of it.
+/// A store, and a directory outside of it.
 struct World {
     store: Option<Store>,
     dir: TempDir,
 }
 
-/// What was moved out, and what everything in it held.
+/// The moved path, and the content below it.
 struct Outside {
     path: PathBuf,
     held: Vec<(PathBuf, Option<Vec<u8>>)>,
@@ -212,7 +212,7 @@ impl World {
         self.dir.path().join("slots").join(within)
     }
 
-    /// Moves a file or a directory out of the store and puts a link to it in its place.
+    /// Moves a file or directory out of the store and links to it from its old place.
     fn replace_by_link(&self, within: &str) -> Outside {
         let path = self.dir.path().join("outside").join("moved");
         fs::rename(self.path(within), &path).unwrap();
@@ -223,7 +223,7 @@ impl World {
         Outside { held: held(&path), path }
     }
 
-    /// Does all that changes a directory; what of it succeeds is not the question here.
+    /// Runs everything that changes a directory. It may fail.
     fn live_on(&self) {
         let store = self.store();
         let rules = Rules { quota: Quota::Bytes(0), grace: Duration::ZERO, ..Rules::default() };
@@ -245,7 +245,7 @@ impl World {
     }
 }
 
-/// Every path from `path` on and the bytes of each file.
+/// Every path below `path` and its bytes.
 fn held(path: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
     let mut held: Vec<_> = modes(path)
         .into_iter()
@@ -259,7 +259,7 @@ fn chat() -> Talk {
     Talk::new("chat", TtlClass::Long, start_of_all(), &[1, 2, 3]).with_snapshot()
 }
 
-/// The same for every call, so that equal talks are equal.
+/// Equal for every call, so equal talks are equal.
 fn start_of_all() -> hob_slots::Timestamp {
     static START: std::sync::OnceLock<hob_slots::Timestamp> = std::sync::OnceLock::new();
     *START.get_or_init(start)

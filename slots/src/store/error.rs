@@ -89,7 +89,7 @@ pub enum StoreError {
     #[error("the key in {} {problem}", key.display())]
     BadKey { key: PathBuf, problem: &'static str },
     /// The collector cannot read a slot file, so it removes no object of its model.
-    #[error("cannot tell what {} needs: {miss}", path.display())]
+    #[error("cannot tell which objects {} references: {miss}", path.display())]
     Unreadable { path: PathBuf, miss: Miss },
     /// The change is visible, but a power cut may undo it.
     #[error("cannot make durable what changed in {}: {source}", dir.display())]

@@ -1,4 +1,4 @@
-//! The disk of this machine, which fails once or from some call on.
+//! The real disk, with one or all further calls failing.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,32 +7,32 @@ use std::time::SystemTime;
 
 use hob_slots::store::files::{Disk, Entry, Facts, Files, Lock, LockError, NewFile, OpenFile};
 
-/// A system call, as far as faults care.
+/// The kinds of system calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// Changes nothing.
+    /// Reads.
     Read,
-    /// Takes space.
+    /// Allocates space.
     Grow,
     Write,
-    /// Makes durable, moves or removes.
+    /// Syncs, moves or removes.
     Change,
 }
 
-/// How a call fails.
+/// The ways to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It does nothing and reports an error of the device.
+    /// Does nothing and reports an I/O error.
     Error,
-    /// It does nothing because the disk is full.
+    /// Does nothing and reports a full disk.
     Full,
-    /// It writes half of its bytes; nothing more fits into that file.
+    /// Writes half of its bytes; the file accepts no more.
     CutShort,
-    /// It does its work and reports an error all the same.
+    /// Does its work and reports an error.
     DoneButReported,
-    /// Nothing works any more, until somebody mends it.
+    /// All further calls fail until the disk is mended.
     ErrorFromThenOn,
-    /// Nothing that takes space works any more.
+    /// All further calls that allocate space fail.
     FullFromThenOn,
 }
 
@@ -46,7 +46,7 @@ impl Fault {
         Self::FullFromThenOn,
     ];
 
-    /// Whether a call can fail like this.
+    /// Whether this kind of call can fail like this.
     pub fn befalls(self, call: Call) -> bool {
         match self {
             Self::Error | Self::ErrorFromThenOn => true,
@@ -59,16 +59,16 @@ impl Fault {
 
 #[derive(Debug, Default)]
 struct Plan {
-    /// Every call since the plan was made.
+    /// The calls since the plan was set.
     calls: Vec<Call>,
-    /// Which call fails first, counted from 0, and how.
+    /// The call to fail, from 0, and how.
     fault: Option<(usize, Fault)>,
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct FaultyDisk(Arc<Mutex<Plan>>);
 
-/// What becomes of a call.
+/// The outcome of a call.
 enum Fate {
     Passes,
     Fails(io::Error),
@@ -77,12 +77,12 @@ enum Fate {
 }
 
 impl FaultyDisk {
-    /// From now on call `at` fails, counted from 0.
+    /// Call `at` fails, counted from now.
     pub fn fail(&self, at: usize, fault: Fault) {
         *self.0.lock().unwrap() = Plan { calls: Vec::new(), fault: Some((at, fault)) };
     }
 
-    /// From now on nothing fails. Returns the calls since the last change of plans.
+    /// No call fails. Returns the calls since the plan was set.
     pub fn mend(&self) -> Vec<Call> {
         std::mem::take(&mut *self.0.lock().unwrap()).calls
     }

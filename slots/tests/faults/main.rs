@@ -1,12 +1,12 @@
-//! A disk that fails at any call of anything that the store does.
+//! Disk faults at every call of the store.
 //!
-//! Every scene is played once for each of its calls and each way in which that call can fail. Then:
+//! Each scene runs once for each of its calls and each way in which that call can fail. Then:
 //!
-//! - Each conversation reads as it was before or as it is after, with all its objects; while the
-//!   disk still fails, it may also be a miss.
-//! - Nothing was declared damaged that is not.
-//! - Others go on: a save and a read on the mended disk work, and so does the same scene once more.
-//! - No descriptor is left open, no lock is held, no temporary file outlives the next open.
+//! - Each conversation reads as before or as after the scene, with all of its objects; while the
+//!   disk fails, it may also be a miss.
+//! - No valid file is rejected.
+//! - A save and a read on the mended disk work, and so does the same scene again.
+//! - No descriptor stays open, no lock stays held, no temporary file survives the next open.
 
 mod faulty;
 #[path = "../support/mod.rs"]
@@ -24,7 +24,7 @@ use support::scenes::{SCENES, Scene};
 use support::talk::{MODEL, Readings, Talk, contents, id, missing_objects, readings, start};
 
 #[test]
-fn a_fault_at_any_call_leaves_the_old_or_the_new_and_everything_works_again() {
+fn a_fault_at_any_call_leaves_the_old_or_the_new_state_and_the_store_recovers() {
     let _alone = alone();
     let mut played = 0;
     for scene in SCENES {
@@ -40,7 +40,7 @@ fn a_fault_at_any_call_leaves_the_old_or_the_new_and_everything_works_again() {
 }
 
 #[test]
-fn a_fault_at_any_call_of_opening_a_directory_passes_with_it() {
+fn a_failed_open_succeeds_once_the_fault_has_passed() {
     let _alone = alone();
     let (mut at, mut played) = (0, 0);
     loop {
@@ -68,7 +68,7 @@ fn a_fault_at_any_call_of_opening_a_directory_passes_with_it() {
 }
 
 #[test]
-fn a_fault_at_any_call_of_reading_is_a_miss_and_no_reason_to_reject_a_file() {
+fn a_fault_at_any_call_of_reading_is_a_miss_and_rejects_no_file() {
     let _alone = alone();
     let scene = &SCENES[2];
     let world = World::new(scene);
@@ -99,13 +99,13 @@ fn a_fault_at_any_call_of_reading_is_a_miss_and_no_reason_to_reject_a_file() {
     println!("{calls} calls of reading, each failed twice");
 }
 
-/// Descriptors are counted for the whole process, so nothing else may run.
+/// Descriptors are counted per process, so tests run one at a time.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A scene that is about to be played on a disk that can fail.
+/// A scene on a disk that can fail.
 struct World<'s> {
     scene: &'s Scene,
     disk: FaultyDisk,
@@ -116,7 +116,7 @@ struct World<'s> {
 impl<'s> World<'s> {
     fn new(scene: &'s Scene) -> Self {
         let disk = FaultyDisk::default();
-        // In memory where there is such a place: syncing is what takes the time.
+        // In memory if possible: syncing takes most of the time.
         let dir = TempDir::new_in(Path::new("/dev/shm")).or_else(|_| TempDir::new()).unwrap();
         let store = Store::open_on(Arc::new(disk.clone()), dir.path().join("slots")).unwrap();
         (scene.prepare)(&store, &disk);
@@ -129,7 +129,7 @@ impl<'s> World<'s> {
         Self { scene, store: store.expect("a directory opens on a disk that works"), disk, dir }
     }
 
-    /// With what a writer that was killed leaves.
+    /// With the unfinished files of a killed writer.
     fn left_unfinished(self) -> Self {
         for dir in ["tmp".into(), format!("{MODEL}/tmp")] {
             let dir = self.store.dir().join(dir);
@@ -191,7 +191,7 @@ impl<'s> World<'s> {
         world.assert_whole(&[&what, "again"]);
     }
 
-    /// What is read where nothing fails, without changing the directory.
+    /// The state without faults. Changes nothing.
     fn readings_before(&self) -> Readings {
         let read =
             |name: &ConversationId| (name.clone(), self.store.reader().get_slot(MODEL, name).ok());
@@ -206,7 +206,7 @@ impl<'s> World<'s> {
         readings(&world.store, &world.names())
     }
 
-    /// What can be read is all there, and nothing that was whole was rejected.
+    /// Every readable conversation is complete, and no valid file is rejected.
     fn assert_whole(&self, what: &[&str]) {
         let listing = contents(&self.store).unwrap();
         for slot in &listing.slots {
@@ -229,12 +229,12 @@ impl<'s> World<'s> {
     }
 }
 
-/// Reading rejects what is damaged, which a scene about that does by itself.
+/// Reading rejects damaged files, which the scene about damage does by itself.
 fn readings_unless_rotten(world: &World) -> Readings {
     if world.scene.rotten { Readings::new() } else { readings(&world.store, &world.names()) }
 }
 
-/// How many descriptors this process has open; 0 where that cannot be told.
+/// The open descriptors of this process; 0 where unknown.
 fn open_descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
 }

@@ -1,12 +1,12 @@
-//! Random histories of a store against a model that only remembers what was saved.
+//! Random histories of a store against a naive model.
 //!
-//! - Conversations are saved, restored, forked, rewound, closed, swept, forgotten, damaged; the
-//!   process is killed and the power goes, in the middle of any of it.
-//! - What reads is what was saved last; after a crash it may be what the interrupted step had before
-//!   or after. What is needed is there, what is open is not touched, what is over leaves.
-//! - At the end of a history everything can be removed, and nothing is left over.
+//! - Conversations are saved, restored, forked, rewound, closed, swept, forgotten, damaged; at any
+//!   time the process is killed or the power fails.
+//! - A read returns the last save; after a crash, the state before or after the interrupted step.
+//!   Referenced objects exist, conversations in use are never changed, expired ones are removed.
+//! - At the end of a history everything can be removed, and no file is left.
 //!
-//! A history is named by its seed, which repeats it: `HOB_TEST_SEED=7`. `HOB_TEST_ALL=1` runs 100,000.
+//! The seed repeats a history: `HOB_TEST_SEED=7`. `HOB_TEST_ALL=1` runs 100,000.
 
 mod remembered;
 #[path = "../support/mod.rs"]
@@ -19,11 +19,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use support::bounded;
 use world::{Counts, World};
 
-/// Things that happen in one history.
+/// Steps of one history.
 const STEPS: usize = 24;
 
 #[test]
-fn whatever_happens_what_reads_is_what_was_saved() {
+fn every_history_reads_what_was_saved() {
     if let Some(seed) = std::env::var("HOB_TEST_SEED").ok().and_then(|seed| seed.parse().ok()) {
         println!("seed {seed}: {:?}", history(seed, true));
         return;

@@ -1,17 +1,16 @@
-//! The naive model: what was ever saved of a conversation and may be read now.
+//! The naive model: the saved states of a conversation that may be read now.
 
 use hob_slots::SlotRecord;
 
-/// What is remembered of one conversation.
 #[derive(Clone, Debug)]
 pub struct Remembered {
-    /// What is read, until something happens to it.
+    /// The current state.
     pub now: Option<SlotRecord>,
-    /// Everything that may still lie on the disk after the crashes since it was last written.
+    /// States that may still be on disk after the crashes since the last write.
     possible: Vec<Option<SlotRecord>>,
-    /// What the step would have left that a crash has just interrupted.
+    /// The state that the interrupted step would have left.
     interrupted: Option<Option<SlotRecord>>,
-    /// Whether all objects of what is read must be there.
+    /// Whether all objects of the current state must exist.
     pub whole: bool,
 }
 
@@ -22,13 +21,13 @@ impl Default for Remembered {
 }
 
 impl Remembered {
-    /// A step went through and left this.
+    /// A step succeeded and left this.
     pub fn is_now(&mut self, record: Option<SlotRecord>) {
         let possible = vec![record.clone()];
         *self = Self { now: record, possible, interrupted: None, whole: true };
     }
 
-    /// A sweep went through: older files of the same conversation are gone.
+    /// A sweep succeeded: older files of the conversation are gone.
     pub fn is_settled(&mut self) {
         self.possible = vec![self.now.clone()];
     }
@@ -39,12 +38,12 @@ impl Remembered {
         self.interrupted = Some(record);
     }
 
-    /// It was read after a crash.
+    /// Read after a crash.
     pub fn reads(&mut self, read: Option<SlotRecord>, what: &str) {
         assert!(self.possible.contains(&read), "{what} reads {read:?} of {:?}", self.possible);
         self.whole = match self.interrupted.take() {
             Some(interrupted) if interrupted == read => true,
-            // What comes back from further ago may have lost its objects since.
+            // An older state may have lost its objects since.
             _ => self.whole && read == self.now,
         };
         self.now = read;

@@ -1,4 +1,4 @@
-//! A store, what is remembered of it, and what may happen to them.
+//! A store, its naive model, and the steps.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ use crate::support::talk::{BLOCK, MODEL, Talk, id, later, missing_objects};
 const DIR: &str = "/slots";
 const NAMES: [&str; 5] = ["ada", "ben", "cleo.2", "dan", "eve"];
 
-/// What happened, so that a run tells what it has proven.
+/// Counts of steps, to show what a run has covered.
 #[derive(Debug, Default)]
 pub struct Counts {
     saves: usize,
@@ -56,14 +56,14 @@ pub struct World {
     minute: u64,
     talks: BTreeMap<ConversationId, Remembered>,
     open: BTreeSet<ConversationId>,
-    /// Objects that were damaged: nobody needs to find them.
+    /// Damaged objects may be missing.
     damaged: BTreeSet<String>,
     counts: Counts,
-    /// Whether to print what happens.
+    /// Prints each step.
     tells: bool,
 }
 
-/// What a step would leave of each conversation that it is about.
+/// The state that a step would leave of each of its conversations.
 type Outcome = Vec<(ConversationId, Option<SlotRecord>)>;
 
 impl World {
@@ -83,7 +83,7 @@ impl World {
         }
     }
 
-    /// Something happens, and sometimes a crash in the middle of it.
+    /// Runs a step, sometimes with a crash in the middle.
     pub fn step(&mut self) {
         self.minute += self.random.below(30) as u64;
         self.files.set_time(self.now());
@@ -109,7 +109,7 @@ impl World {
         self.assert_remembered();
     }
 
-    /// Everything can be removed and nothing is left over.
+    /// Removes everything and checks that no file is left.
     pub fn end(mut self) -> Counts {
         self.minute += 100 * 24 * 60;
         let rules = Rules { quota: Quota::Bytes(0), grace: Duration::ZERO, ..Rules::default() };
@@ -123,7 +123,7 @@ impl World {
         self.counts
     }
 
-    /// A conversation goes on, or back and on.
+    /// A turn, sometimes after a rewind.
     fn turn(&mut self, name: ConversationId) {
         let mut words = self.talks[&name].now.as_ref().map_or(Vec::new(), words_of);
         if self.random.once_in(4) {
@@ -132,7 +132,7 @@ impl World {
         self.speaks(name, words);
     }
 
-    /// A conversation goes on where another one is.
+    /// A fork.
     fn fork(&mut self, name: ConversationId) {
         let other = id(NAMES[self.random.below(NAMES.len())]);
         let mut words = self.talks[&other].now.as_ref().map_or(Vec::new(), words_of);
@@ -158,7 +158,7 @@ impl World {
         self.saves(name, &talk);
     }
 
-    /// Nothing is said; the conversation is just worth more or less than before.
+    /// Only the class changes.
     fn class_changes(&mut self, name: ConversationId) {
         let Some(before) = &self.talks[&name].now else { return };
         let class = *self.random.choose(&TtlClass::ALL);
@@ -231,7 +231,7 @@ impl World {
         }
     }
 
-    /// What is over has left; nobody left without a reason; the quota holds.
+    /// Expired conversations are gone, no other one is, and the quota holds.
     fn assert_swept(&self, swept: &Swept, left: &BTreeSet<ConversationId>, rules: Rules) {
         for (name, remembered) in &self.talks {
             let Some(record) = &remembered.now else { continue };
@@ -260,7 +260,7 @@ impl World {
         files + objects.iter().map(bytes).sum::<u64>()
     }
 
-    /// A bit of a file changes, or its end goes.
+    /// Flips a bit of a file, or truncates it.
     fn rots(&mut self, name: ConversationId) {
         let Some(record) = self.talks[&name].now.clone() else { return };
         let objects: Vec<BlockId> = record.objects().map(|(object, _)| object).collect();
@@ -281,7 +281,7 @@ impl World {
         let cut = self.random.once_in(3);
         self.files.rot(&path, |bytes| match at % bytes.len() {
             at if cut => bytes.truncate(at),
-            // A file of a later version is no damaged one, and blocks the collector on purpose.
+            // A file of a later version is valid and stops the collector.
             8 | 9 => bytes.truncate(8),
             at => bytes[at] ^= 1 << (at % 8),
         });
@@ -290,7 +290,7 @@ impl World {
             println!("minute {}: {} rots", self.minute, path.display());
         }
         if slot {
-            // An older file may show behind the damaged one.
+            // An older file may appear behind the damaged one.
             let read = self.store.get_slot(MODEL, &name).ok();
             let remembered = self.remember(&name);
             remembered.may_become(None);
@@ -299,7 +299,7 @@ impl World {
         }
     }
 
-    /// The process dies, alone or with the machine, and another one comes.
+    /// A crash of the process, or of the machine, and a restart.
     fn crashes(&mut self) {
         let disk = self.files.disk();
         let disk = if self.random.once_in(3) {
@@ -327,7 +327,7 @@ impl World {
         assert!(temporary.is_none(), "{temporary:?} is left");
     }
 
-    /// Every conversation reads as it is remembered, with all its objects, and so does the listing.
+    /// Every conversation and the listing equal the model.
     fn assert_remembered(&mut self) {
         let listing = self.store.contents(MODEL).expect("the disk works");
         let listed: BTreeMap<_, _> =
@@ -348,7 +348,7 @@ impl World {
         }
     }
 
-    /// A step ended: as it should, or in a crash.
+    /// A step succeeded or crashed.
     fn leaves(&mut self, ended: Result<(), String>, outcome: Outcome) {
         if self.tells {
             let outcome = outcome.iter().map(|(name, left)| (name, left.as_ref().map(told)));
@@ -376,17 +376,17 @@ impl World {
     }
 }
 
-/// What is worth knowing of a record when a history is told.
+/// A short description of a record.
 fn told(record: &SlotRecord) -> String {
     format!("{} {:?} at {}", record.class, words_of(record), record.used_at.0 / 60_000 % 100_000)
 }
 
-/// The words that a timeline consists of.
+/// The words of a timeline.
 fn words_of(record: &SlotRecord) -> Vec<i32> {
     record.tokens.chunks(BLOCK).map(|block| block[0].0).collect()
 }
 
-/// An engine that has conversations open.
+/// An engine with open conversations.
 struct Engine<'w> {
     open: &'w BTreeSet<ConversationId>,
     left: RefCell<BTreeSet<ConversationId>>,

@@ -1,15 +1,14 @@
-//! Makes the lengths and checksums of a damaged file right again, so that what lies behind them is
-//! reached. The tests of mutated files and the fuzz targets share it; `docs/FORMAT.md` has the
-//! places.
+//! Corrects the lengths and checksums of a changed file, so that decoding reaches the fields behind
+//! them. The tests of mutated files and the fuzz targets use it; offsets are in `docs/FORMAT.md`.
 
 use std::ops::Range;
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
-/// Files longer than this have more than one chunk and are left as they are.
+/// Longer files have several chunks and are not mended.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// Mends an object, as far as there is one.
+/// Mends an object, as far as it goes.
 pub fn object(file: &mut [u8]) {
     if file.len() < 104 || file.len() > CHUNK_BYTES {
         return;
@@ -34,7 +33,7 @@ pub fn object(file: &mut [u8]) {
     put_u64(file, 96, xxh3_64(&file[..96]));
 }
 
-/// Mends a slot file, as far as there is one. The table keeps its length where that can be.
+/// Mends a slot file, as far as it goes. The table keeps its length if possible.
 pub fn slot_file(file: &mut [u8]) {
     if file.len() < 120 {
         return;

@@ -1,7 +1,7 @@
-//! Days of a store: one thing after another, none of them waiting for the disk.
+//! Days of a store: steps one after another, none of which waits for the disk.
 //!
-//! A day is named by its number. What the conversations say is a few words, so that they share
-//! beginnings, leave, and come again.
+//! A number names a day. Conversations consist of a few words, so they share prefixes, are removed,
+//! and return.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -26,7 +26,7 @@ impl Day {
         Self { random: Random::new(number), start, minute: 0 }
     }
 
-    /// Does one thing.
+    /// One step.
     pub fn step(&mut self, store: &Store) {
         let name = *self.random.choose(&TALKS);
         self.minute += self.random.below(40) as u64;

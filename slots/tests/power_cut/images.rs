@@ -1,12 +1,12 @@
-//! Which images of a disk are looked at, when there are too many of them.
+//! Chooses disk images when there are too many.
 
 use std::collections::HashSet;
 
 use crate::support::memory::Disk;
 use crate::support::random::Random;
 
-/// What a power cut may leave of `disk`, `most` images at most. When there are more: nothing and
-/// everything of what is uncertain, each thing by itself, and then any.
+/// The images that a power cut may leave of `disk`, `most` at most. If there are more: no uncertain
+/// change, all, each one alone, then random ones.
 pub fn images(disk: &Disk, most: usize, random: &mut Random) -> Vec<Disk> {
     let ways = disk.ways();
     let all = ways.iter().try_fold(1_usize, |all, &ways| all.checked_mul(ways));
@@ -45,7 +45,7 @@ fn some(ways: &[usize], most: usize, random: &mut Random) -> Vec<Vec<usize>> {
     }
     let mut seen = HashSet::new();
     chosen.retain(|one| seen.insert(one.clone()));
-    // The first ones and a share of the others, so that a small bound sees some of each.
+    // The first ones and a share of the others, so a small bound covers each.
     let step = chosen.len().div_ceil(most).max(1);
     chosen.into_iter().step_by(step).collect()
 }

@@ -1,12 +1,11 @@
-//! The power goes after any call of anything that the store does, and takes along any part of what
-//! was not synced.
+//! Power cuts after every call of the store, which undo any part of the unsynced changes.
 //!
-//! - Every image that a cut can leave opens, and holds no temporary file afterwards.
-//! - Each conversation reads as it was before or as it is after, with all its objects; once the
-//!   store has said that it is done, as it is after.
-//! - Nothing is found damaged: what was not synced has no name yet.
+//! - Every possible image can be opened and then has no temporary file.
+//! - Each conversation reads as before or as after the step, with all of its objects; after the
+//!   store has reported success, as after.
+//! - No file is damaged: unsynced content has no name yet.
 //!
-//! `HOB_TEST_ALL=1` looks at more than 50,000 images.
+//! `HOB_TEST_ALL=1` tests more than 50,000 images.
 
 mod days;
 mod images;
@@ -30,7 +29,7 @@ use support::talk::{MODEL, Readings, Talk, contents, id, missing_objects, readin
 
 const DIR: &str = "/slots";
 
-/// What each conversation may read as.
+/// The possible states of each conversation.
 type Possible = BTreeMap<ConversationId, Vec<Option<SlotRecord>>>;
 
 #[test]
@@ -58,7 +57,7 @@ fn a_power_cut_after_any_call_leaves_the_old_or_the_new() {
 }
 
 #[test]
-fn a_power_cut_at_any_call_of_a_day_leaves_what_was_there_before_or_after_the_step() {
+fn a_power_cut_at_any_call_of_a_day_leaves_the_state_before_or_after_the_step() {
     const STEPS: usize = 12;
     let names: Vec<_> = TALKS.iter().map(|name| id(name)).collect();
     let (days, per_call) = bounded((30, 2), (250, 6));
@@ -93,7 +92,7 @@ fn a_power_cut_at_any_call_of_a_day_leaves_what_was_there_before_or_after_the_st
 }
 
 #[test]
-fn what_is_acknowledged_after_a_call_that_failed_survives_a_power_cut() {
+fn an_acknowledged_change_after_a_failed_call_survives_a_power_cut() {
     let mut total = 0;
     for scene in SCENES.iter().filter(|scene| scene.at_will.is_empty()) {
         let (before, _, new) = film(scene, |_| {});
@@ -121,8 +120,8 @@ fn what_is_acknowledged_after_a_call_that_failed_survives_a_power_cut() {
 }
 
 #[test]
-fn a_disk_that_only_says_that_it_synced_is_found_out_in_every_scene() {
-    // The clock is no conversation, and what is rejected need not stay rejected.
+fn a_disk_that_does_not_sync_fails_every_scene() {
+    // The clock is not a conversation, and quarantine need not survive.
     for scene in SCENES.iter().filter(|scene| !scene.rotten && !scene.name.contains("clock")) {
         let (film, old, new) = film(scene, MemoryFiles::lie);
         let mut random = Random::new(7);
@@ -136,8 +135,8 @@ fn a_disk_that_only_says_that_it_synced_is_found_out_in_every_scene() {
     }
 }
 
-/// What was on the disk after each call of opening the directory and playing the scene, and what
-/// was read before and after.
+/// The images after each call of opening the directory and running the scene, and the states before
+/// and after.
 fn film(scene: &Scene, trouble: impl Fn(&MemoryFiles)) -> (Vec<Disk>, Readings, Readings) {
     let files = MemoryFiles::new();
     let names: Vec<_> = scene.talks.iter().map(|name| id(name)).collect();
@@ -159,7 +158,7 @@ fn film(scene: &Scene, trouble: impl Fn(&MemoryFiles)) -> (Vec<Disk>, Readings, 
     (film, old, new)
 }
 
-/// What a writer that was killed leaves.
+/// The unfinished files of a killed writer.
 fn leave_unfinished(files: &MemoryFiles) {
     for dir in [Path::new(DIR).join("tmp"), Path::new(DIR).join(format!("{MODEL}/tmp"))] {
         let _ = files.make_dir(&dir); // It may be there, or have nowhere to be.
@@ -169,7 +168,7 @@ fn leave_unfinished(files: &MemoryFiles) {
     }
 }
 
-/// What is wrong with an image, on which something was damaged before or not.
+/// Checks an image. `rotten`: some file is damaged on purpose.
 fn judge(rotten: bool, image: Disk, possible: &Possible) -> Result<(), String> {
     let files = MemoryFiles::on(image);
     let store = Store::open_on(Arc::new(files.clone()), DIR).map_err(|e| format!("open: {e}"))?;

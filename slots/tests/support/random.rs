@@ -1,4 +1,4 @@
-//! Numbers that look random and repeat with their seed (SplitMix64).
+//! Reproducible random numbers (SplitMix64).
 
 #[derive(Clone, Debug)]
 pub struct Random(u64);
@@ -16,7 +16,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// One of the numbers below `end`.
+    /// A number below `end`.
     pub fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }

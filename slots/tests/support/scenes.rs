@@ -1,7 +1,7 @@
-//! Everything that changes a directory, as scenes: what is there before, and what is done.
+//! Everything that changes a directory, as scenes: a state and an action.
 //!
-//! A fault or a power cut in the middle of a scene may leave each conversation as it was before or
-//! as it is after, and nothing else.
+//! A fault or power cut during a scene may leave each conversation as before or as after, and
+//! nothing else.
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -15,19 +15,18 @@ use hob_slots::{
 
 use super::talk::{MODEL, Talk, id, later, start};
 
-/// When everything was used that is there before a scene.
+/// The last use of everything saved before a scene.
 static START: LazyLock<Timestamp> = LazyLock::new(start);
 
 pub struct Scene {
     pub name: &'static str,
-    /// The conversations that take part.
     pub talks: &'static [&'static str],
     pub prepare: fn(&Store, &dyn Files),
-    /// Can be done again after it failed, and then succeeds.
+    /// Can be repeated after a failure, and then succeeds.
     pub act: fn(&Store) -> Result<(), String>,
-    /// Whether something is damaged before it begins.
+    /// Whether a file is damaged before.
     pub rotten: bool,
-    /// Of whom more may leave than usual when something else could not: the quota must hold.
+    /// Conversations that a quota may remove when others could not be.
     pub at_will: &'static [&'static str],
 }
 
@@ -210,14 +209,14 @@ pub const SCENES: &[Scene] = &[
                 .save(store)
                 .map_err(|error| error.to_string())?;
             sweep(store, 120, Quota::Bytes(u64::MAX))?;
-            // What was just collected, once more.
+            // Again what was just collected.
             told(talk("other", TtlClass::Permanent, &[1, 2, 3, 4]).save(store))
         },
         ..PLAIN
     },
 ];
 
-/// The conversation that most scenes are about, some minutes after the start.
+/// The conversation of most scenes, some minutes after the start.
 fn chat(class: TtlClass, minute: u64, words: &[i32]) -> Talk {
     Talk::new("chat", class, later(*START, minute), words)
 }

@@ -1,7 +1,6 @@
-//! Conversations to save, and what reading them must give.
+//! Conversations to save, and their expected content.
 //!
-//! The payload of an object is a function of its name, so whoever reads one knows what it must be,
-//! whichever save wrote it.
+//! The payload of an object is a function of its name, so every reader knows the expected bytes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,26 +12,26 @@ use hob_slots::{
 
 pub const MODEL: ModelHash = ModelHash([0xaa; 8]);
 
-/// Tokens of one block: short, because their number proves nothing.
+/// Short blocks: their length proves nothing.
 pub const BLOCK: usize = 4;
 
-/// A moment at which nothing that these tests save is old: the files' own times are real ones.
+/// A time at which no test's save is old: the files' own times are real.
 pub fn start() -> Timestamp {
     std::time::SystemTime::now().into()
 }
 
-/// A conversation as a turn leaves it: its record and the objects that it names.
+/// A conversation after a turn: its record and objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Talk {
     pub record: SlotRecord,
     pub objects: Vec<Object>,
 }
 
-/// What is read of each conversation; `None`: nothing.
+/// The state of each conversation; `None`: absent.
 pub type Readings = BTreeMap<ConversationId, Option<SlotRecord>>;
 
 impl Talk {
-    /// A timeline of one block a word; talks that begin with the same words share those blocks.
+    /// One block per word. Talks with the same first words share those blocks.
     pub fn new(name: &str, class: TtlClass, used_at: Timestamp, words: &[i32]) -> Self {
         let objects = blocks(words);
         let ends = (1..).map(|block| block * BLOCK as u32);
@@ -51,7 +50,6 @@ impl Talk {
         Self { record, objects }
     }
 
-    /// With a snapshot of its whole timeline.
     pub fn with_snapshot(mut self) -> Self {
         let parent = self.objects.last().map_or(BlockId::root(MODEL), Object::id);
         let position = self.record.tokens.len() as u32;
@@ -86,14 +84,13 @@ pub fn later(then: Timestamp, minutes: u64) -> Timestamp {
     then.after(Duration::from_secs(60 * minutes))
 }
 
-/// The bytes that an object of this name has, if it has the right ones: each twice, so that
-/// compressing is worth it.
+/// The expected bytes of an object, each twice, so that compression is worth it.
 pub fn payload(id: BlockId) -> Payload {
     let bytes = id.0.iter().cycle().take(160).enumerate();
     bytes.flat_map(|(at, byte)| [byte.wrapping_add(at as u8 / 32), 7]).collect::<Vec<u8>>().into()
 }
 
-/// What the store says of each of these conversations.
+/// The current state of these conversations.
 pub fn readings(store: &Store, names: &[ConversationId]) -> Readings {
     names.iter().map(|name| (name.clone(), store.get_slot(MODEL, name).ok())).collect()
 }
@@ -110,8 +107,7 @@ pub fn contents(store: &Store) -> Result<Listing<SavedContents>, StoreError> {
     Ok(all)
 }
 
-/// Reads every object that `record` names. Returns those that are not there; anything else than
-/// what was saved is a failure.
+/// Reads every object of `record`. Returns the missing ones; panics on a wrong one.
 pub fn missing_objects(store: &Store, record: &SlotRecord) -> Vec<BlockId> {
     let blocks = record.blocks.iter().map(|block| (block.id, ObjectKind::Block));
     let snapshots = record.snapshots.iter().map(|snapshot| (snapshot.id, ObjectKind::Snapshot));

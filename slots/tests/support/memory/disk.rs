@@ -1,10 +1,9 @@
-//! What is on a disk, and what a power cut may leave of it.
+//! A disk, and the images that a power cut may leave.
 //!
-//! - A name in a directory may be left as it was at any moment since the directory was last synced,
-//!   each name by itself: a file that was moved may have both names, or neither. That is worse than
-//!   what any file system does.
-//! - The bytes of a file that was not synced may be left as they were, as they are, cut short, torn
-//!   or zero. Of a file that was synced, they are what they were then.
+//! - Each name in a directory may be as at any time since the directory was last synced,
+//!   independently: a renamed file may have both names or neither. No real file system is worse.
+//! - The bytes of an unsynced file may be the old ones, the new ones, truncated, torn or zero. A
+//!   synced file has the bytes of the sync.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
@@ -20,7 +19,7 @@ pub type NodeId = usize;
 
 const ROOT: NodeId = 0;
 
-/// In how many ways the bytes of a file may be left that was not synced.
+/// Possible contents of an unsynced file.
 const WAYS: usize = 6;
 
 #[derive(Clone, Debug)]
@@ -40,10 +39,10 @@ struct Data {
     modified: SystemTime,
 }
 
-/// What a name has stood for: the first is durable, the last is what is seen now.
+/// The history of a name: the first is durable, the last is visible.
 type States = Vec<Option<NodeId>>;
 
-/// Something of which nobody knows how a power cut leaves it.
+/// A change that a power cut may undo.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Uncertain {
     Name(NodeId, OsString),
@@ -147,7 +146,7 @@ impl Disk {
         }
     }
 
-    /// Every file, as it is seen now.
+    /// Every visible file.
     pub fn files(&self) -> Vec<(PathBuf, NodeId)> {
         let (mut files, mut dirs) = (Vec::new(), vec![(PathBuf::from("/"), ROOT)]);
         while let Some((path, dir)) = dirs.pop() {
@@ -162,12 +161,12 @@ impl Disk {
         files
     }
 
-    /// The length of all files.
+    /// Total length of all files.
     pub fn bytes(&self) -> u64 {
         self.files().iter().map(|&(_, node)| self.facts(node).bytes).sum()
     }
 
-    /// What tells two disks apart, but for times.
+    /// The content without times, to compare disks.
     pub fn digest(&self) -> u64 {
         let mut files = self.files();
         files.sort();
@@ -178,19 +177,18 @@ impl Disk {
         hash.finish()
     }
 
-    /// Makes everything durable.
     pub fn settle(&mut self) {
         let live: Vec<usize> = self.uncertain().iter().map(|(_, ways)| ways - 1).collect();
         *self = self.left(&live);
     }
 
-    /// In how many ways a power cut leaves each thing that is uncertain.
+    /// Possible outcomes of each uncertain change.
     pub fn ways(&self) -> Vec<usize> {
         self.uncertain().into_iter().map(|(_, ways)| ways).collect()
     }
 
-    /// What a power cut leaves, one way for each thing that is uncertain; the last way is always
-    /// as it is seen now.
+    /// The image after a power cut with one outcome for each uncertain change; the last outcome
+    /// keeps what is visible.
     pub fn left(&self, ways: &[usize]) -> Self {
         let uncertain = self.uncertain().into_iter().map(|(thing, _)| thing);
         let chosen: HashMap<Uncertain, usize> = uncertain.zip(ways.iter().copied()).collect();
@@ -244,7 +242,7 @@ impl Disk {
                 }
                 Node::File { .. } => {}
                 Node::Dir(names) => {
-                    // In the order of making: the store numbers its temporary files as it likes.
+                    // In order of creation: temporary files have arbitrary numbers.
                     let mut names: Vec<_> = names.iter().collect();
                     names.sort_by_key(|(_, states)| states.iter().flatten().min());
                     for (name, states) in names {
@@ -292,7 +290,7 @@ impl Disk {
     }
 }
 
-/// One of the [`WAYS`]; the last leaves what is seen now.
+/// One of the [`WAYS`]; the last keeps what is visible.
 fn left_bytes(durable: &Data, live: &Data, way: usize) -> Data {
     let mut bytes = (*live.bytes).clone();
     let half = bytes.len() / 2;

@@ -1,7 +1,7 @@
-//! A file system in memory: it can lose its power, run full and fail, and its film shows what was on
-//! the disk after every call.
+//! A file system in memory that can lose power, run full and fail, and that records the disk after
+//! every call.
 //!
-//! What a power cut may leave is [`Disk`]'s subject. Times are the test's, not the machine's.
+//! [`Disk`] computes what a power cut may leave. Times are those of the test.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ mod disk;
 
 pub use disk::{Disk, NodeId};
 
-/// A moment before any real one, so that the machine's times can be told from the test's.
+/// Before every real time, so test times and machine times differ.
 pub const EPOCH: Timestamp = Timestamp(1_000_000_000_000);
 
-/// The store says of what it uses again that it was written now, by the machine's clock.
+/// Set when the store reuses a file: real time.
 static FIRST_REAL_MOMENT: LazyLock<SystemTime> = LazyLock::new(SystemTime::now);
 
 #[derive(Clone, Debug)]
@@ -30,12 +30,12 @@ struct State {
     now: SystemTime,
     locked: bool,
     calls: usize,
-    /// The call from which on nothing works.
+    /// All calls from this one on fail.
     cut_at: Option<usize>,
-    /// The call that does nothing but report an error.
+    /// Only this call fails.
     fails_at: Option<usize>,
     max_bytes: Option<u64>,
-    /// Whether syncing only says that it did.
+    /// Whether syncing does nothing and reports success.
     lies: bool,
     film: Option<Vec<Disk>>,
 }
@@ -64,19 +64,19 @@ impl MemoryFiles {
         self.state().now = time(now);
     }
 
-    /// Lets the power go after `calls` more calls.
+    /// The power fails after `calls` more calls.
     pub fn cut_after(&self, calls: usize) {
         let mut state = self.state();
         state.cut_at = Some(state.calls + calls);
     }
 
-    /// Lets the call after `calls` more of them fail, and no other.
+    /// One call fails, after `calls` others.
     pub fn fail_after(&self, calls: usize) {
         let mut state = self.state();
         state.fails_at = Some(state.calls + calls);
     }
 
-    /// How many calls there were.
+    /// The number of calls.
     pub fn calls(&self) -> usize {
         self.state().calls
     }
@@ -85,12 +85,12 @@ impl MemoryFiles {
         self.state().max_bytes = Some(max_bytes);
     }
 
-    /// From now on syncing does nothing and reports success.
+    /// Syncing does nothing and reports success.
     pub fn lie(&self) {
         self.state().lies = true;
     }
 
-    /// From now on, remembers what was on the disk after every call.
+    /// Records the disk after every call.
     pub fn record(&self) {
         let mut state = self.state();
         state.film = Some(vec![state.disk.clone()]);
@@ -104,12 +104,11 @@ impl MemoryFiles {
         self.state().disk.clone()
     }
 
-    /// Makes everything durable.
     pub fn settle(&self) {
         self.state().disk.settle();
     }
 
-    /// Changes the bytes of a file behind everybody's back, as a bad disk does.
+    /// Damages the bytes of a file, as a bad disk does.
     pub fn rot(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.state();
         let node = state.disk.find(path).expect("what rots is there");
@@ -135,7 +134,7 @@ impl MemoryFiles {
         act(&mut state)
     }
 
-    /// A call that may change what is on the disk.
+    /// A call that changes the disk.
     fn change<T>(&self, act: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
         self.call(|state| {
             let done = act(state)?;
@@ -226,7 +225,6 @@ impl Files for MemoryFiles {
     }
 }
 
-/// An open file.
 struct Handle {
     files: MemoryFiles,
     node: NodeId,
