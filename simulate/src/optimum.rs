@@ -42,7 +42,7 @@ pub fn optimum(arrivals: &[Arrival], capacity: usize, admission: Admission) -> H
             if kept.len() > capacity {
                 let stays = |id: &u64| admission == Admission::Pinned && kept[id].1 == number;
                 let victim = order.values().find(|id| !stays(id)).copied().unwrap_or(*id);
-                let (place, _) = kept.remove(&victim).expect("what is in order is kept");
+                let (place, _) = kept.remove(&victim).expect("an ordered block is cached");
                 order.remove(&Reverse(place));
                 goes_on = victim != *id;
             }

@@ -19,7 +19,7 @@ impl Payload {
     pub fn within(buffer: Vec<u8>, range: Range<usize>) -> Self {
         assert!(
             range.start <= range.end && range.end <= buffer.len(),
-            "a payload lies in its buffer"
+            "a payload is within its buffer"
         );
         Self { buffer: Arc::new(buffer), range }
     }

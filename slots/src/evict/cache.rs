@@ -85,7 +85,7 @@ impl<Id: Name, P: Policy<Id>> Cache<Id, P> {
     }
 
     fn remove(&mut self, id: &Id) {
-        let bytes = self.sizes.remove(id).expect("a policy chooses what is kept");
+        let bytes = self.sizes.remove(id).expect("a policy chooses a cached block");
         self.bytes -= bytes;
         self.policy.removed(*id);
     }

@@ -34,7 +34,7 @@ impl<Id: Name, Rank: Copy + Ord, Note> Tails<Id, Rank, Note> {
     /// Inserts a new block.
     pub fn insert(&mut self, id: Id, parent: Option<Id>, rank: Rank, note: Note) {
         let before = self.blocks.insert(id, Block { parent, rank, note });
-        assert!(before.is_none(), "{id:?} is kept already");
+        assert!(before.is_none(), "{id:?} is cached already");
         if !self.children.contains_key(&id) {
             self.add_leaf(rank, id);
         }

@@ -89,7 +89,7 @@ impl Registry {
             return Pin::Taken(slot);
         }
         let Some(leaving) = self.longest_idle(area).cloned() else { return Pin::Full };
-        let slot = self.unpin(&leaving).expect("whoever gives way is pinned");
+        let slot = self.unpin(&leaving).expect("a conversation to park is pinned");
         self.occupy(slot, conversation, now);
         Pin::Parks { slot, conversation: leaving }
     }

@@ -92,8 +92,8 @@ impl StoreReader {
     /// The objects of `model` that have a file, in no order.
     pub fn object_files(&self, model: ModelHash) -> Result<Vec<ObjectName>, StoreError> {
         let mut found = Vec::new();
-        for shelf in self.shelves(model)? {
-            let files = write::list(&*self.files, &shelf)?;
+        for dir in self.object_dirs(model)? {
+            let files = write::list(&*self.files, &dir)?;
             found.extend(files.iter().filter_map(|file| parse_object_name(&file.name)));
         }
         Ok(found)
@@ -101,12 +101,12 @@ impl StoreReader {
 
     pub fn object_lengths(&self, model: ModelHash) -> Result<HashMap<ObjectName, u64>, StoreError> {
         let mut lengths = HashMap::new();
-        for shelf in self.shelves(model)? {
-            let (files, names): (Vec<_>, Vec<_>) = write::list(&*self.files, &shelf)?
+        for dir in self.object_dirs(model)? {
+            let (files, names): (Vec<_>, Vec<_>) = write::list(&*self.files, &dir)?
                 .into_iter()
                 .filter_map(|file| Some((parse_object_name(&file.name)?, file.name)))
                 .unzip();
-            let found = self.files.look_in(&shelf, &names).map_err(io_error("read", &shelf))?;
+            let found = self.files.look_in(&dir, &names).map_err(io_error("read", &dir))?;
             // A file removed meanwhile has no length.
             let found = files.into_iter().zip(found);
             lengths.extend(found.filter_map(|(name, facts)| Some((name, facts.ok()?.bytes))));
@@ -115,11 +115,11 @@ impl StoreReader {
     }
 
     /// The subdirectories of `objects`.
-    fn shelves(&self, model: ModelHash) -> Result<Vec<PathBuf>, StoreError> {
+    fn object_dirs(&self, model: ModelHash) -> Result<Vec<PathBuf>, StoreError> {
         let dir = self.layout.objects(model);
         let mut entries = write::list(&*self.files, &dir)?;
         entries.retain(|entry| entry.kind == Kind::Dir);
-        Ok(entries.into_iter().map(|shelf| dir.join(shelf.name)).collect())
+        Ok(entries.into_iter().map(|entry| dir.join(entry.name)).collect())
     }
 }
 

@@ -243,8 +243,8 @@ impl Store {
             };
             let same = facts.kind == Kind::File && expected.is_ok_and(|bytes| bytes == facts.bytes);
             if same {
-                let shelf = path.parent().expect("an object lies on a shelf");
-                self.unsynced.inherit(&*self.files, shelf)?;
+                let dir = path.parent().expect("an object is in a subdirectory");
+                self.unsynced.inherit(&*self.files, dir)?;
                 self.files.touch(path, SystemTime::now())?;
             }
             Ok(same)

@@ -30,7 +30,7 @@ impl<'f> TempFile<'f> {
     }
 
     pub fn commit(mut self, target: &Path) -> Result<(), StoreError> {
-        let dir = target.parent().expect("a target lies in the store's directory");
+        let dir = target.parent().expect("a target is in the store's directory");
         self.file().sync().map_err(io_error("sync", &self.path))?;
         self.file = None;
         let (files, path) = (self.files, &self.path);

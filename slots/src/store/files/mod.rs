@@ -109,7 +109,7 @@ pub fn read_all(file: &dyn OpenFile, limit: u64) -> io::Result<Vec<u8>> {
     let bytes = file.facts()?.bytes.min(limit);
     let mut buffer = vec![0; usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?];
     let filled = read_range(file, &mut buffer, 0)?;
-    buffer.truncate(filled); // It was cut short meanwhile: whoever decodes it says so.
+    buffer.truncate(filled); // Truncated meanwhile: decoding reports it.
     Ok(buffer)
 }
 

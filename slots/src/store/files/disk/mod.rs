@@ -109,7 +109,7 @@ impl Lock for FileLock {}
 impl Drop for FileLock {
     /// Closing is not enough: a forked child shares the lock until it executes another program.
     fn drop(&mut self) {
-        let _ = self.0.unlock(); // An error: closing the file releases it all the same.
+        let _ = self.0.unlock(); // On an error, closing the file releases it.
     }
 }
 

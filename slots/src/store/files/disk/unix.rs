@@ -163,5 +163,7 @@ fn resolve(path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
 
 fn link(path: &Path) -> io::Error {
     let path = path.display();
-    io::Error::other(format!("{path} is, or lies behind, a symbolic link; none is followed here"))
+    io::Error::other(format!(
+        "{path} is or contains a symbolic link, which the store does not follow"
+    ))
 }
