@@ -123,7 +123,7 @@ mod tests {
     fn an_invalid_trace_is_refused_with_its_line() {
         let message = |text: &str| parse(text).unwrap_err().to_string();
         assert!(message("").contains("holds no request"));
-        assert!(message("hello").starts_with("line 1 of the trace is not understood"));
+        assert!(message("hello").starts_with("line 1 of the trace cannot be parsed"));
         let broken = SESSIONS.replace("\"keep\":12", "\"keep\":18");
         assert_eq!(message(&broken), "line 3 of the trace keeps 18 blocks of the 17 before it");
         let cut = &SESSIONS[..SESSIONS.len() - 20];
