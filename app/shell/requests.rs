@@ -8,8 +8,9 @@
 //! - A request that the page cancels, or abandons by reloading, is dropped with its work.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use serde::Deserialize;
 use tauri::async_runtime::JoinHandle;
 use tauri::ipc::{InvokeBody, JavaScriptChannelId, Request};
@@ -58,7 +59,7 @@ impl Requests {
     }
 
     fn lock(&self) -> MutexGuard<'_, Running> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 }
 

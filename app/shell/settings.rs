@@ -9,8 +9,8 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tauri::{AppHandle, State};
 use tauri_plugin_autostart::ManagerExt;
@@ -94,7 +94,7 @@ impl SettingsFile {
 
     /// Changes the settings and the file. When the file cannot be written, nothing has changed.
     pub fn change(&self, change: impl FnOnce(&mut DesktopSettings)) -> io::Result<()> {
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = self.writing.lock();
         let mut changed = self.read();
         change(&mut changed);
         let text = toml::to_string(&changed).expect("two plain values can be written");

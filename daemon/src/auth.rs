@@ -9,6 +9,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use hob_slots::hex_text;
 use subtle::ConstantTimeEq;
 
 const TOKEN_BYTES: usize = 32;
@@ -105,7 +106,7 @@ fn create(path: &Path) -> Result<(), TokenError> {
 fn random() -> Result<String, TokenError> {
     let mut bytes = [0u8; TOKEN_BYTES];
     getrandom::fill(&mut bytes).map_err(|error| TokenError::Random(error.to_string()))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex_text(&bytes))
 }
 
 /// Removes the permissions of others, with a warning.

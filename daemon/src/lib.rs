@@ -18,6 +18,7 @@ pub mod http;
 pub mod metrics;
 pub mod models;
 pub mod parts;
+mod private_dir;
 pub mod profiles;
 pub mod prompt;
 pub mod speech;

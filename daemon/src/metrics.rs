@@ -7,7 +7,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hob_prewarm::PrefixState;
@@ -15,6 +14,7 @@ use hob_runtime::turn::TurnReport;
 
 use crate::explain::Reason;
 use crate::warm::warm_status::WarmStatus;
+use parking_lot::Mutex;
 
 /// Upper bounds of the time to first token, in seconds.
 const TTFT_BOUNDS: [f64; 12] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
@@ -242,8 +242,8 @@ impl Page {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> parking_lot::MutexGuard<'_, T> {
+    mutex.lock()
 }
 
 fn add(counter: &AtomicU64, more: usize) {

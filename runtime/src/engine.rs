@@ -172,7 +172,7 @@ impl Engine {
     /// [`TurnError::Stopped`].
     pub async fn sweep(
         &self,
-        sweeper: Arc<std::sync::Mutex<Sweeper>>,
+        sweeper: Arc<Mutex<Sweeper>>,
         now: AdjustedTime,
     ) -> Result<Swept, TurnError> {
         let (reply, answer) = Reply::channel();

@@ -3,13 +3,14 @@
 mod support;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Model, Turn, TurnError, TurnEvent, TurnRequest};
 use hob_slots::{AdjustedTime, Rules, SAVE_GRACE, Sweeper, Timestamp, Token};
+use parking_lot::Mutex;
 use support::*;
 
 fn slow(memory: MemoryKind) -> Arc<dyn Model> {

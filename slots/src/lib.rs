@@ -41,7 +41,7 @@ pub use format::{
     BlockRef, FormatError, Object, ObjectHeader, ObjectKind, Seal, SegmentRef, SlotHeader,
     SlotRecord, SlotTable, SnapshotRef,
 };
-pub use id::{BlockId, ConversationId, ModelHash, ParseIdError, SlotId, Token};
+pub use id::{BlockId, ConversationId, ModelHash, ParseIdError, SlotId, Token, hex_text};
 pub use key::{CacheKey, KeyFields, KeySegment, PrefixHash, derive_slot_id, stable_prefix_hash};
 pub use layer::Layer;
 pub use payload::Payload;

@@ -6,8 +6,9 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use zbus::blocking::{Connection, Proxy, connection};
 use zbus::interface;
 use zbus::message::Header;
@@ -194,12 +195,12 @@ struct Recorded<T>(Arc<Mutex<Vec<T>>>);
 
 impl<T: Clone> Recorded<T> {
     fn all(&self) -> Vec<T> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 
     /// Returns the new number of calls.
     fn add(&self, one: T) -> u32 {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         all.push(one);
         u32::try_from(all.len()).expect("fewer than 2^32 calls")
     }

@@ -2,12 +2,13 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use hob_config::{ModelChoice, Settings};
 use hob_daemon::startup::{self, AlreadyRunning, Daemon, Ending, ModelSwitch};
+use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -91,7 +92,7 @@ impl Lifecycle<'_> {
         let (publisher, runtime) = (self.publisher.clone(), Handle::current());
         let model_switch = self.model_switch.clone();
         let opening = tokio::task::spawn_blocking(move || {
-            let mut model_switch = model_switch.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut model_switch = model_switch.lock();
             let mut progress = |step| publisher.step(step, address, &runtime);
             startup::open(&mut model_switch, address, &mut progress)
         });

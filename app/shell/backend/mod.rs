@@ -15,13 +15,14 @@ mod publisher;
 mod transport;
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Error, Result};
 use hob_config::Resolved;
 use hob_daemon::startup::ModelSwitch;
+use parking_lot::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::sync::{mpsc, watch};
 
@@ -72,7 +73,7 @@ impl Backend {
     /// Saves everything, and returns when that is done.
     pub fn stop(&self) {
         let _ = self.orders.send(Order::Stop); // An error: the thread has ended.
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.thread.lock().take();
         if let Some(thread) = thread
             && thread.join().is_err()
         {
@@ -85,7 +86,7 @@ impl Backend {
 fn run(resolved: Resolved, mut orders: UnboundedReceiver<Order>, publisher: &Publisher) {
     let settings = resolved.settings.clone();
     let model_switch = Arc::new(Mutex::new(ModelSwitch::new(resolved)));
-    let lock = || model_switch.lock().unwrap_or_else(PoisonError::into_inner);
+    let lock = || model_switch.lock();
     let mut address: Option<SocketAddr> = None;
     let mut took_over = false;
     loop {

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
@@ -11,6 +11,7 @@ use hob_runtime::{Engine, EngineOptions, Model, TurnEvent};
 use hob_slots::AdjustedTime;
 use hob_slots::store::Store;
 use hob_slots::sweep::{NoEngine, Rules, Sweeper};
+use parking_lot::Mutex;
 
 use super::Row;
 use super::fabricate::LAST_USE;

@@ -5,10 +5,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use hob_runtime::turn::TurnError;
 use hob_slots::ConversationId;
+use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 /// The locks that a request holds or waits for.
@@ -53,7 +54,7 @@ impl ConversationLocks {
     }
 
     fn lock_of(&self, conversation: &ConversationId) -> Arc<AsyncMutex<()>> {
-        let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut locks = self.locks.lock();
         if let Some(lock) = locks.get(conversation).and_then(Weak::upgrade) {
             return lock;
         }

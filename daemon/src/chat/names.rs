@@ -1,6 +1,7 @@
 //! Random ids of answers and tool calls.
 
 use hob_dialect::Dialect;
+use hob_slots::hex_text;
 
 /// `chatcmpl-…`, `cmpl-…`.
 pub fn answer(prefix: &str) -> String {
@@ -19,5 +20,5 @@ fn random<const BYTES: usize>() -> String {
     let mut bytes = [0u8; BYTES];
     // Ids are not secrets: without random numbers they merely repeat.
     let _ = getrandom::fill(&mut bytes);
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex_text(&bytes)
 }

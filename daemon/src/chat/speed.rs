@@ -3,12 +3,11 @@
 //! - The engine's own measurement counts. Until it has one, the speed of the last run does: a chat
 //!   that is reopened after a restart computes too few tokens for a measurement.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use hob_runtime::turn::TurnReport;
 use hob_slots::ModelHash;
 
 use crate::conversations::transcript::Transcript;
+use parking_lot::{Mutex, MutexGuard};
 
 /// Changes below 10 % are not written.
 const MIN_CHANGE: f64 = 0.1;
@@ -59,6 +58,6 @@ impl Speed {
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }

@@ -7,6 +7,7 @@
 use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use hob_slots::hex_text;
 use rust_embed::{Embed, EmbeddedFile};
 
 #[derive(Embed)]
@@ -59,8 +60,7 @@ fn file_name(path: &str) -> &str {
 }
 
 fn tag(file: &EmbeddedFile) -> HeaderValue {
-    let hash: String =
-        file.metadata.sha256_hash()[..8].iter().map(|b| format!("{b:02x}")).collect();
+    let hash = hex_text(&file.metadata.sha256_hash()[..8]);
     HeaderValue::from_str(&format!("\"{hash}\"")).expect("hex digits make a header")
 }
 

@@ -5,7 +5,7 @@
 //! - A listing is reused for five seconds.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use hob_config::ModelChoice;
 use hob_models::{
@@ -18,6 +18,7 @@ use hob_slots::{FileDigest, ModelHash, SavedContents, Timestamp};
 
 use super::entry::{self, Entry, SavedKv};
 use super::switch::{SwitchFailure, SwitchRequest};
+use parking_lot::Mutex;
 
 const MAX_LIST_AGE_MS: u64 = 5_000;
 
@@ -100,7 +101,7 @@ impl Catalogue {
 
     /// The models; reads directories and headers if the last list is older than five seconds.
     pub fn list(&self, now: Timestamp) -> Arc<ModelList> {
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = self.found.lock();
         match &*found {
             // The difference is absolute: a clock that is set back does not make a list last
             // forever.
@@ -111,7 +112,7 @@ impl Catalogue {
 
     /// Makes the next [`Self::list`] read the directories again.
     pub fn forget(&self) {
-        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.found.lock() = None;
     }
 
     fn read(&self) -> ModelList {

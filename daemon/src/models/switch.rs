@@ -2,11 +2,10 @@
 //!
 //! - One request at a time: the first one counts.
 
-use std::sync::{Mutex, PoisonError};
-
 pub use hob_api::status::SwitchFailure;
 use hob_config::ModelChoice;
 use hob_models::ModelError;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +41,7 @@ impl SwitchRequest {
     /// # Errors
     /// [`Refusal::Switching`] when a switch was requested before.
     pub fn submit(&self, choice: ModelChoice) -> Result<(), Refusal> {
-        let mut wanted = self.choice.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut wanted = self.choice.lock();
         if wanted.is_some() {
             return Err(Refusal::Switching);
         }
@@ -55,7 +54,7 @@ impl SwitchRequest {
     pub async fn submitted(&self) -> ModelChoice {
         loop {
             self.submitted.notified().await;
-            if let Some(choice) = &*self.choice.lock().unwrap_or_else(PoisonError::into_inner) {
+            if let Some(choice) = &*self.choice.lock() {
                 return choice.clone();
             }
         }

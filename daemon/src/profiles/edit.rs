@@ -1,7 +1,6 @@
 //! Profiles that clients edit: read, checked, written, removed.
 
 use std::path::{Path, PathBuf};
-use std::sync::{MutexGuard, PoisonError};
 
 use hob_prewarm::profile::{Outline, Profile};
 use hob_prewarm::{ProfileName, ProfileNameError};
@@ -13,6 +12,7 @@ use super::view::{ProfileView, ViewFiles, outline_view};
 use crate::blocking::compute;
 use crate::error::{ApiError, ErrorKind};
 use crate::prompt::Preamble;
+use parking_lot::MutexGuard;
 
 /// A profile as an editor reads it.
 #[derive(Clone, Debug)]
@@ -155,7 +155,7 @@ impl Profiles {
     }
 
     fn lock_editing(&self) -> MutexGuard<'_, ()> {
-        self.shared.editing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.editing.lock()
     }
 }
 

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use hob_prewarm::profile::{Draft, DraftSegment, DraftSource, Outline, Profile, Source};
 use hob_prewarm::{ProfileError, ProfileName};
-use hob_slots::TtlClass;
+use hob_slots::{TtlClass, hex_text};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
@@ -120,7 +120,7 @@ impl OnDisk {
                 digest.update(part.map_or("", String::as_str));
             }
         }
-        Some(digest.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect())
+        Some(hex_text(&digest.finalize()[..8]))
     }
 }
 

@@ -17,7 +17,7 @@ pub mod view;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use hob_prewarm::profile::{Profile, ProfileSegment};
 use hob_prewarm::{Event, ProfileName};
@@ -33,6 +33,7 @@ use crate::prompt::{Preamble, Renderer};
 use crate::warm::events::WarmEvents;
 use crate::warm::prefixes::default_first;
 use crate::warm::warm_status::{WarmStatus, WarmStatusReader};
+use parking_lot::{Mutex, MutexGuard};
 
 /// What [`Profiles`] is made of.
 pub struct Options {
@@ -205,11 +206,11 @@ impl Profiles {
     }
 
     fn loaded(&self) -> MutexGuard<'_, BTreeMap<String, LoadedProfile>> {
-        self.shared.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.loaded.lock()
     }
 
     fn reload_now(&self) -> Vec<ProfileChange> {
-        let _one_at_a_time = self.shared.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = self.shared.reloading.lock();
         let Some(directory) = self.directory() else { return Vec::new() };
         let files = match profile_files(directory) {
             Ok(files) => files,

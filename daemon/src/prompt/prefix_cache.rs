@@ -3,10 +3,11 @@
 //! - While that request renders to the same text, the prefix is the same. Keep-alive asks every few
 //!   minutes and then costs one rendering instead of two dozen.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use hob_slots::Token;
 use hob_slots::format::SegmentRef;
+use parking_lot::{Mutex, MutexGuard};
 
 /// What all requests of a profile begin with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +39,6 @@ impl PrefixCache {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<(String, Arc<SharedPrefix>)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

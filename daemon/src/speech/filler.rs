@@ -7,13 +7,14 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
 use hob_prewarm::phrase::{MAX_VOICES, PhraseId, Phrases, VoiceName, VoicePhrase};
 use hob_runtime::Engine;
 use hob_slots::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use super::command::VoiceCommand;
@@ -187,7 +188,7 @@ impl Filler {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -20,10 +20,11 @@ pub mod vad;
 pub mod voice;
 pub mod wav;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use hob_prewarm::UtteranceEvent;
 use hob_slots::{ConversationId, Timestamp};
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::chat::Chat;

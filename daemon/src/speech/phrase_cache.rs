@@ -6,12 +6,14 @@
 //!   ones. Files with other names stay.
 //! - Losing the cache costs synthesising the phrases again.
 
-use std::fs::{self, DirBuilder, DirEntry, File};
+use std::fs::{self, DirEntry, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use hob_prewarm::phrase::{PhraseId, VoiceName, VoicePhrase};
-use hob_slots::Timestamp;
+use hob_slots::{Timestamp, hex_text};
+
+use crate::private_dir;
 use sha2::{Digest, Sha256};
 
 use super::command::VoiceCommand;
@@ -56,7 +58,7 @@ impl PhraseCache {
     /// # Errors
     /// When the directory cannot be created or listed.
     pub fn open(&self) -> io::Result<Vec<CachedVoice>> {
-        private_dir(&self.dir)?;
+        private_dir::create(&self.dir)?;
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.dir)?.flatten() {
             if !is_hash(&entry.file_name().to_string_lossy()) || !is_dir(&entry) {
@@ -75,7 +77,7 @@ impl PhraseCache {
     /// When the file cannot be written; the old one stays.
     pub fn write(&self, phrase: &VoicePhrase, wav: &[u8]) -> io::Result<()> {
         let dir = self.dir_of(&phrase.0);
-        private_dir(&dir)?;
+        private_dir::create(&dir)?;
         let name = dir.join(NAME);
         if !name.exists() {
             write_whole(&dir, &name, phrase.0.as_str().as_bytes())?;
@@ -175,14 +177,7 @@ fn hash(parts: &[&str]) -> String {
         hasher.update((part.len() as u64).to_le_bytes());
         hasher.update(part);
     }
-    hasher.finalize().iter().take(HASH_DIGITS / 2).map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn private_dir(dir: &Path) -> io::Result<()> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(dir)
+    hex_text(&hasher.finalize()[..HASH_DIGITS / 2])
 }
 
 /// Temporary files have mode 0600.

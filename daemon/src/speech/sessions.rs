@@ -7,11 +7,12 @@
 //!   [`MAX_SESSIONS`] are open.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hob_prewarm::{Speculation, Utterance, UtteranceEvent};
 use hob_slots::{ConversationId, Timestamp};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -131,6 +132,6 @@ impl SpeechSessions {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<ConversationId, Session>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 }

@@ -2,11 +2,10 @@
 //!
 //! - No phrase is played while the user speaks.
 
-use std::sync::{MutexGuard, PoisonError};
-
 use base64::Engine as _;
 use hob_prewarm::phrase::VoiceName;
 use hob_slots::ConversationId;
+use parking_lot::MutexGuard;
 use serde_json::{Value, json};
 
 use super::Speech;
@@ -77,7 +76,7 @@ impl Speech {
     }
 
     fn active_speakers(&self) -> MutexGuard<'_, ActiveSpeakers> {
-        self.shared.active_speakers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.active_speakers.lock()
     }
 }
 

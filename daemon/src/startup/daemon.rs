@@ -4,8 +4,7 @@
 //! - [`Daemon::serve`] saves all KV at the end. Dropping a daemon does not.
 
 use std::net::SocketAddr;
-use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -14,6 +13,7 @@ use hob_config::{RunningDaemon, Settings, paths};
 use hob_prewarm::{Event, Keepalive};
 use hob_runtime::Engine;
 use hob_slots::sweep::Sweeper;
+use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -29,6 +29,7 @@ use crate::http::body::BodyLimits;
 use crate::http::guard::Guard;
 use crate::http::{self, Shared};
 use crate::parts::{self, Parts};
+use crate::private_dir;
 use crate::speech::filler;
 use crate::storage::sweep;
 use crate::warm;
@@ -119,7 +120,8 @@ fn join(
     for warning in &resolved.warnings {
         tracing::warn!("{warning}");
     }
-    private_dir(&settings.data_dir)?;
+    private_dir::create(&settings.data_dir)
+        .with_context(|| format!("cannot make {}", settings.data_dir.display()))?;
     let token = AccessToken::load_or_create(&settings.token_file)?;
     let store = engine::own(settings)?;
     let transcript = Transcript::open(&paths::transcript_file(&settings.data_dir), clock())?;
@@ -265,13 +267,4 @@ impl Daemon {
         announce::end(&running, &settings);
         Ok(ending)
     }
-}
-
-/// Makes a directory that only its owner can read.
-fn private_dir(path: &Path) -> Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path).with_context(|| format!("cannot make {}", path.display()))
 }

@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 use super::{Storage, failed};
 use crate::blocking::compute;
 use crate::error::{ApiError, ErrorKind};
+use crate::private_dir;
 
 /// Uploads leave this much of the disk free.
 pub(crate) const SPARE_BYTES: u64 = 256 << 20;
@@ -117,11 +118,7 @@ impl Upload {
 /// A file in the slots directory that disappears with its handle.
 pub(crate) fn unnamed_file(reader: &StoreReader) -> std::io::Result<File> {
     let dir = reader.temporary_dir();
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(&dir)?;
+    private_dir::create(&dir)?;
     tempfile::tempfile_in(&dir)
 }
 

@@ -14,12 +14,13 @@ pub mod sweep;
 pub mod usage;
 pub mod verify;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use hob_models::Estimate;
 use hob_runtime::Engine;
 use hob_slots::store::{ListingCache, Store, StoreReader};
 use hob_slots::{AdjustedTime, Lifetimes, LiveRefs, Quota, Timestamp};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::clock::Clock;

@@ -1,7 +1,5 @@
 //! Which conversations have KV on disk.
 
-use std::sync::PoisonError;
-
 use hob_slots::ConversationId;
 
 use super::Storage;
@@ -18,7 +16,7 @@ impl Storage {
             let slots = ids.into_iter().filter_map(|id| reader.slot(model, &id));
             return slots.map(|slot| (slot.conversation, slot.tokens as usize)).collect();
         }
-        let mut cache = self.shared.listing_cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = self.shared.listing_cache.lock();
         // The list of conversations is shown even if their KV is unknown.
         let saved = reader.conversations(model, &mut cache).unwrap_or_else(|error| {
             tracing::warn!(%error, "cannot list the saved KV");

@@ -5,7 +5,7 @@
 //! - Every 30 seconds the loop compares wall time with the process's own time. It notices a jump
 //!   before a sweep takes it for age, and writes it down for the next start.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hob_config::Settings;
@@ -15,6 +15,7 @@ use hob_slots::sweep::{Quota, Rules, Sweeper, Swept};
 use hob_slots::{AdjustedTime, ClockTracker, Lifetimes};
 
 use crate::clock::Clock;
+use parking_lot::Mutex;
 
 /// Between two comparisons of the clocks.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(30);

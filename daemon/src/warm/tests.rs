@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use hob_prewarm::{Keepalive, PrefixState, TokenOrigin};
 use hob_runtime::backend::fake::FakeModel;
@@ -16,6 +16,7 @@ use super::warm_status::{WarmStatus, WarmStatusReader, warm_status};
 use super::*;
 use crate::clock::wall_clock;
 use crate::error::ApiError;
+use parking_lot::Mutex;
 
 const RULES: &str = "You are a kettle on a shelf beside the fire. Answer in one short sentence. ";
 
@@ -136,7 +137,7 @@ async fn keep_alive_evicts_nothing() {
     world.until_warm(1).await;
     // Another prefix takes the only prefix slot.
     let profiles = world.texts.clone();
-    profiles.texts.lock().unwrap().insert(name("attic"), "You are a spider. ".to_owned());
+    profiles.texts.lock().insert(name("attic"), "You are a spider. ".to_owned());
     let made = job::make_hot(world.engine.clone(), profiles, name("attic"), Purpose::Prewarm).await;
     assert_eq!(made.unwrap().computed, "You are a spider. ".len());
     let owner = |status: EngineStatus| status.prefixes[0].conversation.clone();
@@ -209,7 +210,7 @@ struct Texts {
 
 impl Prefixes for Texts {
     async fn prefix(&self, profile: &ProfileName) -> Result<ProfilePrefix, ApiError> {
-        let texts = self.texts.lock().unwrap();
+        let texts = self.texts.lock();
         let text = texts.get(profile).expect("only known profiles are rendered");
         let tokens = self.engine.model().tokenize(text, false, true);
         Ok(named(profile.prefix_id(), tokens))
@@ -254,7 +255,7 @@ impl Running {
     }
 
     fn change(&self, profile: &str, text: &str) {
-        self.texts.texts.lock().unwrap().insert(name(profile), text.to_owned());
+        self.texts.texts.lock().insert(name(profile), text.to_owned());
         self.events.send(Event::ProfileChanged { profile: name(profile) });
     }
 

@@ -18,7 +18,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use hob_slots::Timestamp;
+use hob_slots::{Timestamp, hex_text};
 use minijinja::value::Value as Jinja;
 use minijinja::{AutoEscape, Environment, ErrorKind};
 use serde_json::{Map, Value};
@@ -129,8 +129,7 @@ impl ChatTemplate {
 
     /// The first 16 hex digits of the SHA-256 of the source.
     pub fn hash(&self) -> String {
-        let digest = Sha256::digest(&self.source);
-        digest[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+        hex_text(&Sha256::digest(&self.source)[..8])
     }
 
     fn render_with(

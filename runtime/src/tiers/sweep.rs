@@ -7,7 +7,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use hob_slots::store::{ObjectName, Store};
 use hob_slots::sweep::{LiveRefs, Sweeper, Swept};
@@ -15,6 +15,7 @@ use hob_slots::{AdjustedTime, BlockId, ConversationId, ModelHash};
 
 use super::background::in_the_background;
 use super::shared::{Counters, Shared};
+use parking_lot::Mutex;
 
 pub struct Sweep {
     pub sweeper: Arc<Mutex<Sweeper>>,
@@ -38,7 +39,7 @@ pub(super) fn run(shared: &Shared, open: &BTreeSet<ConversationId>, sweep: Sweep
         Some(store) => {
             let Sweep { sweeper, now, .. } = &sweep;
             in_the_background(|| {
-                let mut sweeper = sweeper.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut sweeper = sweeper.lock();
                 sweeper.sweep(store, now, &EngineRefs::new(shared, open))
             })
         }

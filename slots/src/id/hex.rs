@@ -7,7 +7,7 @@ pub enum ParseIdError {
     Hex { what: &'static str, digits: usize },
     #[error("a conversation id is not empty")]
     Empty,
-    #[error("a conversation id has at max {max} bytes, this one has {bytes}")]
+    #[error("a conversation id has at most {max} bytes, this one has {bytes}")]
     TooLong { bytes: usize, max: usize },
     #[error("a conversation id has no control characters, this one has one at byte {at}")]
     Control { at: usize },
@@ -15,7 +15,8 @@ pub enum ParseIdError {
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
-pub(crate) fn hex_text(bytes: &[u8]) -> String {
+/// Two lower-case digits a byte.
+pub fn hex_text(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(2 * bytes.len());
     for byte in bytes {
         text.push(DIGITS[usize::from(byte >> 4)] as char);

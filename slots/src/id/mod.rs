@@ -16,8 +16,8 @@ mod conversation;
 mod hex;
 
 pub use conversation::ConversationId;
-pub use hex::ParseIdError;
-pub(crate) use hex::{hex_text, parse_hex};
+pub(crate) use hex::parse_hex;
+pub use hex::{ParseIdError, hex_text};
 
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,

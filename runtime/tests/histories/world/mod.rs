@@ -2,7 +2,7 @@
 
 mod checks;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use hob_runtime::backend::MemoryKind;
@@ -10,6 +10,7 @@ use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::sample::Sampling;
 use hob_runtime::{Engine, EngineOptions, Model, Turn, TurnError, TurnRequest};
 use hob_slots::{Rules, Sweeper, Timestamp, Token};
+use parking_lot::Mutex;
 use tempfile::TempDir;
 
 use crate::directory;
