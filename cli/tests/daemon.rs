@@ -1,5 +1,5 @@
-//! The requests that `hob` sends and what it prints of the answers. The daemon is a socket with
-//! prepared answers.
+//! The requests that `hob` sends and the output that it prints for each answer. The daemon is a
+//! socket with prepared answers.
 
 mod common;
 
@@ -33,20 +33,20 @@ fn an_answer_is_streamed_with_the_origin_of_its_tokens() {
         out,
         "Your code is 48213.\n84 ms to first token · 6,214 tokens from disk · 31 computed\n"
     );
-    let asked = daemon.heard("POST /v1/chat/completions");
-    assert_eq!(asked.token, "Bearer secret");
-    assert_eq!(asked.body["conversation"], "room-1");
-    assert_eq!(asked.body["hob"], json!({"append": true}));
-    assert_eq!(asked.body["messages"], json!([{"role": "user", "content": "What is my code?"}]));
-    assert_eq!(asked.body["stream"], true);
-    assert_eq!(asked.body["temperature"], 0.3);
+    let request = daemon.received("POST /v1/chat/completions");
+    assert_eq!(request.token, "Bearer secret");
+    assert_eq!(request.body["conversation"], "room-1");
+    assert_eq!(request.body["hob"], json!({"append": true}));
+    assert_eq!(request.body["messages"], json!([{"role": "user", "content": "What is my code?"}]));
+    assert_eq!(request.body["stream"], true);
+    assert_eq!(request.body["temperature"], 0.3);
 
     let answer = home.run(&["ask", "--json", "What", "now?"], &[], "A file.").json();
     assert_eq!(answer["answer"], "Your code is 48213.");
     assert_eq!(answer["hob"], hob());
-    let asked = daemon.heard("POST /v1/chat/completions");
-    assert_eq!(asked.body["messages"][0]["content"], "What now?\n\nA file.");
-    assert!(asked.body.get("conversation").is_none());
+    let request = daemon.received("POST /v1/chat/completions");
+    assert_eq!(request.body["messages"][0]["content"], "What now?\n\nA file.");
+    assert!(request.body.get("conversation").is_none());
 }
 
 #[test]
@@ -57,9 +57,9 @@ fn the_last_conversation_continues_without_its_name() {
         .answer("GET /v1/conversations/room-1", 200, json!({"id": "room-1", "messages": []}))
         .stream("POST /v1/chat/completions", &[]);
     home.run(&["chat", "--last", "--temperature", "0"], &[], "Hello\n").ok();
-    let asked = daemon.heard("POST /v1/chat/completions");
-    assert_eq!(asked.body["conversation"], "room-1");
-    assert_eq!(asked.body["temperature"], 0.0);
+    let request = daemon.received("POST /v1/chat/completions");
+    assert_eq!(request.body["conversation"], "room-1");
+    assert_eq!(request.body["temperature"], 0.0);
 
     let daemon = daemon.answer("GET /v1/conversations", 200, json!({"data": []}));
     home.hob(&["chat", "--last"]).fails(4, &["no conversation yet"]);
@@ -113,13 +113,13 @@ fn conversations_are_listed_read_renamed_and_deleted() {
 
     let list = home.hob(&["conversations"]).ok();
     assert!(list.contains("room-1") && list.contains("6,245") && list.contains("hot"), "{list}");
-    assert!(!list.contains('\u{1b}'), "a title must not steer the terminal");
+    assert!(!list.contains('\u{1b}'), "a title must not send control sequences to the terminal");
     assert_eq!(home.hob(&["conversations", "list", "--json"]).json()[0]["tokens"], 6245);
     assert!(home.hob(&["conversations", "show", "room-1"]).ok().contains("[user]\nHello"));
     home.hob(&["conversations", "rename", "room-1", "New"]).ok();
-    assert_eq!(daemon.heard("PATCH /v1/conversations/room-1").body, json!({"title": "New"}));
+    assert_eq!(daemon.received("PATCH /v1/conversations/room-1").body, json!({"title": "New"}));
     let ran = home.hob(&["conversations", "rm", "gone", "room-1"]);
-    assert!(ran.out.contains("deleted room-1"), "the others are still deleted: {ran:?}");
+    assert!(ran.out.contains("deleted room-1"), "the remaining conversations are deleted: {ran:?}");
     ran.fails(4, &["gone"]);
 }
 
@@ -132,13 +132,13 @@ fn a_miss_is_explained_with_the_stored_and_the_new_text() {
         "segment": {"layer": "identity", "key": "message 1"},
         "before": "Be brief.\nIt is 10:", "kept_text": "41.", "new_text": "52.",
     });
-    let told = |explanation: Value| {
+    let report = |explanation: Value| {
         let at = (!explanation.is_null()).then_some(1);
         json!({"id": "room-1", "explained_at": at, "explanation": explanation})
     };
     let _daemon = Daemon::new(&home)
-        .answer("GET /v1/conversations/room-1/explain", 200, told(explanation))
-        .answer("GET /v1/conversations/room-2/explain", 200, told(Value::Null));
+        .answer("GET /v1/conversations/room-1/explain", 200, report(explanation))
+        .answer("GET /v1/conversations/room-2/explain", 200, report(Value::Null));
     let shown = home.hob(&["explain", "room-1"]).ok();
     let lines: Vec<&str> = shown.lines().collect();
     assert!(lines[0].ends_with("ago: a time or date in message 1 stands in front of 3 messages"));
@@ -190,7 +190,7 @@ fn an_address_can_be_named() {
 fn a_dead_daemon_is_not_running() {
     let home = Home::new();
     let address = Daemon::new(&home).address.clone();
-    // The listener is dropped: its port is closed.
+    // The listener is dropped, so nothing accepts on its port.
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let file = home.path("data/hobd.json");
     let text = fs::read_to_string(&file).unwrap().replace(&address, &gone);
@@ -225,21 +225,24 @@ fn requests_go_to_the_daemon_that_owns_the_directory() {
     let ran = home.hob(&["slots", "rm", "room-1", "room-2"]);
     assert!(ran.out.contains("removed room-1") && ran.out.contains("1.0 MiB freed"), "{ran:?}");
     ran.fails(6, &["room-2", "in use"]);
-    let asked = daemon.heard("POST /v1/slots/remove");
-    assert_eq!(asked.token, "Bearer secret");
-    assert_eq!(asked.body["conversations"], json!(["room-1", "room-2"]));
+    let request = daemon.received("POST /v1/slots/remove");
+    assert_eq!(request.token, "Bearer secret");
+    assert_eq!(request.body["conversations"], json!(["room-1", "room-2"]));
 
     let ran = home.hob(&["slots", "prune", "--yes", "--older-than", "7d"]);
     assert!(ran.err.contains("room-2 skipped: in use"), "{ran:?}");
     ran.ok();
-    let asked = daemon.heard("POST /v1/slots/prune").body;
-    assert_eq!((&asked["older_than_secs"], &asked["dry_run"]), (&604_800.into(), &false.into()));
+    let request = daemon.received("POST /v1/slots/prune").body;
+    assert_eq!(
+        (&request["older_than_secs"], &request["dry_run"]),
+        (&604_800.into(), &false.into())
+    );
 
     home.hob(&["slots", "gc", "--yes"]).ok();
-    assert_eq!(daemon.heard("POST /v1/slots/gc").body["dry_run"], false);
-    let told = home.hob(&["slots", "class", "room-1", "kept"]).ok();
-    assert_eq!(told, "room-1: permanent instead of long\n");
-    assert_eq!(daemon.heard("POST /v1/slots/class").body["class"], "permanent");
+    assert_eq!(daemon.received("POST /v1/slots/gc").body["dry_run"], false);
+    let output = home.hob(&["slots", "class", "room-1", "kept"]).ok();
+    assert_eq!(output, "room-1: permanent instead of long\n");
+    assert_eq!(daemon.received("POST /v1/slots/class").body["class"], "permanent");
     drop(store);
 }
 
@@ -279,7 +282,7 @@ impl Daemon {
         fs::write(home.path("data/hobd.json"), file.to_string()).unwrap();
 
         let answers = std::sync::Arc::new(std::sync::Mutex::new(BTreeMap::new()));
-        let (heard, requests) = channel();
+        let (sender, requests) = channel();
         let known = std::sync::Arc::clone(&answers);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -287,7 +290,7 @@ impl Daemon {
                 let answer = known.lock().unwrap().get(&request.line).cloned();
                 let missing = (404, r#"{"error":{"message":"no such path"}}"#.to_owned());
                 write(stream, answer.unwrap_or(missing));
-                let _ = heard.send(request);
+                let _ = sender.send(request);
             }
         });
         Self { address, answers, requests }
@@ -307,8 +310,8 @@ impl Daemon {
         self.raw(line, 200, format!(": waiting\n\n{events}data: [DONE]\n\n"))
     }
 
-    /// The next request of that kind.
-    fn heard(&self, line: &str) -> Request {
+    /// The next received request with this method and path.
+    fn received(&self, line: &str) -> Request {
         self.requests.iter().find(|request| request.line == line).unwrap()
     }
 }

@@ -1,4 +1,4 @@
-//! `hob` without a daemon.
+//! `hob` while no daemon runs.
 
 mod common;
 
@@ -75,7 +75,7 @@ fn models_are_found_where_other_programs_keep_them() {
     let list = ran.ok();
     assert!(list.contains("tiny") && list.contains("lm-studio"), "{list}");
     assert!(list.contains("hugging-face") && !list.contains("mmproj"), "{list}");
-    assert!(list.contains("3.6 MiB + 4.0 MiB"), "KV of 4,096 tokens takes 4 MiB: {list}");
+    assert!(list.contains("3.6 MiB + 4.0 MiB"), "the KV of 4,096 tokens is 4 MiB: {list}");
 
     let found = home.hob(&["models", "--json"]).json();
     assert_eq!(found["models"].as_array().unwrap().len(), 2);
@@ -127,7 +127,6 @@ fn doctor_fails_when_others_can_read_the_token() {
     ran.fails(1, &["1 check failed"]);
 }
 
-/// A file of the repository's `assets`.
 fn asset(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets").join(name)
 }
@@ -151,7 +150,7 @@ fn policies_are_compared_on_the_bundled_traces() {
         [&["--json", "simulate", "--closed", "--lanes", "2", "--policy", "lru"], &small[..]];
     let tables = home.hob(&waits.concat()).json();
     let rows = tables[0]["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 3, "in memory, with a disk, without bounds: {rows:?}");
+    assert_eq!(rows.len(), 3, "one row each for memory, disk and unbounded: {rows:?}");
     assert!(rows.iter().all(|row| row["mean_secs"].as_f64().unwrap() > 0.0));
 }
 

@@ -1,4 +1,4 @@
-//! `hob slots` on directories of kept KV.
+//! `hob slots` on directories of saved conversations.
 
 mod common;
 
@@ -22,12 +22,12 @@ fn an_empty_or_missing_directory_lists_nothing() {
     assert!(home.hob(&["slots", "prune", "--yes"]).ok().contains("0 conversations"));
     home.hob(&["slots", "show", "room-1"]).fails(4, &["room-1", "hob slots ls"]);
     home.hob(&["slots", "rm", "room-1"]).fails(4, &["room-1"]);
-    assert!(!home.path("data").exists(), "looking makes no directory");
+    assert!(!home.path("data").exists(), "a command that only reads creates no directory");
 }
 
 #[test]
 fn conversations_are_listed_with_bytes_and_tokens() {
-    let home = kept();
+    let home = saved_home();
     let list = home.hob(&["slots", "ls"]).ok();
     for words in ["room-1", "abababababababab", "extended", "2 h ago", "expired", "1,280"] {
         assert!(list.contains(words), "{words} is missing: {list}");
@@ -42,7 +42,7 @@ fn conversations_are_listed_with_bytes_and_tokens() {
 
 #[test]
 fn a_directory_can_be_named() {
-    let home = kept();
+    let home = saved_home();
     let dir = home.path("data/slots");
     fs::rename(&dir, home.path("elsewhere")).unwrap();
     let words =
@@ -53,7 +53,7 @@ fn a_directory_can_be_named() {
 
 #[test]
 fn one_conversation_is_shown_and_verified() {
-    let home = kept();
+    let home = saved_home();
     assert!(home.hob(&["slots", "show", "room-1"]).ok().contains("complete"));
     let shown = home.hob(&["slots", "show", "room-1", "--verify"]).ok();
     assert!(shown.contains("every byte verified") && shown.contains("1,280"), "{shown}");
@@ -62,14 +62,18 @@ fn one_conversation_is_shown_and_verified() {
     let mut bytes = fs::read(&object).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
     fs::write(&object, bytes).unwrap();
-    assert_eq!(home.hob(&["slots", "show", "room-1"]).code, 0, "its files are all there");
+    assert_eq!(
+        home.hob(&["slots", "show", "room-1"]).code,
+        0,
+        "show without --verify checks only that the files exist"
+    );
     home.hob(&["slots", "show", "room-1", "--verify"]).fails(5, &["room-1", "computed again"]);
-    assert!(object.exists(), "looking moves nothing");
+    assert!(object.exists(), "a verification without a daemon moves no file");
 }
 
 #[test]
 fn prune_changes_nothing_without_yes() {
-    let home = kept();
+    let home = saved_home();
     let before = files(&home);
     let ran = home.hob(&["slots", "prune"]).ok();
     assert!(ran.contains("room-2") && !ran.contains("room-1"), "only room-2 has expired: {ran}");
@@ -87,7 +91,7 @@ fn prune_changes_nothing_without_yes() {
 
 #[test]
 fn prune_takes_criteria() {
-    let home = kept();
+    let home = saved_home();
     let names = |words: &[&str]| {
         let words = [&["slots", "prune", "--json"], words].concat();
         let found = home.hob(&words).json();
@@ -104,7 +108,7 @@ fn prune_takes_criteria() {
 
 #[test]
 fn removing_a_conversation_frees_its_own_objects() {
-    let home = kept();
+    let home = saved_home();
     let before = bytes(&files(&home));
     let ran = home.hob(&["slots", "rm", "--json", "nobody", "room-1"]);
     let done: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
@@ -117,7 +121,7 @@ fn removing_a_conversation_frees_its_own_objects() {
 
 #[test]
 fn an_owned_directory_is_not_changed() {
-    let home = kept();
+    let home = saved_home();
     let dir = home.path("data/slots");
     let store = Store::open(&dir).unwrap();
     fs::write(home.path("data/hobd.json"), running(&home)).unwrap();
@@ -127,14 +131,17 @@ fn an_owned_directory_is_not_changed() {
         home.hob(words).fails(6, &["in use by", &pid, "127.0.0.1:9", "hob conversations rm"]);
     }
     assert_eq!(files(&home), before);
-    assert!(home.hob(&["slots", "ls"]).ok().contains("room-1"), "looking is always possible");
+    assert!(
+        home.hob(&["slots", "ls"]).ok().contains("room-1"),
+        "ls works while another process owns the directory"
+    );
     home.hob(&["slots", "prune"]).ok();
     drop(store);
 }
 
 #[test]
 fn an_unusable_file_is_named_and_the_rest_is_listed() {
-    let home = kept();
+    let home = saved_home();
     let slot = files(&home).into_iter().map(|(path, _)| path);
     let slot = slot.into_iter().find(|path| path.contains("room-2")).unwrap();
     fs::write(&slot, "not a slot file").unwrap();
@@ -146,7 +153,7 @@ fn an_unusable_file_is_named_and_the_rest_is_listed() {
 
 #[test]
 fn a_list_is_sorted_filtered_and_limited() {
-    let home = kept();
+    let home = saved_home();
     let names = |words: &[&str]| {
         let listed = home.hob(&[&["slots", "ls", "--json"], words].concat()).json();
         let slots = listed["slots"].as_array().unwrap().iter();
@@ -167,7 +174,7 @@ fn a_list_is_sorted_filtered_and_limited() {
 
 #[test]
 fn a_conversation_is_shown_block_by_block() {
-    let home = kept();
+    let home = saved_home();
     let shown = home.hob(&["slots", "show", "room-1"]).ok();
     for words in ["0–63", "with 1", "… 8 more", "1216–1279", "SEGMENT"] {
         assert!(shown.contains(words), "{words} is missing: {shown}");
@@ -207,7 +214,7 @@ fn segments_are_shown_beside_their_blocks() {
 
 #[test]
 fn verify_reads_everything_and_reports_the_cost_of_damage() {
-    let home = kept();
+    let home = saved_home();
     let out = home.hob(&["slots", "verify"]).ok();
     assert!(out.contains("34 files") && out.contains("all whole"), "{out}");
 
@@ -226,22 +233,22 @@ fn verify_reads_everything_and_reports_the_cost_of_damage() {
     }
     assert!(!ran.out.contains("room-2"), "{ran:?}");
     ran.fails(5, &["1 file is damaged", "computed again"]);
-    assert!(object.exists(), "looking moves nothing");
+    assert!(object.exists(), "a verification without a daemon moves no file");
     home.hob(&["slots", "verify", "room-2"]).ok();
     home.hob(&["slots", "verify", "room-1"]).fails(5, &["damaged"]);
     home.hob(&["slots", "verify", "nobody"]).fails(4, &["nobody"]);
 
     fs::remove_file(&object).unwrap();
-    let told = home.hob(&["slots", "verify", "--json"]);
-    assert_eq!(told.code, 5);
-    let told: serde_json::Value = serde_json::from_str(&told.out).unwrap();
-    assert_eq!((&told["whole"], &told["faults"]), (&false.into(), &serde_json::json!([])));
-    assert_eq!(told["costs"][0]["missing"], 1);
+    let report = home.hob(&["slots", "verify", "--json"]);
+    assert_eq!(report.code, 5);
+    let report: serde_json::Value = serde_json::from_str(&report.out).unwrap();
+    assert_eq!((&report["whole"], &report["faults"]), (&false.into(), &serde_json::json!([])));
+    assert_eq!(report["costs"][0]["missing"], 1);
 }
 
 #[test]
 fn unreferenced_objects_are_verified_too() {
-    let home = kept();
+    let home = saved_home();
     let record = files(&home).into_iter().find(|(path, _)| path.contains("room-2")).unwrap().0;
     let object = objects_of(&home, "room-2").remove(0);
     fs::remove_file(record).unwrap();
@@ -253,7 +260,7 @@ fn unreferenced_objects_are_verified_too() {
 
 #[test]
 fn rejected_files_are_listed_with_their_reasons() {
-    let home = kept();
+    let home = saved_home();
     assert!(home.hob(&["slots", "ls", "--rejected"]).ok().contains("0 rejected files"));
     let object = objects(&home).remove(0);
     fs::write(&object, "not an object").unwrap();
@@ -269,7 +276,7 @@ fn rejected_files_are_listed_with_their_reasons() {
 
 #[test]
 fn unreferenced_objects_are_collected_with_yes() {
-    let home = kept();
+    let home = saved_home();
     let slot = files(&home).into_iter().find(|(path, _)| path.contains("room-2")).unwrap().0;
     fs::remove_file(slot).unwrap();
     let before = files(&home);
@@ -285,9 +292,9 @@ fn unreferenced_objects_are_collected_with_yes() {
 
 #[test]
 fn a_class_is_changed_by_name() {
-    let home = kept();
-    let told = home.hob(&["slots", "class", "room-2", "kept"]).ok();
-    assert_eq!(told, "room-2: permanent instead of short\n");
+    let home = saved_home();
+    let output = home.hob(&["slots", "class", "room-2", "kept"]).ok();
+    assert_eq!(output, "room-2: permanent instead of short\n");
     let listed = home.hob(&["slots", "ls", "--json", "--class", "permanent"]).json();
     assert_eq!(listed["slots"][0]["conversation"], "room-2");
     assert_eq!(listed["slots"][0]["expired"], false);
@@ -298,7 +305,7 @@ fn a_class_is_changed_by_name() {
 
 #[test]
 fn kept_is_accepted_as_permanent() {
-    let home = kept();
+    let home = saved_home();
     home.hob(&["slots", "class", "room-2", "kept"]).ok();
     for words in [&["ls"][..], &["prune"]] {
         let words = [&["slots"], words, &["--json", "--class", "kept"]].concat();
@@ -310,7 +317,7 @@ fn kept_is_accepted_as_permanent() {
 
 #[test]
 fn disk_usage_is_shown_as_a_tree() {
-    let home = kept();
+    let home = saved_home();
     let tree = home.hob(&["slots", "du"]).ok();
     for words in ["└─ abababababababab", "slot files of 3 conversations", "own: ", "shared: "] {
         assert!(tree.contains(words), "{words} is missing: {tree}");
@@ -323,11 +330,11 @@ fn disk_usage_is_shown_as_a_tree() {
 
 #[test]
 fn an_archive_moves_a_conversation_to_another_machine() {
-    let (here, there) = (kept(), Home::new());
+    let (here, there) = (saved_home(), Home::new());
     let file = here.path("rooms.tar");
     let file = file.to_str().unwrap();
-    let told = here.hob(&["slots", "export", "room-1", "room-3", "-o", file]).ok();
-    assert!(told.contains("2 conversations, 30 objects"), "{told}");
+    let output = here.hob(&["slots", "export", "room-1", "room-3", "-o", file]).ok();
+    assert!(output.contains("2 conversations, 30 objects"), "{output}");
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
@@ -340,7 +347,10 @@ fn an_archive_moves_a_conversation_to_another_machine() {
     assert_eq!(done["imported"].as_array().unwrap().len(), 2);
     there.hob(&["slots", "show", "room-1", "--verify"]).ok();
     there.hob(&["slots", "verify"]).ok();
-    assert!(there.hob(&["slots", "ls"]).ok().contains("extended"), "its class came along");
+    assert!(
+        there.hob(&["slots", "ls"]).ok().contains("extended"),
+        "the archive carries the TTL class"
+    );
 
     let again = there.hob(&["slots", "import", file]);
     assert!(again.err.contains("room-1 skipped") && again.err.contains("--force"), "{again:?}");
@@ -351,7 +361,7 @@ fn an_archive_moves_a_conversation_to_another_machine() {
 
 #[test]
 fn a_bad_archive_changes_nothing() {
-    let home = kept();
+    let home = saved_home();
     let file = home.path("rooms.tar");
     let file = file.to_str().unwrap();
     here_export(&home, file);
@@ -368,32 +378,32 @@ fn a_bad_archive_changes_nothing() {
     assert_eq!(files(&home), before);
     let empty = Home::new();
     assert_ne!(empty.hob(&["slots", "import", file]).code, 0);
-    assert!(!empty.path("data").exists(), "a bad file makes no directory");
+    assert!(!empty.path("data").exists(), "a bad archive creates no directory");
 }
 
 #[test]
 fn a_damaged_conversation_is_not_exported() {
-    let home = kept();
+    let home = saved_home();
     let out = home.path("out.tar");
     let words = ["slots", "export", "room-1", "-o", out.to_str().unwrap()];
     fs::remove_file(&objects(&home)[3]).unwrap();
     home.hob(&words).fails(5, &["room-1", "not whole", "hob slots verify"]);
     assert!(!out.exists() && !home.path("out.tar.part").exists());
-    let nobody = ["slots", "export", "nobody", "-o", out.to_str().unwrap()];
-    home.hob(&nobody).fails(4, &["nobody"]);
+    let unknown = ["slots", "export", "nobody", "-o", out.to_str().unwrap()];
+    home.hob(&unknown).fails(4, &["nobody"]);
 }
 
 #[test]
 fn a_live_view_needs_a_terminal() {
-    kept().hob(&["slots", "top"]).fails(2, &["needs a terminal", "hob slots ls --json"]);
+    saved_home().hob(&["slots", "top"]).fails(2, &["needs a terminal", "hob slots ls --json"]);
 }
 
 fn here_export(home: &Home, file: &str) {
     home.hob(&["slots", "export", "room-1", "-o", file]).ok();
 }
 
-/// room-1 and room-3 share a beginning; room-2 has expired.
-fn kept() -> Home {
+/// Three saved conversations: room-1 and room-3 share 640 tokens, room-2 has expired.
+fn saved_home() -> Home {
     let home = Home::new();
     let store = Store::open(home.path("data/slots")).unwrap();
     let common: Vec<i32> = (0..640).collect();
@@ -446,7 +456,7 @@ fn running(home: &Home) -> String {
     .to_string()
 }
 
-/// Every kept file and its length, in order.
+/// Every file of the slots directory with its length, sorted.
 fn files(home: &Home) -> Vec<(String, u64)> {
     let mut files = Vec::new();
     let mut dirs = vec![home.path("data/slots")];
@@ -463,7 +473,6 @@ fn files(home: &Home) -> Vec<(String, u64)> {
     files
 }
 
-/// The objects of room-1.
 fn objects(home: &Home) -> Vec<std::path::PathBuf> {
     objects_of(home, "room-1")
 }

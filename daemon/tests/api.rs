@@ -64,10 +64,11 @@ fn the_report_of_a_turn_has_the_type_of_the_api() {
     assert!(explained.explained_at.is_some());
 }
 
-/// Reads the answer and writes it again: the same fields in the same order.
+/// Parses the answer as `T` and asserts that `T` serializes to the same fields in the same order.
 fn exact<T: DeserializeOwned + Serialize>(answer: &Answer) -> T {
     let value: T = answer.json_as();
-    // Not the answer's text: serde_json reads some floats one unit in the last place off.
+    // Compares parsed JSON: serde_json parses some floats with an error of one unit in the last
+    // place, so the raw text would differ.
     assert_eq!(serde_json::to_string(&value).unwrap(), answer.json().to_string());
     value
 }

@@ -1,4 +1,4 @@
-//! What is done to conversations without speaking in them: pin, trash, choose a branch.
+//! Changes to a conversation other than new messages: pin, trash, branch selection.
 
 mod common;
 
@@ -19,15 +19,15 @@ fn change(world: &World, conversation: &str, change: Value) -> common::Answer {
     world.call("PATCH", &format!("/v1/conversations/{conversation}")).json(&change).send()
 }
 
-/// Names of the list, in its order.
+/// The conversation ids of the list, in its order.
 fn listed(world: &World, path: &str) -> Vec<String> {
     let list = world.get(path).json();
     let list = list["data"].as_array().unwrap().iter();
     list.map(|conversation| conversation["id"].as_str().unwrap().to_owned()).collect()
 }
 
-/// The branch that is shown.
-fn shown(world: &World, conversation: &str) -> Vec<i64> {
+/// The message ids of the selected branch.
+fn branch(world: &World, conversation: &str) -> Vec<i64> {
     let conversation = world.get(&format!("/v1/conversations/{conversation}")).json();
     let messages = conversation["messages"].as_array().unwrap().iter();
     messages.map(|message| message["id"].as_i64().unwrap()).collect()
@@ -42,19 +42,19 @@ fn choosing_a_branch_shows_its_latest_end() {
     let again = say(&world, "a", "", json!({"append": true, "after": second["parent"]}));
     let other = say(&world, "a", "Hallo", json!({"append": true, "after": 0}));
     let id = |hob: &Value, field: &str| hob[field].as_i64().unwrap();
-    assert_eq!(shown(&world, "a"), [id(&other, "parent"), id(&other, "message")]);
+    assert_eq!(branch(&world, "a"), [id(&other, "parent"), id(&other, "message")]);
 
     let hello = id(&first, "parent");
     assert_eq!(change(&world, "a", json!({"head": hello})).status, 200);
     let latest = [hello, id(&first, "message"), id(&second, "parent"), id(&again, "message")];
-    assert_eq!(shown(&world, "a"), latest);
+    assert_eq!(branch(&world, "a"), latest);
     assert_eq!(change(&world, "a", json!({"head": second["message"]})).status, 200);
-    assert_eq!(shown(&world, "a")[3], id(&second, "message"));
+    assert_eq!(branch(&world, "a")[3], id(&second, "message"));
 
-    // What is said next goes on there.
+    // The next message continues the selected branch.
     let next = say(&world, "a", "On", append());
     assert_eq!(
-        shown(&world, "a")[3..],
+        branch(&world, "a")[3..],
         [id(&second, "message"), id(&next, "parent"), id(&next, "message")]
     );
 
@@ -86,7 +86,7 @@ fn the_order_of_the_list_is_that_of_use_alone() {
 }
 
 #[test]
-fn the_trash_hides_and_keeps() {
+fn a_trashed_conversation_is_hidden_but_not_deleted() {
     let world = World::new();
     say(&world, "a", "Hello", json!({"append": true}));
     say(&world, "b", "Hello", json!({"append": true}));
@@ -102,7 +102,7 @@ fn the_trash_hides_and_keeps() {
     assert_eq!((&back["trashed_at"], &back["place"]), (&Value::Null, &json!("slot")));
     assert_eq!(listed(&world, "/v1/conversations").len(), 2);
 
-    // Whoever speaks in it wants it back.
+    // A new message restores a conversation from the trash.
     change(&world, "a", json!({"trashed": true}));
     say(&world, "a", "More", json!({"append": true}));
     assert_eq!(listed(&world, "/v1/conversations"), ["a", "b"]);
@@ -124,6 +124,8 @@ fn a_conversation_is_deleted_with_its_kv_after_an_hour_in_the_trash() {
     empty_at(61);
     assert_eq!(world.get("/v1/conversations/a").status, 404);
     assert_eq!(listed(&world, "/v1/conversations"), ["b"]);
-    let kept = world.status().slots;
-    assert!(kept.iter().all(|slot| slot.conversation.as_ref().is_none_or(|id| id.as_str() != "a")));
+    let slots = world.status().slots;
+    assert!(
+        slots.iter().all(|slot| slot.conversation.as_ref().is_none_or(|id| id.as_str() != "a"))
+    );
 }

@@ -1,4 +1,4 @@
-//! Answers in OpenAI's shape, whole and streamed.
+//! Chat answers in OpenAI's format, complete and streamed.
 
 mod common;
 
@@ -55,10 +55,14 @@ fn an_answer_says_which_message_it_is_and_which_it_answers() {
         stored["messages"].as_array().unwrap().iter().map(|m| m["id"].clone()).collect();
     assert_eq!((&whole["hob"]["message"], &whole["hob"]["parent"]), (&ids[1], &ids[0]));
     let first = json!({"conversation": "a", "message": ids[2], "parent": ids[0]});
-    assert_eq!(chunks[0]["hob"], first, "before the first word");
+    assert_eq!(chunks[0]["hob"], first, "the first chunk carries the ids");
     let last = chunks.last().unwrap();
     assert_eq!((&last["hob"]["message"], &last["hob"]["parent"]), (&ids[2], &ids[0]));
-    assert_eq!(world.chat(hi(), json!({}))["hob"]["message"], Value::Null, "nobody's");
+    assert_eq!(
+        world.chat(hi(), json!({}))["hob"]["message"],
+        Value::Null,
+        "an anonymous answer has no message id"
+    );
 }
 
 #[test]
@@ -66,12 +70,15 @@ fn saved_ms_is_the_reused_tokens_at_the_measured_speed() {
     let world = Plan::new().pace(std::time::Duration::from_micros(200)).start();
     let long = json!([user(&"word ".repeat(50))]);
     let cold = world.chat(long.clone(), json!({"conversation": "a"}));
-    assert_eq!(cold["hob"]["saved_ms"], Value::Null, "nothing was reused");
+    assert_eq!(cold["hob"]["saved_ms"], Value::Null, "the first turn reuses no tokens");
     let warm = world.chat(long, json!({"conversation": "a"}));
     let speed = world.get("/v1/status").json()["prefill_tokens_per_second"].as_f64().unwrap();
     let reused = warm["usage"]["prompt_tokens_details"]["cached_tokens"].as_f64().unwrap();
     let saved = warm["hob"]["saved_ms"].as_f64().unwrap();
-    assert!((saved - reused / speed * 1e3).abs() < 1.0, "{saved} ms for {reused} at {speed}");
+    assert!(
+        (saved - reused / speed * 1e3).abs() < 1.0,
+        "{saved} ms for {reused} tokens at {speed} tokens/s"
+    );
 }
 
 #[test]
@@ -88,7 +95,7 @@ fn saved_ms_is_reported_after_a_restart() {
     let world = start();
     let answer = world.chat(json!([]), extra);
     let measured = &world.get("/v1/status").json()["prefill_tokens_per_second"];
-    assert_eq!(*measured, Value::Null, "too little was computed");
+    assert_eq!(*measured, Value::Null, "too few tokens were computed to measure the speed");
     assert!(answer["hob"]["tokens"]["disk"].as_u64().unwrap() > 50, "{answer}");
     assert!(answer["hob"]["saved_ms"].as_f64().unwrap() > 0.0, "{answer}");
 }
@@ -101,9 +108,9 @@ fn a_stream_has_the_same_content_as_a_complete_answer() {
         world.stream(hi(), json!({"seed": 5, "temperature": 1.0, "max_tokens": 30})).collect();
 
     assert_eq!(chunks[0]["choices"][0]["delta"], json!({"role": "assistant", "content": ""}));
-    let told: String =
+    let streamed: String =
         chunks.iter().filter_map(|c| c["choices"][0]["delta"]["content"].as_str()).collect();
-    assert_eq!(told, text(&whole));
+    assert_eq!(streamed, text(&whole));
     let last = chunks.last().unwrap();
     assert_eq!(last["choices"][0]["finish_reason"], whole["choices"][0]["finish_reason"]);
     assert!(last["hob"]["tokens"].is_object());
@@ -114,7 +121,7 @@ fn a_stream_has_the_same_content_as_a_complete_answer() {
 }
 
 #[test]
-fn usage_comes_in_a_last_chunk_of_its_own_when_it_is_wanted() {
+fn usage_is_a_last_chunk_of_its_own_on_request() {
     let world = World::new();
     let wanted = json!({"stream_options": {"include_usage": true}});
     let mut chunks = world.stream(hi(), wanted).collect();
@@ -136,7 +143,7 @@ fn an_answer_ends_before_its_stop_text() {
 }
 
 #[test]
-fn no_tokens_wanted_computes_the_prompt_alone() {
+fn a_request_for_zero_tokens_computes_only_the_prompt() {
     let world = World::new();
     let answer = world.chat(hi(), json!({"max_tokens": 0, "conversation": "warm"}));
     assert_eq!(
@@ -185,7 +192,10 @@ fn log_probabilities_have_openais_shape() {
     for token in &content {
         assert!(token["logprob"].as_f64().unwrap() <= 0.0);
         assert_eq!(token["top_logprobs"].as_array().unwrap().len(), 3);
-        assert_eq!(token["top_logprobs"][0]["token"], token["token"], "greedy takes the likeliest");
+        assert_eq!(
+            token["top_logprobs"][0]["token"], token["token"],
+            "greedy sampling picks the most likely token"
+        );
         assert!(token["bytes"].is_array());
     }
     let chunks = world.stream(hi(), extra).collect();
@@ -243,10 +253,11 @@ fn a_required_call_is_parsed_in_complete_and_streamed_answers() {
     let pieces: Vec<&Value> =
         chunks.iter().filter_map(|c| c["choices"][0]["delta"]["tool_calls"].get(0)).collect();
     assert!(pieces[0]["id"].is_string() && pieces[0]["function"]["name"] == "light");
-    let told: String = pieces.iter().filter_map(|p| p["function"]["arguments"].as_str()).collect();
-    assert!(serde_json::from_str::<Value>(&told).unwrap()["on"].is_boolean());
+    let streamed: String =
+        pieces.iter().filter_map(|p| p["function"]["arguments"].as_str()).collect();
+    assert!(serde_json::from_str::<Value>(&streamed).unwrap()["on"].is_boolean());
 
-    // The answer of the tool goes back in, and the conversation goes on.
+    // The tool result is sent back and the conversation continues.
     let result = json!({"role": "tool", "tool_call_id": call["id"], "content": "done"});
     let history = json!([user("Hi"), choice["message"], result]);
     let mut follow_up = extra;
@@ -310,11 +321,11 @@ fn completions_are_streamed_too() {
     let world = World::new();
     let body = json!({"prompt": "abc", "temperature": 0, "max_tokens": 6, "stream": true});
     let chunks = world.call("POST", "/v1/completions").json(&body).stream().collect();
-    let told: String = chunks.iter().filter_map(|c| c["choices"][0]["text"].as_str()).collect();
+    let streamed: String = chunks.iter().filter_map(|c| c["choices"][0]["text"].as_str()).collect();
     let mut whole = body;
     whole["stream"] = false.into();
     let whole = world.post("/v1/completions", whole).json();
-    assert_eq!(whole["choices"][0]["text"], told.as_str());
+    assert_eq!(whole["choices"][0]["text"], streamed.as_str());
     assert!(chunks.last().unwrap()["hob"].is_object());
 }
 

@@ -1,7 +1,7 @@
-//! Daemons and command lines that compete for one directory.
+//! Daemons and `hob` commands that compete for one directory.
 //!
-//! Ten seconds in a usual run, a minute with `HOB_TEST_ALL=1`. Needs `hob` beside `hobd`: a build of
-//! the whole workspace, which is what `cargo xtask test` makes.
+//! Runs ten seconds, or a minute with `HOB_TEST_ALL=1`. Needs `hob` beside `hobd`: `cargo xtask
+//! test` builds both.
 
 #![cfg(unix)]
 
@@ -15,12 +15,12 @@ use serde_json::json;
 
 const SPEAKERS: usize = 3;
 
-/// What the four loops ask for, over and over.
+/// The `hob slots` command that each of the four loops repeats.
 const LOOPS: [&[&str]; 4] =
     [&["ls", "--json"], &["verify"], &["prune", "--yes", "--older-than", "0s"], &["gc", "--yes"]];
 
 #[test]
-fn two_daemons_and_four_command_lines_share_a_directory_and_nothing_live_leaves() {
+fn two_daemons_and_four_command_lines_share_a_directory_and_prune_no_live_kv() {
     let all = std::env::var("HOB_TEST_ALL").is_ok();
     let half = Duration::from_secs(if all { 30 } else { 5 });
     let directory = tempfile::tempdir().unwrap();
@@ -28,9 +28,9 @@ fn two_daemons_and_four_command_lines_share_a_directory_and_nothing_live_leaves(
     let runs: Vec<u32> = std::thread::scope(|scope| {
         let loops: Vec<_> = LOOPS
             .into_iter()
-            .map(|asked| scope.spawn(|| ask_until(&stop, directory.path(), asked)))
+            .map(|arguments| scope.spawn(|| run_until(&stop, directory.path(), arguments)))
             .collect();
-        // Also after a panic: the loops would never end, and the test would hang.
+        // Raised after a panic, too: without it the loops never end and the test hangs.
         let _stop = Raise(&stop);
         for _ in 0..2 {
             let hobd = start(directory.path());
@@ -42,9 +42,9 @@ fn two_daemons_and_four_command_lines_share_a_directory_and_nothing_live_leaves(
                         turns.fetch_add(talk_until(hobd, end, speaker), Ordering::Relaxed)
                     });
                 }
-                scope.spawn(|| be_refused_until(end, directory.path(), hobd.process.id()));
+                scope.spawn(|| expect_refusals_until(end, directory.path(), hobd.process.id()));
             });
-            // Dropped here: killed, without a chance to put anything in order.
+            // `hobd` is dropped here, which kills it without a shutdown.
         }
         stop.store(true, Ordering::Relaxed);
         loops.into_iter().map(|one| one.join().unwrap()).collect()
@@ -53,7 +53,7 @@ fn two_daemons_and_four_command_lines_share_a_directory_and_nothing_live_leaves(
     assert!(turns.load(Ordering::Relaxed) > 20 && runs.iter().all(|&runs| runs > 1));
 }
 
-/// Raised when it is dropped.
+/// Sets the flag when dropped.
 struct Raise<'f>(&'f AtomicBool);
 
 impl Drop for Raise<'_> {
@@ -62,45 +62,45 @@ impl Drop for Raise<'_> {
     }
 }
 
-/// Runs `hob slots …` again and again. Returns how often it did what was asked.
-fn ask_until(stop: &AtomicBool, directory: &Path, asked: &[&str]) -> u32 {
+/// Repeats `hob slots …` until `stop`. Returns how many runs succeeded.
+fn run_until(stop: &AtomicBool, directory: &Path, arguments: &[&str]) -> u32 {
     let mut done = 0;
     while !stop.load(Ordering::Relaxed) {
         let Output { status, stderr, .. } =
-            program("hob", directory).command().arg("slots").args(asked).output().unwrap();
-        let said = String::from_utf8_lossy(&stderr);
-        // Another command line was faster, or hobd was just killed.
-        let in_between = ["in use by", "cannot reach", "no daemon", "broke off"];
-        let excused = in_between.iter().any(|excuse| said.contains(excuse));
-        assert!(status.success() || excused, "{asked:?} ended with {status}: {said}");
+            program("hob", directory).command().arg("slots").args(arguments).output().unwrap();
+        let error = String::from_utf8_lossy(&stderr);
+        // Errors while another `hob` owns the directory or hobd was just killed.
+        let expected = ["in use by", "cannot reach", "no daemon", "broke off"];
+        let is_expected = expected.iter().any(|text| error.contains(text));
+        assert!(status.success() || is_expected, "{arguments:?} ended with {status}: {error}");
         done += u32::from(status.success());
     }
     done
 }
 
-/// Starts another hobd on the directory, which has an owner all the time.
-fn be_refused_until(end: Instant, directory: &Path, owner: u32) {
+/// Starts a second hobd on the owned directory until `end`. Each start must be refused.
+fn expect_refusals_until(end: Instant, directory: &Path, owner: u32) {
     while Instant::now() < end {
         let output = hobd(directory).command().args(["--listen", "127.0.0.1:0"]).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success(), "there must not be two owners");
-        assert!(said.contains(&format!("in use by pid {owner}")), "{said}");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "a second hobd must not own the directory");
+        assert!(error.contains(&format!("in use by pid {owner}")), "{error}");
     }
 }
 
-/// Starts hobd as soon as no command line owns the directory.
+/// Starts hobd as soon as no `hob` command owns the directory.
 fn start(directory: &Path) -> Hobd {
     let launch = hobd(directory);
     let started = (0..200).find_map(|_| launch.spawn().ready());
-    started.expect("the directory is free at some time")
+    started.expect("hobd never became the owner of the directory")
 }
 
-/// Talks; from the second turn on only what is new is computed, whatever others prune. Returns
-/// the number of turns.
+/// Talks until `end`. From the second turn on hobd computes only new tokens, whatever other
+/// processes prune. Returns the number of turns.
 fn talk_until(hobd: &Hobd, end: Instant, speaker: usize) -> u32 {
     let mut turns = 0;
     while Instant::now() < end {
-        // A context is not endless: begin anew from time to time.
+        // 40 turns fill the context, so every 40th turn starts a new conversation.
         let (chapter, page) = (turns / 40, turns % 40);
         let body = json!({
             "conversation": format!("speaker-{speaker}-{chapter}"), "hob": {"append": true},

@@ -1,4 +1,4 @@
-//! Conversations: text that is never lost, and turns that compute only what is new.
+//! Conversations: hobd loses no text, and a turn computes only its new tokens.
 
 mod common;
 
@@ -29,7 +29,7 @@ fn a_follow_up_computes_only_its_own_tokens() {
     let new = "\n<|im_start|>user\nGo on<|im_end|>\n<|im_start|>assistant\n";
     let new =
         world.post("/tokenize", json!({"content": new})).json()["tokens"].as_array().unwrap().len();
-    // The end-of-turn mark is new as well where the answer was cut off before it.
+    // Two more: a cut-off answer lacks its end-of-turn mark, which is computed now.
     assert!(computed(&second) <= new as u64 + 2, "{second}");
     assert_eq!(second["hob"]["miss"], Value::Null);
 }
@@ -104,7 +104,7 @@ fn edits_and_second_answers_are_branches() {
     assert_eq!(shown[0].1, "Hallo");
     assert_eq!(shown.len(), 2);
 
-    // Going on from the first answer finds it, although two others came after.
+    // A history with the first answer continues its branch, although two newer ones exist.
     ask(json!([user("Hello"), assistant(&first), user("More")]), 4);
     let shown = roles_and_texts(&world.get("/v1/conversations/a").json());
     assert_eq!((shown.len(), &shown[1].1), (4, &first));
@@ -137,14 +137,14 @@ fn an_append_continues_behind_any_message() {
     let (first, hello) = ids(&say(json!([user("Hello")]), append.clone()));
     let (second, more) = ids(&say(json!([user("More")]), append));
 
-    // Edited: behind what the edited message was behind.
+    // Edit: the new message gets the parent of the edited one.
     let (edited, instead) =
         ids(&say(json!([user("Less")]), json!({"append": true, "after": first})));
-    // Regenerated: the same message, answered once more.
+    // Regenerate: a second answer to the same message.
     let (again, asked) = ids(&say(json!([]), json!({"append": true, "after": more})));
     assert_eq!(asked, more);
-    // From the beginning: the first message, edited.
-    let (other, hallo) = ids(&say(json!([user("Hallo")]), json!({"append": true, "after": 0})));
+    // Edit of the first message: it has no parent.
+    let (other, greeting) = ids(&say(json!([user("Hallo")]), json!({"append": true, "after": 0})));
 
     let stored = world.conversation("a");
     let tree = stored["messages"].as_array().unwrap().iter();
@@ -157,8 +157,8 @@ fn an_append_continues_behind_any_message() {
         (instead, Some(first)),
         (edited, Some(instead)),
         (again, Some(more)),
-        (hallo, None),
-        (other, Some(hallo)),
+        (greeting, None),
+        (other, Some(greeting)),
     ];
     assert_eq!(tree, expected.map(|(id, parent)| (json!(id), json!(parent))));
     assert_eq!(stored["head"], other);
@@ -178,7 +178,11 @@ fn a_place_that_is_not_there_is_refused_and_stores_nothing() {
     let theirs = answer["hob"]["message"].clone();
     assert_eq!(refused("b", json!([user("More")]), theirs.clone()), "hob.after");
     assert_eq!(refused("c", json!([user("More")]), json!(77)), "hob.after");
-    assert_eq!(refused("a", json!([]), theirs), "messages", "an answer is not answered");
+    assert_eq!(
+        refused("a", json!([]), theirs),
+        "messages",
+        "an empty append after an answer is refused"
+    );
     assert_eq!(refused("a", json!([]), json!(0)), "messages");
     assert_eq!(world.conversation("a")["message_count"], 2);
     assert_eq!(world.conversation("b")["message_count"], 2);
@@ -194,14 +198,14 @@ fn text_is_on_the_disk_before_the_first_word_is_shown() {
         let mut stream = world.stream(json!([user(&said)]), extra);
         stream.next().unwrap();
         let database = Connection::open(world.directory.join("transcripts.sqlite")).unwrap();
-        let asked: i64 = database
+        let stored: i64 = database
             .query_row(
                 "SELECT count(*) FROM messages WHERE content LIKE ?1",
                 [format!("%{said}%")],
                 |row| row.get(0),
             )
             .unwrap();
-        assert_eq!(asked, 1);
+        assert_eq!(stored, 1);
         stream.collect();
     }
 }
@@ -211,25 +215,25 @@ fn an_answer_whose_client_disconnected_is_saved_as_far_as_it_came() {
     let world = Plan::new().pace(Duration::from_millis(5)).start();
     let extra = json!({"conversation": "a", "max_tokens": 2000, "ignore_eos": true});
     let mut stream = world.stream(json!([user("Hello")]), extra);
-    let mut heard = String::new();
-    while heard.chars().count() < 5 {
+    let mut received = String::new();
+    while received.chars().count() < 5 {
         let chunk = stream.next().unwrap();
-        heard.push_str(chunk["choices"][0]["delta"]["content"].as_str().unwrap_or_default());
+        received.push_str(chunk["choices"][0]["delta"]["content"].as_str().unwrap_or_default());
     }
     drop(stream);
-    world.until("interrupted", |world| {
+    world.until("the answer is interrupted", |world| {
         world.conversation("a")["messages"][1]["status"] == "interrupted"
     });
     let conversation = world.conversation("a");
-    let kept = conversation["messages"][1]["content"].as_str().unwrap().to_owned();
-    assert!(kept.starts_with(&heard), "{kept:?} begins with {heard:?}");
+    let stored = conversation["messages"][1]["content"].as_str().unwrap().to_owned();
+    assert!(stored.starts_with(&received), "{stored:?} must start with {received:?}");
 
-    // The conversation goes on behind the half answer, and its tokens are still known.
+    // The conversation continues after the partial answer, whose tokens are still recorded.
     let next =
         world.chat(json!([user("Go on")]), json!({"conversation": "a", "hob": {"append": true}}));
     assert!(
         next["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap() as usize
-            > kept.len()
+            > stored.len()
     );
 }
 
@@ -248,8 +252,8 @@ fn the_same_question_after_a_lost_answer_is_no_second_message() {
     drop(database);
 
     let world = Plan::new().directory(directory.path()).start();
-    let asked = || json!({"conversation": "a", "hob": {"append": true}});
-    world.chat(json!([user("Hello")]), asked());
+    let append = || json!({"conversation": "a", "hob": {"append": true}});
+    world.chat(json!([user("Hello")]), append());
     let stored = world.conversation("a");
     assert_eq!(stored["messages"][1]["status"], "interrupted");
     let users = roles_and_texts(&stored).into_iter().filter(|(role, _)| role == "user").count();
@@ -258,7 +262,7 @@ fn the_same_question_after_a_lost_answer_is_no_second_message() {
 }
 
 #[test]
-fn after_a_restart_the_next_turn_computes_only_new_tokens() {
+fn the_next_turn_after_a_restart_computes_only_new_tokens() {
     let directory = tempfile::tempdir().unwrap();
     let start = || Plan::new().directory(directory.path()).start();
     let append = || json!({"conversation": "a", "hob": {"append": true}});
@@ -311,7 +315,7 @@ fn more_conversations_than_slots_come_back_from_memory() {
 fn a_silent_conversation_is_parked() {
     let world = Plan::new().parks_after(Duration::from_millis(50)).start();
     world.chat(json!([user("Hello")]), json!({"conversation": "a"}));
-    world.until("parked", |world| {
+    world.until("the conversation is parked", |world| {
         world.status().slots.iter().all(|slot| slot.conversation.is_none())
     });
     assert_eq!(world.get("/v1/conversations/a").json()["place"], "memory");
@@ -327,7 +331,7 @@ fn conversations_are_listed_renamed_and_deleted() {
     assert!(title.starts_with("A question that is very") && title.chars().count() <= 60);
     assert_eq!(listed["data"][0]["message_count"], 2);
     assert_eq!(listed["data"][0]["place"], "slot");
-    world.until("a slot file", |world| !slot_files(world).is_empty());
+    world.until("a slot file exists", |world| !slot_files(world).is_empty());
 
     let rename = |id: &str, title: Value| {
         world
@@ -344,7 +348,7 @@ fn conversations_are_listed_renamed_and_deleted() {
     assert_eq!(world.call("DELETE", "/v1/conversations/a").send().json()["deleted"], true);
     assert_eq!(world.call("DELETE", "/v1/conversations/a").send().status, 404);
     assert_eq!(world.get("/v1/conversations").json()["data"], json!([]));
-    world.until("no slot file", |world| slot_files(world).is_empty());
+    world.until("no slot file is left", |world| slot_files(world).is_empty());
 }
 
 fn slot_files(world: &World) -> Vec<std::path::PathBuf> {
@@ -383,7 +387,7 @@ fn a_saved_conversation_has_segments_and_a_class() {
 }
 
 #[test]
-fn deleting_breaks_off_a_running_answer_and_leaves_nothing() {
+fn deletion_cancels_a_running_answer_and_leaves_nothing() {
     let world = Plan::new().pace(Duration::from_millis(2)).start();
     let extra = json!({"conversation": "a", "max_tokens": 4000, "ignore_eos": true});
     let mut stream = world.stream(json!([user("Hello")]), extra);
@@ -391,7 +395,9 @@ fn deleting_breaks_off_a_running_answer_and_leaves_nothing() {
     assert_eq!(world.call("DELETE", "/v1/conversations/a").send().status, 200);
     let last = stream.collect().pop().unwrap();
     assert_eq!(last["error"]["code"], "conversation_deleted");
-    world.until("gone", |world| world.status().slots.iter().all(|s| s.conversation.is_none()));
+    world.until("no slot holds the conversation", |world| {
+        world.status().slots.iter().all(|s| s.conversation.is_none())
+    });
     let database = Connection::open(world.directory.join("transcripts.sqlite")).unwrap();
     let left = |table: &str| -> i64 {
         database.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()

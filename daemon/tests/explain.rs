@@ -1,4 +1,4 @@
-//! Why did it miss? What clients do, and what they are told.
+//! Explanations of prefix cache misses, each caused as a client would cause it.
 
 mod common;
 
@@ -31,10 +31,10 @@ fn an_ordinary_follow_up_explains_nothing() {
     assert_eq!(explained(&first), &Value::Null);
     let history = [system("Be brief."), user("Hello"), assistant(&text(&first)), user("Go on")];
     assert_eq!(explained(&say(&world, &history, json!({}))), &Value::Null);
-    // The same question once more is answered once more, from where it was asked.
+    // A repeated question branches from its parent and reuses the whole prefix.
     assert_eq!(explained(&say(&world, &history, json!({}))), &Value::Null);
-    let told = world.get("/v1/conversations/a/explain").json();
-    assert_eq!(told["explanation"], Value::Null, "{told}");
+    let report = world.get("/v1/conversations/a/explain").json();
+    assert_eq!(report["explanation"], Value::Null, "{report}");
     assert_eq!(world.get("/v1/conversations/b/explain").status, 404);
     assert!(!world.get("/metrics").text().contains("hob_misses_total{"));
 }
@@ -50,8 +50,8 @@ fn a_cold_answer_was_meant_to_compute_everything() {
     assert_eq!((&cold["hob"]["cold"], &warm["hob"]["cold"]), (&json!(true), &json!(false)));
     assert_eq!((&cold["hob"]["miss"], explained(&cold)), (&Value::Null, &Value::Null));
     assert_eq!(cold["hob"]["saved_ms"], Value::Null);
-    let told = world.get("/v1/conversations/a/explain").json();
-    assert_eq!(told["explanation"], Value::Null, "{told}");
+    let report = world.get("/v1/conversations/a/explain").json();
+    assert_eq!(report["explanation"], Value::Null, "{report}");
     let metrics = world.get("/metrics").text();
     assert!(!metrics.contains("hob_misses_total{"));
     assert!(metrics.contains("hob_restore_full_prefill_total 0"));
@@ -64,19 +64,31 @@ fn a_clock_in_front_of_the_messages_is_shown_and_where_it_belongs() {
     let first = say(&world, &[at("10:41"), user("Hello")], json!({}));
     let later = [at("10:52"), user("Hello"), assistant(&text(&first)), user("Go on")];
     let answer = say(&world, &later, json!({}));
-    let told = explained(&answer);
-    assert_eq!(told["reason"], "clock", "{answer}");
-    assert_eq!(told["segment"], json!({"layer": "identity", "key": "message 1"}));
-    assert!(told["before"].as_str().unwrap().ends_with("kitchen. It is 10:"), "{told}");
-    assert!(told["kept_text"].as_str().unwrap().starts_with("41. Be brief.<|im_end|>"), "{told}");
-    assert!(told["new_text"].as_str().unwrap().starts_with("52. Be brief.<|im_end|>"), "{told}");
-    assert!(told["remedy"].as_str().unwrap().contains("into the last message"), "{told}");
+    let explanation = explained(&answer);
+    assert_eq!(explanation["reason"], "clock", "{answer}");
+    assert_eq!(explanation["segment"], json!({"layer": "identity", "key": "message 1"}));
+    assert!(
+        explanation["before"].as_str().unwrap().ends_with("kitchen. It is 10:"),
+        "{explanation}"
+    );
+    assert!(
+        explanation["kept_text"].as_str().unwrap().starts_with("41. Be brief.<|im_end|>"),
+        "{explanation}"
+    );
+    assert!(
+        explanation["new_text"].as_str().unwrap().starts_with("52. Be brief.<|im_end|>"),
+        "{explanation}"
+    );
+    assert!(
+        explanation["remedy"].as_str().unwrap().contains("into the last message"),
+        "{explanation}"
+    );
     let text = "<|im_start|>system\nYou help in a kitchen. It is 10:";
     let tokens = world.post("/tokenize", json!({"content": text})).json();
-    assert_eq!(told["at"], tokens["tokens"].as_array().unwrap().len());
+    assert_eq!(explanation["at"], tokens["tokens"].as_array().unwrap().len());
 
     let remembered = world.get("/v1/conversations/a/explain").json();
-    assert_eq!(&remembered["explanation"], told);
+    assert_eq!(&remembered["explanation"], explanation);
     assert!(remembered["explained_at"].as_u64() > Some(1_700_000_000), "{remembered}");
     let metrics = world.get("/metrics").text();
     assert!(metrics.contains("hob_misses_total{reason=\"clock\"} 1"), "{metrics}");
@@ -91,9 +103,12 @@ fn a_clock_in_front_of_the_tools_is_explained() {
     };
     say(&world, &[at("Friday"), user("Hello")], json!({}));
     let answer = say(&world, &[at("Saturday"), user("Hello"), user("Again")], json!({}));
-    let told = explained(&answer);
-    assert_eq!(told["reason"], "clock", "{answer}");
-    assert!(told["what"].as_str().unwrap().contains("in front of the tools and"), "{told}");
+    let explanation = explained(&answer);
+    assert_eq!(explanation["reason"], "clock", "{answer}");
+    assert!(
+        explanation["what"].as_str().unwrap().contains("in front of the tools and"),
+        "{explanation}"
+    );
 }
 
 #[test]
@@ -104,10 +119,10 @@ fn tools_in_another_order_are_explained_in_a_stream_too() {
     let mut extra = tools(["heat", "light"]);
     extra["conversation"] = "a".into();
     let last = world.stream(json!([user("Hello")]), extra).collect().pop().unwrap();
-    let told = explained(&last);
-    assert_eq!(told["reason"], "tools_reordered", "{last}");
-    assert_eq!(told["segment"], json!({"layer": "capabilities", "key": "tools"}));
-    assert!(told["remedy"].as_str().unwrap().contains("same order"), "{told}");
+    let explanation = explained(&last);
+    assert_eq!(explanation["reason"], "tools_reordered", "{last}");
+    assert_eq!(explanation["segment"], json!({"layer": "capabilities", "key": "tools"}));
+    assert!(explanation["remedy"].as_str().unwrap().contains("same order"), "{explanation}");
 }
 
 #[test]
@@ -128,14 +143,17 @@ fn history_that_lost_its_middle_is_explained_after_a_restart_too() {
     let mut world = start();
     history.drain(1..3);
     let answer = say(&world, &history, json!({}));
-    let told = explained(&answer);
-    assert_eq!(told["reason"], "history_trimmed", "{answer}");
-    assert!(told["what"].as_str().unwrap().contains("2 messages are missing"), "{told}");
-    let told = told.clone();
+    let explanation = explained(&answer);
+    assert_eq!(explanation["reason"], "history_trimmed", "{answer}");
+    assert!(
+        explanation["what"].as_str().unwrap().contains("2 messages are missing"),
+        "{explanation}"
+    );
+    let explanation = explanation.clone();
     world.stop();
     drop(world);
     let world = start();
-    assert_eq!(world.get("/v1/conversations/a/explain").json()["explanation"], told);
+    assert_eq!(world.get("/v1/conversations/a/explain").json()["explanation"], explanation);
     world.call("DELETE", "/v1/conversations/a").send();
     assert_eq!(world.get("/v1/conversations/a/explain").status, 404);
 }
@@ -149,10 +167,10 @@ fn another_fingerprint_is_explained_by_the_fields_that_differ() {
     drop(world);
     let world = Plan::new().directory(directory.path()).cache_type_k("f16").start();
     let answer = say(&world, &[user("Hello"), assistant(&text(&first)), user("Go on")], json!({}));
-    let told = explained(&answer);
-    assert_eq!(told["reason"], "other_fingerprint", "{answer}");
-    assert!(told["what"].as_str().unwrap().contains("cache_type_k"), "{told}");
-    assert_eq!(told["kept_text"], Value::Null);
+    let explanation = explained(&answer);
+    assert_eq!(explanation["reason"], "other_fingerprint", "{answer}");
+    assert!(explanation["what"].as_str().unwrap().contains("cache_type_k"), "{explanation}");
+    assert_eq!(explanation["kept_text"], Value::Null);
 }
 
 #[test]
@@ -179,6 +197,6 @@ fn a_conversation_of_a_key_alone_is_explained_by_that_key() {
     ask("What is the time?");
     let answer = ask("What is the date?");
     assert_eq!(explained(&answer)["reason"], "message_edited", "{answer}");
-    let told = world.get("/v1/conversations/v5%3Aabc/explain").json();
-    assert_eq!(&told["explanation"], explained(&answer));
+    let report = world.get("/v1/conversations/v5%3Aabc/explain").json();
+    assert_eq!(&report["explanation"], explained(&answer));
 }

@@ -1,4 +1,4 @@
-//! Who is let in, and what a request may cost.
+//! Access checks (token, host, origin) and the limits of a request (size, time, type).
 
 mod common;
 
@@ -10,7 +10,7 @@ use common::{Call, Plan, TOKEN, World};
 use serde_json::json;
 
 #[test]
-fn only_health_and_the_page_are_for_everyone() {
+fn only_health_and_the_page_need_no_token() {
     let world = World::new();
     for path in ["/health", "/"] {
         assert_eq!(Call::new(world.address, "GET", path).send().status, 200, "{path}");
@@ -87,7 +87,7 @@ fn a_configured_origin_is_answered_by_name_and_may_ask_first() {
     assert_eq!(world.get("/v1/models").header("access-control-allow-origin"), None);
     let refused = Call::new(world.address, "GET", "/v1/models");
     let refused = refused.header("origin", "https://app.example").send();
-    assert_eq!(refused.status, 401, "an origin is no token");
+    assert_eq!(refused.status, 401, "an allowed origin does not replace the token");
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn headers_are_bounded_in_size() {
     let mut answer = [0; 12];
     let read = socket.read(&mut answer).unwrap_or(0);
     assert_ne!(&answer[..read], b"HTTP/1.1 200");
-    assert_eq!(world.get("/v1/models").status, 200, "others are served");
+    assert_eq!(world.get("/v1/models").status, 200, "the daemon still serves other clients");
 }
 
 #[test]

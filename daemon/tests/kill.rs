@@ -1,9 +1,9 @@
-//! `kill -9` at random moments: no text is lost, no wrong KV is restored, and saved KV is not computed
-//! again.
+//! `kill -9` at random moments: hobd loses no text, restores no wrong KV, and does not recompute
+//! saved KV.
 //!
-//! Twenty rounds on the bundled model, or `HOB_TEST_KILL_ROUNDS`. Each round starts hobd on the
-//! directory of the last one, checks everything, sends a few messages, and kills it: during an answer,
-//! right after one, after everything is written, or during the start. Every answer is compared token
+//! Runs 20 rounds on the bundled model, or `HOB_TEST_KILL_ROUNDS`. Each round starts hobd on the
+//! directory of the last one, runs all checks, sends a few messages, and kills it: during an
+//! answer, right after one, after all writes, or during the start. Every answer is compared token
 //! by token with that of a hobd that is never killed.
 
 #![cfg(feature = "llama")]
@@ -39,11 +39,11 @@ const SEED: u64 = 8642;
 enum Kill {
     /// After this many events of an answer.
     Events(usize),
-    /// This many milliseconds after a question.
+    /// This many milliseconds after a request.
     Millis(u64),
     /// As soon as the end of an answer arrives.
     Ended,
-    /// When everything is written.
+    /// After all timelines are on disk.
     Quiet,
     /// This many milliseconds after its start.
     Starting(u64),
@@ -80,7 +80,7 @@ fn kills_at_random_moments_lose_no_text_and_restore_nothing_wrong() {
         world.say(which);
     }
     world.check_counters();
-    assert!(world.resumed > rounds / 2, "only {} turns resumed from disk", world.resumed);
+    assert!(world.resumed > rounds / 2, "only {} turns restored KV from disk", world.resumed);
 }
 
 struct World {
@@ -110,7 +110,7 @@ impl World {
     }
 
     fn client(&self) -> &Client {
-        &self.hobd.as_ref().expect("it runs between two kills").client
+        &self.hobd.as_ref().expect("hobd runs between two kills").client
     }
 
     /// Starts hobd and checks the text, timelines and files of the last one.
@@ -123,7 +123,7 @@ impl World {
             let Ok(record) = reader.get_slot(model(&hobd), &talk.id()) else { continue };
             if talk.complete {
                 // The timeline of a complete answer is a prefix of the next prompt.
-                assert!(record.tokens.len() >= talk.saved, "{}: KV is gone", talk.name());
+                assert!(record.tokens.len() >= talk.saved, "{}: saved KV was lost", talk.name());
                 talk.saved = record.tokens.len();
             }
         }
@@ -140,22 +140,22 @@ impl World {
         (words, request)
     }
 
-    /// A complete turn.
+    /// Runs a complete turn and checks its answer.
     fn say(&mut self, which: usize) {
-        let (asked, request) = self.next_request(which);
+        let (question, request) = self.next_request(which);
         let events: Vec<Event> = self.client().events(&request).collect();
-        let pending = Pending::of(asked, &events);
+        let pending = Pending::of(question, &events);
         let [.., Event::Data(last), Event::Done] = events.as_slice() else {
-            panic!("an answer broke off by itself: {events:?}")
+            panic!("an answer ended early without a kill: {events:?}")
         };
         self.check_tokens(which, last);
-        self.compare(&self.talks[which].history, &pending.asked, &Token::of_events(&events));
+        self.compare(&self.talks[which].history, &pending.question, &Token::of_events(&events));
 
         let talk = &mut self.talks[which];
         talk.pending = Some(pending);
         talk.timeline = number(&last["usage"]["total_tokens"]);
-        let kept = conversation(self.client(), &self.talks[which].name());
-        self.talks[which].meet(kept.as_ref());
+        let stored = conversation(self.client(), &self.talks[which].name());
+        self.talks[which].meet(stored.as_ref());
     }
 
     /// Checks the counts of restored and computed tokens.
@@ -166,7 +166,10 @@ impl World {
             ["shared", "memory", "disk", "computed"].map(|place| number(&tokens[place]));
         let context = format!("{}, {} tokens were saved: {last}", talk.name(), talk.saved);
         assert_eq!(shared + memory + disk + computed, prompt, "{context}");
-        assert!(computed <= prompt - talk.saved.min(prompt - 1), "saved, but computed: {context}");
+        assert!(
+            computed <= prompt - talk.saved.min(prompt - 1),
+            "saved KV was recomputed: {context}"
+        );
         if std::mem::take(&mut talk.quiet) {
             assert_eq!(computed, prompt - talk.saved, "{context}");
         }
@@ -176,14 +179,14 @@ impl World {
         self.resumed += usize::from(disk > 0);
     }
 
-    /// A hobd that was never killed must give the same answer.
-    fn compare(&self, history: &[Value], words: &str, heard: &[Token]) {
+    /// Asserts that the hobd that is never killed gives the same answer.
+    fn compare(&self, history: &[Value], words: &str, received: &[Token]) {
         let messages = [history, &[json!({"role": "user", "content": words})]].concat();
         let request = json!({"messages": messages, "temperature": 0, "max_tokens": MAX_TOKENS,
             "logprobs": true, "top_logprobs": 5});
         let answer = self.untouched.client.chat(&request);
         let expected = Token::of_choice(&answer["choices"][0]);
-        if let Err(difference) = answer::agree(&expected, heard) {
+        if let Err(difference) = answer::agree(&expected, received) {
             panic!("{words} after {}: {difference}", Value::from(history));
         }
     }
@@ -206,23 +209,23 @@ impl World {
 
     fn die_answering(&mut self, moment: Kill) {
         let which = self.chance.within(0..self.talks.len());
-        let (asked, request) = self.next_request(which);
+        let (question, request) = self.next_request(which);
         self.talks[which].quiet = false;
-        let (client, (tell, listen)) = (self.client().clone(), mpsc::channel());
+        let (client, (sender, receiver)) = (self.client().clone(), mpsc::channel());
         let client = thread::spawn(move || {
             // No events: the process died before it accepted the request.
-            client.events(&request).for_each(|event| tell.send(event).unwrap());
+            client.events(&request).for_each(|event| sender.send(event).unwrap());
         });
         let mut events = Vec::new();
         match moment {
             Kill::Millis(millis) => thread::sleep(Duration::from_millis(millis)),
-            Kill::Events(most) => events.extend(listen.iter().take(most)),
-            _ => unreachable!("the others answer nothing"),
+            Kill::Events(count) => events.extend(receiver.iter().take(count)),
+            _ => unreachable!("only these two kill during an answer"),
         }
         self.hobd = None;
-        events.extend(listen); // Events that had arrived before.
+        events.extend(receiver); // Events that arrived before the kill.
         client.join().unwrap();
-        self.talks[which].pending = Some(Pending::of(asked, &events));
+        self.talks[which].pending = Some(Pending::of(question, &events));
     }
 
     /// Waits until all timelines are on disk.
@@ -257,8 +260,8 @@ fn number(value: &Value) -> usize {
     usize::try_from(value.as_u64().unwrap()).unwrap()
 }
 
-/// Leftover files: half-written ones and quarantined ones. The files that the running process `running`
-/// is writing do not count: each start begins a sweep, which writes too.
+/// Leftover files: partly written ones and quarantined ones. Files that process `running` is
+/// writing do not count: the sweep at each start writes, too.
 fn strays(directory: &Path, running: u32) -> Vec<PathBuf> {
     let own = format!("{running}-");
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! Several clients at once: order, cancellation, and a queue that ends.
+//! Concurrent clients: order, cancellation, and the limit of the queue.
 
 mod common;
 
@@ -24,7 +24,7 @@ fn a_client_that_disconnects_frees_its_slot() {
     stream.next().unwrap();
     assert!(busy(&world));
     drop(stream);
-    world.until("idle", |world| !busy(world));
+    world.until("no slot is busy", |world| !busy(world));
     assert_eq!(world.status().counters.cancelled, 1);
 }
 
@@ -34,20 +34,20 @@ fn a_client_that_waits_for_a_complete_answer_may_disconnect_too() {
     let body = common::chat_body(json!([user("Hello")]), endless());
     let call = world.call("POST", "/v1/chat/completions").json(&body);
     let waiting = call.open();
-    world.until("busy", busy);
+    world.until("a slot is busy", busy);
     drop(waiting);
-    world.until("idle", |world| !busy(world));
+    world.until("no slot is busy", |world| !busy(world));
     assert_eq!(world.status().counters.cancelled, 1);
 }
 
 #[test]
-fn beyond_the_queue_clients_get_a_retry_after() {
+fn a_client_beyond_the_queue_gets_a_retry_after() {
     let world = Plan::new().slots(1).queue(1).pace(Duration::from_millis(2)).start();
     let mut first = world.stream(json!([user("Hello")]), endless());
     first.next().unwrap();
     let body = common::chat_body(json!([user("Hello")]), endless());
     let _waiting = world.call("POST", "/v1/chat/completions").json(&body).open();
-    world.until("one waits", |world| world.status().waiting == 1);
+    world.until("one request waits", |world| world.status().waiting == 1);
 
     let refused = world.post(
         "/v1/chat/completions",
@@ -55,8 +55,8 @@ fn beyond_the_queue_clients_get_a_retry_after() {
     );
     assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
     assert_eq!(refused.error()["code"], "queue_full");
-    assert_eq!(world.get("/v1/conversations/c").status, 404, "nothing of it was stored");
-    assert!(first.next().is_some(), "the running one is not touched");
+    assert_eq!(world.get("/v1/conversations/c").status, 404, "a refused chat stores nothing");
+    assert!(first.next().is_some(), "the running answer continues");
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn appends_of_one_conversation_are_served_in_order() {
     });
     let conversation = world.get("/v1/conversations/a").json();
     let messages = conversation["messages"].as_array().unwrap();
-    assert_eq!(messages.len(), 10, "one path, no branches");
+    assert_eq!(messages.len(), 10, "the appends form one branch");
     let roles: Vec<_> = messages.iter().map(|m| m["role"].as_str().unwrap()).collect();
     assert!(roles.chunks(2).all(|pair| pair == ["user", "assistant"]));
     assert!(messages.iter().all(|m| m["status"] == "complete"));
@@ -100,7 +100,7 @@ fn different_conversations_are_decoded_together() {
 }
 
 #[test]
-fn stopping_breaks_off_answers_and_keeps_their_text() {
+fn a_stop_interrupts_answers_and_saves_their_text() {
     let directory = tempfile::tempdir().unwrap();
     let plan = || Plan::new().directory(directory.path());
     let mut world = plan().pace(Duration::from_millis(5)).start();

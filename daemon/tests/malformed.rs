@@ -1,4 +1,4 @@
-//! Malformed input gets an error that names what is wrong, and touches nobody else.
+//! Malformed input gets an error that names the wrong field, and affects no other request.
 
 mod common;
 
@@ -113,7 +113,7 @@ fn a_model_that_makes_no_embeddings_says_so() {
 }
 
 #[test]
-fn malformed_requests_leave_others_alone() {
+fn malformed_requests_do_not_affect_other_requests() {
     let world = World::new();
     let mut stream =
         world.stream(json!([user("Hi")]), json!({"max_tokens": 400, "ignore_eos": true}));

@@ -1,4 +1,4 @@
-//! `/v1/memory` and what the page about it does with the disk.
+//! `/v1/memory`: usage, the KV map, and verification of the files on disk.
 
 mod common;
 
@@ -16,7 +16,7 @@ fn used_memory_is_reported_and_unknown_figures_are_null() {
     let before = world.get("/v1/memory").json();
     assert_eq!(before["cells"]["used_tokens"], 0);
     world.chat(json!([user(LONG)]), json!({"conversation": "locker"}));
-    world.until("it is kept", |world| world.get("/v1/memory").json()["disk"]["bytes"] != 0);
+    world.until("the KV is on disk", |world| world.get("/v1/memory").json()["disk"]["bytes"] != 0);
     let memory = world.get("/v1/memory").json();
     assert!(memory["cells"]["used_tokens"].as_u64().unwrap() > LONG.len() as u64);
     assert_eq!(memory["cells"]["tokens"], 8192);
@@ -27,7 +27,7 @@ fn used_memory_is_reported_and_unknown_figures_are_null() {
     );
     assert_eq!(memory["model"]["residency"], "resident");
     let unknown = [&memory["cells"]["bytes_per_token"], &memory["cells"]["used_bytes"]];
-    assert_eq!(unknown, [&Value::Null, &Value::Null], "the fake has no file");
+    assert_eq!(unknown, [&Value::Null, &Value::Null], "the fake model has no file to measure");
 }
 
 #[test]
@@ -46,13 +46,13 @@ fn the_map_shows_each_block_with_its_layer_its_origin_and_its_sharers() {
     assert_eq!((&two["kind"], &two["prompt_tokens"]), (&json!("conversation"), &Value::Null));
     assert!(two["title"].as_str().unwrap().starts_with("second"));
     let blocks = two["blocks"].as_array().unwrap();
-    let told = |name: &str| {
-        let mut told: Vec<_> = blocks.iter().map(|b| b[name].as_str().unwrap()).collect();
-        told.dedup();
-        told.join(" ")
+    let distinct = |name: &str| {
+        let mut values: Vec<_> = blocks.iter().map(|b| b[name].as_str().unwrap()).collect();
+        values.dedup();
+        values.join(" ")
     };
-    assert_eq!(told("layer"), "identity user assistant");
-    assert_eq!(told("origin"), "shared computed generated");
+    assert_eq!(distinct("layer"), "identity user assistant");
+    assert_eq!(distinct("origin"), "shared computed generated");
     assert_eq!((&blocks[0]["sharers"], blocks[0]["id"].as_str().unwrap().len()), (&json!(1), 12));
     assert_eq!(blocks.last().unwrap()["end"], two["tokens"]);
     let prefix = &map["slots"].as_array().unwrap().last().unwrap()["kind"];
@@ -78,10 +78,10 @@ fn the_map_reports_restored_and_evicted_kv() {
     chat(&world, "one");
     assert_eq!(hot(&world.get("/v1/memory/map").json(), "one")["blocks"][0]["origin"], "memory");
     world.stop();
-    let kept = tempfile::tempdir().unwrap();
-    let kept = kept.path().join("moved");
-    std::fs::rename(&directory, &kept).unwrap();
-    let world = Plan::new().directory(&kept).start();
+    let target = tempfile::tempdir().unwrap();
+    let moved = target.path().join("moved");
+    std::fs::rename(&directory, &moved).unwrap();
+    let world = Plan::new().directory(&moved).start();
     chat(&world, "one");
     assert_eq!(hot(&world.get("/v1/memory/map").json(), "one")["blocks"][0]["origin"], "disk");
     world.call("DELETE", "/v1/conversations/one").send();
@@ -101,10 +101,10 @@ fn a_watch_gets_the_map_after_a_change_and_not_otherwise() {
     let began = std::time::Instant::now();
     let answer = json!({"conversation": "talks", "ignore_eos": true, "max_tokens": 300});
     world.chat(json!([user(LONG)]), answer);
-    let (mut states, mut heard) = (Vec::new(), 0);
+    let (mut states, mut updates) = (Vec::new(), 0);
     loop {
         let map = events.next().unwrap();
-        heard += 1;
+        updates += 1;
         let state = hot(&map, "talks")["state"].clone();
         if state == "idle" && hot(&map, "talks")["tokens"].as_u64().unwrap() > 300 {
             break;
@@ -114,12 +114,19 @@ fn a_watch_gets_the_map_after_a_change_and_not_otherwise() {
     states.dedup();
     assert_eq!(states.last(), Some(&json!("decoding")));
     let tenths = began.elapsed().as_millis() / 100;
-    assert!((2..=tenths + 2).contains(&heard), "{heard} in {tenths} tenths of a second");
+    assert!(
+        (2..=tenths + 2).contains(&updates),
+        "{updates} updates in {tenths} tenths of a second"
+    );
 
-    std::thread::sleep(Duration::from_millis(300)); // Whatever is computed behind the answer.
+    std::thread::sleep(Duration::from_millis(300)); // Work after the answer ends.
     let quiet = *world.engine.changes().borrow();
     std::thread::sleep(Duration::from_millis(300));
-    assert_eq!(*world.engine.changes().borrow(), quiet, "nobody asked for anything");
+    assert_eq!(
+        *world.engine.changes().borrow(),
+        quiet,
+        "the state must not change without a request"
+    );
 }
 
 #[test]
@@ -135,7 +142,7 @@ fn a_watch_ends_with_the_daemon() {
 fn every_byte_is_verified_and_damaged_files_go_into_quarantine() {
     let world = World::new();
     world.chat(json!([user(&LONG.repeat(3))]), json!({"conversation": "locker"}));
-    world.until("it is kept", |world| !slots(world).is_empty());
+    world.until("the KV is on disk", |world| !slots(world).is_empty());
     let whole = world.call("POST", "/v1/slots/verify").json(&json!({})).stream().collect();
     assert_eq!(whole[0]["done_bytes"], 0);
     let result = &whole.last().unwrap()["result"];
@@ -145,8 +152,8 @@ fn every_byte_is_verified_and_damaged_files_go_into_quarantine() {
     let damaged = object(&world);
     std::fs::write(&damaged, "not an object").unwrap();
     let body = json!({"conversation": "locker"});
-    let told = world.call("POST", "/v1/slots/verify").json(&body).stream().collect();
-    let result = &told.last().unwrap()["result"];
+    let events = world.call("POST", "/v1/slots/verify").json(&body).stream().collect();
+    let result = &events.last().unwrap()["result"];
     assert_eq!((&result["whole"], &result["quarantined"]), (&json!(false), &json!(1)));
     assert_eq!(result["faults"][0]["path"], damaged.to_string_lossy().as_ref());
     assert_eq!(result["costs"][0]["conversation"], "locker");
@@ -168,13 +175,13 @@ fn every_byte_is_verified_and_damaged_files_go_into_quarantine() {
 fn kv_that_was_damaged_on_disk_and_is_still_hot_is_saved_again() {
     let world = Plan::new().memory_budget(0).start();
     world.chat(json!([user(&LONG.repeat(3))]), json!({"conversation": "locker"}));
-    world.until("it is kept", |world| !slots(world).is_empty());
+    world.until("the KV is on disk", |world| !slots(world).is_empty());
     let damaged = object(&world);
     std::fs::write(&damaged, "not an object").unwrap();
     assert_eq!(verified(&world)["quarantined"], 1);
     let more = json!({"conversation": "locker", "hob": {"append": true}});
     world.chat(json!([user("And again")]), more);
-    world.until("all is whole again", |world| verified(world)["whole"] == true);
+    world.until("all files are whole again", |world| verified(world)["whole"] == true);
     assert!(damaged.exists());
 }
 
@@ -182,7 +189,7 @@ fn kv_that_was_damaged_on_disk_and_is_still_hot_is_saved_again() {
 fn kv_that_was_damaged_on_disk_and_is_parked_is_restored_from_memory() {
     let world = Plan::new().slots(1).start();
     world.chat(json!([user(&LONG.repeat(3))]), json!({"conversation": "locker"}));
-    world.until("it is kept", |world| !slots(world).is_empty());
+    world.until("the KV is on disk", |world| !slots(world).is_empty());
     world.chat(json!([user("Something else")]), json!({"conversation": "other"}));
     std::fs::write(object(&world), "not an object").unwrap();
     assert_eq!(verified(&world)["quarantined"], 1);
@@ -208,17 +215,17 @@ fn hot<'m>(map: &'m Value, conversation: &str) -> &'m Value {
     found.unwrap_or(&Value::Null)
 }
 
-/// What came of reading every byte.
+/// The result of a verification of every byte.
 fn verified(world: &World) -> Value {
-    let told = world.call("POST", "/v1/slots/verify").json(&json!({})).stream().collect();
-    told.last().unwrap()["result"].clone()
+    let events = world.call("POST", "/v1/slots/verify").json(&json!({})).stream().collect();
+    events.last().unwrap()["result"].clone()
 }
 
 fn slots(world: &World) -> Vec<Value> {
     world.get("/v1/slots").json()["data"].as_array().unwrap().clone()
 }
 
-/// One of the objects that are kept.
+/// The path of one object on disk.
 fn object(world: &World) -> PathBuf {
     let model = world.directory.join("slots").join(common::model().to_string());
     let shard = std::fs::read_dir(model.join("objects")).unwrap().next().unwrap().unwrap().path();

@@ -1,4 +1,4 @@
-//! The models of this machine: what is told of them, and which wishes are refused.
+//! The local models: their list, and switches that are accepted or refused.
 
 mod common;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 fn each_model_is_listed_with_the_memory_that_it_needs() {
     let world = world(Plan::new());
     let list = world.get("/v1/models/local").json();
-    // A daemon that can run it lists the bundled model, too.
+    // A daemon with llama.cpp lists the bundled model, too.
     let found = models(&list).into_iter().filter(|model| model["source"] != "bundled");
     let names: Vec<&str> = found.map(|model| text(&model["name"])).collect();
     assert_eq!(names, ["fake", "fake:second", "gemma3", "qwen2"]);
@@ -28,31 +28,35 @@ fn each_model_is_listed_with_the_memory_that_it_needs() {
     assert!(list["memory"]["total_bytes"].as_u64().unwrap() > 0);
     let problem = text(&list["problems"][0]);
     assert!(problem.contains("torn.gguf") && problem.contains("fetch"), "{problem}");
-    assert_eq!(world.get("/v1/models").json()["data"][0]["id"], "fake", "one model runs");
+    assert_eq!(
+        world.get("/v1/models").json()["data"][0]["id"],
+        "fake",
+        "the running model stays `fake`"
+    );
 }
 
 #[test]
 fn the_saved_conversations_of_the_current_model_are_counted() {
     let world = world(Plan::new());
-    let kept = |world: &World| {
+    let saved = |world: &World| {
         let list = world.get("/v1/models/local").json();
         let current = models(&list).into_iter().find(|model| model["current"] == true);
         current.unwrap()["kept"].clone()
     };
-    assert_eq!(kept(&world)["conversations"], 0);
+    assert_eq!(saved(&world)["conversations"], 0);
     world.chat(json!([user("Hello there, how are you today?")]), json!({"conversation": "a"}));
-    world.until("it is saved", |world| {
+    world.until("the conversation is saved", |world| {
         world.parts.models.catalogue.forget();
-        kept(world)["conversations"] == 1
+        saved(world)["conversations"] == 1
     });
-    assert!(kept(&world)["bytes"].as_u64().unwrap() > 0);
+    assert!(saved(&world)["bytes"].as_u64().unwrap() > 0);
 }
 
 #[test]
 fn a_model_that_cannot_be_run_is_refused_with_the_reason_and_nothing_ends() {
     let world = world(Plan::new());
     let torn = shown(&world.directory.join("models/torn.gguf")).to_owned();
-    for (body, status, code, told) in [
+    for (body, status, code, expected) in [
         (json!({"model": "/nowhere/a.gguf"}), 404, "model_not_found", "/nowhere/a.gguf"),
         (json!({"model": "qwen9"}), 404, "model_not_found", "qwen9"),
         (json!({"model": torn}), 400, "model_unusable", "fetch"),
@@ -62,7 +66,7 @@ fn a_model_that_cannot_be_run_is_refused_with_the_reason_and_nothing_ends() {
         let answer = world.post("/v1/models/switch", body);
         let error = answer.error();
         assert_eq!((answer.status, text(&error["code"])), (status, code), "{error}");
-        assert!(text(&error["message"]).contains(told), "{error}");
+        assert!(text(&error["message"]).contains(expected), "{error}");
     }
     assert_eq!(world.get("/v1/status").json()["switch_error"], Value::Null);
     world.chat(json!([user("Still there?")]), json!({}));
@@ -85,14 +89,14 @@ fn a_switch_says_what_happens_and_a_second_one_is_refused() {
     let same = world.post("/v1/models/switch", json!({"model": "fake"}));
     assert_eq!((same.status, &same.json()["restarts"]), (200, &json!(false)));
 
-    let wish = world.post("/v1/models/switch", json!({"model": "QWEN2"}));
-    assert_eq!(wish.status, 202);
-    let wish = wish.json();
+    let accepted = world.post("/v1/models/switch", json!({"model": "QWEN2"}));
+    assert_eq!(accepted.status, 202);
+    let switch = accepted.json();
     let file = world.directory.join("models/qwen2.gguf");
-    assert_eq!((text(&wish["model"]), &wish["name"]), (shown(&file), &json!("qwen2")));
-    assert_eq!(wish["from"]["name"], "fake");
-    assert_eq!(wish["from"]["kept"]["conversations"], 0);
-    assert_eq!(wish["kv"], "kept on disk, comes back with the model");
+    assert_eq!((text(&switch["model"]), &switch["name"]), (shown(&file), &json!("qwen2")));
+    assert_eq!(switch["from"]["name"], "fake");
+    assert_eq!(switch["from"]["kept"]["conversations"], 0);
+    assert_eq!(switch["kv"], "kept on disk, comes back with the model");
     let second = world.post("/v1/models/switch", json!({"model": "gemma3"}));
     assert_eq!((second.status, text(&second.error()["code"])), (503, "switching"));
 }

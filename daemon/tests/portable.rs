@@ -1,4 +1,4 @@
-//! Conversations that leave as a file and come in as one.
+//! Export of conversations to files, and import.
 
 mod common;
 
@@ -37,7 +37,7 @@ fn import(world: &World, kind: &str, body: impl Into<Vec<u8>>) -> Answer {
     world.call("POST", "/v1/conversations/import").header("content-type", kind).body(body).send()
 }
 
-/// What was said and in which tree; ids are counted from the conversation's first.
+/// The message tree. Ids count from the conversation's first message.
 fn tree(world: &World, conversation: &str) -> Vec<Value> {
     let conversation = world.conversation(conversation);
     let messages = conversation["messages"].as_array().unwrap();
@@ -68,14 +68,18 @@ fn json_has_all_branches_and_comes_back_as_it_was() {
     assert_eq!(tree(&there, "locker"), tree(&here, "locker"));
     assert_eq!(there.get("/v1/conversations?q=48213").json()["data"][0]["id"], "locker");
 
-    // Once more: nothing is new. Said something else meanwhile: another one.
+    // An equal file adds nothing. A file that differs is imported as another conversation.
     let again = import(&there, JSON, file.body.clone()).json();
     assert_eq!((&again["id"], &again["was_here"]), (&json!("locker"), &json!(true)));
     let mut changed: Value = file.json();
     changed["messages"][0]["message"]["content"] = "Hello you".into();
     let renamed = import(&there, JSON, changed.to_string()).json();
     assert_eq!((&renamed["id"], &renamed["renamed_from"]), (&json!("locker-2"), &json!("locker")));
-    assert_eq!(tree(&there, "locker"), tree(&here, "locker"), "nothing that was here changed");
+    assert_eq!(
+        tree(&there, "locker"),
+        tree(&here, "locker"),
+        "the import must not change the existing conversation"
+    );
 }
 
 #[test]
@@ -110,7 +114,7 @@ fn markdown_is_the_branch_that_was_used_last_and_can_be_read_back() {
     assert_eq!(file.header("content-type"), Some("text/markdown; charset=utf-8"));
     let markdown = file.text();
     assert!(markdown.contains("## User\n") && markdown.contains("\nHallo\n"), "{markdown}");
-    assert!(!markdown.contains("48213"), "of another branch");
+    assert!(!markdown.contains("48213"), "the file must not contain another branch");
     let again = import(&world, "text/markdown; charset=utf-8", file.body).json();
     assert_eq!(again["was_here"], true);
     let edited = markdown.replace("\nHallo\n", "\nGuten Tag\n");
@@ -125,10 +129,11 @@ fn markdown_is_the_branch_that_was_used_last_and_can_be_read_back() {
 fn an_archive_brings_the_kv_along() {
     let (here, there) = (World::new(), World::new());
     let long = "My locker code is 48213, and there is much more to say about it. ".repeat(4);
-    let long = format!("Say this: {long}"); // The fake's own words need not be text.
+    let long = format!("Say this: {long}"); // The fake's own answers need not be UTF-8 text.
     let first = say(&here, "locker", &long, json!({"append": true}));
-    let kept = |world: &World| world.get("/v1/slots").json()["data"].as_array().unwrap().len();
-    here.until("it is saved", |world| kept(world) == 1);
+    let saved_count =
+        |world: &World| world.get("/v1/slots").json()["data"].as_array().unwrap().len();
+    here.until("the conversation is saved", |world| saved_count(world) == 1);
     let file = exported(&here, "locker", "archive");
     assert_eq!(file.header("content-type"), Some(TAR));
     let received = import(&there, TAR, file.body.clone()).json();
@@ -138,17 +143,20 @@ fn an_archive_brings_the_kv_along() {
     let next = say(&there, "locker", "Go on", json!({"append": true}));
     let reused = next["hob"]["tokens"]["disk"].as_u64().unwrap();
     let timeline = received["kv"]["tokens"].as_u64().unwrap();
-    assert_eq!(reused, timeline, "all of it: {next}");
+    assert_eq!(reused, timeline, "the whole timeline must be reused: {next}");
     assert!(timeline > first["usage"]["prompt_tokens"].as_u64().unwrap());
 
-    // Under another name it is as good.
+    // The KV serves the conversation under another name, too.
     let third = World::new();
     say(&third, "locker", "Something else", json!({"append": true}));
     let received = import(&third, TAR, file.body).json();
     assert_eq!((&received["id"], &received["kv"]["imported"]), (&json!("locker-2"), &json!(true)));
     let next = say(&third, "locker-2", "Go on", json!({"append": true}));
     let cached = &next["usage"]["prompt_tokens_details"]["cached_tokens"];
-    assert_eq!(*cached, timeline, "some of it may be hot in the other: {next}");
+    assert_eq!(
+        *cached, timeline,
+        "the whole timeline must be cached, from disk or from a slot: {next}"
+    );
 }
 
 #[test]
@@ -156,7 +164,7 @@ fn kv_of_another_model_is_left_out_and_the_text_comes_in() {
     let here = Plan::new().cache_type_k("f16").start();
     let there = Plan::new().cache_type_k("q8_0").start();
     say(&here, "locker", "My locker code is 48213.", json!({"append": true}));
-    here.until("saved", |world| {
+    here.until("the conversation is saved", |world| {
         !world.get("/v1/slots").json()["data"].as_array().unwrap().is_empty()
     });
     let file = exported(&here, "locker", "archive");
@@ -233,7 +241,7 @@ fn the_latest_answers_are_listed_over_all_conversations() {
     let turns = turns["data"].as_array().unwrap();
     let of = |turn: &Value| (turn["conversation"].clone(), turn["message"].clone());
     let expected = [("b", &second), ("a", &first)];
-    let expected = expected.map(|(name, said)| (json!(name), said["hob"]["message"].clone()));
+    let expected = expected.map(|(name, message)| (json!(name), message["hob"]["message"].clone()));
     assert_eq!(turns.iter().map(of).collect::<Vec<_>>(), expected);
     assert_eq!((&turns[0]["cold"], &turns[1]["cold"]), (&json!(true), &json!(false)));
     assert_eq!(turns[1]["ttft_ms"], first["hob"]["ttft_ms"]);

@@ -8,7 +8,7 @@ use std::process::Output;
 use hob_testkit::{Answer, Call, Client, Launch, Process, wait};
 use serde_json::{Value, json};
 
-/// A hobd on the fake model, with a directory of its own.
+/// A hobd process with a directory of its own.
 struct Hobd {
     process: Process,
     client: Client,
@@ -25,7 +25,7 @@ impl Hobd {
         Self::with(directory, &["--model".into(), model.into()])
     }
 
-    /// On the model that the configuration file chooses.
+    /// Starts hobd without `--model`: the configuration file chooses the model.
     fn as_configured(directory: &Path) -> Self {
         Self::with(directory, &[])
     }
@@ -66,7 +66,6 @@ fn launch(directory: &Path) -> Launch {
     Launch::new(env!("CARGO_BIN_EXE_hobd"), directory)
 }
 
-/// Writes the configuration file.
 fn config(directory: &Path, text: &str) -> PathBuf {
     let file = directory.join(".config/hob/hob.toml");
     fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -88,7 +87,11 @@ fn the_ready_file_has_the_address_and_the_model() {
     assert_eq!(hobd.ready["pid"], hobd.process.id());
     assert_eq!(hobd.ready["model"], "fake");
     assert_eq!(hobd.ready["fingerprint"].as_str().unwrap().len(), 16);
-    assert_eq!(hobd.call("GET", "/v1/models").send().status, 200, "ready means served");
+    assert_eq!(
+        hobd.call("GET", "/v1/models").send().status,
+        200,
+        "hobd must serve once its ready file exists"
+    );
     let announced = fs::read_to_string(directory.path().join("data/hobd.json")).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&announced).unwrap(), hobd.ready);
 }
@@ -164,10 +167,10 @@ fn a_failed_start_is_one_line_on_standard_error() {
         (vec!["--config", "/nowhere/hob.toml"], "os error"),
         (vec!["--slots-dir", as_file.to_str().unwrap(), "--listen", "127.0.0.1:0"], "os error"),
     ] {
-        let told = fails(directory.path(), &arguments);
-        assert!(told.starts_with("hobd: ") && told.lines().count() == 1, "{told}");
-        assert!(told.contains(expected), "{told}");
-        assert!(told.matches("os error").count() < 2, "told twice: {told}");
+        let error = fails(directory.path(), &arguments);
+        assert!(error.starts_with("hobd: ") && error.lines().count() == 1, "{error}");
+        assert!(error.contains(expected), "{error}");
+        assert!(error.matches("os error").count() < 2, "the OS error appears twice: {error}");
     }
 }
 
@@ -175,9 +178,9 @@ fn a_failed_start_is_one_line_on_standard_error() {
 fn a_second_daemon_on_the_same_directory_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let hobd = Hobd::start(directory.path());
-    let told = fails(directory.path(), &["--model", "fake", "--listen", "127.0.0.1:0"]);
-    assert!(told.contains(&hobd.process.id().to_string()), "{told}");
-    assert!(told.contains("--data-dir"), "the remedy is told: {told}");
+    let error = fails(directory.path(), &["--model", "fake", "--listen", "127.0.0.1:0"]);
+    assert!(error.contains(&hobd.process.id().to_string()), "{error}");
+    assert!(error.contains("--data-dir"), "the error must name the remedy: {error}");
     assert_eq!(hobd.say("Still here").status, 200);
     assert!(directory.path().join("data/hobd.json").exists());
 }
@@ -223,8 +226,8 @@ fn a_switch_keeps_the_address_and_writes_the_choice_to_the_file() {
     let config = config(directory.path(), "# mine\nmodel = 'fake' # for tests\n");
     let hobd = Hobd::as_configured(directory.path());
     let first = hobd.say("My locker code is 48213.").json();
-    let wish = hobd.switch("fake:second");
-    assert_eq!(wish["from"]["name"], "fake");
+    let answer = hobd.switch("fake:second");
+    assert_eq!(answer["from"]["name"], "fake");
     let status = hobd.status();
     assert_eq!(status["model"], "fake:second");
     assert_eq!((&status["switch_error"], &status["pid"]), (&Value::Null, &hobd.ready["pid"]));
@@ -233,12 +236,15 @@ fn a_switch_keeps_the_address_and_writes_the_choice_to_the_file() {
     assert_eq!(text, "# mine\nmodel = \"fake:second\" # for tests\n");
 
     hobd.switch("fake");
-    let kept = &hobd.say("What is it?").json()["hob"]["tokens"];
+    let tokens = &hobd.say("What is it?").json()["hob"]["tokens"];
     let before = first["usage"]["total_tokens"].as_u64().unwrap();
-    assert!(kept["disk"].as_u64().unwrap() + 3 > before, "it came back with the model: {kept}");
+    assert!(
+        tokens["disk"].as_u64().unwrap() + 3 > before,
+        "KV must be restored from disk with the model: {tokens}"
+    );
 }
 
-#[cfg(not(feature = "llama"))] // With it, this model loads.
+#[cfg(not(feature = "llama"))] // With llama.cpp, this model loads.
 #[test]
 fn a_model_that_does_not_load_falls_back_to_the_previous_one() {
     let directory = tempfile::tempdir().unwrap();
@@ -276,7 +282,7 @@ fn a_switch_to_a_model_that_llama_cpp_refuses_changes_nothing() {
     let models = directory.path().join("data/models");
     fs::create_dir_all(&models).unwrap();
     fs::copy(fixtures.join("qwen3.gguf"), models.join("qwen3.gguf")).unwrap();
-    // Its header is whole, and no llama.cpp knows such a network.
+    // The header is valid, but llama.cpp does not know the architecture.
     let unknown = fs::read(fixtures.join("qwen2.gguf")).unwrap();
     let at = unknown.windows(5).position(|bytes| bytes == b"qwen2").unwrap();
     let unknown = [&unknown[..at], b"qwen!", &unknown[at + 5..]].concat();
@@ -327,5 +333,5 @@ fn replacing_the_model_file_switches_to_the_new_model() {
     assert_ne!(second, first);
     assert_eq!(hobd.say("Hello again.").status, 200);
     put("qwen2.gguf");
-    assert_eq!(swapped(&second), first, "what is kept is named by what is in the file");
+    assert_eq!(swapped(&second), first, "the fingerprint depends on the content of the file");
 }

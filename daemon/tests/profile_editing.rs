@@ -1,4 +1,4 @@
-//! Profiles that somebody edits over HTTP: what is told of them, and what is never written.
+//! Profiles over HTTP: reading, checking and saving them, and the paths that are never written.
 
 mod common;
 
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 #[test]
 fn a_profile_is_shown_segment_by_segment_with_its_costs() {
     let world = world();
-    let told = get(&world, "lights");
-    assert_eq!((&told["name"], &told["ttl"]), (&json!("lights"), &json!("extended")));
-    assert_eq!(told["error"], Value::Null);
-    let segments = told["segments"].as_array().unwrap();
+    let profile = get(&world, "lights");
+    assert_eq!((&profile["name"], &profile["ttl"]), (&json!("lights"), &json!("extended")));
+    assert_eq!(profile["error"], Value::Null);
+    let segments = profile["segments"].as_array().unwrap();
     let shown: Vec<_> = segments
         .iter()
         .map(|it| {
@@ -29,19 +29,19 @@ fn a_profile_is_shown_segment_by_segment_with_its_costs() {
     assert_eq!(shown, expected);
     assert_eq!((&segments[0]["path"], &segments[1]["path"]), (&Value::Null, &json!("lights.json")));
     assert_eq!(segments[0]["content"], "You are Ember. It is 10:41.");
-    // The fake model's tokens are bytes; what the template writes belongs to them.
+    // The fake model's tokens are bytes. The count includes the template's own tokens.
     assert!(segments[0]["tokens"].as_u64().unwrap() >= 27);
     let prefix: u64 = segments[..2].iter().map(|it| it["tokens"].as_u64().unwrap()).sum();
-    assert_eq!(told["tokens"], prefix + 2, "a blank line stands before the tail");
-    assert_eq!(told["kv_bytes"], (prefix + 2) * common::KV_BYTES_PER_TOKEN);
+    assert_eq!(profile["tokens"], prefix + 2, "the prefix includes the blank line before the tail");
+    assert_eq!(profile["kv_bytes"], (prefix + 2) * common::KV_BYTES_PER_TOKEN);
     let clock = &segments[0]["volatile"];
     assert_eq!(clock, &json!([{"start": 21, "end": 26, "kind": "clock"}]));
-    assert_eq!(segments[2]["volatile"], json!([]), "the tail may change");
+    assert_eq!(segments[2]["volatile"], json!([]), "a tail reports no volatile places");
 
     let list = world.get("/v1/profiles").json();
     assert_eq!(
         (&list["data"][0]["name"], &list["data"][0]["tokens"]),
-        (&json!("lights"), &told["tokens"])
+        (&json!("lights"), &profile["tokens"])
     );
     assert_eq!(world.get("/v1/profiles/none").error()["code"], "profile_not_found");
     assert_eq!(world.get("/v1/profiles/..%2Fhob").error()["param"], "name");
@@ -60,25 +60,28 @@ fn a_saved_profile_is_warm_up_to_the_first_change_and_then_completely() {
     let world = world();
     world.parts.profiles.warm_all();
     warm(&world, "lights");
-    let told = get(&world, "lights");
-    assert_eq!((&told["computed_tokens"], &told["segments"][0]["warm"]), (&json!(0), &json!(true)));
+    let profile = get(&world, "lights");
+    assert_eq!(
+        (&profile["computed_tokens"], &profile["segments"][0]["warm"]),
+        (&json!(0), &json!(true))
+    );
 
-    let mut draft = draft(&told);
+    let mut draft = draft(&profile);
     draft["segments"][0]["content"] = json!("You are Ember. Be brief.");
     let checked = world.post("/v1/profiles/check", draft.clone());
     assert_eq!(checked.status, 200, "{}", checked.text());
     let checked = checked.json();
     let (tools, ember) = (&checked["segments"][1], &checked["segments"][0]);
-    // The template of the fake writes the tools in front.
+    // The fake model's template puts the tools first.
     assert_eq!((&tools["warm"], &ember["warm"]), (&json!(true), &json!(false)));
     let (all, computed) =
         (checked["tokens"].as_u64().unwrap(), checked["computed_tokens"].as_u64().unwrap());
-    assert!(0 < computed && computed < all, "{computed} of {all}");
-    assert_eq!(get(&world, "lights"), told, "a check changes nothing");
+    assert!(0 < computed && computed < all, "{computed} of {all} tokens computed");
+    assert_eq!(get(&world, "lights"), profile, "a check changes nothing");
 
     let saved = put(&world, "lights", &draft);
     assert_eq!(saved.status, 200, "{}", saved.text());
-    assert_ne!(saved.json()["revision"], told["revision"]);
+    assert_ne!(saved.json()["revision"], profile["revision"]);
     warm(&world, "lights");
     assert_eq!(get(&world, "lights")["computed_tokens"], 0);
     let toml = fs::read_to_string(profiles(&world).join("lights.toml")).unwrap();
@@ -92,15 +95,15 @@ fn a_saved_profile_is_warm_up_to_the_first_change_and_then_completely() {
 #[test]
 fn an_edit_of_an_older_revision_is_refused() {
     let world = world();
-    let told = get(&world, "lights");
-    let mut draft = draft(&told);
+    let profile = get(&world, "lights");
+    let mut draft = draft(&profile);
     draft["segments"][0]["content"] = json!("You are Ash.");
     fs::write(profiles(&world).join("lights.json"), tools("set_lamp")).unwrap();
     let refused = put(&world, "lights", &draft);
     assert_eq!((refused.status, text(&refused.error()["code"])), (409, "profile_changed"));
 
     draft["revision"] = get(&world, "lights")["revision"].clone();
-    // What changes by itself is nobody's edit.
+    // A change of a volatile file does not change the revision.
     fs::write(profiles(&world).join("now.txt"), "It is night.").unwrap();
     assert_eq!(put(&world, "lights", &draft).status, 200);
     draft["revision"] = Value::Null;
@@ -163,11 +166,11 @@ fn a_file_that_another_profile_needs_stays_however_that_names_it_and_in_whatever
 }
 
 #[test]
-fn nothing_is_written_where_a_profile_has_nothing_to_say() {
+fn a_draft_with_a_forbidden_path_or_name_is_refused_and_writes_nothing() {
     let world = world();
     let outside = world.directory.join("secret.txt");
     fs::write(&outside, "secret").unwrap();
-    fs::write(profiles(&world).join("notes.md"), "somebody's").unwrap();
+    fs::write(profiles(&world).join("notes.md"), "Unrelated notes.").unwrap();
     fs::create_dir(world.directory.join("elsewhere")).unwrap();
     #[cfg(unix)]
     {
@@ -194,7 +197,7 @@ fn nothing_is_written_where_a_profile_has_nothing_to_say() {
     ] {
         for content in [json!("changed"), Value::Null] {
             if path == "notes.md" && content.is_null() {
-                continue; // It may be read.
+                continue; // Reading an existing file is allowed.
             }
             let draft = json!({"revision": null, "segments": [
                 {"layer": "identity", "source": "text", "content": "You are Ash."},
@@ -221,7 +224,7 @@ fn nothing_is_written_where_a_profile_has_nothing_to_say() {
 #[test]
 fn a_draft_that_cannot_be_used_changes_nothing_and_says_where() {
     let world = world();
-    let told = get(&world, "lights");
+    let profile = get(&world, "lights");
     let before = tree(&world);
     for (field, value, param) in [
         ("content", json!(" "), "segments[0]"),
@@ -230,12 +233,12 @@ fn a_draft_that_cannot_be_used_changes_nothing_and_says_where() {
         ("key", json!("a\nb"), "segments[0]"),
         ("source", json!("web"), "segments"),
     ] {
-        let mut draft = draft(&told);
+        let mut draft = draft(&profile);
         draft["segments"][0][field] = value;
         let refused = put(&world, "lights", &draft);
         assert_eq!((refused.status, text(&refused.error()["param"])), (400, param), "{field}");
     }
-    let mut draft = draft(&told);
+    let mut draft = draft(&profile);
     draft["segments"][1]["content"] = json!("[{]");
     let refused = put(&world, "lights", &draft);
     assert!(text(&refused.error()["message"]).contains("is not JSON"), "{}", refused.text());
@@ -255,9 +258,9 @@ fn a_file_elsewhere_stays_in_the_profile_and_is_not_written() {
     );
     world.profile("clocked", &toml);
     world.reload();
-    let told = get(&world, "clocked");
-    assert_eq!(told["segments"][1]["editable"], false);
-    let mut draft = draft(&told);
+    let profile = get(&world, "clocked");
+    assert_eq!(profile["segments"][1]["editable"], false);
+    let mut draft = draft(&profile);
     draft["segments"][0]["content"] = json!("Be kind.");
     draft["segments"][1]["content"] = Value::Null;
     fs::write(&clock, "It is night.").unwrap();
@@ -275,18 +278,24 @@ fn a_broken_profile_reports_its_error_and_can_be_repaired() {
     let world = world();
     world.profile("broken", "[[segment]]\nlayer = 'rules'\nfile = 'broken.md'\n");
     world.reload();
-    let told = get(&world, "broken");
-    assert!(text(&told["error"]).contains("broken.md cannot be read"), "{told}");
-    assert_eq!((&told["segments"][0]["content"], &told["tokens"]), (&Value::Null, &Value::Null));
-    let mut draft = draft(&told);
+    let profile = get(&world, "broken");
+    assert!(text(&profile["error"]).contains("broken.md cannot be read"), "{profile}");
+    assert_eq!(
+        (&profile["segments"][0]["content"], &profile["tokens"]),
+        (&Value::Null, &Value::Null)
+    );
+    let mut draft = draft(&profile);
     draft["segments"][0]["content"] = json!("Be brief.");
     let mended = put(&world, "broken", &draft);
     assert_eq!(mended.json()["error"], Value::Null, "{}", mended.text());
 
     world.profile("torn", "[[segment]]\nlayer = 'ru");
     world.reload();
-    let told = get(&world, "torn");
-    assert!(text(&told["error"]).contains("line 2") && told["segments"].is_null(), "{told}");
+    let profile = get(&world, "torn");
+    assert!(
+        text(&profile["error"]).contains("line 2") && profile["segments"].is_null(),
+        "{profile}"
+    );
     assert_eq!(world.get("/v1/profiles").json()["data"].as_array().unwrap().len(), 3);
 }
 
@@ -324,13 +333,15 @@ fn put(world: &World, name: &str, draft: &Value) -> Answer {
     world.call("PUT", &format!("/v1/profiles/{name}")).json(draft).send()
 }
 
-/// What an editor sends of what it read.
-fn draft(told: &Value) -> Value {
+/// The draft that an editor sends for this profile.
+fn draft(profile: &Value) -> Value {
     let fields = ["layer", "key", "stable", "source", "path", "content"];
     let segment =
         |it: &Value| fields.iter().map(|name| (name.to_string(), it[*name].clone())).collect();
-    let segments: Vec<Value> = told["segments"].as_array().unwrap().iter().map(segment).collect();
-    json!({"name": told["name"], "revision": told["revision"], "ttl": told["ttl"], "segments": segments})
+    let segments: Vec<Value> =
+        profile["segments"].as_array().unwrap().iter().map(segment).collect();
+    json!({"name": profile["name"], "revision": profile["revision"], "ttl": profile["ttl"],
+        "segments": segments})
 }
 
 fn without_revision(mut draft: Value) -> Value {
@@ -339,10 +350,10 @@ fn without_revision(mut draft: Value) -> Value {
 }
 
 fn warm(world: &World, name: &str) {
-    world.until("it is warm", |world| get(world, name)["state"] == "warm");
+    world.until("the profile is warm", |world| get(world, name)["state"] == "warm");
 }
 
-/// Every file below the daemon's directory that a profile could have touched.
+/// Every file below the daemon's directory that a profile could write.
 fn tree(world: &World) -> Vec<(PathBuf, Vec<u8>)> {
     let mut files = vec![world.directory.join("secret.txt")];
     for directory in ["profiles", "elsewhere"] {
@@ -354,5 +365,5 @@ fn tree(world: &World) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_else(|| panic!("no text: {value}"))
+    value.as_str().unwrap_or_else(|| panic!("not a string: {value}"))
 }

@@ -1,4 +1,4 @@
-//! Profiles over HTTP: what stands in front of a chat, and what conversations share of it.
+//! Profiles over HTTP: the prefix of a chat, and its KV that conversations share.
 
 mod common;
 
@@ -27,7 +27,10 @@ fn the_first_request_of_each_profile_begins_with_its_prefix() {
         let real = world.timeline(&id);
         assert!(prefix.len() > 60 && real.starts_with(&prefix), "{name}");
         let rest = spelled(&real[prefix.len()..]);
-        assert!(rest.starts_with("Is it dark?"), "{name}: all but the question is known: {rest}");
+        assert!(
+            rest.starts_with("Is it dark?"),
+            "{name}: only the question may follow the prefix: {rest}"
+        );
     }
 }
 
@@ -82,7 +85,7 @@ fn a_clients_own_system_message_and_tools_stand_behind_the_profiles() {
 fn an_invalid_profile_field_is_named() {
     let world = world(&[("lights", LIGHTS), ("broken", "[[segment]]\nlayer = 'axioms'\n")]);
     let other = json!({"type": "function", "function": {"name": "set_light"}});
-    for (extra, param, code, told) in [
+    for (extra, param, code, expected) in [
         (
             json!({"hob": {"profile": "nobody"}}),
             "hob.profile",
@@ -106,7 +109,7 @@ fn an_invalid_profile_field_is_named() {
             (answer.status, &error["param"], &error["code"]),
             (400, &json!(param), &json!(code))
         );
-        assert!(error["message"].as_str().unwrap().contains(told), "{error}");
+        assert!(error["message"].as_str().unwrap().contains(expected), "{error}");
     }
 }
 
@@ -161,7 +164,7 @@ fn a_tail_that_changes_is_read_and_leaves_the_prefix_as_it_was() {
     fs::write(&now, "").unwrap();
     world.reload();
     let without = world.parts.profiles.prefix_tokens(&named("lights")).unwrap();
-    assert_ne!(without, before, "what stands before an empty tail is told anew");
+    assert_ne!(without, before, "the prefix of a profile with an empty tail is rebuilt");
 }
 
 #[test]
@@ -195,7 +198,7 @@ fn named(name: &str) -> ProfileName {
     name.parse().unwrap()
 }
 
-/// The fake model's tokens are bytes, and marks.
+/// The text of the tokens. The fake model's tokens are bytes and marks; marks are left out.
 fn spelled(tokens: &[Token]) -> String {
     let bytes = tokens.iter().filter_map(|token| u8::try_from(token.0).ok()).collect();
     String::from_utf8(bytes).unwrap()

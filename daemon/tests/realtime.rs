@@ -1,4 +1,4 @@
-//! Somebody speaks over a WebSocket.
+//! Speech over a WebSocket: the realtime events and the answer.
 
 mod common;
 
@@ -17,7 +17,7 @@ struct Client {
 }
 
 impl Client {
-    /// A client that carries these headers.
+    /// Connects with these headers.
     fn with(world: &World, headers: &[(&'static str, String)]) -> Result<Self, StatusCode> {
         let url = format!("ws://{}/v1/realtime/events", world.address);
         let mut request = url.into_client_request().unwrap();
@@ -33,7 +33,7 @@ impl Client {
         }
     }
 
-    /// One that speaks in `conversation`, at temperature 0.
+    /// A client of `conversation`, at temperature 0.
     fn new(world: &World, conversation: &str) -> Self {
         let token = ("authorization", format!("Bearer {TOKEN}"));
         let mut client = Self::with(world, &[token]).unwrap();
@@ -66,7 +66,7 @@ impl Client {
         }
     }
 
-    /// Everything up to the end of an answer.
+    /// The events up to `response.done`.
     fn answer(&mut self) -> Vec<Value> {
         let mut events = Vec::new();
         while events.last().is_none_or(|last: &Value| last["type"] != "response.done") {
@@ -85,7 +85,7 @@ fn stopped() -> Value {
 }
 
 fn hot(world: &World, count: u64) {
-    world.until("hot", |world| {
+    world.until("the conversation is hot", |world| {
         let page = world.get("/metrics").text();
         let hot = page.lines().find_map(|line| {
             line.strip_prefix("hob_ahead_total{outcome=\"hot\"} ")?.parse::<u64>().ok()
@@ -109,16 +109,16 @@ fn the_answer_begins_when_speech_has_stopped_and_its_transcript_is_complete() {
     assert_eq!(kinds.first(), Some(&"response.created"));
     assert!(kinds.contains(&"response.output_text.delta"));
     let done = events.last().unwrap();
-    let said: String = events.iter().filter_map(|event| event["delta"].as_str()).collect();
-    assert_eq!(done["response"]["output"][0]["content"][0]["text"], said);
+    let streamed: String = events.iter().filter_map(|event| event["delta"].as_str()).collect();
+    assert_eq!(done["response"]["output"][0]["content"][0]["text"], streamed);
     assert_eq!(done["hob"]["conversation"], "a");
     assert!(done["hob"]["tokens"]["shared"].as_u64() > Some(0), "{done}");
 
     let other = World::new();
     let cold = other.chat(json!([user("What is my locker code?")]), json!({}));
-    assert_eq!(said, text(&cold));
+    assert_eq!(streamed, text(&cold));
     let stored = world.conversation("a")["messages"].clone();
-    assert_eq!(stored[1]["content"], assistant(&said)["content"]);
+    assert_eq!(stored[1]["content"], assistant(&streamed)["content"]);
 }
 
 #[test]
@@ -173,9 +173,11 @@ fn closing_the_socket_cancels_the_speculative_prefill() {
     client.send(json!({"type": "session.update", "session": {"messages": system}}));
     client.next();
     client.send(started());
-    world.until("it computes", |world| world.status().slots.iter().any(|slot| slot.tokens > 20));
+    world.until("the prefill has begun", |world| {
+        world.status().slots.iter().any(|slot| slot.tokens > 20)
+    });
     drop(client);
-    world.until("it ended", |world| world.status().counters.cancelled == 1);
+    world.until("the prefill is cancelled", |world| world.status().counters.cancelled == 1);
 }
 
 #[test]
@@ -236,8 +238,8 @@ fn speech_reloads_an_unloaded_model_and_its_conversation_and_reports_the_progres
     client.answer();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     assert!(runtime.block_on(world.engine.unload()));
-    let told = client.next();
-    assert_eq!((&told["type"], &told["residency"]), (&json!("hob.model"), &json!("unloaded")));
+    let event = client.next();
+    assert_eq!((&event["type"], &event["residency"]), (&json!("hob.model"), &json!("unloaded")));
 
     client.send(started());
     let mut residency = client.next()["residency"].clone();
@@ -245,7 +247,7 @@ fn speech_reloads_an_unloaded_model_and_its_conversation_and_reports_the_progres
         residency = client.next()["residency"].clone();
     }
     assert_eq!(residency, "resident");
-    world.until("hot", |world| {
+    world.until("the conversation is hot", |world| {
         let status = world.status();
         status.slots.iter().any(|slot| slot.tokens > 40 && slot.state == SlotState::Idle)
     });

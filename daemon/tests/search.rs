@@ -1,4 +1,4 @@
-//! Conversations are found by their titles and by what was said.
+//! Search finds conversations by their titles and messages.
 
 mod common;
 
@@ -32,22 +32,22 @@ fn names(world: &World, query: &str) -> Vec<String> {
 fn a_search_finds_text_in_every_branch() {
     let world = World::new();
     say(&world, "a", "Hello");
-    let asked = say(&world, "a", "My LOCKER code is 48213, and more");
+    let answer = say(&world, "a", "My LOCKER code is 48213, and more");
     say(&world, "b", "Something else");
-    // Another branch: what was said before is still there.
+    // A new branch. Search still finds the messages of the old one.
     let edit = json!({"conversation": "a", "hob": {"append": true, "after": 0}});
     world.chat(json!([user("Hallo")]), edit);
 
     let found = search(&world, "locker%20code");
     assert_eq!(found.len(), 1);
     let (name, snippet) = &found[0];
-    assert_eq!((name.as_str(), &snippet["message"]), ("a", &asked["parent"]));
+    assert_eq!((name.as_str(), &snippet["message"]), ("a", &answer["parent"]));
     assert_eq!(snippet["text"], "My LOCKER code is 48213, and more");
     assert_eq!((&snippet["start"], &snippet["end"]), (&json!(3), &json!(9)));
     assert_eq!(names(&world, "8213"), ["a"]);
     assert_eq!(names(&world, "locker%20else"), [""; 0]);
     assert_eq!(names(&world, "%22locker%22%20OR%20*"), [""; 0]);
-    assert_eq!(names(&world, "").len(), 2, "nothing is looked for");
+    assert_eq!(names(&world, "").len(), 2, "an empty query lists all conversations");
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn a_search_does_not_find_deleted_or_trashed_conversations() {
     assert_eq!(world.get(&format!("/v1/conversations?q={long}")).error()["param"], "q");
 }
 
-/// As many as somebody has after years, with KV on disk of each.
+/// 10,000 conversations, each with KV on disk: several years of use.
 #[test]
 #[ignore = "measures: --ignored --nocapture, with optimisation"]
 fn ten_thousand_conversations_are_listed_and_searched_at_once() {
@@ -116,7 +116,7 @@ fn ten_thousand_conversations_are_listed_and_searched_at_once() {
     }
 }
 
-/// Conversations of so many questions and answers each, and their slot files.
+/// Writes conversations with `turns` questions and answers each, and their slot files.
 fn fill(directory: &std::path::Path, conversations: usize, turns: usize) {
     let (clock, model) = (wall_clock(), common::model());
     let transcript = Transcript::open(&directory.join("transcripts.sqlite"), clock()).unwrap();

@@ -1,4 +1,4 @@
-//! `/v1/slots`: what is kept on disk, while a daemon owns it.
+//! `/v1/slots`: the saved conversations on disk while a daemon owns the directory.
 
 mod common;
 
@@ -13,12 +13,10 @@ use hob_slots::{
 };
 use serde_json::{Value, json};
 
-/// What the daemon of a test runs.
-
 #[test]
 fn saved_conversations_are_listed_with_their_places() {
-    let kept = Kept::new();
-    let world = kept.start();
+    let saved = Saved::new();
+    let world = saved.start();
     let conversation = json!({"conversation": "talks"});
     world.chat(json!([user("Hello there, how are you today?")]), conversation);
     world.until("talks is saved", |world| names(&world.get("/v1/slots").json()).len() == 3);
@@ -37,8 +35,8 @@ fn saved_conversations_are_listed_with_their_places() {
 
 #[test]
 fn pruning_is_a_dry_run_by_default_and_skips_open_conversations() {
-    let kept = Kept::new();
-    let world = kept.start();
+    let saved = Saved::new();
+    let world = saved.start();
     world.chat(json!([user("Hello")]), json!({"conversation": "talks"}));
     world.until("talks is saved", |world| names(&world.get("/v1/slots").json()).len() == 3);
 
@@ -61,8 +59,8 @@ fn pruning_is_a_dry_run_by_default_and_skips_open_conversations() {
 
 #[test]
 fn conversations_are_removed_by_name_and_open_ones_are_skipped() {
-    let kept = Kept::new();
-    let world = kept.start();
+    let saved = Saved::new();
+    let world = saved.start();
     world.chat(json!([user("Hello")]), json!({"conversation": "talks"}));
     let body = json!({"conversations": ["new", "talks", "nobody"]});
     world.until("talks is saved", |world| names(&world.get("/v1/slots").json()).len() == 3);
@@ -75,13 +73,17 @@ fn conversations_are_removed_by_name_and_open_ones_are_skipped() {
 
 #[test]
 fn garbage_is_collected_when_it_is_old_enough_to_be_garbage() {
-    let kept = Kept::new();
-    let garbage = put(&Store::open(kept.slots()).unwrap(), 50);
-    let world = kept.start();
+    let saved = Saved::new();
+    let garbage = put(&Store::open(saved.slots()).unwrap(), 50);
+    let world = saved.start();
     let done = world.post("/v1/slots/gc", json!({"dry_run": false})).json();
-    assert_eq!(done, json!({"dry_run": false, "models": [], "freed_bytes": 0}), "it is young");
+    assert_eq!(
+        done,
+        json!({"dry_run": false, "models": [], "freed_bytes": 0}),
+        "gc skips recent garbage"
+    );
 
-    let path = StoreReader::open(kept.slots()).unwrap().object_path(common::model(), garbage.id);
+    let path = StoreReader::open(saved.slots()).unwrap().object_path(common::model(), garbage.id);
     let file = std::fs::File::options().write(true).open(path).unwrap();
     file.set_modified(std::time::SystemTime::now() - Duration::from_secs(3_600)).unwrap();
     let plan = world.post("/v1/slots/gc", json!({})).json();
@@ -92,8 +94,8 @@ fn garbage_is_collected_when_it_is_old_enough_to_be_garbage() {
 
 #[test]
 fn a_class_is_changed_and_stays_changed() {
-    let kept = Kept::new();
-    let world = kept.start();
+    let saved = Saved::new();
+    let world = saved.start();
     let body = json!({"conversation": "new", "class": "permanent"});
     let done = world.post("/v1/slots/class", body).json();
     assert_eq!(
@@ -104,7 +106,7 @@ fn a_class_is_changed_and_stays_changed() {
     let missing = json!({"conversation": "missing", "class": "permanent"});
     assert_eq!(world.post("/v1/slots/class", missing).error()["code"], "conversation_not_found");
 
-    // The daemon goes by the new class when the conversation speaks again.
+    // The next turn of the conversation is saved with the new class.
     world.chat(json!([user("Hello")]), json!({"conversation": "new"}));
     let tokens = |world: &World| world.get("/v1/slots").json()["data"][0]["turns"].clone();
     world.until("the turn is saved", |world| tokens(world) != json!(1));
@@ -113,8 +115,8 @@ fn a_class_is_changed_and_stays_changed() {
 
 #[test]
 fn kept_is_accepted_as_permanent() {
-    let kept = Kept::new();
-    let world = kept.start();
+    let saved = Saved::new();
+    let world = saved.start();
     let body = json!({"conversation": "new", "class": "kept"});
     let done = world.post("/v1/slots/class", body).json();
     assert_eq!(done["changed"][0]["to"], "permanent");
@@ -134,7 +136,7 @@ fn an_archive_from_elsewhere_spares_the_prefill() {
 
     let here = World::new();
     let model_dir = here.directory.join("slots").join(common::model().to_string());
-    std::fs::remove_dir_all(model_dir).unwrap(); // Its model is unknown here.
+    std::fs::remove_dir_all(model_dir).unwrap(); // Makes the model unknown to this daemon.
     let refused = import(&here, "", &archive);
     assert_eq!((refused.status, &refused.error()["code"]), (400, &json!("foreign_model")));
     assert_eq!(names(&here.get("/v1/slots").json()), Vec::<String>::new());
@@ -157,7 +159,9 @@ fn an_archive_brings_back_deleted_kv() {
     let archive = archive(&world.directory.join("slots"), "locker");
     let world = Plan::new().directory(world.directory.clone()).start();
     assert_eq!(world.call("DELETE", "/v1/conversations/locker").send().status, 200);
-    world.until("it is gone", |world| names(&world.get("/v1/slots").json()).is_empty());
+    world.until("the saved conversation is deleted", |world| {
+        names(&world.get("/v1/slots").json()).is_empty()
+    });
     assert_eq!(import(&world, "", &archive).status, 200);
     let again = world.chat(messages, json!({"conversation": "locker"}));
     assert!(again["hob"]["tokens"]["disk"].as_u64().unwrap() > 10, "{}", again["hob"]);
@@ -165,9 +169,9 @@ fn an_archive_brings_back_deleted_kv() {
 
 #[test]
 fn a_bad_archive_changes_nothing() {
-    let kept = Kept::new();
-    let archive = archive(&kept.slots(), "new");
-    let world = kept.start();
+    let saved = Saved::new();
+    let archive = archive(&saved.slots(), "new");
+    let world = saved.start();
     let before = world.get("/v1/slots").json()["data"].clone();
     let mut damaged = archive.clone();
     damaged[3_000] ^= 1;
@@ -180,25 +184,25 @@ fn a_bad_archive_changes_nothing() {
     assert_eq!(json.status, 415);
     let after = world.get("/v1/slots").json()["data"].clone();
     assert_eq!(before[0]["used_at"], after[0]["used_at"]);
-    assert_eq!(std::fs::read_dir(kept.slots().join("tmp")).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(saved.slots().join("tmp")).unwrap().count(), 0);
 }
 
 #[test]
 fn an_archive_may_be_larger_than_other_bodies() {
-    let kept = Kept::new();
-    let store = Store::open(kept.slots()).unwrap();
+    let saved = Saved::new();
+    let store = Store::open(saved.slots()).unwrap();
     save(&store, "large", 0, &(100..300).collect::<Vec<_>>());
     drop(store);
-    let archive = archive(&kept.slots(), "large");
+    let archive = archive(&saved.slots(), "large");
     assert!(archive.len() > 200 << 10);
-    let world = kept.start();
+    let world = saved.start();
     assert_eq!(import(&world, "?force=true", &archive).status, 200);
 }
 
 #[test]
 fn every_change_requires_the_token() {
-    let kept = Kept::new();
-    let world = kept.start();
+    let saved = Saved::new();
+    let world = saved.start();
     for path in ["prune", "gc", "remove", "class", "import"] {
         let path = format!("/v1/slots/{path}");
         let call = common::Call::new(world.address, "POST", &path).json(&json!({}));
@@ -207,16 +211,16 @@ fn every_change_requires_the_token() {
     assert_eq!(common::Call::new(world.address, "GET", "/v1/slots").send().status, 401);
 }
 
-/// A directory in which two conversations are kept, one of which has expired.
-struct Kept(tempfile::TempDir);
+/// A directory with two saved conversations, one of them expired.
+struct Saved(tempfile::TempDir);
 
-impl Kept {
+impl Saved {
     fn new() -> Self {
-        let kept = Self(tempfile::tempdir().unwrap());
-        let store = Store::open(kept.slots()).unwrap();
+        let saved = Self(tempfile::tempdir().unwrap());
+        let store = Store::open(saved.slots()).unwrap();
         save(&store, "new", 0, &[1, 2]);
         save(&store, "old", 5, &[1, 3]);
-        kept
+        saved
     }
 
     fn slots(&self) -> std::path::PathBuf {
@@ -230,7 +234,7 @@ impl Kept {
 
 fn save(store: &Store, name: &str, hours: u64, numbers: &[i32]) {
     let now = Timestamp::from(std::time::SystemTime::now());
-    // A minute, so that it was not recorded just now.
+    // One minute more, so that the conversation does not count as just used.
     let used_at = Timestamp(now.0 - hours * 3_600_000 - 60_000);
     let mut blocks: Vec<BlockRef> = numbers.iter().map(|&number| put(store, number)).collect();
     for (n, block) in blocks.iter_mut().enumerate() {

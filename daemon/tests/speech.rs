@@ -1,4 +1,4 @@
-//! Computing ahead of somebody who speaks: what is hot when they have ended.
+//! Speculative prefill while the user speaks: the tokens that are hot when speech ends.
 
 mod common;
 
@@ -8,7 +8,7 @@ use common::{Answer, Plan, World, text, user};
 use hob_runtime::SlotState;
 use serde_json::{Value, json};
 
-/// Tokens that a template writes around what a user says and before the answer, with the fake model:
+/// Tokens that the fake model's template writes around a user message and before the answer:
 /// `<|im_start|>user\n`, `<|im_end|>\n<|im_start|>assistant\n`.
 const AROUND: usize = 6 + 13;
 
@@ -22,13 +22,13 @@ fn start(world: &World, id: &str) {
     post(world, id, "speech-start", json!({}));
 }
 
-/// Returns the words that are certain.
+/// Sends a partial transcript. Returns the stable words.
 fn partial(world: &World, id: &str, text: &str) -> String {
-    let heard = post(world, id, "transcript", json!({"text": text})).json();
-    heard["certain"].as_str().unwrap().to_owned()
+    let answer = post(world, id, "transcript", json!({"text": text})).json();
+    answer["certain"].as_str().unwrap().to_owned()
 }
 
-fn said(world: &World, id: &str, text: &str) {
+fn final_text(world: &World, id: &str, text: &str) {
     post(world, id, "transcript", json!({"text": text, "final": true}));
 }
 
@@ -40,20 +40,20 @@ fn tokens(answer: &Value, place: &str) -> usize {
     answer["hob"]["tokens"][place].as_u64().unwrap() as usize
 }
 
-/// How often it ended in this way to compute ahead.
+/// Speculative prefills that ended with `outcome`.
 fn outcomes(world: &World, outcome: &str) -> u64 {
     let page = world.get("/metrics").text();
     let name = format!("hob_ahead_total{{outcome=\"{outcome}\"}} ");
     page.lines().find_map(|line| line.strip_prefix(&name)?.parse().ok()).unwrap_or(0)
 }
 
-/// Tokens of the conversation that has most of them in the cache.
+/// Tokens of the slot that holds the most.
 fn hot_tokens(world: &World) -> usize {
     world.status().slots.iter().map(|slot| slot.tokens).max().unwrap_or(0)
 }
 
 fn until_hot(world: &World, count: u64) {
-    world.until("hot", |world| outcomes(world, "hot") >= count);
+    world.until("the prefill is complete", |world| outcomes(world, "hot") >= count);
 }
 
 fn talk(world: &World, id: &str) {
@@ -62,7 +62,7 @@ fn talk(world: &World, id: &str) {
     world.chat(json!([user("And my seat is B12.")]), append);
 }
 
-/// Computes sixteen tokens at a time, and takes as many milliseconds twice.
+/// A daemon that computes 16 tokens at a time, at 2 ms per token.
 fn slow() -> World {
     Plan::new().pace(Duration::from_millis(2)).micro_batch(16).start()
 }
@@ -82,7 +82,7 @@ fn the_history_is_hot_before_the_text_is_final() {
     start(&world, "a");
     until_hot(&world, 1);
     let history = hot_tokens(&world);
-    said(&world, "a", "What is it?");
+    final_text(&world, "a", "What is it?");
     let answer = end(&world, "a");
     assert_eq!((tokens(&answer, "disk"), tokens(&answer, "memory")), (0, 0), "{answer}");
     assert!(tokens(&answer, "shared") >= history, "{answer}");
@@ -91,7 +91,7 @@ fn the_history_is_hot_before_the_text_is_final() {
 }
 
 #[test]
-fn when_the_final_text_agrees_nothing_is_left_to_compute() {
+fn a_final_text_that_was_prefilled_leaves_nothing_to_compute() {
     let world = World::new();
     talk(&world, "a");
     start(&world, "a");
@@ -99,7 +99,7 @@ fn when_the_final_text_agrees_nothing_is_left_to_compute() {
         partial(&world, "a", text);
     }
     let text = "What is my locker code?";
-    said(&world, "a", text);
+    final_text(&world, "a", text);
     until_settled(&world);
     let answer = end(&world, "a");
     assert!(tokens(&answer, "computed") <= 1, "{answer}");
@@ -123,14 +123,14 @@ fn words_are_hot_as_soon_as_they_are_certain() {
     assert_eq!(partial(&world, "a", "Turn the kitchen light"), "Turn the kitchen");
     until_hot(&world, 2);
     let text = "Turn the kitchen light on";
-    said(&world, "a", text);
+    final_text(&world, "a", text);
     let answer = end(&world, "a");
-    // Hot, whether or not the final text was computed ahead of the turn: "Turn the kitchen ".
+    // "Turn the kitchen " is hot, whether or not the prefill of the final text was in time.
     assert!(tokens(&answer, "computed") <= text.len() - 17 + 13, "{answer}");
 }
 
 #[test]
-fn when_the_final_text_differs_only_the_difference_is_computed() {
+fn a_final_text_that_differs_computes_only_the_difference() {
     let world = World::new();
     talk(&world, "a");
     start(&world, "a");
@@ -158,27 +158,27 @@ fn new_speech_cancels_the_prefill_of_the_old() {
     let long = "word ".repeat(400);
     partial(&world, "a", &long);
     partial(&world, "a", &long);
-    world.until("it computes", |world| hot_tokens(world) > 40);
+    world.until("the prefill has begun", |world| hot_tokens(world) > 40);
     start(&world, "a");
-    world.until("it was aborted", |world| outcomes(world, "replaced") == 1);
+    world.until("the prefill was replaced", |world| outcomes(world, "replaced") == 1);
     until_hot(&world, 2);
     let nothing = world.post("/v1/conversations/a/speech-end", json!({}));
     assert_eq!((nothing.status, &nothing.error()["code"]), (400, &json!("nothing_heard")));
-    said(&world, "a", "Hi");
+    final_text(&world, "a", "Hi");
     let answer = end(&world, "a");
     assert_eq!(answer["usage"]["prompt_tokens"], AROUND + 2, "{answer}");
 }
 
 #[test]
-fn a_failure_to_compute_ahead_means_a_cold_prefill_and_nothing_else() {
+fn a_failed_speculative_prefill_only_makes_the_turn_cold() {
     let world = Plan::new().context_tokens(600).start();
     start(&world, "a");
     until_hot(&world, 1);
     let too_long = "word ".repeat(400);
     partial(&world, "a", &too_long);
     partial(&world, "a", &too_long);
-    world.until("it failed", |world| outcomes(world, "failed") == 1);
-    said(&world, "a", "Hi");
+    world.until("the prefill failed", |world| outcomes(world, "failed") == 1);
+    final_text(&world, "a", "Hi");
     let answer = end(&world, "a");
     assert_eq!(answer["usage"]["prompt_tokens"], AROUND + 2, "{answer}");
 }
@@ -195,7 +195,7 @@ fn two_rooms_are_made_hot_at_once() {
             {"role": "system", "content": id.repeat(700)}]}),
         );
     }
-    world.until("both compute", |world| {
+    world.until("both prefills have begun", |world| {
         let states = world.status().slots;
         states.iter().filter(|slot| slot.state == SlotState::Prefill && slot.tokens > 0).count()
             == 2
@@ -207,21 +207,24 @@ fn two_rooms_are_made_hot_at_once() {
 fn a_turn_takes_over_the_speculative_prefill_and_repeats_none_of_it() {
     let world = slow();
     post(&world, "a", "speech-start", with_system(700));
-    said(&world, "a", "Hello");
-    world.until("it computes", |world| hot_tokens(world) > 60);
+    final_text(&world, "a", "Hello");
+    world.until("the prefill has begun", |world| hot_tokens(world) > 60);
     let answer = end(&world, "a");
     let prompt = answer["usage"]["prompt_tokens"].as_u64().unwrap();
     assert!(tokens(&answer, "shared") > 60, "{answer}");
-    assert!(tokens(&answer, "computed") > 1, "it was hot before the turn came: {answer}");
+    assert!(
+        tokens(&answer, "computed") > 1,
+        "the prefill must still run when the turn arrives: {answer}"
+    );
     let generated = answer["usage"]["completion_tokens"].as_u64().unwrap();
     assert!(world.status().counters.computed_tokens <= prompt + generated, "{answer}");
 }
 
 #[test]
-fn hearing_waits_for_nothing() {
+fn a_partial_transcript_does_not_wait_for_the_prefill() {
     let world = Plan::new().pace(Duration::from_millis(5)).start();
     let begun = Instant::now();
-    post(&world, "a", "speech-start", with_system(1000)); // Five seconds of work.
+    post(&world, "a", "speech-start", with_system(1000)); // 5 s of prefill.
     partial(&world, "a", "Hello there");
     partial(&world, "a", "Hello there you");
     assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
@@ -250,16 +253,16 @@ fn speech_before_the_last_answer_is_complete_waits_for_it_and_delays_no_request(
     assert_eq!(outcomes(&world, "hot"), 0);
     stream.collect();
     until_hot(&world, 1);
-    said(&world, "a", "Go on");
+    final_text(&world, "a", "Go on");
     let answer = end(&world, "a");
     assert!(tokens(&answer, "computed") <= AROUND + 8, "{answer}");
 }
 
 #[test]
-fn the_answer_to_speech_comes_in_pieces_where_that_is_wanted() {
+fn the_answer_to_speech_is_streamed_on_request() {
     let world = World::new();
     start(&world, "a");
-    said(&world, "a", "Hello");
+    final_text(&world, "a", "Hello");
     let body = json!({"stream": true, "max_tokens": 4, "temperature": 0});
     let call = world.call("POST", "/v1/conversations/a/speech-end").json(&body);
     let chunks = call.stream().collect();
@@ -293,7 +296,7 @@ fn a_prewarm_reports_what_it_computed_and_saves_nothing() {
     assert_eq!(world.get("/v1/conversations").json()["data"], json!([]));
     let answer = world.chat(json!([user("Hello there")]), json!({"conversation": "a"}));
     assert!(tokens(&answer, "computed") <= 1, "{answer}");
-    // Without a question: what comes before the next one.
+    // Without a question, the prewarm computes the history and the start of the next message.
     let history = world.post("/v1/prewarm", json!({"conversation": "a"})).json();
     assert_eq!(history["hob"]["conversation"], "a");
     assert!(tokens(&history, "computed") <= 1 + 1 + 6 + 1, "{history}");
@@ -304,16 +307,16 @@ fn a_prewarm_without_wait_continues() {
     let world = World::new();
     let system = with_system(200)["messages"].clone();
     let body = json!({"conversation": "a", "wait": false, "messages": system});
-    let told = world.post("/v1/prewarm", body);
-    assert_eq!((told.status, &told.json()["hot"]), (202, &json!(false)));
-    world.until("hot", |world| hot_tokens(world) > 200);
+    let accepted = world.post("/v1/prewarm", body);
+    assert_eq!((accepted.status, &accepted.json()["hot"]), (202, &json!(false)));
+    world.until("the history is hot", |world| hot_tokens(world) > 200);
 }
 
 #[test]
-fn no_tokens_wanted_makes_the_prompt_hot_and_stores_nothing() {
+fn a_request_for_zero_tokens_makes_the_prompt_hot_and_stores_nothing() {
     let world = World::new();
-    let ask = |most: usize| {
-        let extra = json!({"conversation": "a", "hob": {"append": true}, "max_tokens": most});
+    let ask = |max_tokens: usize| {
+        let extra = json!({"conversation": "a", "hob": {"append": true}, "max_tokens": max_tokens});
         world.chat(json!([user("Hello there")]), extra)
     };
     let nothing = ask(0);
@@ -325,8 +328,9 @@ fn no_tokens_wanted_makes_the_prompt_hot_and_stores_nothing() {
     assert_eq!(world.get("/v1/conversations").json()["data"], json!([]));
     assert!(tokens(&ask(8), "computed") <= 1);
 
-    let complete = |most: usize| {
-        let body = json!({"prompt": "Once upon", "prompt_cache_key": "c", "max_tokens": most});
+    let complete = |max_tokens: usize| {
+        let body =
+            json!({"prompt": "Once upon", "prompt_cache_key": "c", "max_tokens": max_tokens});
         world.post("/v1/completions", body).json()
     };
     let nothing = complete(0);
@@ -338,15 +342,16 @@ fn no_tokens_wanted_makes_the_prompt_hot_and_stores_nothing() {
 }
 
 fn is_idle(world: &World) -> bool {
-    let silent = |state| matches!(state, SlotState::Free | SlotState::Idle);
-    world.status().slots.iter().all(|slot| silent(slot.state))
+    let is_quiet = |state| matches!(state, SlotState::Free | SlotState::Idle);
+    world.status().slots.iter().all(|slot| is_quiet(slot.state))
 }
 
-/// Nothing is computed ahead any longer. What was told last may still be on its way for a moment.
+/// Waits until no speculative prefill runs: the metrics must stay the same for 8 polls, because a
+/// transcript reaches the engine with a delay.
 fn until_settled(world: &World) {
     let mut before = String::new();
     let mut quiet = 0;
-    world.until("settled", |world| {
+    world.until("the metrics no longer change", |world| {
         std::thread::sleep(Duration::from_millis(50));
         let page = world.get("/metrics").text();
         let now: String = page.lines().filter(|line| line.starts_with("hob_ahead")).collect();
@@ -365,7 +370,7 @@ fn a_profile_is_in_front_of_the_spoken_words() {
     until_hot(&world, 1);
     let prefix = hot_tokens(&world);
     assert!(prefix > "Speak like a kettle.".len(), "{prefix}");
-    said(&world, "hob", "Is it hot?");
+    final_text(&world, "hob", "Is it hot?");
     until_hot(&world, 2);
     let answer = end(&world, "hob");
     assert!(tokens(&answer, "shared") > prefix && tokens(&answer, "computed") <= 1, "{answer}");

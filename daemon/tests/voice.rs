@@ -1,6 +1,7 @@
-//! Short phrases: made in silence, served from memory, never over the user's voice.
+//! Filler phrases: synthesized while the daemon is idle, served from memory, never while the user
+//! speaks.
 //!
-//! The command is a shell script of the test's own, or espeak-ng where it is installed.
+//! The command is a shell script that the test writes, or espeak-ng if it is installed.
 
 #![cfg(unix)]
 
@@ -21,16 +22,16 @@ use serde_json::{Value, json};
 const PHRASES: [&str; 2] = ["One second.", "Let me see."];
 
 #[test]
-fn phrases_are_made_in_silence_and_then_come_from_memory_alone() {
+fn phrases_are_made_while_idle_and_then_served_from_memory_alone() {
     let bench = Bench::new("cat \"$sound\"");
     let world = bench.plan().start();
     bench.until_made(&world, 2);
-    // Nothing is left that could be read or run.
+    // Without script and sound files, only the phrases in memory are left.
     fs::remove_file(bench.script()).unwrap();
     fs::remove_dir_all(world.directory.join("voice")).unwrap();
 
-    let said: Vec<_> = (0..4).map(|_| phrase(&world.get("/v1/voice/filler"))).collect();
-    assert_eq!(said, ["One second.", "Let me see.", "One second.", "Let me see."]);
+    let phrases: Vec<_> = (0..4).map(|_| phrase(&world.get("/v1/voice/filler"))).collect();
+    assert_eq!(phrases, ["One second.", "Let me see.", "One second.", "Let me see."]);
     let answer = world.get("/v1/voice/filler?voice=en");
     assert_eq!(answer.header("content-type"), Some("audio/wav"));
     assert_eq!(answer.body, fs::read(bench.path("sound.wav")).unwrap());
@@ -42,40 +43,44 @@ fn the_command_gets_voice_and_text_as_they_are_and_meets_no_shell() {
     let log = "printf '%s|' \"$@\" >>\"$log\"; cat >>\"$log\"; cat \"$sound\"";
     let bench = Bench::new(log);
     let script = bench.script().display().to_string();
-    let world = Plan::new().says(&[&script, "-v{voice}", "{text}"], &[text]).start();
+    let world = Plan::new().synthesizes(&[&script, "-v{voice}", "{text}"], &[text]).start();
     bench.until_made(&world, 1);
     assert_eq!(bench.log(), format!("-ven|{text}|{text}\n"));
     assert_eq!(phrase(&world.get("/v1/voice/filler")), text);
 }
 
 #[test]
-fn nothing_is_said_over_the_users_voice() {
+fn a_phrase_is_not_served_while_the_user_speaks() {
     let bench = Bench::new("cat \"$sound\"");
     let world = bench.plan().start();
     bench.until_made(&world, 2);
     let filler = |conversation: &str| {
         world.get(&format!("/v1/voice/filler?conversation={conversation}")).status
     };
-    let hears = |what: &str, body: Value| {
+    let send = |what: &str, body: Value| {
         world.post(&format!("/v1/conversations/kitchen/{what}"), body).status
     };
     for (ends_with, body) in [
         ("transcript", json!({"text": "Hello", "final": true})),
         ("speech-end", json!({"max_tokens": 1})),
     ] {
-        assert_eq!(hears("speech-start", json!({})), 200);
-        assert_eq!(hears("transcript", json!({"text": "Hello"})), 200);
+        assert_eq!(send("speech-start", json!({})), 200);
+        assert_eq!(send("transcript", json!({"text": "Hello"})), 200);
         assert_eq!((filler("kitchen"), filler("attic")), (204, 200));
-        assert_eq!(world.get("/v1/voice/filler").status, 204, "it could be heard in the kitchen");
-        assert_eq!(hears(ends_with, body), 200);
+        assert_eq!(
+            world.get("/v1/voice/filler").status,
+            204,
+            "a request without a conversation is refused while any user speaks"
+        );
+        assert_eq!(send(ends_with, body), 200);
         assert_eq!((filler("kitchen"), world.get("/v1/voice/filler").status), (200, 200));
     }
-    assert_eq!(hears("speech-start", json!({})), 200);
+    assert_eq!(send("speech-start", json!({})), 200);
     assert_eq!((filler("kitchen"), filler("kitchen&stopped=true")), (204, 200));
 }
 
 #[test]
-fn sound_that_fails_is_silent_or_endless_is_never_kept() {
+fn failed_silent_or_endless_sound_is_never_cached() {
     let silent = "cat \"$silence\"";
     let scripts = ["exit 3", "cat \"$sound\"; exit 1", silent, "echo no sound", "exec yes"];
     for script in scripts {
@@ -84,7 +89,7 @@ fn sound_that_fails_is_silent_or_endless_is_never_kept() {
         world.until("the command ran", |_| bench.log() == "run\n");
         std::thread::sleep(Duration::from_millis(200));
         assert_eq!(world.get("/v1/voice/filler").status, 204, "{script}");
-        assert_eq!(bench.log(), "run\n", "{script}: it is not tried again at once");
+        assert_eq!(bench.log(), "run\n", "{script}: the command must not be retried at once");
         assert_eq!(wavs(&world.directory), [] as [PathBuf; 0], "{script}");
     }
 }
@@ -101,35 +106,39 @@ fn the_next_daemon_finds_the_phrases_and_only_the_owner_can_read_them() {
     fs::write(&made[1], "torn").unwrap();
 
     let second = bench.plan().directory(bench.path("data")).start();
-    second.until("the damaged one is made again", |_| bench.log() == "run\n".repeat(3));
+    second.until("the damaged phrase is made again", |_| bench.log() == "run\n".repeat(3));
     bench.until_made(&second, 2);
     assert_eq!(phrase(&second.get("/v1/voice/filler?voice=en")), PHRASES[0]);
     assert_eq!(phrase(&second.get("/v1/voice/filler?voice=en")), PHRASES[1]);
-    assert_eq!(bench.log(), "run\n".repeat(3), "and the other is not");
+    assert_eq!(bench.log(), "run\n".repeat(3), "the intact phrase must not be made again");
     drop(second);
 
     let script = bench.script().display().to_string();
-    let other = Plan::new().says(&[&script, "--other"], &["Wait."]);
+    let other = Plan::new().synthesizes(&[&script, "--other"], &["Wait."]);
     let other = other.directory(bench.path("data")).start();
     bench.until_made(&other, 1);
-    assert_eq!(wavs(&bench.path("data")).len(), 1, "what another command made is gone");
+    assert_eq!(
+        wavs(&bench.path("data")).len(),
+        1,
+        "the phrases of the previous command must be deleted"
+    );
 }
 
 #[test]
-fn a_turn_comes_first_and_breaking_off_for_it_is_no_failure() {
+fn a_turn_interrupts_synthesis_and_the_interruption_is_no_failure() {
     let slow_once = "if [ -s \"$log\" ]; then cat \"$sound\"; \
                      else echo run >>\"$log\"; exec sleep 60; fi";
     let bench = Bench::new(slow_once);
     let script = bench.script().display().to_string();
     let plan = Plan::new().pace(Duration::from_millis(60));
-    let world = plan.says(&[&script], &["Wait."]).start();
+    let world = plan.synthesizes(&[&script], &["Wait."]).start();
     world.until("the command runs", |_| bench.log() == "run\n");
     world.chat(json!([user("Hello")]), json!({}));
     bench.until_made(&world, 1);
 }
 
 #[test]
-fn another_voice_is_made_when_it_was_asked_for() {
+fn another_voice_is_made_on_request() {
     let bench = Bench::new("cat \"$sound\"");
     let world = bench.plan().start();
     bench.until_made(&world, 2);
@@ -141,17 +150,17 @@ fn another_voice_is_made_when_it_was_asked_for() {
 }
 
 #[test]
-fn a_daemon_without_a_voice_says_nothing() {
+fn a_daemon_without_a_voice_serves_no_phrase() {
     assert_eq!(World::new().get("/v1/voice/filler").status, 204);
 }
 
 #[test]
 fn the_configured_command_transcribes_speech() {
-    // It hears how long somebody spoke.
+    // The script prints the number of bytes that it receives.
     let bench =
         Bench::new("printf ' [BLANK_AUDIO]\\n  %s\\nbytes, %s\\n' \"$(wc -c | tr -d ' ')\" \"$*\"");
     let script = bench.script().display().to_string();
-    let world = Plan::new().recognizes(&[&script, "-m", "a model", "$(id)"]).start();
+    let world = Plan::new().transcribes(&[&script, "-m", "a model", "$(id)"]).start();
     assert_eq!(world.get("/v1/status").json()["recognizer"], true);
     let answer = dictate(&world, wav(8_000));
     assert_eq!(
@@ -159,7 +168,7 @@ fn the_configured_command_transcribes_speech() {
         (200, Some("8044 bytes, -m a model $(id)"))
     );
     let silent = dictate(&world, wav(0));
-    assert_eq!(silent.json()["text"], "", "nobody spoke, and nothing was run");
+    assert_eq!(silent.json()["text"], "", "silence must not run the command");
 }
 
 #[test]
@@ -172,7 +181,7 @@ fn a_failed_transcription_names_the_remedy() {
 
     let bench = Bench::new("cat >/dev/null; echo 'no such model' >&2; exit 3");
     let script = bench.script().display().to_string();
-    let world = Plan::new().recognizes(&[&script]).body_bytes(16 << 10).start();
+    let world = Plan::new().transcribes(&[&script]).body_bytes(16 << 10).start();
     let failed = dictate(&world, wav(8_000));
     assert_eq!((failed.status, &failed.error()["code"]), (500, &json!("recognizer")));
     assert!(failed.error()["message"].as_str().unwrap().contains("no such model"));
@@ -191,24 +200,24 @@ fn speech_of_espeak_is_detected() {
     }
     let bench = Bench::new("");
     let espeak = ["espeak-ng", "-v", "{voice}", "--stdin", "--stdout"];
-    let world = Plan::new().says(&espeak, &["Hm, let me think about that."]).start();
+    let world = Plan::new().synthesizes(&espeak, &["Hm, let me think about that."]).start();
     bench.until_made(&world, 1);
     let wav = world.get("/v1/voice/filler").body;
 
     let second = vec![0; SAMPLE_RATE as usize];
     let sound = [second.clone(), at_16_khz(&wav), second].concat();
     let bytes: Vec<u8> = sound.iter().flat_map(|sample: &i16| sample.to_le_bytes()).collect();
-    let mut ears = SpeechDetector::default();
-    let heard: Vec<_> = bytes.chunks(1_000).flat_map(|chunk| ears.process(chunk)).collect();
+    let mut detector = SpeechDetector::default();
+    let events: Vec<_> = bytes.chunks(1_000).flat_map(|chunk| detector.process(chunk)).collect();
     let [SpeechEvent::SpeechStarted { at_ms: start }, SpeechEvent::SpeechStopped { at_ms: stop }] =
-        heard[..]
+        events[..]
     else {
-        panic!("{heard:?}")
+        panic!("{events:?}")
     };
     assert!((1_000..1_300).contains(&start) && stop > start + 1_000, "{start} to {stop}");
 }
 
-/// A directory with a script that stands in for a synthesiser, and what it may say.
+/// A directory with a stand-in synthesizer script and the sounds that it can print.
 struct Bench {
     directory: tempfile::TempDir,
 }
@@ -229,7 +238,7 @@ impl Bench {
     }
 
     fn plan(&self) -> Plan {
-        Plan::new().says(&[&self.script().display().to_string(), "{voice}"], &PHRASES)
+        Plan::new().synthesizes(&[&self.script().display().to_string(), "{voice}"], &PHRASES)
     }
 
     fn path(&self, file: &str) -> PathBuf {
@@ -268,7 +277,7 @@ fn wavs(data_dir: &Path) -> Vec<PathBuf> {
     wavs
 }
 
-/// A quarter of a second.
+/// A WAV file of 250 ms.
 fn wav(loudness: i16) -> Vec<u8> {
     let spec = WavSpec {
         channels: 1,
@@ -285,7 +294,7 @@ fn wav(loudness: i16) -> Vec<u8> {
     out.into_inner()
 }
 
-/// Straight lines between samples are good enough to be understood.
+/// Resamples to 16 kHz by linear interpolation, which is accurate enough for the detector.
 fn at_16_khz(wav: &[u8]) -> Vec<i16> {
     let reader = WavReader::new(Cursor::new(wav)).unwrap();
     let step = f64::from(reader.spec().sample_rate) / SAMPLE_RATE as f64;

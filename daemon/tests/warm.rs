@@ -1,4 +1,4 @@
-//! Prefixes that are warm before anybody asks, over HTTP.
+//! Prefixes that the daemon prewarms before the first request, over HTTP.
 
 mod common;
 
@@ -15,7 +15,7 @@ const DEFAULT: &str = "[[segment]]\nlayer = 'identity'\ntext = '''\
 const ATTIC: &str = "[[segment]]\nlayer = 'rules'\ntext = 'Speak like a spider, softly.'\n";
 
 #[test]
-fn after_boot_the_first_question_of_each_profile_computes_the_question_alone() {
+fn the_first_question_of_each_profile_after_boot_computes_only_the_question() {
     let directory = tempfile::tempdir().unwrap();
     let world = booted(directory.path());
     for profile in ["default", "attic"] {
@@ -23,8 +23,14 @@ fn after_boot_the_first_question_of_each_profile_computes_the_question_alone() {
         let body = json!({"conversation": profile, "hob": {"profile": profile}});
         let answer = world.chat(json!([user("Is it dark?")]), body);
         let tokens = &answer["hob"]["tokens"];
-        assert!(tokens["shared"].as_u64().unwrap() >= prefix, "{tokens} of {prefix}");
-        assert!(tokens["computed"].as_u64().unwrap() < 60, "{tokens} of {prefix}");
+        assert!(
+            tokens["shared"].as_u64().unwrap() >= prefix,
+            "{tokens} for a prefix of {prefix} tokens"
+        );
+        assert!(
+            tokens["computed"].as_u64().unwrap() < 60,
+            "{tokens} for a prefix of {prefix} tokens"
+        );
     }
 }
 
@@ -64,7 +70,7 @@ fn metrics_count_prewarms_by_outcome() {
 }
 
 #[test]
-fn a_prefix_that_gave_way_shows_where_it_is_now() {
+fn an_evicted_prefix_shows_its_current_place() {
     let directory = tempfile::tempdir().unwrap();
     let world = booted(directory.path());
     let id = ProfileName::default().prefix_id();
@@ -72,7 +78,7 @@ fn a_prefix_that_gave_way_shows_where_it_is_now() {
     runtime.block_on(world.engine.park(id.clone()));
     assert_eq!(row(&world, "default")["place"], "warm");
     runtime.block_on(world.engine.forget(id));
-    world.until("it is nowhere", |world| row(world, "default")["place"] == "none");
+    world.until("the prefix is evicted", |world| row(world, "default")["place"] == "none");
     assert_eq!(row(&world, "attic")["place"], "hot");
 }
 
@@ -82,7 +88,7 @@ fn a_prefix_that_does_not_fit_says_so_and_the_others_are_warm() {
     let long = format!("[[segment]]\nlayer = 'context'\ntext = '{}'\n", "x".repeat(9_000));
     profile(directory.path(), "long", &long);
     let world = booted(directory.path());
-    world.until("it failed", |world| row(world, "long")["error"].is_string());
+    world.until("the prewarm failed", |world| row(world, "long")["error"].is_string());
     let row = row(&world, "long");
     assert_eq!((&row["place"], &row["state"]), (&json!("none"), &json!("waiting")));
     assert!(row["error"].as_str().unwrap().contains("a conversation holds 8192"), "{row}");
@@ -98,19 +104,19 @@ fn a_question_joins_a_prewarm_that_is_under_way_and_nothing_is_computed_twice() 
     let world = plan.directory(directory.path()).start();
     world.parts.profiles.warm_all();
     let computed = |world: &World| world.status().counters.computed_tokens;
-    world.until("some of it is computed", |world| computed(world) > 3 * ROWS);
+    world.until("a part of the prefix is computed", |world| computed(world) > 3 * ROWS);
     let body = json!({"conversation": "early", "hob": {"profile": "default"}});
     let answer = world.chat(json!([user("Is it dark?")]), body);
     let tokens = &answer["hob"]["tokens"];
     assert!(tokens["shared"].as_u64().unwrap() > 2 * ROWS, "{tokens}");
-    world.until("it is warm", |world| row(world, "default")["state"] == "warm");
+    world.until("the prefix is warm", |world| row(world, "default")["state"] == "warm");
     let prompt = answer["usage"]["prompt_tokens"].as_u64().unwrap();
-    // The micro-batch that had begun when the question came may have been for both.
-    let (all, most) = (computed(&world), prompt + 2 * ROWS);
-    assert!(all <= most, "{all} computed for a prompt of {prompt}");
+    // The micro-batch that ran when the question arrived may have served both.
+    let (all, limit) = (computed(&world), prompt + 2 * ROWS);
+    assert!(all <= limit, "{all} tokens computed for a prompt of {prompt}");
 }
 
-/// A daemon on these two profiles, with both of them warm.
+/// A daemon with two warm profiles.
 fn booted(directory: &Path) -> World {
     profile(directory, "default", DEFAULT);
     profile(directory, "attic", ATTIC);
@@ -126,7 +132,7 @@ fn profile(directory: &Path, name: &str, text: &str) {
     fs::write(directory.join("profiles").join(format!("{name}.toml")), text).unwrap();
 }
 
-/// What the status says of a profile's prefix; nothing before it is known.
+/// The status of a profile's prefix; null before the daemon knows it.
 fn row(world: &World, profile: &str) -> Value {
     let status = world.get("/v1/status").json();
     let rows = status["prefixes"].as_array().unwrap();

@@ -18,20 +18,21 @@ const HOUSE: &str = "[[segment]]\nlayer = 'context'\nkey = 'house'\nfile = '../h
 
 #[test]
 fn profile_changes_are_reported_by_file_events() {
-    a_life_of_profiles(Mode::Events);
+    profile_life_cycle(Mode::Events);
 }
 
 #[test]
 fn profile_changes_are_reported_by_polling() {
-    a_life_of_profiles(POLLED);
+    profile_life_cycle(POLLED);
 }
 
-fn a_life_of_profiles(mode: Mode) {
+fn profile_life_cycle(mode: Mode) {
     let world = World::new();
     let mut changes = world.watch(&[], mode);
     sleep(Duration::from_millis(500));
 
-    // Neither the directory nor the one that a profile reaches for is there when the watch begins.
+    // Neither the profile directory nor the one that a profile references exists when the watcher
+    // starts.
     fs::create_dir(world.directory.join("house")).unwrap();
     fs::write(world.directory.join("house/rooms.md"), "Two rooms.").unwrap();
     fs::create_dir(world.directory.join("profiles")).unwrap();
@@ -42,13 +43,13 @@ fn a_life_of_profiles(mode: Mode) {
     fs::write(world.directory.join("house/rooms.md"), "Three rooms, and a hall.").unwrap();
     assert_eq!(next(&world, &mut changes), [("home".to_owned(), changed("house"))]);
 
-    // As editors do: another file, renamed over the old one.
+    // An editor writes a new file and renames it over the old one.
     let new = world.directory.join("profiles/home.toml~");
     fs::write(&new, format!("{BRIEF}{HOUSE}").replace("brief", "loud")).unwrap();
     fs::rename(&new, world.directory.join("profiles/home.toml")).unwrap();
     assert_eq!(next(&world, &mut changes), [("home".to_owned(), changed("tone"))]);
 
-    // The directory leaves and comes back.
+    // The directory is deleted and created again.
     fs::remove_dir_all(world.directory.join("profiles")).unwrap();
     assert_eq!(next(&world, &mut changes), [("home".to_owned(), ChangeKind::Removed)]);
     fs::create_dir(world.directory.join("profiles")).unwrap();
@@ -69,7 +70,7 @@ fn a_profile_that_is_written_in_pieces_is_one_change() {
     }
     assert_eq!(next(&world, &mut changes).len(), 5);
     sleep(Duration::from_secs(1));
-    assert!(changes.try_recv().is_err(), "a second change was told");
+    assert!(changes.try_recv().is_err(), "the watcher reported a second change");
     assert!(world.profiles().iter().all(|profile| profile.error.is_none()));
 }
 
@@ -87,10 +88,10 @@ fn a_changed_segment_costs_its_followers_and_nothing_before_it() {
     };
     world.until("the prefix is warm", |world| warmed(world).0 > 0);
     let (tokens, computed) = warmed(&world);
-    assert!(tokens > 540 && computed == tokens, "{computed} of {tokens}");
+    assert!(tokens > 540 && computed == tokens, "{computed} of {tokens} tokens computed");
 
     world.profile("home", &format!("{long}{}", BRIEF.replace("brief", "brave and loud")));
-    world.until("it is warm anew", |world| warmed(world).0 == tokens + 9);
+    world.until("the changed prefix is warm", |world| warmed(world).0 == tokens + 9);
     let (_, computed) = warmed(&world);
     assert!((9..60).contains(&computed), "{computed}");
 }
@@ -109,7 +110,7 @@ fn a_replaced_model_is_reported_once_its_file_is_whole() {
 
     fs::write(&model, &new[..new.len() / 2]).unwrap();
     sleep(Duration::from_millis(2_500));
-    assert!(changes.try_recv().is_err(), "half a model was told");
+    assert!(changes.try_recv().is_err(), "the watcher reported a partly written model");
     fs::write(&model, new).unwrap();
     assert_eq!(world.next_change(&mut changes), Change::ModelChanged);
 }
@@ -119,6 +120,6 @@ fn next(world: &World, changes: &mut UnboundedReceiver<Change>) -> Vec<(String, 
         Change::ProfilesChanged(changes) => {
             changes.into_iter().map(|change| (change.name.to_string(), change.kind)).collect()
         }
-        Change::ModelChanged => panic!("no model changed"),
+        Change::ModelChanged => panic!("the watcher reported a model change"),
     }
 }

@@ -1,11 +1,11 @@
-//! The built `hob` on directories of its own.
+//! Runs the built `hob` in a temporary home directory.
 
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-/// The directories of a user, in a clean environment.
+/// A temporary home directory. `hob` runs in it with a clean environment.
 pub struct Home(TempDir);
 
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl Home {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        // An error: it ended without reading its input.
+        // The write fails when `hob` exits without reading its input.
         let _ = std::io::Write::write_all(&mut child.stdin.take().unwrap(), input.as_bytes());
         Ran::of(child.wait_with_output().unwrap())
     }
@@ -66,7 +66,7 @@ impl Ran {
         serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
     }
 
-    /// Checks the exit code and that one line on standard error says `words`.
+    /// Asserts the exit code, and one line on standard error that contains each of `words`.
     pub fn fails(self, code: i32, words: &[&str]) {
         assert_eq!(self.code, code, "{self:?}");
         assert_eq!(self.err.lines().count(), 1, "{self:?}");

@@ -1,4 +1,4 @@
-//! A daemon in this process, opened as hobd opens it, on the fake model and a free port.
+//! A daemon in the test process, opened as hobd opens it, with the fake model and a free port.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
@@ -24,13 +24,13 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 
-/// The secret that lets a test in.
+/// The access token of the test daemon.
 pub const TOKEN: &str = "the-token-of-the-tests";
 
-/// KV of one token where a test sets it.
+/// KV size of one token for tests that use [`Plan::knows_kv_size`].
 pub const KV_BYTES_PER_TOKEN: u64 = 16;
 
-/// How the daemon of a test is made.
+/// Settings of a test daemon.
 pub struct Plan {
     model: FakeModel,
     options: EngineOptions,
@@ -77,25 +77,25 @@ impl Plan {
         self
     }
 
-    /// Host memory for what is kept.
+    /// Host memory for parked KV.
     pub fn memory_budget(mut self, bytes: u64) -> Self {
         self.options.memory_budget_bytes = bytes;
         self
     }
 
-    /// Rows of one micro-batch at most.
+    /// Maximum rows of one micro-batch.
     pub fn micro_batch(mut self, rows: usize) -> Self {
         self.options.micro_batch = rows;
         self
     }
 
-    /// Time that each token takes.
+    /// Time that the fake model spends on each token.
     pub fn pace(mut self, pace: Duration) -> Self {
         self.model = self.model.with_pace(pace);
         self
     }
 
-    /// A body must be there within this time.
+    /// Time limit for reading a request body.
     pub fn body_time(mut self, time: Duration) -> Self {
         self.limits.time = time;
         self
@@ -116,45 +116,45 @@ impl Plan {
         self
     }
 
-    /// The type of K in the cache, a part of the fingerprint.
+    /// Type of the K cache, a part of the fingerprint.
     pub fn cache_type_k(mut self, cache_type: &'static str) -> Self {
         self.cache_type_k = cache_type;
         self
     }
 
-    /// The size of KV is known, as for a model with a file.
+    /// Gives the fake model a known KV size, as a model file would.
     pub fn knows_kv_size(mut self) -> Self {
         let kv_bytes_per_token = KV_BYTES_PER_TOKEN;
         self.estimate = Some(Estimate { weights_bytes: 0, kv_bytes: 0, kv_bytes_per_token });
         self
     }
 
-    /// Keeps everything there, for a daemon that comes after.
+    /// Stores all data in `directory`, so that a later daemon can open it.
     pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.directory = Some(directory.into());
         self
     }
 
-    /// Writes down what is said with this command.
-    pub fn recognizes(mut self, command: &[&str]) -> Self {
+    /// Transcribes speech with this command.
+    pub fn transcribes(mut self, command: &[&str]) -> Self {
         self.recognizer = command.iter().map(|word| (*word).to_owned()).collect();
         self
     }
 
-    /// The bodies that are read at most.
+    /// Maximum size of a request body.
     pub fn body_bytes(mut self, bytes: usize) -> Self {
         self.limits.bytes = bytes;
         self
     }
 
-    /// The flag `--model` chooses the model.
+    /// Fixes the model, as the flag `--model` does.
     pub fn fixed_model(mut self) -> Self {
         self.is_model_fixed = true;
         self
     }
 
-    /// Says these phrases with this command.
-    pub fn says(mut self, command: &[&str], phrases: &[&str]) -> Self {
+    /// Synthesizes these phrases with this command.
+    pub fn synthesizes(mut self, command: &[&str], phrases: &[&str]) -> Self {
         let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         self.voice = Some((owned(command), owned(phrases)));
         self
@@ -276,7 +276,7 @@ impl World {
         }
     }
 
-    /// A request to `path`, with the token, not sent yet.
+    /// An unsent request to `path`, with the token.
     pub fn call(&self, method: &str, path: &str) -> Call {
         Call::new(self.address, method, path).header("authorization", &format!("Bearer {TOKEN}"))
     }
@@ -289,78 +289,78 @@ impl World {
         self.call("POST", path).json(&body).send()
     }
 
-    /// A chat that must succeed: greedy and short unless `extra` says otherwise.
+    /// A chat that must succeed: greedy and short unless `extra` overrides it.
     pub fn chat(&self, messages: Value, extra: Value) -> Value {
         let answer = self.post("/v1/chat/completions", chat_body(messages, extra));
         assert_eq!(answer.status, 200, "{}", answer.text());
         answer.json()
     }
 
-    /// The same as a stream.
+    /// [`Self::chat`] as a stream.
     pub fn stream(&self, messages: Value, extra: Value) -> Stream {
         let mut body = chat_body(messages, extra);
         body["stream"] = true.into();
         self.call("POST", "/v1/chat/completions").json(&body).stream()
     }
 
-    /// A conversation, all branches.
+    /// A conversation with all its branches.
     pub fn conversation(&self, id: &str) -> Value {
         self.get(&format!("/v1/conversations/{id}?branches=true")).json()
     }
 
-    /// The tokens that the conversation is known to have.
+    /// The tokens that the transcript records for the conversation.
     pub fn timeline(&self, id: &str) -> Vec<Token> {
         let id = ConversationId::new(id).unwrap();
         let mut tokens = self.parts.conversations.transcript.tokens(&id, self.engine.fingerprint());
         self.runtime.block_on(tokens.done()).unwrap()
     }
 
-    /// Writes a profile; nobody reads it yet.
+    /// Writes a profile file. The daemon reads it on [`Self::reload`].
     pub fn profile(&self, name: &str, text: &str) {
         let profiles = self.directory.join("profiles");
         std::fs::create_dir_all(&profiles).unwrap();
         std::fs::write(profiles.join(format!("{name}.toml")), text).unwrap();
     }
 
-    /// Reads the profiles anew.
     pub fn reload(&self) -> Vec<ProfileChange> {
         self.runtime.block_on(self.parts.profiles.reload())
     }
 
-    /// What is told when profiles or these files of a model change.
+    /// The changes that a watcher of the profiles and these model files reports.
     pub fn watch(&self, model: &[PathBuf], mode: Mode) -> UnboundedReceiver<Change> {
         let _inside = self.runtime.enter();
         watch::watch(self.parts.profiles.clone(), model.to_vec(), mode)
     }
 
-    /// What the daemon does about changed profiles.
+    /// Watches the profiles and applies each change, as the daemon does.
     pub fn keep_profiles_warm(&self) {
         let changes = self.watch(&[], Mode::Events);
         self.runtime.spawn(watch::apply(self.parts.profiles.clone(), changes, Arc::default()));
     }
 
-    /// The next change, within some seconds.
+    /// The next change. Panics after 10 seconds without one.
     pub fn next_change(&self, changes: &mut UnboundedReceiver<Change>) -> Change {
         let wait = async { tokio::time::timeout(Duration::from_secs(10), changes.recv()).await };
-        self.runtime.block_on(wait).expect("nothing was told").expect("the watch ended")
+        self.runtime
+            .block_on(wait)
+            .expect("the watcher reported no change")
+            .expect("the watcher stopped")
     }
 
-    /// What is told of the profiles.
     pub fn profiles(&self) -> Vec<ProfileStatus> {
         self.runtime.block_on(self.parts.profiles.list())
     }
 
-    /// Deletes what lies in the trash for too long at that moment.
+    /// Deletes the conversations whose time in the trash has run out at `moment`.
     pub fn empty_trash(&self, moment: &AdjustedTime) {
         self.runtime.block_on(self.parts.conversations.empty_trash(moment)).unwrap();
     }
 
-    /// What the engine says of itself.
     pub fn status(&self) -> hob_runtime::EngineStatus {
         self.runtime.block_on(self.engine.status()).unwrap()
     }
 
-    /// Waits until `done`, for a while.
+    /// Polls until `done` returns true. Panics with `what` after 500 attempts.
     pub fn until(&self, what: &str, mut done: impl FnMut(&Self) -> bool) {
         for _ in 0..500 {
             if done(self) {
@@ -368,10 +368,10 @@ impl World {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        panic!("still not: {what}");
+        panic!("timed out waiting until {what}");
     }
 
-    /// Stops as the daemon does: connections end, then everything is saved.
+    /// Stops as the daemon does: closes the connections, then saves all KV.
     pub fn stop(&mut self) {
         if let Some(stop) = self.stop.take() {
             let _ = stop.send(());
@@ -403,7 +403,7 @@ pub fn assistant(text: &str) -> Value {
     json!({"role": "assistant", "content": text})
 }
 
-/// The text of a whole answer.
+/// The text of a complete answer.
 pub fn text(answer: &Value) -> String {
     answer["choices"][0]["message"]["content"].as_str().unwrap().to_owned()
 }

@@ -1,4 +1,4 @@
-//! Answers, token by token.
+//! Compares answers token by token.
 //!
 //! Wrong KV changes the probabilities of tokens long before it changes the chosen tokens. Right KV
 //! leaves rounding only: the same tokens were computed in other micro-batches. Rounding may decide
@@ -7,7 +7,7 @@
 use hob_testkit::client::Event;
 use serde_json::Value;
 
-/// Difference of natural logarithms. It stayed below 0.017 over 300 rounds.
+/// Maximum difference of natural logarithms. The largest in 300 rounds was below 0.017.
 const ROUNDING: f64 = 0.05;
 
 /// A token of an answer.
@@ -15,7 +15,7 @@ const ROUNDING: f64 = 0.05;
 pub struct Token {
     bytes: Value,
     logprob: f64,
-    /// The most likely ones, if the request asks for them.
+    /// The most likely tokens, if the request asks for them.
     top: Vec<Token>,
 }
 
@@ -45,20 +45,20 @@ impl Token {
     }
 }
 
-/// Whether `heard` is the answer that was expected, up to rounding.
-pub fn agree(expected: &[Token], heard: &[Token]) -> Result<(), String> {
-    for (expected, heard) in expected.iter().zip(heard) {
+/// `Err` names the first difference between the answers that exceeds [`ROUNDING`].
+pub fn agree(expected: &[Token], received: &[Token]) -> Result<(), String> {
+    for (expected, received) in expected.iter().zip(received) {
         let close = |one: &Token, other: &Token| (one.logprob - other.logprob).abs() < ROUNDING;
-        match expected.top.iter().find(|likely| likely.bytes == heard.bytes) {
-            Some(same) if close(same, heard) && close(same, expected) => {}
-            _ => return Err(format!("{heard:?} instead of {expected:?}")),
+        match expected.top.iter().find(|likely| likely.bytes == received.bytes) {
+            Some(same) if close(same, received) && close(same, expected) => {}
+            _ => return Err(format!("{received:?} instead of {expected:?}")),
         }
-        if expected.bytes != heard.bytes {
-            return Ok(()); // A tie: from here on these are different answers.
+        if expected.bytes != received.bytes {
+            return Ok(()); // A tie: the answers diverge from here on.
         }
     }
-    if expected.len() == heard.len() {
+    if expected.len() == received.len() {
         return Ok(());
     }
-    Err(format!("{} tokens instead of {}", heard.len(), expected.len()))
+    Err(format!("{} tokens instead of {}", received.len(), expected.len()))
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 pub fn launch(directory: &Path) -> Launch {
     let fixed = ["--threads", "1", "--slots", "2", "--log", "warn"];
-    // Every start sweeps, and compresses what the last one left.
+    // Every start sweeps and compresses the files of the last one.
     let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory).separate_slots();
     launch.args(fixed).args(["--compress-after", "1s"])
 }

@@ -1,4 +1,4 @@
-//! A conversation as its client knows it: what must survive a kill, and what may.
+//! A conversation as its client knows it: the messages and KV that must survive a kill.
 
 use hob_slots::ConversationId;
 use hob_testkit::client::Event;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::chance::Chance;
 
-/// More than any complete answer has.
+/// Longer than any complete answer.
 pub const MAX_TOKENS: usize = 48;
 
 const ATTRIBUTES: [&str; 6] =
@@ -19,16 +19,15 @@ const SMALL_TALK: [&str; 5] = [
     "How are you?",
 ];
 
-/// Tokens, roughly. A longer conversation would not fit the small model's context.
+/// Estimated tokens. A longer conversation would not fit the small model's context.
 const MAX_HISTORY_TOKENS: usize = 900;
 
-/// One conversation.
 pub struct Talk {
     number: usize,
     renewed: usize,
-    /// The messages that both sides know.
+    /// The messages that client and hobd both know.
     pub history: Vec<Value>,
-    /// The last turn, until it is known how much of it survived.
+    /// The last turn, until [`Self::meet`] checks how much of it hobd stored.
     pub pending: Option<Pending>,
     /// The last answer is complete: its timeline is a prefix of the next prompt.
     pub complete: bool,
@@ -41,13 +40,13 @@ pub struct Talk {
     facts: Vec<&'static str>,
 }
 
-/// A turn that was not checked yet.
+/// An unchecked turn.
 pub struct Pending {
-    pub asked: String,
+    pub question: String,
     /// The first event arrived: the question must be stored.
     pub acknowledged: bool,
     /// The received part of the answer.
-    pub heard: String,
+    pub received: String,
     /// The end of the answer arrived: all of it must be stored.
     pub complete: bool,
 }
@@ -97,8 +96,8 @@ impl Talk {
                 }
                 _ => chance.one_of(&SMALL_TALK).to_owned(),
             };
-            let asked = |message: &&Value| message["role"] == "user";
-            if self.history.iter().rfind(asked).is_none_or(|last| last["content"] != words) {
+            let is_question = |message: &&Value| message["role"] == "user";
+            if self.history.iter().rfind(is_question).is_none_or(|last| last["content"] != words) {
                 return words;
             }
         }
@@ -116,27 +115,30 @@ impl Talk {
             "stream": true, "stream_options": {"include_usage": true}})
     }
 
-    /// Checks the stored conversation and adopts it.
-    pub fn meet(&mut self, kept: Option<&Value>) {
+    /// Checks the stored conversation and adopts its messages.
+    pub fn meet(&mut self, stored: Option<&Value>) {
         let name = self.name();
-        let kept = kept.map_or(Vec::new(), |kept| kept["messages"].as_array().unwrap().clone());
+        let stored =
+            stored.map_or(Vec::new(), |stored| stored["messages"].as_array().unwrap().clone());
         let known = self.history.len();
-        assert!(kept.len() >= known, "{name}: {} of {known} messages are left", kept.len());
-        for (kept, said) in kept.iter().zip(&self.history) {
+        assert!(stored.len() >= known, "{name}: hobd stored {} of {known} messages", stored.len());
+        for (stored, said) in stored.iter().zip(&self.history) {
             assert_eq!(
-                (&kept["role"], &kept["content"]),
+                (&stored["role"], &stored["content"]),
                 (&said["role"], &said["content"]),
                 "{name}"
             );
         }
-        let rest = &kept[known..];
+        let rest = &stored[known..];
         match (self.pending.take(), rest) {
             (None, []) => {}
-            (Some(pending), []) => assert!(!pending.acknowledged, "{name}: a question is lost"),
+            (Some(pending), []) => {
+                assert!(!pending.acknowledged, "{name}: hobd lost an acknowledged question")
+            }
             (Some(pending), [question, answer]) => pending.meet(&name, question, answer),
             (_, rest) => panic!("{name}: {} unknown messages", rest.len()),
         }
-        self.complete = kept.last().is_none_or(|last| last["status"] == "complete");
+        self.complete = stored.last().is_none_or(|last| last["status"] == "complete");
         let plain =
             |message: &Value| json!({"role": message["role"], "content": message["content"]});
         self.history.extend(rest.iter().map(plain));
@@ -145,34 +147,40 @@ impl Talk {
 
 impl Pending {
     /// The turn of a question and its received events.
-    pub fn of(asked: String, events: &[Event]) -> Self {
+    pub fn of(question: String, events: &[Event]) -> Self {
         let choices = events.iter().filter_map(|event| match event {
             Event::Data(chunk) => chunk["choices"].get(0),
             Event::Done => None,
         });
         let text = |choice: &Value| choice["delta"]["content"].as_str().map(str::to_owned);
         Self {
-            asked,
+            question,
             acknowledged: !events.is_empty(),
-            heard: choices.clone().filter_map(text).collect(),
+            received: choices.clone().filter_map(text).collect(),
             complete: choices.clone().any(|choice| choice["finish_reason"].is_string()),
         }
     }
 
     fn meet(&self, name: &str, question: &Value, answer: &Value) {
-        assert_eq!((&question["role"], &question["content"]), (&json!("user"), &json!(self.asked)));
+        assert_eq!(
+            (&question["role"], &question["content"]),
+            (&json!("user"), &json!(self.question))
+        );
         assert_eq!(question["status"], "complete", "{name}");
         assert_eq!(answer["role"], "assistant", "{name}");
-        let kept = answer["content"].as_str().unwrap();
+        let stored = answer["content"].as_str().unwrap();
         if self.complete {
             assert_eq!(
-                (kept, &answer["status"]),
-                (self.heard.as_str(), &json!("complete")),
+                (stored, &answer["status"]),
+                (self.received.as_str(), &json!("complete")),
                 "{name}"
             );
         } else {
-            let (heard, agrees) = (&self.heard, kept.starts_with(&self.heard));
-            assert!(agrees || heard.starts_with(kept), "{name}: {kept:?} kept of {heard:?}");
+            let (received, agrees) = (&self.received, stored.starts_with(&self.received));
+            assert!(
+                agrees || received.starts_with(stored),
+                "{name}: stored {stored:?} of received {received:?}"
+            );
             assert_ne!(answer["status"], "streaming", "{name}");
         }
     }
