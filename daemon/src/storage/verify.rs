@@ -88,7 +88,7 @@ impl Storage {
             }
         });
         let files = files.await.map_err(|error| failed(&error))?.ok_or_else(|| {
-            ApiError::not_found("no KV of a conversation of this name is kept")
+            ApiError::not_found("no KV is saved for a conversation of this name")
                 .code("conversation_not_found")
         })?;
         let (count, total_bytes) = (files.len(), files.iter().map(|file| file.bytes).sum());

@@ -22,7 +22,7 @@ layer = "context"
 text = "It is Saturday, 2026-11-21, and everybody is at home."
 "#;
 
-const MOST_BYTES: usize = 150_000;
+const MAX_BYTES: usize = 150_000;
 
 #[test]
 fn the_main_pages_have_their_pictures_in_light_and_dark() {
@@ -86,7 +86,7 @@ fn picture(page: &Page, name: &str, look: Look) {
     let picture = page.picture().expect("the browser makes pictures");
 
     assert_eq!(size(&picture), (look.width, look.height), "{name}");
-    assert!(picture.len() < MOST_BYTES, "{name} has {} bytes", picture.len());
+    assert!(picture.len() < MAX_BYTES, "{name} has {} bytes", picture.len());
     fs::write(tools::reports().join(&name), &picture).unwrap();
     if env::var_os("HOB_SCREENSHOTS").is_some_and(|wanted| wanted == "1") {
         fs::write(tools::root().join("docs/images").join(&name), &picture).unwrap();
