@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use crate::grammar::Constraint;
 use crate::map::Reading;
 use crate::status::EngineStatus;
-use crate::tiers::{FetchEvent, MaintenanceJob, Sweep};
+use crate::tiers::FetchEvent;
 use crate::turn::{EventSender, TurnError, TurnRequest};
 
 pub(crate) enum Command {
@@ -30,8 +30,6 @@ pub(crate) enum Command {
         conversation: ConversationId,
         done: Reply<()>,
     },
-    Sweep(Box<Sweep>),
-    Maintain(MaintenanceJob),
     /// The disk has written some of what waited for it.
     Room,
     Status(Reply<EngineStatus>),

@@ -23,7 +23,7 @@ use crate::map::CacheMap;
 use crate::options::EngineOptions;
 use crate::pace::Pace;
 use crate::status::{EngineCounters, EngineStatus, Residency};
-use crate::tiers::{Budget, KvTiers, Sweep};
+use crate::tiers::{Budget, KvTiers, Maintainer};
 use crate::turn::{Turn, TurnError, TurnRequest};
 use crate::worker::{ChangeLog, Core};
 
@@ -35,6 +35,7 @@ pub struct Engine {
 
 struct Inner {
     commands: mpsc::Sender<Command>,
+    maintainer: Maintainer,
     model: Arc<dyn Model>,
     fingerprint: ModelHash,
     options: EngineOptions,
@@ -71,18 +72,21 @@ impl Engine {
         let loading_status = Arc::<Mutex<EngineStatus>>::default();
         let shared = SharedStatus { residency: residency_sender, loading: loading_status.clone() };
         let (change_log, changes) = ChangeLog::new();
+        let tiers = {
+            let budget = Budget {
+                memory_bytes: options.memory_budget_bytes,
+                unsaved_bytes: options.unsaved_budget_bytes,
+            };
+            let commands = commands.clone();
+            // An error: the engine has stopped.
+            let on_room = move || commands.send(Command::Room).unwrap_or(());
+            KvTiers::new(model.clone(), fingerprint, store, budget, on_room)
+        };
+        let maintainer = tiers.maintainer();
         let thread = {
             let (model, options) = (model.clone(), options.clone());
             let (commands, waiting) = (commands.clone(), waiting.clone());
             let body = move || {
-                let budget = Budget {
-                    memory_bytes: options.memory_budget_bytes,
-                    unsaved_bytes: options.unsaved_budget_bytes,
-                };
-                let writer = commands.clone();
-                // An error: the engine has stopped.
-                let on_room = move || writer.send(Command::Room).unwrap_or(());
-                let tiers = KvTiers::new(model.clone(), fingerprint, store, budget, on_room);
                 let core = Core {
                     pace: Pace::new(options.micro_batch_target, options.max_rows()),
                     counters: EngineCounters::default(),
@@ -104,6 +108,7 @@ impl Engine {
         started.recv().expect("the thread reports once")?;
         let inner = Inner {
             commands,
+            maintainer,
             grammars: OnceLock::new(),
             model,
             fingerprint,
@@ -176,8 +181,7 @@ impl Engine {
         now: AdjustedTime,
     ) -> Result<Swept, TurnError> {
         let (reply, answer) = Reply::channel();
-        let reply = Box::new(|swept| reply.send(swept));
-        self.send(Command::Sweep(Box::new(Sweep { sweeper, now, reply })))?;
+        self.inner.maintainer.sweep(sweeper, now, |swept| reply.send(swept));
         answer.await.map_err(|_| TurnError::Stopped)
     }
 
@@ -191,9 +195,7 @@ impl Engine {
         job: impl FnOnce(&Store, &dyn LiveRefs) -> T + Send + 'static,
     ) -> Result<T, TurnError> {
         let (reply, answer) = Reply::channel();
-        self.send(Command::Maintain(Box::new(|store: &Store, live_refs: &dyn LiveRefs| {
-            reply.send(job(store, live_refs));
-        })))?;
+        self.inner.maintainer.run(|store, live_refs| reply.send(job(store, live_refs)));
         answer.await.map_err(|_| TurnError::Stopped)
     }
 

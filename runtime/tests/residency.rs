@@ -90,6 +90,21 @@ fn an_engine_reports_its_status_while_the_weights_load() {
 }
 
 #[test]
+fn maintenance_goes_on_while_the_weights_load() {
+    let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(300)));
+    let directory = tempfile::tempdir().unwrap();
+    let engine = engine(&model, Some(directory.path()), options());
+    assert!(block_on(engine.unload()));
+    engine.load();
+    while !matches!(*engine.residency().borrow(), Residency::Loading { .. }) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let residency = engine.residency();
+    let during = block_on(engine.maintain(move |_, _| *residency.borrow())).unwrap();
+    assert!(matches!(during, Residency::Loading { .. }), "{during:?}");
+}
+
+#[test]
 fn an_engine_without_weights_stops_at_once() {
     let model = fake();
     let engine = engine(&model, None, options());

@@ -11,12 +11,12 @@
 mod background;
 mod fetch;
 mod find;
+mod maintenance;
 mod other_model;
 mod plan;
 mod read;
 mod records;
 mod shared;
-mod sweep;
 mod writer;
 
 use std::collections::BTreeSet;
@@ -35,18 +35,18 @@ pub use background::in_the_background;
 use background::{BEHIND_ANSWERS, lower_priority};
 use fetch::Queue;
 pub use fetch::{FetchEvent, FetchHandle, FetchSummary};
+pub use maintenance::Maintainer;
 pub use plan::FetchRequest;
 pub use read::Piece;
 use records::Summary;
 pub use shared::{Budget, Counters};
 use shared::{Known, Shared};
-pub use sweep::{MaintenanceJob, Sweep};
 use writer::{Job, Writer};
 
 /// The memory and disk tiers of one model.
 pub struct KvTiers {
     shared: Arc<Shared>,
-    jobs: Option<mpsc::Sender<Job>>,
+    jobs: mpsc::Sender<Job>,
     fetches: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -73,7 +73,7 @@ impl KvTiers {
             let (queue, shared) = (fetches.clone(), shared.clone());
             threads.push(spawn("hob-reader", move || queue.serve(&shared)));
         }
-        Self { shared, jobs: Some(jobs), fetches, threads }
+        Self { shared, jobs, fetches, threads }
     }
 
     /// Whether a tier has the bytes of `id`, so that they need not be exported again.
@@ -134,14 +134,14 @@ impl KvTiers {
         self.send(Job::Forget(conversation.clone(), named));
     }
 
-    /// Sweeps the directory on the writer thread; `open` conversations stay.
-    pub fn sweep(&self, open: BTreeSet<ConversationId>, sweep: Sweep) {
-        self.send(Job::Sweep(open, Box::new(sweep)));
+    /// Maintenance, without a way through the engine's thread.
+    pub fn maintainer(&self) -> Maintainer {
+        Maintainer::new(self.jobs.clone())
     }
 
-    /// Runs a maintenance job on the writer thread; `open` conversations stay.
-    pub fn maintain(&self, open: BTreeSet<ConversationId>, job: MaintenanceJob) {
-        self.send(Job::Maintain(open, job));
+    /// Replaces the set of conversations whose files maintenance leaves alone.
+    pub fn set_open(&self, open: BTreeSet<ConversationId>) {
+        *self.shared.open.lock() = open;
     }
 
     /// Fetches the saved KV of a prompt. `deliver` is called on other threads, until the handle is
@@ -214,15 +214,14 @@ impl KvTiers {
     }
 
     fn send(&self, job: Job) {
-        let jobs = self.jobs.as_ref().expect("the writer runs until drop");
-        jobs.send(job).expect("the writer runs until drop");
+        self.jobs.send(job).expect("the writer runs until drop");
     }
 }
 
 impl Drop for KvTiers {
     /// Waits for the threads: afterwards everything is on disk.
     fn drop(&mut self) {
-        self.jobs = None;
+        self.jobs.send(Job::Close).ok(); // An error: the writer has panicked.
         self.fetches.close();
         for thread in self.threads.drain(..) {
             thread.join().ok();

@@ -1,12 +1,12 @@
 //! What the engine's thread, the writer and the readers share. Each lock but `removal` is held
 //! around a map operation, never around I/O.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use hob_slots::store::Store;
-use hob_slots::{BlockId, ModelHash, WarmPool};
+use hob_slots::{BlockId, ConversationId, ModelHash, WarmPool};
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::records::Records;
@@ -31,6 +31,8 @@ pub(super) struct Shared {
     /// Written by the writer while it removes objects, read by readers around I/O: an object that
     /// was read still exists. The engine's thread never takes it.
     removal: RwLock<()>,
+    /// Conversations in a slot or in the queue; maintenance leaves their files alone.
+    pub open: Mutex<BTreeSet<ConversationId>>,
     /// Cleared memory for exports.
     pub spares: Mutex<Vec<Vec<u8>>>,
     /// The longest block that was read.
@@ -78,6 +80,7 @@ impl Shared {
             records: Mutex::default(),
             objects: Mutex::default(),
             removal: RwLock::default(),
+            open: Mutex::default(),
             spares: Mutex::default(),
             block_bytes: AtomicUsize::new(0),
             unsaved_budget_bytes: budget.unsaved_bytes,

@@ -16,8 +16,8 @@ use hob_slots::store::{Store, StoreError};
 use hob_slots::{BlockId, ConversationId};
 use tracing::{debug, warn};
 
+use super::maintenance::MaintenanceJob;
 use super::shared::{Counters, Known, Shared};
-use super::sweep::{self, MaintenanceJob, Sweep};
 
 pub(super) enum Job {
     Object(BlockId, Box<Object>),
@@ -25,12 +25,11 @@ pub(super) enum Job {
     Record(Arc<SlotRecord>, Vec<BlockId>),
     /// With the objects that it named.
     Forget(ConversationId, Vec<BlockId>),
-    /// With the open conversations.
-    Sweep(BTreeSet<ConversationId>, Box<Sweep>),
-    /// With the open conversations.
-    Maintain(BTreeSet<ConversationId>, MaintenanceJob),
+    Maintain(MaintenanceJob),
     /// Called after all earlier jobs.
     Flush(Box<dyn FnOnce() + Send>),
+    /// Ends the thread; later jobs are dropped.
+    Close,
 }
 
 pub(super) struct Writer<'s> {
@@ -50,9 +49,9 @@ impl<'s> Writer<'s> {
                 Job::Object(id, object) => self.write_object(id, &object),
                 Job::Record(record, superseded) => self.write_record(&record, superseded),
                 Job::Forget(conversation, named) => self.forget(&conversation, named),
-                Job::Sweep(open, sweep) => sweep::run(self.shared, &open, *sweep),
-                Job::Maintain(open, job) => sweep::maintain(self.shared, &open, job),
+                Job::Maintain(job) => job(self.shared),
                 Job::Flush(done) => done(),
+                Job::Close => return,
             }
         }
     }

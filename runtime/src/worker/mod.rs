@@ -136,6 +136,7 @@ impl<'b> Worker<'b> {
     /// to go on.
     fn receive(&mut self, inbox: &Receiver<Command>) -> bool {
         if !self.has_work() {
+            self.publish_open();
             self.settle();
             let received = match self.next_timeout() {
                 Some(timeout) => inbox.recv_timeout(timeout),
@@ -156,6 +157,7 @@ impl<'b> Worker<'b> {
                 return false;
             }
         }
+        self.publish_open();
         true
     }
 
@@ -190,14 +192,14 @@ impl<'b> Worker<'b> {
             }
             Command::Park { conversation, done } => {
                 self.park(&conversation, EvictionReason::Idle);
+                self.publish_open();
                 done.send(());
             }
             Command::Forget { conversation, done } => {
                 self.forget(&conversation);
+                self.publish_open();
                 done.send(());
             }
-            Command::Sweep(sweep) => self.core.tiers.sweep(self.open(), *sweep),
-            Command::Maintain(job) => self.core.tiers.maintain(self.open(), job),
             Command::Room => {} // It has woken the thread; housekeeping goes on.
             Command::Status(reply) => reply.send(self.status()),
             Command::Cells(reply) => reply.send(self.read_cells()),
@@ -215,11 +217,11 @@ impl<'b> Worker<'b> {
         true
     }
 
-    /// Conversations in a slot or in the queue.
-    fn open(&self) -> BTreeSet<ConversationId> {
+    /// Protects the conversations in a slot or in the queue from maintenance.
+    fn publish_open(&self) {
         let pinned = self.slots.iter().filter_map(|slot| slot.owner.as_ref().map(Owner::id));
         let waiting = self.queue.iter().filter_map(Waiting::conversation);
-        pinned.chain(waiting).cloned().collect()
+        self.core.tiers.set_open(pinned.chain(waiting).cloned().collect());
     }
 
     /// Ends the turns whose caller has gone away, running or queued.
@@ -247,6 +249,7 @@ impl<'b> Worker<'b> {
             self.log_eviction(index, 0, EvictionReason::Unloaded);
         }
         self.core.tiers.flush();
+        self.core.tiers.set_open(BTreeSet::new());
         self.core.change_log.touch();
         self.core.change_log.notify();
         (self.core, self.exit)

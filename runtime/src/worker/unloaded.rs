@@ -1,7 +1,6 @@
 //! Serves commands while the weights are not in memory. An answer, a speculative prefill, an
 //! embedding or `Load` wakes the engine; a prewarm does not.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 
@@ -35,8 +34,6 @@ pub(crate) fn serve_unloaded(core: &Core, inbox: &Receiver<Command>) -> Wake {
                 core.tiers.forget(&conversation, Vec::new());
                 done.send(());
             }
-            Command::Sweep(sweep) => core.tiers.sweep(BTreeSet::new(), *sweep),
-            Command::Maintain(job) => core.tiers.maintain(BTreeSet::new(), job),
             Command::Status(reply) => reply.send(status(core)),
             Command::Cells(reply) => reply.send(cells(core)),
             Command::Settle(done) => core.tiers.when_flushed(move || done.send(())),

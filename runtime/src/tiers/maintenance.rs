@@ -1,5 +1,6 @@
-//! Protects a running engine's KV from a sweep of the disk.
+//! Runs maintenance jobs on the writer thread, and protects the engine's KV from them.
 //!
+//! - Jobs and saves have one order: a job finds what the engine saved before it.
 //! - Open conversations stay, and so do those whose record is still to be written.
 //! - An object that a record in memory names stays. While objects are removed, no new record can
 //!   name them and no reader reads them.
@@ -7,7 +8,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 use hob_slots::store::{ObjectName, Store};
 use hob_slots::sweep::{LiveRefs, Sweeper, Swept};
@@ -15,49 +16,64 @@ use hob_slots::{AdjustedTime, BlockId, ConversationId, ModelHash};
 
 use super::background::in_the_background;
 use super::shared::{Counters, Shared};
+use super::writer::Job;
 use parking_lot::Mutex;
 
-pub struct Sweep {
-    pub sweeper: Arc<Mutex<Sweeper>>,
-    pub now: AdjustedTime,
-    /// Called on the writer thread.
-    pub reply: Box<dyn FnOnce(Swept) + Send>,
+/// Queues maintenance jobs, from any thread.
+#[derive(Clone)]
+pub struct Maintainer {
+    jobs: mpsc::Sender<Job>,
 }
 
-/// A maintenance job; runs on the writer thread, or never when there is no store.
-pub type MaintenanceJob = Box<dyn FnOnce(&Store, &dyn LiveRefs) + Send>;
+/// Runs on the writer thread.
+pub(super) type MaintenanceJob = Box<dyn FnOnce(&Shared) + Send>;
+
+impl Maintainer {
+    pub(super) fn new(jobs: mpsc::Sender<Job>) -> Self {
+        Self { jobs }
+    }
+
+    /// Queues `job` for the writer thread, which drops it unrun when there is no store or when it
+    /// ends first.
+    pub fn run(&self, job: impl FnOnce(&Store, &dyn LiveRefs) + Send + 'static) {
+        self.queue(Box::new(|shared| {
+            if let Some(store) = &shared.store {
+                job(store, &EngineRefs::new(shared));
+            }
+        }));
+    }
+
+    /// Sweeps the directory at the lowest priority. Without a store nothing is swept.
+    pub fn sweep(
+        &self,
+        sweeper: Arc<Mutex<Sweeper>>,
+        now: AdjustedTime,
+        reply: impl FnOnce(Swept) + Send + 'static,
+    ) {
+        self.queue(Box::new(move |shared| {
+            let swept = shared.store.as_ref().map(|store| {
+                in_the_background(|| sweeper.lock().sweep(store, &now, &EngineRefs::new(shared)))
+            });
+            let swept = swept.unwrap_or_default();
+            Counters::add(&shared.counters.rejected, swept.rejected as u64);
+            reply(swept);
+        }));
+    }
+
+    fn queue(&self, job: MaintenanceJob) {
+        self.jobs.send(Job::Maintain(job)).ok(); // An error: the writer has ended.
+    }
+}
 
 /// The engine's references to the disk.
 struct EngineRefs<'s> {
     shared: &'s Shared,
-    open: &'s BTreeSet<ConversationId>,
     names: RefCell<HashMap<BlockId, ObjectName>>,
 }
 
-pub(super) fn run(shared: &Shared, open: &BTreeSet<ConversationId>, sweep: Sweep) {
-    let swept = match &shared.store {
-        Some(store) => {
-            let Sweep { sweeper, now, .. } = &sweep;
-            in_the_background(|| {
-                let mut sweeper = sweeper.lock();
-                sweeper.sweep(store, now, &EngineRefs::new(shared, open))
-            })
-        }
-        None => Swept::default(),
-    };
-    Counters::add(&shared.counters.rejected, swept.rejected as u64);
-    (sweep.reply)(swept);
-}
-
-pub(super) fn maintain(shared: &Shared, open: &BTreeSet<ConversationId>, job: MaintenanceJob) {
-    if let Some(store) = &shared.store {
-        job(store, &EngineRefs::new(shared, open));
-    }
-}
-
 impl<'s> EngineRefs<'s> {
-    fn new(shared: &'s Shared, open: &'s BTreeSet<ConversationId>) -> Self {
-        Self { shared, open, names: RefCell::default() }
+    fn new(shared: &'s Shared) -> Self {
+        Self { shared, names: RefCell::default() }
     }
 
     /// The object's file name: where the directory is sealed, a keyed hash.
@@ -77,8 +93,9 @@ impl<'s> EngineRefs<'s> {
 
 impl LiveRefs for EngineRefs<'_> {
     fn is_open(&self, model: ModelHash, conversation: &ConversationId) -> bool {
+        let is_open = || self.shared.open.lock().contains(conversation);
         let is_pending = || self.shared.records().is_pending(conversation);
-        model == self.shared.fingerprint && (self.open.contains(conversation) || is_pending())
+        model == self.shared.fingerprint && (is_open() || is_pending())
     }
 
     fn slot_file_removed(&self, model: ModelHash, conversation: &ConversationId) {
