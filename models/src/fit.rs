@@ -20,6 +20,18 @@ pub struct Demand {
     pub cache_type_v: GgmlType,
 }
 
+impl Demand {
+    /// `cache_types`: ggml's names of the element types of K and V.
+    ///
+    /// # Panics
+    /// When ggml has no such element type; settings are checked before.
+    pub fn new(ctx: u64, slots: u64, cache_types: [&str; 2]) -> Self {
+        let kind = |name: &str| name.parse().expect("every cache type is an element type of ggml");
+        let [cache_type_k, cache_type_v] = cache_types.map(kind);
+        Self { ctx, slots, cache_type_k, cache_type_v }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Estimate {
     pub weights_bytes: u64,

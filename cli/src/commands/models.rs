@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use hob_config::{Flags, Key, paths};
+use hob_config::{Flags, Key, Settings, paths};
 use hob_models::{
     Demand, Discovery, Estimate, HashCache, MachineMemory, ModelError, ModelFile, Verdict, discover,
 };
@@ -49,14 +49,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
 }
 
 fn demand(context: &Context) -> Demand {
-    let settings = &context.settings;
-    let kind = |name: &str| name.parse().expect("every cache type is an element type of ggml");
-    Demand {
-        ctx: settings.ctx.into(),
-        slots: settings.slots.into(),
-        cache_type_k: kind(settings.cache_type_k.as_str()),
-        cache_type_v: kind(settings.cache_type_v.as_str()),
-    }
+    let Settings { ctx, slots, cache_type_k, cache_type_v, .. } = &context.settings;
+    Demand::new((*ctx).into(), (*slots).into(), [cache_type_k.as_str(), cache_type_v.as_str()])
 }
 
 fn list(found: Discovery, demand: &Demand, context: &mut Context) -> Result<(), Failure> {

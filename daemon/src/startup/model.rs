@@ -80,13 +80,8 @@ pub(super) fn roots(resolved: &Resolved) -> Roots {
 
 /// The context that these settings need of a model.
 pub(super) fn demand(settings: &Settings) -> Demand {
-    let kind = |name: &str| name.parse().expect("every cache type is an element type of ggml");
-    Demand {
-        ctx: settings.ctx.into(),
-        slots: settings.slots.into(),
-        cache_type_k: kind(settings.cache_type_k.as_str()),
-        cache_type_v: kind(settings.cache_type_v.as_str()),
-    }
+    let Settings { ctx, slots, cache_type_k, cache_type_v, .. } = settings;
+    Demand::new((*ctx).into(), (*slots).into(), [cache_type_k.as_str(), cache_type_v.as_str()])
 }
 
 #[cfg(not(feature = "llama"))]

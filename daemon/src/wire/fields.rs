@@ -3,6 +3,7 @@
 //! - `null` counts as absent, as it does for OpenAI's clients.
 //! - An error names the field by its path: `messages[2].content[0].type`.
 
+use std::fmt::Display;
 use std::ops::RangeInclusive;
 
 use serde_json::{Map, Value};
@@ -80,15 +81,7 @@ impl<'a> Fields<'a> {
 
     pub fn number(&self, name: &str, within: RangeInclusive<f64>) -> Result<Option<f32>, ApiError> {
         let Some(number) = self.typed(name, "a number", Value::as_f64)? else { return Ok(None) };
-        if !within.contains(&number) {
-            let message = format!(
-                "`{}` must be between {} and {}, not {number}",
-                self.path(name),
-                within.start(),
-                within.end(),
-            );
-            return Err(ApiError::field(self.path(name), message));
-        }
+        self.check_range(name, number, &within)?;
         Ok(Some(number as f32))
     }
 
@@ -98,16 +91,22 @@ impl<'a> Fields<'a> {
         within: RangeInclusive<i64>,
     ) -> Result<Option<i64>, ApiError> {
         let Some(number) = self.typed(name, "an integer", Value::as_i64)? else { return Ok(None) };
-        if !within.contains(&number) {
-            let message = format!(
-                "`{}` must be between {} and {}, not {number}",
-                self.path(name),
-                within.start(),
-                within.end(),
-            );
-            return Err(ApiError::field(self.path(name), message));
-        }
+        self.check_range(name, number, &within)?;
         Ok(Some(number))
+    }
+
+    fn check_range<T: PartialOrd + Display>(
+        &self,
+        name: &str,
+        number: T,
+        within: &RangeInclusive<T>,
+    ) -> Result<(), ApiError> {
+        if within.contains(&number) {
+            return Ok(());
+        }
+        let (path, start, end) = (self.path(name), within.start(), within.end());
+        let message = format!("`{path}` must be between {start} and {end}, not {number}");
+        Err(ApiError::field(path, message))
     }
 
     fn typed<T>(
