@@ -29,7 +29,7 @@ const BYTES: &str = "
     };
     return gzipped().then((size) => [size, sum('encodedBodySize'), sum('decodedBodySize')])";
 
-const MAX_GZIPPED_KIB: f64 = 64.0;
+const MAX_GZIPPED_KIB: f64 = 120.0;
 
 pub fn measure(runs: usize, table: &mut Table) {
     let hobd = Hobd::start(Model::Fake);

@@ -105,12 +105,12 @@ mod tests {
         assert_eq!(policy.replace(" ipc: http://ipc.localhost", ""), POLICY);
     }
 
-    const MAX_GZIPPED_BYTES: usize = 64 * 1024;
+    const MAX_GZIPPED_BYTES: usize = 120 * 1024;
 
     /// The page's own scripts and styles, as one gzip stream at the level of `CompressionLayer`.
     /// Vendored libraries and translated strings do not count.
     #[test]
-    fn the_pages_own_scripts_and_styles_stay_below_64_kib_gzipped() {
+    fn the_pages_own_scripts_and_styles_stay_below_120_kib_gzipped() {
         let is_own = |name: &str| !name.starts_with("vendor/");
         let is_code = |name: &str| name.ends_with(".js") || name.ends_with(".css");
         let mut names: Vec<_> = Page::iter().filter(|name| is_own(name) && is_code(name)).collect();
