@@ -6,14 +6,17 @@
 //! - Every failure has one line that names the remedy and an exit code from [`exit`].
 //!
 //! Reading order: [`args`], [`context`], [`commands`] (one file a subcommand); [`client`] talks to
-//! the daemon; [`output`] formats figures and tables.
+//! the daemon; [`line`] reads what the user types, and [`ahead`] sends it before Enter; [`output`]
+//! formats figures and tables.
 
+mod ahead;
 mod args;
 mod client;
 mod commands;
 mod context;
 mod exit;
 mod failure;
+mod line;
 mod output;
 mod progress;
 mod sse;

@@ -2,6 +2,8 @@
 //! socket with prepared answers.
 
 mod common;
+#[path = "common/terminal.rs"]
+mod terminal;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,6 +15,7 @@ use std::thread;
 
 use common::Home;
 use serde_json::{Value, json};
+use terminal::Terminal;
 
 #[test]
 fn an_answer_is_streamed_with_the_origin_of_its_tokens() {
@@ -47,6 +50,38 @@ fn an_answer_is_streamed_with_the_origin_of_its_tokens() {
     let request = daemon.received("POST /v1/chat/completions");
     assert_eq!(request.body["messages"][0]["content"], "What now?\n\nA file.");
     assert!(request.body.get("conversation").is_none());
+}
+
+#[test]
+fn a_message_is_sent_ahead_word_by_word_while_it_is_typed() {
+    let home = Home::new();
+    let typing = "POST /v1/conversations/room-1/typing";
+    let chunk = json!({"choices": [{"index": 0, "delta": {"content": "Your code is 48213."}}]});
+    let daemon = Daemon::new(&home)
+        .answer("GET /v1/conversations/room-1", 404, json!({"error": {"message": "none"}}))
+        .answer(typing, 200, json!({"ahead": true, "reason": null}))
+        .answer("DELETE /v1/conversations/room-1/typing", 200, json!({"ahead": false}))
+        .stream("POST /v1/chat/completions", &[chunk]);
+    let words = ["chat", "--conversation", "room-1", "--system", "Be brief."];
+    let mut hob = Terminal::start(&home, &words);
+
+    hob.reads("> ");
+    hob.types("What is my co");
+    let request = daemon.received(typing);
+    let text = request.body["text"].as_str().unwrap().to_owned();
+    assert!("What is my ".starts_with(&text) && text.ends_with(' '), "{text:?}");
+    assert_eq!(request.body["hob"], json!({"append": true}));
+    assert_eq!(request.body["messages"][0]["content"], "Be brief.");
+    hob.types("de?\r");
+    let request = daemon.received("POST /v1/chat/completions");
+    assert_eq!(request.body["messages"][1]["content"], "What is my code?");
+
+    hob.reads("48213.");
+    hob.types("I will not ");
+    daemon.received(typing);
+    hob.types("\u{3}"); // Ctrl-C
+    daemon.received("DELETE /v1/conversations/room-1/typing");
+    assert_eq!(hob.ends(), 0);
 }
 
 #[test]

@@ -119,9 +119,14 @@ macro_rules! settings_table {
         #[setting(Daemon, "TIME", default = "0")]
         UnloadAfter => unload_after: Option<Duration> = duration_unless_zero();
 
-        /// Do not keep prefixes warm on a battery below this percentage; 0 always keeps them warm
+        /// Do not keep prefixes warm, nor compute typed words, on a battery below this percentage;
+        /// 0 always does
         #[setting(Daemon, "N", default = "20")]
         KeepaliveBatteryPercent => keepalive_battery_percent: u8 = number(0..=100);
+
+        /// Compute the words of a message while the user types it
+        #[setting(Daemon, "BOOL", default = "true")]
+        TypeAhead => type_ahead: bool = switch();
 
         /// Keep KV of class short this long after its last use
         #[setting(Everyone, "TIME", default = "5m")]

@@ -19,6 +19,7 @@ use crate::prompt::Renderer;
 use crate::speech::filler::Filler;
 use crate::speech::recognizer::Recognizer;
 use crate::speech::sessions::SpeechSessions;
+use crate::speech::typing::TypeAhead;
 use crate::speech::{self, Speech};
 use crate::storage::{self, Storage};
 use crate::warm::events::WarmEvents;
@@ -43,6 +44,7 @@ pub struct Options {
     pub profiles_dir: Option<PathBuf>,
     pub filler: Option<Arc<Filler>>,
     pub recognizer: Option<Arc<Recognizer>>,
+    pub type_ahead: TypeAhead,
     pub catalogue: Arc<Catalogue>,
 }
 
@@ -114,6 +116,7 @@ impl Parts {
             metrics: metrics.clone(),
             filler: options.filler,
             recognizer: options.recognizer,
+            type_ahead: options.type_ahead,
         });
         Self { chat, conversations, profiles, speech, storage, models, metrics }
     }

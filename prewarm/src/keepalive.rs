@@ -39,6 +39,13 @@ pub struct Battery {
     pub charging: bool,
 }
 
+impl Battery {
+    /// Whether the machine runs on a battery below `percent`.
+    pub fn is_below(self, percent: u8) -> bool {
+        !self.charging && self.percent < percent
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Rounds {
     rules: Keepalive,
@@ -61,8 +68,7 @@ impl Rounds {
     }
 
     pub(crate) fn saves_battery(&self) -> bool {
-        let low = |battery: Battery| battery.percent < self.rules.battery_percent;
-        self.battery.is_some_and(|battery| !battery.charging && low(battery))
+        self.battery.is_some_and(|battery| battery.is_below(self.rules.battery_percent))
     }
 
     /// When the next round is due, by the last touches of all prefixes.

@@ -1,14 +1,16 @@
-//! Decides what to prefill speculatively while the user speaks. Pure: events of one utterance in,
-//! speculations out.
+//! Decides what to prefill speculatively while the user speaks or types. Pure: events of one message
+//! in, speculations out.
 //!
 //! - A speech recogniser revises its transcript while it grows. The *stable text* is what two
 //!   successive partial transcripts agree on, up to the last complete word of the newer one: a word
 //!   at the end of the text may be incomplete.
+//! - Of a typed text each finished word is stable at once: one that is followed by a space, or of a
+//!   script without spaces. A typed text is no transcript: the end of speech does not send it.
 //! - A new start of speech discards the previous transcript.
 //! - The final transcript gives the whole turn. Partial ones that arrive after it are ignored.
 //! - No speculation is returned twice, nor one that is a prefix of the last.
 
-/// A report of the microphone or the speech recogniser.
+/// A report of the microphone, the speech recogniser or the keyboard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UtteranceEvent {
     SpeechStarted,
@@ -16,6 +18,8 @@ pub enum UtteranceEvent {
     Partial(String),
     /// The whole transcript.
     Final(String),
+    /// The whole text that the user has typed so far, and may still edit.
+    Typed(String),
 }
 
 /// What to prefill before the turn is requested.
@@ -50,6 +54,11 @@ impl Utterance {
                     return None;
                 }
                 Speculation::Turn(text.to_owned())
+            }
+            UtteranceEvent::Typed(text) => {
+                self.final_text = None;
+                self.stable_text = finished_words(&text).to_owned();
+                self.stable_speculation()?
             }
         };
         if self.speculation.as_ref() == Some(&speculation) && !self.is_settled {
@@ -90,6 +99,11 @@ impl Utterance {
         }
         self.stable_text = stable_words(&self.partial_text, text).to_owned();
         self.partial_text = text.to_owned();
+        self.stable_speculation()
+    }
+
+    /// `None` where the last speculation begins with the stable text.
+    fn stable_speculation(&self) -> Option<Speculation> {
         match &self.speculation {
             Some(Speculation::Words(words)) if words.starts_with(&self.stable_text) => None,
             _ => Some(Speculation::Words(self.stable_text.clone())),
@@ -110,6 +124,15 @@ fn stable_words<'a>(older: &str, newer: &'a str) -> &'a str {
         }
     }
     &newer[..stable_bytes]
+}
+
+/// The words of a typed text up to its last finished one, without the spaces around them.
+fn finished_words(text: &str) -> &str {
+    let ends = |(at, letter): (usize, char)| {
+        (letter.is_whitespace() || is_a_word_by_itself(letter)).then(|| at + letter.len_utf8())
+    };
+    let end = text.char_indices().rev().find_map(ends).unwrap_or(0);
+    text[..end].trim()
 }
 
 /// Scripts without spaces between words: kana, and the ideographs of Chinese and Japanese.
@@ -217,6 +240,36 @@ mod tests {
         assert_eq!(utterance.handle(UtteranceEvent::SpeechStarted), None);
         utterance.settled(&Speculation::Words(String::new()));
         assert_eq!(utterance.handle(UtteranceEvent::SpeechStarted), words(""));
+    }
+
+    #[test]
+    fn a_typed_word_is_prefilled_once_it_is_finished() {
+        let mut utterance = Utterance::default();
+        let mut typed = |text: &str| utterance.handle(UtteranceEvent::Typed(text.to_owned()));
+        assert_eq!(typed("  Wha"), words(""));
+        assert_eq!(typed("  What"), None);
+        assert_eq!(typed("  What "), words("What"));
+        assert_eq!(typed("  What is m"), words("What is"));
+        assert_eq!(typed("  What is my"), None);
+        assert_eq!(utterance.text(), None, "the end of speech does not send it");
+    }
+
+    #[test]
+    fn an_edit_of_typed_words_is_prefilled_from_the_first_difference() {
+        let mut utterance = Utterance::default();
+        let mut typed = |text: &str| utterance.handle(UtteranceEvent::Typed(text.to_owned()));
+        assert_eq!(typed("Turn the light "), words("Turn the light"));
+        assert_eq!(typed("Turn the "), None, "the words may be typed again");
+        assert_eq!(typed("Turn the lamp "), words("Turn the lamp"));
+        assert_eq!(typed("\u{4eca}\u{5929}"), words("\u{4eca}\u{5929}"));
+    }
+
+    #[test]
+    fn speech_discards_what_was_typed() {
+        let mut utterance = Utterance::default();
+        utterance.handle(UtteranceEvent::Typed("Turn the ".to_owned()));
+        assert_eq!(utterance.handle(UtteranceEvent::SpeechStarted), words(""));
+        assert_eq!((utterance.text(), utterance.stable_text()), (None, ""));
     }
 
     proptest! {

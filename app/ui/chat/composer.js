@@ -1,4 +1,4 @@
-// The message field. Focusing it prewarms the chat, before the message is sent.
+// The message field. Focusing it prewarms the chat; finished words are computed while the user types.
 
 import { html, t, useEffect, useLayoutEffect, useRef, useStore } from "/lib.js";
 import { Button, Icon, Select } from "/parts.js";
@@ -15,6 +15,10 @@ export function Composer({ conversation }) {
   const prewarmChat = () => {
     if (isKnown) prewarm(conversation.id, profile);
   };
+  useEffect(() => {
+    conversation.write(conversation.store.get().draft); // Of an earlier visit.
+    return () => conversation.leave();
+  }, [conversation]);
   // When the page opens with a chat, the field has the focus before the list is loaded.
   useEffect(() => {
     if (document.activeElement === field.current) prewarmChat();

@@ -7,6 +7,7 @@ import { api, createPersistentStore, createStore, isCancelled, preferences, shel
 import { addDelta, emptyAnswer } from "./answer.js";
 import { chatOf, conversationPath, newId, refreshStatus, upsertChat } from "./chats.js";
 import { pathTo } from "./tree.js";
+import { createTypeAhead } from "./type-ahead.js";
 
 /** The desktop app announces an answer that took longer. */
 const NOTIFY_AFTER_MS = 8000;
@@ -41,6 +42,7 @@ function createConversation(id, state) {
     profile: profiles.get()[id] ?? preferences.get().profile,
   });
   let request = null;
+  const typeAhead = createTypeAhead(id, () => ({ hob: hobFields(store.get().head ?? undefined) }));
 
   async function load() {
     const path = conversationPath(id, "?branches=true");
@@ -60,7 +62,7 @@ function createConversation(id, state) {
 
   /** Requests an answer: to `messages` after the message `after`, or without any, to `after`. */
   async function ask(messages, { after, cold } = {}) {
-    const { profile, live, messages: stored } = store.get();
+    const { live, messages: stored } = store.get();
     if (live) return restoreDraft(messages, stored.length);
     const began = performance.now();
     const answer = emptyAnswer();
@@ -73,27 +75,29 @@ function createConversation(id, state) {
     const show = onNextFrame(() => {
       if (store.get().live) store.set({ live: { ...answer, began, after } });
     });
-    const body = requestBody(messages, { after, profile, cold });
+    const body = requestBody(messages, { after, cold });
+    await typeAhead.stop();
     const failure = await receive(body, answer, show);
     show.cancel();
     await settle(failure);
     const isComplete = !failure && !request.signal.aborted;
     if (!isComplete) restoreDraft(messages, stored.length);
     store.set({ live: null, pending: [], error: failure });
+    typeAhead.write(store.get().draft); // The user may have typed meanwhile.
     refreshStatus();
     const isLong = performance.now() - began > NOTIFY_AFTER_MS;
     if (isComplete && isLong && !document.hasFocus()) notify(id);
   }
 
-  function requestBody(messages, { after, profile, cold }) {
-    const hob = {
-      append: true,
-      ...(after !== undefined && { after }),
-      ...(profile && { profile }),
-      ...(cold && { cold }),
-    };
+  function requestBody(messages, { after, cold }) {
+    const hob = { ...hobFields(after), ...(cold && { cold }) };
     const { temperature } = preferences.get();
     return { conversation: id, messages, hob, stream: true, temperature };
+  }
+
+  function hobFields(after) {
+    const { profile } = store.get();
+    return { append: true, ...(after !== undefined && { after }), ...(profile && { profile }) };
   }
 
   /** Resolves to the error, or null. */
@@ -157,7 +161,11 @@ function createConversation(id, state) {
       profiles.set({ [id]: profile });
       store.set({ profile });
     },
-    write: (draft) => store.set({ draft }),
+    write(draft) {
+      store.set({ draft });
+      if (!store.get().live) typeAhead.write(draft);
+    },
+    leave: () => typeAhead.leave(),
     dismissError: () => store.set({ error: null }),
   };
 }

@@ -7,6 +7,7 @@ export const preferences = createPersistentStore("hob.preferences", {
   language: "system", // or a key of `languages`
   temperature: 0.3, // low: the bundled model is tiny
   profile: "", // of new chats; empty for none
+  typeAhead: true, // the daemon computes a message's words while the user types
   sidebar: true,
 });
 

@@ -28,7 +28,7 @@ function Appearance() {
 }
 
 function Answers() {
-  const { temperature } = useStore(preferences);
+  const { temperature, typeAhead } = useStore(preferences);
   const profiles = useStore(status, ({ now }) => now?.profiles) ?? [];
   const options = [["", t("composer.profile.none")], ...profiles.map(({ name }) => [name, name])];
   const setTemperature = ({ target }) => preferences.set({ temperature: Number(target.value) });
@@ -50,6 +50,14 @@ function Answers() {
       <//>
       <${Setting} label=${t("settings.profile")}>
         <${Choice} name="profile" options=${options} />
+      <//>
+      <${Setting} label=${t("settings.type-ahead")} note=${t("settings.type-ahead.long")}>
+        <input
+          type="checkbox"
+          checked=${typeAhead}
+          onChange=${({ target }) => preferences.set({ typeAhead: target.checked })}
+          data-test="type-ahead"
+        />
       <//>
     </section>`;
 }

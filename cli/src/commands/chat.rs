@@ -3,23 +3,28 @@
 //! - The daemon stores the conversation: each turn sends only the new messages, and `hob` can end at any
 //!   moment and continue later.
 //! - At a terminal, `hob` survives a restart of the daemon; in a script it fails.
+//! - At a terminal, the daemon computes the words of a message while it is typed.
 
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, BufRead, Write};
+use std::io::Write;
 
 use clap::builder::NonEmptyStringValueParser;
 use hob_api::{Conversation, ConversationText, List};
 use serde_json::{Value, json};
 
 use super::turn::{self, Question, Shape};
+use crate::ahead::TypeAhead;
 use crate::client::{Client, path_segment};
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::line;
 use crate::output::{count, line, plain};
+
+const PROMPT: &str = "> ";
 
 const HELP: &str = "/new starts another conversation · /again answers once more · /quit ends";
 
-/// Linux terminals drop the rest of a longer line.
+/// Linux terminals drop the rest of a longer line, unless an editor reads it.
 const MAX_TERMINAL_LINE_BYTES: usize = 4095;
 
 /// Talk to the model
@@ -68,16 +73,16 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
         false => args.conversation.clone(),
     };
     chat.open(id, context)?;
-    let mut lines = io::stdin().lock().lines();
+    let mut lines = line::Input::new(context.terminal, context.json);
+    let is_cut = context.terminal.input && !lines.is_edited();
     loop {
-        prompt(context)?;
-        let Some(text) = lines.next().transpose()? else {
+        let Some(text) = chat.next_line(&mut lines, context)? else {
             note(context, "")?; // The prompt has no line break.
             break;
         };
         match Input::of(&text) {
             Input::Nothing => {}
-            Input::Say(_) if context.terminal.input && text.len() >= MAX_TERMINAL_LINE_BYTES => {
+            Input::Say(_) if is_cut && text.len() >= MAX_TERMINAL_LINE_BYTES => {
                 eprintln!(
                     "hob: not sent: the terminal cut this line short; \
                      for longer texts: hob ask --conversation {} - < FILE",
@@ -127,12 +132,45 @@ impl Chat<'_> {
         note(context, &greeting)
     }
 
+    /// `None` at the end of the input.
+    fn next_line(
+        &self,
+        lines: &mut line::Input,
+        context: &mut Context,
+    ) -> Result<Option<String>, Failure> {
+        if !lines.is_edited() {
+            prompt(context)?;
+            return Ok(lines.next("", None)?);
+        }
+        writeln!(context.out)?;
+        context.out.flush()?;
+        // Without a daemon, the message itself says so.
+        let ahead = Client::find(context).ok().map(|client| {
+            let path = format!("/v1/conversations/{}/typing", path_segment(&self.conversation));
+            let messages = self.system().into_iter().collect::<Vec<_>>();
+            let fields = json!({"hob": {"append": true}, "messages": messages});
+            TypeAhead::start(client, path, fields)
+        });
+        let line = lines.next(PROMPT, ahead.as_ref().map(TypeAhead::on_key));
+        if let Some(ahead) = ahead {
+            match &line {
+                Ok(Some(text)) if matches!(Input::of(text), Input::Say(_)) => ahead.stop(),
+                _ => ahead.leave(),
+            }
+        }
+        Ok(line?)
+    }
+
+    /// The first message of a new conversation, if there is one.
+    fn system(&self) -> Option<Value> {
+        let system = self.args.system.as_ref().filter(|_| self.is_new);
+        system.map(|text| json!({"role": "system", "content": text}))
+    }
+
     /// Finds the daemon for each turn: it may have restarted at another address.
     fn turn(&mut self, new: Vec<Value>, context: &mut Context) -> Result<(), Failure> {
-        let system = self.args.system.as_ref().filter(|_| self.is_new);
-        let system = system.map(|text| json!({"role": "system", "content": text}));
         let question = Question {
-            messages: system.into_iter().chain(new).collect(),
+            messages: self.system().into_iter().chain(new).collect(),
             conversation: Some(&self.conversation),
             shape: &self.args.shape,
         };
@@ -202,7 +240,7 @@ fn report_passing(result: Result<(), Failure>, context: &Context) -> Result<(), 
 
 fn prompt(context: &mut Context) -> Result<(), Failure> {
     if context.terminal.input && !context.json {
-        write!(context.out, "\n> ")?;
+        write!(context.out, "\n{PROMPT}")?;
         context.out.flush()?;
     }
     Ok(())

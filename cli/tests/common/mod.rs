@@ -1,5 +1,6 @@
 //! Runs the built `hob` in a temporary home directory.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
@@ -28,21 +29,27 @@ impl Home {
         self.run(words, &[], "")
     }
 
-    pub fn run(&self, words: &[&str], env: &[(&str, &str)], input: &str) -> Ran {
+    pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hob"));
         command
             .args(words)
             .env_clear()
             .env("HOME", self.0.path())
             .env("HOB_DATA_DIR", self.path("data"))
-            .env("OLLAMA_MODELS", self.path("ollama"))
+            .env("OLLAMA_MODELS", self.path("ollama"));
+        command
+    }
+
+    pub fn run(&self, words: &[&str], env: &[(&str, &str)], input: &str) -> Ran {
+        let mut command = self.command(words);
+        command
             .envs(env.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         // The write fails when `hob` exits without reading its input.
-        let _ = std::io::Write::write_all(&mut child.stdin.take().unwrap(), input.as_bytes());
+        let _ = Write::write_all(&mut child.stdin.take().unwrap(), input.as_bytes());
         Ran::of(child.wait_with_output().unwrap())
     }
 }

@@ -53,7 +53,7 @@ pub async fn end(
 }
 
 /// Unlike elsewhere, the conversation need not exist yet.
-fn name(id: &str) -> Result<ConversationId, ApiError> {
+pub(super) fn name(id: &str) -> Result<ConversationId, ApiError> {
     ConversationId::new(id)
         .map_err(|error| ApiError::field("id", format!("this cannot name a conversation: {error}")))
 }

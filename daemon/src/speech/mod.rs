@@ -1,7 +1,8 @@
-//! Speech: prefills a conversation while the user still speaks, and begins the turn when they stop.
+//! Speech: prefills a conversation while the user still speaks or types, and begins the turn when
+//! they stop speaking.
 //!
 //! Reading order: this file (the events of an utterance), [`sessions`] (utterances in progress),
-//! `speculate` (the task that prefills), [`vad`] (sound to speech events), [`voice`] (phrases and
+//! `speculate` (the task that prefills), [`typing`] (the same for typed words), [`vad`] (sound to speech events), [`voice`] (phrases and
 //! transcription) with [`filler`], [`phrase_cache`], [`recognizer`], [`command`] and [`program`].
 //!
 //! - Handling an event only queues work.
@@ -16,6 +17,7 @@ pub mod program;
 pub mod recognizer;
 pub mod sessions;
 mod speculate;
+pub mod typing;
 pub mod vad;
 pub mod voice;
 pub mod wav;
@@ -41,6 +43,7 @@ use active_speakers::ActiveSpeakers;
 use filler::Filler;
 use recognizer::Recognizer;
 use sessions::{NextTurn, SpeechSessions};
+use typing::TypeAhead;
 
 /// What [`Speech`] is made of.
 pub struct Options {
@@ -54,6 +57,7 @@ pub struct Options {
     pub filler: Option<Arc<Filler>>,
     /// `None`: no transcription.
     pub recognizer: Option<Arc<Recognizer>>,
+    pub type_ahead: TypeAhead,
 }
 
 /// Handles speech. Clones share everything.

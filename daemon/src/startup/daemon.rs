@@ -31,8 +31,10 @@ use crate::http::{self, Shared};
 use crate::parts::{self, Parts};
 use crate::private_dir;
 use crate::speech::filler;
+use crate::speech::typing::TypeAhead;
 use crate::storage::sweep;
 use crate::warm;
+use crate::warm::battery;
 use crate::warm::events::WarmEvents;
 use crate::warm::idle::{prepare_grammars, until_idle};
 use crate::warm::warm_status::{WarmStatusWriter, warm_status};
@@ -128,7 +130,7 @@ fn join(
     let guard = Guard::new(address, &settings.allow_host, &settings.allow_origin, token.clone());
     let texts = http::texts::router(transcript.clone(), guard.clone());
     report(Step::Readable { texts, token: token.clone() });
-    let Overrides { model, engine, roots } = overrides;
+    let Overrides { model, engine, roots, battery } = overrides;
     let opened = engine::open(resolved, store, clock.clone(), model, engine, report)?;
     model_switch.loaded();
 
@@ -150,6 +152,11 @@ fn join(
         profiles_dir: Some(settings.profiles_dir.clone()),
         filler: filler.clone(),
         recognizer: voice::recognizer(resolved),
+        type_ahead: TypeAhead::new(
+            settings.type_ahead,
+            settings.keepalive_battery_percent,
+            battery.unwrap_or(battery::read_now),
+        ),
         catalogue: Arc::new(models::catalogue(model_switch, &opened, roots)),
     });
     let limits = BodyLimits { bytes: settings.max_body_bytes, time: settings.request_timeout };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use hob_config::{Resolved, Settings};
 use hob_models::{Estimate, MachineMemory, Roots};
+use hob_prewarm::Battery;
 use hob_runtime::{Engine, EngineOptions};
 use hob_slots::store::{Key, Store, StoreError};
 
@@ -56,6 +57,8 @@ pub struct Overrides {
     pub engine: Option<EngineOptions>,
     /// The directories of models.
     pub roots: Option<Roots>,
+    /// Reads the machine's battery.
+    pub battery: Option<fn() -> Option<Battery>>,
 }
 
 /// Loads the model and starts the engine.

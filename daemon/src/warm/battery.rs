@@ -6,22 +6,24 @@
 use hob_prewarm::Battery;
 
 /// `None` without a battery.
-#[cfg(target_os = "linux")]
 pub async fn read() -> Option<Battery> {
-    let supplies = || {
-        let entries = std::fs::read_dir("/sys/class/power_supply").ok()?;
-        let supplies = entries.flatten().map(|entry| {
-            let read = |name| std::fs::read_to_string(entry.path().join(name)).unwrap_or_default();
-            Supply::parse(read)
-        });
-        battery(&supplies.collect::<Vec<_>>())
-    };
     // Some firmware is slow.
-    tokio::task::spawn_blocking(supplies).await.ok().flatten()
+    tokio::task::spawn_blocking(read_now).await.ok().flatten()
+}
+
+/// The same on the caller's thread.
+#[cfg(target_os = "linux")]
+pub fn read_now() -> Option<Battery> {
+    let entries = std::fs::read_dir("/sys/class/power_supply").ok()?;
+    let supplies = entries.flatten().map(|entry| {
+        let read = |name| std::fs::read_to_string(entry.path().join(name)).unwrap_or_default();
+        Supply::parse(read)
+    });
+    battery(&supplies.collect::<Vec<_>>())
 }
 
 #[cfg(not(target_os = "linux"))]
-pub async fn read() -> Option<Battery> {
+pub fn read_now() -> Option<Battery> {
     None
 }
 

@@ -7,7 +7,7 @@
 //! - One prefix is warmed at a time. A cancelled job reports nothing.
 //! - A prefix that fails is logged, counted and tried again; no request waits for it.
 
-mod battery;
+pub mod battery;
 pub mod events;
 pub mod idle;
 mod job;

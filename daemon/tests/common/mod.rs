@@ -15,6 +15,7 @@ use hob_daemon::profiles::{ProfileChange, ProfileStatus};
 use hob_daemon::startup::{self, Loaded, ModelSwitch, Overrides};
 use hob_daemon::watch::{self, Change, Mode};
 use hob_models::{Estimate, Roots};
+use hob_prewarm::Battery;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Engine, EngineOptions};
 use hob_slots::{AdjustedTime, ConversationId, FileDigest, Fingerprint, ModelHash, Token};
@@ -43,6 +44,8 @@ pub struct Plan {
     is_model_fixed: bool,
     estimate: Option<Estimate>,
     recognizer: Vec<String>,
+    type_ahead: bool,
+    battery: Option<fn() -> Option<Battery>>,
 }
 
 impl Plan {
@@ -59,6 +62,8 @@ impl Plan {
             is_model_fixed: false,
             estimate: None,
             recognizer: Vec::new(),
+            type_ahead: true,
+            battery: None,
         }
     }
 
@@ -141,6 +146,18 @@ impl Plan {
         self
     }
 
+    /// Does not prefill typed words.
+    pub fn without_type_ahead(mut self) -> Self {
+        self.type_ahead = false;
+        self
+    }
+
+    /// Runs on this battery.
+    pub fn battery(mut self, read: fn() -> Option<Battery>) -> Self {
+        self.battery = Some(read);
+        self
+    }
+
     /// Maximum size of a request body.
     pub fn body_bytes(mut self, bytes: usize) -> Self {
         self.limits.bytes = bytes;
@@ -181,6 +198,7 @@ impl Plan {
         settings.request_timeout = self.limits.time;
         settings.allow_origin = self.origins.clone();
         settings.voice_recognizer = self.recognizer.clone();
+        settings.type_ahead = self.type_ahead;
         let (command, phrases) = self.voice.clone().unwrap_or_default();
         settings.voice_name = "en".to_owned();
         settings.voice_command = command;
@@ -200,7 +218,12 @@ impl Plan {
         };
         let own = vec![directory.join("models")];
         let roots = Roots { own, ..Roots::default() };
-        Overrides { model: Some(loaded), engine: Some(self.options), roots: Some(roots) }
+        Overrides {
+            model: Some(loaded),
+            engine: Some(self.options),
+            roots: Some(roots),
+            battery: self.battery,
+        }
     }
 }
 

@@ -17,6 +17,7 @@ mod profiles;
 mod reopening;
 mod security;
 mod talking;
+mod typing;
 mod units;
 mod voice;
 mod warming;

@@ -1,0 +1,69 @@
+//! Computing a message's words while the user types it.
+
+use hob_checks::{Hobd, Model, Page};
+use hob_testkit::wait;
+use serde_json::Value;
+
+const SENTENCE: &str = "What is my locker code, which I told you?";
+
+#[test]
+fn enter_computes_the_last_word_of_a_typed_message() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.ask("My locker code is 48213.");
+
+    page.click("@composer");
+    page.write(&format!("{SENTENCE} Please "));
+    wait::until("the words are hot", || (speculated(&hobd) > 40).then_some(()));
+    assert_eq!(page.count("@answer"), 1);
+    let chat = stored(&hobd);
+    assert_eq!(chat["messages"].as_array().map(Vec::len), Some(2), "nothing is stored: {chat}");
+    page.write("say");
+    page.press("Enter");
+    page.answered(2);
+
+    let chat = stored(&hobd);
+    let computed = chat["messages"][3]["finish"]["hob"]["tokens"]["computed"].as_u64();
+    // " Please say" and the 13 tokens of the template's end.
+    assert!(computed <= Some(24), "{computed:?}");
+}
+
+#[test]
+fn the_words_of_a_new_chat_are_computed_and_leaving_it_stores_nothing() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.click("@composer");
+    page.write(&format!("{SENTENCE} "));
+    wait::until("the words are hot", || (speculated(&hobd) > 40).then_some(()));
+    page.open_page("settings");
+    let list = hobd.client.get("/v1/conversations");
+    assert_eq!(list["data"].as_array().map(Vec::len), Some(0), "{list}");
+}
+
+#[test]
+fn the_setting_switches_it_off() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.open_page("settings");
+    page.click("@type-ahead");
+    page.script("history.back()");
+    page.click("@composer");
+    page.write(&format!("{SENTENCE} "));
+    page.press("Enter");
+    page.answered(1);
+    assert_eq!(speculated(&hobd), 0);
+}
+
+/// Tokens that were computed ahead.
+fn speculated(hobd: &Hobd) -> u64 {
+    let page = hobd.client.call("GET", "/metrics").send().text();
+    let tokens = page.lines().find_map(|line| line.strip_prefix("hob_ahead_tokens_total "));
+    tokens.and_then(|tokens| tokens.parse().ok()).unwrap_or(0)
+}
+
+/// The only chat.
+fn stored(hobd: &Hobd) -> Value {
+    let list = hobd.client.get("/v1/conversations");
+    let id = list["data"][0]["id"].as_str().expect("there is a chat");
+    hobd.client.get(&format!("/v1/conversations/{id}"))
+}
