@@ -17,6 +17,7 @@ mod plan;
 mod read;
 mod records;
 mod shared;
+mod successor;
 mod writer;
 
 use std::collections::BTreeSet;
@@ -26,7 +27,7 @@ use std::thread::JoinHandle;
 
 use hob_slots::format::{Object, ObjectKind, SlotRecord};
 use hob_slots::store::Store;
-use hob_slots::{BlockId, ConversationId, ModelHash, Use};
+use hob_slots::{BlockId, ConversationId, ModelHash, Token, Use, common_prefix};
 
 use crate::backend::Model;
 use crate::map::Tier;
@@ -106,23 +107,35 @@ impl KvTiers {
         self.shared.objects().get(id).map_or(0, |known| known.file_bytes)
     }
 
-    /// Records the objects and tokens of a conversation.
+    /// Records the objects and tokens of a conversation. Where the tokens are a strict prefix of
+    /// those that are recorded, the recorded tokens and objects stay.
     ///
     /// # Errors
     /// The objects that no tier holds, because another conversation that named them was forgotten.
     /// Nothing was recorded.
     pub fn record(&self, record: SlotRecord) -> Result<(), BTreeSet<BlockId>> {
         let mut records = self.shared.records();
-        let named = record.objects().map(|(id, _)| id);
-        let missing: BTreeSet<BlockId> = named.filter(|id| !self.shared.holds(id)).collect();
-        if !missing.is_empty() {
-            return Err(missing);
-        }
+        let before = records.lookup(&record.conversation);
+        // The writer reads the slot file that this process has not read, or has dropped.
+        let is_before_read = before.is_some();
+        let covering = before.flatten().filter(|before| before.covers(&record.tokens));
+        let record = match covering {
+            Some(before) => successor::of_covering(&before, record, |id| self.shared.holds(id)),
+            None => {
+                let named = record.objects().map(|(id, _)| id);
+                let missing: BTreeSet<BlockId> =
+                    named.filter(|id| !self.shared.holds(id)).collect();
+                if !missing.is_empty() {
+                    return Err(missing);
+                }
+                record
+            }
+        };
         let record = Arc::new(record);
         // Only records lead to snapshots. Blocks are found by their tokens; the sweep removes them.
         let mut superseded = records.set(record.clone());
         superseded.retain(|id| record.snapshots.iter().all(|snapshot| snapshot.id != *id));
-        self.send(Job::Record(record, superseded));
+        self.send(Job::Record { record, superseded, is_before_read });
         Ok(())
     }
 
@@ -157,6 +170,21 @@ impl KvTiers {
     /// Whether the conversation's newest record was looked up once, found or not.
     pub fn knows(&self, conversation: &ConversationId) -> bool {
         self.shared.records().knows(conversation)
+    }
+
+    /// Whether the conversation's record is known to cover, or may cover, more of `prompt` than
+    /// its first `hot` tokens.
+    pub fn may_hold_more(
+        &self,
+        conversation: &ConversationId,
+        prompt: &[Token],
+        hot: usize,
+    ) -> bool {
+        let mut records = self.shared.records();
+        match records.lookup(conversation) {
+            Some(record) => record.is_some_and(|r| common_prefix(&r.tokens, prompt) > hot),
+            None => records.summary(conversation).is_some_and(|summary| summary.tokens > hot),
+        }
     }
 
     /// The newest record of a conversation, if it is in memory.

@@ -112,6 +112,13 @@ impl Records {
         before.map_or(Vec::new(), |summary| summary.snapshots)
     }
 
+    /// Puts `record` in the place of this very `pending` record, if it is the newest.
+    pub fn replace(&mut self, pending: &SlotRecord, record: Arc<SlotRecord>) {
+        if self.disk_of(pending).is_some() {
+            self.set(record);
+        }
+    }
+
     /// This very record is on disk now, so it may be dropped.
     pub fn mark_saved(&mut self, written: &SlotRecord) {
         let now = self.next_use();

@@ -18,11 +18,17 @@ use tracing::{debug, warn};
 
 use super::maintenance::MaintenanceJob;
 use super::shared::{Counters, Known, Shared};
+use super::successor;
 
 pub(super) enum Job {
     Object(BlockId, Box<Object>),
-    /// With the snapshots that it no longer names.
-    Record(Arc<SlotRecord>, Vec<BlockId>),
+    Record {
+        record: Arc<SlotRecord>,
+        /// Snapshots that it no longer names.
+        superseded: Vec<BlockId>,
+        /// The record before was in memory, or there was none: `record` covers it.
+        is_before_read: bool,
+    },
     /// With the objects that it named.
     Forget(ConversationId, Vec<BlockId>),
     Maintain(MaintenanceJob),
@@ -47,7 +53,10 @@ impl<'s> Writer<'s> {
         for job in jobs {
             match job {
                 Job::Object(id, object) => self.write_object(id, &object),
-                Job::Record(record, superseded) => self.write_record(&record, superseded),
+                Job::Record { record, superseded, is_before_read } => {
+                    let record = if is_before_read { record } else { self.covering(record) };
+                    self.write_record(&record, superseded);
+                }
                 Job::Forget(conversation, named) => self.forget(&conversation, named),
                 Job::Maintain(job) => job(self.shared),
                 Job::Flush(done) => done(),
@@ -77,6 +86,21 @@ impl<'s> Writer<'s> {
         }
         if object.kind == ObjectKind::Block {
             shared.make_spares(object.payload.len());
+        }
+    }
+
+    /// The record to write in place of `record`, given the slot file, which may cover it.
+    fn covering(&self, record: Arc<SlotRecord>) -> Arc<SlotRecord> {
+        let Some(store) = &self.shared.store else { return record };
+        match store.get_slot(self.shared.fingerprint, &record.conversation) {
+            Ok(before) if before.covers(&record.tokens) => {
+                let holds = |id: &BlockId| self.shared.holds(id);
+                let covering = successor::of_unread(&before, (*record).clone(), holds);
+                let covering = Arc::new(covering);
+                self.shared.records().replace(&record, covering.clone());
+                covering
+            }
+            _ => record,
         }
     }
 

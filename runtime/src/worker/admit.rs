@@ -177,7 +177,17 @@ impl Worker<'_> {
         slot.turn = Some(running);
         let whole = !std::mem::take(&mut slot.partly_restored);
         self.core.change_log.touch();
-        self.restore(index, had_slot && whole && hot > 0 && hot == hot_before);
+        let continues = had_slot && whole && hot > 0 && hot == hot_before;
+        self.restore(index, continues && !self.may_hold_more(index));
+    }
+
+    /// Whether the tiers hold more of the turn's prompt for its conversation than the cells.
+    fn may_hold_more(&self, index: usize) -> bool {
+        let slot = &self.slots[index];
+        let prompt = slot.turn.as_ref().map_or(&[][..], |turn| &turn.request.prompt);
+        let hot = slot.timeline.len();
+        let conversation = slot.conversation();
+        conversation.is_some_and(|id| self.core.tiers.may_hold_more(id, prompt, hot))
     }
 
     fn first_run(&mut self, owner: Owner, turn: Submitted) -> Running {

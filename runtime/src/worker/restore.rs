@@ -53,7 +53,7 @@ impl Worker<'_> {
         // The next record continues the conversation's record, which must have been looked up once.
         let conversation = turn.owner.conversation();
         let is_known = || conversation.is_none_or(|id| self.core.tiers.knows(id));
-        if continues || (hot == limit && (is_background || is_known())) {
+        if continues || (hot == limit && is_known()) {
             turn.expected = hot;
             turn.adds_nothing = continues && hot == limit && is_background;
             return self.end_reuse(index);
@@ -176,6 +176,7 @@ impl Worker<'_> {
 
     /// Ends the restore early: imported tokens stay, the rest is computed.
     fn abandon_restore(&mut self, index: usize, reason: String) {
+        self.slots[index].partly_restored = true;
         let from = self.slots[index].timeline.len();
         let turn = self.slots[index].turn.as_ref().expect("it restores");
         // The fetch may have ended before it reported the record.

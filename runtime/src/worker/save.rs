@@ -168,6 +168,7 @@ impl Worker<'_> {
         }
         let bytes = self.core.tiers.file_bytes(&id);
         slot.snapshots.push(SnapshotRef { position: narrow(position), id, bytes });
+        slot.snapshots.sort_by_key(|snapshot| snapshot.position);
         let surplus = slot.snapshots.len().saturating_sub(MAX_SNAPSHOTS);
         slot.snapshots.drain(..surplus);
     }
@@ -197,7 +198,7 @@ impl Worker<'_> {
             turns: known.as_ref().map_or(0, |known| known.turns).saturating_add(slot.turns),
             tokens: slot.timeline.tokens()[..len].to_vec(),
             blocks: blocks.collect(),
-            snapshots: slot.snapshots.clone(),
+            snapshots: slot.snapshots_within(len),
             segments: segments(&slot.keep.segments, narrow(len)),
         };
         let Err(missing) = self.core.tiers.record(record) else {

@@ -30,9 +30,11 @@ pub(super) struct Slot {
     /// Start of the first block that could not be exported: export stops here until a turn ends.
     pub export_end: Option<usize>,
     pub saved: Saved,
-    /// A restore was cancelled: the tiers may hold more of the conversation than the cells.
+    /// A restore was cancelled or abandoned: the tiers may hold more of the conversation than the
+    /// cells, although no record in memory says so.
     pub partly_restored: bool,
-    /// Whole states of this timeline in the tiers, oldest first. Empty where memory is plain.
+    /// Whole states of this timeline in the tiers, by position, ascending. Empty where memory is
+    /// plain.
     pub snapshots: Vec<SnapshotRef>,
     /// Turns since the last record.
     pub turns: u32,
@@ -171,6 +173,7 @@ impl Slot {
     pub fn pinned_by(&mut self, owner: Owner) {
         self.owner = Some(owner);
         self.saved = Saved::Recorded;
+        self.partly_restored = false;
         self.exported = 0;
         self.snapshots.clear();
         self.turns = 0;
@@ -200,7 +203,7 @@ impl Slot {
 
     /// The record stays valid when the turn added nothing to the timeline.
     pub fn turn_ended(&mut self, turn: &Running) {
-        self.partly_restored = turn.is_restoring();
+        self.partly_restored |= turn.is_restoring();
         self.export_end = None;
         if !self.is_speculative() {
             self.turns += u32::from(turn.started);
@@ -324,5 +327,15 @@ impl Slot {
         self.exported = exported.checked_sub(1).map_or(0, |last| end(&whole[last]));
         self.export_end = None;
         self.snapshots.retain(|snapshot| snapshot.position as usize <= len);
+        if len == 0 && matches!(self.saved, Saved::Stale { .. }) {
+            self.saved = Saved::Recorded; // There is nothing left to record.
+        }
+    }
+
+    /// Snapshots within the first `len` tokens. A turn that has not computed its whole prompt names
+    /// the record's snapshots beyond its last token too.
+    pub fn snapshots_within(&self, len: usize) -> Vec<SnapshotRef> {
+        let within = self.snapshots.iter().filter(|snapshot| snapshot.position as usize <= len);
+        within.copied().collect()
     }
 }

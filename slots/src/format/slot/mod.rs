@@ -48,7 +48,23 @@ impl SlotRecord {
         objects(&self.blocks, &self.snapshots)
     }
 
+    /// Whether this record holds all that a record of `tokens` could name, and more.
+    pub fn covers(&self, tokens: &[Token]) -> bool {
+        tokens.len() < self.tokens.len() && self.tokens.starts_with(tokens)
+    }
+
+    /// # Panics
+    /// When [`SlotRecord::decode`] would refuse the file.
     pub fn encode(&self, model: ModelHash) -> Vec<u8> {
+        let Self { blocks, snapshots, segments, tokens, .. } = self;
+        let checked = table::check(blocks, snapshots, segments, tokens.len() as u32);
+        if let Err(error) = checked {
+            panic!("a record of {} that its reader refuses: {error}", self.conversation);
+        }
+        self.encode_unchecked(model)
+    }
+
+    pub(in crate::format) fn encode_unchecked(&self, model: ModelHash) -> Vec<u8> {
         let table = codec::encode(self);
         let tokens = token_bytes(&self.tokens);
         let tokens = pack(&tokens, Arrangement::Plain, TOKEN_LEVEL, usize::MAX)

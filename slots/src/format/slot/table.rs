@@ -36,28 +36,41 @@ impl SlotTable {
 
     /// Refuses lists that contradict themselves or the header.
     fn checked(header: SlotHeader, lists: Lists) -> Result<Self, FormatError> {
-        let malformed = |what: &str| Err(FormatError::Record { what: what.to_owned() });
         let Lists { blocks, snapshots, segments } = lists;
-        if !blocks.iter().is_sorted_by(|before, after| before.end < after.end) {
-            return malformed("its blocks are out of order");
-        }
-        if !segments.iter().is_sorted_by(|before, after| before.end < after.end) {
-            return malformed("its segments are out of order");
-        }
-        let ends = blocks.iter().map(|block| block.end);
-        let mut ends = ends.chain(snapshots.iter().map(|snapshot| snapshot.position));
-        if ends.any(|end| end > header.tokens) {
-            return malformed("it names an object past its last token");
-        }
-        if segments.last().is_some_and(|last| last.end > header.tokens) {
-            return malformed("it names a segment past its last token");
-        }
+        check(&blocks, &snapshots, &segments, header.tokens)?;
         let table = Self { header, blocks, snapshots, segments };
         if total(table.objects()) != table.header.object_bytes {
-            return malformed("its objects have other lengths than its header says");
+            let what = "its objects have other lengths than its header says".to_owned();
+            return Err(FormatError::Record { what });
         }
         Ok(table)
     }
+}
+
+/// Refuses lists that contradict themselves or a timeline of `tokens` tokens. The writer asserts
+/// what the reader refuses.
+pub fn check(
+    blocks: &[BlockRef],
+    snapshots: &[SnapshotRef],
+    segments: &[SegmentRef],
+    tokens: u32,
+) -> Result<(), FormatError> {
+    let malformed = |what: &str| Err(FormatError::Record { what: what.to_owned() });
+    if !blocks.is_sorted_by(|before, after| before.end < after.end) {
+        return malformed("its blocks are out of order");
+    }
+    if !segments.is_sorted_by(|before, after| before.end < after.end) {
+        return malformed("its segments are out of order");
+    }
+    let ends = blocks.iter().map(|block| block.end);
+    let mut ends = ends.chain(snapshots.iter().map(|snapshot| snapshot.position));
+    if ends.any(|end| end > tokens) {
+        return malformed("it names an object past its last token");
+    }
+    if segments.last().is_some_and(|last| last.end > tokens) {
+        return malformed("it names a segment past its last token");
+    }
+    Ok(())
 }
 
 /// Version 1 has its tokens and then its lists in one record.

@@ -49,9 +49,21 @@ fn a_record_that_contradicts_itself_is_refused() {
     let twice = [3, 3].map(|end| BlockRef { end, id, bytes: 1 });
     let past = BlockRef { end: 4, id, bytes: 1 };
     for blocks in [twice.to_vec(), vec![past]] {
-        let file = SlotRecord { blocks, ..slot() }.encode(MODEL);
+        let record = SlotRecord { blocks, ..slot() };
+        let file = record.encode_unchecked(MODEL);
         assert!(matches!(SlotRecord::decode(&file), Err(FormatError::Record { .. })));
+        assert!(std::panic::catch_unwind(|| record.encode(MODEL)).is_err(), "it is not written");
     }
+}
+
+#[test]
+fn a_record_covers_every_strict_prefix_of_its_tokens() {
+    let record = slot();
+    for len in 0..record.tokens.len() {
+        assert!(record.covers(&record.tokens[..len]));
+    }
+    assert!(!record.covers(&record.tokens));
+    assert!(!record.covers(&[record.tokens[0], Token(-1)]));
 }
 
 const LAYERS: [Layer; 11] = [

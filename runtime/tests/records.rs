@@ -1,0 +1,158 @@
+//! A record is never replaced by a strict prefix of itself, nor by one that its reader refuses.
+
+mod support;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hob_runtime::backend::MemoryKind;
+use hob_runtime::backend::fake::FakeModel;
+use hob_runtime::{Engine, EngineOptions, Model, Purpose, SlotState, Turn, TurnRequest};
+use hob_slots::Token;
+use hob_slots::format::{ObjectKind, SlotRecord};
+use hob_slots::store::StoreReader;
+use support::*;
+
+const MEMORIES: [MemoryKind; 4] =
+    [MemoryKind::Plain, MemoryKind::Windowed, MemoryKind::Hybrid, MemoryKind::Recurrent];
+
+/// Some milliseconds a micro-batch.
+fn slow(memory: MemoryKind) -> Arc<dyn Model> {
+    let fake = FakeModel::new().with_memory(memory).with_pace(Duration::from_micros(100));
+    Arc::new(fake)
+}
+
+fn small_batches() -> EngineOptions {
+    EngineOptions { micro_batch: 16, ..options() }
+}
+
+/// The conversation's record, as its reader accepts it, with all of its objects.
+fn record(directory: &Path) -> SlotRecord {
+    let store = StoreReader::open(directory).unwrap();
+    let record = store.get_slot(FINGERPRINT, &name("chat")).expect("the reader accepts it");
+    for block in &record.blocks {
+        store.get_object(FINGERPRINT, block.id, ObjectKind::Block).expect("it is there");
+    }
+    for snapshot in &record.snapshots {
+        store.get_object(FINGERPRINT, snapshot.id, ObjectKind::Snapshot).expect("it is there");
+    }
+    record
+}
+
+/// Waits until the turn has computed a part of its prompt.
+fn in_prefill(engine: &Engine, turn: Turn) -> Turn {
+    let computes = || {
+        let status = status(engine);
+        status.slots.iter().any(|slot| slot.state == SlotState::Prefill && slot.tokens > 0)
+    };
+    while !computes() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    turn
+}
+
+fn cold(prompt: &[Token]) -> TurnRequest {
+    TurnRequest { cold: true, ..request("chat", prompt, 20) }
+}
+
+#[test]
+fn a_cold_turn_that_is_cancelled_in_its_prefill_leaves_the_record_whole() {
+    for memory in MEMORIES {
+        let model = slow(memory);
+        let mut disk = OnDisk::with(&model, small_batches());
+        let story = tokens(&model, &user(&"hello ".repeat(60)));
+        let first = ask(&disk.engine, request("chat", &story, 20));
+        disk.restart_with(small_batches());
+
+        let turn = disk.engine.submit(cold(&story)).unwrap();
+        drop(in_prefill(&disk.engine, turn));
+        settle(&disk.engine);
+        assert_eq!(status(&disk.engine).counters.cancelled, 1, "{memory}");
+        assert_eq!(record(disk.path()).tokens, first.timeline, "{memory}");
+
+        let prompt = then(&model, &first.timeline, "and now?");
+        let report = ask(&disk.engine, request("chat", &prompt, 20)).report;
+        let new = prompt.len() - first.timeline.len();
+        assert_eq!(report.tokens.computed, new, "{memory}: {report:?}");
+        assert_eq!(report.miss, None, "{memory}");
+    }
+}
+
+#[test]
+fn an_engine_that_stops_in_a_cold_prefill_leaves_the_record_whole() {
+    for memory in MEMORIES {
+        let model = slow(memory);
+        let mut disk = OnDisk::with(&model, small_batches());
+        let story = tokens(&model, &user(&"hello ".repeat(60)));
+        let first = ask(&disk.engine, request("chat", &story, 20));
+        settle(&disk.engine);
+
+        let turn = disk.engine.submit(cold(&story)).unwrap();
+        let _turn = in_prefill(&disk.engine, turn);
+        disk.restart();
+        assert_eq!(record(disk.path()).tokens, first.timeline, "{memory}");
+
+        let prompt = then(&model, &first.timeline, "and now?");
+        let report = ask(&disk.engine, request("chat", &prompt, 20)).report;
+        assert_eq!(report.tokens.disk, first.timeline.len(), "{memory}: {report:?}");
+    }
+}
+
+#[test]
+fn a_prefill_after_an_abandoned_restore_leaves_the_record_whole() {
+    for memory in MEMORIES {
+        let model = slow(memory);
+        let mut disk = OnDisk::with(&model, small_batches());
+        let story = tokens(&model, &user(&"hello ".repeat(60)));
+        let first = ask(&disk.engine, request("chat", &story, 20));
+        let impatient = EngineOptions { restore_patience: Duration::ZERO, ..small_batches() };
+        disk.restart_with(impatient);
+
+        let prompt = then(&model, &first.timeline, "and now?");
+        let turn = disk.engine.submit(request("chat", &prompt, 20)).unwrap();
+        drop(in_prefill(&disk.engine, turn));
+        settle(&disk.engine);
+        let saved = record(disk.path()).tokens;
+        assert!(saved.starts_with(&first.timeline), "{memory}: {} tokens", saved.len());
+        disk.restart();
+        let report = ask(&disk.engine, request("chat", &prompt, 20)).report;
+        assert!(report.tokens.disk >= first.timeline.len(), "{memory}: {report:?}");
+    }
+}
+
+#[test]
+fn a_shorter_answer_to_the_same_prompt_leaves_the_record_whole() {
+    let model = slow(MemoryKind::Plain);
+    let disk = OnDisk::new(&model);
+    let story = tokens(&model, &user(&"hello ".repeat(60)));
+    let long = TurnRequest { ignore_eog: true, ..request("chat", &story, 60) };
+    let first = ask(&disk.engine, long.clone());
+    settle(&disk.engine);
+    let again = ask(&disk.engine, TurnRequest { max_tokens: 2, ..long });
+    assert_eq!(again.tokens, first.tokens[..2]);
+    settle(&disk.engine);
+    let record = record(disk.path());
+    assert_eq!((record.tokens, record.turns), (first.timeline.clone(), 2));
+
+    let prompt = then(&model, &first.timeline, "and now?");
+    let report = ask(&disk.engine, request("chat", &prompt, 2)).report;
+    assert_eq!(report.tokens.computed, prompt.len() - first.timeline.len(), "{report:?}");
+}
+
+#[test]
+fn a_prefix_that_is_hot_in_another_slot_leaves_its_longer_record_whole() {
+    let model = slow(MemoryKind::Plain);
+    let mut disk = OnDisk::new(&model);
+    let rules = tokens(&model, &"You are a kettle. ".repeat(20));
+    let prewarm = |tokens: usize| TurnRequest {
+        purpose: Purpose::Prewarm,
+        ..request("chat", &rules[..tokens], 0)
+    };
+    ask(&disk.engine, prewarm(rules.len()));
+    disk.restart();
+    ask(&disk.engine, request("another", &rules, 2));
+    ask(&disk.engine, prewarm(100));
+    disk.restart();
+    assert_eq!(record(disk.path()).tokens, rules);
+}
