@@ -121,6 +121,33 @@ fn a_restore_that_times_out_is_computed_instead() {
 }
 
 #[test]
+fn a_restore_whose_data_arrives_during_a_longer_micro_batch_is_used() {
+    for memory in [MemoryKind::Plain, MemoryKind::Hybrid] {
+        let model: Arc<dyn Model> =
+            Arc::new(FakeModel::new().with_memory(memory).with_pace(Duration::from_millis(8)));
+        let batches = EngineOptions { micro_batch: 64, ..options() };
+        let mut disk = OnDisk::with(&model, batches.clone());
+        let first =
+            ask(&disk.engine, request("chat", &tokens(&model, &user(&"hello ".repeat(40))), 0));
+        // Shorter than a micro-batch of 64 rows.
+        disk.restart_with(EngineOptions {
+            restore_patience: Duration::from_millis(250),
+            ..batches
+        });
+        let other = tokens(&model, &user(&"good evening ".repeat(30)));
+        let beside = disk.engine.submit(request("other", &other, 0)).unwrap();
+        while status(&disk.engine).counters.computed_tokens == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let prompt = then(&model, &first.timeline, "and now?");
+        let report = ask(&disk.engine, request("chat", &prompt, 0)).report;
+        assert_eq!(report.tokens.cached(), first.timeline.len(), "{memory}: {report:?}");
+        assert_eq!(report.miss, None, "{memory}");
+        finish(beside).unwrap();
+    }
+}
+
+#[test]
 fn kv_stays_in_its_cells_until_the_disk_has_room_and_is_saved_then() {
     for memory in [MemoryKind::Plain, MemoryKind::Hybrid] {
         let model = of_memory(memory);

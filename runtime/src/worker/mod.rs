@@ -123,6 +123,10 @@ impl<'b> Worker<'b> {
             self.drop_cancelled();
             self.admit();
             let prompts_wait = self.step();
+            // What was fetched during the micro-batch is imported now, and counts as arrived.
+            if !self.handle_queued(inbox) {
+                break;
+            }
             let restores = self.import_arrivals();
             if !prompts_wait && !restores {
                 self.housekeep();
@@ -152,6 +156,11 @@ impl<'b> Worker<'b> {
                 Err(RecvTimeoutError::Disconnected) => return false,
             }
         }
+        self.handle_queued(inbox)
+    }
+
+    /// Handles all queued commands. Returns whether to go on.
+    fn handle_queued(&mut self, inbox: &Receiver<Command>) -> bool {
         while let Ok(command) = inbox.try_recv() {
             if !self.handle(command) {
                 return false;

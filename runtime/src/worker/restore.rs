@@ -2,7 +2,8 @@
 //!
 //! - Memory and disk are read off the thread, and only when they can hold more than is hot. Pieces
 //!   arrive in groups of blocks and are imported between micro-batches.
-//! - A restore always ends: after `restore_patience` without an event the rest is computed.
+//! - A restore always ends: after `restore_patience` without an event the rest is computed. Events
+//!   that wait in the inbox count as arrived, however long a micro-batch takes.
 //! - An import is verified: the sequence must end where the timeline does.
 //! - An import without room makes room, as a micro-batch does. A state that llama.cpp refuses
 //!   although there is room is a counted miss.
@@ -81,7 +82,7 @@ impl Worker<'_> {
             fetch,
             handle,
             arrived: VecDeque::new(),
-            last_event: Instant::now(),
+            waits_since: Instant::now(),
             tokens: turn.report.tokens,
         });
     }
@@ -102,7 +103,7 @@ impl Worker<'_> {
         if let Some(restoring) = self.slots[index].restoring_mut()
             && restoring.fetch == fetch
         {
-            restoring.last_event = Instant::now();
+            restoring.waits_since = Instant::now();
             restoring.arrived.push_back(event);
         }
     }
@@ -114,6 +115,8 @@ impl Worker<'_> {
         while began.elapsed() < MAX_IMPORT_TIME {
             let Some(index) = self.next_arrival() else { break };
             any = true;
+            // The reader goes on only now: it was as many groups ahead as it may be.
+            self.restoring(index).waits_since = Instant::now();
             match self.restoring(index).arrived.pop_front().expect("it has arrivals") {
                 FetchEvent::Pieces(pieces) => self.import_pieces(index, pieces),
                 FetchEvent::End(summary) => self.end_restore(index, summary),
@@ -125,22 +128,22 @@ impl Worker<'_> {
 
     /// The time until the first restore times out.
     pub(super) fn next_timeout(&self) -> Option<Duration> {
-        let last_events = self.slots.iter().filter_map(|slot| Some(slot.restoring()?.last_event));
+        let waits = self.slots.iter().filter_map(|slot| Some(slot.restoring()?.waits_since));
         let patience = self.core.options.restore_patience;
-        last_events.min().map(|last_event| patience.saturating_sub(last_event.elapsed()))
+        waits.min().map(|since| patience.saturating_sub(since.elapsed()))
     }
 
     /// The slot that has waited longest with something to import.
     fn next_arrival(&self) -> Option<usize> {
         let arrivals = (0..self.slots.len()).filter(|&index| self.slots[index].has_arrivals());
-        arrivals.min_by_key(|&index| self.slots[index].restoring().map(|r| r.last_event))
+        arrivals.min_by_key(|&index| self.slots[index].restoring().map(|r| r.waits_since))
     }
 
     fn time_out_restores(&mut self) {
         let patience = self.core.options.restore_patience;
         for index in 0..self.slots.len() {
             let Some(restoring) = self.slots[index].restoring() else { continue };
-            if restoring.arrived.is_empty() && restoring.last_event.elapsed() >= patience {
+            if restoring.arrived.is_empty() && restoring.waits_since.elapsed() >= patience {
                 let reason = format!("the restore timed out after {} s", patience.as_secs_f32());
                 self.abandon_restore(index, reason);
             }

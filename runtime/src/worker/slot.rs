@@ -107,8 +107,8 @@ pub(super) struct Restoring {
     pub handle: FetchHandle,
     /// In order, not imported yet.
     pub arrived: VecDeque<FetchEvent>,
-    /// When the last event arrived.
-    pub last_event: Instant,
+    /// When the last event arrived or was imported.
+    pub waits_since: Instant,
     /// The prompt's tokens that are in the slot so far.
     pub tokens: TokenCounts,
 }
