@@ -61,4 +61,5 @@ async def main():
         await asyncio.wait_for(listening, 60)
 
 
-asyncio.run(main())
+if __name__ == "__main__":
+    asyncio.run(main())

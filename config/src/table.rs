@@ -183,6 +183,12 @@ macro_rules! settings_table {
         #[setting(Daemon, "COMMAND", default = "off")]
         VoiceRecognizer => voice_recognizer: Vec<String> = texts(voice::command);
 
+        /// Recognise speech while it is spoken with this command, run without a shell: it reads
+        /// 16 kHz mono PCM from its input and writes its transcript as a line whenever it changes;
+        /// off for none
+        #[setting(Daemon, "COMMAND", default = "off")]
+        VoiceRecognizerStream => voice_recognizer_stream: Vec<String> = texts(voice::command);
+
         /// Read profiles, the first parts of prompts, from here
         #[setting(Everyone, "DIR")]
         ProfilesDir => profiles_dir: PathBuf = path(UserDirs::profiles_dir);

@@ -16,9 +16,11 @@ use crate::metrics::Metrics;
 use crate::models::{Catalogue, Models};
 use crate::profiles::{self, Profiles};
 use crate::prompt::Renderer;
+use crate::speech::dictation::StreamRecognizer;
 use crate::speech::filler::Filler;
 use crate::speech::recognizer::Recognizer;
 use crate::speech::sessions::SpeechSessions;
+use crate::speech::synthesis::Synthesizer;
 use crate::speech::typing::TypeAhead;
 use crate::speech::{self, Speech};
 use crate::storage::{self, Storage};
@@ -43,7 +45,9 @@ pub struct Options {
     /// `None`: no profiles.
     pub profiles_dir: Option<PathBuf>,
     pub filler: Option<Arc<Filler>>,
+    pub synthesizer: Option<Arc<Synthesizer>>,
     pub recognizer: Option<Arc<Recognizer>>,
+    pub stream_recognizer: Option<Arc<StreamRecognizer>>,
     pub type_ahead: TypeAhead,
     pub catalogue: Arc<Catalogue>,
 }
@@ -115,7 +119,9 @@ impl Parts {
             events,
             metrics: metrics.clone(),
             filler: options.filler,
+            synthesizer: options.synthesizer,
             recognizer: options.recognizer,
+            stream_recognizer: options.stream_recognizer,
             type_ahead: options.type_ahead,
         });
         Self { chat, conversations, profiles, speech, storage, models, metrics }

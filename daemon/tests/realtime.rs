@@ -2,87 +2,14 @@
 
 mod common;
 
-use std::net::TcpStream;
 use std::time::Duration;
 
+use common::socket::{Client, started, stopped};
 use common::{Plan, TOKEN, World, assistant, text, user};
 use hob_runtime::SlotState;
-use serde_json::{Value, json};
-use tungstenite::client::IntoClientRequest;
+use serde_json::json;
+use tungstenite::Message;
 use tungstenite::http::StatusCode;
-use tungstenite::{Error, Message, WebSocket};
-
-struct Client {
-    socket: WebSocket<TcpStream>,
-}
-
-impl Client {
-    /// Connects with these headers.
-    fn with(world: &World, headers: &[(&'static str, String)]) -> Result<Self, StatusCode> {
-        let url = format!("ws://{}/v1/realtime/events", world.address);
-        let mut request = url.into_client_request().unwrap();
-        for (name, value) in headers {
-            request.headers_mut().insert(*name, value.parse().unwrap());
-        }
-        let stream = TcpStream::connect(world.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        match tungstenite::client(request, stream) {
-            Ok((socket, _)) => Ok(Self { socket }),
-            Err(tungstenite::HandshakeError::Failure(Error::Http(answer))) => Err(answer.status()),
-            Err(error) => panic!("{error}"),
-        }
-    }
-
-    /// A client of `conversation`, at temperature 0.
-    fn new(world: &World, conversation: &str) -> Self {
-        let token = ("authorization", format!("Bearer {TOKEN}"));
-        let mut client = Self::with(world, &[token]).unwrap();
-        assert_eq!(client.next()["type"], "session.created");
-        let session = json!({"conversation": conversation, "temperature": 0, "max_tokens": 8});
-        client.send(json!({"type": "session.update", "session": session}));
-        assert_eq!(client.next()["session"]["conversation"], conversation);
-        client
-    }
-
-    fn send(&mut self, event: Value) {
-        self.socket.send(Message::text(event.to_string())).unwrap();
-    }
-
-    fn partial(&mut self, text: &str) {
-        let kind = "conversation.item.input_audio_transcription.delta";
-        self.send(json!({"type": kind, "transcript": text}));
-    }
-
-    fn complete(&mut self, text: &str) {
-        let kind = "conversation.item.input_audio_transcription.completed";
-        self.send(json!({"type": kind, "transcript": text}));
-    }
-
-    fn next(&mut self) -> Value {
-        loop {
-            if let Message::Text(text) = self.socket.read().unwrap() {
-                return serde_json::from_str(&text).unwrap();
-            }
-        }
-    }
-
-    /// The events up to `response.done`.
-    fn answer(&mut self) -> Vec<Value> {
-        let mut events = Vec::new();
-        while events.last().is_none_or(|last: &Value| last["type"] != "response.done") {
-            events.push(self.next());
-        }
-        events
-    }
-}
-
-fn started() -> Value {
-    json!({"type": "input_audio_buffer.speech_started"})
-}
-
-fn stopped() -> Value {
-    json!({"type": "input_audio_buffer.speech_stopped"})
-}
 
 fn hot(world: &World, count: u64) {
     world.until("the conversation is hot", |world| {

@@ -3,6 +3,7 @@
 //! Reading order: `guard` (hosts, origins, the token), `body` and `respond` (requests read and
 //! refused), `sse` (streams), the endpoints, and `serve` (the socket).
 
+mod audio;
 pub mod body;
 mod chat;
 mod chunks;
@@ -136,6 +137,8 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
         .route("/v1/memory", get(memory::memory))
         .route("/v1/memory/map", get(memory::map))
         .route("/v1/memory/events", get(memory::events))
+        .route("/v1/audio/speech", post(audio::speak))
+        .route("/v1/audio/transcriptions", post(audio::transcribe))
         .route("/v1/voice/filler", get(voice::filler))
         .route("/v1/voice/transcriptions", post(voice::transcribe))
         .route("/v1/status", get(status::status))

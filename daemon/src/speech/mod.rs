@@ -2,8 +2,10 @@
 //! they stop speaking.
 //!
 //! Reading order: this file (the events of an utterance), [`sessions`] (utterances in progress),
-//! `speculate` (the task that prefills), [`typing`] (the same for typed words), [`vad`] (sound to speech events), [`voice`] (phrases and
-//! transcription) with [`filler`], [`phrase_cache`], [`recognizer`], [`command`] and [`program`].
+//! `speculate` (the task that prefills), [`typing`] (the same for typed words), [`vad`] (sound
+//! to speech events), [`dictation`] (sound to partial transcripts), [`voice`] (phrases, spoken
+//! answers, transcription) with [`filler`], [`phrase_cache`], [`synthesis`], `sentences`,
+//! [`recognizer`], [`command`], [`program`], [`sound`] and [`wav`].
 //!
 //! - Handling an event only queues work.
 //! - While an answer of the conversation runs, the history of the next turn is incomplete: the task
@@ -11,12 +13,16 @@
 
 pub mod active_speakers;
 pub mod command;
+pub mod dictation;
 pub mod filler;
 pub mod phrase_cache;
 pub mod program;
 pub mod recognizer;
+mod sentences;
 pub mod sessions;
+pub mod sound;
 mod speculate;
+pub mod synthesis;
 pub mod typing;
 pub mod vad;
 pub mod voice;
@@ -40,9 +46,11 @@ use crate::wire::chat::ChatRequest;
 use crate::wire::fields::wrong_type;
 use crate::wire::message::{Message, Role};
 use active_speakers::ActiveSpeakers;
+use dictation::StreamRecognizer;
 use filler::Filler;
 use recognizer::Recognizer;
 use sessions::{NextTurn, SpeechSessions};
+use synthesis::Synthesizer;
 use typing::TypeAhead;
 
 /// What [`Speech`] is made of.
@@ -55,8 +63,12 @@ pub struct Options {
     pub metrics: Arc<Metrics>,
     /// `None`: no phrases.
     pub filler: Option<Arc<Filler>>,
+    /// `None`: answers are not spoken.
+    pub synthesizer: Option<Arc<Synthesizer>>,
     /// `None`: no transcription.
     pub recognizer: Option<Arc<Recognizer>>,
+    /// `None`: no transcription while the user speaks.
+    pub stream_recognizer: Option<Arc<StreamRecognizer>>,
     pub type_ahead: TypeAhead,
 }
 

@@ -1,6 +1,8 @@
-//! Filler phrases while the model computes, and the transcription of speech.
+//! Filler phrases while the model computes, spoken answers, and the transcription of speech.
 //!
 //! - No phrase is played while the user speaks.
+
+use std::sync::Arc;
 
 use base64::Engine as _;
 use hob_prewarm::phrase::VoiceName;
@@ -8,10 +10,13 @@ use hob_slots::ConversationId;
 use parking_lot::MutexGuard;
 use serde_json::{Value, json};
 
-use super::Speech;
 use super::active_speakers::ActiveSpeakers;
+use super::dictation::StreamRecognizer;
 use super::filler::FillerPhrase;
 use super::recognizer::RecognizerError;
+use super::sound::Sound;
+use super::synthesis::Speaking;
+use super::{Speech, next_body};
 use crate::error::{ApiError, ErrorKind};
 
 impl Speech {
@@ -46,6 +51,51 @@ impl Speech {
         }
     }
 
+    /// Whether a voice command is configured and installed.
+    pub fn can_speak(&self) -> bool {
+        self.options().synthesizer.is_some()
+    }
+
+    /// Begins to speak an answer, in this voice or the default one. `None` without a voice command.
+    pub fn speak(&self, voice: Option<VoiceName>) -> Option<Speaking> {
+        Some(self.options().synthesizer.as_ref()?.speak(voice))
+    }
+
+    /// The sound of a text, in this voice or the default one. `None` when it has no words.
+    ///
+    /// # Errors
+    /// When `voice` is not a valid name, no voice command is configured, or it fails.
+    pub async fn synthesize(
+        &self,
+        voice: Option<&str>,
+        text: &str,
+    ) -> Result<Option<Sound>, ApiError> {
+        let voice = voice.map(str::parse::<VoiceName>).transpose();
+        let voice = voice.map_err(|error| ApiError::field("voice", error.to_string()))?;
+        let synthesizer = self.options().synthesizer.as_ref().ok_or_else(no_voice)?;
+        synthesizer.synthesize_all(voice.as_ref(), text).await.map_err(|error| {
+            tracing::warn!(%error, "a text was not spoken");
+            ApiError::internal(format!("the text could not be spoken: {error}")).code("voice")
+        })
+    }
+
+    /// The command that transcribes sound while it arrives.
+    pub fn stream_recognizer(&self) -> Option<Arc<StreamRecognizer>> {
+        self.options().stream_recognizer.clone()
+    }
+
+    /// Restores a conversation's KV before anybody speaks in it. `options`: of its next request.
+    pub fn prewarm(&self, id: &ConversationId, options: &Value) {
+        let Ok(body) = next_body(id, options) else { return }; // The next request says why.
+        let chat = self.chat().clone();
+        tokio::spawn(async move {
+            let prewarmed = async { chat.prewarm(&body, None).await?.collect().await };
+            if let Err(error) = prewarmed.await {
+                tracing::debug!(%error, "the conversation was not prewarmed");
+            }
+        });
+    }
+
     /// Whether a recogniser is configured.
     pub fn can_transcribe(&self) -> bool {
         self.options().recognizer.is_some()
@@ -78,6 +128,13 @@ impl Speech {
     fn active_speakers(&self) -> MutexGuard<'_, ActiveSpeakers> {
         self.shared.active_speakers.lock()
     }
+}
+
+/// The answer to a request for sound where no command makes it.
+pub fn no_voice() -> ApiError {
+    let message = "nothing can be spoken: install espeak-ng, or set voice_command in hob.toml to a \
+                   command that reads text and writes a WAV";
+    ApiError::new(ErrorKind::NotImplemented, message).code("no_voice")
 }
 
 /// The event that sends a phrase to a client, as a WAV in base64.

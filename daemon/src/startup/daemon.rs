@@ -136,7 +136,8 @@ fn join(
 
     let (events, inbox) = WarmEvents::channel();
     let (status_writer, warm_status) = warm_status();
-    let filler = voice::filler(resolved, clock.clone())?;
+    let synthesizer = voice::synthesizer(resolved)?;
+    let filler = voice::filler(resolved, synthesizer.as_ref(), clock.clone());
     let rules = sweep::rules(settings);
     let parts = Parts::join(parts::Options {
         engine: opened.engine.clone(),
@@ -151,7 +152,9 @@ fn join(
         max_waiting: settings.queue,
         profiles_dir: Some(settings.profiles_dir.clone()),
         filler: filler.clone(),
+        synthesizer: synthesizer.map(Arc::new),
         recognizer: voice::recognizer(resolved),
+        stream_recognizer: voice::stream_recognizer(resolved),
         type_ahead: TypeAhead::new(
             settings.type_ahead,
             settings.keepalive_battery_percent,

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub mod socket;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,6 +46,7 @@ pub struct Plan {
     is_model_fixed: bool,
     estimate: Option<Estimate>,
     recognizer: Vec<String>,
+    stream_recognizer: Vec<String>,
     type_ahead: bool,
     battery: Option<fn() -> Option<Battery>>,
 }
@@ -62,6 +65,7 @@ impl Plan {
             is_model_fixed: false,
             estimate: None,
             recognizer: Vec::new(),
+            stream_recognizer: Vec::new(),
             type_ahead: true,
             battery: None,
         }
@@ -140,6 +144,12 @@ impl Plan {
         self
     }
 
+    /// Transcribes speech while it arrives with this command.
+    pub fn dictates(mut self, command: &[&str]) -> Self {
+        self.stream_recognizer = command.iter().map(|word| (*word).to_owned()).collect();
+        self
+    }
+
     /// Transcribes speech with this command.
     pub fn transcribes(mut self, command: &[&str]) -> Self {
         self.recognizer = command.iter().map(|word| (*word).to_owned()).collect();
@@ -198,6 +208,7 @@ impl Plan {
         settings.request_timeout = self.limits.time;
         settings.allow_origin = self.origins.clone();
         settings.voice_recognizer = self.recognizer.clone();
+        settings.voice_recognizer_stream = self.stream_recognizer.clone();
         settings.type_ahead = self.type_ahead;
         let (command, phrases) = self.voice.clone().unwrap_or_default();
         settings.voice_name = "en".to_owned();

@@ -1,11 +1,13 @@
 //! `GET /v1/realtime/events`: the events of an utterance over a WebSocket, named as in OpenAI's
 //! Realtime API.
 //!
-//! Reading order: this file (the socket), `session` (events in), `response` (events out).
+//! Reading order: this file (the socket), `session` (events in), `listening` (sound in), `response`
+//! (events and sound out).
 //!
 //! - A message is bounded. A client that sends nothing and answers no ping is disconnected.
 //! - Closing the socket cancels its answer and its speculative prefill.
 
+mod listening;
 mod response;
 mod session;
 

@@ -1,22 +1,33 @@
-//! An answer as events.
+//! An answer as events, and its sound.
 
 use std::pin::Pin;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
 use super::Events;
 use crate::chat::answer::{Answer, Piece};
 use crate::chat::names;
 use crate::error::ApiError;
+use crate::speech::synthesis::{Speaking, Spoken};
 use crate::wire::chat::ChatRequest;
 
 type Beginning =
     Pin<Box<dyn Future<Output = Result<(ChatRequest, Answer), ApiError>> + Send + 'static>>;
 
+/// Of the sound, as the Realtime API defines it.
+const OUTPUT_RATE: u32 = 24_000;
+
+/// One second of sound: an event stays far below the bound of a client's message.
+const MAX_SOUND_BYTES: usize = 2 * OUTPUT_RATE as usize;
+
 pub(super) struct Response {
     id: String,
     item: String,
     state: State,
+    /// `None`: the answer is text only.
+    speaking: Option<Speaking>,
     text: String,
     reason: &'static str,
 }
@@ -25,6 +36,8 @@ enum State {
     /// The turn is not queued yet.
     Begins(Beginning),
     Runs(Box<Answer>),
+    /// The text is complete, and the voice still speaks.
+    Speaks(Box<Answer>),
     Over,
 }
 
@@ -36,11 +49,12 @@ pub(super) fn event(kind: &str, mut fields: Value) -> Value {
 }
 
 impl Response {
-    pub fn new(beginning: Beginning) -> Self {
+    pub fn new(beginning: Beginning, speaking: Option<Speaking>) -> Self {
         Self {
             id: names::answer("resp"),
             item: names::answer("item"),
             state: State::Begins(beginning),
+            speaking,
             text: String::new(),
             reason: "stop",
         }
@@ -61,9 +75,16 @@ impl Response {
                 }
                 Err(error) => self.failed(&error),
             },
-            State::Runs(answer) => match answer.next().await {
-                Some(Ok(piece)) => self.events_of(piece),
-                Some(Err(error)) => self.failed(&error),
+            State::Runs(answer) => tokio::select! {
+                piece = answer.next() => match piece {
+                    Some(Ok(piece)) => self.events_of(piece),
+                    Some(Err(error)) => self.failed(&error),
+                    None => self.answered(),
+                },
+                spoken = next_spoken(&mut self.speaking) => self.sound_of(spoken),
+            },
+            State::Speaks(_) => match next_spoken(&mut self.speaking).await {
+                Some(spoken) => self.sound_of(Some(spoken)),
                 None => self.done(),
             },
             State::Over => std::future::pending().await,
@@ -84,7 +105,10 @@ impl Response {
             Piece::More { delta, .. } if delta.content.is_empty() => Vec::new(),
             Piece::More { delta, .. } => {
                 self.text.push_str(&delta.content);
-                vec![self.part("response.output_text.delta", json!({"delta": delta.content}))]
+                if let Some(speaking) = &mut self.speaking {
+                    speaking.push(&delta.content);
+                }
+                vec![self.part(self.text_event("delta"), json!({"delta": delta.content}))]
             }
             Piece::End { reason, .. } => {
                 self.reason = reason;
@@ -93,11 +117,64 @@ impl Response {
         }
     }
 
+    /// The text of a spoken answer is the transcript of its sound.
+    fn text_event(&self, part: &str) -> &'static str {
+        match (self.speaking.is_some(), part) {
+            (true, "delta") => "response.output_audio_transcript.delta",
+            (true, _) => "response.output_audio_transcript.done",
+            (false, "delta") => "response.output_text.delta",
+            (false, _) => "response.output_text.done",
+        }
+    }
+
+    /// A sentence as 24 kHz PCM. `None`: the voice has ended.
+    fn sound_of(&mut self, spoken: Option<Spoken>) -> Events {
+        let Some(Spoken { text, sound }) = spoken else {
+            self.speaking = None;
+            return Vec::new();
+        };
+        match sound {
+            Ok(sound) => {
+                let pcm = sound.at_rate(OUTPUT_RATE).to_pcm();
+                let piece = |pcm: &[u8]| {
+                    let fields = json!({"delta": BASE64.encode(pcm), "text": text});
+                    self.part("response.output_audio.delta", fields)
+                };
+                pcm.chunks(MAX_SOUND_BYTES).map(piece).collect()
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a sentence was not spoken");
+                let error = ApiError::internal(format!("a sentence was not spoken: {error}"));
+                vec![event("error", error.code("voice").to_json())]
+            }
+        }
+    }
+
+    /// The text is complete.
+    fn answered(&mut self) -> Events {
+        let Some(speaking) = &mut self.speaking else { return self.done() };
+        speaking.finish();
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::Runs(answer) => self.state = State::Speaks(answer),
+            state => self.state = state,
+        }
+        Vec::new()
+    }
+
     fn done(&mut self) -> Events {
         let mut body = self.body(if self.reason == "length" { "incomplete" } else { "completed" });
         body["output"] = self.output();
-        let text = self.part("response.output_text.done", json!({"text": self.text}));
-        let State::Runs(answer) = std::mem::replace(&mut self.state, State::Over) else {
+        let mut events = Vec::new();
+        if self.speaking.is_some() {
+            events.push(self.part("response.output_audio.done", json!({})));
+            let transcript = json!({"transcript": self.text});
+            events.push(self.part(self.text_event("done"), transcript));
+        } else {
+            events.push(self.part(self.text_event("done"), json!({"text": self.text})));
+        }
+        let (State::Runs(answer) | State::Speaks(answer)) =
+            std::mem::replace(&mut self.state, State::Over)
+        else {
             return Vec::new();
         };
         let usage = answer.usage();
@@ -107,7 +184,8 @@ impl Response {
             "total_tokens": usage.prompt + usage.completion,
             "input_token_details": {"cached_tokens": usage.cached},
         });
-        vec![text, event("response.done", json!({"response": body, "hob": answer.hob()}))]
+        events.push(event("response.done", json!({"response": body, "hob": answer.hob()})));
+        events
     }
 
     fn failed(&mut self, error: &ApiError) -> Events {
@@ -135,7 +213,9 @@ impl Response {
             "id": self.item, "object": "realtime.item", "type": "message", "role": "assistant",
             "content": [{"type": "output_text", "text": self.text}],
         });
-        let State::Runs(answer) = &self.state else { return json!([message]) };
+        let (State::Runs(answer) | State::Speaks(answer)) = &self.state else {
+            return json!([message]);
+        };
         let calls = answer.message(0).to_json()["tool_calls"].take();
         let call = |call: &Value| {
             json!({
@@ -145,5 +225,13 @@ impl Response {
         };
         let calls = calls.as_array().into_iter().flatten().map(call);
         std::iter::once(message).chain(calls).collect()
+    }
+}
+
+/// Pending without a voice.
+async fn next_spoken(speaking: &mut Option<Speaking>) -> Option<Spoken> {
+    match speaking {
+        Some(speaking) => speaking.next().await,
+        None => std::future::pending().await,
     }
 }

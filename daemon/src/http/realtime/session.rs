@@ -2,19 +2,32 @@
 //!
 //! - The answer begins when speech has stopped and its transcript is complete, in either order;
 //!   with `response.create`, at once and with the transcript so far.
-//! - Speech that starts during an answer interrupts it.
+//! - Speech that starts during an answer interrupts it, and the voice that speaks it.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use hob_prewarm::phrase::VoiceName;
 use hob_slots::ConversationId;
 use serde_json::{Value, json};
 
 use super::Events;
+use super::listening::Listening;
 use super::response::{Response, event};
 use crate::chat::names;
 use crate::error::{ApiError, ErrorKind};
 use crate::speech::Speech;
-use crate::speech::vad::{SpeechDetector, SpeechEvent};
-use crate::speech::voice::filler_event;
+use crate::speech::dictation::Heard;
+use crate::speech::vad::SpeechEvent;
+use crate::speech::voice::{filler_event, no_voice};
 use crate::wire::fields::Fields;
+
+/// Of appended sound, as the Realtime API defines it.
+const DEFAULT_RATE: u32 = 24_000;
+const RATES: std::ops::RangeInclusive<i64> = 8_000..=48_000;
+
+/// Fields of a session that are about sound. The others are those of its chats.
+const SOUND_FIELDS: [&str; 5] =
+    ["audio", "turn_detection", "output_modalities", "modalities", "voice"];
 
 pub(super) struct Session {
     speech: Speech,
@@ -22,24 +35,34 @@ pub(super) struct Session {
     conversation: Option<ConversationId>,
     /// The fields of this session's requests beside the words.
     options: Value,
-    vad: SpeechDetector,
+    /// The session's [`SOUND_FIELDS`].
+    sound: Value,
+    listening: Listening,
+    /// Answers are spoken, in this voice or the default one.
+    speaks: Option<Option<VoiceName>>,
     transcript: String,
     has_stopped: bool,
     is_complete: bool,
+    /// Of the answer that waits for the final transcript.
+    next_options: Value,
     response: Option<Response>,
 }
 
 impl Session {
     pub fn new(speech: Speech) -> Self {
+        let listening = Listening::new(None, DEFAULT_RATE, true);
         Self {
             speech,
             id: names::answer("sess"),
             conversation: None,
             options: json!({}),
-            vad: SpeechDetector::default(),
+            sound: json!({}),
+            listening,
+            speaks: None,
             transcript: String::new(),
             has_stopped: false,
             is_complete: false,
+            next_options: json!({}),
             response: None,
         }
     }
@@ -48,14 +71,26 @@ impl Session {
         event("session.created", json!({"session": self.body()}))
     }
 
-    /// The next events of the answer; pending without an answer.
+    /// The next events of the answer and of the recogniser; pending without either.
     pub async fn next(&mut self) -> Events {
-        let Some(response) = &mut self.response else { return std::future::pending().await };
-        let events = response.next().await;
-        if response.is_over() {
-            self.response = None;
+        let Self { response, listening, .. } = self;
+        let answer = async {
+            match response {
+                Some(response) => response.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            events = answer => {
+                if self.response.as_ref().is_some_and(Response::is_over) {
+                    self.response = None;
+                }
+                events
+            }
+            heard = listening.next() => self.heard(heard).unwrap_or_else(|error| {
+                vec![event("error", error.to_json())]
+            }),
         }
-        events
     }
 
     /// Handles an event of the client.
@@ -74,9 +109,14 @@ impl Session {
 
     /// Sound: 16 kHz, mono, 16 bits a sample, little endian.
     pub fn hear(&mut self, sound: &[u8]) -> Events {
+        let detected = self.listening.hear(sound);
+        self.detected(detected)
+    }
+
+    fn detected(&mut self, detected: impl IntoIterator<Item = SpeechEvent>) -> Events {
         let mut events = Vec::new();
-        for heard in self.vad.process(sound) {
-            let events_of = match heard {
+        for detected in detected {
+            let events_of = match detected {
                 SpeechEvent::SpeechStarted { at_ms } => self.started().map(|more| {
                     let fields = json!({"audio_start_ms": at_ms});
                     let mut events = vec![event("input_audio_buffer.speech_started", fields)];
@@ -99,13 +139,35 @@ impl Session {
         let fields = Fields::of_body(sent)?;
         match fields.required_string("type")? {
             "session.update" => self.update(&fields),
+            "input_audio_buffer.append" => {
+                let audio = BASE64.decode(fields.required_string("audio")?).map_err(|error| {
+                    ApiError::field("audio", format!("`audio` is not base64: {error}"))
+                })?;
+                let detected = self.listening.append(&audio);
+                Ok(self.detected(detected))
+            }
+            "input_audio_buffer.commit" => {
+                let stopped = self.listening.commit();
+                let mut events = vec![event("input_audio_buffer.committed", json!({}))];
+                events.extend(self.detected(stopped));
+                Ok(events)
+            }
+            "input_audio_buffer.clear" => {
+                self.listening.clear();
+                Ok(vec![event("input_audio_buffer.cleared", json!({}))])
+            }
             "input_audio_buffer.speech_started" => self.started(),
             "input_audio_buffer.speech_stopped" => self.stopped(),
             "conversation.item.input_audio_transcription.delta" => self.partial(&fields),
             "conversation.item.input_audio_transcription.completed" => self.complete(&fields),
             "response.create" => {
-                let options = fields.map("response")?.cloned().unwrap_or_default();
-                self.respond(Value::Object(options)).map(|()| Vec::new())
+                let options = Value::Object(fields.map("response")?.cloned().unwrap_or_default());
+                if self.listening.is_finishing() {
+                    // The answer begins with the final transcript, in a moment.
+                    (self.has_stopped, self.next_options) = (true, options);
+                    return Ok(Vec::new());
+                }
+                self.respond(options).map(|()| Vec::new())
             }
             "response.cancel" => Ok(self.interrupt()),
             other => {
@@ -115,9 +177,20 @@ impl Session {
         }
     }
 
-    /// `conversation` names the conversation; the other fields are those of its requests.
+    /// `conversation` names the conversation, whose KV is restored at once. [`SOUND_FIELDS`] are
+    /// about sound; the other fields are those of its requests.
     fn update(&mut self, fields: &Fields<'_>) -> Result<Events, ApiError> {
         let mut options = fields.map("session")?.cloned().unwrap_or_default();
+        let mut sound = self.sound.clone();
+        for name in SOUND_FIELDS {
+            if let Some(value) = options.shift_remove(name) {
+                sound[name] = value;
+            }
+        }
+        let settings = SoundSettings::of(&sound)?;
+        if settings.speaks.is_some() && !self.speech.can_speak() {
+            return Err(no_voice());
+        }
         if let Some(name) = options.remove("conversation") {
             let name = name.as_str().unwrap_or_default();
             let id = ConversationId::new(name).map_err(|error| {
@@ -129,6 +202,14 @@ impl Session {
         }
         for (name, value) in options {
             self.options[name] = value;
+        }
+        if self.sound != sound || self.listening.recognizer().is_none() {
+            let recognizer = self.speech.stream_recognizer();
+            self.listening = Listening::new(recognizer, settings.rate, settings.detects);
+        }
+        (self.sound, self.speaks) = (sound, settings.speaks);
+        if let Some(conversation) = &self.conversation {
+            self.speech.prewarm(conversation, &self.options);
         }
         Ok(vec![event("session.updated", json!({"session": self.body()}))])
     }
@@ -175,8 +256,36 @@ impl Session {
         self.respond_when_due().map(|()| Vec::new())
     }
 
+    /// What the recogniser has understood.
+    fn heard(&mut self, heard: Heard) -> Result<Events, ApiError> {
+        const KIND: &str = "conversation.item.input_audio_transcription";
+        let conversation = self.conversation()?;
+        match heard {
+            Heard::Partial(text) => {
+                self.transcript.clone_from(&text);
+                self.speech.transcript(&conversation, text.clone(), false)?;
+                Ok(vec![event(&format!("{KIND}.delta"), json!({"transcript": text}))])
+            }
+            Heard::Final(text) => {
+                self.is_complete = !text.is_empty();
+                self.speech.transcript(&conversation, text.clone(), true)?;
+                self.respond_when_due()?;
+                Ok(vec![event(&format!("{KIND}.completed"), json!({"transcript": text}))])
+            }
+            Heard::Failed(error) => {
+                tracing::warn!(%error, "the streaming recogniser failed");
+                let message = format!("what was said could not be transcribed: {error}");
+                Err(ApiError::internal(message).code("recognizer"))
+            }
+        }
+    }
+
     fn respond_when_due(&mut self) -> Result<(), ApiError> {
-        if self.has_stopped && self.is_complete { self.respond(json!({})) } else { Ok(()) }
+        if !(self.has_stopped && self.is_complete) {
+            return Ok(());
+        }
+        let options = std::mem::replace(&mut self.next_options, json!({}));
+        self.respond(options)
     }
 
     fn respond(&mut self, options: Value) -> Result<(), ApiError> {
@@ -187,7 +296,8 @@ impl Session {
         (self.has_stopped, self.is_complete) = (false, false);
         let (speech, conversation) = (self.speech.clone(), self.conversation()?);
         let beginning = async move { speech.end(&conversation, &options).await };
-        self.response = Some(Response::new(Box::pin(beginning)));
+        let speaking = self.speaks.clone().and_then(|voice| self.speech.speak(voice));
+        self.response = Some(Response::new(Box::pin(beginning), speaking));
         Ok(())
     }
 
@@ -205,6 +315,9 @@ impl Session {
 
     fn body(&self) -> Value {
         let mut body = self.options.clone();
+        for (name, value) in self.sound.as_object().into_iter().flatten() {
+            body[name] = value.clone();
+        }
         body["id"] = self.id.as_str().into();
         body["object"] = "realtime.session".into();
         body["model"] = self.speech.chat().model_name().into();
@@ -218,6 +331,43 @@ impl Session {
         if let Some(conversation) = self.conversation.take() {
             self.speech.cancel(&conversation);
         }
+    }
+}
+
+/// What a session's [`SOUND_FIELDS`] mean.
+struct SoundSettings {
+    /// Samples a second of appended sound.
+    rate: u32,
+    /// Whether the server finds the start and the end of speech.
+    detects: bool,
+    speaks: Option<Option<VoiceName>>,
+}
+
+impl SoundSettings {
+    fn of(sound: &Value) -> Result<Self, ApiError> {
+        let (input, output) = (&sound["audio"]["input"], &sound["audio"]["output"]);
+        let rate = match &input["format"]["rate"] {
+            Value::Null => DEFAULT_RATE,
+            rate => {
+                let rate = rate.as_i64().filter(|rate| RATES.contains(rate));
+                rate.and_then(|rate| rate.try_into().ok()).ok_or_else(|| {
+                    let message = "`session.audio.input.format.rate` must be between 8000 and \
+                                   48000 samples a second";
+                    ApiError::field("session.audio.input.format.rate", message)
+                })?
+            }
+        };
+        // `null` switches detection off, as in the Realtime API; absent leaves it on.
+        let is_off = |fields: &Value| fields.get("turn_detection").is_some_and(Value::is_null);
+        let wants_audio = |list: &Value| {
+            list.as_array().is_some_and(|list| list.iter().any(|kind| kind == "audio"))
+        };
+        let speaks = wants_audio(&sound["output_modalities"]) || wants_audio(&sound["modalities"]);
+        let voice = output["voice"].as_str().or_else(|| sound["voice"].as_str());
+        let voice = voice.map(str::parse::<VoiceName>).transpose();
+        let voice = voice.map_err(|error| ApiError::field("session.voice", error.to_string()))?;
+        let detects = !is_off(sound) && !is_off(input);
+        Ok(Self { rate, detects, speaks: speaks.then_some(voice) })
     }
 }
 

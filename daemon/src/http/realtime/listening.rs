@@ -1,0 +1,156 @@
+//! Sound in: detects speech, and feeds the streaming recogniser.
+//!
+//! - The recogniser gets the sound from shortly before the start of speech, so that no first word
+//!   is cut off.
+//! - The command for the next utterance is started before it is needed: it loads its model while
+//!   nobody speaks.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::speech::dictation::{Dictation, Heard, StreamRecognizer};
+use crate::speech::sound::Resampler;
+use crate::speech::vad::{SAMPLE_RATE, SpeechDetector, SpeechEvent};
+
+/// 500 ms: the detector reports speech 96 ms after its first voiced frame, and a word may begin
+/// unvoiced.
+const BYTES_BEFORE_SPEECH: usize = SAMPLE_RATE as usize;
+
+pub(super) struct Listening {
+    recognizer: Option<Arc<StreamRecognizer>>,
+    /// `None`: the client says where an utterance ends.
+    detector: Option<SpeechDetector>,
+    resampler: Resampler,
+    /// The newest sound of a pause.
+    before: VecDeque<u8>,
+    in_speech: bool,
+    /// Of the utterance in progress, or of the next one.
+    dictation: Option<Dictation>,
+}
+
+impl Listening {
+    /// `rate`: of appended sound.
+    pub fn new(recognizer: Option<Arc<StreamRecognizer>>, rate: u32, detects: bool) -> Self {
+        let mut listening = Self {
+            recognizer,
+            detector: detects.then(SpeechDetector::default),
+            resampler: Resampler::new(rate, SAMPLE_RATE as u32),
+            before: VecDeque::new(),
+            in_speech: false,
+            dictation: None,
+        };
+        listening.start_next();
+        listening
+    }
+
+    pub fn recognizer(&self) -> Option<Arc<StreamRecognizer>> {
+        self.recognizer.clone()
+    }
+
+    /// Appended sound of the session's rate: 16-bit PCM, little endian.
+    pub fn append(&mut self, pcm: &[u8]) -> Vec<SpeechEvent> {
+        let samples = pcm.chunks_exact(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]]));
+        let samples = self.resampler.process(&samples.collect::<Vec<_>>());
+        let pcm: Vec<u8> = samples.iter().flat_map(|sample| sample.to_le_bytes()).collect();
+        self.hear(&pcm)
+    }
+
+    /// 16 kHz mono PCM.
+    pub fn hear(&mut self, pcm: &[u8]) -> Vec<SpeechEvent> {
+        let events = match &mut self.detector {
+            Some(detector) => detector.process(pcm),
+            None if self.in_speech || pcm.is_empty() => Vec::new(),
+            None => vec![SpeechEvent::SpeechStarted { at_ms: 0 }],
+        };
+        let was_in_speech = self.in_speech;
+        for event in &events {
+            match event {
+                SpeechEvent::SpeechStarted { .. } => self.begin(),
+                SpeechEvent::SpeechStopped { .. } => self.in_speech = false,
+            }
+        }
+        let dictates = was_in_speech || !events.is_empty();
+        match self.dictation.as_ref().filter(|_| dictates) {
+            Some(dictation) => dictation.hear(pcm),
+            None => self.remember(pcm),
+        }
+        if !self.in_speech && dictates {
+            self.finish();
+        }
+        events
+    }
+
+    /// The client ends the utterance.
+    pub fn commit(&mut self) -> Option<SpeechEvent> {
+        if let Some(detector) = &mut self.detector {
+            detector.finish();
+        }
+        let was_in_speech = std::mem::take(&mut self.in_speech);
+        self.finish();
+        was_in_speech.then_some(SpeechEvent::SpeechStopped { at_ms: 0 })
+    }
+
+    /// Drops the sound of the utterance in progress.
+    pub fn clear(&mut self) {
+        let detects = self.detector.is_some();
+        self.detector = detects.then(SpeechDetector::default);
+        self.before.clear();
+        if std::mem::take(&mut self.in_speech) {
+            self.dictation = None;
+            self.start_next();
+        }
+    }
+
+    /// Whether the final transcript of an utterance that has ended will follow.
+    pub fn is_finishing(&self) -> bool {
+        self.dictation.as_ref().is_some_and(Dictation::is_finishing)
+    }
+
+    /// What the recogniser has understood; pending without one. The wait may be cancelled and
+    /// repeated.
+    pub async fn next(&mut self) -> Heard {
+        let Some(dictation) = &mut self.dictation else { return std::future::pending().await };
+        let heard = dictation.next().await;
+        match &heard {
+            Heard::Partial(_) => {}
+            Heard::Final(_) => {
+                self.dictation = None;
+                self.start_next();
+            }
+            Heard::Failed(_) => self.dictation = None, // The next utterance tries again.
+        }
+        heard
+    }
+
+    fn begin(&mut self) {
+        self.in_speech = true;
+        if self.dictation.as_ref().is_none_or(Dictation::is_finishing) {
+            self.dictation = None; // What was said before is overtaken by this.
+            self.start_next();
+        }
+        if let Some(dictation) = &self.dictation {
+            dictation.hear(self.before.make_contiguous());
+        }
+        self.before.clear();
+    }
+
+    fn finish(&mut self) {
+        if let Some(dictation) = &mut self.dictation {
+            dictation.finish();
+        }
+    }
+
+    fn remember(&mut self, pcm: &[u8]) {
+        self.before.extend(pcm);
+        let excess = self.before.len().saturating_sub(BYTES_BEFORE_SPEECH);
+        self.before.drain(..excess.next_multiple_of(2).min(self.before.len()));
+    }
+
+    fn start_next(&mut self) {
+        let Some(recognizer) = &self.recognizer else { return };
+        match recognizer.start() {
+            Ok(dictation) => self.dictation = Some(dictation),
+            Err(error) => tracing::warn!(%error, "the streaming recogniser did not start"),
+        }
+    }
+}
