@@ -29,10 +29,16 @@ pub struct Conversation<'c> {
     pub pinned: bool,
     pub trashed_at: Option<i64>,
     pub slot: Option<u32>,
-    /// Where its KV is: `slot`, `memory` (parked), `disk` or `none`.
+    /// Where its KV is: `slot`, `memory`, `disk` or `none`.
     pub place: Text,
+    /// The same as a tier: `hot`, `warm`, `cold` or `none`.
+    pub tier: Text,
     /// Of its KV.
     pub tokens: usize,
+    /// Of `tokens`: those that a restore reads from memory.
+    pub memory_tokens: usize,
+    /// Of `tokens`: those that a restore reads from disk.
+    pub disk_tokens: usize,
 }
 
 /// A conversation and the messages of the branch that was used last.

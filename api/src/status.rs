@@ -51,12 +51,21 @@ impl Slot {
     }
 }
 
-/// A conversation in host memory.
+/// A conversation that has left the cells.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parked {
     pub conversation: ConversationId,
     #[serde(default)]
     pub tokens: usize,
+    /// The slowest tier that a restore reads: `warm`, `cold` or `none`. Empty: an older daemon.
+    #[serde(default)]
+    pub tier: Text,
+    /// Tokens whose KV is in memory.
+    #[serde(default)]
+    pub memory_tokens: usize,
+    /// Tokens whose KV is only on disk.
+    #[serde(default)]
+    pub disk_tokens: usize,
 }
 
 /// A profile as its file describes it.

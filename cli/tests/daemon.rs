@@ -135,7 +135,7 @@ fn conversations_are_listed_read_renamed_and_deleted() {
     let home = Home::new();
     let listed = json!({
         "id": "room-1", "title": "Codes\u{1b}[31m", "created_at": 1, "updated_at": 2,
-        "message_count": 12, "slot": 0, "place": "hot", "tokens": 6245,
+        "message_count": 12, "slot": 0, "place": "slot", "tier": "hot", "tokens": 6245,
     });
     let mut whole = listed.clone();
     whole["messages"] = json!([{"role": "user", "content": "Hello"}]);

@@ -4,6 +4,7 @@
 //! - The worker thread starts with the engine and ends with [`Engine::shutdown`], after all KV
 //!   worth saving is on disk.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
@@ -23,7 +24,7 @@ use crate::map::CacheMap;
 use crate::options::EngineOptions;
 use crate::pace::Pace;
 use crate::status::{EngineCounters, EngineStatus, Residency};
-use crate::tiers::{Budget, KvTiers, Maintainer};
+use crate::tiers::{Budget, KvTiers, Maintainer, TierIndex};
 use crate::turn::{Turn, TurnError, TurnRequest};
 use crate::worker::{ChangeLog, Core};
 
@@ -44,6 +45,7 @@ struct Inner {
     grammars: OnceLock<GrammarFactory>,
     residency: watch::Receiver<Residency>,
     loading_status: Arc<Mutex<EngineStatus>>,
+    tiers: TierIndex,
     changes: watch::Receiver<u64>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -83,6 +85,7 @@ impl Engine {
             KvTiers::new(model.clone(), fingerprint, store, budget, on_room)
         };
         let maintainer = tiers.maintainer();
+        let index = tiers.index();
         let thread = {
             let (model, options) = (model.clone(), options.clone());
             let (commands, waiting) = (commands.clone(), waiting.clone());
@@ -116,6 +119,7 @@ impl Engine {
             waiting,
             residency,
             loading_status,
+            tiers: index,
             changes,
             thread: Mutex::new(Some(thread)),
         };
@@ -211,6 +215,18 @@ impl Engine {
         }
         let (reply, answer) = Reply::channel();
         self.send(Command::Status(reply))?;
+        let status = self.cell_status().await?;
+        let slots = status.slots.iter().chain(&status.prefixes);
+        let hot: BTreeSet<_> = slots
+            .filter(|slot| slot.tokens > 0)
+            .filter_map(|slot| slot.conversation.clone())
+            .collect();
+        let parked = self.inner.tiers.conversations(|id| !hot.contains(id));
+        Ok(EngineStatus { parked, ..status })
+    }
+
+    /// All of [`Self::status`] but the parked conversations.
+    async fn cell_status(&self) -> Result<EngineStatus, TurnError> {
         answer.await.map_err(|_| TurnError::Stopped)
     }
 

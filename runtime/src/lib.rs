@@ -28,7 +28,7 @@ pub use engine::Engine;
 pub use map::{BlockMap, CacheMap, Eviction, EvictionReason, Origin, SlotMap, Tier};
 pub use miss::MissReason;
 pub use options::EngineOptions;
-pub use status::{EngineCounters, EngineStatus, Residency, SlotState, SlotStatus};
+pub use status::{EngineCounters, EngineStatus, Residency, SavedStatus, SlotState, SlotStatus};
 pub use tiers::in_the_background;
 pub use turn::{
     AheadCounts, FinishReason, Logprobs, Purpose, Retention, TokenCounts, TokenLogprob, Turn,

@@ -8,8 +8,8 @@ pub struct EngineStatus {
     pub slots: Vec<SlotStatus>,
     /// The slots for prefixes, in order.
     pub prefixes: Vec<SlotStatus>,
-    /// Conversations without a slot whose record this process has seen, with their tokens.
-    pub parked: Vec<(ConversationId, usize)>,
+    /// Conversations without hot cells whose record this process has seen.
+    pub parked: Vec<SavedStatus>,
     /// Turns in the queue.
     pub waiting: usize,
     pub residency: Residency,
@@ -34,7 +34,7 @@ pub enum Residency {
     Loading {
         percent: u8,
     },
-    /// Only on disk, as all KV is then.
+    /// Only on disk. All KV has left the cells then.
     Unloaded,
 }
 
@@ -69,6 +69,29 @@ pub struct SlotStatus {
 pub enum SlotState {
     /// No conversation is pinned.
     Free,
+/// The saved KV of a conversation, by tier.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedStatus {
+    pub conversation: ConversationId,
+    /// The length of its timeline. Those in neither tier are computed again.
+    pub tokens: usize,
+    /// Tokens whose KV is in host memory, and perhaps on disk too.
+    pub memory_tokens: usize,
+    /// Tokens whose KV is only on disk.
+    pub disk_tokens: usize,
+}
+
+impl SavedStatus {
+    /// The slowest tier that a restore of all that is saved reads.
+    pub fn tier(&self) -> Tier {
+        match (self.memory_tokens, self.disk_tokens) {
+            (_, 1..) => Tier::Disk,
+            (1.., 0) => Tier::Memory,
+            (0, 0) => Tier::Nowhere,
+        }
+    }
+}
+
     /// Pinned, between turns.
     Idle,
     /// Fetching KV from memory or disk.

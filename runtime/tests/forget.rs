@@ -120,7 +120,8 @@ fn an_expired_conversation_leaves_memory_too_and_an_open_one_stays() {
     let later = AdjustedTime::from(Timestamp::from(SystemTime::now() + Duration::from_secs(7_200)));
     let swept = block_on(engine.sweep(sweeper(Rules::default()), later)).unwrap();
     assert_eq!((swept.expired, swept.errors.len()), (1, 0), "{swept:?}");
-    let known: Vec<_> = status(&engine).parked.into_iter().map(|(id, _)| id).collect();
+    let known: Vec<_> =
+        status(&engine).parked.into_iter().map(|saved| saved.conversation).collect();
     assert_eq!(known, [], "only the open one is known");
     // Both have the same prompt: the open one's objects serve both.
     let report = ask(&engine, request("parked", &prompt, 5)).report;

@@ -23,7 +23,12 @@ fn hot_conversations_are_restored_after_a_reload() {
         assert!(block_on(engine.unload()));
         assert_eq!(status(&engine).residency, Residency::Unloaded);
         assert_eq!(*engine.residency().borrow(), Residency::Unloaded);
-        assert_eq!(status(&engine).parked, [(name("chat"), first.timeline.len())]);
+        let parked: Vec<_> = status(&engine).parked;
+        assert_eq!(parked.len(), 1);
+        assert_eq!(
+            (&parked[0].conversation, parked[0].tokens),
+            (&name("chat"), first.timeline.len())
+        );
     }
     let prompt = then(&model, &first.timeline, "and now?");
     let answer = ask(&engine, request("chat", &prompt, 20));
@@ -86,7 +91,8 @@ fn an_engine_reports_its_status_while_the_weights_load() {
     }
     let status = status(&engine);
     assert!(matches!(status.residency, Residency::Loading { .. }), "{:?}", status.residency);
-    assert_eq!((status.parked, status.counters.turns), (vec![(name("chat"), 2)], 1));
+    let parked: Vec<_> = status.parked.iter().map(|saved| saved.tokens).collect();
+    assert_eq!((parked, status.counters.turns), (vec![2], 1));
 }
 
 #[test]

@@ -105,7 +105,7 @@ test("equal rows sort by last use, latest first, in either direction", () => {
 });
 
 test("states sort by how near they are to the engine", () => {
-  const states = ["expired", "cold", "parked", "hot", "open"];
+  const states = ["expired", "cold", "warm", "hot", "open"];
   const rows = states.map((state) => saved(state, { state }));
   equal(names(sorted(rows, { name: "state", down: false })), [...states].reverse());
 });

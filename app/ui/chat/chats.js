@@ -68,10 +68,13 @@ export async function refreshStatus() {
   }
 }
 
+/** Of a parked chat, by the tier that a restore reads. */
+const PLACES = { warm: "memory", cold: "disk", none: "none" };
+
 function placesIn({ parked, slots }) {
-  const places = new Map(parked.map(({ conversation }) => [conversation, "memory"]));
-  for (const { conversation } of slots) {
-    if (conversation) places.set(conversation, "slot");
+  const places = new Map(parked.map(({ conversation, tier }) => [conversation, PLACES[tier]]));
+  for (const { conversation, tokens } of slots) {
+    if (conversation && tokens > 0) places.set(conversation, "slot");
   }
   return places;
 }

@@ -64,7 +64,7 @@ fn list(client: &Client, context: &mut Context) -> Result<(), Failure> {
         ("TITLE", Align::Left),
         ("MESSAGES", Align::Right),
         ("TOKENS", Align::Right),
-        ("PLACE", Align::Left),
+        ("TIER", Align::Left),
         ("USED", Align::Left),
     ]);
     for conversation in &conversations.data {
@@ -74,7 +74,11 @@ fn list(client: &Client, context: &mut Context) -> Result<(), Failure> {
             line(conversation.title.as_deref().unwrap_or("-"), 40),
             count(u64::try_from(conversation.message_count).unwrap_or(0)),
             count(conversation.tokens as u64),
-            line(&conversation.place, 40),
+            // An older daemon names the place only.
+            line(
+                if conversation.tier.is_empty() { &conversation.place } else { &conversation.tier },
+                40,
+            ),
             ago(context.now_secs().saturating_sub(updated_at)),
         ]);
     }

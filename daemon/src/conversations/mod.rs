@@ -12,7 +12,7 @@ pub mod trash;
 use std::collections::HashMap;
 
 use hob_prewarm::Event;
-use hob_runtime::{Engine, EngineStatus};
+use hob_runtime::{Engine, EngineStatus, Tier};
 use hob_slots::{AdjustedTime, ConversationId, Timestamp};
 
 use crate::blocking::compute;
@@ -39,32 +39,55 @@ pub struct Conversations {
 pub struct KvLocation {
     /// `slot`, `memory`, `disk` or `none`.
     pub name: &'static str,
+    /// The same as a tier: `hot`, `warm`, `cold` or `none`.
+    pub tier: &'static str,
     /// The number of its slot, if it is in one.
     pub slot: Option<u32>,
     pub tokens: usize,
+    /// Of `tokens`: those that a restore reads from memory.
+    pub memory_tokens: usize,
+    /// Of `tokens`: those that a restore reads from disk.
+    pub disk_tokens: usize,
 }
 
 struct KvLocations(HashMap<ConversationId, KvLocation>);
 
 impl KvLocations {
-    /// KV that is in several places is nearest in the last one inserted.
+    /// What the engine looked up outranks the slot files, and the cells outrank both.
     fn of(status: EngineStatus, on_disk: Vec<(ConversationId, usize)>) -> Self {
-        let at = |name| move |(id, tokens)| (id, KvLocation { name, slot: None, tokens });
-        let mut locations: HashMap<_, _> = on_disk.into_iter().map(at("disk")).collect();
-        locations.extend(status.parked.into_iter().map(at("memory")));
-        for slot in status.slots {
+        let cold = |(id, tokens)| (id, KvLocation::saved(Tier::Disk, 0, tokens));
+        let mut locations: HashMap<_, _> = on_disk.into_iter().map(cold).collect();
+        for saved in status.parked {
+            let location = KvLocation::saved(saved.tier(), saved.memory_tokens, saved.disk_tokens);
+            locations.insert(saved.conversation, location);
+        }
+        for slot in status.slots.into_iter().filter(|slot| slot.tokens > 0) {
             if let Some(id) = slot.conversation {
                 let (number, tokens) = (Some(slot.slot.0), slot.tokens);
-                locations.insert(id, KvLocation { name: "slot", slot: number, tokens });
+                let hot = KvLocation { name: "slot", tier: "hot", ..KvLocation::default() };
+                locations.insert(id, KvLocation { slot: number, tokens, ..hot });
             }
         }
         Self(locations)
     }
 
     fn get(&self, id: &str) -> KvLocation {
-        let none = KvLocation { name: "none", slot: None, tokens: 0 };
+        let none = KvLocation::saved(Tier::Nowhere, 0, 0);
         let id = ConversationId::new(id).ok();
         id.and_then(|id| self.0.get(&id).cloned()).unwrap_or(none)
+    }
+}
+
+impl KvLocation {
+    /// `tier`: the slowest that a restore reads.
+    fn saved(tier: Tier, memory_tokens: usize, disk_tokens: usize) -> Self {
+        let name = match tier {
+            Tier::Memory => "memory",
+            Tier::Disk => "disk",
+            Tier::Nowhere => "none",
+        };
+        let tokens = memory_tokens + disk_tokens;
+        Self { name, tier: tier.name(), slot: None, tokens, memory_tokens, disk_tokens }
     }
 }
 

@@ -75,7 +75,10 @@ fn line<'l>(summary: &'l Summary, location: &KvLocation) -> Conversation<'l> {
         trashed_at: summary.trashed_at.map(|at| at / 1000),
         slot: location.slot,
         place: location.name.into(),
+        tier: location.tier.into(),
         tokens: location.tokens,
+        memory_tokens: location.memory_tokens,
+        disk_tokens: location.disk_tokens,
     }
 }
 

@@ -8,8 +8,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::IntoResponse;
 use hob_api::Status;
 use hob_api::status::{Counters, Parked, Prefix, Profile, Slot};
-use hob_runtime::{EngineCounters, SlotStatus};
-use hob_slots::ConversationId;
+use hob_runtime::{EngineCounters, SavedStatus, SlotStatus};
 use serde_json::{Value, json};
 
 use crate::error::ApiError;
@@ -87,8 +86,10 @@ fn slot(slot: SlotStatus) -> Slot {
     Slot { slot: slot.0, conversation, tokens, state: state.as_str().into() }
 }
 
-fn parked((conversation, tokens): (ConversationId, usize)) -> Parked {
-    Parked { conversation, tokens }
+fn parked(saved: SavedStatus) -> Parked {
+    let tier = saved.tier().name().into();
+    let SavedStatus { conversation, tokens, memory_tokens, disk_tokens } = saved;
+    Parked { conversation, tokens, tier, memory_tokens, disk_tokens }
 }
 
 fn profile(profile: ProfileStatus) -> Profile {

@@ -64,5 +64,6 @@ fn loaded_place(profile: &ProfileName, status: &EngineStatus) -> Option<&'static
     if status.prefixes.iter().any(is_hot) {
         return Some("hot");
     }
-    status.parked.iter().any(|(parked, _)| *parked == id).then_some("warm")
+    let saved = status.parked.iter().find(|saved| saved.conversation == id)?;
+    Some(saved.tier().name())
 }

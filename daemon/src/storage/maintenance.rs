@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use hob_runtime::{EngineStatus, SlotState};
+use hob_runtime::{EngineStatus, SlotState, Tier};
 use hob_slots::maintenance::{
     self, Context, Live, MaintenanceError, Report, Request, SavedConversation,
 };
@@ -133,6 +133,11 @@ fn live(fingerprint: ModelHash, status: EngineStatus) -> Live {
             .filter_map(|slot| slot.conversation.clone())
             .collect(),
         hot: slots.filter_map(|slot| slot.conversation.clone()).collect(),
-        parked: status.parked.into_iter().map(|(id, _)| id).collect(),
+        warm: status
+            .parked
+            .into_iter()
+            .filter(|saved| saved.tier() == Tier::Memory)
+            .map(|saved| saved.conversation)
+            .collect(),
     }
 }

@@ -176,7 +176,7 @@ async fn an_idle_conversation_is_parked() {
     let conversation = ConversationId::new("chat").unwrap();
     world.events.send(Event::TurnEnded { conversation: conversation.clone() });
     for _ in 0..500 {
-        if world.status().await.parked.iter().any(|(parked, _)| *parked == conversation) {
+        if world.status().await.parked.iter().any(|saved| saved.conversation == conversation) {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;

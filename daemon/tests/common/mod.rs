@@ -394,6 +394,11 @@ impl World {
         self.runtime.block_on(self.engine.status()).unwrap()
     }
 
+    /// Waits until no turn runs and all KV is on disk.
+    pub fn settle(&self) {
+        self.runtime.block_on(self.engine.settled());
+    }
+
     /// Polls until `done` returns true. Panics with `what` after 500 attempts.
     pub fn until(&self, what: &str, mut done: impl FnMut(&Self) -> bool) {
         for _ in 0..500 {

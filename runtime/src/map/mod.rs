@@ -111,6 +111,17 @@ impl Tier {
     }
 }
 
+impl Tier {
+    /// The tier by its name in lists and on the page: `warm`, `cold` or `none`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "warm",
+            Self::Disk => "cold",
+            Self::Nowhere => "none",
+        }
+    }
+}
+
 impl EvictionReason {
     pub fn as_str(self) -> &'static str {
         match self {

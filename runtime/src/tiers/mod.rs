@@ -11,6 +11,7 @@
 mod background;
 mod fetch;
 mod find;
+mod index;
 mod maintenance;
 mod other_model;
 mod plan;
@@ -38,6 +39,7 @@ use fetch::Queue;
 pub use fetch::{FetchEvent, FetchHandle, FetchSummary};
 pub use maintenance::Maintainer;
 pub use plan::FetchRequest;
+pub use index::TierIndex;
 pub use read::Piece;
 use records::Summary;
 pub use shared::{Budget, Counters};
@@ -82,11 +84,9 @@ impl KvTiers {
         self.shared.holds(id)
     }
 
-    pub fn tier_of(&self, id: &BlockId) -> Tier {
-        if self.shared.pool().contains(id) {
-            return Tier::Memory;
-        }
-        if self.shared.holds(id) { Tier::Disk } else { Tier::Nowhere }
+    /// The tier that will have the object once all earlier calls are on disk.
+    pub fn tier_once_written(&self, id: &BlockId) -> Tier {
+        self.shared.tier_once_written(id)
     }
 
     /// Puts an object into memory now and onto disk behind. `usage`: the request that made it.
@@ -195,12 +195,6 @@ impl KvTiers {
     /// The summary of a conversation's record, without reading it.
     pub fn summary(&self, conversation: &ConversationId) -> Option<Summary> {
         self.shared.records().summary(conversation).cloned()
-    }
-
-    /// Conversations whose record this process has seen, with their tokens.
-    pub fn known_conversations(&self) -> Vec<(ConversationId, usize)> {
-        let records = self.shared.records();
-        records.conversations().map(|(id, tokens)| (id.clone(), tokens)).collect()
     }
 
     /// Whether the budget of unsaved bytes is spent. `on_room` is called when it no longer is.

@@ -25,6 +25,13 @@ pub struct Summary {
     snapshots: Vec<BlockId>,
 }
 
+/// Where a conversation's newest record is.
+#[derive(Clone, Debug)]
+pub enum Located {
+    InMemory(Arc<SlotRecord>),
+    OnDisk { tokens: usize },
+}
+
 #[derive(Debug)]
 pub struct Records {
     budget_bytes: usize,
@@ -201,12 +208,15 @@ impl Records {
         })
     }
 
-    /// Conversations that have a record, with their tokens.
-    pub fn conversations(&self) -> impl Iterator<Item = (&ConversationId, usize)> {
+    /// Conversations that have a record, and where it is.
+    pub fn located(&self) -> impl Iterator<Item = (&ConversationId, Located)> {
         self.entries.iter().filter_map(|(conversation, entry)| match entry {
             Entry::Absent => None,
-            Entry::InMemory { summary, .. } | Entry::OnDisk(summary) => {
-                Some((conversation, summary.tokens))
+            Entry::InMemory { record, .. } => {
+                Some((conversation, Located::InMemory(record.clone())))
+            }
+            Entry::OnDisk(summary) => {
+                Some((conversation, Located::OnDisk { tokens: summary.tokens }))
             }
         })
     }
@@ -356,7 +366,7 @@ mod tests {
         assert_eq!(records.lookup(&conversation("other")), None, "the disk must be read");
         assert!(records.knows(&conversation("other")));
         assert_eq!(records.summary(&conversation("other")).unwrap().turns, 7);
-        assert_eq!(records.conversations().count(), 3);
+        assert_eq!(records.located().count(), 3);
         assert_eq!(tokens(&mut records, "one"), Some(10));
         let read = records.read(SlotRecord::clone(&record("other", 10)));
         assert_eq!(read.unwrap().tokens.len(), 10);

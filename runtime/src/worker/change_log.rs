@@ -124,7 +124,7 @@ impl Worker<'_> {
     fn tier_of(&self, pieces: impl Iterator<Item = (BlockId, usize)>, from: usize) -> Tier {
         let (mut memory, mut disk, mut nowhere, mut start) = (0, 0, 0, from);
         for (id, end) in pieces.filter(|(_, end)| *end > from) {
-            let tokens = match self.core.tiers.tier_of(&id) {
+            let tokens = match self.core.tiers.tier_once_written(&id) {
                 Tier::Memory => &mut memory,
                 Tier::Disk => &mut disk,
                 Tier::Nowhere => &mut nowhere,

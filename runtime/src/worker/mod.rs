@@ -271,15 +271,10 @@ impl<'b> Worker<'b> {
             tokens: slot.timeline.len(),
             state: slot.state(),
         });
-        let hot = |id: &ConversationId| self.registry.slot_of(id).is_some();
         let slots_of_conversations = slots.by_ref().take(self.core.options.slots).collect();
         EngineStatus {
             slots: slots_of_conversations,
             prefixes: slots.collect(),
-            parked: {
-                let known = self.core.tiers.known_conversations();
-                known.into_iter().filter(|(id, _)| !hot(id)).collect()
-            },
             waiting: self.queue.len(),
             used_tokens: self.used_tokens(),
             ..base_status(&self.core)

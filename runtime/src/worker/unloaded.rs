@@ -56,7 +56,7 @@ pub(crate) fn refuse(core: &Core, command: Command, error: TurnError) {
 }
 
 pub(crate) fn status(core: &Core) -> EngineStatus {
-    let Core { tiers, options, .. } = core;
+    let options = &core.options;
     let mut free = (0..).map(|slot| SlotStatus {
         slot: SlotId(slot),
         conversation: None,
@@ -67,7 +67,6 @@ pub(crate) fn status(core: &Core) -> EngineStatus {
     EngineStatus {
         slots,
         prefixes: free.take(options.prefixes).collect(),
-        parked: tiers.known_conversations(),
         residency: Residency::Unloaded,
         ..base_status(core)
     }

@@ -62,8 +62,9 @@ pub enum ConversationState {
     /// In a slot, with a turn that runs or waits.
     Open,
     Hot,
-    /// Not in a slot, and known to the running daemon.
-    Parked,
+    /// Not in a slot; all of its KV is in the memory of the running daemon.
+    #[serde(alias = "parked")]
+    Warm,
     /// Only on disk.
     Cold,
     /// Only on disk and expired: the next sweep removes it.
@@ -78,24 +79,24 @@ pub struct Live {
     pub open: BTreeSet<ConversationId>,
     /// Conversations in a slot, open ones included.
     pub hot: BTreeSet<ConversationId>,
-    /// Conversations that have left their slot.
-    pub parked: BTreeSet<ConversationId>,
+    /// Conversations that have left their slot and whose KV is in memory.
+    pub warm: BTreeSet<ConversationId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{got:?} is not a state: use open, hot, parked, cold or expired")]
+#[error("{got:?} is not a state: use open, hot, warm, cold or expired")]
 pub struct StateParseError {
     pub got: String,
 }
 
 impl ConversationState {
-    pub const ALL: [Self; 5] = [Self::Open, Self::Hot, Self::Parked, Self::Cold, Self::Expired];
+    pub const ALL: [Self; 5] = [Self::Open, Self::Hot, Self::Warm, Self::Cold, Self::Expired];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Open => "open",
             Self::Hot => "hot",
-            Self::Parked => "parked",
+            Self::Warm => "warm",
             Self::Cold => "cold",
             Self::Expired => "expired",
         }
@@ -111,7 +112,9 @@ impl fmt::Display for ConversationState {
 impl FromStr for ConversationState {
     type Err = StateParseError;
     fn from_str(text: &str) -> Result<Self, StateParseError> {
-        let state = Self::ALL.into_iter().find(|state| state.as_str() == text);
+        // `parked` is a deprecated alias of `warm`.
+        let text_now = if text == "parked" { "warm" } else { text };
+        let state = Self::ALL.into_iter().find(|state| state.as_str() == text_now);
         state.ok_or_else(|| StateParseError { got: text.to_owned() })
     }
 }
@@ -129,7 +132,7 @@ impl Live {
         match () {
             () if among(&self.open) => Some(ConversationState::Open),
             () if among(&self.hot) => Some(ConversationState::Hot),
-            () if among(&self.parked) => Some(ConversationState::Parked),
+            () if among(&self.warm) => Some(ConversationState::Warm),
             () => None,
         }
     }

@@ -97,6 +97,12 @@ impl WarmPool {
         self.entries.contains_key(id)
     }
 
+    /// Whether an entry may stay once it is saved: one longer than the budget cannot.
+    pub fn may_stay(&self, id: &BlockId) -> bool {
+        let bytes = |entry: &Entry| entry.payload.len() as u64;
+        self.entries.get(id).is_some_and(|entry| bytes(entry) <= self.budget_bytes)
+    }
+
     /// Removes bytes, saved or not.
     pub fn remove(&mut self, id: &BlockId) -> Option<Payload> {
         let entry = self.entries.remove(id)?;

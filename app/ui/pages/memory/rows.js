@@ -3,7 +3,7 @@
 import { ttlClass, TTL_CLASSES } from "/lib/ttl.js";
 
 /** The tier of each of the daemon's states, nearest to the engine first. */
-export const TIERS = { open: "hot", hot: "hot", parked: "warm", cold: "cold", expired: "cold" };
+export const TIERS = { open: "hot", hot: "hot", warm: "warm", cold: "cold", expired: "cold" };
 
 const NEARNESS = Object.keys(TIERS);
 

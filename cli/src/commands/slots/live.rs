@@ -29,7 +29,11 @@ fn from_status(status: Status) -> Option<Live> {
             .filter_map(|slot| slot.conversation.clone())
             .collect(),
         hot: slots.into_iter().filter_map(|slot| slot.conversation).collect(),
-        parked: parked.into_iter().map(|parked| parked.conversation).collect(),
+        warm: parked
+            .into_iter()
+            .filter(|parked| parked.tier == "warm")
+            .map(|parked| parked.conversation)
+            .collect(),
     })
 }
 
@@ -53,13 +57,17 @@ mod tests {
                 {"slot": 1, "conversation": "silent", "state": "idle"},
                 {"slot": 2, "conversation": null, "state": "free"},
             ],
-            "parked": [{"conversation": "away", "tokens": 7}],
+            "parked": [
+                {"conversation": "away", "tokens": 7, "tier": "warm"},
+                {"conversation": "far", "tokens": 7, "tier": "cold"},
+            ],
         });
         let found = live(status).unwrap();
         let state = |name: &str| found.state(found.fingerprint, &name.parse().unwrap());
         assert_eq!(state("speaks"), Some(ConversationState::Open));
         assert_eq!(state("silent"), Some(ConversationState::Hot));
-        assert_eq!(state("away"), Some(ConversationState::Parked));
+        assert_eq!(state("away"), Some(ConversationState::Warm));
+        assert_eq!(state("far"), None, "a restore of it reads the disk");
         assert_eq!(state("unknown"), None);
         let other_model = "0000000000000000".parse().unwrap();
         assert_eq!(found.state(other_model, &"away".parse().unwrap()), None);

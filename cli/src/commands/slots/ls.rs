@@ -28,7 +28,7 @@ pub struct Args {
     #[arg(long, value_name = "CLASS")]
     class: Option<TtlClass>,
 
-    /// Only this state: open, hot, parked, cold or expired
+    /// Only this state: open, hot, warm, cold or expired
     #[arg(long, value_name = "STATE")]
     state: Option<ConversationState>,
 

@@ -175,7 +175,7 @@ fn colour(state: ConversationState) -> Color {
     match state {
         ConversationState::Open => Color::Green,
         ConversationState::Hot => Color::Yellow,
-        ConversationState::Parked | ConversationState::Cold => Color::Reset,
+        ConversationState::Warm | ConversationState::Cold => Color::Reset,
         ConversationState::Expired => Color::DarkGray,
     }
 }

@@ -1,0 +1,110 @@
+//! Where the saved KV of conversations is: looked up in the tiers, block by block, at each call.
+//!
+//! - Runs on the caller's thread. A lock is held for one conversation at a time.
+//! - Memory is the pool. Disk is what this process wrote or read and did not lose since; a block
+//!   that it never touched is looked up in the directory.
+//! - KV behind the first missing block cannot be restored and is not counted.
+//! - Records that were dropped from memory count as on disk: their conversations are those used
+//!   longest ago, and more of them are in memory than the pool has blocks for.
+
+use std::sync::{Arc, Weak};
+
+use hob_slots::format::SlotRecord;
+use hob_slots::{BlockId, ConversationId};
+
+use super::KvTiers;
+use super::records::Located;
+use super::shared::{Known, Shared};
+use crate::map::Tier;
+use crate::status::SavedStatus;
+
+/// A look into the tiers. It does not keep them open.
+#[derive(Clone)]
+pub struct TierIndex(Weak<Shared>);
+
+impl KvTiers {
+    pub fn index(&self) -> TierIndex {
+        TierIndex(Arc::downgrade(&self.shared))
+    }
+}
+
+impl TierIndex {
+    /// The conversations whose record this process has seen and for which `is_asked` is true.
+    pub fn conversations(&self, is_asked: impl Fn(&ConversationId) -> bool) -> Vec<SavedStatus> {
+        let Some(shared) = self.0.upgrade() else { return Vec::new() };
+        let known: Vec<(ConversationId, Located)> = {
+            let records = shared.records();
+            let asked = records.located().filter(|(conversation, _)| is_asked(conversation));
+            asked.map(|(conversation, located)| (conversation.clone(), located)).collect()
+        };
+        let status = |(conversation, located)| match located {
+            Located::InMemory(record) => shared.look_up(conversation, &record),
+            Located::OnDisk { tokens } => {
+                SavedStatus { conversation, tokens, memory_tokens: 0, disk_tokens: tokens }
+            }
+        };
+        known.into_iter().map(status).collect()
+    }
+}
+
+impl Shared {
+    /// The fastest tier that has the object.
+    pub fn tier_of(&self, id: &BlockId) -> Tier {
+        if self.pool().contains(id) {
+            Tier::Memory
+        } else if self.holds(id) {
+            Tier::Disk
+        } else {
+            Tier::Nowhere
+        }
+    }
+
+    /// The tier that has the object once it is written: bytes that only wait for the disk leave
+    /// a memory that is too small for them.
+    pub fn tier_once_written(&self, id: &BlockId) -> Tier {
+        match self.tier_of(id) {
+            Tier::Memory if self.store.is_some() && !self.pool().may_stay(id) => Tier::Disk,
+            tier => tier,
+        }
+    }
+
+    fn look_up(&self, conversation: ConversationId, record: &SlotRecord) -> SavedStatus {
+        let (mut memory_tokens, mut disk_tokens, mut start) = (0, 0, 0);
+        for block in &record.blocks {
+            let tokens = block.end as usize - start;
+            match self.tier_of_recorded(&block.id) {
+                Tier::Memory => memory_tokens += tokens,
+                Tier::Disk => disk_tokens += tokens,
+                Tier::Nowhere => break,
+            }
+            start = block.end as usize;
+        }
+        // A snapshot covers all tokens before it: the furthest is restored.
+        for snapshot in record.snapshots.iter().rev() {
+            match self.tier_of_recorded(&snapshot.id) {
+                Tier::Memory => memory_tokens = snapshot.position as usize,
+                Tier::Disk => disk_tokens = snapshot.position as usize,
+                Tier::Nowhere => continue,
+            }
+            break;
+        }
+        let tokens = record.tokens.len();
+        SavedStatus { conversation, tokens, memory_tokens, disk_tokens }
+    }
+
+    /// As [`Shared::tier_of`], for an object that a record names: this process may have neither
+    /// written nor read it.
+    fn tier_of_recorded(&self, id: &BlockId) -> Tier {
+        let tier = self.tier_of(id);
+        if tier != Tier::Nowhere || self.objects().contains_key(id) {
+            return tier;
+        }
+        let Some(store) = &self.store else { return Tier::Nowhere };
+        let _present = self.reading();
+        let Some(file_bytes) = store.reader().object_bytes(self.fingerprint, *id) else {
+            return Tier::Nowhere;
+        };
+        self.objects().entry(*id).or_insert(Known { file_bytes, on_disk: true });
+        Tier::Disk
+    }
+}
