@@ -1,13 +1,106 @@
-//! The clock. Only the daemon reads it; code that decides takes `now`.
+//! The clocks. Only the daemon reads them; code that decides takes `now`.
+//!
+//! - [`ProcessTime`] is read once for wall time and process time together, so that the two can be
+//!   compared.
+//! - A test moves both by the same amount: what passes in the file of [`ProcessTime::moved_by`]
+//!   counts as time that really passed, not as a jump of the clock.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use hob_slots::Timestamp;
+
+/// The variable that names the file of a moved clock. For tests; no setting.
+pub const MOVED_CLOCK_VARIABLE: &str = "HOB_TEST_CLOCK";
+
+/// How long a loop sleeps at most while a test may move the clock.
+const MAX_SLEEP_IN_TESTS: Duration = Duration::from_millis(20);
 
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// The system's wall clock.
 pub fn wall_clock() -> Clock {
-    Arc::new(|| Timestamp::from(SystemTime::now()))
+    ProcessTime::system().wall_clock()
+}
+
+/// Wall time, and the time that this process runs.
+#[derive(Clone, Debug)]
+pub struct ProcessTime {
+    started: Instant,
+    moved: Option<Moved>,
+}
+
+/// A clock that a test moves.
+#[derive(Clone, Debug)]
+struct Moved {
+    /// Holds the time by which the clock is ahead, in milliseconds.
+    file: PathBuf,
+    at_start: Duration,
+}
+
+impl ProcessTime {
+    /// The system's clocks; the process starts now.
+    pub fn system() -> Self {
+        Self { started: Instant::now(), moved: None }
+    }
+
+    /// Clocks that are ahead of the system's by the milliseconds in `file`, which a test raises
+    /// while the process runs or between two processes. A missing file means zero.
+    pub fn moved_by(file: PathBuf) -> Self {
+        let at_start = ahead(&file);
+        Self { moved: Some(Moved { file, at_start }), ..Self::system() }
+    }
+
+    /// Wall time, and for how long the process has run.
+    pub fn read(&self) -> (Timestamp, Duration) {
+        let (wall, ran) = (Timestamp::from(SystemTime::now()), self.started.elapsed());
+        match &self.moved {
+            None => (wall, ran),
+            Some(moved) => {
+                let ahead = ahead(&moved.file);
+                (wall.after(ahead), ran + ahead.saturating_sub(moved.at_start))
+            }
+        }
+    }
+
+    /// Wall time alone.
+    pub fn wall_clock(&self) -> Clock {
+        let time = self.clone();
+        Arc::new(move || time.read().0)
+    }
+
+    /// How long a loop may sleep before it reads the clock again: `wanted`, or 20 ms where a test
+    /// may move the clock meanwhile.
+    pub fn sleep(&self, wanted: Duration) -> Duration {
+        if self.moved.is_some() { wanted.min(MAX_SLEEP_IN_TESTS) } else { wanted }
+    }
+}
+
+fn ahead(file: &Path) -> Duration {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    Duration::from_millis(text.trim().parse().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moved_clock_moves_wall_time_and_process_time_alike() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("clock");
+        std::fs::write(&file, "1000").unwrap();
+        let time = ProcessTime::moved_by(file.clone());
+        let before = time.read();
+        let system = Timestamp::from(SystemTime::now());
+        assert!(before.0 > system && before.1 < Duration::from_secs(1), "{before:?} {system:?}");
+
+        let week = Duration::from_secs(7 * 24 * 3600);
+        std::fs::write(&file, (1000 + week.as_millis()).to_string()).unwrap();
+        let after = time.read();
+        assert!(before.0.age(after.0) >= week && after.1 - before.1 >= week);
+        let differ = before.0.age(after.0).abs_diff(after.1 - before.1);
+        assert!(differ < Duration::from_secs(5), "that would be a jump: {differ:?}");
+    }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Parser;
 use hob_config::{DaemonFlags, Resolved, Settings, Sources, UserDirs};
+use hob_daemon::clock::{MOVED_CLOCK_VARIABLE, ProcessTime};
 use hob_daemon::startup::{self, Ending, ModelSwitch};
 
 /// For tasks that still run after all KV is saved.
@@ -51,7 +52,7 @@ fn run(args: Args) -> Result<()> {
     let filter = startup::log_filter(&resolved.settings.log)?;
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let mut address = None;
-    let mut model_switch = ModelSwitch::new(resolved);
+    let mut model_switch = ModelSwitch::new(resolved).with_time(process_time());
     loop {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
@@ -73,9 +74,15 @@ fn run(args: Args) -> Result<()> {
     }
 }
 
-/// The one place that reads the environment.
+/// The environment is read here and in [`process_time`] only.
 fn resolve(flags: DaemonFlags) -> Result<Resolved> {
     let user_dirs = UserDirs::of_current_user()?;
     let sources = Sources::gather(user_dirs, std::env::vars_os(), flags.0)?;
     Ok(Settings::resolve(&sources)?)
+}
+
+/// The system's clocks, unless a test moves them.
+fn process_time() -> ProcessTime {
+    std::env::var_os(MOVED_CLOCK_VARIABLE)
+        .map_or_else(ProcessTime::system, |file| ProcessTime::moved_by(file.into()))
 }

@@ -14,13 +14,16 @@ use crate::{Client, Process};
 
 /// How hobd is started: the binary, its directory and its arguments.
 ///
-/// The directory holds `data/`, `ready.json` and `log` (standard error of every start).
+/// The directory holds `data/`, `ready.json`, `log` (standard error of every start) and, with a
+/// clock that tests move, `clock`.
 #[derive(Clone, Debug)]
 pub struct Launch {
     program: PathBuf,
     directory: PathBuf,
     arguments: Vec<OsString>,
     listen: String,
+    /// hobd's clock can be moved.
+    has_clock: bool,
 }
 
 impl Launch {
@@ -30,6 +33,7 @@ impl Launch {
             directory: directory.to_owned(),
             arguments: Vec::new(),
             listen: "127.0.0.1:0".to_owned(),
+            has_clock: false,
         }
     }
 
@@ -51,10 +55,35 @@ impl Launch {
         self
     }
 
+    /// Lets [`Launch::pass`] move the clock of the hobds that are started from here on.
+    ///
+    /// hobd then reads `clock` in the directory, named by the variable `HOB_TEST_CLOCK`, whenever it
+    /// reads a clock: wall time and process time are ahead of the system's by the milliseconds in
+    /// it. So the time that `pass` adds really passes for hobd, unlike a clock that is set or a
+    /// laptop's sleep, and it passes as well between two processes. Its loops look at the clock
+    /// every 20 ms: intervals with a minimum of minutes are waited for by moving the clock.
+    pub fn with_clock(mut self) -> Self {
+        self.has_clock = true;
+        self
+    }
+
+    /// Lets `time` pass for a hobd with a clock, running or not.
+    pub fn pass(&self, time: Duration) {
+        let file = self.clock_file();
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        let ahead_ms = text.trim().parse::<u128>().unwrap_or(0) + time.as_millis();
+        let next = file.with_extension("next");
+        fs::write(&next, ahead_ms.to_string()).expect("the directory is writable");
+        fs::rename(&next, &file).expect("the directory is writable");
+    }
+
     /// hobd in a clean environment, neither with an address nor a ready file.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.env_clear().env("HOME", &self.directory).stdin(Stdio::null());
+        if self.has_clock {
+            command.env("HOB_TEST_CLOCK", self.clock_file());
+        }
         command.arg("--data-dir").arg(self.directory.join("data")).args(&self.arguments);
         command
     }
@@ -81,6 +110,10 @@ impl Launch {
     /// What hobd wrote on standard error.
     pub fn log(&self) -> String {
         fs::read_to_string(self.log_file()).unwrap_or_default()
+    }
+
+    fn clock_file(&self) -> PathBuf {
+        self.directory.join("clock")
     }
 
     fn log_file(&self) -> PathBuf {

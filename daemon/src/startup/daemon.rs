@@ -22,7 +22,7 @@ use tokio::time::timeout;
 use super::engine::{self, Opened, Overrides};
 use super::{Ending, ModelSwitch, Step, announce, models, voice};
 use crate::auth::AccessToken;
-use crate::clock::{Clock, wall_clock};
+use crate::clock::ProcessTime;
 use crate::conversations::transcript::Transcript;
 use crate::conversations::trash;
 use crate::http::body::BodyLimits;
@@ -66,11 +66,9 @@ pub fn open(
     address: SocketAddr,
     report: &mut dyn FnMut(Step),
 ) -> Result<Daemon> {
-    let clock = wall_clock();
-    let (daemon, opened, loops) =
-        join(model_switch, address, clock.clone(), Overrides::default(), report)?;
+    let (daemon, opened, loops) = join(model_switch, address, Overrides::default(), report)?;
     loops.spawn_warming(&daemon.parts);
-    spawn_background(&daemon, opened, clock);
+    spawn_background(&daemon, opened, model_switch.time().clone());
     Ok(daemon)
 }
 
@@ -84,7 +82,7 @@ pub fn open_for_tests(
     address: SocketAddr,
     overrides: Overrides,
 ) -> Result<Daemon> {
-    let (daemon, _, loops) = join(model_switch, address, wall_clock(), overrides, &mut |_| {})?;
+    let (daemon, _, loops) = join(model_switch, address, overrides, &mut |_| {})?;
     loops.spawn_warming(&daemon.parts);
     Ok(daemon)
 }
@@ -92,7 +90,7 @@ pub fn open_for_tests(
 /// What the warming loop and the filler's loop start with.
 struct Loops {
     planning: hob_prewarm::Settings,
-    clock: Clock,
+    time: ProcessTime,
     events: UnboundedReceiver<Event>,
     warm_status: WarmStatusWriter,
     filler: Option<Arc<filler::Filler>>,
@@ -100,24 +98,25 @@ struct Loops {
 
 impl Loops {
     fn spawn_warming(self, parts: &Parts) {
-        let Self { planning, clock, events, warm_status, filler } = self;
+        let Self { planning, time, events, warm_status, filler } = self;
         let engine = parts.models.engine.clone();
         if let Some(filler) = filler {
             tokio::spawn(filler::run(filler, engine.clone()));
         }
         let profiles = parts.profiles.clone();
-        tokio::spawn(warm::run(engine, profiles, planning, clock, events, warm_status));
+        tokio::spawn(warm::run(engine, profiles, planning, time, events, warm_status));
     }
 }
 
 fn join(
     model_switch: &mut ModelSwitch,
     address: SocketAddr,
-    clock: Clock,
     overrides: Overrides,
     report: &mut dyn FnMut(Step),
 ) -> Result<(Daemon, Opened, Loops)> {
     let resolved = &model_switch.resolved().clone();
+    let time = model_switch.time().clone();
+    let clock = time.wall_clock();
     let settings = &resolved.settings;
     for warning in &resolved.warnings {
         tracing::warn!("{warning}");
@@ -142,7 +141,7 @@ fn join(
     let parts = Parts::join(parts::Options {
         engine: opened.engine.clone(),
         transcript,
-        clock: clock.clone(),
+        clock,
         reader: Some(opened.store.reader().clone()),
         lifetimes: rules.lifetimes,
         quota: rules.quota,
@@ -182,7 +181,7 @@ fn join(
         model_changed: Arc::new(Notify::new()),
     };
     let planning = planning(settings);
-    let loops = Loops { planning, clock, events: inbox, warm_status: status_writer, filler };
+    let loops = Loops { planning, time, events: inbox, warm_status: status_writer, filler };
     Ok((daemon, opened, loops))
 }
 
@@ -199,12 +198,12 @@ fn planning(settings: &Settings) -> hob_prewarm::Settings {
 }
 
 /// Starts everything that runs beside requests, and warms the profiles.
-fn spawn_background(daemon: &Daemon, opened: Opened, clock: Clock) {
+fn spawn_background(daemon: &Daemon, opened: Opened, time: ProcessTime) {
     let Daemon { settings, engine, parts, model_changed, .. } = daemon;
     tokio::spawn(prepare_grammars(engine.clone()));
     let sweeper = Arc::new(Mutex::new(Sweeper::new(sweep::rules(settings))));
     let interval = settings.sweep_interval;
-    tokio::spawn(sweep::run(engine.clone(), opened.store, sweeper, interval, clock));
+    tokio::spawn(sweep::run(engine.clone(), opened.store, sweeper, interval, time));
     tokio::spawn(trash::run(parts.conversations.clone()));
     parts.profiles.warm_all();
     let changes = watch::watch(parts.profiles.clone(), opened.files, Mode::default());

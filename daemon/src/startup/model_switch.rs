@@ -1,4 +1,4 @@
-//! The model of the next start.
+//! The model of the next start, and what survives a restart within the process.
 //!
 //! - If a chosen model does not load, the previous one runs again and reports the failure.
 //! - The choice is written to the configuration file only once the model is loaded.
@@ -6,12 +6,13 @@
 use anyhow::{Error, Result};
 use hob_config::{Key, ModelChoice, Resolved, edit};
 
-use crate::clock::wall_clock;
+use crate::clock::ProcessTime;
 use crate::models::SwitchFailure;
 
 /// The settings of a daemon that may restart with another model.
 pub struct ModelSwitch {
     resolved: Resolved,
+    time: ProcessTime,
     /// The previous model, until the chosen one is loaded.
     previous: Option<ModelChoice>,
     failure: Option<SwitchFailure>,
@@ -19,7 +20,17 @@ pub struct ModelSwitch {
 
 impl ModelSwitch {
     pub fn new(resolved: Resolved) -> Self {
-        Self { resolved, previous: None, failure: None }
+        Self { resolved, time: ProcessTime::system(), previous: None, failure: None }
+    }
+
+    /// Reads other clocks than the system's.
+    #[must_use]
+    pub fn with_time(self, time: ProcessTime) -> Self {
+        Self { time, ..self }
+    }
+
+    pub fn time(&self) -> &ProcessTime {
+        &self.time
     }
 
     /// The settings of the next start.
@@ -87,7 +98,7 @@ impl ModelSwitch {
     }
 
     fn fail(&mut self, model: &ModelChoice, message: String) {
-        let at = wall_clock()().0 / 1000;
+        let at = self.time.read().0.0 / 1000;
         self.failure =
             Some(SwitchFailure { model: model.to_string(), message, at, at_start: false });
     }

@@ -6,7 +6,7 @@
 //!   before a sweep takes it for age, and writes it down for the next start.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hob_config::Settings;
 use hob_runtime::Engine;
@@ -14,7 +14,7 @@ use hob_slots::store::Store;
 use hob_slots::sweep::{Quota, Rules, Sweeper, Swept};
 use hob_slots::{AdjustedTime, ClockTracker, Lifetimes};
 
-use crate::clock::Clock;
+use crate::clock::ProcessTime;
 use parking_lot::Mutex;
 
 /// Between two comparisons of the clocks.
@@ -46,24 +46,24 @@ pub async fn run(
     store: Arc<Store>,
     sweeper: Arc<Mutex<Sweeper>>,
     interval: Duration,
-    clock: Clock,
+    time: ProcessTime,
 ) {
-    let started = Instant::now();
     let mut clocks = store.clock_tracker();
-    let mut next = started;
+    let mut next = Duration::ZERO;
     loop {
         let known = clocks.clone();
-        let now = clocks.look(clock(), started.elapsed());
-        let is_due = Instant::now() >= next;
+        let (wall, ran) = time.read();
+        let now = clocks.look(wall, ran);
+        let is_due = ran >= next;
         if is_due || clocks.jumps() != known.jumps() {
             write_clocks(&store, clocks.clone()).await;
         }
         if is_due {
             let Ok(swept) = sweep(&engine, &sweeper, now).await else { return };
-            next = Instant::now() + if swept.left { NEXT_AFTER } else { interval };
+            next = time.read().1 + if swept.left { NEXT_AFTER } else { interval };
         }
-        let until_due = next.saturating_duration_since(Instant::now());
-        tokio::time::sleep(until_due.min(CLOCK_INTERVAL)).await;
+        let until_due = next.saturating_sub(time.read().1);
+        tokio::time::sleep(time.sleep(until_due.min(CLOCK_INTERVAL))).await;
     }
 }
 

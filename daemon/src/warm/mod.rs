@@ -23,7 +23,7 @@ use hob_runtime::{Engine, Purpose, Residency, TurnError};
 use hob_slots::Timestamp;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, ProcessTime};
 use prefixes::{Prefixes, default_first};
 use warm_status::{Outcome, WarmStatusWriter};
 
@@ -46,11 +46,12 @@ pub async fn run<P: Prefixes + Clone>(
     engine: Engine,
     prefixes: P,
     settings: Settings,
-    clock: Clock,
+    time: ProcessTime,
     mut events: UnboundedReceiver<Event>,
     warm_status: WarmStatusWriter,
 ) {
     let planner = Planner::new(settings);
+    let clock = time.wall_clock();
     let mut residency = engine.residency();
     let mut warm = WarmLoop { engine, prefixes, planner, warm_status, running: None };
     loop {
@@ -71,7 +72,7 @@ pub async fn run<P: Prefixes + Clone>(
                 }
                 warm.report(result, clock());
             }
-            () = tokio::time::sleep(wait(next, clock())) => {
+            () = tokio::time::sleep(time.sleep(wait(next, clock()))) => {
                 if next.is_some_and(|next| next <= clock())
                     && let Some(battery) = battery::read().await
                 {

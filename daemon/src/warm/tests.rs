@@ -14,7 +14,7 @@ use super::events::WarmEvents;
 use super::prefixes::ProfilePrefix;
 use super::warm_status::{WarmStatus, WarmStatusReader, warm_status};
 use super::*;
-use crate::clock::wall_clock;
+use crate::clock::ProcessTime;
 use crate::error::ApiError;
 use parking_lot::Mutex;
 
@@ -244,7 +244,8 @@ impl World {
         let texts = Texts { engine: engine.clone(), texts: Arc::new(Mutex::new(self.texts)) };
         let settings =
             Settings { idle_after: self.idle_after, keepalive: self.keepalive, unload_after: None };
-        tokio::spawn(run(engine.clone(), texts.clone(), settings, wall_clock(), inbox, writer));
+        let time = ProcessTime::system();
+        tokio::spawn(run(engine.clone(), texts.clone(), settings, time, inbox, writer));
         Running { engine, texts, order: self.order, events, reader }
     }
 }
