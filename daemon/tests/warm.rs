@@ -102,7 +102,6 @@ fn a_question_joins_a_prewarm_that_is_under_way_and_nothing_is_computed_twice() 
     profile(directory.path(), "default", &long);
     let plan = Plan::new().pace(Duration::from_millis(1)).micro_batch(ROWS as usize);
     let world = plan.directory(directory.path()).start();
-    world.parts.profiles.warm_all();
     let computed = |world: &World| world.status().counters.computed_tokens;
     world.until("a part of the prefix is computed", |world| computed(world) > 3 * ROWS);
     let body = json!({"conversation": "early", "hob": {"profile": "default"}});
@@ -121,7 +120,6 @@ fn booted(directory: &Path) -> World {
     profile(directory, "default", DEFAULT);
     profile(directory, "attic", ATTIC);
     let world = Plan::new().directory(directory).start();
-    world.parts.profiles.warm_all();
     let warm = |world: &World, profile: &str| row(world, profile)["state"] == "warm";
     world.until("both are warm", |world| warm(world, "default") && warm(world, "attic"));
     world

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-use common::World;
+use common::{Plan, World};
 use hob_daemon::profiles::ChangeKind;
 use hob_daemon::watch::{Change, Mode};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -76,8 +76,7 @@ fn a_profile_that_is_written_in_pieces_is_one_change() {
 
 #[test]
 fn a_changed_segment_costs_its_followers_and_nothing_before_it() {
-    let world = World::new();
-    world.keep_profiles_warm();
+    let world = Plan::new().with_background().start();
     fs::create_dir(world.directory.join("profiles")).unwrap();
     let long = format!("[[segment]]\nlayer = 'axioms'\ntext = '{}'\n", "Be good. ".repeat(60));
     world.profile("home", &format!("{long}{BRIEF}"));

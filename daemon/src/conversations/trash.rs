@@ -8,6 +8,7 @@ use std::time::Duration;
 use hob_slots::{AdjustedTime, ConversationId, Timestamp};
 
 use super::Conversations;
+use crate::clock::ProcessTime;
 
 pub const RETENTION: Duration = Duration::from_secs(60 * 60);
 
@@ -22,13 +23,13 @@ pub fn due<'t>(
 }
 
 /// Empties the trash every minute while the daemon runs.
-pub async fn run(conversations: Conversations) {
+pub async fn run(conversations: Conversations, time: ProcessTime) {
     loop {
         let now = conversations.storage.adjusted_now();
         if let Err(error) = conversations.empty_trash(&now).await {
             tracing::warn!(%error, "the trash was not emptied");
         }
-        tokio::time::sleep(CHECK_INTERVAL).await;
+        tokio::time::sleep(time.sleep(CHECK_INTERVAL)).await;
     }
 }
 

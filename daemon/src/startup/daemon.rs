@@ -66,24 +66,26 @@ pub fn open(
     address: SocketAddr,
     report: &mut dyn FnMut(Step),
 ) -> Result<Daemon> {
-    let (daemon, opened, loops) = join(model_switch, address, Overrides::default(), report)?;
-    loops.spawn_warming(&daemon.parts);
-    spawn_background(&daemon, opened, model_switch.time().clone());
-    Ok(daemon)
+    open_with(model_switch, address, Overrides::default(), report)
 }
 
-/// Opens a daemon for tests: with `overrides`, and without sweeps, file watches and the trash's
-/// loop.
+/// The same, with what tests replace.
 ///
 /// # Errors
 /// As for [`open`].
-pub fn open_for_tests(
+pub fn open_with(
     model_switch: &mut ModelSwitch,
     address: SocketAddr,
     overrides: Overrides,
+    report: &mut dyn FnMut(Step),
 ) -> Result<Daemon> {
-    let (daemon, _, loops) = join(model_switch, address, overrides, &mut |_| {})?;
+    let with_background = !overrides.without_background;
+    let (daemon, opened, loops) = join(model_switch, address, overrides, report)?;
     loops.spawn_warming(&daemon.parts);
+    daemon.parts.profiles.warm_all();
+    if with_background {
+        spawn_background(&daemon, opened, model_switch.time().clone());
+    }
     Ok(daemon)
 }
 
@@ -129,7 +131,7 @@ fn join(
     let guard = Guard::new(address, &settings.allow_host, &settings.allow_origin, token.clone());
     let texts = http::texts::router(transcript.clone(), guard.clone());
     report(Step::Readable { texts, token: token.clone() });
-    let Overrides { model, engine, roots, battery } = overrides;
+    let Overrides { model, engine, roots, battery, without_background: _ } = overrides;
     let opened = engine::open(resolved, store, clock.clone(), model, engine, report)?;
     model_switch.loaded();
 
@@ -197,15 +199,14 @@ fn planning(settings: &Settings) -> hob_prewarm::Settings {
     }
 }
 
-/// Starts everything that runs beside requests, and warms the profiles.
+/// Starts what runs beside requests and is no part of warming.
 fn spawn_background(daemon: &Daemon, opened: Opened, time: ProcessTime) {
     let Daemon { settings, engine, parts, model_changed, .. } = daemon;
     tokio::spawn(prepare_grammars(engine.clone()));
     let sweeper = Arc::new(Mutex::new(Sweeper::new(sweep::rules(settings))));
     let interval = settings.sweep_interval;
-    tokio::spawn(sweep::run(engine.clone(), opened.store, sweeper, interval, time));
-    tokio::spawn(trash::run(parts.conversations.clone()));
-    parts.profiles.warm_all();
+    tokio::spawn(sweep::run(engine.clone(), opened.store, sweeper, interval, time.clone()));
+    tokio::spawn(trash::run(parts.conversations.clone(), time));
     let changes = watch::watch(parts.profiles.clone(), opened.files, Mode::default());
     tokio::spawn(watch::apply(parts.profiles.clone(), changes, model_changed.clone()));
 }

@@ -59,6 +59,8 @@ pub struct Overrides {
     pub roots: Option<Roots>,
     /// Reads the machine's battery.
     pub battery: Option<fn() -> Option<Battery>>,
+    /// Leaves out sweeps, the trash's loop, grammars and file watches: the test changes the files.
+    pub without_background: bool,
 }
 
 /// Loads the model and starts the engine.

@@ -25,7 +25,7 @@ use tokio::net::TcpListener;
 use tracing_subscriber::EnvFilter;
 
 use crate::auth::AccessToken;
-pub use daemon::{Daemon, open, open_for_tests};
+pub use daemon::{Daemon, open, open_with};
 pub use engine::{AlreadyRunning, Overrides};
 pub use model::Loaded;
 pub use model_switch::ModelSwitch;

@@ -49,6 +49,7 @@ pub struct Plan {
     stream_recognizer: Vec<String>,
     type_ahead: bool,
     battery: Option<fn() -> Option<Battery>>,
+    has_background: bool,
 }
 
 impl Plan {
@@ -67,8 +68,16 @@ impl Plan {
             recognizer: Vec::new(),
             stream_recognizer: Vec::new(),
             type_ahead: true,
+            has_background: false,
             battery: None,
         }
+    }
+
+    /// Sweeps and watches files as hobd does; otherwise the test reads profiles again with
+    /// [`World::reload`].
+    pub fn with_background(mut self) -> Self {
+        self.has_background = true;
+        self
     }
 
     pub fn slots(mut self, slots: usize) -> Self {
@@ -234,6 +243,7 @@ impl Plan {
             engine: Some(self.options),
             roots: Some(roots),
             battery: self.battery,
+            without_background: !self.has_background,
         }
     }
 }
@@ -291,7 +301,7 @@ impl World {
             let _inside = runtime.enter();
             let mut model_switch = ModelSwitch::new(resolved);
             let overrides = plan.overrides(&directory);
-            startup::open_for_tests(&mut model_switch, address, overrides).unwrap()
+            startup::open_with(&mut model_switch, address, overrides, &mut |_| {}).unwrap()
         };
         let parts = daemon.parts().clone();
         let (stop, stopped) = oneshot::channel::<()>();
@@ -364,12 +374,6 @@ impl World {
     pub fn watch(&self, model: &[PathBuf], mode: Mode) -> UnboundedReceiver<Change> {
         let _inside = self.runtime.enter();
         watch::watch(self.parts.profiles.clone(), model.to_vec(), mode)
-    }
-
-    /// Watches the profiles and applies each change, as the daemon does.
-    pub fn keep_profiles_warm(&self) {
-        let changes = self.watch(&[], Mode::Events);
-        self.runtime.spawn(watch::apply(self.parts.profiles.clone(), changes, Arc::default()));
     }
 
     /// The next change. Panics after 10 seconds without one.
