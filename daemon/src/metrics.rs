@@ -5,12 +5,15 @@
 //!   cannot add lines, and no text of a prompt appears.
 //! - Counting waits for a short lock at most.
 
+mod memory;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hob_prewarm::PrefixState;
 use hob_runtime::turn::TurnReport;
+use hob_slots::MemoryFigures;
 
 use crate::explain::Reason;
 use crate::warm::warm_status::WarmStatus;
@@ -64,6 +67,8 @@ pub struct Gauges {
     pub slots: u64,
     /// Bytes of parked KV in host memory.
     pub warm_bytes: u64,
+    /// What the memory tier and its eviction policy did.
+    pub memory: MemoryFigures,
     /// Restores followed by a full prefill.
     pub wasted_restores: u64,
     pub written_bytes: u64,
@@ -170,6 +175,7 @@ impl Metrics {
             page.single(name, "counter", help, count);
         }
         page.single("hob_warm_bytes", "gauge", "Bytes of parked KV in memory.", gauges.warm_bytes);
+        memory::render(&mut page, &gauges.memory);
         prefixes(&mut page, warm_status);
         page.text
     }

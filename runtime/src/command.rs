@@ -30,6 +30,8 @@ pub(crate) enum Command {
         conversation: ConversationId,
         done: Reply<()>,
     },
+    /// The last answer of the conversation calls tools.
+    CalledTools(ConversationId),
     /// The disk has written some of what waited for it.
     Room,
     Status(Reply<EngineStatus>),

@@ -175,6 +175,13 @@ impl Engine {
         }
     }
 
+    /// The last answer of the conversation calls tools: the next request comes sooner than a
+    /// person writes. Only the text says so, which the engine does not parse.
+    pub fn called_tools(&self, conversation: ConversationId) {
+        // An error: the engine has stopped.
+        self.send(Command::CalledTools(conversation)).ok();
+    }
+
     /// Sweeps the directory of saved KV on the writer thread; open conversations stay.
     ///
     /// # Errors
@@ -208,13 +215,6 @@ impl Engine {
     /// # Errors
     /// [`TurnError::Stopped`].
     pub async fn status(&self) -> Result<EngineStatus, TurnError> {
-        let residency = *self.inner.residency.borrow();
-        if matches!(residency, Residency::Loading { .. }) {
-            // The thread loads the weights, which can take seconds.
-            return Ok(EngineStatus { residency, ..self.inner.loading_status.lock().clone() });
-        }
-        let (reply, answer) = Reply::channel();
-        self.send(Command::Status(reply))?;
         let status = self.cell_status().await?;
         let slots = status.slots.iter().chain(&status.prefixes);
         let hot: BTreeSet<_> = slots
@@ -227,6 +227,13 @@ impl Engine {
 
     /// All of [`Self::status`] but the parked conversations.
     async fn cell_status(&self) -> Result<EngineStatus, TurnError> {
+        let residency = *self.inner.residency.borrow();
+        if matches!(residency, Residency::Loading { .. }) {
+            // The thread loads the weights, which can take seconds.
+            return Ok(EngineStatus { residency, ..self.inner.loading_status.lock().clone() });
+        }
+        let (reply, answer) = Reply::channel();
+        self.send(Command::Status(reply))?;
         answer.await.map_err(|_| TurnError::Stopped)
     }
 

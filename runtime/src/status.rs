@@ -1,6 +1,8 @@
 //! A reading of the engine, as plain numbers for `hob status` and the metrics.
 
-use hob_slots::{ConversationId, SlotId};
+use hob_slots::{ConversationId, MemoryFigures, SlotId};
+
+use crate::map::Tier;
 
 #[derive(Clone, Debug, Default)]
 pub struct EngineStatus {
@@ -20,6 +22,8 @@ pub struct EngineStatus {
     /// Host memory that holds KV.
     pub memory_bytes: u64,
     pub memory_budget_bytes: u64,
+    /// What the memory tier and its eviction policy did since the start.
+    pub memory: MemoryFigures,
     /// Measured speed of prefill.
     pub prefill_tokens_per_second: Option<f64>,
     /// Sums since the start.
@@ -65,10 +69,6 @@ pub struct SlotStatus {
     pub state: SlotState,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SlotState {
-    /// No conversation is pinned.
-    Free,
 /// The saved KV of a conversation, by tier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedStatus {
@@ -92,6 +92,10 @@ impl SavedStatus {
     }
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlotState {
+    /// No conversation is pinned.
+    Free,
     /// Pinned, between turns.
     Idle,
     /// Fetching KV from memory or disk.

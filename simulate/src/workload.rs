@@ -125,13 +125,17 @@ impl<'s> Playlist<'s> {
 }
 
 impl Play {
+    /// Unique for each time that a session is played.
+    pub fn conversation(&self) -> u64 {
+        self.number
+    }
+
     /// The request as it arrives.
     pub fn arrival(&self, request: &Request, at: u64) -> Arrival {
         let turn = self.next as u32 + 1;
-        let blocks = request.blocks.len() as u32;
         Arrival {
             at: Timestamp(at),
-            run: Run { conversation: self.number, turn, blocks, ended: request.ended },
+            run: run(self.number, turn, request.blocks.len(), request.ended),
             // A session played twice counts as two.
             blocks: request.blocks.iter().map(|block| (self.number << 44) ^ block).collect(),
             tokens: request.input_tokens,
@@ -144,10 +148,16 @@ fn cold(at: u64, tokens: u64, last: &mut u64) -> Arrival {
     *last -= count;
     Arrival {
         at: Timestamp(at),
-        run: Run { conversation: *last, turn: 1, blocks: count as u32, ended: Ended::Turn },
+        run: run(*last, 1, count as usize, Ended::Turn),
         blocks: (*last..*last + count).collect(),
         tokens,
     }
+}
+
+/// Only whole blocks count.
+fn run(conversation: u64, turn: u32, blocks: usize, ended: Ended) -> Run {
+    let tokens = (blocks as u64 * crate::BLOCK_TOKENS) as u32;
+    Run { number: 0, conversation, turn, tokens, blocks: blocks as u32, ended }
 }
 
 /// Recorded arrivals. A session continues at the deepest block that it shares with an earlier
@@ -171,10 +181,9 @@ pub fn arrivals(requests: &[Request]) -> Vec<Arrival> {
             seen.insert(block);
             last.insert(block, (conversation, turn));
         }
-        let blocks = request.blocks.len() as u32;
         result.push(Arrival {
             at: Timestamp(request.at_millis),
-            run: Run { conversation, turn, blocks, ended: request.ended },
+            run: run(conversation, turn, request.blocks.len(), request.ended),
             blocks: request.blocks.clone(),
             tokens: request.input_tokens,
         });

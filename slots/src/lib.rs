@@ -54,4 +54,4 @@ pub use store::{
 pub use sweep::{LiveRefs, NoEngine, Quota, Rules, Sweeper, Swept};
 pub use time::Timestamp;
 pub use ttl::{Lifetimes, TtlClass, TtlParseError};
-pub use warm::{Use, WarmPool};
+pub use warm::{Figures as MemoryFigures, Use, WarmPool};

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use hob_api::Turn;
 use hob_api::turn::{AheadTokens, PromptTokens};
+use hob_runtime::Engine;
 use hob_runtime::backend::Model;
 use hob_runtime::turn::{FinishReason, Logprobs, TokenCounts, TurnEvent, TurnReport};
 use hob_slots::{ConversationId, Token};
@@ -57,6 +58,7 @@ pub struct Choice {
 
 /// What an answer needs beside its turns.
 pub(super) struct Context {
+    pub engine: Engine,
     pub model: Arc<dyn Model>,
     pub metrics: Arc<Metrics>,
     pub speed: Arc<Speed>,
@@ -298,6 +300,12 @@ impl Answer {
             FinishReason::Stop => "stop",
             FinishReason::Length => "length",
         };
+        if choice == 0
+            && partial.reason == "tool_calls"
+            && let Some(conversation) = &self.context.conversation
+        {
+            self.context.engine.called_tools(conversation.clone());
+        }
         let end = Piece::End { choice, reason: partial.reason };
         self.more(choice, delta);
         if choice == 0 {

@@ -282,6 +282,7 @@ impl Chat {
         let active_turn = conversation.clone().map(|id| options.events.turn(id));
         Answer::new(
             answer::Context {
+                engine: options.engine.clone(),
                 model: options.engine.model().clone(),
                 metrics: options.metrics.clone(),
                 speed: self.shared.speed.clone(),

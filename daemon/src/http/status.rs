@@ -37,6 +37,7 @@ pub async fn metrics(
             slots: status.slots.len() as u64,
             slots_in_use: in_use as u64,
             warm_bytes: status.memory_bytes,
+            memory: status.memory,
             wasted_restores: status.counters.wasted_restores,
             written_bytes: status.counters.written_bytes,
             read_bytes: status.counters.read_bytes,

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use hob_slots::format::ObjectKind;
 use hob_slots::store::Miss;
-use hob_slots::{BlockId, Payload, Use};
+use hob_slots::{BlockId, Payload};
 
 use super::shared::{Counters, Known, Shared};
 use crate::map::Origin;
@@ -22,14 +22,9 @@ impl<'s> Finder<'s> {
     }
 
     /// An object's payload, verified, and the tier that it came from.
-    pub fn find(
-        &mut self,
-        id: &BlockId,
-        kind: ObjectKind,
-        usage: Use,
-    ) -> Result<(Payload, Origin), Miss> {
+    pub fn find(&mut self, id: &BlockId, kind: ObjectKind) -> Result<(Payload, Origin), Miss> {
         let shared = self.shared;
-        if let Some(payload) = shared.pool().get(id, usage) {
+        if let Some(payload) = shared.pool().get(id) {
             return Ok((payload, Origin::Memory));
         }
         let store = shared.store.as_ref().ok_or(Miss::Absent)?;

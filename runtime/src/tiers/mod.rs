@@ -19,6 +19,7 @@ mod read;
 mod records;
 mod shared;
 mod successor;
+mod usage;
 mod writer;
 
 use std::collections::BTreeSet;
@@ -37,13 +38,14 @@ pub use background::in_the_background;
 use background::{BEHIND_ANSWERS, lower_priority};
 use fetch::Queue;
 pub use fetch::{FetchEvent, FetchHandle, FetchSummary};
+pub use index::TierIndex;
 pub use maintenance::Maintainer;
 pub use plan::FetchRequest;
-pub use index::TierIndex;
 pub use read::Piece;
 use records::Summary;
 pub use shared::{Budget, Counters};
 use shared::{Known, Shared};
+pub use usage::UsedObject;
 use writer::{Job, Writer};
 
 /// The memory and disk tiers of one model.
@@ -93,8 +95,10 @@ impl KvTiers {
     pub fn put(&self, id: BlockId, object: Object, usage: Use) {
         let known = Known { file_bytes: object.file_bytes(), on_disk: false };
         self.shared.objects().insert(id, known);
-        // A snapshot covers all tokens before it and has no parent.
-        let parent = (object.kind == ObjectKind::Block).then_some(object.parent);
+        self.shared.learn_size(&object);
+        // A snapshot covers all tokens before it and has no parent, and the first block has none.
+        let has_parent = object.kind == ObjectKind::Block && object.start > 0;
+        let parent = has_parent.then_some(object.parent);
         if self.shared.store.is_none() {
             return self.shared.pool().insert_saved(id, parent, object.payload, usage);
         }

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 use hob_slots::format::{SlotRecord, SnapshotRef};
 use hob_slots::store::Miss;
-use hob_slots::{Block, BlockId, ConversationId, Timeline, Token, Use, common_prefix};
+use hob_slots::{Block, BlockId, ConversationId, Timeline, Token, common_prefix};
 
 use super::other_model;
 use super::shared::{Counters, Known, Shared};
@@ -36,8 +36,6 @@ pub struct FetchRequest {
     pub prefix_ends: Vec<usize>,
     /// Look up the conversation's record and fetch no KV.
     pub record_only: bool,
-    /// For the eviction policy of the memory tier.
-    pub usage: Use,
 }
 
 /// The objects to look for, in order.
@@ -49,7 +47,6 @@ pub(super) struct Plan {
     pub expected: usize,
     pub record: Option<Arc<SlotRecord>>,
     pub sought: Sought,
-    pub usage: Use,
     /// Blocks per group.
     pub group_blocks: usize,
     /// Why there is no record although there should be.
@@ -90,8 +87,8 @@ impl Plan {
         let recorded = record.iter().flat_map(|record| &record.blocks).map(|block| block.bytes);
         let seen = shared.block_bytes.load(Ordering::Relaxed) as u64;
         let group_blocks = group_blocks(recorded.max().unwrap_or(0).max(seen));
-        let (hot, usage) = (request.hot, request.usage);
-        Self { hot, limit, expected, record, sought, usage, group_blocks, miss }
+        let hot = request.hot;
+        Self { hot, limit, expected, record, sought, group_blocks, miss }
     }
 
     /// Snapshots of the record that match this prompt, by position.

@@ -132,7 +132,7 @@ impl Group {
     ) -> Result<(), Miss> {
         let Sought::Blocks(blocks) = &plan.sought else { return Ok(()) };
         let block = &blocks[index];
-        let (payload, origin) = finder.find(&block.id, ObjectKind::Block, plan.usage)?;
+        let (payload, origin) = finder.find(&block.id, ObjectKind::Block)?;
         let wanted = block.range.start.max(plan.hot)..block.range.end.min(plan.limit);
         // Cells of this block and of the group's unread ones.
         let room = blocks[self.unread.end - 1].range.end - block.range.start;
@@ -154,7 +154,7 @@ impl Group {
         if end <= at {
             return None;
         }
-        let (payload, origin) = finder.find(&id, ObjectKind::Block, plan.usage).ok()?;
+        let (payload, origin) = finder.find(&id, ObjectKind::Block).ok()?;
         let room = held.len();
         self.add(finder, held, at..end, payload, origin, room);
         Some(end)
@@ -175,7 +175,7 @@ impl Group {
         let Sought::Snapshots(snapshots) = &plan.sought else { return };
         for snapshot in snapshots.iter().rev() {
             let position = snapshot.position as usize;
-            match finder.find(&snapshot.id, ObjectKind::Snapshot, plan.usage) {
+            match finder.find(&snapshot.id, ObjectKind::Snapshot) {
                 Ok((payload, origin)) => {
                     let origins = Origins::of(position, origin);
                     let (held, wanted) = (0..position, 0..position);

@@ -5,11 +5,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use hob_slots::format::{Object, ObjectKind};
 use hob_slots::store::Store;
 use hob_slots::{BlockId, ConversationId, ModelHash, WarmPool};
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::records::Records;
+use super::usage;
 use crate::backend::Model;
 
 /// Host memory that the tiers may use.
@@ -37,6 +39,10 @@ pub(super) struct Shared {
     pub spares: Mutex<Vec<Vec<u8>>>,
     /// The longest block that was read.
     pub block_bytes: AtomicUsize,
+    /// Of the last block that was exported.
+    pub bytes_per_token: AtomicU64,
+    /// Requests that the saved history of the eviction policy covers.
+    pub saved_runs: AtomicU64,
     unsaved_budget_bytes: u64,
     /// The engine waits for [`Shared::is_full`] to become false.
     pub engine_waits: AtomicBool,
@@ -75,14 +81,16 @@ impl Shared {
         Self {
             fingerprint,
             model,
+            pool: Mutex::new(usage::pool(budget.memory_bytes, store.as_ref())),
             store,
-            pool: Mutex::new(WarmPool::new(budget.memory_bytes)),
             records: Mutex::default(),
             objects: Mutex::default(),
             removal: RwLock::default(),
             open: Mutex::default(),
             spares: Mutex::default(),
             block_bytes: AtomicUsize::new(0),
+            bytes_per_token: AtomicU64::new(0),
+            saved_runs: AtomicU64::new(0),
             unsaved_budget_bytes: budget.unsaved_bytes,
             engine_waits: AtomicBool::new(false),
             counters: Counters::default(),
@@ -123,6 +131,15 @@ impl Shared {
             let mut spare = vec![1; bytes]; // Zeros would be promised by the system, not given.
             spare.clear();
             self.spares.lock().push(spare);
+        }
+    }
+
+    /// Learns how long blocks are.
+    pub fn learn_size(&self, object: &Object) {
+        let tokens = object.tokens.len() as u64;
+        if object.kind == ObjectKind::Block && tokens > 0 {
+            let bytes = object.payload.len() as u64 / tokens;
+            self.bytes_per_token.store(bytes, Ordering::Relaxed);
         }
     }
 

@@ -56,13 +56,15 @@ impl<'s> Writer<'s> {
                 Job::Record { record, superseded, is_before_read } => {
                     let record = if is_before_read { record } else { self.covering(record) };
                     self.write_record(&record, superseded);
+                    self.shared.save_history(false);
                 }
                 Job::Forget(conversation, named) => self.forget(&conversation, named),
                 Job::Maintain(job) => job(self.shared),
                 Job::Flush(done) => done(),
-                Job::Close => return,
+                Job::Close => break,
             }
         }
+        self.shared.save_history(true);
     }
 
     fn write_object(&self, id: BlockId, object: &Object) {

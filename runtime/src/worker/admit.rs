@@ -271,9 +271,12 @@ impl Worker<'_> {
 
     /// Ends the slot's turn, finished or not.
     pub(super) fn end_turn(&mut self, index: usize) {
-        let now = self.now();
+        let (now, run) = (self.now(), self.usage(index).run);
         let slot = &mut self.slots[index];
         let Some(turn) = slot.turn.take() else { return };
+        if slot.answered.number != run.number {
+            slot.answered = run; // It ended without an answer; what it computed is exported.
+        }
         slot.turn_ended(&turn);
         self.slot_may_be_free = true;
         self.core.change_log.touch();

@@ -13,7 +13,7 @@
 //! - `room`: parks, evicts and preempts
 //! - `cells`: every change of a slot's cells
 //! - `change_log`: evictions and changes for the cache map
-//! - `usage`: a request as eviction policies see it
+//! - `usage`: reports the use of KV to the eviction policy
 //! - `unloaded`: commands while the weights are not in memory
 
 mod admit;
@@ -33,7 +33,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 
-use hob_slots::{ConversationId, ModelHash, RadixTree, Registry, SlotId, Timestamp};
+use hob_slots::{ModelHash, RadixTree, Registry, SlotId, Timestamp};
 
 use crate::backend::{Backend, Model, Sequence};
 use crate::command::{Command, Reply};
@@ -209,6 +209,7 @@ impl<'b> Worker<'b> {
                 self.publish_open();
                 done.send(());
             }
+            Command::CalledTools(conversation) => self.called_tools(&conversation),
             Command::Room => {} // It has woken the thread; housekeeping goes on.
             Command::Status(reply) => reply.send(self.status()),
             Command::Cells(reply) => reply.send(self.read_cells()),
@@ -312,6 +313,7 @@ fn base_status(core: &Core) -> EngineStatus {
         context_tokens: core.options.context_tokens,
         memory_bytes,
         memory_budget_bytes,
+        memory: core.tiers.memory_figures(),
         prefill_tokens_per_second: core.pace.rows_per_second(),
         counters: EngineCounters {
             written_bytes: disk.written_bytes.load(Ordering::Relaxed),

@@ -41,7 +41,6 @@ impl Worker<'_> {
     /// Fetches what is saved of the prompt and not hot. Skips the fetch when the conversation
     /// continues where it stopped (`continues`), or when the whole prompt is hot.
     pub(super) fn restore(&mut self, index: usize, continues: bool) {
-        let usage = self.usage(index);
         let slot = &mut self.slots[index];
         let hot = slot.timeline.len();
         let turn = slot.turn.as_mut().expect("the turn was just begun");
@@ -71,7 +70,6 @@ impl Worker<'_> {
             limit,
             prefix_ends,
             record_only: turn.is_cold(),
-            usage,
         };
         let commands = self.core.commands.clone();
         let handle = self.core.tiers.fetch(request, move |event| {
@@ -232,6 +230,7 @@ impl Worker<'_> {
 
     /// All reusable KV of the prompt is hot. The rest is computed, if there is a rest.
     fn end_reuse(&mut self, index: usize) {
+        self.report_reuse(index);
         let slot = &self.slots[index];
         let prompt = slot.turn.as_ref().map_or(0, |turn| turn.request.prompt.len());
         if slot.timeline.len() == prompt {

@@ -40,7 +40,7 @@ pub(super) struct Slot {
     pub turns: u32,
     /// As the last turn asked for it.
     pub keep: Retention,
-    /// The last turn that was answered here, as eviction policies see it.
+    /// The last turn that ended here, as the eviction policy sees it.
     pub answered: Run,
     /// Tokens that end the answer; computed when no prompt waits.
     pub tail: Vec<Token>,
@@ -176,6 +176,7 @@ impl Slot {
         self.partly_restored = false;
         self.exported = 0;
         self.snapshots.clear();
+        self.answered = Run::default();
         self.turns = 0;
     }
 

@@ -11,7 +11,7 @@
 use std::time::Instant;
 
 use hob_slots::Token;
-use hob_slots::evict::{Ended, Run};
+use hob_slots::evict::Ended;
 use tracing::warn;
 
 use super::Worker;
@@ -218,9 +218,8 @@ impl Worker<'_> {
             FinishReason::Stop => Ended::Turn,
             FinishReason::Length => Ended::Unknown,
         };
-        let answered = Run { ended, ..self.usage(index).run };
+        self.report_answer(index, ended);
         let slot = &mut self.slots[index];
-        slot.answered = answered;
         let turn = slot.turn.as_mut().expect("a turn finishes once");
         let timeline = slot.timeline.tokens().iter().copied().chain(last).collect();
         let finished = TurnEvent::Finished {

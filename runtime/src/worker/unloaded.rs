@@ -28,7 +28,7 @@ pub(crate) fn serve_unloaded(core: &Core, inbox: &Receiver<Command>) -> Wake {
             }
             Command::Turn(_) | Command::Embed { .. } | Command::Load => return Wake::By(command),
             Command::Stop => return Wake::ToStop,
-            Command::Fetched { .. } | Command::Room => {}
+            Command::Fetched { .. } | Command::Room | Command::CalledTools(_) => {}
             Command::Park { done, .. } => done.send(()),
             Command::Forget { conversation, done } => {
                 core.tiers.forget(&conversation, Vec::new());

@@ -64,7 +64,8 @@ fn play(kind: PolicyKind, budget: u64, steps: &[Step]) -> Vec<u64> {
         let chain = step.chain();
         let blocks = chain.len() as u32;
         let (conversation, turn) = (step.conversation, step.turn);
-        let run = Run { conversation, turn, blocks, ended: step.ended };
+        let (tokens, ended) = (blocks * 512, step.ended);
+        let run = Run { number: 0, conversation, turn, tokens, blocks, ended };
         for &id in &chain {
             let meta = meta(id, run);
             if kept.contains_key(&id) {
@@ -190,8 +191,10 @@ fn varied_meta(id: u64) -> BlockMeta<u64> {
     let run = Run {
         conversation: id % 701,
         turn: (id % 11) as u32,
+        tokens: (id * 7 % 601) as u32 * 512,
         blocks: (id * 7 % 601) as u32,
         ended: ends[(id % 3) as usize],
+        ..Run::default()
     };
     BlockMeta { run, ..BlockMeta::new(None, 1) }
 }

@@ -108,8 +108,10 @@ pub fn decision_micros(kind: PolicyKind) -> f64 {
         let run = Run {
             conversation: id % 701,
             turn: (id % 11) as u32,
+            tokens: (id * 7 % 601) as u32 * 512,
             blocks: (id * 7 % 601) as u32,
             ended: ends[(id % 3) as usize],
+            ..Run::default()
         };
         let meta = BlockMeta { run, ..BlockMeta::new(None, 1) };
         let now = Timestamp(id * 997);

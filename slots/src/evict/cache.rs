@@ -68,6 +68,10 @@ impl<Id: Name, P: Policy<Id>> Cache<Id, P> {
         &mut self.policy
     }
 
+    pub fn policy_ref(&self) -> &P {
+        &self.policy
+    }
+
     pub fn contains(&self, id: &Id) -> bool {
         self.sizes.contains_key(id)
     }

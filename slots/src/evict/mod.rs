@@ -21,6 +21,8 @@ use std::fmt;
 use std::hash::Hash;
 
 pub use cache::{Answer, Cache};
+pub use density::History;
+pub use guarded_density::Guard;
 pub use tails::Tails;
 
 use crate::time::Timestamp;
@@ -49,10 +51,15 @@ impl<Id> BlockMeta<Id> {
 /// A request and its answer, as policies see them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Run {
+    /// Equal for all reports of one request; 0 when each block is reported once.
+    pub number: u64,
     /// A hash of the conversation's id; 0 for none.
     pub conversation: u64,
     /// The request's number in the conversation, from 1.
     pub turn: u32,
+    /// Tokens of the prompt.
+    pub tokens: u32,
+    /// Blocks of the prompt, of any length: a run counts as one, whatever its length.
     pub blocks: u32,
     pub ended: Ended,
 }
@@ -91,6 +98,16 @@ pub trait Policy<Id: Name>: Send + fmt::Debug {
         false
     }
 
+    /// The guard's choice so far; `None` for a policy without a guard.
+    fn guard(&self) -> Option<Guard> {
+        None
+    }
+
+    /// What was learned until now; `None` for a policy that learns nothing.
+    fn history(&self) -> Option<History> {
+        None
+    }
+
     /// The next block to evict among those that may be. It is cached until [`Policy::removed`].
     fn victim(&mut self, now: Timestamp, may_leave: &dyn Fn(&Id) -> bool) -> Option<Id>;
 }
@@ -114,6 +131,14 @@ impl<Id: Name> Policy<Id> for Box<dyn Policy<Id>> {
 
     fn declines(&self) -> bool {
         (**self).declines()
+    }
+
+    fn guard(&self) -> Option<Guard> {
+        (**self).guard()
+    }
+
+    fn history(&self) -> Option<History> {
+        (**self).history()
     }
 
     fn victim(&mut self, now: Timestamp, may_leave: &dyn Fn(&Id) -> bool) -> Option<Id> {

@@ -52,6 +52,10 @@ impl Layout {
         self.root.join("clock.toml")
     }
 
+    pub fn eviction(&self) -> PathBuf {
+        self.root.join("eviction.toml")
+    }
+
     pub fn key_check(&self) -> PathBuf {
         self.root.join("key.check")
     }

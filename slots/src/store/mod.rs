@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use tracing::warn;
 
 use crate::ageing::ClockTracker;
+use crate::evict::History;
 use crate::fingerprint::Fingerprint;
 use crate::format::{Object, ObjectHeader, ObjectKind, Seal, SlotRecord};
 use crate::id::{BlockId, ConversationId, ModelHash};
@@ -220,6 +221,13 @@ impl Store {
     pub fn write_timekeeper(&self, timekeeper: &ClockTracker) -> Result<(), StoreError> {
         let text = toml::to_string(timekeeper).expect("numbers can be written");
         self.write_clear(&self.layout.root_temporary(), &self.layout.clock(), &[text.as_bytes()])
+            .map(drop)
+    }
+
+    /// Saves what the eviction policy of memory has learned.
+    pub fn write_eviction_history(&self, history: &History) -> Result<(), StoreError> {
+        let text = history.to_text();
+        self.write_clear(&self.layout.root_temporary(), &self.layout.eviction(), &[text.as_bytes()])
             .map(drop)
     }
 

@@ -13,6 +13,7 @@ use super::rank::rank;
 use super::sealing::{CHECK, Key, sealed_under};
 use super::verified::read_object;
 use crate::ageing::{AdjustedTime, ClockTracker};
+use crate::evict::History;
 use crate::fingerprint::Fingerprint;
 use crate::format::{FormatError, Object, ObjectKind, Seal, SlotRecord};
 use crate::id::{BlockId, ConversationId, ModelHash};
@@ -123,6 +124,16 @@ impl StoreReader {
         let text = self.read_clear(&self.layout.clock()).ok();
         let read = text.and_then(|text| toml::from_str(std::str::from_utf8(&text).ok()?).ok());
         read.unwrap_or_default()
+    }
+
+    /// What the eviction policy of memory has learned; `None` when there is no usable file.
+    pub fn eviction_history(&self) -> Option<History> {
+        let text = self.read_clear(&self.layout.eviction()).ok()?;
+        let history = History::from_text(std::str::from_utf8(&text).ok()?);
+        if history.is_none() {
+            tracing::warn!(path = %self.layout.eviction().display(), "unusable, and ignored");
+        }
+        history
     }
 
     /// `now` with the saved jumps.

@@ -23,7 +23,7 @@ mod removal;
 mod tests;
 
 pub use live_refs::{LiveRefs, NoEngine};
-pub use quota::{Quota, rebuild_cost};
+pub use quota::{Quota, rebuild_cost, worth};
 pub(crate) use removal::remove_objects;
 
 use pass::Pass;

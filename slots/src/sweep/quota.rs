@@ -6,6 +6,7 @@
 //! - Shared bytes are freed with their last conversation, and counted so.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use crate::ageing::AdjustedTime;
 use crate::id::{BlockId, ModelHash};
@@ -47,6 +48,13 @@ pub fn rebuild_cost(tokens: u32) -> f64 {
     tokens + tokens * tokens / (2.0 * ATTENTION_EQUALS_WEIGHTS_TOKENS)
 }
 
+/// What a saved conversation is worth per byte, unused for `silent`. The least leaves first.
+pub fn worth(tokens: u32, silent: Duration, bytes: f64) -> f64 {
+    let silent_hours = silent.as_secs_f64() / 3_600.0;
+    let recency = HALF_WORTH_HOURS / (HALF_WORTH_HOURS + silent_hours);
+    rebuild_cost(tokens) * recency / bytes.max(1.0)
+}
+
 /// The `closed` conversations to remove, in order, to free `surplus_bytes` of what `all` reference,
 /// or as many as possible.
 pub(super) fn leaving<'s>(
@@ -61,17 +69,15 @@ pub(super) fn leaving<'s>(
             *needs.entry((slot.entry.model, *object)).or_default() += 1;
         }
     }
-    let worth = |slot: &SavedContents| {
+    let worth_of = |slot: &SavedContents| {
         let share =
             |(id, bytes): (BlockId, u64)| bytes as f64 / f64::from(needs[&(slot.entry.model, id)]);
         let bytes =
             slot.entry.file_bytes as f64 + objects(slot).into_iter().map(share).sum::<f64>();
-        let silent_hours = now.age(slot.entry.used_at).as_secs_f64() / 3_600.0;
-        let recency = HALF_WORTH_HOURS / (HALF_WORTH_HOURS + silent_hours);
-        rebuild_cost(slot.entry.tokens) * recency / bytes.max(1.0)
+        worth(slot.entry.tokens, now.age(slot.entry.used_at), bytes)
     };
     let mut order: Vec<(f64, usize)> =
-        closed.iter().enumerate().map(|(at, slot)| (worth(slot), at)).collect();
+        closed.iter().enumerate().map(|(at, slot)| (worth_of(slot), at)).collect();
     order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
 
     let (mut freed_bytes, mut chosen) = (0, Vec::new());

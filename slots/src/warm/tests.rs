@@ -39,7 +39,8 @@ fn the_least_recently_used_is_evicted_first() {
     let mut pool = pool();
     pool.insert_saved(id(1), None, bytes(40), Use::default());
     pool.insert_saved(id(2), None, bytes(40), Use::default());
-    assert_eq!(pool.get(&id(1), Use::default()), Some(bytes(40)));
+    assert_eq!(pool.get(&id(1)), Some(bytes(40)));
+    pool.used(id(1), None, 40, Use::default());
     pool.insert_saved(id(3), None, bytes(40), Use::default());
     assert!(pool.contains(&id(1)) && !pool.contains(&id(2)) && pool.contains(&id(3)));
 }
@@ -87,7 +88,7 @@ fn only_the_tail_of_a_chain_is_evicted_and_no_block_before_an_unsaved_one() {
 fn the_default_policy_keeps_reused_blocks_through_a_scan_of_cold_prompts() {
     let mut pool = WarmPool::new(1_000);
     let used = |conversation: u64, turn: u32, secs: u64| Use {
-        run: Run { conversation, turn, blocks: 5, ..Run::default() },
+        run: Run { conversation, turn, tokens: 320, blocks: 5, ..Run::default() },
         now: Timestamp(secs * 1_000),
     };
     let mut kept = 0;
@@ -95,9 +96,12 @@ fn the_default_policy_keeps_reused_blocks_through_a_scan_of_cold_prompts() {
         let now = u64::from(round) * 60;
         for block in 1..=5 {
             let (name, parent) = (id(block), (block > 1).then(|| id(block - 1)));
-            match pool.get(&name, used(1, round + 1, now)) {
-                Some(_) => kept += u32::from(round >= 100),
-                None => pool.insert_saved(name, parent, bytes(100), used(1, round + 1, now)),
+            let used = used(1, round + 1, now);
+            if pool.contains(&name) {
+                kept += u32::from(round >= 100);
+                pool.used(name, parent, 100, used);
+            } else {
+                pool.insert_saved(name, parent, bytes(100), used);
             }
         }
         for cold in 0..20_u64 {
@@ -111,12 +115,24 @@ fn the_default_policy_keeps_reused_blocks_through_a_scan_of_cold_prompts() {
     assert!(kept >= 490, "of 500 uses {kept} were kept");
 }
 
+#[test]
+fn figures_count_evictions_and_declined_blocks() {
+    let mut pool = pool();
+    pool.insert_saved(id(1), None, bytes(60), Use::default());
+    pool.insert_saved(id(3), None, bytes(60), Use::default());
+    let figures = pool.figures();
+    assert_eq!((figures.evictions, figures.evicted_bytes, figures.declined), (1, 60, 0));
+    pool.insert_saved(id(4), None, bytes(200), Use::default());
+    assert_eq!(pool.figures().declined, 1, "it is longer than the budget");
+    assert_eq!(pool.figures().guard, None, "LRU needs none");
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Insert(u8, usize),
     InsertSaved(u8, usize),
     MarkSaved(u8),
-    Get(u8),
+    Use(u8),
     Remove(u8),
 }
 
@@ -126,7 +142,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         (block(), size()).prop_map(|(n, size)| Step::Insert(n, size)),
         (block(), size()).prop_map(|(n, size)| Step::InsertSaved(n, size)),
         block().prop_map(Step::MarkSaved),
-        block().prop_map(Step::Get),
+        block().prop_map(Step::Use),
         block().prop_map(Step::Remove),
     ];
     prop::collection::vec(step, 0..60)
@@ -142,7 +158,7 @@ impl Naive {
             Step::Insert(n, size) => self.insert(n, size, false),
             Step::InsertSaved(n, size) => self.insert(n, size, true),
             Step::MarkSaved(n) => self.0.iter_mut().filter(|e| e.0 == n).for_each(|e| e.2 = true),
-            Step::Get(n) => {
+            Step::Use(n) => {
                 let found = self.take(n);
                 self.0.extend(found);
             }
@@ -178,7 +194,7 @@ proptest! {
                 Step::Insert(n, size) => pool.insert(id(n), None, bytes(size), Use::default()),
                 Step::InsertSaved(n, size) => pool.insert_saved(id(n), None, bytes(size), Use::default()),
                 Step::MarkSaved(n) => pool.mark_saved(&id(n)),
-                Step::Get(n) => drop(pool.get(&id(n), Use::default())),
+                Step::Use(n) => pool.used(id(n), None, 1, Use::default()),
                 Step::Remove(n) => drop(pool.remove(&id(n))),
             }
             naive.step(&step);

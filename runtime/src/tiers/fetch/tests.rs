@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::{Receiver, channel};
 
-use hob_slots::{Block, BlockId, Use};
+use hob_slots::{Block, BlockId};
 
 use super::*;
 use crate::tiers::plan::{MAX_GROUP_BLOCKS, Sought};
@@ -27,7 +27,6 @@ fn submit(queue: &Arc<Queue>, groups: usize) -> (FetchHandle, Receiver<FetchEven
         limit: 0,
         prefix_ends: Vec::new(),
         record_only: false,
-        usage: Use::default(),
     };
     let (outbox, inbox) = channel();
     let deliver = move |event| outbox.send(event).unwrap_or(());
@@ -49,7 +48,6 @@ fn plan(blocks: usize) -> Plan {
         expected: 0,
         record: None,
         sought: Sought::Blocks((0..blocks).map(block).collect()),
-        usage: Use::default(),
         group_blocks: MAX_GROUP_BLOCKS,
         miss: None,
     }

@@ -33,10 +33,10 @@ impl Class {
             Ended::ToolCall => 1,
             Ended::Turn => 2,
         };
-        let size = match run.blocks {
-            0..=16 => 0,
-            17..=64 => 1,
-            65..=256 => 2,
+        let size = match run.tokens {
+            0..=8_192 => 0,
+            8_193..=32_768 => 1,
+            32_769..=131_072 => 2,
             _ => 3,
         };
         let pace = match gap_secs {

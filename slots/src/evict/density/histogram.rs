@@ -41,7 +41,7 @@ const fn ends() -> [u64; AGES - 1] {
 }
 
 /// Weights of uses and survivals by age.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
     used: [f32; AGES],
     survived: [f32; AGES],
@@ -59,6 +59,32 @@ impl Default for Histogram {
 pub type Chances = [f32; AGES];
 
 impl Histogram {
+    pub fn of(used: [f32; AGES], survived: [f32; AGES]) -> Self {
+        Self { used, survived, period: 0 }
+    }
+
+    /// Of uses and of survivals, by age.
+    pub fn weights(&self) -> ([f32; AGES], [f32; AGES]) {
+        (self.used, self.survived)
+    }
+
+    /// The weight of all blocks that have lived through the first bucket, or were used in it.
+    pub fn seen(&self) -> f32 {
+        self.used[0] + self.survived[0]
+    }
+
+    /// Adds all observations of `other`.
+    pub fn add(&mut self, other: &Self) {
+        for at in 0..AGES {
+            self.used[at] += other.used[at];
+            self.survived[at] += other.survived[at];
+        }
+    }
+
+    pub fn scale(&mut self, factor: f32) {
+        self.used.iter_mut().chain(&mut self.survived).for_each(|weight| *weight *= factor);
+    }
+
     /// Blocks were reused at this age.
     pub fn add_used(&mut self, bucket: usize, weight: f32) {
         self.used[bucket] += weight;

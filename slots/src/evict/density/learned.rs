@@ -4,14 +4,17 @@
 //!   measured.
 //! - Blocks that a run used last age together, as a number. A run counts as one, whatever its
 //!   length.
+//! - A run may report a block several times: when it is inserted, and when the answer has ended.
+//!   Only the first counts as a use; a later one may change the block's class.
 //! - Memory is bounded by several budgets.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
-use super::super::{BlockMeta, Name, Run};
+use super::super::{BlockMeta, Ended, Name, Run};
 use super::classes::Class;
 use super::histogram::{self, AGES, Chances, Density, Histogram};
+use super::history::History;
 use crate::time::Timestamp;
 
 /// Budgets of remembered blocks.
@@ -38,7 +41,9 @@ pub struct Learned<Id> {
     groups: BTreeMap<u64, Group<Id>>,
     // The groups of each age, oldest first. May name removed groups.
     aging: [VecDeque<u64>; AGES],
+    // The groups of the current run, as it is labelled now.
     current: [Option<u64>; 2],
+    ended: Ended,
     groups_begun: u64,
     bytes: u64,
     max_bytes: u64,
@@ -57,11 +62,13 @@ struct Remembered {
     group: u64,
     bytes: u64,
     conversation: u64,
+    run: u64,
     shared: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct LatestRun {
+    number: u64,
     conversation: u64,
     turn: u32,
     begun_at: Timestamp,
@@ -87,6 +94,7 @@ impl<Id: Name> Learned<Id> {
             groups: BTreeMap::new(),
             aging: std::array::from_fn(|_| VecDeque::new()),
             current: [None; 2],
+            ended: Ended::default(),
             groups_begun: 0,
             bytes: 0,
             max_bytes: budget_bytes.saturating_mul(REMEMBERED_BUDGETS),
@@ -100,24 +108,59 @@ impl<Id: Name> Learned<Id> {
         }
     }
 
+    /// Learns from `history` before the first run.
+    pub fn with_history(mut self, history: &History) -> Self {
+        for (class, histogram) in history.classes() {
+            self.all.add(histogram);
+            // Classes without size and sharing come first in the order of classes.
+            self.coarse[class * Class::COARSE_COUNT / Class::COUNT].add(histogram);
+            self.fine[class].add(histogram);
+        }
+        self
+    }
+
+    /// What was learned until now.
+    pub fn history(&self) -> History {
+        let period = self.runs / REFRESH_RUNS;
+        let faded = |histogram: &Histogram| {
+            let mut histogram = histogram.clone();
+            histogram.fade(period, FADING);
+            let (used, survived) = histogram.weights();
+            Histogram::of(used, survived)
+        };
+        History::new(self.fine.iter().map(faded).enumerate())
+    }
+
+    /// Runs since the start.
+    pub fn runs(&self) -> u64 {
+        self.runs
+    }
+
+    /// Whether this run has used the block before.
+    pub fn is_again(&self, id: &Id, run: &Run) -> bool {
+        run.number != 0 && self.remembered.get(id).is_some_and(|before| before.run == run.number)
+    }
+
     /// A run uses a block, cached or not. Returns the block's new class.
     pub fn used(&mut self, id: Id, meta: &BlockMeta<Id>, now: Timestamp) -> Class {
         self.enter_run(&meta.run, now);
+        let Run { number: run, conversation, .. } = meta.run;
         let before = self.remembered.get(&id).copied();
-        let shared = before
-            .is_some_and(|before| before.shared || before.conversation != meta.run.conversation);
+        let shared =
+            before.is_some_and(|before| before.shared || before.conversation != conversation);
         if let Some(before) = before {
             if self.current.contains(&Some(before.group)) {
                 return self.groups[&before.group].class;
             }
-            self.come_back(before, now);
+            let is_again = run != 0 && before.run == run;
+            self.leave_group(before, now, !is_again);
         } else {
             self.bytes += meta.bytes;
         }
         let number = self.current_group(shared, meta, now);
         let bytes = before.map_or(meta.bytes, |before| before.bytes);
-        let conversation = meta.run.conversation;
-        self.remembered.insert(id, Remembered { group: number, bytes, conversation, shared });
+        let remembered = Remembered { group: number, bytes, conversation, run, shared };
+        self.remembered.insert(id, remembered);
         let group = self.groups.get_mut(&number).expect("the current group is here");
         group.blocks += 1;
         group.ids.push(id);
@@ -156,18 +199,23 @@ impl<Id: Name> Learned<Id> {
     /// A run: the uses of one turn of a conversation; without a conversation, of one time.
     fn enter_run(&mut self, run: &Run, now: Timestamp) {
         let (conversation, turn) = (run.conversation, run.turn);
-        let same = (self.run.conversation, self.run.turn) == (conversation, turn);
+        let same = (self.run.number, self.run.conversation, self.run.turn)
+            == (run.number, conversation, turn);
         if self.runs > 0 && same && (conversation != 0 || self.run.begun_at == now) {
+            if std::mem::replace(&mut self.ended, run.ended) != run.ended {
+                self.current = [None; 2];
+            }
             return;
         }
+        self.ended = run.ended;
         let [newer, older] = &self.latest;
         let before = newer.get(&conversation).or_else(|| older.get(&conversation)).copied();
         self.run = match before.filter(|_| conversation != 0) {
             // It continues after another run.
-            Some(before) if before.turn == turn => before,
+            Some(before) if before.turn == turn => LatestRun { number: run.number, ..before },
             before => {
                 let gap_secs = before.map(|before| before.begun_at.age(now).as_secs());
-                LatestRun { conversation, turn, begun_at: now, gap_secs }
+                LatestRun { number: run.number, conversation, turn, begun_at: now, gap_secs }
             }
         };
         if self.latest[0].len() == MAX_CONVERSATIONS / 2 {
@@ -194,7 +242,8 @@ impl<Id: Name> Learned<Id> {
         number
     }
 
-    fn come_back(&mut self, before: Remembered, now: Timestamp) {
+    /// The block leaves the group of its last use. `counts`: because it was used again.
+    fn leave_group(&mut self, before: Remembered, now: Timestamp, counts: bool) {
         let group = self.groups.get_mut(&before.group).expect("a remembered block has a group");
         let (class, weight) = (group.class, group.weight);
         let bucket = histogram::bucket(group.used_at.age(now));
@@ -202,7 +251,9 @@ impl<Id: Name> Learned<Id> {
         if group.blocks == 0 {
             self.groups.remove(&before.group);
         }
-        self.each(class, |histogram| histogram.add_used(bucket, weight));
+        if counts {
+            self.each(class, |histogram| histogram.add_used(bucket, weight));
+        }
     }
 
     /// Counts blocks that survived a bucket.

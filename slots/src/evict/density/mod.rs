@@ -6,12 +6,14 @@
 
 mod classes;
 mod histogram;
+mod history;
 mod learned;
 
 use super::{BlockMeta, Name, Policy, Tails};
 use crate::time::Timestamp;
 
 pub(super) use classes::Class;
+pub use history::History;
 
 /// Classes of blocks: an eviction looks at no more blocks than this.
 pub const CLASSES: usize = Class::COUNT;
@@ -27,11 +29,25 @@ pub struct Density<Id> {
 
 impl<Id: Name> Density<Id> {
     pub fn new(budget_bytes: u64) -> Self {
-        Self { learned: Learned::new(budget_bytes), queue: Queue::default() }
+        Self::with_history(budget_bytes, &History::default())
+    }
+
+    /// With what was learned before.
+    pub fn with_history(budget_bytes: u64, history: &History) -> Self {
+        let learned = Learned::new(budget_bytes).with_history(history);
+        Self { learned, queue: Queue::default() }
     }
 
     pub(super) fn learned(&mut self) -> &mut Learned<Id> {
         &mut self.learned
+    }
+
+    pub(super) fn runs(&self) -> u64 {
+        self.learned.runs()
+    }
+
+    pub(super) fn history(&self) -> History {
+        self.learned.history()
     }
 }
 

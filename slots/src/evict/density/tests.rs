@@ -21,6 +21,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let run = run.prop_map(|(conversation, turn, blocks, ended)| Run {
         conversation,
         turn,
+        tokens: blocks * 512,
+        number: 0,
         blocks,
         ended,
     });

@@ -1,0 +1,75 @@
+//! Reports the use of KV to the eviction policy of memory: of every object of a request, wherever
+//! its KV was, in the order of the prompt.
+//!
+//! - A request reports an object several times: before its prompt is computed, when its KV is
+//!   exported, and when the answer has ended. The policy counts one use.
+//! - What the policy learned is saved beside the KV every 32 requests and at the end, and read at
+//!   the start. Without a usable file the policy starts with its prior.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use hob_slots::evict::History;
+use hob_slots::store::Store;
+use hob_slots::{BlockId, MemoryFigures, Use, WarmPool};
+use tracing::warn;
+
+use super::KvTiers;
+use super::shared::Shared;
+
+/// Requests between two writes of what was learned.
+const SAVE_EVERY_RUNS: u64 = 32;
+
+/// A block or a snapshot that a request uses.
+#[derive(Clone, Copy, Debug)]
+pub struct UsedObject {
+    pub id: BlockId,
+    /// The block before it, if any.
+    pub parent: Option<BlockId>,
+    /// Of a block its own, of a snapshot all that it covers.
+    pub tokens: usize,
+}
+
+impl KvTiers {
+    /// A request uses these objects. They are in the order of the prompt.
+    pub fn used(&self, objects: impl IntoIterator<Item = UsedObject>, usage: Use) {
+        for UsedObject { id, parent, tokens } in objects {
+            let known = self.shared.objects().get(&id).map_or(0, |known| known.file_bytes);
+            let guessed = || self.shared.bytes_per_token.load(Ordering::Relaxed) * tokens as u64;
+            let bytes = if known > 0 { known } else { guessed() };
+            self.shared.pool().used(id, parent, bytes, usage);
+        }
+    }
+
+    /// What the memory tier and its eviction policy did since the start.
+    pub fn memory_figures(&self) -> MemoryFigures {
+        self.shared.pool().figures()
+    }
+}
+
+/// An empty pool whose policy knows what an earlier process has learned.
+pub(super) fn pool(budget_bytes: u64, store: Option<&Arc<Store>>) -> WarmPool {
+    let history = store.and_then(|store| store.reader().eviction_history());
+    WarmPool::with_history(budget_bytes, &history.unwrap_or_else(History::prior))
+}
+
+impl Shared {
+    /// Saves what the policy has learned; `at_end`: also when it is little.
+    pub fn save_history(&self, at_end: bool) {
+        let Some(store) = &self.store else { return };
+        let (runs, history) = {
+            let pool = self.pool();
+            let runs = pool.figures().guard.map_or(0, |guard| guard.runs);
+            let new = runs - self.saved_runs.load(Ordering::Relaxed);
+            if new == 0 || (new < SAVE_EVERY_RUNS && !at_end) {
+                return;
+            }
+            (runs, pool.history())
+        };
+        self.saved_runs.store(runs, Ordering::Relaxed);
+        let Some(history) = history else { return };
+        if let Err(error) = store.write_eviction_history(&history) {
+            warn!(%error, "what the eviction policy learned is not saved");
+        }
+    }
+}
