@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::published::is_alias;
+
 /// Why a file's header cannot be used. The caller adds the name of the file.
 #[derive(Debug, thiserror::Error)]
 pub enum GgufError {
@@ -67,7 +69,7 @@ pub enum ModelError {
     },
     #[error("{} is not a language model but a file of kind `{what}`; give the model itself", path.display())]
     NotAModel { path: PathBuf, what: String },
-    #[error("no model is named `{name}`{}", hint(.suggestion))]
+    #[error("no model is named `{name}`{}", hint(.name, .suggestion))]
     Unknown { name: String, suggestion: Option<String> },
     #[error("`{name}` could be any of {}; give a path", list(.paths))]
     Ambiguous {
@@ -77,8 +79,9 @@ pub enum ModelError {
     },
 }
 
-fn hint(suggestion: &Option<String>) -> String {
+fn hint(name: &str, suggestion: &Option<String>) -> String {
     match suggestion {
+        _ if is_alias(name) => "; `cargo xtask model` fetches it".to_owned(),
         Some(name) => format!("; did you mean `{name}`?"),
         None => "; `hob models` lists what is here, or give the path of a GGUF file".to_owned(),
     }

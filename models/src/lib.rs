@@ -6,7 +6,8 @@
 //!
 //! Reading order: [`gguf`] reads a file's header; [`summary`] interprets it; [`discover`] finds the
 //! models of other programs; [`resolve`] turns a name or a path into a model; [`fit`] estimates its
-//! memory; [`hash`] identifies its content.
+//! memory; [`hash`] identifies its content; [`published`] describes the model that
+//! `cargo xtask model` fetches.
 
 #[cfg(feature = "bundled")]
 pub mod bundled;
@@ -17,6 +18,7 @@ pub mod gguf;
 pub mod hash;
 pub mod memory;
 pub mod model;
+pub mod published;
 pub mod resolve;
 pub mod shards;
 pub mod source;

@@ -88,6 +88,14 @@ mod tests {
     }
 
     #[test]
+    fn the_published_model_is_found_by_its_alias_and_says_how_it_is_fetched() {
+        let models = ModelDir::new(&["SmolLM2-135M-Instruct.Q4_1", "other"]);
+        assert_eq!(models.resolve("SmolLM2").unwrap().name, "SmolLM2-135M-Instruct.Q4_1");
+        let error = ModelDir::new(&["smollm"]).resolve("smollm2").unwrap_err().to_string();
+        assert_eq!(error, "no model is named `smollm2`; `cargo xtask model` fetches it");
+    }
+
+    #[test]
     fn a_similar_name_is_suggested() {
         let models = ModelDir::new(&["Qwen3-4B-Q4_K_M", "gemma-3-1b"]);
         let error = models.resolve("qwen3-4b").unwrap_err().to_string();

@@ -5,8 +5,11 @@ use std::path::PathBuf;
 pub const USAGE: &str = "\
 usage: cargo xtask <task>
 
-  run    [--yes] [--model PATH] [-- HOBD ARGS]   set up, build, and start hobd with the bundled model
+  run    [--yes] [--model NAME] [-- HOBD ARGS]   set up, build, and start hobd; offers a real model before
+                                                 the first start; `--model smollm2` fetches and runs it
   run    --app [--yes] [-- APP ARGS]             the same with the desktop app
+  model  [--yes] [-- HOBD ARGS]                  fetch a real model, SmolLM2 (98 MB), into Hob's models
+                                                 directory; hobd runs it unless another is configured
   bundle [--yes]                                 set up, and make the installers of the desktop app
   test   [--yes] [--whole]                       set up, and run every check; --whole: the slow tests too
   bench  [--yes] NAME [ARGS]                     set up, and measure; `bench --help` lists the names; `page`
@@ -31,6 +34,11 @@ pub enum Task {
     },
     Bundle {
         yes: bool,
+    },
+    Model {
+        yes: bool,
+        /// Those of hobd that say where its data is.
+        flags: Vec<String>,
     },
     /// Started by `run` beside hobd: waits for the ready file, and prints commands to paste.
     Announce {
@@ -75,6 +83,11 @@ pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Task, String> {
         "bundle" => {
             let yes = take_flag(&mut rest, "--yes");
             nothing_else(&rest).map(|()| Task::Bundle { yes })
+        }
+        "model" => {
+            let flags = split_off_after_dashes(&mut rest);
+            let yes = take_flag(&mut rest, "--yes");
+            nothing_else(&rest).map(|()| Task::Model { yes, flags })
         }
         "announce" => match rest.split_first() {
             Some((ready_file, hob_flags)) => {
@@ -150,6 +163,13 @@ mod tests {
         assert_eq!(task, Ok(Task::App { yes: true, app_args: words("--smoke-test") }));
         assert_eq!(parsed("bundle"), Ok(Task::Bundle { yes: false }));
         assert!(parsed("bundle --app").is_err());
+    }
+
+    #[test]
+    fn the_model_is_fetched_where_hobd_has_its_data() {
+        let task = parsed("model --yes -- --data-dir /d");
+        assert_eq!(task, Ok(Task::Model { yes: true, flags: words("--data-dir /d") }));
+        assert!(parsed("model smollm2").is_err());
     }
 
     #[test]

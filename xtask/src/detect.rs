@@ -41,6 +41,7 @@ fn is_met(need: Need) -> bool {
         Need::Libclang => libclang::is_installed(),
         // Debian packages `venv` without the part that installs pip.
         Need::Python => Line::new("python3 -c").arg("import venv, ensurepip").succeeds(),
+        Need::Curl => Line::new("curl --version").succeeds(),
         Need::Speech => Line::new("espeak-ng --version").succeeds(),
         Need::Chromium => has_program(&["chromium", "chromium-browser", "google-chrome"]),
         Need::ChromeDriver => has_program(&["chromedriver", "chromium.chromedriver"]),

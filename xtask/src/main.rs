@@ -5,8 +5,8 @@
 //! - Has one dependency, because it is the first crate that compiles on a fresh machine.
 //!
 //! Reading order: [`args`] parses the task; [`need`] and [`packages`] list what building and
-//! testing need; [`detect`] and [`setup`] install what is missing; [`run`] and [`app`] start hobd
-//! and the app; [`test`] runs the checks.
+//! testing need; [`detect`] and [`setup`] install what is missing; [`model`] fetches a real model;
+//! [`run`] and [`app`] start hobd and the app; [`test`] runs the checks.
 
 #[cfg(not(unix))]
 compile_error!("Hob is built on Linux and macOS; on Windows, use WSL.");
@@ -19,6 +19,7 @@ mod deny;
 mod detect;
 mod layers;
 mod libclang;
+mod model;
 mod need;
 mod openai;
 mod outcome;
@@ -68,16 +69,19 @@ fn perform(task: Task) -> Result<(), Failure> {
         Task::Setup { yes } => setup::ensure(&Need::all(), yes),
         Task::Run { yes, hobd_args } => {
             setup::ensure(&Need::BUILD, yes)?;
+            model::before_start(&hobd_args, yes)?;
             run::run(&hobd_args)
         }
         Task::App { yes, app_args } => {
             setup::ensure(&Need::app(), yes)?;
+            model::before_start(&app_args, yes)?;
             app::run(&app_args)
         }
         Task::Bundle { yes } => {
             setup::ensure(&Need::bundle(), yes)?;
             app::bundle()
         }
+        Task::Model { yes, flags } => model::fetch(&flags, yes),
         Task::Announce { ready_file, hob_flags } => run::announce(&ready_file, &hob_flags),
         Task::Test { yes, whole } => {
             setup::ensure(&Need::all(), yes)?;

@@ -10,6 +10,7 @@ pub enum Need {
     Tray,
     TrayHeaders,
     Python,
+    Curl,
     Speech,
     Chromium,
     ChromeDriver,
@@ -38,7 +39,8 @@ impl Need {
 
     /// For all builds and all checks.
     pub fn all() -> Vec<Self> {
-        [&Self::app()[..], &[Self::Python, Self::Speech], &Self::PAGE, &Self::WINDOW].concat()
+        [&Self::app()[..], &[Self::Python, Self::Curl, Self::Speech], &Self::PAGE, &Self::WINDOW]
+            .concat()
     }
 
     pub fn name(self) -> &'static str {
@@ -51,6 +53,7 @@ impl Need {
             Self::Tray => "libayatana-appindicator",
             Self::TrayHeaders => "libayatana-appindicator's headers",
             Self::Python => "Python 3 with venv",
+            Self::Curl => "curl",
             Self::Speech => "espeak-ng",
             Self::Chromium => "Chromium",
             Self::ChromeDriver => "Chromium's driver",
@@ -72,6 +75,7 @@ impl Need {
             Self::Tray => "puts the desktop app into the tray",
             Self::TrayHeaders => "lets Tauri's tool find the libraries of a bundle",
             Self::Python => "runs the conversation tests with the official OpenAI client",
+            Self::Curl => "fetches a real model, for a first chat and for the tests on it",
             Self::Speech => "synthesises speech for the tests of the voice",
             Self::Chromium => "shows the page in its checks",
             Self::ChromeDriver => "drives Chromium in the checks of the page",

@@ -69,8 +69,18 @@ fn prepare_ready_file() -> std::io::Result<()> {
     }
 }
 
+/// The value of hobd's flag `name`, in either spelling.
+pub fn value_of<'a>(name: &str, hobd_args: &'a [String]) -> Option<&'a str> {
+    let given = |(at, word): (usize, &'a String)| match word.strip_prefix(name) {
+        Some("") => hobd_args.get(at + 1).map(String::as_str),
+        Some(rest) => rest.strip_prefix('='),
+        None => None,
+    };
+    hobd_args.iter().enumerate().find_map(given)
+}
+
 /// The flags of hobd that hob needs too.
-fn shared_flags(hobd_args: &[String]) -> Vec<String> {
+pub fn shared_flags(hobd_args: &[String]) -> Vec<String> {
     const SHARED: [&str; 4] = ["--config", "--data-dir", "--slots-dir", "--token-file"];
     let mut flags = Vec::new();
     let mut words = hobd_args.iter();
@@ -131,6 +141,14 @@ mod tests {
         assert!(text.contains(r#"-d '{"conversation":"locker","messages":[{"role":"user","#));
         assert!(text.contains("\n  target/release/hob chat\n"));
         assert!(text.contains("\n  target/release/hob open\n"));
+    }
+
+    #[test]
+    fn a_flag_is_read_in_both_spellings() {
+        let hobd_args = ["--ctx", "4096", "--model=smollm2"].map(str::to_owned);
+        assert_eq!(value_of("--model", &hobd_args), Some("smollm2"));
+        assert_eq!(value_of("--ctx", &hobd_args), Some("4096"));
+        assert_eq!(value_of("--mod", &hobd_args), None);
     }
 
     #[test]

@@ -62,7 +62,8 @@ fn install(system: &System, missing: &[Need], yes: bool) -> Result<(), Failure> 
     Ok(())
 }
 
-fn is_ci() -> bool {
+/// Whether continuous integration runs this.
+pub fn is_ci() -> bool {
     env::var_os("CI").is_some_and(|value| !value.is_empty())
 }
 

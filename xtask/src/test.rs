@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::command::{Failure, Line};
 use crate::outcome::Outcome;
-use crate::{app, deny, layers, openai, pure, run};
+use crate::{app, deny, layers, model, openai, pure, run};
 
 struct Step {
     name: &'static str,
@@ -13,7 +13,7 @@ struct Step {
     remedy: Option<&'static str>,
 }
 
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 12] = [
     Step {
         name: "format",
         check: |_| passed(format()),
@@ -24,6 +24,7 @@ const STEPS: [Step; 11] = [
     Step { name: "lints", check: |_| passed(lints()), remedy: Some("fix the warnings above") },
     Step { name: "hobd and hob", check: |_| passed(Line::new(run::BUILD).run()), remedy: None },
     Step { name: "the app", check: |_| passed(Line::new(app::BUILD).run()), remedy: None },
+    Step { name: "a real model", check: |_| model::for_tests(), remedy: None },
     Step {
         name: "tests",
         check: |whole| passed(tests(whole)),

@@ -19,6 +19,7 @@ pub use roots::Roots;
 
 use crate::error::ModelError;
 use crate::model::ModelFile;
+use crate::published::alias_of;
 use crate::shards::{self, Group};
 use crate::source::Source;
 
@@ -34,7 +35,9 @@ pub struct Discovery {
 pub fn discover(roots: &Roots) -> Discovery {
     let mut found = Discovery::default();
     for root in &roots.own {
-        found.add_files(walk::gguf_files(root), Source::Own, |_, _| {});
+        found.add_files(walk::gguf_files(root), Source::Own, |model, _| {
+            model.aliases.extend(alias_of(&model.name));
+        });
     }
     roots.ollama.iter().for_each(|root| ollama::find(root, &mut found));
     roots.lm_studio.iter().for_each(|root| lm_studio::find(root, &mut found));

