@@ -39,6 +39,10 @@ pub struct Turn {
     /// The stored message that it answers.
     pub parent: Option<i64>,
     pub slot: Option<u32>,
+    /// Older messages of the conversation that the prompt leaves out.
+    pub left_out: usize,
+    /// The answer ended because the context was full.
+    pub context_full: bool,
     /// The request forbade reuse.
     pub cold: bool,
     pub tokens: Option<PromptTokens>,

@@ -195,17 +195,21 @@ fn accepted(response: Response<Body>) -> Result<Response<Body>, Failure> {
         return Ok(response);
     }
     let status = response.status().as_u16();
-    let message = json(response).ok().and_then(|body| message_of(&body));
-    let message = message.unwrap_or_else(|| format!("HTTP status {status}"));
-    Err(Failure::Refused { status, message })
+    let body = json(response).ok().unwrap_or_default();
+    let message = message_of(&body).unwrap_or_else(|| format!("HTTP status {status}"));
+    Err(Failure::Refused { status, message, code: code_of(&body) })
 }
 
 fn event_of(data: &str) -> Result<Chunk, Failure> {
     let event: Value = serde_json::from_str(data).map_err(|error| broken(&error))?;
     match message_of(&event) {
-        Some(message) => Err(Failure::Refused { status: 500, message }),
+        Some(message) => Err(Failure::Refused { status: 500, message, code: code_of(&event) }),
         None => parse(event),
     }
+}
+
+fn code_of(body: &Value) -> Option<String> {
+    body["error"]["code"].as_str().map(str::to_owned)
 }
 
 fn message_of(body: &Value) -> Option<String> {

@@ -47,6 +47,8 @@ pub enum Failure {
         /// The HTTP status.
         status: u16,
         message: String,
+        /// The reason as a word, where the daemon gives one.
+        code: Option<String>,
     },
     /// The connection broke, or the answer is not what the API promises.
     #[error("the daemon's answer broke off: {0}")]

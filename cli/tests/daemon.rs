@@ -85,6 +85,58 @@ fn a_message_is_sent_ahead_word_by_word_while_it_is_typed() {
 }
 
 #[test]
+fn enter_goes_on_with_the_newest_part_of_a_conversation_that_outgrew_the_context() {
+    let home = Home::new();
+    let too_long = json!({"error": {
+        "message": "This model's maximum context length is 640 tokens.",
+        "code": "context_length_exceeded",
+    }});
+    let chunks = [
+        json!({"choices": [{"index": 0, "delta": {"content": "I go on."}}]}),
+        json!({"choices": [], "hob": {"tokens": {"computed": 9}, "left_out": 8}}),
+    ];
+    let full = [
+        json!({"choices": [{"index": 0, "delta": {"content": "And"}, "finish_reason": "length"}]}),
+        json!({"choices": [], "hob": {"tokens": {"computed": 9}, "context_full": true}}),
+    ];
+    let said = "POST /v1/chat/completions";
+    let daemon = Daemon::new(&home)
+        .answer("GET /v1/conversations/c", 200, json!({"id": "c", "messages": []}))
+        .answer(said, 400, too_long.clone())
+        .stream(&format!("{said}{NEWEST}"), &chunks);
+    let mut hob = Terminal::start(&home, &["chat", "--conversation", "c"]);
+
+    hob.reads("> ");
+    hob.types("What now?\r");
+    let shown = hob.reads("Enter answers with the newest part");
+    assert!(shown.contains("maximum context length is 640 tokens"), "{shown}");
+    let refused = daemon.received(said).body;
+    assert_eq!(refused["hob"], json!({"append": true}));
+    hob.types("\r");
+    let shown = hob.reads("the model reads the newest part only");
+    assert!(shown.contains("9 tokens computed · 8 older messages left out"), "{shown}");
+    let again = daemon.received(said).body;
+    assert_eq!(again["hob"], json!({"append": true, "newest": true}));
+    assert_eq!(again["messages"], json!([{"role": "user", "content": "What now?"}]));
+    assert_eq!(refused["messages"], again["messages"]);
+
+    let daemon = daemon.stream(said, &full);
+    hob.types("Tell me.\r");
+    let shown = hob.reads("Enter answers with the newest part");
+    assert!(shown.contains("the context is full, so the answer ends here"), "{shown}");
+    daemon.received(said);
+    hob.types("\r");
+    hob.reads("the model reads the newest part only");
+    assert_eq!(daemon.received(said).body["messages"], json!([]), "it is answered again");
+    hob.types("/quit\r");
+    assert_eq!(hob.ends(), 0);
+
+    let _daemon = daemon.answer(said, 400, too_long);
+    let script = home.run(&["chat", "--conversation", "c"], &[], "What now?\n\n");
+    script.fails(7, &["maximum context length"]);
+}
+
+#[test]
 fn the_last_conversation_continues_without_its_name() {
     let home = Home::new();
     let daemon = Daemon::new(&home)
@@ -302,6 +354,9 @@ struct Request {
     body: Value,
 }
 
+/// Behind the line of a request with `hob.newest`.
+const NEWEST: &str = " (newest)";
+
 impl Daemon {
     fn new(home: &Home) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -322,7 +377,9 @@ impl Daemon {
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let Some(request) = read(&stream) else { continue };
-                let answer = known.lock().unwrap().get(&request.line).cloned();
+                let is_newest = request.body["hob"]["newest"] == true;
+                let line = format!("{}{}", request.line, if is_newest { NEWEST } else { "" });
+                let answer = known.lock().unwrap().get(&line).cloned();
                 let missing = (404, r#"{"error":{"message":"no such path"}}"#.to_owned());
                 write(stream, answer.unwrap_or(missing));
                 let _ = sender.send(request);

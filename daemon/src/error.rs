@@ -122,7 +122,14 @@ impl From<TurnError> for ApiError {
     fn from(error: TurnError) -> Self {
         let message = error.to_string();
         match error {
-            TurnError::TooLong { .. } => {
+            TurnError::TooLong { prompt_tokens, context_tokens } => {
+                // OpenAI's words, which clients search for the numbers.
+                let message = format!(
+                    "This model's maximum context length is {context_tokens} tokens. However, your \
+                     messages resulted in {prompt_tokens} tokens. Please reduce the length of the \
+                     messages, or start hobd with a larger --ctx (up to the context that the model \
+                     was trained with)."
+                );
                 Self::new(ErrorKind::Invalid, message).code("context_length_exceeded")
             }
             TurnError::EmptyPrompt => Self::new(ErrorKind::Invalid, message).code("empty_prompt"),

@@ -31,6 +31,8 @@ fn a_complete_answer_has_openais_shape_and_reports_where_its_prompt_came_from() 
             "message",
             "parent",
             "slot",
+            "left_out",
+            "context_full",
             "cold",
             "tokens",
             "ahead",

@@ -2,7 +2,7 @@ import { addDelta, emptyAnswer } from "/chat/answer.js";
 import { newId, visibleChats } from "/chat/chats.js";
 import { visiblePath } from "/chat/conversation.js";
 import { difference } from "/chat/difference.js";
-import { pathTo, reusedTokens, siblingsOf, textOf } from "/chat/tree.js";
+import { newestStart, pathTo, reusedTokens, siblingsOf, textOf } from "/chat/tree.js";
 import { equal, test } from "./harness.js";
 
 /** 1 - 2 - 3 and 1 - 2 - 4, and another beginning 5. */
@@ -24,6 +24,15 @@ test("a path leads from the first message to the head", () => {
 test("the path to an unknown head is empty", () => {
   equal(pathTo(messages, null), []);
   equal(pathTo(messages, 99), []);
+});
+
+test("older messages are left out from the last mark on, unless they are instructions", () => {
+  const path = [{ role: "system" }, { role: "user" }, { role: "user" }, { role: "user" }];
+  equal(newestStart(path), null);
+  path[1].starts_prompt = true;
+  equal(newestStart(path), null);
+  path[2].starts_prompt = true;
+  equal(newestStart(path) === path[2], true);
 });
 
 test("siblings have the same parent, and the message is among them", () => {

@@ -39,6 +39,7 @@ function createConversation(id, state) {
     pending: [], // messages that were sent and are not read back yet
     live: null, // the answer that streams in
     error: null,
+    outgrown: null, // the request that did not fit into the context
     profile: profiles.get()[id] ?? preferences.get().profile,
   });
   let request = null;
@@ -61,7 +62,7 @@ function createConversation(id, state) {
   }
 
   /** Requests an answer: to `messages` after the message `after`, or without any, to `after`. */
-  async function ask(messages, { after, cold } = {}) {
+  async function ask(messages, { after, cold, newest } = {}) {
     const { live, messages: stored } = store.get();
     if (live) return restoreDraft(messages, stored.length);
     const began = performance.now();
@@ -71,26 +72,38 @@ function createConversation(id, state) {
       pending: messages.map((message) => ({ ...message, after })),
       live: { ...answer, began, after },
       error: null,
+      outgrown: null,
     });
     const show = onNextFrame(() => {
       if (store.get().live) store.set({ live: { ...answer, began, after } });
     });
-    const body = requestBody(messages, { after, cold });
+    const body = requestBody(messages, { after, cold, newest });
     await typeAhead.stop();
     const failure = await receive(body, answer, show);
     show.cancel();
     await settle(failure);
     const isComplete = !failure && !request.signal.aborted;
     if (!isComplete) restoreDraft(messages, stored.length);
-    store.set({ live: null, pending: [], error: failure });
+    const isOutgrown = failure?.code === "context_length_exceeded" && !newest;
+    const outgrown = isOutgrown ? { messages, after } : null;
+    store.set({ live: null, pending: [], error: failure, outgrown });
     typeAhead.write(store.get().draft); // The user may have typed meanwhile.
     refreshStatus();
     const isLong = performance.now() - began > NOTIFY_AFTER_MS;
     if (isComplete && isLong && !document.hasFocus()) notify(id);
   }
 
-  function requestBody(messages, { after, cold }) {
-    const hob = { ...hobFields(after), ...(cold && { cold }) };
+  /** Repeats the request that did not fit, with the newest part and what the composer has by now. */
+  function goOn() {
+    const { outgrown, draft } = store.get();
+    const { messages: [message], after } = outgrown;
+    if (!message) return ask([], { after, newest: true });
+    store.set({ draft: "" });
+    return ask(userMessage(draft.trim() || message.content), { after, newest: true });
+  }
+
+  function requestBody(messages, { after, cold, newest }) {
+    const hob = { ...hobFields(after), ...(cold && { cold }), ...(newest && { newest }) };
     const { temperature } = preferences.get();
     return { conversation: id, messages, hob, stream: true, temperature };
   }
@@ -156,6 +169,9 @@ function createConversation(id, state) {
     // These two start a new branch beside `message`.
     edit: (message, text) => ask(userMessage(text), { after: message.parent ?? 0 }),
     again: (message, cold) => ask([], { after: message.parent, cold }),
+    // Leave out the oldest messages.
+    goOn,
+    againNewest: (message) => ask([], { after: message.parent, newest: true }),
     stop: () => request?.abort(),
     setProfile(profile) {
       profiles.set({ [id]: profile });
@@ -166,7 +182,7 @@ function createConversation(id, state) {
       if (!store.get().live) typeAhead.write(draft);
     },
     leave: () => typeAhead.leave(),
-    dismissError: () => store.set({ error: null }),
+    dismissError: () => store.set({ error: null, outgrown: null }),
   };
 }
 

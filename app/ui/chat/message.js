@@ -64,6 +64,16 @@ function Answer(props) {
       <div class="row under">
         <${Siblings} ...${props} />
         <${EndNotes} message=${message} />
+        ${isLast && message.finish?.hob?.context_full && html`
+          <button
+            type="button"
+            class="link-button"
+            title=${t("newest.go-on.long")}
+            onClick=${() => conversation.againNewest(message)}
+            data-test="go-on"
+          >
+            ${t("newest.go-on")}
+          </button>`}
         ${message.finish?.hob && html`<${Numbers} hob=${message.finish.hob} />`}
         <span class="tools">
           <${CopyButton} text=${text} />
@@ -141,9 +151,10 @@ function CopyButton({ text }) {
 function EndNotes({ message }) {
   const isInterrupted = message.status === "interrupted";
   const isCutOff = message.finish?.finish_reason === "length";
+  const isFull = message.finish?.hob?.context_full;
   return html`
     ${isInterrupted && html`<span data-test="interrupted">${t("message.interrupted")}</span>`}
-    ${isCutOff && html`<span>${t("message.length")}</span>`}`;
+    ${isCutOff && html`<span>${t(isFull ? "newest.full" : "message.length")}</span>`}`;
 }
 
 /** Moves between the variants of a message; renders nothing when there is only one. */

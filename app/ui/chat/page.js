@@ -31,7 +31,7 @@ export function ChatPage({ id }) {
       ${isEmpty
         ? html`<div class="talk"><${Welcome} conversation=${conversation} /></div>`
         : html`<${Messages} key=${id} conversation=${conversation} state=${state} />`}
-      ${state.error && html`<${Failure} conversation=${conversation} error=${state.error} />`}
+      ${state.error && html`<${Failure} conversation=${conversation} state=${state} />`}
       <${Composer} key=${id} conversation=${conversation} />
     </main>`;
 }
@@ -99,10 +99,15 @@ function Announcer({ path, busy }) {
     </div>`;
 }
 
-function Failure({ conversation, error }) {
+function Failure({ conversation, state: { error, outgrown } }) {
   return html`
     <div class="composer-inner row error" role="alert" data-test="failure">
-      <${Icon} name="warning" /><span class="grow">${error.message}</span>
+      <${Icon} name="warning" />
+      <span class="grow">${outgrown ? t("newest.outgrown") : error.message}</span>
+      ${outgrown && html`
+        <${Button} onClick=${conversation.goOn} title=${t("newest.go-on.long")} data-test="go-on">
+          ${t("newest.go-on")}
+        <//>`}
       <${IconButton} icon="close" label=${t("close")} onClick=${conversation.dismissError} />
     </div>`;
 }

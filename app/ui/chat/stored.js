@@ -1,8 +1,8 @@
 // The stored messages of a branch. They do not render again while an answer streams in.
 
-import { html, pure, useMemo } from "/lib.js";
+import { html, pure, t, useMemo } from "/lib.js";
 import { Message } from "./message.js";
-import { reusedTokens, siblingsOf } from "./tree.js";
+import { newestStart, reusedTokens, siblingsOf } from "./tree.js";
 
 /** A full batch that is out of sight has no layout; `chat.css` has its height. */
 const BATCH = 20;
@@ -11,9 +11,11 @@ const NO_SIBLINGS = [];
 export const Stored = pure(({ messages, path, conversation, busy }) => {
   const variants = useMemo(() => variantsById(messages, path), [messages, path]);
   const last = busy ? null : path.at(-1);
+  const start = useMemo(() => newestStart(path), [path]);
   return inBatches(path).map((batch, index) => html`
     <div key=${index} class=${batch.length === BATCH && "message-batch"}>
       ${batch.map((message) => html`
+        ${message === start && html`<${Cut} />`}
         <${Message}
           key=${message.id}
           message=${message}
@@ -24,6 +26,9 @@ export const Stored = pure(({ messages, path, conversation, busy }) => {
         />`)}
     </div>`);
 });
+
+/** Between the messages that the model reads and the older ones, which do not fit. */
+const Cut = () => html`<p class="cut" data-test="cut">${t("newest.cut")}</p>`;
 
 function inBatches(path) {
   const batches = [];

@@ -9,6 +9,13 @@ export function pathTo(messages, head) {
   return path.reverse();
 }
 
+/** The first message that the model reads, if older ones are left out. */
+export function newestStart(path) {
+  const start = path.findLastIndex((message) => message.starts_prompt);
+  const isOlder = ({ role }) => role !== "system" && role !== "developer";
+  return start >= 0 && path.slice(0, start).some(isOlder) ? path[start] : null;
+}
+
 /** The messages with the same parent, in the order they were made; includes `message`. */
 export function siblingsOf(messages, message) {
   return messages.filter(({ parent }) => parent === message.parent);

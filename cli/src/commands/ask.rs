@@ -38,7 +38,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     }
     messages.push(json!({"role": "user", "content": question}));
     let conversation = args.conversation.as_deref();
-    let question = Question { messages, conversation, shape: &args.shape };
+    let question = Question { messages, conversation, newest: false, shape: &args.shape };
 
     let answer = turn::ask(&client, &question, context)?;
     if context.json {

@@ -2,6 +2,7 @@
 //!
 //! - The daemon stores the conversation: each turn sends only the new messages, and `hob` can end at any
 //!   moment and continue later.
+//! - Where the conversation outgrows the context, Enter goes on with its newest part.
 //! - At a terminal, `hob` survives a restart of the daemon; in a script it fails.
 //! - At a terminal, the daemon computes the words of a message while it is typed.
 
@@ -9,7 +10,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
 
 use clap::builder::NonEmptyStringValueParser;
-use hob_api::{Conversation, ConversationText, List};
+use hob_api::{Conversation, ConversationText, List, Turn};
 use serde_json::{Value, json};
 
 use super::turn::{self, Question, Shape};
@@ -23,6 +24,9 @@ use crate::output::{count, line, plain};
 const PROMPT: &str = "> ";
 
 const HELP: &str = "/new starts another conversation · /again answers once more · /quit ends";
+
+const GO_ON: &str = "Enter answers with the newest part of the conversation; its text stays whole";
+const LEFT_OUT: &str = "from here on the model reads the newest part only; the text stays whole";
 
 /// Linux terminals drop the rest of a longer line, unless an editor reads it.
 const MAX_TERMINAL_LINE_BYTES: usize = 4095;
@@ -52,6 +56,9 @@ struct Chat<'a> {
     conversation: String,
     /// The daemon does not know it yet: the first turn sends the system prompt.
     is_new: bool,
+    /// What to send again with the newest part, after a turn that did not fit into the context; an
+    /// empty list answers the last message again.
+    outgrown: Option<Vec<Value>>,
 }
 
 /// A line at the keyboard.
@@ -67,7 +74,7 @@ enum Input<'a> {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
-    let mut chat = Chat { args, conversation: String::new(), is_new: true };
+    let mut chat = Chat { args, conversation: String::new(), is_new: true, outgrown: None };
     let id = match args.last {
         true => Some(last(context)?),
         false => args.conversation.clone(),
@@ -81,7 +88,11 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
             break;
         };
         match Input::of(&text) {
-            Input::Nothing => {}
+            Input::Nothing => {
+                if let Some(again) = chat.outgrown.take() {
+                    chat.say(again, true, context)?;
+                }
+            }
             Input::Say(_) if is_cut && text.len() >= MAX_TERMINAL_LINE_BYTES => {
                 eprintln!(
                     "hob: not sent: the terminal cut this line short; \
@@ -98,13 +109,9 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
             Input::Unknown(word) => {
                 note(context, &format!("{} is not a command · {HELP}", line(word, 40)))?;
             }
-            Input::Again => {
-                let turn = chat.turn(Vec::new(), context);
-                report_passing(turn, context)?;
-            }
+            Input::Again => chat.say(Vec::new(), false, context)?,
             Input::Say(text) => {
-                let turn = chat.turn(vec![json!({"role": "user", "content": text})], context);
-                report_passing(turn, context)?;
+                chat.say(vec![json!({"role": "user", "content": text})], false, context)?;
             }
         }
     }
@@ -167,22 +174,50 @@ impl Chat<'_> {
         system.map(|text| json!({"role": "system", "content": text}))
     }
 
+    /// One turn, and the offer to go on where it did not fit into the context.
+    fn say(&mut self, new: Vec<Value>, newest: bool, context: &mut Context) -> Result<(), Failure> {
+        let turn = self.turn(new, newest, context);
+        report_passing(turn, context)?;
+        if self.outgrown.is_some() {
+            note(context, GO_ON)?;
+        }
+        Ok(())
+    }
+
     /// Finds the daemon for each turn: it may have restarted at another address.
-    fn turn(&mut self, new: Vec<Value>, context: &mut Context) -> Result<(), Failure> {
+    fn turn(
+        &mut self,
+        new: Vec<Value>,
+        newest: bool,
+        context: &mut Context,
+    ) -> Result<(), Failure> {
+        self.outgrown = None;
         let question = Question {
-            messages: self.system().into_iter().chain(new).collect(),
+            messages: self.system().into_iter().chain(new.clone()).collect(),
             conversation: Some(&self.conversation),
+            newest,
             shape: &self.args.shape,
         };
         let answer = turn::ask(&Client::find(context)?, &question, context);
         // The daemon stores the question also when the answer breaks off.
         self.is_new &= !matches!(answer, Ok(_) | Err(Failure::BrokenAnswer(_)));
+        if answer.as_ref().is_err_and(is_too_long) && !newest {
+            self.outgrown = Some(new);
+        }
         let answer = answer?;
         if context.json {
             return context.write_json(&answer.to_json());
         }
         let footer = context.dim(&turn::footer(&answer.hob));
         writeln!(context.out, "\n{footer}")?;
+        let turn: Turn = serde_json::from_value(answer.hob).unwrap_or_default();
+        if newest && turn.left_out > 0 {
+            note(context, LEFT_OUT)?;
+        }
+        if turn.context_full {
+            self.outgrown = Some(Vec::new());
+            note(context, "the context is full, so the answer ends here")?;
+        }
         Ok(context.out.flush()?)
     }
 
@@ -207,6 +242,11 @@ impl<'a> Input<'a> {
             text => Self::Say(text),
         }
     }
+}
+
+/// Whether the conversation does not fit into the context any more.
+fn is_too_long(failure: &Failure) -> bool {
+    matches!(failure, Failure::Refused { code: Some(code), .. } if code == "context_length_exceeded")
 }
 
 /// The id of the most recently used conversation.

@@ -27,6 +27,8 @@ pub struct Question<'a> {
     pub messages: Vec<Value>,
     /// The conversation that they continue.
     pub conversation: Option<&'a str>,
+    /// Leave out the oldest messages if not all fit into the context.
+    pub newest: bool,
     pub shape: &'a Shape,
 }
 
@@ -111,6 +113,9 @@ pub fn footer(hob: &Value) -> String {
     if turn.tokens.is_some() {
         parts.push(format!("{}{unit} computed", count(origins.computed as u64)));
     }
+    if turn.left_out > 0 {
+        parts.push(format!("{} older messages left out", count(turn.left_out as u64)));
+    }
     let explained = turn.explanation.map(|explanation| explanation.what);
     if let Some(reason) = explained.or(turn.miss) {
         parts.push(format!("because {}", plain(&reason)));
@@ -125,7 +130,10 @@ fn body(question: &Question<'_>) -> Value {
     body.insert("stream_options".into(), json!({"include_usage": true}));
     if let Some(conversation) = question.conversation {
         body.insert("conversation".into(), conversation.into());
-        body.insert("hob".into(), json!({"append": true}));
+        let newest = question.newest.then_some(true);
+        let mut hob = Map::from_iter([("append".to_owned(), true.into())]);
+        hob.extend(newest.map(|newest| ("newest".to_owned(), newest.into())));
+        body.insert("hob".into(), hob.into());
     }
     body.insert("temperature".into(), question.shape.temperature.into());
     if let Some(max_tokens) = question.shape.max_tokens {
@@ -171,6 +179,9 @@ mod tests {
             footer(&json!({"miss": "token 4 of 8", "explanation": explanation})),
             "because a time or date in message 1"
         );
+        let tokens = json!({"computed": 9});
+        let left_out = json!({"tokens": tokens, "left_out": 8});
+        assert_eq!(footer(&left_out), "9 tokens computed · 8 older messages left out");
         let tokens = json!({"computed": 1000});
         assert_eq!(footer(&json!({"tokens": tokens})), "1,000 tokens computed");
         assert_eq!(footer(&Value::Null), "");
@@ -180,7 +191,7 @@ mod tests {
     fn append_is_sent_with_a_conversation_only() {
         let messages = vec![json!({"role": "user", "content": "hi"})];
         let shape = &Shape { max_tokens: None, temperature: 0.0 };
-        let question = Question { messages, conversation: None, shape };
+        let question = Question { messages, conversation: None, newest: false, shape };
         assert!(body(&question).get("hob").is_none());
         let body = body(&Question { conversation: Some("c"), ..question });
         assert_eq!(body["hob"], json!({"append": true}));

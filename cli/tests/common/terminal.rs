@@ -31,14 +31,15 @@ impl Terminal {
         self.screen.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Reads the screen until it shows `words`.
-    pub fn reads(&mut self, words: &str) {
+    /// Reads the screen until it shows `words`. Returns what it showed since the last time.
+    pub fn reads(&mut self, words: &str) -> String {
         let mut shown = Vec::new();
         let mut piece = [0; 1024];
         while !String::from_utf8_lossy(&shown).contains(words) {
             let count = self.screen.read(&mut piece).unwrap();
             shown.extend(&piece[..count]);
         }
+        String::from_utf8_lossy(&shown).into_owned()
     }
 
     /// The exit code.

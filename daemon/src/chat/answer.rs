@@ -76,6 +76,10 @@ pub(super) struct NewAnswer {
     pub choices_per_prompt: usize,
     /// Of the first prompt, the only one that may belong to a conversation.
     pub subject: Subject,
+    /// Older messages of the conversation that the prompt leaves out.
+    pub left_out: usize,
+    /// The request's limit of one answer.
+    pub max_tokens: Option<usize>,
     pub guard: Option<ConversationGuard>,
 }
 
@@ -86,6 +90,8 @@ pub struct Answer {
     /// The first choice of each prompt reports where the prompt came from.
     choices_per_prompt: usize,
     subject: Subject,
+    left_out: usize,
+    max_tokens: Option<usize>,
     _guard: Option<ConversationGuard>,
     ready: VecDeque<Piece>,
     /// The end of the recorded choice, until its text is on disk.
@@ -93,6 +99,8 @@ pub struct Answer {
     report: TurnReport,
     explanation: Option<Explanation>,
     usage: Usage,
+    /// The recorded choice ended because the context was full.
+    context_full: bool,
     has_failed: bool,
 }
 
@@ -111,12 +119,15 @@ impl Answer {
             partial: new.assemblies.into_iter().map(partial).collect(),
             choices_per_prompt: new.choices_per_prompt,
             subject: new.subject,
+            left_out: new.left_out,
+            max_tokens: new.max_tokens,
             _guard: new.guard,
             ready: VecDeque::new(),
             closing: None,
             report: TurnReport::default(),
             explanation: None,
             usage: Usage::default(),
+            context_full: false,
             has_failed: false,
         }
     }
@@ -140,6 +151,8 @@ impl Answer {
             message: rows.map(|rows| rows.answer),
             parent: rows.map(|rows| rows.parent),
             slot: report.slot.map(|slot| slot.0),
+            left_out: self.left_out,
+            context_full: self.context_full,
             cold: report.cold,
             tokens: Some(PromptTokens {
                 shared: report.tokens.shared,
@@ -240,6 +253,9 @@ impl Answer {
             TurnEvent::Finished { reason, text, completion_tokens, timeline } => {
                 self.context.metrics.generated(completion_tokens);
                 self.usage.completion += completion_tokens;
+                if choice == 0 && reason == FinishReason::Length {
+                    self.context_full = self.max_tokens.is_none_or(|max| completion_tokens < max);
+                }
                 self.finish(choice, reason, &text, timeline);
             }
             TurnEvent::Failed(error) => return Err(error.into()),

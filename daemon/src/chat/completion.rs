@@ -74,6 +74,8 @@ impl Chat {
                 assemblies: (0..count).map(|_| Assembly::verbatim()).collect(),
                 choices_per_prompt: request.shape.choices,
                 subject,
+                left_out: 0,
+                max_tokens: request.shape.max_tokens,
                 guard: None,
             },
         );

@@ -53,8 +53,10 @@ pub fn grammar(request: &ChatRequest, dialect: Dialect) -> Result<Option<Grammar
 /// A grammar that the engine rejects is an error of the field that demanded it.
 pub fn refused(request: &ChatRequest, error: TurnError) -> ApiError {
     let is_grammar = matches!(error, TurnError::Grammar(_));
+    let is_too_long = matches!(error, TurnError::TooLong { .. });
     let refused = ApiError::from(error);
     match request.format {
+        _ if is_too_long => refused.param("messages"),
         _ if !is_grammar => refused,
         ResponseFormat::Text => refused.param("tools"),
         _ => refused.param(SCHEMA),

@@ -1,7 +1,7 @@
 //! From a request to its answer: chats, completions, embeddings and tokens.
 //!
 //! Reading order: [`request`] (what is asked), [`identity`] (whose conversation it is), this file
-//! (the way of a chat to the engine), `grammar`, `choices` (its turns), [`answer`] (their events to
+//! (the way of a chat to the engine), `newest` (a chat that outgrew the context), `grammar`, `choices` (its turns), [`answer`] (their events to
 //! the client), [`assembly`] (text to messages and tool calls), `recording` (what is saved). Beside
 //! it: [`completion`], `embedding`, `tokens`, and [`prewarm`], a chat that generates nothing.
 //!
@@ -18,6 +18,7 @@ mod grammar;
 pub mod identity;
 pub mod locks;
 pub(crate) mod names;
+mod newest;
 pub mod prewarm;
 mod recording;
 pub mod request;
@@ -51,6 +52,7 @@ use assembly::Assembly;
 use choices::Choices;
 use identity::Identity;
 use locks::{ConversationGuard, ConversationLocks};
+use newest::Newest;
 use recording::Recording;
 use request::{ResolvedRequest, purpose};
 use speed::Speed;
@@ -120,7 +122,7 @@ impl Chat {
         let guard = self.lock(request, &identity).await?;
         let extent = resolved.extent();
         let start = self.begin_turn(request, &identity, &extent).await?;
-        let TurnStart { continuation, timeline, .. } = start;
+        let TurnStart { mut continuation, timeline, .. } = start;
         let is_prewarm = request.shape.is_prewarm();
         if let Some(id) = identity.named().filter(|_| !is_prewarm) {
             options.sessions.close(id); // No speculative prefill begins from here on.
@@ -130,12 +132,16 @@ impl Chat {
         let (chat, job) = (self.clone(), resolved.clone());
         let submitted = compute(move || {
             let messages = history.as_ref().unwrap_or(&job.request.messages);
-            let parts = job.prompt_parts(messages);
-            let prompt = chat.shared.options.renderer.prompt(&parts, &extent, &timeline)?;
-            let remembered = common_prefix(&timeline, &prompt.tokens);
-            chat.submit(&job.request, prompt, conversation, remembered)
+            let Newest { rendered, start } = chat.prompt(&job, messages, &extent, &timeline)?;
+            let remembered = common_prefix(&timeline, &rendered.tokens);
+            let submitted = chat.submit(&job.request, rendered, conversation, remembered)?;
+            Ok::<_, ApiError>((submitted, start))
         });
-        let Submitted { choices, subject, dialect, thinks } = submitted.await?;
+        let (Submitted { choices, subject, dialect, thinks }, start) = submitted.await?;
+        if let (Some(continuation), Some(start)) = (&mut continuation, start) {
+            continuation.start_at(start);
+        }
+        let left_out = continuation.as_ref().map_or(0, |continuation| continuation.left_out);
         let mut recording = Recording::new(options, subject.prompt.clone());
         if !is_prewarm {
             if let Some(profile) = resolved.profile.clone() {
@@ -160,10 +166,29 @@ impl Chat {
                     .collect(),
                 choices_per_prompt: count,
                 subject,
+                left_out,
+                max_tokens: request.shape.max_tokens,
                 guard: guard.filter(|_| !is_prewarm),
             },
         );
         Ok((resolved.request, answer))
+    }
+
+    /// The prompt; with `hob.newest`, of as many of the newest messages as fit.
+    fn prompt(
+        &self,
+        job: &ResolvedRequest,
+        messages: &[Message],
+        extent: &Extent,
+        known: &[Token],
+    ) -> Result<Newest, ApiError> {
+        let renderer = &self.shared.options.renderer;
+        if job.request.newest && *extent == Extent::Whole {
+            let context_tokens = self.engine().conversation_tokens();
+            return newest::render(renderer, job, messages, known, context_tokens);
+        }
+        let rendered = renderer.prompt(&job.prompt_parts(messages), extent, known)?;
+        Ok(Newest { rendered, start: None })
     }
 
     /// Checks a body and looks up the profile that it names.

@@ -198,5 +198,6 @@ fn message(saved: &SavedMessage) -> Value {
     message["status"] = saved.status.as_str().into();
     message["created_at"] = (saved.created_at / 1000).into();
     message["finish"] = saved.finish.clone().unwrap_or_default();
+    message["starts_prompt"] = saved.starts_prompt.into();
     message
 }

@@ -21,6 +21,8 @@ pub struct ChatRequest {
     pub append: bool,
     /// Where an append continues; `None`: after the last message.
     pub after: Option<After>,
+    /// Leave out the oldest messages, for this prompt and later ones, if not all fit.
+    pub newest: bool,
     /// Reuse no KV for this answer.
     pub cold: bool,
     pub shape: Shape,
@@ -89,6 +91,7 @@ impl ChatRequest {
             messages: messages(&fields, append)?,
             append,
             after: after(&fields, append)?,
+            newest: newest(&fields, append)?,
             cold: cold(&fields)?,
             shape: Shape::parse(&fields, vocabulary)?,
             logprobs: logprobs(&fields)?,
@@ -102,7 +105,7 @@ impl ChatRequest {
     }
 }
 
-const KNOWN: [&str; 5] = ["after", "append", "cold", "profile", "ttl"];
+const KNOWN: [&str; 6] = ["after", "append", "cold", "newest", "profile", "ttl"];
 
 /// Hob's extension of OpenAI's request.
 fn hob<'a>(fields: &Fields<'a>) -> Result<Option<Fields<'a>>, ApiError> {
@@ -125,6 +128,15 @@ fn append(fields: &Fields<'_>) -> Result<bool, ApiError> {
 fn cold(fields: &Fields<'_>) -> Result<bool, ApiError> {
     let Some(hob) = hob(fields)? else { return Ok(false) };
     Ok(hob.boolean("cold")?.unwrap_or(false))
+}
+
+fn newest(fields: &Fields<'_>, append: bool) -> Result<bool, ApiError> {
+    let Some(hob) = hob(fields)? else { return Ok(false) };
+    let newest = hob.boolean("newest")?.unwrap_or(false);
+    if newest && !append {
+        return Err(ApiError::field("hob.newest", "`hob.newest` needs `hob.append: true`"));
+    }
+    Ok(newest)
 }
 
 fn after(fields: &Fields<'_>, append: bool) -> Result<Option<After>, ApiError> {

@@ -12,6 +12,7 @@ mod memory_map;
 mod misses;
 mod models;
 mod narrow;
+mod outgrown;
 mod pictures;
 mod profiles;
 mod reopening;

@@ -128,7 +128,15 @@ fn push(document: &mut Document, growing: Growing) -> Result<(), ApiError> {
     let message = Message::parse(&Value::Object(json), &format!("messages[{number}]"))?;
     let id = number as i64 + 1;
     let parent = document.messages.last().map(|last| last.id);
-    document.messages.push(Node { id, parent, message, status, created_at: None, finish: None });
+    document.messages.push(Node {
+        id,
+        parent,
+        message,
+        status,
+        created_at: None,
+        finish: None,
+        starts_prompt: false,
+    });
     document.head = Some(id);
     Ok(())
 }
@@ -238,6 +246,7 @@ mod tests {
             status: Status::Complete,
             created_at: None,
             finish: None,
+            starts_prompt: false,
         }
     }
 

@@ -52,6 +52,8 @@ pub struct Node {
     pub created_at: Option<i64>,
     /// How an answer ended, and what it cost.
     pub finish: Option<Value>,
+    /// Later prompts begin with it, behind the instructions.
+    pub starts_prompt: bool,
 }
 
 impl Document {
@@ -69,6 +71,7 @@ impl Document {
                 status: ended(stored.status),
                 created_at: Some(stored.created_at),
                 finish: stored.finish.clone(),
+                starts_prompt: stored.starts_prompt,
             })
         };
         let summary = &text.summary;
@@ -86,14 +89,18 @@ impl Document {
     pub fn to_json(&self) -> Value {
         let seconds = |at: Option<i64>| at.map(|at| at / 1000);
         let message = |node: &Node| {
-            json!({
+            let mut message = json!({
                 "id": node.id,
                 "parent": node.parent,
                 "message": node.message.to_json(),
                 "status": node.status.as_str(),
                 "created_at": seconds(node.created_at),
                 "finish": node.finish,
-            })
+            });
+            if node.starts_prompt {
+                message["starts_prompt"] = true.into();
+            }
+            message
         };
         json!({
             "format": FORMAT,
@@ -189,7 +196,9 @@ fn node(value: &Value, path: &str, known: &BTreeSet<i64>) -> Result<Node, ApiErr
         None => Status::Complete,
         Some(word) => status(word, &fields.path("status"))?,
     };
-    Ok(Node { id, parent, message, status, created_at: time(&fields, "created_at")?, finish })
+    let created_at = time(&fields, "created_at")?;
+    let starts_prompt = fields.boolean("starts_prompt")?.unwrap_or(false);
+    Ok(Node { id, parent, message, status, created_at, finish, starts_prompt })
 }
 
 /// The status of a message that does not grow any more.

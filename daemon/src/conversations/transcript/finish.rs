@@ -27,6 +27,7 @@ fn hob(hob: &Fields<'_>) -> Result<(), ApiError> {
     numbers(hob, &["ttft_ms"])?;
     optional(hob, &["restore_ms", "saved_ms"])?;
     hob.boolean("cold")?;
+    hob.boolean("context_full")?;
     part(hob, "explanation", explanation)
 }
 

@@ -66,8 +66,9 @@ fn write(
     )?;
     let mut rows: HashMap<i64, i64> = HashMap::new();
     let mut insert = connection.prepare_cached(
-        "INSERT INTO messages (conversation, parent, role, content, status, created_at, finish)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        "INSERT INTO messages 
+             (conversation, parent, role, content, status, created_at, finish, starts_prompt)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     )?;
     let mut last = None;
     for node in &document.messages {
@@ -79,6 +80,7 @@ fn write(
             node.status.as_str(),
             before_now(node.created_at),
             node.finish.as_ref().map(ToString::to_string),
+            node.starts_prompt,
         ])?;
         last = Some(connection.last_insert_rowid());
         rows.extend(last.map(|row| (node.id, row)));

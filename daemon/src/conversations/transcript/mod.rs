@@ -54,7 +54,7 @@ pub use read::{ConversationText, SavedMessage, Status, Summary};
 pub use recent::RecentTurn;
 pub use search::{Hit, SearchQuery, Snippet};
 pub use titles::MAX_TITLE_CHARS;
-pub use tree::{Continuation, Grown};
+pub use tree::{Continuation, Grown, instructions};
 pub use turn::{Append, TurnEnd, TurnQuery, TurnStart};
 pub use writer::Pending;
 use writer::Writer;

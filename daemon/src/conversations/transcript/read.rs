@@ -59,6 +59,8 @@ pub struct SavedMessage {
     pub created_at: i64,
     /// How an answer ended, and what it cost.
     pub finish: Option<Value>,
+    /// Later prompts begin with it, behind the instructions.
+    pub starts_prompt: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +112,7 @@ pub fn get(
         .optional()?;
     let Some((summary, head)) = found else { return Ok(None) };
     let mut select = connection.prepare_cached(
-        "SELECT id, parent, content, status, created_at, finish FROM messages
+        "SELECT id, parent, content, status, created_at, finish, starts_prompt FROM messages
          WHERE conversation = ?1 ORDER BY id",
     )?;
     let rows = select.query_map([conversation.as_str()], message)?;
@@ -139,5 +141,6 @@ fn message(row: &Row<'_>) -> rusqlite::Result<SavedMessage> {
         status: Status::parse(&row.get::<_, String>(3)?),
         created_at: row.get(4)?,
         finish: row.get::<_, Option<String>>(5)?.map(json),
+        starts_prompt: row.get(6)?,
     })
 }

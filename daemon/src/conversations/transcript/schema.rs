@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use super::TranscriptError;
 
 /// One step each; never edited once released.
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 7] = [
     "
     CREATE TABLE conversations (
         id         TEXT PRIMARY KEY,
@@ -91,6 +91,10 @@ const MIGRATIONS: [&str; 6] = [
     -- Who refers to a message, so that deleting one does not search through all there are.
     CREATE INDEX messages_behind ON messages (parent);
     CREATE INDEX conversations_by_head ON conversations (head);
+",
+    "
+    -- Later prompts begin with this message, behind the instructions: the older ones did not fit.
+    ALTER TABLE messages ADD COLUMN starts_prompt INTEGER NOT NULL DEFAULT 0;
 ",
 ];
 

@@ -24,8 +24,30 @@ pub struct Grown {
 pub struct Continuation {
     /// All messages of the prompt, the oldest first, the new ones included.
     pub history: Vec<Message>,
+    /// Older messages of this branch that the prompt leaves out.
+    pub left_out: usize,
+    /// The saved messages at the beginning of `history`.
+    saved: Vec<i64>,
     base: Option<i64>,
     new: Vec<Message>,
+    start: Option<usize>,
+}
+
+impl Continuation {
+    /// Lets this prompt and later ones begin with `history[start]`, behind the instructions. The
+    /// append saves it.
+    pub fn start_at(&mut self, start: usize) {
+        let instructions = instructions(&self.history);
+        self.left_out += start - instructions;
+        self.start = Some(start);
+    }
+}
+
+/// The number of system messages in front.
+pub fn instructions<'m>(messages: impl IntoIterator<Item = &'m Message>) -> usize {
+    let is_instruction =
+        |message: &&Message| matches!(message.role, Role::System | Role::Developer);
+    messages.into_iter().take_while(is_instruction).count()
 }
 
 /// See [`super::Transcript::sync`].
@@ -35,7 +57,7 @@ pub fn sync(
     messages: &[Message],
     now: Timestamp,
 ) -> Result<Grown, TranscriptError> {
-    grow(connection, conversation, None, messages, now)
+    grow(connection, conversation, None, messages, None, now)
 }
 
 /// See [`super::Transcript::append`].
@@ -45,7 +67,20 @@ pub fn append(
     continuation: &Continuation,
     now: Timestamp,
 ) -> Result<Grown, TranscriptError> {
-    grow(connection, conversation, continuation.base, &continuation.new, now)
+    let Continuation { saved, base, new, start, .. } = continuation;
+    let start = start.map(|start| match saved.get(start) {
+        Some(id) => Start::Saved(*id),
+        None => Start::New(start - saved.len()),
+    });
+    grow(connection, conversation, *base, new, start, now)
+}
+
+/// The message with which later prompts begin.
+#[derive(Clone, Copy)]
+enum Start {
+    Saved(i64),
+    /// By its place among the new messages.
+    New(usize),
 }
 
 /// What an append continues. Without new messages: the last answer again, or, with `after`, one to
@@ -76,8 +111,19 @@ pub fn continuation(
         drop_failed_attempt(&mut path, &new[0]);
     }
     let base = path.last().map(|node| node.id);
+    let left_out = leave_out_old(&mut path);
+    let saved = path.iter().map(|node| node.id).collect();
     let history = path.into_iter().map(|node| node.message).chain(new.iter().cloned()).collect();
-    Ok(Continuation { history, base, new })
+    Ok(Continuation { history, left_out, saved, base, new, start: None })
+}
+
+/// Removes the messages between the instructions and the last one that starts prompts. Returns how
+/// many there were.
+fn leave_out_old(path: &mut Vec<Node>) -> usize {
+    let instructions = instructions(path.iter().map(|node| &node.message));
+    let start = path.iter().rposition(|node| node.starts_prompt);
+    let Some(start) = start.filter(|start| *start > instructions) else { return 0 };
+    path.drain(instructions..start).count()
 }
 
 fn head(
@@ -121,6 +167,7 @@ fn grow(
     conversation: &ConversationId,
     base: Option<i64>,
     messages: &[Message],
+    start: Option<Start>,
     now: Timestamp,
 ) -> Result<Grown, TranscriptError> {
     let transaction = connection.transaction()?;
@@ -131,11 +178,19 @@ fn grow(
         )?
         .execute((conversation.as_str(), millis(now)))?;
     let mut at = base;
-    for message in messages {
+    if let Some(Start::Saved(id)) = start {
+        start_prompts(&transaction, id)?;
+    }
+    for (n, message) in messages.iter().enumerate() {
         at = Some(match child_like(&transaction, conversation, at, message)? {
             Some(id) => id,
             None => insert(&transaction, conversation, at, message, Status::Complete, now)?,
         });
+        if let (Some(Start::New(place)), Some(id)) = (start, at)
+            && place == n
+        {
+            start_prompts(&transaction, id)?;
+        }
     }
     let parent = at.ok_or(TranscriptError::NothingToAnswer)?;
     let empty = Message::answer("", "", &[]);
@@ -147,6 +202,13 @@ fn grow(
         .execute((conversation.as_str(), answer, title(messages)))?;
     transaction.commit()?;
     Ok(Grown { answer, parent })
+}
+
+fn start_prompts(connection: &Connection, id: i64) -> Result<(), TranscriptError> {
+    let mut update =
+        connection.prepare_cached("UPDATE messages SET starts_prompt = 1 WHERE id = ?1")?;
+    update.execute([id])?;
+    Ok(())
 }
 
 /// The latest child of `parent` that equals `message`.
@@ -200,19 +262,21 @@ struct Node {
     id: i64,
     status: Status,
     message: Message,
+    starts_prompt: bool,
 }
 
 /// The messages from the root to `end`.
 fn path(connection: &Connection, end: Option<i64>) -> Result<Vec<Node>, TranscriptError> {
     let mut path = Vec::new();
     let mut next = end;
-    let mut select =
-        connection.prepare_cached("SELECT parent, content, status FROM messages WHERE id = ?1")?;
+    let mut select = connection.prepare_cached(
+        "SELECT parent, content, status, starts_prompt FROM messages WHERE id = ?1",
+    )?;
     while let Some(id) = next {
-        let (parent, content, status): (Option<i64>, String, String) =
-            select.query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        let (parent, content, status, starts_prompt): (Option<i64>, String, String, bool) = select
+            .query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
         if let Some(message) = Message::from_stored(&content) {
-            path.push(Node { id, status: Status::parse(&status), message });
+            path.push(Node { id, status: Status::parse(&status), message, starts_prompt });
         }
         next = parent;
     }
