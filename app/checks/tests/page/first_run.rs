@@ -63,6 +63,7 @@ fn three_steps_lead_to_the_first_answer() {
 
     page.reads(".steps [aria-current]", "Choose a model");
     page.until("the one that runs is chosen", "one('.choice.chosen input').checked");
+    page.reads("@fetchable", "cargo xtask model");
     page.click("@first-next");
     page.reads(".steps [aria-current]", "Check its memory needs");
     page.shows("@fit");

@@ -3,6 +3,7 @@
 import { classes, go, html, t, useState } from "/lib.js";
 import { Button } from "/parts.js";
 import { newConversation } from "/chat/conversation.js";
+import { Fetchable } from "./fetchable.js";
 import { Fit, facts } from "./fit.js";
 import { consequences } from "./question.js";
 import { switchTo } from "./switching.js";
@@ -10,7 +11,7 @@ import { switchTo } from "./switching.js";
 const STEPS = ["choose", "see", "hello"];
 
 /** `begun`: the model has been chosen and runs, so the last step is left. */
-export function FirstSteps({ list, begun }) {
+export function FirstSteps({ list, begun, load }) {
   const usable = list.data.filter(({ pooling }) => !pooling);
   const running = usable.find(({ current }) => current);
   const [step, setStep] = useState(begun ? "hello" : "choose");
@@ -26,7 +27,9 @@ export function FirstSteps({ list, begun }) {
     conversation.send(t("suggest.3"));
   };
   const bodies = {
-    choose: () => html`<${Choices} usable=${usable} chosenId=${chosenId} choose=${setChosenId} />`,
+    choose: () => html`
+      <${Choices} usable=${usable} chosenId=${chosenId} choose=${setChosenId} />
+      <${Fetchable} list=${list} load=${load} />`,
     see: () => html`<${Needs} model=${model} running=${running} list=${list} />`,
     hello: () => html`<p>${t("first.hello.long", { name: running?.name })}</p>`,
   };

@@ -3,6 +3,7 @@
 import { address, api, classes, html, t, useEffect, useState, useStore } from "/lib.js";
 import { Button, Icon } from "/parts.js";
 import { status } from "/chat/chats.js";
+import { Fetchable } from "./fetchable.js";
 import { Fit, facts } from "./fit.js";
 import { FirstSteps } from "./first.js";
 import { askToSwitch } from "./question.js";
@@ -30,7 +31,7 @@ export function Page({ detail }) {
   return html`
     <${Failure} failure=${now?.switch_error} list=${list} />
     ${detail
-      ? html`<${FirstSteps} key=${detail} list=${list} begun=${detail === "hello"} />`
+      ? html`<${FirstSteps} key=${detail} list=${list} load=${load} begun=${detail === "hello"} />`
       : html`<${Models} list=${list} load=${load} />`}`;
 }
 
@@ -92,6 +93,7 @@ function Models({ list, load }) {
         <${Model} key=${model.id} model=${model} list=${list} running=${running} />`)}
       ${!others.length && html`
         <div class="card empty"><${Icon} name="models" /><p>${t("models.none")}</p></div>`}
+      <${Fetchable} list=${list} load=${load} />
       <p class="note">${t("models.where")} <code>${list.directory}</code></p>
     </section>
     ${list.problems.length > 0 && html`<${Problems} problems=${list.problems} />`}`;
