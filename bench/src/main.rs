@@ -14,10 +14,11 @@ mod ttft;
 mod turns;
 mod weights;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
+use hob_models::Roots;
 use weights::Shape;
 
 /// Benchmarks, each beside what it is compared with.
@@ -54,9 +55,30 @@ fn main() -> Result<()> {
     }
 }
 
+/// A model to measure, and how the heading names it.
+struct Subject {
+    path: PathBuf,
+    title: String,
+}
+
+impl Subject {
+    /// `named`: a path, or a name among the models that were fetched for the tests; otherwise the
+    /// benchmark model.
+    fn of(named: Option<&str>) -> Result<Self> {
+        let Some(named) = named else {
+            let title = "shape of Qwen2.5-0.5B (Q8_0, random weights)".to_owned();
+            return Ok(Self { path: model_path()?, title });
+        };
+        let fetched = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/models");
+        let roots = Roots { own: vec![fetched], ..Roots::default() };
+        let model = hob_models::resolve(named, || hob_models::discover(&roots))?;
+        Ok(Self { path: model.path, title: model.name })
+    }
+}
+
 /// The benchmark model: the shape of Qwen2.5-0.5B, in Q8_0.
 fn model_path() -> Result<PathBuf> {
-    let workspace = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let path = workspace.join("target/bench/qwen2.5-0.5b-random-q8_0.gguf");
     weights::ensure(Shape::QWEN2_5_0_5B, &path)
         .with_context(|| format!("cannot write the benchmark's weights to {}", path.display()))?;

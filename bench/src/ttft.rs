@@ -16,6 +16,7 @@ use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
 use hob_runtime::{Engine, EngineOptions, Model, Purpose, TurnReport, TurnRequest};
 use hob_slots::Token;
 
+use crate::Subject;
 use crate::measure::median_ms;
 use crate::raw::Raw;
 use crate::turns::{self, Words, ask, settle, ttft};
@@ -37,6 +38,10 @@ pub struct Options {
     /// Cold starts; each computes the whole prompt.
     #[arg(long, default_value_t = 2)]
     cold: usize,
+    /// Measure this model, a path or `smollm2`, without bars; otherwise random weights in the shape
+    /// of Qwen2.5-0.5B.
+    #[arg(long, value_name = "PATH|NAME")]
+    model: Option<String>,
     /// Print the figures without failing on a missed bar.
     #[arg(long)]
     no_bars: bool,
@@ -77,8 +82,8 @@ struct Samples {
 }
 
 pub fn run(options: &Options) -> Result<()> {
-    let model: Arc<dyn Model> =
-        Arc::new(LlamaModel::load(&crate::model_path()?, LlamaOptions::default())?);
+    let subject = Subject::of(options.model.as_deref())?;
+    let model: Arc<dyn Model> = Arc::new(LlamaModel::load(&subject.path, LlamaOptions::default())?);
     let directory = tempfile::tempdir()?;
     let mut text = Words::new(model.vocabulary().len());
     let mut samples = Samples::default();
@@ -151,13 +156,13 @@ pub fn run(options: &Options) -> Result<()> {
         talk = whole;
     }
     engine.shutdown();
-    print(options, &samples)
+    print(options, &subject.title, &samples)
 }
 
-fn print(options: &Options, samples: &Samples) -> Result<()> {
+fn print(options: &Options, model: &str, samples: &Samples) -> Result<()> {
     println!(
         "Time to first token: a profile of {} tokens, a conversation of {} more, a question of {}; \
-         shape of\nQwen2.5-0.5B (Q8_0, random weights); medians of {} rounds, interleaved (cold: {}).\n",
+         \n{model}; medians of {} rounds, interleaved (cold: {}).\n",
         options.profile, options.history, options.question, options.rounds, options.cold
     );
     let cold = median_ms(&samples.cold);
@@ -198,7 +203,7 @@ fn print(options: &Options, samples: &Samples) -> Result<()> {
     if during - idle > micro_batch {
         missed.push(format!("beside a prewarm: {:.0} ms more", during - idle));
     }
-    if missed.is_empty() || options.no_bars {
+    if missed.is_empty() || options.no_bars || options.model.is_some() {
         return Ok(());
     }
     bail!("missed: {}", missed.join("; "))
