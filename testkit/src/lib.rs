@@ -8,15 +8,17 @@
 //! - Every wait has a bound, and its panic says what it waited for.
 //!
 //! Reading order: [`hobd`], [`client`] (requests that must succeed), [`http`] (any request, also a
-//! malformed one), [`process`], [`wait`].
+//! malformed one), [`process`], [`wait`], [`real_model`].
 
 pub mod client;
 pub mod hobd;
 pub mod http;
 pub mod process;
+pub mod real_model;
 pub mod wait;
 
 pub use client::Client;
 pub use hobd::{Hobd, Launch};
 pub use http::{Answer, Call, Stream};
 pub use process::Process;
+pub use real_model::real_model;

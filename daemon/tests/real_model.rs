@@ -1,0 +1,251 @@
+//! A fetched model of a hundred million parameters: what a user would notice.
+//!
+//! - Every test skips itself where no model was fetched.
+//! - Answers are compared token by token, at temperature 0, with the answer to the same question
+//!   before the interruption.
+
+#![cfg(feature = "llama")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use hob_testkit::{Hobd, Launch, real_model, wait};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const CTX: &str = "8192";
+const MAX_TOKENS: u32 = 20;
+
+#[test]
+fn a_conversation_resumes_token_exact_after_a_restart_and_after_a_kill() {
+    let Some(mut world) = World::new("a_conversation_resumes_token_exact", &[]) else { return };
+    world.say("locker", "My locker code is 48213. Please remember it.");
+    world.say("locker", "What is the capital of France?");
+    let parent = world.last_message("locker");
+    let before = world.say("locker", "What is my locker code?");
+    let saved = before["usage"]["total_tokens"].as_u64().unwrap();
+    for kill in [false, true] {
+        world.until_saved("locker", saved);
+        if kill {
+            world.kill()
+        } else {
+            world.restart()
+        }
+        let again = world.say_after("locker", &parent, "What is my locker code?");
+        assert_eq!(tokens_of(&again), tokens_of(&before), "kill: {kill}");
+        assert!(again["hob"]["tokens"]["disk"].as_u64() > Some(64), "{}", again["hob"]);
+        assert!(computed(&again) < 40, "only the question: {}", again["hob"]);
+        assert_eq!(again["hob"]["miss"], Value::Null);
+    }
+}
+
+#[test]
+fn two_conversations_at_once_answer_as_each_does_alone() {
+    let Some(world) = World::new("two_conversations_at_once", &[]) else { return };
+    let says = |name: &str, code: u32| {
+        [
+            format!("My name is {name} and my locker code is {code}."),
+            "Name one fruit.".to_owned(),
+            "What is my name and my locker code?".to_owned(),
+        ]
+    };
+    let talks = [("ann", says("Ann", 48213)), ("bob", says("Bob", 90577))];
+    let talk = |id: &str, texts: &[String]| -> Vec<Vec<Value>> {
+        texts.iter().map(|text| tokens_of(&world.say(id, text))).collect()
+    };
+    let together: Vec<_> = thread::scope(|scope| {
+        let begin = |(id, texts)| scope.spawn(move || talk(id, texts));
+        let talks = talks.iter().map(|(id, texts)| (*id, &texts[..]));
+        let running: Vec<_> = talks.map(begin).collect();
+        running.into_iter().map(|talk| talk.join().unwrap()).collect()
+    });
+    for ((id, texts), together) in talks.iter().zip(together) {
+        assert_eq!(together, talk(&format!("{id} alone"), texts), "{id}");
+    }
+}
+
+#[test]
+fn both_branches_of_a_chat_come_back_after_a_restart() {
+    let Some(mut world) = World::new("both_branches_of_a_chat", &[]) else { return };
+    world.say("fork", "I am going to bake bread for my friends. Tell me what I need.");
+    let parent = world.last_message("fork");
+    let questions = ["Which flour is best?", "How hot must the oven be?"];
+    let before = questions.map(|question| world.say_after("fork", &parent, question));
+    assert_ne!(tokens_of(&before[0]), tokens_of(&before[1]));
+    world.restart();
+    for (question, before) in questions.iter().zip(before) {
+        let again = world.say_after("fork", &parent, question);
+        assert_eq!(tokens_of(&again), tokens_of(&before), "{question}");
+        assert!(computed(&again) < 40, "{question}: {}", again["hob"]);
+    }
+}
+
+#[test]
+fn a_profile_is_warm_at_boot_and_the_first_question_computes_only_itself() {
+    let directory = tempfile::tempdir().unwrap();
+    let profiles = directory.path().join("profiles");
+    fs::create_dir_all(&profiles).unwrap();
+    let rules = "Answer in one short sentence. Be kind, and say when you do not know. ".repeat(20);
+    let profile = format!("[[segment]]\nlayer = 'rules'\ntext = '{rules}'\n");
+    fs::write(profiles.join("default.toml"), profile).unwrap();
+    let flags = ["--profiles-dir".to_owned(), profiles.display().to_string()];
+    let flags = flags.each_ref().map(String::as_str);
+    let Some(mut world) = World::new("a_profile_is_warm_at_boot", &flags) else { return };
+    for (boot, origin) in [("first", "computed"), ("second", "disk")] {
+        let prefix = world.until_warm();
+        assert_eq!(prefix["how"], origin, "{boot} boot: {prefix}");
+        let length = prefix["tokens"].as_u64().unwrap();
+        assert!(length > 300, "{prefix}");
+        let answer = world.ask(&json!({
+            "conversation": boot, "hob": {"profile": "default"},
+            "messages": [{"role": "user", "content": "Is the sea salty?"}],
+        }));
+        assert!(computed(&answer) < 40, "{boot} boot: {}", answer["hob"]);
+        assert!(answer["usage"]["prompt_tokens"].as_u64().unwrap() > length);
+        world.restart();
+    }
+}
+
+#[test]
+fn an_unloaded_model_comes_back_with_its_conversations() {
+    let Some(world) = World::new("an_unloaded_model", &["--unload-after", "1s"]) else { return };
+    world.say("locker", "My locker code is 48213. Please remember it.");
+    let parent = world.last_message("locker");
+    let before = world.say("locker", "What is my locker code?");
+    wait::until("the weights are freed", || {
+        (world.hobd.client.get("/v1/status")["residency"] == "unloaded").then_some(())
+    });
+    let again = world.say_after("locker", &parent, "What is my locker code?");
+    assert_eq!(tokens_of(&again), tokens_of(&before));
+    assert!(computed(&again) < 40, "{}", again["hob"]);
+}
+
+#[test]
+fn a_chat_of_4000_tokens_computes_only_the_question_after_a_restart() {
+    let Some(mut world) = World::new("a_chat_of_4000_tokens", &[]) else { return };
+    world.say("long", "My locker code is 48213. I will now read you a story.");
+    let mut tokens = 0;
+    for part in 0.. {
+        let answer = world.say("long", &story(part));
+        tokens = answer["usage"]["total_tokens"].as_u64().unwrap();
+        if tokens >= 4000 {
+            break;
+        }
+    }
+    let parent = world.last_message("long");
+    let before = world.say("long", "Who is the story about?");
+    world.restart();
+    let again = world.say_after("long", &parent, "Who is the story about?");
+    assert_eq!(tokens_of(&again), tokens_of(&before));
+    assert!(computed(&again) < 40, "{}", again["hob"]);
+    let disk = again["hob"]["tokens"]["disk"].as_u64().unwrap();
+    assert!(disk + 80 > tokens, "{tokens} tokens: {}", again["hob"]);
+}
+
+/// About 600 tokens, different for each part.
+fn story(part: usize) -> String {
+    let animals = ["fox", "owl", "bear", "hare", "crow", "wolf", "frog"];
+    let animal = animals[part % animals.len()];
+    let sentence = |n: usize| {
+        format!(
+            "On day {n} of part {part} the {animal} walked {} miles to the river. ",
+            n * 3 + part
+        )
+    };
+    (1..=28).map(sentence).collect()
+}
+
+/// A hobd with the fetched model.
+struct World {
+    hobd: Hobd,
+    launch: Launch,
+    _directory: TempDir,
+}
+
+impl World {
+    /// `None` where no model was fetched.
+    fn new(test: &str, flags: &[&str]) -> Option<Self> {
+        let model: PathBuf = real_model(test)?;
+        let directory = tempfile::tempdir().unwrap();
+        let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path());
+        let no_profiles: &Path = &directory.path().join("none");
+        let launch = launch.args(["--ctx", CTX, "--slots", "3", "--log", "warn"]);
+        let launch = launch.args(["--model".as_ref(), model.as_os_str()]);
+        let launch = match flags.contains(&"--profiles-dir") {
+            true => launch,
+            false => launch.args(["--profiles-dir".as_ref(), no_profiles.as_os_str()]),
+        };
+        let launch = launch.args(flags.iter().copied());
+        Some(Self { hobd: launch.start(), launch, _directory: directory })
+    }
+
+    fn ask(&self, body: &Value) -> Value {
+        let mut body = body.clone();
+        body["temperature"] = 0.into();
+        body["max_tokens"] = MAX_TOKENS.into();
+        body["logprobs"] = true.into();
+        self.hobd.client.chat(&body)
+    }
+
+    fn say(&self, conversation: &str, text: &str) -> Value {
+        self.append(conversation, &json!({"append": true}), text)
+    }
+
+    /// A new branch behind the message `parent`.
+    fn say_after(&self, conversation: &str, parent: &Value, text: &str) -> Value {
+        self.append(conversation, &json!({"append": true, "after": parent}), text)
+    }
+
+    fn append(&self, conversation: &str, hob: &Value, text: &str) -> Value {
+        self.ask(&json!({
+            "conversation": conversation, "hob": hob,
+            "messages": [{"role": "user", "content": text}],
+        }))
+    }
+
+    /// The id of the last message.
+    fn last_message(&self, conversation: &str) -> Value {
+        self.hobd.client.get(&format!("/v1/conversations/{conversation}"))["head"].clone()
+    }
+
+    /// Waits until this many tokens are on disk; the last one or two of an answer are not computed.
+    fn until_saved(&self, conversation: &str, tokens: u64) {
+        wait::until("the KV is on disk", || {
+            let slots = self.hobd.client.get("/v1/slots");
+            let row =
+                slots["data"].as_array()?.iter().find(|row| row["conversation"] == conversation);
+            (row?["tokens"].as_u64()? + 2 >= tokens).then_some(())
+        });
+    }
+
+    /// The row of the default profile, once it is hot.
+    fn until_warm(&self) -> Value {
+        wait::until("the profile is warm", || {
+            let status = self.hobd.client.get("/v1/status");
+            let row = status["prefixes"].as_array()?.iter().find(|row| row["profile"] == "default");
+            row.filter(|row| row["place"] == "hot").cloned()
+        })
+    }
+
+    fn restart(&mut self) {
+        self.hobd.process.terminate(wait::PATIENCE);
+        self.hobd = self.launch.start();
+    }
+
+    fn kill(&mut self) {
+        self.hobd.process.kill();
+        self.hobd = self.launch.start();
+    }
+}
+
+/// The generated tokens, as texts.
+fn tokens_of(answer: &Value) -> Vec<Value> {
+    let content = answer["choices"][0]["logprobs"]["content"].as_array().unwrap();
+    assert!(!content.is_empty(), "{answer}");
+    content.iter().map(|token| token["bytes"].clone()).collect()
+}
+
+fn computed(answer: &Value) -> u64 {
+    answer["hob"]["tokens"]["computed"].as_u64().unwrap()
+}
