@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes terminal.svg: a real session of hob in a terminal, with a kill -9 in its middle.
 
-Needs tmux, the built programs (cargo xtask run, or cargo build --release -p hob-daemon -p hob-cli)
-and the Python package rich. Run it from anywhere:
+Needs tmux, the built programs (cargo build --release -p hob-daemon -p hob-cli), the real model (cargo
+run --release -p hob-fetch -- --to target/models) and the Python package rich. Run it from anywhere:
 
     python3 docs/images/make-terminal.py
 """
@@ -68,6 +68,10 @@ class Terminal:
 def session(home: Path) -> str:
     """The screen after the session, with its colours."""
     terminal = Terminal(home)
+    models = home / ".local/share/hob/models"
+    models.mkdir(parents=True)
+    for model in (ROOT / "target/models").glob("*.gguf"):
+        (models / model.name).symlink_to(model)
     try:
         start(terminal, home)
         terminal.type("hob chat", r"^> *\Z")
@@ -77,7 +81,7 @@ def session(home: Path) -> str:
         time.sleep(1)  # Saving happens behind the answer.
         terminal.type("kill -9 %1; wait", r"Killed.*\n\$ *\Z")
         start(terminal, home)
-        terminal.type("hob chat --last", r"kept\n\n> *\Z")
+        terminal.type("hob chat --last", r"tokens saved\n\n> *\Z")
         terminal.type("What is my locker code?", r"disk.*computed\n\n> *\Z")
         return terminal.screen("-e")
     finally:
@@ -89,7 +93,7 @@ def session(home: Path) -> str:
 
 def start(terminal: Terminal, home: Path):
     (home / ".local/share/hob/hobd.json").unlink(missing_ok=True)
-    terminal.type("hobd 2>hobd.log &", r"^\$ *\Z")
+    terminal.type("hobd --model smollm2 2>hobd.log &", r"^\$ *\Z")
     for _ in range(200):
         if (home / ".local/share/hob/hobd.json").exists():
             return

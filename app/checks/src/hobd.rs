@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use hob_testkit::{Client, Launch, Process, wait};
+use hob_testkit::{Client, Launch, Process, real_model, wait};
 use tempfile::TempDir;
 
 use crate::tools;
@@ -15,6 +15,8 @@ pub enum Model {
     Fake,
     /// The tiny model that comes with Hob: it answers in sentences.
     Bundled,
+    /// The fetched model, where it is; otherwise the bundled one.
+    Real,
 }
 
 /// A running hobd. Dropping it ends the process and removes its directories.
@@ -38,6 +40,10 @@ impl Hobd {
         let model = match model {
             Model::Fake => "fake".to_owned(),
             Model::Bundled => "bundled".to_owned(),
+            Model::Real => real_model("a picture").map_or("bundled".to_owned(), |path| {
+                let path = path.canonicalize().expect("it was found there");
+                path.display().to_string()
+            }),
         };
         // In a file: the page cannot switch a model that a flag has chosen.
         fs::write(directory.path().join("hob.toml"), format!("model = {model:?}\n"))
