@@ -26,7 +26,7 @@ const MAX_BYTES: usize = 150_000;
 
 #[test]
 fn the_main_pages_have_their_pictures_in_light_and_dark() {
-    let hobd = Hobd::start(Model::Bundled);
+    let hobd = Hobd::start(Model::Real);
     hobd.write_profile("ember", PROFILE);
     let data = hobd.directory().join("data");
     fs::create_dir_all(data.join("models")).unwrap();
