@@ -28,6 +28,9 @@ pub enum Miss {
     /// A clear file in an encrypted directory: its author had no key.
     #[error("its file is not encrypted although the others are")]
     Unsealed,
+    /// Valid bytes that ended the process, or others of their conversation did.
+    #[error("the engine crashed {times} times in a row while it used it")]
+    Crashed { times: u32 },
     /// A directory, a link or a pipe.
     #[error("not a regular file")]
     NoFile,
@@ -43,6 +46,7 @@ impl Miss {
             Self::Damaged { .. }
             | Self::Misnamed { .. }
             | Self::OtherModel { .. }
+            | Self::Crashed { .. }
             | Self::Unsealed => true,
             Self::Absent | Self::Sealed | Self::NoFile | Self::Newer { .. } | Self::Io { .. } => {
                 false

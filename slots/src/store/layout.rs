@@ -44,6 +44,10 @@ impl Layout {
         self.model(model).join("quarantine")
     }
 
+    pub fn crash_marks(&self, model: ModelHash) -> PathBuf {
+        self.model(model).join("crashes")
+    }
+
     pub fn objects(&self, model: ModelHash) -> PathBuf {
         self.model(model).join("objects")
     }

@@ -25,6 +25,7 @@ use crate::time::Timestamp;
 use crate::ttl::TtlClass;
 
 mod compress;
+mod crash_marks;
 mod error;
 pub mod files;
 mod garbage;
@@ -43,6 +44,7 @@ mod verified;
 mod write;
 
 pub use compress::Compressed;
+pub use crash_marks::{MAX_CRASHES, UseStage};
 pub use error::{Miss, Rejected, StoreError};
 pub use garbage::{Garbage, SAVE_GRACE};
 pub use inspect::{Checked, StoredFile};

@@ -15,6 +15,7 @@ use crate::payload::Payload;
 use crate::time::Timestamp;
 use crate::ttl::{Lifetimes, TtlClass};
 
+mod crash_marks;
 mod directory;
 mod garbage;
 mod objects;
