@@ -17,6 +17,12 @@ pub struct Status {
     pub fingerprint: Option<ModelHash>,
     pub recognizer: bool,
     pub switch_error: Option<SwitchFailure>,
+    /// Crashes of the engine, or of the process under `--supervise`, before this start.
+    pub crashes: u32,
+    /// The reason of the latest one.
+    pub crash: Option<Text>,
+    /// Seconds since 1970.
+    pub crash_at: Option<u64>,
     /// `resident`, `loading` or `unloaded`.
     pub residency: Text,
     pub loaded_percent: Option<u8>,

@@ -13,7 +13,6 @@ const VARIABLE: &str = "WEBKIT_DISABLE_DMABUF_RENDERER";
 pub fn prepare() -> Result<()> {
     use std::os::unix::process::CommandExt;
     use std::path::Path;
-    use std::process::Command;
 
     use anyhow::Context;
 
@@ -26,11 +25,8 @@ pub fn prepare() -> Result<()> {
     if !must_copy(has_nvidia, names) {
         return Ok(());
     }
-    let this = std::env::current_exe().context("cannot find this program again")?;
-    let mut arguments = std::env::args_os();
-    let name = arguments.next().unwrap_or_else(|| this.clone().into());
-    let error = Command::new(&this).arg0(name).args(arguments).env(VARIABLE, "1").exec();
-    Err(error).with_context(|| format!("cannot start {} again", this.display()))
+    let error = super::program::command()?.env(VARIABLE, "1").exec();
+    Err(error).context("cannot start this program again")
 }
 
 /// Only WebKitGTK has these buffers.

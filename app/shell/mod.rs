@@ -18,6 +18,7 @@ mod graphics;
 mod links;
 mod notices;
 mod phase;
+mod program;
 mod requests;
 mod settings;
 mod smoke;
@@ -27,7 +28,7 @@ mod tray;
 mod window;
 
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Parser;
@@ -135,9 +136,9 @@ fn build(args: &Args, resolved: Resolved, started: Instant) -> Result<App> {
 fn end_on_signals(app: &AppHandle) {
     let app = app.clone();
     tauri::async_runtime::spawn(async move {
-        match startup::stop_signal() {
+        match startup::StopSignal::install(Duration::ZERO) {
             Ok(stop) => {
-                stop.await;
+                stop.requested().await;
                 ending::begin(&app, 0);
             }
             Err(error) => tracing::warn!(%error, "signals end the app at once"),

@@ -147,6 +147,7 @@ impl From<TurnError> for ApiError {
             TurnError::NotResident => Self::new(ErrorKind::Busy, message).code("not_resident"),
             TurnError::Superseded => Self::new(ErrorKind::Busy, message).code("superseded"),
             TurnError::Stopped => Self::new(ErrorKind::Busy, message).code("stopping"),
+            TurnError::Dead(_) => Self::new(ErrorKind::Busy, message).code("engine_dead"),
             TurnError::Backend(_) => Self::internal(message).code("backend"),
         }
     }

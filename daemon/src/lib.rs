@@ -5,13 +5,14 @@
 //! part: [`chat`] with [`prompt`] (messages to tokens), [`conversations`] (text, trash, import and
 //! export), [`profiles`], [`speech`], [`storage`] (KV on disk), [`models`]; and what they share:
 //! [`warm`] (the warming loop), [`watch`] (changed files), [`explain`] (why tokens were computed
-//! again), [`metrics`], [`auth`], [`error`], [`clock`].
+//! again), [`metrics`], [`crashes`], [`auth`], [`error`], [`clock`].
 
 pub mod auth;
 mod blocking;
 pub mod chat;
 pub mod clock;
 pub mod conversations;
+pub mod crashes;
 pub mod error;
 pub mod explain;
 pub mod http;

@@ -1,17 +1,28 @@
 //! hobd: keeps a language model's context warm and answers over HTTP.
 
 use std::io::IsTerminal;
+use std::net::TcpListener;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use clap::Parser;
 use hob_config::{DaemonFlags, Resolved, Settings, Sources, UserDirs};
 use hob_daemon::clock::{MOVED_CLOCK_VARIABLE, ProcessTime};
-use hob_daemon::startup::{self, Ending, ModelSwitch};
+#[cfg(unix)]
+use hob_daemon::crashes::Crashes;
+#[cfg(unix)]
+use hob_daemon::startup::supervise;
+use hob_daemon::startup::{self, Ending, Listen, ModelSwitch, StopSignal};
 
-/// For tasks that still run after all KV is saved.
-const MAX_SHUTDOWN: Duration = Duration::from_secs(5);
+/// For tasks that still run after all KV is saved, before a restart.
+const MAX_TASK_TIME: Duration = Duration::from_secs(5);
+
+/// The same before the end of the process, which ends them anyway.
+const MAX_LAST_TASK_TIME: Duration = Duration::from_secs(1);
+
+/// A supervisor passes on a signal that the child may have got itself: systemd signals both.
+const SAME_SIGNAL: Duration = Duration::from_secs(2);
 
 /// Keep a language model's context warm, and answer over HTTP
 #[derive(Parser)]
@@ -22,17 +33,34 @@ struct Args {
     /// Print a curl and a `hob chat` command to paste, even without a terminal
     #[arg(long)]
     hints: bool,
+    /// Run as a child process that is started again when it crashes or when its engine hangs
+    #[cfg(unix)]
+    #[arg(long)]
+    supervise: bool,
+    /// For the child of --supervise: the crashes before
+    #[cfg(unix)]
+    #[arg(long, hide = true, conflicts_with = "supervise")]
+    supervised: Option<u32>,
+    /// For the child of --supervise: the reason of the latest crash
+    #[cfg(unix)]
+    #[arg(long, hide = true, requires = "supervised")]
+    last_crash: Option<String>,
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    match run(args) {
-        Ok(()) => ExitCode::SUCCESS,
+    let mut has_served = false;
+    match run(args, &mut has_served) {
+        Ok(code) => code,
         Err(error) => {
             eprintln!("hobd: {}", chain_of(&error));
-            ExitCode::FAILURE
+            if has_served { code(startup::EXIT_CRASHED) } else { ExitCode::FAILURE }
         }
     }
+}
+
+fn code(code: i32) -> ExitCode {
+    u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
 /// The error and its causes on one line, without causes that a message quotes already.
@@ -44,38 +72,80 @@ fn chain_of(error: &anyhow::Error) -> String {
     })
 }
 
-fn run(args: Args) -> Result<()> {
-    let resolved = resolve(args.flags)?;
+fn run(args: Args, has_served: &mut bool) -> Result<ExitCode> {
+    let resolved = resolve(args.flags.clone())?;
     // A program that waits for the ready file has its own output.
     let is_interactive = std::io::stderr().is_terminal() && resolved.settings.ready_file.is_none();
     let hints = args.hints || is_interactive;
     let filter = startup::log_filter(&resolved.settings.log)?;
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    let mut address = None;
+    #[cfg(unix)]
+    if args.supervise {
+        let arguments = std::env::args_os().skip(1).filter(|argument| argument != "--supervise");
+        let address = resolved.settings.listen;
+        return supervise::run(address, &arguments.collect::<Vec<_>>()).map(code);
+    }
     let mut model_switch = ModelSwitch::new(resolved).with_time(process_time());
+    let socket = inherited_socket(&args, &mut model_switch)?;
+    let same_signal = if socket.is_some() { SAME_SIGNAL } else { Duration::ZERO };
+    let stop = StopSignal::install(same_signal)?;
+    let mut listen = Listen::Configured;
     loop {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .worker_threads(2) // Sockets need little; the cores are for the model.
             .build()
             .context("cannot start the threads that serve sockets")?;
-        let ended = runtime.block_on(startup::run(&mut model_switch, address, hints));
+        let began = Instant::now();
+        let at = socket.as_ref().map_or(listen, Listen::Inherited);
+        let ended = runtime.block_on(startup::run(&mut model_switch, &at, hints, &stop));
         // Drops all tasks and their handles before the next daemon starts.
-        runtime.shutdown_timeout(MAX_SHUTDOWN);
+        let ends = stop.is_requested() || matches!(ended, Ok(Ending::Stopped | Ending::Hung(_)));
+        runtime.shutdown_timeout(if ends { MAX_LAST_TASK_TIME } else { MAX_TASK_TIME });
+        *has_served |= ended.is_ok();
+        if stop.is_requested() {
+            return Ok(ExitCode::SUCCESS);
+        }
         match ended {
-            Ok(Ending::Stopped) => return Ok(()),
-            Ok(Ending::ModelReplaced(same)) => address = Some(same),
+            Ok(Ending::Stopped) => return Ok(ExitCode::SUCCESS),
+            Ok(Ending::ModelReplaced(same)) => listen = Listen::At(same),
             Ok(Ending::Switched(same, model)) => {
-                address = Some(same);
+                listen = Listen::At(same);
                 model_switch.switch(model);
+            }
+            Ok(Ending::Crashed(same, death)) => {
+                listen = Listen::At(same);
+                let pause = model_switch.crashed(death.to_string(), began.elapsed());
+                tracing::info!(pause_secs = pause.as_secs(), "starting the engine again");
+                if stop.wait(pause) {
+                    return Ok(ExitCode::SUCCESS);
+                }
+            }
+            Ok(Ending::Hung(death)) => {
+                return Err(anyhow!("{death}, and its thread does not end"));
             }
             Err(error) => model_switch.go_back(error)?,
         }
     }
 }
 
+/// The socket of a supervisor. `None`: this process listens itself.
+fn inherited_socket(args: &Args, model_switch: &mut ModelSwitch) -> Result<Option<TcpListener>> {
+    #[cfg(unix)]
+    if let Some(count) = args.supervised {
+        supervise::end_with_parent();
+        model_switch.inherit(Crashes::before(count, args.last_crash.clone()));
+        return supervise::inherited_socket().map(Some);
+    }
+    let _ = (args, model_switch); // Only Unix has supervisors.
+    Ok(None)
+}
+
 /// The environment is read here and in [`process_time`] only.
 fn resolve(flags: DaemonFlags) -> Result<Resolved> {
+    if let Some(directory) = std::env::var_os("HOB_TEST_FAULTS") {
+        hob_runtime::fault::inject_from(directory.into());
+    }
     let user_dirs = UserDirs::of_current_user()?;
     let sources = Sources::gather(user_dirs, std::env::vars_os(), flags.0)?;
     Ok(Settings::resolve(&sources)?)

@@ -12,6 +12,7 @@ use crate::chat::{self, Chat};
 use crate::clock::Clock;
 use crate::conversations::Conversations;
 use crate::conversations::transcript::Transcript;
+use crate::crashes::Crashes;
 use crate::metrics::Metrics;
 use crate::models::{Catalogue, Models};
 use crate::profiles::{self, Profiles};
@@ -50,6 +51,8 @@ pub struct Options {
     pub stream_recognizer: Option<Arc<StreamRecognizer>>,
     pub type_ahead: TypeAhead,
     pub catalogue: Arc<Catalogue>,
+    /// Before this start.
+    pub crashes: Crashes,
 }
 
 /// Clones share everything.
@@ -76,6 +79,7 @@ impl Parts {
             catalogue: options.catalogue,
             clock: clock.clone(),
             started: clock(),
+            crashes: Arc::new(options.crashes),
         };
         let profiles = Profiles::new(profiles::Options {
             directory: options.profiles_dir,

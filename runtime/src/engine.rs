@@ -9,16 +9,17 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hob_slots::store::Store;
 use hob_slots::{AdjustedTime, ConversationId, LiveRefs, ModelHash, Sweeper, Swept, Token};
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use crate::backend::{LoadError, Model};
 use crate::command::{Command, Reply, Submitted};
 use crate::grammar::{Constraint, Grammar, GrammarFactory};
+use crate::heartbeat::{Death, Health, Heartbeat, died};
 use crate::lifecycle::{self, SharedStatus};
 use crate::map::CacheMap;
 use crate::options::EngineOptions;
@@ -27,6 +28,9 @@ use crate::status::{EngineCounters, EngineStatus, Residency};
 use crate::tiers::{Budget, KvTiers, Maintainer, TierIndex};
 use crate::turn::{Turn, TurnError, TurnRequest};
 use crate::worker::{ChangeLog, Core};
+
+/// How long [`Engine::shutdown`] waits for a dead engine.
+const MAX_DEAD_WAIT: Duration = Duration::from_secs(5);
 
 /// A handle to the engine's thread.
 #[derive(Clone)]
@@ -47,7 +51,14 @@ struct Inner {
     loading_status: Arc<Mutex<EngineStatus>>,
     tiers: TierIndex,
     changes: watch::Receiver<u64>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    heartbeat: Arc<Heartbeat>,
+    thread: Mutex<Option<EngineThread>>,
+}
+
+struct EngineThread {
+    handle: JoinHandle<()>,
+    /// Disconnected once the thread has dropped everything.
+    ended: mpsc::Receiver<()>,
 }
 
 impl fmt::Debug for Engine {
@@ -86,11 +97,16 @@ impl Engine {
         };
         let maintainer = tiers.maintainer();
         let index = tiers.index();
+        let heartbeat = Arc::new(Heartbeat::default());
+        let (running, ended) = mpsc::channel();
         let thread = {
             let (model, options) = (model.clone(), options.clone());
             let (commands, waiting) = (commands.clone(), waiting.clone());
+            let pulse = heartbeat.start();
             let body = move || {
+                let _running: mpsc::Sender<()> = running;
                 let core = Core {
+                    pulse,
                     pace: Pace::new(options.micro_batch_target, options.max_rows()),
                     counters: EngineCounters::default(),
                     turns: 0,
@@ -121,7 +137,8 @@ impl Engine {
             loading_status,
             tiers: index,
             changes,
-            thread: Mutex::new(Some(thread)),
+            heartbeat,
+            thread: Mutex::new(Some(EngineThread { handle: thread, ended })),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -131,6 +148,7 @@ impl Engine {
     /// # Errors
     /// A [`TurnError`] that names what is wrong with the request, or [`TurnError::Busy`].
     pub fn submit(&self, request: TurnRequest) -> Result<Turn, TurnError> {
+        self.check_alive()?;
         self.check(&request)?;
         let grammar = request.grammar.as_deref();
         let constraint = grammar.map(|grammar| self.constrain(grammar)).transpose()?;
@@ -139,7 +157,7 @@ impl Engine {
             self.inner.waiting.fetch_sub(1, Ordering::AcqRel);
             return Err(TurnError::Busy { waiting });
         }
-        let (events, turn) = Turn::channel();
+        let (events, turn) = Turn::channel(self.inner.heartbeat.death());
         let submitted = Submitted { request, constraint, events, at: Instant::now() };
         self.send(Command::Turn(Box::new(submitted)))?;
         Ok(turn)
@@ -156,14 +174,14 @@ impl Engine {
         self.check_tokens(&tokens, self.inner.options.max_rows())?;
         let (reply, answer) = Reply::channel();
         self.send(Command::Embed { tokens, reply })?;
-        answer.await.map_err(|_| TurnError::Stopped)?
+        self.answered(answer).await?
     }
 
     /// Takes a conversation out of the cache unless it runs; its next turn restores it.
     pub async fn park(&self, conversation: ConversationId) {
         let (done, wait) = Reply::channel();
         if self.send(Command::Park { conversation, done }).is_ok() {
-            wait.await.ok(); // An error: the engine has stopped, and has parked everything.
+            self.answered(wait).await.ok(); // An error: the engine has parked everything, or died.
         }
     }
 
@@ -171,7 +189,7 @@ impl Engine {
     pub async fn forget(&self, conversation: ConversationId) {
         let (done, wait) = Reply::channel();
         if self.send(Command::Forget { conversation, done }).is_ok() {
-            wait.await.ok(); // An error: the engine has stopped.
+            self.answered(wait).await.ok(); // An error: the engine has stopped, or died.
         }
     }
 
@@ -193,7 +211,7 @@ impl Engine {
     ) -> Result<Swept, TurnError> {
         let (reply, answer) = Reply::channel();
         self.inner.maintainer.sweep(sweeper, now, |swept| reply.send(swept));
-        answer.await.map_err(|_| TurnError::Stopped)
+        answer.await.map_err(|_| self.stopped())
     }
 
     /// Runs a maintenance job on the writer thread, in one order with the engine's saves. The
@@ -207,7 +225,7 @@ impl Engine {
     ) -> Result<T, TurnError> {
         let (reply, answer) = Reply::channel();
         self.inner.maintainer.run(|store, live_refs| reply.send(job(store, live_refs)));
-        answer.await.map_err(|_| TurnError::Stopped)
+        answer.await.map_err(|_| self.stopped())
     }
 
     /// A reading of the engine.
@@ -234,7 +252,7 @@ impl Engine {
         }
         let (reply, answer) = Reply::channel();
         self.send(Command::Status(reply))?;
-        answer.await.map_err(|_| TurnError::Stopped)
+        self.answered(answer).await
     }
 
     /// The map of the cells, block by block, and the latest evictions.
@@ -244,14 +262,14 @@ impl Engine {
     pub async fn map(&self) -> Result<CacheMap, TurnError> {
         let (reply, answer) = Reply::channel();
         self.send(Command::Cells(reply))?;
-        answer.await.map(CacheMap::of).map_err(|_| TurnError::Stopped)
+        self.answered(answer).await.map(CacheMap::of)
     }
 
     /// Waits until no turn runs, all KV is exported, and everything is on disk.
     pub async fn settled(&self) {
         let (done, wait) = Reply::channel();
         if self.send(Command::Settle(done)).is_ok() {
-            wait.await.ok(); // An error: the engine has stopped, and has settled.
+            self.answered(wait).await.ok(); // An error: the engine has settled, or died.
         }
     }
 
@@ -264,12 +282,27 @@ impl Engine {
     /// turn runs or waits, or when the model file cannot be read again.
     pub async fn unload(&self) -> bool {
         let (done, answer) = Reply::channel();
-        self.send(Command::Unload(done)).is_ok() && answer.await.unwrap_or(false)
+        self.send(Command::Unload(done)).is_ok() && self.answered(answer).await.unwrap_or(false)
     }
 
     /// Loads the weights ahead of a turn.
     pub fn load(&self) {
         self.send(Command::Load).ok(); // An error: the engine has stopped.
+    }
+
+    /// Whether the engine can answer. Does not wait for its thread.
+    pub fn health(&self) -> Health {
+        self.inner.heartbeat.health(*self.inner.residency.borrow())
+    }
+
+    /// Why the engine is dead; `None` while it lives.
+    pub fn death(&self) -> watch::Receiver<Option<Death>> {
+        self.inner.heartbeat.death()
+    }
+
+    /// Whether [`Engine::shutdown`] was called.
+    pub fn is_stopping(&self) -> bool {
+        self.inner.heartbeat.is_stopping()
     }
 
     pub fn residency(&self) -> watch::Receiver<Residency> {
@@ -297,12 +330,46 @@ impl Engine {
     }
 
     /// Cancels running turns, saves all KV, and waits until it is on disk. Blocks; afterwards every
-    /// call returns [`TurnError::Stopped`].
-    pub fn shutdown(&self) {
+    /// call returns an error. A micro-batch or a load that takes long is interrupted.
+    ///
+    /// Returns whether the thread has ended and has released the store: one that hangs has not.
+    pub fn shutdown(&self) -> bool {
+        self.inner.heartbeat.stop();
         self.send(Command::Stop).ok(); // An error: it has stopped already.
-        if let Some(thread) = self.inner.thread.lock().take() {
-            thread.join().ok(); // A panic of the worker was reported by its hook.
+        let mut thread = self.inner.thread.lock();
+        let Some(EngineThread { ended, .. }) = thread.as_ref() else { return true };
+        let death = self.inner.heartbeat.death();
+        let mut dead_since = None;
+        while ended.recv_timeout(MAX_DEAD_WAIT / 10) == Err(mpsc::RecvTimeoutError::Timeout) {
+            if death.borrow().is_none() {
+                dead_since = None;
+            } else if dead_since.get_or_insert_with(Instant::now).elapsed() >= MAX_DEAD_WAIT {
+                return false;
+            }
         }
+        if let Some(EngineThread { handle, .. }) = thread.take() {
+            handle.join().ok(); // A panic of the worker was reported by its hook.
+        }
+        true
+    }
+
+    fn check_alive(&self) -> Result<(), TurnError> {
+        self.inner.heartbeat.death().borrow().clone().map_or(Ok(()), |it| Err(TurnError::Dead(it)))
+    }
+
+    /// Waits for the answer of the engine's thread, or for its death.
+    async fn answered<T>(&self, answer: oneshot::Receiver<T>) -> Result<T, TurnError> {
+        let mut deaths = self.death();
+        tokio::select! {
+            biased;
+            answer = answer => answer.map_err(|_| self.stopped()),
+            death = died(&mut deaths) => Err(TurnError::Dead(death)),
+        }
+    }
+
+    /// Why the thread does not answer.
+    fn stopped(&self) -> TurnError {
+        self.check_alive().err().unwrap_or(TurnError::Stopped)
     }
 
     fn check(&self, request: &TurnRequest) -> Result<(), TurnError> {
@@ -345,7 +412,7 @@ impl Engine {
     }
 
     fn send(&self, command: Command) -> Result<(), TurnError> {
-        self.inner.commands.send(command).map_err(|_| TurnError::Stopped)
+        self.inner.commands.send(command).map_err(|_| self.stopped())
     }
 }
 

@@ -3,12 +3,15 @@
 //! Reading order: [`turn`] (requests and events), [`engine`] (the handle), `command` (what it
 //! sends), `lifecycle` and `worker` (the thread), [`map`] (a view of its cells), `tiers` (KV
 //! offload to memory and disk), [`backend`] (the seam to llama.cpp). Beside them: [`template`] and
-//! [`grammar`] (before a turn), [`sample`] (after a micro-batch).
+//! [`grammar`] (before a turn), [`sample`] (after a micro-batch), [`heartbeat`] (whether the thread
+//! lives), [`fault`] (how tests end it).
 
 pub mod backend;
 mod command;
 pub mod engine;
+pub mod fault;
 pub mod grammar;
+pub mod heartbeat;
 mod lifecycle;
 pub mod map;
 mod miss;
@@ -25,6 +28,7 @@ mod worker;
 
 pub use backend::{MemoryKind, Model, ModelFacts};
 pub use engine::Engine;
+pub use heartbeat::{Death, Health};
 pub use map::{BlockMap, CacheMap, Eviction, EvictionReason, Origin, SlotMap, Tier};
 pub use miss::MissReason;
 pub use options::EngineOptions;

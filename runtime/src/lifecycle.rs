@@ -2,10 +2,12 @@
 //!
 //! - Before the weights are dropped, everything is saved and on disk.
 //! - While they are dropped, turns wait for them, and commands that need no weights are served.
-//! - While they load, the thread handles no command; others read the status from before.
+//! - While they load, the thread handles no command; others read the status from before. A stop
+//!   interrupts the load.
 //! - Weights that fail to load are an error for the command that needed them; the next one tries
 //!   again.
 
+use std::ops::ControlFlow;
 use std::sync::{Arc, mpsc};
 
 use parking_lot::Mutex;
@@ -14,6 +16,7 @@ use tracing::{info, warn};
 
 use crate::backend::{LoadError, Model};
 use crate::command::Command;
+use crate::heartbeat::{Activity, Heartbeat};
 use crate::status::{EngineStatus, Residency};
 use crate::turn::TurnError;
 use crate::worker::{Core, Exit, Wake, Worker, refuse, serve_unloaded, unloaded_status};
@@ -54,6 +57,7 @@ pub(crate) fn run(
             Ok((_, Exit::Stopped)) => return,
             Ok((kept, Exit::Unloading(reply))) => {
                 core = kept;
+                core.pulse.begin(Activity::Loading);
                 let dropped = drop_weights(core.model.as_ref(), &shared.residency);
                 reply.send(dropped);
                 if !dropped {
@@ -83,6 +87,7 @@ fn serve_loaded(
     inbox: &mpsc::Receiver<Command>,
     mut on_context: impl FnMut(),
 ) -> Result<(Core, Exit), Box<NoContext>> {
+    core.pulse.begin(Activity::Loading);
     let model = core.model.clone();
     let shape = core.options.shape();
     let mut parts = Some((core, first));
@@ -126,22 +131,30 @@ fn wait_for_weights(
         let command = match serve_unloaded(core, inbox) {
             Wake::By(command) => command,
             Wake::ToStop => {
+                core.pulse.begin(Activity::Flushing);
                 core.tiers.flush();
                 return None;
             }
         };
         *shared.loading.lock() = unloaded_status(core);
-        match load_weights(core.model.as_ref(), &shared.residency) {
+        match load_weights(core.model.as_ref(), &core.pulse, &shared.residency) {
             Ok(()) => return Some(command),
             Err(error) => refuse(core, command, TurnError::Backend(error.to_string())),
         }
     }
 }
 
-fn load_weights(model: &dyn Model, residency: &watch::Sender<Residency>) -> Result<(), LoadError> {
+fn load_weights(
+    model: &dyn Model,
+    heartbeat: &Heartbeat,
+    residency: &watch::Sender<Residency>,
+) -> Result<(), LoadError> {
+    heartbeat.begin(Activity::Loading);
     let loaded = model.load_weights(&mut |progress| {
         let percent = (progress.clamp(0.0, 1.0) * 100.0) as u8;
         residency.send_replace(Residency::Loading { percent });
+        heartbeat.beat();
+        if heartbeat.is_stopping() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     match &loaded {
         Ok(()) => info!("weights loaded"),

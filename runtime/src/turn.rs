@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use hob_slots::format::SegmentRef;
 use hob_slots::{ConversationId, SlotId, Token, TtlClass};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::grammar::Grammar;
+use crate::heartbeat::{Death, died};
 use crate::miss::MissReason;
 use crate::sample::Sampling;
 
@@ -237,25 +238,36 @@ pub enum TurnError {
     Forgotten,
     #[error("the engine has stopped")]
     Stopped,
+    #[error("{0}; what was said is saved: try again in a moment")]
+    Dead(Death),
 }
 
 /// A turn under way. Dropping it cancels it.
 #[derive(Debug)]
 pub struct Turn {
     events: mpsc::UnboundedReceiver<TurnEvent>,
+    death: watch::Receiver<Option<Death>>,
     /// The last event was received.
     over: bool,
 }
 
 impl Turn {
-    pub(crate) fn channel() -> (EventSender, Self) {
+    /// `death`: of the engine that runs the turn.
+    pub(crate) fn channel(death: watch::Receiver<Option<Death>>) -> (EventSender, Self) {
         let (send, events) = mpsc::unbounded_channel();
-        (EventSender(send), Self { events, over: false })
+        (EventSender(send), Self { events, death, over: false })
     }
 
     /// The next event; `None` after the last one.
     pub async fn next(&mut self) -> Option<TurnEvent> {
-        let event = self.events.recv().await;
+        if self.over {
+            return None;
+        }
+        let event = tokio::select! {
+            biased; // What came before the death is delivered.
+            event = self.events.recv() => event,
+            death = died(&mut self.death) => Some(TurnEvent::Failed(TurnError::Dead(death))),
+        };
         self.or_stopped(event)
     }
 
@@ -265,9 +277,13 @@ impl Turn {
         self.or_stopped(event)
     }
 
-    /// A channel that ends without a last event means that the engine has stopped.
+    /// A channel that ends without a last event means that the engine has stopped or died.
     fn or_stopped(&mut self, event: Option<TurnEvent>) -> Option<TurnEvent> {
-        let stopped = || (!self.over).then_some(TurnEvent::Failed(TurnError::Stopped));
+        let stopped = || {
+            let death = self.death.borrow().clone();
+            let error = death.map_or(TurnError::Stopped, TurnError::Dead);
+            (!self.over).then_some(TurnEvent::Failed(error))
+        };
         let event = event.or_else(stopped);
         self.over |= matches!(event, Some(TurnEvent::Finished { .. } | TurnEvent::Failed(_)));
         event

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::{Client, Process};
+use crate::{Client, Process, wait};
 
 /// How hobd is started: the binary, its directory and its arguments.
 ///
@@ -24,6 +24,7 @@ pub struct Launch {
     listen: String,
     /// hobd's clock can be moved.
     has_clock: bool,
+    has_faults: bool,
 }
 
 impl Launch {
@@ -34,6 +35,7 @@ impl Launch {
             arguments: Vec::new(),
             listen: "127.0.0.1:0".to_owned(),
             has_clock: false,
+            has_faults: false,
         }
     }
 
@@ -77,6 +79,26 @@ impl Launch {
         fs::rename(&next, &file).expect("the directory is writable");
     }
 
+    /// Lets [`Launch::inject`] work.
+    pub fn with_faults(mut self) -> Self {
+        self.has_faults = true;
+        self
+    }
+
+    /// The first thread of hobd that reaches `place` does `fault`, once: see `runtime/src/fault.rs`.
+    pub fn inject(&self, place: &str, fault: &str) -> Fault {
+        let path = self.faults_dir().join(place);
+        let written = fs::write(self.directory.join("fault"), fault);
+        written
+            .and_then(|()| fs::rename(self.directory.join("fault"), &path))
+            .expect("with_faults()");
+        Fault { path }
+    }
+
+    fn faults_dir(&self) -> PathBuf {
+        self.directory.join("faults")
+    }
+
     /// hobd in a clean environment, neither with an address nor a ready file.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
@@ -85,6 +107,10 @@ impl Launch {
             command.env("HOB_TEST_CLOCK", self.clock_file());
         }
         command.arg("--data-dir").arg(self.directory.join("data")).args(&self.arguments);
+        if self.has_faults {
+            fs::create_dir_all(self.faults_dir()).expect("the directory is writable");
+            command.env("HOB_TEST_FAULTS", self.faults_dir());
+        }
         command
     }
 
@@ -118,6 +144,23 @@ impl Launch {
 
     fn log_file(&self) -> PathBuf {
         self.directory.join("log")
+    }
+}
+
+/// A fault that hobd has not done yet.
+#[derive(Debug)]
+pub struct Fault {
+    path: PathBuf,
+}
+
+impl Fault {
+    pub fn is_done(&self) -> bool {
+        !self.path.exists()
+    }
+
+    /// Waits until hobd does it.
+    pub fn done(&self) {
+        wait::until("the fault happens", || self.is_done().then_some(()));
     }
 }
 

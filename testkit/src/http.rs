@@ -41,16 +41,20 @@ impl Call {
 
     /// Sends it and reads the whole answer.
     pub fn send(self) -> Answer {
-        let (status, headers, mut reader) = self.try_begin().expect("hobd answers");
+        self.try_send().expect("hobd answers")
+    }
+
+    pub fn try_send(self) -> io::Result<Answer> {
+        let (status, headers, mut reader) = self.try_begin()?;
         let mut body = Vec::new();
         if is_chunked(&headers) {
-            while let Some(chunk) = read_chunk(&mut reader).expect("the answer is whole") {
+            while let Some(chunk) = read_chunk(&mut reader)? {
                 body.extend(chunk);
             }
         } else {
-            reader.read_to_end(&mut body).expect("the answer is whole");
+            reader.read_to_end(&mut body)?;
         }
-        Answer { status, headers, body }
+        Ok(Answer { status, headers, body })
     }
 
     /// Sends it and reads the answer's events one by one.

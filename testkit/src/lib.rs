@@ -18,7 +18,7 @@ pub mod real_model;
 pub mod wait;
 
 pub use client::Client;
-pub use hobd::{Hobd, Launch};
+pub use hobd::{Fault, Hobd, Launch};
 pub use http::{Answer, Call, Stream};
 pub use process::Process;
 pub use real_model::real_model;

@@ -4,7 +4,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+pub use rustix::process::Signal;
+use rustix::process::{Pid, kill_process, kill_process_group};
 
 use crate::wait;
 
@@ -47,6 +48,12 @@ impl Process {
         // An error: it has ended already.
         kill_process_group(self.pid(), Signal::KILL).ok();
         self.0.wait().expect("a child can be waited for")
+    }
+
+    /// Sends a signal to another process.
+    pub fn signal(pid: u32, signal: Signal) {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a process id");
+        kill_process(pid, signal).expect("the process runs");
     }
 
     fn pid(&self) -> Pid {

@@ -2,12 +2,13 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use hob_config::{ModelChoice, Settings};
-use hob_daemon::startup::{self, AlreadyRunning, Daemon, Ending, ModelSwitch};
+use hob_daemon::startup::{self, AlreadyRunning, Daemon, Ending, ModelSwitch, OnHang};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
@@ -41,6 +42,8 @@ pub enum Next {
     SwitchModel { address: SocketAddr, model: ModelChoice },
     /// The other daemon has ended: this process takes its place.
     TakeOver,
+    /// The engine's thread hangs and cannot be ended: only a new process can serve.
+    RestartApp(String),
 }
 
 pub struct Lifecycle<'a> {
@@ -93,7 +96,10 @@ impl Lifecycle<'_> {
         let model_switch = self.model_switch.clone();
         let opening = tokio::task::spawn_blocking(move || {
             let mut model_switch = model_switch.lock();
-            let mut progress = |step| publisher.step(step, address, &runtime);
+            let mut progress = |step| {
+                publisher.step(step, address, &runtime);
+                ControlFlow::Continue(())
+            };
             startup::open(&mut model_switch, address, &mut progress)
         });
         opening.await.context("opening the daemon panicked")?
@@ -118,7 +124,8 @@ impl Lifecycle<'_> {
             order = Some(orders.recv().await);
             self.publisher.starting(Activity::Saving);
         };
-        let ending = daemon.serve(listener, stop).await?;
+        let began = Instant::now();
+        let ending = daemon.serve(listener, stop, OnHang::End).await?;
         Ok(match ending {
             Ending::Stopped => match next_after(order.flatten()) {
                 Next::Restart { .. } => Next::Restart { address: Some(address) },
@@ -126,6 +133,14 @@ impl Lifecycle<'_> {
             },
             Ending::ModelReplaced(address) => Next::Restart { address: Some(address) },
             Ending::Switched(address, model) => Next::SwitchModel { address, model },
+            Ending::Crashed(address, death) => {
+                let pause = self.model_switch.lock().crashed(death.to_string(), began.elapsed());
+                tokio::select! {
+                    () = tokio::time::sleep(pause) => Next::Restart { address: Some(address) },
+                    order = orders.recv() => next_after(order),
+                }
+            }
+            Ending::Hung(death) => Next::RestartApp(death.to_string()),
         })
     }
 

@@ -4,6 +4,7 @@
 //! - The daemon runs on its own thread, so the window does not wait for the model.
 //! - It is a daemon like hobd: it has an address, a token and an announcement, and `hob` finds it.
 //! - When the daemon that the app is attached to ends, the app starts its own.
+//! - A daemon whose engine crashed opens again. When its engine hangs, the app executes itself again.
 //! - Each lifecycle has its own tokio runtime: no task of one survives into the next.
 //!
 //! Reading order: `transport` (requests to a daemon), `publisher`, `other_daemon`, `lifecycle` (one
@@ -27,6 +28,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::sync::{mpsc, watch};
 
 use super::phase::{Activity, Phase, Remedy};
+use super::program;
 use lifecycle::{Lifecycle, Next, Order};
 use publisher::Publisher;
 use transport::Transport;
@@ -108,6 +110,14 @@ fn run(resolved: Resolved, mut orders: UnboundedReceiver<Order>, publisher: &Pub
                 (Some(address), false)
             }
             Ok(Next::TakeOver) => (None, true),
+            Ok(Next::RestartApp(reason)) => {
+                tracing::error!(reason, "only a new process can serve: the app starts again");
+                publisher.failed(&program::restart().context(reason), Remedy::Mend);
+                match orders.blocking_recv() {
+                    Some(Order::Restart) => (None, false),
+                    Some(Order::Stop) | None => return,
+                }
+            }
             Err(error) => match fall_back(&mut lock(), error) {
                 Ok(()) => (address, false),
                 Err(error) => {

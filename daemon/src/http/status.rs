@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
 use hob_api::Status;
 use hob_api::status::{Counters, Parked, Prefix, Profile, Slot};
-use hob_runtime::{EngineCounters, SavedStatus, SlotStatus};
+use hob_runtime::{EngineCounters, Health, SavedStatus, SlotStatus};
 use serde_json::{Value, json};
 
 use crate::error::ApiError;
@@ -18,9 +18,19 @@ use crate::profiles::status::PrefixStatus;
 use crate::profiles::{ProfileStatus, Profiles};
 use crate::speech::Speech;
 
-/// `GET /health`: needs no token.
-pub async fn health() -> Json<Value> {
-    Json(json!({"status": "ok"}))
+/// `GET /health`: needs no token, and does not wait for the engine.
+pub async fn health(State(models): State<Models>) -> (StatusCode, Json<Value>) {
+    match models.engine.health() {
+        Health::Ok => (StatusCode::OK, Json(json!({"status": "ok"}))),
+        Health::Loading { percent } => {
+            (StatusCode::OK, Json(json!({"status": "loading", "loaded_percent": percent})))
+        }
+        Health::Unloaded => (StatusCode::OK, Json(json!({"status": "unloaded"}))),
+        Health::Dead(death) => {
+            let dead = json!({"status": "dead", "reason": death.to_string()});
+            (StatusCode::SERVICE_UNAVAILABLE, Json(dead))
+        }
+    }
 }
 
 /// `GET /metrics`
@@ -67,6 +77,9 @@ pub async fn status(
         fingerprint: Some(models.engine.fingerprint()),
         recognizer: speech.can_transcribe(),
         switch_error: models.catalogue.options().failure.clone(),
+        crashes: models.crashes.count,
+        crash: models.crashes.last.as_ref().map(|crash| crash.reason.clone().into()),
+        crash_at: models.crashes.last.as_ref().and_then(|crash| crash.at),
         residency: status.residency.as_str().into(),
         loaded_percent: status.residency.loaded_percent(),
         context_tokens: status.context_tokens,

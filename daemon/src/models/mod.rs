@@ -16,6 +16,7 @@ use hob_slots::Timestamp;
 
 use crate::blocking::compute;
 use crate::clock::Clock;
+use crate::crashes::Crashes;
 use crate::error::{ApiError, ErrorKind};
 pub use catalogue::{Catalogue, CurrentModel, ModelList, Options};
 pub use entry::{Entry, SavedKv};
@@ -29,6 +30,8 @@ pub struct Models {
     pub clock: Clock,
     /// When the daemon was opened.
     pub started: Timestamp,
+    /// The crashes before that.
+    pub crashes: Arc<Crashes>,
 }
 
 /// What a switch does.

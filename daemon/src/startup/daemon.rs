@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use axum::Router;
 use hob_config::{RunningDaemon, Settings, paths};
 use hob_prewarm::{Event, Keepalive};
-use hob_runtime::Engine;
+use hob_runtime::{Death, Engine};
 use hob_slots::sweep::Sweeper;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
@@ -20,7 +20,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;
 
 use super::engine::{self, Opened, Overrides};
-use super::{Ending, ModelSwitch, Step, announce, models, voice};
+use super::{Ending, ModelSwitch, OnHang, Report, Step, announce, models, voice};
 use crate::auth::AccessToken;
 use crate::clock::ProcessTime;
 use crate::conversations::transcript::Transcript;
@@ -56,7 +56,7 @@ pub struct Daemon {
 }
 
 /// Opens and joins all parts of a daemon at `address`. Blocks while the model loads; `report` gets
-/// the progress.
+/// the progress, and breaks to interrupt the load.
 ///
 /// # Errors
 /// When a part cannot be opened; the message names it and the remedy. [`super::AlreadyRunning`]:
@@ -64,7 +64,7 @@ pub struct Daemon {
 pub fn open(
     model_switch: &mut ModelSwitch,
     address: SocketAddr,
-    report: &mut dyn FnMut(Step),
+    report: &mut Report<'_>,
 ) -> Result<Daemon> {
     open_with(model_switch, address, Overrides::default(), report)
 }
@@ -77,7 +77,7 @@ pub fn open_with(
     model_switch: &mut ModelSwitch,
     address: SocketAddr,
     overrides: Overrides,
-    report: &mut dyn FnMut(Step),
+    report: &mut Report<'_>,
 ) -> Result<Daemon> {
     let with_background = !overrides.without_background;
     let (daemon, opened, loops) = join(model_switch, address, overrides, report)?;
@@ -114,7 +114,7 @@ fn join(
     model_switch: &mut ModelSwitch,
     address: SocketAddr,
     overrides: Overrides,
-    report: &mut dyn FnMut(Step),
+    report: &mut Report<'_>,
 ) -> Result<(Daemon, Opened, Loops)> {
     let resolved = &model_switch.resolved().clone();
     let time = model_switch.time().clone();
@@ -130,9 +130,10 @@ fn join(
     let transcript = Transcript::open(&paths::transcript_file(&settings.data_dir), clock())?;
     let guard = Guard::new(address, &settings.allow_host, &settings.allow_origin, token.clone());
     let texts = http::texts::router(transcript.clone(), guard.clone());
-    report(Step::Readable { texts, token: token.clone() });
+    let _ = report(Step::Readable { texts, token: token.clone() });
     let Overrides { model, engine, roots, battery, without_background: _ } = overrides;
-    let opened = engine::open(resolved, store, clock.clone(), model, engine, report)?;
+    let after_crash = model_switch.after_crash();
+    let opened = engine::open(resolved, store, clock.clone(), model, engine, after_crash, report)?;
     model_switch.loaded();
 
     let (events, inbox) = WarmEvents::channel();
@@ -162,6 +163,7 @@ fn join(
             battery.unwrap_or(battery::read_now),
         ),
         catalogue: Arc::new(models::catalogue(model_switch, &opened, roots)),
+        crashes: model_switch.crashes().clone(),
     });
     let limits = BodyLimits { bytes: settings.max_body_bytes, time: settings.request_timeout };
     let router = http::router(Shared { parts: parts.clone(), limits }, guard);
@@ -240,31 +242,42 @@ impl Daemon {
         announce::begin(&self.running, &self.settings)
     }
 
-    /// Serves until `stop` is ready, the model file was replaced, or a client switches the model.
-    /// Then it saves all KV and removes the announcement.
+    /// Serves until `stop` is ready, the model file was replaced, a client switches the model, or
+    /// the engine is dead. Then it saves all KV and removes the announcement. `stop` ends every wait
+    /// for running answers.
     ///
     /// # Errors
-    /// When the engine panicked.
+    /// When the thread that stops the engine panicked.
     pub async fn serve(
         self,
         listener: TcpListener,
         stop: impl Future<Output = ()>,
+        on_hang: OnHang,
     ) -> Result<Ending> {
         let Self { settings, engine, parts, router, running, model_changed, .. } = self;
         let catalogue = parts.models.catalogue.clone();
         let mut ending = Ending::Stopped;
-        let stop = async {
+        let restart = async {
             tokio::select! {
-                () = stop => {}
                 () = model_changed.notified() => {
                     let _ = until_idle(&engine).await; // An error: the engine has stopped already.
-                    ending = Ending::ModelReplaced(running.address);
+                    Ending::ModelReplaced(running.address)
                 }
                 model = catalogue.switch_request().submitted() => {
                     tracing::info!(%model, "restarting with another model");
                     let _ = timeout(MAX_ANSWER_WAIT, until_idle(&engine)).await;
-                    ending = Ending::Switched(running.address, model);
+                    Ending::Switched(running.address, model)
                 }
+            }
+        };
+        let stop = async {
+            tokio::select! {
+                () = stop => {}
+                death = death(&engine, on_hang) => {
+                    tracing::error!(reason = %death, "the engine is dead");
+                    ending = Ending::Crashed(running.address, death);
+                }
+                restart = restart => ending = restart,
             }
             parts.storage.end_watches();
         };
@@ -272,9 +285,27 @@ impl Daemon {
         drop(parts);
 
         tracing::info!("saving KV");
-        let saved = tokio::task::spawn_blocking(move || engine.shutdown()).await;
-        saved.context("the engine panicked")?;
+        let stopped = tokio::task::spawn_blocking(move || engine.shutdown()).await;
+        let has_ended = stopped.context("stopping the engine panicked")?;
         announce::end(&running, &settings);
-        Ok(ending)
+        Ok(match ending {
+            Ending::Crashed(_, death) if !has_ended => Ending::Hung(death),
+            ending => ending,
+        })
+    }
+}
+
+/// Waits for the death that ends the daemon. A thread that hangs keeps the store, so that the engine
+/// cannot start again in this process.
+async fn death(engine: &Engine, on_hang: OnHang) -> Death {
+    let ends = |death: &Option<Death>| match death {
+        Some(Death::Panicked) => true,
+        Some(Death::Silent { .. }) => on_hang == OnHang::End,
+        None => false,
+    };
+    let mut deaths = engine.death();
+    match deaths.wait_for(ends).await {
+        Ok(death) => death.clone().expect("it was waited for"),
+        Err(_) => std::future::pending().await, // The engine has stopped alive.
     }
 }

@@ -8,9 +8,10 @@ use hob_config::{Resolved, Settings};
 use hob_models::{Estimate, MachineMemory, Roots};
 use hob_prewarm::Battery;
 use hob_runtime::{Engine, EngineOptions};
+use hob_slots::ModelHash;
 use hob_slots::store::{Key, Store, StoreError};
 
-use super::Step;
+use super::Report;
 use super::model::{self, Loaded};
 use crate::clock::Clock;
 use crate::profiles::count_profiles;
@@ -63,14 +64,15 @@ pub struct Overrides {
     pub without_background: bool,
 }
 
-/// Loads the model and starts the engine.
+/// Loads the model and starts the engine. `after_crash`: the daemon before is known to have crashed.
 pub(super) fn open(
     resolved: &Resolved,
     store: Arc<Store>,
     clock: Clock,
     loaded: Option<Loaded>,
     options: Option<EngineOptions>,
-    report: &mut dyn FnMut(Step),
+    after_crash: bool,
+    report: &mut Report<'_>,
 ) -> Result<Opened> {
     let settings = &resolved.settings;
     let loaded = match loaded {
@@ -78,6 +80,7 @@ pub(super) fn open(
         None => model::load(resolved, report)?,
     };
     store.write_model_toml(&loaded.fingerprint)?;
+    give_up_crashing(&store, loaded.fingerprint.hash(), after_crash);
     let memory = MachineMemory::read().map_or(ASSUMED_MEMORY_BYTES, |memory| memory.total_bytes);
     let options = options.unwrap_or_else(|| EngineOptions {
         context_tokens: settings.ctx as usize,
@@ -92,6 +95,20 @@ pub(super) fn open(
     let engine = Engine::start(loaded.model, fingerprint, Some(store.clone()), options)?;
     let Loaded { name, shown, files, estimate, .. } = loaded;
     Ok(Opened { engine, store, name, shown, files, estimate })
+}
+
+/// Moves the saved KV to quarantine that the engine used in each of its last crashes.
+fn give_up_crashing(store: &Store, model: ModelHash, after_crash: bool) {
+    match store.count_crashes(model, after_crash) {
+        Ok(given_up) => {
+            for conversation in given_up {
+                let reason = "the engine crashed three times in a row while it used this KV: its \
+                              tokens are computed again";
+                tracing::error!(%conversation, "{reason}");
+            }
+        }
+        Err(error) => tracing::warn!(%error, "crashes were not counted"),
+    }
 }
 
 /// Sequences for prefixes: one a profile, and the default number at least, for profiles that are

@@ -2,9 +2,11 @@
 //!
 //! Reading order: [`run`] (the program; a program with a window calls [`bind`], [`open`] and
 //! [`Daemon::serve`] itself), `daemon` (join, serve, close), `engine` and `model` (what is opened
-//! first), `models`, `voice`, [`model_switch`], `announce`.
+//! first), `models`, `voice`, [`model_switch`], `announce`; [`stop`] (signals), [`supervise`] (crashes
+//! of the process).
 //!
 //! - The daemon announces itself only once it serves requests; the ready file appears atomically.
+//! - A dead engine ends the daemon; the program opens it again at the same address.
 //! - At the end it accepts no connections, gives running answers five seconds, saves all KV, and
 //!   then removes the announcement.
 
@@ -14,13 +16,18 @@ mod engine;
 mod model;
 pub mod model_switch;
 mod models;
+pub mod stop;
+#[cfg(unix)]
+pub mod supervise;
 mod voice;
 
 use std::net::SocketAddr;
+use std::ops::ControlFlow;
 
 use anyhow::{Context, Result};
 use axum::Router;
 use hob_config::ModelChoice;
+use hob_runtime::Death;
 use tokio::net::TcpListener;
 use tracing_subscriber::EnvFilter;
 
@@ -29,6 +36,10 @@ pub use daemon::{Daemon, open, open_with};
 pub use engine::{AlreadyRunning, Overrides};
 pub use model::Loaded;
 pub use model_switch::ModelSwitch;
+pub use stop::StopSignal;
+
+/// Exit code of a daemon that served and ended by a fault: it can be started again.
+pub const EXIT_CRASHED: i32 = 70;
 
 /// Progress of [`open`].
 #[derive(Clone, Debug)]
@@ -44,6 +55,9 @@ pub enum Step {
     /// llama.cpp loads the model.
     Loading { percent: u8 },
 }
+
+/// Gets the progress of [`open`]; breaks to interrupt the load of the model.
+pub type Report<'a> = dyn FnMut(Step) -> ControlFlow<()> + 'a;
 
 /// The log filter of the setting `log`. llama.cpp logs errors only, unless the setting says
 /// otherwise: it prints pages about every model, and warns of a cache larger than the trained
@@ -65,25 +79,60 @@ pub enum Ending {
     ModelReplaced(SocketAddr),
     /// A client chose this model: restart with it at this address.
     Switched(SocketAddr, ModelChoice),
+    /// The engine died: restart at this address.
+    Crashed(SocketAddr, Death),
+    /// The engine's thread does not end and keeps the store: only a new process can serve.
+    Hung(Death),
 }
 
-/// Runs a daemon to its end. `at`: its address before a restart. `hints`: print commands to paste.
+/// What a daemon does whose engine hangs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnHang {
+    /// It answers what needs no engine, and `/health` says why.
+    Report,
+    /// It ends, because its caller can start another process.
+    End,
+}
+
+/// Where [`run`] listens.
+#[derive(Clone, Copy, Debug)]
+pub enum Listen<'a> {
+    /// At the address of the settings.
+    Configured,
+    /// At the address before a restart.
+    At(SocketAddr),
+    /// On a socket that outlives this process. Connections wait in it between two daemons.
+    Inherited(&'a std::net::TcpListener),
+}
+
+/// Runs a daemon to its end. `hints`: print commands to paste.
 ///
 /// # Errors
 /// When a part cannot be opened; the message names it and the remedy.
 pub async fn run(
     model_switch: &mut ModelSwitch,
-    at: Option<SocketAddr>,
+    listen: &Listen<'_>,
     hints: bool,
+    stop: &StopSignal,
 ) -> Result<Ending> {
+    let settings = &model_switch.resolved().settings;
     // Binding before loading the model reports a used address within milliseconds.
-    let listener = bind(at.unwrap_or(model_switch.resolved().settings.listen)).await?;
+    let (listener, on_hang) = match listen {
+        Listen::Configured => (bind(settings.listen).await?, OnHang::Report),
+        Listen::At(address) => (bind(*address).await?, OnHang::Report),
+        Listen::Inherited(socket) => {
+            let socket = socket.try_clone().context("cannot share the socket")?;
+            socket.set_nonblocking(true).context("cannot use the socket")?;
+            (TcpListener::from_std(socket).context("cannot use the socket")?, OnHang::End)
+        }
+    };
     let address = listener.local_addr().context("the socket has no address")?;
-    let daemon = open(model_switch, address, &mut |_| {})?;
-    let stop = stop_signal()?;
+    let opening = stop.opening();
+    let daemon = open(model_switch, address, &mut |_| stop.flow())?;
+    drop(opening);
     daemon.announce()?;
     announce::print(daemon.running(), daemon.parts().models.name(), hints);
-    daemon.serve(listener, stop).await
+    daemon.serve(listener, stop.requested(), on_hang).await
 }
 
 /// # Errors
@@ -98,42 +147,5 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener> {
         format!(
             "cannot listen on {address}: is another hobd running? --listen takes another address"
         )
-    })
-}
-
-/// Ready at the first SIGTERM or SIGINT; a second one ends the process at once.
-///
-/// # Errors
-/// When the signal handlers cannot be installed.
-#[cfg(unix)]
-pub fn stop_signal() -> Result<impl Future<Output = ()>> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (mut terminate, mut interrupt) =
-        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        tracing::info!("stopping; a second signal ends the process at once");
-        tokio::spawn(async move {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-            std::process::exit(130);
-        });
-    })
-}
-
-/// Ready at Ctrl-C.
-///
-/// # Errors
-/// None.
-#[cfg(not(unix))]
-pub fn stop_signal() -> Result<impl Future<Output = ()>> {
-    Ok(async {
-        let _ = tokio::signal::ctrl_c().await;
-        tracing::info!("stopping");
     })
 }

@@ -13,7 +13,7 @@ use hob_runtime::Model;
 use hob_runtime::backend::fake::{CELL_BYTES, FakeModel};
 use hob_slots::fingerprint::{FileDigest, Fingerprint};
 
-use super::Step;
+use super::Report;
 
 pub struct Loaded {
     pub model: Arc<dyn Model>,
@@ -28,7 +28,7 @@ pub struct Loaded {
 }
 
 /// Loads the model of the settings.
-pub fn load(resolved: &Resolved, report: &mut dyn FnMut(Step)) -> Result<Loaded> {
+pub fn load(resolved: &Resolved, report: &mut Report<'_>) -> Result<Loaded> {
     match &resolved.settings.model {
         ModelChoice::Named(name) if name == "fake" => Ok(fake(resolved, name, 0)),
         ModelChoice::Named(name) if name == "fake:second" => Ok(fake(resolved, name, 1)),
@@ -91,7 +91,7 @@ mod real {
     /// Nothing names KV by this without llama.cpp.
     pub const STATE_FORMAT: &str = "none";
 
-    pub fn load(_: &Resolved, choice: &ModelChoice, _: &mut dyn FnMut(Step)) -> Result<Loaded> {
+    pub fn load(_: &Resolved, choice: &ModelChoice, _: &mut Report<'_>) -> Result<Loaded> {
         anyhow::bail!(
             "this hobd was built without llama.cpp and cannot run `{choice}`: \
              start it with --model fake, or build it with its default features"
@@ -109,11 +109,12 @@ mod real {
     use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
 
     use super::*;
+    use crate::startup::Step;
 
     pub fn load(
         resolved: &Resolved,
         choice: &ModelChoice,
-        report: &mut dyn FnMut(Step),
+        report: &mut Report<'_>,
     ) -> Result<Loaded> {
         let settings = &resolved.settings;
         let file = find(resolved, choice)?;
@@ -126,7 +127,7 @@ mod real {
             ..LlamaOptions::default()
         };
         let model = LlamaModel::load_telling(&file.path, options, &mut |loaded| {
-            report(Step::Loading { percent: (loaded.clamp(0.0, 1.0) * 100.0) as u8 });
+            report(Step::Loading { percent: (loaded.clamp(0.0, 1.0) * 100.0) as u8 })
         })?;
         let estimate = file.estimate(&demand(settings));
         Ok(Loaded {
@@ -154,12 +155,13 @@ mod real {
         }
     }
 
-    fn hash(data_dir: &Path, file: &ModelFile, report: &mut dyn FnMut(Step)) -> Result<FileDigest> {
+    fn hash(data_dir: &Path, file: &ModelFile, report: &mut Report<'_>) -> Result<FileDigest> {
         let cache = HashCache::at(paths::hash_cache_file(data_dir));
         let mut logged = 0;
         let content = cache.hash(&file.files, &mut |progress| {
             let percent = progress.done_bytes * 100 / progress.total_bytes.max(1);
-            report(Step::Reading { percent: percent.min(100) as u8 });
+            // Only a load is interrupted: the signal's thread ends a process that hashes.
+            let _ = report(Step::Reading { percent: percent.min(100) as u8 });
             if percent >= logged + 10 && progress.total_bytes > 1 << 30 {
                 logged = percent;
                 tracing::info!(percent, "hashing the model file");

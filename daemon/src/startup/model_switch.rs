@@ -1,12 +1,16 @@
-//! The model of the next start, and what survives a restart within the process.
+//! The model of the next start, and what survives a restart within the process: the clocks and the
+//! crashes.
 //!
 //! - If a chosen model does not load, the previous one runs again and reports the failure.
 //! - The choice is written to the configuration file only once the model is loaded.
+
+use std::time::Duration;
 
 use anyhow::{Error, Result};
 use hob_config::{Key, ModelChoice, Resolved, edit};
 
 use crate::clock::ProcessTime;
+use crate::crashes::{Crash, Crashes};
 use crate::models::SwitchFailure;
 
 /// The settings of a daemon that may restart with another model.
@@ -16,11 +20,21 @@ pub struct ModelSwitch {
     /// The previous model, until the chosen one is loaded.
     previous: Option<ModelChoice>,
     failure: Option<SwitchFailure>,
+    crashes: Crashes,
+    /// The daemon before the next start crashed.
+    after_crash: bool,
 }
 
 impl ModelSwitch {
     pub fn new(resolved: Resolved) -> Self {
-        Self { resolved, time: ProcessTime::system(), previous: None, failure: None }
+        Self {
+            resolved,
+            time: ProcessTime::system(),
+            previous: None,
+            failure: None,
+            crashes: Crashes::default(),
+            after_crash: false,
+        }
     }
 
     /// Reads other clocks than the system's.
@@ -41,6 +55,28 @@ impl ModelSwitch {
     /// Why the chosen model does not run, or will not run at the next start.
     pub fn failure(&self) -> Option<&SwitchFailure> {
         self.failure.as_ref()
+    }
+
+    /// The crashes before the next start.
+    pub fn crashes(&self) -> &Crashes {
+        &self.crashes
+    }
+
+    /// A daemon crashed after it ran for `ran`. Returns how long to wait before the next start.
+    pub fn crashed(&mut self, reason: String, ran: Duration) -> Duration {
+        self.after_crash = true;
+        self.crashes.add(Crash { reason, at: Some(self.time.wall_clock()().0 / 1000) }, ran)
+    }
+
+    /// Whether the daemon before the next start crashed.
+    pub fn after_crash(&self) -> bool {
+        self.after_crash
+    }
+
+    /// Crashes of earlier processes under the same supervisor.
+    pub fn inherit(&mut self, crashes: Crashes) {
+        self.after_crash = crashes.count > 0;
+        self.crashes = crashes;
     }
 
     /// Chooses the model of the next start.
@@ -86,6 +122,7 @@ impl ModelSwitch {
 
     /// The model is loaded: writes the choice to the file.
     pub(super) fn loaded(&mut self) {
+        self.after_crash = false;
         if self.previous.take().is_none() {
             return;
         }

@@ -59,8 +59,15 @@ pub async fn run(
             write_clocks(&store, clocks.clone()).await;
         }
         if is_due {
-            let Ok(swept) = sweep(&engine, &sweeper, now).await else { return };
-            next = time.read().1 + if swept.left { NEXT_AFTER } else { interval };
+            let left = match sweep(&engine, &sweeper, now).await {
+                Ok(swept) => swept.left,
+                Err(_) if engine.is_stopping() => return,
+                Err(error) => {
+                    tracing::error!(%error, "the sweep failed");
+                    false
+                }
+            };
+            next = time.read().1 + if left { NEXT_AFTER } else { interval };
         }
         let until_due = next.saturating_sub(time.read().1);
         tokio::time::sleep(time.sleep(until_due.min(CLOCK_INTERVAL))).await;
@@ -70,7 +77,7 @@ pub async fn run(
 /// Sweeps once and logs what was removed.
 ///
 /// # Errors
-/// When the engine has stopped.
+/// When the engine has stopped, or when the sweep panicked.
 pub async fn sweep(
     engine: &Engine,
     sweeper: &Arc<Mutex<Sweeper>>,

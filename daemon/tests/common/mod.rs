@@ -5,6 +5,7 @@
 pub mod socket;
 
 use std::net::SocketAddr;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -301,7 +302,8 @@ impl World {
             let _inside = runtime.enter();
             let mut model_switch = ModelSwitch::new(resolved);
             let overrides = plan.overrides(&directory);
-            startup::open_with(&mut model_switch, address, overrides, &mut |_| {}).unwrap()
+            let mut report = |_| ControlFlow::Continue(());
+            startup::open_with(&mut model_switch, address, overrides, &mut report).unwrap()
         };
         let parts = daemon.parts().clone();
         let (stop, stopped) = oneshot::channel::<()>();

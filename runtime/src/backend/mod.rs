@@ -15,12 +15,14 @@ pub mod llama;
 pub mod state;
 
 use std::fmt;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
 
 use hob_slots::Token;
 
 pub use state::JoinedState;
 
+use crate::heartbeat::Heartbeat;
 use crate::vocabulary::Vocabulary;
 
 /// The kind of a model's memory, which decides what can be done with its cells.
@@ -104,6 +106,9 @@ pub enum DecodeError {
     NoRoom { rows: usize },
     #[error("llama.cpp could not compute the batch: {0}")]
     Failed(String),
+    /// The engine stops, and the micro-batch took too long.
+    #[error("the engine stops")]
+    Interrupted,
 }
 
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
@@ -128,9 +133,14 @@ pub enum LoadError {
     Context { context_tokens: usize },
     #[error("the model's weights are not in memory")]
     NotResident,
+    #[error("loading {path} was interrupted")]
+    Interrupted { path: String },
     #[error("{name} = {value} is not known: choose one of {known}")]
     Setting { name: &'static str, value: String, known: &'static str },
 }
+
+/// Called with 0 to 1 while weights load; breaks to interrupt the load.
+pub type Progress<'a> = dyn FnMut(f32) -> ControlFlow<()> + 'a;
 
 /// A model. Immutable but for its weights, so any thread may share it.
 pub trait Model: Send + Sync {
@@ -159,11 +169,13 @@ pub trait Model: Send + Sync {
         run: &mut dyn FnMut(&mut dyn Backend),
     ) -> Result<(), LoadError>;
 
-    /// Loads the weights, if they are not in memory; calls `progress` with 0 to 1.
+    /// Loads the weights, if they are not in memory; calls `progress` with 0 to 1, and ends early
+    /// when it breaks.
     ///
     /// # Errors
-    /// [`LoadError::Model`] when the file is gone, has changed or is refused.
-    fn load_weights(&self, progress: &mut dyn FnMut(f32)) -> Result<(), LoadError>;
+    /// [`LoadError::Model`] when the file is gone, has changed or is refused;
+    /// [`LoadError::Interrupted`].
+    fn load_weights(&self, progress: &mut Progress<'_>) -> Result<(), LoadError>;
 
     /// Frees the weights as soon as the last context is gone. Facts, vocabulary and
     /// [`Model::tokenize`] stay usable.
@@ -177,6 +189,9 @@ pub trait Model: Send + Sync {
 pub trait Backend {
     /// Cells, shared by all sequences.
     fn context_tokens(&self) -> usize;
+
+    /// Reports the progress within each later micro-batch there, and interrupts one when told to.
+    fn report_to(&mut self, heartbeat: Arc<Heartbeat>);
 
     /// Computes `rows` in one micro-batch.
     ///

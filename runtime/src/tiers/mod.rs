@@ -13,6 +13,7 @@ mod fetch;
 mod find;
 mod index;
 mod maintenance;
+mod marks;
 mod other_model;
 mod plan;
 mod read;
@@ -40,6 +41,7 @@ use fetch::Queue;
 pub use fetch::{FetchEvent, FetchHandle, FetchSummary};
 pub use index::TierIndex;
 pub use maintenance::Maintainer;
+use marks::{NumberedChange, UseChange};
 pub use plan::FetchRequest;
 pub use read::Piece;
 use records::Summary;
@@ -53,6 +55,7 @@ pub struct KvTiers {
     shared: Arc<Shared>,
     jobs: mpsc::Sender<Job>,
     fetches: Arc<Queue>,
+    uses: Option<mpsc::Sender<NumberedChange>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -78,7 +81,10 @@ impl KvTiers {
             let (queue, shared) = (fetches.clone(), shared.clone());
             threads.push(spawn("hob-reader", move || queue.serve(&shared)));
         }
-        Self { shared, jobs, fetches, threads }
+        let (uses, changes) = mpsc::channel();
+        let marks = shared.clone();
+        threads.push(spawn("hob-marks", move || marks.change_marks(&changes)));
+        Self { shared, jobs, fetches, uses: Some(uses), threads }
     }
 
     /// Whether a tier has the bytes of `id`, so that they need not be exported again.
@@ -171,6 +177,21 @@ impl KvTiers {
         Queue::submit(&self.fetches, request, Box::new(deliver))
     }
 
+    /// The turn of restore `number` has computed its first token.
+    pub fn answering(&self, conversation: &ConversationId, number: u64) {
+        self.change_use(conversation, number, UseChange::Answering);
+    }
+
+    /// The turn of restore `number` has ended without a crash.
+    pub fn use_ended(&self, conversation: &ConversationId, number: u64) {
+        self.change_use(conversation, number, UseChange::Ended);
+    }
+
+    fn change_use(&self, conversation: &ConversationId, number: u64, change: UseChange) {
+        let uses = self.uses.as_ref().expect("only drop takes it");
+        uses.send((conversation.clone(), number, change)).ok(); // An error: there is no store.
+    }
+
     /// Whether the conversation's newest record was looked up once, found or not.
     pub fn knows(&self, conversation: &ConversationId) -> bool {
         self.shared.records().knows(conversation)
@@ -249,6 +270,7 @@ impl Drop for KvTiers {
     fn drop(&mut self) {
         self.jobs.send(Job::Close).ok(); // An error: the writer has panicked.
         self.fetches.close();
+        self.uses = None;
         for thread in self.threads.drain(..) {
             thread.join().ok();
         }

@@ -15,6 +15,7 @@ use hob_slots::{Block, BlockId, ConversationId, Timeline, Token, common_prefix};
 
 use super::other_model;
 use super::shared::{Counters, Known, Shared};
+use crate::fault::{self, Place};
 use crate::miss::MissReason;
 
 /// Blocks of a group: 1.5 MB of a model of half a billion weights.
@@ -27,6 +28,8 @@ const MAX_GROUP_BYTES: u64 = 16 << 20;
 pub struct FetchRequest {
     /// `None` for an anonymous turn, which has no record.
     pub conversation: Option<ConversationId>,
+    /// Numbers the restores of an engine.
+    pub number: u64,
     pub prompt: Vec<Token>,
     /// Tokens of the prompt that are hot already.
     pub hot: usize,
@@ -63,8 +66,12 @@ pub(super) enum Sought {
 
 impl Plan {
     pub fn of(shared: &Shared, request: &FetchRequest) -> Self {
+        fault::point(Place::Reader);
         let mut miss = None;
         let record = find_record(shared, request, &mut miss);
+        if let (Some(record), false) = (&record, request.record_only) {
+            shared.mark_restore(&record.conversation, request.number);
+        }
         let limit = request.limit;
         let vocabulary = shared.model.vocabulary();
         let mut timeline = Timeline::new(shared.fingerprint);

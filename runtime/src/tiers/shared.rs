@@ -10,6 +10,7 @@ use hob_slots::store::Store;
 use hob_slots::{BlockId, ConversationId, ModelHash, WarmPool};
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use super::marks::Marks;
 use super::records::Records;
 use super::usage;
 use crate::backend::Model;
@@ -35,6 +36,7 @@ pub(super) struct Shared {
     removal: RwLock<()>,
     /// Conversations in a slot or in the queue; maintenance leaves their files alone.
     pub open: Mutex<BTreeSet<ConversationId>>,
+    pub marks: Marks,
     /// Cleared memory for exports.
     pub spares: Mutex<Vec<Vec<u8>>>,
     /// The longest block that was read.
@@ -87,6 +89,7 @@ impl Shared {
             objects: Mutex::default(),
             removal: RwLock::default(),
             open: Mutex::default(),
+            marks: Marks::default(),
             spares: Mutex::default(),
             block_bytes: AtomicUsize::new(0),
             bytes_per_token: AtomicU64::new(0),

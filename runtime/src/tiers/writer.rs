@@ -19,6 +19,7 @@ use tracing::{debug, warn};
 use super::maintenance::MaintenanceJob;
 use super::shared::{Counters, Known, Shared};
 use super::successor;
+use crate::fault::{self, Place};
 
 pub(super) enum Job {
     Object(BlockId, Box<Object>),
@@ -59,7 +60,10 @@ impl<'s> Writer<'s> {
                     self.shared.save_history(false);
                 }
                 Job::Forget(conversation, named) => self.forget(&conversation, named),
-                Job::Maintain(job) => job(self.shared),
+                Job::Maintain(job) => {
+                    fault::point(Place::Maintenance);
+                    job(self.shared);
+                }
                 Job::Flush(done) => done(),
                 Job::Close => break,
             }
@@ -70,6 +74,7 @@ impl<'s> Writer<'s> {
     fn write_object(&self, id: BlockId, object: &Object) {
         let shared = self.shared;
         let Some(store) = &shared.store else { return };
+        fault::point(Place::Writer);
         match store.put_object(shared.fingerprint, id, object) {
             Ok(bytes) => {
                 Counters::add(&shared.counters.written_bytes, bytes);

@@ -208,6 +208,7 @@ impl Worker<'_> {
             generated: 0,
             report: TurnReport::default(),
             started: false,
+            restore: None,
             expected: 0,
             adds_nothing: false,
         }
@@ -282,6 +283,9 @@ impl Worker<'_> {
         self.core.change_log.touch();
         self.ended += 1;
         self.registry.end(turn.owner.id(), now);
+        if let (Some(conversation), Some(restore)) = (turn.owner.conversation(), turn.restore) {
+            self.core.tiers.use_ended(conversation, restore);
+        }
         if let Owner::Anonymous(id) = &turn.owner {
             slot.tail.clear();
             slot.owner = None; // Its cells stay, for other slots to share.

@@ -37,6 +37,8 @@ use hob_slots::{ModelHash, RadixTree, Registry, SlotId, Timestamp};
 
 use crate::backend::{Backend, Model, Sequence};
 use crate::command::{Command, Reply};
+use crate::fault::{self, Place};
+use crate::heartbeat::{Activity, Pulse};
 use crate::map::EvictionReason;
 use crate::options::EngineOptions;
 use crate::pace::Pace;
@@ -69,6 +71,8 @@ pub(crate) struct Worker<'b> {
 
 /// The parts of a worker that survive a reload of the weights: all but the cells and their slots.
 pub(crate) struct Core {
+    /// The first field: in a panic it reports the death before the others are dropped.
+    pub pulse: Pulse,
     pub model: Arc<dyn Model>,
     pub fingerprint: ModelHash,
     pub tiers: KvTiers,
@@ -97,6 +101,7 @@ impl<'b> Worker<'b> {
         let count = |slots: usize| u32::try_from(slots).expect("slots are few");
         let (slots, prefixes) = (count(core.options.slots), count(core.options.prefixes));
         let slot = |id| Slot::new(SlotId(id), core.fingerprint);
+        backend.report_to(core.pulse.shared());
         Self {
             backend,
             registry: Registry::with_prefixes(slots, prefixes),
@@ -114,12 +119,15 @@ impl<'b> Worker<'b> {
 
     /// Handles `first`, then serves until the engine stops or unloads; then saves everything.
     pub(crate) fn run(mut self, first: Option<Command>, inbox: &Receiver<Command>) -> (Core, Exit) {
+        self.core.pulse.begin(Activity::Computing);
         if !first.is_none_or(|command| self.handle(command)) {
             return self.close();
         }
         self.core.change_log.touch(); // The map has cells again.
         self.slot_may_be_free = true; // `first` may be a turn.
         while self.receive(inbox) {
+            self.core.pulse.beat();
+            fault::point(Place::Engine);
             self.drop_cancelled();
             self.admit();
             let prompts_wait = self.step();
@@ -142,10 +150,12 @@ impl<'b> Worker<'b> {
         if !self.has_work() {
             self.publish_open();
             self.settle();
+            self.core.pulse.begin(Activity::Waiting);
             let received = match self.next_timeout() {
                 Some(timeout) => inbox.recv_timeout(timeout),
                 None => inbox.recv().map_err(RecvTimeoutError::from),
             };
+            self.core.pulse.begin(Activity::Computing);
             match received {
                 Ok(command) => {
                     if !self.handle(command) {
@@ -258,6 +268,7 @@ impl<'b> Worker<'b> {
             self.save_and_flush(index);
             self.log_eviction(index, 0, EvictionReason::Unloaded);
         }
+        self.core.pulse.begin(Activity::Flushing);
         self.core.tiers.flush();
         self.core.tiers.set_open(BTreeSet::new());
         self.core.change_log.touch();

@@ -18,6 +18,7 @@ use super::Worker;
 use super::slot::{Phase, Restoring};
 use crate::backend::StateError;
 use crate::command::Command;
+use crate::fault::{self, Place};
 use crate::map::{EvictionReason, Origin};
 use crate::miss::MissReason;
 use crate::splice;
@@ -65,12 +66,14 @@ impl Worker<'_> {
         let turn = self.slots[index].turn.as_mut().expect("the turn was just begun");
         let request = FetchRequest {
             conversation: turn.owner.conversation().cloned(),
+            number: fetch,
             prompt,
             hot,
             limit,
             prefix_ends,
             record_only: turn.is_cold(),
         };
+        turn.restore = Some(fetch);
         let commands = self.core.commands.clone();
         let handle = self.core.tiers.fetch(request, move |event| {
             // An error: the engine has stopped, and the turn with it.
@@ -150,6 +153,7 @@ impl Worker<'_> {
 
     fn import_pieces(&mut self, index: usize, pieces: Vec<Piece>) {
         for piece in &pieces {
+            fault::point(Place::Restore);
             if !self.is_plain() {
                 self.clear(index); // A whole state replaces what is hot.
                 self.restoring(index).tokens = TokenCounts::default();

@@ -13,6 +13,7 @@ use hob_slots::{Block, BlockId, Layer, Payload};
 use tracing::warn;
 
 use super::Worker;
+use crate::heartbeat::Activity;
 use crate::splice;
 
 /// Snapshots of one conversation: of the last two turns, each before and after its answer.
@@ -33,6 +34,7 @@ impl Worker<'_> {
     fn save_next(&mut self, index: usize) -> bool {
         let began = Instant::now();
         let saved = self.export_or_record(index);
+        self.core.pulse.beat(); // A slot is saved in many pieces.
         if saved {
             let micros = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
             self.core.counters.keeping_micros += micros;
@@ -81,7 +83,9 @@ impl Worker<'_> {
         self.compute_tail(index);
         while self.save_next(index) {
             if self.core.tiers.is_full() {
+                self.core.pulse.begin(Activity::Flushing);
                 self.core.tiers.flush();
+                self.core.pulse.begin(Activity::Computing);
             }
         }
     }

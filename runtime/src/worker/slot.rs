@@ -85,6 +85,8 @@ pub(super) struct Running {
     pub report: TurnReport,
     /// `Started` was sent.
     pub started: bool,
+    /// The number of its latest restore.
+    pub restore: Option<u64>,
     /// Tokens of this prompt that were once computed for this conversation.
     pub expected: usize,
     /// A prewarm whose whole prompt was hot in its own slot: the record stays valid.

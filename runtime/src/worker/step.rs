@@ -49,6 +49,7 @@ impl Worker<'_> {
             }
             Err(DecodeError::NoRoom { .. }) => self.relieve(),
             Err(DecodeError::Failed(reason)) => self.fail_batch(&shares, &reason),
+            Err(DecodeError::Interrupted) => self.recover(&shares),
         }
         self.prompts_in_order().into_iter().any(|index| self.would_compute(index))
     }
@@ -146,9 +147,10 @@ impl Worker<'_> {
         }
         let (mut rows, mut shares) = (Vec::new(), Vec::new());
         self.add(&mut rows, &mut shares, index, &tail, false);
-        // Without room the next turn computes it, which costs one token.
-        if self.backend.decode(&rows).is_ok() {
-            self.extend(index, &tail, &Origins::of(tail.len(), Origin::Generated));
+        match self.backend.decode(&rows) {
+            Ok(()) => self.extend(index, &tail, &Origins::of(tail.len(), Origin::Generated)),
+            Err(DecodeError::Interrupted) => self.recover(&shares),
+            Err(_) => {} // Without room the next turn computes it, which costs one token.
         }
     }
 
@@ -156,6 +158,11 @@ impl Worker<'_> {
     fn sample(&mut self, index: usize, row: usize) {
         let slot = &mut self.slots[index];
         let turn = slot.turn.as_mut().expect("only turns want logits");
+        if let (Some(conversation), Some(restore), false) =
+            (turn.owner.conversation(), turn.restore, turn.started)
+        {
+            self.core.tiers.answering(conversation, restore);
+        }
         report_started(turn, &self.core.pace);
         if turn.request.purpose.is_background() {
             return self.finish_prefill(index);
@@ -242,6 +249,18 @@ impl Worker<'_> {
         turn.events.fail(error);
         self.core.counters.failed += 1;
         self.end_turn(index);
+    }
+
+    /// The engine stops. Memories that are not plain cannot drop the cells of an interrupted batch:
+    /// such slots are cleared, and what is saved of them stays.
+    fn recover(&mut self, shares: &[Share]) {
+        for share in shares {
+            let slot = &self.slots[share.slot];
+            if self.backend.end(slot.sequence) != slot.timeline.len() {
+                self.log_eviction(share.slot, 0, EvictionReason::Failed);
+                self.clear(share.slot);
+            }
+        }
     }
 
     /// llama.cpp does not report which row failed the batch: all of its turns fail, and their slots

@@ -8,6 +8,7 @@ use hob_slots::SlotId;
 
 use super::{Core, base_status};
 use crate::command::Command;
+use crate::heartbeat::Activity;
 use crate::map::{Origins, Reading, SlotReading};
 use crate::status::{EngineStatus, Residency, SlotState, SlotStatus};
 use crate::turn::TurnError;
@@ -21,7 +22,10 @@ pub(crate) enum Wake {
 
 /// Serves what needs no weights, until a command does.
 pub(crate) fn serve_unloaded(core: &Core, inbox: &Receiver<Command>) -> Wake {
-    while let Ok(command) = inbox.recv() {
+    loop {
+        core.pulse.begin(Activity::Waiting);
+        let Ok(command) = inbox.recv() else { return Wake::ToStop };
+        core.pulse.begin(Activity::Computing);
         match command {
             Command::Turn(turn) if turn.request.purpose.is_prefix() => {
                 refuse(core, Command::Turn(turn), TurnError::NotResident);
@@ -40,7 +44,6 @@ pub(crate) fn serve_unloaded(core: &Core, inbox: &Receiver<Command>) -> Wake {
             Command::Unload(done) => done.send(true),
         }
     }
-    Wake::ToStop
 }
 
 /// Answers `command` with an error, if it expects an answer.

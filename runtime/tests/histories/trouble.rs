@@ -1,12 +1,14 @@
 //! A model whose micro-batches and exports fail at random.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::backend::{
-    Backend, ContextShape, DecodeError, JoinedState, LoadError, Model, ModelFacts, Row, Sequence,
-    StateError,
+    Backend, ContextShape, DecodeError, JoinedState, LoadError, Model, ModelFacts, Progress, Row,
+    Sequence, StateError,
 };
+use hob_runtime::heartbeat::Heartbeat;
 use hob_runtime::vocabulary::Vocabulary;
 use hob_slots::Token;
 
@@ -53,7 +55,7 @@ impl Model for Troubled {
         })
     }
 
-    fn load_weights(&self, progress: &mut dyn FnMut(f32)) -> Result<(), LoadError> {
+    fn load_weights(&self, progress: &mut Progress<'_>) -> Result<(), LoadError> {
         self.model.load_weights(progress)
     }
 
@@ -78,6 +80,10 @@ impl TroubledContext<'_> {
 impl Backend for TroubledContext<'_> {
     fn context_tokens(&self) -> usize {
         self.inner.context_tokens()
+    }
+
+    fn report_to(&mut self, heartbeat: Arc<Heartbeat>) {
+        self.inner.report_to(heartbeat);
     }
 
     fn decode(&mut self, rows: &[Row]) -> Result<(), DecodeError> {

@@ -11,15 +11,17 @@
 pub mod echo;
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hob_slots::Token;
 
 use super::{
-    Backend, ContextShape, DecodeError, JoinedState, LoadError, MemoryKind, Model, ModelFacts, Row,
-    Sequence, StateError,
+    Backend, ContextShape, DecodeError, JoinedState, LoadError, MemoryKind, Model, ModelFacts,
+    Progress, Row, Sequence, StateError,
 };
+use crate::heartbeat::Heartbeat;
 use crate::vocabulary::{TokenKind, Vocabulary};
 
 /// Control tokens, after the 256 bytes.
@@ -30,6 +32,9 @@ const END_OF_TEXT: i32 = 258;
 
 /// One cell in a state: token and position, and content.
 pub const CELL_BYTES: usize = 16;
+
+/// The time of a node of the graph, at most.
+const NODE: Duration = Duration::from_millis(100);
 
 /// One in this many tokens ends the answer.
 const ANSWER_LENGTH: u64 = 24;
@@ -157,17 +162,21 @@ impl Model for FakeModel {
             shape,
             cells: vec![Cell::default(); shape.context_tokens],
             logits: Vec::new(),
+            heartbeat: None,
         });
         Ok(())
     }
 
-    fn load_weights(&self, progress: &mut dyn FnMut(f32)) -> Result<(), LoadError> {
-        if !self.resident.swap(true, Ordering::SeqCst) {
+    fn load_weights(&self, progress: &mut Progress<'_>) -> Result<(), LoadError> {
+        if !self.resident.load(Ordering::SeqCst) {
             for part in [0.0, 0.5, 1.0] {
-                progress(part);
+                if progress(part).is_break() {
+                    return Err(LoadError::Interrupted { path: "fake".to_owned() });
+                }
                 std::thread::sleep(self.pace);
             }
         }
+        self.resident.store(true, Ordering::SeqCst);
         Ok(())
     }
 
@@ -191,6 +200,7 @@ struct FakeContext<'m> {
     shape: ContextShape,
     cells: Vec<Cell>,
     logits: Vec<(usize, Vec<f32>)>, // By row of the last batch.
+    heartbeat: Option<Arc<Heartbeat>>,
 }
 
 impl FakeContext<'_> {
@@ -214,6 +224,22 @@ impl FakeContext<'_> {
         *free.expect("room was checked") = cell;
     }
 
+    /// Takes the time of `rows`, with the progress of a graph: often, and interruptible.
+    fn compute(&self, rows: usize) -> Result<(), DecodeError> {
+        let time = self.model.pace * u32::try_from(rows).unwrap_or(u32::MAX);
+        let end = Instant::now() + time;
+        while let Some(left) = end.checked_duration_since(Instant::now()).filter(|t| !t.is_zero()) {
+            std::thread::sleep(left.min(NODE));
+            if let Some(heartbeat) = &self.heartbeat {
+                heartbeat.beat();
+                if heartbeat.interrupts() {
+                    return Err(DecodeError::Interrupted);
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn room(&self) -> usize {
         self.cells.iter().filter(|cell| cell.sequences == 0).count()
     }
@@ -232,12 +258,16 @@ impl Backend for FakeContext<'_> {
         self.shape.context_tokens
     }
 
+    fn report_to(&mut self, heartbeat: Arc<Heartbeat>) {
+        self.heartbeat = Some(heartbeat);
+    }
+
     fn decode(&mut self, rows: &[Row]) -> Result<(), DecodeError> {
         assert!(rows.len() <= self.shape.micro_batch, "a batch is one micro-batch");
         if self.room() < rows.len() {
             return Err(DecodeError::NoRoom { rows: rows.len() });
         }
-        std::thread::sleep(self.model.pace * u32::try_from(rows.len()).unwrap_or(u32::MAX));
+        self.compute(rows.len())?;
         self.logits.clear();
         for (index, row) in rows.iter().enumerate() {
             assert_eq!(row.position, self.end(row.sequence), "a row begins at its sequence's end");

@@ -4,6 +4,7 @@
 //! sequence ids are below `n_seq_max`; a batch begins at the end of its sequence; ranges satisfy
 //! `0 <= start < end <= end of sequence`; imported bytes were verified by the caller.
 
+use std::ffi::c_void;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -14,9 +15,13 @@ use llama_cpp_sys_2 as sys;
 use super::LlamaModel;
 use super::weights::Weights;
 use crate::backend::{Backend, ContextShape, DecodeError, LoadError, Row, Sequence, StateError};
+use crate::heartbeat::Heartbeat;
 
 /// Of `llama_decode`: "could not find a KV slot for the batch".
 const NO_KV_SLOT: i32 = 1;
+
+/// Of `llama_decode`: the abort callback ended it; the batch's cells were removed.
+const ABORTED: i32 = 2;
 
 /// Whole states, no flags: `PARTIAL_ONLY` and `ON_DEVICE` are not used.
 const WHOLE: sys::llama_state_seq_flags = 0;
@@ -28,6 +33,8 @@ pub(super) struct Context<'m> {
     model: &'m LlamaModel,
     shape: ContextShape,
     batch: Batch,
+    /// llama.cpp has its address.
+    heartbeat: Option<Arc<Heartbeat>>,
 }
 
 impl<'m> Context<'m> {
@@ -64,7 +71,7 @@ impl<'m> Context<'m> {
                 sys::llama_attach_threadpool(pointer.as_ptr(), pool.0.as_ptr(), pool.0.as_ptr());
             }
         }
-        Ok(Self { pointer, pool, weights, model, shape, batch: Batch::default() })
+        Ok(Self { pointer, pool, weights, model, shape, batch: Batch::default(), heartbeat: None })
     }
 
     fn memory(&self) -> sys::llama_memory_t {
@@ -98,6 +105,16 @@ impl Backend for Context<'_> {
         self.shape.context_tokens
     }
 
+    fn report_to(&mut self, heartbeat: Arc<Heartbeat>) {
+        let data = Arc::as_ptr(&heartbeat).cast_mut().cast::<c_void>();
+        // SAFETY: the callback has the expected signature; `data` lives as long as the context,
+        // which holds it from here on and is freed before its fields.
+        unsafe {
+            sys::llama_set_abort_callback(self.pointer.as_ptr(), Some(report_node), data);
+        }
+        self.heartbeat = Some(heartbeat);
+    }
+
     fn decode(&mut self, rows: &[Row]) -> Result<(), DecodeError> {
         assert!(rows.len() <= self.shape.micro_batch, "a batch is one micro-batch");
         for row in rows {
@@ -109,6 +126,7 @@ impl Backend for Context<'_> {
         match unsafe { sys::llama_decode(self.pointer.as_ptr(), batch) } {
             0 => Ok(()),
             NO_KV_SLOT => Err(DecodeError::NoRoom { rows: rows.len() }),
+            ABORTED => Err(DecodeError::Interrupted),
             code => Err(DecodeError::Failed(format!("llama_decode returned {code}"))),
         }
     }
@@ -237,6 +255,17 @@ impl Drop for Context<'_> {
             sys::llama_free(self.pointer.as_ptr());
         }
     }
+}
+
+/// Called after each node of a graph that the processor computes; returns whether to abort it.
+///
+/// # Safety
+/// `heartbeat` must point to a [`Heartbeat`].
+unsafe extern "C" fn report_node(heartbeat: *mut c_void) -> bool {
+    // SAFETY: the caller's promise. It is only read: its fields are atomic.
+    let heartbeat = unsafe { &*heartbeat.cast::<Heartbeat>() };
+    heartbeat.beat();
+    heartbeat.interrupts()
 }
 
 /// A thread pool with its own polling.

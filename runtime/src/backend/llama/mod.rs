@@ -13,6 +13,7 @@ pub mod stock;
 mod weights;
 
 use std::ffi::{CStr, CString, c_char};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -22,7 +23,9 @@ use llama_cpp_2::{LogOptions, send_logs_to_tracing};
 use llama_cpp_sys_2 as sys;
 use parking_lot::RwLock;
 
-use super::{Backend, ContextShape, JoinedState, LoadError, MemoryKind, Model, ModelFacts, state};
+use super::{
+    Backend, ContextShape, JoinedState, LoadError, MemoryKind, Model, ModelFacts, Progress, state,
+};
 use crate::vocabulary::{TokenKind, Vocabulary};
 
 use context::Context;
@@ -51,14 +54,14 @@ impl LlamaModel {
     /// [`LoadError::Model`] when llama.cpp refuses the file, [`LoadError::Setting`] for an unknown
     /// cache type.
     pub fn load(path: &Path, options: LlamaOptions) -> Result<Self, LoadError> {
-        Self::load_telling(path, options, &mut |_| {})
+        Self::load_telling(path, options, &mut |_| ControlFlow::Continue(()))
     }
 
-    /// As [`LlamaModel::load`]; calls `progress` with 0 to 1.
+    /// As [`LlamaModel::load`]; calls `progress` with 0 to 1, and ends early when it breaks.
     pub fn load_telling(
         path: &Path,
         options: LlamaOptions,
-        progress: &mut dyn FnMut(f32),
+        progress: &mut Progress<'_>,
     ) -> Result<Self, LoadError> {
         options.validate()?;
         start();
@@ -143,7 +146,7 @@ impl Model for LlamaModel {
         Ok(())
     }
 
-    fn load_weights(&self, progress: &mut dyn FnMut(f32)) -> Result<(), LoadError> {
+    fn load_weights(&self, progress: &mut Progress<'_>) -> Result<(), LoadError> {
         if self.weights().is_err() {
             let weights = self.source.load(Extent::Whole, progress)?;
             *self.weights.write() = Some(Arc::new(weights));
@@ -153,7 +156,8 @@ impl Model for LlamaModel {
 
     fn drop_weights(&self) -> Result<(), LoadError> {
         if self.vocabulary_only.get().is_none() {
-            let vocabulary = self.source.load(Extent::VocabularyAlone, &mut |_| {})?;
+            let vocabulary =
+                self.source.load(Extent::VocabularyAlone, &mut |_| ControlFlow::Continue(()))?;
             self.vocabulary_only.get_or_init(|| Arc::new(vocabulary));
         }
         let weights = self.weights.write().take();

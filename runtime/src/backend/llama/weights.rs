@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use llama_cpp_sys_2 as sys;
 
-use crate::backend::LoadError;
+use crate::backend::{LoadError, Progress};
 
 /// A model file, and its identity when it was first loaded.
 #[derive(Debug)]
@@ -42,12 +42,8 @@ impl Source {
         Ok(Self { path: path.to_owned(), name, seen: identity(path) })
     }
 
-    /// Loads the file; calls `progress` with 0 to 1.
-    pub fn load(
-        &self,
-        extent: Extent,
-        mut progress: &mut dyn FnMut(f32),
-    ) -> Result<Weights, LoadError> {
+    /// Loads the file; calls `progress` with 0 to 1, and ends early when it breaks.
+    pub fn load(&self, extent: Extent, progress: &mut Progress<'_>) -> Result<Weights, LoadError> {
         if identity(&self.path) != self.seen {
             // KV is saved under the fingerprint of the first weights.
             return Err(refused(
@@ -55,16 +51,25 @@ impl Source {
                 "the file has changed since it was loaded first: start again to use it",
             ));
         }
-        // SAFETY: the defaults are plain values; `name` and `progress` outlive the call, and the
+        let mut interrupted = false;
+        let mut report_progress = |loaded: f32| {
+            interrupted |= progress(loaded).is_break();
+            !interrupted
+        };
+        let mut callback: &mut dyn FnMut(f32) -> bool = &mut report_progress;
+        // SAFETY: the defaults are plain values; `name` and `callback` outlive the call, and the
         // callback is called only during it.
         let pointer = unsafe {
             let mut params = sys::llama_model_default_params();
             params.vocab_only = extent == Extent::VocabularyAlone;
             params.progress_callback = Some(report);
-            params.progress_callback_user_data = (&raw mut progress).cast::<c_void>();
+            params.progress_callback_user_data = (&raw mut callback).cast::<c_void>();
             sys::llama_model_load_from_file(self.name.as_ptr(), params)
         };
         NonNull::new(pointer).map(Weights).ok_or_else(|| {
+            if interrupted {
+                return LoadError::Interrupted { path: self.path.display().to_string() };
+            }
             self.refused("its content was refused; check that the download is complete and that the architecture is supported")
         })
     }
@@ -92,15 +97,14 @@ impl Drop for Weights {
     }
 }
 
-/// Calls the `progress` of [`Source::load`].
+/// Calls the `progress` of [`Source::load`]; returns whether to go on.
 ///
 /// # Safety
-/// `data` must point to a `&mut dyn FnMut(f32)` that is not used elsewhere during the call.
+/// `data` must point to a `&mut dyn FnMut(f32) -> bool` that is not used elsewhere during the call.
 unsafe extern "C" fn report(progress: f32, data: *mut c_void) -> bool {
     // SAFETY: the caller's promise.
-    let callback = unsafe { &mut *data.cast::<&mut dyn FnMut(f32)>() };
-    callback(progress);
-    true // Go on.
+    let callback = unsafe { &mut *data.cast::<&mut dyn FnMut(f32) -> bool>() };
+    callback(progress)
 }
 
 fn refused(path: &Path, reason: &str) -> LoadError {

@@ -22,6 +22,7 @@ fn queue<const N: usize>(
 fn submit(queue: &Arc<Queue>, groups: usize) -> (FetchHandle, Receiver<FetchEvent>) {
     let request = FetchRequest {
         conversation: None,
+        number: 0,
         prompt: Vec::new(),
         hot: 0,
         limit: 0,

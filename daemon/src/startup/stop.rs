@@ -1,0 +1,175 @@
+//! The request to stop: SIGTERM, SIGINT or Ctrl-C.
+//!
+//! - One thread hears it for the whole life of the process, also while no daemon serves: between two
+//!   models, after a crash of the engine, and while a model loads.
+//! - A second signal ends the process at once. So does the time limit: running answers get five
+//!   seconds, saving gets the rest. Texts are on disk by then; KV that is not is computed again.
+
+use std::future::Future;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+use std::{process, thread};
+
+use anyhow::{Context, Result};
+use tokio::sync::watch;
+
+use super::EXIT_CRASHED;
+
+/// From the signal to the end of the process.
+const MAX_STOP_TIME: Duration = Duration::from_millis(9500);
+
+/// The same while a daemon opens: there is nothing to save.
+const MAX_OPENING_STOP_TIME: Duration = Duration::from_secs(2);
+
+/// Clones hear the same signal.
+#[derive(Clone, Debug)]
+pub struct StopSignal {
+    requested: watch::Receiver<bool>,
+    is_opening: Arc<AtomicBool>,
+}
+
+/// A daemon opens until this is dropped.
+pub(super) struct Opening<'a>(&'a AtomicBool);
+
+impl StopSignal {
+    /// Installs the handlers, once a process. Signals within `same_signal` of the first one count as
+    /// one.
+    ///
+    /// # Errors
+    /// When they cannot be installed.
+    pub fn install(same_signal: Duration) -> Result<Self> {
+        let (request, requested) = watch::channel(false);
+        let is_opening = Arc::new(AtomicBool::new(false));
+        let (report, installed) = mpsc::channel();
+        let opening = is_opening.clone();
+        let body = move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            match runtime {
+                Ok(runtime) => runtime.block_on(hear(same_signal, request, opening, report)),
+                Err(error) => report.send(Err(error)).unwrap_or(()),
+            }
+        };
+        let thread = thread::Builder::new().name("hob-signals".to_owned());
+        thread.spawn(body).context("cannot start the thread that hears signals")?;
+        let installed = installed.recv().expect("the thread reports once");
+        installed.context("cannot install the handlers of signals")?;
+        Ok(Self { requested, is_opening })
+    }
+
+    /// Ready once a stop was requested.
+    pub fn requested(&self) -> impl Future<Output = ()> + use<> {
+        let mut requested = self.requested.clone();
+        async move {
+            // An error: the thread has ended, which ends the process.
+            requested.wait_for(|requested| *requested).await.ok();
+        }
+    }
+
+    /// Waits for `time`, or for the request. Blocks. Returns whether a stop was requested.
+    pub fn wait(&self, time: Duration) -> bool {
+        let end = Instant::now() + time;
+        while !self.is_requested() && Instant::now() < end {
+            thread::sleep(Duration::from_millis(50));
+        }
+        self.is_requested()
+    }
+
+    pub fn is_requested(&self) -> bool {
+        *self.requested.borrow()
+    }
+
+    /// Breaks once a stop was requested.
+    pub fn flow(&self) -> ControlFlow<()> {
+        if self.is_requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    pub(super) fn opening(&self) -> Opening<'_> {
+        self.is_opening.store(true, Ordering::SeqCst);
+        Opening(&self.is_opening)
+    }
+}
+
+impl Drop for Opening<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
+
+async fn hear(
+    same_signal: Duration,
+    request: watch::Sender<bool>,
+    is_opening: Arc<AtomicBool>,
+    report: mpsc::Sender<std::io::Result<()>>,
+) {
+    let mut signals = match Signals::install() {
+        Ok(signals) => signals,
+        Err(error) => return report.send(Err(error)).unwrap_or(()),
+    };
+    report.send(Ok(())).unwrap_or(());
+    signals.next().await;
+    tracing::info!("stopping; a second signal ends the process at once");
+    request.send_replace(true);
+    let opening = is_opening.load(Ordering::SeqCst);
+    let limit = if opening { MAX_OPENING_STOP_TIME } else { MAX_STOP_TIME };
+    let another = async {
+        let first = Instant::now();
+        signals.next().await;
+        while first.elapsed() < same_signal {
+            signals.next().await;
+        }
+    };
+    tokio::select! {
+        () = another => process::exit(130),
+        () = tokio::time::sleep(limit) => {}
+    }
+    if opening {
+        process::exit(0);
+    }
+    let seconds = limit.as_secs_f64();
+    tracing::error!(seconds, "not everything was saved in time; texts are, KV is computed again");
+    process::exit(EXIT_CRASHED);
+}
+
+#[cfg(unix)]
+pub(super) struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    pub fn install() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Ready at SIGTERM or SIGINT.
+    pub async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+#[cfg(not(unix))]
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    pub fn install() -> std::io::Result<Self> {
+        Ok(Self)
+    }
+
+    pub async fn next(&mut self) {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending().await // No handler: the system ends the process itself.
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Faults inside a built hobd: a dead engine is seen, running answers end with an error, texts stay,
+//! and the next turn restores its KV.
+
+#![cfg(unix)]
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use hob_testkit::process::Signal;
+use hob_testkit::{Answer, Hobd, Launch, Process, Stream, wait};
+use serde_json::{Value, json};
+
+/// More than the engine may be silent.
+const HANG_PATIENCE: Duration = Duration::from_secs(90);
+
+fn launch(directory: &Path) -> Launch {
+    Launch::new(env!("CARGO_BIN_EXE_hobd"), directory).args(["--model", "fake"]).with_faults()
+}
+
+fn supervised(directory: &Path) -> Launch {
+    launch(directory).args(["--supervise"])
+}
+
+fn body(conversation: &str, message: &str) -> Value {
+    json!({"conversation": conversation, "hob": {"append": true}, "temperature": 0,
+        "max_tokens": 400, "messages": [{"role": "user", "content": message}]})
+}
+
+fn say(hobd: &Hobd, conversation: &str, message: &str) -> Answer {
+    hobd.client.call("POST", "/v1/chat/completions").json(&body(conversation, message)).send()
+}
+
+/// An answer of several seconds, of which the first words have arrived.
+fn slow_answer(hobd: &Hobd, conversation: &str) -> Stream {
+    let mut body = body(conversation, &format!("Say this slowly: {}", "kettle ".repeat(50)));
+    body["stream"] = true.into();
+    let mut stream = hobd.client.call("POST", "/v1/chat/completions").json(&body).stream();
+    for _ in 0..12 {
+        stream.next_data().unwrap(); // The fake model's tokens are bytes.
+    }
+    stream
+}
+
+/// The error that ends a stream.
+fn error_of(stream: Stream) -> Value {
+    let last = stream.collect().pop().unwrap();
+    assert!(last["error"]["message"].is_string(), "the stream ends with an error: {last}");
+    last["error"].clone()
+}
+
+/// The announcement of the daemon that serves now.
+fn announced(directory: &Path) -> Option<Value> {
+    serde_json::from_slice(&std::fs::read(directory.join("data/hobd.json")).ok()?).ok()
+}
+
+/// Waits until another daemon has announced itself.
+fn restarted(hobd: &Hobd) -> Value {
+    wait::until("hobd serves again", || {
+        let answer = hobd.client.call("GET", "/v1/status").try_send().ok()?;
+        (answer.status == 200).then(|| answer.json()).filter(|it| it["crashes"] != 0)
+    })
+}
+
+fn texts(hobd: &Hobd, conversation: &str) -> Vec<String> {
+    let stored = hobd.client.get(&format!("/v1/conversations/{conversation}"));
+    let text = |message: &Value| message["content"].as_str().unwrap().to_owned();
+    stored["messages"].as_array().unwrap().iter().map(text).collect()
+}
+
+/// Asserts that the conversation continues from its saved KV.
+fn assert_restored(answer: &Answer) {
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let tokens = answer.json()["hob"]["tokens"].clone();
+    let cached = tokens["disk"].as_u64().unwrap() + tokens["memory"].as_u64().unwrap();
+    assert!(cached > 100 && tokens["computed"].as_u64().unwrap() < 100, "{tokens}");
+}
+
+/// A conversation whose KV is on disk.
+fn save_one(launch: &Launch, conversation: &str) {
+    let mut hobd = launch.start();
+    let words = format!("{conversation}: remember me. ").repeat(20);
+    assert_eq!(say(&hobd, conversation, &words).status, 200);
+    assert_eq!(hobd.process.terminate(wait::PATIENCE).code(), Some(0));
+}
+
+#[test]
+fn a_panic_of_the_engine_restarts_it_in_the_same_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let launch = launch(directory.path());
+    save_one(&launch, "saved");
+    let hobd = launch.start();
+    let stream = slow_answer(&hobd, "running");
+    launch.inject("engine", "panic").done();
+    let error = error_of(stream);
+    assert_eq!(
+        (&error["code"], &error["type"]),
+        (&json!("engine_dead"), &json!("overloaded_error"))
+    );
+    assert!(error["message"].as_str().unwrap().contains("try again"), "{error}");
+
+    let status = restarted(&hobd);
+    assert_eq!((&status["crashes"], &status["pid"]), (&json!(1), &hobd.ready["pid"]));
+    assert_eq!(status["crash"], "the engine's thread panicked");
+    assert_eq!(hobd.client.get("/health"), json!({"status": "ok"}));
+    assert_eq!(announced(directory.path()).unwrap()["address"], hobd.ready["address"]);
+    assert!(texts(&hobd, "running")[1].starts_with("kett"), "the text so far is kept");
+    assert_restored(&say(&hobd, "saved", "Go on"));
+    assert_eq!(say(&hobd, "running", "Go on").status, 200);
+}
+
+#[test]
+fn a_panic_of_the_writer_a_reader_or_maintenance_ends_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let launch = launch(directory.path());
+    for conversation in ["one", "other", "third"] {
+        save_one(&launch, conversation);
+    }
+    let mut hobd = launch.start();
+    let reader = launch.inject("reader", "panic");
+    assert_eq!(say(&hobd, "one", "Go on").status, 200, "its restore fails: it is computed");
+    reader.done();
+    assert_restored(&say(&hobd, "other", "Go on"));
+
+    let writer = launch.inject("writer", "panic");
+    assert_eq!(say(&hobd, "one", &"And more. ".repeat(20)).status, 200);
+    writer.done();
+    let maintenance = launch.inject("maintenance", "panic");
+    hobd.client.call("POST", "/v1/slots/gc").json(&json!({})).send();
+    maintenance.done();
+    assert_eq!(hobd.client.call("POST", "/v1/slots/gc").json(&json!({})).send().status, 200);
+    assert_eq!(say(&hobd, "one", &"And more. ".repeat(20)).status, 200);
+    let status = hobd.client.get("/v1/status");
+    assert_eq!((&status["crashes"], &status["pid"]), (&json!(0), &hobd.ready["pid"]));
+    assert_eq!(hobd.client.get("/health"), json!({"status": "ok"}));
+
+    assert_eq!(hobd.process.terminate(wait::PATIENCE).code(), Some(0));
+    let hobd = launch.start();
+    for conversation in ["one", "other", "third"] {
+        assert_restored(&say(&hobd, conversation, "Go on"));
+    }
+}
+
+#[test]
+fn health_says_that_the_engine_hangs_and_requests_do_not_wait_for_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let launch = launch(directory.path());
+    let mut hobd = launch.start();
+    let stream = slow_answer(&hobd, "a");
+    launch.inject("engine", "hang").done();
+    assert_eq!(hobd.client.get("/health"), json!({"status": "ok"}), "silent for a moment only");
+    let dead = wait::attempt(HANG_PATIENCE, || {
+        let health = hobd.client.call("GET", "/health").send();
+        if health.status == 503 { Ok(health.json()) } else { Err(health.status) }
+    });
+    let dead = dead.expect("hobd notices that its engine hangs");
+    assert_eq!(dead["status"], "dead");
+    assert!(dead["reason"].as_str().unwrap().contains("no progress for 30 s"), "{dead}");
+    assert!(error_of(stream)["message"].as_str().unwrap().contains("try again"));
+    for (method, path) in [("GET", "/v1/status"), ("GET", "/v1/memory/map")] {
+        assert_eq!(hobd.client.call(method, path).send().status, 503, "{path}");
+    }
+    assert_eq!(say(&hobd, "a", "Hello?").status, 503);
+    assert!(texts(&hobd, "a")[1].starts_with("kett"), "texts can be read");
+    let told = Instant::now();
+    hobd.process.terminate(wait::PATIENCE);
+    assert!(told.elapsed() < Duration::from_secs(11), "{:?}", told.elapsed());
+}
+
+#[test]
+fn a_supervisor_starts_hobd_again_at_the_same_address() {
+    let directory = tempfile::tempdir().unwrap();
+    let launch = supervised(directory.path());
+    save_one(&launch, "saved");
+    let mut hobd = launch.start();
+    assert_ne!(hobd.ready["pid"], hobd.process.id(), "a child serves");
+    for (crashes, signal) in [(1, Signal::ABORT), (2, Signal::SEGV)] {
+        let child = restarted_or_first(&hobd, crashes - 1);
+        let mut stream = slow_answer(&hobd, "running");
+        Process::signal(child, signal);
+        while let Ok(Some(_)) = stream.try_next_data() {}
+        let status = restarted(&hobd);
+        assert_eq!(status["crashes"], crashes);
+        assert!(status["crash"].as_str().unwrap().starts_with("hobd ended: signal"), "{status}");
+    }
+    assert!(texts(&hobd, "running")[1].starts_with("kett"), "the text so far is kept");
+    assert_restored(&say(&hobd, "saved", "Go on"));
+
+    let told = Instant::now();
+    assert_eq!(hobd.process.terminate(wait::PATIENCE).code(), Some(0));
+    assert!(told.elapsed() < Duration::from_secs(11), "{:?}", told.elapsed());
+    assert_eq!(announced(directory.path()), None);
+}
+
+/// The process id of the child after so many crashes.
+fn restarted_or_first(hobd: &Hobd, crashes: u32) -> u32 {
+    let pid = wait::until("hobd serves", || {
+        let answer = hobd.client.call("GET", "/v1/status").try_send().ok()?;
+        let status = (answer.status == 200).then(|| answer.json())?;
+        (status["crashes"] == crashes).then(|| status["pid"].as_u64())?
+    });
+    u32::try_from(pid).unwrap()
+}
+
+#[test]
+fn a_supervisor_replaces_a_hobd_that_hangs() {
+    let directory = tempfile::tempdir().unwrap();
+    let launch = supervised(directory.path());
+    save_one(&launch, "saved");
+    let hobd = launch.start();
+    let stream = slow_answer(&hobd, "running");
+    launch.inject("engine", "hang").done();
+    let error = error_of(stream);
+    assert!(error["message"].as_str().unwrap().contains("try again"), "{error}");
+    let status = restarted(&hobd);
+    assert_ne!(status["pid"], hobd.ready["pid"]);
+    assert_eq!(status["crash"], "hobd ended: exit status: 70");
+    assert_restored(&say(&hobd, "saved", "Go on"));
+}
+
+#[test]
+fn a_supervisor_ends_with_a_child_that_cannot_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = supervised(directory.path()).command();
+    let failed = command.args(["--listen", "127.0.0.1:0", "--threads", "lots"]).output().unwrap();
+    assert_eq!(failed.status.code(), Some(1));
+    let other = launch(directory.path()).start();
+    let mut command = supervised(directory.path()).command();
+    let failed = command.args(["--listen", "127.0.0.1:0"]).output().unwrap();
+    let error = String::from_utf8(failed.stderr).unwrap();
+    assert_eq!(failed.status.code(), Some(1), "{error}");
+    assert!(error.contains("is another hobd running?"), "{error}");
+    drop(other);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_child_ends_with_its_supervisor() {
+    let directory = tempfile::tempdir().unwrap();
+    let launch = supervised(directory.path());
+    let mut hobd = launch.start();
+    say(&hobd, "saved", &"Remember me. ".repeat(20));
+    Process::signal(hobd.process.id(), Signal::KILL);
+    hobd.process.kill();
+    wait::until("the child ends", || announced(directory.path()).is_none().then_some(()));
+    let hobd = launch.start();
+    assert_restored(&say(&hobd, "saved", "Go on"));
+}
+
+#[test]
+fn kv_that_ends_the_process_three_times_in_a_row_is_given_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let launch = supervised(directory.path());
+    save_one(&launch, "cursed");
+    save_one(&launch, "saved");
+    let hobd = launch.start();
+    for crashes in 0..3 {
+        let child = restarted_or_first(&hobd, crashes);
+        let abort = launch.inject("restore", "abort");
+        let call = hobd.client.call("POST", "/v1/chat/completions");
+        assert!(call.json(&body("cursed", "Go on")).try_send().is_err(), "{child} is aborted");
+        abort.done();
+    }
+    restarted_or_first(&hobd, 3);
+    let abort = launch.inject("restore", "abort");
+    let answer = say(&hobd, "cursed", "Go on");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let hob = answer.json()["hob"].clone();
+    assert_eq!(hob["tokens"]["disk"], 0, "{hob}");
+    assert!(hob["miss"].as_str().unwrap().contains("crashed 3 times in a row"), "{hob}");
+    assert!(!abort.is_done(), "nothing was restored");
+    let quarantine = hobd.client.get("/v1/slots/quarantine").to_string();
+    assert!(quarantine.contains("crashed 3 times in a row"), "{quarantine}");
+}

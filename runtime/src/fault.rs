@@ -1,0 +1,49 @@
+//! Faults that tests inject into a running program.
+//!
+//! - Off, unless the program calls [`inject_from`]: `hobd` does when the environment has
+//!   `HOB_TEST_FAULTS`, the path of a directory.
+//! - A file there, named after a place, holds `panic`, `hang` or `abort`. The first thread that
+//!   reaches the place removes the file and does so.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::{fs, process, thread};
+
+/// Where a fault may be injected; the file's name is in lower case.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place {
+    /// A round of the engine's loop.
+    Engine,
+    /// Before the engine imports restored KV.
+    Restore,
+    /// Before the writer writes an object.
+    Writer,
+    /// Before a reader plans a restore.
+    Reader,
+    /// Before the writer runs a maintenance job.
+    Maintenance,
+}
+
+static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+
+/// Looks for faults in `directory` from now on.
+pub fn inject_from(directory: PathBuf) {
+    DIRECTORY.set(directory).ok(); // An error: the first one stays.
+}
+
+/// Does what the file of `place` says, if there is one.
+pub(crate) fn point(place: Place) {
+    if let Some(directory) = DIRECTORY.get() {
+        let file = directory.join(format!("{place:?}").to_ascii_lowercase());
+        let Ok(fault) = fs::read_to_string(&file) else { return };
+        fs::remove_file(&file).ok(); // An error: another thread was faster, and both do so.
+        match fault.trim() {
+            "panic" => panic!("a test asks for a panic: {place:?}"),
+            "hang" => loop {
+                thread::park();
+            },
+            "abort" => process::abort(),
+            other => panic!("{}: {other:?} is no fault", file.display()),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Marks on disk the conversations whose restored KV the engine uses, so that the next start knows
+//! what a crash interrupted: see `hob_slots::store::UseStage`.
+//!
+//! - A reader writes the mark before it delivers KV. A thread of its own changes and removes marks:
+//!   neither the engine nor a turn's end waits for the disk.
+//! - A late change of an earlier restore does not touch the mark of a later one.
+
+use std::collections::HashMap;
+use std::sync::mpsc::Receiver;
+
+use hob_slots::ConversationId;
+use hob_slots::store::{Store, StoreError, UseStage};
+use parking_lot::Mutex;
+use tracing::warn;
+
+use super::shared::Shared;
+
+/// A step of a turn with restored KV, after the restore.
+pub(super) enum UseChange {
+    Answering,
+    Ended,
+}
+
+/// Of a conversation, and the number of its restore.
+pub(super) type NumberedChange = (ConversationId, u64, UseChange);
+
+/// The number of the restore that each mark is of. Held while a mark is written.
+#[derive(Debug, Default)]
+pub(super) struct Marks(Mutex<HashMap<ConversationId, u64>>);
+
+impl Shared {
+    /// Marks the conversation's KV as in use by restore `number`.
+    pub fn mark_restore(&self, conversation: &ConversationId, number: u64) {
+        let Some(store) = &self.store else { return };
+        let mut marks = self.marks.0.lock();
+        marks.insert(conversation.clone(), number);
+        log_error(store.mark_use(self.fingerprint, conversation, UseStage::Restoring));
+    }
+
+    /// Applies changes until their sender is gone.
+    pub fn change_marks(&self, changes: &Receiver<NumberedChange>) {
+        let Some(store) = &self.store else { return };
+        for (conversation, number, change) in changes {
+            let mut marks = self.marks.0.lock();
+            if marks.get(&conversation) == Some(&number) {
+                log_error(self.change_mark(store, &conversation, &change));
+                if matches!(change, UseChange::Ended) {
+                    marks.remove(&conversation);
+                }
+            }
+        }
+    }
+
+    fn change_mark(
+        &self,
+        store: &Store,
+        conversation: &ConversationId,
+        change: &UseChange,
+    ) -> Result<(), StoreError> {
+        match change {
+            UseChange::Answering => {
+                store.mark_use(self.fingerprint, conversation, UseStage::Answering)
+            }
+            UseChange::Ended => store.unmark_use(self.fingerprint, conversation),
+        }
+    }
+}
+
+/// Without a mark a crash is not counted; nothing else depends on it.
+fn log_error(marked: Result<(), StoreError>) {
+    if let Err(error) = marked {
+        warn!(%error, "a crash during this restore would not be counted");
+    }
+}
