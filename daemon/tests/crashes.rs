@@ -109,38 +109,6 @@ fn a_panic_of_the_engine_restarts_it_in_the_same_process() {
 }
 
 #[test]
-fn a_panic_of_the_writer_a_reader_or_maintenance_ends_nothing() {
-    let directory = tempfile::tempdir().unwrap();
-    let launch = launch(directory.path());
-    for conversation in ["one", "other", "third"] {
-        save_one(&launch, conversation);
-    }
-    let mut hobd = launch.start();
-    let reader = launch.inject("reader", "panic");
-    assert_eq!(say(&hobd, "one", "Go on").status, 200, "its restore fails: it is computed");
-    reader.done();
-    assert_restored(&say(&hobd, "other", "Go on"));
-
-    let writer = launch.inject("writer", "panic");
-    assert_eq!(say(&hobd, "one", &"And more. ".repeat(20)).status, 200);
-    writer.done();
-    let maintenance = launch.inject("maintenance", "panic");
-    hobd.client.call("POST", "/v1/slots/gc").json(&json!({})).send();
-    maintenance.done();
-    assert_eq!(hobd.client.call("POST", "/v1/slots/gc").json(&json!({})).send().status, 200);
-    assert_eq!(say(&hobd, "one", &"And more. ".repeat(20)).status, 200);
-    let status = hobd.client.get("/v1/status");
-    assert_eq!((&status["crashes"], &status["pid"]), (&json!(0), &hobd.ready["pid"]));
-    assert_eq!(hobd.client.get("/health"), json!({"status": "ok"}));
-
-    assert_eq!(hobd.process.terminate(wait::PATIENCE).code(), Some(0));
-    let hobd = launch.start();
-    for conversation in ["one", "other", "third"] {
-        assert_restored(&say(&hobd, conversation, "Go on"));
-    }
-}
-
-#[test]
 fn health_says_that_the_engine_hangs_and_requests_do_not_wait_for_it() {
     let directory = tempfile::tempdir().unwrap();
     let launch = launch(directory.path());
@@ -173,7 +141,7 @@ fn a_supervisor_starts_hobd_again_at_the_same_address() {
     save_one(&launch, "saved");
     let mut hobd = launch.start();
     assert_ne!(hobd.ready["pid"], hobd.process.id(), "a child serves");
-    for (crashes, signal) in [(1, Signal::ABORT), (2, Signal::SEGV)] {
+    for (crashes, signal) in [(1, Signal::ABORT), (2, Signal::ILL)] {
         let child = restarted_or_first(&hobd, crashes - 1);
         let mut stream = slow_answer(&hobd, "running");
         Process::signal(child, signal);
@@ -270,4 +238,32 @@ fn kv_that_ends_the_process_three_times_in_a_row_is_given_up() {
     assert!(!abort.is_done(), "nothing was restored");
     let quarantine = hobd.client.get("/v1/slots/quarantine").to_string();
     assert!(quarantine.contains("crashed 3 times in a row"), "{quarantine}");
+}
+
+#[cfg(feature = "llama")]
+#[test]
+fn a_real_model_answers_again_after_its_process_was_ended_and_its_engine_panicked() {
+    let directory = tempfile::tempdir().unwrap();
+    let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path()).with_faults();
+    let launch = launch.args(["--model", "bundled", "--supervise"]);
+    let hobd = launch.start();
+    let child = || restarted_or_first(&hobd, 0);
+    assert_eq!(say(&hobd, "a", "My locker code is 48213.").status, 200);
+    wait::until("its KV is on disk", || {
+        let saved = hobd.client.get("/v1/slots")["data"].as_array().map_or(0, Vec::len);
+        (saved > 0).then_some(())
+    });
+    Process::signal(child(), Signal::ABORT);
+    assert_eq!(restarted(&hobd)["crashes"], 1);
+    let answer = say(&hobd, "a", "What is my locker code?");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let tokens = answer.json()["hob"]["tokens"].clone();
+    assert!(tokens["disk"].as_u64().unwrap() > 20, "{tokens}");
+
+    let panic = launch.inject("engine", "panic");
+    hobd.client.call("GET", "/v1/status").try_send().ok(); // Wakes the engine.
+    panic.done();
+    let pid = restarted_or_first(&hobd, 2);
+    assert_ne!(pid, hobd.ready["pid"]);
+    assert_eq!(say(&hobd, "a", "And now?").status, 200);
 }

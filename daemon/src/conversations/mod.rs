@@ -12,7 +12,7 @@ pub mod trash;
 use std::collections::HashMap;
 
 use hob_prewarm::Event;
-use hob_runtime::{Engine, EngineStatus, Tier};
+use hob_runtime::{Engine, EngineStatus, Tier, TurnError};
 use hob_slots::{AdjustedTime, ConversationId, Timestamp};
 
 use crate::blocking::compute;
@@ -212,7 +212,10 @@ impl Conversations {
     ) -> Result<KvLocations, ApiError> {
         let ids: Vec<_> =
             of.into_iter().filter_map(|summary| ConversationId::new(&summary.id).ok()).collect();
-        let status = self.engine.status().await?;
+        let status = match self.engine.status().await {
+            Err(TurnError::Dead(_)) => EngineStatus::default(), // Texts stay readable.
+            status => status?,
+        };
         let storage = self.storage.clone();
         let on_disk = compute(move || storage.saved_tokens(ids)).await;
         Ok(KvLocations::of(status, on_disk))

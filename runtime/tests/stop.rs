@@ -1,0 +1,102 @@
+//! Stopping an engine while something takes long, and the death of its thread.
+
+mod support;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hob_runtime::backend::fake::FakeModel;
+use hob_runtime::{EngineOptions, Health, Model};
+use support::{ask, block_on, engine, options, request, then, tokens, user};
+
+const MAX_STOP_TIME: Duration = Duration::from_secs(8);
+
+fn fake(pace: Duration) -> Arc<dyn Model> {
+    Arc::new(FakeModel::new().with_pace(pace))
+}
+
+#[test]
+fn a_stop_interrupts_a_long_micro_batch_and_saves_what_was_there_before() {
+    let directory = tempfile::tempdir().unwrap();
+    let slow = fake(Duration::from_millis(30));
+    let options = || EngineOptions { micro_batch: 1024, ..options() };
+    let before = engine(&slow, Some(directory.path()), options());
+    let first = ask(&before, request("chat", &tokens(&slow, &user("hello")), 4));
+    let prompt = then(&slow, &first.timeline, &"and now? ".repeat(80));
+    let turn = before.submit(request("chat", &prompt, 4)).unwrap();
+    std::thread::sleep(Duration::from_millis(500)); // It computes for 20 s.
+    let told = Instant::now();
+    assert!(before.shutdown());
+    assert!(told.elapsed() < MAX_STOP_TIME, "{:?}", told.elapsed());
+    drop((turn, before));
+
+    let model = fake(Duration::ZERO);
+    let after = engine(&model, Some(directory.path()), options());
+    let answer = ask(&after, request("chat", &prompt, 4));
+    assert_eq!(answer.report.tokens.disk, first.timeline.len(), "{:?}", answer.report);
+}
+
+#[test]
+fn a_stop_interrupts_a_load() {
+    let slow = fake(Duration::from_secs(4));
+    let engine = engine(&slow, None, options());
+    assert!(block_on(engine.unload()));
+    assert_eq!(engine.health(), Health::Unloaded);
+    engine.load(); // For 12 s.
+    let mut residency = engine.residency();
+    block_on(residency.changed()).unwrap();
+    assert_eq!(engine.health(), Health::Loading { percent: 0 });
+    let told = Instant::now();
+    assert!(engine.shutdown());
+    assert!(told.elapsed() < MAX_STOP_TIME, "{:?}", told.elapsed());
+}
+
+#[cfg(feature = "llama")]
+mod llama {
+    use std::path::Path;
+
+    use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
+    use hob_runtime::backend::{Backend, ContextShape, DecodeError, Row, Sequence};
+    use hob_runtime::heartbeat::Heartbeat;
+    use hob_slots::Token;
+
+    use super::*;
+
+    fn rows(tokens: &[Token], from: usize) -> Vec<Row> {
+        let row = |(index, &token): (usize, &Token)| Row {
+            token,
+            position: from + index,
+            sequence: Sequence(0),
+            wants_logits: index + 1 == tokens.len(),
+        };
+        tokens.iter().enumerate().map(row).collect()
+    }
+
+    #[test]
+    fn an_interrupted_micro_batch_of_llama_cpp_leaves_the_cache_as_it_was() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/hob-tiny-f16.gguf");
+        let model = LlamaModel::load(&path, LlamaOptions::default()).unwrap();
+        let text = model.tokenize(&"The kettle is hot. ".repeat(40), false, true);
+        let (first, second) = text.split_at(text.len() / 2);
+        let shape = ContextShape { context_tokens: 1024, sequences: 2, micro_batch: 512 };
+        let mut run = |backend: &mut dyn Backend| {
+            backend.decode(&rows(first, 0)).unwrap();
+            let stopped = Arc::new(Heartbeat::default());
+            stopped.stop();
+            std::thread::sleep(Duration::from_secs(1));
+            backend.report_to(stopped);
+            let error = backend.decode(&rows(second, first.len())).unwrap_err();
+            assert_eq!(error, DecodeError::Interrupted);
+            assert_eq!(backend.end(Sequence(0)), first.len());
+
+            backend.report_to(Arc::default());
+            backend.decode(&rows(second, first.len())).unwrap();
+            let after = backend.logits(second.len() - 1).to_vec();
+            backend.clear(Sequence(0));
+            backend.decode(&rows(first, 0)).unwrap();
+            backend.decode(&rows(second, first.len())).unwrap();
+            assert_eq!(after, backend.logits(second.len() - 1), "as if it was never interrupted");
+        };
+        model.with_context(shape, &mut run).unwrap();
+    }
+}
