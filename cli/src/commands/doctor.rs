@@ -201,13 +201,22 @@ fn model(context: &Context) -> Check {
 fn daemon(context: &Context) -> Check {
     let name = "daemon";
     let answer = Client::find(context).and_then(|client| {
-        let model = client.status()?.model;
-        Ok((client.address().to_owned(), model))
+        let status = client.status()?;
+        Ok((client.address().to_owned(), status))
     });
     match answer {
-        Ok((address, model)) => {
-            let model = if model.is_empty() { "a model" } else { &model };
-            Check::good(name, format!("answers at {address} with {model}"))
+        Ok((address, status)) => {
+            let model = if status.model.is_empty() { "a model" } else { &status.model };
+            let found = format!("answers at {address} with {model}");
+            match (status.crashes, status.crash) {
+                (0, _) => Check::good(name, found),
+                (crashes, reason) => {
+                    let times = if crashes == 1 { "once".into() } else { format!("{crashes} times") };
+                    let reason = reason.map(|it| format!(", last: {it}")).unwrap_or_default();
+                    let found = format!("{found}; it crashed {times} and started again{reason}");
+                    Check::notice(name, found, "its log says more; please report it")
+                }
+            }
         }
         Err(failure @ Failure::NotRunning { .. }) => {
             let left = paths::daemon_file(&context.settings.data_dir).exists();
