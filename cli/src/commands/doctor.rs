@@ -211,7 +211,8 @@ fn daemon(context: &Context) -> Check {
             match (status.crashes, status.crash) {
                 (0, _) => Check::good(name, found),
                 (crashes, reason) => {
-                    let times = if crashes == 1 { "once".into() } else { format!("{crashes} times") };
+                    let times =
+                        if crashes == 1 { "once".into() } else { format!("{crashes} times") };
                     let reason = reason.map(|it| format!(", last: {it}")).unwrap_or_default();
                     let found = format!("{found}; it crashed {times} and started again{reason}");
                     Check::notice(name, found, "its log says more; please report it")
