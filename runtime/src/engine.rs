@@ -29,8 +29,11 @@ use crate::tiers::{Budget, KvTiers, Maintainer, TierIndex};
 use crate::turn::{Turn, TurnError, TurnRequest};
 use crate::worker::{ChangeLog, Core};
 
-/// How long [`Engine::shutdown`] waits for a dead engine.
-const MAX_DEAD_WAIT: Duration = Duration::from_secs(5);
+/// How long [`Engine::shutdown`] waits for a thread that hangs.
+const MAX_HANG_WAIT: Duration = Duration::from_secs(5);
+
+/// The same for one that panicked: its writer saves what is queued.
+const MAX_PANIC_WAIT: Duration = Duration::from_secs(60);
 
 /// A handle to the engine's thread.
 #[derive(Clone)]
@@ -335,15 +338,22 @@ impl Engine {
     /// Returns whether the thread has ended and has released the store: one that hangs has not.
     pub fn shutdown(&self) -> bool {
         self.inner.heartbeat.stop();
+        self.inner.maintainer.stop();
         self.send(Command::Stop).ok(); // An error: it has stopped already.
         let mut thread = self.inner.thread.lock();
         let Some(EngineThread { ended, .. }) = thread.as_ref() else { return true };
         let death = self.inner.heartbeat.death();
         let mut dead_since = None;
-        while ended.recv_timeout(MAX_DEAD_WAIT / 10) == Err(mpsc::RecvTimeoutError::Timeout) {
-            if death.borrow().is_none() {
-                dead_since = None;
-            } else if dead_since.get_or_insert_with(Instant::now).elapsed() >= MAX_DEAD_WAIT {
+        while ended.recv_timeout(MAX_HANG_WAIT / 10) == Err(mpsc::RecvTimeoutError::Timeout) {
+            let max_wait = match *death.borrow() {
+                None => {
+                    dead_since = None;
+                    continue;
+                }
+                Some(Death::Silent { .. }) => MAX_HANG_WAIT,
+                Some(Death::Panicked) => MAX_PANIC_WAIT,
+            };
+            if dead_since.get_or_insert_with(Instant::now).elapsed() >= max_wait {
                 return false;
             }
         }

@@ -2,7 +2,9 @@
 
 mod support;
 
+use std::future::Future;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use hob_runtime::backend::fake::FakeModel;
@@ -49,6 +51,27 @@ fn a_stop_interrupts_a_load() {
     let told = Instant::now();
     assert!(engine.shutdown());
     assert!(told.elapsed() < MAX_STOP_TIME, "{:?}", told.elapsed());
+}
+
+#[test]
+fn saves_do_not_wait_behind_queued_maintenance() {
+    let directory = tempfile::tempdir().unwrap();
+    let model = fake(Duration::ZERO);
+    let before = engine(&model, Some(directory.path()), options());
+    for _ in 0..5 {
+        let job = before.maintain(|_, _| std::thread::sleep(Duration::from_secs(3)));
+        // Queued when it is polled for the first time.
+        assert!(Box::pin(job).as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    }
+    let first = ask(&before, request("chat", &tokens(&model, &user("hello")), 4));
+    let told = Instant::now();
+    assert!(before.shutdown());
+    assert!(told.elapsed() < MAX_STOP_TIME, "{:?}", told.elapsed());
+    drop(before);
+    let after = engine(&model, Some(directory.path()), options());
+    let prompt = then(&model, &first.timeline, "and now?");
+    let answer = ask(&after, request("chat", &prompt, 4));
+    assert_eq!(answer.report.tokens.disk, first.timeline.len(), "{:?}", answer.report);
 }
 
 #[cfg(feature = "llama")]

@@ -28,6 +28,9 @@ const MAX_QUEUED_PIECES: usize = 16;
 /// Bytes that one step of an import writes.
 const STEP_BYTES: u64 = 32 << 20;
 
+/// Objects that one step writes: each is synced, and a stop waits for the step.
+const STEP_OBJECTS: usize = 256;
+
 /// An archive that is being received.
 pub struct Upload {
     pub max_bytes: u64,
@@ -87,7 +90,9 @@ impl Storage {
         let (mut next, mut written_bytes) = (Some(0), 0);
         while let Some(first) = next {
             let step = archive.clone();
-            let done = self.with_store(move |store, _, _| step.put_some(store, first, STEP_BYTES));
+            let done = self.with_store(move |store, _, _| {
+                step.put_some(store, first, STEP_OBJECTS, STEP_BYTES)
+            });
             let (then, bytes) = done.await?.map_err(|error| refused(&error))?;
             (next, written_bytes) = (then, written_bytes + bytes);
         }

@@ -4,10 +4,13 @@
 //! - Open conversations stay, and so do those whose record is still to be written.
 //! - An object that a record in memory names stays. While objects are removed, no new record can
 //!   name them and no reader reads them.
+//! - When the engine stops, the running job leaves what it can and queued ones are dropped: saves
+//!   are not behind them.
 //! - A sweep runs on the writer thread at the lowest priority: answers have the cores first.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 
 use hob_slots::store::{ObjectName, Store};
@@ -23,18 +26,24 @@ use parking_lot::Mutex;
 #[derive(Clone)]
 pub struct Maintainer {
     jobs: mpsc::Sender<Job>,
+    stopping: Arc<AtomicBool>,
 }
 
 /// Runs on the writer thread.
 pub(super) type MaintenanceJob = Box<dyn FnOnce(&Shared) + Send>;
 
 impl Maintainer {
-    pub(super) fn new(jobs: mpsc::Sender<Job>) -> Self {
-        Self { jobs }
+    pub(super) fn new(jobs: mpsc::Sender<Job>, stopping: Arc<AtomicBool>) -> Self {
+        Self { jobs, stopping }
     }
 
-    /// Queues `job` for the writer thread, which drops it unrun when there is no store or when it
-    /// ends first.
+    /// Saves go first from now on: the running job leaves what it can, queued ones are dropped.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+    }
+
+    /// Queues `job` for the writer thread, which drops it unrun when there is no store or when the
+    /// engine stops first.
     pub fn run(&self, job: impl FnOnce(&Store, &dyn LiveRefs) + Send + 'static) {
         self.queue(Box::new(|shared| {
             if let Some(store) = &shared.store {
@@ -92,6 +101,10 @@ impl<'s> EngineRefs<'s> {
 }
 
 impl LiveRefs for EngineRefs<'_> {
+    fn is_stopping(&self) -> bool {
+        self.shared.stopping.load(Ordering::SeqCst)
+    }
+
     fn is_open(&self, model: ModelHash, conversation: &ConversationId) -> bool {
         let is_open = || self.shared.open.lock().contains(conversation);
         let is_pending = || self.shared.records().is_pending(conversation);

@@ -159,7 +159,7 @@ impl KvTiers {
 
     /// Maintenance, without a way through the engine's thread.
     pub fn maintainer(&self) -> Maintainer {
-        Maintainer::new(self.jobs.clone())
+        Maintainer::new(self.jobs.clone(), self.shared.stopping.clone())
     }
 
     /// Replaces the set of conversations whose files maintenance leaves alone.

@@ -36,6 +36,8 @@ pub(super) struct Shared {
     removal: RwLock<()>,
     /// Conversations in a slot or in the queue; maintenance leaves their files alone.
     pub open: Mutex<BTreeSet<ConversationId>>,
+    /// Maintenance ends early, and queued jobs are dropped.
+    pub stopping: Arc<AtomicBool>,
     pub marks: Marks,
     /// Cleared memory for exports.
     pub spares: Mutex<Vec<Vec<u8>>>,
@@ -89,6 +91,7 @@ impl Shared {
             objects: Mutex::default(),
             removal: RwLock::default(),
             open: Mutex::default(),
+            stopping: Arc::default(),
             marks: Marks::default(),
             spares: Mutex::default(),
             block_bytes: AtomicUsize::new(0),

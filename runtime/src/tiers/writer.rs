@@ -60,6 +60,7 @@ impl<'s> Writer<'s> {
                     self.shared.save_history(false);
                 }
                 Job::Forget(conversation, named) => self.forget(&conversation, named),
+                Job::Maintain(_) if self.shared.stopping.load(Ordering::SeqCst) => {}
                 Job::Maintain(job) => {
                     fault::point(Place::Maintenance);
                     job(self.shared);

@@ -149,20 +149,21 @@ impl Archive {
 
     /// Writes the objects that the directory lacks. Returns the bytes written.
     pub fn put_objects(&self, store: &Store) -> Result<u64, ArchiveError> {
-        Ok(self.put_some(store, 0, u64::MAX)?.1)
+        Ok(self.put_some(store, 0, usize::MAX, u64::MAX)?.1)
     }
 
-    /// The same in steps: from object `first` until `max_bytes` of the archive are read. Returns
-    /// the next object, if there is one, and the bytes written.
+    /// The same in steps: from object `first` on, `max_objects` at most, until `max_bytes` of the
+    /// archive are read. Returns the next object, if there is one, and the bytes written.
     pub fn put_some(
         &self,
         store: &Store,
         first: usize,
+        max_objects: usize,
         max_bytes: u64,
     ) -> Result<(Option<usize>, u64), ArchiveError> {
         let (mut read, mut written) = (0, 0);
         for (number, (id, (_, entry))) in self.objects.iter().enumerate().skip(first) {
-            if read >= max_bytes {
+            if read >= max_bytes || number - first >= max_objects {
                 return Ok((Some(number), written));
             }
             read += entry.bytes;

@@ -10,6 +10,11 @@ pub trait LiveRefs {
     /// Whether a conversation is in use, so nothing of it may be removed.
     fn is_open(&self, model: ModelHash, conversation: &ConversationId) -> bool;
 
+    /// Whether the engine is about to stop: what can be left is left for the next sweep.
+    fn is_stopping(&self) -> bool {
+        false
+    }
+
     /// A slot file was removed: the engine no longer references its objects.
     fn slot_file_removed(&self, model: ModelHash, conversation: &ConversationId);
 

@@ -91,7 +91,7 @@ impl<'s> Pass<'s> {
                 }),
                 _ => false,
             };
-            if over && self.removals >= self.rules.max_removals {
+            if over && self.must_leave() {
                 self.swept.left = true;
             } else if over {
                 let path = &file.path;
@@ -175,7 +175,7 @@ impl<'s> Pass<'s> {
                 if settled.contains(&(model, name)) {
                     continue;
                 }
-                if budget == 0 {
+                if budget == 0 || self.live_refs.is_stopping() {
                     self.swept.left = true;
                     return;
                 }
@@ -247,8 +247,13 @@ impl<'s> Pass<'s> {
         self.swept.used_bytes = self.swept.used_bytes.saturating_sub(freed);
     }
 
+    /// Whether the rest is for the next sweep.
+    fn must_leave(&self) -> bool {
+        self.removals >= self.rules.max_removals || self.live_refs.is_stopping()
+    }
+
     fn remove_slot(&mut self, model: ModelHash, slot: &SavedContents) -> bool {
-        if self.removals >= self.rules.max_removals {
+        if self.must_leave() {
             self.swept.left = true;
             return false;
         }

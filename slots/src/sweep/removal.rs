@@ -15,7 +15,7 @@ pub(crate) struct Removal {
     /// The number of objects removed.
     pub objects: usize,
     pub bytes: u64,
-    /// Whether `max_removals` ended it early.
+    /// Whether `max_removals` or a stop ended it early.
     pub left: bool,
     pub errors: Vec<StoreError>,
 }
@@ -34,7 +34,7 @@ pub(crate) fn remove_objects(
     let mut removal = Removal::default();
     while !names.is_empty() {
         let room = max_removals - removal.objects;
-        if room == 0 {
+        if room == 0 || live_refs.is_stopping() {
             removal.left = true;
             break;
         }

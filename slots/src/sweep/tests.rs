@@ -94,9 +94,14 @@ struct Engine {
     open: Option<&'static str>,
     needs: BTreeSet<ObjectName>,
     left: RefCell<Vec<String>>,
+    stops: bool,
 }
 
 impl LiveRefs for Engine {
+    fn is_stopping(&self) -> bool {
+        self.stops
+    }
+
     fn is_open(&self, _: ModelHash, conversation: &ConversationId) -> bool {
         self.open == Some(conversation.as_str())
     }
@@ -222,6 +227,18 @@ fn a_sweep_is_bounded_and_reports_unfinished_work() {
         [true, true, false, false]
     );
     assert_eq!((world.conversations().len(), world.objects()), (0, 0));
+}
+
+#[test]
+fn a_sweep_leaves_the_rest_to_the_next_one_when_the_engine_stops() {
+    let world = World::new();
+    world.save("expired", TtlClass::Short, MODEL, &[1]);
+    world.save("aged", TtlClass::Permanent, MODEL, &[2]);
+    let stops = Engine { stops: true, ..Engine::default() };
+    let swept = world.sweep_after_hours(2, Rules::default(), &stops);
+    assert_eq!((swept.expired, swept.collected, swept.compressed), (0, 0, 0));
+    assert!(swept.left);
+    assert_eq!((world.conversations().len(), world.objects()), (2, 2));
 }
 
 #[test]
