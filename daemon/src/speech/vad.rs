@@ -31,6 +31,9 @@ const STOP_SCORE: f32 = 0.35;
 /// 96 ms: shorter than the shortest words ("no", "hm"), longer than a click or a key stroke.
 const FRAMES_TO_START: u64 = 6;
 
+/// 32 ms: a click may be as long, so only a restore begins here: it costs little and announces nothing.
+const FRAMES_TO_SUSPECT: u64 = 2;
+
 /// 608 ms: pauses within a sentence last up to half a second; waiting longer only delays the answer.
 const FRAMES_TO_STOP: u64 = 38;
 
@@ -86,6 +89,11 @@ impl SpeechDetector {
             }
         }
         events
+    }
+
+    /// Whether the last frames may be the start of speech, which six frames in a row decide.
+    pub fn suspects_speech(&self) -> bool {
+        !self.judge.speaking && self.judge.against >= FRAMES_TO_SUSPECT
     }
 
     /// Ends the stream, and speech that is in progress with it. The next piece starts a new stream.
@@ -173,6 +181,23 @@ mod tests {
         for (at, sound) in tones.into_iter().chain(noises).enumerate() {
             assert_eq!(SpeechDetector::default().process(&bytes(&sound)), [], "sound {at}");
         }
+    }
+
+    #[test]
+    fn speech_is_suspected_before_it_has_started_and_not_in_silence() {
+        let mut vad = SpeechDetector::default();
+        let sound = [vec![0; SECOND], voice(0.5)].concat();
+        let (mut suspected_at, mut started_at) = (None, None);
+        for (frame, piece) in bytes(&sound).chunks(2 * FRAME).enumerate() {
+            if !vad.process(piece).is_empty() {
+                started_at = started_at.or(Some(frame));
+            } else if vad.suspects_speech() {
+                suspected_at = suspected_at.or(Some(frame));
+            }
+        }
+        let early = started_at.unwrap() - suspected_at.unwrap();
+        assert_eq!(early as u64, FRAMES_TO_START - FRAMES_TO_SUSPECT);
+        assert!(suspected_at > Some(SECOND / FRAME - 2), "silence is not suspected");
     }
 
     #[test]

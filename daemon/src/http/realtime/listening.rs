@@ -80,6 +80,11 @@ impl Listening {
         events
     }
 
+    /// Whether speech may be starting.
+    pub fn suspects_speech(&self) -> bool {
+        self.detector.as_ref().is_some_and(SpeechDetector::suspects_speech)
+    }
+
     /// The client ends the utterance.
     pub fn commit(&mut self) -> Option<SpeechEvent> {
         if let Some(detector) = &mut self.detector {

@@ -38,6 +38,8 @@ pub(super) struct Session {
     /// The session's [`SOUND_FIELDS`].
     sound: Value,
     listening: Listening,
+    /// The sound so far may be the start of speech.
+    suspects: bool,
     /// Answers are spoken, in this voice or the default one.
     speaks: Option<Option<VoiceName>>,
     transcript: String,
@@ -58,6 +60,7 @@ impl Session {
             options: json!({}),
             sound: json!({}),
             listening,
+            suspects: false,
             speaks: None,
             transcript: String::new(),
             has_stopped: false,
@@ -113,8 +116,16 @@ impl Session {
         self.detected(detected)
     }
 
+    /// Speech that may be starting restores the conversation, 64 ms before it is certain.
     fn detected(&mut self, detected: impl IntoIterator<Item = SpeechEvent>) -> Events {
         let mut events = Vec::new();
+        let suspects = self.listening.suspects_speech();
+        if let Some(conversation) =
+            self.conversation.as_ref().filter(|_| suspects && !self.suspects)
+        {
+            self.speech.prewarm(conversation, &self.options);
+        }
+        self.suspects = suspects;
         for detected in detected {
             let events_of = match detected {
                 SpeechEvent::SpeechStarted { at_ms } => self.started().map(|more| {
