@@ -188,6 +188,13 @@ impl Engine {
         }
     }
 
+    /// Writes now into the conversation's saved record as the time of its last use, behind the saves
+    /// before. Without a record it does nothing.
+    pub fn renew(&self, conversation: ConversationId) {
+        let now = (self.inner.options.clock)();
+        self.inner.maintainer.renew(conversation, now);
+    }
+
     /// Drops a conversation's KV everywhere. A running turn is cancelled.
     pub async fn forget(&self, conversation: ConversationId) {
         let (done, wait) = Reply::channel();

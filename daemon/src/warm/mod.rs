@@ -114,6 +114,7 @@ impl<P: Prefixes + Clone> WarmLoop<P> {
                 tracing::debug!(%conversation, "parking an idle conversation");
                 self.engine.park(conversation).await;
             }
+            Action::Renew(profile) => self.engine.renew(profile.prefix_id()),
             Action::Warm(profile) => self.begin(profile, Purpose::Prewarm),
             Action::Touch(profile) => self.begin(profile, Purpose::KeepAlive),
             Action::Cancel(profile) => {

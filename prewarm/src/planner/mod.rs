@@ -7,6 +7,8 @@
 //!   that computes it.
 //! - It touches warm prefixes in rounds, see [`keepalive`](crate::keepalive). A turn cancels a
 //!   touch, and a touch does not count as a use.
+//! - Every five minutes at most, the use of a prefix by turns is written into its saved record, so
+//!   that a prefix in daily use does not expire.
 //! - It unloads the weights after `unload_after` without any turn, if that is set, and warms no
 //!   prefix while they are unloaded.
 //! - When the clock steps back, idle times restart from there: nothing is due early, and no
@@ -104,6 +106,8 @@ pub enum Action {
     Warm(ProfileName),
     /// The same at the lowest priority, of a prefix that is probably hot.
     Touch(ProfileName),
+    /// Write the time of use into the saved record of the profile's prefix.
+    Renew(ProfileName),
     /// Save all KV and unload the weights, unless a turn runs; report [`Event::ModelUnloaded`] or
     /// [`Event::UnloadRefused`].
     Unload,
@@ -178,6 +182,9 @@ impl Planner {
             Event::PrefixDone { profile, from } => self.prefixes.done(&profile, from, now),
             Event::PrefixFailed { profile, reason } => self.prefixes.fail(&profile, reason, now),
             Event::Used { profile } => {
+                if self.prefixes.renew_due(&profile, now) {
+                    self.actions.push_back(Action::Renew(profile.clone()));
+                }
                 if self.prefixes.used(&profile, now) {
                     self.cancel_for(&profile);
                 }

@@ -4,6 +4,8 @@
 //!   those that a keep-alive round asks to touch.
 //! - After each failure a prefix waits twice as long.
 //! - A prefix that a turn computes waits for the turn and shares its cells.
+//! - The record of a prefix in use is renewed every five minutes at most: each time rewrites a slot
+//!   file.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,6 +18,9 @@ use crate::prefix::{PrefixState, TokenOrigins, TrackedPrefix, WarmFailure, Warme
 /// From the first failure to the retry; doubles with each further failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 const MAX_PAUSE: Duration = Duration::from_secs(10 * 60);
+
+/// Between two renewals of a prefix's record.
+const RENEWAL_INTERVAL: Duration = Duration::from_secs(5 * 60);
 
 /// The longest wait for a turn that computes the same prefix.
 const MAX_TURN_WAIT: Duration = Duration::from_secs(30);
@@ -45,6 +50,8 @@ struct Entry {
     touch_due: bool,
     warmed: Option<Warmed>,
     failed: Option<WarmFailure>,
+    // When the record of its KV was last renewed.
+    renewed: Option<Timestamp>,
 }
 
 impl Prefixes {
@@ -66,6 +73,7 @@ impl Prefixes {
             touch_due: false,
             warmed: None,
             failed: None,
+            renewed: None,
         });
         (entry.warm_at, entry.joined, entry.touch_due, entry.failed) =
             (Some(now), false, false, None);
@@ -125,6 +133,18 @@ impl Prefixes {
             entry.warm_at = Some(now.after(MAX_TURN_WAIT));
         }
         entry.joined
+    }
+
+    /// A turn began with this prefix. Returns whether the record of its KV is to be renewed.
+    pub(super) fn renew_due(&mut self, profile: &ProfileName, now: Timestamp) -> bool {
+        let Some(entry) = self.known.get_mut(profile) else { return false };
+        // Making a prefix warm writes its record too.
+        let last = entry.renewed.max(entry.warmed.map(|warmed| warmed.at));
+        let is_due = last.is_none_or(|last| last.age(now) >= RENEWAL_INTERVAL);
+        if is_due {
+            entry.renewed = Some(now);
+        }
+        is_due
     }
 
     /// The last turn has ended.
@@ -187,6 +207,7 @@ impl Prefixes {
             if let Some(warmed) = &mut entry.warmed {
                 warmed.touched = warmed.touched.min(now);
             }
+            entry.renewed = entry.renewed.map(|renewed| renewed.min(now));
         }
     }
 

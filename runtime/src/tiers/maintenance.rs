@@ -15,7 +15,7 @@ use std::sync::{Arc, mpsc};
 
 use hob_slots::store::{ObjectName, Store};
 use hob_slots::sweep::{LiveRefs, Sweeper, Swept};
-use hob_slots::{AdjustedTime, BlockId, ConversationId, ModelHash};
+use hob_slots::{AdjustedTime, BlockId, ConversationId, ModelHash, Timestamp};
 
 use super::background::in_the_background;
 use super::shared::{Counters, Shared};
@@ -69,6 +69,12 @@ impl Maintainer {
         }));
     }
 
+    /// Writes `at` into the conversation's slot file as the time of its last use.
+    pub fn renew(&self, conversation: ConversationId, at: Timestamp) {
+        // An error: the writer has ended.
+        self.jobs.send(Job::Renew(conversation, at)).ok();
+    }
+
     fn queue(&self, job: MaintenanceJob) {
         self.jobs.send(Job::Maintain(job)).ok(); // An error: the writer has ended.
     }
@@ -107,8 +113,9 @@ impl LiveRefs for EngineRefs<'_> {
 
     fn is_open(&self, model: ModelHash, conversation: &ConversationId) -> bool {
         let is_open = || self.shared.open.lock().contains(conversation);
+        let is_renewing = || self.shared.renewing.lock().contains(conversation);
         let is_pending = || self.shared.records().is_pending(conversation);
-        model == self.shared.fingerprint && (is_open() || is_pending())
+        model == self.shared.fingerprint && (is_open() || is_pending() || is_renewing())
     }
 
     fn slot_file_removed(&self, model: ModelHash, conversation: &ConversationId) {

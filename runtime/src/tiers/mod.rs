@@ -30,7 +30,7 @@ use std::thread::JoinHandle;
 
 use hob_slots::format::{Object, ObjectKind, SlotRecord};
 use hob_slots::store::Store;
-use hob_slots::{BlockId, ConversationId, ModelHash, Token, Use, common_prefix};
+use hob_slots::{BlockId, ConversationId, ModelHash, Timestamp, Token, Use, common_prefix};
 
 use crate::backend::Model;
 use crate::map::Tier;
@@ -155,6 +155,13 @@ impl KvTiers {
         let mut named = self.shared.records().forget(conversation);
         named.extend(unrecorded);
         self.send(Job::Forget(conversation.clone(), named));
+    }
+
+    /// Writes `at` into the conversation's slot file as the time of its last use. Maintenance
+    /// leaves the conversation alone until then.
+    pub fn renew(&self, conversation: ConversationId, at: Timestamp) {
+        self.shared.renewing.lock().insert(conversation.clone());
+        self.send(Job::Renew(conversation, at));
     }
 
     /// Maintenance, without a way through the engine's thread.

@@ -39,6 +39,9 @@ pub(super) struct Shared {
     /// Maintenance ends early, and queued jobs are dropped.
     pub stopping: Arc<AtomicBool>,
     pub marks: Marks,
+    /// Conversations whose time of use the writer is about to write: a sweep that has read the slot
+    /// file before must not find them expired.
+    pub renewing: Mutex<BTreeSet<ConversationId>>,
     /// Cleared memory for exports.
     pub spares: Mutex<Vec<Vec<u8>>>,
     /// The longest block that was read.
@@ -93,6 +96,7 @@ impl Shared {
             open: Mutex::default(),
             stopping: Arc::default(),
             marks: Marks::default(),
+            renewing: Mutex::default(),
             spares: Mutex::default(),
             block_bytes: AtomicUsize::new(0),
             bytes_per_token: AtomicU64::new(0),

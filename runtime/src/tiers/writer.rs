@@ -13,7 +13,7 @@ use std::sync::mpsc::Receiver;
 
 use hob_slots::format::{Object, ObjectKind, SlotRecord};
 use hob_slots::store::{Store, StoreError};
-use hob_slots::{BlockId, ConversationId};
+use hob_slots::{BlockId, ConversationId, Timestamp};
 use tracing::{debug, warn};
 
 use super::maintenance::MaintenanceJob;
@@ -32,6 +32,8 @@ pub(super) enum Job {
     },
     /// With the objects that it named.
     Forget(ConversationId, Vec<BlockId>),
+    /// With the time of its last use.
+    Renew(ConversationId, Timestamp),
     Maintain(MaintenanceJob),
     /// Called after all earlier jobs.
     Flush(Box<dyn FnOnce() + Send>),
@@ -60,6 +62,7 @@ impl<'s> Writer<'s> {
                     self.shared.save_history(false);
                 }
                 Job::Forget(conversation, named) => self.forget(&conversation, named),
+                Job::Renew(conversation, at) => self.renew(&conversation, at),
                 Job::Maintain(_) if self.shared.stopping.load(Ordering::SeqCst) => {}
                 Job::Maintain(job) => {
                     fault::point(Place::Maintenance);
@@ -136,6 +139,26 @@ impl<'s> Writer<'s> {
                 None => Ok(Vec::new()),
             });
         }
+    }
+
+    /// Rewrites the conversation's slot file with a later time of use, if it has a slot file.
+    fn renew(&self, conversation: &ConversationId, at: Timestamp) {
+        let shared = self.shared;
+        let written = shared.store.as_ref().and_then(|store| {
+            let record = store.get_slot(shared.fingerprint, conversation).ok()?;
+            let is_older = record.used_at < at;
+            let renewed = SlotRecord { used_at: at, ..record };
+            is_older.then(|| store.put_slot(shared.fingerprint, &renewed))
+        });
+        match written {
+            None => {} // There is no slot file, or a save has renewed it meanwhile.
+            Some(Ok(bytes)) => Counters::add(&shared.counters.written_bytes, bytes),
+            Some(Err(error)) => {
+                Counters::add(&shared.counters.write_errors, 1);
+                warn!(%conversation, %error, "the time of use was not written");
+            }
+        }
+        shared.renewing.lock().remove(conversation);
     }
 
     /// Removes the objects that only this conversation names: equal prefixes have equal objects.

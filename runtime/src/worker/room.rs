@@ -1,10 +1,12 @@
 //! Makes room in the cache: parks idle conversations, forgets deleted ones, preempts turns.
 //!
 //! - A slot's KV is exported before its cells are given up.
+//! - The TTL class of a conversation counts from the moment when it is parked for idleness: while it
+//!   is hot no sweep removes it, and the park itself must not make it expire.
 //! - A turn with a waiting caller is preempted only when no idle slot is left, and continues later
 //!   where it stopped.
 
-use hob_slots::ConversationId;
+use hob_slots::{ConversationId, TtlClass};
 use tracing::debug;
 
 use super::Worker;
@@ -23,9 +25,19 @@ impl Worker<'_> {
         let index = slot.0 as usize;
         debug!(%conversation, tokens = self.slots[index].timeline.len(), "parked");
         self.save(index);
+        if why == EvictionReason::Idle {
+            self.renew_if_it_expires(conversation);
+        }
         self.log_eviction(index, 0, why);
         self.registry.unpin(conversation);
         self.vacate(index);
+    }
+
+    fn renew_if_it_expires(&self, conversation: &ConversationId) {
+        let class = self.core.tiers.summary(conversation).map(|summary| summary.class);
+        if class.is_some_and(|class| class != TtlClass::Permanent) {
+            self.core.tiers.renew(conversation.clone(), self.now());
+        }
     }
 
     /// Drops a conversation's KV everywhere, and ends its turns, running or queued.

@@ -61,6 +61,12 @@ impl World {
         self.wake().into_iter().filter_map(parked).collect()
     }
 
+    /// Renewals change nothing that is hot, and have a test of their own.
+    fn next_action(&mut self) -> Option<Action> {
+        let mut actions = std::iter::from_fn(|| self.planner.next_action());
+        actions.find(|action| !matches!(action, Action::Renew(_)))
+    }
+
     fn tell(&mut self, event: Event) -> &mut Self {
         self.planner.handle(event, self.now);
         self
@@ -69,7 +75,7 @@ impl World {
     /// Wakes the planner and drains its actions.
     fn wake(&mut self) -> Vec<Action> {
         self.planner.wake(self.now);
-        std::iter::from_fn(|| self.planner.next_action()).collect()
+        std::iter::from_fn(|| self.next_action()).collect()
     }
 }
 

@@ -17,6 +17,13 @@ impl World {
         self.tell(Event::Used { profile: name(profile) })
     }
 
+    /// Whether a turn that begins with the prefix renews its record.
+    fn renews(&mut self, profile: &str) -> bool {
+        self.use_prefix(profile);
+        let mut actions = std::iter::from_fn(|| self.planner.next_action());
+        actions.any(|action| action == Action::Renew(name(profile)))
+    }
+
     fn remove(&mut self, profile: &str) -> &mut Self {
         self.tell(Event::ProfileRemoved { profile: name(profile) })
     }
@@ -220,4 +227,17 @@ fn a_clock_step_back_does_not_lengthen_the_pause_before_a_retry() {
     world.fail("default").step_back(24 * 60 * MINUTE);
     assert_eq!(world.wake(), []);
     assert_eq!(world.sleep(5).wake(), [Action::Warm(name("default"))]);
+}
+
+#[test]
+fn the_record_of_a_prefix_in_use_is_renewed_every_five_minutes_at_most() {
+    let mut world = World::new();
+    world.warm_all(&["default"]);
+    assert!(!world.renews("default"), "it was just written");
+    assert!(world.sleep(5 * MINUTE).renews("default"));
+    assert!(!world.sleep(5 * MINUTE - 1).renews("default"));
+    assert!(world.sleep(1).renews("default"));
+    assert!(!world.step_back(MINUTE).renews("default"));
+    assert!(world.sleep(5 * MINUTE).renews("default"));
+    assert!(!world.sleep(5 * MINUTE).remove("default").renews("default"));
 }

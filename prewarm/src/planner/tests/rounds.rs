@@ -9,7 +9,7 @@ impl World {
     fn round(&mut self) -> Vec<String> {
         let mut touched = Vec::new();
         self.planner.wake(self.now);
-        while let Some(action) = self.planner.next_action() {
+        while let Some(action) = self.next_action() {
             let Action::Touch(profile) = action else { panic!("{action:?} in a round") };
             touched.push(profile.as_str().to_owned());
             self.done(profile.as_str(), shared(100));
@@ -290,7 +290,7 @@ impl Week {
 
     fn act(&mut self, world: &mut World) {
         world.planner.wake(world.now);
-        while let Some(action) = world.planner.next_action() {
+        while let Some(action) = world.next_action() {
             self.actions += 1;
             match action {
                 Action::Warm(profile) | Action::Touch(profile) if self.fails => {
@@ -298,7 +298,9 @@ impl Week {
                 }
                 Action::Warm(profile) => world.done(profile.as_str(), computed(100)),
                 Action::Touch(profile) => world.done(profile.as_str(), shared(100)),
-                Action::Cancel(_) | Action::Park(_) | Action::Unload => continue,
+                Action::Cancel(_) | Action::Park(_) | Action::Unload | Action::Renew(_) => {
+                    continue;
+                }
             };
         }
         for (profile, prefix) in world.planner.prefixes() {
