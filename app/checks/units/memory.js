@@ -1,5 +1,6 @@
 import { diskParts, machineParts } from "/pages/memory/bars.js";
 import { runs } from "/pages/memory/blocks.js";
+import { quotaInWords } from "/pages/memory/quota.js";
 import { rowOf, sorted } from "/pages/memory/rows.js";
 import { median, nearest, points, ticks } from "/pages/memory/scale.js";
 import { initial, isChosen, selection } from "/pages/memory/selection.js";
@@ -55,6 +56,15 @@ test("the disk's quota leaves room, never less than none", () => {
 test("without a quota the total is what is saved", () => {
   const usage = diskParts({ bytes: 30, quota_bytes: null, free_bytes: 5 });
   equal([usage.total, usage.parts[1].bytes], [30, null]);
+});
+
+test("the quota is explained by what sets it", () => {
+  const disk = { quota_bytes: 2 ** 31, quota_set_bytes: null, quota_origin: "default", free_bytes: 5 };
+  const holds = (changed, text) => equal(quotaInWords({ ...disk, ...changed }).includes(text), true);
+  holds({}, "a tenth of the free disk, at most 32 GiB, and none of its last 10 GiB: 2 GiB now");
+  holds({ quota_bytes: 0 }, "none of the last 10 GiB");
+  holds({ quota_set_bytes: 2 ** 31, quota_origin: "hob.toml:1" }, "You set it to 2 GiB");
+  holds({ quota_fixed: true, quota_origin: "flag --slots-quota-bytes" }, "flag --slots-quota-bytes");
 });
 
 test("a share below one percent says so", () => {

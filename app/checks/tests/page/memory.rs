@@ -38,7 +38,7 @@ fn pruning_previews_what_it_frees() {
     page.reads("@prune-preview", "No conversation meets the criteria.");
     // All of this class, expired or not.
     page.click("@prune-expired");
-    page.put("@prune-dialog label > select", "long");
+    page.put("@prune-dialog label > select", "permanent");
     page.reads("@prune-preview", "2");
     page.reads("@prune-preview", "Say this: apples");
     assert_eq!(page.count("@file"), 2);
@@ -80,12 +80,30 @@ fn the_ttl_class_of_a_saved_conversation_can_be_changed() {
     let mut hobd = Hobd::start(Model::Fake);
     hobd.client.say("apples", "Say this: apples");
     let page = open_memory_after_a_restart(&mut hobd);
-    assert!(file_name(&kept_files(&hobd, "bin")[0]).contains(".long."));
+    assert!(file_name(&kept_files(&hobd, "bin")[0]).contains(".kept."));
 
-    page.put("@file select", "permanent");
+    page.put("@file select", "long");
     hob_testkit::wait::until("the file has its new class", || {
-        kept_files(&hobd, "bin").iter().any(|path| file_name(path).contains(".kept.")).then_some(())
+        kept_files(&hobd, "bin").iter().any(|path| file_name(path).contains(".long.")).then_some(())
     });
+}
+
+#[test]
+fn the_room_for_saved_chats_is_explained_and_changed() {
+    let mut hobd = Hobd::start(Model::Fake);
+    hobd.client.say("apples", "Say this: apples");
+    let page = open_memory_after_a_restart(&mut hobd);
+    page.reads("@quota-words", "a tenth of the free disk");
+    page.click("@quota-change");
+    page.put("@quota-gib", "3.5");
+    page.click("@quota-save");
+    page.reads("@quota-words", "You set it to 3.5 GiB");
+    page.reads("@memory-bars", "3.5 GiB");
+
+    let page = open_memory_after_a_restart(&mut hobd);
+    page.reads("@quota-words", "You set it to 3.5 GiB");
+    page.click("@quota-default");
+    page.reads("@quota-words", "By default");
 }
 
 /// The memory page of a daemon with empty slots: all KV is on disk.

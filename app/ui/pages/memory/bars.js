@@ -1,6 +1,7 @@
 // The machine's memory and the disk quota, as bars. Each part has a colour, a pattern and a word.
 
 import { bytes, count, html, t } from "/lib.js";
+import { Quota } from "./quota.js";
 import { loadingNote } from "./words.js";
 
 export function Bars({ now }) {
@@ -15,7 +16,9 @@ function usage(now) {
   return html`
     <${Bar} title=${t("memory.machine")} ...${machineParts(now)} />
     ${now.disk
-      ? html`<${Bar} title=${t("memory.disk")} ...${diskParts(now.disk)} />`
+      ? html`
+        <${Bar} title=${t("memory.disk")} ...${diskParts(now.disk)} />
+        <${Quota} disk=${now.disk} />`
       : html`<p class="note">${t("memory.no-disk")}</p>`}`;
 }
 
