@@ -35,8 +35,19 @@ pub struct Status {
     pub queue: usize,
     pub memory_bytes: u64,
     pub memory_budget_bytes: u64,
+    pub disk_quota: DiskQuota,
     pub prefill_tokens_per_second: Option<f64>,
     pub counters: Counters,
+}
+
+/// The disk quota as it is set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DiskQuota {
+    /// `None`: the default, which follows the free disk.
+    pub set_bytes: Option<u64>,
+    /// `default`, or the file, variable or flag that sets it.
+    pub origin: Text,
 }
 
 /// A llama.cpp sequence.

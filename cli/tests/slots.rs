@@ -36,6 +36,7 @@ fn conversations_are_listed_with_bytes_and_tokens() {
     let room = listed["slots"].as_array().unwrap().iter().find(|s| s["conversation"] == "room-1");
     assert_eq!(room.unwrap()["tokens"], 1280);
     assert!(listed["disk_bytes"].as_u64().unwrap() > 30_000);
+    assert!(listed["quota_bytes"].is_u64());
     let other = home.hob(&["slots", "ls", "--json", "--fingerprint", "0000000000000000"]).json();
     assert_eq!(other["slots"].as_array().unwrap().len(), 0);
 }

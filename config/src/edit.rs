@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use toml_edit::{DocumentMut, Item, Value};
+use toml_edit::{DocumentMut, Item, TableLike, Value};
 
 use crate::key::Key;
 
@@ -20,8 +20,8 @@ pub enum EditError {
     Io { path: PathBuf, source: io::Error },
 }
 
-/// Sets `key` to a text in the file at `path`, which need not exist.
-pub fn set_text(path: &Path, key: Key, value: &str) -> Result<(), EditError> {
+/// Sets `key` to a text or a number in the file at `path`, which need not exist.
+pub fn set(path: &Path, key: Key, value: impl Into<Value>) -> Result<(), EditError> {
     let failed = |source| EditError::Io { path: path.to_owned(), source };
     // Replaces the file that a link points to, not the link.
     let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -30,28 +30,42 @@ pub fn set_text(path: &Path, key: Key, value: &str) -> Result<(), EditError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(failed(error)),
     };
-    let edited = with_text(&text, key, value).map_err(|problem| {
+    let edited = with_value(&text, key, value.into()).map_err(|problem| {
         let path = path.to_owned();
         EditError::Syntax { path, problem }
     })?;
     replace(&real, &edited).map_err(failed)
 }
 
-fn with_text(text: &str, key: Key, value: &str) -> Result<String, String> {
+fn with_value(text: &str, key: Key, value: Value) -> Result<String, String> {
     let mut document: DocumentMut = text
         .parse()
         .map_err(|error: toml_edit::TomlError| error.to_string().trim_end().to_owned())?;
-    match document.get_mut(key.name()).and_then(Item::as_value_mut) {
+    match find(document.as_table_mut(), key.name()) {
         Some(old) => {
             let decor = old.decor().clone();
-            *old = Value::from(value);
+            *old = value;
             *old.decor_mut() = decor;
         }
         None => {
-            document.insert(key.name(), toml_edit::value(value));
+            document.insert(key.name(), Item::Value(value));
         }
     }
     Ok(document.to_string())
+}
+
+/// The value of a name, which may be written in pieces: `quota_bytes` in `[slots]`.
+fn find<'t>(table: &'t mut dyn TableLike, name: &str) -> Option<&'t mut Value> {
+    if table.get(name).is_some_and(Item::is_value) {
+        return table.get_mut(name)?.as_value_mut();
+    }
+    let pieces = name.match_indices('_').map(|(at, _)| (&name[..at], &name[at + 1..]));
+    let holds = |(outer, inner): &(&str, &str)| {
+        let inside = table.get(outer).and_then(Item::as_table_like);
+        inside.is_some_and(|inside| inside.contains_key(inner))
+    };
+    let (outer, inner) = pieces.clone().find(holds)?;
+    table.get_mut(outer)?.as_table_like_mut()?.get_mut(inner)?.as_value_mut()
 }
 
 fn replace(path: &Path, text: &str) -> io::Result<()> {
@@ -82,7 +96,7 @@ mod tests {
     use super::*;
 
     fn edited(text: &str) -> String {
-        with_text(text, Key::Model, "/m/a.gguf").unwrap()
+        with_value(text, Key::Model, "/m/a.gguf".into()).unwrap()
     }
 
     #[test]
@@ -101,16 +115,26 @@ mod tests {
     }
 
     #[test]
+    fn a_setting_is_changed_where_the_file_has_it() {
+        let quota = |text: &str| with_value(text, Key::SlotsQuotaBytes, 7.into()).unwrap();
+        let in_table = "[slots]\nquota_bytes = '1GiB' # mine\n";
+        assert_eq!(quota(in_table), "[slots]\nquota_bytes = 7 # mine\n");
+        assert_eq!(quota("slots.quota_bytes = 1\n"), "slots.quota_bytes = 7\n");
+        assert_eq!(quota("slots_quota_bytes = 1\n"), "slots_quota_bytes = 7\n");
+        assert_eq!(quota("slots = 3\n"), "slots = 3\nslots_quota_bytes = 7\n");
+    }
+
+    #[test]
     fn a_missing_file_is_created_and_invalid_toml_is_left_alone() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("hob/hob.toml");
-        set_text(&file, Key::Model, "a \"b\"").unwrap();
+        set(&file, Key::Model, "a \"b\"").unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), "model = 'a \"b\"'\n");
-        set_text(&file, Key::Model, "bundled").unwrap();
+        set(&file, Key::Model, "bundled").unwrap();
         assert_eq!(fs::read_dir(file.parent().unwrap()).unwrap().count(), 1);
 
         fs::write(&file, "model =").unwrap();
-        let error = set_text(&file, Key::Model, "a").unwrap_err().to_string();
+        let error = set(&file, Key::Model, "a").unwrap_err().to_string();
         assert!(error.contains("hob.toml is not valid TOML"), "{error}");
         assert_eq!(fs::read_to_string(&file).unwrap(), "model =");
     }
@@ -124,7 +148,7 @@ mod tests {
         fs::write(&real, "ctx = 1024\n").unwrap();
         fs::set_permissions(&real, fs::Permissions::from_mode(0o600)).unwrap();
         symlink(&real, &link).unwrap();
-        set_text(&link, Key::Model, "a").unwrap();
+        set(&link, Key::Model, "a").unwrap();
         assert!(link.is_symlink());
         assert_eq!(fs::read_to_string(&real).unwrap(), "ctx = 1024\nmodel = \"a\"\n");
         assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o600);

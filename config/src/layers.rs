@@ -19,7 +19,7 @@ use crate::origin::{Entry, GivenValues, Origin};
 use crate::parse::{self, Complaint, Raw};
 use crate::paths::UserDirs;
 use crate::sources::Sources;
-use crate::values::{CacheType, ModelChoice};
+use crate::values::{CacheType, ModelChoice, TtlClass};
 
 /// Ten years: far from where adding to a clock overflows.
 const MAX_SECS: u64 = 10 * 365 * 24 * 3600;
@@ -165,6 +165,10 @@ impl<'a> Layers<'a> {
 
     pub(crate) fn cache_type(&mut self, key: Key) -> Result<CacheType, ConfigError> {
         self.value(key, |raw| parse::choice(raw, &CacheType::NAMES))
+    }
+
+    pub(crate) fn ttl_class(&mut self, key: Key) -> Result<TtlClass, ConfigError> {
+        self.value(key, |raw| parse::choice(raw, &TtlClass::NAMES))
     }
 
     pub(crate) fn path(

@@ -46,10 +46,10 @@ impl Resolved {
         self.settings.config.clone().unwrap_or_else(|| self.user_dirs.config_file())
     }
 
-    /// The layer that chose the model, where it is stronger than the file: writing the file would
-    /// not change the model.
-    pub fn fixed_model(&self) -> Option<&Origin> {
-        let origin = self.origin(Key::Model);
+    /// The layer that sets the key, where it is stronger than the file: writing the file would not
+    /// change the setting.
+    pub fn fixed(&self, key: Key) -> Option<&Origin> {
+        let origin = self.origin(key);
         matches!(origin, Origin::Environment { .. } | Origin::Flag { .. }).then_some(origin)
     }
 }
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
     use crate::flags::Flags;
     use crate::sources::ConfigFile;
-    use crate::values::{CacheType, ModelChoice};
+    use crate::values::{CacheType, ModelChoice, TtlClass};
 
     #[test]
     fn defaults_come_from_the_table() {
@@ -76,6 +76,7 @@ mod tests {
         assert_eq!(settings.idle_park, Duration::from_secs(3_600));
         assert_eq!(settings.cache_type_k, CacheType::F16);
         assert_eq!(settings.max_body_bytes, 8 << 20);
+        assert_eq!(settings.default_ttl, TtlClass::Permanent);
         assert!(resolved.entries.iter().all(|entry| entry.origin == Origin::Default));
     }
 
@@ -218,13 +219,22 @@ mod tests {
 
     #[test]
     fn a_model_of_flag_or_environment_is_fixed() {
-        let fixed = |world: World| world.resolve().fixed_model().map(ToString::to_string);
+        let fixed = |world: World| world.resolve().fixed(Key::Model).map(ToString::to_string);
         assert_eq!(fixed(World::new()), None);
         assert_eq!(fixed(World::new().file("model = 'a'")), None);
         let world = World::new().file("model = 'a'").env("HOB_MODEL", "b");
         assert_eq!(fixed(world).unwrap(), "environment HOB_MODEL");
         assert_eq!(fixed(World::new().flag(Key::Model, "c")).unwrap(), "flag --model");
         assert_eq!(World::new().resolve().config_file(), Path::new("/u/config/hob.toml"));
+    }
+
+    #[test]
+    fn the_class_of_conversations_is_set_by_its_name() {
+        let class = |text: &str| World::new().file(text).resolve().settings.default_ttl;
+        assert_eq!(class("default_ttl = 'extended'"), TtlClass::Extended);
+        assert_eq!(class("default_ttl = 'kept'"), TtlClass::Permanent);
+        let error = World::new().env("HOB_DEFAULT_TTL", "forever").error();
+        assert!(error.contains("short, long, extended, permanent"), "{error}");
     }
 
     #[test]

@@ -140,7 +140,12 @@ macro_rules! settings_table {
         #[setting(Everyone, "TIME", default = "24h")]
         TtlExtended => ttl_extended: Duration = duration();
 
-        /// Maximum KV on disk; 0 means a tenth of the free disk, 8 GiB at most
+        /// TTL class of conversations with stored text: short, long, extended or permanent
+        #[setting(Daemon, "CLASS", default = "permanent")]
+        DefaultTtl => default_ttl: TtlClass = ttl_class();
+
+        /// Maximum KV on disk; 0 means a tenth of the free disk, 32 GiB at most, and none of
+        /// its last 10 GiB
         #[setting(Daemon, "BYTES", default = "0")]
         SlotsQuotaBytes => slots_quota_bytes: u64 = bytes(0);
 

@@ -87,6 +87,46 @@ impl FromStr for CacheType {
     }
 }
 
+/// How long saved KV stays after its last use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TtlClass {
+    Short,
+    Long,
+    Extended,
+    /// Until the quota needs its bytes. `kept` is a deprecated alias.
+    Permanent,
+}
+
+const TTL_CLASSES: [TtlClass; 4] =
+    [TtlClass::Short, TtlClass::Long, TtlClass::Extended, TtlClass::Permanent];
+
+impl TtlClass {
+    /// Every name, by lifetime, ascending.
+    pub const NAMES: [&'static str; 4] = ["short", "long", "extended", "permanent"];
+}
+
+impl fmt::Display for TtlClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Self::NAMES[*self as usize])
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{got}` is not a TTL class; choose one of {}", TtlClass::NAMES.join(", "))]
+pub struct TtlClassError {
+    pub got: String,
+}
+
+impl FromStr for TtlClass {
+    type Err = TtlClassError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let word = if text == "kept" { "permanent" } else { text };
+        let found = Self::NAMES.iter().position(|name| *name == word);
+        found.map(|at| TTL_CLASSES[at]).ok_or_else(|| TtlClassError { got: text.to_owned() })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

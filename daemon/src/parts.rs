@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hob_models::Estimate;
 use hob_runtime::Engine;
 use hob_slots::store::StoreReader;
-use hob_slots::{Lifetimes, Quota};
+use hob_slots::{Lifetimes, TtlClass};
 
 use crate::chat::{self, Chat};
 use crate::clock::Clock;
@@ -24,6 +24,7 @@ use crate::speech::sessions::SpeechSessions;
 use crate::speech::synthesis::Synthesizer;
 use crate::speech::typing::TypeAhead;
 use crate::speech::{self, Speech};
+use crate::storage::quota::DiskQuota;
 use crate::storage::{self, Storage};
 use crate::warm::events::WarmEvents;
 use crate::warm::warm_status::WarmStatusReader;
@@ -36,7 +37,9 @@ pub struct Options {
     /// `None`: no KV on disk.
     pub reader: Option<StoreReader>,
     pub lifetimes: Lifetimes,
-    pub quota: Quota,
+    /// Of conversations with stored text.
+    pub default_class: TtlClass,
+    pub quota: DiskQuota,
     pub estimate: Option<Estimate>,
     pub events: WarmEvents,
     pub warm_status: WarmStatusReader,
@@ -115,6 +118,7 @@ impl Parts {
             events: events.clone(),
             metrics: metrics.clone(),
             max_waiting: options.max_waiting,
+            default_class: options.default_class,
         });
         let speech = Speech::new(speech::Options {
             chat: chat.clone(),

@@ -419,7 +419,13 @@ fn a_saved_conversation_has_segments_and_a_class() {
     let messages = json!([{"role": "system", "content": "Be brief."}, user("Hello")]);
     let extra = json!({"conversation": "a", "hob": {"ttl": "kept"}});
     world.chat(messages.clone(), extra);
-    world.chat(messages, json!({"conversation": "b", "prompt_cache_retention": "24h"}));
+    world.chat(messages.clone(), json!({"conversation": "b", "prompt_cache_retention": "24h"}));
+    world.chat(messages.clone(), json!({"conversation": "d"}));
+    world.chat(messages.clone(), json!({"conversation": "e", "hob": {"ttl": "short"}}));
+    let answered = json!({"role": "assistant", "content": "Hello"});
+    let longer = json!([messages[0], messages[1], answered, user("And now?")]);
+    world.chat(longer, json!({"conversation": "e"}));
+    world.chat(messages, json!({"promptCacheKey": "v5:f"}));
     let wrong = json!({"conversation": "c", "hob": {"ttl": "forever"}});
     let refused = world.post("/v1/chat/completions", chat_body(json!([user("Hello")]), wrong));
     assert_eq!(refused.status, 400);
@@ -433,6 +439,9 @@ fn a_saved_conversation_has_segments_and_a_class() {
     };
     assert_eq!(record("a").class, TtlClass::Permanent);
     assert_eq!(record("b").class, TtlClass::Extended);
+    assert_eq!(record("d").class, TtlClass::Permanent, "the default of what has text");
+    assert_eq!(record("e").class, TtlClass::Short, "a class that was asked for stays");
+    assert_eq!(record("v5:f").class, TtlClass::Extended, "the default of what has no text");
     let segments = record("a").segments;
     let layers: Vec<_> = segments.iter().map(|segment| segment.layer).collect();
     assert_eq!(layers, [Layer::Identity, Layer::User, Layer::Assistant]);

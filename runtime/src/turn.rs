@@ -97,12 +97,20 @@ impl Purpose {
 }
 
 /// How a conversation's KV is saved.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// `None`: as recorded, or [`TtlClass::Long`] for a new conversation.
+    /// The class that the caller asks for; `None`: the one asked for before.
     pub class: Option<TtlClass>,
+    /// The class of a conversation for which none was ever asked.
+    pub default_class: TtlClass,
     /// The parts of the prompt, by ascending ends within it. The answer follows the last one.
     pub segments: Vec<SegmentRef>,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self { class: None, default_class: TtlClass::Permanent, segments: Vec::new() }
+    }
 }
 
 /// Why a turn ended.

@@ -166,7 +166,7 @@ fn blocks_have_their_segments_layer_and_prefixes_their_slots() {
         segment(half, Layer::Identity, "identity"),
         segment(prompt.len() as u32, Layer::Capabilities, "tools"),
     ];
-    let keep = Retention { segments, class: None };
+    let keep = Retention { segments, ..Retention::default() };
     let purpose = Purpose::Prewarm;
     ask(&engine, TurnRequest { keep, purpose, ..request("prefix", &prompt, 0) });
     let slot = of(&map(&engine), "prefix");

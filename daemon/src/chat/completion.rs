@@ -1,16 +1,16 @@
 //! From a completion request to its answer.
 
-use hob_runtime::turn::TurnRequest;
+use hob_runtime::turn::{Retention, TurnRequest};
 use hob_slots::{Token, common_prefix};
 use serde_json::Value;
 
-use super::Chat;
 use super::answer::{Answer, NewAnswer};
 use super::assembly::Assembly;
 use super::choices::Choices;
 use super::identity::Identity;
 use super::recording::Recording;
 use super::request::purpose;
+use super::{CLASS_WITHOUT_TEXT, Chat};
 use crate::blocking::compute;
 use crate::conversations::transcript::{TurnQuery, TurnStart};
 use crate::error::ApiError;
@@ -96,6 +96,7 @@ fn turns(
         logprobs: request.logprobs,
         ignore_eog: request.shape.ignore_eos,
         purpose: purpose(&request.shape),
+        keep: Retention { default_class: CLASS_WITHOUT_TEXT, ..Retention::default() },
         ..TurnRequest::answer(None, prompt.clone(), max_tokens)
     };
     let copies = request.shape.choices;

@@ -31,7 +31,7 @@ use hob_dialect::{Dialect, opens_reasoning};
 use hob_prewarm::Event;
 use hob_runtime::Engine;
 use hob_runtime::turn::{Retention, TurnRequest};
-use hob_slots::{ConversationId, Timestamp, Token, common_prefix};
+use hob_slots::{ConversationId, Timestamp, Token, TtlClass, common_prefix};
 use serde_json::Value;
 
 use crate::blocking::compute;
@@ -73,7 +73,12 @@ pub struct Options {
     /// Requests that may wait for the previous answer of their conversation, over all
     /// conversations.
     pub max_waiting: usize,
+    /// The TTL class of conversations with stored text for which none was asked.
+    pub default_class: TtlClass,
 }
+
+/// The TTL class of saved KV without stored text: no list of chats shows it, so it leaves by itself.
+pub(crate) const CLASS_WITHOUT_TEXT: TtlClass = TtlClass::Extended;
 
 /// Answers requests. Clones share everything.
 #[derive(Clone)]
@@ -129,12 +134,14 @@ impl Chat {
         }
         let history = continuation.as_ref().map(|continuation| continuation.history.clone());
         let conversation = identity.pinned().cloned();
+        let default_class = identity.named().map_or(CLASS_WITHOUT_TEXT, |_| options.default_class);
         let (chat, job) = (self.clone(), resolved.clone());
         let submitted = compute(move || {
             let messages = history.as_ref().unwrap_or(&job.request.messages);
             let Newest { rendered, start } = chat.prompt(&job, messages, &extent, &timeline)?;
             let remembered = common_prefix(&timeline, &rendered.tokens);
-            let submitted = chat.submit(&job.request, rendered, conversation, remembered)?;
+            let submitted =
+                chat.submit(&job.request, rendered, conversation, default_class, remembered)?;
             Ok::<_, ApiError>((submitted, start))
         });
         let (Submitted { choices, subject, dialect, thinks }, start) = submitted.await?;
@@ -258,6 +265,7 @@ impl Chat {
         request: &ChatRequest,
         prompt: Rendered,
         conversation: Option<ConversationId>,
+        default_class: TtlClass,
         remembered: usize,
     ) -> Result<Submitted, ApiError> {
         let Rendered { text, tokens, segments } = prompt;
@@ -275,7 +283,7 @@ impl Chat {
             grammar: grammar.map(Arc::new),
             logprobs: request.logprobs,
             ignore_eog: request.shape.ignore_eos,
-            keep: Retention { class: request.ttl, segments: segments.clone() },
+            keep: Retention { class: request.ttl, default_class, segments: segments.clone() },
             purpose: purpose(&request.shape),
             cold: request.cold,
             ..TurnRequest::answer(conversation, tokens.clone(), max_tokens)

@@ -40,7 +40,7 @@ use axum::extract::{FromRef, MatchedPath, Request, State};
 use axum::handler::Handler;
 use axum::middleware::{self, Next};
 use axum::response::Response;
-use axum::routing::{get, post};
+use axum::routing::{get, post, put};
 use hob_slots::maintenance::{Collect, Prune, Remove, SetClass};
 use tower_http::compression::CompressionLayer;
 
@@ -132,6 +132,7 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
         .route("/v1/slots/class", post(slots::maintain::<SetClass>))
         .route("/v1/slots/import", post(slots::import))
         .route("/v1/slots/verify", post(verifying::verify))
+        .route("/v1/slots/quota", put(slots::set_quota))
         .route("/v1/slots/quarantine", get(verifying::quarantine))
         .route("/v1/slots/quarantine/empty", post(verifying::empty))
         .route("/v1/memory", get(memory::memory))

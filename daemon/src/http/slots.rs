@@ -20,6 +20,7 @@ use super::query::Query;
 use crate::error::{ApiError, ErrorKind};
 use crate::storage::Storage;
 use crate::storage::archive::Upload;
+use crate::storage::usage::DiskUse;
 
 pub(super) const TAR: &str = "application/x-tar";
 
@@ -44,6 +45,7 @@ pub async fn list(
         "data": kept.slots,
         "rejected": rejected.collect::<Vec<_>>(),
         "disk_bytes": kept.bytes,
+        "quota_bytes": kept.quota_bytes,
         "free_bytes": kept.free_bytes,
     })))
 }
@@ -62,6 +64,22 @@ where
             .code("conversation_not_found"));
     }
     Ok(Json(report))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewQuota {
+    /// `null` or 0: the default.
+    bytes: Option<u64>,
+}
+
+/// `PUT /v1/slots/quota`: in force at once, and written into the configuration file.
+pub async fn set_quota(
+    State(storage): State<Storage>,
+    body: JsonBody,
+) -> Result<Json<DiskUse>, ApiError> {
+    let NewQuota { bytes } = parsed(body)?;
+    Ok(Json(storage.set_quota(bytes.unwrap_or_default()).await?))
 }
 
 /// `POST /v1/slots/import?force=&keep_foreign=&class=`: an archive of `hob slots export`.

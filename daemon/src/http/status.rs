@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
 use hob_api::Status;
-use hob_api::status::{Counters, Parked, Prefix, Profile, Slot};
+use hob_api::status::{Counters, DiskQuota, Parked, Prefix, Profile, Slot};
 use hob_runtime::{EngineCounters, Health, SavedStatus, SlotStatus};
 use serde_json::{Value, json};
 
@@ -17,6 +17,8 @@ use crate::models::Models;
 use crate::profiles::status::PrefixStatus;
 use crate::profiles::{ProfileStatus, Profiles};
 use crate::speech::Speech;
+use crate::storage::Storage;
+use crate::storage::quota::SetQuota;
 
 /// `GET /health`: needs no token, and does not wait for the engine.
 pub async fn health(State(models): State<Models>) -> (StatusCode, Json<Value>) {
@@ -65,6 +67,7 @@ pub async fn status(
     State(models): State<Models>,
     State(profiles): State<Profiles>,
     State(speech): State<Speech>,
+    State(storage): State<Storage>,
 ) -> Result<Json<Status>, ApiError> {
     let status = models.engine.status().await?;
     let prefixes = profiles.prefixes(&status).await;
@@ -90,6 +93,7 @@ pub async fn status(
         queue: status.waiting,
         memory_bytes: status.memory_bytes,
         memory_budget_bytes: status.memory_budget_bytes,
+        disk_quota: disk_quota(storage.quota().as_set()),
         prefill_tokens_per_second: status.prefill_tokens_per_second,
         counters: counters(status.counters),
     }))
@@ -104,6 +108,10 @@ fn parked(saved: SavedStatus) -> Parked {
     let tier = saved.tier().name().into();
     let SavedStatus { conversation, tokens, memory_tokens, disk_tokens } = saved;
     Parked { conversation, tokens, tier, memory_tokens, disk_tokens }
+}
+
+fn disk_quota(set: SetQuota) -> DiskQuota {
+    DiskQuota { set_bytes: set.quota.set_bytes(), origin: set.origin.into() }
 }
 
 fn profile(profile: ProfileStatus) -> Profile {

@@ -140,14 +140,14 @@ fn join(
     let (status_writer, warm_status) = warm_status();
     let synthesizer = voice::synthesizer(resolved)?;
     let filler = voice::filler(resolved, synthesizer.as_ref(), clock.clone());
-    let rules = sweep::rules(settings);
     let parts = Parts::join(parts::Options {
         engine: opened.engine.clone(),
         transcript,
         clock,
         reader: Some(opened.store.reader().clone()),
-        lifetimes: rules.lifetimes,
-        quota: rules.quota,
+        lifetimes: sweep::lifetimes(settings),
+        default_class: sweep::default_class(settings),
+        quota: model_switch.quota().clone(),
         estimate: opened.estimate,
         events,
         warm_status,
@@ -205,9 +205,15 @@ fn planning(settings: &Settings) -> hob_prewarm::Settings {
 fn spawn_background(daemon: &Daemon, opened: Opened, time: ProcessTime) {
     let Daemon { settings, engine, parts, model_changed, .. } = daemon;
     tokio::spawn(prepare_grammars(engine.clone()));
-    let sweeper = Arc::new(Mutex::new(Sweeper::new(sweep::rules(settings))));
-    let interval = settings.sweep_interval;
-    tokio::spawn(sweep::run(engine.clone(), opened.store, sweeper, interval, time.clone()));
+    let sweeps = sweep::Options {
+        engine: engine.clone(),
+        store: opened.store,
+        sweeper: Arc::new(Mutex::new(Sweeper::new(sweep::rules(settings)))),
+        interval: settings.sweep_interval,
+        quota: parts.storage.quota().clone(),
+        time: time.clone(),
+    };
+    tokio::spawn(sweep::run(sweeps));
     tokio::spawn(trash::run(parts.conversations.clone(), time));
     let changes = watch::watch(parts.profiles.clone(), opened.files, Mode::default());
     tokio::spawn(watch::apply(parts.profiles.clone(), changes, model_changed.clone()));

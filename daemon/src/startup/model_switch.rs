@@ -12,11 +12,13 @@ use hob_config::{Key, ModelChoice, Resolved, edit};
 use crate::clock::ProcessTime;
 use crate::crashes::{Crash, Crashes};
 use crate::models::SwitchFailure;
+use crate::storage::quota::DiskQuota;
 
 /// The settings of a daemon that may restart with another model.
 pub struct ModelSwitch {
     resolved: Resolved,
     time: ProcessTime,
+    quota: DiskQuota,
     /// The previous model, until the chosen one is loaded.
     previous: Option<ModelChoice>,
     failure: Option<SwitchFailure>,
@@ -28,6 +30,7 @@ pub struct ModelSwitch {
 impl ModelSwitch {
     pub fn new(resolved: Resolved) -> Self {
         Self {
+            quota: DiskQuota::new(&resolved),
             resolved,
             time: ProcessTime::system(),
             previous: None,
@@ -50,6 +53,10 @@ impl ModelSwitch {
     /// The settings of the next start.
     pub fn resolved(&self) -> &Resolved {
         &self.resolved
+    }
+
+    pub fn quota(&self) -> &DiskQuota {
+        &self.quota
     }
 
     /// Why the chosen model does not run, or will not run at the next start.
@@ -127,7 +134,7 @@ impl ModelSwitch {
             return;
         }
         let (file, model) = (self.resolved.config_file(), self.resolved.settings.model.clone());
-        if let Err(error) = edit::set_text(&file, Key::Model, &model.to_string()) {
+        if let Err(error) = edit::set(&file, Key::Model, model.to_string()) {
             let message = format!("it runs, but the next start will not choose it: {error}");
             tracing::warn!(%model, message, "the choice of the model was not saved");
             self.fail(&model, message);

@@ -1,6 +1,6 @@
 //! The catalogue of models, for a daemon with a loaded model.
 
-use hob_config::paths;
+use hob_config::{Key, paths};
 use hob_models::Roots;
 
 use super::ModelSwitch;
@@ -29,7 +29,7 @@ pub(super) fn catalogue(
             fingerprint: opened.engine.fingerprint(),
             kv_bytes_per_token: opened.estimate.map(|estimate| estimate.kv_bytes_per_token),
         },
-        fixed: resolved.fixed_model().map(ToString::to_string),
+        fixed: resolved.fixed(Key::Model).map(ToString::to_string),
         failure: model_switch.failure().cloned(),
         naming: Box::new(move |content| fingerprint(&resolved, content, STATE_FORMAT).hash()),
     })

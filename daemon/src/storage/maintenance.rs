@@ -22,6 +22,8 @@ pub struct SavedSlots {
     pub rejected: Vec<Rejected>,
     /// Bytes of slot files and raw objects.
     pub bytes: u64,
+    /// Over all models.
+    pub quota_bytes: u64,
     /// Bytes that can still be written.
     pub free_bytes: u64,
 }
@@ -36,22 +38,27 @@ impl Storage {
         let engine = &self.options().engine;
         let live = live(engine.fingerprint(), engine.status().await?);
         let (now, lifetimes) = (self.adjusted_now(), self.options().lifetimes);
+        let quota = self.quota().get();
         compute(move || {
             let mut list = Listing::default();
+            let mut used_bytes = 0;
             for known in reader.models()? {
+                let Listing { slots, rejected, .. } = reader.contents(known)?;
+                used_bytes += total_bytes(&slots);
                 if model.is_none_or(|model| model == known) {
-                    let Listing { slots, rejected, .. } = reader.contents(known)?;
                     list.slots.extend(slots);
                     list.rejected.extend(rejected);
                 }
             }
+            let free_bytes = reader.free_bytes()?;
             let info = |usage| SavedConversation::new(usage, &now, &lifetimes, Some(&live));
             Ok(SavedSlots {
                 dir: reader.dir().to_owned(),
                 slots: usage(&list.slots).iter().map(info).collect(),
                 bytes: total_bytes(&list.slots),
                 rejected: list.rejected,
-                free_bytes: reader.free_bytes()?,
+                quota_bytes: quota.bytes(used_bytes, free_bytes),
+                free_bytes,
             })
         })
         .await

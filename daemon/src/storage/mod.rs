@@ -2,13 +2,15 @@
 //!
 //! Reading order: this file (the handle), [`maintenance`] (listed, pruned, collected), [`archive`]
 //! (imported), [`verify`] (read back and checked), [`usage`] (bytes, and the map of the cells),
-//! [`sweep`] (the loop around the sweep), [`saved`] (which conversations are on disk).
+//! [`quota`] (as it is set), [`sweep`] (the loop around the sweep), [`saved`] (which conversations
+//! are on disk).
 //!
 //! - Every change of files runs on the engine's writer thread, in one order with its saves, and
 //!   skips KV that is in use.
 
 pub mod archive;
 pub mod maintenance;
+pub mod quota;
 mod saved;
 pub mod sweep;
 pub mod usage;
@@ -19,12 +21,13 @@ use std::sync::Arc;
 use hob_models::Estimate;
 use hob_runtime::Engine;
 use hob_slots::store::{ListingCache, Store, StoreReader};
-use hob_slots::{AdjustedTime, Lifetimes, LiveRefs, Quota, Timestamp};
+use hob_slots::{AdjustedTime, Lifetimes, LiveRefs, Timestamp};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::clock::Clock;
 use crate::error::ApiError;
+use quota::DiskQuota;
 
 /// What [`Storage`] is made of.
 pub struct Options {
@@ -32,7 +35,7 @@ pub struct Options {
     /// `None`: no KV on disk.
     pub reader: Option<StoreReader>,
     pub lifetimes: Lifetimes,
-    pub quota: Quota,
+    pub quota: DiskQuota,
     /// The memory that the model needs; `None` if its file is unknown.
     pub estimate: Option<Estimate>,
     pub clock: Clock,
@@ -63,6 +66,10 @@ impl Storage {
             Some(reader) => reader.adjusted_time(self.now()),
             None => self.now().into(),
         }
+    }
+
+    pub fn quota(&self) -> &DiskQuota {
+        &self.options().quota
     }
 
     /// # Errors

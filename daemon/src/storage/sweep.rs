@@ -1,7 +1,7 @@
 //! The loop around the sweep: when it runs, and the jumps of wall time.
 //!
-//! - A sweep runs at start and then at the configured interval; one that left work runs again after
-//!   five seconds.
+//! - A sweep runs at start, when the quota changes, and then at the configured interval; one that
+//!   left work runs again after five seconds.
 //! - Every 30 seconds the loop compares wall time with the process's own time. It notices a jump
 //!   before a sweep takes it for age, and writes it down for the next start.
 
@@ -11,9 +11,10 @@ use std::time::Duration;
 use hob_config::Settings;
 use hob_runtime::Engine;
 use hob_slots::store::Store;
-use hob_slots::sweep::{Quota, Rules, Sweeper, Swept};
-use hob_slots::{AdjustedTime, ClockTracker, Lifetimes};
+use hob_slots::sweep::{Rules, Sweeper, Swept};
+use hob_slots::{AdjustedTime, ClockTracker, Lifetimes, TtlClass};
 
+use super::quota::DiskQuota;
 use crate::clock::ProcessTime;
 use parking_lot::Mutex;
 
@@ -25,29 +26,44 @@ const NEXT_AFTER: Duration = Duration::from_secs(5);
 
 pub fn rules(settings: &Settings) -> Rules {
     Rules {
-        lifetimes: Lifetimes {
-            short: settings.ttl_short,
-            long: settings.ttl_long,
-            extended: settings.ttl_extended,
-        },
-        quota: match settings.slots_quota_bytes {
-            0 => Quota::Automatic,
-            bytes => Quota::Bytes(bytes),
-        },
+        lifetimes: lifetimes(settings),
         compress_after: settings.compress_after,
         max_removals: settings.sweep_removals,
         ..Rules::default()
     }
 }
 
+pub fn lifetimes(settings: &Settings) -> Lifetimes {
+    Lifetimes {
+        short: settings.ttl_short,
+        long: settings.ttl_long,
+        extended: settings.ttl_extended,
+    }
+}
+
+/// The class of conversations with stored text for which none was asked.
+pub fn default_class(settings: &Settings) -> TtlClass {
+    match settings.default_ttl {
+        hob_config::TtlClass::Short => TtlClass::Short,
+        hob_config::TtlClass::Long => TtlClass::Long,
+        hob_config::TtlClass::Extended => TtlClass::Extended,
+        hob_config::TtlClass::Permanent => TtlClass::Permanent,
+    }
+}
+
+/// What the loop works with.
+pub struct Options {
+    pub engine: Engine,
+    pub store: Arc<Store>,
+    pub sweeper: Arc<Mutex<Sweeper>>,
+    pub interval: Duration,
+    pub quota: DiskQuota,
+    pub time: ProcessTime,
+}
+
 /// Sweeps until the engine stops.
-pub async fn run(
-    engine: Engine,
-    store: Arc<Store>,
-    sweeper: Arc<Mutex<Sweeper>>,
-    interval: Duration,
-    time: ProcessTime,
-) {
+pub async fn run(options: Options) {
+    let Options { engine, store, sweeper, interval, quota, time } = options;
     let mut clocks = store.clock_tracker();
     let mut next = Duration::ZERO;
     loop {
@@ -59,6 +75,7 @@ pub async fn run(
             write_clocks(&store, clocks.clone()).await;
         }
         if is_due {
+            sweeper.lock().set_quota(quota.get());
             let left = match sweep(&engine, &sweeper, now).await {
                 Ok(swept) => swept.left,
                 Err(_) if engine.is_stopping() => return,
@@ -70,7 +87,10 @@ pub async fn run(
             next = time.read().1 + if left { NEXT_AFTER } else { interval };
         }
         let until_due = next.saturating_sub(time.read().1);
-        tokio::time::sleep(time.sleep(until_due.min(CLOCK_INTERVAL))).await;
+        tokio::select! {
+            () = quota.changed() => next = Duration::ZERO,
+            () = tokio::time::sleep(time.sleep(until_due.min(CLOCK_INTERVAL))) => {}
+        }
     }
 }
 

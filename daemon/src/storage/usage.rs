@@ -7,16 +7,17 @@ use std::time::Duration;
 
 use hob_models::MachineMemory;
 use hob_runtime::{CacheMap, Engine, EngineStatus};
+use hob_slots::StoreError;
 use hob_slots::store::StoreReader;
 use hob_slots::usage::total_bytes;
-use hob_slots::{Quota, StoreError};
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::quota::{QuotaError, SetQuota};
 use super::{Storage, failed};
 use crate::blocking::compute;
-use crate::error::ApiError;
+use crate::error::{ApiError, ErrorKind};
 
 /// Between two maps of one watch.
 const MAP_INTERVAL: Duration = Duration::from_millis(100);
@@ -34,11 +35,17 @@ pub struct Memory {
     pub disk: Option<DiskUse>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DiskUse {
     /// Of slot files and raw objects.
     pub bytes: u64,
     pub quota_bytes: u64,
+    /// The quota as it is set; `None`: the default, computed from the disk.
+    pub quota_set_bytes: Option<u64>,
+    /// What sets it: `default`, a file, a variable or a flag.
+    pub quota_origin: String,
+    /// Whether a flag or a variable sets it, so that a request cannot.
+    pub quota_fixed: bool,
     /// Bytes that can still be written.
     pub free_bytes: u64,
 }
@@ -62,7 +69,8 @@ impl Storage {
     pub async fn memory(&self) -> Result<Memory, ApiError> {
         let options = self.options();
         let status = options.engine.status().await?;
-        let (reader, quota, estimate) = (options.reader.clone(), options.quota, options.estimate);
+        let (reader, quota) = (options.reader.clone(), options.quota.as_set());
+        let estimate = options.estimate;
         let disk = compute(move || reader.map(|reader| disk_use(&reader, quota)).transpose());
         let facts = options.engine.model().facts();
         Ok(Memory {
@@ -75,6 +83,33 @@ impl Storage {
                 .map(|estimate| estimate.kv_bytes_per_token),
             status,
         })
+    }
+
+    /// What the disk holds now, under which quota.
+    ///
+    /// # Errors
+    /// When the store cannot be read, or this daemon stores no KV.
+    pub async fn disk(&self) -> Result<DiskUse, ApiError> {
+        let (reader, quota) = (self.reader()?, self.quota().as_set());
+        compute(move || disk_use(&reader, quota)).await.map_err(|error| failed(&error))
+    }
+
+    /// Sets the disk quota for now and for later starts; 0 stands for the default.
+    ///
+    /// # Errors
+    /// When a flag or a variable sets it, or the configuration file cannot be written.
+    pub async fn set_quota(&self, bytes: u64) -> Result<DiskUse, ApiError> {
+        let quota = self.quota().clone();
+        let set = compute(move || quota.set(bytes)).await;
+        set.map_err(|error| match &error {
+            QuotaError::Fixed { .. } => {
+                ApiError::new(ErrorKind::Conflict, error.to_string()).code("quota_is_fixed")
+            }
+            QuotaError::Unwritable(_) => {
+                ApiError::internal(error.to_string()).code("config_unwritable")
+            }
+        })?;
+        self.disk().await
     }
 
     /// The map of the cells now.
@@ -120,11 +155,18 @@ impl CellWatch {
     }
 }
 
-fn disk_use(reader: &StoreReader, quota: Quota) -> Result<DiskUse, StoreError> {
+fn disk_use(reader: &StoreReader, set: SetQuota) -> Result<DiskUse, StoreError> {
     let mut slots = Vec::new();
     for model in reader.models()? {
         slots.extend(reader.contents(model)?.slots);
     }
     let (bytes, free_bytes) = (total_bytes(&slots), reader.free_bytes()?);
-    Ok(DiskUse { bytes, quota_bytes: quota.bytes(bytes, free_bytes), free_bytes })
+    Ok(DiskUse {
+        bytes,
+        quota_bytes: set.quota.bytes(bytes, free_bytes),
+        quota_set_bytes: set.quota.set_bytes(),
+        quota_origin: set.origin,
+        quota_fixed: set.is_fixed,
+        free_bytes,
+    })
 }

@@ -67,6 +67,7 @@ fn has_room(status: &EngineStatus, id: &ConversationId, tokens: usize) -> bool {
 
 /// A turn that computes the prefix and generates nothing.
 pub fn request(prefix: ProfilePrefix, purpose: Purpose) -> TurnRequest {
-    let keep = Retention { class: Some(prefix.class), segments: prefix.segments };
+    let class = Some(prefix.class);
+    let keep = Retention { class, segments: prefix.segments, ..Retention::default() };
     TurnRequest { keep, ..TurnRequest::prefill(prefix.id, prefix.tokens, purpose) }
 }

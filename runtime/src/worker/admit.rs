@@ -173,7 +173,7 @@ impl Worker<'_> {
         if !running.started {
             running.report.ahead = slot.ahead_counts(before_speculation);
         }
-        slot.keep = running.request.keep.clone();
+        slot.keep_as(&running.request.keep, had_slot);
         slot.turn = Some(running);
         let whole = !std::mem::take(&mut slot.partly_restored);
         self.core.change_log.touch();

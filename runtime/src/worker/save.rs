@@ -196,7 +196,7 @@ impl Worker<'_> {
         let known_class = known.as_ref().map(|known| known.class);
         let record = SlotRecord {
             conversation,
-            class: slot.keep.class.or(known_class).unwrap_or_default(),
+            class: slot.keep.class.or(known_class).unwrap_or(slot.keep.default_class),
             created_at: known.as_ref().map_or(now, |known| known.created_at),
             used_at: now,
             turns: known.as_ref().map_or(0, |known| known.turns).saturating_add(slot.turns),

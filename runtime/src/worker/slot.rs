@@ -38,7 +38,7 @@ pub(super) struct Slot {
     pub snapshots: Vec<SnapshotRef>,
     /// Turns since the last record.
     pub turns: u32,
-    /// As the last turn asked for it.
+    /// As the last turn asked for it, with the class of an earlier one where it asked for none.
     pub keep: Retention,
     /// The last turn that ended here, as the eviction policy sees it.
     pub answered: Run,
@@ -180,6 +180,13 @@ impl Slot {
         self.snapshots.clear();
         self.answered = Run::default();
         self.turns = 0;
+    }
+
+    /// A turn asks for `keep`. A class that an earlier turn asked for may not be recorded yet: it
+    /// stays if the turn `continues` the same conversation here.
+    pub fn keep_as(&mut self, keep: &Retention, continues: bool) {
+        let before = self.keep.class.filter(|_| continues);
+        self.keep = Retention { class: keep.class.or(before), ..keep.clone() };
     }
 
     /// Frees the slot, whose cells were dropped.

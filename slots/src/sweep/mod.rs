@@ -95,6 +95,11 @@ impl Sweeper {
         &self.rules
     }
 
+    /// The quota of the next sweep.
+    pub fn set_quota(&mut self, quota: Quota) {
+        self.rules.quota = quota;
+    }
+
     pub fn sweep(&mut self, store: &Store, now: &AdjustedTime, live_refs: &dyn LiveRefs) -> Swept {
         let mut pass = Pass::new(store, now, live_refs, self.rules);
         pass.read();

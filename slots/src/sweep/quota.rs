@@ -14,7 +14,8 @@ use crate::store::SavedContents;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Quota {
-    /// A tenth of the free and used bytes of the disk, 8 GiB at most.
+    /// A tenth of what the disk has free without saved KV, 32 GiB at most, and none of its last 10
+    /// GiB.
     #[default]
     Automatic,
     /// In bytes.
@@ -22,7 +23,10 @@ pub enum Quota {
 }
 
 /// The maximum by default.
-const AUTOMATIC_BYTES: u64 = 8 << 30;
+const MAX_AUTOMATIC_BYTES: u64 = 32 << 30;
+
+/// What saved KV leaves free by default.
+const SPARED_BYTES: u64 = 10 << 30;
 
 /// At this position of a prompt a token costs twice what the first one does: attention over the
 /// tokens before it is as much work as the weights. For a 0.5B shape; larger models reach it later.
@@ -33,10 +37,28 @@ const ATTENTION_EQUALS_WEIGHTS_TOKENS: f64 = 16_384.0;
 const HALF_WORTH_HOURS: f64 = 24.0;
 
 impl Quota {
-    /// In bytes, with `used_bytes` in the directory and `free_bytes` on its disk.
-    pub fn bytes(self, used_bytes: u64, free_bytes: u64) -> u64 {
+    /// The quota of a setting in which 0 stands for the default.
+    pub fn of_setting(bytes: u64) -> Self {
+        if bytes == 0 { Self::Automatic } else { Self::Bytes(bytes) }
+    }
+
+    /// `None` for the default.
+    pub fn set_bytes(self) -> Option<u64> {
         match self {
-            Self::Automatic => (used_bytes.saturating_add(free_bytes) / 10).min(AUTOMATIC_BYTES),
+            Self::Automatic => None,
+            Self::Bytes(bytes) => Some(bytes),
+        }
+    }
+
+    /// In bytes, with `used_bytes` in the directory and `free_bytes` on its disk. Saving KV does not
+    /// change it; other programs that fill the disk do.
+    pub fn bytes(self, used_bytes: u64, free_bytes: u64) -> u64 {
+        let room_bytes = used_bytes.saturating_add(free_bytes);
+        match self {
+            Self::Automatic => {
+                let most = MAX_AUTOMATIC_BYTES.min(room_bytes.saturating_sub(SPARED_BYTES));
+                most.min(room_bytes / 10)
+            }
             Self::Bytes(bytes) => bytes,
         }
     }
@@ -100,4 +122,36 @@ pub(super) fn leaving<'s>(
 /// Each object once, even if a slot file references it twice.
 fn objects(slot: &SavedContents) -> BTreeMap<BlockId, u64> {
     slot.objects.iter().copied().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    #[test]
+    fn the_default_is_a_tenth_of_the_free_disk_32_gib_at_most() {
+        assert_eq!(Quota::Automatic.bytes(0, 100 * GIB), 10 * GIB);
+        assert_eq!(Quota::Automatic.bytes(0, 5_000 * GIB), 32 * GIB);
+    }
+
+    #[test]
+    fn the_default_never_uses_the_last_10_gib() {
+        assert_eq!(Quota::Automatic.bytes(0, 11 * GIB), GIB);
+        assert_eq!(Quota::Automatic.bytes(0, 10 * GIB), 0);
+        assert_eq!(Quota::Automatic.bytes(2 * GIB, 7 * GIB), 0, "what is saved counts as room");
+    }
+
+    #[test]
+    fn saving_kv_leaves_the_default_as_it_is_and_other_programs_lower_it() {
+        assert_eq!(Quota::Automatic.bytes(9 * GIB, 91 * GIB), 10 * GIB);
+        assert_eq!(Quota::Automatic.bytes(9 * GIB, 51 * GIB), 6 * GIB);
+    }
+
+    #[test]
+    fn a_set_quota_counts_as_it_is_and_zero_means_the_default() {
+        assert_eq!(Quota::of_setting(70 * GIB).bytes(0, GIB), 70 * GIB);
+        assert_eq!(Quota::of_setting(0), Quota::Automatic);
+    }
 }

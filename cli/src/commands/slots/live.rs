@@ -1,9 +1,10 @@
-//! Asks the daemon that owns the directory which conversations are in memory.
+//! Asks the daemon that owns the directory which conversations are in memory, and for its quota.
 
 use std::time::Duration;
 
 use hob_api::Status;
 use hob_config::Settings;
+use hob_slots::Quota;
 use hob_slots::maintenance::Live;
 
 use super::dir;
@@ -14,12 +15,29 @@ const TIMEOUT: Duration = Duration::from_millis(250);
 
 /// `None` without a daemon, or when it is too busy to answer in time.
 pub fn ask(settings: &Settings) -> Option<Live> {
-    let running = dir::owner_daemon(settings)?;
-    let client = Client::of(&running, Some(TIMEOUT)).ok()?;
-    from_status(client.status().ok()?)
+    of(status(settings)?)
 }
 
-fn from_status(status: Status) -> Option<Live> {
+/// `None` without a daemon, or when it is too busy to answer in time.
+pub fn status(settings: &Settings) -> Option<Status> {
+    let running = dir::owner_daemon(settings)?;
+    let client = Client::of(&running, Some(TIMEOUT)).ok()?;
+    client.status().ok()
+}
+
+/// The quota that the daemon holds; without a daemon, the one that the next would read from file
+/// and environment.
+pub fn quota(status: Option<&Status>, settings: &Settings) -> Quota {
+    // An older daemon does not name the quota.
+    let held = status.map(|status| &status.disk_quota).filter(|held| !held.origin.is_empty());
+    let set_bytes = match held {
+        Some(held) => held.set_bytes.unwrap_or_default(),
+        None => settings.slots_quota_bytes,
+    };
+    Quota::of_setting(set_bytes)
+}
+
+pub fn of(status: Status) -> Option<Live> {
     let Status { fingerprint, slots, parked, .. } = status;
     Some(Live {
         fingerprint: fingerprint?,
@@ -45,7 +63,7 @@ mod tests {
     use super::*;
 
     fn live(status: Value) -> Option<Live> {
-        from_status(serde_json::from_value(status).unwrap())
+        of(serde_json::from_value(status).unwrap())
     }
 
     #[test]

@@ -75,6 +75,8 @@ pub struct Contents {
     pub rejected: Vec<Rejected>,
     /// Sum over the raw objects.
     pub bytes: u64,
+    /// Over all models.
+    pub quota_bytes: u64,
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
@@ -104,6 +106,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
             "slots": shown,
             "rejected": rejected.collect::<Vec<_>>(),
             "disk_bytes": found.bytes,
+            "quota_bytes": found.quota_bytes,
         });
         return context.write_json(&document);
     }
@@ -114,10 +117,14 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     let more = if more == 0 { String::new() } else { format!("… {} more\n", count(more as u64)) };
     writeln!(
         context.out,
-        "{more}\n{}, {} tokens, {} in {dir}",
+        "{more}\n{}, {} tokens, {}{} in {dir}",
         conversations(found.slots.len()),
         count(tokens),
         size(found.bytes),
+        match found.quota_bytes {
+            0 => String::new(),
+            quota => format!(" of {}", size(quota)),
+        },
     )?;
     context.out.flush()?;
     for file in &found.rejected {
@@ -134,15 +141,22 @@ pub fn read(
 ) -> Result<Contents, Failure> {
     // Asks the daemon and reads the directory at the same time.
     let settings = &context.settings;
-    let (listing, live) = std::thread::scope(|scope| {
-        let live = scope.spawn(|| live::ask(settings));
-        (contents(reader, model), live.join().unwrap_or(None))
+    let (listing, status) = std::thread::scope(|scope| {
+        let status = scope.spawn(|| live::status(settings));
+        (contents(reader, model), status.join().unwrap_or(None))
     });
     let Listing { slots, rejected, .. } = listing?;
+    let used_bytes = match model {
+        None => total_bytes(&slots),
+        Some(_) => total_bytes(&contents(reader, None)?.slots),
+    };
+    let quota = live::quota(status.as_ref(), settings);
+    let quota_bytes = quota.bytes(used_bytes, reader.free_bytes().unwrap_or(0));
+    let live = status.and_then(live::of);
     let (now, lifetimes) = (reader.adjusted_time(context.now.into()), context.lifetimes());
     let info = |usage| SavedConversation::new(usage, &now, &lifetimes, live.as_ref());
     let infos = usage(&slots).iter().map(info).collect();
-    Ok(Contents { bytes: total_bytes(&slots), slots: infos, rejected })
+    Ok(Contents { bytes: total_bytes(&slots), slots: infos, rejected, quota_bytes })
 }
 
 /// The objects of each conversation, of all models or of one.

@@ -74,18 +74,10 @@ fn load(args: &Args, view: &mut View, context: &mut Context) -> Result<(), Failu
         Some(reader) => ls::read(reader, args.fingerprint, context)?,
         None => ls::Contents::default(),
     };
-    let free_bytes = reader.as_ref().and_then(|reader| reader.free_bytes().ok()).unwrap_or(0);
-    let disk_budget = quota(context.settings.slots_quota_bytes, contents.bytes, free_bytes);
     let running = dir::owner_daemon(&context.settings);
     let client = running.and_then(|daemon| Client::of(&daemon, Some(REFRESH / 2)).ok());
     let status = client.and_then(|client| client.status().ok());
-    let budgets = Budgets { disk_bytes: contents.bytes, disk_budget };
+    let budgets = Budgets { disk_bytes: contents.bytes, disk_budget: contents.quota_bytes };
     view.show(contents.slots, budgets, status.as_ref());
     Ok(())
-}
-
-fn quota(set_bytes: u64, used_bytes: u64, free_bytes: u64) -> u64 {
-    use hob_slots::Quota;
-    let quota = if set_bytes == 0 { Quota::Automatic } else { Quota::Bytes(set_bytes) };
-    quota.bytes(used_bytes, free_bytes)
 }
