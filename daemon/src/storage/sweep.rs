@@ -84,7 +84,7 @@ pub async fn run(options: Options) {
                     false
                 }
             };
-            next = time.read().1 + if left { NEXT_AFTER } else { interval };
+            next = if left { time.read().1 + NEXT_AFTER } else { ran + interval };
         }
         let until_due = next.saturating_sub(time.read().1);
         tokio::select! {
