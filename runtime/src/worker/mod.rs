@@ -172,6 +172,8 @@ impl<'b> Worker<'b> {
     /// Handles all queued commands. Returns whether to go on.
     fn handle_queued(&mut self, inbox: &Receiver<Command>) -> bool {
         while let Ok(command) = inbox.try_recv() {
+            // It may be a turn, or free a slot: the next round admits before it sleeps.
+            self.slot_may_be_free = true;
             if !self.handle(command) {
                 return false;
             }
