@@ -71,7 +71,7 @@ def entries(data, at, count, what):
 def show_slot(data):
     version, ttl, name_bytes, count = struct.unpack_from("<HBBI", data, 8)
     model, created, used, blocks, snapshots, _ = struct.unpack_from("<8sQQIIQ", data, 16)
-    at = (88 if version == 1 else 120) + name_bytes
+    at = {1: 88, 2: 120, 3: 128}[version] + name_bytes
     print(f"  conversation {data[at - name_bytes : at].decode()!r}, {CLASSES.split()[ttl]}")
     print(f"  version {version}, model {model.hex()}, saved {created}, used {used}")
     if version == 1:
@@ -88,6 +88,12 @@ def show_slot(data):
             key = data[at + 13 : at + 13 + size].decode()
             print(f"  segment up to {until}: {LAYERS.split()[layer]} {key!r}")
             at += 13 + size
+        branches = struct.unpack_from("<I", data, 112)[0] if version >= 3 else 0
+        for _ in range(branches):
+            kind, start, until, name, size = struct.unpack_from("<BII32sQ", data, at)
+            what = {1: "block", 2: "snapshot"}[kind]
+            print(f"  branch: {what} from {start} up to {until}: {name.hex()}, {size} bytes")
+            at += 49
         assert at == end, "the table has another length"
         tokens, at = data[at:], at + struct.unpack_from("<Q", data, 88)[0]
         tokens = b"".join(frames(tokens)) if frames else None

@@ -445,6 +445,7 @@ fn save(store: &Store, name: &str, class: TtlClass, unused_secs: u64, tokens: &[
         blocks,
         snapshots: Vec::new(),
         segments: Vec::new(),
+        branches: Vec::new(),
     };
     store.put_slot(MODEL, &record).unwrap();
 }

@@ -155,6 +155,7 @@ fn fill(directory: &std::path::Path, conversations: usize, turns: usize) {
             blocks: Vec::new(),
             snapshots: Vec::new(),
             segments: Vec::new(),
+            branches: Vec::new(),
         };
         store.put_slot(model, &record).unwrap();
     }

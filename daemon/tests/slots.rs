@@ -250,6 +250,7 @@ fn save(store: &Store, name: &str, hours: u64, numbers: &[i32]) {
         blocks,
         snapshots: Vec::new(),
         segments: Vec::new(),
+        branches: Vec::new(),
     };
     store.put_slot(common::model(), &record).unwrap();
 }

@@ -4,7 +4,8 @@
 //!
 //! 1. [`id`]: the names. [`time`], [`ttl`] and [`ageing`]: when saved KV expires.
 //! 2. [`block`]: cuts a timeline into blocks and chains their names. [`layer`] and [`key`]: what a
-//!    request says about its prompt, and its cache key.
+//!    request says about its prompt, and its cache key. [`branches`]: objects that a conversation
+//!    has left behind.
 //! 3. [`registry`]: pins conversations to slots. [`radix`]: finds the slot with the longest prefix
 //!    of a prompt. [`warm`]: the KV blocks in host memory; [`evict`]: the policies that evict them.
 //! 4. [`format`](mod@format): the bytes of a file, without a path. [`store`]: the directory,
@@ -16,6 +17,7 @@
 pub mod ageing;
 pub mod archive;
 pub mod block;
+pub mod branches;
 pub mod evict;
 pub mod fingerprint;
 pub mod format;
@@ -38,8 +40,8 @@ pub use ageing::{AdjustedTime, ClockTracker};
 pub use block::{BLOCK_TOKENS, Block, Timeline, blocks_of, common_prefix, cut};
 pub use fingerprint::{FileDigest, Fingerprint, FingerprintError, Lora, Rope};
 pub use format::{
-    BlockRef, FormatError, Object, ObjectHeader, ObjectKind, Seal, SegmentRef, SlotHeader,
-    SlotRecord, SlotTable, SnapshotRef,
+    BlockRef, BranchRef, FormatError, Object, ObjectHeader, ObjectKind, Seal, SegmentRef,
+    SlotHeader, SlotRecord, SlotTable, SnapshotRef,
 };
 pub use id::{BlockId, ConversationId, ModelHash, ParseIdError, SlotId, Token, hex_text};
 pub use key::{CacheKey, KeyFields, KeySegment, PrefixHash, derive_slot_id, stable_prefix_hash};

@@ -7,7 +7,13 @@ use std::process::Command;
 fn a_reader_written_from_the_specification_reads_the_fixtures() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let fixture = |name: &str| root.join("fixtures").join(name);
-    let names = ["block-v1.kv", "block-v2.kv", "slot-v1.extended.bin", "slot-v2.extended.bin"];
+    let names = [
+        "block-v1.kv",
+        "block-v2.kv",
+        "slot-v1.extended.bin",
+        "slot-v2.extended.bin",
+        "slot-v3.extended.bin",
+    ];
     let read = Command::new("python3")
         .arg(root.join("../docs/read_slots.py"))
         .args(names.map(fixture))
@@ -20,9 +26,11 @@ fn a_reader_written_from_the_specification_reads_the_fixtures() {
     for (line, times) in [
         ("  block ca64478763e52ad28b8f4f1bbe99a635c998b1a743e1eac6b49a805779559f9e\n", 2),
         ("  payload of 40 bytes, 40 in the file\n", 2),
-        ("  conversation 'room-1.a', extended\n", 2),
-        ("  segment up to 3: document 'file:config.py'\n", 1),
-        ("  7 turns\n", 1),
+        ("  conversation 'room-1.a', extended\n", 3),
+        ("  segment up to 3: document 'file:config.py'\n", 2),
+        ("  branch: block from 2 up to 9: b1b1", 1),
+        ("  branch: snapshot from 0 up to 9: b2b2", 1),
+        ("  7 turns\n", 2),
     ] {
         assert_eq!(said.matches(line).count(), times, "{line}{said}");
     }

@@ -182,6 +182,7 @@ fn expected(who: u64, version: u64) -> SlotRecord {
         blocks,
         snapshots: Vec::new(),
         segments: Vec::new(),
+        branches: Vec::new(),
     }
 }
 

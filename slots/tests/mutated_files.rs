@@ -3,7 +3,7 @@
 //!
 //! Every run tests the same cases. `fuzz/` runs longer.
 
-use hob_slots::{BlockRef, Object, Seal, SegmentRef, SlotRecord, SlotTable, SnapshotRef};
+use hob_slots::{Object, Seal, SlotRecord, SlotTable};
 
 mod mend;
 
@@ -22,9 +22,10 @@ const OBJECTS: [&[u8]; 6] = [
     include_bytes!("../fixtures/snapshot-v2.kv"),
     include_bytes!("../fixtures/snapshot-v2.compressed.kv"),
 ];
-const SLOT_FILES: [&[u8]; 2] = [
+const SLOT_FILES: [&[u8]; 3] = [
     include_bytes!("../fixtures/slot-v1.extended.bin"),
     include_bytes!("../fixtures/slot-v2.extended.bin"),
+    include_bytes!("../fixtures/slot-v3.extended.bin"),
 ];
 const SEALED: &[u8] = include_bytes!("../fixtures/block-v2.sealed-v1.kv");
 
@@ -76,9 +77,9 @@ fn slot_file(original: &[u8], random: &mut Random) -> bool {
     let table = SlotTable::decode(&file);
     let Ok((model, record)) = SlotRecord::decode(&file) else { return false };
     let table = table.expect("a whole file has a whole table");
-    let lists: (Vec<BlockRef>, Vec<SnapshotRef>, Vec<SegmentRef>) =
-        (table.blocks, table.snapshots, table.segments);
-    assert!(lists == (record.blocks.clone(), record.snapshots.clone(), record.segments.clone()));
+    let lists = (table.blocks, table.snapshots, table.segments, table.branches);
+    let SlotRecord { blocks, snapshots, segments, branches, .. } = record.clone();
+    assert!(lists == (blocks, snapshots, segments, branches));
     assert_eq!(SlotRecord::decode(&record.encode(model)), Ok((model, record)));
     true
 }

@@ -118,5 +118,6 @@ pub fn record(conversation: &str, tokens: &[Token], blocks: Vec<BlockRef>) -> Re
         blocks,
         snapshots: Vec::new(),
         segments: Vec::new(),
+        branches: Vec::new(),
     })
 }

@@ -44,13 +44,13 @@ pub fn export(
     let mut records: Vec<Vec<u8>> = Vec::new();
     let mut objects: BTreeMap<BlockId, (ObjectKind, &ConversationId)> = BTreeMap::new();
     for id in conversations {
-        let record = reader.get_slot(model, id).map_err(|miss| match miss {
+        let mut record = reader.get_slot(model, id).map_err(|miss| match miss {
             Miss::Absent => ArchiveError::Absent { conversation: id.to_string() },
             miss => not_whole(id, "its slot file".to_owned(), miss),
         })?;
-        objects.extend(record.blocks.iter().map(|block| (block.id, (ObjectKind::Block, id))));
-        let snapshots = record.snapshots.iter();
-        objects.extend(snapshots.map(|snapshot| (snapshot.id, (ObjectKind::Snapshot, id))));
+        // A conversation is whole without a branch that was lost.
+        record.branches.retain(|object| reader.has_object(model, object.id));
+        objects.extend(record.placed().map(|object| (object.id, (object.kind, id))));
         let file = record.encode(model);
         manifest.conversations.push(slot_of(&record, &file));
         records.push(file);

@@ -220,6 +220,7 @@ impl World {
             blocks,
             snapshots: vec![SnapshotRef { position: 1, id: snapshot.id(), bytes }],
             segments: Vec::new(),
+            branches: Vec::new(),
         };
         self.store.put_slot(self.model, &record).unwrap();
     }

@@ -6,8 +6,8 @@
 use bincode::config::{Configuration, Fixint, Limit, LittleEndian};
 use bincode::{Decode, Encode};
 
-use super::entries::{BlockRef, SegmentRef, SnapshotRef};
-use super::{FormatError, SlotRecord};
+use super::entries::{BlockRef, BranchRef, SegmentRef, SnapshotRef};
+use super::{FormatError, ObjectKind, SlotRecord};
 use crate::id::{BlockId, Token};
 use crate::layer::Layer;
 
@@ -35,20 +35,32 @@ struct Labelled {
     key: String,
 }
 
+/// Kind, start, end, name, length of its file.
+#[derive(Encode, Decode)]
+struct Branched {
+    kind: u8,
+    start: u32,
+    end: u32,
+    id: [u8; 32],
+    bytes: u64,
+}
+
 /// The number of entries of each list.
 pub struct Counts {
     pub blocks: u32,
     pub snapshots: u32,
     pub segments: u32,
+    pub branches: u32,
 }
 
 pub struct Lists {
     pub blocks: Vec<BlockRef>,
     pub snapshots: Vec<SnapshotRef>,
     pub segments: Vec<SegmentRef>,
+    pub branches: Vec<BranchRef>,
 }
 
-/// The table of version 2.
+/// The table of version 3.
 pub fn encode(record: &SlotRecord) -> Vec<u8> {
     let mut table = Vec::new();
     for block in &record.blocks {
@@ -61,16 +73,20 @@ pub fn encode(record: &SlotRecord) -> Vec<u8> {
         let key = SegmentRef::bounded(&segment.key).to_owned();
         put(&mut table, Labelled { end: segment.end, layer: layer_code(segment.layer), key });
     }
+    for &BranchRef { kind, start, end, id, bytes } in &record.branches {
+        put(&mut table, Branched { kind: kind.code(), start, end, id: id.0, bytes });
+    }
     table
 }
 
-/// Reads the table of version 2.
+/// Reads the table of version 3, and that of version 2, which has no branches.
 pub fn decode(table: &[u8], counts: &Counts) -> Result<Lists, FormatError> {
     let mut entries = Entries(table);
     let lists = Lists {
         blocks: entries.take(counts.blocks, block)?,
         snapshots: entries.take(counts.snapshots, snapshot)?,
         segments: entries.take(counts.segments, segment)?,
+        branches: entries.take(counts.branches, branch)?,
     };
     entries.finish()?;
     Ok(lists)
@@ -87,7 +103,7 @@ pub fn decode_v1(
     let blocks = entries.counted(counts.blocks)?.take(counts.blocks, block)?;
     let snapshots = entries.counted(counts.snapshots)?.take(counts.snapshots, snapshot)?;
     entries.finish()?;
-    Ok((tokens, Lists { blocks, snapshots, segments: Vec::new() }))
+    Ok((tokens, Lists { blocks, snapshots, segments: Vec::new(), branches: Vec::new() }))
 }
 
 /// The unread rest.
@@ -144,6 +160,12 @@ fn block(entry: Named) -> Result<BlockRef, FormatError> {
 
 fn snapshot(entry: Named) -> Result<SnapshotRef, FormatError> {
     Ok(SnapshotRef { position: entry.end, id: BlockId(entry.id), bytes: entry.bytes })
+}
+
+fn branch(entry: Branched) -> Result<BranchRef, FormatError> {
+    let Branched { kind, start, end, id, bytes } = entry;
+    let kind = ObjectKind::from_code(kind)?;
+    Ok(BranchRef { kind, start, end, id: BlockId(id), bytes })
 }
 
 fn segment(entry: Labelled) -> Result<SegmentRef, FormatError> {

@@ -1,5 +1,6 @@
 //! The entries of a slot file's table.
 
+use super::ObjectKind;
 use crate::id::BlockId;
 use crate::layer::Layer;
 
@@ -16,6 +17,20 @@ pub struct BlockRef {
 pub struct SnapshotRef {
     /// Its position in the timeline.
     pub position: u32,
+    pub id: BlockId,
+    /// [The length](super::Object::file_bytes) of its object's file, when that is raw.
+    pub bytes: u64,
+}
+
+/// An object of an earlier branch: of a timeline that an edit, another answer or a cancelled turn
+/// replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BranchRef {
+    pub kind: ObjectKind,
+    /// The position of its first token in that timeline; 0 for a snapshot.
+    pub start: u32,
+    /// Its end in that timeline; a snapshot's position.
+    pub end: u32,
     pub id: BlockId,
     /// [The length](super::Object::file_bytes) of its object's file, when that is raw.
     pub bytes: u64,

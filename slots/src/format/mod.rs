@@ -20,7 +20,7 @@ mod slot;
 
 pub(crate) use bytes::check_length;
 pub use chunks::{CHUNK_BYTES, chunk_digest};
-pub use entries::{BlockRef, SegmentRef, SnapshotRef};
+pub use entries::{BlockRef, BranchRef, SegmentRef, SnapshotRef};
 pub use error::FormatError;
 pub use object::{Object, ObjectHeader, ObjectKind};
 pub use sealed::Seal;

@@ -220,6 +220,7 @@ impl World {
             blocks: objects.iter().map(|&number| self.put(number)).collect(),
             snapshots: Vec::new(),
             segments: Vec::new(),
+            branches: Vec::new(),
         };
         self.store.put_slot(MODEL, &record).unwrap();
     }

@@ -125,7 +125,7 @@ impl StoreReader {
 
 impl Store {
     /// Removes a conversation's slot file and, whatever their age, the objects in `named` that no
-    /// other slot file references. Returns those.
+    /// other slot file references, also from quarantine. Returns those that were in place.
     pub fn forget(
         &self,
         model: ModelHash,
@@ -133,6 +133,7 @@ impl Store {
         named: &BTreeSet<BlockId>,
     ) -> Result<Vec<BlockId>, StoreError> {
         self.remove_slot(model, conversation)?;
+        self.forget_quarantined(model, conversation, named)?;
         let needed = self.needed_objects(model)?;
         self.remove_objects(model, named.difference(&needed))
     }

@@ -3,6 +3,8 @@
 //! - No reader can ever use them. The newest [`MAX_BYTES`] stay for people who want to know what
 //!   happened.
 
+use std::collections::{BTreeSet, HashSet};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -11,7 +13,7 @@ use super::error::{Miss, StoreError, io_error};
 use super::files::{Facts, Kind, read_all, write_all};
 use super::reader::StoreReader;
 use super::write;
-use crate::id::{ConversationId, ModelHash};
+use crate::id::{BlockId, ConversationId, ModelHash};
 
 /// Bytes of a model's quarantine after a sweep.
 pub const MAX_BYTES: u64 = 256 << 20;
@@ -106,6 +108,31 @@ impl Store {
             freed += self.remove_quarantined(file)?;
         }
         Ok((files.len(), freed))
+    }
+
+    /// Removes the slot files of a conversation and the objects in `named` from quarantine.
+    pub(super) fn forget_quarantined(
+        &self,
+        model: ModelHash,
+        conversation: &ConversationId,
+        named: &BTreeSet<BlockId>,
+    ) -> Result<(), StoreError> {
+        let dir = self.layout.quarantine(model);
+        let there = write::list(&*self.files, &dir)?;
+        if there.is_empty() {
+            return Ok(());
+        }
+        let slots = self.layout.slot_candidates(model, conversation).into_iter();
+        let objects = named.iter().map(|&id| self.layout.object(model, self.name(id)));
+        let paths = slots.map(|(path, _)| path).chain(objects);
+        let gone: HashSet<OsString> =
+            paths.filter_map(|path| Some(path.file_name()?.to_owned())).collect();
+        for entry in there.into_iter().filter(|entry| gone.contains(&entry.name)) {
+            let path = dir.join(entry.name);
+            write::remove(&*self.files, &reason_of(&path))?;
+            write::remove(&*self.files, &path)?;
+        }
+        Ok(())
     }
 
     fn remove_quarantined(&self, file: &Quarantined) -> Result<u64, StoreError> {

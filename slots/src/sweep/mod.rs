@@ -15,6 +15,7 @@ use crate::id::ModelHash;
 use crate::store::{ObjectName, SAVE_GRACE, Store, StoreError};
 use crate::ttl::Lifetimes;
 
+mod collect;
 mod live_refs;
 mod pass;
 mod quota;
@@ -22,6 +23,7 @@ mod removal;
 #[cfg(test)]
 mod tests;
 
+pub use collect::collect_now;
 pub use live_refs::{LiveRefs, NoEngine};
 pub use quota::{Quota, rebuild_cost, worth};
 pub(crate) use removal::remove_objects;

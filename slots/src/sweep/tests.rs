@@ -58,6 +58,7 @@ impl World {
             blocks,
             snapshots: Vec::new(),
             segments: Vec::new(),
+            branches: Vec::new(),
         };
         self.store.put_slot(model, &record).unwrap();
     }

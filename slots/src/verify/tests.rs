@@ -127,6 +127,7 @@ impl World {
                 blocks: blocks.collect(),
                 snapshots: Vec::new(),
                 segments: Vec::new(),
+                branches: Vec::new(),
             };
             store.put_slot(MODEL, &record).unwrap();
         }

@@ -46,7 +46,9 @@ pub fn slot_file(file: &mut [u8]) {
         put_u128(file, 64, checksum);
         return put_header_checksum(file, 80, 88..88 + name_bytes);
     }
-    let Some(parts) = file.get(120 + name_bytes..) else { return };
+    let header_bytes = if file[8] == 2 { 120 } else { 128 };
+    let name = header_bytes..header_bytes + name_bytes;
+    let Some(parts) = file.get(name.end..) else { return };
     let table_bytes = u64::from_le_bytes(file[64..72].try_into().unwrap());
     let (table, tokens) = parts.split_at((parts.len() as u64).min(table_bytes) as usize);
     let (table, tokens) = [table, tokens].map(|part| (part.len() as u64, xxh3_128(part))).into();
@@ -54,7 +56,7 @@ pub fn slot_file(file: &mut [u8]) {
         put_u64(file, at, len);
         put_u128(file, at + 8, checksum);
     }
-    put_header_checksum(file, 112, 120..120 + name_bytes);
+    put_header_checksum(file, header_bytes - 8, name);
 }
 
 fn put_header_checksum(file: &mut [u8], at: usize, name: Range<usize>) {

@@ -46,6 +46,7 @@ impl Talk {
             blocks: objects.iter().zip(ends).map(block).collect(),
             snapshots: Vec::new(),
             segments: Vec::new(),
+            branches: Vec::new(),
         };
         Self { record, objects }
     }

@@ -107,7 +107,7 @@ impl ObjectHeader {
         body_checksum: BodyChecksum,
     ) -> Result<Self, FormatError> {
         fields.expect_zero("reserved", fields.u32(at::RESERVED))?;
-        let (kind, tokens) = (kind_from(fields.u8(at::KIND))?, fields.u32(at::TOKENS));
+        let (kind, tokens) = (ObjectKind::from_code(fields.u8(at::KIND))?, fields.u32(at::TOKENS));
         if (kind == ObjectKind::Block) == (tokens == 0) {
             return Err(FormatError::Field { field: "tokens", value: tokens.into() });
         }
@@ -142,7 +142,7 @@ impl ObjectHeader {
             unreachable!("new files are hashed in chunks");
         };
         let mut header = Fields::<{ at::END }>::zeroed(MAGIC, Self::VERSION);
-        header.put(at::KIND, &[kind_code(self.kind)]);
+        header.put(at::KIND, &[self.kind.code()]);
         header.put(at::ENCODING, &[u8::from(self.is_compressed())]);
         header.put(at::START, &self.start.to_le_bytes());
         header.put(at::MODEL, &self.model.0);
@@ -198,17 +198,20 @@ fn agree(found: u128, expected: u128) -> Result<(), FormatError> {
     if found == expected { Ok(()) } else { Err(FormatError::Checksum { part: "body" }) }
 }
 
-fn kind_code(kind: ObjectKind) -> u8 {
-    match kind {
-        ObjectKind::Block => 1,
-        ObjectKind::Snapshot => 2,
+impl ObjectKind {
+    /// Part of the file formats.
+    pub(in crate::format) fn code(self) -> u8 {
+        match self {
+            Self::Block => 1,
+            Self::Snapshot => 2,
+        }
     }
-}
 
-fn kind_from(code: u8) -> Result<ObjectKind, FormatError> {
-    match code {
-        1 => Ok(ObjectKind::Block),
-        2 => Ok(ObjectKind::Snapshot),
-        other => Err(FormatError::Field { field: "kind", value: other.into() }),
+    pub(in crate::format) fn from_code(code: u8) -> Result<Self, FormatError> {
+        match code {
+            1 => Ok(Self::Block),
+            2 => Ok(Self::Snapshot),
+            other => Err(FormatError::Field { field: "kind", value: other.into() }),
+        }
     }
 }

@@ -9,10 +9,11 @@ use crate::time::Timestamp;
 use crate::ttl::TtlClass;
 
 const MAGIC: &[u8; 8] = b"HOBSLT\0\x01";
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 const WHAT: &str = "slot file";
 
-/// Offsets of the fields, the same in both versions up to `OBJECT_BYTES`.
+/// Offsets of the fields. Those up to `OBJECT_BYTES` are the same in every version, those up to
+/// `STORED_TOKENS` since version 2.
 mod at {
     pub const CLASS: usize = 10;
     pub const CONVERSATION_BYTES: usize = 11;
@@ -27,6 +28,14 @@ mod at {
     pub const TURNS: usize = 60;
     pub const TABLE: usize = 64;
     pub const STORED_TOKENS: usize = 88;
+    pub const BRANCHES: usize = 112;
+    pub const RESERVED: usize = 116;
+    pub const HEADER_CHECKSUM: usize = 120;
+    pub const END: usize = 128;
+}
+
+/// Version 2 has no branches.
+mod at_v2 {
     pub const HEADER_CHECKSUM: usize = 112;
     pub const END: usize = 120;
 }
@@ -51,6 +60,8 @@ pub struct SlotHeader {
     pub blocks: u32,
     pub snapshots: u32,
     pub segments: u32,
+    /// Objects of earlier branches.
+    pub branches: u32,
     /// The saturated sum of the raw lengths of all objects.
     pub object_bytes: u64,
     pub(super) body: Body,
@@ -61,8 +72,8 @@ pub struct SlotHeader {
 pub(super) enum Body {
     /// Version 1: tokens and lists in one record.
     Record(Part),
-    /// Version 2: lists, then tokens.
-    Parts { table: Part, tokens: Part },
+    /// Since version 2: lists, then tokens. `header_bytes`: of the version, without the name.
+    Parts { header_bytes: usize, table: Part, tokens: Part },
 }
 
 /// A part of the file with its own checksum.
@@ -74,7 +85,15 @@ pub(super) struct Part {
 
 impl Body {
     pub fn of(table: &[u8], tokens: &[u8]) -> Self {
-        Self::Parts { table: Part::of(table), tokens: Part::of(tokens) }
+        Self::Parts { header_bytes: at::END, table: Part::of(table), tokens: Part::of(tokens) }
+    }
+
+    fn read_parts<const N: usize>(fields: &Fields<N>) -> Result<Self, FormatError> {
+        Ok(Self::Parts {
+            header_bytes: N,
+            table: Part::read(fields, "table bytes", at::TABLE)?,
+            tokens: Part::read(fields, "token bytes", at::STORED_TOKENS)?,
+        })
     }
 }
 
@@ -115,19 +134,28 @@ impl SlotHeader {
                 let body = Body::Record(Part::read(&fields, "record bytes", at_v1::RECORD)?);
                 Self::read(&fields, name, body)
             }
+            2 => {
+                let fields = Fields::<{ at_v2::END }>::first(file)?;
+                let name = name_after(&fields, file)?;
+                fields.verify(at_v2::HEADER_CHECKSUM, name)?;
+                Self::read_parts(&fields, name)
+            }
             _ => {
                 let fields = Fields::<{ at::END }>::first(file)?;
                 let name = name_after(&fields, file)?;
                 fields.verify(at::HEADER_CHECKSUM, name)?;
-                let body = Body::Parts {
-                    table: Part::read(&fields, "table bytes", at::TABLE)?,
-                    tokens: Part::read(&fields, "token bytes", at::STORED_TOKENS)?,
-                };
-                let header = Self::read(&fields, name, body)?;
-                let (turns, segments) = (fields.u32(at::TURNS), fields.u32(at::SEGMENTS));
-                Ok(Self { turns, segments, ..header })
+                fields.expect_zero("reserved", fields.u32(at::RESERVED))?;
+                let header = Self::read_parts(&fields, name)?;
+                Ok(Self { branches: fields.u32(at::BRANCHES), ..header })
             }
         }
+    }
+
+    /// The fields since version 2.
+    fn read_parts<const N: usize>(fields: &Fields<N>, name: &[u8]) -> Result<Self, FormatError> {
+        let header = Self::read(fields, name, Body::read_parts(fields)?)?;
+        let (turns, segments) = (fields.u32(at::TURNS), fields.u32(at::SEGMENTS));
+        Ok(Self { turns, segments, ..header })
     }
 
     fn read<const N: usize>(
@@ -154,6 +182,7 @@ impl SlotHeader {
             blocks: fields.u32(at::BLOCKS),
             snapshots: fields.u32(at::SNAPSHOTS),
             segments: 0,
+            branches: 0,
             object_bytes: fields.u64(at::OBJECT_BYTES),
             body,
         })
@@ -161,7 +190,7 @@ impl SlotHeader {
 
     /// The header in the latest version, with the conversation's name.
     pub(super) fn encode(&self) -> Vec<u8> {
-        let Body::Parts { table, tokens } = &self.body else {
+        let Body::Parts { table, tokens, .. } = &self.body else {
             unreachable!("new files have their parts apart");
         };
         let name = self.conversation.as_str().as_bytes();
@@ -183,6 +212,7 @@ impl SlotHeader {
         header.put(at::TURNS, &self.turns.to_le_bytes());
         table.put(&mut header, at::TABLE);
         tokens.put(&mut header, at::STORED_TOKENS);
+        header.put(at::BRANCHES, &self.branches.to_le_bytes());
         let checksum = header.checksum(at::HEADER_CHECKSUM, name);
         header.put(at::HEADER_CHECKSUM, &checksum.to_le_bytes());
         [&header.0[..], name].concat()
@@ -206,7 +236,7 @@ impl SlotHeader {
     pub(super) fn bytes(&self) -> usize {
         let fixed = match self.body {
             Body::Record(_) => at_v1::END,
-            Body::Parts { .. } => at::END,
+            Body::Parts { header_bytes, .. } => header_bytes,
         };
         fixed + self.conversation.as_str().len()
     }

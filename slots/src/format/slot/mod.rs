@@ -13,9 +13,9 @@ pub use table::SlotTable;
 
 use super::bytes::{check_length, token_bytes, tokens_from};
 use super::codec::Counts;
-use super::entries::{BlockRef, SegmentRef, SnapshotRef};
+use super::entries::{BlockRef, BranchRef, SegmentRef, SnapshotRef};
 use super::pack::{Arrangement, pack, unpack};
-use super::{FormatError, codec};
+use super::{FormatError, ObjectKind, codec};
 use crate::id::{BlockId, ConversationId, ModelHash, Token};
 use crate::time::Timestamp;
 use crate::ttl::TtlClass;
@@ -40,12 +40,28 @@ pub struct SlotRecord {
     pub snapshots: Vec<SnapshotRef>,
     /// The segment of each token range, in order; empty when unknown.
     pub segments: Vec<SegmentRef>,
+    /// Objects of earlier branches that are not on this timeline, the newest branch first. A
+    /// block's parent is on the timeline or before it in this list.
+    pub branches: Vec<BranchRef>,
 }
 
 impl SlotRecord {
-    /// Its objects, blocks first, with the lengths of their raw files.
+    /// Its objects, blocks first, those of branches last, with the lengths of their raw files.
     pub fn objects(&self) -> impl Iterator<Item = (BlockId, u64)> {
-        objects(&self.blocks, &self.snapshots)
+        objects(&self.blocks, &self.snapshots, &self.branches)
+    }
+
+    /// Its objects with their places in the timeline, a block before those that continue it.
+    pub fn placed(&self) -> impl Iterator<Item = BranchRef> {
+        let mut start = 0;
+        let blocks = self.blocks.iter().map(move |&BlockRef { end, id, bytes }| {
+            let start = std::mem::replace(&mut start, end);
+            BranchRef { kind: ObjectKind::Block, start, end, id, bytes }
+        });
+        let snapshots = self.snapshots.iter().map(|&SnapshotRef { position, id, bytes }| {
+            BranchRef { kind: ObjectKind::Snapshot, start: 0, end: position, id, bytes }
+        });
+        blocks.chain(snapshots).chain(self.branches.iter().copied())
     }
 
     /// Whether this record holds all that a record of `tokens` could name, and more.
@@ -56,8 +72,8 @@ impl SlotRecord {
     /// # Panics
     /// When [`SlotRecord::decode`] would refuse the file.
     pub fn encode(&self, model: ModelHash) -> Vec<u8> {
-        let Self { blocks, snapshots, segments, tokens, .. } = self;
-        let checked = table::check(blocks, snapshots, segments, tokens.len() as u32);
+        let Self { blocks, snapshots, segments, branches, tokens, .. } = self;
+        let checked = table::check(blocks, snapshots, segments, branches, tokens.len() as u32);
         if let Err(error) = checked {
             panic!("a record of {} that its reader refuses: {error}", self.conversation);
         }
@@ -80,6 +96,7 @@ impl SlotRecord {
             blocks: self.blocks.len() as u32,
             snapshots: self.snapshots.len() as u32,
             segments: self.segments.len() as u32,
+            branches: self.branches.len() as u32,
             object_bytes: total(self.objects()),
             body: Body::of(&table, &tokens),
         };
@@ -99,7 +116,7 @@ impl SlotRecord {
                 (tokens_from(&bytes), SlotTable::decode(file)?)
             }
         };
-        let SlotTable { header, blocks, snapshots, segments } = table;
+        let SlotTable { header, blocks, snapshots, segments, branches } = table;
         let record = Self {
             conversation: header.conversation,
             class: header.class,
@@ -110,14 +127,20 @@ impl SlotRecord {
             blocks,
             snapshots,
             segments,
+            branches,
         };
         Ok((header.model, record))
     }
 }
 
-fn objects(blocks: &[BlockRef], snapshots: &[SnapshotRef]) -> impl Iterator<Item = (BlockId, u64)> {
+fn objects(
+    blocks: &[BlockRef],
+    snapshots: &[SnapshotRef],
+    branches: &[BranchRef],
+) -> impl Iterator<Item = (BlockId, u64)> {
     let blocks = blocks.iter().map(|block| (block.id, block.bytes));
-    blocks.chain(snapshots.iter().map(|snapshot| (snapshot.id, snapshot.bytes)))
+    let snapshots = snapshots.iter().map(|snapshot| (snapshot.id, snapshot.bytes));
+    blocks.chain(snapshots).chain(branches.iter().map(|object| (object.id, object.bytes)))
 }
 
 fn total(objects: impl Iterator<Item = (BlockId, u64)>) -> u64 {
@@ -126,7 +149,7 @@ fn total(objects: impl Iterator<Item = (BlockId, u64)>) -> u64 {
 
 impl SlotHeader {
     fn counts(&self) -> Counts {
-        let Self { blocks, snapshots, segments, .. } = *self;
-        Counts { blocks, snapshots, segments }
+        let Self { blocks, snapshots, segments, branches, .. } = *self;
+        Counts { blocks, snapshots, segments, branches }
     }
 }

@@ -1,7 +1,7 @@
 //! The lists of a slot file, without its tokens.
 
 use super::header::Body;
-use super::{BlockRef, SegmentRef, SlotHeader, SnapshotRef, objects, total};
+use super::{BlockRef, BranchRef, SegmentRef, SlotHeader, SnapshotRef, objects, total};
 use crate::format::codec::Lists;
 use crate::format::{FormatError, codec};
 use crate::id::{BlockId, Token};
@@ -13,6 +13,7 @@ pub struct SlotTable {
     pub blocks: Vec<BlockRef>,
     pub snapshots: Vec<SnapshotRef>,
     pub segments: Vec<SegmentRef>,
+    pub branches: Vec<BranchRef>,
 }
 
 impl SlotTable {
@@ -29,16 +30,16 @@ impl SlotTable {
         Self::checked(header, lists)
     }
 
-    /// Its objects, blocks first, with the lengths of their raw files.
+    /// Its objects, blocks first, those of branches last, with the lengths of their raw files.
     pub fn objects(&self) -> impl Iterator<Item = (BlockId, u64)> {
-        objects(&self.blocks, &self.snapshots)
+        objects(&self.blocks, &self.snapshots, &self.branches)
     }
 
     /// Refuses lists that contradict themselves or the header.
     fn checked(header: SlotHeader, lists: Lists) -> Result<Self, FormatError> {
-        let Lists { blocks, snapshots, segments } = lists;
-        check(&blocks, &snapshots, &segments, header.tokens)?;
-        let table = Self { header, blocks, snapshots, segments };
+        let Lists { blocks, snapshots, segments, branches } = lists;
+        check(&blocks, &snapshots, &segments, &branches, header.tokens)?;
+        let table = Self { header, blocks, snapshots, segments, branches };
         if total(table.objects()) != table.header.object_bytes {
             let what = "its objects have other lengths than its header says".to_owned();
             return Err(FormatError::Record { what });
@@ -53,6 +54,7 @@ pub fn check(
     blocks: &[BlockRef],
     snapshots: &[SnapshotRef],
     segments: &[SegmentRef],
+    branches: &[BranchRef],
     tokens: u32,
 ) -> Result<(), FormatError> {
     let malformed = |what: &str| Err(FormatError::Record { what: what.to_owned() });
@@ -69,6 +71,9 @@ pub fn check(
     }
     if segments.last().is_some_and(|last| last.end > tokens) {
         return malformed("it names a segment past its last token");
+    }
+    if branches.iter().any(|object| object.start >= object.end) {
+        return malformed("an object of a branch has no tokens");
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ fn latest() -> [(&'static str, Vec<u8>); 6] {
         ("block-v2.compressed.kv", compressed(&long_block())),
         ("snapshot-v2.kv", snapshot().encode()),
         ("snapshot-v2.compressed.kv", compressed(&snapshot_of(3_000_000))),
-        ("slot-v2.extended.bin", slot().encode(MODEL)),
+        ("slot-v3.extended.bin", slot().encode(MODEL)),
         ("block-v2.sealed-v1.kv", seal().seal_with(nonce, b"name", &[&block().encode()])),
     ]
 }
@@ -45,7 +45,7 @@ fn files_of_the_latest_version_are_still_written() {
 }
 
 #[test]
-fn files_of_version_two_are_still_read() {
+fn files_of_versions_two_and_three_are_still_read() {
     let object = |file: &[u8]| Object::decode(file.to_vec());
     assert_eq!(object(include_bytes!("../../../fixtures/block-v2.kv")), Ok(block()));
     let file = include_bytes!("../../../fixtures/block-v2.compressed.kv");
@@ -54,6 +54,8 @@ fn files_of_version_two_are_still_read() {
     let file = include_bytes!("../../../fixtures/snapshot-v2.compressed.kv");
     assert_eq!(object(file), Ok(snapshot_of(3_000_000)));
     let file = include_bytes!("../../../fixtures/slot-v2.extended.bin");
+    assert_eq!(SlotRecord::decode(file), Ok((MODEL, slot_of_version_two())));
+    let file = include_bytes!("../../../fixtures/slot-v3.extended.bin");
     assert_eq!(SlotRecord::decode(file), Ok((MODEL, slot())));
     let file = include_bytes!("../../../fixtures/block-v2.sealed-v1.kv");
     assert_eq!(Object::decode(file.to_vec()), Err(FormatError::Sealed));
@@ -85,7 +87,7 @@ fn files_of_version_one_are_still_read() {
 }
 
 #[test]
-fn version_two_looks_like_its_specification() {
+fn the_latest_version_looks_like_its_specification() {
     use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
     let file = block().encode();
     assert_eq!(&file[..16], b"HOBOBJ\0\x01\x02\0\x01\0\0\0\0\0");
@@ -97,14 +99,21 @@ fn version_two_looks_like_its_specification() {
     assert_eq!(xxh3_64(&file[..96]).to_le_bytes(), file[96..104]);
 
     let file = slot().encode(MODEL);
-    assert_eq!(&file[..16], b"HOBSLT\0\x01\x02\0\x02\x08\x03\0\0\0");
-    assert_eq!(&file[56..72], b"\x02\0\0\0\x07\0\0\0\x80\0\0\0\0\0\0\0");
-    assert_eq!(&file[120..128], b"room-1.a");
-    let (table, tokens) = file[128..].split_at(0x80);
+    assert_eq!(&file[..16], b"HOBSLT\0\x01\x03\0\x02\x08\x03\0\0\0");
+    assert_eq!(&file[56..72], b"\x02\0\0\0\x07\0\0\0\xe2\0\0\0\0\0\0\0");
+    assert_eq!(&file[112..120], b"\x02\0\0\0\0\0\0\0");
+    let covered = [&file[..120], b"room-1.a"].concat();
+    assert_eq!(xxh3_64(&covered).to_le_bytes(), file[120..128]);
+    assert_eq!(&file[128..136], b"room-1.a");
+    let (table, tokens) = file[136..].split_at(0x80 + 2 * 49);
     assert_eq!(&table[..4], b"\x03\0\0\0");
     assert_eq!(&table[4..36], &block().id().0);
     assert_eq!(&table[88..101], b"\x01\0\0\0\x02\0\0\0\0\0\0\0\0");
-    assert_eq!(&table[101..], b"\x03\0\0\0\x0a\x0e\0\0\0\0\0\0\0file:config.py");
+    assert_eq!(&table[101..128], b"\x03\0\0\0\x0a\x0e\0\0\0\0\0\0\0file:config.py");
+    assert_eq!(&table[128..137], b"\x01\x02\0\0\0\x09\0\0\0");
+    assert_eq!(&table[137..169], &[0xb1; 32]);
+    assert_eq!(&table[169..177], &7_000_u64.to_le_bytes());
+    assert_eq!(&table[177..186], b"\x02\0\0\0\0\x09\0\0\0");
     assert_eq!(xxh3_128(table).to_le_bytes(), file[72..88]);
     assert_eq!(xxh3_128(tokens).to_le_bytes(), file[96..112]);
     assert_eq!(

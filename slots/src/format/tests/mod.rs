@@ -52,12 +52,33 @@ fn slot() -> SlotRecord {
             SegmentRef { end: 1, layer: Layer::Rules, key: String::new() },
             SegmentRef { end: 3, layer: Layer::Document, key: "file:config.py".into() },
         ],
+        branches: vec![
+            BranchRef {
+                kind: ObjectKind::Block,
+                start: 2,
+                end: 9,
+                id: BlockId([0xb1; 32]),
+                bytes: 7_000,
+            },
+            BranchRef {
+                kind: ObjectKind::Snapshot,
+                start: 0,
+                end: 9,
+                id: BlockId([0xb2; 32]),
+                bytes: 9_000,
+            },
+        ],
     }
+}
+
+/// The content of the version 2 fixture: no branches.
+fn slot_of_version_two() -> SlotRecord {
+    SlotRecord { branches: Vec::new(), ..slot() }
 }
 
 /// The content of the version 1 fixture: no turns, no segments, and shorter object headers.
 fn slot_of_version_one() -> SlotRecord {
-    let mut slot = SlotRecord { turns: 0, segments: Vec::new(), ..slot() };
+    let mut slot = SlotRecord { turns: 0, segments: Vec::new(), ..slot_of_version_two() };
     slot.blocks[0].bytes = 148;
     slot.snapshots[0].bytes = 136;
     slot
@@ -82,10 +103,10 @@ fn headers_are_decoded_from_the_first_bytes_alone() {
     assert_eq!(header.file_bytes(), block().file_bytes());
 
     let file = slot().encode(MODEL);
-    let header = SlotHeader::decode(&file[..120 + "room-1.a".len()]).unwrap();
+    let header = SlotHeader::decode(&file[..128 + "room-1.a".len()]).unwrap();
     assert_eq!(header.conversation, slot().conversation);
-    assert_eq!((header.tokens, header.blocks, header.snapshots), (3, 1, 1));
-    assert_eq!(header.object_bytes, block().file_bytes() + 144);
+    assert_eq!((header.tokens, header.blocks, header.snapshots, header.branches), (3, 1, 1, 2));
+    assert_eq!(header.object_bytes, block().file_bytes() + 144 + 7_000 + 9_000);
     assert_eq!(header.file_bytes(), file.len() as u64);
 }
 
@@ -109,7 +130,7 @@ fn a_later_version_is_refused_as_newer() {
     assert_eq!(Object::decode(file), Err(FormatError::Newer { version: 3, readable: 2 }));
     let mut file = slot().encode(MODEL);
     file[9] = 1;
-    assert_eq!(SlotRecord::decode(&file), Err(FormatError::Newer { version: 258, readable: 2 }));
+    assert_eq!(SlotRecord::decode(&file), Err(FormatError::Newer { version: 259, readable: 3 }));
 }
 
 #[test]
@@ -131,12 +152,13 @@ fn invalid_values_are_refused_behind_a_right_checksum() {
     let slot = |at: usize, value: u8| {
         let mut file = slot().encode(MODEL);
         file[at] = value;
-        SlotRecord::decode(&resealed(file, 112, 120..128)).unwrap_err().to_string()
+        SlotRecord::decode(&resealed(file, 120, 128..136)).unwrap_err().to_string()
     };
     assert_eq!(slot(10, 4), "its field class holds 4");
-    assert_eq!(slot(71, 0xff), "its field table bytes holds 18374686479671623808");
+    assert_eq!(slot(71, 0xff), "its field table bytes holds 18374686479671623906");
     assert_eq!(slot(95, 0xff), "its field token bytes holds 18374686479671623701");
-    assert_eq!(slot(120, 7), "its record is malformed: its conversation has no valid id");
+    assert_eq!(slot(116, 1), "its field reserved holds 1");
+    assert_eq!(slot(128, 7), "its record is malformed: its conversation has no valid id");
     assert_eq!(slot(12, 9), "its content does not unpack: a frame has another length");
     assert_eq!(slot(40, 0), "its record is malformed: LimitExceeded");
     assert_eq!(
@@ -148,7 +170,7 @@ fn invalid_values_are_refused_behind_a_right_checksum() {
 proptest! {
     #[test]
     fn no_bytes_make_a_decoder_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-        for version in 0..4 {
+        for version in 0..5 {
             let object = [&b"HOBOBJ\0\x01"[..], &[version, 0], &bytes].concat();
             prop_assert!(Object::decode(object).is_err());
             let slot = [&b"HOBSLT\0\x01"[..], &[version, 0], &bytes].concat();
@@ -161,9 +183,14 @@ proptest! {
     #[test]
     fn no_record_makes_the_codec_panic(
         bytes in prop::collection::vec(any::<u8>(), 0..200),
-        counts in (0_u32..4, 0_u32..4, any::<u32>()),
+        counts in (0_u32..4, 0_u32..4, any::<u32>(), 0_u32..4),
     ) {
-        let counts = codec::Counts { blocks: counts.0, snapshots: counts.1, segments: counts.2 };
+        let counts = codec::Counts {
+            blocks: counts.0,
+            snapshots: counts.1,
+            segments: counts.2,
+            branches: counts.3,
+        };
         let _ = codec::decode(&bytes, &counts);
         let _ = codec::decode_v1(&bytes, counts.segments, &counts);
     }

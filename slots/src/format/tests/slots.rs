@@ -12,11 +12,13 @@ fn the_table_is_read_from_the_first_part_of_a_slot_file() {
     let head = &file[..header.head_bytes() as usize];
     assert!(head.len() < file.len());
     let table = SlotTable::decode(head).unwrap();
-    assert_eq!((table.header.turns, table.header.segments), (7, 2));
+    let header = &table.header;
+    assert_eq!((header.turns, header.segments, header.branches), (7, 2, 2));
     assert!(table.objects().eq(slot().objects()));
     assert_eq!(table.blocks, slot().blocks);
     assert_eq!(table.snapshots, slot().snapshots);
     assert_eq!(table.segments, slot().segments);
+    assert_eq!(table.branches, slot().branches);
     for len in 0..head.len() {
         assert!(SlotTable::decode(&head[..len]).is_err(), "{len} bytes");
     }
@@ -38,6 +40,7 @@ fn a_slot_file_without_anything_is_read_back() {
         blocks: Vec::new(),
         snapshots: Vec::new(),
         segments: Vec::new(),
+        branches: Vec::new(),
         ..slot()
     };
     assert_eq!(SlotRecord::decode(&empty.encode(MODEL)), Ok((MODEL, empty)));
@@ -54,6 +57,9 @@ fn a_record_that_contradicts_itself_is_refused() {
         assert!(matches!(SlotRecord::decode(&file), Err(FormatError::Record { .. })));
         assert!(std::panic::catch_unwind(|| record.encode(MODEL)).is_err(), "it is not written");
     }
+    let branches = vec![BranchRef { end: 2, ..slot().branches[0] }];
+    let file = SlotRecord { branches, ..slot() }.encode_unchecked(MODEL);
+    assert!(matches!(SlotRecord::decode(&file), Err(FormatError::Record { .. })));
 }
 
 #[test]
@@ -87,10 +93,13 @@ fn records() -> impl Strategy<Value = SlotRecord> {
     let snapshots = prop::collection::vec((1_u32..400, named()), 0..3);
     let label = (prop::sample::select(&LAYERS[..]), "\\PC{0,50}");
     let segments = prop::collection::btree_map(1_u32..400, label, 0..6);
+    let branches = prop::collection::vec((any::<bool>(), 1_u32..400, named()), 0..6);
     let numbers = (any::<u64>(), any::<u64>(), any::<u32>());
     let class = prop::sample::select(&TtlClass::ALL[..]);
-    (tokens, blocks, snapshots, segments, numbers, class, "[a-z.é]{1,60}").prop_map(
-        |(tokens, mut blocks, mut snapshots, mut segments, numbers, class, name)| {
+    let lists = (blocks, snapshots, segments, branches);
+    (tokens, lists, numbers, class, "[a-z.é]{1,60}").prop_map(
+        |(tokens, lists, numbers, class, name)| {
+            let (mut blocks, mut snapshots, mut segments, branches) = lists;
             let end = tokens.len() as u32;
             blocks.retain(|&at, _| at <= end);
             snapshots.retain(|&(at, _)| at <= end);
@@ -126,6 +135,16 @@ fn records() -> impl Strategy<Value = SlotRecord> {
                         key: SegmentRef::bounded(&key).to_owned(),
                     })
                     .collect(),
+                branches: branches
+                    .into_iter()
+                    .map(|(is_block, end, (id, bytes))| BranchRef {
+                        kind: if is_block { ObjectKind::Block } else { ObjectKind::Snapshot },
+                        start: if is_block { end - 1 } else { 0 },
+                        end,
+                        id: BlockId(id),
+                        bytes: bytes.into(),
+                    })
+                    .collect(),
             }
         },
     )
@@ -142,5 +161,6 @@ proptest! {
         prop_assert_eq!(&table.header, &header);
         prop_assert!(table.objects().eq(record.objects()));
         prop_assert_eq!(&table.segments, &record.segments);
+        prop_assert_eq!(&table.branches, &record.branches);
     }
 }

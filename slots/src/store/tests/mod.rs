@@ -124,6 +124,7 @@ fn slot(name: &str, objects: &[&Object]) -> SlotRecord {
         blocks: blocks.zip([64, 128]).map(block).collect(),
         snapshots: snapshots.map(snapshot).collect(),
         segments: Vec::new(),
+        branches: Vec::new(),
     }
 }
 

@@ -4,7 +4,7 @@ use super::*;
 fn a_damaged_slot_file_is_a_miss_and_moves_to_quarantine() {
     let world = World::new();
     world.store.put_slot(MODEL, &slot("chat", &[])).unwrap();
-    flip_a_bit(&world.path(&format!("{MODEL}/chat.long.bin")), 125);
+    flip_a_bit(&world.path(&format!("{MODEL}/chat.long.bin")), 133);
     let miss = world.store.get_slot(MODEL, &id("chat")).unwrap_err();
     assert!(matches!(miss, Miss::Damaged { reason: FormatError::Checksum { part: "tokens" } }));
     assert_eq!(world.quarantined(), ["chat.long.bin", "chat.long.bin.txt"]);

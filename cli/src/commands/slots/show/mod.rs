@@ -107,6 +107,7 @@ fn document(saved: &Saved, args: &Args) -> Value {
         "turns": record.turns,
         "blocks": parts.blocks.iter().map(|block| block.to_json("start", "end")).collect::<Vec<_>>(),
         "snapshots": parts.snapshots.iter().map(|snapshot| snapshot.to_json("", "position")).collect::<Vec<_>>(),
+        "branches": parts.branches.iter().map(|object| object.to_json("start", "end")).collect::<Vec<_>>(),
         "segments": record.segments.iter().map(|segment| {
             json!({"end": segment.end, "layer": segment.layer, "key": segment.key})
         }).collect::<Vec<_>>(),
@@ -144,6 +145,7 @@ fn write(saved: &Saved, args: &Args, context: &mut Context) -> Result<(), Failur
         ("tokens", count(record.tokens.len() as u64)),
         ("blocks", format!("{}, {} up to token {}", blocks.0, blocks.1, blocks.2)),
         ("snapshots", format!("{}, {}", parts.snapshots.len(), raw(&parts.snapshots))),
+        ("earlier branches", format!("{}, {}", parts.branches.len(), raw(&parts.branches))),
         ("on disk", size(parts.stored_bytes())),
         ("objects", state),
         ("saved first", ago(created)),

@@ -16,6 +16,8 @@ const NAME_DIGITS: usize = 12;
 pub struct Parts {
     pub blocks: Vec<Part>,
     pub snapshots: Vec<Part>,
+    /// Objects of earlier branches.
+    pub branches: Vec<Part>,
 }
 
 /// A block or a snapshot.
@@ -79,12 +81,17 @@ impl Parts {
             part(snapshot.id, snapshot.bytes, tokens, ObjectKind::Snapshot, None)
         });
         let snapshots = snapshots.collect();
+        let branches = record.branches.iter().map(|object| {
+            let tokens = object.start..object.end;
+            part(object.id, object.bytes, tokens, object.kind, None)
+        });
+        let branches = branches.collect();
         bar.finish_and_clear();
-        Ok(Self { blocks, snapshots })
+        Ok(Self { blocks, snapshots, branches })
     }
 
     fn all(&self) -> impl Iterator<Item = &Part> {
-        self.blocks.iter().chain(&self.snapshots)
+        self.blocks.iter().chain(&self.snapshots).chain(&self.branches)
     }
 
     /// Objects that exist and cannot be used.

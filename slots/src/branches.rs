@@ -1,0 +1,232 @@
+//! Which objects of earlier branches a conversation's record names.
+//!
+//! - A branch is what an edit, another answer or a cancelled turn has replaced. Going back to it
+//!   restores its KV; deleting the conversation deletes it.
+//! - The newest branch comes first, and in it a block before those that continue it. So the end of
+//!   the list, which leaves first, is the end of the oldest branch.
+//! - Branches together have at most twice the tokens of the longest timeline, and
+//!   [`MIN_BRANCH_TOKENS`] in any case. Of a branch's snapshots, which are whole states, only the
+//!   furthest stays, and those of the newest [`MAX_BRANCH_SNAPSHOTS`] branches.
+
+use std::collections::BTreeSet;
+
+use crate::block::Timeline;
+use crate::format::{BranchRef, ObjectKind, SlotRecord};
+use crate::id::BlockId;
+
+/// Branches up to this length stay, however short the conversation is.
+pub const MIN_BRANCH_TOKENS: u64 = 4096;
+
+pub const MAX_BRANCH_SNAPSHOTS: usize = 4;
+
+/// Makes `record`, which has no branches yet, name what the conversation has left behind. Returns
+/// the objects that no record of it names any more: surplus branches and superseded snapshots.
+///
+/// `timeline`: the conversation's own. `left`: the objects of its last timeline, and those saved
+/// since. `older`: the branches of its last record.
+pub fn carry(
+    record: &mut SlotRecord,
+    timeline: &Timeline,
+    left: Vec<BranchRef>,
+    older: Vec<BranchRef>,
+) -> Vec<BlockId> {
+    let mut seen: BTreeSet<BlockId> = record.objects().map(|(id, _)| id).collect();
+    let is_snapshot = |object: &&BranchRef| object.kind == ObjectKind::Snapshot;
+    let furthest = left.iter().filter(is_snapshot).max_by_key(|object| object.end).copied();
+    let furthest = furthest.map(|object| object.id);
+    let left = left
+        .into_iter()
+        .map(|object| (object, object.kind == ObjectKind::Block || Some(object.id) == furthest));
+    let before: Vec<(BranchRef, bool)> =
+        left.chain(older.into_iter().map(|object| (object, true))).collect();
+    let ends = before.iter().map(|(object, _)| object.end as usize);
+    let longest = ends.fold(timeline.len(), usize::max);
+    let mut room = Room {
+        tokens: (2 * longest as u64).max(MIN_BRANCH_TOKENS),
+        snapshots: MAX_BRANCH_SNAPSHOTS,
+    };
+    let mut dropped = Vec::new();
+    for (object, may_stay) in before {
+        if !seen.insert(object.id) {
+            continue;
+        }
+        if is_on(timeline, &object) {
+            // A longer block has replaced this one, and newer snapshots this one. The sweep
+            // collects blocks, because another prompt may find them by their tokens.
+            dropped.extend((object.kind == ObjectKind::Snapshot).then_some(object.id));
+        } else if may_stay && room.takes(&object) {
+            record.branches.push(object);
+        } else {
+            dropped.push(object.id);
+        }
+    }
+    dropped
+}
+
+/// Whether the tokens of `object` and all before them begin the timeline.
+fn is_on(timeline: &Timeline, object: &BranchRef) -> bool {
+    let end = object.end as usize;
+    end <= timeline.len() && {
+        let at = timeline.id_at(end);
+        object.id == if object.kind == ObjectKind::Block { at } else { BlockId::snapshot(at) }
+    }
+}
+
+/// What branches may still take.
+struct Room {
+    tokens: u64,
+    snapshots: usize,
+}
+
+impl Room {
+    fn takes(&mut self, object: &BranchRef) -> bool {
+        match object.kind {
+            ObjectKind::Block => {
+                let left = self.tokens.checked_sub(u64::from(object.end - object.start));
+                // Once a block has no room, no later one has: it may continue this one.
+                self.tokens = left.unwrap_or(0);
+                left.is_some()
+            }
+            ObjectKind::Snapshot => {
+                let left = self.snapshots.checked_sub(1);
+                self.snapshots = left.unwrap_or(0);
+                left.is_some()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::BLOCK_TOKENS;
+    use crate::format::{BlockRef, SnapshotRef};
+    use crate::id::{ModelHash, Token};
+    use crate::time::Timestamp;
+    use crate::ttl::TtlClass;
+
+    const MODEL: ModelHash = ModelHash([7; 8]);
+
+    /// Whole blocks, one for each letter.
+    fn timeline(letters: &str) -> Timeline {
+        let mut timeline = Timeline::new(MODEL);
+        for letter in letters.bytes() {
+            timeline.push(&[Token(letter.into()); BLOCK_TOKENS], |_| false);
+        }
+        timeline
+    }
+
+    fn record_of(timeline: &Timeline) -> SlotRecord {
+        let block = |block: &crate::block::Block| BlockRef {
+            end: block.range.end as u32,
+            id: block.id,
+            bytes: 1,
+        };
+        SlotRecord {
+            conversation: "chat".parse().unwrap(),
+            class: TtlClass::Long,
+            created_at: Timestamp(0),
+            used_at: Timestamp(0),
+            turns: 0,
+            tokens: timeline.tokens().to_vec(),
+            blocks: timeline.blocks().iter().map(block).collect(),
+            snapshots: Vec::new(),
+            segments: Vec::new(),
+            branches: Vec::new(),
+        }
+    }
+
+    fn carry_from(before: &SlotRecord, record: &mut SlotRecord, at: &Timeline) -> Vec<BlockId> {
+        let mut left: Vec<BranchRef> = before.placed().collect();
+        let older = left.split_off(left.len() - before.branches.len());
+        carry(record, at, left, older)
+    }
+
+    /// The record of `letters` after `before`, and what it dropped.
+    fn after(before: &SlotRecord, letters: &str) -> (SlotRecord, Vec<BlockId>) {
+        let timeline = timeline(letters);
+        let mut record = record_of(&timeline);
+        let dropped = carry_from(before, &mut record, &timeline);
+        (record, dropped)
+    }
+
+    /// The names of the blocks of `letters` from block `from` on.
+    fn names(letters: &str, from: usize) -> Vec<BlockId> {
+        timeline(letters).blocks()[from..].iter().map(|block| block.id).collect()
+    }
+
+    fn branches(record: &SlotRecord) -> Vec<BlockId> {
+        record.branches.iter().map(|object| object.id).collect()
+    }
+
+    #[test]
+    fn an_edit_leaves_a_branch_and_going_back_takes_it_up_again() {
+        let first = record_of(&timeline("abc"));
+        let (edited, _) = after(&first, "axy");
+        assert_eq!(branches(&edited), names("abc", 1));
+        assert_eq!((edited.branches[0].start, edited.branches[0].end), (64, 128));
+        let (again, _) = after(&edited, "axz");
+        assert_eq!(branches(&again), [names("axy", 2), names("abc", 1)].concat());
+        let (back, dropped) = after(&again, "abcd");
+        assert_eq!(branches(&back), [names("axz", 1), names("axy", 2)].concat());
+        assert_eq!(dropped, []);
+    }
+
+    #[test]
+    fn a_longer_timeline_leaves_no_branch() {
+        let mut start = timeline("ab");
+        start.push(&[Token(1); 10], |_| false);
+        let mut longer = timeline("ab");
+        longer.push(&[Token(1); 30], |_| false);
+        let mut record = record_of(&longer);
+        let dropped = carry_from(&record_of(&start), &mut record, &longer);
+        assert_eq!((branches(&record), dropped), (Vec::new(), Vec::new()));
+    }
+
+    #[test]
+    fn the_end_of_the_oldest_branch_leaves_first_and_the_number_of_branches_is_bounded() {
+        let mut record = record_of(&timeline("abcdefghij"));
+        let mut lost = Vec::new();
+        for turn in 0..2_000_u32 {
+            let mut timeline = timeline("abc");
+            timeline.push(&[Token(1_000 + turn as i32); 2 * BLOCK_TOKENS], |_| false);
+            let mut next = record_of(&timeline);
+            lost.extend(carry_from(&record, &mut next, &timeline));
+            record = next;
+            let tokens: u32 = record.branches.iter().map(|block| block.end - block.start).sum();
+            assert!(u64::from(tokens) <= MIN_BRANCH_TOKENS, "{tokens} tokens in turn {turn}");
+        }
+        let original = names("abcdefghij", 3);
+        let first: BTreeSet<_> = lost[..original.len()].iter().collect();
+        assert_eq!(first, original.iter().collect(), "the oldest branch left first");
+        assert_eq!(lost[original.len() - 1], original[0], "its first block was its last to leave");
+    }
+
+    #[test]
+    fn a_long_branch_stays_whole_after_the_first_message_was_edited() {
+        let long: String = ('a'..='z').cycle().take(400).collect();
+        let (edited, dropped) = after(&record_of(&timeline(&long)), "?");
+        assert_eq!((edited.branches.len(), dropped.len()), (400, 0));
+        let (again, dropped) = after(&edited, "!");
+        assert_eq!((again.branches.len(), dropped.len()), (401, 0));
+    }
+
+    #[test]
+    fn superseded_snapshots_of_this_timeline_go_and_those_of_branches_stay() {
+        let snapshot = |timeline: &Timeline, position: usize| SnapshotRef {
+            position: position as u32,
+            id: BlockId::snapshot(timeline.id_at(position)),
+            bytes: 1,
+        };
+        let (first, edited) = (timeline("abc"), timeline("abx"));
+        let mut before = record_of(&first);
+        before.blocks.clear();
+        let [shared, middle, end] = [100, 170, 190].map(|position| snapshot(&first, position));
+        before.snapshots = vec![shared, middle, end];
+        let mut record = SlotRecord { blocks: Vec::new(), ..record_of(&edited) };
+        record.snapshots = vec![snapshot(&edited, 180)];
+        let dropped = carry_from(&before, &mut record, &edited);
+        assert_eq!(dropped, [shared.id, middle.id]);
+        assert_eq!(branches(&record), [end.id]);
+    }
+}

@@ -1,0 +1,25 @@
+//! Collects unreferenced objects whatever their age: a conversation was deleted.
+
+use std::time::Duration;
+
+use super::{LiveRefs, remove_objects};
+use crate::ageing::AdjustedTime;
+use crate::id::ModelHash;
+use crate::store::{Store, StoreError};
+use crate::time::Timestamp;
+
+/// Removes every object of `model` that neither a slot file nor the engine references: what a
+/// deleted conversation saved and no slot file named yet, also before a crash.
+///
+/// # Errors
+/// The first failure. Everything else was removed nevertheless.
+pub fn collect_now(
+    store: &Store,
+    live_refs: &dyn LiveRefs,
+    model: ModelHash,
+) -> Result<(), StoreError> {
+    // Every file is at least zero seconds old.
+    let (now, grace) = (AdjustedTime::from(Timestamp(0)), Duration::ZERO);
+    let garbage = store.find_garbage(model, &now, grace)?.objects;
+    remove_objects(store, live_refs, model, garbage, &now, grace, usize::MAX).whole().map(drop)
+}
