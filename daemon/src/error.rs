@@ -149,6 +149,7 @@ impl From<TurnError> for ApiError {
             TurnError::Stopped => Self::new(ErrorKind::Busy, message).code("stopping"),
             TurnError::Dead(_) => Self::new(ErrorKind::Busy, message).code("engine_dead"),
             TurnError::Backend(_) => Self::internal(message).code("backend"),
+            TurnError::NotForgotten(_) => Self::internal(message).code("not_deleted"),
         }
     }
 }

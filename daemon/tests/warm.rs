@@ -77,7 +77,7 @@ fn an_evicted_prefix_shows_its_current_place() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(world.engine.park(id.clone()));
     assert_eq!(row(&world, "default")["place"], "warm");
-    runtime.block_on(world.engine.forget(id));
+    runtime.block_on(world.engine.forget(id)).unwrap();
     world.until("the prefix is evicted", |world| row(world, "default")["place"] == "none");
     assert_eq!(row(&world, "attic")["place"], "hot");
 }

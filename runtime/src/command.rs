@@ -28,7 +28,7 @@ pub(crate) enum Command {
     },
     Forget {
         conversation: ConversationId,
-        done: Reply<()>,
+        done: Reply<Result<(), String>>,
     },
     /// The last answer of the conversation calls tools.
     CalledTools(ConversationId),

@@ -195,12 +195,16 @@ impl Engine {
         self.inner.maintainer.renew(conversation, now);
     }
 
-    /// Drops a conversation's KV everywhere. A running turn is cancelled.
-    pub async fn forget(&self, conversation: ConversationId) {
-        let (done, wait) = Reply::channel();
-        if self.send(Command::Forget { conversation, done }).is_ok() {
-            self.answered(wait).await.ok(); // An error: the engine has stopped, or died.
-        }
+    /// Drops a conversation's KV everywhere: the cells, the objects of all its branches in memory
+    /// and on disk, under every model. Its turns, running or queued, end. Returns when its files
+    /// are durably gone.
+    ///
+    /// # Errors
+    /// [`TurnError::Stopped`], and [`TurnError::NotForgotten`] when a file could not be removed.
+    pub async fn forget(&self, conversation: ConversationId) -> Result<(), TurnError> {
+        let (done, removed) = Reply::channel();
+        self.send(Command::Forget { conversation, done })?;
+        self.answered(removed).await?.map_err(TurnError::NotForgotten)
     }
 
     /// The last answer of the conversation calls tools: the next request comes sooner than a

@@ -244,6 +244,8 @@ pub enum TurnError {
     Superseded,
     #[error("the conversation was deleted")]
     Forgotten,
+    #[error("saved KV of the conversation could not be removed: {0}; delete it again")]
+    NotForgotten(String),
     #[error("the engine has stopped")]
     Stopped,
     #[error("{0}; what was said is saved: try again in a moment")]

@@ -467,7 +467,7 @@ fn a_forgotten_conversation_starts_from_nothing() {
     ask(engine, request("chat", &prompt, 10));
     settle(engine);
     assert_eq!(files(disk.path(), "bin").len(), 1);
-    block_on(engine.forget(name("chat")));
+    block_on(engine.forget(name("chat"))).unwrap();
     block_on(engine.park(name("chat"))); // Nothing to park; the writer has finished by then.
     settle(engine);
     assert_eq!(files(disk.path(), "bin").len(), 0);

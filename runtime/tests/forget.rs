@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Model, Turn, TurnError, TurnEvent, TurnRequest};
+use hob_slots::store::StoreReader;
 use hob_slots::{AdjustedTime, Rules, SAVE_GRACE, Sweeper, Timestamp, Token};
 use parking_lot::Mutex;
 use support::*;
@@ -30,10 +31,8 @@ fn a_running_turn_keeps_the_objects_it_shares_with_a_forgotten_conversation() {
         for _ in 0..20 {
             stays.next_blocking().expect("it runs"); // Generates a while.
         }
-        block_on(before.forget(name("goes")));
-        while files(directory.path(), &["bin"]) > 0 {
-            std::thread::sleep(Duration::from_millis(5)); // The writer removes files behind.
-        }
+        block_on(before.forget(name("goes"))).unwrap();
+        assert_eq!(files(directory.path(), &["bin"]), 0);
         let timeline = finish_rest(stays);
         before.shutdown();
 
@@ -58,7 +57,7 @@ fn a_conversation_forgotten_while_it_runs_leaves_nothing_on_disk() {
         while status(&engine).counters.written_bytes == 0 {
             std::thread::sleep(Duration::from_millis(5));
         }
-        block_on(engine.forget(name("chat")));
+        block_on(engine.forget(name("chat"))).unwrap();
         assert_eq!(finish(running).map(drop), Err(TurnError::Forgotten));
         engine.shutdown();
         assert_eq!(files(directory.path(), &["bin", "kv"]), 0, "{memory}");
@@ -90,15 +89,26 @@ fn a_sweep_removes_only_unreferenced_objects() {
     ask(&before, request("chat", &story, 20));
     block_on(before.park(name("chat")));
     let edited = tokens(&model, &user("a short one"));
+    let lost = tokens(&model, &user(&"a lost story ".repeat(20)));
+    ask(&before, request("lost", &lost, 20));
     let timeline = ask(&before, request("chat", &edited, 20)).timeline;
-    block_on(before.park(name("chat")));
-    // Collects only unreferenced objects; the conversation stays.
+    settle(&before);
+    before.shutdown();
+    // No slot file names the objects of a conversation that has lost its own.
+    std::fs::remove_file(directory.path().join(FINGERPRINT.to_string()).join("lost.long.bin"))
+        .unwrap();
+    let before = engine(&model, Some(directory.path()), options());
+    // Collects only unreferenced objects; the conversation and its earlier branch stay.
     let rules = Rules { compress_after: None, ..Rules::default() };
     let later = AdjustedTime::from(Timestamp::from(SystemTime::now() + 2 * SAVE_GRACE));
     let swept = block_on(before.sweep(sweeper(rules), later)).unwrap();
     assert!(swept.collected > 0 && swept.errors.is_empty(), "{swept:?}");
     before.shutdown();
-    assert_eq!(files(directory.path(), &["kv"]), 2, "a question and an answer");
+    let reader = StoreReader::open(directory.path()).unwrap();
+    let named: usize =
+        reader.contents(FINGERPRINT).unwrap().slots.iter().map(|slot| slot.objects.len()).sum();
+    assert!(named > 2, "a question and an answer, and the story before");
+    assert_eq!(files(directory.path(), &["kv"]), named);
 
     let after = engine(&model, Some(directory.path()), options());
     let prompt = then(&model, &timeline, "go on");
@@ -136,7 +146,7 @@ fn a_queued_turn_is_forgotten_with_its_conversation() {
     let prompt = tokens(&model, &user("hello"));
     let endless = TurnRequest { ignore_eog: true, ..request("chat", &prompt, 500) };
     let [running, waiting] = [endless.clone(), endless].map(|turn| engine.submit(turn).unwrap());
-    block_on(engine.forget(name("chat")));
+    block_on(engine.forget(name("chat"))).unwrap();
     assert_eq!(finish(running).map(drop), Err(TurnError::Forgotten));
     assert_eq!(finish(waiting).map(drop), Err(TurnError::Forgotten));
     assert_eq!(status(&engine).waiting, 0);

@@ -104,7 +104,7 @@ fn restored_blocks_have_the_tier_as_origin() {
             let prompt = then(&model, &first.timeline, &long("and "));
             ask(&engine, request("chat", &prompt, 4));
             assert_eq!(origins(&map(&engine), "chat"), [origin, Origin::Computed], "{memory}");
-            block_on(engine.forget(name("chat")));
+            block_on(engine.forget(name("chat"))).unwrap();
             engine.shutdown();
         }
     }
@@ -122,7 +122,7 @@ fn evictions_have_a_tier_and_a_reason() {
     assert_eq!(evictions(&map(&engine)), ["one: memory, slot"]);
     block_on(engine.park(name("two")));
     ask(&engine, request("three", &prompt("another beginning "), 4));
-    block_on(engine.forget(name("three")));
+    block_on(engine.forget(name("three"))).unwrap();
     assert!(block_on(engine.unload()));
     let logged = evictions(&map(&engine));
     let forgotten = ["unowned: memory, differs", "unowned: nowhere, deleted"];

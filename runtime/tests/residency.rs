@@ -62,7 +62,7 @@ fn only_an_answer_a_speculation_or_load_reloads_the_weights() {
     let prewarm = TurnRequest { purpose: Purpose::KeepAlive, ..request("prefix", &prompt, 0) };
     assert_eq!(finish(engine.submit(prewarm).unwrap()).unwrap_err(), TurnError::NotResident);
     block_on(engine.park(name("gone")));
-    block_on(engine.forget(name("gone")));
+    block_on(engine.forget(name("gone"))).unwrap();
     block_on(engine.maintain(|_, _| ())).unwrap(); // Waits for the writer.
     assert_eq!(status(&engine).waiting, 0);
     assert_eq!(status(&engine).residency, Residency::Unloaded, "none of these needs the weights");

@@ -13,8 +13,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 
-use hob_slots::store::{ObjectName, Store};
-use hob_slots::sweep::{LiveRefs, Sweeper, Swept};
+use hob_slots::store::{ObjectName, Store, StoreError};
+use hob_slots::sweep::{LiveRefs, Sweeper, Swept, collect_now};
 use hob_slots::{AdjustedTime, BlockId, ConversationId, ModelHash, Timestamp};
 
 use super::background::in_the_background;
@@ -84,6 +84,11 @@ impl Maintainer {
 struct EngineRefs<'s> {
     shared: &'s Shared,
     names: RefCell<HashMap<BlockId, ObjectName>>,
+}
+
+/// Removes every object of `model` that neither a slot file nor the engine references.
+pub(super) fn collect(shared: &Shared, store: &Store, model: ModelHash) -> Result<(), StoreError> {
+    collect_now(store, &EngineRefs::new(shared), model)
 }
 
 impl<'s> EngineRefs<'s> {

@@ -28,9 +28,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
-use hob_slots::format::{Object, ObjectKind, SlotRecord};
+use hob_slots::format::{BranchRef, Object, ObjectKind, SlotRecord};
 use hob_slots::store::Store;
-use hob_slots::{BlockId, ConversationId, ModelHash, Timestamp, Token, Use, common_prefix};
+use hob_slots::{
+    BlockId, ConversationId, ModelHash, Timeline, Timestamp, Token, Use, common_prefix,
+};
 
 use crate::backend::Model;
 use crate::map::Tier;
@@ -97,9 +99,11 @@ impl KvTiers {
         self.shared.tier_once_written(id)
     }
 
-    /// Puts an object into memory now and onto disk behind. `usage`: the request that made it.
-    pub fn put(&self, id: BlockId, object: Object, usage: Use) {
+    /// Puts an object of a conversation into memory now and onto disk behind. `usage`: the request
+    /// that made it.
+    pub fn put(&self, conversation: &ConversationId, id: BlockId, object: Object, usage: Use) {
         let known = Known { file_bytes: object.file_bytes(), on_disk: false };
+        self.shared.records().put(conversation, placed(id, &object));
         self.shared.objects().insert(id, known);
         self.shared.learn_size(&object);
         // A snapshot covers all tokens before it and has no parent, and the first block has none.
@@ -117,20 +121,25 @@ impl KvTiers {
         self.shared.objects().get(id).map_or(0, |known| known.file_bytes)
     }
 
-    /// Records the objects and tokens of a conversation. Where the tokens are a strict prefix of
-    /// those that are recorded, the recorded tokens and objects stay.
+    /// Records the objects and tokens of a conversation, whose `timeline` begins with these tokens.
+    /// Where the tokens are a strict prefix of those that are recorded, the recorded tokens and
+    /// objects stay. The record goes on naming the objects of earlier branches.
     ///
     /// # Errors
     /// The objects that no tier holds, because another conversation that named them was forgotten.
     /// Nothing was recorded.
-    pub fn record(&self, record: SlotRecord) -> Result<(), BTreeSet<BlockId>> {
+    pub fn record(&self, record: SlotRecord, timeline: &Timeline) -> Result<(), BTreeSet<BlockId>> {
         let mut records = self.shared.records();
         let before = records.lookup(&record.conversation);
         // The writer reads the slot file that this process has not read, or has dropped.
         let is_before_read = before.is_some();
         let covering = before.flatten().filter(|before| before.covers(&record.tokens));
-        let record = match covering {
-            Some(before) => successor::of_covering(&before, record, |id| self.shared.holds(id)),
+        let (record, dropped) = match covering {
+            Some(before) => {
+                let record = successor::of_covering(&before, record, |id| self.shared.holds(id));
+                let timeline = self.shared.timeline(&record.tokens);
+                records.set(record, &timeline)
+            }
             None => {
                 let named = record.objects().map(|(id, _)| id);
                 let missing: BTreeSet<BlockId> =
@@ -138,23 +147,23 @@ impl KvTiers {
                 if !missing.is_empty() {
                     return Err(missing);
                 }
-                record
+                records.set(record, timeline)
             }
         };
-        let record = Arc::new(record);
-        // Only records lead to snapshots. Blocks are found by their tokens; the sweep removes them.
-        let mut superseded = records.set(record.clone());
-        superseded.retain(|id| record.snapshots.iter().all(|snapshot| snapshot.id != *id));
-        self.send(Job::Record { record, superseded, is_before_read });
+        self.send(Job::Record { record, dropped, is_before_read });
         Ok(())
     }
 
-    /// Forgets a conversation in memory and on disk: its record, and the objects that only this
-    /// record names. `unrecorded`: objects put since the record.
-    pub fn forget(&self, conversation: &ConversationId, unrecorded: Vec<BlockId>) {
-        let mut named = self.shared.records().forget(conversation);
-        named.extend(unrecorded);
-        self.send(Job::Forget(conversation.clone(), named));
+    /// Forgets a conversation in memory now and on disk behind: its record, and the objects of all
+    /// its branches that no other conversation refers to. Calls `done` on the writer thread once
+    /// the files of all models are durably gone, or with the reason why one is left.
+    pub fn forget(
+        &self,
+        conversation: &ConversationId,
+        done: impl FnOnce(Result<(), String>) + Send + 'static,
+    ) {
+        let named = self.shared.records().forget(conversation);
+        self.send(Job::Forget(conversation.clone(), named, Box::new(done)));
     }
 
     /// Writes `at` into the conversation's slot file as the time of its last use. Maintenance
@@ -282,6 +291,16 @@ impl Drop for KvTiers {
             thread.join().ok();
         }
     }
+}
+
+/// The object's place in its timeline.
+fn placed(id: BlockId, object: &Object) -> BranchRef {
+    let Object { kind, start, .. } = *object;
+    let (start, end) = match kind {
+        ObjectKind::Block => (start, start + object.tokens.len() as u32),
+        ObjectKind::Snapshot => (0, start),
+    };
+    BranchRef { kind, start, end, id, bytes: object.file_bytes() }
 }
 
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> JoinHandle<()> {

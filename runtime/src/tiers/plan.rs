@@ -3,13 +3,16 @@
 //! - A block's name follows from the tokens up to its end, so a conversation finds blocks that
 //!   another one wrote. Where the prompt is cut differently than the conversation was (it continues
 //!   in the middle of a block), the conversation's record has the other name.
+//! - Blocks of earlier branches are found in the same way. The record has their names too, so a
+//!   block that a branch ends in the middle of is found.
 //! - A turn that answers computes its prompt's last token, for the logits: it is not fetched.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use hob_slots::format::{SlotRecord, SnapshotRef};
+use hob_slots::format::{BranchRef, ObjectKind, SlotRecord, SnapshotRef};
 use hob_slots::store::Miss;
 use hob_slots::{Block, BlockId, ConversationId, Timeline, Token, common_prefix};
 
@@ -49,6 +52,11 @@ pub(super) struct Plan {
     /// Tokens of this prompt that the conversation's record covers.
     pub expected: usize,
     pub record: Option<Arc<SlotRecord>>,
+    /// Blocks in which a branch ended, by their start: all of their tokens begin a block of this
+    /// prompt.
+    pub branch_ends: HashMap<usize, (BlockId, Range<usize>)>,
+    /// The conversation's snapshots that match this prompt, by position.
+    pub snapshots: Vec<SnapshotRef>,
     pub sought: Sought,
     /// Blocks per group.
     pub group_blocks: usize,
@@ -73,17 +81,17 @@ impl Plan {
             shared.mark_restore(&record.conversation, request.number);
         }
         let limit = request.limit;
-        let vocabulary = shared.model.vocabulary();
-        let mut timeline = Timeline::new(shared.fingerprint);
-        timeline.push(&request.prompt, |token| vocabulary.is_eog(token));
+        let timeline = shared.timeline(&request.prompt);
         let expected = record.as_ref().map_or(0, |r| common_prefix(&r.tokens, &request.prompt));
+        let branches = record.iter().flat_map(|record| &record.branches);
+        let branch_ends = branch_ends(branches, &timeline, limit);
+        let snapshots = snapshots_of(record.as_deref(), &timeline, expected, limit);
         let sought = if request.record_only {
             Sought::Blocks(Vec::new())
         } else if shared.model.facts().memory.is_plain() {
             Sought::Blocks(blocks_between(&timeline, request.hot, limit))
         } else {
-            let own = record.iter().flat_map(|record| &record.snapshots).copied();
-            let own = own.filter(|snapshot| snapshot.position as usize <= expected);
+            let own = snapshots.iter().copied();
             let shared = request.prefix_ends.iter().map(|&position| SnapshotRef {
                 position: u32::try_from(position).expect("positions fit 32 bits"),
                 id: BlockId::snapshot(timeline.id_at(position)),
@@ -95,16 +103,12 @@ impl Plan {
         let seen = shared.block_bytes.load(Ordering::Relaxed) as u64;
         let group_blocks = group_blocks(recorded.max().unwrap_or(0).max(seen));
         let hot = request.hot;
-        Self { hot, limit, expected, record, sought, group_blocks, miss }
+        Self { hot, limit, expected, record, branch_ends, snapshots, sought, group_blocks, miss }
     }
 
-    /// Snapshots of the record that match this prompt, by position.
-    pub fn snapshots(&self) -> Vec<SnapshotRef> {
-        let reachable = self.expected.min(self.limit);
-        let all = self.record.iter().flat_map(|record| &record.snapshots);
-        let mut snapshots: Vec<_> = all.filter(|s| s.position as usize <= reachable).collect();
-        snapshots.sort_by_key(|snapshot| snapshot.position);
-        snapshots.into_iter().copied().collect()
+    /// Name and range of the block in which a branch ended that begins at `start`.
+    pub fn branch_end(&self, start: usize) -> Option<(BlockId, Range<usize>)> {
+        self.branch_ends.get(&start).cloned()
     }
 
     /// Name and range of the record's block that holds position `at`.
@@ -132,9 +136,12 @@ fn find_record(
     match store.get_slot(shared.fingerprint, conversation) {
         Ok(record) => {
             // The next record names them again; a missing one shows when it is read.
-            for snapshot in &record.snapshots {
-                let known = Known { file_bytes: snapshot.bytes, on_disk: true };
-                shared.objects().entry(snapshot.id).or_insert(known);
+            let branches = record.branches.iter().filter(|it| it.kind == ObjectKind::Snapshot);
+            let branches = branches.map(|snapshot| (snapshot.id, snapshot.bytes));
+            let snapshots = record.snapshots.iter().map(|snapshot| (snapshot.id, snapshot.bytes));
+            for (id, file_bytes) in snapshots.chain(branches) {
+                let known = Known { file_bytes, on_disk: true };
+                shared.objects().entry(id).or_insert(known);
             }
             shared.records().read(record)
         }
@@ -151,6 +158,50 @@ fn find_record(
             None
         }
     }
+}
+
+/// Whole blocks of branches that are a part of a block of `timeline`, the longest at each start.
+fn branch_ends<'r>(
+    branches: impl Iterator<Item = &'r BranchRef>,
+    timeline: &Timeline,
+    limit: usize,
+) -> HashMap<usize, (BlockId, Range<usize>)> {
+    let mut ends: HashMap<usize, (BlockId, Range<usize>)> = HashMap::new();
+    for object in branches.filter(|object| object.kind == ObjectKind::Block) {
+        let range = object.start as usize..object.end as usize;
+        let blocks = timeline.blocks();
+        let Ok(at) = blocks.binary_search_by_key(&range.start, |block| block.range.start) else {
+            continue;
+        };
+        let is_part = range.end < blocks[at].range.end && range.end <= limit;
+        let is_longer = ends.get(&range.start).is_none_or(|(_, known)| known.end < range.end);
+        if is_part && is_longer && timeline.id_at(range.end) == object.id {
+            ends.insert(range.start, (object.id, range));
+        }
+    }
+    ends
+}
+
+/// Snapshots of the record and of its branches that match this prompt, by position.
+fn snapshots_of(
+    record: Option<&SlotRecord>,
+    timeline: &Timeline,
+    expected: usize,
+    limit: usize,
+) -> Vec<SnapshotRef> {
+    let Some(record) = record else { return Vec::new() };
+    let own = record.snapshots.iter().copied();
+    let own = own.filter(|snapshot| snapshot.position as usize <= expected.min(limit));
+    let branches = record.branches.iter().filter(|object| object.kind == ObjectKind::Snapshot);
+    let of_branches = branches
+        .map(|&BranchRef { end, id, bytes, .. }| SnapshotRef { position: end, id, bytes })
+        .filter(|snapshot| {
+            let position = snapshot.position as usize;
+            position <= limit && snapshot.id == BlockId::snapshot(timeline.id_at(position))
+        });
+    let mut snapshots: Vec<SnapshotRef> = own.chain(of_branches).collect();
+    snapshots.sort_by_key(|snapshot| snapshot.position);
+    snapshots
 }
 
 fn blocks_between(timeline: &Timeline, hot: usize, limit: usize) -> Vec<Block> {

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use hob_slots::format::ObjectKind;
 use hob_slots::store::Miss;
-use hob_slots::{BlockId, Payload};
+use hob_slots::{Block, Payload};
 
 use super::find::Finder;
 use super::plan::{Plan, Sought};
@@ -108,7 +108,7 @@ impl Group {
                 let block = &blocks[index];
                 let at = block.range.start.max(plan.hot);
                 if let Err(reason) = self.read_block(finder, plan, index) {
-                    let reached = self.read_recorded(finder, plan, at, block.id);
+                    let reached = self.read_recorded(finder, plan, at, block);
                     self.end(plan, reached.unwrap_or(at), &reason);
                 }
             }
@@ -140,17 +140,21 @@ impl Group {
         Ok(())
     }
 
-    /// Reads the record's block in place of the missing one. Both begin at the same position,
-    /// because all tokens before it are equal. Returns where the wanted tokens end.
+    /// Reads the record's block in place of the missing one, or the one in which a branch ended.
+    /// They begin at the same position, because all tokens before it are equal. Returns where the
+    /// wanted tokens end.
     fn read_recorded(
         &mut self,
         finder: &mut Finder<'_>,
         plan: &Plan,
         at: usize,
-        ours: BlockId,
+        ours: &Block,
     ) -> Option<usize> {
-        let (id, held) = plan.recorded_block(at).filter(|(id, _)| *id != ours)?;
-        let end = held.end.min(plan.expected).min(plan.limit);
+        let recorded = plan.recorded_block(at).filter(|(id, _)| *id != ours.id);
+        let recorded = recorded.map(|(id, held)| (held.end.min(plan.expected), id, held));
+        let branch = plan.branch_end(ours.range.start).map(|(id, held)| (held.end, id, held));
+        let (end, id, held) = recorded.into_iter().chain(branch).max_by_key(|(end, ..)| *end)?;
+        let end = end.min(plan.limit);
         if end <= at {
             return None;
         }

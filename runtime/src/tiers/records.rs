@@ -4,12 +4,16 @@
 //! - A forgotten conversation stays forgotten, although its slot file is removed later.
 //! - Records that are on disk are dropped beyond a budget, the least recently used first, and read
 //!   again when needed. Their summaries stay.
+//! - Objects are counted by reference, so asking for one never walks the records. A conversation
+//!   refers to the objects of its record, those of its earlier branches included, and to those that
+//!   were put for it since.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use hob_slots::format::SlotRecord;
-use hob_slots::{BlockId, ConversationId, Timestamp, TtlClass};
+use hob_slots::branches::carry;
+use hob_slots::format::{BranchRef, SlotRecord};
+use hob_slots::{BlockId, ConversationId, Timeline, Timestamp, TtlClass};
 
 /// Memory for records that are on disk: some two hundred conversations of 16,000 tokens.
 const BUDGET_BYTES: usize = 16 << 20;
@@ -21,8 +25,6 @@ pub struct Summary {
     pub created_at: Timestamp,
     pub turns: u32,
     pub tokens: usize,
-    /// Only records lead to snapshots.
-    snapshots: Vec<BlockId>,
 }
 
 /// Where a conversation's newest record is.
@@ -36,6 +38,10 @@ pub enum Located {
 pub struct Records {
     budget_bytes: usize,
     entries: BTreeMap<ConversationId, Entry>,
+    /// Objects put for a conversation since its record, in that order.
+    unrecorded: BTreeMap<ConversationId, Vec<BranchRef>>,
+    /// How many conversations refer to each object.
+    references: HashMap<BlockId, u32>,
     /// Records that may be dropped, by their last use.
     droppable: BTreeMap<u64, ConversationId>,
     /// Always the sum over `droppable`.
@@ -52,8 +58,13 @@ enum Entry {
         summary: Summary,
         disk: Disk,
     },
-    /// The record is only on disk.
-    OnDisk(Summary),
+    /// The record is only on disk. The objects of its timeline and those of earlier branches are
+    /// known by name: 56 bytes each, where a block's file has ten thousand and more.
+    OnDisk {
+        summary: Summary,
+        own: Vec<BranchRef>,
+        older: Vec<BranchRef>,
+    },
 }
 
 /// Whether a record in memory is on disk too.
@@ -73,10 +84,28 @@ impl Default for Records {
     }
 }
 
+impl Entry {
+    /// The objects of the record's timeline, and those of earlier branches.
+    fn objects(self) -> (Vec<BranchRef>, Vec<BranchRef>) {
+        match self {
+            Self::Absent => Default::default(),
+            Self::InMemory { record, .. } => split(&record),
+            Self::OnDisk { own, older, .. } => (own, older),
+        }
+    }
+}
+
 impl Records {
     fn with_budget(budget_bytes: usize) -> Self {
-        let (entries, droppable) = Default::default();
-        Self { budget_bytes, entries, droppable, bytes: 0, uses: 0 }
+        Self {
+            budget_bytes,
+            entries: BTreeMap::new(),
+            unrecorded: BTreeMap::new(),
+            references: HashMap::new(),
+            droppable: BTreeMap::new(),
+            bytes: 0,
+            uses: 0,
+        }
     }
 
     /// The conversation's record, `Some(None)` when there is none, `None` when the disk must be
@@ -85,7 +114,7 @@ impl Records {
         let now = self.next_use();
         match self.entries.get_mut(conversation)? {
             Entry::Absent => Some(None),
-            Entry::OnDisk(_) => None,
+            Entry::OnDisk { .. } => None,
             Entry::InMemory { record, disk, .. } => {
                 if let Disk::Saved { last_use } = disk {
                     self.droppable.remove(last_use);
@@ -105,24 +134,38 @@ impl Records {
     pub fn summary(&self, conversation: &ConversationId) -> Option<&Summary> {
         match self.entries.get(conversation)? {
             Entry::Absent => None,
-            Entry::InMemory { summary, .. } | Entry::OnDisk(summary) => Some(summary),
+            Entry::InMemory { summary, .. } | Entry::OnDisk { summary, .. } => Some(summary),
         }
     }
 
-    /// Sets the conversation's newest record, which is not on disk yet. Returns the snapshots of
-    /// the record before.
-    pub fn set(&mut self, record: Arc<SlotRecord>) -> Vec<BlockId> {
+    /// An object was put for the conversation, and no record names it yet.
+    pub fn put(&mut self, conversation: &ConversationId, object: BranchRef) {
+        *self.references.entry(object.id).or_default() += 1;
+        self.unrecorded.entry(conversation.clone()).or_default().push(object);
+    }
+
+    /// Sets the conversation's newest record, which is not on disk yet. It goes on naming what the
+    /// record before and the objects put since have of other branches. `timeline`: the record's
+    /// tokens. Returns it, and the objects that the conversation no longer refers to.
+    pub fn set(
+        &mut self,
+        mut record: SlotRecord,
+        timeline: &Timeline,
+    ) -> (Arc<SlotRecord>, Vec<BlockId>) {
         let conversation = record.conversation.clone();
-        let before = self.take(&conversation);
-        let entry = Entry::InMemory { summary: summary(&record), record, disk: Disk::Pending };
-        self.entries.insert(conversation, entry);
-        before.map_or(Vec::new(), |summary| summary.snapshots)
+        let (own, older) = self.take(&conversation).map_or_else(Default::default, Entry::objects);
+        let unrecorded = self.take_unrecorded(&conversation);
+        let dropped = carry(&mut record, timeline, [own, unrecorded].concat(), older);
+        let record = Arc::new(record);
+        self.insert(record.clone());
+        (record, dropped)
     }
 
     /// Puts `record` in the place of this very `pending` record, if it is the newest.
     pub fn replace(&mut self, pending: &SlotRecord, record: Arc<SlotRecord>) {
         if self.disk_of(pending).is_some() {
-            self.set(record);
+            self.take(&record.conversation);
+            self.insert(record);
         }
     }
 
@@ -154,29 +197,32 @@ impl Records {
 
     /// Adds a record read from disk. Returns the newest one, which may be another.
     pub fn read(&mut self, record: SlotRecord) -> Option<Arc<SlotRecord>> {
-        let conversation = record.conversation.clone();
-        match self.entries.get(&conversation) {
+        match self.entries.get(&record.conversation) {
             Some(Entry::Absent) => return None,
             Some(Entry::InMemory { record, .. }) => return Some(record.clone()),
-            Some(Entry::OnDisk(_)) | None => {}
+            Some(Entry::OnDisk { .. }) | None => {}
         }
         let record = Arc::new(record);
-        self.set(record.clone());
+        self.take(&record.conversation);
+        self.insert(record.clone());
         self.mark_saved(&record);
         Some(record)
     }
 
-    /// Drops the conversation's record. Returns the objects that it named, as far as they are known
-    /// here.
+    /// Drops the conversation's record. Returns the objects that it referred to, as far as they are
+    /// known here.
     pub fn forget(&mut self, conversation: &ConversationId) -> Vec<BlockId> {
-        let named = match self.entries.get(conversation) {
-            Some(Entry::InMemory { record, .. }) => record.objects().map(|(id, _)| id).collect(),
-            Some(Entry::OnDisk(summary)) => summary.snapshots.clone(),
-            Some(Entry::Absent) | None => Vec::new(),
-        };
-        self.take(conversation);
+        let (own, older) = self.take(conversation).map_or_else(Default::default, Entry::objects);
+        let unrecorded = self.take_unrecorded(conversation);
         self.entries.insert(conversation.clone(), Entry::Absent);
-        named
+        [own, unrecorded, older].concat().into_iter().map(|object| object.id).collect()
+    }
+
+    /// The files of a forgotten conversation are gone: the next lookup reads the disk.
+    pub fn forgotten(&mut self, conversation: &ConversationId) {
+        if matches!(self.entries.get(conversation), Some(Entry::Absent)) {
+            self.entries.remove(conversation);
+        }
     }
 
     /// The conversation's slot file was removed: the next lookup reads the disk. A pending record
@@ -194,18 +240,14 @@ impl Records {
         self.take(conversation);
     }
 
-    /// All objects of records in memory, and the snapshots of all others.
+    /// Whether a conversation of this process refers to the object.
+    pub fn refers_to(&self, object: &BlockId) -> bool {
+        self.references.contains_key(object)
+    }
+
+    /// All objects that conversations of this process refer to.
     pub fn referenced(&self) -> impl Iterator<Item = BlockId> {
-        self.entries.values().flat_map(|entry| {
-            let (record, summary) = match entry {
-                Entry::Absent => (None, None),
-                Entry::InMemory { record, .. } => (Some(record), None),
-                Entry::OnDisk(summary) => (None, Some(summary)),
-            };
-            let objects = record.into_iter().flat_map(|record| record.objects());
-            let snapshots = summary.into_iter().flat_map(|summary| &summary.snapshots);
-            objects.map(|(id, _)| id).chain(snapshots.copied())
-        })
+        self.references.keys().copied()
     }
 
     /// Conversations that have a record, and where it is.
@@ -215,34 +257,49 @@ impl Records {
             Entry::InMemory { record, .. } => {
                 Some((conversation, Located::InMemory(record.clone())))
             }
-            Entry::OnDisk(summary) => {
+            Entry::OnDisk { summary, .. } => {
                 Some((conversation, Located::OnDisk { tokens: summary.tokens }))
             }
         })
     }
 
-    /// The `candidates` that no record here names. Blocks of dropped records are only in slot
-    /// files.
+    /// The `candidates` that no conversation of this process refers to.
     pub fn unreferenced(&self, candidates: impl IntoIterator<Item = BlockId>) -> BTreeSet<BlockId> {
-        let mut unreferenced = BTreeSet::from_iter(candidates);
-        for id in self.referenced() {
-            unreferenced.remove(&id);
-        }
-        unreferenced
+        candidates.into_iter().filter(|object| !self.refers_to(object)).collect()
     }
 
-    fn take(&mut self, conversation: &ConversationId) -> Option<Summary> {
-        match self.entries.remove(conversation)? {
-            Entry::Absent => None,
-            Entry::OnDisk(summary) => Some(summary),
-            Entry::InMemory { record, summary, disk } => {
-                if let Disk::Saved { last_use } = disk {
-                    self.droppable.remove(&last_use);
-                    self.bytes -= bytes(&record);
-                }
-                Some(summary)
+    /// Inserts a record that is not on disk yet, in place of none.
+    fn insert(&mut self, record: Arc<SlotRecord>) {
+        for (object, _) in record.objects() {
+            *self.references.entry(object).or_default() += 1;
+        }
+        let conversation = record.conversation.clone();
+        let entry = Entry::InMemory { summary: summary(&record), record, disk: Disk::Pending };
+        self.entries.insert(conversation, entry);
+    }
+
+    fn take(&mut self, conversation: &ConversationId) -> Option<Entry> {
+        let entry = self.entries.remove(conversation)?;
+        if let Entry::InMemory { record, disk: Disk::Saved { last_use }, .. } = &entry {
+            self.droppable.remove(last_use);
+            self.bytes -= bytes(record);
+        }
+        match &entry {
+            Entry::Absent => return None,
+            Entry::InMemory { record, .. } => {
+                release(&mut self.references, record.objects().map(|(id, _)| id));
+            }
+            Entry::OnDisk { own, older, .. } => {
+                release(&mut self.references, own.iter().chain(older).map(|object| object.id));
             }
         }
+        Some(entry)
+    }
+
+    fn take_unrecorded(&mut self, conversation: &ConversationId) -> Vec<BranchRef> {
+        let objects = self.unrecorded.remove(conversation).unwrap_or_default();
+        release(&mut self.references, objects.iter().map(|object| object.id));
+        objects
     }
 
     /// The state of this very record, if it is the newest.
@@ -251,7 +308,7 @@ impl Records {
             Entry::InMemory { record: newest, disk, .. } => {
                 std::ptr::eq(&raw const **newest, record).then_some(disk)
             }
-            Entry::Absent | Entry::OnDisk(_) => None,
+            Entry::Absent | Entry::OnDisk { .. } => None,
         }
     }
 
@@ -260,8 +317,14 @@ impl Records {
         while self.bytes > self.budget_bytes && self.droppable.len() > 1 {
             let (_, conversation) = self.droppable.first_key_value().expect("there are two");
             let conversation = conversation.clone();
-            let summary = self.take(&conversation).expect("droppable records are in memory");
-            self.entries.insert(conversation, Entry::OnDisk(summary));
+            let Some(Entry::InMemory { summary, record, .. }) = self.entries.remove(&conversation)
+            else {
+                unreachable!("droppable records are in memory");
+            };
+            self.droppable.pop_first();
+            self.bytes -= bytes(&record);
+            let (own, older) = split(&record); // Their references stay counted.
+            self.entries.insert(conversation, Entry::OnDisk { summary, own, older });
         }
     }
 
@@ -271,27 +334,45 @@ impl Records {
     }
 }
 
+fn split(record: &SlotRecord) -> (Vec<BranchRef>, Vec<BranchRef>) {
+    let mut own: Vec<BranchRef> = record.placed().collect();
+    let older = own.split_off(own.len() - record.branches.len());
+    (own, older)
+}
+
+fn release(references: &mut HashMap<BlockId, u32>, objects: impl Iterator<Item = BlockId>) {
+    for object in objects {
+        let count = references.get_mut(&object).expect("it was counted when it was referred to");
+        *count -= 1;
+        if *count == 0 {
+            references.remove(&object);
+        }
+    }
+}
+
 fn summary(record: &SlotRecord) -> Summary {
     Summary {
         class: record.class,
         created_at: record.created_at,
         turns: record.turns,
         tokens: record.tokens.len(),
-        snapshots: record.snapshots.iter().map(|snapshot| snapshot.id).collect(),
     }
 }
 
 fn bytes(record: &SlotRecord) -> usize {
-    4 * record.tokens.len() + 48 * (record.blocks.len() + record.snapshots.len())
+    4 * record.tokens.len() + 48 * record.objects().count()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hob_slots::Token;
+    use hob_slots::format::{BlockRef, ObjectKind};
+    use hob_slots::{ModelHash, Token};
 
-    fn record(name: &str, tokens: usize) -> Arc<SlotRecord> {
-        Arc::new(SlotRecord {
+    const MODEL: ModelHash = ModelHash([1; 8]);
+
+    fn record(name: &str, tokens: usize) -> SlotRecord {
+        SlotRecord {
             conversation: conversation(name),
             class: TtlClass::Long,
             created_at: Timestamp(0),
@@ -301,7 +382,14 @@ mod tests {
             blocks: Vec::new(),
             snapshots: Vec::new(),
             segments: Vec::new(),
-        })
+            branches: Vec::new(),
+        }
+    }
+
+    fn set(records: &mut Records, record: SlotRecord) -> Arc<SlotRecord> {
+        let mut timeline = Timeline::new(MODEL);
+        timeline.push(&record.tokens, |_| false);
+        records.set(record, &timeline).0
     }
 
     fn conversation(name: &str) -> ConversationId {
@@ -316,30 +404,29 @@ mod tests {
     fn a_record_that_was_set_outranks_one_read_from_disk() {
         let mut records = Records::default();
         assert!(records.lookup(&conversation("chat")).is_none());
-        assert_eq!(records.read(SlotRecord::clone(&record("chat", 1))).unwrap().tokens.len(), 1);
-        records.set(record("chat", 2));
-        assert_eq!(records.read(SlotRecord::clone(&record("chat", 1))).unwrap().tokens.len(), 2);
+        assert_eq!(records.read(record("chat", 1)).unwrap().tokens.len(), 1);
+        set(&mut records, record("chat", 2));
+        assert_eq!(records.read(record("chat", 1)).unwrap().tokens.len(), 2);
     }
 
     #[test]
     fn a_forgotten_conversation_stays_forgotten_until_it_is_recorded_again() {
         let mut records = Records::default();
-        records.set(record("chat", 1));
+        set(&mut records, record("chat", 1));
         records.forget(&conversation("chat"));
-        assert_eq!(records.read(SlotRecord::clone(&record("chat", 1))), None);
+        assert_eq!(records.read(record("chat", 1)), None);
         assert_eq!(records.lookup(&conversation("chat")), Some(None));
-        records.set(record("chat", 2));
+        set(&mut records, record("chat", 2));
         assert_eq!(tokens(&mut records, "chat"), Some(2));
     }
 
     #[test]
     fn a_removed_slot_file_drops_its_record_unless_a_newer_one_is_pending() {
         let mut records = Records::default();
-        let (first, second) = (record("chat", 1), record("chat", 2));
-        records.set(first.clone());
+        let first = set(&mut records, record("chat", 1));
         assert!(records.is_pending(&conversation("chat")));
         records.mark_saved(&first);
-        records.set(second.clone());
+        let second = set(&mut records, record("chat", 2));
         records.mark_saved(&first); // An older record changes nothing.
         records.slot_removed(&conversation("chat"));
         assert_eq!(tokens(&mut records, "chat"), Some(2));
@@ -354,13 +441,11 @@ mod tests {
     fn the_least_recently_used_record_is_dropped_and_its_summary_stays() {
         let mut records = Records::with_budget(100);
         for name in ["one", "other"] {
-            let record = record(name, 10);
-            records.set(record.clone());
+            let record = set(&mut records, record(name, 10));
             records.mark_saved(&record);
         }
         assert_eq!(tokens(&mut records, "one"), Some(10)); // Used again.
-        let third = record("third", 10);
-        records.set(third.clone());
+        let third = set(&mut records, record("third", 10));
         records.mark_saved(&third);
 
         assert_eq!(records.lookup(&conversation("other")), None, "the disk must be read");
@@ -368,7 +453,7 @@ mod tests {
         assert_eq!(records.summary(&conversation("other")).unwrap().turns, 7);
         assert_eq!(records.located().count(), 3);
         assert_eq!(tokens(&mut records, "one"), Some(10));
-        let read = records.read(SlotRecord::clone(&record("other", 10)));
+        let read = records.read(record("other", 10));
         assert_eq!(read.unwrap().tokens.len(), 10);
     }
 
@@ -376,8 +461,7 @@ mod tests {
     fn records_that_are_not_on_disk_stay_beyond_the_budget() {
         let mut records = Records::with_budget(100);
         let names = ["a", "b", "c", "d"];
-        let all = names.map(|name| record(name, 1000));
-        all.iter().for_each(|record| drop(records.set(record.clone())));
+        let all = names.map(|name| set(&mut records, record(name, 1000)));
         assert!(names.iter().all(|name| tokens(&mut records, name) == Some(1000)));
 
         // An older record that was written changes nothing.
@@ -387,5 +471,49 @@ mod tests {
             names.map(|name| tokens(&mut records, name)).map(|n| n.is_some()),
             [true, false, false, true]
         );
+    }
+
+    fn object(number: u8) -> BranchRef {
+        let (kind, id) = (ObjectKind::Block, BlockId([number; 32]));
+        BranchRef { kind, start: 0, end: 1_000 + u32::from(number), id, bytes: 1 }
+    }
+
+    #[test]
+    fn a_conversation_refers_to_what_was_put_for_it_until_it_is_forgotten() {
+        let mut records = Records::default();
+        let chat = conversation("chat");
+        let block = BlockRef { end: 1, id: BlockId([9; 32]), bytes: 1 };
+        for number in 1..=2 {
+            records.put(&chat, object(number));
+            let blocks = vec![block];
+            let set = set(&mut records, SlotRecord { blocks, ..record("chat", 2) });
+            assert_eq!(set.branches.len(), usize::from(number));
+        }
+        records.put(&chat, object(3));
+        assert_eq!(records.referenced().count(), 4);
+        let mut named = records.forget(&chat);
+        named.sort();
+        assert_eq!(named, [1, 2, 3, 9].map(|number| BlockId([number; 32])));
+        assert_eq!(records.unreferenced(named.clone()).len(), named.len());
+        records.forgotten(&chat);
+        assert!(!records.knows(&chat));
+    }
+
+    #[test]
+    fn references_are_counted_also_for_records_that_are_only_on_disk() {
+        let mut records = Records::with_budget(0);
+        let named = |name: &str| {
+            let blocks = vec![BlockRef { end: 1, id: BlockId([9; 32]), bytes: 1 }];
+            SlotRecord { blocks, ..record(name, 10) }
+        };
+        for name in ["one", "other"] {
+            let record = set(&mut records, named(name));
+            records.mark_saved(&record);
+        }
+        assert_eq!(records.lookup(&conversation("one")), None, "only on disk");
+        records.forget(&conversation("other"));
+        assert!(records.refers_to(&BlockId([9; 32])));
+        records.slot_removed(&conversation("one"));
+        assert!(!records.refers_to(&BlockId([9; 32])));
     }
 }

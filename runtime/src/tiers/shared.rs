@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use hob_slots::format::{Object, ObjectKind};
 use hob_slots::store::Store;
-use hob_slots::{BlockId, ConversationId, ModelHash, WarmPool};
+use hob_slots::{BlockId, ConversationId, ModelHash, Timeline, Token, WarmPool};
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::marks::Marks;
@@ -105,6 +105,14 @@ impl Shared {
             engine_waits: AtomicBool::new(false),
             counters: Counters::default(),
         }
+    }
+
+    /// The blocks of `tokens`, which begin a conversation.
+    pub fn timeline(&self, tokens: &[Token]) -> Timeline {
+        let vocabulary = self.model.vocabulary();
+        let mut timeline = Timeline::new(self.fingerprint);
+        timeline.push(tokens, |token| vocabulary.is_eog(token));
+        timeline
     }
 
     pub fn pool(&self) -> MutexGuard<'_, WarmPool> {

@@ -5,6 +5,8 @@
 //! would collect the blocks. So a covering record keeps its tokens and objects, and takes over the
 //! use and the snapshots of the new one.
 
+use std::collections::BTreeSet;
+
 use hob_slots::BlockId;
 use hob_slots::format::SlotRecord;
 
@@ -34,7 +36,8 @@ pub(super) fn of_covering(
     }
 }
 
-/// The same for a record that was written without knowing `before`.
+/// The same for a record that was written without knowing `before`: what it took for an earlier
+/// branch is on the timeline again.
 pub(super) fn of_unread(
     before: &SlotRecord,
     record: SlotRecord,
@@ -42,5 +45,10 @@ pub(super) fn of_unread(
 ) -> SlotRecord {
     let created_at = before.created_at.min(record.created_at);
     let turns = before.turns.max(record.turns);
-    of_covering(before, SlotRecord { created_at, turns, ..record }, holds)
+    let branches = [record.branches.as_slice(), &before.branches].concat();
+    let record = SlotRecord { created_at, turns, branches: Vec::new(), ..record };
+    let mut covering = of_covering(before, record, holds);
+    let mut named: BTreeSet<BlockId> = covering.objects().map(|(id, _)| id).collect();
+    covering.branches = branches.into_iter().filter(|object| named.insert(object.id)).collect();
+    covering
 }

@@ -13,10 +13,10 @@ use std::sync::mpsc::Receiver;
 
 use hob_slots::format::{Object, ObjectKind, SlotRecord};
 use hob_slots::store::{Store, StoreError};
-use hob_slots::{BlockId, ConversationId, Timestamp};
+use hob_slots::{BlockId, ConversationId, ModelHash, Timestamp};
 use tracing::{debug, warn};
 
-use super::maintenance::MaintenanceJob;
+use super::maintenance::{self, MaintenanceJob};
 use super::shared::{Counters, Known, Shared};
 use super::successor;
 use crate::fault::{self, Place};
@@ -25,13 +25,13 @@ pub(super) enum Job {
     Object(BlockId, Box<Object>),
     Record {
         record: Arc<SlotRecord>,
-        /// Snapshots that it no longer names.
-        superseded: Vec<BlockId>,
+        /// Objects that its conversation no longer refers to.
+        dropped: Vec<BlockId>,
         /// The record before was in memory, or there was none: `record` covers it.
         is_before_read: bool,
     },
-    /// With the objects that it named.
-    Forget(ConversationId, Vec<BlockId>),
+    /// With the objects that the conversation referred to. Called when its files are gone.
+    Forget(ConversationId, Vec<BlockId>, Box<dyn FnOnce(Result<(), String>) + Send>),
     /// With the time of its last use.
     Renew(ConversationId, Timestamp),
     Maintain(MaintenanceJob),
@@ -56,12 +56,12 @@ impl<'s> Writer<'s> {
         for job in jobs {
             match job {
                 Job::Object(id, object) => self.write_object(id, &object),
-                Job::Record { record, superseded, is_before_read } => {
+                Job::Record { record, dropped, is_before_read } => {
                     let record = if is_before_read { record } else { self.covering(record) };
-                    self.write_record(&record, superseded);
+                    self.write_record(&record, dropped);
                     self.shared.save_history(false);
                 }
-                Job::Forget(conversation, named) => self.forget(&conversation, named),
+                Job::Forget(conversation, named, done) => done(self.forget(&conversation, named)),
                 Job::Renew(conversation, at) => self.renew(&conversation, at),
                 Job::Maintain(_) if self.shared.stopping.load(Ordering::SeqCst) => {}
                 Job::Maintain(job) => {
@@ -115,10 +115,13 @@ impl<'s> Writer<'s> {
         }
     }
 
-    fn write_record(&self, record: &SlotRecord, superseded: Vec<BlockId>) {
+    fn write_record(&self, record: &SlotRecord, dropped: Vec<BlockId>) {
         let shared = self.shared;
         if let Some(store) = &shared.store {
-            match store.put_slot(shared.fingerprint, record) {
+            let mut written = record.clone();
+            // A branch may have been lost with a damaged file; it is computed again when needed.
+            written.branches.retain(|object| store.has_object(shared.fingerprint, object.id));
+            match store.put_slot(shared.fingerprint, &written) {
                 Ok(bytes) => {
                     Counters::add(&shared.counters.written_bytes, bytes);
                     shared.records().mark_saved(record);
@@ -133,8 +136,8 @@ impl<'s> Writer<'s> {
                 }
             }
         }
-        if !superseded.is_empty() {
-            self.remove(superseded, |store, ids| match self.named_before(store) {
+        if !dropped.is_empty() {
+            self.remove(dropped, |store, ids| match self.named_before(store) {
                 Some(named) => store.remove_objects(shared.fingerprint, ids.difference(named)),
                 None => Ok(Vec::new()),
             });
@@ -161,39 +164,78 @@ impl<'s> Writer<'s> {
         shared.renewing.lock().remove(conversation);
     }
 
-    /// Removes the objects that only this conversation names: equal prefixes have equal objects.
-    fn forget(&self, conversation: &ConversationId, mut named: Vec<BlockId>) {
-        let model = self.shared.fingerprint;
-        let store = self.shared.store.as_ref();
-        if let Some(Ok(record)) = store.map(|store| store.get_slot(model, conversation)) {
-            named.extend(record.objects().map(|(id, _)| id));
+    /// Removes a conversation's files under every model, and the objects that no conversation
+    /// refers to any more: those of all its branches.
+    fn forget(&self, conversation: &ConversationId, named: Vec<BlockId>) -> Result<(), String> {
+        let shared = self.shared;
+        let Some(store) = &shared.store else {
+            self.drop_from_memory(named);
+            return Ok(());
+        };
+        let removed = store.models().and_then(|models| {
+            let removed: Vec<_> = models
+                .into_iter()
+                .map(|model| self.forget_under(store, model, conversation, &named))
+                .collect();
+            removed.into_iter().collect()
+        });
+        {
+            // A reader that found the slot file before has ended: none brings the record back.
+            let _no_reads = shared.removing();
+            shared.records().forgotten(conversation);
         }
-        self.remove(named, |store, ids| store.forget(model, conversation, ids));
+        removed.map_err(|error: StoreError| {
+            warn!(%conversation, %error, "saved KV not removed");
+            error.to_string()
+        })
     }
 
-    /// Removes the candidates that no record names, from memory and then from disk.
+    /// `named`: objects of the running model that the conversation referred to.
+    fn forget_under(
+        &self,
+        store: &Store,
+        model: ModelHash,
+        conversation: &ConversationId,
+        named: &[BlockId],
+    ) -> Result<(), StoreError> {
+        let record = store.get_slot(model, conversation).ok();
+        let on_disk = record.iter().flat_map(SlotRecord::objects).map(|(id, _)| id);
+        if model == self.shared.fingerprint {
+            let _no_reads = self.shared.removing();
+            let unreferenced = self.drop_from_memory(on_disk.chain(named.iter().copied()));
+            store.forget(model, conversation, &unreferenced)?;
+        } else {
+            store.forget(model, conversation, &on_disk.collect())?;
+        }
+        maintenance::collect(self.shared, store, model)
+    }
+
+    /// Removes the candidates that no conversation refers to, from memory and then from disk.
     fn remove(
         &self,
         candidates: impl IntoIterator<Item = BlockId>,
         from_disk: impl FnOnce(&Store, &BTreeSet<BlockId>) -> Result<Vec<BlockId>, StoreError>,
     ) {
-        let shared = self.shared;
-        let _no_reads = shared.removing();
-        let unreferenced = {
-            // While this is held, no new record can name the objects.
-            let records = shared.records();
-            let unreferenced = records.unreferenced(candidates);
-            for id in &unreferenced {
-                shared.pool().remove(id);
-                shared.objects().remove(id);
-            }
-            unreferenced
-        };
-        match shared.store.as_ref().map(|store| from_disk(store, &unreferenced)) {
+        let _no_reads = self.shared.removing();
+        let unreferenced = self.drop_from_memory(candidates);
+        match self.shared.store.as_ref().map(|store| from_disk(store, &unreferenced)) {
             Some(Ok(removed)) => debug!(objects = removed.len(), "removed"),
             Some(Err(error)) => warn!(%error, "objects not removed"),
             None => {}
         }
+    }
+
+    /// Drops the candidates that no conversation refers to from the memory tier. Returns them.
+    fn drop_from_memory(&self, candidates: impl IntoIterator<Item = BlockId>) -> BTreeSet<BlockId> {
+        let shared = self.shared;
+        // While this is held, no new record can name the objects.
+        let records = shared.records();
+        let unreferenced = records.unreferenced(candidates);
+        for id in &unreferenced {
+            shared.pool().remove(id);
+            shared.objects().remove(id);
+        }
+        unreferenced
     }
 
     /// The objects that slot files named at the first call; `None` when they cannot be read.
@@ -201,7 +243,7 @@ impl<'s> Writer<'s> {
         if self.named_before.get().is_none() {
             match store.needed_objects(self.shared.fingerprint) {
                 Ok(named) => self.named_before.set(named).expect("it was not set before"),
-                Err(error) => warn!(%error, "slot files cannot be read: superseded snapshots stay"),
+                Err(error) => warn!(%error, "slot files cannot be read: superseded objects stay"),
             }
         }
         self.named_before.get()

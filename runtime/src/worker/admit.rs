@@ -152,9 +152,11 @@ impl Worker<'_> {
             Waiting::Preempted { turn, .. } => *turn,
         };
         let speculates = running.request.purpose == Purpose::Speculate;
-        // A speculation is not saved, a cold turn computes these cells again, and a memory that is
-        // not plain cannot go back to its present state.
-        let overwrites = speculates || running.is_cold() || !self.is_plain();
+        // A speculation is not saved, a cold turn computes these cells again, a memory that is not
+        // plain cannot go back to its present state, and a prompt that differs leaves a branch.
+        let timeline = self.slots[index].timeline.tokens();
+        let differs = common_prefix(timeline, &running.request.prompt) < timeline.len();
+        let overwrites = speculates || running.is_cold() || !self.is_plain() || differs;
         if overwrites && self.slots[index].will_need_record() {
             self.save(index);
         }

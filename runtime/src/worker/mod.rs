@@ -216,11 +216,7 @@ impl<'b> Worker<'b> {
                 self.publish_open();
                 done.send(());
             }
-            Command::Forget { conversation, done } => {
-                self.forget(&conversation);
-                self.publish_open();
-                done.send(());
-            }
+            Command::Forget { conversation, done } => self.forget(&conversation, done),
             Command::CalledTools(conversation) => self.called_tools(&conversation),
             Command::Room => {} // It has woken the thread; housekeeping goes on.
             Command::Status(reply) => reply.send(self.status()),

@@ -12,6 +12,7 @@ use tracing::debug;
 use super::Worker;
 use super::admit::Waiting;
 use super::slot::Phase;
+use crate::command::Reply;
 use crate::map::EvictionReason;
 use crate::turn::{FinishReason, TurnError};
 
@@ -41,28 +42,30 @@ impl Worker<'_> {
     }
 
     /// Drops a conversation's KV everywhere, and ends its turns, running or queued.
-    pub(super) fn forget(&mut self, conversation: &ConversationId) {
+    /// `done`: when its files are gone.
+    pub(super) fn forget(
+        &mut self,
+        conversation: &ConversationId,
+        done: Reply<Result<(), String>>,
+    ) {
         let its_own = |waiting: &Waiting| waiting.conversation() == Some(conversation);
         for waiting in self.queue.iter().filter(|waiting| its_own(waiting)) {
             waiting.events().fail(TurnError::Forgotten);
         }
         self.remove_queued(its_own);
-        let mut unrecorded = Vec::new();
         if let Some(slot) = self.registry.slot_of(conversation) {
             let index = slot.0 as usize;
             if let Some(turn) = &self.slots[index].turn {
                 turn.events.fail(TurnError::Forgotten);
                 self.end_turn(index);
             }
-            let slot = &self.slots[index];
-            unrecorded.extend(slot.timeline.blocks().iter().map(|block| block.id));
-            unrecorded.extend(slot.snapshots.iter().map(|snapshot| snapshot.id));
             self.log_deletion(index);
             self.registry.unpin(conversation);
             self.vacate(index);
         }
         self.core.change_log.forget(conversation);
-        self.core.tiers.forget(conversation, unrecorded);
+        self.publish_open();
+        self.core.tiers.forget(conversation, |removed| done.send(removed));
     }
 
     /// Relieves a full cache: evicts idle cells first, then preempts the youngest of several turns.

@@ -125,7 +125,10 @@ impl Worker<'_> {
                     tokens: tokens.to_vec(),
                     payload: Payload::from(state),
                 };
-                self.core.tiers.put(block.id, object, self.usage(index));
+                let usage = self.usage(index);
+                if let Some(conversation) = self.slots[index].conversation() {
+                    self.core.tiers.put(conversation, block.id, object, usage);
+                }
                 self.slots[index].exported = block.range.end;
             }
             Err(error) => {
@@ -168,7 +171,9 @@ impl Worker<'_> {
                 tokens: Vec::new(),
                 payload: Payload::from(state),
             };
-            self.core.tiers.put(id, object, usage);
+            if let Some(conversation) = slot.conversation() {
+                self.core.tiers.put(conversation, id, object, usage);
+            }
         }
         let bytes = self.core.tiers.file_bytes(&id);
         slot.snapshots.push(SnapshotRef { position: narrow(position), id, bytes });
@@ -204,8 +209,9 @@ impl Worker<'_> {
             blocks: blocks.collect(),
             snapshots: slot.snapshots_within(len),
             segments: segments(&slot.keep.segments, narrow(len)),
+            branches: Vec::new(), // The tiers know them.
         };
-        let Err(missing) = self.core.tiers.record(record) else {
+        let Err(missing) = self.core.tiers.record(record, &slot.timeline) else {
             slot.turns = 0; // The record counts them.
             return slot.record_written();
         };

@@ -35,8 +35,7 @@ pub(crate) fn serve_unloaded(core: &Core, inbox: &Receiver<Command>) -> Wake {
             Command::Fetched { .. } | Command::Room | Command::CalledTools(_) => {}
             Command::Park { done, .. } => done.send(()),
             Command::Forget { conversation, done } => {
-                core.tiers.forget(&conversation, Vec::new());
-                done.send(());
+                core.tiers.forget(&conversation, |removed| done.send(removed));
             }
             Command::Status(reply) => reply.send(status(core)),
             Command::Cells(reply) => reply.send(cells(core)),

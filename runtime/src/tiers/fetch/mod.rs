@@ -312,7 +312,7 @@ impl Restore {
         (self.deliver)(FetchEvent::End(FetchSummary {
             expected: plan.expected,
             record: plan.record.clone(),
-            snapshots: plan.snapshots(),
+            snapshots: plan.snapshots.clone(),
             miss: miss.or_else(|| plan.miss.clone()),
         }));
         true

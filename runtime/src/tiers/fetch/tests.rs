@@ -1,5 +1,6 @@
 //! The order of jobs and deliveries. No object is read here.
 
+use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, channel};
 
 use hob_slots::{Block, BlockId};
@@ -48,6 +49,8 @@ fn plan(blocks: usize) -> Plan {
         limit: blocks * 64,
         expected: 0,
         record: None,
+        branch_ends: HashMap::new(),
+        snapshots: Vec::new(),
         sought: Sought::Blocks((0..blocks).map(block).collect()),
         group_blocks: MAX_GROUP_BLOCKS,
         miss: None,

@@ -261,7 +261,7 @@ impl World {
         let name = self.chats[chat].name.clone();
         self.note(format!("forget {name}"));
         self.leaving = true;
-        self.patiently(self.engine.forget(crate::support::name(&name)));
+        self.patiently(self.engine.forget(crate::support::name(&name))).unwrap();
     }
 
     /// Shuts the engine down and opens another one over the directory.
