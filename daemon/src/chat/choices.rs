@@ -12,6 +12,8 @@ use std::task::{Context, Poll};
 use hob_runtime::Engine;
 use hob_runtime::turn::{Turn, TurnError, TurnEvent, TurnRequest};
 
+use crate::conversations::transcript::{TranscriptError, TurnTicket};
+
 /// The turns of one request, numbered from 0.
 #[derive(Debug)]
 pub struct Choices {
@@ -21,12 +23,29 @@ pub struct Choices {
     first_is_cached: bool,
 }
 
+/// Starts the turns of a request, unless its conversation was deleted since it began.
+///
+/// # Errors
+/// When the conversation was deleted; the inner one when the engine refuses the first turn.
+pub fn start(
+    engine: Engine,
+    requests: Vec<TurnRequest>,
+    ticket: Option<&TurnTicket>,
+) -> Result<Result<Choices, TurnError>, TranscriptError> {
+    let start = || Choices::start(engine, requests);
+    match ticket {
+        // The engine gets the turn before it is told of a deletion, or it does not get it.
+        Some(ticket) => ticket.unless_deleted(start),
+        None => Ok(start()),
+    }
+}
+
 impl Choices {
     /// Submits the first of `requests`; the others follow later.
     ///
     /// # Errors
     /// When the engine refuses the first one.
-    pub fn start(engine: Engine, requests: Vec<TurnRequest>) -> Result<Self, TurnError> {
+    fn start(engine: Engine, requests: Vec<TurnRequest>) -> Result<Self, TurnError> {
         let mut later: VecDeque<_> = requests.into_iter().enumerate().collect();
         let (index, first) = later.pop_front().expect("a request has at least one choice");
         let running = vec![(index, engine.submit(first)?)];

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::answer::{Answer, NewAnswer};
 use super::assembly::Assembly;
-use super::choices::Choices;
+use super::choices;
 use super::identity::Identity;
 use super::recording::Recording;
 use super::request::purpose;
@@ -35,6 +35,8 @@ impl Chat {
         let vocabulary = options.engine.model().vocabulary().len();
         let request = CompletionRequest::parse(body, vocabulary)?;
         let identity = Identity::of(body, session)?;
+        let ticket = self.ticket(&identity)?;
+        let transcript = options.transcript.of_turn(ticket.clone());
         let query = TurnQuery {
             fingerprint: options.engine.fingerprint(),
             timeline_of: identity.pinned().cloned(),
@@ -54,13 +56,13 @@ impl Chat {
             let prompts: Vec<Vec<Token>> = job.prompts.iter().map(tokenize).collect();
             let mut turns = turns(&job, &prompts, engine.context_tokens());
             turns[0].conversation = pinned;
-            let choices = Choices::start(engine, turns)?;
+            let choices = choices::start(engine, turns, ticket.as_ref())??;
             let prompt = prompts.into_iter().next().unwrap_or_default();
             let remembered = common_prefix(&timeline, &prompt);
             Ok::<_, ApiError>((choices, Subject { prompt, segments: Vec::new(), remembered }))
         })
         .await?;
-        let mut recording = Recording::new(options, subject.prompt.clone());
+        let mut recording = Recording::new(options, transcript, subject.prompt.clone());
         if !request.shape.is_prewarm() {
             recording.keep(identity.pinned().cloned(), None);
         }

@@ -8,6 +8,7 @@
 //! - The request's text is durable before the client gets the first piece of the answer.
 //! - The transcript's thread is visited once before a prompt exists, and once after the answer.
 //! - Dropping an [`Answer`] cancels its turns.
+//! - A turn that began before its conversation was deleted computes and stores nothing after.
 
 pub mod answer;
 pub mod assembly;
@@ -36,7 +37,9 @@ use serde_json::Value;
 
 use crate::blocking::compute;
 use crate::clock::Clock;
-use crate::conversations::transcript::{Append, Transcript, TranscriptError, TurnQuery, TurnStart};
+use crate::conversations::transcript::{
+    Append, Transcript, TranscriptError, TurnQuery, TurnStart, TurnTicket,
+};
 use crate::error::ApiError;
 use crate::explain::Subject;
 use crate::metrics::Metrics;
@@ -124,7 +127,12 @@ impl Chat {
         let resolved = self.resolve(body)?;
         let request = &resolved.request;
         let identity = Identity::of(body, session)?;
+        let ticket = self.ticket(&identity)?;
+        let transcript = options.transcript.of_turn(ticket.clone());
         let guard = self.lock(request, &identity).await?;
+        if let Some(ticket) = &ticket {
+            ticket.check()?; // The lock may have waited for an answer that a deletion ended.
+        }
         let extent = resolved.extent();
         let start = self.begin_turn(request, &identity, &extent).await?;
         let TurnStart { mut continuation, timeline, .. } = start;
@@ -140,8 +148,14 @@ impl Chat {
             let messages = history.as_ref().unwrap_or(&job.request.messages);
             let Newest { rendered, start } = chat.prompt(&job, messages, &extent, &timeline)?;
             let remembered = common_prefix(&timeline, &rendered.tokens);
-            let submitted =
-                chat.submit(&job.request, rendered, conversation, default_class, remembered)?;
+            let submitted = chat.submit(
+                &job.request,
+                rendered,
+                conversation,
+                default_class,
+                ticket,
+                remembered,
+            )?;
             Ok::<_, ApiError>((submitted, start))
         });
         let (Submitted { choices, subject, dialect, thinks }, start) = submitted.await?;
@@ -149,14 +163,14 @@ impl Chat {
             continuation.start_at(start);
         }
         let left_out = continuation.as_ref().map_or(0, |continuation| continuation.left_out);
-        let mut recording = Recording::new(options, subject.prompt.clone());
+        let mut recording = Recording::new(options, transcript.clone(), subject.prompt.clone());
         if !is_prewarm {
             if let Some(profile) = resolved.profile.clone() {
                 options.events.send(Event::Used { profile });
             }
             let text = identity.named().map(|id| match continuation {
-                Some(continuation) => options.transcript.append(id, continuation, self.now()),
-                None => options.transcript.sync(id, request.messages.clone(), self.now()),
+                Some(continuation) => transcript.append(id, continuation, self.now()),
+                None => transcript.sync(id, request.messages.clone(), self.now()),
             });
             recording.keep(identity.pinned().cloned(), text);
         }
@@ -235,6 +249,12 @@ impl Chat {
         }
     }
 
+    /// Permission to write to the turn's conversation, from before its turns wait for another.
+    pub(super) fn ticket(&self, identity: &Identity) -> Result<Option<TurnTicket>, ApiError> {
+        let transcript = &self.shared.options.transcript;
+        Ok(identity.pinned().map(|id| transcript.ticket(id)).transpose()?)
+    }
+
     /// Reads what the prompt continues: the history of an append, and the last timeline.
     async fn begin_turn(
         &self,
@@ -266,6 +286,7 @@ impl Chat {
         prompt: Rendered,
         conversation: Option<ConversationId>,
         default_class: TtlClass,
+        ticket: Option<TurnTicket>,
         remembered: usize,
     ) -> Result<Submitted, ApiError> {
         let Rendered { text, tokens, segments } = prompt;
@@ -291,7 +312,7 @@ impl Chat {
         let other = TurnRequest { conversation: None, cold: false, ..first.clone() };
         let others = std::iter::repeat_n(other, request.shape.choices - 1);
         let turns = std::iter::once(first).chain(others).collect();
-        let choices = Choices::start(options.engine.clone(), turns)
+        let choices = choices::start(options.engine.clone(), turns, ticket.as_ref())?
             .map_err(|error| grammar::refused(request, error))?;
         let subject = Subject { prompt: tokens, segments, remembered };
         Ok(Submitted { choices, subject, dialect, thinks })

@@ -33,9 +33,9 @@ pub struct Recording {
 
 impl Recording {
     /// Saves nothing until [`Self::keep`].
-    pub fn new(options: &Options, prompt: Vec<Token>) -> Self {
+    pub fn new(options: &Options, transcript: Transcript, prompt: Vec<Token>) -> Self {
         Self {
-            transcript: options.transcript.clone(),
+            transcript,
             clock: options.clock.clone(),
             fingerprint: options.engine.fingerprint(),
             conversation: None,

@@ -3,7 +3,8 @@
 //! Reading order: [`transcript`] (the database), this file (the handle), [`trash`] (deletion after an
 //! hour), [`export`] (conversations as files).
 //!
-//! - Deleting a conversation deletes its text and its KV, wherever that is.
+//! - Deleting a conversation deletes its text and its KV, wherever that is. The deletion has
+//!   answered when both are durably gone, and no turn that began before it brings them back.
 
 pub mod export;
 pub mod transcript;
@@ -176,13 +177,22 @@ impl Conversations {
         }
     }
 
-    /// Deletes text and KV, and cancels a running answer; `false` if there was no text.
+    /// Deletes text and KV, and cancels a running answer; `false` if there was no text. Both are
+    /// durably gone afterwards.
     ///
     /// # Errors
-    /// When the database cannot be written.
+    /// When the database cannot be written, a file of the KV cannot be removed, or the engine has
+    /// stopped.
     pub async fn delete(&self, id: &ConversationId) -> Result<bool, ApiError> {
+        let _deletion = self.transcript.begin_deletion(id);
+        // First the KV, which nothing would refer to without the text: if the process dies in
+        // between, the conversation is still listed and can be deleted again.
+        let removed = self.delete_kv(id).await;
+        if let Err(error @ (TurnError::Stopped | TurnError::Dead(_))) = removed {
+            return Err(error.into());
+        }
         let had_text = self.transcript.delete(id).done().await?;
-        self.delete_kv(id).await;
+        removed?;
         Ok(had_text)
     }
 
@@ -190,20 +200,23 @@ impl Conversations {
     /// stays.
     ///
     /// # Errors
-    /// When the database cannot be written.
+    /// When the database cannot be written, a file of the KV cannot be removed, or the engine has
+    /// stopped.
     pub async fn empty_trash(&self, now: &AdjustedTime) -> Result<(), ApiError> {
         let trash = self.transcript.trash().done().await?;
         for (id, since) in trash::due(&trash, now) {
-            if self.transcript.delete_trashed(id, *since).done().await? {
-                self.delete_kv(id).await;
-            }
+            let _deletion = self.transcript.begin_deletion(id);
+            // A conversation that is restored at this moment loses its KV, which costs time.
+            self.delete_kv(id).await?;
+            self.transcript.delete_trashed(id, *since).done().await?;
         }
         Ok(())
     }
 
-    async fn delete_kv(&self, id: &ConversationId) {
-        self.engine.forget(id.clone()).await;
+    async fn delete_kv(&self, id: &ConversationId) -> Result<(), TurnError> {
+        let removed = self.engine.forget(id.clone()).await;
         self.events.send(Event::Forgotten { conversation: id.clone() });
+        removed
     }
 
     async fn locations(

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use hob_runtime::turn::TurnError;
+
 use crate::error::ApiError;
 
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +23,8 @@ pub enum TranscriptError {
     NothingToAnswer,
     #[error("the conversation has no message {id}")]
     NoSuchMessage { id: i64 },
+    #[error("the conversation was deleted")]
+    Deleted,
     /// The daemon is shutting down.
     #[error("the transcript has been closed")]
     Stopped,
@@ -28,6 +32,9 @@ pub enum TranscriptError {
 
 impl From<TranscriptError> for ApiError {
     fn from(error: TranscriptError) -> Self {
+        if matches!(error, TranscriptError::Deleted) {
+            return TurnError::Forgotten.into();
+        }
         tracing::error!(%error, "transcript");
         Self::internal(format!("the conversation could not be stored or read: {error}"))
             .code("transcript")

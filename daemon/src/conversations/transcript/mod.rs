@@ -13,6 +13,7 @@
 
 mod answer;
 mod change;
+mod deletions;
 mod document;
 mod error;
 mod explanations;
@@ -45,6 +46,8 @@ use rusqlite::Connection;
 use crate::wire::message::Message;
 pub use answer::{ClosedAnswer, OpenAnswer};
 pub use change::Change;
+use deletions::Deletions;
+pub use deletions::{Deletion, TurnTicket};
 pub use document::{Document, Extent, Node, VERSION, check_version, one_line, status};
 pub use error::TranscriptError;
 pub use explanations::SavedExplanation;
@@ -63,6 +66,9 @@ use writer::Writer;
 #[derive(Clone, Debug)]
 pub struct Transcript {
     writer: Arc<Writer>,
+    deletions: Deletions,
+    /// The turn that writes through this handle.
+    turn: Option<TurnTicket>,
 }
 
 impl Transcript {
@@ -94,7 +100,43 @@ impl Transcript {
             .execute("UPDATE messages SET status = 'interrupted' WHERE status = 'streaming'", [])?;
         tokens::delete_stale(&connection, now)?;
         explanations::delete_stale(&connection)?;
-        Ok(Self { writer: Arc::new(Writer::start(connection)) })
+        let writer = Arc::new(Writer::start(connection));
+        Ok(Self { writer, deletions: Deletions::default(), turn: None })
+    }
+
+    /// Permission for a turn of `conversation`, to be asked for before it reads the history.
+    ///
+    /// # Errors
+    /// [`TranscriptError::Deleted`] while the conversation is being deleted.
+    pub fn ticket(&self, conversation: &ConversationId) -> Result<TurnTicket, TranscriptError> {
+        self.deletions.ticket(conversation)
+    }
+
+    /// A handle whose writes are refused once the turn's conversation was deleted.
+    #[must_use]
+    pub fn of_turn(&self, turn: Option<TurnTicket>) -> Self {
+        Self { turn, ..self.clone() }
+    }
+
+    /// Begins a deletion: what its turns write from now on is refused. To be held until text and KV
+    /// are gone.
+    pub fn begin_deletion(&self, conversation: &ConversationId) -> Deletion {
+        self.deletions.begin(conversation)
+    }
+
+    /// `write`, refused once the turn's conversation was deleted.
+    fn unless_deleted<T, W>(
+        &self,
+        write: W,
+    ) -> impl FnOnce(&mut Connection) -> Result<T, TranscriptError> + use<T, W>
+    where
+        W: FnOnce(&mut Connection) -> Result<T, TranscriptError>,
+    {
+        let turn = self.turn.clone();
+        move |connection| match turn {
+            Some(turn) => turn.check().and_then(|()| write(connection)),
+            None => write(connection),
+        }
     }
 
     /// Stores a request that carries the whole history, and opens its answer. The walk follows equal
@@ -106,9 +148,9 @@ impl Transcript {
         now: Timestamp,
     ) -> OpenAnswer {
         let id = conversation.clone();
-        OpenAnswer::open(self.writer.clone(), conversation.clone(), move |connection| {
-            tree::sync(connection, &id, &messages, now)
-        })
+        let grow = move |connection: &mut _| tree::sync(connection, &id, &messages, now);
+        let grow = self.unless_deleted(grow);
+        OpenAnswer::open(self.writer.clone(), conversation.clone(), grow)
     }
 
     /// Stores the new messages of a continuation, and opens their answer.
@@ -119,9 +161,9 @@ impl Transcript {
         now: Timestamp,
     ) -> OpenAnswer {
         let id = conversation.clone();
-        OpenAnswer::open(self.writer.clone(), conversation.clone(), move |connection| {
-            tree::append(connection, &id, &continuation, now)
-        })
+        let grow = move |connection: &mut _| tree::append(connection, &id, &continuation, now);
+        let grow = self.unless_deleted(grow);
+        OpenAnswer::open(self.writer.clone(), conversation.clone(), grow)
     }
 
     /// The conversations in the trash or all others, the latest first.

@@ -190,6 +190,41 @@ async fn a_conversation_of_any_length_can_be_deleted() {
 }
 
 #[tokio::test]
+async fn a_turn_that_began_before_a_deletion_writes_nothing_after_it() {
+    let (transcript, id, now) = world();
+    let model = ModelHash([0; 8]);
+    let hello = messages(&[("user".into(), "Hello".into())]);
+    let of_turn = || transcript.of_turn(Some(transcript.ticket(&id).unwrap()));
+    let end = |answer| TurnEnd {
+        fingerprint: model,
+        answer,
+        timeline: Some((id.clone(), vec![Token(1)])),
+        explanation: None,
+        needs_text: false,
+        now,
+    };
+    let [before, begun] = [of_turn(), of_turn()];
+    let mut open = begun.sync(&id, hello.clone(), now);
+    open.stored().await.unwrap();
+
+    let deletion = transcript.begin_deletion(&id);
+    assert!(matches!(transcript.ticket(&id), Err(TranscriptError::Deleted)));
+    assert!(transcript.delete(&id).done().await.unwrap());
+    drop(deletion);
+    let late = before.sync(&id, hello.clone(), now).stored().await;
+    assert!(matches!(late, Err(TranscriptError::Deleted)));
+    let answer = open.complete(&Message::answer("Hi", "", &[]), &json!({}));
+    let ended = begun.end_turn(end(Some(answer))).unwrap().done().await;
+    assert!(matches!(ended, Err(TranscriptError::Deleted)));
+    before.end_turn(end(None));
+    assert!(transcript.get(&id).done().await.unwrap().is_none());
+    assert_eq!(transcript.tokens(&id, model).done().await.unwrap(), []);
+
+    of_turn().sync(&id, hello, now).stored().await.unwrap();
+    assert!(transcript.get(&id).done().await.unwrap().is_some(), "a later turn begins it anew");
+}
+
+#[tokio::test]
 async fn a_newer_database_is_refused_and_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("text.sqlite");

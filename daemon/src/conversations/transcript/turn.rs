@@ -71,12 +71,18 @@ impl Transcript {
 
     /// Writes what a turn leaves, in one transaction. The result of a complete answer arrives once
     /// its text is on disk; for anything else there is none to wait for, and failures are logged.
+    /// Nothing is written once the conversation was deleted.
     pub fn end_turn(&self, end: TurnEnd) -> Option<Pending<()>> {
         if end.answer.as_ref().is_some_and(ClosedAnswer::is_complete) {
-            return Some(self.writer.write(move |connection| end.write(connection)));
+            let write = self.unless_deleted(move |connection| end.write(connection));
+            return Some(self.writer.write(write));
         }
         if end.answer.is_some() || end.timeline.is_some() || end.explanation.is_some() {
-            self.writer.post(move |connection| end.write(connection));
+            let write = self.unless_deleted(move |connection| end.write(connection));
+            self.writer.post(move |connection| match write(connection) {
+                Err(TranscriptError::Deleted) => Ok(()),
+                written => written,
+            });
         }
         None
     }

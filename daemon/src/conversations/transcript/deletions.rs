@@ -1,0 +1,117 @@
+//! Deletions beside turns: a turn that began before a deletion changes nothing after it.
+//!
+//! - Each turn of a conversation holds a ticket from before it reads the history. A deletion cancels
+//!   the tickets first, then removes KV and text. Whatever a cancelled turn does later is refused.
+//! - While a deletion runs, no turn of the conversation begins.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+use hob_slots::ConversationId;
+use parking_lot::Mutex;
+
+use super::TranscriptError;
+
+/// Clones share everything.
+#[derive(Clone, Debug, Default)]
+pub struct Deletions(Arc<Mutex<BTreeMap<ConversationId, Tickets>>>);
+
+#[derive(Debug, Default)]
+struct Tickets {
+    /// Deletions under way.
+    deletions: usize,
+    /// Whether each turn was cancelled.
+    turns: Vec<Weak<Mutex<bool>>>,
+}
+
+/// Permission of one turn to write to its conversation. Clones share it.
+#[derive(Clone, Debug)]
+pub struct TurnTicket(Arc<Mutex<bool>>);
+
+/// A deletion under way; dropping it ends it.
+#[derive(Debug)]
+#[must_use]
+pub struct Deletion {
+    deletions: Deletions,
+    conversation: ConversationId,
+}
+
+impl Deletions {
+    /// # Errors
+    /// [`TranscriptError::Deleted`] while the conversation is being deleted.
+    pub fn ticket(&self, conversation: &ConversationId) -> Result<TurnTicket, TranscriptError> {
+        let mut all = self.0.lock();
+        all.retain(|_, tickets| tickets.is_needed());
+        let tickets = all.entry(conversation.clone()).or_default();
+        if tickets.deletions > 0 {
+            return Err(TranscriptError::Deleted);
+        }
+        let ticket = Arc::new(Mutex::new(false));
+        tickets.turns.push(Arc::downgrade(&ticket));
+        Ok(TurnTicket(ticket))
+    }
+
+    /// Cancels the tickets of the conversation, and issues none until the deletion ends.
+    pub fn begin(&self, conversation: &ConversationId) -> Deletion {
+        let mut all = self.0.lock();
+        let tickets = all.entry(conversation.clone()).or_default();
+        tickets.deletions += 1;
+        for turn in tickets.turns.drain(..).filter_map(|turn| turn.upgrade()) {
+            *turn.lock() = true;
+        }
+        Deletion { deletions: self.clone(), conversation: conversation.clone() }
+    }
+}
+
+impl Tickets {
+    fn is_needed(&mut self) -> bool {
+        self.turns.retain(|turn| turn.strong_count() > 0);
+        self.deletions > 0 || !self.turns.is_empty()
+    }
+}
+
+impl TurnTicket {
+    /// Runs `act` unless the conversation was deleted; a deletion waits for its end.
+    pub fn unless_deleted<T>(&self, act: impl FnOnce() -> T) -> Result<T, TranscriptError> {
+        let cancelled = self.0.lock();
+        if *cancelled { Err(TranscriptError::Deleted) } else { Ok(act()) }
+    }
+
+    /// # Errors
+    /// [`TranscriptError::Deleted`].
+    pub fn check(&self) -> Result<(), TranscriptError> {
+        self.unless_deleted(|| ())
+    }
+}
+
+impl Drop for Deletion {
+    fn drop(&mut self) {
+        let mut all = self.deletions.0.lock();
+        if let Some(tickets) = all.get_mut(&self.conversation) {
+            tickets.deletions -= 1;
+        }
+        all.retain(|_, tickets| tickets.is_needed());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deletion_cancels_the_turns_before_it_and_delays_none_after_it() {
+        let deletions = Deletions::default();
+        let [a, b] = ["a", "b"].map(|name| ConversationId::new(name).unwrap());
+        let [before, other] = [&a, &b].map(|name| deletions.ticket(name).unwrap());
+        let deletion = deletions.begin(&a);
+        assert!(matches!(before.check(), Err(TranscriptError::Deleted)));
+        assert!(matches!(deletions.ticket(&a), Err(TranscriptError::Deleted)));
+        other.check().unwrap();
+        drop(deletion);
+        deletions.ticket(&a).unwrap().check().unwrap();
+        before.check().unwrap_err();
+        drop(other);
+        drop(deletions.begin(&a));
+        assert!(deletions.0.lock().is_empty(), "nothing stays of turns that have ended");
+    }
+}
