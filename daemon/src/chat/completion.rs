@@ -1,7 +1,7 @@
 //! From a completion request to its answer.
 
 use hob_runtime::turn::{Retention, TurnRequest};
-use hob_slots::{Token, common_prefix};
+use hob_slots::Token;
 use serde_json::Value;
 
 use super::answer::{Answer, NewAnswer};
@@ -10,12 +10,12 @@ use super::choices;
 use super::identity::Identity;
 use super::recording::Recording;
 use super::request::purpose;
-use super::{CLASS_WITHOUT_TEXT, Chat};
+use super::{CLASS_WITHOUT_TEXT, Chat, remembered};
 use crate::blocking::compute;
 use crate::conversations::transcript::{TurnQuery, TurnStart};
 use crate::error::ApiError;
 use crate::explain::Subject;
-use crate::prompt::retokenize::continue_tokens;
+use crate::prompt::retokenize::{continue_tokens, likeliest};
 use crate::wire::completion::{CompletionRequest, Prompt};
 
 /// OpenAI's default for this endpoint.
@@ -43,14 +43,17 @@ impl Chat {
             append: None,
             reads_speed: self.shared.speed.is_unknown(),
         };
-        let TurnStart { timeline, prefill_tokens_per_second, .. } =
+        let TurnStart { timelines, prefill_tokens_per_second, .. } =
             options.transcript.begin_turn(query).await?;
         self.shared.speed.recall(prefill_tokens_per_second);
         let (engine, job) = (options.engine.clone(), request.clone());
         let pinned = identity.pinned().cloned();
         let (choices, subject) = compute(move || {
             let tokenize = |prompt: &Prompt| match prompt {
-                Prompt::Text(text) => continue_tokens(engine.model().as_ref(), &timeline, text),
+                Prompt::Text(text) => {
+                    let model = engine.model().as_ref();
+                    continue_tokens(model, likeliest(model, &timelines, text), text)
+                }
                 Prompt::Tokens(tokens) => tokens.clone(),
             };
             let prompts: Vec<Vec<Token>> = job.prompts.iter().map(tokenize).collect();
@@ -58,7 +61,7 @@ impl Chat {
             turns[0].conversation = pinned;
             let choices = choices::start(engine, turns, ticket.as_ref())??;
             let prompt = prompts.into_iter().next().unwrap_or_default();
-            let remembered = common_prefix(&timeline, &prompt);
+            let remembered = remembered(&timelines, &prompt);
             Ok::<_, ApiError>((choices, Subject { prompt, segments: Vec::new(), remembered }))
         })
         .await?;

@@ -135,7 +135,7 @@ impl Chat {
         }
         let extent = resolved.extent();
         let start = self.begin_turn(request, &identity, &extent).await?;
-        let TurnStart { mut continuation, timeline, .. } = start;
+        let TurnStart { mut continuation, timelines, .. } = start;
         let is_prewarm = request.shape.is_prewarm();
         if let Some(id) = identity.named().filter(|_| !is_prewarm) {
             options.sessions.close(id); // No speculative prefill begins from here on.
@@ -146,8 +146,8 @@ impl Chat {
         let (chat, job) = (self.clone(), resolved.clone());
         let submitted = compute(move || {
             let messages = history.as_ref().unwrap_or(&job.request.messages);
-            let Newest { rendered, start } = chat.prompt(&job, messages, &extent, &timeline)?;
-            let remembered = common_prefix(&timeline, &rendered.tokens);
+            let Newest { rendered, start } = chat.prompt(&job, messages, &extent, &timelines)?;
+            let remembered = remembered(&timelines, &rendered.tokens);
             let submitted = chat.submit(
                 &job.request,
                 rendered,
@@ -201,7 +201,7 @@ impl Chat {
         job: &ResolvedRequest,
         messages: &[Message],
         extent: &Extent,
-        known: &[Token],
+        known: &[Vec<Token>],
     ) -> Result<Newest, ApiError> {
         let renderer = &self.shared.options.renderer;
         if job.request.newest && *extent == Extent::Whole {
@@ -231,7 +231,7 @@ impl Chat {
             let history = start.continuation.map(|continuation| continuation.history);
             let messages = history.as_ref().unwrap_or(&resolved.request.messages);
             let parts = resolved.prompt_parts(messages);
-            renderer.prompt(&parts, &extent, &start.timeline).map(|prompt| prompt.tokens)
+            renderer.prompt(&parts, &extent, &start.timelines).map(|prompt| prompt.tokens)
         })
         .await
     }
@@ -255,7 +255,7 @@ impl Chat {
         Ok(identity.pinned().map(|id| transcript.ticket(id)).transpose()?)
     }
 
-    /// Reads what the prompt continues: the history of an append, and the last timeline.
+    /// Reads what the prompt continues: the history of an append, and the timelines.
     async fn begin_turn(
         &self,
         request: &ChatRequest,
@@ -352,6 +352,11 @@ impl Chat {
     fn now(&self) -> Timestamp {
         (self.shared.options.clock)()
     }
+}
+
+/// How many tokens of the prompt a timeline of its conversation has.
+fn remembered(timelines: &[Vec<Token>], prompt: &[Token]) -> usize {
+    timelines.iter().map(|timeline| common_prefix(timeline, prompt)).max().unwrap_or(0)
 }
 
 /// A chat whose turns are queued.

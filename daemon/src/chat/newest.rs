@@ -29,7 +29,7 @@ pub fn render(
     renderer: &Renderer,
     request: &ResolvedRequest,
     messages: &[Message],
-    known: &[Token],
+    known: &[Vec<Token>],
     context_tokens: usize,
 ) -> Result<Newest, ApiError> {
     let budget = context_tokens - room(request.request.shape.max_tokens, context_tokens);

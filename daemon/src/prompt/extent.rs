@@ -23,8 +23,8 @@ pub enum Extent {
 }
 
 impl Renderer {
-    /// The prompt up to `extent`. `known`: the timeline that it probably continues. Of a partial
-    /// prompt only the tokens are returned, without text and segments.
+    /// The prompt up to `extent`. `known`: timelines, of which it probably continues one. Of a
+    /// partial prompt only the tokens are returned, without text and segments.
     ///
     /// # Errors
     /// When the template refuses the messages.
@@ -32,7 +32,7 @@ impl Renderer {
         &self,
         parts: &PromptParts<'_>,
         extent: &Extent,
-        known: &[Token],
+        known: &[Vec<Token>],
     ) -> Result<Rendered, ApiError> {
         match extent {
             Extent::Whole => self.render(parts, known),
@@ -47,7 +47,7 @@ impl Renderer {
         &self,
         parts: &PromptParts<'_>,
         words: &str,
-        known: &[Token],
+        known: &[Vec<Token>],
     ) -> Result<Vec<Token>, ApiError> {
         let with = |next: &str| {
             let text = if words.is_empty() { next.to_owned() } else { format!("{words} {next}") };

@@ -13,7 +13,7 @@ use hob_slots::format::SegmentRef;
 use serde_json::{Map, Value};
 
 use super::preamble::Preamble;
-use super::retokenize::{continue_tokens, ends_in};
+use super::retokenize::{continue_tokens, ends_in, likeliest};
 use super::segments::{message_segments, preamble_ends, with_preamble};
 use super::template::Template;
 use crate::error::ApiError;
@@ -65,14 +65,18 @@ impl Renderer {
         &self.template
     }
 
-    /// The prompt. `known`: the timeline that it probably continues.
+    /// The prompt. `known`: timelines, of which it probably continues one.
     ///
     /// # Errors
     /// When the template refuses the messages.
-    pub fn render(&self, parts: &PromptParts<'_>, known: &[Token]) -> Result<Rendered, ApiError> {
+    pub fn render(
+        &self,
+        parts: &PromptParts<'_>,
+        known: &[Vec<Token>],
+    ) -> Result<Rendered, ApiError> {
         let model = self.model.as_ref();
         let (messages, text) = self.written(parts)?;
-        let tokens = continue_tokens(model, known, &text);
+        let tokens = continue_tokens(model, likeliest(model, known, &text), &text);
         let mut segments = message_segments(&messages, &tokens, model.vocabulary());
         if let Some(preamble) = parts.preamble {
             let token_ends = ends_in(model, &tokens, &text);

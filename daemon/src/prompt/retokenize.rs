@@ -37,6 +37,27 @@ pub fn continue_tokens(model: &dyn Model, known: &[Token], text: &str) -> Vec<To
     with_begin(model, model.tokenize(text, false, true))
 }
 
+/// The timeline that `text` continues the furthest; among equals the first.
+pub fn likeliest<'k>(model: &dyn Model, known: &'k [Vec<Token>], text: &str) -> &'k [Token] {
+    let agreed = |known: &Vec<Token>| {
+        agreement(model, known, text.as_bytes()).last().map_or(0, |step| step.end)
+    };
+    match known {
+        [] => &[],
+        [only] => only,
+        [first, others @ ..] => {
+            let mut best = (agreed(first), first);
+            for other in others {
+                let agreed = agreed(other);
+                if agreed > best.0 {
+                    best = (agreed, other);
+                }
+            }
+            best.1
+        }
+    }
+}
+
 /// The byte of `text` where each token ends, up to the first token that does not match.
 pub fn ends_in(model: &dyn Model, tokens: &[Token], text: &str) -> Vec<usize> {
     agreement(model, tokens, text.as_bytes()).iter().map(|step| step.end).collect()
@@ -122,6 +143,16 @@ mod tests {
         let tokens = continue_tokens(&FakeModel::new(), &past, text);
         assert_eq!(tokens, cut(text));
         assert!(tokens.starts_with(&past));
+    }
+
+    #[test]
+    fn of_several_timelines_the_one_that_goes_on_furthest_is_continued() {
+        let model = FakeModel::new();
+        let [hi, yes, no] = ["Hi", "Hi<|im_end|>yes", "Hi<|im_end|>no"].map(cut);
+        let known = [no.clone(), hi, yes.clone()];
+        assert_eq!(likeliest(&model, &known, "Hi<|im_end|>yes, but"), yes);
+        assert_eq!(likeliest(&model, &known, "Hi<|im_end|>"), no, "the newest");
+        assert_eq!(likeliest(&model, &[], "Hi"), []);
     }
 
     #[test]

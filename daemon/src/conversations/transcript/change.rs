@@ -112,6 +112,7 @@ pub fn delete(
     let transaction = connection.transaction()?;
     let id = conversation.as_str();
     transaction.execute("DELETE FROM tokens WHERE conversation = ?1", [id])?;
+    transaction.execute("DELETE FROM branches WHERE conversation = ?1", [id])?;
     transaction.execute("DELETE FROM explanations WHERE conversation = ?1", [id])?;
     transaction.execute(
         "DELETE FROM words WHERE rowid IN (SELECT id FROM messages WHERE conversation = ?1)",

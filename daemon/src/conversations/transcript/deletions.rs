@@ -53,11 +53,14 @@ impl Deletions {
 
     /// Cancels the tickets of the conversation, and issues none until the deletion ends.
     pub fn begin(&self, conversation: &ConversationId) -> Deletion {
-        let mut all = self.0.lock();
-        let tickets = all.entry(conversation.clone()).or_default();
-        tickets.deletions += 1;
-        for turn in tickets.turns.drain(..).filter_map(|turn| turn.upgrade()) {
-            *turn.lock() = true;
+        let turns = {
+            let mut all = self.0.lock();
+            let tickets = all.entry(conversation.clone()).or_default();
+            tickets.deletions += 1;
+            std::mem::take(&mut tickets.turns)
+        };
+        for turn in turns.into_iter().filter_map(|turn| turn.upgrade()) {
+            *turn.lock() = true; // Waits for a turn that is being handed to the engine.
         }
         Deletion { deletions: self.clone(), conversation: conversation.clone() }
     }

@@ -5,7 +5,8 @@
 //! - A call that has answered is on disk (WAL, `synchronous = FULL`).
 //! - An answer is `streaming` while it grows. After a crash it is `interrupted`, with the text of its
 //!   last flush.
-//! - Beside the text, each conversation has its last timeline as tokens; losing that only costs time.
+//! - Beside the text, each conversation has its timelines as tokens, one a branch; losing them only
+//!   costs time.
 //!
 //! Reading order: `schema`, `writer` (the thread), `tree` (walking and growing), `answer` (one that
 //! grows), `turn` (before a prompt and after an answer), `read`, `change`, `search`, `recent`,

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use super::TranscriptError;
 
 /// One step each; never edited once released.
-const MIGRATIONS: [&str; 7] = [
+const MIGRATIONS: [&str; 8] = [
     "
     CREATE TABLE conversations (
         id         TEXT PRIMARY KEY,
@@ -95,6 +95,16 @@ const MIGRATIONS: [&str; 7] = [
     "
     -- Later prompts begin with this message, behind the instructions: the older ones did not fit.
     ALTER TABLE messages ADD COLUMN starts_prompt INTEGER NOT NULL DEFAULT 0;
+",
+    "
+    -- Timelines that another branch has replaced, so that going back is cut into the same tokens.
+    CREATE TABLE branches (
+        id           INTEGER PRIMARY KEY AUTOINCREMENT,
+        conversation TEXT NOT NULL,
+        fingerprint  TEXT NOT NULL,
+        tokens       BLOB NOT NULL      -- i32, little endian
+    );
+    CREATE INDEX branches_by_conversation ON branches (conversation, fingerprint);
 ",
 ];
 

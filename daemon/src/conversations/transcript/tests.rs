@@ -232,7 +232,33 @@ async fn a_newer_database_is_refused_and_left_alone() {
     let newer = Connection::open(&path).unwrap();
     newer.pragma_update(None, "user_version", 99).unwrap();
     let error = Transcript::open(&path, Timestamp(0)).unwrap_err();
-    assert!(matches!(error, TranscriptError::Newer { found: 99, known: 7 }), "{error}");
+    assert!(matches!(error, TranscriptError::Newer { found: 99, known: 8 }), "{error}");
+}
+
+#[tokio::test]
+async fn the_timelines_of_other_branches_stay_until_the_conversation_is_deleted() {
+    let (transcript, _, now) = world();
+    let (id, fingerprint) = (ConversationId::new("v5:abc").unwrap(), ModelHash([1; 8]));
+    let timelines = async || {
+        let query = TurnQuery {
+            fingerprint,
+            timeline_of: Some(id.clone()),
+            append: None,
+            reads_speed: false,
+        };
+        transcript.begin_turn(query).await.unwrap().timelines
+    };
+    let tokens = |text: &str| text.bytes().map(|byte| Token(byte.into())).collect::<Vec<_>>();
+    for text in ["ab", "abc", "abx", "y", "abcd"] {
+        transcript.put_tokens(&id, fingerprint, tokens(text), false, now);
+    }
+    assert_eq!(timelines().await, ["abcd", "y", "abx"].map(tokens));
+    for number in 0..30 {
+        transcript.put_tokens(&id, fingerprint, tokens(&format!("z{number}")), false, now);
+    }
+    assert_eq!(timelines().await.len(), 1 + 16);
+    transcript.delete(&id).done().await.unwrap();
+    assert_eq!(timelines().await, vec![Vec::new()]);
 }
 
 #[tokio::test]

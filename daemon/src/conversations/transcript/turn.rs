@@ -40,8 +40,8 @@ pub struct Append {
 pub struct TurnStart {
     /// `Some` for an append.
     pub continuation: Option<Continuation>,
-    /// The last timeline under this model; empty when none is saved.
-    pub timeline: Vec<Token>,
+    /// The last timeline under this model, and then those of other branches.
+    pub timelines: Vec<Vec<Token>>,
     pub prefill_tokens_per_second: Option<f64>,
 }
 
@@ -96,13 +96,13 @@ fn read(connection: &Connection, query: TurnQuery) -> Result<TurnStart, Transcri
         }
         None => None,
     };
-    let timeline = match timeline_of {
-        Some(conversation) => tokens::load(connection, &conversation, fingerprint)?,
+    let timelines = match timeline_of {
+        Some(conversation) => tokens::load_all(connection, &conversation, fingerprint)?,
         None => Vec::new(),
     };
     let prefill_tokens_per_second =
         if reads_speed { speed::load(connection, fingerprint)? } else { None };
-    Ok(TurnStart { continuation, timeline, prefill_tokens_per_second })
+    Ok(TurnStart { continuation, timelines, prefill_tokens_per_second })
 }
 
 impl TurnEnd {
@@ -177,8 +177,8 @@ mod tests {
         let history = start.continuation.unwrap().history;
         assert_eq!(history, [user("Hello"), reply, user("Bye")]);
         assert_eq!(
-            (start.timeline, start.prefill_tokens_per_second),
-            (timeline.into(), Some(50.0))
+            (start.timelines, start.prefill_tokens_per_second),
+            (vec![timeline.into()], Some(50.0))
         );
         let explanation = transcript.explanation(&id).done().await.unwrap().unwrap();
         assert_eq!(explanation.explanation["reason"], "clock");
@@ -219,6 +219,6 @@ mod tests {
         let query =
             TurnQuery { fingerprint: MODEL, timeline_of: None, append: None, reads_speed: false };
         let start = transcript.begin_turn(query).await.unwrap();
-        assert!(start.continuation.is_none() && start.timeline.is_empty());
+        assert!(start.continuation.is_none() && start.timelines.is_empty());
     }
 }
