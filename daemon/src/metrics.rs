@@ -76,6 +76,8 @@ pub struct Gauges {
     pub write_errors: u64,
     /// Slot files that could not be used.
     pub rejected_files: u64,
+    /// For which the writer or maintenance held locks of the engine.
+    pub longest_lock_micros: u64,
 }
 
 impl Metrics {
@@ -174,6 +176,12 @@ impl Metrics {
         ] {
             page.single(name, "counter", help, count);
         }
+        page.single(
+            "hob_longest_lock_microseconds",
+            "gauge",
+            "The longest time for which background work held locks of the engine.",
+            gauges.longest_lock_micros,
+        );
         page.single("hob_warm_bytes", "gauge", "Bytes of parked KV in memory.", gauges.warm_bytes);
         memory::render(&mut page, &gauges.memory);
         prefixes(&mut page, warm_status);

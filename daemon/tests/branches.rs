@@ -43,6 +43,15 @@ fn saved(directory: &Path, hobd: &Hobd, answer: &Value) -> SlotRecord {
     })
 }
 
+/// The tokens of the last block with more than a few, as its object has them.
+fn secret_of(record: &SlotRecord) -> Vec<u8> {
+    let ends: Vec<usize> = record.blocks.iter().map(|block| block.end as usize).collect();
+    let starts = std::iter::once(0).chain(ends.iter().copied());
+    let blocks: Vec<_> = starts.zip(&ends).map(|(start, &end)| start..end).collect();
+    let last = blocks.into_iter().rfind(|block| block.len() > 6).unwrap();
+    record.tokens[last].iter().flat_map(|token| token.0.to_le_bytes()).collect()
+}
+
 /// Slot files and objects, wherever they are.
 fn files(directory: &Path) -> Vec<PathBuf> {
     let (mut found, mut open) = (Vec::new(), vec![directory.join("slots")]);
@@ -118,22 +127,19 @@ fn after_a_deletion_no_file_has_tokens_of_any_branch() {
     let hobd = launch(directory).start();
     let mut timelines = Vec::new();
     let first = hobd.client.say(CHAT, "My locker code is 4711. What is the capital of Peru?");
-    timelines.push(saved(directory, &hobd, &first).tokens);
+    timelines.push(saved(directory, &hobd, &first));
     let base = first["hob"]["message"].as_u64().unwrap();
     for text in ["What is my locker code?", "Tell me a joke.", "What is 3 plus 4?"] {
         let answer = say_after(&hobd.client, base, text);
-        timelines.push(saved(directory, &hobd, &answer).tokens);
+        timelines.push(saved(directory, &hobd, &answer));
     }
     let edited = say_after(&hobd.client, 0, "My badge number is 60. What is the opposite of hot?");
-    timelines.push(saved(directory, &hobd, &edited).tokens);
-    // What each timeline has and no other one: its end.
-    let secrets: Vec<Vec<u8>> = timelines
-        .iter()
-        .map(|tokens| tokens[tokens.len() - 8..].iter().flat_map(|it| it.0.to_le_bytes()).collect())
-        .collect();
+    timelines.push(saved(directory, &hobd, &edited));
+    let secrets: Vec<Vec<u8>> = timelines.iter().map(secret_of).collect();
     let known = |secret: &Vec<u8>| {
         let has = |file: &PathBuf| {
-            fs::read(file).is_ok_and(|bytes| bytes.windows(32).any(|part| part == secret))
+            let holds = |bytes: Vec<u8>| bytes.windows(secret.len()).any(|part| part == secret);
+            fs::read(file).is_ok_and(holds)
         };
         files(directory).iter().any(has)
     };

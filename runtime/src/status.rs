@@ -146,6 +146,9 @@ pub struct EngineCounters {
     pub write_errors: u64,
     /// Files that exist and are not usable.
     pub rejected_files: u64,
+    /// The longest time for which the writer or maintenance held locks that the engine's thread
+    /// takes.
+    pub longest_lock_micros: u64,
     /// Time that the engine's thread spent on exports and records.
     pub keeping_micros: u64,
 }

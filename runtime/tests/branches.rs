@@ -11,7 +11,7 @@ use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Engine, Model, TurnRequest};
 use hob_slots::format::SlotRecord;
-use hob_slots::store::{Store, StoreReader};
+use hob_slots::store::{Key, Store, StoreReader};
 use hob_slots::{AdjustedTime, ModelHash, Rules, SAVE_GRACE, Sweeper, Timestamp};
 use parking_lot::Mutex;
 use support::*;
@@ -47,6 +47,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
             }
         }
     }
+    found.sort();
     found
 }
 
@@ -147,6 +148,39 @@ fn a_deleted_conversation_leaves_no_object_of_any_branch_in_memory_or_on_disk() 
         assert_eq!(files(world.path()), Vec::<PathBuf>::new(), "{memory}");
         assert_eq!(status(&world.engine).memory_bytes, 0, "{memory}: {} tokens", kept.len());
     }
+}
+
+#[test]
+fn a_sealed_directory_keeps_branches_and_gives_them_up_with_their_conversation() {
+    let model = of_memory(MemoryKind::Plain);
+    let directory = tempfile::tempdir().unwrap();
+    let start = || {
+        let key = Key::load_or_make(&directory.path().join("key")).unwrap();
+        let store = Store::open(directory.path().join("slots")).unwrap().sealed(&key).unwrap();
+        Engine::start(model.clone(), FINGERPRINT, Some(Arc::new(store)), options()).unwrap()
+    };
+    let engine = start();
+    let mut timelines = Vec::new();
+    for text in ["a long story ", "another story "] {
+        let prompt = tokens(&model, &user(&text.repeat(20)));
+        timelines.push(ask(&engine, request("chat", &prompt, 20)).timeline);
+    }
+    settle(&engine);
+    sweep_later(&engine);
+    let before = files(directory.path());
+    sweep_later(&engine); // References are known by hidden names.
+    assert_eq!(files(directory.path()), before);
+    engine.shutdown();
+    let engine = start();
+    for timeline in timelines {
+        let prompt = then(&model, &timeline, "and then?");
+        let report = ask(&engine, request("chat", &prompt, 5)).report;
+        assert_eq!(report.tokens.computed, prompt.len() - timeline.len(), "{report:?}");
+        sweep_later(&engine);
+    }
+    block_on(engine.forget(name("chat"))).unwrap();
+    assert_eq!(files(directory.path()), Vec::<PathBuf>::new());
+    engine.shutdown();
 }
 
 #[test]

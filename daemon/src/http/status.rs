@@ -55,6 +55,7 @@ pub async fn metrics(
             read_bytes: status.counters.read_bytes,
             write_errors: status.counters.write_errors,
             rejected_files: status.counters.rejected_files,
+            longest_lock_micros: status.counters.longest_lock_micros,
         },
         &profiles.warm_status(),
     );

@@ -34,6 +34,7 @@ impl<'s> Finder<'s> {
             Ok(object) => {
                 Counters::add(&shared.counters.read_bytes, object.payload.len() as u64);
                 let file_bytes = object.file_bytes();
+                shared.learn_names([*id]);
                 shared.objects().insert(*id, Known { file_bytes, on_disk: true });
                 if kind == ObjectKind::Block {
                     shared.block_bytes.fetch_max(object.payload.len(), Ordering::Relaxed);

@@ -8,16 +8,16 @@
 //!   are not behind them.
 //! - A sweep runs on the writer thread at the lowest priority: answers have the cores first.
 
-use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 
 use hob_slots::store::{ObjectName, Store, StoreError};
 use hob_slots::sweep::{LiveRefs, Sweeper, Swept, collect_now};
-use hob_slots::{AdjustedTime, BlockId, ConversationId, ModelHash, Timestamp};
+use hob_slots::{AdjustedTime, ConversationId, ModelHash, Timestamp};
 
 use super::background::in_the_background;
+use super::locked::{LockedSteps, MAX_IDS};
 use super::shared::{Counters, Shared};
 use super::writer::Job;
 use parking_lot::Mutex;
@@ -30,7 +30,7 @@ pub struct Maintainer {
 }
 
 /// Runs on the writer thread.
-pub(super) type MaintenanceJob = Box<dyn FnOnce(&Shared) + Send>;
+pub(super) type MaintenanceJob = Box<dyn FnOnce(&Shared, &LockedSteps) + Send>;
 
 impl Maintainer {
     pub(super) fn new(jobs: mpsc::Sender<Job>, stopping: Arc<AtomicBool>) -> Self {
@@ -45,9 +45,9 @@ impl Maintainer {
     /// Queues `job` for the writer thread, which drops it unrun when there is no store or when the
     /// engine stops first.
     pub fn run(&self, job: impl FnOnce(&Store, &dyn LiveRefs) + Send + 'static) {
-        self.queue(Box::new(|shared| {
+        self.queue(Box::new(|shared, steps| {
             if let Some(store) = &shared.store {
-                job(store, &EngineRefs::new(shared));
+                job(store, &EngineRefs { shared, steps, may_stop: true });
             }
         }));
     }
@@ -59,9 +59,11 @@ impl Maintainer {
         now: AdjustedTime,
         reply: impl FnOnce(Swept) + Send + 'static,
     ) {
-        self.queue(Box::new(move |shared| {
+        self.queue(Box::new(move |shared, steps| {
             let swept = shared.store.as_ref().map(|store| {
-                in_the_background(|| sweeper.lock().sweep(store, &now, &EngineRefs::new(shared)))
+                in_the_background(|| {
+                    sweeper.lock().sweep(store, &now, &EngineRefs { shared, steps, may_stop: true })
+                })
             });
             let swept = swept.unwrap_or_default();
             Counters::add(&shared.counters.rejected, swept.rejected as u64);
@@ -80,78 +82,76 @@ impl Maintainer {
     }
 }
 
-/// The engine's references to the disk.
+/// The engine's references to the disk. Every lock is taken in a step of normal priority.
 struct EngineRefs<'s> {
     shared: &'s Shared,
-    names: RefCell<HashMap<BlockId, ObjectName>>,
+    steps: &'s LockedSteps,
+    /// Whether the work may be left when the engine stops.
+    may_stop: bool,
 }
 
 /// Removes every object of `model` that neither a slot file nor the engine references.
-pub(super) fn collect(shared: &Shared, store: &Store, model: ModelHash) -> Result<(), StoreError> {
-    collect_now(store, &EngineRefs::new(shared), model)
-}
-
-impl<'s> EngineRefs<'s> {
-    fn new(shared: &'s Shared) -> Self {
-        Self { shared, names: RefCell::default() }
-    }
-
-    /// The object's file name: where the directory is sealed, a keyed hash.
-    fn name(&self, store: &Store, id: BlockId) -> ObjectName {
-        *self.names.borrow_mut().entry(id).or_insert_with(|| store.name(id))
-    }
-
-    /// Computes the file names of all known objects before a lock is taken.
-    fn learn_names(&self, store: &Store) {
-        let recorded: Vec<BlockId> = self.shared.records().referenced().collect();
-        let known: Vec<BlockId> = self.shared.objects().keys().copied().collect();
-        for id in recorded.into_iter().chain(known) {
-            self.name(store, id);
-        }
-    }
+pub(super) fn collect(
+    shared: &Shared,
+    steps: &LockedSteps,
+    store: &Store,
+    model: ModelHash,
+) -> Result<(), StoreError> {
+    collect_now(store, &EngineRefs { shared, steps, may_stop: false }, model)
 }
 
 impl LiveRefs for EngineRefs<'_> {
     fn is_stopping(&self) -> bool {
-        self.shared.stopping.load(Ordering::SeqCst)
+        self.may_stop && self.shared.stopping.load(Ordering::SeqCst)
     }
 
     fn is_open(&self, model: ModelHash, conversation: &ConversationId) -> bool {
-        let is_open = || self.shared.open.lock().contains(conversation);
-        let is_renewing = || self.shared.renewing.lock().contains(conversation);
-        let is_pending = || self.shared.records().is_pending(conversation);
-        model == self.shared.fingerprint && (is_open() || is_pending() || is_renewing())
+        let conversation = conversation.clone();
+        model == self.shared.fingerprint
+            && self.steps.run(move |shared| {
+                let is_open = shared.open.lock().contains(&conversation);
+                let is_renewing = || shared.renewing.lock().contains(&conversation);
+                is_open || is_renewing() || shared.records().is_pending(&conversation)
+            })
     }
 
     fn slot_file_removed(&self, model: ModelHash, conversation: &ConversationId) {
         if model == self.shared.fingerprint {
-            self.shared.records().slot_removed(conversation);
+            let conversation = conversation.clone();
+            self.steps.run(move |shared| shared.records().slot_removed(&conversation));
         }
     }
 
     fn slot_file_replaced(&self, model: ModelHash, conversation: &ConversationId) {
         if model == self.shared.fingerprint {
-            self.shared.records().slot_file_replaced(conversation);
+            let conversation = conversation.clone();
+            self.steps.run(move |shared| shared.records().slot_file_replaced(&conversation));
         }
     }
 
-    fn objects_lost(&self, store: &Store, model: ModelHash, objects: &BTreeSet<ObjectName>) {
+    fn objects_lost(&self, _store: &Store, model: ModelHash, objects: &BTreeSet<ObjectName>) {
         if model != self.shared.fingerprint {
             return;
         }
-        self.learn_names(store);
-        let mut known = self.shared.objects();
-        let pool = self.shared.pool();
-        known.retain(|id, known| {
-            let lost = objects.contains(&self.name(store, *id));
-            known.on_disk &= !lost;
-            !lost || pool.contains(id)
-        });
+        let names: Vec<ObjectName> = objects.iter().copied().collect();
+        for names in names.chunks(MAX_IDS).map(<[_]>::to_vec) {
+            self.steps.run(move |shared| {
+                for id in names.iter().filter_map(|name| shared.id_of(name)) {
+                    let mut known = shared.objects();
+                    if let Some(object) = known.get_mut(&id) {
+                        object.on_disk = false;
+                    }
+                    if !shared.pool().contains(&id) {
+                        known.remove(&id);
+                    }
+                }
+            });
+        }
     }
 
     fn with_unreferenced(
         &self,
-        store: &Store,
+        _store: &Store,
         model: ModelHash,
         objects: BTreeSet<ObjectName>,
         remove: &mut dyn FnMut(&BTreeSet<ObjectName>),
@@ -159,26 +159,28 @@ impl LiveRefs for EngineRefs<'_> {
         if model != self.shared.fingerprint {
             return remove(&objects);
         }
-        self.learn_names(store);
-        let _no_reads = self.shared.removing();
-        let unreferenced = {
-            // While this is held, no new record can name the objects.
-            let records = self.shared.records();
-            let mut unreferenced = objects;
-            for id in records.referenced() {
-                unreferenced.remove(&self.name(store, id));
-            }
-            let mut known = self.shared.objects();
-            let mut pool = self.shared.pool();
-            known.retain(|&id, _| {
-                let goes = unreferenced.contains(&self.name(store, id));
-                if goes {
-                    pool.remove(&id);
+        let names: Vec<ObjectName> = objects.into_iter().collect();
+        for names in names.chunks(MAX_IDS).map(<[_]>::to_vec) {
+            let _no_reads = self.shared.removing();
+            let (unreferenced, _freed) = self.steps.run(move |shared| {
+                // While this is held, no new record can name the objects.
+                let records = shared.records();
+                let (mut unreferenced, mut freed) = (BTreeSet::new(), Vec::new());
+                for name in names {
+                    let id = shared.id_of(&name);
+                    if id.is_some_and(|id| records.refers_to(&id)) {
+                        continue;
+                    }
+                    if let Some(id) = id {
+                        shared.objects().remove(&id);
+                        freed.extend(shared.pool().remove(&id));
+                        shared.forget_name(&name);
+                    }
+                    unreferenced.insert(name);
                 }
-                !goes
+                (unreferenced, freed)
             });
-            unreferenced
-        };
-        remove(&unreferenced);
+            remove(&unreferenced);
+        }
     }
 }

@@ -12,6 +12,7 @@ mod background;
 mod fetch;
 mod find;
 mod index;
+mod locked;
 mod maintenance;
 mod marks;
 mod other_model;
@@ -42,6 +43,7 @@ use background::{BEHIND_ANSWERS, lower_priority};
 use fetch::Queue;
 pub use fetch::{FetchEvent, FetchHandle, FetchSummary};
 pub use index::TierIndex;
+use locked::LockedSteps;
 pub use maintenance::Maintainer;
 use marks::{NumberedChange, UseChange};
 pub use plan::FetchRequest;
@@ -74,11 +76,15 @@ impl KvTiers {
         let shared = Arc::new(Shared::new(model, fingerprint, store, budget));
         let (jobs, job_inbox) = mpsc::channel();
         let fetches = Arc::new(Queue::of_threads(fetch::max_threads_per_restore()));
-        let writer = shared.clone();
-        let mut threads = vec![spawn("hob-writer", move || {
-            lower_priority(BEHIND_ANSWERS);
-            Writer::new(&writer, &on_room).run(&job_inbox);
-        })];
+        let (steps, step_inbox) = LockedSteps::channel();
+        let (writer, locked) = (shared.clone(), shared.clone());
+        let mut threads = vec![
+            spawn("hob-locked", move || locked::serve(&locked, &step_inbox)),
+            spawn("hob-writer", move || {
+                lower_priority(BEHIND_ANSWERS);
+                Writer::new(&writer, &steps, &on_room).run(&job_inbox);
+            }),
+        ];
         for _ in 0..fetch::THREADS {
             let (queue, shared) = (fetches.clone(), shared.clone());
             threads.push(spawn("hob-reader", move || queue.serve(&shared)));
@@ -103,6 +109,7 @@ impl KvTiers {
     /// that made it.
     pub fn put(&self, conversation: &ConversationId, id: BlockId, object: Object, usage: Use) {
         let known = Known { file_bytes: object.file_bytes(), on_disk: false };
+        self.shared.learn_names([id]);
         self.shared.records().put(conversation, placed(id, &object));
         self.shared.objects().insert(id, known);
         self.shared.learn_size(&object);

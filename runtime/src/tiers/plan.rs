@@ -135,6 +135,7 @@ fn find_record(
     let _present = shared.reading();
     match store.get_slot(shared.fingerprint, conversation) {
         Ok(record) => {
+            shared.learn_names(record.objects().map(|(id, _)| id));
             // The next record names them again; a missing one shows when it is read.
             let branches = record.branches.iter().filter(|it| it.kind == ObjectKind::Snapshot);
             let branches = branches.map(|snapshot| (snapshot.id, snapshot.bytes));

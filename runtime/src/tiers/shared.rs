@@ -1,15 +1,16 @@
 //! What the engine's thread, the writer and the readers share. Each lock but `removal` is held
-//! around a map operation, never around I/O.
+//! around map operations, never around I/O, and by no thread of low priority: see `locked`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use hob_slots::format::{Object, ObjectKind};
-use hob_slots::store::Store;
+use hob_slots::store::{ObjectName, Store};
 use hob_slots::{BlockId, ConversationId, ModelHash, Timeline, Token, WarmPool};
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use super::locked::LockedSteps;
 use super::marks::Marks;
 use super::records::Records;
 use super::usage;
@@ -31,6 +32,8 @@ pub(super) struct Shared {
     pool: Mutex<WarmPool>,
     records: Mutex<Records>,
     objects: Mutex<HashMap<BlockId, Known>>,
+    /// Which object a file name of a sealed directory is of: every object that this process knows.
+    names: Mutex<HashMap<ObjectName, BlockId>>,
     /// Written by the writer while it removes objects, read by readers around I/O: an object that
     /// was read still exists. The engine's thread never takes it.
     removal: RwLock<()>,
@@ -76,6 +79,8 @@ pub struct Counters {
     pub write_errors: AtomicU64,
     /// Files that exist and are not usable.
     pub rejected: AtomicU64,
+    /// The longest time for which the writer or maintenance held locks of the engine.
+    pub longest_lock_micros: AtomicU64,
 }
 
 impl Shared {
@@ -92,6 +97,7 @@ impl Shared {
             store,
             records: Mutex::default(),
             objects: Mutex::default(),
+            names: Mutex::default(),
             removal: RwLock::default(),
             open: Mutex::default(),
             stopping: Arc::default(),
@@ -128,6 +134,30 @@ impl Shared {
         self.objects.lock()
     }
 
+    /// To be called before an object gets known: its file may have to be told from its name.
+    pub fn learn_names(&self, ids: impl IntoIterator<Item = BlockId>) {
+        let Some(store) = self.store.as_ref().filter(|store| store.hides_names()) else { return };
+        for id in ids {
+            let name = store.name(id); // Takes a microsecond, without the lock.
+            self.names.lock().insert(name, id);
+        }
+    }
+
+    /// The object of a file, if this process knows it.
+    pub fn id_of(&self, name: &ObjectName) -> Option<BlockId> {
+        let store = self.store.as_ref()?;
+        if store.hides_names() {
+            self.names.lock().get(name).copied()
+        } else {
+            store.clear_id(*name)
+        }
+    }
+
+    /// The file was removed.
+    pub fn forget_name(&self, name: &ObjectName) {
+        self.names.lock().remove(name);
+    }
+
     /// While this is held, no object is removed.
     pub fn reading(&self) -> RwLockReadGuard<'_, ()> {
         self.removal.read()
@@ -145,11 +175,13 @@ impl Shared {
     /// Fills the spare buffers for exports of `bytes`, so that the engine's thread does not wait
     /// for the system to clear pages.
     pub fn make_spares(&self, bytes: usize) {
-        while bytes > 0 && self.spares.lock().len() < MAX_SPARES {
-            let mut spare = vec![1; bytes]; // Zeros would be promised by the system, not given.
-            spare.clear();
-            self.spares.lock().push(spare);
+        while bytes > 0 && self.needs_spare() {
+            self.spares.lock().push(cleared(bytes));
         }
+    }
+
+    pub fn needs_spare(&self) -> bool {
+        self.spares.lock().len() < MAX_SPARES
     }
 
     /// Learns how long blocks are.
@@ -167,8 +199,20 @@ impl Shared {
     }
 }
 
+/// Memory that the system has cleared: zeros would be promised, not given.
+pub(super) fn cleared(bytes: usize) -> Vec<u8> {
+    let mut spare = vec![1; bytes];
+    spare.clear();
+    spare
+}
+
 impl Counters {
     pub fn add(counter: &AtomicU64, value: u64) {
         counter.fetch_add(value, Ordering::Relaxed);
+    }
+
+    /// Raises a counter to `value`.
+    pub fn at_least(counter: &AtomicU64, value: u128) {
+        counter.fetch_max(u64::try_from(value).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 }

@@ -15,6 +15,7 @@ use hob_slots::{BlockId, MemoryFigures, Use, WarmPool};
 use tracing::warn;
 
 use super::KvTiers;
+use super::locked::LockedSteps;
 use super::shared::Shared;
 
 /// Requests between two writes of what was learned.
@@ -55,17 +56,16 @@ pub(super) fn pool(budget_bytes: u64, store: Option<&Arc<Store>>) -> WarmPool {
 
 impl Shared {
     /// Saves what the policy has learned; `at_end`: also when it is little.
-    pub fn save_history(&self, at_end: bool) {
+    pub fn save_history(&self, steps: &LockedSteps, at_end: bool) {
         let Some(store) = &self.store else { return };
-        let (runs, history) = {
-            let pool = self.pool();
+        let learned = steps.run(move |shared| {
+            let pool = shared.pool();
             let runs = pool.figures().guard.map_or(0, |guard| guard.runs);
-            let new = runs - self.saved_runs.load(Ordering::Relaxed);
-            if new == 0 || (new < SAVE_EVERY_RUNS && !at_end) {
-                return;
-            }
-            (runs, pool.history())
-        };
+            let new = runs - shared.saved_runs.load(Ordering::Relaxed);
+            let is_due = new >= SAVE_EVERY_RUNS || (new > 0 && at_end);
+            is_due.then(|| (runs, pool.history()))
+        });
+        let Some((runs, history)) = learned else { return };
         self.saved_runs.store(runs, Ordering::Relaxed);
         let Some(history) = history else { return };
         if let Err(error) = store.write_eviction_history(&history) {

@@ -12,14 +12,18 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 
 use hob_slots::format::{Object, ObjectKind, SlotRecord};
-use hob_slots::store::{Store, StoreError};
+use hob_slots::store::{Miss, Store, StoreError};
 use hob_slots::{BlockId, ConversationId, ModelHash, Timestamp};
 use tracing::{debug, warn};
 
+use super::locked::{LockedSteps, MAX_IDS};
 use super::maintenance::{self, MaintenanceJob};
-use super::shared::{Counters, Known, Shared};
+use super::shared::{Counters, Known, Shared, cleared};
 use super::successor;
 use crate::fault::{self, Place};
+
+/// Objects removed at a time: no restore reads objects meanwhile.
+const MAX_REMOVED: usize = 16;
 
 pub(super) enum Job {
     Object(BlockId, Box<Object>),
@@ -43,13 +47,14 @@ pub(super) enum Job {
 
 pub(super) struct Writer<'s> {
     shared: &'s Shared,
+    steps: &'s LockedSteps,
     on_room: &'s dyn Fn(),
     named_before: OnceCell<BTreeSet<BlockId>>,
 }
 
 impl<'s> Writer<'s> {
-    pub fn new(shared: &'s Shared, on_room: &'s dyn Fn()) -> Self {
-        Self { shared, on_room, named_before: OnceCell::new() }
+    pub fn new(shared: &'s Shared, steps: &'s LockedSteps, on_room: &'s dyn Fn()) -> Self {
+        Self { shared, steps, on_room, named_before: OnceCell::new() }
     }
 
     pub fn run(&self, jobs: &Receiver<Job>) {
@@ -58,86 +63,97 @@ impl<'s> Writer<'s> {
                 Job::Object(id, object) => self.write_object(id, &object),
                 Job::Record { record, dropped, is_before_read } => {
                     let record = if is_before_read { record } else { self.covering(record) };
-                    self.write_record(&record, dropped);
-                    self.shared.save_history(false);
+                    self.write_record(record, dropped);
+                    self.shared.save_history(self.steps, false);
                 }
                 Job::Forget(conversation, named, done) => done(self.forget(&conversation, named)),
                 Job::Renew(conversation, at) => self.renew(&conversation, at),
                 Job::Maintain(_) if self.shared.stopping.load(Ordering::SeqCst) => {}
                 Job::Maintain(job) => {
                     fault::point(Place::Maintenance);
-                    job(self.shared);
+                    job(self.shared, self.steps);
                 }
                 Job::Flush(done) => done(),
                 Job::Close => break,
             }
         }
-        self.shared.save_history(true);
+        self.shared.save_history(self.steps, true);
     }
 
     fn write_object(&self, id: BlockId, object: &Object) {
         let shared = self.shared;
         let Some(store) = &shared.store else { return };
         fault::point(Place::Writer);
-        match store.put_object(shared.fingerprint, id, object) {
-            Ok(bytes) => {
-                Counters::add(&shared.counters.written_bytes, bytes);
-                let file_bytes = object.file_bytes();
-                shared.objects().insert(id, Known { file_bytes, on_disk: true });
-            }
+        let file_bytes = object.file_bytes();
+        let written = store.put_object(shared.fingerprint, id, object);
+        let on_disk = written.is_ok();
+        match written {
+            Ok(bytes) => Counters::add(&shared.counters.written_bytes, bytes),
             Err(error) => {
                 Counters::add(&shared.counters.write_errors, 1);
                 warn!(%id, %error, "object not written");
             }
         }
-        // Also after an error: memory must not grow without bound.
-        shared.pool().mark_saved(&id);
-        if !shared.is_full() && shared.engine_waits.swap(false, Ordering::SeqCst) {
+        let has_room = self.steps.run(move |shared| {
+            if on_disk {
+                shared.objects().insert(id, Known { file_bytes, on_disk });
+            }
+            // Also after an error: memory must not grow without bound.
+            shared.pool().mark_saved(&id);
+            !shared.is_full() && shared.engine_waits.swap(false, Ordering::SeqCst)
+        });
+        if has_room {
             (self.on_room)();
         }
         if object.kind == ObjectKind::Block {
-            shared.make_spares(object.payload.len());
+            let bytes = object.payload.len();
+            while bytes > 0 && self.steps.run(Shared::needs_spare) {
+                let spare = cleared(bytes);
+                self.steps.run(move |shared| shared.spares.lock().push(spare));
+            }
         }
     }
 
     /// The record to write in place of `record`, given the slot file, which may cover it.
     fn covering(&self, record: Arc<SlotRecord>) -> Arc<SlotRecord> {
-        let Some(store) = &self.shared.store else { return record };
-        match store.get_slot(self.shared.fingerprint, &record.conversation) {
-            Ok(before) if before.covers(&record.tokens) => {
-                let holds = |id: &BlockId| self.shared.holds(id);
+        let shared = self.shared;
+        let Some(store) = &shared.store else { return record };
+        match store.get_slot(shared.fingerprint, &record.conversation) {
+            Ok(before) if before.covers(&record.tokens) => self.steps.run(move |shared| {
+                shared.learn_names(before.objects().map(|(id, _)| id));
+                let holds = |id: &BlockId| shared.holds(id);
                 let covering = successor::of_unread(&before, (*record).clone(), holds);
                 let covering = Arc::new(covering);
-                self.shared.records().replace(&record, covering.clone());
+                shared.records().replace(&record, covering.clone());
                 covering
-            }
+            }),
             _ => record,
         }
     }
 
-    fn write_record(&self, record: &SlotRecord, dropped: Vec<BlockId>) {
+    fn write_record(&self, record: Arc<SlotRecord>, dropped: Vec<BlockId>) {
         let shared = self.shared;
         if let Some(store) = &shared.store {
-            let mut written = record.clone();
+            let mut written = SlotRecord::clone(&record);
             // A branch may have been lost with a damaged file; it is computed again when needed.
             written.branches.retain(|object| store.has_object(shared.fingerprint, object.id));
             match store.put_slot(shared.fingerprint, &written) {
                 Ok(bytes) => {
                     Counters::add(&shared.counters.written_bytes, bytes);
-                    shared.records().mark_saved(record);
                     let tokens = record.tokens.len();
                     debug!(conversation = %record.conversation, tokens, "saved");
+                    self.steps.run(move |shared| shared.records().mark_saved(&record));
                 }
                 Err(error) => {
                     Counters::add(&shared.counters.write_errors, 1);
-                    shared.records().mark_failed(record);
                     warn!(conversation = %record.conversation, %error, "slot file not written");
+                    self.steps.run(move |shared| shared.records().mark_failed(&record));
                     return; // The record before still names them.
                 }
             }
         }
         if !dropped.is_empty() {
-            self.remove(dropped, |store, ids| match self.named_before(store) {
+            self.remove(&dropped, |store, ids| match self.named_before(store) {
                 Some(named) => store.remove_objects(shared.fingerprint, ids.difference(named)),
                 None => Ok(Vec::new()),
             });
@@ -161,7 +177,8 @@ impl<'s> Writer<'s> {
                 warn!(%conversation, %error, "the time of use was not written");
             }
         }
-        shared.renewing.lock().remove(conversation);
+        let conversation = conversation.clone();
+        self.steps.run(move |shared| shared.renewing.lock().remove(&conversation));
     }
 
     /// Removes a conversation's files under every model, and the objects that no conversation
@@ -182,7 +199,8 @@ impl<'s> Writer<'s> {
         {
             // A reader that found the slot file before has ended: none brings the record back.
             let _no_reads = shared.removing();
-            shared.records().forgotten(conversation);
+            let conversation = conversation.clone();
+            self.steps.run(move |shared| shared.records().forgotten(&conversation));
         }
         removed.map_err(|error: StoreError| {
             warn!(%conversation, %error, "saved KV not removed");
@@ -198,44 +216,62 @@ impl<'s> Writer<'s> {
         conversation: &ConversationId,
         named: &[BlockId],
     ) -> Result<(), StoreError> {
-        let record = store.get_slot(model, conversation).ok();
+        let record = store.get_slot(model, conversation);
+        let is_ours = model == self.shared.fingerprint;
+        if !is_ours
+            && matches!(record, Err(Miss::Absent))
+            && store.rejected(model, conversation).is_none()
+        {
+            return Ok(());
+        }
         let on_disk = record.iter().flat_map(SlotRecord::objects).map(|(id, _)| id);
-        if model == self.shared.fingerprint {
-            let _no_reads = self.shared.removing();
-            let unreferenced = self.drop_from_memory(on_disk.chain(named.iter().copied()));
-            store.forget(model, conversation, &unreferenced)?;
+        if is_ours {
+            let named: BTreeSet<BlockId> = on_disk.chain(named.iter().copied()).collect();
+            self.drop_from_memory(named.iter().copied());
+            store.remove_slot(model, conversation)?;
+            store.forget_quarantined(model, conversation, &named)?;
         } else {
             store.forget(model, conversation, &on_disk.collect())?;
         }
-        maintenance::collect(self.shared, store, model)
+        maintenance::collect(self.shared, self.steps, store, model)
     }
 
     /// Removes the candidates that no conversation refers to, from memory and then from disk.
     fn remove(
         &self,
-        candidates: impl IntoIterator<Item = BlockId>,
-        from_disk: impl FnOnce(&Store, &BTreeSet<BlockId>) -> Result<Vec<BlockId>, StoreError>,
+        candidates: &[BlockId],
+        from_disk: impl Fn(&Store, &BTreeSet<BlockId>) -> Result<Vec<BlockId>, StoreError>,
     ) {
-        let _no_reads = self.shared.removing();
-        let unreferenced = self.drop_from_memory(candidates);
-        match self.shared.store.as_ref().map(|store| from_disk(store, &unreferenced)) {
-            Some(Ok(removed)) => debug!(objects = removed.len(), "removed"),
-            Some(Err(error)) => warn!(%error, "objects not removed"),
-            None => {}
+        for candidates in candidates.chunks(MAX_REMOVED) {
+            let _no_reads = self.shared.removing();
+            let unreferenced = self.drop_from_memory(candidates.iter().copied());
+            match self.shared.store.as_ref().map(|store| from_disk(store, &unreferenced)) {
+                Some(Ok(removed)) => debug!(objects = removed.len(), "removed"),
+                Some(Err(error)) => warn!(%error, "objects not removed"),
+                None => {}
+            }
         }
     }
 
     /// Drops the candidates that no conversation refers to from the memory tier. Returns them.
     fn drop_from_memory(&self, candidates: impl IntoIterator<Item = BlockId>) -> BTreeSet<BlockId> {
-        let shared = self.shared;
-        // While this is held, no new record can name the objects.
-        let records = shared.records();
-        let unreferenced = records.unreferenced(candidates);
-        for id in &unreferenced {
-            shared.pool().remove(id);
-            shared.objects().remove(id);
+        let candidates: Vec<BlockId> = candidates.into_iter().collect();
+        let mut all = BTreeSet::new();
+        for ids in candidates.chunks(MAX_IDS).map(<[_]>::to_vec) {
+            let (unreferenced, _freed) = self.steps.run(move |shared| {
+                // While this is held, no new record can name the objects.
+                let records = shared.records();
+                let unreferenced = records.unreferenced(ids);
+                let mut freed = Vec::new();
+                for id in &unreferenced {
+                    freed.extend(shared.pool().remove(id));
+                    shared.objects().remove(id);
+                }
+                (unreferenced, freed)
+            });
+            all.extend(unreferenced);
         }
-        unreferenced
+        all
     }
 
     /// The objects that slot files named at the first call; `None` when they cannot be read.

@@ -89,6 +89,16 @@ impl StoreReader {
         self.layout.object_name(id)
     }
 
+    /// Whether file names are keyed hashes, from which no name follows.
+    pub fn hides_names(&self) -> bool {
+        self.layout.seal.is_some()
+    }
+
+    /// The object of a file name; `None` where names are hidden.
+    pub fn clear_id(&self, name: ObjectName) -> Option<BlockId> {
+        (!self.hides_names()).then_some(BlockId(name.0))
+    }
+
     /// The objects of `model` that have a file, in no order.
     pub fn object_files(&self, model: ModelHash) -> Result<Vec<ObjectName>, StoreError> {
         let mut found = Vec::new();

@@ -111,7 +111,7 @@ impl Store {
     }
 
     /// Removes the slot files of a conversation and the objects in `named` from quarantine.
-    pub(super) fn forget_quarantined(
+    pub fn forget_quarantined(
         &self,
         model: ModelHash,
         conversation: &ConversationId,

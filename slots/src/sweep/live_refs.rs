@@ -24,8 +24,8 @@ pub trait LiveRefs {
     /// Damaged objects were removed: the engine may save their bytes again.
     fn objects_lost(&self, _store: &Store, _model: ModelHash, _objects: &BTreeSet<ObjectName>) {}
 
-    /// Calls `remove` once with the objects that the engine does not reference. The engine takes no
-    /// new reference to them before `remove` returns.
+    /// Calls `remove` with the objects that the engine does not reference. The engine takes no new
+    /// reference to them before `remove` returns, and no restore reads meanwhile.
     fn with_unreferenced(
         &self,
         store: &Store,

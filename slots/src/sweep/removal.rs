@@ -7,8 +7,8 @@ use crate::ageing::AdjustedTime;
 use crate::id::ModelHash;
 use crate::store::{ObjectName, Store, StoreError};
 
-/// Objects removed at a time: the engine cannot read objects while a batch is removed.
-const BATCH: usize = 256;
+/// Objects removed at a time: no restore reads objects while a batch is removed.
+const BATCH: usize = 16;
 
 #[derive(Debug, Default)]
 pub(crate) struct Removal {

@@ -1,0 +1,80 @@
+//! Runs the locked steps of low-priority threads at normal priority.
+//!
+//! - The writer and the maintenance on it have a low priority. A thread of low priority that gets no
+//!   core while it holds a mutex makes the engine's thread wait, and with it every answer. So a
+//!   step that takes a mutex of [`Shared`] runs on a thread of normal priority, and the other one
+//!   waits for its end.
+//! - A step concerns [`MAX_IDS`] objects at most, and does no I/O. Memory that it frees is returned
+//!   to the caller. The longest step is counted.
+
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::Instant;
+
+use super::shared::{Counters, Shared};
+
+/// Objects that one step looks at.
+pub(super) const MAX_IDS: usize = 64;
+
+type Step = Box<dyn FnOnce(&Shared) + Send>;
+
+/// Hands steps to the thread that [`serve`]s them. It ends when this is dropped.
+pub(super) struct LockedSteps(Sender<Step>);
+
+impl LockedSteps {
+    pub fn channel() -> (Self, Receiver<Step>) {
+        let (steps, inbox) = mpsc::channel();
+        (Self(steps), inbox)
+    }
+
+    /// Runs `step` on the other thread. Returns its result.
+    pub fn run<T: Send + 'static>(&self, step: impl FnOnce(&Shared) -> T + Send + 'static) -> T {
+        let (done, result) = mpsc::channel();
+        let step = move |shared: &Shared| done.send(step(shared)).unwrap_or(());
+        self.0.send(Box::new(step)).expect("the thread runs until this is dropped");
+        result.recv().expect("the thread runs every step to its end")
+    }
+}
+
+/// Runs steps until their sender is dropped.
+pub(super) fn serve(shared: &Shared, steps: &Receiver<Step>) {
+    for step in steps {
+        let began = Instant::now();
+        step(shared);
+        Counters::at_least(&shared.counters.longest_lock_micros, began.elapsed().as_micros());
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::backend::fake::FakeModel;
+    use crate::tiers::background::{BEHIND_ANSWERS, in_the_background, lower_priority};
+    use crate::tiers::shared::Budget;
+    use hob_slots::ModelHash;
+
+    #[test]
+    fn steps_of_threads_of_low_priority_run_at_normal_priority() {
+        let budget = Budget { memory_bytes: 0, unsaved_bytes: 0 };
+        let model = Arc::new(FakeModel::new());
+        let shared = Shared::new(model, ModelHash([0; 8]), None, budget);
+        let (steps, inbox) = LockedSteps::channel();
+        let niceness = || rustix::process::nice(0).unwrap();
+        std::thread::scope(|scope| {
+            let serving = scope.spawn(move || serve(&shared, &inbox));
+            let writing = scope.spawn(move || {
+                let normal = niceness();
+                lower_priority(BEHIND_ANSWERS);
+                assert_eq!(niceness(), normal + BEHIND_ANSWERS);
+                assert_eq!(steps.run(move |_| niceness()), normal);
+                in_the_background(|| {
+                    assert!(niceness() > normal);
+                    assert_eq!(steps.run(move |_| niceness()), normal);
+                });
+            });
+            writing.join().unwrap();
+            serving.join().unwrap();
+        });
+    }
+}
