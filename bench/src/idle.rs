@@ -2,16 +2,13 @@
 //! and of filler phrases. Runs the real hobd with the bundled model.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
-use serde_json::Value;
+use anyhow::{Result, bail, ensure};
+use serde_json::json;
 
-use crate::measure::{beside_us, cpu_time, median_ms, time};
+use crate::hobd::Hobd;
+use crate::measure::{cpu_time, median_ms};
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -48,13 +45,15 @@ pub fn run(options: &Options) -> Result<()> {
         let profile = format!("[[segment]]\nlayer = \"identity\"\ntext = \"{text}\"\n");
         fs::write(profiles.join(format!("kettle-{number}.toml")), profile)?;
     }
-    let hobd = Hobd::start(directory.path(), &profiles)?;
-    hobd.wait_until_warm(options.profiles)?;
+    let arguments = ["--profiles-dir".as_ref(), profiles.as_os_str()];
+    let mut hobd = Hobd::start(directory.path(), arguments)?;
+    hobd.wait_until_ready()?;
+    wait_until_warm(&hobd, options.profiles)?;
     let filler = "/v1/voice/filler";
-    hobd.wait_for_phrases(filler)?;
+    wait_for_phrases(&hobd, filler)?;
     std::thread::sleep(Duration::from_secs(5)); // The writer finishes.
 
-    let process = hobd.process.id().to_string();
+    let process = hobd.id();
     let before = cpu_time(&process)?;
     std::thread::sleep(Duration::from_secs(options.seconds));
     let used = cpu_time(&process)?.saturating_sub(before);
@@ -73,15 +72,15 @@ pub fn run(options: &Options) -> Result<()> {
         missed.push(format!("{:.2} % of one core", share * 100.0));
     }
     let phrases = (0..CALLS).map(|_| {
-        let (status, took) = hobd.call("GET", filler)?;
-        ensure!(status == 200, "no phrase any more: {status}");
-        Ok(took)
+        let answer = hobd.call("GET", filler, &json!({}))?;
+        ensure!(answer.status == 200, "no phrase any more: {}", answer.status);
+        Ok(answer.took)
     });
     // Before speech starts: hobd plays no phrase while the user speaks.
     let phrases = phrases.collect::<Result<Vec<_>>>()?;
     let speech = (0..CALLS).map(|call| {
         let path = format!("/v1/conversations/room-{}/speech-start", call % 4);
-        hobd.call("POST", &path).map(|(_, took)| took)
+        hobd.call("POST", &path, &json!({})).map(|answer| answer.took)
     });
     for (what, times, bar) in [
         ("speech-start", speech.collect::<Result<Vec<_>>>()?, SPEECH_START_MS),
@@ -99,80 +98,26 @@ pub fn run(options: &Options) -> Result<()> {
     bail!("missed: {}", missed.join("; "))
 }
 
-struct Hobd {
-    process: Child,
-    log: PathBuf,
-    ready: PathBuf,
+/// hobd synthesises the phrases one after the other while it is idle.
+fn wait_for_phrases(hobd: &Hobd, path: &str) -> Result<()> {
+    let began = Instant::now();
+    while hobd.call("GET", path, &json!({}))?.status != 200 {
+        ensure!(began.elapsed() < PATIENCE, "no phrase was synthesised: is espeak-ng installed?");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    Ok(())
 }
 
-impl Hobd {
-    fn start(directory: &Path, profiles: &Path) -> Result<Self> {
-        let (log, ready) = (directory.join("log"), directory.join("ready.json"));
-        let mut command = Command::new(beside_us("hobd", "hob-daemon")?);
-        command.env_clear().env("HOME", directory).arg("--data-dir").arg(directory.join("data"));
-        command.arg("--profiles-dir").arg(profiles).args(["--listen", "127.0.0.1:0"]);
-        command.arg("--ready-file").arg(&ready);
-        command.env("PATH", std::env::var_os("PATH").unwrap_or_default()); // For espeak-ng.
-        let process = command.stdout(Stdio::null()).stderr(fs::File::create(&log)?).spawn();
-        Ok(Self { process: process.context("cannot run hobd")?, log, ready })
-    }
-
-    /// Status and time of one request without a body.
-    fn call(&self, method: &str, path: &str) -> Result<(u16, Duration)> {
-        let ready: Value = serde_json::from_slice(&fs::read(&self.ready)?)?;
-        let text = |name: &str| ready[name].as_str().map(str::to_owned).context("the ready file");
-        let (address, token) = (text("address")?, fs::read_to_string(text("token_file")?)?);
-        let (took, answer) = time(|| -> Result<String> {
-            let mut stream = TcpStream::connect(&address)?;
-            stream.set_nodelay(true)?;
-            write!(
-                stream,
-                "{method} {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {}\r\n\
-                 content-type: application/json\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}",
-                token.trim()
-            )?;
-            let mut answer = Vec::new();
-            stream.read_to_end(&mut answer)?;
-            Ok(String::from_utf8_lossy(&answer[..answer.len().min(64)]).into_owned())
-        });
-        let answer = answer?;
-        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
-        let status: u16 = status.with_context(|| format!("no status in {answer:?}"))?;
-        ensure!(status < 300, "{method} {path}: {answer}");
-        Ok((status, took))
-    }
-
-    /// hobd synthesises the phrases one after the other while it is idle.
-    fn wait_for_phrases(&self, path: &str) -> Result<()> {
-        let began = Instant::now();
-        while self.call("GET", path)?.0 != 200 {
-            ensure!(
-                began.elapsed() < PATIENCE,
-                "no phrase was synthesised: is espeak-ng installed?"
-            );
-            std::thread::sleep(Duration::from_millis(200));
+/// hobd logs each warm prefix.
+fn wait_until_warm(hobd: &Hobd, profiles: usize) -> Result<()> {
+    let began = Instant::now();
+    loop {
+        let log = hobd.log()?;
+        let warm = log.lines().filter(|line| line.contains("prefix warm ")).count();
+        if warm >= profiles {
+            return Ok(());
         }
-        Ok(())
-    }
-
-    /// hobd logs each warm prefix.
-    fn wait_until_warm(&self, profiles: usize) -> Result<()> {
-        let began = Instant::now();
-        loop {
-            let log = fs::read_to_string(&self.log)?;
-            let warm = log.lines().filter(|line| line.contains(" warm profile=")).count();
-            if warm >= profiles {
-                return Ok(());
-            }
-            ensure!(began.elapsed() < PATIENCE, "only {warm} prefixes are warm:\n{log}");
-            std::thread::sleep(Duration::from_millis(100));
-        }
-    }
-}
-
-impl Drop for Hobd {
-    fn drop(&mut self) {
-        let _ = self.process.kill(); // An error: it has ended already.
-        let _ = self.process.wait();
+        ensure!(began.elapsed() < PATIENCE, "only {warm} prefixes are warm:\n{log}");
+        std::thread::sleep(Duration::from_millis(100));
     }
 }

@@ -4,6 +4,7 @@
 //! - The compared runs are interleaved; a figure is a median.
 //! - A benchmark prints each figure beside its bar and fails when a bar is missed.
 
+mod hobd;
 mod idle;
 mod measure;
 mod raw;
@@ -12,6 +13,7 @@ mod store;
 mod threads;
 mod ttft;
 mod turns;
+mod typing;
 mod weights;
 
 use std::path::{Path, PathBuf};
@@ -41,6 +43,9 @@ enum Bench {
     /// Time to first token after a prewarm, a second boot, speech start and a streamed transcript;
     /// against llama.cpp alone.
     Ttft(ttft::Options),
+    /// Time from Enter to the first token of a message that was computed while it was typed;
+    /// against llama.cpp alone.
+    Typing(typing::Options),
     /// Compute threads and their polling, on an idle and on a busy machine.
     Threads(threads::Options),
 }
@@ -51,6 +56,7 @@ fn main() -> Result<()> {
         Bench::Resume(options) => resume::run(&options),
         Bench::Store(options) => store::run(&options),
         Bench::Ttft(options) => ttft::run(&options),
+        Bench::Typing(options) => typing::run(&options),
         Bench::Threads(options) => threads::run(&options),
     }
 }

@@ -94,7 +94,7 @@ fn perform(task: Task) -> Result<(), Failure> {
             // Some benchmarks start programs.
             let program = match name {
                 Some("store") => Some("hob-cli"),
-                Some("idle" | "page") => Some("hob-daemon"),
+                Some("idle" | "typing" | "page") => Some("hob-daemon"),
                 _ => None,
             };
             if let Some(package) = program {

@@ -1,0 +1,116 @@
+//! A hobd to measure, and requests to it.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+
+use crate::measure::{beside_us, time};
+
+/// Maximum time until hobd serves requests.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Dropping it ends the process.
+pub struct Hobd {
+    process: Child,
+    log: PathBuf,
+    ready: PathBuf,
+}
+
+/// A whole answer, and the time from the connection to its last byte.
+pub struct Answer {
+    pub status: u16,
+    pub body: String,
+    pub took: Duration,
+}
+
+impl Hobd {
+    /// Starts hobd over `directory` with these arguments.
+    pub fn start(
+        directory: &Path,
+        arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    ) -> Result<Self> {
+        let (log, ready) = (directory.join("log"), directory.join("ready.json"));
+        let mut command = Command::new(beside_us("hobd", "hob-daemon")?);
+        command.env_clear().env("HOME", directory).arg("--data-dir").arg(directory.join("data"));
+        command.args(["--listen", "127.0.0.1:0"]).arg("--ready-file").arg(&ready).args(arguments);
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default()); // For espeak-ng.
+        let process = command.stdout(Stdio::null()).stderr(fs::File::create(&log)?).spawn();
+        Ok(Self { process: process.context("cannot run hobd")?, log, ready })
+    }
+
+    /// Waits until it serves requests.
+    pub fn wait_until_ready(&mut self) -> Result<()> {
+        let began = Instant::now();
+        while !self.ready.is_file() {
+            let ended = self.process.try_wait()?.is_some();
+            ensure!(!ended && began.elapsed() < PATIENCE, "hobd does not start:\n{}", self.log()?);
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
+    pub fn id(&self) -> String {
+        self.process.id().to_string()
+    }
+
+    /// What it wrote on standard error.
+    pub fn log(&self) -> Result<String> {
+        Ok(fs::read_to_string(&self.log)?)
+    }
+
+    /// One request, over a connection of its own. Refusals are errors.
+    pub fn call(&self, method: &str, path: &str, body: &Value) -> Result<Answer> {
+        let ready: Value = serde_json::from_slice(&fs::read(&self.ready)?)?;
+        let text = |name: &str| ready[name].as_str().map(str::to_owned).context("the ready file");
+        let (address, token) = (text("address")?, fs::read_to_string(text("token_file")?)?);
+        let body = body.to_string();
+        let (took, answer) = time(|| -> Result<String> {
+            let mut stream = TcpStream::connect(&address)?;
+            stream.set_nodelay(true)?;
+            let request = format!(
+                "{method} {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {}\r\n\
+                 content-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n\
+                 {body}",
+                token.trim(),
+                body.len()
+            );
+            stream.write_all(request.as_bytes())?;
+            let mut answer = Vec::new();
+            stream.read_to_end(&mut answer)?;
+            Ok(String::from_utf8_lossy(&answer).into_owned())
+        });
+        let answer = answer?;
+        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let status: u16 = status.with_context(|| format!("no status in {answer:?}"))?;
+        ensure!(status < 300, "{method} {path}: {answer}");
+        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body).to_owned();
+        Ok(Answer { status, body, took })
+    }
+
+    /// The answer of a `POST` as JSON.
+    pub fn post(&self, path: &str, body: &Value) -> Result<Value> {
+        let answer = self.call("POST", path, body)?;
+        serde_json::from_str(&answer.body).with_context(|| format!("{path}: {}", answer.body))
+    }
+
+    /// Tokens of a text.
+    pub fn count_tokens(&self, text: &str) -> Result<usize> {
+        let answer = self.post("/tokenize", &json!({"content": text}))?;
+        let Some(tokens) = answer["tokens"].as_array() else { bail!("no tokens: {answer}") };
+        Ok(tokens.len())
+    }
+}
+
+impl Drop for Hobd {
+    fn drop(&mut self) {
+        let _ = self.process.kill(); // An error: it has ended already.
+        let _ = self.process.wait();
+    }
+}
