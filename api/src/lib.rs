@@ -6,15 +6,17 @@
 //!   ignored.
 //! - An answer that only the daemon writes and no program of ours reads has its type there.
 //!
-//! Reading order: [`status`], [`conversations`], [`turn`].
+//! Reading order: [`status`], [`conversations`], [`turn`], [`learned`].
 
 use std::borrow::Cow;
 
 pub mod conversations;
+pub mod learned;
 pub mod status;
 pub mod turn;
 
 pub use conversations::{Conversation, ConversationText, Explained, List, Message};
+pub use learned::LearnedPrefix;
 pub use status::Status;
 pub use turn::{Explanation, Turn};
 

@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 use hob_config::{ClientFlags, Flags};
 
 use crate::commands::{
-    ask, chat, completions, config, conversations, doctor, explain, man, models, open, simulate,
-    slots, status,
+    ask, chat, completions, config, conversations, doctor, explain, man, models, open, prefixes,
+    simulate, slots, status,
 };
 use crate::exit;
 
@@ -32,6 +32,7 @@ pub enum Command {
     Conversations(conversations::Args),
     Explain(explain::Args),
     Slots(slots::Args),
+    Prefixes(prefixes::Args),
     Models(models::Args),
     Status(status::Args),
     Simulate(simulate::Args),

@@ -79,6 +79,11 @@ pub fn daemon_file(data_dir: &Path) -> PathBuf {
     data_dir.join("hobd.json")
 }
 
+/// What is learned of prompts: a file for each model.
+pub fn learned_dir(data_dir: &Path) -> PathBuf {
+    data_dir.join("learned")
+}
+
 pub fn transcript_file(data_dir: &Path) -> PathBuf {
     data_dir.join("transcripts.sqlite")
 }

@@ -124,6 +124,15 @@ macro_rules! settings_table {
         #[setting(Daemon, "N", default = "20")]
         KeepaliveBatteryPercent => keepalive_battery_percent: u8 = number(0..=100);
 
+        /// Maximum number of learned prefixes: what many prompts begin with stays warm without a
+        /// profile; 0 learns and keeps none
+        #[setting(Daemon, "N", default = "4")]
+        LearnedPrefixes => learned_prefixes: usize = number(0..=64);
+
+        /// Maximum tokens of all learned prefixes together; three quarters of the context at most
+        #[setting(Daemon, "TOKENS", default = "16384")]
+        LearnedPrefixTokens => learned_prefix_tokens: usize = number(0..=1 << 24);
+
         /// Compute the words of a message while the user types it
         #[setting(Daemon, "BOOL", default = "true")]
         TypeAhead => type_ahead: bool = switch();

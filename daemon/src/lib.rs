@@ -3,7 +3,7 @@
 //! Reading order: [`startup`] (the parts are opened, joined, served, closed), [`parts`] (what there
 //! is), [`http`] (routes, the guard, the socket) and [`wire`] (OpenAI's shapes); then one module a
 //! part: [`chat`] with [`prompt`] (messages to tokens), [`conversations`] (text, trash, import and
-//! export), [`profiles`], [`speech`], [`storage`] (KV on disk), [`models`]; and what they share:
+//! export), [`profiles`], [`learned`] (prefixes without a profile), [`speech`], [`storage`] (KV on disk), [`models`]; and what they share:
 //! [`warm`] (the warming loop), [`watch`] (changed files), [`explain`] (why tokens were computed
 //! again), [`metrics`], [`crashes`], [`auth`], [`error`], [`clock`].
 
@@ -16,6 +16,7 @@ pub mod crashes;
 pub mod error;
 pub mod explain;
 pub mod http;
+pub mod learned;
 pub mod metrics;
 pub mod models;
 pub mod parts;

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hob_prewarm::PrefixState;
+use hob_prewarm::{PrefixName, PrefixState};
 use hob_runtime::turn::TurnReport;
 use hob_slots::MemoryFigures;
 
@@ -191,12 +191,19 @@ impl Metrics {
 
 /// Profile names are label values: the user's own files define them.
 fn prefixes(page: &mut Page, warm_status: &WarmStatus) {
+    let mut learned = 0_u64;
     page.family("hob_prefix_tokens", "gauge", "Tokens of each profile's warm prefix.");
-    for (profile, prefix) in &warm_status.prefixes {
+    for (name, prefix) in &warm_status.prefixes {
         let warm = prefix.warmed.filter(|_| prefix.state == PrefixState::Warm);
         let tokens = warm.map_or(0, |warmed| warmed.from.tokens());
-        page.line("hob_prefix_tokens", &format!("profile=\"{profile}\""), tokens);
+        match name {
+            PrefixName::Profile(profile) => {
+                page.line("hob_prefix_tokens", &format!("profile=\"{profile}\""), tokens);
+            }
+            PrefixName::Learned(_) => learned += tokens as u64,
+        }
     }
+    page.single("hob_learned_prefix_tokens", "gauge", "Tokens of warm learned prefixes.", learned);
     page.family("hob_prewarms_total", "counter", "Prewarms and touches, by outcome.");
     for (outcome, count) in &warm_status.outcomes {
         page.line("hob_prewarms_total", &format!("result=\"{}\"", outcome.as_str()), count);

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use hob_models::Estimate;
+use hob_prewarm::{Event, LearnedLimits};
 use hob_runtime::Engine;
 use hob_slots::store::StoreReader;
 use hob_slots::{Lifetimes, TtlClass};
@@ -13,6 +14,8 @@ use crate::clock::Clock;
 use crate::conversations::Conversations;
 use crate::conversations::transcript::Transcript;
 use crate::crashes::Crashes;
+use crate::learned::prefixes::AllPrefixes;
+use crate::learned::{self, Learned};
 use crate::metrics::Metrics;
 use crate::models::{Catalogue, Models};
 use crate::profiles::{self, Profiles};
@@ -27,6 +30,7 @@ use crate::speech::{self, Speech};
 use crate::storage::quota::DiskQuota;
 use crate::storage::{self, Storage};
 use crate::warm::events::WarmEvents;
+use crate::warm::prefixes::default_first;
 use crate::warm::warm_status::WarmStatusReader;
 
 /// What was opened before.
@@ -48,6 +52,9 @@ pub struct Options {
     pub max_waiting: usize,
     /// `None`: no profiles.
     pub profiles_dir: Option<PathBuf>,
+    /// Holds what is learned of prompts, one file a model.
+    pub learned_dir: PathBuf,
+    pub learned_limits: LearnedLimits,
     pub filler: Option<Arc<Filler>>,
     pub synthesizer: Option<Arc<Synthesizer>>,
     pub recognizer: Option<Arc<Recognizer>>,
@@ -64,6 +71,7 @@ pub struct Parts {
     pub chat: Chat,
     pub conversations: Conversations,
     pub profiles: Profiles,
+    pub learned: Learned,
     pub speech: Speech,
     pub storage: Storage,
     pub models: Models,
@@ -90,7 +98,16 @@ impl Parts {
             fingerprint: engine.fingerprint(),
             reader: options.reader.clone(),
             events: events.clone(),
+            warm_status: options.warm_status.clone(),
+        });
+        let learned = Learned::open(learned::Options {
+            engine: engine.clone(),
+            reader: options.reader.clone(),
+            directory: options.learned_dir,
+            limits: options.learned_limits,
+            events: events.clone(),
             warm_status: options.warm_status,
+            clock: clock.clone(),
         });
         let storage = Storage::new(storage::Options {
             engine: engine.clone(),
@@ -104,6 +121,7 @@ impl Parts {
             engine: engine.clone(),
             transcript: transcript.clone(),
             storage: storage.clone(),
+            learned: learned.clone(),
             events: events.clone(),
             clock: clock.clone(),
         };
@@ -112,6 +130,7 @@ impl Parts {
             model_name: models.name().to_owned(),
             renderer,
             profiles: profiles.clone(),
+            learned: learned.clone(),
             transcript,
             clock: clock.clone(),
             sessions: sessions.clone(),
@@ -132,6 +151,17 @@ impl Parts {
             stream_recognizer: options.stream_recognizer,
             type_ahead: options.type_ahead,
         });
-        Self { chat, conversations, profiles, speech, storage, models, metrics }
+        Self { chat, conversations, profiles, learned, speech, storage, models, metrics }
+    }
+
+    /// The prefixes that the warming loop keeps warm.
+    pub fn prefixes(&self) -> AllPrefixes {
+        AllPrefixes { profiles: self.profiles.clone(), learned: self.learned.clone() }
+    }
+
+    /// Warms all prefixes, the default profile's first: the weights are resident.
+    pub fn warm_all(&self) {
+        let prefixes = default_first(self.prefixes().names());
+        self.chat.events().send(Event::ModelReady { prefixes });
     }
 }

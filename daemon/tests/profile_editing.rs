@@ -58,7 +58,7 @@ fn places_of_words_are_counted_as_the_page_counts() {
 #[test]
 fn a_saved_profile_is_warm_up_to_the_first_change_and_then_completely() {
     let world = world();
-    world.parts.profiles.warm_all();
+    world.parts.warm_all();
     warm(&world, "lights");
     let profile = get(&world, "lights");
     assert_eq!(

@@ -1,8 +1,47 @@
-//! The state of a profile's prefix, and where its tokens came from. Plain data.
+//! The name of a prefix, its state, and where its tokens came from. Plain data.
 
 use std::fmt;
 
-use hob_slots::Timestamp;
+use hob_slots::{ConversationId, Timestamp};
+
+use crate::learned::LearnedName;
+use crate::name::ProfileName;
+
+/// Whose prefix it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PrefixName {
+    Profile(ProfileName),
+    Learned(LearnedName),
+}
+
+impl PrefixName {
+    /// The id under which the engine has the prefix.
+    pub fn id(&self) -> ConversationId {
+        match self {
+            Self::Profile(name) => name.prefix_id(),
+            Self::Learned(name) => name.prefix_id(),
+        }
+    }
+
+    /// The prefix with this `id`; `None` for other conversations.
+    pub fn of_id(id: &ConversationId) -> Option<Self> {
+        let profile = || ProfileName::of_prefix(id).map(Self::Profile);
+        profile().or_else(|| LearnedName::of_prefix(id).map(Self::Learned))
+    }
+
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Profile(name) => name.as_str(),
+            Self::Learned(name) => name.as_str(),
+        }
+    }
+}
+
+impl fmt::Display for PrefixName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
 
 /// Tokens of a prefix by origin. The four add up to its length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,7 +103,7 @@ impl fmt::Display for TokenOrigin {
     }
 }
 
-/// What the planner knows of a profile's prefix.
+/// What the planner knows of a prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrackedPrefix {
     pub state: PrefixState,

@@ -10,6 +10,7 @@ pub mod explain;
 pub mod man;
 pub mod models;
 pub mod open;
+pub mod prefixes;
 pub mod simulate;
 pub mod slots;
 pub mod status;
@@ -30,6 +31,7 @@ pub fn run(command: Command, context: &mut Context) -> Result<(), Failure> {
         Command::Explain(args) => explain::run(&args, context),
         Command::Slots(args) => slots::run(&args, context),
         Command::Open(args) => open::run(&args, context),
+        Command::Prefixes(args) => prefixes::run(&args, context),
         Command::Models(args) => models::run(&args, context),
         Command::Simulate(args) => simulate::run(&args, context),
         Command::Status(args) => status::run(&args, context),

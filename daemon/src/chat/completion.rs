@@ -68,6 +68,7 @@ impl Chat {
         let mut recording = Recording::new(options, transcript, subject.prompt.clone());
         if !request.shape.is_prewarm() {
             recording.keep(identity.pinned().cloned(), None);
+            options.learned.observe(identity.named().cloned(), &subject.prompt, 0);
         }
         let count = request.prompts.len() * request.shape.choices;
         let answer = self.begin_answer(

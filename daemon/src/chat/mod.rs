@@ -29,7 +29,7 @@ mod tokens;
 use std::sync::Arc;
 
 use hob_dialect::{Dialect, opens_reasoning};
-use hob_prewarm::Event;
+use hob_prewarm::{Event, PrefixName};
 use hob_runtime::Engine;
 use hob_runtime::turn::{Retention, TurnRequest};
 use hob_slots::{ConversationId, Timestamp, Token, TtlClass, common_prefix};
@@ -42,6 +42,7 @@ use crate::conversations::transcript::{
 };
 use crate::error::ApiError;
 use crate::explain::Subject;
+use crate::learned::Learned;
 use crate::metrics::Metrics;
 use crate::profiles::Profiles;
 use crate::prompt::{Extent, Rendered, Renderer};
@@ -67,6 +68,8 @@ pub struct Options {
     pub model_name: String,
     pub renderer: Arc<Renderer>,
     pub profiles: Profiles,
+    /// Learns from the prompts.
+    pub learned: Learned,
     pub transcript: Transcript,
     pub clock: Clock,
     /// The utterances in progress. A turn closes its conversation's.
@@ -108,6 +111,10 @@ impl Chat {
 
     pub fn model_name(&self) -> &str {
         &self.shared.options.model_name
+    }
+
+    pub(crate) fn events(&self) -> &WarmEvents {
+        &self.shared.options.events
     }
 
     pub(crate) fn locks(&self) -> &ConversationLocks {
@@ -166,13 +173,16 @@ impl Chat {
         let mut recording = Recording::new(options, transcript.clone(), subject.prompt.clone());
         if !is_prewarm {
             if let Some(profile) = resolved.profile.clone() {
-                options.events.send(Event::Used { profile });
+                options.events.send(Event::Used { prefix: PrefixName::Profile(profile) });
             }
             let text = identity.named().map(|id| match continuation {
                 Some(continuation) => transcript.append(id, continuation, self.now()),
                 None => transcript.sync(id, request.messages.clone(), self.now()),
             });
             recording.keep(identity.pinned().cloned(), text);
+            let covered = resolved.preamble.as_ref().and_then(|preamble| preamble.prefix.tokens());
+            let conversation = identity.named().cloned();
+            options.learned.observe(conversation, &subject.prompt, covered.unwrap_or(0));
         }
         let count = request.shape.choices;
         let reads_calls = request.tool_choice != ToolChoice::None;

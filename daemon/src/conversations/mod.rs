@@ -19,6 +19,7 @@ use hob_slots::{AdjustedTime, ConversationId, Timestamp};
 use crate::blocking::compute;
 use crate::clock::Clock;
 use crate::error::ApiError;
+use crate::learned::Learned;
 use crate::storage::Storage;
 use crate::warm::events::WarmEvents;
 use transcript::{
@@ -31,6 +32,7 @@ pub struct Conversations {
     pub engine: Engine,
     pub transcript: Transcript,
     pub storage: Storage,
+    pub learned: Learned,
     pub events: WarmEvents,
     pub clock: Clock,
 }
@@ -214,6 +216,7 @@ impl Conversations {
     }
 
     async fn delete_kv(&self, id: &ConversationId) -> Result<(), TurnError> {
+        self.learned.forget_conversation(id);
         let removed = self.engine.forget(id.clone()).await;
         self.events.send(Event::Forgotten { conversation: id.clone() });
         removed

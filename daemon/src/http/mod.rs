@@ -12,6 +12,7 @@ mod conversations;
 mod embeddings;
 mod export;
 pub mod guard;
+mod learned;
 mod memory;
 mod models;
 mod page;
@@ -40,12 +41,13 @@ use axum::extract::{FromRef, MatchedPath, Request, State};
 use axum::handler::Handler;
 use axum::middleware::{self, Next};
 use axum::response::Response;
-use axum::routing::{get, post, put};
+use axum::routing::{delete, get, post, put};
 use hob_slots::maintenance::{Collect, Prune, Remove, SetClass};
 use tower_http::compression::CompressionLayer;
 
 use crate::chat::Chat;
 use crate::conversations::Conversations;
+use crate::learned::Learned;
 use crate::metrics::Metrics;
 use crate::models::Models;
 use crate::parts::Parts;
@@ -76,6 +78,7 @@ from_parts! {
     chat: Chat,
     conversations: Conversations,
     profiles: Profiles,
+    learned: Learned,
     speech: Speech,
     storage: Storage,
     models: Models,
@@ -124,6 +127,8 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
             "/v1/profiles/{name}",
             get(profiles::read).put(profiles::save).delete(profiles::delete).post(profiles::check),
         )
+        .route("/v1/learned", get(learned::list).delete(learned::forget_all))
+        .route("/v1/learned/{name}", delete(learned::forget))
         .route("/v1/realtime/events", get(realtime::events))
         .route("/v1/slots", get(slots::list))
         .route("/v1/slots/prune", post(slots::maintain::<Prune>))

@@ -247,7 +247,7 @@ impl Segment {
 }
 
 fn kv_bytes(models: &Models, tokens: Option<usize>) -> Option<u64> {
-    Some(tokens? as u64 * models.catalogue.current().kv_bytes_per_token?)
+    models.kv_bytes(tokens?)
 }
 
 async fn prefixes(

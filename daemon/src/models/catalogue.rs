@@ -11,7 +11,7 @@ use hob_config::ModelChoice;
 use hob_models::{
     Demand, HashCache, MachineMemory, ModelError, ModelFile, Roots, Source, discover,
 };
-use hob_prewarm::ProfileName;
+use hob_prewarm::PrefixName;
 use hob_slots::store::StoreReader;
 use hob_slots::usage::total_bytes;
 use hob_slots::{FileDigest, ModelHash, SavedContents, Timestamp};
@@ -172,9 +172,9 @@ impl Catalogue {
     /// `None` if this daemon stores no KV, or the store cannot be read.
     pub fn saved_kv(&self, fingerprint: ModelHash) -> Option<SavedKv> {
         let listing = self.options.kept.as_ref()?.contents(fingerprint).ok()?;
-        // The prefixes of profiles are saved like conversations.
+        // Prefixes are saved like conversations.
         let is_conversation =
-            |slot: &&SavedContents| ProfileName::of_prefix(&slot.entry.conversation).is_none();
+            |slot: &&SavedContents| PrefixName::of_id(&slot.entry.conversation).is_none();
         let conversations = listing.slots.iter().filter(is_conversation).count();
         Some(SavedKv { fingerprint, conversations, bytes: total_bytes(&listing.slots) })
     }

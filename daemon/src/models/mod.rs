@@ -53,6 +53,11 @@ impl Models {
         &self.catalogue.current().name
     }
 
+    /// Bytes of so many tokens' KV; `None` where unknown.
+    pub fn kv_bytes(&self, tokens: usize) -> Option<u64> {
+        Some(tokens as u64 * self.catalogue.current().kv_bytes_per_token?)
+    }
+
     /// The models of this machine.
     pub async fn local(&self) -> Arc<ModelList> {
         let (catalogue, now) = (self.catalogue.clone(), (self.clock)());

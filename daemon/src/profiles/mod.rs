@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hob_prewarm::profile::{Profile, ProfileSegment};
-use hob_prewarm::{Event, ProfileName};
+use hob_prewarm::{Event, PrefixName, ProfileName};
 use hob_slots::store::StoreReader;
 use hob_slots::{ModelHash, TtlClass};
 
@@ -31,7 +31,6 @@ use crate::blocking::compute;
 use crate::error::ApiError;
 use crate::prompt::{Preamble, Renderer};
 use crate::warm::events::WarmEvents;
-use crate::warm::prefixes::default_first;
 use crate::warm::warm_status::{WarmStatus, WarmStatusReader};
 use parking_lot::{Mutex, MutexGuard};
 
@@ -175,22 +174,14 @@ impl Profiles {
         compute(move || profiles.reload_now()).await
     }
 
-    /// Warms all prefixes, the default profile's first: the weights are resident.
-    pub fn warm_all(&self) {
-        self.shared
-            .options
-            .events
-            .send(Event::ModelReady { profiles: default_first(self.names()) });
-    }
-
     /// Warms the prefixes that changed.
     pub fn warm_changed(&self, changes: &[ProfileChange]) {
         for change in changes {
-            let profile = change.name.clone();
+            let prefix = PrefixName::Profile(change.name.clone());
             self.shared.options.events.send(match change.kind {
-                ChangeKind::Removed => Event::ProfileRemoved { profile },
+                ChangeKind::Removed => Event::PrefixRemoved { prefix },
                 ChangeKind::Added | ChangeKind::Changed { .. } | ChangeKind::Reclassed => {
-                    Event::ProfileChanged { profile }
+                    Event::PrefixChanged { prefix }
                 }
             });
         }

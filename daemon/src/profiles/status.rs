@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use hob_prewarm::{PrefixState, ProfileName, TrackedPrefix, Warmed};
+use hob_prewarm::{PrefixName, PrefixState, ProfileName, TrackedPrefix, Warmed};
 use hob_runtime::{EngineStatus, SlotStatus};
+use hob_slots::store::StoreReader;
+use hob_slots::{ConversationId, ModelHash};
 
 use super::Profiles;
 use crate::blocking::compute;
@@ -23,9 +25,14 @@ pub struct PrefixStatus {
 impl Profiles {
     /// The prefix of each profile. `status`: the engine's.
     pub async fn prefixes(&self, status: &EngineStatus) -> Vec<PrefixStatus> {
-        let prefixes = self.warm_status().prefixes;
-        let loaded =
-            prefixes.keys().map(|profile| (profile.clone(), loaded_place(profile, status)));
+        let prefixes = self.warm_status().prefixes.into_iter();
+        let of_profile = |(name, prefix): (PrefixName, TrackedPrefix)| match name {
+            PrefixName::Profile(profile) => Some((profile, prefix)),
+            PrefixName::Learned(_) => None,
+        };
+        let prefixes: BTreeMap<_, _> = prefixes.filter_map(of_profile).collect();
+        let loaded = |profile: &ProfileName| loaded_place(&profile.prefix_id(), status);
+        let loaded = prefixes.keys().map(|profile| (profile.clone(), loaded(profile)));
         let loaded: BTreeMap<_, _> = loaded.collect();
         let profiles = self.clone();
         // Only a prefix that the engine does not hold costs a look at the disk.
@@ -49,21 +56,28 @@ impl Profiles {
 
     fn stored_place(&self, profile: &ProfileName) -> &'static str {
         let options = &self.shared.options;
-        let Some(reader) = &options.reader else { return "none" };
-        match reader.get_slot(options.fingerprint, &profile.prefix_id()) {
-            Ok(_) => "cold",
-            Err(_) => "none",
-        }
+        stored_place(options.reader.as_ref(), options.fingerprint, &profile.prefix_id())
+    }
+}
+
+/// Where saved KV is that the engine does not hold.
+pub fn stored_place(
+    reader: Option<&StoreReader>,
+    fingerprint: ModelHash,
+    id: &ConversationId,
+) -> &'static str {
+    match reader.map(|reader| reader.get_slot(fingerprint, id)) {
+        Some(Ok(_)) => "cold",
+        Some(Err(_)) | None => "none",
     }
 }
 
 /// `None`: not in the engine.
-fn loaded_place(profile: &ProfileName, status: &EngineStatus) -> Option<&'static str> {
-    let id = profile.prefix_id();
-    let is_hot = |slot: &SlotStatus| slot.conversation.as_ref() == Some(&id) && slot.tokens > 0;
+pub fn loaded_place(id: &ConversationId, status: &EngineStatus) -> Option<&'static str> {
+    let is_hot = |slot: &SlotStatus| slot.conversation.as_ref() == Some(id) && slot.tokens > 0;
     if status.prefixes.iter().any(is_hot) {
         return Some("hot");
     }
-    let saved = status.parked.iter().find(|saved| saved.conversation == id)?;
+    let saved = status.parked.iter().find(|saved| saved.conversation == *id)?;
     Some(saved.tier().name())
 }

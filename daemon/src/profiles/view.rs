@@ -8,8 +8,8 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
-use hob_prewarm::PrefixState;
 use hob_prewarm::profile::{Content, Outline, OutlineSegment, Profile, ProfileSegment, Source};
+use hob_prewarm::{PrefixName, PrefixState};
 use hob_slots::format::SegmentRef;
 use hob_slots::{Layer, Token, TtlClass, common_prefix};
 
@@ -92,6 +92,7 @@ impl Profiles {
         let prefixes = self.warm_status().prefixes.into_iter();
         let warm = prefixes.filter(|(_, prefix)| prefix.state == PrefixState::Warm);
         let common = warm.filter_map(|(name, _)| {
+            let PrefixName::Profile(name) = name else { return None };
             let other = self.prefix_tokens(&name).ok()?;
             Some(common_prefix(tokens, &other))
         });

@@ -5,7 +5,7 @@
 //! - It renders the prompt by the same code as the turn. A failure is counted, and the turn
 //!   computes more.
 
-use hob_prewarm::{Event, Speculation};
+use hob_prewarm::{Event, PrefixName, Speculation};
 use hob_runtime::turn::{Purpose, Turn, TurnError, TurnEvent, TurnRequest};
 use hob_slots::ConversationId;
 use tokio::sync::watch;
@@ -81,7 +81,7 @@ impl Task {
                 let _active = events.turn(self.id.clone());
                 if let Some(profile) = resolved.profile.clone() {
                     // The prefill warms the profile's prefix too.
-                    events.send(Event::Used { profile });
+                    events.send(Event::Used { prefix: PrefixName::Profile(profile) });
                 }
                 self.running = Some(Running { turn, speculation, _active });
             }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use axum::Router;
 use hob_config::{RunningDaemon, Settings, paths};
-use hob_prewarm::{Event, Keepalive};
+use hob_prewarm::{Event, Keepalive, LearnedLimits};
 use hob_runtime::{Death, Engine};
 use hob_slots::sweep::Sweeper;
 use parking_lot::Mutex;
@@ -82,7 +82,7 @@ pub fn open_with(
     let with_background = !overrides.without_background;
     let (daemon, opened, loops) = join(model_switch, address, overrides, report)?;
     loops.spawn_warming(&daemon.parts);
-    daemon.parts.profiles.warm_all();
+    daemon.parts.warm_all();
     if with_background {
         spawn_background(&daemon, opened, model_switch.time().clone());
     }
@@ -105,8 +105,8 @@ impl Loops {
         if let Some(filler) = filler {
             tokio::spawn(filler::run(filler, engine.clone()));
         }
-        let profiles = parts.profiles.clone();
-        tokio::spawn(warm::run(engine, profiles, planning, time, events, warm_status));
+        let prefixes = parts.prefixes();
+        tokio::spawn(warm::run(engine, prefixes, planning, time, events, warm_status));
     }
 }
 
@@ -153,6 +153,8 @@ fn join(
         warm_status,
         max_waiting: settings.queue,
         profiles_dir: Some(settings.profiles_dir.clone()),
+        learned_dir: paths::learned_dir(&settings.data_dir),
+        learned_limits: learned_limits(settings, &opened.engine),
         filler: filler.clone(),
         synthesizer: synthesizer.map(Arc::new),
         recognizer: voice::recognizer(resolved),
@@ -199,6 +201,12 @@ fn planning(settings: &Settings) -> hob_prewarm::Settings {
         },
         unload_after: settings.unload_after,
     }
+}
+
+/// Learned prefixes take three quarters of a context at most: the rest is for what follows them.
+fn learned_limits(settings: &Settings, engine: &Engine) -> LearnedLimits {
+    let tokens = settings.learned_prefix_tokens.min(engine.conversation_tokens() * 3 / 4);
+    LearnedLimits { prefixes: settings.learned_prefixes, tokens }
 }
 
 /// Starts what runs beside requests and is no part of warming.

@@ -111,10 +111,11 @@ fn give_up_crashing(store: &Store, model: ModelHash, after_crash: bool) {
     }
 }
 
-/// Sequences for prefixes: one a profile, and the default number at least, for profiles that are
-/// added later. Not more, because on models that keep whole states each one takes memory.
+/// Sequences for prefixes: one for each profile and each learned prefix, and the default number at
+/// least, for profiles that are added later. Not more, because on models that keep whole states
+/// each one takes memory.
 fn prefix_slots(settings: &Settings) -> usize {
     let profiles = count_profiles(&settings.profiles_dir);
     let max = MAX_SEQUENCES - 1 - settings.slots as usize;
-    profiles.max(EngineOptions::default().prefixes).min(max)
+    (profiles + settings.learned_prefixes).max(EngineOptions::default().prefixes).min(max)
 }

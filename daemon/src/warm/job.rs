@@ -2,7 +2,7 @@
 //!
 //! - Keep-alive never evicts: a prefix that was evicted stays where it is until a request needs it.
 
-use hob_prewarm::{ProfileName, TokenOrigins};
+use hob_prewarm::{PrefixName, TokenOrigins};
 use hob_runtime::{
     Engine, EngineStatus, Purpose, Retention, TokenCounts, Turn, TurnError, TurnEvent, TurnRequest,
 };
@@ -23,10 +23,10 @@ pub enum Failure {
 pub async fn make_hot(
     engine: Engine,
     prefixes: impl Prefixes,
-    profile: ProfileName,
+    name: PrefixName,
     purpose: Purpose,
 ) -> Result<TokenOrigins, Failure> {
-    let prefix = prefixes.prefix(&profile).await?;
+    let prefix = prefixes.prefix(&name).await?;
     let tokens = prefix.tokens.len();
     let unchanged = TokenOrigins { shared: tokens, ..TokenOrigins::default() };
     if tokens == 0 {

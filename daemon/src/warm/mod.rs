@@ -18,7 +18,7 @@ use std::future::{Future, pending};
 use std::pin::Pin;
 use std::time::Duration;
 
-use hob_prewarm::{Action, Event, Planner, ProfileName, Settings, TokenOrigins};
+use hob_prewarm::{Action, Event, Planner, PrefixName, Settings, TokenOrigins};
 use hob_runtime::{Engine, Purpose, Residency, TurnError};
 use hob_slots::Timestamp;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -37,7 +37,7 @@ struct WarmLoop<P> {
     prefixes: P,
     planner: Planner,
     warm_status: WarmStatusWriter,
-    running: Option<(ProfileName, Job)>,
+    running: Option<(PrefixName, Job)>,
 }
 
 /// Executes the planner's actions until the engine stops or the last [`events::WarmEvents`] is
@@ -93,9 +93,9 @@ impl<P: Prefixes + Clone> WarmLoop<P> {
     fn residency_changed(&mut self, residency: Residency, now: Timestamp) {
         match residency {
             Residency::Resident => {
-                let known = self.planner.prefixes().map(|(profile, _)| profile.clone());
-                let profiles = default_first(known.collect());
-                self.planner.handle(Event::ModelReady { profiles }, now);
+                let known = self.planner.prefixes().map(|(name, _)| name.clone());
+                let prefixes = default_first(known.collect());
+                self.planner.handle(Event::ModelReady { prefixes }, now);
             }
             Residency::Unloaded => self.planner.handle(Event::ModelUnloaded, now),
             Residency::Loading { .. } => {}
@@ -114,40 +114,40 @@ impl<P: Prefixes + Clone> WarmLoop<P> {
                 tracing::debug!(%conversation, "parking an idle conversation");
                 self.engine.park(conversation).await;
             }
-            Action::Renew(profile) => self.engine.renew(profile.prefix_id()),
-            Action::Warm(profile) => self.begin(profile, Purpose::Prewarm),
-            Action::Touch(profile) => self.begin(profile, Purpose::KeepAlive),
-            Action::Cancel(profile) => {
-                if self.running.take_if(|(running, _)| *running == profile).is_some() {
-                    tracing::debug!(%profile, "prewarm cancelled");
+            Action::Renew(prefix) => self.engine.renew(prefix.id()),
+            Action::Warm(prefix) => self.begin(prefix, Purpose::Prewarm),
+            Action::Touch(prefix) => self.begin(prefix, Purpose::KeepAlive),
+            Action::Cancel(prefix) => {
+                if self.running.take_if(|(running, _)| *running == prefix).is_some() {
+                    tracing::debug!(%prefix, "prewarm cancelled");
                     self.warm_status.count(Outcome::Cancelled);
                 }
             }
         }
     }
 
-    fn begin(&mut self, profile: ProfileName, purpose: Purpose) {
-        tracing::debug!(%profile, ?purpose, "prewarm started");
+    fn begin(&mut self, prefix: PrefixName, purpose: Purpose) {
+        tracing::debug!(%prefix, ?purpose, "prewarm started");
         let (engine, prefixes) = (self.engine.clone(), self.prefixes.clone());
-        let job = Box::pin(job::make_hot(engine, prefixes, profile.clone(), purpose));
-        self.running = Some((profile, job));
+        let job = Box::pin(job::make_hot(engine, prefixes, prefix.clone(), purpose));
+        self.running = Some((prefix, job));
     }
 
     fn report(&mut self, result: Result<TokenOrigins, job::Failure>, now: Timestamp) {
-        let (profile, _) = self.running.take().expect("only a running job can finish");
+        let (prefix, _) = self.running.take().expect("only a running job can finish");
         let event = match result {
             Ok(from) => {
                 self.warm_status.count(Outcome::Warm(from.main()));
                 let TokenOrigins { shared, memory, disk, computed } = from;
                 if from.tokens() > shared {
-                    tracing::info!(%profile, shared, memory, disk, computed, "prefix warm");
+                    tracing::info!(%prefix, shared, memory, disk, computed, "prefix warm");
                 }
-                Event::PrefixDone { profile, from }
+                Event::PrefixDone { prefix, from }
             }
             Err(failure) => {
                 self.warm_status.count(Outcome::Failed);
-                tracing::warn!(%profile, %failure, "prewarm failed");
-                Event::PrefixFailed { profile, reason: failure.to_string() }
+                tracing::warn!(%prefix, %failure, "prewarm failed");
+                Event::PrefixFailed { prefix, reason: failure.to_string() }
             }
         };
         self.planner.handle(event, now);
@@ -155,7 +155,7 @@ impl<P: Prefixes + Clone> WarmLoop<P> {
 }
 
 /// The result of the running job; pending while there is none.
-async fn finished(running: &mut Option<(ProfileName, Job)>) -> Result<TokenOrigins, job::Failure> {
+async fn finished(running: &mut Option<(PrefixName, Job)>) -> Result<TokenOrigins, job::Failure> {
     match running {
         Some((_, job)) => job.await,
         None => pending().await,

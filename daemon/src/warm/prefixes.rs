@@ -1,8 +1,8 @@
-//! What the warming loop needs to know of profiles: the prompt prefix of each, and their order.
+//! What the warming loop needs to know of prefixes: the tokens of each, and their order.
 
 use std::future::Future;
 
-use hob_prewarm::ProfileName;
+use hob_prewarm::{PrefixName, ProfileName};
 use hob_slots::format::SegmentRef;
 use hob_slots::{ConversationId, Token, TtlClass};
 
@@ -21,15 +21,19 @@ pub struct ProfilePrefix {
 
 /// Renders prefixes.
 pub trait Prefixes: Send + Sync + 'static {
-    /// The prefix of a profile as it is now: a template may write the date.
+    /// The prefix as it is now: a template may write the date into a profile's.
     fn prefix(
         &self,
-        profile: &ProfileName,
+        name: &PrefixName,
     ) -> impl Future<Output = Result<ProfilePrefix, ApiError>> + Send;
 }
 
-/// The default profile first, because requests that name no profile use it.
-pub fn default_first(mut profiles: Vec<ProfileName>) -> Vec<ProfileName> {
-    profiles.sort_by_key(|name| *name != ProfileName::default());
-    profiles
+/// The default profile first, because requests that name no profile use it; learned ones last.
+pub fn default_first(mut prefixes: Vec<PrefixName>) -> Vec<PrefixName> {
+    prefixes.sort_by_key(|prefix| match prefix {
+        PrefixName::Profile(name) if *name == ProfileName::default() => 0,
+        PrefixName::Profile(_) => 1,
+        PrefixName::Learned(_) => 2,
+    });
+    prefixes
 }

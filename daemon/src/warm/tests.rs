@@ -141,12 +141,12 @@ async fn keep_alive_evicts_nothing() {
     let made = job::make_hot(world.engine.clone(), profiles, name("attic"), Purpose::Prewarm).await;
     assert_eq!(made.unwrap().computed, "You are a spider. ".len());
     let owner = |status: EngineStatus| status.prefixes[0].conversation.clone();
-    assert_eq!(owner(world.status().await), Some(name("attic").prefix_id()));
+    assert_eq!(owner(world.status().await), Some(name("attic").id()));
 
     let count = |warm_status: &WarmStatus| warm_status.outcomes.values().sum::<u64>();
     let counted = count(&world.reader.read());
     world.until(|warm_status| count(warm_status) >= counted + 3).await;
-    assert_eq!(owner(world.status().await), Some(name("attic").prefix_id()));
+    assert_eq!(owner(world.status().await), Some(name("attic").id()));
 }
 
 #[tokio::test]
@@ -190,14 +190,14 @@ struct World {
     options: EngineOptions,
     keepalive: Keepalive,
     idle_after: Duration,
-    texts: BTreeMap<ProfileName, String>,
-    order: Vec<ProfileName>,
+    texts: BTreeMap<PrefixName, String>,
+    order: Vec<PrefixName>,
 }
 
 struct Running {
     engine: Engine,
     texts: Texts,
-    order: Vec<ProfileName>,
+    order: Vec<PrefixName>,
     events: WarmEvents,
     reader: WarmStatusReader,
 }
@@ -205,15 +205,15 @@ struct Running {
 #[derive(Clone)]
 struct Texts {
     engine: Engine,
-    texts: Arc<Mutex<BTreeMap<ProfileName, String>>>,
+    texts: Arc<Mutex<BTreeMap<PrefixName, String>>>,
 }
 
 impl Prefixes for Texts {
-    async fn prefix(&self, profile: &ProfileName) -> Result<ProfilePrefix, ApiError> {
+    async fn prefix(&self, profile: &PrefixName) -> Result<ProfilePrefix, ApiError> {
         let texts = self.texts.lock();
         let text = texts.get(profile).expect("only known profiles are rendered");
         let tokens = self.engine.model().tokenize(text, false, true);
-        Ok(named(profile.prefix_id(), tokens))
+        Ok(named(profile.id(), tokens))
     }
 }
 
@@ -252,12 +252,12 @@ impl World {
 
 impl Running {
     fn boot(&self) {
-        self.events.send(Event::ModelReady { profiles: self.order.clone() });
+        self.events.send(Event::ModelReady { prefixes: self.order.clone() });
     }
 
     fn change(&self, profile: &str, text: &str) {
         self.texts.texts.lock().insert(name(profile), text.to_owned());
-        self.events.send(Event::ProfileChanged { profile: name(profile) });
+        self.events.send(Event::PrefixChanged { prefix: name(profile) });
     }
 
     async fn ask(&self, conversation: &str, text: &str) -> TokenOrigins {
@@ -299,6 +299,6 @@ fn named(id: ConversationId, tokens: Vec<Token>) -> ProfilePrefix {
     ProfilePrefix { id, class: TtlClass::Long, tokens, segments: Vec::new() }
 }
 
-fn name(text: &str) -> ProfileName {
-    text.parse().unwrap()
+fn name(text: &str) -> PrefixName {
+    PrefixName::Profile(text.parse().unwrap())
 }

@@ -4,12 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use hob_prewarm::{ProfileName, TokenOrigin, TrackedPrefix};
+use hob_prewarm::{PrefixName, TokenOrigin, TrackedPrefix};
 use tokio::sync::watch;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WarmStatus {
-    pub prefixes: BTreeMap<ProfileName, TrackedPrefix>,
+    pub prefixes: BTreeMap<PrefixName, TrackedPrefix>,
     /// Prewarms and touches since the start.
     pub outcomes: BTreeMap<Outcome, u64>,
 }
@@ -53,11 +53,8 @@ impl WarmStatusReader {
 }
 
 impl WarmStatusWriter {
-    pub(super) fn show<'a>(
-        &self,
-        prefixes: impl Iterator<Item = (&'a ProfileName, TrackedPrefix)>,
-    ) {
-        let shown = prefixes.map(|(profile, prefix)| (profile.clone(), prefix)).collect();
+    pub(super) fn show<'a>(&self, prefixes: impl Iterator<Item = (&'a PrefixName, TrackedPrefix)>) {
+        let shown = prefixes.map(|(name, prefix)| (name.clone(), prefix)).collect();
         self.0.send_if_modified(|warm_status| {
             let differs = warm_status.prefixes != shown;
             warm_status.prefixes = shown;

@@ -49,6 +49,7 @@ pub struct Plan {
     recognizer: Vec<String>,
     stream_recognizer: Vec<String>,
     type_ahead: bool,
+    learned_prefixes: usize,
     battery: Option<fn() -> Option<Battery>>,
     has_background: bool,
 }
@@ -70,6 +71,7 @@ impl Plan {
             stream_recognizer: Vec::new(),
             type_ahead: true,
             has_background: false,
+            learned_prefixes: 4,
             battery: None,
         }
     }
@@ -172,6 +174,12 @@ impl Plan {
         self
     }
 
+    /// Maximum number of learned prefixes.
+    pub fn learned_prefixes(mut self, count: usize) -> Self {
+        self.learned_prefixes = count;
+        self
+    }
+
     /// Runs on this battery.
     pub fn battery(mut self, read: fn() -> Option<Battery>) -> Self {
         self.battery = Some(read);
@@ -220,6 +228,7 @@ impl Plan {
         settings.voice_recognizer = self.recognizer.clone();
         settings.voice_recognizer_stream = self.stream_recognizer.clone();
         settings.type_ahead = self.type_ahead;
+        settings.learned_prefixes = self.learned_prefixes;
         let (command, phrases) = self.voice.clone().unwrap_or_default();
         settings.voice_name = "en".to_owned();
         settings.voice_command = command;

@@ -2,8 +2,8 @@
 //!
 //! - The planner parks a conversation once, after `idle_after` without a turn in it; never one with
 //!   a queued or running turn. Of several that are due, the longest idle is parked first.
-//! - Once a model is loaded the planner warms each profile's prefix, one at a time, and a changed
-//!   profile's again. It retries failures after growing pauses, and leaves a prefix to the turn
+//! - Once a model is loaded the planner warms each prefix, one at a time, and a changed one
+//!   again. It retries failures after growing pauses, and leaves a prefix to the turn
 //!   that computes it.
 //! - It touches warm prefixes in rounds, see [`keepalive`](crate::keepalive). A turn cancels a
 //!   touch, and a touch does not count as a use.
@@ -25,8 +25,7 @@ use std::time::Duration;
 use hob_slots::{ConversationId, Timestamp};
 
 use crate::keepalive::{Battery, Keepalive, Rounds};
-use crate::name::ProfileName;
-use crate::prefix::{TokenOrigins, TrackedPrefix};
+use crate::prefix::{PrefixName, TokenOrigins, TrackedPrefix};
 use parking::Parking;
 use prefixes::{Job, Prefixes};
 use unload::Unload;
@@ -64,34 +63,34 @@ pub enum Event {
     Forgotten {
         conversation: ConversationId,
     },
-    /// A model is loaded, with no KV yet. Its profiles are in order of importance.
+    /// A model is loaded, with no KV yet. Its prefixes are in order of importance.
     ModelReady {
-        profiles: Vec<ProfileName>,
+        prefixes: Vec<PrefixName>,
     },
     /// The engine has unloaded the weights and all hot KV.
     ModelUnloaded,
     /// The engine has refused [`Action::Unload`], because of a turn.
     UnloadRefused,
-    /// A profile is new, or its prefix has changed.
-    ProfileChanged {
-        profile: ProfileName,
+    /// A prefix is new, or it has changed.
+    PrefixChanged {
+        prefix: PrefixName,
     },
-    ProfileRemoved {
-        profile: ProfileName,
+    PrefixRemoved {
+        prefix: PrefixName,
     },
     /// [`Action::Warm`] or [`Action::Touch`] has succeeded.
     PrefixDone {
-        profile: ProfileName,
+        prefix: PrefixName,
         from: TokenOrigins,
     },
     /// [`Action::Warm`] or [`Action::Touch`] has failed.
     PrefixFailed {
-        profile: ProfileName,
+        prefix: PrefixName,
         reason: String,
     },
-    /// A turn began with a profile's prefix.
+    /// A turn began with the prefix.
     Used {
-        profile: ProfileName,
+        prefix: PrefixName,
     },
     /// The power supply, read before each [`Planner::wake`] on machines with a battery.
     Battery(Battery),
@@ -101,18 +100,18 @@ pub enum Event {
 pub enum Action {
     /// Move the conversation's KV from the sequences to memory and disk.
     Park(ConversationId),
-    /// Prefill or restore the profile's prefix; report [`Event::PrefixDone`] or
+    /// Prefill or restore the prefix; report [`Event::PrefixDone`] or
     /// [`Event::PrefixFailed`].
-    Warm(ProfileName),
+    Warm(PrefixName),
     /// The same at the lowest priority, of a prefix that is probably hot.
-    Touch(ProfileName),
-    /// Write the time of use into the saved record of the profile's prefix.
-    Renew(ProfileName),
+    Touch(PrefixName),
+    /// Write the time of use into the saved record of the prefix.
+    Renew(PrefixName),
     /// Save all KV and unload the weights, unless a turn runs; report [`Event::ModelUnloaded`] or
     /// [`Event::UnloadRefused`].
     Unload,
     /// Cancel the running [`Action::Warm`] or [`Action::Touch`], without a report.
-    Cancel(ProfileName),
+    Cancel(PrefixName),
 }
 
 /// Tracks hot conversations, prefixes and idle times.
@@ -160,10 +159,10 @@ impl Planner {
                 self.withdraw(&conversation);
                 self.parking.forget(&conversation);
             }
-            Event::ModelReady { profiles } => {
+            Event::ModelReady { prefixes } => {
                 self.cancel(None);
                 self.unload.model_ready(now);
-                self.prefixes.reset(profiles, now);
+                self.prefixes.reset(prefixes, now);
             }
             Event::ModelUnloaded => {
                 self.cancel(None);
@@ -171,22 +170,22 @@ impl Planner {
                 self.unload.model_unloaded();
             }
             Event::UnloadRefused => self.unload.active(now),
-            Event::ProfileChanged { profile } => {
-                self.cancel_for(&profile);
-                self.prefixes.want(profile, now);
+            Event::PrefixChanged { prefix } => {
+                self.cancel_for(&prefix);
+                self.prefixes.want(prefix, now);
             }
-            Event::ProfileRemoved { profile } => {
-                self.cancel_for(&profile);
-                self.prefixes.remove(&profile);
+            Event::PrefixRemoved { prefix } => {
+                self.cancel_for(&prefix);
+                self.prefixes.remove(&prefix);
             }
-            Event::PrefixDone { profile, from } => self.prefixes.done(&profile, from, now),
-            Event::PrefixFailed { profile, reason } => self.prefixes.fail(&profile, reason, now),
-            Event::Used { profile } => {
-                if self.prefixes.renew_due(&profile, now) {
-                    self.actions.push_back(Action::Renew(profile.clone()));
+            Event::PrefixDone { prefix, from } => self.prefixes.done(&prefix, from, now),
+            Event::PrefixFailed { prefix, reason } => self.prefixes.fail(&prefix, reason, now),
+            Event::Used { prefix } => {
+                if self.prefixes.renew_due(&prefix, now) {
+                    self.actions.push_back(Action::Renew(prefix.clone()));
                 }
-                if self.prefixes.used(&profile, now) {
-                    self.cancel_for(&profile);
+                if self.prefixes.used(&prefix, now) {
+                    self.cancel_for(&prefix);
                 }
             }
             Event::Battery(battery) => {
@@ -219,8 +218,8 @@ impl Planner {
         [self.parking.next_wake(), retry, unload, self.next_round()].into_iter().flatten().min()
     }
 
-    /// Each profile's prefix, by name.
-    pub fn prefixes(&self) -> impl Iterator<Item = (&ProfileName, TrackedPrefix)> {
+    /// Each prefix, by name.
+    pub fn prefixes(&self) -> impl Iterator<Item = (&PrefixName, TrackedPrefix)> {
         self.prefixes.list()
     }
 
@@ -248,10 +247,10 @@ impl Planner {
             self.prefixes.request_touches(needs_touch);
         }
         let idle = !self.parking.has_active_turns();
-        if let Some((profile, job)) = self.prefixes.start(now, idle) {
+        if let Some((prefix, job)) = self.prefixes.start(now, idle) {
             self.actions.push_back(match job {
-                Job::Warm => Action::Warm(profile),
-                Job::Touch => Action::Touch(profile),
+                Job::Warm => Action::Warm(prefix),
+                Job::Touch => Action::Touch(prefix),
             });
         }
     }
@@ -274,8 +273,8 @@ impl Planner {
         self.actions.extend(self.prefixes.stop(job).map(Action::Cancel));
     }
 
-    fn cancel_for(&mut self, profile: &ProfileName) {
-        if self.prefixes.is_running(profile) {
+    fn cancel_for(&mut self, prefix: &PrefixName) {
+        if self.prefixes.is_running(prefix) {
             self.cancel(None);
         }
     }

@@ -12,8 +12,7 @@ use std::time::Duration;
 
 use hob_slots::Timestamp;
 
-use crate::name::ProfileName;
-use crate::prefix::{PrefixState, TokenOrigins, TrackedPrefix, WarmFailure, Warmed};
+use crate::prefix::{PrefixName, PrefixState, TokenOrigins, TrackedPrefix, WarmFailure, Warmed};
 
 /// From the first failure to the retry; doubles with each further failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
@@ -27,8 +26,8 @@ const MAX_TURN_WAIT: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Default)]
 pub(super) struct Prefixes {
-    known: BTreeMap<ProfileName, Entry>,
-    running: Option<(ProfileName, Job)>,
+    known: BTreeMap<PrefixName, Entry>,
+    running: Option<(PrefixName, Job)>,
     ranks: usize,
 }
 
@@ -55,18 +54,18 @@ struct Entry {
 }
 
 impl Prefixes {
-    /// Tracks these profiles only, all of them cold.
-    pub(super) fn reset(&mut self, profiles: Vec<ProfileName>, now: Timestamp) {
+    /// Tracks these only, all of them cold.
+    pub(super) fn reset(&mut self, prefixes: Vec<PrefixName>, now: Timestamp) {
         self.known.clear();
-        for profile in profiles {
-            self.want(profile, now);
+        for name in prefixes {
+            self.want(name, now);
         }
     }
 
-    /// The profile's prefix is cold and should be warm.
-    pub(super) fn want(&mut self, profile: ProfileName, now: Timestamp) {
+    /// The prefix is cold and should be warm.
+    pub(super) fn want(&mut self, name: PrefixName, now: Timestamp) {
         self.ranks += 1;
-        let entry = self.known.entry(profile).or_insert(Entry {
+        let entry = self.known.entry(name).or_insert(Entry {
             rank: self.ranks,
             warm_at: None,
             joined: false,
@@ -86,23 +85,23 @@ impl Prefixes {
         }
     }
 
-    pub(super) fn remove(&mut self, profile: &ProfileName) {
-        self.known.remove(profile);
+    pub(super) fn remove(&mut self, name: &PrefixName) {
+        self.known.remove(name);
     }
 
-    /// Stops the running job, if it is this `job` or `job` is `None`; returns its profile.
-    pub(super) fn stop(&mut self, job: Option<Job>) -> Option<ProfileName> {
-        let (profile, _) = self.running.take_if(|(_, at)| job.is_none_or(|job| job == *at))?;
-        Some(profile)
+    /// Stops the running job, if it is this `job` or `job` is `None`; returns its prefix.
+    pub(super) fn stop(&mut self, job: Option<Job>) -> Option<PrefixName> {
+        let (name, _) = self.running.take_if(|(_, at)| job.is_none_or(|job| job == *at))?;
+        Some(name)
     }
 
-    pub(super) fn is_running(&self, profile: &ProfileName) -> bool {
-        self.running.as_ref().is_some_and(|(at, _)| at == profile)
+    pub(super) fn is_running(&self, name: &PrefixName) -> bool {
+        self.running.as_ref().is_some_and(|(at, _)| at == name)
     }
 
-    pub(super) fn done(&mut self, profile: &ProfileName, from: TokenOrigins, now: Timestamp) {
-        let job = self.finish(profile);
-        let Some(entry) = self.known.get_mut(profile) else { return };
+    pub(super) fn done(&mut self, name: &PrefixName, from: TokenOrigins, now: Timestamp) {
+        let job = self.finish(name);
+        let Some(entry) = self.known.get_mut(name) else { return };
         (entry.warm_at, entry.joined, entry.touch_due, entry.failed) = (None, false, false, None);
         let nothing_happened = job == Some(Job::Touch) && from.tokens() == from.shared;
         match &mut entry.warmed {
@@ -111,9 +110,9 @@ impl Prefixes {
         }
     }
 
-    pub(super) fn fail(&mut self, profile: &ProfileName, reason: String, now: Timestamp) {
-        self.finish(profile);
-        let Some(entry) = self.known.get_mut(profile) else { return };
+    pub(super) fn fail(&mut self, name: &PrefixName, reason: String, now: Timestamp) {
+        self.finish(name);
+        let Some(entry) = self.known.get_mut(name) else { return };
         let times = entry.failed.as_ref().map_or(0, |failed| failed.times) + 1;
         (entry.warm_at, entry.joined, entry.touch_due) =
             (Some(now.after(pause(times))), false, false);
@@ -122,8 +121,8 @@ impl Prefixes {
 
     /// A turn began with this prefix, which counts as a touch. Returns whether the turn computes a
     /// prefix that the planner warms or was about to warm.
-    pub(super) fn used(&mut self, profile: &ProfileName, now: Timestamp) -> bool {
-        let Some(entry) = self.known.get_mut(profile) else { return false };
+    pub(super) fn used(&mut self, name: &PrefixName, now: Timestamp) -> bool {
+        let Some(entry) = self.known.get_mut(name) else { return false };
         if let Some(warmed) = &mut entry.warmed {
             (warmed.touched, entry.touch_due) = (now, false);
         }
@@ -136,8 +135,8 @@ impl Prefixes {
     }
 
     /// A turn began with this prefix. Returns whether the record of its KV is to be renewed.
-    pub(super) fn renew_due(&mut self, profile: &ProfileName, now: Timestamp) -> bool {
-        let Some(entry) = self.known.get_mut(profile) else { return false };
+    pub(super) fn renew_due(&mut self, name: &PrefixName, now: Timestamp) -> bool {
+        let Some(entry) = self.known.get_mut(name) else { return false };
         // Making a prefix warm writes its record too.
         let last = entry.renewed.max(entry.warmed.map(|warmed| warmed.at));
         let is_due = last.is_none_or(|last| last.age(now) >= RENEWAL_INTERVAL);
@@ -167,18 +166,18 @@ impl Prefixes {
     }
 
     /// Starts the next job, unless one runs. Touches wait until the engine is `idle`.
-    pub(super) fn start(&mut self, now: Timestamp, idle: bool) -> Option<(ProfileName, Job)> {
+    pub(super) fn start(&mut self, now: Timestamp, idle: bool) -> Option<(PrefixName, Job)> {
         if self.running.is_some() {
             return None;
         }
-        let waiting = self.known.iter().filter_map(|(profile, entry)| {
+        let waiting = self.known.iter().filter_map(|(name, entry)| {
             let warm_at = entry.warm_at.filter(|at| *at <= now)?;
-            Some(((warm_at, entry.rank), profile))
+            Some(((warm_at, entry.rank), name))
         });
-        let first = waiting.min().map(|(_, profile)| (profile.clone(), Job::Warm));
+        let first = waiting.min().map(|(_, name)| (name.clone(), Job::Warm));
         let due = || {
             let mut due = self.known.iter().filter(|(_, entry)| entry.touch_due && idle);
-            due.next().map(|(profile, _)| (profile.clone(), Job::Touch))
+            due.next().map(|(name, _)| (name.clone(), Job::Touch))
         };
         self.running = first.or_else(due);
         self.running.clone()
@@ -211,21 +210,21 @@ impl Prefixes {
         }
     }
 
-    pub(super) fn list(&self) -> impl Iterator<Item = (&ProfileName, TrackedPrefix)> {
-        self.known.iter().map(|(profile, entry)| {
+    pub(super) fn list(&self) -> impl Iterator<Item = (&PrefixName, TrackedPrefix)> {
+        self.known.iter().map(|(name, entry)| {
             let state = match entry.warm_at {
                 None => PrefixState::Warm,
-                Some(_) if self.is_running(profile) => PrefixState::Warming,
+                Some(_) if self.is_running(name) => PrefixState::Warming,
                 Some(_) => PrefixState::Waiting,
             };
             let prefix =
                 TrackedPrefix { state, warmed: entry.warmed, failed: entry.failed.clone() };
-            (profile, prefix)
+            (name, prefix)
         })
     }
 
-    fn finish(&mut self, profile: &ProfileName) -> Option<Job> {
-        self.running.take_if(|(at, _)| at == profile).map(|(_, job)| job)
+    fn finish(&mut self, name: &PrefixName) -> Option<Job> {
+        self.running.take_if(|(at, _)| at == name).map(|(_, job)| job)
     }
 }
 

@@ -29,15 +29,19 @@ export function partOf(layer, key) {
 }
 
 export function nameOf({ kind, title, conversation, profile }) {
+  if (isLearned(conversation)) return t("map.learned");
   if (kind === "prefix") return t("map.prefix", { profile: profile ?? conversation ?? "" });
   return title ?? conversation ?? t("map.unnamed");
 }
+
+const isLearned = (conversation) => conversation?.startsWith("__learned__:");
 
 /** The id of a profile's prefix; without a name, of the default profile's. */
 const PREFIX_ID = /^__(?:system_prefix__|prefix__:(.+))$/;
 
 /** A chat's title, or the profile whose prefix it is. */
 export function savedName(conversation, titles) {
+  if (isLearned(conversation)) return t("map.learned");
   const prefix = PREFIX_ID.exec(conversation);
   if (prefix) return t("map.prefix", { profile: prefix[1] ?? "default" });
   return titles.get(conversation) ?? conversation;

@@ -4,6 +4,7 @@ import { address, api, go, html, t, useEffect, useState } from "/lib.js";
 import { askText, Button, Icon, toast } from "/parts.js";
 import { isValidName } from "./draft.js";
 import { Editor } from "./editor.js";
+import { Learned } from "./learned.js";
 import { createDraft } from "./use-profile.js";
 import { Warmth } from "./warmth.js";
 
@@ -30,7 +31,8 @@ function List() {
     ${list.data.map((profile) => html`<${Row} key=${profile.name} profile=${profile} />`)}
     ${!list.data.length && html`
       <div class="card empty"><${Icon} name="profiles" /><p>${t("profiles.none")}</p></div>`}
-    <p class="note">${t("profiles.where")} <code>${list.directory}</code></p>`;
+    <p class="note">${t("profiles.where")} <code>${list.directory}</code></p>
+    <${Learned} />`;
 }
 
 function Row({ profile }) {

@@ -16,7 +16,7 @@ use crate::blocking::compute;
 use crate::error::ApiError;
 use crate::prompt::prefix_cache::SharedPrefix;
 use crate::prompt::{Preamble, PromptParts, Rendered, Renderer};
-use crate::warm::prefixes::{Prefixes, ProfilePrefix};
+use crate::warm::prefixes::ProfilePrefix;
 use crate::wire::message::{Message, Role};
 
 /// Beginnings that tokenizers merge with the text before them in different ways: letters, digits,
@@ -24,14 +24,16 @@ use crate::wire::message::{Message, Role};
 const PROBES: [&str; 12] =
     ["What", "is", "7", " x", "  x", "\n", "\n\nx", "'s", "...", "\"", "\u{fc}", "\u{8a9e}"];
 
-impl Prefixes for Profiles {
-    async fn prefix(&self, profile: &ProfileName) -> Result<ProfilePrefix, ApiError> {
+impl Profiles {
+    /// The prefix of a profile as it is now: a template may write the date.
+    ///
+    /// # Errors
+    /// When the profile is unknown or broken, or the template refuses it.
+    pub async fn prefix(&self, profile: &ProfileName) -> Result<ProfilePrefix, ApiError> {
         let (profiles, name) = (self.clone(), profile.clone());
         compute(move || profiles.prefix_now(&name)).await
     }
-}
 
-impl Profiles {
     /// The tokens of a profile's prefix, rendered on the caller's thread.
     ///
     /// # Errors

@@ -5,16 +5,16 @@ use crate::prefix::{PrefixState, TokenOrigin};
 
 impl World {
     pub(super) fn boot(&mut self, profiles: &[&str]) -> &mut Self {
-        let profiles = profiles.iter().map(|profile| name(profile)).collect();
-        self.tell(Event::ModelReady { profiles })
+        let prefixes = profiles.iter().map(|profile| name(profile)).collect();
+        self.tell(Event::ModelReady { prefixes })
     }
 
     pub(super) fn change(&mut self, profile: &str) -> &mut Self {
-        self.tell(Event::ProfileChanged { profile: name(profile) })
+        self.tell(Event::PrefixChanged { prefix: name(profile) })
     }
 
     pub(super) fn use_prefix(&mut self, profile: &str) -> &mut Self {
-        self.tell(Event::Used { profile: name(profile) })
+        self.tell(Event::Used { prefix: name(profile) })
     }
 
     /// Whether a turn that begins with the prefix renews its record.
@@ -25,16 +25,16 @@ impl World {
     }
 
     fn remove(&mut self, profile: &str) -> &mut Self {
-        self.tell(Event::ProfileRemoved { profile: name(profile) })
+        self.tell(Event::PrefixRemoved { prefix: name(profile) })
     }
 
     pub(super) fn done(&mut self, profile: &str, from: TokenOrigins) -> &mut Self {
-        self.tell(Event::PrefixDone { profile: name(profile), from })
+        self.tell(Event::PrefixDone { prefix: name(profile), from })
     }
 
     pub(super) fn fail(&mut self, profile: &str) -> &mut Self {
         let reason = "the queue is full".to_owned();
-        self.tell(Event::PrefixFailed { profile: name(profile), reason })
+        self.tell(Event::PrefixFailed { prefix: name(profile), reason })
     }
 
     /// Warms all these prefixes at once.
@@ -54,8 +54,8 @@ impl World {
     }
 }
 
-pub(super) fn name(text: &str) -> ProfileName {
-    text.parse().unwrap()
+pub(super) fn name(text: &str) -> PrefixName {
+    PrefixName::Profile(text.parse().unwrap())
 }
 
 pub(super) fn computed(computed: usize) -> TokenOrigins {

@@ -20,7 +20,7 @@ impl World {
 }
 
 fn ready() -> Event {
-    Event::ModelReady { profiles: vec!["default".parse().unwrap()] }
+    Event::ModelReady { prefixes: vec![PrefixName::Profile("default".parse().unwrap())] }
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn an_unloaded_model_warms_no_prefix_and_causes_no_wake() {
     assert_eq!(world.planner.next_wake(), None);
     assert_eq!(world.sleep(24 * 60 * MINUTE).wake(), []);
     world.model(ready());
-    let warm = Action::Warm("default".parse().unwrap());
+    let warm = Action::Warm(PrefixName::Profile("default".parse().unwrap()));
     assert!(world.wake().contains(&warm), "they are back");
 }
 

@@ -1,0 +1,95 @@
+//! `hob prefixes`
+
+use std::io::Write;
+
+use clap::Subcommand;
+use hob_api::{LearnedPrefix, List};
+use serde_json::Value;
+
+use crate::client::{self, Client, path_segment};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::{Align, Table, ago, count, line};
+
+const PATH: &str = "/v1/learned";
+
+/// List and forget learned prefixes: what many prompts begin with
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// List learned prefixes
+    #[command(visible_alias = "ls")]
+    List,
+    /// Forget learned prefixes and their KV
+    Forget {
+        /// Their names
+        #[arg(required_unless_present = "all")]
+        names: Vec<String>,
+        /// All of them
+        #[arg(long, conflicts_with = "names")]
+        all: bool,
+    },
+}
+
+pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
+    let client = Client::find(context)?;
+    match args.action.as_ref().unwrap_or(&Action::List) {
+        Action::List => list(&client, context),
+        Action::Forget { all: true, .. } => forget(&client, &[PATH.to_owned()], context),
+        Action::Forget { names, .. } => {
+            let path = |name: &String| format!("{PATH}/{}", path_segment(name));
+            forget(&client, &names.iter().map(path).collect::<Vec<_>>(), context)
+        }
+    }
+}
+
+fn list(client: &Client, context: &mut Context) -> Result<(), Failure> {
+    let answer: Value = client.get(PATH)?;
+    if context.json {
+        return context.write_json(&answer["data"]);
+    }
+    let prefixes: List<LearnedPrefix> = client::parse(answer)?;
+    if prefixes.data.is_empty() {
+        writeln!(context.out, "no prefix is learned: three conversations must begin alike")?;
+        return Ok(());
+    }
+    let mut table = Table::new(&[
+        ("NAME", Align::Left),
+        ("TOKENS", Align::Right),
+        ("CONVERSATIONS", Align::Right),
+        ("PLACE", Align::Left),
+        ("USED", Align::Left),
+        ("BEGINS", Align::Left),
+    ]);
+    for prefix in &prefixes.data {
+        table.row(vec![
+            line(&prefix.name, 16),
+            count(prefix.tokens as u64),
+            count(prefix.conversations as u64),
+            line(&prefix.place, 8),
+            ago(context.now_secs().saturating_sub(prefix.used_at)),
+            line(&prefix.text, 48),
+        ]);
+    }
+    Ok(table.write(&mut *context.out)?)
+}
+
+fn forget(client: &Client, paths: &[String], context: &mut Context) -> Result<(), Failure> {
+    for path in paths {
+        let answer: Value = client.delete(path)?;
+        if context.json {
+            context.write_json(&answer["forgotten"])?;
+            continue;
+        }
+        for name in answer["forgotten"].as_array().into_iter().flatten() {
+            let name = line(name.as_str().unwrap_or_default(), 16);
+            writeln!(context.out, "forgot {name}")?;
+        }
+    }
+    Ok(())
+}
