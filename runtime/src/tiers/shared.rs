@@ -10,7 +10,6 @@ use hob_slots::store::{ObjectName, Store};
 use hob_slots::{BlockId, ConversationId, ModelHash, Timeline, Token, WarmPool};
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use super::locked::LockedSteps;
 use super::marks::Marks;
 use super::records::Records;
 use super::usage;
