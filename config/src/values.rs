@@ -32,10 +32,10 @@ pub enum CacheType {
     Q5_0,
     Q4_1,
     Q4_0,
-    Iq4Nl,
 }
 
-const CACHE_TYPES: [(CacheType, &str); 9] = [
+/// Those that llama.cpp's flash attention reads on every device.
+const CACHE_TYPES: [(CacheType, &str); 8] = [
     (CacheType::F32, "f32"),
     (CacheType::F16, "f16"),
     (CacheType::Bf16, "bf16"),
@@ -44,7 +44,6 @@ const CACHE_TYPES: [(CacheType, &str); 9] = [
     (CacheType::Q5_0, "q5_0"),
     (CacheType::Q4_1, "q4_1"),
     (CacheType::Q4_0, "q4_0"),
-    (CacheType::Iq4Nl, "iq4_nl"),
 ];
 
 impl CacheType {
@@ -137,6 +136,9 @@ mod tests {
             assert_eq!(kind.as_str(), name);
             assert_eq!(name.to_ascii_uppercase().parse(), Ok(kind));
         }
-        assert!("q3_k".parse::<CacheType>().unwrap_err().to_string().contains("q8_0"));
+        for refused in ["q3_k", "iq4_nl"] {
+            let error = refused.parse::<CacheType>().unwrap_err().to_string();
+            assert!(error.contains(refused) && error.contains("q8_0"), "{error}");
+        }
     }
 }

@@ -174,7 +174,7 @@ impl Engine {
         if self.inner.model.facts().pooling.is_none() {
             return Err(TurnError::NotEmbedding);
         }
-        self.check_tokens(&tokens, self.inner.options.max_rows())?;
+        self.check_tokens(&tokens, self.conversation_tokens())?;
         let (reply, answer) = Reply::channel();
         self.send(Command::Embed { tokens, reply })?;
         self.answered(answer).await?

@@ -89,7 +89,7 @@ fn serve_loaded(
 ) -> Result<(Core, Exit), Box<NoContext>> {
     core.pulse.begin(Activity::Loading);
     let model = core.model.clone();
-    let shape = core.options.shape();
+    let shape = core.options.shape(model.facts());
     let mut parts = Some((core, first));
     let mut exit = None;
     let made = model.with_context(shape, &mut |backend| {

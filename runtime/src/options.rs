@@ -48,11 +48,12 @@ impl Default for EngineOptions {
 }
 
 impl EngineOptions {
-    pub(crate) fn shape(&self) -> ContextShape {
+    pub(crate) fn shape(&self, model: &ModelFacts) -> ContextShape {
+        let one_batch = model.pooling.is_some() && !model.embeds_in_parts;
         ContextShape {
             context_tokens: self.context_tokens,
             sequences: self.slots + self.prefixes + 1, // One is the scratch sequence.
-            micro_batch: self.max_rows(),
+            micro_batch: if one_batch { self.conversation_tokens(model) } else { self.max_rows() },
         }
     }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
-use hob_runtime::{Model, TurnError};
+use hob_runtime::{EngineOptions, Model, TurnError};
 use support::*;
 
 fn load(path: &Path) -> Arc<dyn Model> {
@@ -38,6 +38,47 @@ fn an_embedding_model_gives_vectors_of_length_1_and_answers_no_prompts() {
 
     let refused = engine.submit(request("chat", &tokens(&model, "hello"), 1)).unwrap_err();
     assert_eq!(refused, TurnError::NotGenerative);
+}
+
+#[test]
+fn a_text_longer_than_a_micro_batch_is_embedded_as_in_one() {
+    for (number, pooling) in [(1, "mean"), (3, "last")] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("embedder.gguf");
+        let plain = std::fs::read(fixture("fixtures/qwen3.gguf")).unwrap();
+        std::fs::write(&path, with_number(&plain, "qwen3.pooling_type", number)).unwrap();
+        let model = load(&path);
+        assert_eq!(model.facts().pooling.as_deref(), Some(pooling));
+        let text = tokens(&model, &"a kettle on a shelf by the fire ".repeat(200));
+        let (small, one) = [64, 2048]
+            .map(|micro_batch| engine(&model, None, EngineOptions { micro_batch, ..options() }))
+            .into();
+        let most = small.conversation_tokens();
+        for len in [100, most] {
+            let text = &text[..len.min(text.len())];
+            let (parts, whole) = (
+                block_on(small.embed(text.to_vec())).unwrap(),
+                block_on(one.embed(text.to_vec())).unwrap(),
+            );
+            let cosine: f32 = parts.iter().zip(&whole).map(|(a, b)| a * b).sum();
+            assert!(cosine > 0.9999, "{pooling}, {} tokens: {cosine}", text.len());
+        }
+        assert!(text.len().min(most) > 512, "{most}");
+    }
+}
+
+#[test]
+fn a_ranking_model_makes_no_embeddings() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ranker.gguf");
+    let plain = std::fs::read(fixture("fixtures/qwen3.gguf")).unwrap();
+    std::fs::write(&path, with_number(&plain, "qwen3.pooling_type", 4)).unwrap();
+    let model = load(&path);
+    let engine = engine(&model, None, options());
+    for _ in 0..2 {
+        let refused = block_on(engine.embed(tokens(&model, "hello"))).unwrap_err();
+        assert!(refused.to_string().contains("ranks"), "{refused}");
+    }
 }
 
 #[test]

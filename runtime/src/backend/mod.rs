@@ -71,6 +71,9 @@ pub struct ModelFacts {
     pub chat_template: Option<String>,
     /// `mean`, `cls`, `last`, … for embedding models.
     pub pooling: Option<String>,
+    /// Whether a text may be embedded in several micro-batches: its last token, which has seen all
+    /// others, is its embedding. Another model pools the tokens of one micro-batch.
+    pub embeds_in_parts: bool,
     pub memory: MemoryKind,
 }
 

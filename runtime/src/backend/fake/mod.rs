@@ -50,6 +50,7 @@ pub struct FakeModel {
     vocabulary: Vocabulary,
     pace: Duration,
     resident: AtomicBool,
+    computes_nan: bool,
 }
 
 impl Default for FakeModel {
@@ -75,11 +76,13 @@ impl FakeModel {
                 size_bytes: 0,
                 chat_template: Some(CHATML.to_owned()),
                 pooling: None,
+                embeds_in_parts: false,
                 memory: MemoryKind::Plain,
             },
             vocabulary: Vocabulary::new(bytes.chain(control), None, Some(Token(IM_END)), false),
             pace: Duration::ZERO,
             resident: AtomicBool::new(true),
+            computes_nan: false,
         }
     }
 
@@ -97,10 +100,18 @@ impl FakeModel {
         self
     }
 
+    /// The same with logits that are not numbers, as damaged weights make them.
+    #[must_use]
+    pub fn with_nan_logits(mut self) -> Self {
+        self.computes_nan = true;
+        self
+    }
+
     /// The same as an embedding model.
     #[must_use]
     pub fn with_pooling(mut self, pooling: &str) -> Self {
         self.facts.pooling = Some(pooling.to_owned());
+        self.facts.embeds_in_parts = pooling == "last";
         self
     }
 }
@@ -286,6 +297,9 @@ impl Backend for FakeContext<'_> {
                         100.0;
                     std::thread::sleep(echoed.pace);
                 }
+                if self.model.computes_nan {
+                    logits.fill(f32::NAN);
+                }
                 self.logits.push((index, logits));
             }
         }
@@ -367,6 +381,8 @@ impl Backend for FakeContext<'_> {
         if self.model.facts.pooling.is_none() {
             return Err(DecodeError::Failed("this model does not make embeddings".to_owned()));
         }
+        let in_parts = self.model.facts.embeds_in_parts;
+        assert!(in_parts || tokens.len() <= self.shape.micro_batch, "a text is one micro-batch");
         let mut values = vec![0.0f32; 8];
         for (index, token) in tokens.iter().enumerate() {
             values[index % 8] += token.0 as f32;

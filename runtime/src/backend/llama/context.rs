@@ -188,9 +188,7 @@ impl Backend for Context<'_> {
                 sequence.0,
                 WHOLE,
             );
-            if written != announced {
-                return Err(StateError::Export { announced, written });
-            }
+            check_export(announced, written)?;
             state.set_len(written);
             Ok(state)
         }
@@ -218,30 +216,52 @@ impl Backend for Context<'_> {
     }
 
     fn embed(&mut self, tokens: &[Token]) -> Result<Vec<f32>, DecodeError> {
-        if self.model.facts.pooling.is_none() {
-            return Err(DecodeError::Failed("this model does not make embeddings".to_owned()));
+        match self.model.facts.pooling.as_deref() {
+            None => {
+                return Err(DecodeError::Failed("this model does not make embeddings".to_owned()));
+            }
+            // llama.cpp has scores for it, not `n_embd_out` floats.
+            Some("rank") => {
+                return Err(DecodeError::Failed(
+                    "this model ranks texts and makes no embeddings".to_owned(),
+                ));
+            }
+            Some(_) => {}
         }
         let sequence = Sequence(0);
-        let rows: Vec<Row> = tokens
-            .iter()
-            .enumerate()
-            .map(|(position, &token)| Row { token, position, sequence, wants_logits: true })
-            .collect();
-        self.decode(&rows)?;
-        // SAFETY: with pooling, llama.cpp returns null or one vector of `n_embd_out` floats for the
-        // sequence, valid until the next decode.
-        let pooled = unsafe {
+        let pooled = self.pooled(sequence, tokens);
+        // Also after an error: the next text begins at position 0.
+        if !self.memory().is_null() {
+            self.clear(sequence);
+        }
+        pooled.map(normalised)
+    }
+}
+
+impl Context<'_> {
+    /// The pooled embedding of `tokens`, computed in micro-batches.
+    fn pooled(&mut self, sequence: Sequence, tokens: &[Token]) -> Result<Vec<f32>, DecodeError> {
+        let size = self.shape.micro_batch;
+        for (part, start) in tokens.chunks(size).zip((0..).step_by(size)) {
+            let row = |(offset, &token): (usize, &Token)| Row {
+                token,
+                position: start + offset,
+                sequence,
+                wants_logits: true,
+            };
+            let rows: Vec<Row> = part.iter().enumerate().map(row).collect();
+            self.decode(&rows)?;
+        }
+        // SAFETY: with pooling other than "rank", llama.cpp returns null or one vector of
+        // `n_embd_out` floats for the sequence, valid until the next decode.
+        unsafe {
             let values = sys::llama_get_embeddings_seq(self.pointer.as_ptr(), sequence.0);
             if values.is_null() {
                 return Err(DecodeError::Failed("no embedding was pooled".to_owned()));
             }
             let width = sys::llama_model_n_embd_out(self.weights.as_ptr());
-            std::slice::from_raw_parts(values, usize::try_from(width).unwrap_or(0)).to_vec()
-        };
-        if !self.memory().is_null() {
-            self.clear(sequence);
+            Ok(std::slice::from_raw_parts(values, usize::try_from(width).unwrap_or(0)).to_vec())
         }
-        Ok(normalised(pooled))
     }
 }
 
@@ -329,6 +349,15 @@ impl Batch {
     }
 }
 
+/// llama.cpp announces 0 bytes where it cannot write the state.
+fn check_export(announced: usize, written: usize) -> Result<(), StateError> {
+    if written == announced && announced > 0 {
+        Ok(())
+    } else {
+        Err(StateError::Export { announced, written })
+    }
+}
+
 fn position(position: usize) -> i32 {
     // `i32::MAX` itself would leak its cell for good.
     i32::try_from(position).ok().filter(|&p| p < i32::MAX).expect("positions fit a context")
@@ -349,4 +378,18 @@ fn normalised(mut values: Vec<f32>) -> Vec<f32> {
         values.iter_mut().for_each(|value| *value /= length);
     }
     values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_export_of_nothing_is_refused() {
+        assert_eq!(check_export(7, 7), Ok(()));
+        for (announced, written) in [(0, 0), (7, 6), (7, 0)] {
+            let refused = StateError::Export { announced, written };
+            assert_eq!(check_export(announced, written), Err(refused));
+        }
+    }
 }

@@ -172,6 +172,7 @@ fn read_facts(weights: &Weights, path: &Path) -> ModelFacts {
     let architecture = metadata("general.architecture").unwrap_or_default();
     let pooling = metadata(&format!("{architecture}.pooling_type"))
         .and_then(|value| params::pooling_name(&value));
+    let is_causal = metadata(&format!("{architecture}.attention.causal")) != Some("false".into());
     let name = metadata("general.name")
         .unwrap_or_else(|| path.file_stem().unwrap_or_default().to_string_lossy().into_owned());
     // SAFETY: `model` is a loaded model; these calls read numbers and a string that it owns.
@@ -184,6 +185,7 @@ fn read_facts(weights: &Weights, path: &Path) -> ModelFacts {
             size_bytes: sys::llama_model_size(model),
             chat_template: (!template.is_null())
                 .then(|| CStr::from_ptr(template).to_string_lossy().into_owned()),
+            embeds_in_parts: is_causal && pooling.as_deref() == Some("last"),
             pooling,
             memory: if sys::llama_model_is_recurrent(model) {
                 MemoryKind::Recurrent
