@@ -148,7 +148,9 @@ impl From<TurnError> for ApiError {
             TurnError::Superseded => Self::new(ErrorKind::Busy, message).code("superseded"),
             TurnError::Stopped => Self::new(ErrorKind::Busy, message).code("stopping"),
             TurnError::Dead(_) => Self::new(ErrorKind::Busy, message).code("engine_dead"),
-            TurnError::Backend(_) => Self::internal(message).code("backend"),
+            TurnError::Backend(_) | TurnError::NotANumber => {
+                Self::internal(message).code("backend")
+            }
             TurnError::NotForgotten(_) => Self::internal(message).code("not_deleted"),
         }
     }

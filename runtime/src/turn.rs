@@ -236,6 +236,10 @@ pub enum TurnError {
     NotEmbedding,
     #[error("the model failed to compute a batch: {0}")]
     Backend(String),
+    #[error(
+        "the model computed logits that are not numbers (NaN): its file may be damaged; download it again, or choose another quantization"
+    )]
+    NotANumber,
     /// A prewarm does not load the weights.
     #[error("the model is unloaded; prewarming resumes with the next request")]
     NotResident,

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{EngineOptions, Model, Turn, TurnError, TurnEvent, TurnRequest};
-use hob_slots::Token;
+use hob_slots::format::{Object, ObjectKind};
+use hob_slots::store::Store;
+use hob_slots::{Payload, Token};
 use support::*;
 
 /// Slow enough to be observed while it runs.
@@ -129,6 +131,47 @@ fn a_restore_evicts_as_many_idle_conversations_as_it_needs() {
 }
 
 #[test]
+fn a_refused_state_parks_nobody_where_conversations_share_cells() {
+    let model: Arc<dyn Model> = Arc::new(FakeModel::new());
+    let directory = tempfile::tempdir().unwrap();
+    let story = tokens(&model, &user(&"a long story ".repeat(9)));
+    let roomy = EngineOptions { context_tokens: 500, slots: 4, ..options() };
+    {
+        let before = engine(&model, Some(directory.path()), roomy.clone());
+        let first = ask(&before, request("refused", &story, 4));
+        before.shutdown();
+        drop(before);
+        // The same names with a state that the backend refuses.
+        let store = Store::open(directory.path()).unwrap();
+        let record = store.get_slot(FINGERPRINT, &name("refused")).unwrap();
+        let read = |id| store.get_object(FINGERPRINT, id, ObjectKind::Block).unwrap();
+        let objects: Vec<_> =
+            record.blocks.iter().map(|block| (block.id, read(block.id))).collect();
+        for file in files_named(directory.path(), "kv") {
+            std::fs::remove_file(file).unwrap();
+        }
+        for (id, object) in objects {
+            let object = Object { payload: Payload::from(vec![1; 7]), ..object };
+            store.put_object(FINGERPRINT, id, &object).unwrap();
+        }
+        assert_eq!(record.tokens, first.timeline);
+    }
+    let engine = engine(&model, Some(directory.path()), roomy);
+    let rules = tokens(&model, &"You are a kettle. ".repeat(10));
+    for n in 0..3 {
+        let prompt = [&rules[..], &tokens(&model, &format!("number {n}"))].concat();
+        ask(&engine, request(&format!("chat {n}"), &prompt, 2));
+    }
+    let prompt = then(&model, &story, "go on");
+    let report = ask(&engine, request("refused", &prompt, 2)).report;
+    let status = status(&engine);
+    assert_eq!(status.counters.import_failures, 1, "{report:?}");
+    assert_eq!(status.counters.parked, 0, "{status:?}");
+    assert!(status.used_tokens < 500, "{status:?}");
+    engine.shutdown();
+}
+
+#[test]
 fn a_disk_that_refuses_writes_blocks_no_turn() {
     for memory in [MemoryKind::Plain, MemoryKind::Recurrent] {
         let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_memory(memory));
@@ -181,4 +224,20 @@ fn started(mut turn: Turn) -> Turn {
 fn tokens_left(mut turn: Turn) -> usize {
     let events = std::iter::from_fn(|| turn.next_blocking());
     events.filter(|event| matches!(event, TurnEvent::Token { .. })).count()
+}
+
+fn files_named(directory: &std::path::Path, extension: &str) -> Vec<std::path::PathBuf> {
+    let (mut found, mut open) = (Vec::new(), vec![directory.to_owned()]);
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let is_wanted = path.extension().is_some_and(|end| end == extension);
+            if path.is_dir() {
+                open.push(path);
+            } else if is_wanted {
+                found.push(path);
+            }
+        }
+    }
+    found
 }

@@ -181,6 +181,30 @@ fn a_disk_that_is_too_slow_costs_computing_and_neither_memory_nor_waiting() {
 }
 
 #[test]
+fn logits_that_are_not_numbers_are_named_as_such() {
+    let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_nan_logits());
+    let engine = engine(&model, None, options());
+    let turn = engine.submit(request("chat", &tokens(&model, &user("hello")), 4)).unwrap();
+    assert_eq!(finish(turn).unwrap_err(), TurnError::NotANumber);
+    engine.shutdown();
+}
+
+#[test]
+fn an_embedding_may_be_as_long_as_the_context() {
+    for pooling in ["mean", "last"] {
+        let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pooling(pooling));
+        let engine = engine(&model, None, EngineOptions { micro_batch: 64, ..options() });
+        let most = options().context_tokens;
+        for len in [65, most] {
+            assert!(block_on(engine.embed(vec![Token(65); len])).is_ok(), "{pooling}");
+        }
+        let refused = block_on(engine.embed(vec![Token(65); most + 1])).unwrap_err();
+        assert!(matches!(refused, TurnError::TooLong { .. }), "{pooling}: {refused}");
+        engine.shutdown();
+    }
+}
+
+#[test]
 fn a_record_counts_the_turns_of_its_conversation_also_across_restarts() {
     let model = fake();
     let mut disk = OnDisk::new(&model);

@@ -13,7 +13,7 @@ use hob_slots::{ConversationId, Pin, common_prefix};
 use super::Worker;
 use super::slot::{Owner, Phase, Running};
 use crate::command::Submitted;
-use crate::map::{EvictionReason, Origin, Origins};
+use crate::map::EvictionReason;
 use crate::miss::MissReason;
 use crate::sample::{Output, Sampler};
 use crate::turn::{EventSender, Purpose, TurnReport};
@@ -250,10 +250,7 @@ impl Worker<'_> {
                 let length = length.min(limit);
                 self.log_unused(index, leftover, own);
                 self.clear(index);
-                let from = self.slots[other.0 as usize].sequence;
-                self.backend.share(from, self.slots[index].sequence, 0..length);
-                let shared = Origins::of(length, Origin::Shared);
-                self.extend(index, &prompt[..length], &shared);
+                self.share(other.0 as usize, index, &prompt[..length]);
             }
             _ => {
                 self.log_unused(index, leftover, own);

@@ -1,20 +1,91 @@
 //! The only place that changes a slot's cells, so that cells, timeline, radix tree and registry
 //! always agree.
+//!
+//! A cell has a number, which is given out once. Slots that share cells have equal numbers, so the
+//! cells in use are the distinct ones: equal tokens that two slots computed apart take two cells.
+
+use std::ops::Range;
 
 use hob_slots::Token;
 
 use super::Worker;
-use crate::map::Origins;
+use crate::map::{Origin, Origins};
+
+/// The numbers of a slot's cells, in the order of positions.
+#[derive(Debug, Default)]
+pub(super) struct CellNumbers {
+    runs: Vec<Range<u64>>,
+}
+
+impl CellNumbers {
+    fn push(&mut self, run: Range<u64>) {
+        match self.runs.last_mut() {
+            Some(last) if last.end == run.start => last.end = run.end,
+            _ if run.is_empty() => {}
+            _ => self.runs.push(run),
+        }
+    }
+
+    /// The first `len` of them.
+    fn first(&self, len: usize) -> Self {
+        let (mut runs, mut left) = (Vec::new(), len as u64);
+        for run in &self.runs {
+            let count = left.min(run.end - run.start);
+            if count == 0 {
+                break;
+            }
+            runs.push(run.start..run.start + count);
+            left -= count;
+        }
+        Self { runs }
+    }
+
+    pub fn truncate(&mut self, len: usize) {
+        *self = self.first(len);
+    }
+
+    /// How many cells several slots have together.
+    pub fn count<'a>(slots: impl Iterator<Item = &'a Self>) -> usize {
+        let mut runs: Vec<&Range<u64>> = slots.flat_map(|slot| &slot.runs).collect();
+        runs.sort_by_key(|run| run.start);
+        let (mut count, mut counted_to) = (0, 0);
+        for run in runs {
+            count += run.end.saturating_sub(run.start.max(counted_to));
+            counted_to = counted_to.max(run.end);
+        }
+        count as usize
+    }
+}
 
 impl Worker<'_> {
+    /// Cells in use. Shared cells count once.
+    pub(super) fn used_tokens(&self) -> usize {
+        CellNumbers::count(self.slots.iter().map(|slot| &slot.cells))
+    }
+
     /// Drops the slot's cells and its owner.
     pub(super) fn vacate(&mut self, index: usize) {
         self.clear(index);
         self.slots[index].unpinned();
     }
 
-    /// Appends tokens whose cells are in place.
+    /// Appends tokens whose cells are in place, and new.
     pub(super) fn extend(&mut self, index: usize, tokens: &[Token], origins: &Origins) {
+        let first = self.cells_given;
+        self.cells_given += tokens.len() as u64;
+        self.slots[index].cells.push(first..self.cells_given);
+        self.append(index, tokens, origins);
+    }
+
+    /// Shares the cells of `from`, which holds `tokens` first, with the slot, which is empty.
+    pub(super) fn share(&mut self, from: usize, index: usize, tokens: &[Token]) {
+        let sequence = self.slots[index].sequence;
+        self.backend.share(self.slots[from].sequence, sequence, 0..tokens.len());
+        self.slots[index].cells = self.slots[from].cells.first(tokens.len());
+        self.append(index, tokens, &Origins::of(tokens.len(), Origin::Shared));
+    }
+
+    fn append(&mut self, index: usize, tokens: &[Token], origins: &Origins) {
         debug_assert_eq!(tokens.len(), origins.len());
         let vocabulary = self.core.model.vocabulary();
         let slot = &mut self.slots[index];
@@ -52,5 +123,25 @@ impl Worker<'_> {
         self.radix.remove(slot.id);
         self.registry.set_load(slot.id, 0);
         self.core.change_log.touch();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_cells_count_once_and_equal_tokens_in_other_cells_count() {
+        let mut prefix = CellNumbers::default();
+        prefix.push(0..100);
+        let mut chats = [prefix.first(80), prefix.first(60)];
+        chats[0].push(100..120);
+        chats[1].push(120..150);
+        chats[0].push(150..151);
+        let all = || std::iter::once(&prefix).chain(&chats);
+        assert_eq!(CellNumbers::count(all()), 151);
+        assert_eq!(CellNumbers::count(chats.iter()), 131, "the prefix's own 20 are not theirs");
+        chats[0].truncate(10);
+        assert_eq!(CellNumbers::count(chats.iter()), 90);
     }
 }

@@ -193,7 +193,15 @@ impl Worker<'_> {
         });
         let token = match accepted {
             Ok(token) => token,
-            Err(reason) => return self.fail_turn(index, TurnError::Grammar(reason)),
+            Err(reason) => {
+                let computed = self.backend.logits(row);
+                let error = if computed.iter().any(|logit| logit.is_nan()) {
+                    TurnError::NotANumber
+                } else {
+                    TurnError::Grammar(reason)
+                };
+                return self.fail_turn(index, error);
+            }
         };
         turn.sampler.accept(token);
         turn.generated += 1;

@@ -4,8 +4,6 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use hob_runtime::Model;
-use hob_runtime::backend::MemoryKind;
-use hob_runtime::backend::fake::FakeModel;
 use hob_slots::blocks_of;
 use hob_slots::format::ObjectKind;
 use hob_slots::store::StoreReader;
@@ -13,13 +11,13 @@ use hob_slots::store::StoreReader;
 use crate::support::FINGERPRINT;
 
 /// Every object that a slot file names exists, is whole, and has the name that its tokens give it.
-pub fn check(directory: &Path, memory: MemoryKind) {
+pub fn check(directory: &Path, model: &dyn Model) {
+    let memory = model.facts().memory;
     let store = StoreReader::open(directory).unwrap();
     let listing = store.slots(FINGERPRINT).unwrap();
     assert!(listing.rejected.is_empty(), "{:?}", listing.rejected);
     for entry in listing.slots {
         let record = store.get_slot(FINGERPRINT, &entry.conversation).unwrap();
-        let model = FakeModel::new();
         let blocks =
             blocks_of(FINGERPRINT, &record.tokens, |token| model.vocabulary().is_eog(token));
         if memory.is_plain() {

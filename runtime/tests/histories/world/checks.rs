@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use hob_runtime::backend::fake::FakeModel;
-use hob_runtime::{Model, SlotState, SlotStatus, TurnError, TurnRequest};
+use hob_runtime::{MissReason, Model, SlotState, SlotStatus, TurnError, TurnRequest};
 
 use super::{FOREVER, Running, World, finish_async};
 use crate::alone::{self, Expected};
@@ -12,12 +12,17 @@ use crate::support::*;
 impl World {
     /// Waits for a turn and compares it with the same turn alone. Returns its answer.
     pub(super) fn finish(&mut self, index: usize) -> Option<Answer> {
-        let Running { chat, number, request, turn, forgotten } = self.running.remove(index);
+        let Running { chat, number, request, mut turn, forgotten, .. } = self.running.remove(index);
         self.note(format!("finish chat {chat:?} turn {number}"));
-        let answer = match self.patiently(finish_async(turn)) {
+        let answer = match self.patiently(finish_async(&mut turn)) {
             Ok(answer) => answer,
             Err(TurnError::Forgotten) if forgotten => return None,
             Err(TurnError::Backend(_)) if self.troubled => return None,
+            Err(TurnError::Superseded | TurnError::NotResident | TurnError::Forgotten)
+                if request.purpose.is_background() =>
+            {
+                return None;
+            }
             Err(error) => panic!("{error}"),
         };
         self.compare(&request, &answer);
@@ -25,19 +30,24 @@ impl World {
             let chat = &mut self.chats[chat];
             chat.timeline = answer.timeline.clone();
             if chat.turns == number && !forgotten && !self.harmed && !self.troubled {
-                chat.kept = Some(answer.timeline.clone());
+                (chat.kept, chat.cancelled) = (Some(answer.timeline.clone()), false);
             }
         }
         Some(answer)
     }
 
     pub(super) fn compare(&self, request: &TurnRequest, answer: &Answer) {
-        let expected = alone::alone(&*self.model_alone(), request, self.options.context_tokens);
-        let (tokens, text, reason) = (answer.tokens.clone(), answer.text.clone(), answer.reason);
-        assert_eq!(Expected { tokens, text, reason }, expected, "{:?}", answer.report);
+        if self.exact {
+            let expected = alone::alone(&*self.model_alone(), request, self.options.context_tokens);
+            let (tokens, text) = (answer.tokens.clone(), answer.text.clone());
+            let answered = Expected { tokens, text, reason: answer.reason };
+            assert_eq!(answered, expected, "{:?}", answer.report);
+        }
         let counts = answer.report.tokens;
         assert_eq!(counts.prompt(), request.prompt.len(), "{:?}", answer.report);
-        assert!(counts.computed > 0, "{:?}", answer.report);
+        let is_background = request.purpose.is_background();
+        assert!(counts.computed > 0 || is_background, "{:?}", answer.report);
+        assert!(!request.cold || counts.cached() == 0, "{:?}", answer.report);
         let timeline = [&request.prompt[..], &answer.tokens].concat();
         assert_eq!(answer.timeline, timeline);
     }
@@ -75,7 +85,9 @@ impl World {
             let unseen = usize::from(!self.roomy);
             let new = prompt.len() - kept.len();
             assert!(report.tokens.computed <= new + unseen, "{new} tokens are new: {report:?}");
-            assert_eq!(report.miss.filter(|_| self.roomy), None);
+            // The record may cover more than the last turn: an answer that was longer.
+            let is_beyond = |miss: &MissReason| matches!(miss, MissReason::Differs { at, .. } if *at >= kept.len());
+            assert_eq!(report.miss.filter(|miss| self.roomy && !is_beyond(miss)), None);
         }
     }
 

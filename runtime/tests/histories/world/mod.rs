@@ -2,14 +2,15 @@
 
 mod checks;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::sample::Sampling;
-use hob_runtime::{Engine, EngineOptions, Model, Turn, TurnError, TurnRequest};
-use hob_slots::{Rules, Sweeper, Timestamp, Token};
+use hob_runtime::{Engine, EngineOptions, Model, Purpose, Turn, TurnError, TurnRequest};
+use hob_slots::{ConversationId, Rules, Sweeper, Timestamp, Token};
 use parking_lot::Mutex;
 use tempfile::TempDir;
 
@@ -26,6 +27,8 @@ pub struct World {
     random: Random,
     model: Arc<dyn Model>,
     memory: MemoryKind,
+    /// Answers are compared with those of the model alone.
+    exact: bool,
     options: EngineOptions,
     directory: TempDir,
     engine: Engine,
@@ -52,6 +55,8 @@ struct Chat {
     turns: usize,
     /// The timeline that a follow-up reuses whole, once the turns have ended.
     kept: Option<Vec<Token>>,
+    /// A turn was cancelled after `kept`.
+    cancelled: bool,
 }
 
 struct Running {
@@ -61,20 +66,40 @@ struct Running {
     turn: Turn,
     /// Its conversation was forgotten, before or after the turn's end.
     forgotten: bool,
+    /// What the chat had kept when the turn was submitted.
+    kept_before: Option<Vec<Token>>,
 }
 
 impl World {
     pub fn new(memory: MemoryKind, seed: u64) -> Self {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9) ^ memory as u64);
-        let roomy = random.one_in(3);
         let troubled = random.one_in(4);
         let pace = Duration::from_micros(*random.among(&[0, 0, 20, 200]));
         let fake = FakeModel::new().with_memory(memory).with_pace(pace);
         let trouble = 60 + random.below(60) as u64;
         let model: Arc<dyn Model> =
             if troubled { Arc::new(Troubled::new(fake, trouble)) } else { Arc::new(fake) };
+        Self::with(model, seed, random, troubled, true)
+    }
+
+    /// On a model whose answers depend on the micro-batches.
+    #[cfg(feature = "llama")]
+    pub fn on(model: &Arc<dyn Model>, seed: u64) -> Self {
+        let random = Random(seed.wrapping_mul(0x9e37_79b9));
+        Self::with(model.clone(), seed, random, false, false)
+    }
+
+    fn with(
+        model: Arc<dyn Model>,
+        seed: u64,
+        mut random: Random,
+        troubled: bool,
+        exact: bool,
+    ) -> Self {
+        let memory = model.facts().memory;
+        let roomy = random.one_in(3);
         let options = EngineOptions {
-            context_tokens: if roomy { 900 } else { 130 + random.below(250) },
+            context_tokens: if roomy { 1_100 } else { 130 + random.below(250) },
             slots: 1 + random.below(3),
             micro_batch: *random.among(&[4, 16, 64, 256]),
             // Every file is old enough to be swept.
@@ -88,7 +113,7 @@ impl World {
         let engine = engine(&model, Some(directory.path()), options.clone());
         let chats = (0..1 + random.below(5)).map(Chat::new).collect();
         let happened = vec![format!(
-            "{} cells, {} slots, micro-batches of {}, {} bytes in memory, {pace:?} a token",
+            "{} cells, {} slots, micro-batches of {}, {} bytes in memory",
             options.context_tokens, options.slots, options.micro_batch, options.memory_budget_bytes,
         )];
         let running = Vec::new();
@@ -97,6 +122,7 @@ impl World {
             random,
             model,
             memory,
+            exact,
             options,
             directory,
             engine,
@@ -113,7 +139,7 @@ impl World {
 
     /// One random event.
     pub fn step(&mut self) {
-        match self.random.below(40) {
+        match self.random.below(47) {
             0..16 => self.submit(),
             16..24 => self.finish_one(),
             24..28 => self.cancel(),
@@ -124,6 +150,12 @@ impl World {
             36 => self.restart(),
             37 => self.crash(),
             38 => self.harm(),
+            40..43 => self.speculate(),
+            43..45 => self.prewarm(),
+            45 => {
+                let unloaded = self.patiently(self.engine.unload());
+                self.note(format!("unload: {unloaded}"));
+            }
             _ => {
                 self.note("sweep".to_owned());
                 let sweeper = Arc::new(Mutex::new(Sweeper::new(Rules::default())));
@@ -146,7 +178,7 @@ impl World {
         self.finish(0);
         self.engine.shutdown();
         if !self.harmed && !self.torn {
-            directory::check(self.directory.path(), self.memory);
+            directory::check(self.directory.path(), &*self.model);
         }
     }
 
@@ -169,6 +201,7 @@ impl World {
             sampling: self.sampling(),
             stop: if self.random.one_in(5) { vec!["e".to_owned()] } else { Vec::new() },
             ignore_eog: self.random.one_in(4),
+            cold: self.random.one_in(8),
             ..request("any", &prompt, *self.random.among(&[0, 1, 5, 20, 20, 20, 50]))
         };
         self.submit_as(owner, request);
@@ -215,16 +248,71 @@ impl World {
     }
 
     fn submit_as(&mut self, chat: Option<usize>, request: TurnRequest) {
+        let mut kept_before = None;
         let number = chat.map_or(0, |chat| {
             let chat = &mut self.chats[chat];
             chat.prompt = request.prompt.clone();
-            (chat.turns, chat.kept) = (chat.turns + 1, None);
+            kept_before = chat.kept.take();
+            chat.turns += 1;
             chat.turns
         });
         let (prompt, most) = (request.prompt.len(), request.max_tokens);
-        self.note(format!("chat {chat:?} turn {number}: {prompt} tokens, {most} at most"));
+        let how = if request.cold { "cold " } else { "" };
+        self.note(format!("chat {chat:?} {how}turn {number}: {prompt} tokens, {most} at most"));
         let turn = self.engine.submit(request.clone()).expect("a valid turn");
-        self.running.push(Running { chat, number, request, turn, forgotten: false });
+        let forgotten = false;
+        self.running.push(Running { chat, number, request, turn, forgotten, kept_before });
+    }
+
+    /// Prefills a prompt that the chat may go on with. Nothing of it is recorded.
+    fn speculate(&mut self) {
+        let chat = self.random.below(self.chats.len());
+        let mut prompt = self.prompt_for(chat);
+        let most = if self.roomy { 250 } else { self.options.context_tokens };
+        prompt.truncate(most);
+        self.submit_background(name(&self.chats[chat].name), prompt, Purpose::Speculate);
+    }
+
+    /// Warms one of two prefixes, of 39 or 49 tokens.
+    fn prewarm(&mut self) {
+        let number = self.random.below(2);
+        let text = format!("<|im_start|>system\nYou are careful{}", ", very".repeat(number));
+        let prompt = tokens(&self.model, &format!("{text}.<|im_end|>\n"));
+        let purpose = *self.random.among(&[Purpose::Prewarm, Purpose::KeepAlive]);
+        self.submit_background(name(&format!("prefix {number}")), prompt, purpose);
+    }
+
+    fn submit_background(
+        &mut self,
+        conversation: ConversationId,
+        prompt: Vec<Token>,
+        purpose: Purpose,
+    ) {
+        if self.running.len() >= 8 {
+            return self.finish_one();
+        }
+        self.note(format!("{purpose:?} for {conversation}: {} tokens", prompt.len()));
+        let request = TurnRequest::prefill(conversation, prompt, purpose);
+        let turn = self.engine.submit(request.clone()).expect("a valid turn");
+        let (chat, number, forgotten, kept_before) = (None, 0, false, None);
+        self.running.push(Running { chat, number, request, turn, forgotten, kept_before });
+    }
+
+    /// A turn ended before its answer was complete: the record still covers what it did, unless
+    /// the turn took another branch.
+    fn interrupted(&mut self, turn: Running) {
+        let Running { chat: Some(chat), number, request, forgotten, kept_before, .. } = turn else {
+            return;
+        };
+        let chat = &mut self.chats[chat];
+        let Some(kept) = kept_before else { return };
+        let branches = !request.prompt.starts_with(&kept) && !kept.starts_with(&request.prompt);
+        // A memory with snapshots holds those of the last two turns.
+        let leaves = !self.memory.is_plain() && chat.cancelled;
+        let sound = !forgotten && !self.harmed && !self.troubled;
+        if chat.turns == number && sound && !branches && !leaves {
+            (chat.kept, chat.cancelled) = (Some(kept), true);
+        }
     }
 
     fn finish_one(&mut self) {
@@ -239,12 +327,14 @@ impl World {
             return;
         }
         let index = self.random.below(self.running.len());
-        let Running { chat, number, mut turn, .. } = self.running.remove(index);
+        let mut running = self.running.remove(index);
+        let Running { chat, number, .. } = running;
         let events = *self.random.among(&[0, 0, 1, 3]);
         self.note(format!("cancel chat {chat:?} turn {number} after {events} events"));
         for _ in 0..events {
-            self.patiently(turn.next());
+            self.patiently(running.turn.next());
         }
+        self.interrupted(running);
     }
 
     fn park(&mut self) {
@@ -268,11 +358,16 @@ impl World {
     fn restart(&mut self) {
         self.note("restart".to_owned());
         self.engine.shutdown();
-        for Running { chat, request, turn, .. } in std::mem::take(&mut self.running) {
-            match self.patiently(finish_async(turn)) {
-                Ok(answer) => self.compare(&request, &answer),
-                Err(TurnError::Stopped | TurnError::Forgotten) => {}
+        for mut running in std::mem::take(&mut self.running) {
+            let answer = self.patiently(finish_async(&mut running.turn));
+            let Running { chat, request, .. } = &running;
+            match answer {
+                Ok(answer) => self.compare(request, &answer),
+                Err(TurnError::Stopped) => self.interrupted(running),
+                Err(TurnError::Forgotten) => {}
                 Err(TurnError::Backend(_)) if self.troubled => {}
+                Err(TurnError::Superseded | TurnError::NotResident)
+                    if request.purpose.is_background() => {}
                 Err(error) => panic!("chat {chat:?}: {error}"),
             }
         }
@@ -296,6 +391,8 @@ impl World {
 
     fn open(&mut self) {
         self.leaving = false;
+        // The engine before may have dropped them.
+        self.model.load_weights(&mut |_| ControlFlow::Continue(())).expect("they load");
         self.engine = engine(&self.model, Some(self.directory.path()), self.options.clone());
     }
 
@@ -350,11 +447,12 @@ impl Drop for World {
 impl Chat {
     fn new(number: usize) -> Self {
         let name = format!("chat {number}");
-        Self { name, timeline: Vec::new(), prompt: Vec::new(), turns: 0, kept: None }
+        let (timeline, prompt) = (Vec::new(), Vec::new());
+        Self { name, timeline, prompt, turns: 0, kept: None, cancelled: false }
     }
 }
 
-async fn finish_async(mut turn: Turn) -> Result<Answer, TurnError> {
+async fn finish_async(turn: &mut Turn) -> Result<Answer, TurnError> {
     let mut events = Vec::new();
     while let Some(event) = turn.next().await {
         events.push(event);
