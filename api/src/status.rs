@@ -151,6 +151,12 @@ pub struct Counters {
     pub read_bytes: u64,
     pub write_errors: u64,
     pub rejected_files: u64,
+    /// Jobs that write or read KV and panicked; their threads went on.
+    #[serde(default)]
+    pub tier_panics: u64,
+    /// Tokens whose KV was given up unsaved: the disk was too slow.
+    #[serde(default)]
+    pub dropped_tokens: u64,
 }
 
 #[cfg(test)]

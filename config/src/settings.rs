@@ -32,6 +32,9 @@ macro_rules! settings {
     };
 }
 
+/// Some four seconds of a disk that writes 64 MiB a second.
+const MIN_UNSAVED_BYTES: u64 = 256 << 20;
+
 settings_table!(settings);
 
 impl Settings {
@@ -42,5 +45,11 @@ impl Settings {
             0 => ram_bytes / 8,
             set => set,
         }
+    }
+
+    /// Host memory for KV that waits for the disk, on a machine with `ram_bytes` of memory: a
+    /// sixteenth, and [`MIN_UNSAVED_BYTES`] at least.
+    pub fn unsaved_budget_bytes(&self, ram_bytes: u64) -> u64 {
+        (ram_bytes / 16).max(MIN_UNSAVED_BYTES)
     }
 }

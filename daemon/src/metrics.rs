@@ -78,6 +78,10 @@ pub struct Gauges {
     pub rejected_files: u64,
     /// For which the writer or maintenance held locks of the engine.
     pub longest_lock_micros: u64,
+    /// Jobs of the engine's writer and readers that panicked.
+    pub tier_panics: u64,
+    /// Tokens whose KV was given up unsaved.
+    pub dropped_tokens: u64,
 }
 
 impl Metrics {
@@ -172,6 +176,16 @@ impl Metrics {
                 "hob_rejected_files_total",
                 "Slot files that could not be used.",
                 gauges.rejected_files,
+            ),
+            (
+                "hob_tier_panics_total",
+                "Jobs that write or read KV and panicked; their threads went on.",
+                gauges.tier_panics,
+            ),
+            (
+                "hob_dropped_tokens_total",
+                "Tokens whose KV was given up unsaved: the disk was too slow.",
+                gauges.dropped_tokens,
             ),
         ] {
             page.single(name, "counter", help, count);

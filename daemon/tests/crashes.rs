@@ -109,6 +109,34 @@ fn a_panic_of_the_engine_restarts_it_in_the_same_process() {
 }
 
 #[test]
+fn a_panic_of_the_writer_or_a_reader_ends_one_job_and_restarts_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let launch = launch(directory.path());
+    save_one(&launch, "saved");
+    save_one(&launch, "other");
+    let mut hobd = launch.start();
+    let panics = |hobd: &Hobd| hobd.client.get("/v1/status")["counters"]["tier_panics"].clone();
+    let fault = launch.inject("reader", "panic");
+    let computed = say(&hobd, "saved", "Go on");
+    fault.done();
+    assert_eq!(computed.status, 200, "its KV is computed: {}", computed.text());
+    assert_eq!(panics(&hobd), json!(1));
+    let fault = launch.inject("writer", "panic");
+    assert_eq!(say(&hobd, "new", &"remember this ".repeat(20)).status, 200);
+    fault.done();
+    wait::until("the writer's panic is counted", || (panics(&hobd) == json!(2)).then_some(()));
+    assert_restored(&say(&hobd, "other", "Go on"));
+
+    let status = hobd.client.get("/v1/status");
+    assert_eq!((&status["crashes"], &status["pid"]), (&json!(0), &hobd.ready["pid"]));
+    let metrics = hobd.client.call("GET", "/metrics").send().text();
+    assert!(metrics.contains("hob_tier_panics_total 2"), "{metrics}");
+    assert_eq!(hobd.process.terminate(wait::PATIENCE).code(), Some(0));
+    let hobd = launch.start();
+    assert_restored(&say(&hobd, "other", "Go on"));
+}
+
+#[test]
 fn health_says_that_the_engine_hangs_and_requests_do_not_wait_for_it() {
     let directory = tempfile::tempdir().unwrap();
     let launch = launch(directory.path());

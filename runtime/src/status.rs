@@ -17,7 +17,7 @@ pub struct EngineStatus {
     pub residency: Residency,
     /// Cells of the cache.
     pub context_tokens: usize,
-    /// Cells in use. Shared cells count once where memory is plain.
+    /// Cells in use. Shared cells count once.
     pub used_tokens: usize,
     /// Host memory that holds KV.
     pub memory_bytes: u64,
@@ -149,6 +149,10 @@ pub struct EngineCounters {
     /// The longest time for which the writer or maintenance held locks that the engine's thread
     /// takes.
     pub longest_lock_micros: u64,
+    /// Jobs of the writer and the readers that panicked. Their threads went on.
+    pub tier_panics: u64,
+    /// Tokens whose KV was given up unsaved: the disk was too slow.
+    pub dropped_tokens: u64,
     /// Time that the engine's thread spent on exports and records.
     pub keeping_micros: u64,
 }

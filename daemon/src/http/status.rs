@@ -56,6 +56,8 @@ pub async fn metrics(
             write_errors: status.counters.write_errors,
             rejected_files: status.counters.rejected_files,
             longest_lock_micros: status.counters.longest_lock_micros,
+            tier_panics: status.counters.tier_panics,
+            dropped_tokens: status.counters.dropped_tokens,
         },
         &profiles.warm_status(),
     );
@@ -152,5 +154,7 @@ fn counters(counters: EngineCounters) -> Counters {
         read_bytes: counters.read_bytes,
         write_errors: counters.write_errors,
         rejected_files: counters.rejected_files,
+        tier_panics: counters.tier_panics,
+        dropped_tokens: counters.dropped_tokens,
     }
 }

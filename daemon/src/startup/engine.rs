@@ -88,6 +88,7 @@ pub(super) fn open(
         prefixes: prefix_slots(settings),
         queue: settings.queue,
         memory_budget_bytes: settings.warm_budget_bytes(memory),
+        unsaved_budget_bytes: settings.unsaved_budget_bytes(memory),
         clock,
         ..EngineOptions::default()
     });

@@ -7,6 +7,7 @@
 //! - A step concerns [`MAX_IDS`] objects at most, and does no I/O. Memory that it frees is returned
 //!   to the caller. The longest step is counted.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Instant;
 
@@ -31,7 +32,7 @@ impl LockedSteps {
         let (done, result) = mpsc::channel();
         let step = move |shared: &Shared| done.send(step(shared)).unwrap_or(());
         self.0.send(Box::new(step)).expect("the thread runs until this is dropped");
-        result.recv().expect("the thread runs every step to its end")
+        result.recv().expect("a step that panicked has no result")
     }
 }
 
@@ -39,7 +40,8 @@ impl LockedSteps {
 pub(super) fn serve(shared: &Shared, steps: &Receiver<Step>) {
     for step in steps {
         let began = Instant::now();
-        step(shared);
+        // The thread that waits for the step panics in its place: its job ends, this thread not.
+        catch_unwind(AssertUnwindSafe(|| step(shared))).ok();
         Counters::at_least(&shared.counters.longest_lock_micros, began.elapsed().as_micros());
     }
 }

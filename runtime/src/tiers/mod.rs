@@ -7,6 +7,8 @@
 //! - A record names only objects that were handed to the writer before it and that are still held.
 //! - A forgotten conversation is gone for the next fetch, although its files are removed later.
 //! - An object that cannot be read is a miss with a reason; the engine computes its tokens.
+//! - A panic ends one job and no thread: what was to be written stays in memory, what was to be read
+//!   is computed.
 
 mod background;
 mod fetch;
@@ -28,6 +30,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use hob_slots::format::{BranchRef, Object, ObjectKind, SlotRecord};
 use hob_slots::store::Store;
@@ -117,7 +120,8 @@ impl KvTiers {
         let has_parent = object.kind == ObjectKind::Block && object.start > 0;
         let parent = has_parent.then_some(object.parent);
         if self.shared.store.is_none() {
-            return self.shared.pool().insert_saved(id, parent, object.payload, usage);
+            self.shared.pool().insert_saved(id, parent, object.payload, usage);
+            return self.shared.forget_evicted();
         }
         self.shared.pool().insert(id, parent, object.payload.clone(), usage);
         self.send(Job::Object(id, Box::new(object)));
@@ -256,6 +260,12 @@ impl KvTiers {
         full
     }
 
+    /// Waits until [`KvTiers::is_full`] is false, the writer has nothing left to write, or the time
+    /// is over.
+    pub fn await_room(&self, until: Instant) {
+        self.shared.await_room(until);
+    }
+
     /// Memory for the next export, already cleared by the system.
     pub fn spare_buffer(&self) -> Vec<u8> {
         self.shared.spares.lock().pop().unwrap_or_default()
@@ -284,6 +294,7 @@ impl KvTiers {
     }
 
     fn send(&self, job: Job) {
+        // The writer catches the panics of its jobs, and ends with `Close` alone.
         self.jobs.send(job).expect("the writer runs until drop");
     }
 }

@@ -4,11 +4,12 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
 
 use hob_slots::format::{Object, ObjectKind};
 use hob_slots::store::{ObjectName, Store};
 use hob_slots::{BlockId, ConversationId, ModelHash, Timeline, Token, WarmPool};
-use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::marks::Marks;
 use super::records::Records;
@@ -29,6 +30,8 @@ pub(super) struct Shared {
     pub model: Arc<dyn Model>,
     pub store: Option<Arc<Store>>,
     pool: Mutex<WarmPool>,
+    /// With `pool`: an object waits for the disk no longer.
+    pub fewer_unsaved: Condvar,
     records: Mutex<Records>,
     objects: Mutex<HashMap<BlockId, Known>>,
     /// Which object a file name of a sealed directory is of: every object that this process knows.
@@ -61,6 +64,9 @@ pub(super) struct Shared {
 /// Maximum number of spare buffers.
 const MAX_SPARES: usize = 4;
 
+/// Known objects below which none is dropped.
+const MIN_KNOWN: usize = 64;
+
 /// What this process knows of an object.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
@@ -80,6 +86,8 @@ pub struct Counters {
     pub rejected: AtomicU64,
     /// The longest time for which the writer or maintenance held locks of the engine.
     pub longest_lock_micros: AtomicU64,
+    /// Jobs of the writer and the readers that panicked.
+    pub panics: AtomicU64,
 }
 
 impl Shared {
@@ -94,6 +102,7 @@ impl Shared {
             model,
             pool: Mutex::new(usage::pool(budget.memory_bytes, store.as_ref())),
             store,
+            fewer_unsaved: Condvar::new(),
             records: Mutex::default(),
             objects: Mutex::default(),
             names: Mutex::default(),
@@ -171,6 +180,26 @@ impl Shared {
         self.pool().unsaved_bytes() >= self.unsaved_budget_bytes
     }
 
+    /// Drops what is known of objects that have left memory, where there is no disk, once they are
+    /// as many as those in memory.
+    pub fn forget_evicted(&self) {
+        let mut objects = self.objects();
+        let pool = self.pool();
+        if objects.len() > 2 * pool.len() + MIN_KNOWN {
+            objects.retain(|id, _| pool.contains(id));
+        }
+    }
+
+    /// Waits until the writer has made room, or has nothing left to write.
+    pub fn await_room(&self, until: Instant) {
+        let mut pool = self.pool();
+        while pool.unsaved_bytes() > 0 && pool.unsaved_bytes() >= self.unsaved_budget_bytes {
+            if self.fewer_unsaved.wait_until(&mut pool, until).timed_out() {
+                return;
+            }
+        }
+    }
+
     /// Fills the spare buffers for exports of `bytes`, so that the engine's thread does not wait
     /// for the system to clear pages.
     pub fn make_spares(&self, bytes: usize) {
@@ -213,5 +242,29 @@ impl Counters {
     /// Raises a counter to `value`.
     pub fn at_least(counter: &AtomicU64, value: u128) {
         counter.fetch_max(u64::try_from(value).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hob_slots::{Payload, Use};
+
+    use super::*;
+    use crate::backend::fake::FakeModel;
+
+    #[test]
+    fn what_has_left_memory_is_not_known_for_ever() {
+        let budget = Budget { memory_bytes: 100, unsaved_bytes: 0 };
+        let shared = Shared::new(Arc::new(FakeModel::new()), ModelHash([0; 8]), None, budget);
+        for n in 0..1_000_u32 {
+            let mut id = [0; 32];
+            id[..4].copy_from_slice(&n.to_le_bytes());
+            shared.objects().insert(BlockId(id), Known { file_bytes: 50, on_disk: false });
+            let payload = Payload::from(vec![0; 50]);
+            shared.pool().insert_saved(BlockId(id), None, payload, Use::default());
+            shared.forget_evicted();
+        }
+        assert!(shared.objects().len() <= MIN_KNOWN + 4, "{}", shared.objects().len());
+        assert!(shared.pool().len() <= 2);
     }
 }

@@ -4,9 +4,13 @@
 //! - An object leaves memory before disk, while no new record can name it: a slot that still has it
 //!   in cells exports it again.
 //! - An object that a slot file of an earlier process names is not removed.
+//! - A job that panics is counted and ends alone: its object or record stays in memory, its caller
+//!   gets an error, and the thread goes on with the next job.
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
@@ -14,7 +18,7 @@ use std::sync::mpsc::Receiver;
 use hob_slots::format::{Object, ObjectKind, SlotRecord};
 use hob_slots::store::{Miss, Store, StoreError};
 use hob_slots::{BlockId, ConversationId, ModelHash, Timestamp};
-use tracing::{debug, warn};
+use tracing::{debug, error, warn};
 
 use super::locked::{LockedSteps, MAX_IDS};
 use super::maintenance::{self, MaintenanceJob};
@@ -45,6 +49,23 @@ pub(super) enum Job {
     Close,
 }
 
+/// What is not on disk when a job panics.
+enum Unwritten {
+    Object(BlockId),
+    Record(Arc<SlotRecord>),
+    Nothing,
+}
+
+impl Unwritten {
+    fn of(job: &Job) -> Self {
+        match job {
+            Job::Object(id, _) => Self::Object(*id),
+            Job::Record { record, .. } => Self::Record(record.clone()),
+            _ => Self::Nothing,
+        }
+    }
+}
+
 pub(super) struct Writer<'s> {
     shared: &'s Shared,
     steps: &'s LockedSteps,
@@ -59,25 +80,72 @@ impl<'s> Writer<'s> {
 
     pub fn run(&self, jobs: &Receiver<Job>) {
         for job in jobs {
-            match job {
-                Job::Object(id, object) => self.write_object(id, &object),
-                Job::Record { record, dropped, is_before_read } => {
-                    let record = if is_before_read { record } else { self.covering(record) };
-                    self.write_record(record, dropped);
-                    self.shared.save_history(self.steps, false);
-                }
-                Job::Forget(conversation, named, done) => done(self.forget(&conversation, named)),
-                Job::Renew(conversation, at) => self.renew(&conversation, at),
-                Job::Maintain(_) if self.shared.stopping.load(Ordering::SeqCst) => {}
-                Job::Maintain(job) => {
-                    fault::point(Place::Maintenance);
-                    job(self.shared, self.steps);
-                }
-                Job::Flush(done) => done(),
-                Job::Close => break,
+            let unwritten = Unwritten::of(&job);
+            match catch_unwind(AssertUnwindSafe(|| self.work(job))) {
+                Ok(ControlFlow::Continue(())) => {}
+                Ok(ControlFlow::Break(())) => break,
+                Err(_) => self.panicked(unwritten),
             }
         }
         self.shared.save_history(self.steps, true);
+    }
+
+    /// Does one job. Breaks at the last one.
+    fn work(&self, job: Job) -> ControlFlow<()> {
+        match job {
+            Job::Object(id, object) => self.write_object(id, &object),
+            Job::Record { record, dropped, is_before_read } => {
+                let record = if is_before_read { record } else { self.covering(record) };
+                self.write_record(record, dropped);
+                self.shared.save_history(self.steps, false);
+            }
+            Job::Forget(conversation, named, done) => done(self.forget(&conversation, named)),
+            Job::Renew(conversation, at) => self.renew(&conversation, at),
+            Job::Maintain(_) if self.shared.stopping.load(Ordering::SeqCst) => {}
+            Job::Maintain(job) => {
+                fault::point(Place::Maintenance);
+                job(self.shared, self.steps);
+            }
+            Job::Flush(done) => done(),
+            Job::Close => return ControlFlow::Break(()),
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// The panic's hook has reported what panicked.
+    fn panicked(&self, unwritten: Unwritten) {
+        let counters = &self.shared.counters;
+        Counters::add(&counters.panics, 1);
+        match unwritten {
+            Unwritten::Object(id) => {
+                Counters::add(&counters.write_errors, 1);
+                error!(%id, "the writer panicked: the object stays in memory");
+                self.left_queue(id, None);
+            }
+            Unwritten::Record(record) => {
+                Counters::add(&counters.write_errors, 1);
+                let conversation = &record.conversation;
+                error!(%conversation, "the writer panicked: the record stays in memory");
+                self.steps.run(move |shared| shared.records().mark_failed(&record));
+            }
+            Unwritten::Nothing => error!("a job of the writer panicked"),
+        }
+    }
+
+    /// The object waits for the disk no longer. `written`: it is there.
+    fn left_queue(&self, id: BlockId, written: Option<Known>) {
+        let has_room = self.steps.run(move |shared| {
+            if let Some(known) = written {
+                shared.objects().insert(id, known);
+            }
+            // Also after an error: memory must not grow without bound.
+            shared.pool().mark_saved(&id);
+            shared.fewer_unsaved.notify_all();
+            !shared.is_full() && shared.engine_waits.swap(false, Ordering::SeqCst)
+        });
+        if has_room {
+            (self.on_room)();
+        }
     }
 
     fn write_object(&self, id: BlockId, object: &Object) {
@@ -94,17 +162,7 @@ impl<'s> Writer<'s> {
                 warn!(%id, %error, "object not written");
             }
         }
-        let has_room = self.steps.run(move |shared| {
-            if on_disk {
-                shared.objects().insert(id, Known { file_bytes, on_disk });
-            }
-            // Also after an error: memory must not grow without bound.
-            shared.pool().mark_saved(&id);
-            !shared.is_full() && shared.engine_waits.swap(false, Ordering::SeqCst)
-        });
-        if has_room {
-            (self.on_room)();
-        }
+        self.left_queue(id, on_disk.then_some(Known { file_bytes, on_disk }));
         if object.kind == ObjectKind::Block {
             let bytes = object.payload.len();
             while bytes > 0 && self.steps.run(Shared::needs_spare) {
@@ -187,6 +245,8 @@ impl<'s> Writer<'s> {
         let shared = self.shared;
         let Some(store) = &shared.store else {
             self.drop_from_memory(named);
+            let conversation = conversation.clone();
+            self.steps.run(move |shared| shared.records().forgotten(&conversation));
             return Ok(());
         };
         let removed = store.models().and_then(|models| {

@@ -1,8 +1,9 @@
 //! The one thread that owns the context. It is the only caller of the backend.
 //!
 //! One round: receive commands, drop cancelled turns, admit waiting turns, compute one micro-batch,
-//! import restored KV for at most 20 ms, and, when no prompt waits, do one bounded piece of
-//! housekeeping. The thread sleeps only when there is nothing to do, and never waits for a disk.
+//! import restored KV for at most 20 ms, and do one bounded piece of housekeeping: the export of a
+//! block, or, when no prompt waits, of a whole state. The thread sleeps only when there is nothing
+//! to do. It waits for the disk only where KV would be lost and no answer is being generated.
 //!
 //! - `slot`: a sequence and the turn that runs in it
 //! - `admit`: from the queue into a slot: pins it and reuses hot cells
@@ -57,6 +58,8 @@ pub(crate) struct Worker<'b> {
     registry: Registry,
     radix: RadixTree,
     slots: Vec<Slot>,
+    /// Numbers the cells, see `cells`.
+    cells_given: u64,
     queue: VecDeque<Waiting>,
     /// A turn has ended since the last admission: a waiting one may find a slot.
     slot_may_be_free: bool,
@@ -107,6 +110,7 @@ impl<'b> Worker<'b> {
             registry: Registry::with_prefixes(slots, prefixes),
             radix: RadixTree::new(),
             slots: (0..slots + prefixes).map(slot).collect(),
+            cells_given: 0,
             queue: VecDeque::new(),
             slot_may_be_free: false,
             ended: 0,
@@ -136,7 +140,8 @@ impl<'b> Worker<'b> {
                 break;
             }
             let restores = self.import_arrivals();
-            if !prompts_wait && !restores {
+            // A block takes a fraction of a millisecond, a whole state may take many.
+            if self.is_plain() || (!prompts_wait && !restores) {
                 self.housekeep();
             }
             self.core.change_log.notify();
@@ -291,15 +296,6 @@ impl<'b> Worker<'b> {
         }
     }
 
-    /// Cells in use. Shared cells count once where memory is plain.
-    fn used_tokens(&self) -> usize {
-        if self.is_plain() {
-            self.radix.tokens()
-        } else {
-            self.slots.iter().map(|slot| slot.timeline.len()).sum()
-        }
-    }
-
     fn now(&self) -> Timestamp {
         (self.core.options.clock)()
     }
@@ -330,6 +326,7 @@ fn base_status(core: &Core) -> EngineStatus {
             write_errors: disk.write_errors.load(Ordering::Relaxed),
             rejected_files: disk.rejected.load(Ordering::Relaxed),
             longest_lock_micros: disk.longest_lock_micros.load(Ordering::Relaxed),
+            tier_panics: disk.panics.load(Ordering::Relaxed),
             ..core.counters
         },
         ..EngineStatus::default()

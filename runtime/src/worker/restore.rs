@@ -121,6 +121,7 @@ impl Worker<'_> {
             match self.restoring(index).arrived.pop_front().expect("it has arrivals") {
                 FetchEvent::Pieces(pieces) => self.import_pieces(index, pieces),
                 FetchEvent::End(summary) => self.end_restore(index, summary),
+                FetchEvent::Failed(reason) => self.abandon_restore(index, reason),
             }
         }
         self.time_out_restores();
@@ -278,9 +279,7 @@ impl Worker<'_> {
         splice::import(self.backend, scratch, sequence, piece.state.as_bytes(), held, wanted)
     }
 
-    /// A lower bound: cells that slots share are counted more than once.
     fn free_cells(&self) -> usize {
-        let held: usize = self.slots.iter().map(|slot| slot.timeline.len()).sum();
-        self.core.options.context_tokens.saturating_sub(held)
+        self.core.options.context_tokens.saturating_sub(self.used_tokens())
     }
 }

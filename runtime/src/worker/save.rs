@@ -1,31 +1,43 @@
 //! Exports KV to the tiers behind the answer.
 //!
 //! - One piece of housekeeping is one block or one snapshot, which bounds how long a micro-batch
-//!   waits.
-//! - A slow disk never blocks the engine: KV waits in its cells. When those cells are needed first,
-//!   it is dropped, and computed again later.
+//!   waits. Blocks are exported while prompts are computed, one a micro-batch.
+//! - A slow disk blocks no answer: KV waits in its cells. When those cells are needed first, the
+//!   engine waits for the writer, unless an answer is being generated. What would take longer than
+//!   [`MAX_WAIT`] is dropped, counted, and computed again later.
 //! - A record is written after the objects that it names were handed to the tiers.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hob_slots::format::{BlockRef, Object, ObjectKind, SegmentRef, SlotRecord, SnapshotRef};
 use hob_slots::{Block, BlockId, Layer, Payload};
 use tracing::warn;
 
 use super::Worker;
+use super::slot::Slot;
 use crate::heartbeat::Activity;
 use crate::splice;
 
 /// Snapshots of one conversation: of the last two turns, each before and after its answer.
 const MAX_SNAPSHOTS: usize = 4;
 
+/// How long a slot that gives up its cells waits for the writer.
+const MAX_WAIT: Duration = Duration::from_secs(5);
+
 impl Worker<'_> {
-    /// Exports one object or writes one record. Does nothing while too much waits for the disk.
+    /// Exports one object or writes one record, of idle slots first: they may be parked next. Does
+    /// nothing while too much waits for the disk.
     pub(super) fn housekeep(&mut self) {
-        for index in 0..self.slots.len() {
-            if self.slots[index].is_savable() && !self.core.tiers.is_full() && self.save_next(index)
-            {
-                return;
+        for idle in [true, false] {
+            for index in 0..self.slots.len() {
+                let slot = &self.slots[index];
+                if slot.turn.is_none() == idle
+                    && slot.is_savable()
+                    && !self.core.tiers.is_full()
+                    && self.save_next(index)
+                {
+                    return;
+                }
             }
         }
     }
@@ -48,8 +60,10 @@ impl Worker<'_> {
         {
             if self.core.tiers.is_full() {
                 // The cells are needed now and the memory budget is spent: drop the KV.
-                warn!(from = block.range.start, "the disk is too slow: tokens are not saved");
-                self.slots[index].export_end = Some(block.range.start);
+                let (from, len) = (block.range.start, self.slots[index].timeline.len());
+                warn!(from, "the disk is too slow: tokens are not saved");
+                self.core.counters.dropped_tokens += (len - from) as u64;
+                self.slots[index].export_end = Some(from);
             } else {
                 self.export_block(index, &block);
             }
@@ -72,7 +86,15 @@ impl Worker<'_> {
             return;
         }
         self.compute_tail(index);
-        while self.save_next(index) {}
+        let until = Instant::now() + MAX_WAIT;
+        loop {
+            if !self.slots.iter().any(Slot::is_decoding) {
+                self.core.tiers.await_room(until);
+            }
+            if !self.save_next(index) {
+                return;
+            }
+        }
     }
 
     /// The same, waiting for the disk: the engine stops, or the weights are about to be dropped.
@@ -157,6 +179,8 @@ impl Worker<'_> {
         slot.snapshots.retain(|snapshot| snapshot.position as usize != position);
         if !self.core.tiers.holds(&id) {
             if self.core.tiers.is_full() {
+                let before = slot.snapshots.last().map_or(0, |last| last.position as usize);
+                self.core.counters.dropped_tokens += position.saturating_sub(before) as u64;
                 return warn!(position, "the disk is too slow: a snapshot is not saved");
             }
             let state = match self.backend.export(slot.sequence, Vec::new()) {

@@ -10,6 +10,7 @@ use hob_slots::evict::Run;
 use hob_slots::format::SnapshotRef;
 use hob_slots::{ConversationId, ModelHash, SlotId, Timeline, Token};
 
+use super::cells::CellNumbers;
 use crate::backend::Sequence;
 use crate::grammar::Constraint;
 use crate::map::{Origin, Origins};
@@ -26,6 +27,8 @@ pub(super) struct Slot {
     pub timeline: Timeline,
     /// One origin for each token of `timeline`.
     pub origins: Origins,
+    /// One cell for each token of `timeline`.
+    pub cells: CellNumbers,
     pub exported: usize,
     /// Start of the first block that could not be exported: export stops here until a turn ends.
     pub export_end: Option<usize>,
@@ -157,6 +160,7 @@ impl Slot {
             owner: None,
             timeline: Timeline::new(fingerprint),
             origins: Origins::default(),
+            cells: CellNumbers::default(),
             exported: 0,
             export_end: None,
             saved: Saved::Recorded,
@@ -293,6 +297,10 @@ impl Slot {
         self.turn.as_ref().is_some_and(|turn| matches!(turn.phase, Phase::Prefill))
     }
 
+    pub fn is_decoding(&self) -> bool {
+        self.turn.as_ref().is_some_and(|turn| matches!(turn.phase, Phase::Decoding(_)))
+    }
+
     pub fn is_speculative(&self) -> bool {
         matches!(self.saved, Saved::Speculative { .. })
     }
@@ -331,6 +339,7 @@ impl Slot {
     pub fn cut_back(&mut self, len: usize) {
         self.timeline.truncate(len);
         self.origins.truncate(len);
+        self.cells.truncate(len);
         let end = |block: &hob_slots::Block| block.range.end;
         let whole = self.timeline.whole_blocks();
         let exported = whole.partition_point(|block| block.range.end <= self.exported);

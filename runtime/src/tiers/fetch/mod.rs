@@ -5,19 +5,22 @@
 //!   object that is being read, so a slow restore does not hold up others.
 //! - A restore is at most [`MAX_AHEAD`] groups ahead of the engine.
 //! - Dropping a [`FetchHandle`] cancels its restore.
+//! - A job that panics ends its restore alone; the thread goes on with the next job.
 //! - Buffers are reused, so that the system does not clear new memory for every group.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use hob_slots::format::{SlotRecord, SnapshotRef};
 use parking_lot::{Condvar, Mutex};
+use tracing::error;
 
 use super::find::Finder;
 use super::plan::{FetchRequest, Plan};
 use super::read::{Group, Piece, PieceState};
-use super::shared::Shared;
+use super::shared::{Counters, Shared};
 use crate::miss::MissReason;
 
 /// Reader threads. A third one gained nothing that could be measured.
@@ -27,13 +30,15 @@ pub(super) const THREADS: usize = 2;
 /// restore of 25 MB took 1.17 to 1.25 times as long as llama.cpp's file, with four 1.17 to 1.20.
 const MAX_AHEAD: usize = 4;
 
-/// Arrives in order. [`FetchEvent::End`] is the last one.
+/// Arrives in order. [`FetchEvent::End`] or [`FetchEvent::Failed`] is the last one.
 #[derive(Debug)]
 pub enum FetchEvent {
     /// The next pieces, without gaps, from the hot tokens on. For memories that are not plain: one
     /// snapshot from 0 on.
     Pieces(Vec<Piece>),
     End(FetchSummary),
+    /// A reader panicked: nothing more arrives.
+    Failed(String),
 }
 
 /// What was found besides the pieces.
@@ -173,17 +178,36 @@ impl Queue {
     pub fn serve(&self, shared: &Shared) {
         let mut finder = Finder::new(shared);
         while let Some((number, job)) = self.next_job() {
-            match job {
-                Job::Plan(request) => self.planned(number, Plan::of(shared, &request)),
-                Job::Read(plan, group) => {
-                    let last = group.last;
-                    self.read(&mut finder, number, &plan, group);
-                    if last {
-                        // The turn that continues now will export what it computes.
-                        shared.make_spares(shared.block_bytes.load(Ordering::Relaxed));
-                    }
+            let work = AssertUnwindSafe(|| self.work(&mut finder, number, job));
+            if catch_unwind(work).is_err() {
+                Counters::add(&shared.counters.panics, 1);
+                error!("a reader panicked: the rest of a prompt is computed");
+                finder = Finder::new(shared);
+                self.fail(number);
+            }
+        }
+    }
+
+    fn work(&self, finder: &mut Finder<'_>, number: u64, job: Job) {
+        let shared = finder.shared;
+        match job {
+            Job::Plan(request) => self.planned(number, Plan::of(shared, &request)),
+            Job::Read(plan, group) => {
+                let last = group.last;
+                self.read(finder, number, &plan, group);
+                if last {
+                    // The turn that continues now will export what it computes.
+                    shared.make_spares(shared.block_bytes.load(Ordering::Relaxed));
                 }
             }
+        }
+    }
+
+    /// Ends a restore whose reader panicked. Another thread that reads for it finds it gone.
+    fn fail(&self, number: u64) {
+        let restore = self.state.lock().restores.remove(&number);
+        if let Some(restore) = restore {
+            (restore.deliver)(FetchEvent::Failed("the reader of the saved KV panicked".to_owned()));
         }
     }
 
