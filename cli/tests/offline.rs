@@ -141,6 +141,8 @@ fn policies_are_compared_on_the_bundled_traces() {
     let shown = home.hob(&tables.concat()).ok();
     for word in
         ["claude-2: hits", "mixed-1: hits", "guarded-density", "optimum, bypass", "300 blocks"]
+            .into_iter()
+            .chain(["MULTI-TURN %", "GAP SECS", "guarded-density lost: multi-turn"])
     {
         assert!(shown.contains(word), "{word} is missing in {shown}");
     }
@@ -152,6 +154,15 @@ fn policies_are_compared_on_the_bundled_traces() {
     let rows = tables[0]["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 3, "one row each for memory, disk and unbounded: {rows:?}");
     assert!(rows.iter().all(|row| row["mean_secs"].as_f64().unwrap() > 0.0));
+}
+
+#[test]
+fn a_prior_is_fitted_to_the_traces() {
+    let home = Home::new();
+    let file = home.path("prior.toml");
+    home.hob(&["simulate", "--requests", "300", "--fit", file.to_str().unwrap()]).ok();
+    let prior = fs::read_to_string(file).unwrap();
+    assert!(prior.starts_with("version = 1\n") && prior.contains("[[class]]"), "{prior}");
 }
 
 #[test]

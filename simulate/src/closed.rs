@@ -2,17 +2,22 @@
 //!
 //! - One prefill server, first come, first served. Blocks in memory are free; blocks on disk are
 //!   read while the request waits; the rest is computed.
-//! - A run's KV is in its slot until the answer ends. Then memory may cache its blocks, and all
-//!   whole blocks go to disk.
+//! - A run's KV is in its slot until the answer ends. Memory is the pool of the runtime, with the
+//!   same code: the policy hears every use, and the pool is offered the blocks that were computed.
+//!   Blocks read from disk do not enter it.
+//! - The disk holds conversations, as the runtime's records do: each the blocks of its last request.
+//!   Beyond the quota the conversation with the least rebuild time per byte leaves, whole.
 //! - Think times are the recorded ones. Decoding delays no other request.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use hob_slots::evict::lru::Lru;
-use hob_slots::evict::{Cache, Policy};
+use hob_slots::Use;
+use hob_slots::evict::Policy;
+use hob_slots::warm::{Content, Pool};
 use serde::Serialize;
 
 use crate::BLOCK_TOKENS;
+use crate::disk::Records;
 use crate::random::Random;
 use crate::trace::Request;
 use crate::workload::{Arrival, MAX_PAUSE_SECS, MAX_PROMPT_TOKENS, Play, Playlist};
@@ -46,7 +51,7 @@ impl Default for Setup {
     }
 }
 
-/// A disk tier below memory, with LRU.
+/// A disk tier below memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Disk {
     /// Capacity.
@@ -92,12 +97,13 @@ impl Waits {
 pub fn run(
     sessions: &[Vec<Request>],
     setup: &Setup,
-    policy: impl Policy<u64>,
+    policy: impl Policy<u64> + 'static,
     capacity: u64,
     disk: Option<Disk>,
     seed: u64,
 ) -> Waits {
-    let mut world = World::new(sessions, setup, Cache::new(policy, capacity), disk, seed);
+    let memory = Pool::with_policy(capacity, Box::new(policy));
+    let mut world = World::new(sessions, setup, memory, disk, seed);
     while world.waits_millis.len() < setup.requests {
         let ((now, _), event) = world.events.pop_first().expect("a lane always goes on");
         match event {
@@ -118,12 +124,24 @@ enum Event {
     Answered(usize),
 }
 
-struct World<'s, P> {
+/// A block in memory; its length is one.
+#[derive(Clone, Copy, Debug)]
+struct OneBlock;
+
+impl Content for OneBlock {
+    fn bytes(&self) -> u64 {
+        1
+    }
+}
+
+type Memory = Pool<u64, OneBlock>;
+
+struct World<'s> {
     setup: &'s Setup,
     playlist: Playlist<'s>,
     lanes: Vec<Lane>,
-    memory: Cache<u64, P>,
-    disk: Option<(Disk, Cache<u64, Lru<u64>>)>,
+    memory: Memory,
+    disk: Option<(Disk, Records)>,
     disk_free_at: u64,
     line: VecDeque<usize>,
     busy: bool,
@@ -141,11 +159,11 @@ struct Lane {
     fetched: usize,
 }
 
-impl<'s, P: Policy<u64>> World<'s, P> {
+impl<'s> World<'s> {
     fn new(
         sessions: &'s [Vec<Request>],
         setup: &'s Setup,
-        memory: Cache<u64, P>,
+        memory: Memory,
         disk: Option<Disk>,
         seed: u64,
     ) -> Self {
@@ -154,7 +172,7 @@ impl<'s, P: Policy<u64>> World<'s, P> {
         let lanes = (0..setup.lanes)
             .map(|_| Lane { play: playlist.begin(), asked_at: 0, fetched: 0 })
             .collect();
-        let disk = disk.map(|disk| (disk, Cache::new(Lru::default(), disk.capacity_blocks)));
+        let disk = disk.map(|disk| (disk, Records::new(disk.capacity_blocks)));
         let mut world = Self {
             setup,
             playlist,
@@ -239,17 +257,33 @@ impl<'s, P: Policy<u64>> World<'s, P> {
 
     fn keep_and_think(&mut self, lane: usize, now: u64) {
         let arrival = self.arrival(lane, now);
-        for (id, meta) in arrival.uses() {
-            self.memory.ask(id, &meta, arrival.at, &|_| true);
-            if let Some((_, on_disk)) = &mut self.disk {
-                on_disk.ask(id, &meta, arrival.at, &|_| true);
+        let used = Use { run: arrival.run, now: arrival.at };
+        let fetched = self.lanes[lane].fetched;
+        for (position, (id, meta)) in arrival.uses().enumerate() {
+            if position < fetched || self.memory.contains(&id) {
+                self.memory.used(id, meta.parent, 1, used);
+            } else {
+                self.offer(id, meta.parent, used);
             }
+        }
+        let open: Vec<u64> = self.lanes.iter().map(|lane| lane.play.conversation()).collect();
+        if let Some((_, on_disk)) = &mut self.disk {
+            on_disk.save(&arrival, &open);
         }
         let think = self
             .playlist
             .go_on(&mut self.lanes[lane].play)
             .map_or(1_000, |next| next.think_millis.min(self.setup.max_pause_secs * 1_000));
         self.schedule(now + think, Event::Asks(lane));
+    }
+
+    /// Without a disk a block is worth nothing when those before it are not in memory.
+    fn offer(&mut self, id: u64, parent: Option<u64>, used: Use) {
+        if self.disk.is_none() {
+            return self.memory.insert_saved(id, parent, OneBlock, used);
+        }
+        self.memory.insert(id, parent, OneBlock, used);
+        self.memory.mark_saved(&id);
     }
 
     fn waits(mut self) -> Waits {

@@ -6,16 +6,20 @@
 //! Reading order: [`trace`] reads recorded requests; [`workload`] makes request streams from them;
 //! [`policy`] has the policies; [`replay`](mod@replay) counts hits in order of arrival; [`optimum`]
 //! is what a policy with knowledge of the future reaches; [`closed`] lets clients wait for their
-//! answers; [`study`] runs tables of all that, and [`plot`] draws them.
+//! answers, over the memory and the [`disk`] of the runtime; [`summary`] says what a stream asks of a
+//! cache; [`fit`] makes the policy's prior; [`study`] runs tables of all that, and [`plot`] draws them.
 
 pub mod bundled;
 pub mod closed;
+pub mod disk;
+pub mod fit;
 pub mod optimum;
 pub mod plot;
 pub mod policy;
 pub mod random;
 pub mod replay;
 pub mod study;
+pub mod summary;
 pub mod trace;
 pub mod workload;
 

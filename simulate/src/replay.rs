@@ -8,6 +8,7 @@ use std::collections::HashSet;
 
 use hob_slots::evict::{Answer, Cache, Policy};
 
+use crate::summary::{Reuse, Uses};
 use crate::workload::Arrival;
 
 /// Requested blocks and hits.
@@ -15,24 +16,39 @@ use crate::workload::Arrival;
 pub struct Hits {
     pub hits: u64,
     pub asked: u64,
+    /// Blocks that the same session had used before and that were evicted.
+    pub lost_multi_turn: u64,
+    /// Blocks that only another session had used before and that were evicted.
+    pub lost_cross_session: u64,
 }
 
 impl Hits {
     pub fn percent(self) -> f64 {
-        100.0 * self.hits as f64 / self.asked.max(1) as f64
+        self.percent_of(self.hits)
+    }
+
+    /// `blocks` as a percentage of the requested ones.
+    pub fn percent_of(self, blocks: u64) -> f64 {
+        100.0 * blocks as f64 / self.asked.max(1) as f64
     }
 }
 
 /// Over a store of `capacity` blocks.
 pub fn replay(arrivals: &[Arrival], policy: impl Policy<u64>, capacity: u64) -> Hits {
     let mut kept = Cache::new(policy, capacity);
-    let mut hits = Hits::default();
+    let (mut hits, mut before) = (Hits::default(), Uses::default());
     for arrival in arrivals {
-        for (id, meta) in arrival.uses() {
+        for ((id, meta), reuse) in arrival.uses().zip(before.look(arrival)) {
             let answer = kept.ask(id, &meta, arrival.at, &|_| true);
-            hits.hits += u64::from(answer == Answer::Hit);
             hits.asked += 1;
+            match (answer, reuse) {
+                (Answer::Hit, _) => hits.hits += 1,
+                (_, Some((Reuse::MultiTurn, _))) => hits.lost_multi_turn += 1,
+                (_, Some((Reuse::CrossSession, _))) => hits.lost_cross_session += 1,
+                (_, None) => {}
+            }
         }
+        before.add(arrival);
     }
     hits
 }

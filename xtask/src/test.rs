@@ -31,6 +31,11 @@ const STEPS: [Step; 12] = [
         remedy: Some("see the failing tests above"),
     },
     Step {
+        name: "eviction policy",
+        check: |whole| passed(eviction_policy(whole)),
+        remedy: Some("see which figure missed its bar; docs/SIMULATOR.md explains them"),
+    },
+    Step {
         name: "the app's tests",
         check: |_| passed(Line::new(APP_TESTS).run()),
         remedy: Some("see the failing tests above"),
@@ -91,6 +96,12 @@ fn lints() -> Result<(), Failure> {
             .run()?;
     }
     Ok(())
+}
+
+/// With the hob of the build above.
+fn eviction_policy(whole: bool) -> Result<(), Failure> {
+    let check = Line::new("target/release/hob simulate --check");
+    if whole { check.arg("--whole").run() } else { check.run() }
 }
 
 fn tests(whole: bool) -> Result<(), Failure> {

@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hob_simulate::bundled::Traces;
 use hob_simulate::closed::{self, Disk};
 use hob_simulate::plot;
 use hob_simulate::policy::PolicyKind;
 use hob_simulate::study::{self, Row, Scope, Setup, WaitRow};
+use hob_simulate::summary::Summary;
 use hob_simulate::trace::Trace;
 use serde::Serialize;
 
@@ -43,13 +44,13 @@ pub struct Args {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     policy: Vec<PolicyKind>,
 
-    /// Shuffled session orders to average over
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=64))]
-    seeds: u64,
+    /// Shuffled session orders to average over [default: 3; 1 with --check]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=64))]
+    seeds: Option<u64>,
 
-    /// Number of requests to replay
-    #[arg(long, default_value_t = 8_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
-    requests: u32,
+    /// Number of requests to replay [default: 8000; 3000 with --check]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    requests: Option<u32>,
 
     /// Skip the optimum: the hit ratio of a policy that knows the future
     #[arg(long)]
@@ -80,6 +81,14 @@ pub struct Args {
     /// Measure the default policy against its bars, and fail when it misses one
     #[arg(long, conflicts_with = "plot")]
     check: bool,
+
+    /// Check all capacities, three orders and 8,000 requests: minutes instead of seconds
+    #[arg(long, requires = "check")]
+    whole: bool,
+
+    /// Fit the prior of the default policy, and write it to this file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["plot", "check", "closed"])]
+    fit: Option<PathBuf>,
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
@@ -87,14 +96,33 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     for path in &args.traces {
         traces.replace(Trace::open(path).map_err(|error| Failure::Usage(error.to_string()))?);
     }
-    match (args.check, args.closed) {
-        (true, _) => check(args, &traces, context),
-        (_, true) => closed_loop(args, &traces, context),
+    match (&args.fit, args.check, args.closed) {
+        (Some(path), ..) => fit(args, &traces, path),
+        (_, true, _) => check(args, &traces, context),
+        (_, _, true) => closed_loop(args, &traces, context),
         _ => hit_ratios(args, &traces, context),
     }
 }
 
+fn fit(args: &Args, traces: &Traces, path: &Path) -> Result<(), Failure> {
+    let prior = hob_simulate::fit::prior(traces, args.requests());
+    let failed = |source| Failure::File { doing: "write", path: path.to_owned(), source };
+    fs::write(path, prior.to_text()).map_err(failed)
+}
+
 impl Args {
+    fn is_bounded(&self) -> bool {
+        self.check && !self.whole
+    }
+
+    fn seeds(&self) -> u64 {
+        self.seeds.unwrap_or(if self.is_bounded() { 1 } else { 3 })
+    }
+
+    fn requests(&self) -> usize {
+        self.requests.unwrap_or(if self.is_bounded() { 3_000 } else { 8_000 }) as usize
+    }
+
     fn policies(&self) -> Vec<PolicyKind> {
         if self.policy.is_empty() { PolicyKind::ALL.to_vec() } else { self.policy.clone() }
     }
@@ -103,10 +131,14 @@ impl Args {
 fn hit_ratios(args: &Args, traces: &Traces, context: &mut Context) -> Result<(), Failure> {
     let scope = Scope {
         policies: args.policies(),
-        seeds: args.seeds,
-        requests: args.requests as usize,
+        seeds: args.seeds(),
+        requests: args.requests(),
         optimum: !args.no_optimum,
     };
+    let summaries = study::summaries(traces, &args.setups, scope.requests);
+    if !context.json {
+        write_workloads(&summaries, &mut *context.out)?;
+    }
     let mut tables: Vec<(String, Vec<Row>)> = Vec::new();
     for &setup in &args.setups {
         let rows = study::hits(traces, setup, &args.capacity, &scope);
@@ -127,6 +159,38 @@ fn hit_ratios(args: &Args, traces: &Traces, context: &mut Context) -> Result<(),
     Ok(())
 }
 
+/// What the set-ups ask of a cache.
+fn write_workloads(summaries: &[Summary], out: &mut dyn Write) -> Result<(), Failure> {
+    let right = |name| (name, Align::Right);
+    let mut table = Table::new(&[
+        ("SET-UP", Align::Left),
+        right("REQUESTS"),
+        right("SESSIONS"),
+        right("TURNS P50, P95"),
+        right("PROMPT TOKENS P50, P95"),
+        right("MULTI-TURN %"),
+        right("CROSS-SESSION %"),
+        right("GAP SECS P50, P90, P99"),
+    ]);
+    let list = |numbers: &[u64]| {
+        numbers.iter().map(|number| count(*number)).collect::<Vec<_>>().join("  ")
+    };
+    for summary in summaries {
+        table.row(vec![
+            summary.setup.clone(),
+            count(summary.requests as u64),
+            count(summary.sessions as u64),
+            list(&summary.turns),
+            list(&summary.prompt_tokens),
+            format!("{:.1}", summary.multi_turn_percent),
+            format!("{:.1}", summary.cross_session_percent),
+            list(&summary.gap_secs),
+        ]);
+    }
+    table.write(out)?;
+    Ok(writeln!(out)?)
+}
+
 fn write_hits(setup: Setup, rows: &[Row], out: &mut dyn Write) -> Result<(), Failure> {
     writeln!(out, "{setup}: hits, % (and how much of the gap from LRU to infinite is closed)")?;
     let mut columns = vec![("", Align::Left)];
@@ -143,6 +207,11 @@ fn write_hits(setup: Setup, rows: &[Row], out: &mut dyn Write) -> Result<(), Fai
         });
         table.row([rows[0].policies[column].policy.to_owned()].into_iter().chain(cells).collect());
     }
+    let default = PolicyKind::DEFAULT;
+    let lost = |row: &Row| {
+        let cell = row.cell(default)?;
+        Some((cell.lost_multi_turn_percent, cell.lost_cross_session_percent))
+    };
     let mut bound = |name: &str, of: &dyn Fn(&Row) -> Option<f64>| {
         let cells: Option<Vec<_>> =
             rows.iter().map(|row| Some(format!("{:.1}       ", of(row)?))).collect();
@@ -153,6 +222,8 @@ fn write_hits(setup: Setup, rows: &[Row], out: &mut dyn Write) -> Result<(), Fai
     bound("optimum, pinned", &|row| row.optimum_pinned_percent);
     bound("optimum, bypass", &|row| row.optimum_bypass_percent);
     bound("infinite", &|row| Some(row.infinite_percent));
+    bound(&format!("{default} lost: multi-turn"), &|row| Some(lost(row)?.0));
+    bound(&format!("{default} lost: cross-session"), &|row| Some(lost(row)?.1));
     table.write(out)?;
     Ok(writeln!(out)?)
 }
@@ -160,14 +231,14 @@ fn write_hits(setup: Setup, rows: &[Row], out: &mut dyn Write) -> Result<(), Fai
 fn closed_loop(args: &Args, traces: &Traces, context: &mut Context) -> Result<(), Failure> {
     let setup = closed::Setup {
         lanes: args.lanes.into(),
-        requests: args.requests as usize / 2,
+        requests: args.requests() / 2,
         prefill_tokens_per_sec: args.prefill.into(),
         ..closed::Setup::default()
     };
     let disk = Disk { block_millis: args.disk_read.into(), ..Disk::default() };
     let mut tables = Vec::new();
     for &capacity in &args.capacity {
-        let rows = study::waits(traces, &setup, capacity, disk, &args.policies(), args.seeds);
+        let rows = study::waits(traces, &setup, capacity, disk, &args.policies(), args.seeds());
         if !context.json {
             let (lanes, blocks) = (setup.lanes, count(capacity));
             writeln!(context.out, "{lanes} lanes, {blocks} blocks: seconds to the first token")?;
@@ -208,7 +279,9 @@ fn write_waits(rows: &[WaitRow], out: &mut dyn Write) -> Result<(), Failure> {
 }
 
 fn check(args: &Args, traces: &Traces, context: &mut Context) -> Result<(), Failure> {
-    let figures = study::figures(traces, args.seeds, args.requests as usize);
+    // The bounded check measures at the capacities of the bars and at one beside them.
+    let cells: &[u64] = if args.whole { &study::CELLS } else { &[275] };
+    let figures = study::figures(traces, args.seeds(), args.requests(), cells);
     if context.json {
         context.write_json(&figures)?;
     } else {

@@ -13,7 +13,7 @@ use std::str::FromStr;
 
 use hob_slots::evict::guarded_density::GuardedDensity;
 use hob_slots::evict::lru::Lru;
-use hob_slots::evict::{Name, Policy};
+use hob_slots::evict::{History, Name, Policy};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PolicyKind {
@@ -31,15 +31,17 @@ pub enum PolicyKind {
     SessionLru,
     /// The published score of age, degree, edges, importance and hits.
     GraphScore,
-    /// Lowest hit density, while it beats LRU.
+    /// Lowest hit density, while it beats LRU; with the shipped prior.
     GuardedDensity,
+    /// The same, without a prior.
+    NoPrior,
 }
 
 impl PolicyKind {
     /// The policy of the runtime.
     pub const DEFAULT: Self = Self::GuardedDensity;
 
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Fifo,
         Self::Lru,
         Self::Lfu,
@@ -48,6 +50,7 @@ impl PolicyKind {
         Self::SessionLru,
         Self::GraphScore,
         Self::GuardedDensity,
+        Self::NoPrior,
     ];
 
     pub fn name(self) -> &'static str {
@@ -60,6 +63,7 @@ impl PolicyKind {
             Self::SessionLru => "session-lru",
             Self::GraphScore => "graph-score",
             Self::GuardedDensity => "guarded-density",
+            Self::NoPrior => "no-prior",
         }
     }
 
@@ -73,7 +77,10 @@ impl PolicyKind {
             Self::S3Fifo => Box::new(s3_fifo::S3Fifo::new(budget_bytes)),
             Self::SessionLru => Box::new(session_lru::SessionLru::new(budget_bytes)),
             Self::GraphScore => Box::new(graph_score::GraphScore::default()),
-            Self::GuardedDensity => Box::new(GuardedDensity::new(budget_bytes)),
+            Self::GuardedDensity => {
+                Box::new(GuardedDensity::with_history(budget_bytes, &History::prior()))
+            }
+            Self::NoPrior => Box::new(GuardedDensity::new(budget_bytes)),
         }
     }
 }

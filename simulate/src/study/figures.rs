@@ -37,15 +37,20 @@ const GAPS: [(Setup, u64, f64); 4] = [
 ];
 
 /// Capacities at which the default must not lose against LRU.
-const CELLS: [u64; 6] = [137, 275, 550, 1_100, 2_200, 4_400];
+pub const CELLS: [u64; 6] = [137, 275, 550, 1_100, 2_200, 4_400];
 
-pub fn figures(traces: &Traces, seeds: u64, requests: usize) -> Vec<Figure> {
+/// At `cells` capacities beside those of the bars.
+pub fn figures(traces: &Traces, seeds: u64, requests: usize, cells: &[u64]) -> Vec<Figure> {
     let policies = vec![PolicyKind::Lru, PolicyKind::DEFAULT];
     let scope = Scope { policies: policies.clone(), seeds, requests, optimum: false };
     let mut figures = Vec::new();
     let mut worst: Option<(f64, String)> = None;
     for (setup, capacity, bar) in GAPS {
-        let rows = hits(traces, setup, &CELLS, &scope);
+        let mut capacities = cells.to_vec();
+        if !capacities.contains(&capacity) {
+            capacities.push(capacity);
+        }
+        let rows = hits(traces, setup, &capacities, &scope);
         for row in &rows {
             let lead = lead_points(row);
             if worst.as_ref().is_none_or(|(other, _)| lead < *other) {

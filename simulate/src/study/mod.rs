@@ -11,10 +11,11 @@ use serde::Serialize;
 use crate::bundled::Traces;
 use crate::closed::{self, Disk, Waits};
 use crate::optimum::{Admission, optimum};
-use crate::replay::{infinite, replay};
+use crate::replay::{Hits, infinite, replay};
+use crate::summary::Summary;
 use crate::workload::Arrival;
 
-pub use figures::{Figure, decision_micros, figures};
+pub use figures::{CELLS, Figure, decision_micros, figures};
 pub use setup::{ParseSetupError, Setup};
 
 /// The scope of a study.
@@ -51,6 +52,10 @@ pub struct Cell {
     /// Percentage of the gap between LRU and an infinite store that the policy closes; `None` when
     /// the gap is less than a point.
     pub gap_closed_percent: Option<f64>,
+    /// Percentage of requested blocks that the same session had used before and that were evicted.
+    pub lost_multi_turn_percent: f64,
+    /// The same, of blocks that only another session had used before.
+    pub lost_cross_session_percent: f64,
 }
 
 impl Row {
@@ -75,10 +80,22 @@ pub fn hits(traces: &Traces, setup: Setup, capacities: &[u64], scope: &Scope) ->
         let lru = mean(&|percents| percents.lru);
         let infinite_percent = mean(&|percents| percents.infinite);
         let policies = scope.policies.iter().enumerate().map(|(column, kind)| {
-            let hit_percent = mean(&|percents| percents.policies[column]);
+            let of = |count: fn(&Hits) -> u64| {
+                mean(&|percents| {
+                    let hits = percents.policies[column];
+                    hits.percent_of(count(&hits))
+                })
+            };
+            let hit_percent = of(|hits| hits.hits);
             let gap = infinite_percent - lru;
             let gap_closed_percent = (gap >= 1.0).then(|| 100.0 * (hit_percent - lru) / gap);
-            Cell { policy: kind.name(), hit_percent, gap_closed_percent }
+            Cell {
+                policy: kind.name(),
+                hit_percent,
+                gap_closed_percent,
+                lost_multi_turn_percent: of(|hits| hits.lost_multi_turn),
+                lost_cross_session_percent: of(|hits| hits.lost_cross_session),
+            }
         });
         Row {
             setup: setup.to_string(),
@@ -92,8 +109,14 @@ pub fn hits(traces: &Traces, setup: Setup, capacities: &[u64], scope: &Scope) ->
     rows.collect()
 }
 
+/// What each set-up asks of a cache, in the first order of its sessions.
+pub fn summaries(traces: &Traces, setups: &[Setup], requests: usize) -> Vec<Summary> {
+    let of = |setup: &Setup| Summary::of(setup.to_string(), &setup.arrivals(traces, requests, 1));
+    setups.iter().map(of).collect()
+}
+
 struct Percents {
-    policies: Vec<f64>,
+    policies: Vec<Hits>,
     lru: f64,
     pinned: f64,
     bypass: f64,
@@ -101,14 +124,14 @@ struct Percents {
 }
 
 fn percents(arrivals: &[Arrival], capacity: u64, scope: &Scope) -> Percents {
-    let of = |kind: PolicyKind| replay(arrivals, kind.build(capacity), capacity).percent();
+    let of = |kind: PolicyKind| replay(arrivals, kind.build(capacity), capacity);
     let best = |admission| {
         if scope.optimum { optimum(arrivals, capacity as usize, admission).percent() } else { 0.0 }
     };
-    let policies: Vec<f64> = scope.policies.iter().map(|&kind| of(kind)).collect();
+    let policies: Vec<Hits> = scope.policies.iter().map(|&kind| of(kind)).collect();
     let lru = scope.policies.iter().position(|&kind| kind == PolicyKind::Lru);
     Percents {
-        lru: lru.map_or_else(|| of(PolicyKind::Lru), |column| policies[column]),
+        lru: lru.map_or_else(|| of(PolicyKind::Lru), |column| policies[column]).percent(),
         policies,
         pinned: best(Admission::Pinned),
         bypass: best(Admission::Bypass),
