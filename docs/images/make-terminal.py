@@ -58,7 +58,7 @@ class Terminal:
         self.wait(until)
 
     def wait(self, until: str):
-        for _ in range(600):
+        for _ in range(2400):
             if re.search(until, self.screen("-N").rstrip("\n"), re.MULTILINE):
                 return
             time.sleep(0.05)
@@ -74,14 +74,14 @@ def session(home: Path) -> str:
         (models / model.name).symlink_to(model)
     try:
         start(terminal, home)
-        terminal.type("hob chat", r"^> *\Z")
+        terminal.type("hob chat --temperature 0", r"^> *\Z")
         terminal.type("My locker code is 48213.", r"computed\n\n> *\Z")
         terminal.type("What is my locker code?", r"hot.*computed\n\n> *\Z")
         terminal.type("/quit", r"^\$ *\Z")
         time.sleep(1)  # Saving happens behind the answer.
         terminal.type("kill -9 %1; wait", r"Killed.*\n\$ *\Z")
         start(terminal, home)
-        terminal.type("hob chat --last", r"tokens saved\n\n> *\Z")
+        terminal.type("hob chat --temperature 0 --last", r"tokens saved\n\n> *\Z")
         terminal.type("What is my locker code?", r"disk.*computed\n\n> *\Z")
         return terminal.screen("-e")
     finally:
