@@ -3,6 +3,7 @@
 //! - A name has 1 to 64 letters, digits, `_`, `-` and `.`, and does not begin with a dot: it is the
 //!   stem of a file and a label of metrics.
 //! - The prefix of `default` has the id that agents of the eliza family use.
+//! - `none` is no name: requests ask with it for no profile.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,7 +16,7 @@ pub struct ProfileName(String);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{got:?} is not a valid profile name: use 1 to 64 letters, digits, `_`, `-` or `.`, \
-     not beginning with a dot"
+     not beginning with a dot, and not `none`"
 )]
 pub struct ProfileNameError {
     pub got: String,
@@ -24,14 +25,14 @@ pub struct ProfileNameError {
 impl ProfileName {
     const MAX_BYTES: usize = 64;
     const DEFAULT: &str = "default";
-    const SYSTEM_PREFIX: &str = "__system_prefix__";
-    const OTHER_PREFIXES: &str = "__prefix__:";
+    /// What a request names instead of a profile, to have none.
+    pub const NONE: &str = "none";
 
     /// The id under which the engine has this profile's prefix.
     pub fn prefix_id(&self) -> ConversationId {
         let id = match self.as_str() {
-            Self::DEFAULT => Self::SYSTEM_PREFIX.to_owned(),
-            other => format!("{}{other}", Self::OTHER_PREFIXES),
+            Self::DEFAULT => ConversationId::SYSTEM_PREFIX.to_owned(),
+            other => format!("{}{other}", ConversationId::PROFILE_PREFIX),
         };
         ConversationId::new(&id).expect("a name is short and has no control characters")
     }
@@ -39,8 +40,8 @@ impl ProfileName {
     /// The profile whose prefix has this `id`; `None` for other conversations.
     pub fn of_prefix(id: &ConversationId) -> Option<Self> {
         match id.as_str() {
-            Self::SYSTEM_PREFIX => Some(Self::default()),
-            other => other.strip_prefix(Self::OTHER_PREFIXES)?.parse().ok(),
+            ConversationId::SYSTEM_PREFIX => Some(Self::default()),
+            other => other.strip_prefix(ConversationId::PROFILE_PREFIX)?.parse().ok(),
         }
     }
 
@@ -62,7 +63,8 @@ impl FromStr for ProfileName {
     fn from_str(text: &str) -> Result<Self, ProfileNameError> {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
         let length_is_wrong = text.is_empty() || text.len() > Self::MAX_BYTES;
-        if length_is_wrong || text.starts_with('.') || !text.bytes().all(allowed) {
+        let is_plain = !length_is_wrong && text.bytes().all(allowed);
+        if !is_plain || text.starts_with('.') || text == Self::NONE {
             return Err(ProfileNameError { got: text.to_owned() });
         }
         Ok(Self(text.to_owned()))
@@ -100,7 +102,7 @@ mod tests {
     #[test]
     fn a_name_that_cannot_be_a_file_stem_and_a_label_is_refused() {
         let long = "x".repeat(65);
-        for text in ["", "a b", "../etc", "ü", ".toml", "a\"b", long.as_str()] {
+        for text in ["", "a b", "../etc", "ü", ".toml", "a\"b", "none", long.as_str()] {
             let error = text.parse::<ProfileName>().unwrap_err();
             assert!(error.to_string().contains("1 to 64 letters"), "{error}");
         }

@@ -18,7 +18,8 @@ use crate::sample::Sampling;
 /// One request to continue `prompt`.
 #[derive(Clone, Debug)]
 pub struct TurnRequest {
-    /// Owns the KV. `None`: nothing is pinned, parked or saved; cells may still be shared.
+    /// Owns the KV. `None`: nothing is pinned, parked or saved; cells may still be shared. Turns of
+    /// a conversation run one after the other, turns of a hint side by side.
     pub conversation: Option<ConversationId>,
     /// The whole prompt, at least one token, from position 0.
     pub prompt: Vec<Token>,
@@ -103,6 +104,9 @@ pub struct Retention {
     pub class: Option<TtlClass>,
     /// The class of a conversation for which none was ever asked.
     pub default_class: TtlClass,
+    /// `Some(true)`: KV that this turn computes never reaches the disk; the cells of a turn without
+    /// a conversation are dropped at its end. `None`: as recorded, or false.
+    pub in_memory: Option<bool>,
     /// The parts of the prompt, by ascending ends within it. The answer follows the last one.
     pub segments: Vec<SegmentRef>,
 }

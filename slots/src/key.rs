@@ -2,6 +2,9 @@
 //!
 //! - Strongest first: `conv:` > `seg:` > `pfx:` > `v5:`. An absent, empty or malformed field never
 //!   wins over a weaker valid one.
+//! - [`CacheKey::Conversation`] names a conversation. Every other key is a hint: its turns prefer a
+//!   slot and run side by side.
+//! - A resolved key `conv:ID` in `promptCacheKey` names the conversation `ID`.
 //! - Hashes and slots equal those of the elizaOS runtime digit for digit, so both sides of a
 //!   connection derive the same ones.
 
@@ -43,6 +46,10 @@ pub struct KeySegment {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CacheKey {
     Conversation(ConversationId),
+    /// The id under which elizaOS computes its system prompt: a hint.
+    SystemPrefix,
+    /// OpenAI's `prompt_cache_key`: a hint with the slot of the conversation of that name.
+    PromptCacheKey(String),
     /// Prompts that begin with the same stable segments.
     Segments(PrefixHash),
     /// Prompts whose sender names their prefix.
@@ -55,6 +62,7 @@ impl CacheKey {
     /// The strongest key that `fields` hold.
     pub fn from_fields(fields: &KeyFields) -> Option<Self> {
         Self::conversation(fields)
+            .or_else(|| text(&fields.prompt_cache_key).map(Self::PromptCacheKey))
             .or_else(|| Self::segments(fields))
             .or_else(|| text(&fields.prefix_hash).map(Self::Prefix))
             .or_else(|| text(&fields.bare_prompt_cache_key).map(Self::V5))
@@ -62,13 +70,17 @@ impl CacheKey {
 
     fn conversation(fields: &KeyFields) -> Option<Self> {
         let names = [
-            &fields.conversation,
-            &fields.session_header,
-            &fields.eliza_conversation_id,
-            &fields.prompt_cache_key,
+            fields.conversation.as_deref(),
+            fields.session_header.as_deref(),
+            fields.eliza_conversation_id.as_deref(),
+            fields.resolved_conversation(),
         ];
-        let id = names.into_iter().flatten().find_map(|name| ConversationId::new(name).ok())?;
-        Some(Self::Conversation(id))
+        let id = names.into_iter().flatten().find_map(|name| ConversationId::of_name(name).ok())?;
+        Some(if id.as_str() == ConversationId::SYSTEM_PREFIX {
+            Self::SystemPrefix
+        } else {
+            Self::Conversation(id)
+        })
     }
 
     fn segments(fields: &KeyFields) -> Option<Self> {
@@ -76,14 +88,43 @@ impl CacheKey {
     }
 }
 
+impl CacheKey {
+    /// Whether the key names a conversation, which has text.
+    pub fn names_conversation(&self) -> bool {
+        matches!(self, Self::Conversation(_))
+    }
+
+    /// The id of the key's KV.
+    pub fn id(&self) -> ConversationId {
+        match self {
+            Self::Conversation(id) => id.clone(),
+            hint => ConversationId::of_hint(&hint.to_string()).expect("hints are checked"),
+        }
+    }
+}
+
+impl KeyFields {
+    /// The name in a `promptCacheKey` that elizaOS resolved to a conversation.
+    pub fn resolved_conversation(&self) -> Option<&str> {
+        self.bare_prompt_cache_key.as_deref()?.strip_prefix("conv:")
+    }
+}
+
+/// A text that can be a hint.
 fn text(field: &Option<String>) -> Option<String> {
-    field.clone().filter(|text| !text.is_empty())
+    let is_usable = |text: &String| {
+        let fits = (1..=ConversationId::MAX_KEY_BYTES).contains(&text.len());
+        fits && !text.contains(char::is_control)
+    };
+    field.clone().filter(is_usable)
 }
 
 impl fmt::Display for CacheKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Conversation(id) => write!(f, "conv:{id}"),
+            Self::SystemPrefix => write!(f, "conv:{}", ConversationId::SYSTEM_PREFIX),
+            Self::PromptCacheKey(key) => write!(f, "conv:{key}"),
             Self::Segments(hash) => write!(f, "seg:{hash}"),
             Self::Prefix(hash) => write!(f, "pfx:{hash}"),
             Self::V5(key) => f.write_str(key),
@@ -126,12 +167,21 @@ pub fn derive_slot_id(key: Option<&str>, n: i32) -> i32 {
     match (key, n) {
         (None | Some(""), _) | (_, ..=0) => -1,
         (_, 1) => 0,
-        (Some(key), n) => {
-            let digest = u32::from_be_bytes(leading(&Sha256::digest(key)));
-            let slot = digest % n.unsigned_abs();
-            i32::try_from(slot).expect("a remainder is less than its divisor, which is an i32")
-        }
+        (Some(key), n) => slot_of(leading(&Sha256::digest(key)), n.unsigned_abs()),
     }
+}
+
+/// The same for the key that leads to the KV of `id`.
+pub fn slot_of_id(id: &ConversationId, n: u32) -> i32 {
+    match n {
+        0 => -1,
+        n => slot_of(id.key_digest(), n),
+    }
+}
+
+fn slot_of(digest: [u8; 4], n: u32) -> i32 {
+    let slot = u32::from_be_bytes(digest) % n;
+    i32::try_from(slot).expect("slots are few")
 }
 
 fn leading<const N: usize>(digest: &[u8]) -> [u8; N] {
@@ -237,6 +287,45 @@ mod tests {
             ]
         );
         assert_eq!(CacheKey::from_fields(&fields), None);
+    }
+
+    #[test]
+    fn only_names_of_conversations_name_one_and_every_other_key_is_a_hint() {
+        let of = |fields: KeyFields| CacheKey::from_fields(&fields).unwrap();
+        let fields = KeyFields { prompt_cache_key: Some("a".into()), ..Default::default() };
+        assert_eq!(of(fields.clone()).to_string(), "conv:a");
+        assert!(of(fields).id().is_hint());
+        for (key, names) in [("v5:a", None), ("conv:room-1", Some("room-1")), ("conv:", None)] {
+            let bare = KeyFields { bare_prompt_cache_key: Some(key.into()), ..Default::default() };
+            let found = of(bare);
+            assert_eq!(found.to_string(), key);
+            assert_eq!(
+                found.names_conversation().then(|| found.id().to_string()).as_deref(),
+                names
+            );
+        }
+    }
+
+    #[test]
+    fn the_id_of_each_key_prefers_the_slot_of_the_golden_values_however_long_it_is() {
+        let slot = |key: &CacheKey| slot_of_id(&key.id(), 16);
+        let long = "é".repeat(512);
+        let named = KeyFields { conversation: Some(long.clone()), ..Default::default() };
+        let keys = [
+            (CacheKey::SystemPrefix, "conv:__system_prefix__".to_owned()),
+            (CacheKey::Conversation("room-1".parse().unwrap()), "conv:room-1".to_owned()),
+            (CacheKey::PromptCacheKey("room-1".into()), "conv:room-1".to_owned()),
+            (CacheKey::V5("v5:abc".into()), "v5:abc".to_owned()),
+            (CacheKey::Prefix("0123".into()), "pfx:0123".to_owned()),
+            (CacheKey::from_fields(&named).unwrap(), format!("conv:{long}")),
+            (CacheKey::V5(long.clone()), long.clone()),
+        ];
+        for (key, text) in keys {
+            assert_eq!(slot(&key), derive_slot_id(Some(&text), 16), "{text}");
+            if key.id().is_hint() {
+                assert_eq!(slot_of_id(&key.id().copy(7), 16), slot(&key), "{text}");
+            }
+        }
     }
 
     #[test]

@@ -44,7 +44,9 @@ pub use format::{
     SlotHeader, SlotRecord, SlotTable, SnapshotRef,
 };
 pub use id::{BlockId, ConversationId, ModelHash, ParseIdError, SlotId, Token, hex_text};
-pub use key::{CacheKey, KeyFields, KeySegment, PrefixHash, derive_slot_id, stable_prefix_hash};
+pub use key::{
+    CacheKey, KeyFields, KeySegment, PrefixHash, derive_slot_id, slot_of_id, stable_prefix_hash,
+};
 pub use layer::Layer;
 pub use payload::Payload;
 pub use radix::RadixTree;

@@ -33,9 +33,8 @@ impl<'s> Finder<'s> {
         match store.get_object_in(shared.fingerprint, *id, kind, buffer) {
             Ok(object) => {
                 Counters::add(&shared.counters.read_bytes, object.payload.len() as u64);
-                let file_bytes = object.file_bytes();
                 shared.learn_names([*id]);
-                shared.objects().insert(*id, Known { file_bytes, on_disk: true });
+                shared.objects().insert(*id, Known::on_disk(object.file_bytes()));
                 if kind == ObjectKind::Block {
                     shared.block_bytes.fetch_max(object.payload.len(), Ordering::Relaxed);
                 }

@@ -5,6 +5,8 @@
 //!   and deliver in groups. The engine's thread only takes a lock around a map.
 //! - An object that is not on disk yet stays in memory, even beyond the memory budget.
 //! - A record names only objects that were handed to the writer before it and that are still held.
+//! - What must stay in memory is neither written nor named by a record on disk, and leaves memory
+//!   like bytes that are on disk.
 //! - A forgotten conversation is gone for the next fetch, although its files are removed later.
 //! - An object that cannot be read is a miss with a reason; the engine computes its tokens.
 //! - A panic ends one job and no thread: what was to be written stays in memory, what was to be read
@@ -98,9 +100,10 @@ impl KvTiers {
         Self { shared, jobs, fetches, uses: Some(uses), threads }
     }
 
-    /// Whether a tier has the bytes of `id`, so that they need not be exported again.
-    pub fn holds(&self, id: &BlockId) -> bool {
-        self.shared.holds(id)
+    /// Whether the bytes of `id` need not be exported again: a tier has them, and, unless they may
+    /// stay in memory alone, they are on disk or on their way to it.
+    pub fn has(&self, id: &BlockId, in_memory: bool) -> bool {
+        self.shared.has(id, in_memory)
     }
 
     /// The tier that will have the object once all earlier calls are on disk.
@@ -108,10 +111,17 @@ impl KvTiers {
         self.shared.tier_once_written(id)
     }
 
-    /// Puts an object of a conversation into memory now and onto disk behind. `usage`: the request
-    /// that made it.
-    pub fn put(&self, conversation: &ConversationId, id: BlockId, object: Object, usage: Use) {
-        let known = Known { file_bytes: object.file_bytes(), on_disk: false };
+    /// Puts an object of a conversation into memory now and, unless it must stay there, onto disk
+    /// behind. `usage`: the request that made it.
+    pub fn put(
+        &self,
+        conversation: &ConversationId,
+        id: BlockId,
+        object: Object,
+        usage: Use,
+        in_memory: bool,
+    ) {
+        let known = Known { file_bytes: object.file_bytes(), on_disk: false, in_memory };
         self.shared.learn_names([id]);
         self.shared.records().put(conversation, placed(id, &object));
         self.shared.objects().insert(id, known);
@@ -119,9 +129,12 @@ impl KvTiers {
         // A snapshot covers all tokens before it and has no parent, and the first block has none.
         let has_parent = object.kind == ObjectKind::Block && object.start > 0;
         let parent = has_parent.then_some(object.parent);
-        if self.shared.store.is_none() {
+        if in_memory || self.shared.store.is_none() {
             self.shared.pool().insert_saved(id, parent, object.payload, usage);
-            return self.shared.forget_evicted();
+            if self.shared.store.is_none() {
+                self.shared.forget_evicted();
+            }
+            return;
         }
         self.shared.pool().insert(id, parent, object.payload.clone(), usage);
         self.send(Job::Object(id, Box::new(object)));
@@ -132,36 +145,49 @@ impl KvTiers {
         self.shared.objects().get(id).map_or(0, |known| known.file_bytes)
     }
 
-    /// Records the objects and tokens of a conversation, whose `timeline` begins with these tokens.
-    /// Where the tokens are a strict prefix of those that are recorded, the recorded tokens and
-    /// objects stay. The record goes on naming the objects of earlier branches.
+    /// Records the objects and tokens of a conversation, whose `timeline` begins with these tokens:
+    /// on disk unless they must stay in memory. Where the tokens are a strict prefix of those that
+    /// are recorded, the recorded tokens and objects stay. The record goes on naming the objects of
+    /// earlier branches.
     ///
     /// # Errors
     /// The objects that no tier holds, because another conversation that named them was forgotten.
     /// Nothing was recorded.
-    pub fn record(&self, record: SlotRecord, timeline: &Timeline) -> Result<(), BTreeSet<BlockId>> {
+    pub fn record(
+        &self,
+        record: SlotRecord,
+        timeline: &Timeline,
+        in_memory: bool,
+    ) -> Result<(), BTreeSet<BlockId>> {
         let mut records = self.shared.records();
-        let before = records.lookup(&record.conversation);
+        let summary = records.summary(&record.conversation);
+        let leaves_memory = !in_memory && summary.is_some_and(|before| before.in_memory);
+        let before = records.lookup(&record.conversation).filter(|_| !leaves_memory);
         // The writer reads the slot file that this process has not read, or has dropped.
         let is_before_read = before.is_some();
+        let has = |id: &BlockId| self.shared.has(id, in_memory);
         let covering = before.flatten().filter(|before| before.covers(&record.tokens));
         let (record, dropped) = match covering {
             Some(before) => {
-                let record = successor::of_covering(&before, record, |id| self.shared.holds(id));
+                let record = successor::of_covering(&before, record, has);
                 let timeline = self.shared.timeline(&record.tokens);
                 records.set(record, &timeline)
             }
             None => {
                 let named = record.objects().map(|(id, _)| id);
-                let missing: BTreeSet<BlockId> =
-                    named.filter(|id| !self.shared.holds(id)).collect();
+                let missing: BTreeSet<BlockId> = named.filter(|id| !has(id)).collect();
                 if !missing.is_empty() {
                     return Err(missing);
                 }
                 records.set(record, timeline)
             }
         };
-        self.send(Job::Record { record, dropped, is_before_read });
+        if in_memory {
+            records.keep_in_memory(&record);
+            self.send(Job::Drop(dropped));
+        } else {
+            self.send(Job::Record { record, dropped, is_before_read });
+        }
         Ok(())
     }
 

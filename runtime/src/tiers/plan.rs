@@ -141,7 +141,7 @@ fn find_record(
             let branches = branches.map(|snapshot| (snapshot.id, snapshot.bytes));
             let snapshots = record.snapshots.iter().map(|snapshot| (snapshot.id, snapshot.bytes));
             for (id, file_bytes) in snapshots.chain(branches) {
-                let known = Known { file_bytes, on_disk: true };
+                let known = Known::on_disk(file_bytes);
                 shared.objects().entry(id).or_insert(known);
             }
             shared.records().read(record)

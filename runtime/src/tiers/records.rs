@@ -3,7 +3,8 @@
 //! - A record that the engine sets is valid at once; its slot file is written behind.
 //! - A forgotten conversation stays forgotten, although its slot file is removed later.
 //! - Records that are on disk are dropped beyond a budget, the least recently used first, and read
-//!   again when needed. Their summaries stay.
+//!   again when needed. Their summaries stay. Records that must stay in memory count towards the
+//!   same budget, and are gone when they are dropped.
 //! - Objects are counted by reference, so asking for one never walks the records. A conversation
 //!   refers to the objects of its record, those of its earlier branches included, and to those that
 //!   were put for it since.
@@ -28,6 +29,8 @@ pub struct Summary {
     pub created_at: Timestamp,
     pub turns: u32,
     pub tokens: usize,
+    /// The record must not reach the disk.
+    pub in_memory: bool,
 }
 
 /// Where a conversation's newest record is.
@@ -170,6 +173,14 @@ impl Records {
             self.take(&record.conversation);
             self.insert(record);
         }
+    }
+
+    /// This very record must not reach the disk; it may be dropped.
+    pub fn keep_in_memory(&mut self, record: &Arc<SlotRecord>) {
+        if let Some(Entry::InMemory { summary, .. }) = self.entries.get_mut(&record.conversation) {
+            summary.in_memory = true;
+        }
+        self.mark_saved(record);
     }
 
     /// This very record is on disk now, so it may be dropped.
@@ -315,6 +326,10 @@ impl Records {
         while self.bytes > self.budget_bytes && self.droppable.len() > 1 {
             let (_, conversation) = self.droppable.first_key_value().expect("there are two");
             let conversation = conversation.clone();
+            if matches!(self.summary(&conversation), Some(summary) if summary.in_memory) {
+                self.take(&conversation);
+                continue;
+            }
             let Some(Entry::InMemory { summary, record, .. }) = self.entries.remove(&conversation)
             else {
                 unreachable!("droppable records are in memory");
@@ -350,6 +365,7 @@ fn release(references: &mut HashMap<BlockId, u32>, objects: impl Iterator<Item =
 
 fn summary(record: &SlotRecord) -> Summary {
     Summary {
+        in_memory: false,
         class: record.class,
         created_at: record.created_at,
         turns: record.turns,

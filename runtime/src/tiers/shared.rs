@@ -72,6 +72,14 @@ const MIN_KNOWN: usize = 64;
 pub(super) struct Known {
     pub file_bytes: u64,
     pub on_disk: bool,
+    /// It is in memory alone, and is not on its way to the disk.
+    pub in_memory: bool,
+}
+
+impl Known {
+    pub fn on_disk(file_bytes: u64) -> Self {
+        Self { file_bytes, on_disk: true, in_memory: false }
+    }
 }
 
 /// Disk activity since the start.
@@ -221,6 +229,13 @@ impl Shared {
         }
     }
 
+    /// [`Self::holds`], and, unless the bytes may stay in memory alone, they are on disk or on their
+    /// way to it.
+    pub fn has(&self, id: &BlockId, in_memory: bool) -> bool {
+        let in_memory_alone = self.objects().get(id).is_some_and(|known| known.in_memory);
+        self.holds(id) && (in_memory || !in_memory_alone)
+    }
+
     pub fn holds(&self, id: &BlockId) -> bool {
         let on_disk = self.objects().get(id).is_some_and(|known| known.on_disk);
         on_disk || self.pool().contains(id)
@@ -259,7 +274,7 @@ mod tests {
         for n in 0..1_000_u32 {
             let mut id = [0; 32];
             id[..4].copy_from_slice(&n.to_le_bytes());
-            shared.objects().insert(BlockId(id), Known { file_bytes: 50, on_disk: false });
+            shared.objects().insert(BlockId(id), Known { on_disk: false, ..Known::on_disk(50) });
             let payload = Payload::from(vec![0; 50]);
             shared.pool().insert_saved(BlockId(id), None, payload, Use::default());
             shared.forget_evicted();

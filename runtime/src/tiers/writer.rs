@@ -38,6 +38,8 @@ pub(super) enum Job {
         /// The record before was in memory, or there was none: `record` covers it.
         is_before_read: bool,
     },
+    /// Objects that their conversation no longer refers to.
+    Drop(Vec<BlockId>),
     /// With the objects that the conversation referred to. Called when its files are gone.
     Forget(ConversationId, Vec<BlockId>, Box<dyn FnOnce(Result<(), String>) + Send>),
     /// With the time of its last use.
@@ -106,6 +108,7 @@ impl<'s> Writer<'s> {
                 fault::point(Place::Maintenance);
                 job(self.shared, self.steps);
             }
+            Job::Drop(dropped) => self.drop_objects(&dropped),
             Job::Flush(done) => done(),
             Job::Close => return ControlFlow::Break(()),
         }
@@ -162,7 +165,7 @@ impl<'s> Writer<'s> {
                 warn!(%id, %error, "object not written");
             }
         }
-        self.left_queue(id, on_disk.then_some(Known { file_bytes, on_disk }));
+        self.left_queue(id, on_disk.then(|| Known::on_disk(file_bytes)));
         if object.kind == ObjectKind::Block {
             let bytes = object.payload.len();
             while bytes > 0 && self.steps.run(Shared::needs_spare) {
@@ -210,8 +213,13 @@ impl<'s> Writer<'s> {
                 }
             }
         }
+        self.drop_objects(&dropped);
+    }
+
+    fn drop_objects(&self, dropped: &[BlockId]) {
+        let shared = self.shared;
         if !dropped.is_empty() {
-            self.remove(&dropped, |store, ids| match self.named_before(store) {
+            self.remove(dropped, |store, ids| match self.named_before(store) {
                 Some(named) => store.remove_objects(shared.fingerprint, ids.difference(named)),
                 None => Ok(Vec::new()),
             });

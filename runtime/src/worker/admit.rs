@@ -2,13 +2,14 @@
 //!
 //! - Turns of one conversation are admitted in their order. A turn that finds no slot lets turns
 //!   pass whose conversation already has one.
+//! - Turns of one hint do not wait for each other: each runs in a copy with a slot of its own.
 //! - A preempted turn waits until another turn has ended: before that, it would be preempted again.
 //! - A turn that answers always computes its prompt's last token, for the logits.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use hob_slots::{ConversationId, Pin, common_prefix};
+use hob_slots::{ConversationId, Pin, SlotId, Token, common_prefix};
 
 use super::Worker;
 use super::slot::{Owner, Phase, Running};
@@ -61,15 +62,16 @@ impl Waiting {
         }
     }
 
-    /// `number`: makes an id for a turn without a conversation.
-    fn owner(&self, number: u64) -> Owner {
+    pub fn prompt(&self) -> &[Token] {
         match self {
-            Self::New(turn) => match &turn.request.conversation {
-                Some(conversation) => Owner::Conversation(conversation.clone()),
-                None => Owner::Anonymous(ConversationId::anonymous(number)),
-            },
-            Self::Preempted { turn, .. } => turn.owner.clone(),
+            Self::New(turn) => &turn.request.prompt,
+            Self::Preempted { turn, .. } => &turn.request.prompt,
         }
+    }
+
+    /// The id whose turns this one waits for: that of its conversation.
+    fn waits_for(&self) -> Option<&ConversationId> {
+        self.conversation().filter(|id| !id.is_hint())
     }
 }
 
@@ -79,7 +81,7 @@ impl Worker<'_> {
         self.slot_may_be_free = false;
         let mut index = 0;
         while index < self.queue.len() {
-            let owner = self.queue[index].owner(self.core.turns);
+            let owner = self.owner(&self.queue[index]);
             let purpose = self.queue[index].purpose();
             self.supersede(owner.id());
             if self.is_due(index)
@@ -93,6 +95,34 @@ impl Worker<'_> {
                 index += 1;
             }
         }
+    }
+
+    fn owner(&self, waiting: &Waiting) -> Owner {
+        match (waiting.conversation(), waiting) {
+            (Some(hint), _) if hint.is_hint() => Owner::Conversation(self.copy_for(hint, waiting)),
+            (_, Waiting::Preempted { turn, .. }) => turn.owner.clone(),
+            (Some(conversation), _) => Owner::Conversation(conversation.clone()),
+            (None, _) => Owner::Anonymous(ConversationId::anonymous(self.core.turns)),
+        }
+    }
+
+    /// The copy of a hint in which a turn can run now: of those with a slot, the one that begins
+    /// most like the prompt; else one without a slot.
+    fn copy_for(&self, hint: &ConversationId, waiting: &Waiting) -> ConversationId {
+        let prompt = waiting.prompt();
+        let is_ready = |(_, slot): &(&ConversationId, SlotId)| {
+            let Some(turn) = &self.slots[slot.0 as usize].turn else { return true };
+            // A prefill of the beginning of an answer's prompt was meant for that answer.
+            let is_ahead = turn.request.purpose.is_background() && !turn.is_restoring();
+            let answers = waiting.purpose() == Purpose::Answer;
+            is_ahead && answers && prompt.starts_with(&turn.request.prompt)
+        };
+        let common = |(copy, slot): &(&ConversationId, SlotId)| {
+            let held = self.slots[slot.0 as usize].timeline.tokens();
+            (common_prefix(held, prompt), std::cmp::Reverse((*copy).clone()))
+        };
+        let ready = self.registry.copies(hint).filter(is_ready).max_by_key(common);
+        ready.map_or_else(|| self.registry.unused_copy(hint), |(copy, _)| copy.clone())
     }
 
     /// Removes the turns from the queue that match. Returns how many.
@@ -112,7 +142,7 @@ impl Worker<'_> {
         {
             return false;
         }
-        let Some(conversation) = waiting.conversation() else { return true };
+        let Some(conversation) = waiting.waits_for() else { return true };
         let mut earlier = self.queue.iter().take(index);
         !self.registry.is_running(conversation)
             && earlier.all(|earlier| earlier.conversation() != Some(conversation))
@@ -149,7 +179,7 @@ impl Worker<'_> {
     fn begin(&mut self, index: usize, had_slot: bool, owner: Owner, waiting: Waiting) {
         let mut running = match waiting {
             Waiting::New(turn) => self.first_run(owner, *turn),
-            Waiting::Preempted { turn, .. } => *turn,
+            Waiting::Preempted { turn, .. } => Running { owner, ..*turn },
         };
         let speculates = running.request.purpose == Purpose::Speculate;
         // A speculation is not saved, a cold turn computes these cells again, a memory that is not
@@ -169,6 +199,7 @@ impl Worker<'_> {
             running.report.miss = self.divergence(index, &running);
         }
         let hot_before = self.reuse_hot(index, leftover, &running);
+        let in_memory = self.stays_in_memory(index, &running);
         let slot = &mut self.slots[index];
         let hot = slot.timeline.len();
         let before_speculation = slot.turn_begins(speculates, hot);
@@ -176,6 +207,7 @@ impl Worker<'_> {
             running.report.ahead = slot.ahead_counts(before_speculation);
         }
         slot.keep_as(&running.request.keep, had_slot);
+        slot.set_in_memory(in_memory);
         slot.turn = Some(running);
         let whole = !std::mem::take(&mut slot.partly_restored);
         self.core.change_log.touch();
@@ -289,6 +321,19 @@ impl Worker<'_> {
             slot.tail.clear();
             slot.owner = None; // Its cells stay, for other slots to share.
             self.registry.unpin(id);
+            if turn.request.keep.in_memory == Some(true) {
+                self.vacate(index);
+            }
         }
+    }
+
+    /// Whether the KV of the slot's next turn must not reach the disk.
+    fn stays_in_memory(&self, index: usize, turn: &Running) -> bool {
+        let recorded = || {
+            let conversation = turn.owner.conversation()?;
+            Some(self.core.tiers.summary(conversation)?.in_memory)
+        };
+        let asked = turn.request.keep.in_memory.or_else(recorded);
+        asked.unwrap_or(self.slots[index].in_memory)
     }
 }

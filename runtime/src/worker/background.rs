@@ -30,7 +30,11 @@ impl Worker<'_> {
         self.queue.insert(behind.unwrap_or(self.queue.len()), Waiting::New(turn));
     }
 
+    /// Turns of a hint may come from several clients: none replaces another.
     fn drop_queued_background(&mut self, conversation: &ConversationId) {
+        if conversation.is_hint() {
+            return;
+        }
         let superseded = |waiting: &Waiting| {
             waiting.purpose().is_background() && waiting.conversation() == Some(conversation)
         };

@@ -217,7 +217,7 @@ impl<'b> Worker<'b> {
                 reply.send(embedding);
             }
             Command::Park { conversation, done } => {
-                self.park(&conversation, EvictionReason::Idle);
+                self.park_all(&conversation, EvictionReason::Idle);
                 self.publish_open();
                 done.send(());
             }

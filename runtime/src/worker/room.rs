@@ -17,8 +17,16 @@ use crate::map::EvictionReason;
 use crate::turn::{FinishReason, TurnError};
 
 impl Worker<'_> {
-    /// Takes an idle conversation out of its slot; its next turn restores it.
-    pub(super) fn park(&mut self, conversation: &ConversationId, why: EvictionReason) {
+    /// Takes an idle conversation, or all idle copies of a hint, out of the slots; the next turn
+    /// restores it.
+    pub(super) fn park_all(&mut self, conversation: &ConversationId, why: EvictionReason) {
+        let copies: Vec<_> = self.registry.copies(conversation).map(|(id, _)| id.clone()).collect();
+        for copy in copies {
+            self.park(&copy, why);
+        }
+    }
+
+    fn park(&mut self, conversation: &ConversationId, why: EvictionReason) {
         let Some(slot) = self.registry.slot_of(conversation) else { return };
         if self.registry.is_running(conversation) {
             return;

@@ -124,7 +124,7 @@ impl Worker<'_> {
         let first = blocks.partition_point(|block| block.range.end <= slot.exported);
         let end = slot.export_end.unwrap_or(usize::MAX);
         for block in blocks[first..].iter().take_while(|block| block.range.end <= end) {
-            if !self.core.tiers.holds(&block.id) {
+            if !self.core.tiers.has(&block.id, slot.in_memory) {
                 return Some(block.clone());
             }
             slot.exported = block.range.end;
@@ -148,8 +148,9 @@ impl Worker<'_> {
                     payload: Payload::from(state),
                 };
                 let usage = self.usage(index);
-                if let Some(conversation) = self.slots[index].conversation() {
-                    self.core.tiers.put(conversation, block.id, object, usage);
+                let slot = &self.slots[index];
+                if let Some(conversation) = slot.conversation() {
+                    self.core.tiers.put(conversation, block.id, object, usage, slot.in_memory);
                 }
                 self.slots[index].exported = block.range.end;
             }
@@ -177,7 +178,7 @@ impl Worker<'_> {
         let at = slot.timeline.id_at(position);
         let id = BlockId::snapshot(at);
         slot.snapshots.retain(|snapshot| snapshot.position as usize != position);
-        if !self.core.tiers.holds(&id) {
+        if !self.core.tiers.has(&id, slot.in_memory) {
             if self.core.tiers.is_full() {
                 let before = slot.snapshots.last().map_or(0, |last| last.position as usize);
                 self.core.counters.dropped_tokens += position.saturating_sub(before) as u64;
@@ -196,7 +197,7 @@ impl Worker<'_> {
                 payload: Payload::from(state),
             };
             if let Some(conversation) = slot.conversation() {
-                self.core.tiers.put(conversation, id, object, usage);
+                self.core.tiers.put(conversation, id, object, usage, slot.in_memory);
             }
         }
         let bytes = self.core.tiers.file_bytes(&id);
@@ -235,7 +236,8 @@ impl Worker<'_> {
             segments: segments(&slot.keep.segments, narrow(len)),
             branches: Vec::new(), // The tiers know them.
         };
-        let Err(missing) = self.core.tiers.record(record, &slot.timeline) else {
+        let in_memory = slot.in_memory;
+        let Err(missing) = self.core.tiers.record(record, &slot.timeline, in_memory) else {
             slot.turns = 0; // The record counts them.
             return slot.record_written();
         };

@@ -43,6 +43,8 @@ pub(super) struct Slot {
     pub turns: u32,
     /// As the last turn asked for it, with the class of an earlier one where it asked for none.
     pub keep: Retention,
+    /// The KV of the owner must not reach the disk.
+    pub in_memory: bool,
     /// The last turn that ended here, as the eviction policy sees it.
     pub answered: Run,
     /// Tokens that end the answer; computed when no prompt waits.
@@ -168,6 +170,7 @@ impl Slot {
             snapshots: Vec::new(),
             turns: 0,
             keep: Retention::default(),
+            in_memory: false,
             answered: Run::default(),
             tail: Vec::new(),
             turn: None,
@@ -181,6 +184,7 @@ impl Slot {
         self.saved = Saved::Recorded;
         self.partly_restored = false;
         self.exported = 0;
+        self.in_memory = false;
         self.snapshots.clear();
         self.answered = Run::default();
         self.turns = 0;
@@ -191,6 +195,15 @@ impl Slot {
     pub fn keep_as(&mut self, keep: &Retention, continues: bool) {
         let before = self.keep.class.filter(|_| continues);
         self.keep = Retention { class: keep.class.or(before), ..keep.clone() };
+    }
+
+    /// Where the KV of the owner may go from here on. What was in memory alone is exported again
+    /// when it may go to disk.
+    pub fn set_in_memory(&mut self, in_memory: bool) {
+        if self.in_memory && !in_memory {
+            self.exported = 0;
+        }
+        self.in_memory = in_memory;
     }
 
     /// Frees the slot, whose cells were dropped.

@@ -1,6 +1,7 @@
 //! The id of a conversation, and its file name.
 //!
-//! - An id has 1 to 200 bytes and no control characters.
+//! - An id has 1 to 200 bytes and no control characters. A client's name or key has 1 to 1,024
+//!   bytes; a longer one than 200 is shortened to a beginning and a hash of the whole.
 //! - A turn without a conversation gets a numbered id with a control character, which no request
 //!   can send.
 //! - [`ConversationId::file_stem`] is safe on every file system: no dots, no separators, no device
@@ -12,18 +13,24 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{ParseIdError, hex_text};
+use super::{ParseIdError, hex_text, parse_hex};
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct ConversationId(String);
+pub struct ConversationId(pub(super) String);
 
 /// Leaves 55 of the 255 bytes that file systems allow for `.extended.bin`.
 const STEM_BYTES: usize = 255 - ".extended.bin".len();
 
+/// Of a text that is shortened, these bytes stay in front of the hash, less up to 3 where a
+/// character is cut.
+const SHORT_BYTES: usize = 120;
+
 impl ConversationId {
     /// In bytes.
     pub const MAX_BYTES: usize = 200;
+    /// Of a client's name or cache key, in bytes.
+    pub const MAX_KEY_BYTES: usize = 1024;
 
     pub fn new(text: &str) -> Result<Self, ParseIdError> {
         if text.is_empty() {
@@ -32,10 +39,55 @@ impl ConversationId {
         if text.len() > Self::MAX_BYTES {
             return Err(ParseIdError::TooLong { bytes: text.len(), max: Self::MAX_BYTES });
         }
-        match text.char_indices().find(|(_, c)| c.is_control()) {
-            Some((at, _)) => Err(ParseIdError::Control { at }),
-            None => Ok(Self(text.to_owned())),
+        check_characters(text)?;
+        Ok(Self(text.to_owned()))
+    }
+
+    /// The id of the conversation that a client calls `name`: a name of more than 200 bytes is
+    /// shortened.
+    pub fn of_name(name: &str) -> Result<Self, ParseIdError> {
+        if name.len() <= Self::MAX_BYTES {
+            return Self::new(name);
         }
+        if name.len() > Self::MAX_KEY_BYTES {
+            return Err(ParseIdError::TooLong { bytes: name.len(), max: Self::MAX_KEY_BYTES });
+        }
+        check_characters(name)?;
+        Self::new(&Self::shortened(name, &format!("conv:{name}"), Self::MAX_BYTES))
+    }
+
+    /// `text` if it has at most `max` bytes; else its beginning, `~` and the first half of the
+    /// SHA-256 of `key`.
+    pub(super) fn shortened(text: &str, key: &str, max: usize) -> String {
+        if text.len() <= max {
+            return text.to_owned();
+        }
+        let mut beginning = text.len().min(SHORT_BYTES);
+        while !text.is_char_boundary(beginning) {
+            beginning -= 1;
+        }
+        format!("{}~{}", &text[..beginning], hex_text(&Sha256::digest(key)[..16]))
+    }
+
+    /// The beginning of the SHA-256 of the cache key from which `id` was shortened.
+    fn shortened_digest(id: &str) -> Option<[u8; 4]> {
+        let (beginning, hash) = id.split_at_checked(id.len().checked_sub(33)?)?;
+        let hash = hash.strip_prefix('~')?;
+        let is_short = (SHORT_BYTES - 3..=SHORT_BYTES).contains(&beginning.len());
+        let digest = is_short.then(|| parse_hex::<16>("hash", hash).ok()).flatten()?;
+        digest.first_chunk().copied()
+    }
+
+    /// The first 4 bytes of the SHA-256 of the cache key that leads to this id.
+    pub(crate) fn key_digest(&self) -> [u8; 4] {
+        let text = self.hint_key().unwrap_or(&self.0);
+        Self::shortened_digest(text).unwrap_or_else(|| {
+            let hash = match self.hint_key() {
+                Some(key) => Sha256::digest(key),
+                None => Sha256::digest(format!("conv:{}", self.0)),
+            };
+            *hash.first_chunk().expect("a SHA-256 has 32 bytes")
+        })
     }
 
     /// The id of turn `number`, which has no conversation.
@@ -57,6 +109,13 @@ impl ConversationId {
         let hash = hex_text(&Sha256::digest(&self.0)[..16]);
         let room = STEM_BYTES - 1 - hash.len();
         format!("{}~{hash}", &encoded[..room])
+    }
+}
+
+fn check_characters(text: &str) -> Result<(), ParseIdError> {
+    match text.char_indices().find(|(_, c)| c.is_control()) {
+        Some((at, _)) => Err(ParseIdError::Control { at }),
+        None => Ok(()),
     }
 }
 
@@ -144,6 +203,22 @@ mod tests {
         assert!(ConversationId::new(&"x".repeat(200)).is_ok());
         assert!(ConversationId::new("../../etc/passwd").is_ok());
         assert!(ConversationId::new("Küche, 2. Stock").is_ok());
+    }
+
+    #[test]
+    fn a_name_of_up_to_1024_bytes_is_shortened_to_an_id_of_its_own() {
+        let name = |text: &str| ConversationId::of_name(text);
+        assert_eq!(name("room-1").unwrap(), id("room-1"));
+        assert_eq!(name(&"x".repeat(200)).unwrap(), id(&"x".repeat(200)));
+        let long = name(&"x".repeat(201)).unwrap();
+        assert!(long.as_str().len() <= ConversationId::MAX_BYTES);
+        assert_eq!(long, name(&"x".repeat(201)).unwrap());
+        assert_ne!(long, name(&"x".repeat(202)).unwrap());
+        assert!(name(&"é".repeat(512)).is_ok());
+        let bytes = 1025;
+        assert_eq!(name(&"x".repeat(bytes)), Err(ParseIdError::TooLong { bytes, max: 1024 }));
+        let control = format!("{}\n", "x".repeat(300));
+        assert_eq!(name(&control), Err(ParseIdError::Control { at: 300 }));
     }
 
     #[test]

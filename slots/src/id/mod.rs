@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 
 mod conversation;
 mod hex;
+mod reserved;
 
 pub use conversation::ConversationId;
 pub(crate) use hex::parse_hex;

@@ -1,7 +1,8 @@
 //! Pins conversations to slots.
 //!
 //! - Pure: takes `now` and returns what should happen; the engine moves the cells.
-//! - A conversation has at most one slot, and a slot at most one conversation.
+//! - A conversation has at most one slot, and a slot at most one conversation. A hint has a slot for
+//!   each of its copies.
 //! - A conversation with a turn that runs or waits is never parked.
 //! - A free slot is used before a conversation is parked: the least loaded; among equals the one
 //!   that the conversation's key derives, else the lowest.
@@ -15,7 +16,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use crate::id::{ConversationId, SlotId};
-use crate::key::{CacheKey, derive_slot_id};
+use crate::key::slot_of_id;
 use crate::time::Timestamp;
 
 #[derive(Debug)]
@@ -128,6 +129,21 @@ impl Registry {
         self.pins.get(conversation).map(|pinned| pinned.slot)
     }
 
+    /// The slots of a hint's copies; of another id, its own slot.
+    pub fn copies<'a>(
+        &'a self,
+        id: &'a ConversationId,
+    ) -> impl Iterator<Item = (&'a ConversationId, SlotId)> {
+        let copies = self.pins.iter().filter(|(pinned, _)| pinned.is_copy_of(id));
+        copies.map(|(pinned, pin)| (pinned, pin.slot))
+    }
+
+    /// The first copy of a hint that has no slot.
+    pub fn unused_copy(&self, hint: &ConversationId) -> ConversationId {
+        let mut copies = (1..).map(|number| hint.copy(number));
+        copies.find(|copy| !self.pins.contains_key(copy)).expect("slots are few")
+    }
+
     /// Whether a turn of `conversation` runs or waits.
     pub fn is_running(&self, conversation: &ConversationId) -> bool {
         self.pins.get(conversation).is_some_and(|pinned| pinned.turns > 0)
@@ -168,10 +184,8 @@ impl Registry {
     }
 
     fn derived_slot(&self, conversation: &ConversationId) -> SlotId {
-        let key = CacheKey::Conversation(conversation.clone()).to_string();
-        let n = i32::try_from(self.n_slots).unwrap_or(i32::MAX);
         // Negative only without slots, and then no slot is free.
-        SlotId(u32::try_from(derive_slot_id(Some(&key), n)).unwrap_or(0))
+        SlotId(u32::try_from(slot_of_id(conversation, self.n_slots())).unwrap_or(0))
     }
 
     fn occupy(&mut self, slot: SlotId, conversation: &ConversationId, now: Timestamp) {
