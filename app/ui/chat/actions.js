@@ -2,7 +2,7 @@
 
 import { api, go, route, t } from "/lib.js";
 import { ask, askText, download, orToast, toast } from "/parts.js";
-import { conversationPath, loadChats, moveToTrash, pin, rename } from "./chats.js";
+import { conversationPath, endPrivateChat, isPrivate, loadChats, moveToTrash, pin, rename } from "./chats.js";
 
 const MAX_FILE_NAME_LETTERS = 60;
 
@@ -22,8 +22,13 @@ export function actions(chat) {
     },
     exportAs("markdown", "md"),
     exportAs("json", "json"),
-    chat.place !== "none" && exportAs("archive", "tar"),
-    { icon: "trash", label: t("chat.delete"), danger: true, act: () => deleteChat(chat) },
+    chat.place !== "none" && !isPrivate(chat.id) && exportAs("archive", "tar"),
+    {
+      icon: "trash",
+      label: t(isPrivate(chat.id) ? "chat.end" : "chat.delete"),
+      danger: true,
+      act: () => deleteChat(chat),
+    },
   ];
 }
 
@@ -38,8 +43,12 @@ async function renameChat(chat) {
 }
 
 async function deleteChat(chat) {
+  if (isPrivate(chat.id)) {
+    const question = { title: t("chat.end.title"), text: t("chat.end.text"), yes: t("chat.end") };
+    if (!(await ask(question))) return;
+  }
   if (route.get().detail === chat.id) go("chat"); // Leave the page first.
-  await moveToTrash(chat.id);
+  await (isPrivate(chat.id) ? endPrivateChat : moveToTrash)(chat.id);
 }
 
 async function exportChat(chat, format, extension) {

@@ -20,9 +20,14 @@ function order(a, b) {
   return byPin || b.updated_at - a.updated_at;
 }
 
-export function newId() {
+const PRIVATE = "private-";
+
+/** A private chat is one by its id, so that it stays one when the page or the daemon restarts. */
+export const isPrivate = (id) => id.startsWith(PRIVATE);
+
+export function newId(isPrivate) {
   const bytes = [...crypto.getRandomValues(new Uint8Array(8))];
-  return `chat-${bytes.map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+  return `${isPrivate ? PRIVATE : "chat-"}${bytes.map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }
 
 export const chatOf = (id) => chats.get().all.find((chat) => chat.id === id);
@@ -141,6 +146,13 @@ export function visibleChats({ all, query, found }) {
   return [...byTitle, ...byText.map((hit) => ({ ...hit, place: places.get(hit.id) ?? hit.place }))];
 }
 
+/** What a request may name, and what `profile` means: nothing chosen means the default profile. */
+export function profileChoices(profiles, profile) {
+  const names = profiles.map(({ name }) => name);
+  const options = [["none", t("composer.profile.none")], ...names.map((name) => [name, name])];
+  return { options, chosen: profile || (names.includes("default") ? "default" : "none") };
+}
+
 /** Changes a chat at once, and undoes that when the daemon refuses. */
 async function change(id, fields) {
   const before = chatOf(id);
@@ -151,6 +163,13 @@ async function change(id, fields) {
 
 export const rename = (id, title) => change(id, { title });
 export const pin = (id, pinned) => change(id, { pinned });
+
+/** Deletes a private chat at once: there is nothing to restore it from. */
+export async function endPrivateChat(id) {
+  if (!(await orToast(api.del(conversationPath(id))))) return;
+  chats.set(({ all }) => ({ all: all.filter((other) => other.id !== id) }));
+  toast(t("chat.ended"));
+}
 
 export async function moveToTrash(id) {
   const chat = chatOf(id);

@@ -2,7 +2,7 @@
 
 import { html, t, useEffect, useLayoutEffect, useRef, useStore } from "/lib.js";
 import { Button, Icon, Select } from "/parts.js";
-import { chatOf, chats, prewarm, status } from "./chats.js";
+import { chatOf, chats, prewarm, profileChoices, status } from "./chats.js";
 import { PushToTalk } from "./push-to-talk.js";
 
 export function Composer({ conversation }) {
@@ -85,11 +85,11 @@ export function Composer({ conversation }) {
 function ProfileChoice({ profile, onChange }) {
   const profiles = useStore(status, ({ now }) => now?.profiles) ?? [];
   if (!profiles.length && !profile) return null;
-  const options = [["", t("composer.profile.none")], ...profiles.map(({ name }) => [name, name])];
+  const { options, chosen } = profileChoices(profiles, profile);
   return html`
     <label>
       ${t("composer.profile")}${" "}
-      <${Select} value=${profile} options=${options} onChange=${onChange} data-test="profile" />
+      <${Select} value=${chosen} options=${options} onChange=${onChange} data-test="profile" />
     </label>`;
 }
 

@@ -5,7 +5,7 @@
 
 import { api, createPersistentStore, createStore, isCancelled, preferences, shell, t } from "/lib.js";
 import { addDelta, emptyAnswer } from "./answer.js";
-import { chatOf, conversationPath, newId, refreshStatus, upsertChat } from "./chats.js";
+import { chatOf, conversationPath, isPrivate, newId, refreshStatus, upsertChat } from "./chats.js";
 import { pathTo } from "./tree.js";
 import { createTypeAhead } from "./type-ahead.js";
 
@@ -24,8 +24,8 @@ export function conversationOf(id) {
 }
 
 /** The daemon does not know it until its first message. */
-export function newConversation() {
-  const id = newId();
+export function newConversation({ isPrivate = false } = {}) {
+  const id = newId(isPrivate);
   conversations.set(id, createConversation(id, "new"));
   return conversations.get(id);
 }
@@ -110,7 +110,12 @@ function createConversation(id, state) {
 
   function hobFields(after) {
     const { profile } = store.get();
-    return { append: true, ...(after !== undefined && { after }), ...(profile && { profile }) };
+    return {
+      append: true,
+      ...(after !== undefined && { after }),
+      ...(profile && { profile }),
+      ...(isPrivate(id) && { private: true }),
+    };
   }
 
   /** Resolves to the error, or null. */
@@ -174,7 +179,7 @@ function createConversation(id, state) {
     againNewest: (message) => ask([], { after: message.parent, newest: true }),
     stop: () => request?.abort(),
     setProfile(profile) {
-      profiles.set({ [id]: profile });
+      if (!isPrivate(id)) profiles.set({ [id]: profile });
       store.set({ profile });
     },
     write(draft) {
@@ -204,8 +209,11 @@ function onNextFrame(act) {
   return call;
 }
 
-/** Only in the app: a browser would have to ask for permission first. */
+/**
+ * Only in the app: a browser would have to ask for permission first. The system may store what it
+ * shows, so a private chat is not named.
+ */
 function notify(id) {
-  const body = chatOf(id)?.title ?? t("chat.untitled");
+  const body = isPrivate(id) ? t("chat.private") : (chatOf(id)?.title ?? t("chat.untitled"));
   shell?.invoke("notify", { title: t("notify.answered"), body }).catch(() => {});
 }

@@ -1,7 +1,7 @@
 import { classes, html, t, useEffect, useLayoutEffect, useMemo, useRef, useState, useStore } from "/lib.js";
 import { Button, Icon, IconButton, Menu, ShowSide, State } from "/parts.js";
 import { actions } from "./actions.js";
-import { chatOf, chats, status } from "./chats.js";
+import { chatOf, chats, isPrivate, status } from "./chats.js";
 import { Composer } from "./composer.js";
 import { conversationOf, visiblePath } from "./conversation.js";
 import { Live, Sent } from "./message.js";
@@ -22,7 +22,13 @@ export function ChatPage({ id }) {
   return html`
     <header class="page-head">
       <${ShowSide} />
-      <h1 class="grow" data-test="title">${chat?.title ?? t("chat.new")}</h1>
+      <h1 class="grow" data-test="title">
+        ${chat?.title ?? t(isPrivate(id) ? "chat.private.new" : "chat.new")}
+      </h1>
+      ${isPrivate(id) && html`
+        <span class="state" data-test="private" title=${t("chat.private.long")}>
+          <${Icon} name="private" />${t("chat.private")}
+        </span>`}
       ${chat && html`
         <${State} place=${chat.place} />
         <${Menu} label=${t("chat.menu")} items=${actions(chat)} test="chat-menu" />`}
@@ -113,6 +119,7 @@ function Failure({ conversation, state: { error, outgrown } }) {
 }
 
 function Welcome({ conversation }) {
+  if (isPrivate(conversation.id)) return html`<${PrivateWelcome} />`;
   const suggestions = ["suggest.1", "suggest.2", "suggest.3"].map((name) => t(name));
   return html`
     <div class="stack welcome">
@@ -123,5 +130,14 @@ function Welcome({ conversation }) {
         ${suggestions.map((text) => html`
           <${Button} onClick=${() => conversation.send(text)}>${text}<//>`)}
       </div>
+    </div>`;
+}
+
+function PrivateWelcome() {
+  return html`
+    <div class="stack welcome">
+      <${Icon} name="private" />
+      <h2>${t("chat.private.title")}</h2>
+      <p class="note">${t("chat.private.long")}</p>
     </div>`;
 }

@@ -4,7 +4,7 @@ import { address, ago, classes, go, html, route, t, useEffect, useMemo, useRef, 
 import { Icon, IconButton, Menu, State, VirtualList } from "/parts.js";
 import { actions, importChat } from "./actions.js";
 import { chats, prewarm, search, visibleChats } from "./chats.js";
-import { conversationOf } from "./conversation.js";
+import { conversationOf, newConversation } from "./conversation.js";
 
 const ROW_PX = 56;
 /** A chat under the pointer for this long is prewarmed. */
@@ -35,6 +35,12 @@ function Top() {
       <span class="brand"><img src="icon.svg" alt="" />Hob</span>
       <span>
         <${IconButton} icon="upload" label=${t("chat.import")} onClick=${() => file.current.click()} />
+        <${IconButton}
+          icon="private"
+          label=${t("chat.private.new")}
+          data-test="new-private"
+          onClick=${() => go("chat", newConversation({ isPrivate: true }).id)}
+        />
         <${IconButton} icon="plus" label=${t("chat.new")} onClick=${() => go("chat")} />
       </span>
     </div>
@@ -131,6 +137,8 @@ function Row({ chat, isCurrent, style, index, total }) {
         <span class="chat-title">
           ${chat.pinned && html`
             <${Icon} name="pin" /><span class="hidden-text">${t("chat.pinned")}</span>`}
+          ${chat.private && html`
+            <${Icon} name="private" /><span class="hidden-text">${t("chat.private.mark")}</span>`}
           ${title}
         </span>
         <span class="chat-sub">

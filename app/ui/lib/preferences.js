@@ -6,7 +6,7 @@ export const preferences = createPersistentStore("hob.preferences", {
   theme: "system", // or light, dark
   language: "system", // or a key of `languages`
   temperature: 0.3, // low: the bundled model is tiny
-  profile: "", // of new chats; empty for none
+  profile: "", // of new chats; empty for the default one, if there is one
   typeAhead: true, // the daemon computes a message's words while the user types
   sidebar: true,
 });

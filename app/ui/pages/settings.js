@@ -2,7 +2,7 @@
 
 import { html, languages, preferences, shell, t, useEffect, useState, useStore } from "/lib.js";
 import { Button, help, Select, toast } from "/parts.js";
-import { status } from "/chat/chats.js";
+import { profileChoices, status } from "/chat/chats.js";
 
 export function Page() {
   return html`
@@ -28,9 +28,9 @@ function Appearance() {
 }
 
 function Answers() {
-  const { temperature, typeAhead } = useStore(preferences);
+  const { temperature, profile, typeAhead } = useStore(preferences);
   const profiles = useStore(status, ({ now }) => now?.profiles) ?? [];
-  const options = [["", t("composer.profile.none")], ...profiles.map(({ name }) => [name, name])];
+  const { options, chosen } = profileChoices(profiles, profile);
   const setTemperature = ({ target }) => preferences.set({ temperature: Number(target.value) });
   return html`
     <section class="card stack">
@@ -49,7 +49,7 @@ function Answers() {
         </span>
       <//>
       <${Setting} label=${t("settings.profile")}>
-        <${Choice} name="profile" options=${options} />
+        <${Choice} name="profile" options=${options} value=${chosen} />
       <//>
       <${Setting} label=${t("settings.type-ahead")} note=${t("settings.type-ahead.long")}>
         <input
@@ -85,11 +85,11 @@ function Facts({ now }) {
     </dl>`;
 }
 
-function Choice({ name, options }) {
-  const value = useStore(preferences, (all) => all[name]);
+function Choice({ name, options, value }) {
+  const saved = useStore(preferences, (all) => all[name]);
   const set = (chosen) => preferences.set({ [name]: chosen });
   return html`
-    <${Select} value=${value} options=${options} onChange=${set} data-test=${`like-${name}`} />`;
+    <${Select} value=${value ?? saved} options=${options} onChange=${set} data-test=${`like-${name}`} />`;
 }
 
 function Setting({ label, note, children }) {

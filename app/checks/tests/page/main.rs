@@ -14,6 +14,7 @@ mod models;
 mod narrow;
 mod outgrown;
 mod pictures;
+mod private;
 mod profiles;
 mod reopening;
 mod security;

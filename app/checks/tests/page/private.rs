@@ -1,0 +1,45 @@
+//! A private chat: marked, in memory only, and ended from its menu.
+
+use std::fs;
+use std::path::Path;
+
+use hob_checks::{Hobd, Model, Page};
+
+const CANARY: &str = "a-canary-at-midnight";
+
+#[test]
+fn a_private_chat_is_marked_and_leaves_nothing() {
+    let mut hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.click("@new-private");
+    page.reads("@private", "private");
+    page.ask(&format!("Say this: {CANARY}"));
+
+    page.script("location.reload()");
+    page.reads("@title", CANARY);
+    page.reads("@private", "private");
+    page.ask("Say this: again");
+    page.until("the list marks it", "all('@chat .chat-title .icon').length === 1");
+    let list = hobd.client.get("/v1/conversations");
+    assert_eq!(list["data"][0]["private"], true, "{list}");
+
+    page.choose("@chat-menu", "End private chat");
+    page.shows("@question");
+    page.click("@yes");
+    page.until("it is gone", "all('@chat').length === 0");
+    let list = hobd.client.get("/v1/conversations");
+    assert_eq!(list["data"].as_array().map(Vec::len), Some(0));
+    hobd.stop();
+    page.expect_it_away();
+    assert!(!is_in_a_file(hobd.directory()));
+}
+
+/// Whether a file below `directory` has the canary.
+fn is_in_a_file(directory: &Path) -> bool {
+    fs::read_dir(directory).unwrap().flatten().any(|entry| {
+        let path = entry.path();
+        let has =
+            |bytes: Vec<u8>| bytes.windows(CANARY.len()).any(|window| window == CANARY.as_bytes());
+        if path.is_dir() { is_in_a_file(&path) } else { fs::read(path).is_ok_and(has) }
+    })
+}
