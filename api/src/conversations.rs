@@ -27,6 +27,9 @@ pub struct Conversation<'c> {
     pub updated_at: i64,
     pub message_count: i64,
     pub pinned: bool,
+    /// It is in memory only.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub private: bool,
     pub trashed_at: Option<i64>,
     pub slot: Option<u32>,
     /// Where its KV is: `slot`, `memory`, `disk` or `none`.

@@ -34,6 +34,8 @@ pub struct Delta {
 #[serde(default)]
 pub struct Turn {
     pub conversation: Option<ConversationId>,
+    /// The hint of a request without a conversation.
+    pub cache_key: Option<String>,
     /// The stored answer.
     pub message: Option<i64>,
     /// The stored message that it answers.

@@ -28,6 +28,7 @@ fn a_complete_answer_has_openais_shape_and_reports_where_its_prompt_came_from() 
         fields,
         [
             "conversation",
+            "cache_key",
             "message",
             "parent",
             "slot",

@@ -53,29 +53,34 @@ fn an_append_sends_only_new_messages_and_gets_the_same_answer() {
 }
 
 #[test]
-fn a_header_and_a_cache_key_name_a_conversation_too() {
+fn a_header_and_the_eliza_options_name_a_conversation_too() {
     let world = World::new();
     let body = chat_body(json!([user("Hi")]), json!({}));
     let call = world.call("POST", "/v1/chat/completions").header("x-session-id", "by-header");
     assert_eq!(call.json(&body).send().json()["hob"]["conversation"], "by-header");
-    world.chat(json!([user("Hi")]), json!({"prompt_cache_key": "by-key"}));
+    world.chat(json!([user("Hi")]), json!({"eliza": {"conversationId": "by-option"}}));
     world.chat(json!([user("Hi")]), json!({"conversation": {"id": "by/object"}}));
     let list = world.get("/v1/conversations").json();
     let ids: Vec<_> =
         list["data"].as_array().unwrap().iter().map(|c| c["id"].as_str().unwrap()).collect();
     assert_eq!(ids.len(), 3);
-    assert!(["by-header", "by-key", "by/object"].iter().all(|id| ids.contains(id)));
+    assert!(["by-header", "by-option", "by/object"].iter().all(|id| ids.contains(id)));
     assert_eq!(world.get("/v1/conversations/by%2Fobject").json()["title"], "Hi");
 }
 
 #[test]
-fn a_weaker_key_pins_and_stores_no_text() {
+fn every_other_key_is_a_hint_that_pins_and_stores_no_text() {
     let world = World::new();
-    let answer = world.chat(json!([user("Hi")]), json!({"promptCacheKey": "v5:abc"}));
-    assert_eq!(answer["hob"]["conversation"], "v5:abc");
-    assert_eq!(world.get("/v1/conversations").json()["data"], json!([]));
-    let again = world.chat(json!([user("Hi")]), json!({"promptCacheKey": "v5:abc"}));
-    assert!(computed(&again) <= 1, "{again}");
+    let keys = [json!({"promptCacheKey": "v5:abc"}), json!({"prompt_cache_key": "abc"})];
+    for (extra, key) in keys.into_iter().zip(["v5:abc", "conv:abc"]) {
+        let answer = world.chat(json!([user("Hi")]), extra.clone());
+        assert_eq!(answer["hob"]["conversation"], Value::Null);
+        assert_eq!(answer["hob"]["cache_key"], key);
+        assert_eq!(world.get("/v1/conversations").json()["data"], json!([]));
+        let again = world.chat(json!([user("Hi")]), extra);
+        assert!(computed(&again) <= 1, "{again}");
+        assert_eq!(again["hob"]["slot"], answer["hob"]["slot"]);
+    }
 }
 
 #[test]

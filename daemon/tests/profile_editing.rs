@@ -43,7 +43,7 @@ fn a_profile_is_shown_segment_by_segment_with_its_costs() {
         (&list["data"][0]["name"], &list["data"][0]["tokens"]),
         (&json!("lights"), &profile["tokens"])
     );
-    assert_eq!(world.get("/v1/profiles/none").error()["code"], "profile_not_found");
+    assert_eq!(world.get("/v1/profiles/nobody").error()["code"], "profile_not_found");
     assert_eq!(world.get("/v1/profiles/..%2Fhob").error()["param"], "name");
 }
 

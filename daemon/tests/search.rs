@@ -142,6 +142,7 @@ fn fill(directory: &std::path::Path, conversations: usize, turns: usize) {
             answer,
             timeline,
             explanation,
+            is_private: false,
             needs_text: true,
             now: clock(),
         });

@@ -374,6 +374,6 @@ fn a_profile_is_in_front_of_the_spoken_words() {
     until_hot(&world, 2);
     let answer = end(&world, "hob");
     assert!(tokens(&answer, "shared") > prefix && tokens(&answer, "computed") <= 1, "{answer}");
-    let unknown = world.post("/v1/conversations/attic/speech-start", json!({"profile": "none"}));
+    let unknown = world.post("/v1/conversations/attic/speech-start", json!({"profile": "nobody"}));
     assert_eq!(unknown.status, 400, "{}", unknown.text());
 }

@@ -113,7 +113,12 @@ pub struct Retention {
 
 impl Default for Retention {
     fn default() -> Self {
-        Self { class: None, default_class: TtlClass::Permanent, segments: Vec::new() }
+        Self {
+            class: None,
+            default_class: TtlClass::Permanent,
+            in_memory: None,
+            segments: Vec::new(),
+        }
     }
 }
 

@@ -81,9 +81,12 @@ def test_the_header_names_a_conversation_too(hobd, client, name):
     assert computed(answer) == answer.usage.prompt_tokens - told.usage.total_tokens
 
 
-def test_prompt_cache_key_names_a_conversation_too(client, name):
+def test_prompt_cache_key_is_a_hint_without_text(client, name):
     answer = ask(client, "Hello!", prompt_cache_key=name)
-    assert answer.hob["conversation"] == name
+    assert (answer.hob["conversation"], answer.hob["cache_key"]) == (None, f"conv:{name}")
+    again = ask(client, "Hello!", prompt_cache_key=name)
+    assert again.hob["slot"] == answer.hob["slot"]
+    assert computed(again) <= 1
 
 
 def test_metrics_equal_the_sums_of_the_answers(hobd, client, name):

@@ -247,6 +247,8 @@ test("saved conversations are named by their chat or their profile", () => {
   equal([savedName("a", titles), savedName("b", titles)], ["Peru", "b"]);
   equal(savedName("__prefix__:home", titles), "Prefix of profile “home”");
   equal(savedName("__system_prefix__", titles), "Prefix of profile “default”");
+  equal(savedName("__key__:v5:abc", titles), "Cache key “v5:abc”");
+  equal(savedName("__key_2__:v5:abc", titles), "Cache key “v5:abc”");
 });
 
 test("a slot is named by its title, its id or its profile", () => {

@@ -63,9 +63,10 @@ pub(super) struct Context {
     pub metrics: Arc<Metrics>,
     pub speed: Arc<Speed>,
     pub head: Head,
+    /// Or the hint.
     pub conversation: Option<ConversationId>,
     pub recording: Recording,
-    pub _active_turn: Option<ActiveTurn>,
+    pub _active_turn: ActiveTurn,
 }
 
 /// The turns of a request, queued.
@@ -147,7 +148,12 @@ impl Answer {
         let report = &self.report;
         let rows = self.context.recording.rows();
         let turn = Turn {
-            conversation: self.context.conversation.clone(),
+            conversation: self.conversation().cloned(),
+            cache_key: self
+                .context
+                .conversation
+                .as_ref()
+                .and_then(|id| id.hint_key().map(str::to_owned)),
             message: rows.map(|rows| rows.answer),
             parent: rows.map(|rows| rows.parent),
             slot: report.slot.map(|slot| slot.0),
@@ -174,11 +180,15 @@ impl Answer {
         serde_json::to_value(turn).expect("texts and numbers are JSON")
     }
 
+    fn conversation(&self) -> Option<&ConversationId> {
+        self.context.conversation.as_ref().filter(|id| !id.is_hint())
+    }
+
     /// The rows of its text, known before the end; `None` without a conversation.
     pub fn address(&self) -> Option<Value> {
         let rows = self.context.recording.rows()?;
         Some(json!({
-            "conversation": self.context.conversation,
+            "conversation": self.conversation(),
             "message": rows.answer,
             "parent": rows.parent,
         }))

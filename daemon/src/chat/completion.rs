@@ -34,7 +34,10 @@ impl Chat {
         let options = &self.shared.options;
         let vocabulary = options.engine.model().vocabulary().len();
         let request = CompletionRequest::parse(body, vocabulary)?;
+        let asks_privacy = body.get("store").and_then(Value::as_bool) == Some(false);
         let identity = Identity::of(body, session)?;
+        let scope = self.scope(identity, asks_privacy, None, false).await?;
+        let (identity, in_memory) = (scope.identity.clone(), scope.in_memory);
         let ticket = self.ticket(&identity)?;
         let transcript = options.transcript.of_turn(ticket.clone());
         let query = TurnQuery {
@@ -59,16 +62,21 @@ impl Chat {
             let prompts: Vec<Vec<Token>> = job.prompts.iter().map(tokenize).collect();
             let mut turns = turns(&job, &prompts, engine.context_tokens());
             turns[0].conversation = pinned;
+            turns.iter_mut().for_each(|turn| turn.keep.in_memory = in_memory);
             let choices = choices::start(engine, turns, ticket.as_ref())??;
             let prompt = prompts.into_iter().next().unwrap_or_default();
             let remembered = remembered(&timelines, &prompt);
             Ok::<_, ApiError>((choices, Subject { prompt, segments: Vec::new(), remembered }))
         })
         .await?;
-        let mut recording = Recording::new(options, transcript, subject.prompt.clone());
+        let is_private = scope.is_private;
+        let mut recording =
+            Recording::new(options, transcript, subject.prompt.clone(), is_private);
         if !request.shape.is_prewarm() {
-            recording.keep(identity.pinned().cloned(), None);
-            options.learned.observe(identity.named().cloned(), &subject.prompt, 0);
+            recording.keep(scope.recorded(), None);
+            if scope.in_memory != Some(true) {
+                options.learned.observe(identity.named().cloned(), &subject.prompt, 0);
+            }
         }
         let count = request.prompts.len() * request.shape.choices;
         let answer = self.begin_answer(

@@ -17,6 +17,7 @@ impl Chat {
             let tokenize = |input: &Prompt| embedding_tokens(model.as_ref(), input);
             inputs.iter().map(tokenize).collect::<Vec<_>>()
         });
+        let _active_turn = self.shared.options.events.turn(None);
         let mut vectors = Vec::new();
         let mut tokens = 0;
         for input in tokenized.await {

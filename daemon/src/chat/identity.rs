@@ -1,9 +1,11 @@
 //! Which conversation a request belongs to.
 //!
-//! - Keys are tried in the order of `hob_slots::key`. A named conversation (`conv:`) has text in
-//!   the transcript; the weaker keys pin KV only.
-//! - Fields of other programs (`providerOptions`, `promptCacheKey`) count as absent when their type
-//!   is wrong. `conversation` and `X-Session-Id` must be valid names.
+//! - Keys are tried in the order of `hob_slots::key`. A conversation (`conv:`) has text in the
+//!   transcript. Every other key is a hint: it has KV and no text.
+//! - Fields of other programs (`providerOptions`, `eliza`, `promptCacheKey`) count as absent when
+//!   their type is wrong. `conversation` and `X-Session-Id` must be valid names.
+//! - Reserved ids are refused wherever a client names a conversation, except the one under which
+//!   elizaOS computes its system prompt: that is a hint.
 
 use hob_slots::{CacheKey, ConversationId, KeyFields, KeySegment};
 use serde_json::Value;
@@ -14,15 +16,15 @@ use crate::error::ApiError;
 pub enum Identity {
     /// A conversation whose text and KV are saved.
     Named(ConversationId),
-    /// A prefix that several requests may share: only its KV is saved.
-    Keyed(ConversationId),
+    /// KV that several requests may share: it has no text.
+    Hint(ConversationId),
     /// Nothing is saved.
     Ephemeral,
 }
 
 impl Identity {
     /// # Errors
-    /// When `conversation` or the session header is not a valid name.
+    /// When a name is not valid, or reserved.
     pub fn of(body: &Value, session_header: Option<&str>) -> Result<Self, ApiError> {
         let conversation = conversation(body);
         check(conversation.as_deref(), "conversation")?;
@@ -30,19 +32,16 @@ impl Identity {
         let fields = KeyFields {
             conversation,
             session_header: session_header.map(str::to_owned),
-            eliza_conversation_id: text(body, "/providerOptions/eliza/conversationId"),
+            eliza_conversation_id: eliza(body, "conversationId").and_then(owned),
             prompt_cache_key: text(body, "/prompt_cache_key"),
             segments: segments(body),
-            prefix_hash: text(body, "/providerOptions/eliza/prefixHash"),
+            prefix_hash: eliza(body, "prefixHash").and_then(owned),
             bare_prompt_cache_key: text(body, "/promptCacheKey")
-                .or_else(|| text(body, "/providerOptions/eliza/promptCacheKey")),
+                .or_else(|| eliza(body, "promptCacheKey").and_then(owned)),
         };
         Ok(match CacheKey::from_fields(&fields) {
-            Some(CacheKey::Conversation(id)) => Self::Named(id),
-            Some(key) => match ConversationId::new(&key.to_string()) {
-                Ok(id) => Self::Keyed(id),
-                Err(_) => Self::Ephemeral, // A key too long to be a name pins nothing.
-            },
+            Some(key) if key.names_conversation() => Self::Named(unreserved(key.id(), "eliza")?),
+            Some(hint) => Self::Hint(hint.id()),
             None => Self::Ephemeral,
         })
     }
@@ -50,7 +49,7 @@ impl Identity {
     /// The name under which the engine pins and saves KV.
     pub fn pinned(&self) -> Option<&ConversationId> {
         match self {
-            Self::Named(id) | Self::Keyed(id) => Some(id),
+            Self::Named(id) | Self::Hint(id) => Some(id),
             Self::Ephemeral => None,
         }
     }
@@ -59,9 +58,30 @@ impl Identity {
     pub fn named(&self) -> Option<&ConversationId> {
         match self {
             Self::Named(id) => Some(id),
-            Self::Keyed(_) | Self::Ephemeral => None,
+            Self::Hint(_) | Self::Ephemeral => None,
         }
     }
+}
+
+/// The id of the conversation that a client calls `name`, in the field `param`.
+///
+/// # Errors
+/// When the name is not valid, or reserved.
+pub fn conversation_id(name: &str, param: &str) -> Result<ConversationId, ApiError> {
+    let invalid =
+        |error| ApiError::field(param, format!("`{param}` cannot name a conversation: {error}"));
+    unreserved(ConversationId::of_name(name).map_err(invalid)?, param)
+}
+
+fn unreserved(id: ConversationId, param: &str) -> Result<ConversationId, ApiError> {
+    if !id.is_reserved() {
+        return Ok(id);
+    }
+    let message = format!(
+        "`{}` is reserved for the prefixes of profiles and for cache keys: choose another name",
+        id.as_str().escape_debug()
+    );
+    Err(ApiError::field(param, message).code("reserved_name"))
 }
 
 /// `"conversation": "id"`, or OpenAI's `{"id": "id"}`.
@@ -71,21 +91,30 @@ fn conversation(body: &Value) -> Option<String> {
 
 /// An empty text counts as absent.
 fn text(body: &Value, pointer: &str) -> Option<String> {
-    body.pointer(pointer)?.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
+    body.pointer(pointer).and_then(owned)
+}
+
+fn owned(value: &Value) -> Option<String> {
+    value.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+/// A field of elizaOS, which sends its options by provider or at the top.
+fn eliza<'b>(body: &'b Value, name: &str) -> Option<&'b Value> {
+    let places = ["/providerOptions/eliza", "/eliza"];
+    let mut fields = places.into_iter().filter_map(|place| body.pointer(place)?.get(name));
+    fields.find(|value| !value.is_null())
 }
 
 fn check(name: Option<&str>, param: &str) -> Result<(), ApiError> {
-    match name.filter(|name| !name.is_empty()).map(ConversationId::new) {
-        Some(Err(error)) => {
-            Err(ApiError::field(param, format!("`{param}` cannot name a conversation: {error}")))
-        }
-        _ => Ok(()),
+    match name.filter(|name| !name.is_empty() && *name != ConversationId::SYSTEM_PREFIX) {
+        Some(name) => conversation_id(name, param).map(drop),
+        None => Ok(()),
     }
 }
 
 /// One malformed segment discards the list.
 fn segments(body: &Value) -> Option<Vec<KeySegment>> {
-    let list = body.pointer("/providerOptions/eliza/promptSegments")?.as_array()?;
+    let list = eliza(body, "promptSegments")?.as_array()?;
     let segment = |value: &Value| {
         Some(KeySegment {
             text: value.get("content")?.as_str()?.to_owned(),
@@ -108,27 +137,35 @@ mod tests {
         Identity::Named(ConversationId::new(id).unwrap())
     }
 
-    fn keyed(id: &str) -> Identity {
-        Identity::Keyed(ConversationId::new(id).unwrap())
+    /// The key of a hint.
+    fn hint(body: Value) -> String {
+        match of(body) {
+            Identity::Hint(id) => id.hint_key().unwrap().to_owned(),
+            other => panic!("{other:?} is no hint"),
+        }
     }
 
     #[test]
-    fn a_conversation_is_named_in_five_ways() {
+    fn a_conversation_is_named_in_six_ways() {
         assert_eq!(of(json!({"conversation": "a"})), named("a"));
         assert_eq!(of(json!({"conversation": {"id": "a"}})), named("a"));
         assert_eq!(of(json!({"providerOptions": {"eliza": {"conversationId": "a"}}})), named("a"));
-        assert_eq!(of(json!({"prompt_cache_key": "a"})), named("a"));
+        assert_eq!(of(json!({"eliza": {"conversationId": "a"}})), named("a"));
+        assert_eq!(of(json!({"promptCacheKey": "conv:a"})), named("a"));
         assert_eq!(Identity::of(&json!({}), Some("a")).unwrap(), named("a"));
         let both = json!({"conversation": "a", "prompt_cache_key": "b"});
         assert_eq!(Identity::of(&both, Some("c")).unwrap(), named("a"));
     }
 
     #[test]
-    fn weaker_keys_pin_without_a_name() {
+    fn every_other_key_is_a_hint() {
         let stable = json!([{"content": "x", "stable": true}, {"content": "y", "stable": false}]);
         let segments = json!({"providerOptions": {"eliza": {"promptSegments": stable}}});
-        assert_eq!(of(segments), keyed("seg:f5e2794887fba944"));
-        assert_eq!(of(json!({"promptCacheKey": "v5:abc"})), keyed("v5:abc"));
+        assert_eq!(hint(segments), "seg:f5e2794887fba944");
+        assert_eq!(hint(json!({"eliza": {"prefixHash": "0123"}})), "pfx:0123");
+        assert_eq!(hint(json!({"promptCacheKey": "v5:abc"})), "v5:abc");
+        assert_eq!(hint(json!({"prompt_cache_key": "a"})), "conv:a");
+        assert_eq!(hint(json!({"conversation": "__system_prefix__"})), "conv:__system_prefix__");
     }
 
     #[test]
@@ -137,14 +174,45 @@ mod tests {
         let malformed = json!([{"content": "x", "stable": true}, {"content": 1, "stable": true}]);
         let body = json!({"providerOptions":
             {"eliza": {"promptSegments": malformed, "prefixHash": "00"}}});
-        assert_eq!(of(body), keyed("pfx:00"));
+        assert_eq!(hint(body), "pfx:00");
     }
 
     #[test]
     fn an_invalid_name_is_refused() {
         let error = Identity::of(&json!({"conversation": "a\nb"}), None).unwrap_err();
         assert_eq!(error.param.as_deref(), Some("conversation"));
-        let error = Identity::of(&json!({}), Some(&"x".repeat(300))).unwrap_err();
+        let error = Identity::of(&json!({}), Some(&"x".repeat(1025))).unwrap_err();
         assert_eq!(error.param.as_deref(), Some("X-Session-Id"));
+    }
+
+    #[test]
+    fn a_reserved_name_is_refused_wherever_it_is_sent() {
+        for name in ["__prefix__:home", "__key__:v5:abc"] {
+            let bodies = [
+                json!({"conversation": name}),
+                json!({"eliza": {"conversationId": name}}),
+                json!({"promptCacheKey": format!("conv:{name}")}),
+            ];
+            for body in bodies {
+                let error = Identity::of(&body, None).unwrap_err();
+                assert_eq!(error.code, Some("reserved_name"), "{body}");
+                assert!(error.message.contains(name), "{error}");
+            }
+            assert!(Identity::of(&json!({}), Some(name)).is_err());
+        }
+    }
+
+    #[test]
+    fn keys_of_up_to_1024_bytes_are_accepted() {
+        let long = "x".repeat(1024);
+        assert!(matches!(of(json!({"conversation": long})), Identity::Named(_)));
+        assert_ne!(
+            of(json!({"conversation": long})),
+            of(json!({"conversation": "x".repeat(1023)}))
+        );
+        for body in [json!({"prompt_cache_key": long}), json!({"promptCacheKey": long})] {
+            assert!(matches!(of(body), Identity::Hint(_)));
+        }
+        assert_eq!(of(json!({"promptCacheKey": "x".repeat(1025)})), Identity::Ephemeral);
     }
 }

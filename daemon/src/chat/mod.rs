@@ -1,8 +1,9 @@
 //! From a request to its answer: chats, completions, embeddings and tokens.
 //!
 //! Reading order: [`request`] (what is asked), [`identity`] (whose conversation it is), this file
-//! (the way of a chat to the engine), `newest` (a chat that outgrew the context), `grammar`, `choices` (its turns), [`answer`] (their events to
-//! the client), [`assembly`] (text to messages and tool calls), `recording` (what is saved). Beside
+//! (the way of a chat to the engine), `newest` (a chat that outgrew the context), `grammar`,
+//! `choices` (its turns), [`answer`] (their events to the client), `privacy` (what may reach the
+//! disk), [`assembly`] (text to messages and tool calls), `recording` (what is saved). Beside
 //! it: [`completion`], `embedding`, `tokens`, and [`prewarm`], a chat that generates nothing.
 //!
 //! - The request's text is durable before the client gets the first piece of the answer.
@@ -21,6 +22,7 @@ pub mod locks;
 pub(crate) mod names;
 mod newest;
 pub mod prewarm;
+mod privacy;
 mod recording;
 pub mod request;
 mod speed;
@@ -133,7 +135,11 @@ impl Chat {
         let options = &self.shared.options;
         let resolved = self.resolve(body)?;
         let request = &resolved.request;
+        let is_prewarm = request.shape.is_prewarm();
         let identity = Identity::of(body, session)?;
+        let in_memory = request.in_memory;
+        let scope = self.scope(identity, request.private, in_memory, !is_prewarm).await?;
+        let identity = scope.identity.clone();
         let ticket = self.ticket(&identity)?;
         let transcript = options.transcript.of_turn(ticket.clone());
         let guard = self.lock(request, &identity).await?;
@@ -143,13 +149,18 @@ impl Chat {
         let extent = resolved.extent();
         let start = self.begin_turn(request, &identity, &extent).await?;
         let TurnStart { mut continuation, timelines, .. } = start;
-        let is_prewarm = request.shape.is_prewarm();
         if let Some(id) = identity.named().filter(|_| !is_prewarm) {
             options.sessions.close(id); // No speculative prefill begins from here on.
         }
         let history = continuation.as_ref().map(|continuation| continuation.history.clone());
         let conversation = identity.pinned().cloned();
         let default_class = identity.named().map_or(CLASS_WITHOUT_TEXT, |_| options.default_class);
+        let keep = Retention {
+            class: request.ttl,
+            default_class,
+            in_memory: scope.in_memory,
+            segments: Vec::new(),
+        };
         let (chat, job) = (self.clone(), resolved.clone());
         let submitted = compute(move || {
             let messages = history.as_ref().unwrap_or(&job.request.messages);
@@ -159,7 +170,7 @@ impl Chat {
                 &job.request,
                 rendered,
                 conversation,
-                default_class,
+                keep,
                 ticket,
                 remembered,
             )?;
@@ -170,7 +181,9 @@ impl Chat {
             continuation.start_at(start);
         }
         let left_out = continuation.as_ref().map_or(0, |continuation| continuation.left_out);
-        let mut recording = Recording::new(options, transcript.clone(), subject.prompt.clone());
+        let is_private = scope.is_private;
+        let mut recording =
+            Recording::new(options, transcript.clone(), subject.prompt.clone(), is_private);
         if !is_prewarm {
             if let Some(profile) = resolved.profile.clone() {
                 options.events.send(Event::Used { prefix: PrefixName::Profile(profile) });
@@ -179,10 +192,13 @@ impl Chat {
                 Some(continuation) => transcript.append(id, continuation, self.now()),
                 None => transcript.sync(id, request.messages.clone(), self.now()),
             });
-            recording.keep(identity.pinned().cloned(), text);
-            let covered = resolved.preamble.as_ref().and_then(|preamble| preamble.prefix.tokens());
-            let conversation = identity.named().cloned();
-            options.learned.observe(conversation, &subject.prompt, covered.unwrap_or(0));
+            recording.keep(scope.recorded(), text);
+            if scope.in_memory != Some(true) {
+                let prefix = resolved.preamble.as_ref().map(|preamble| &preamble.prefix);
+                let covered = prefix.and_then(|prefix| prefix.tokens());
+                let conversation = identity.named().cloned();
+                options.learned.observe(conversation, &subject.prompt, covered.unwrap_or(0));
+            }
         }
         let count = request.shape.choices;
         let reads_calls = request.tool_choice != ToolChoice::None;
@@ -295,7 +311,7 @@ impl Chat {
         request: &ChatRequest,
         prompt: Rendered,
         conversation: Option<ConversationId>,
-        default_class: TtlClass,
+        keep: Retention,
         ticket: Option<TurnTicket>,
         remembered: usize,
     ) -> Result<Submitted, ApiError> {
@@ -314,7 +330,7 @@ impl Chat {
             grammar: grammar.map(Arc::new),
             logprobs: request.logprobs,
             ignore_eog: request.shape.ignore_eos,
-            keep: Retention { class: request.ttl, default_class, segments: segments.clone() },
+            keep: Retention { segments: segments.clone(), ..keep },
             purpose: purpose(&request.shape),
             cold: request.cold,
             ..TurnRequest::answer(conversation, tokens.clone(), max_tokens)
@@ -343,7 +359,7 @@ impl Chat {
             fingerprint: format!("fp_{}", options.engine.fingerprint()),
         };
         let conversation = identity.pinned().cloned();
-        let active_turn = conversation.clone().map(|id| options.events.turn(id));
+        let active_turn = options.events.turn(conversation.clone());
         Answer::new(
             answer::Context {
                 engine: options.engine.clone(),

@@ -1,7 +1,8 @@
 //! What a turn saves: its text, its timeline as tokens, and why tokens were computed again.
 //!
 //! - An interrupted answer saves its timeline too: what was computed need not be computed again.
-//! - Of requests without a conversation, nothing is saved.
+//! - Of requests without a conversation, nothing is saved; of a hint, only the timeline.
+//! - A private conversation is recorded in memory.
 
 use hob_slots::{ConversationId, ModelHash, Token};
 use serde_json::Value;
@@ -25,6 +26,7 @@ pub struct Recording {
     answer: Option<OpenAnswer>,
     rows: Option<Grown>,
     has_text: bool,
+    is_private: bool,
     explanation: Option<(ConversationId, Value)>,
     /// Prompt and answer so far; empty after the end.
     timeline: Vec<Token>,
@@ -33,7 +35,12 @@ pub struct Recording {
 
 impl Recording {
     /// Saves nothing until [`Self::keep`].
-    pub fn new(options: &Options, transcript: Transcript, prompt: Vec<Token>) -> Self {
+    pub fn new(
+        options: &Options,
+        transcript: Transcript,
+        prompt: Vec<Token>,
+        is_private: bool,
+    ) -> Self {
         Self {
             transcript,
             clock: options.clock.clone(),
@@ -42,6 +49,7 @@ impl Recording {
             answer: None,
             rows: None,
             has_text: false,
+            is_private,
             explanation: None,
             prompt_tokens: prompt.len(),
             timeline: prompt,
@@ -77,8 +85,12 @@ impl Recording {
         }
     }
 
-    /// Adds why the turn computed tokens that had been computed before.
+    /// Adds why the turn computed tokens that had been computed before. It quotes the prompt, and a
+    /// hint has no text.
     pub fn explain(&mut self, conversation: &ConversationId, explanation: &Explanation) {
+        if conversation.is_hint() {
+            return;
+        }
         self.explanation = Some((conversation.clone(), explanation.to_json()));
     }
 
@@ -113,6 +125,7 @@ impl Recording {
             timeline: self.conversation.clone().zip(timeline),
             explanation: self.explanation.take(),
             needs_text: self.has_text,
+            is_private: self.is_private,
             now: (self.clock)(),
         })
     }

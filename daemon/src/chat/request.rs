@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::error::ApiError;
 use crate::profiles::Profiles;
 use crate::prompt::{Extent, Preamble, PromptParts};
-use crate::wire::chat::{ChatRequest, profile_name};
+use crate::wire::chat::{ChatRequest, ProfileChoice, profile_choice};
 use crate::wire::message::{Message, Role};
 use crate::wire::sampling::Shape;
 
@@ -22,12 +22,17 @@ pub struct ResolvedRequest {
 }
 
 impl ResolvedRequest {
-    /// Checks a body and looks up its profile. `vocabulary`: the number of tokens of the model.
+    /// Checks a body and looks up its profile: where it names none, the default one, if there is
+    /// one. `vocabulary`: the number of tokens of the model.
     ///
     /// # Errors
     /// Names the invalid field.
     pub fn parse(body: &Value, profiles: &Profiles, vocabulary: usize) -> Result<Self, ApiError> {
-        let profile = profile_name(body)?;
+        let profile = match profile_choice(body)? {
+            ProfileChoice::Named(name) => Some(name),
+            ProfileChoice::Default => profiles.default(),
+            ProfileChoice::None => None,
+        };
         let preamble = profile.as_ref().map(|name| profiles.preamble(name)).transpose()?;
         let tools = preamble.as_deref().map_or(&[][..], Preamble::tools);
         let request = ChatRequest::parse_with(body, vocabulary, tools)?;

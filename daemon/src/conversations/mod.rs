@@ -171,6 +171,10 @@ impl Conversations {
     /// # Errors
     /// When the new head is no message of the conversation, or the database cannot be written.
     pub async fn change(&self, id: &ConversationId, change: Change) -> Result<bool, ApiError> {
+        if change.trashed == Some(true) && self.transcript.is_private(id) {
+            let message = "a private conversation has no trash: delete it";
+            return Err(ApiError::field("trashed", message));
+        }
         match self.transcript.change(id, change, self.now()).done().await {
             Err(error @ TranscriptError::NoSuchMessage { .. }) => {
                 Err(ApiError::field("head", error.to_string()))
@@ -198,8 +202,8 @@ impl Conversations {
         Ok(had_text)
     }
 
-    /// Deletes the conversations whose hour in the trash is over. One that is restored meanwhile
-    /// stays.
+    /// Deletes the conversations whose hour in the trash is over, and private ones after a day
+    /// without a message. One that is restored meanwhile stays.
     ///
     /// # Errors
     /// When the database cannot be written, a file of the KV cannot be removed, or the engine has
@@ -211,6 +215,13 @@ impl Conversations {
             // A conversation that is restored at this moment loses its KV, which costs time.
             self.delete_kv(id).await?;
             self.transcript.delete_trashed(id, *since).done().await?;
+        }
+        for id in self.transcript.private() {
+            let Some(text) = self.transcript.get(&id).done().await? else { continue };
+            let updated = Timestamp(u64::try_from(text.summary.updated_at).unwrap_or(0));
+            if now.age(updated) >= trash::PRIVATE_RETENTION {
+                self.delete(&id).await?;
+            }
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Deletes conversations from the trash after an hour.
 //!
 //! - Until then a conversation is complete, its KV included.
+//! - A private conversation is never in the trash; it is deleted after a day without a message.
 //! - Time that the clock jumped over, or that the machine slept, does not count.
 
 use std::time::Duration;
@@ -11,6 +12,9 @@ use super::Conversations;
 use crate::clock::ProcessTime;
 
 pub const RETENTION: Duration = Duration::from_secs(60 * 60);
+
+/// Since the last message of a private conversation.
+pub const PRIVATE_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 

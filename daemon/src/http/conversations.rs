@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::body::JsonBody;
 use super::query::Query;
+use crate::chat::identity::conversation_id;
 use crate::conversations::transcript::{
     Change, ConversationText, MAX_TITLE_CHARS, SavedMessage, SearchQuery, Snippet, Summary,
 };
@@ -72,6 +73,7 @@ fn line<'l>(summary: &'l Summary, location: &KvLocation) -> Conversation<'l> {
         updated_at: summary.updated_at / 1000,
         message_count: summary.messages,
         pinned: summary.pinned,
+        private: summary.private,
         trashed_at: summary.trashed_at.map(|at| at / 1000),
         slot: location.slot,
         place: location.name.into(),
@@ -167,7 +169,10 @@ pub async fn delete(
 }
 
 pub(super) fn name(id: &str) -> Result<ConversationId, ApiError> {
-    ConversationId::new(id).map_err(|_| unknown())
+    match conversation_id(id, "id") {
+        Err(error) if error.code != Some("reserved_name") => Err(unknown()),
+        known => known,
+    }
 }
 
 pub(super) fn unknown() -> ApiError {

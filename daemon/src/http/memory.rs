@@ -130,7 +130,7 @@ impl NamedMap {
         let slots = map.slots.iter().filter_map(|slot| slot.conversation.clone());
         let evicted = map.left.iter().filter_map(|eviction| eviction.conversation.clone());
         let mut read = conversations.transcript.titles(slots.chain(evicted).collect());
-        let titles = read.done().await?;
+        let titles = read.done().await?.into_iter().collect();
         Ok(Self { map, titles })
     }
 

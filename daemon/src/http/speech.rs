@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::body::{JsonBody, OptionalBody};
 use super::chat;
+use crate::chat::identity::conversation_id;
 use crate::error::ApiError;
 use crate::speech::Speech;
 use crate::wire::fields::Fields;
@@ -54,6 +55,5 @@ pub async fn end(
 
 /// Unlike elsewhere, the conversation need not exist yet.
 pub(super) fn name(id: &str) -> Result<ConversationId, ApiError> {
-    ConversationId::new(id)
-        .map_err(|error| ApiError::field("id", format!("this cannot name a conversation: {error}")))
+    conversation_id(id, "id")
 }

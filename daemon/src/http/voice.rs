@@ -4,12 +4,12 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use hob_slots::ConversationId;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::body::WavBody;
 use super::query::Query;
+use crate::chat::identity::conversation_id;
 use crate::error::ApiError;
 use crate::speech::Speech;
 
@@ -29,9 +29,9 @@ pub async fn filler(
     State(speech): State<Speech>,
     Query(options): Query<ImportOptions>,
 ) -> Result<Response, ApiError> {
-    let conversation = options.conversation.as_deref().map(ConversationId::new).transpose();
+    let conversation = options.conversation.as_deref();
     let conversation =
-        conversation.map_err(|error| ApiError::field("conversation", error.to_string()))?;
+        conversation.map(|name| conversation_id(name, "conversation")).transpose()?;
     if let Some(conversation) = conversation.as_ref().filter(|_| options.stopped) {
         speech.speech_stopped(conversation);
     }

@@ -134,6 +134,12 @@ impl Profiles {
         usable.filter_map(|(name, _)| name.parse().ok()).collect()
     }
 
+    /// The default profile's name, if there is one, usable or not.
+    pub fn default(&self) -> Option<ProfileName> {
+        let name = ProfileName::default();
+        self.loaded().contains_key(name.as_str()).then_some(name)
+    }
+
     /// The last good version of a profile, ready to render.
     ///
     /// # Errors

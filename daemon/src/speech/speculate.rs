@@ -78,7 +78,7 @@ impl Task {
             Ok(Some(turn)) => {
                 self.count_replaced();
                 let events = &self.speech.options().events;
-                let _active = events.turn(self.id.clone());
+                let _active = events.turn(Some(self.id.clone()));
                 if let Some(profile) = resolved.profile.clone() {
                     // The prefill warms the profile's prefix too.
                     events.send(Event::Used { prefix: PrefixName::Profile(profile) });

@@ -20,18 +20,19 @@ impl WarmEvents {
         let _ = self.0.send(event);
     }
 
-    /// Sends `TurnStarted` now and `TurnEnded` when the guard is dropped.
-    pub fn turn(&self, conversation: ConversationId) -> ActiveTurn {
+    /// Sends `TurnStarted` now and `TurnEnded` when the guard is dropped; `None`: a turn without a
+    /// conversation.
+    pub fn turn(&self, conversation: Option<ConversationId>) -> ActiveTurn {
         self.send(Event::TurnStarted { conversation: conversation.clone() });
         ActiveTurn { conversation, events: self.clone() }
     }
 }
 
-/// A turn that keeps its conversation from being parked.
+/// A turn that keeps its conversation from being parked, and the weights in memory.
 #[derive(Debug)]
 #[must_use]
 pub struct ActiveTurn {
-    conversation: ConversationId,
+    conversation: Option<ConversationId>,
     events: WarmEvents,
 }
 

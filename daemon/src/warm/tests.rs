@@ -174,7 +174,7 @@ async fn an_idle_conversation_is_parked() {
     let world = world.start(None);
     world.ask("chat", "Hello").await;
     let conversation = ConversationId::new("chat").unwrap();
-    world.events.send(Event::TurnEnded { conversation: conversation.clone() });
+    world.events.send(Event::TurnEnded { conversation: Some(conversation.clone()) });
     for _ in 0..500 {
         if world.status().await.parked.iter().any(|saved| saved.conversation == conversation) {
             return;

@@ -37,6 +37,10 @@ pub struct ChatRequest {
     pub template_variables: Map<String, Value>,
     /// The TTL class of the conversation's saved KV.
     pub ttl: Option<TtlClass>,
+    /// Whether the KV must stay in memory; `None`: as before.
+    pub in_memory: Option<bool>,
+    /// Neither text nor KV may reach the disk.
+    pub private: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -101,11 +105,13 @@ impl ChatRequest {
             parallel_tool_calls: fields.boolean("parallel_tool_calls")?.unwrap_or(true),
             template_variables: template_variables(&fields)?,
             ttl: ttl(&fields)?,
+            in_memory: in_memory(&fields)?,
+            private: private(&fields)?,
         })
     }
 }
 
-const KNOWN: [&str; 6] = ["after", "append", "cold", "newest", "profile", "ttl"];
+const KNOWN: [&str; 7] = ["after", "append", "cold", "newest", "private", "profile", "ttl"];
 
 /// Hob's extension of OpenAI's request.
 fn hob<'a>(fields: &Fields<'a>) -> Result<Option<Fields<'a>>, ApiError> {
@@ -139,6 +145,24 @@ fn newest(fields: &Fields<'_>, append: bool) -> Result<bool, ApiError> {
     Ok(newest)
 }
 
+/// `hob.private`, or OpenAI's `store: false`.
+fn private(fields: &Fields<'_>) -> Result<bool, ApiError> {
+    let ours = match hob(fields)? {
+        Some(hob) => hob.boolean("private")?,
+        None => None,
+    };
+    let store = fields.boolean("store")?;
+    Ok(ours.unwrap_or(false) || store == Some(false))
+}
+
+/// Whether the request says that its KV stays in memory, or gives it a TTL class on disk.
+fn in_memory(fields: &Fields<'_>) -> Result<Option<bool>, ApiError> {
+    let is_ours = hob(fields)?.is_some_and(|hob| hob.get("ttl").is_some());
+    let retention = fields.string("prompt_cache_retention")?;
+    let in_memory = retention.map(|retention| retention != "24h");
+    Ok(if is_ours { Some(false) } else { in_memory })
+}
+
 fn after(fields: &Fields<'_>, append: bool) -> Result<Option<After>, ApiError> {
     let Some(hob) = hob(fields)? else { return Ok(None) };
     let Some(id) = hob.integer("after", 0..=i64::MAX)? else { return Ok(None) };
@@ -148,12 +172,29 @@ fn after(fields: &Fields<'_>, append: bool) -> Result<Option<After>, ApiError> {
     Ok(Some(if id == 0 { After::Nothing } else { After::Message(id) }))
 }
 
+/// Which profile a request asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProfileChoice {
+    /// It says nothing: the default profile, where there is one.
+    Default,
+    None,
+    Named(ProfileName),
+}
+
 /// Reads `hob.profile`.
-pub fn profile_name(body: &Value) -> Result<Option<ProfileName>, ApiError> {
-    let Some(hob) = hob(&Fields::of_body(body)?)? else { return Ok(None) };
-    let Some(name) = hob.string("profile")? else { return Ok(None) };
-    let parsed = name.parse::<ProfileName>();
-    parsed.map(Some).map_err(|error| ApiError::field("hob.profile", error.to_string()))
+pub fn profile_choice(body: &Value) -> Result<ProfileChoice, ApiError> {
+    let name = match hob(&Fields::of_body(body)?)? {
+        Some(hob) => hob.string("profile")?,
+        None => None,
+    };
+    match name {
+        None => Ok(ProfileChoice::Default),
+        Some(ProfileName::NONE) => Ok(ProfileChoice::None),
+        Some(name) => match name.parse() {
+            Ok(name) => Ok(ProfileChoice::Named(name)),
+            Err(error) => Err(ApiError::field("hob.profile", format!("{error}"))),
+        },
+    }
 }
 
 /// Reads `hob.ttl`, or OpenAI's `prompt_cache_retention`.

@@ -10,7 +10,7 @@
 //! - Every five minutes at most, the use of a prefix by turns is written into its saved record, so
 //!   that a prefix in daily use does not expire.
 //! - It unloads the weights after `unload_after` without any turn, if that is set, and warms no
-//!   prefix while they are unloaded.
+//!   prefix while they are unloaded. Turns without a conversation and embeddings count as turns.
 //! - When the clock steps back, idle times restart from there: nothing is due early, and no
 //!   conversation stays hot forever.
 //! - The same events at the same times always lead to the same actions.
@@ -51,13 +51,13 @@ impl Default for Settings {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A turn was queued or began.
+    /// A turn was queued or began; `None`: one without a conversation, or an embedding.
     TurnStarted {
-        conversation: ConversationId,
+        conversation: Option<ConversationId>,
     },
     /// A started turn finished, failed or was cancelled.
     TurnEnded {
-        conversation: ConversationId,
+        conversation: Option<ConversationId>,
     },
     /// The conversation is no longer hot, or was deleted.
     Forgotten {
@@ -142,13 +142,13 @@ impl Planner {
         self.observe_clock(now);
         match event {
             Event::TurnStarted { conversation } => {
-                self.withdraw(&conversation);
+                conversation.iter().for_each(|conversation| self.withdraw(conversation));
                 self.parking.turn_started(conversation);
                 self.unload.active(now);
                 self.cancel(Some(Job::Touch));
             }
             Event::TurnEnded { conversation } => {
-                self.withdraw(&conversation);
+                conversation.iter().for_each(|conversation| self.withdraw(conversation));
                 self.parking.turn_ended(conversation, now);
                 self.unload.active(now);
                 if !self.parking.has_active_turns() {

@@ -9,6 +9,8 @@ use hob_slots::{ConversationId, Timestamp};
 pub(super) struct Parking {
     idle_after: Duration,
     hot: BTreeMap<ConversationId, Hot>,
+    /// Turns without a conversation that are queued or running.
+    anonymous_turns: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,10 +26,15 @@ enum Hot {
 
 impl Parking {
     pub(super) fn new(idle_after: Duration) -> Self {
-        Self { idle_after, hot: BTreeMap::new() }
+        Self { idle_after, hot: BTreeMap::new(), anonymous_turns: 0 }
     }
 
-    pub(super) fn turn_started(&mut self, conversation: ConversationId) {
+    /// `None`: without a conversation, so there is nothing to park.
+    pub(super) fn turn_started(&mut self, conversation: Option<ConversationId>) {
+        let Some(conversation) = conversation else {
+            self.anonymous_turns += 1;
+            return;
+        };
         let hot = self.hot.entry(conversation).or_insert(Hot::Active { turns: 0 });
         *hot = match *hot {
             Hot::Active { turns } => Hot::Active { turns: turns + 1 },
@@ -36,7 +43,11 @@ impl Parking {
     }
 
     /// A turn without a start leaves its conversation hot too.
-    pub(super) fn turn_ended(&mut self, conversation: ConversationId, now: Timestamp) {
+    pub(super) fn turn_ended(&mut self, conversation: Option<ConversationId>, now: Timestamp) {
+        let Some(conversation) = conversation else {
+            self.anonymous_turns = self.anonymous_turns.saturating_sub(1);
+            return;
+        };
         match self.hot.get_mut(&conversation) {
             Some(Hot::Active { turns }) if *turns > 1 => *turns -= 1,
             _ => {
@@ -50,7 +61,8 @@ impl Parking {
     }
 
     pub(super) fn has_active_turns(&self) -> bool {
-        self.hot.values().any(|hot| matches!(hot, Hot::Active { .. }))
+        let is_active = |hot: &Hot| matches!(hot, Hot::Active { .. });
+        self.anonymous_turns > 0 || self.hot.values().any(is_active)
     }
 
     pub(super) fn clock_stepped_back(&mut self, now: Timestamp) {

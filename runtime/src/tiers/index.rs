@@ -104,7 +104,7 @@ impl Shared {
         let Some(file_bytes) = store.reader().object_bytes(self.fingerprint, *id) else {
             return Tier::Nowhere;
         };
-        self.objects().entry(*id).or_insert(Known { file_bytes, on_disk: true });
+        self.objects().entry(*id).or_insert(Known::on_disk(file_bytes));
         Tier::Disk
     }
 }

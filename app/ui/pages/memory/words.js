@@ -31,7 +31,7 @@ export function partOf(layer, key) {
 export function nameOf({ kind, title, conversation, profile }) {
   if (isLearned(conversation)) return t("map.learned");
   if (kind === "prefix") return t("map.prefix", { profile: profile ?? conversation ?? "" });
-  return title ?? conversation ?? t("map.unnamed");
+  return title ?? hintName(conversation) ?? conversation ?? t("map.unnamed");
 }
 
 const isLearned = (conversation) => conversation?.startsWith("__learned__:");
@@ -39,12 +39,20 @@ const isLearned = (conversation) => conversation?.startsWith("__learned__:");
 /** The id of a profile's prefix; without a name, of the default profile's. */
 const PREFIX_ID = /^__(?:system_prefix__|prefix__:(.+))$/;
 
-/** A chat's title, or the profile whose prefix it is. */
+/** The id of a hint: KV of a cache key, without a chat. */
+const HINT_ID = /^__key_(?:\d+_)?_:(.+)$/;
+
+function hintName(conversation) {
+  const hint = HINT_ID.exec(conversation ?? "");
+  return hint && t("map.hint", { key: hint[1] });
+}
+
+/** A chat's title, the profile whose prefix it is, or the cache key whose KV it is. */
 export function savedName(conversation, titles) {
   if (isLearned(conversation)) return t("map.learned");
   const prefix = PREFIX_ID.exec(conversation);
   if (prefix) return t("map.prefix", { profile: prefix[1] ?? "default" });
-  return titles.get(conversation) ?? conversation;
+  return titles.get(conversation) ?? hintName(conversation) ?? conversation;
 }
 
 export const loadingNote = () => html`<p class="note">${t("memory.reading")}</p>`;

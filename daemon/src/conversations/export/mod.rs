@@ -67,6 +67,11 @@ impl Conversations {
     /// # Errors
     /// When the disk cannot be read, or is full.
     pub async fn archive(&self, id: &ConversationId) -> Result<Option<File>, ApiError> {
+        if self.transcript.is_private(id) {
+            let message = "an archive is made on disk, where no private conversation goes: \
+                           export it as JSON or Markdown";
+            return Err(ApiError::field("format", message).code("private"));
+        }
         let Some(document) = self.document(id, Extent::Tree).await? else { return Ok(None) };
         let (reader, model, now) = (self.storage.reader()?, self.engine.fingerprint(), self.now());
         self.storage.with_store(|_, _, _| ()).await?; // Saves that are queued before it are done.
@@ -99,6 +104,8 @@ impl Conversations {
     pub async fn import_document(&self, document: Document) -> Result<Imported, ApiError> {
         let id_there = document.id.clone();
         let usable = id_there.as_deref().and_then(|id| ConversationId::new(id).ok());
+        let is_free = |id: &ConversationId| !id.is_reserved() && !self.transcript.is_private(id);
+        let usable = usable.filter(is_free);
         let wanted = usable
             .unwrap_or_else(|| ConversationId::new(&names::answer("chat")).expect("a short name"));
         let imported = self.transcript.import(wanted, document, self.now()).done().await?;

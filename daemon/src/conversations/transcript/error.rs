@@ -21,6 +21,8 @@ pub enum TranscriptError {
     /// An append of no messages to an empty conversation, or to an answer.
     #[error("there is nothing to answer")]
     NothingToAnswer,
+    #[error("the conversation is on disk")]
+    OnDisk,
     #[error("the conversation has no message {id}")]
     NoSuchMessage { id: i64 },
     #[error("the conversation was deleted")]

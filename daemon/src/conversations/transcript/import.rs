@@ -6,10 +6,11 @@
 use std::collections::{HashMap, HashSet};
 
 use hob_slots::{ConversationId, Timestamp};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use super::read::exists;
 use super::tree::{millis, title};
 use super::{Document, Node, TranscriptError};
 use crate::wire::message::Message;
@@ -132,14 +133,6 @@ fn path(before: Option<&Path>, message: &Message) -> Path {
     hash.update(before.unwrap_or(&[0; 32]));
     hash.update(json!(compared).to_string());
     hash.finalize().into()
-}
-
-fn exists(connection: &Connection, id: &ConversationId) -> Result<bool, TranscriptError> {
-    let found: Option<i64> = connection
-        .prepare_cached("SELECT 1 FROM conversations WHERE id = ?1")?
-        .query_row([id.as_str()], |row| row.get(0))
-        .optional()?;
-    Ok(found.is_some())
 }
 
 /// The id, or the first unused one with a number appended.

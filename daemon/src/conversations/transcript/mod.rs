@@ -8,7 +8,9 @@
 //! - Beside the text, each conversation has its timelines as tokens, one a branch; losing them only
 //!   costs time.
 //!
-//! Reading order: `schema`, `writer` (the thread), `tree` (walking and growing), `answer` (one that
+//! - Private conversations are in a second database, in memory; see `private`.
+//!
+//! Reading order: `schema`, `writer` (the thread), `private`, `tree` (walking and growing), `answer` (one that
 //! grows), `turn` (before a prompt and after an answer), `read`, `change`, `search`, `recent`,
 //! `document`, `finish` and `import` (conversations from elsewhere).
 
@@ -21,6 +23,7 @@ mod explanations;
 mod finish;
 mod import;
 mod place;
+mod private;
 mod read;
 mod recent;
 mod schema;
@@ -54,6 +57,7 @@ pub use error::TranscriptError;
 pub use explanations::SavedExplanation;
 pub use import::ImportedConversation;
 pub use place::After;
+use private::Private;
 pub use read::{ConversationText, SavedMessage, Status, Summary};
 pub use recent::RecentTurn;
 pub use search::{Hit, SearchQuery, Snippet};
@@ -70,6 +74,7 @@ pub struct Transcript {
     deletions: Deletions,
     /// The turn that writes through this handle.
     turn: Option<TurnTicket>,
+    private: Arc<Private>,
 }
 
 impl Transcript {
@@ -102,7 +107,8 @@ impl Transcript {
         tokens::delete_stale(&connection, now)?;
         explanations::delete_stale(&connection)?;
         let writer = Arc::new(Writer::start(connection));
-        Ok(Self { writer, deletions: Deletions::default(), turn: None })
+        let private = Arc::new(Private::new()?);
+        Ok(Self { writer, deletions: Deletions::default(), turn: None, private })
     }
 
     /// Permission for a turn of `conversation`, to be asked for before it reads the history.
@@ -151,7 +157,7 @@ impl Transcript {
         let id = conversation.clone();
         let grow = move |connection: &mut _| tree::sync(connection, &id, &messages, now);
         let grow = self.unless_deleted(grow);
-        OpenAnswer::open(self.writer.clone(), conversation.clone(), grow)
+        OpenAnswer::open(self.writer_of(conversation).clone(), conversation.clone(), grow)
     }
 
     /// Stores the new messages of a continuation, and opens their answer.
@@ -164,23 +170,23 @@ impl Transcript {
         let id = conversation.clone();
         let grow = move |connection: &mut _| tree::append(connection, &id, &continuation, now);
         let grow = self.unless_deleted(grow);
-        OpenAnswer::open(self.writer.clone(), conversation.clone(), grow)
+        OpenAnswer::open(self.writer_of(conversation).clone(), conversation.clone(), grow)
     }
 
     /// The conversations in the trash or all others, the latest first.
     pub fn list(&self, trashed: bool) -> Pending<Vec<Summary>> {
-        self.writer.read(move |connection| read::list(connection, trashed))
+        self.read_both(move |connection| read::list(connection, trashed))
     }
 
     /// Those of [`Self::list`] that match, in its order.
     pub fn search(&self, query: SearchQuery, trashed: bool) -> Pending<Vec<Hit>> {
-        self.writer.read(move |connection| search::search(connection, &query, trashed))
+        self.read_both(move |connection| search::search(connection, &query, trashed))
     }
 
     /// One conversation with all its branches; `None` if the id is unknown.
     pub fn get(&self, conversation: &ConversationId) -> Pending<Option<ConversationText>> {
-        let conversation = conversation.clone();
-        self.writer.read(move |connection| read::get(connection, &conversation))
+        let (id, writer) = (conversation.clone(), self.writer_of(conversation));
+        writer.read(move |connection| read::get(connection, &id))
     }
 
     /// Changes title, pin, trash or head; `false` if the id is unknown.
@@ -190,8 +196,8 @@ impl Transcript {
         change: Change,
         now: Timestamp,
     ) -> Pending<bool> {
-        let conversation = conversation.clone();
-        self.writer.write(move |connection| change::apply(connection, &conversation, &change, now))
+        let (id, writer) = (conversation.clone(), self.writer_of(conversation));
+        writer.write(move |connection| change::apply(connection, &id, &change, now))
     }
 
     /// Saves a conversation from elsewhere under the id `wanted`, or under one like it.
@@ -211,26 +217,26 @@ impl Transcript {
 
     /// Deletes a conversation with every branch; `false` if the id is unknown.
     pub fn delete(&self, conversation: &ConversationId) -> Pending<bool> {
-        let conversation = conversation.clone();
-        self.writer.write(move |connection| change::delete(connection, &conversation))
+        let (id, writer) = (conversation.clone(), self.writer_of(conversation).clone());
+        self.close_private(conversation);
+        writer.write(move |connection| change::delete(connection, &id))
     }
 
     /// The trash, with the time at which each conversation was put there, the oldest first.
     pub fn trash(&self) -> Pending<Vec<(ConversationId, Timestamp)>> {
-        self.writer.read(|connection| change::trash(connection))
+        self.read_both(|connection| change::trash(connection))
     }
 
     /// Deletes a conversation if it has been in the trash without interruption since `since`.
     pub fn delete_trashed(&self, conversation: &ConversationId, since: Timestamp) -> Pending<bool> {
-        let conversation = conversation.clone();
-        self.writer
-            .write(move |connection| change::delete_trashed(connection, &conversation, since))
+        let (id, writer) = (conversation.clone(), self.writer_of(conversation));
+        writer.write(move |connection| change::delete_trashed(connection, &id, since))
     }
 
     /// Why the conversation last computed tokens again.
     pub fn explanation(&self, conversation: &ConversationId) -> Pending<Option<SavedExplanation>> {
-        let conversation = conversation.clone();
-        self.writer.read(move |connection| explanations::load(connection, &conversation))
+        let (id, writer) = (conversation.clone(), self.writer_of(conversation));
+        writer.read(move |connection| explanations::load(connection, &id))
     }
 
     /// The last timeline under this model; empty when none is saved.
@@ -239,8 +245,8 @@ impl Transcript {
         conversation: &ConversationId,
         fingerprint: ModelHash,
     ) -> Pending<Vec<Token>> {
-        let conversation = conversation.clone();
-        self.writer.read(move |connection| tokens::load(connection, &conversation, fingerprint))
+        let (id, writer) = (conversation.clone(), self.writer_of(conversation));
+        writer.read(move |connection| tokens::load(connection, &id, fingerprint))
     }
 
     /// Saves a timeline in the background. `needs_text`: only if the conversation has text.
@@ -252,9 +258,9 @@ impl Transcript {
         needs_text: bool,
         now: Timestamp,
     ) {
-        let conversation = conversation.clone();
-        self.writer.post(move |connection| {
-            tokens::save(connection, &conversation, fingerprint, &timeline, needs_text, now)
+        let (id, writer) = (conversation.clone(), self.writer_of(conversation));
+        writer.post(move |connection| {
+            tokens::save(connection, &id, fingerprint, &timeline, needs_text, now)
         });
     }
 

@@ -18,6 +18,8 @@ pub struct Summary {
     pub messages: i64,
     pub pinned: bool,
     pub trashed_at: Option<i64>,
+    /// It is in memory only.
+    pub private: bool,
 }
 
 /// A conversation with all its branches.
@@ -92,13 +94,21 @@ impl Status {
 }
 
 const SUMMARY: &str = "SELECT id, title, created_at, updated_at, message_count, pinned, trashed_at,
-    head FROM conversations";
+    head, (SELECT application_id FROM pragma_application_id) FROM conversations";
 
 pub fn list(connection: &Connection, trashed: bool) -> Result<Vec<Summary>, TranscriptError> {
     let sql = format!("{SUMMARY} WHERE (trashed_at IS NOT NULL) = ?1 ORDER BY updated_at DESC, id");
     let mut select = connection.prepare_cached(&sql)?;
     let rows = select.query_map([trashed], summary)?;
     Ok(rows.collect::<Result<_, _>>()?)
+}
+
+pub fn exists(
+    connection: &Connection,
+    conversation: &ConversationId,
+) -> Result<bool, TranscriptError> {
+    let mut select = connection.prepare_cached("SELECT 1 FROM conversations WHERE id = ?1")?;
+    Ok(select.exists([conversation.as_str()])?)
 }
 
 pub fn get(
@@ -129,6 +139,7 @@ fn summary(row: &Row<'_>) -> rusqlite::Result<Summary> {
         messages: row.get(4)?,
         pinned: row.get(5)?,
         trashed_at: row.get(6)?,
+        private: row.get(8)?,
     })
 }
 

@@ -102,6 +102,7 @@ async fn check(requests: Vec<Request>) -> Result<(), TestCaseError> {
             answer: Some(open.complete(&answer_message, &json!({}))),
             timeline: None,
             explanation: None,
+            is_private: false,
             needs_text: true,
             now,
         };

@@ -1,6 +1,6 @@
 //! The titles of given conversations.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use hob_slots::ConversationId;
 use rusqlite::OptionalExtension;
@@ -15,14 +15,14 @@ impl Transcript {
     pub fn titles(
         &self,
         conversations: BTreeSet<ConversationId>,
-    ) -> Pending<BTreeMap<ConversationId, String>> {
-        self.writer.read(move |connection| {
+    ) -> Pending<Vec<(ConversationId, String)>> {
+        self.read_both(move |connection| {
             let mut title =
                 connection.prepare_cached("SELECT title FROM conversations WHERE id = ?1")?;
-            let mut titles = BTreeMap::new();
-            for id in conversations {
+            let mut titles = Vec::new();
+            for id in &conversations {
                 let found = title.query_row([id.as_str()], |row| row.get::<_, Option<String>>(0));
-                titles.extend(found.optional()?.flatten().map(|title| (id, title)));
+                titles.extend(found.optional()?.flatten().map(|title| (id.clone(), title)));
             }
             Ok(titles)
         })

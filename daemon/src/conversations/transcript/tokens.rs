@@ -1,8 +1,7 @@
 //! The timelines of each conversation, as tokens: `i32`, little endian. The last one, and those that
 //! another branch has replaced: the newest [`MAX_BRANCHES`].
 //!
-//! A conversation that is only a `prompt_cache_key` has rows here and no text. They are deleted after
-//! a day without use.
+//! A hint has rows here and no text. They are deleted after a day without use.
 
 use std::time::Duration;
 

@@ -57,6 +57,8 @@ pub struct TurnEnd {
     /// Write the timeline and the explanation only if the conversation still has text: it may have
     /// been deleted meanwhile.
     pub needs_text: bool,
+    /// Write to the database in memory.
+    pub is_private: bool,
     pub now: Timestamp,
 }
 
@@ -66,20 +68,24 @@ impl Transcript {
         if query.timeline_of.is_none() && query.append.is_none() && !query.reads_speed {
             return Ok(TurnStart::default());
         }
-        self.writer.read(move |connection| read(connection, query)).done().await
+        let append_to = query.append.as_ref().map(|append| &append.conversation);
+        let conversation = query.timeline_of.as_ref().or(append_to);
+        let writer = conversation.map_or(&self.writer, |id| self.writer_of(id));
+        writer.read(move |connection| read(connection, query)).done().await
     }
 
     /// Writes what a turn leaves, in one transaction. The result of a complete answer arrives once
     /// its text is on disk; for anything else there is none to wait for, and failures are logged.
     /// Nothing is written once the conversation was deleted.
     pub fn end_turn(&self, end: TurnEnd) -> Option<Pending<()>> {
+        let writer = self.writer_for(end.is_private);
         if end.answer.as_ref().is_some_and(ClosedAnswer::is_complete) {
             let write = self.unless_deleted(move |connection| end.write(connection));
-            return Some(self.writer.write(write));
+            return Some(writer.write(write));
         }
         if end.answer.is_some() || end.timeline.is_some() || end.explanation.is_some() {
             let write = self.unless_deleted(move |connection| end.write(connection));
-            self.writer.post(move |connection| match write(connection) {
+            writer.post(move |connection| match write(connection) {
                 Err(TranscriptError::Deleted) => Ok(()),
                 written => written,
             });
@@ -107,7 +113,7 @@ fn read(connection: &Connection, query: TurnQuery) -> Result<TurnStart, Transcri
 
 impl TurnEnd {
     fn write(self, connection: &mut Connection) -> Result<(), TranscriptError> {
-        let Self { fingerprint, answer, timeline, explanation, needs_text, now } = self;
+        let Self { fingerprint, answer, timeline, explanation, needs_text, now, .. } = self;
         let transaction = connection.transaction()?;
         if let Some(answer) = answer {
             answer.write(&transaction, now)?;
@@ -158,6 +164,7 @@ mod tests {
             timeline: Some((id.clone(), timeline.to_vec())),
             explanation: Some((id.clone(), json!({"reason": "clock"}))),
             needs_text: true,
+            is_private: false,
             now: NOW,
         }
     }

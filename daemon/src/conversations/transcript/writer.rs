@@ -98,6 +98,11 @@ impl Drop for Writer {
 pub struct Pending<T>(oneshot::Receiver<Result<T, TranscriptError>>);
 
 impl<T> Pending<T> {
+    /// Waits for the result on a thread that may block.
+    pub(super) fn wait(self) -> Result<T, TranscriptError> {
+        self.0.blocking_recv().unwrap_or(Err(TranscriptError::Stopped))
+    }
+
     /// Waits for the result, which arrives once. Cancel safe.
     pub async fn done(&mut self) -> Result<T, TranscriptError> {
         (&mut self.0).await.unwrap_or(Err(TranscriptError::Stopped))

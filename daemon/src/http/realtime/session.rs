@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::Events;
 use super::listening::Listening;
 use super::response::{Response, event};
+use crate::chat::identity::conversation_id;
 use crate::chat::names;
 use crate::error::{ApiError, ErrorKind};
 use crate::speech::Speech;
@@ -204,10 +205,7 @@ impl Session {
         }
         if let Some(name) = options.remove("conversation") {
             let name = name.as_str().unwrap_or_default();
-            let id = ConversationId::new(name).map_err(|error| {
-                let message = format!("this cannot name a conversation: {error}");
-                ApiError::field("session.conversation", message)
-            })?;
+            let id = conversation_id(name, "session.conversation")?;
             self.leave();
             self.conversation = Some(id);
         }

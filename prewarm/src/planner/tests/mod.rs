@@ -24,12 +24,12 @@ impl World {
     }
 
     fn start(&mut self, name: &str) -> &mut Self {
-        self.planner.handle(Event::TurnStarted { conversation: id(name) }, self.now);
+        self.planner.handle(Event::TurnStarted { conversation: Some(id(name)) }, self.now);
         self
     }
 
     fn end(&mut self, name: &str) -> &mut Self {
-        self.planner.handle(Event::TurnEnded { conversation: id(name) }, self.now);
+        self.planner.handle(Event::TurnEnded { conversation: Some(id(name)) }, self.now);
         self
     }
 

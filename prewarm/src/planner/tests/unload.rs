@@ -64,3 +64,21 @@ fn weights_stay_forever_by_default() {
     world.model(ready());
     assert!(!world.sleep(1_000_000).unloads());
 }
+
+#[test]
+fn turns_without_a_conversation_keep_the_weights_in_memory() {
+    let mut world = world(30 * MINUTE);
+    let turn = |started: bool| match started {
+        true => Event::TurnStarted { conversation: None },
+        false => Event::TurnEnded { conversation: None },
+    };
+    world.model(ready());
+    for _ in 0..4 {
+        assert!(!world.sleep(20 * MINUTE).unloads());
+        world.model(turn(true)).sleep(1).model(turn(false));
+    }
+    world.model(turn(true));
+    assert!(!world.sleep(60 * MINUTE).unloads(), "it still runs");
+    world.model(turn(false));
+    assert!(world.sleep(30 * MINUTE).unloads());
+}

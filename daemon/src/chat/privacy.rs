@@ -1,0 +1,71 @@
+//! Whether a request's text and KV may reach the disk.
+//!
+//! - A private request never touches the disk: `store: false`, or `hob.private`.
+//! - A private conversation stays private, whatever later requests say; its text is in the
+//!   transcript's memory until it is deleted.
+//! - A private request without a conversation leaves nothing at its end.
+
+use hob_slots::ConversationId;
+
+use super::Chat;
+use super::identity::Identity;
+use crate::conversations::transcript::TranscriptError;
+use crate::error::{ApiError, ErrorKind};
+
+/// What a request names, and whether it is private.
+#[derive(Clone, Debug)]
+pub(super) struct Scope {
+    pub identity: Identity,
+    pub is_private: bool,
+    /// Its KV must not reach the disk; `None`: as recorded.
+    pub in_memory: Option<bool>,
+}
+
+impl Scope {
+    /// The conversation or hint whose timeline is saved.
+    pub fn recorded(&self) -> Option<ConversationId> {
+        let is_recorded = |id: &&ConversationId| !id.is_hint() || !self.in_memory.unwrap_or(false);
+        self.identity.pinned().filter(is_recorded).cloned()
+    }
+}
+
+impl Chat {
+    /// `in_memory`: what the request says of its KV. With `opens` a private request makes its
+    /// conversation private; without, a conversation that is not private counts as absent.
+    ///
+    /// # Errors
+    /// When the request is private and its conversation is on disk.
+    pub(super) async fn scope(
+        &self,
+        identity: Identity,
+        asks_privacy: bool,
+        in_memory: Option<bool>,
+        opens: bool,
+    ) -> Result<Scope, ApiError> {
+        let transcript = &self.shared.options.transcript;
+        let known = identity.named().is_some_and(|id| transcript.is_private(id));
+        let identity = match identity {
+            Identity::Named(id) if known => Identity::Named(id),
+            Identity::Named(id) if asks_privacy && opens => {
+                transcript.open_private(&id).await.map_err(refused)?;
+                Identity::Named(id)
+            }
+            _ if asks_privacy => Identity::Ephemeral,
+            identity => identity,
+        };
+        let is_private = known || asks_privacy;
+        let in_memory = if is_private { Some(true) } else { in_memory };
+        Ok(Scope { identity, is_private, in_memory })
+    }
+}
+
+fn refused(error: TranscriptError) -> ApiError {
+    match error {
+        TranscriptError::OnDisk => {
+            let message = "this conversation is stored on disk, and a private request must not \
+                           add to it: use another `conversation`, or none";
+            ApiError::new(ErrorKind::Invalid, message).param("conversation").code("not_private")
+        }
+        error => error.into(),
+    }
+}
