@@ -70,8 +70,7 @@ impl Chat {
         })
         .await?;
         let is_private = scope.is_private;
-        let mut recording =
-            Recording::new(options, transcript, subject.prompt.clone(), is_private);
+        let mut recording = Recording::new(options, transcript, subject.prompt.clone(), is_private);
         if !request.shape.is_prewarm() {
             recording.keep(scope.recorded(), None);
             if scope.in_memory != Some(true) {

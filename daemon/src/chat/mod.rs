@@ -166,14 +166,8 @@ impl Chat {
             let messages = history.as_ref().unwrap_or(&job.request.messages);
             let Newest { rendered, start } = chat.prompt(&job, messages, &extent, &timelines)?;
             let remembered = remembered(&timelines, &rendered.tokens);
-            let submitted = chat.submit(
-                &job.request,
-                rendered,
-                conversation,
-                keep,
-                ticket,
-                remembered,
-            )?;
+            let submitted =
+                chat.submit(&job.request, rendered, conversation, keep, ticket, remembered)?;
             Ok::<_, ApiError>((submitted, start))
         });
         let (Submitted { choices, subject, dialect, thinks }, start) = submitted.await?;

@@ -132,7 +132,7 @@ pub struct Learner {
 
 impl LearnedName {
     const DIGITS: usize = 16;
-    const PREFIX: &str = "__learned__:";
+    const PREFIX: &str = ConversationId::LEARNED_PREFIX;
 
     /// Of the prefix that ends with `block`.
     pub fn of(block: BlockId) -> Self {

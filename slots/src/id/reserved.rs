@@ -1,6 +1,7 @@
 //! Ids that no client can choose.
 //!
-//! - `__system_prefix__` and `__prefix__:NAME` are the prefixes of profiles.
+//! - `__system_prefix__` and `__prefix__:NAME` are the prefixes of profiles, `__learned__:NAME` are
+//!   learned ones.
 //! - `__key__:KEY` is a *hint*: KV that belongs to a cache key and to no conversation. Turns of one
 //!   hint run side by side; each further slot has a copy `__key_2__:KEY`, `__key_3__:KEY`, …
 //! - A conversation has text; a hint and a prefix have none.
@@ -15,6 +16,8 @@ impl ConversationId {
     pub const SYSTEM_PREFIX: &str = "__system_prefix__";
     /// The prefix of the profile whose name follows.
     pub const PROFILE_PREFIX: &str = "__prefix__:";
+    /// The learned prefix whose name follows.
+    pub const LEARNED_PREFIX: &str = "__learned__:";
 
     /// The first copy of the hint `key`. A longer key than fits is shortened.
     pub(crate) fn of_hint(key: &str) -> Result<Self, ParseIdError> {
@@ -25,7 +28,9 @@ impl ConversationId {
     /// Whether this id belongs to a prefix or a hint, so that no client may choose it.
     pub fn is_reserved(&self) -> bool {
         let id = self.as_str();
-        id == Self::SYSTEM_PREFIX || id.starts_with(Self::PROFILE_PREFIX) || self.is_hint()
+        let is_prefix = [Self::PROFILE_PREFIX, Self::LEARNED_PREFIX];
+        let is_prefix = is_prefix.iter().any(|prefix| id.starts_with(prefix));
+        id == Self::SYSTEM_PREFIX || is_prefix || self.is_hint()
     }
 
     /// Whether this is KV of a cache key, without a conversation and without text.
@@ -98,7 +103,13 @@ mod tests {
 
     #[test]
     fn prefixes_and_hints_are_reserved() {
-        for id in ["__system_prefix__", "__prefix__:home", "__key__:v5:a", "__key_2__:v5:a"] {
+        for id in [
+            "__system_prefix__",
+            "__prefix__:home",
+            "__learned__:a",
+            "__key__:v5:a",
+            "__key_2__:v5:a",
+        ] {
             assert!(ConversationId::new(id).unwrap().is_reserved(), "{id}");
         }
         for id in ["room-1", "system_prefix", "__prefix__", "__key__", "v5:a"] {
