@@ -2,8 +2,6 @@
 
 use hob_slots::{ConversationId, MemoryFigures, SlotId};
 
-use crate::map::Tier;
-
 #[derive(Clone, Debug, Default)]
 pub struct EngineStatus {
     /// The slots for conversations, in order.
@@ -67,6 +65,36 @@ pub struct SlotStatus {
     /// Tokens in the slot's cells.
     pub tokens: usize,
     pub state: SlotState,
+}
+
+/// Where KV is that is not hot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tier {
+    /// In host memory, and perhaps on disk.
+    Memory,
+    /// Only on disk.
+    Disk,
+    /// It must be computed again.
+    Nowhere,
+}
+
+impl Tier {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Disk => "disk",
+            Self::Nowhere => "nowhere",
+        }
+    }
+
+    /// The tier by its name in lists and on the page: `warm`, `cold` or `none`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "warm",
+            Self::Disk => "cold",
+            Self::Nowhere => "none",
+        }
+    }
 }
 
 /// The saved KV of a conversation, by tier.

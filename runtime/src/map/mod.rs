@@ -18,6 +18,7 @@ use hob_slots::{Block, BlockId, ConversationId, Layer, SlotId, Timestamp};
 pub use origins::{Origin, Origins};
 
 use crate::status::SlotState;
+pub use crate::status::Tier;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CacheMap {
@@ -72,17 +73,6 @@ pub struct Eviction {
     pub why: EvictionReason,
 }
 
-/// Where KV is that is not hot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tier {
-    /// In host memory, and perhaps on disk.
-    Memory,
-    /// Only on disk.
-    Disk,
-    /// It must be computed again.
-    Nowhere,
-}
-
 /// Why tokens left a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvictionReason {
@@ -99,27 +89,6 @@ pub enum EvictionReason {
     Unloaded,
     /// A micro-batch or a restore failed: the cells cannot be trusted.
     Failed,
-}
-
-impl Tier {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::Disk => "disk",
-            Self::Nowhere => "nowhere",
-        }
-    }
-}
-
-impl Tier {
-    /// The tier by its name in lists and on the page: `warm`, `cold` or `none`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Memory => "warm",
-            Self::Disk => "cold",
-            Self::Nowhere => "none",
-        }
-    }
 }
 
 impl EvictionReason {

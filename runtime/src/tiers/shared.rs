@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
+use hob_slots::evict::History;
 use hob_slots::format::{Object, ObjectKind};
 use hob_slots::store::{ObjectName, Store};
 use hob_slots::{BlockId, ConversationId, ModelHash, Timeline, Token, WarmPool};
@@ -13,7 +14,6 @@ use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWri
 
 use super::marks::Marks;
 use super::records::Records;
-use super::usage;
 use crate::backend::Model;
 
 /// Host memory that the tiers may use.
@@ -105,10 +105,13 @@ impl Shared {
         store: Option<Arc<Store>>,
         budget: Budget,
     ) -> Self {
+        let history = store.as_ref().and_then(|store| store.reader().eviction_history());
+        let history = history.unwrap_or_else(History::prior);
+        let pool = WarmPool::with_history(budget.memory_bytes, &history);
         Self {
             fingerprint,
             model,
-            pool: Mutex::new(usage::pool(budget.memory_bytes, store.as_ref())),
+            pool: Mutex::new(pool),
             store,
             fewer_unsaved: Condvar::new(),
             records: Mutex::default(),

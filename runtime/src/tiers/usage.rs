@@ -6,12 +6,9 @@
 //! - What the policy learned is saved beside the KV every 32 requests and at the end, and read at
 //!   the start. Without a usable file the policy starts with its prior.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use hob_slots::evict::History;
-use hob_slots::store::Store;
-use hob_slots::{BlockId, MemoryFigures, Use, WarmPool};
+use hob_slots::{BlockId, MemoryFigures, Use};
 use tracing::warn;
 
 use super::KvTiers;
@@ -46,12 +43,6 @@ impl KvTiers {
     pub fn memory_figures(&self) -> MemoryFigures {
         self.shared.pool().figures()
     }
-}
-
-/// An empty pool whose policy knows what an earlier process has learned.
-pub(super) fn pool(budget_bytes: u64, store: Option<&Arc<Store>>) -> WarmPool {
-    let history = store.and_then(|store| store.reader().eviction_history());
-    WarmPool::with_history(budget_bytes, &history.unwrap_or_else(History::prior))
 }
 
 impl Shared {
