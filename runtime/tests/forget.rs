@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime};
 
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
-use hob_runtime::{Model, Turn, TurnError, TurnEvent, TurnRequest};
+use hob_runtime::{Model, Retention, Turn, TurnError, TurnEvent, TurnRequest};
 use hob_slots::store::StoreReader;
-use hob_slots::{AdjustedTime, Rules, SAVE_GRACE, Sweeper, Timestamp, Token};
+use hob_slots::{AdjustedTime, Rules, SAVE_GRACE, Sweeper, Timestamp, Token, TtlClass};
 use parking_lot::Mutex;
 use support::*;
 
@@ -95,7 +95,7 @@ fn a_sweep_removes_only_unreferenced_objects() {
     settle(&before);
     before.shutdown();
     // No slot file names the objects of a conversation that has lost its own.
-    std::fs::remove_file(directory.path().join(FINGERPRINT.to_string()).join("lost.long.bin"))
+    std::fs::remove_file(directory.path().join(FINGERPRINT.to_string()).join("lost.kept.bin"))
         .unwrap();
     let before = engine(&model, Some(directory.path()), options());
     // Collects only unreferenced objects; the conversation and its earlier branch stay.
@@ -124,7 +124,8 @@ fn an_expired_conversation_leaves_memory_too_and_an_open_one_stays() {
     let engine = engine(&model, Some(directory.path()), options());
     let prompt = tokens(&model, &user(&"a long story ".repeat(20)));
     for who in ["open", "parked"] {
-        ask(&engine, request(who, &prompt, 20));
+        let keep = Retention { class: Some(TtlClass::Long), ..Retention::default() };
+        ask(&engine, TurnRequest { keep, ..request(who, &prompt, 20) });
     }
     block_on(engine.park(name("parked")));
     let later = AdjustedTime::from(Timestamp::from(SystemTime::now() + Duration::from_secs(7_200)));
