@@ -109,6 +109,18 @@ fn a_forgotten_prefix_loses_its_kv_and_its_conversations() {
 }
 
 #[test]
+fn requests_that_ask_to_store_nothing_teach_nothing() {
+    let world = World::new();
+    for private in [json!({"store": false}), json!({"hob": {"private": true}})] {
+        for question in ["Is there breakfast?", "How late is it?", "Where is the beach?"] {
+            ask_as(&world, question, private.clone());
+        }
+    }
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    assert!(learned(&world).is_empty());
+}
+
+#[test]
 fn deleting_a_conversation_takes_what_only_it_and_two_others_taught() {
     let world = World::new();
     for (id, question) in [("a", "Is there breakfast?"), ("b", "How late?"), ("c", "Where?")] {
