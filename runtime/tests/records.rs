@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
-use hob_runtime::{Engine, EngineOptions, Model, Purpose, SlotState, Turn, TurnRequest};
-use hob_slots::Token;
+use hob_runtime::{Engine, EngineOptions, Model, Purpose, Retention, SlotState, Turn, TurnRequest};
 use hob_slots::format::{ObjectKind, SlotRecord};
 use hob_slots::store::StoreReader;
+use hob_slots::{Token, TtlClass};
 use support::*;
 
 const MEMORIES: [MemoryKind; 4] =
@@ -119,6 +119,21 @@ fn a_prefill_after_an_abandoned_restore_leaves_the_record_whole() {
         let report = ask(&disk.engine, request("chat", &prompt, 20)).report;
         assert!(report.tokens.disk >= first.timeline.len(), "{memory}: {report:?}");
     }
+}
+
+#[test]
+fn a_turn_that_does_not_wait_for_the_record_leaves_the_class_that_was_asked_for() {
+    let model = slow(MemoryKind::Plain);
+    let mut disk = OnDisk::with(&model, small_batches());
+    let story = tokens(&model, &user(&"hello ".repeat(60)));
+    let keep = Retention { class: Some(TtlClass::Short), ..Retention::default() };
+    let first = ask(&disk.engine, TurnRequest { keep, ..request("chat", &story, 20) });
+    disk.restart_with(EngineOptions { restore_patience: Duration::ZERO, ..small_batches() });
+
+    let prompt = then(&model, &first.timeline, "and now?");
+    ask(&disk.engine, request("chat", &prompt, 20));
+    settle(&disk.engine);
+    assert_eq!(record(disk.path()).class, TtlClass::Short);
 }
 
 #[test]

@@ -57,7 +57,16 @@ use records::Summary;
 pub use shared::{Budget, Counters};
 use shared::{Known, Shared};
 pub use usage::UsedObject;
-use writer::{Job, Writer};
+use writer::{Job, Unread, Writer};
+
+/// How a record is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordOptions {
+    /// It never reaches the disk.
+    pub in_memory: bool,
+    /// No class is known. That of a record that was not read yet stays.
+    pub is_default_class: bool,
+}
 
 /// The memory and disk tiers of one model.
 pub struct KvTiers {
@@ -145,10 +154,9 @@ impl KvTiers {
         self.shared.objects().get(id).map_or(0, |known| known.file_bytes)
     }
 
-    /// Records the objects and tokens of a conversation, whose `timeline` begins with these tokens:
-    /// on disk unless they must stay in memory. Where the tokens are a strict prefix of those that
-    /// are recorded, the recorded tokens and objects stay. The record goes on naming the objects of
-    /// earlier branches.
+    /// Records the objects and tokens of a conversation, whose `timeline` begins with these tokens.
+    /// Where the tokens are a strict prefix of those that are recorded, the recorded tokens and
+    /// objects stay. The record goes on naming the objects of earlier branches.
     ///
     /// # Errors
     /// The objects that no tier holds, because another conversation that named them was forgotten.
@@ -157,8 +165,9 @@ impl KvTiers {
         &self,
         record: SlotRecord,
         timeline: &Timeline,
-        in_memory: bool,
+        options: RecordOptions,
     ) -> Result<(), BTreeSet<BlockId>> {
+        let RecordOptions { in_memory, is_default_class } = options;
         let mut records = self.shared.records();
         let summary = records.summary(&record.conversation);
         let leaves_memory = !in_memory && summary.is_some_and(|before| before.in_memory);
@@ -186,7 +195,8 @@ impl KvTiers {
             records.keep_in_memory(&record);
             self.send(Job::Drop(dropped));
         } else {
-            self.send(Job::Record { record, dropped, is_before_read });
+            let unread = (!is_before_read).then_some(Unread { is_default_class });
+            self.send(Job::Record { record, dropped, unread });
         }
         Ok(())
     }

@@ -35,8 +35,9 @@ pub(super) enum Job {
         record: Arc<SlotRecord>,
         /// Objects that its conversation no longer refers to.
         dropped: Vec<BlockId>,
-        /// The record before was in memory, or there was none: `record` covers it.
-        is_before_read: bool,
+        /// The record before may be in a slot file that was not read. `None`: it was in memory, or
+        /// there was none, and `record` covers it.
+        unread: Option<Unread>,
     },
     /// Objects that their conversation no longer refers to.
     Drop(Vec<BlockId>),
@@ -68,6 +69,12 @@ impl Unwritten {
     }
 }
 
+/// A record that was made without the one before.
+pub(super) struct Unread {
+    /// No class was asked for, as far as is known.
+    pub is_default_class: bool,
+}
+
 pub(super) struct Writer<'s> {
     shared: &'s Shared,
     steps: &'s LockedSteps,
@@ -96,8 +103,11 @@ impl<'s> Writer<'s> {
     fn work(&self, job: Job) -> ControlFlow<()> {
         match job {
             Job::Object(id, object) => self.write_object(id, &object),
-            Job::Record { record, dropped, is_before_read } => {
-                let record = if is_before_read { record } else { self.covering(record) };
+            Job::Record { record, dropped, unread } => {
+                let record = match unread {
+                    Some(unread) => self.successor(record, unread),
+                    None => record,
+                };
                 self.write_record(record, dropped);
                 self.shared.save_history(self.steps, false);
             }
@@ -175,21 +185,28 @@ impl<'s> Writer<'s> {
         }
     }
 
-    /// The record to write in place of `record`, given the slot file, which may cover it.
-    fn covering(&self, record: Arc<SlotRecord>) -> Arc<SlotRecord> {
+    /// The record to write in place of `record`, given the slot file, which may cover it and has
+    /// the class that was asked for.
+    fn successor(&self, record: Arc<SlotRecord>, unread: Unread) -> Arc<SlotRecord> {
         let shared = self.shared;
         let Some(store) = &shared.store else { return record };
-        match store.get_slot(shared.fingerprint, &record.conversation) {
-            Ok(before) if before.covers(&record.tokens) => self.steps.run(move |shared| {
-                shared.learn_names(before.objects().map(|(id, _)| id));
-                let holds = |id: &BlockId| shared.holds(id);
-                let covering = successor::of_unread(&before, (*record).clone(), holds);
-                let covering = Arc::new(covering);
-                shared.records().replace(&record, covering.clone());
-                covering
-            }),
-            _ => record,
+        let before = store.get_slot(shared.fingerprint, &record.conversation);
+        let Ok(before) = before else { return record };
+        let class = if unread.is_default_class { before.class } else { record.class };
+        let covers = before.covers(&record.tokens);
+        if !covers && class == record.class {
+            return record;
         }
+        self.steps.run(move |shared| {
+            let mut next = SlotRecord { class, ..(*record).clone() };
+            if covers {
+                shared.learn_names(before.objects().map(|(id, _)| id));
+                next = successor::of_unread(&before, next, |id| shared.holds(id));
+            }
+            let next = Arc::new(next);
+            shared.records().replace(&record, next.clone());
+            next
+        })
     }
 
     fn write_record(&self, record: Arc<SlotRecord>, dropped: Vec<BlockId>) {

@@ -17,6 +17,7 @@ use super::Worker;
 use super::slot::Slot;
 use crate::heartbeat::Activity;
 use crate::splice;
+use crate::tiers::RecordOptions;
 
 /// Snapshots of one conversation: of the last two turns, each before and after its answer.
 const MAX_SNAPSHOTS: usize = 4;
@@ -224,9 +225,10 @@ impl Worker<'_> {
             bytes: self.core.tiers.file_bytes(&block.id),
         });
         let known_class = known.as_ref().map(|known| known.class);
+        let class = slot.keep.class.or(known_class);
         let record = SlotRecord {
             conversation,
-            class: slot.keep.class.or(known_class).unwrap_or(slot.keep.default_class),
+            class: class.unwrap_or(slot.keep.default_class),
             created_at: known.as_ref().map_or(now, |known| known.created_at),
             used_at: now,
             turns: known.as_ref().map_or(0, |known| known.turns).saturating_add(slot.turns),
@@ -236,8 +238,9 @@ impl Worker<'_> {
             segments: segments(&slot.keep.segments, narrow(len)),
             branches: Vec::new(), // The tiers know them.
         };
-        let in_memory = slot.in_memory;
-        let Err(missing) = self.core.tiers.record(record, &slot.timeline, in_memory) else {
+        let options =
+            RecordOptions { in_memory: slot.in_memory, is_default_class: class.is_none() };
+        let Err(missing) = self.core.tiers.record(record, &slot.timeline, options) else {
             slot.turns = 0; // The record counts them.
             return slot.record_written();
         };
