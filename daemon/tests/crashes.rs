@@ -137,6 +137,22 @@ fn a_panic_of_the_writer_or_a_reader_ends_one_job_and_restarts_nothing() {
 }
 
 #[test]
+fn a_panic_in_maintenance_fails_its_request_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let launch = launch(directory.path());
+    save_one(&launch, "saved");
+    let hobd = launch.start();
+    let collect = || hobd.client.call("POST", "/v1/slots/gc").json(&json!({})).send().status;
+    wait::until("the first sweep is over", || (collect() == 200).then_some(()));
+    let fault = launch.inject("maintenance", "panic");
+    assert_eq!(collect(), 503);
+    fault.done();
+    assert_eq!(collect(), 200);
+    assert_restored(&say(&hobd, "saved", "Go on"));
+    assert_eq!(hobd.client.get("/v1/status")["crashes"], 0);
+}
+
+#[test]
 fn health_says_that_the_engine_hangs_and_requests_do_not_wait_for_it() {
     let directory = tempfile::tempdir().unwrap();
     let launch = launch(directory.path());
