@@ -446,7 +446,7 @@ fn a_saved_conversation_has_segments_and_a_class() {
     assert_eq!(record("b").class, TtlClass::Extended);
     assert_eq!(record("d").class, TtlClass::Permanent, "the default of what has text");
     assert_eq!(record("e").class, TtlClass::Short, "a class that was asked for stays");
-    assert_eq!(record("v5:f").class, TtlClass::Extended, "the default of what has no text");
+    assert_eq!(record("__key__:v5:f").class, TtlClass::Extended, "the default of what has no text");
     let segments = record("a").segments;
     let layers: Vec<_> = segments.iter().map(|segment| segment.layer).collect();
     assert_eq!(layers, [Layer::Identity, Layer::User, Layer::Assistant]);
