@@ -13,7 +13,7 @@ struct Step {
     remedy: Option<&'static str>,
 }
 
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     Step {
         name: "format",
         check: |_| passed(format()),

@@ -17,9 +17,9 @@ use hob_slots::sweep::{LiveRefs, Sweeper, Swept, collect_now};
 use hob_slots::{AdjustedTime, ConversationId, ModelHash, Timestamp};
 
 use super::background::in_the_background;
+use super::job::{Job, MaintenanceJob};
 use super::locked::{LockedSteps, MAX_IDS};
 use super::shared::{Counters, Shared};
-use super::writer::Job;
 use parking_lot::Mutex;
 
 /// Queues maintenance jobs, from any thread.
@@ -28,9 +28,6 @@ pub struct Maintainer {
     jobs: mpsc::Sender<Job>,
     stopping: Arc<AtomicBool>,
 }
-
-/// Runs on the writer thread.
-pub(super) type MaintenanceJob = Box<dyn FnOnce(&Shared, &LockedSteps) + Send>;
 
 impl Maintainer {
     pub(super) fn new(jobs: mpsc::Sender<Job>, stopping: Arc<AtomicBool>) -> Self {

@@ -8,12 +8,10 @@
 use std::collections::HashMap;
 use std::sync::mpsc::Receiver;
 
-use hob_slots::ConversationId;
 use hob_slots::store::{Store, StoreError, UseStage};
+use hob_slots::{ConversationId, ModelHash};
 use parking_lot::Mutex;
 use tracing::warn;
-
-use super::shared::Shared;
 
 /// A step of a turn with restored KV, after the restore.
 pub(super) enum UseChange {
@@ -28,41 +26,43 @@ pub(super) type NumberedChange = (ConversationId, u64, UseChange);
 #[derive(Debug, Default)]
 pub(super) struct Marks(Mutex<HashMap<ConversationId, u64>>);
 
-impl Shared {
+impl Marks {
     /// Marks the conversation's KV as in use by restore `number`.
-    pub fn mark_restore(&self, conversation: &ConversationId, number: u64) {
-        let Some(store) = &self.store else { return };
-        let mut marks = self.marks.0.lock();
+    pub fn restore(
+        &self,
+        store: &Store,
+        model: ModelHash,
+        conversation: &ConversationId,
+        number: u64,
+    ) {
+        let mut marks = self.0.lock();
         marks.insert(conversation.clone(), number);
-        log_error(store.mark_use(self.fingerprint, conversation, UseStage::Restoring));
+        log_error(store.mark_use(model, conversation, UseStage::Restoring));
     }
 
     /// Applies changes until their sender is gone.
-    pub fn change_marks(&self, changes: &Receiver<NumberedChange>) {
-        let Some(store) = &self.store else { return };
+    pub fn change(&self, store: &Store, model: ModelHash, changes: &Receiver<NumberedChange>) {
         for (conversation, number, change) in changes {
-            let mut marks = self.marks.0.lock();
+            let mut marks = self.0.lock();
             if marks.get(&conversation) == Some(&number) {
-                log_error(self.change_mark(store, &conversation, &change));
+                log_error(change_mark(store, model, &conversation, &change));
                 if matches!(change, UseChange::Ended) {
                     marks.remove(&conversation);
                 }
             }
         }
     }
+}
 
-    fn change_mark(
-        &self,
-        store: &Store,
-        conversation: &ConversationId,
-        change: &UseChange,
-    ) -> Result<(), StoreError> {
-        match change {
-            UseChange::Answering => {
-                store.mark_use(self.fingerprint, conversation, UseStage::Answering)
-            }
-            UseChange::Ended => store.unmark_use(self.fingerprint, conversation),
-        }
+fn change_mark(
+    store: &Store,
+    model: ModelHash,
+    conversation: &ConversationId,
+    change: &UseChange,
+) -> Result<(), StoreError> {
+    match change {
+        UseChange::Answering => store.mark_use(model, conversation, UseStage::Answering),
+        UseChange::Ended => store.unmark_use(model, conversation),
     }
 }
 

@@ -16,6 +16,7 @@ mod background;
 mod fetch;
 mod find;
 mod index;
+mod job;
 mod locked;
 mod maintenance;
 mod marks;
@@ -48,6 +49,7 @@ use background::{BEHIND_ANSWERS, lower_priority};
 use fetch::Queue;
 pub use fetch::{FetchEvent, FetchHandle, FetchSummary};
 pub use index::TierIndex;
+use job::{Job, Unread};
 use locked::LockedSteps;
 pub use maintenance::Maintainer;
 use marks::{NumberedChange, UseChange};
@@ -57,7 +59,7 @@ use records::Summary;
 pub use shared::{Budget, Counters};
 use shared::{Known, Shared};
 pub use usage::UsedObject;
-use writer::{Job, Unread, Writer};
+use writer::Writer;
 
 /// How a record is kept.
 #[derive(Clone, Copy, Debug)]
@@ -105,7 +107,11 @@ impl KvTiers {
         }
         let (uses, changes) = mpsc::channel();
         let marks = shared.clone();
-        threads.push(spawn("hob-marks", move || marks.change_marks(&changes)));
+        threads.push(spawn("hob-marks", move || {
+            if let Some(store) = &marks.store {
+                marks.marks.change(store, marks.fingerprint, &changes);
+            }
+        }));
         Self { shared, jobs, fetches, uses: Some(uses), threads }
     }
 

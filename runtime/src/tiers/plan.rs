@@ -77,8 +77,9 @@ impl Plan {
         fault::point(Place::Reader);
         let mut miss = None;
         let record = find_record(shared, request, &mut miss);
-        if let (Some(record), false) = (&record, request.record_only) {
-            shared.mark_restore(&record.conversation, request.number);
+        if let (Some(record), Some(store), false) = (&record, &shared.store, request.record_only) {
+            let (model, conversation) = (shared.fingerprint, &record.conversation);
+            shared.marks.restore(store, model, conversation, request.number);
         }
         let limit = request.limit;
         let timeline = shared.timeline(&request.prompt);

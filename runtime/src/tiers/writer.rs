@@ -20,37 +20,15 @@ use hob_slots::store::{Miss, Store, StoreError};
 use hob_slots::{BlockId, ConversationId, ModelHash, Timestamp};
 use tracing::{debug, error, warn};
 
+use super::job::{Job, Unread};
 use super::locked::{LockedSteps, MAX_IDS};
-use super::maintenance::{self, MaintenanceJob};
+use super::maintenance;
 use super::shared::{Counters, Known, Shared, cleared};
 use super::successor;
 use crate::fault::{self, Place};
 
 /// Objects removed at a time: no restore reads objects meanwhile.
 const MAX_REMOVED: usize = 16;
-
-pub(super) enum Job {
-    Object(BlockId, Box<Object>),
-    Record {
-        record: Arc<SlotRecord>,
-        /// Objects that its conversation no longer refers to.
-        dropped: Vec<BlockId>,
-        /// The record before may be in a slot file that was not read. `None`: it was in memory, or
-        /// there was none, and `record` covers it.
-        unread: Option<Unread>,
-    },
-    /// Objects that their conversation no longer refers to.
-    Drop(Vec<BlockId>),
-    /// With the objects that the conversation referred to. Called when its files are gone.
-    Forget(ConversationId, Vec<BlockId>, Box<dyn FnOnce(Result<(), String>) + Send>),
-    /// With the time of its last use.
-    Renew(ConversationId, Timestamp),
-    Maintain(MaintenanceJob),
-    /// Called after all earlier jobs.
-    Flush(Box<dyn FnOnce() + Send>),
-    /// Ends the thread; later jobs are dropped.
-    Close,
-}
 
 /// What is not on disk when a job panics.
 enum Unwritten {
@@ -67,12 +45,6 @@ impl Unwritten {
             _ => Self::Nothing,
         }
     }
-}
-
-/// A record that was made without the one before.
-pub(super) struct Unread {
-    /// No class was asked for, as far as is known.
-    pub is_default_class: bool,
 }
 
 pub(super) struct Writer<'s> {

@@ -1,0 +1,41 @@
+//! What the writer thread is asked to do.
+
+use std::sync::Arc;
+
+use hob_slots::format::{Object, SlotRecord};
+use hob_slots::{BlockId, ConversationId, Timestamp};
+
+use super::locked::LockedSteps;
+use super::shared::Shared;
+
+pub(super) enum Job {
+    Object(BlockId, Box<Object>),
+    Record {
+        record: Arc<SlotRecord>,
+        /// Objects that its conversation no longer refers to.
+        dropped: Vec<BlockId>,
+        /// The record before may be in a slot file that was not read. `None`: it was in memory, or
+        /// there was none, and `record` covers it.
+        unread: Option<Unread>,
+    },
+    /// Objects that their conversation no longer refers to.
+    Drop(Vec<BlockId>),
+    /// With the objects that the conversation referred to. Called when its files are gone.
+    Forget(ConversationId, Vec<BlockId>, Box<dyn FnOnce(Result<(), String>) + Send>),
+    /// With the time of its last use.
+    Renew(ConversationId, Timestamp),
+    Maintain(MaintenanceJob),
+    /// Called after all earlier jobs.
+    Flush(Box<dyn FnOnce() + Send>),
+    /// Ends the thread; later jobs are dropped.
+    Close,
+}
+
+/// A record that was made without the one before.
+pub(super) struct Unread {
+    /// No class was asked for, as far as is known.
+    pub is_default_class: bool,
+}
+
+/// Runs on the writer thread.
+pub(super) type MaintenanceJob = Box<dyn FnOnce(&Shared, &LockedSteps) + Send>;
