@@ -40,6 +40,15 @@ pub fn start(
     }
 }
 
+/// `count` turns of one prompt. Each has a seed of its own: equal seeds give equal answers.
+pub fn copies(turn: TurnRequest, count: usize) -> impl Iterator<Item = TurnRequest> {
+    (0..count as u64).map(move |number| {
+        let mut copy = turn.clone();
+        copy.sampling.seed = turn.sampling.seed.map(|seed| seed.wrapping_add(number));
+        copy
+    })
+}
+
 impl Choices {
     /// Submits the first of `requests`; the others follow later.
     ///

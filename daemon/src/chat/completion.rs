@@ -113,5 +113,5 @@ fn turns(
         ..TurnRequest::answer(None, prompt.clone(), max_tokens)
     };
     let copies = request.shape.choices;
-    prompts.iter().flat_map(|prompt| std::iter::repeat_n(turn(prompt), copies)).collect()
+    prompts.iter().flat_map(|prompt| choices::copies(turn(prompt), copies)).collect()
 }

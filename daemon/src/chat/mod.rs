@@ -330,7 +330,7 @@ impl Chat {
             ..TurnRequest::answer(conversation, tokens.clone(), max_tokens)
         };
         let other = TurnRequest { conversation: None, cold: false, ..first.clone() };
-        let others = std::iter::repeat_n(other, request.shape.choices - 1);
+        let others = choices::copies(other, request.shape.choices).skip(1);
         let turns = std::iter::once(first).chain(others).collect();
         let choices = choices::start(options.engine.clone(), turns, ticket.as_ref())?
             .map_err(|error| grammar::refused(request, error))?;
