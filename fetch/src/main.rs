@@ -110,7 +110,7 @@ fn choose(resolved: &Resolved) -> Result<(), Box<dyn std::error::Error>> {
         return Ok(());
     }
     let file = resolved.config_file();
-    edit::set_text(&file, Key::Model, alias)?;
+    edit::set(&file, Key::Model, alias)?;
     println!("hobd runs it from its next start on: model = \"{alias}\" in {}", file.display());
     Ok(())
 }
