@@ -13,7 +13,8 @@ parser = argparse.ArgumentParser(description="Transcribes sound while it arrives
 parser.add_argument("--grammar", help="a JSGF grammar of the sentences to understand")
 args = parser.parse_args()
 
-model = {"jsgf": args.grammar} if args.grammar else {}
+# The search for the best path may end inside a sentence of a grammar.
+model = {"jsgf": args.grammar, "bestpath": False} if args.grammar else {}
 decoder = Decoder(samprate=16_000, loglevel="FATAL", **model)
 decoder.start_utt()
 last = ""
