@@ -82,7 +82,9 @@ pub fn run(options: &Options) -> Result<()> {
         let question = talk.text(options.question)?;
         let limit = raw.measure(talk.prompt_tokens, tokens.next(options.question))?;
         samples.limit.push(limit);
-        samples.sent.push(talk.say("b", &question)?.took);
+        // Another question: equal words would be shared with the typed one.
+        let other = talk.text(options.question)?;
+        samples.sent.push(talk.say("b", &other)?.took);
         type_ahead(&hobd, "a", &question, options.words_per_minute)?;
         let said = talk.say("a", &question)?;
         samples.typed.push(said.took);
