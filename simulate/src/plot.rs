@@ -135,7 +135,13 @@ mod tests {
         Row {
             setup: "claude-1".to_owned(),
             capacity_blocks,
-            policies: vec![Cell { policy: "lru", hit_percent, gap_closed_percent: None }],
+            policies: vec![Cell {
+                policy: "lru",
+                hit_percent,
+                gap_closed_percent: None,
+                lost_multi_turn_percent: 0.0,
+                lost_cross_session_percent: 0.0,
+            }],
             optimum_pinned_percent: None,
             optimum_bypass_percent: None,
             infinite_percent: 90.0,
