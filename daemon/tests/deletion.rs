@@ -6,8 +6,10 @@
 #![cfg(feature = "llama")]
 
 #[path = "kill/chance.rs"]
+#[allow(dead_code, reason = "the other test draws more")]
 mod chance;
 #[path = "kill/hobd.rs"]
+#[allow(dead_code, reason = "the other test asks more")]
 mod hobd;
 
 use std::collections::BTreeSet;

@@ -202,6 +202,7 @@ async fn a_turn_that_began_before_a_deletion_writes_nothing_after_it() {
         timeline: Some((id.clone(), vec![Token(1)])),
         explanation: None,
         needs_text: false,
+        is_private: false,
         now,
     };
     let [before, begun] = [of_turn(), of_turn()];
