@@ -188,6 +188,10 @@ fn a_supervisor_starts_hobd_again_at_the_same_address() {
     for (crashes, signal) in [(1, Signal::ABORT), (2, Signal::ILL)] {
         let child = restarted_or_first(&hobd, crashes - 1);
         let mut stream = slow_answer(&hobd, "running");
+        // The text of a stream is stored each 250 ms.
+        wait::until("the text is stored", || {
+            texts(&hobd, "running").get(1)?.starts_with("kett").then_some(())
+        });
         Process::signal(child, signal);
         while let Ok(Some(_)) = stream.try_next_data() {}
         let status = restarted(&hobd);

@@ -73,8 +73,10 @@ fn both_branches_of_a_chat_come_back_after_a_restart() {
     let questions = ["Which flour is best?", "How hot must the oven be?"];
     let before = questions.map(|question| world.say_after("fork", &parent, question));
     assert_ne!(tokens_of(&before[0]), tokens_of(&before[1]));
-    world.restart();
     for (question, before) in questions.iter().zip(before) {
+        // Each branch in cells of its own: cells in another order are summed in another order, and
+        // the rounding of quantised weights decides between words that are nearly as likely.
+        world.restart();
         let again = world.say_after("fork", &parent, question);
         assert_eq!(tokens_of(&again), tokens_of(&before), "{question}");
         assert!(computed(&again) < 40, "{question}: {}", again["hob"]);

@@ -239,7 +239,7 @@ fn configures(client: &Client, profiles: &Path, ends: &AtomicBool, round: u64) {
         fs::write(profiles.join("load.toml"), profile).unwrap();
         thread::sleep(Duration::from_millis(100));
         if round % 3 == 2 && number == 4 {
-            let model = MODELS[usize::try_from(round).unwrap() / 3 % 2 ^ 1];
+            let model = MODELS[(usize::try_from(round).unwrap() / 3 % 2) ^ 1];
             client.call("POST", "/v1/models/switch").json(&json!({"model": model})).try_send().ok();
         }
     }

@@ -139,6 +139,7 @@ fn wait_for_weights(
         *shared.loading.lock() = unloaded_status(core);
         match load_weights(core.model.as_ref(), &core.pulse, &shared.residency) {
             Ok(()) => return Some(command),
+            Err(_) if core.pulse.is_stopping() => refuse(core, command, TurnError::Stopped),
             Err(error) => refuse(core, command, TurnError::Backend(error.to_string())),
         }
     }

@@ -45,9 +45,10 @@ fn a_stop_interrupts_a_load() {
     assert!(block_on(engine.unload()));
     assert_eq!(engine.health(), Health::Unloaded);
     engine.load(); // For 12 s.
-    let mut residency = engine.residency();
-    block_on(residency.changed()).unwrap();
-    assert_eq!(engine.health(), Health::Loading { percent: 0 });
+    while engine.health() == Health::Unloaded {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(matches!(engine.health(), Health::Loading { .. }), "{:?}", engine.health());
     let told = Instant::now();
     assert!(engine.shutdown());
     assert!(told.elapsed() < MAX_STOP_TIME, "{:?}", told.elapsed());
