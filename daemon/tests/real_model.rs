@@ -139,7 +139,7 @@ fn a_chat_of_4000_tokens_computes_only_the_question_after_a_restart() {
     let before = world.say("long", "Who is the story about?");
     world.restart();
     let again = world.say_after("long", &parent, "Who is the story about?");
-    assert_eq!(tokens_of(&again), tokens_of(&before));
+    assert_same_up_to_a_near_tie(&before, &again);
     assert!(computed(&again) < 40, "{}", again["hob"]);
     let disk = again["hob"]["tokens"]["disk"].as_u64().unwrap();
     assert!(disk + 80 > tokens, "{tokens} tokens: {}", again["hob"]);
@@ -156,6 +156,23 @@ fn story(part: usize) -> String {
         )
     };
     (1..=8).map(sentence).collect()
+}
+
+/// Asserts that the answers are equal up to a token that rounding could choose: restored cells may be
+/// summed in another order, see docs/LLAMA_CPP.md.
+fn assert_same_up_to_a_near_tie(before: &Value, again: &Value) {
+    const NEAR: f64 = 0.3; // Rounding moves a log probability by up to 0.1 here.
+    let tokens = |answer: &Value| answer["choices"][0]["logprobs"]["content"].clone();
+    let (before, again) = (tokens(before), tokens(again));
+    let (before, again) = (before.as_array().unwrap(), again.as_array().unwrap());
+    let differs = |(a, b): (&Value, &Value)| a["bytes"] != b["bytes"];
+    let Some(at) = before.iter().zip(again).position(differs) else {
+        return assert_eq!(before.len(), again.len());
+    };
+    let second = &before[at]["top_logprobs"][1];
+    assert_eq!(second["bytes"], again[at]["bytes"], "token {at}: {} {}", before[at], again[at]);
+    let margin = before[at]["logprob"].as_f64().unwrap() - second["logprob"].as_f64().unwrap();
+    assert!(margin < NEAR, "token {at}: {} {}", before[at], again[at]);
 }
 
 /// A hobd with the fetched model.
@@ -187,6 +204,7 @@ impl World {
         body["temperature"] = 0.into();
         body["max_tokens"] = MAX_TOKENS.into();
         body["logprobs"] = true.into();
+        body["top_logprobs"] = 2.into();
         self.hobd.client.chat(&body)
     }
 

@@ -24,6 +24,7 @@ fn a_stop_interrupts_a_long_micro_batch_and_saves_what_was_there_before() {
     let options = || EngineOptions { micro_batch: 1024, ..options() };
     let before = engine(&slow, Some(directory.path()), options());
     let first = ask(&before, request("chat", &tokens(&slow, &user("hello")), 4));
+    block_on(before.settled()); // The last token of the answer is computed behind it.
     let prompt = then(&slow, &first.timeline, &"and now? ".repeat(80));
     let turn = before.submit(request("chat", &prompt, 4)).unwrap();
     std::thread::sleep(Duration::from_millis(500)); // It computes for 20 s.
