@@ -170,7 +170,7 @@ fn kv_with_retention_in_memory_stays_there_and_later_kv_reaches_the_disk() {
     assert!(again["hob"]["tokens"]["memory"].as_u64().unwrap() > 64, "{again}");
     assert_eq!(files_with_canary(&hobd, directory.path()), [""; 0]);
 
-    // The blocks are in memory alone: whoever may save them writes them anew.
+    // The blocks are in memory alone: the next conversation that may save them writes them anew.
     say(&hobd, &secret(), json!({"prompt_cache_key": "app", "prompt_cache_retention": "24h"}));
     let found = canary_after_stop(hobd, directory.path());
     assert!(found.iter().any(|file| file.ends_with(".kv")), "{found:?}");

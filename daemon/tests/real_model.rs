@@ -55,7 +55,11 @@ fn two_conversations_that_take_turns_in_one_slot_answer_as_each_does_alone() {
     let mut in_turn = [Vec::new(), Vec::new()];
     for turn in 0..3 {
         for ((id, texts), answers) in talks.iter().zip(&mut in_turn) {
-            answers.push(tokens_of(&world.say(id, &texts[turn])));
+            let answer = world.say(id, &texts[turn]);
+            let said = answer["choices"][0]["message"]["content"].as_str().unwrap();
+            let other = if *id == "ann" { ["Bob", "90577"] } else { ["Ann", "48213"] };
+            assert!(other.iter().all(|word| !said.contains(word)), "{id}: {said}");
+            answers.push(tokens_of(&answer));
         }
     }
     for ((id, texts), in_turn) in talks.iter().zip(in_turn) {

@@ -1,6 +1,6 @@
 //! Downloads a file of known size with curl, which knows the user's proxies and certificates.
 //!
-//! - A partial file grows only at its end; whoever calls checks the content.
+//! - A partial file grows only at its end; the caller checks the content.
 //! - Continues by itself after a broken connection, as long as each attempt adds bytes; gives up
 //!   after [`MAX_FAILURES`] attempts in a row that add none.
 

@@ -34,7 +34,7 @@ pub fn start(
 ) -> Result<Result<Choices, TurnError>, TranscriptError> {
     let start = || Choices::start(engine, requests);
     match ticket {
-        // The engine gets the turn before it is told of a deletion, or it does not get it.
+        // The ticket's lock orders the two: `submit` comes before the deletion's `forget`, or never.
         Some(ticket) => ticket.unless_deleted(start),
         None => Ok(start()),
     }

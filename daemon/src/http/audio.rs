@@ -21,7 +21,7 @@ const MAX_INPUT_CHARS: usize = 4_096;
 /// Of `pcm`, as in OpenAI's API.
 const PCM_RATE: u32 = 24_000;
 
-/// Voices that OpenAI's clients name when nobody chose one; they are spoken by the default voice.
+/// OpenAI's voices. Its clients always name one, so the default voice speaks for all of them.
 const OPENAI_VOICES: [&str; 13] = [
     "alloy", "ash", "ballad", "cedar", "coral", "echo", "fable", "marin", "nova", "onyx", "sage",
     "shimmer", "verse",

@@ -209,10 +209,7 @@ impl<'b> Worker<'b> {
     /// Returns whether to go on.
     fn handle(&mut self, command: Command) -> bool {
         match command {
-            Command::Turn(turn) => {
-                self.enqueue(turn);
-                self.slot_may_be_free = true; // It has not been looked at: the loop must go on.
-            }
+            Command::Turn(turn) => self.enqueue(turn),
             Command::Fetched { slot, fetch, event } => self.fetched(slot, fetch, event),
             Command::Embed { tokens, reply } => {
                 let embedding = self.backend.embed(&tokens);

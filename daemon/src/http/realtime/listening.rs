@@ -2,8 +2,8 @@
 //!
 //! - The recogniser gets the sound from shortly before the start of speech, so that no first word
 //!   is cut off.
-//! - The command for the next utterance is started before it is needed: it loads its model while
-//!   nobody speaks.
+//! - The command for the next utterance starts as soon as the last one ends: it loads its model
+//!   during the pause.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
