@@ -257,8 +257,11 @@ impl Engine {
         Ok(EngineStatus { parked, ..status })
     }
 
-    /// All of [`Self::status`] but the parked conversations.
-    async fn cell_status(&self) -> Result<EngineStatus, TurnError> {
+    /// All of [`Self::status`] but the parked conversations, whose blocks are looked up in the tiers.
+    ///
+    /// # Errors
+    /// [`TurnError::Stopped`].
+    pub async fn cell_status(&self) -> Result<EngineStatus, TurnError> {
         let residency = *self.inner.residency.borrow();
         if matches!(residency, Residency::Loading { .. }) {
             // The thread loads the weights, which can take seconds.

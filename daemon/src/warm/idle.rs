@@ -15,7 +15,7 @@ const GRAMMARS_AFTER: Duration = Duration::from_secs(5);
 /// # Errors
 /// [`TurnError::Stopped`].
 pub async fn is_idle(engine: &Engine) -> Result<bool, TurnError> {
-    let EngineStatus { slots, prefixes, waiting, .. } = engine.status().await?;
+    let EngineStatus { slots, prefixes, waiting, .. } = engine.cell_status().await?;
     let is_idle = |slot: &SlotStatus| matches!(slot.state, SlotState::Free | SlotState::Idle);
     Ok(waiting == 0 && slots.iter().chain(&prefixes).all(is_idle))
 }
