@@ -8,6 +8,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
 
 use hob_testkit::{Hobd, Launch, real_model, wait};
 use serde_json::{Value, json};
@@ -179,17 +180,24 @@ fn assert_same_up_to_a_near_tie(before: &Value, again: &Value) {
     assert!(margin < NEAR, "token {at}: {} {}", before[at], again[at]);
 }
 
+/// The machine, for one test at a time: beside five more hobds with a thread a core each, llama.cpp's
+/// threads wait for each other, and a request took over 60 s that alone takes 2 s.
+static MACHINE: Mutex<()> = Mutex::new(());
+
 /// A hobd with the fetched model.
 struct World {
     hobd: Hobd,
     launch: Launch,
     _directory: TempDir,
+    _machine: MutexGuard<'static, ()>,
 }
 
 impl World {
     /// `None` where no model was fetched.
     fn new(test: &str, flags: &[&str]) -> Option<Self> {
         let model: PathBuf = real_model(test)?;
+        // A test that failed holds nothing that the next one needs.
+        let machine = MACHINE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let directory = tempfile::tempdir().unwrap();
         let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path());
         let no_profiles: &Path = &directory.path().join("none");
@@ -200,7 +208,7 @@ impl World {
             false => launch.args(["--profiles-dir".as_ref(), no_profiles.as_os_str()]),
         };
         let launch = launch.args(flags.iter().copied());
-        Some(Self { hobd: launch.start(), launch, _directory: directory })
+        Some(Self { hobd: launch.start(), launch, _directory: directory, _machine: machine })
     }
 
     fn ask(&self, body: &Value) -> Value {
