@@ -22,6 +22,8 @@ layer = "context"
 text = "It is Saturday, 2026-11-21, and everybody is at home."
 "#;
 
+const LOCKER: &str = "Please remember: the locker code is 48213.";
+
 const MAX_BYTES: usize = 150_000;
 
 #[test]
@@ -37,17 +39,17 @@ fn the_main_pages_have_their_pictures_in_light_and_dark() {
     }
     for (conversation, text) in [
         ("peru", "What is the capital of Peru?"),
-        ("hello", "Hello!"),
-        ("locker", "My locker code is 48213."),
+        ("leaves", "Why do leaves turn red in autumn?"),
+        ("locker", LOCKER),
     ] {
         hobd.client.say(conversation, text);
     }
-    hobd.client.say("locker", "What is my locker code?");
-    hobd.client.say("locker", "What is the capital of Peru?");
+    hobd.client.say("locker", "What is the locker code?");
+    hobd.client.say("locker", "Why is the sky blue?");
     for dark in [false, true] {
         let look = Look { width: 1280, height: 800, dark, still: true, ..Look::default() };
         let page = Page::open_as(&hobd, look);
-        page.open_chat("My locker code is 48213.");
+        page.open_chat(LOCKER);
         page.answered(3);
         picture(&page, "chat", look);
         for (name, _) in PAGES {
