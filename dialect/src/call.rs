@@ -1,4 +1,4 @@
-//! Reads one call, or a list of calls, from JSON text.
+//! Reads one call from JSON text: its beginning, from which on it is streamed, or all of it.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +9,75 @@ pub(crate) struct Call {
     pub name: String,
     /// The text of a JSON object, as the model wrote it.
     pub arguments: String,
+}
+
+/// The beginning of a call, up to its arguments.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Head {
+    Incomplete,
+    /// The members have another order or form: the call is read when it is complete.
+    Other,
+    Call {
+        name: String,
+        /// The index of the `{` that begins the arguments.
+        arguments_at: usize,
+    },
+}
+
+/// Names have at most 128 bytes here; this leaves room for members and white space.
+const MAX_HEAD_BYTES: usize = 512;
+
+/// Reads `{"name": …, "arguments": {`, or the same with `parameters`.
+pub(crate) fn read_head(json: &str) -> Head {
+    let reader = HeadReader { rest: json };
+    match reader.read(json.len()) {
+        Err(Head::Incomplete) if json.len() > MAX_HEAD_BYTES => Head::Other,
+        Ok(Head::Call { arguments_at, .. }) if arguments_at > MAX_HEAD_BYTES => Head::Other,
+        Ok(head) | Err(head) => head,
+    }
+}
+
+struct HeadReader<'a> {
+    rest: &'a str,
+}
+
+impl HeadReader<'_> {
+    fn read(mut self, total_bytes: usize) -> Result<Head, Head> {
+        self.mark('{')?;
+        self.member(&["name"])?;
+        let name = self.string()?;
+        self.mark(',')?;
+        self.member(&["arguments", "parameters"])?;
+        self.mark('{')?;
+        let arguments_at = total_bytes - self.rest.len() - 1;
+        if name.is_empty() { Err(Head::Other) } else { Ok(Head::Call { name, arguments_at }) }
+    }
+
+    fn member(&mut self, names: &[&str]) -> Result<(), Head> {
+        let is_expected = names.contains(&self.string()?.as_str());
+        if is_expected { self.mark(':') } else { Err(Head::Other) }
+    }
+
+    fn mark(&mut self, mark: char) -> Result<(), Head> {
+        let rest = self.rest.trim_start();
+        self.rest = rest.strip_prefix(mark).ok_or(match rest {
+            "" => Head::Incomplete,
+            _ => Head::Other,
+        })?;
+        Ok(())
+    }
+
+    fn string(&mut self) -> Result<String, Head> {
+        let mut values = serde_json::Deserializer::from_str(self.rest).into_iter::<String>();
+        match values.next() {
+            Some(Ok(string)) => {
+                self.rest = &self.rest[values.byte_offset()..];
+                Ok(string)
+            }
+            Some(Err(error)) if !error.is_eof() => Err(Head::Other),
+            _ => Err(Head::Incomplete),
+        }
+    }
 }
 
 /// Whether JSON without arguments is a call.
@@ -31,21 +100,6 @@ pub(crate) fn read_call(json: &str, arguments: Arguments) -> Option<Call> {
         None => return None,
     };
     (!name.is_empty()).then_some(Call { name, arguments })
-}
-
-/// Reads a call with its name outside the JSON text.
-pub(crate) fn read_named_call(name: &str, arguments: &str) -> Option<Call> {
-    Some(Call { name: name.to_owned(), arguments: object_text(arguments)? })
-}
-
-/// Reads one call, or an array of them.
-pub(crate) fn read_calls(json: &str) -> Option<Vec<Call>> {
-    if json.starts_with('{') {
-        return Some(vec![read_call(json, Arguments::Optional)?]);
-    }
-    let items: Vec<&RawValue> = serde_json::from_str(json).ok()?;
-    let calls = items.into_iter().map(|item| read_call(item.get(), Arguments::Optional));
-    calls.collect::<Option<Vec<_>>>().filter(|calls| !calls.is_empty())
 }
 
 /// The object's text. Some models write the object as a string, and an empty one as `null`.
@@ -75,6 +129,30 @@ mod tests {
         let json = r#"{"name": "f", "arguments": {"b": 1.50, "a": 12345678901234567890123}}"#;
         let kept = r#"{"b": 1.50, "a": 12345678901234567890123}"#;
         assert_eq!(arguments(json).as_deref(), Some(kept));
+    }
+
+    #[test]
+    fn the_head_of_a_call_ends_where_its_arguments_begin() {
+        for json in [r#"{"name": "f", "arguments": {"a": 1}}"#, r#" { "name":"f" ,"parameters":{"#]
+        {
+            let arguments_at = json.rfind(r#"{"a""#).unwrap_or(json.len() - 1);
+            let head = Head::Call { name: "f".to_owned(), arguments_at };
+            assert_eq!(read_head(json), head, "{json}");
+            for end in 0..=arguments_at {
+                assert_eq!(read_head(&json[..end]), Head::Incomplete, "{}", &json[..end]);
+            }
+        }
+        let long = format!(r#"{{"name": "{}"#, "a".repeat(600));
+        for json in [
+            r#"{"arguments""#,
+            r#"{"name": 5"#,
+            r#"{"name": "", "arguments": {"#,
+            r#"{"name": "f"}"#,
+            r#"{"name": "f", "arguments": ""#,
+            &long,
+        ] {
+            assert_eq!(read_head(json), Head::Other, "{json}");
+        }
     }
 
     #[test]

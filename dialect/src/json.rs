@@ -22,6 +22,16 @@ pub(crate) enum Progress {
 }
 
 impl Scan {
+    /// A scan behind the `{` of an object.
+    pub fn in_object() -> Self {
+        Self { open: vec![b'}'], ..Self::default() }
+    }
+
+    /// The first `bytes` of the value, which were scanned, are no longer in front of the next text.
+    pub fn drop_front(&mut self, bytes: usize) {
+        self.at -= bytes;
+    }
+
     /// Continues the scan; `value` may have grown since the last call.
     pub fn advance(&mut self, value: &str) -> Progress {
         while let Some(&byte) = value.as_bytes().get(self.at) {
@@ -84,6 +94,15 @@ mod tests {
             assert_eq!(scan.advance(&value[..end]), Progress::Incomplete);
         }
         assert_eq!(scan.advance(value), Progress::Complete(value.len()));
+    }
+
+    #[test]
+    fn a_scan_continues_without_the_text_before() {
+        let mut scan = Scan::default();
+        assert_eq!(scan.advance(r#"{"a": "}"#), Progress::Incomplete);
+        scan.drop_front(8);
+        assert_eq!(scan.advance(r#"", "b": []} rest"#), Progress::Complete(11));
+        assert_eq!(Scan::in_object().advance(r#", "b": 1}}"#), Progress::Complete(9));
     }
 
     #[test]

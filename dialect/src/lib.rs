@@ -65,11 +65,13 @@ pub enum Part {
         index: usize,
         name: String,
     },
-    /// A piece of the arguments as the model wrote them; all pieces are one JSON object.
+    /// A piece of the arguments as the model wrote them. All pieces are one JSON object, unless the
+    /// model broke off or wrote something else behind its `{`.
     ToolCallArguments {
         index: usize,
         json_fragment: String,
     },
+    /// The arguments are over. It is missing where the answer ends within them.
     ToolCallEnd {
         index: usize,
     },

@@ -43,11 +43,42 @@ def test_streamed_pieces_of_a_call_join_to_the_whole(client):
     assert {piece.index for piece in pieces} == {0}
     assert pieces[0].id and pieces[0].type == "function"
     assert pieces[0].function.name == "set_light"
+    assert pieces[0].function.arguments == ""
     assert all(piece.id is None and piece.function.name is None for piece in pieces[1:])
+    assert len(pieces) > 3, "the arguments come as the model writes them"
     arguments = "".join(piece.function.arguments or "" for piece in pieces)
     assert json.loads(arguments) == {"room": "kitchen", "state": "on"}
     assert "".join(c.choices[0].delta.content or "" for c in chunks) == ""
     assert chunks[-1].choices[0].finish_reason == "tool_calls"
+
+
+def test_a_call_that_the_limit_cuts_is_a_part_of_its_arguments(client, name):
+    """It keeps its tokens in the next turn."""
+    options = {"tools": TOOLS, "max_tokens": 24}
+    cut = ask(client, LIGHT, extra_body={"conversation": name}, **options)
+    [choice] = cut.choices
+    assert choice.finish_reason == "length" and choice.message.content is None
+    [made] = choice.message.tool_calls
+    assert made.function.name == "set_light"
+    assert made.function.arguments.startswith('{"room"')
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(made.function.arguments)
+
+    chunks = list(ask(client, LIGHT, stream=True, **options))
+    pieces = [p for c in chunks for p in c.choices[0].delta.tool_calls or []]
+    assert "".join(piece.function.arguments for piece in pieces) == made.function.arguments
+    assert "".join(c.choices[0].delta.content or "" for c in chunks) == ""
+    assert chunks[-1].choices[0].finish_reason == "length"
+
+    known = {"tools": TOOLS, "extra_body": {"conversation": name}}
+    for history in ([*LIGHT, choice.message], LIGHT):
+        result = {"role": "tool", "tool_call_id": made.id, "content": "{}"}
+        if history is LIGHT:
+            known["extra_body"]["hob"] = {"append": True}
+            history = []
+        before, cut = cut, ask(client, [*history, result], max_tokens=8, **known)
+        new = cut.usage.prompt_tokens - before.usage.total_tokens
+        assert cut.hob["tokens"]["computed"] <= new + 1, cut.hob
 
 
 def test_the_clients_own_helper_assembles_a_call(client):

@@ -322,6 +322,7 @@ impl Answer {
         let mut delta = partial.assembly.push(text);
         delta.append(partial.assembly.finish());
         partial.reason = match reason {
+            FinishReason::Length if partial.assembly.is_in_call() => "length",
             _ if partial.assembly.calls_tools() => "tool_calls",
             FinishReason::Stop => "stop",
             FinishReason::Length => "length",
@@ -352,10 +353,16 @@ impl Answer {
 
     /// Log-probabilities are held back until their text is complete.
     fn more(&mut self, choice: usize, delta: Delta) {
-        let logprobs = std::mem::take(&mut self.partial[choice].logprobs);
-        if !delta.is_empty() || !logprobs.is_empty() {
-            self.ready.push_back(Piece::More { choice, delta, logprobs });
+        let mut logprobs = std::mem::take(&mut self.partial[choice].logprobs);
+        if delta.is_empty() && logprobs.is_empty() {
+            return;
         }
+        let more = delta.split().into_iter().map(|delta| Piece::More {
+            choice,
+            delta,
+            logprobs: std::mem::take(&mut logprobs),
+        });
+        self.ready.extend(more);
     }
 
     fn break_off(&mut self) {

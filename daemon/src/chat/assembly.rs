@@ -17,6 +17,8 @@ pub struct Assembly {
     content: String,
     reasoning: String,
     calls: Vec<Call>,
+    /// The arguments of the last call are not over.
+    is_in_call: bool,
     is_reasoning: bool,
 }
 
@@ -41,17 +43,11 @@ impl Delta {
         self.content.is_empty() && self.reasoning.is_empty() && self.tool_calls.is_empty()
     }
 
-    /// Extends the call's entry in this delta: a chunk has at most one entry a call.
-    fn add_arguments(&mut self, index: usize, fragment: &str) {
-        if let Some(last) = self.tool_calls.last_mut()
-            && last["index"] == index
-        {
-            let before = last["function"]["arguments"].as_str().unwrap_or_default();
-            last["function"]["arguments"] = format!("{before}{fragment}").into();
-        } else {
-            let piece = json!({"index": index, "function": {"arguments": fragment}});
-            self.tool_calls.push(piece);
-        }
+    /// One entry of a call each, as OpenAI streams them: a call's name comes before its arguments.
+    pub fn split(mut self) -> Vec<Self> {
+        let further = self.tool_calls.split_off(self.tool_calls.len().min(1));
+        let one = |call| Self { tool_calls: vec![call], ..Self::default() };
+        std::iter::once(self).chain(further.into_iter().map(one)).collect()
     }
 
     pub fn append(&mut self, later: Self) {
@@ -71,6 +67,7 @@ impl Assembly {
             content: String::new(),
             reasoning: String::new(),
             calls: Vec::new(),
+            is_in_call: false,
             is_reasoning: thinks,
         }
     }
@@ -102,6 +99,11 @@ impl Assembly {
         !self.calls.is_empty()
     }
 
+    /// Whether the text so far ends within a call's arguments.
+    pub fn is_in_call(&self) -> bool {
+        self.is_in_call
+    }
+
     /// The message so far.
     pub fn message(&self) -> Message {
         let call = |call: &Call| tool_call(&call.id, &call.name, &call.arguments);
@@ -127,14 +129,16 @@ impl Assembly {
                     delta.tool_calls.push(json!({"index": index, "id": id, "type": "function",
                         "function": {"name": name, "arguments": ""}}));
                     self.calls.push(Call { id, name, arguments: String::new() });
+                    self.is_in_call = true;
                 }
                 Part::ToolCallArguments { index, json_fragment } => {
-                    delta.add_arguments(index, &json_fragment);
+                    let piece = json!({"index": index, "function": {"arguments": json_fragment}});
+                    delta.tool_calls.push(piece);
                     if let Some(call) = self.calls.get_mut(index) {
                         call.arguments.push_str(&json_fragment);
                     }
                 }
-                Part::ToolCallEnd { .. } => {}
+                Part::ToolCallEnd { .. } => self.is_in_call = false,
             }
         }
         delta
@@ -155,12 +159,26 @@ mod tests {
 
         let streamed: String = deltas.iter().map(|delta| delta.content.as_str()).collect();
         assert_eq!(streamed.trim_end(), "Let me see.");
-        let first = deltas.iter().flat_map(|delta| &delta.tool_calls).next().unwrap();
+        let pieces = deltas.into_iter().flat_map(Delta::split).flat_map(|delta| delta.tool_calls);
+        let pieces: Vec<Value> = pieces.collect();
         let message = assembly.message().to_json();
-        assert_eq!(message["tool_calls"][0]["id"], first["id"]);
+        assert_eq!(message["tool_calls"][0]["id"], pieces[0]["id"]);
+        let arguments = |piece: &Value| piece["function"]["arguments"].as_str().unwrap().to_owned();
+        let arguments: Vec<String> = pieces.iter().map(arguments).collect();
+        assert_eq!(arguments, ["", "{\"at\": ", "1}"]);
         assert_eq!(message["tool_calls"][0]["function"]["arguments"], "{\"at\": 1}");
         assert_eq!(message["reasoning_content"], "hm");
         assert!(assembly.calls_tools());
+    }
+
+    #[test]
+    fn a_call_that_broke_off_has_the_arguments_so_far() {
+        let mut assembly = Assembly::new(Dialect::Hermes, true, false);
+        assembly.push("<tool_call>{\"name\": \"look\", \"arguments\": {\"at\"");
+        assembly.finish();
+        assert!(assembly.calls_tools() && assembly.is_in_call());
+        let message = assembly.message().to_json();
+        assert_eq!(message["tool_calls"][0]["function"]["arguments"], "{\"at\"");
     }
 
     #[test]

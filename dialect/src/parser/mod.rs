@@ -3,16 +3,16 @@
 //! - The parser returns text as soon as it cannot be the beginning of a mark. White space waits for
 //!   the text that follows it.
 //! - Only the beginning of an answer can be reasoning; marks inside it have no meaning.
-//! - The parser returns a call when it is complete. The text of an invalid call is content.
+//! - The parser returns the name of a call when its arguments begin, and then the arguments as they
+//!   come. From there on it is a call, whatever follows: arguments that end early or are no JSON are
+//!   returned as the model wrote them.
+//! - A call in another order of members is returned when it is complete. Its text is content if it is
+//!   invalid, and so is the text of a call that breaks off before its arguments.
 
-use crate::call::{Arguments, Call, read_call, read_calls, read_named_call};
-use crate::json::{Progress, Scan};
-use crate::{
-    Dialect, HERMES_CLOSE, HERMES_OPEN, LLAMA_PYTHON, MISTRAL_ARGUMENTS, MISTRAL_CALLS, Part,
-};
+mod calls;
 
-/// Separates name and id in newer Mistral models.
-const MISTRAL_CALL_ID: &str = "[CALL_ID]";
+use crate::json::Scan;
+use crate::{Dialect, HERMES_CLOSE, HERMES_OPEN, LLAMA_PYTHON, MISTRAL_CALLS, Part};
 
 /// The marks that open and close reasoning.
 const THINK_MARKS: [(&str, &str); 2] = [("<think>", "</think>"), ("[THINK]", "[/THINK]")];
@@ -53,9 +53,36 @@ enum State {
     Call {
         json_at: usize,
         scan: Scan,
+        in_list: bool,
+        /// It begins with its name, or may do so; else it is read when it is complete.
+        streams: bool,
     },
+    /// The name and the arguments before `text` are returned.
+    Arguments {
+        scan: Scan,
+        in_list: bool,
+        /// Other members and a `}` follow.
+        in_object: bool,
+    },
+    /// The arguments are returned; `text` ends the object around them.
+    Tail {
+        scan: Scan,
+        in_list: bool,
+    },
+    /// Behind a call of a list.
+    List,
     /// A call is complete; its closing mark may follow.
     Called,
+}
+
+impl State {
+    fn call(json_at: usize, in_list: bool) -> Self {
+        Self::Call { json_at, scan: Scan::default(), in_list, streams: true }
+    }
+
+    fn behind_call(in_list: bool) -> Self {
+        if in_list { Self::List } else { Self::Called }
+    }
 }
 
 impl Parser {
@@ -85,13 +112,15 @@ impl Parser {
         parts
     }
 
-    /// Parses the rest at the end of the answer.
+    /// Parses the rest at the end of the answer. Arguments that are not complete stay without an end.
     pub fn finish(&mut self) -> Vec<Part> {
         let rest = std::mem::take(&mut self.text);
         let part = match self.state {
             State::Reasoning { .. } => Part::Reasoning(rest.trim_end().to_owned()),
-            State::Content { trims: true, .. } => Part::Content(rest.trim_start().to_owned()),
-            State::Called => Part::Content(String::new()),
+            State::Content { trims: true, .. } | State::Tail { .. } | State::List => {
+                Part::Content(rest.trim_start().to_owned())
+            }
+            State::Called | State::Arguments { .. } => Part::Content(String::new()),
             State::Start | State::Content { .. } | State::Call { .. } => Part::Content(rest),
         };
         let mut parts = Vec::new();
@@ -106,6 +135,9 @@ impl Parser {
             State::Reasoning { .. } => self.reasoning(parts),
             State::Content { .. } => self.content(parts),
             State::Call { .. } => self.call(parts),
+            State::Arguments { .. } => self.arguments(parts),
+            State::Tail { .. } => self.tail(),
+            State::List => self.next_of_list(),
             State::Called => self.after_call(),
         }
     }
@@ -153,7 +185,7 @@ impl Parser {
             return false;
         }
         if *is_empty && self.dialect == Dialect::Llama3 && self.text[space..].starts_with('{') {
-            self.state = State::Call { json_at: space, scan: Scan::default() };
+            self.state = State::call(space, false);
             return true;
         }
         let mark = self.call_mark;
@@ -171,63 +203,9 @@ impl Parser {
         push_part(parts, Part::Content(content));
         if found.is_some() {
             let json_at = self.text.len() - self.text.trim_start().len() + mark.len();
-            self.state = State::Call { json_at, scan: Scan::default() };
+            self.state = State::call(json_at, false);
         }
         found.is_some()
-    }
-
-    fn call(&mut self, parts: &mut Vec<Part>) -> bool {
-        let State::Call { json_at, scan } = &mut self.state else { return false };
-        let marked = &self.text[*json_at..];
-        let call = marked.trim_start();
-        if call.is_empty() {
-            return false;
-        }
-        let (name, json) = match (self.dialect, call.starts_with(['{', '['])) {
-            (Dialect::Mistral, false) => match split_name(call) {
-                Named::Incomplete => return false,
-                Named::No => return self.reject_call(parts, 0),
-                Named::Yes { name, json } => (Some(name), json),
-            },
-            _ => (None, call),
-        };
-        let start = self.text.len() - json.len();
-        let end = match scan.advance(json) {
-            Progress::Incomplete => return false,
-            Progress::Broken(len) => return self.reject_call(parts, start + len),
-            Progress::Complete(len) => start + len,
-        };
-        let json = &self.text[start..end];
-        let calls = match (name, self.dialect) {
-            (Some(name), _) => read_named_call(name, json).map(|call| vec![call]),
-            (None, Dialect::Llama3) => read_call(json, Arguments::Required).map(|call| vec![call]),
-            (None, Dialect::Mistral) => read_calls(json),
-            (None, _) => read_call(json, Arguments::Optional).map(|call| vec![call]),
-        };
-        let Some(calls) = calls else { return self.reject_call(parts, end) };
-        self.text.drain(..end);
-        self.state = State::Called;
-        for call in calls {
-            self.push_call(call, parts);
-        }
-        true
-    }
-
-    fn push_call(&mut self, call: Call, parts: &mut Vec<Part>) {
-        let index = self.calls;
-        self.calls += 1;
-        parts.push(Part::ToolCallStart { index, name: call.name });
-        parts.push(Part::ToolCallArguments { index, json_fragment: call.arguments });
-        parts.push(Part::ToolCallEnd { index });
-    }
-
-    /// Returns the text up to `end` as content: it is not a call.
-    fn reject_call(&mut self, parts: &mut Vec<Part>, end: usize) -> bool {
-        let State::Call { json_at, .. } = self.state else { return false };
-        let content = self.text.drain(..end.max(json_at)).collect();
-        self.state = State::Content { trims: false, is_empty: false };
-        push_part(parts, Part::Content(content));
-        true
     }
 
     fn after_call(&mut self) -> bool {
@@ -245,33 +223,6 @@ impl Parser {
         // Llama 3 writes several calls one after the other, without marks.
         self.state = State::Content { trims: true, is_empty: true };
         true
-    }
-}
-
-/// Names have at most 64 bytes in OpenAI's interface; this leaves room for an id and marks.
-const MAX_NAME_BYTES: usize = 256;
-
-/// The text between a Mistral mark and the arguments.
-enum Named<'a> {
-    Incomplete,
-    No,
-    Yes { name: &'a str, json: &'a str },
-}
-
-/// `name[CALL_ID]id[ARGS]{…` or `name{…`, as newer Mistral models write it.
-fn split_name(call: &str) -> Named<'_> {
-    let Some(at) = call.find('{').filter(|&at| at <= MAX_NAME_BYTES) else {
-        return if call.len() > MAX_NAME_BYTES { Named::No } else { Named::Incomplete };
-    };
-    let (head, json) = call.split_at(at);
-    let head = head.trim_end();
-    let name_and_id = head.strip_suffix(MISTRAL_ARGUMENTS).unwrap_or(head);
-    let name = name_and_id.split(MISTRAL_CALL_ID).next().unwrap_or_default().trim();
-    let allowed = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-    if name.is_empty() || !name.chars().all(allowed) {
-        Named::No
-    } else {
-        Named::Yes { name, json }
     }
 }
 

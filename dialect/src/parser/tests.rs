@@ -13,6 +13,10 @@ fn read<'a>(parser: Parser, pieces: impl IntoIterator<Item = &'a str>) -> Vec<Pa
             match (joined.last_mut(), part) {
                 (Some(Part::Content(all)), Part::Content(more)) => all.push_str(&more),
                 (Some(Part::Reasoning(all)), Part::Reasoning(more)) => all.push_str(&more),
+                (
+                    Some(Part::ToolCallArguments { json_fragment: all, .. }),
+                    Part::ToolCallArguments { json_fragment: more, .. },
+                ) => all.push_str(&more),
                 (_, part) => joined.push(part),
             }
         }
@@ -90,8 +94,40 @@ fn a_call_without_its_closing_mark_is_still_a_call() {
 }
 
 #[test]
+fn arguments_are_returned_as_they_come() {
+    let start = |name: &str| Part::ToolCallStart { index: 0, name: name.to_owned() };
+    let fragment =
+        |json: &str| Part::ToolCallArguments { index: 0, json_fragment: json.to_owned() };
+    let end = Part::ToolCallEnd { index: 0 };
+    for (dialect, opened, closed) in [
+        (Dialect::Hermes, r#"<tool_call>{"name": "f", "arguments": "#, "}\n</tool_call>"),
+        (Dialect::Llama3, r#"{"name": "f", "parameters": "#, "}"),
+        (Dialect::Mistral, r#"[TOOL_CALLS] [{"name": "f", "arguments": "#, "}]"),
+        (Dialect::Mistral, "[TOOL_CALLS]f[ARGS]", ""),
+    ] {
+        let mut parser = Parser::new(dialect, true, false);
+        assert_eq!(parser.push(opened), [], "{opened}");
+        assert_eq!(parser.push("{"), [start("f"), fragment("{")], "{opened}");
+        assert_eq!(parser.push(r#""a": "é"#), [fragment(r#""a": "é"#)], "{opened}");
+        assert_eq!(parser.push("}\\"), [fragment("}\\")], "{opened}");
+        assert_eq!(parser.push("\"\"}"), [fragment("\"\"}"), end.clone()], "{opened}");
+        assert_eq!([parser.push(closed), parser.finish()], [[], []], "{opened}");
+    }
+}
+
+#[test]
+fn a_call_with_its_name_last_is_returned_when_it_is_complete() {
+    let answer = r#"<tool_call>{"arguments": {"a": 1}, "name": "f"}</tool_call>"#;
+    assert_eq!(parts(Dialect::Hermes, answer), call(0, "f", r#"{"a": 1}"#));
+    let answer = r#"[TOOL_CALLS] [{"arguments": {}, "name": "f"}, {"name": "g"}] so"#;
+    let mut expected = [call(0, "f", "{}"), call(1, "g", "{}")].concat();
+    expected.push(content("so"));
+    assert_eq!(parts(Dialect::Mistral, answer), expected);
+}
+
+#[test]
 fn a_malformed_call_is_content_and_later_calls_are_still_read() {
-    let broken = "a\n<tool_call>\n{\"name\": \"f\", \"arguments\": {}\n</tool_call>\nb";
+    let broken = "a\n<tool_call>\n{\"name\": \"f\", \"arguments\": 5\n</tool_call>\nb";
     assert_eq!(parts(Dialect::Hermes, broken), [content(broken)]);
     let answer = format!("{broken}<tool_call>{{\"name\": \"g\"}}</tool_call>");
     let mut expected = vec![content(broken)];
@@ -100,9 +136,29 @@ fn a_malformed_call_is_content_and_later_calls_are_still_read() {
 }
 
 #[test]
-fn a_call_that_never_ends_is_content() {
-    let answer = " <tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"";
+fn a_call_that_is_malformed_behind_the_beginning_of_its_arguments_is_a_call() {
+    for (arguments, rest) in [("{}", "\n"), ("{}", ", x\n"), (r#"{"a": "#, ""), ("{\"a\": [", "}")]
+    {
+        let json = format!("{{\"name\": \"f\", \"arguments\": {arguments}{rest}");
+        let answer = format!("<tool_call>\n{json}</tool_call>\nb");
+        let read = parts(Dialect::Hermes, &answer);
+        assert_eq!(read[..3], call(0, "f", arguments), "{answer}");
+        let Part::Content(behind) = &read[3] else { panic!("{read:?}") };
+        assert!(behind.ends_with('b'), "{behind}");
+    }
+}
+
+#[test]
+fn a_call_that_ends_before_its_arguments_is_content() {
+    let answer = " <tool_call>\n{\"name\": \"f\", \"arguments\": ";
     assert_eq!(parts(Dialect::Hermes, answer), [content(answer)]);
+}
+
+#[test]
+fn a_call_that_ends_within_its_arguments_has_no_end() {
+    let answer = " <tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"";
+    let expected = &call(0, "f", "{\"a\": \"")[..2];
+    assert_eq!(parts(Dialect::Hermes, answer), expected);
 }
 
 #[test]
@@ -235,6 +291,8 @@ fn any_answer() -> impl Strategy<Value = String> {
         "{\"name\": \"f\", \"arguments\": {\"a\": 1}}",
         "{\"name\": \"f\", \"parameters\": {}}",
         "[{\"name\": \"f\", \"arguments\": {}}]",
+        "{\"name\": \"f\", \"arguments\": ",
+        "[{\"name\": \"f\"",
     ]);
     prop::collection::vec(piece, 0..14).prop_map(|pieces| pieces.concat())
 }

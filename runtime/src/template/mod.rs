@@ -1,7 +1,8 @@
 //! Chat templates: render messages as the text that a model was trained on.
 //!
 //! Reading order: [`ChatTemplate`] (compile once, render often), `messages` (the form of messages
-//! that templates expect), `python` (the Jinja that they expect), `date`, `capped`.
+//! that templates expect), `malformed` (calls that broke off), `python` (the Jinja that they expect),
+//! `date`, `capped`.
 //!
 //! - The template is the model's own; it is rendered as Hugging Face's library renders it.
 //! - A template is a program from an untrusted file: its steps and its output are bounded, and it
@@ -11,6 +12,7 @@
 
 mod capped;
 mod date;
+mod malformed;
 mod messages;
 mod python;
 
@@ -25,6 +27,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use capped::Capped;
+use malformed::Malformed;
 use messages::Arguments;
 
 /// Instructions of one rendering: thousands for each message of a long conversation.
@@ -108,14 +111,18 @@ impl ChatTemplate {
     /// Most templates expect the arguments of past calls as objects. One that fails is rendered
     /// again with text.
     pub fn render(&self, input: &RenderInput<'_>) -> Result<String, TemplateError> {
-        let rendered = self.render_with(input, Arguments::AsObjects);
-        let has_calls = || input.messages.iter().any(|message| message.get("tool_calls").is_some());
-        match rendered {
+        let mut messages = input.messages.to_vec();
+        let malformed = Malformed::take_from(&mut messages);
+        let input = RenderInput { messages: &messages, ..*input };
+        let rendered = self.render_with(&input, Arguments::AsObjects);
+        let has_calls = || messages.iter().any(|message| message.get("tool_calls").is_some());
+        let rendered = match rendered {
             Err(TemplateError::Failed(_)) if has_calls() => {
-                self.render_with(input, Arguments::AsText).or(rendered)
+                self.render_with(&input, Arguments::AsText).or(rendered)
             }
             rendered => rendered,
-        }
+        };
+        rendered.map(|prompt| malformed.put_into(prompt))
     }
 
     /// Whether the template reads `tools`.

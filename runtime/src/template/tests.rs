@@ -41,6 +41,21 @@ fn extra_variables_do_not_override_tokens() {
 }
 
 #[test]
+fn arguments_that_are_no_json_stay_as_the_model_wrote_them() {
+    for written in ["{{ a | tojson }}", "{% if a is string %}{{ a }}{% else %}?{% endif %}"] {
+        let source = format!(
+            "{{% for message in messages %}}{{% for call in message.tool_calls %}}\
+             {{% set a = call.function.arguments %}}{written};{{% endfor %}}{{% endfor %}}"
+        );
+        let call = |arguments: &str| json!({"function": {"name": "f", "arguments": arguments}});
+        let calls = [r#"{"a": "né"#, r#"{"a": tru}"#].map(call);
+        let messages = [json!({"role": "assistant", "tool_calls": calls})];
+        let rendered = try_render(&source, &messages).unwrap();
+        assert_eq!(rendered, r#"{"a": "né;{"a": tru};"#, "{written}");
+    }
+}
+
+#[test]
 fn tojson_writes_what_python_writes() {
     let message =
         "{\"role\": \"user\", \"content\": \"Grüße & <b>\", \"list\": [1, 2.5, {\"a\": []}]}";
