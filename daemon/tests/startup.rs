@@ -176,6 +176,102 @@ fn idle_weights_are_unloaded_and_come_back() {
     assert_eq!(world.status()["residency"], "resident");
 }
 
+#[test]
+fn turns_without_a_conversation_keep_the_weights_loaded() {
+    let world = World::with(&["--unload-after", "10m", "--idle-park-secs", "600"]);
+    let keyless = || {
+        let messages = json!([{"role": "user", "content": "Hello"}]);
+        world.hobd.client.chat(&json!({"messages": messages, "max_tokens": 1}));
+    };
+    world.say("room", "permanent");
+    world.launch.pass(6 * MINUTE);
+    keyless();
+    world.launch.pass(6 * MINUTE);
+    wait::until("the conversation is parked", || {
+        (world.status()["parked"][0]["conversation"] == "room").then_some(())
+    });
+    // The loop that parks unloads as well, in the same round.
+    assert_eq!(world.status()["residency"], "resident");
+    for _ in 0..2 {
+        world.launch.pass(11 * MINUTE);
+        wait::until("the weights are unloaded", || {
+            (world.status()["residency"] == "unloaded").then_some(())
+        });
+        keyless();
+        assert_eq!(world.status()["residency"], "resident");
+    }
+}
+
+#[cfg(feature = "llama")]
+#[test]
+fn embeddings_keep_the_weights_loaded() {
+    let directory = tempfile::tempdir().unwrap();
+    let model = directory.path().join("embeds.gguf");
+    fs::write(&model, embedding_model()).unwrap();
+    let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path()).with_clock();
+    let launch = launch.args(["--threads", "1", "--ctx", "512", "--unload-after", "10m"]);
+    let launch = launch.args(["--model".into(), model.into_os_string()]);
+    let hobd = launch.start();
+    for _ in 0..2 {
+        let answer = hobd.client.post("/v1/embeddings", &json!({"input": "Hello"}));
+        assert!(!answer["data"][0]["embedding"].as_array().unwrap().is_empty());
+        assert_eq!(hobd.client.get("/v1/status")["residency"], "resident");
+        launch.pass(11 * MINUTE);
+        wait::until("the weights are unloaded", || {
+            (hobd.client.get("/v1/status")["residency"] == "unloaded").then_some(())
+        });
+    }
+}
+
+/// The fixture of Qwen 2 with a field that makes it an embedding model, which pools the last token.
+#[cfg(feature = "llama")]
+fn embedding_model() -> Vec<u8> {
+    let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures");
+    let file = fs::read(assets.join("qwen2.gguf")).unwrap();
+    let text = |text: &str| [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat();
+    let (u32_type, string_type, last) = (4_u32, 8_u32, 3_u32);
+    let mut fields = text("qwen2.pooling_type");
+    fields.extend([u32_type, last].map(u32::to_le_bytes).concat());
+    fields.extend([text("x"), string_type.to_le_bytes().to_vec()].concat());
+    // The data behind the fields stays aligned to 32 bytes.
+    fields.extend(text(&"x".repeat(32 - (fields.len() + 8) % 32)));
+    let (head, rest) = file.split_at(24);
+    let count = u64::from_le_bytes(head[16..].try_into().unwrap()) + 2;
+    [&head[..16], &count.to_le_bytes(), &fields, rest].concat()
+}
+
+#[test]
+fn while_the_model_loads_texts_and_health_are_served_and_requests_wait() {
+    let directory = tempfile::tempdir().unwrap();
+    let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path()).with_faults();
+    let launch = launch.args(["--model", "fake"]);
+    let client = {
+        let hobd = launch.start();
+        hobd.client.say("room", "Say this: kettle");
+        hobd.client.clone()
+    };
+    let launch = launch.listen(client.address);
+    let loads = launch.inject("start", "wait");
+    let starting = launch.spawn();
+
+    let health = || client.call("GET", "/health").try_send().ok();
+    let loading = wait::until("the socket is served", health);
+    assert_eq!(loading.status, 503, "{}", loading.text());
+    assert_eq!(loading.json(), json!({"status": "loading", "loaded_percent": 0}));
+    let room = client.get("/v1/conversations/room");
+    assert_eq!(room["messages"][1]["content"], "kettle");
+    let asks = client.clone();
+    let answer = std::thread::spawn(move || asks.say("room", "Say this: pot"));
+    let _waits = client.call("GET", "/v1/status").open();
+    assert!(!directory.path().join("ready.json").exists());
+
+    loads.end();
+    let hobd = starting.ready().expect("the daemon starts");
+    assert_eq!(answer.join().unwrap()["choices"][0]["message"]["content"], "pot");
+    assert_eq!(hobd.client.get("/health"), json!({"status": "ok"}));
+    assert_eq!(hobd.client.get("/v1/conversations/room")["messages"][3]["content"], "pot");
+}
+
 #[cfg(feature = "llama")]
 #[test]
 fn a_replaced_model_file_restarts_hobd_with_it() {

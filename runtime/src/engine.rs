@@ -18,6 +18,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::backend::{LoadError, Model};
 use crate::command::{Command, Reply, Submitted};
+use crate::fault::{self, Place};
 use crate::grammar::{Constraint, Grammar, GrammarFactory};
 use crate::heartbeat::{Death, Health, Heartbeat, died};
 use crate::lifecycle::{self, SharedStatus};
@@ -81,6 +82,7 @@ impl Engine {
         store: Option<Arc<Store>>,
         options: EngineOptions,
     ) -> Result<Self, LoadError> {
+        fault::point(Place::Start);
         let (commands, inbox) = mpsc::channel();
         let (ready, started) = mpsc::channel();
         let waiting = Arc::new(AtomicUsize::new(0));

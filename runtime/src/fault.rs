@@ -3,15 +3,18 @@
 //! - Off, unless the program calls [`inject_from`]: `hobd` does when the environment has
 //!   `HOB_TEST_FAULTS`, the path of a directory.
 //! - A file there, named after a place, holds `panic`, `hang` or `abort`. The first thread that
-//!   reaches the place removes the file and does so.
+//!   reaches the place removes the file and does so. With `wait` it waits until the file is gone.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::time::Duration;
 use std::{fs, process, thread};
 
 /// Where a fault may be injected; the file's name is in lower case.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
+    /// Before the engine's thread starts, with the model loaded.
+    Start,
     /// A round of the engine's loop.
     Engine,
     /// Before the engine imports restored KV.
@@ -36,6 +39,12 @@ pub(crate) fn point(place: Place) {
     if let Some(directory) = DIRECTORY.get() {
         let file = directory.join(format!("{place:?}").to_ascii_lowercase());
         let Ok(fault) = fs::read_to_string(&file) else { return };
+        if fault.trim() == "wait" {
+            while file.exists() {
+                thread::sleep(Duration::from_millis(5));
+            }
+            return;
+        }
         fs::remove_file(&file).ok(); // An error: another thread was faster, and both do so.
         match fault.trim() {
             "panic" => panic!("a test asks for a panic: {place:?}"),

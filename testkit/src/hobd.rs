@@ -158,6 +158,11 @@ impl Fault {
         !self.path.exists()
     }
 
+    /// Ends a `wait`.
+    pub fn end(self) {
+        fs::remove_file(self.path).expect("hobd waits until the file is gone");
+    }
+
     /// Waits until hobd does it.
     pub fn done(&self) {
         wait::until("the fault happens", || self.is_done().then_some(()));

@@ -62,18 +62,17 @@ impl Lifecycle<'_> {
         let mut attempts = 0;
         loop {
             let listener = bind(self.address.unwrap_or(self.settings.listen)).await?;
-            let opening = self.open(listener.local_addr()?);
+            let opening = self.open(listener);
             let opened = tokio::select! {
                 opened = opening => opened,
                 // No conversation has happened yet, so there is nothing to save.
                 order = orders.recv() => return Ok(next_after(order)),
             };
             let error = match opened {
-                Ok(daemon) => return self.serve(daemon, listener, orders).await,
+                Ok(daemon) => return self.serve(daemon, orders).await,
                 Err(error) if error.downcast_ref::<AlreadyRunning>().is_some() => error,
                 Err(error) => return Err(error),
             };
-            drop(listener);
             if let Some(other) = OtherDaemon::find(self.settings).await {
                 return Ok(self.attach(&other, orders).await);
             }
@@ -91,7 +90,8 @@ impl Lifecycle<'_> {
     }
 
     /// Loading a model blocks its thread for seconds to minutes.
-    async fn open(&self, address: SocketAddr) -> Result<Daemon> {
+    async fn open(&self, listener: TcpListener) -> Result<Daemon> {
+        let address = listener.local_addr()?;
         let (publisher, runtime) = (self.publisher.clone(), Handle::current());
         let model_switch = self.model_switch.clone();
         let opening = tokio::task::spawn_blocking(move || {
@@ -100,17 +100,12 @@ impl Lifecycle<'_> {
                 publisher.step(step, address, &runtime);
                 ControlFlow::Continue(())
             };
-            startup::open(&mut model_switch, address, &mut progress)
+            startup::open(&mut model_switch, listener, &mut progress)
         });
         opening.await.context("opening the daemon panicked")?
     }
 
-    async fn serve(
-        self,
-        daemon: Daemon,
-        listener: TcpListener,
-        orders: &mut UnboundedReceiver<Order>,
-    ) -> Result<Next> {
+    async fn serve(self, daemon: Daemon, orders: &mut UnboundedReceiver<Order>) -> Result<Next> {
         daemon.announce()?;
         let running = daemon.running();
         let (address, model, took_over) = (running.address, running.model.clone(), self.took_over);
@@ -125,7 +120,7 @@ impl Lifecycle<'_> {
             self.publisher.starting(Activity::Saving);
         };
         let began = Instant::now();
-        let ending = daemon.serve(listener, stop, OnHang::End).await?;
+        let ending = daemon.serve(stop, OnHang::End).await?;
         Ok(match ending {
             Ending::Stopped => match next_after(order.flatten()) {
                 Next::Restart { .. } => Next::Restart { address: Some(address) },

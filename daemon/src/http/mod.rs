@@ -1,7 +1,7 @@
 //! OpenAI's API and Hob's own over HTTP, one file an endpoint family.
 //!
 //! Reading order: `guard` (hosts, origins, the token), `body` and `respond` (requests read and
-//! refused), `sse` (streams), the endpoints, and `serve` (the socket).
+//! refused), `sse` (streams), the endpoints; `serve` (the socket), `texts` and `gate` (while the model loads).
 
 mod audio;
 pub mod body;
@@ -11,6 +11,7 @@ mod completion;
 mod conversations;
 mod embeddings;
 mod export;
+pub mod gate;
 pub mod guard;
 mod learned;
 mod memory;

@@ -1,14 +1,17 @@
-//! The saved conversations while the model loads: the list and each conversation, in the form of
-//! `/v1/conversations`.
+//! What answers while the model loads: `/health`, and the saved conversations, the list and each one,
+//! in the form of `/v1/conversations`.
 //!
 //! - The place of their KV is not known yet: `place`, `slot` and `tokens` are null.
 //! - Changes and searches need the whole daemon.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
 use axum::extract::{Path, State};
-use axum::http::{Method, Uri};
+use axum::http::{Method, StatusCode, Uri};
 use axum::routing::get;
 use axum::{Json, Router, middleware};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::conversations::{ListQuery, ReadQuery, describe, name, unknown, whole};
 use super::guard::{self, Guard};
@@ -19,15 +22,26 @@ use crate::conversations::transcript::{SearchQuery, Transcript};
 use crate::error::ApiError;
 
 const LIST: &str = "/v1/conversations";
+const HEALTH: &str = "/health";
 
-/// The two routes, guarded.
-pub fn router(transcript: Transcript, guard: Guard) -> Router {
+/// How much of the weights is loaded, in percent.
+pub type LoadedPercent = Arc<AtomicU8>;
+
+#[derive(Clone)]
+struct Texts {
+    transcript: Transcript,
+    loaded: LoadedPercent,
+}
+
+/// The three routes, guarded.
+pub fn router(transcript: Transcript, loaded: LoadedPercent, guard: Guard) -> Router {
     Router::new()
+        .route(HEALTH, get(health))
         .route(LIST, get(list))
         .route(&format!("{LIST}/{{id}}"), get(read))
         .fallback(respond::no_such_path)
         .method_not_allowed_fallback(respond::no_such_method)
-        .with_state(transcript)
+        .with_state(Texts { transcript, loaded })
         .layer(middleware::from_fn_with_state(guard, guard::guard))
 }
 
@@ -38,12 +52,19 @@ pub fn answers(method: &Method, uri: &Uri) -> bool {
     method == Method::GET
         && match uri.path().strip_prefix(LIST) {
             Some("") => !searches(),
-            behind => behind.is_some_and(is_one),
+            None => uri.path() == HEALTH,
+            Some(behind) => is_one(behind),
         }
 }
 
+async fn health(State(Texts { loaded, .. }): State<Texts>) -> (StatusCode, Json<Value>) {
+    let percent = loaded.load(Ordering::Relaxed);
+    let body = json!({"status": "loading", "loaded_percent": percent});
+    (StatusCode::SERVICE_UNAVAILABLE, Json(body))
+}
+
 async fn list(
-    State(transcript): State<Transcript>,
+    State(Texts { transcript, .. }): State<Texts>,
     Query(listed): Query<ListQuery>,
 ) -> Result<Json<Value>, ApiError> {
     let list = transcript.list(listed.trashed).done().await?;
@@ -51,11 +72,11 @@ async fn list(
         .iter()
         .map(|summary| without_location(describe(summary, &KvLocation::default())))
         .collect();
-    Ok(Json(serde_json::json!({"object": "list", "data": data})))
+    Ok(Json(json!({"object": "list", "data": data})))
 }
 
 async fn read(
-    State(transcript): State<Transcript>,
+    State(Texts { transcript, .. }): State<Texts>,
     Path(id): Path<String>,
     Query(query): Query<ReadQuery>,
 ) -> Result<Json<Value>, ApiError> {
@@ -73,11 +94,10 @@ fn without_location(mut conversation: Value) -> Value {
 #[cfg(test)]
 mod tests {
     use axum::body::{Body, to_bytes};
-    use axum::http::{Method, Request, StatusCode};
+    use axum::http::{Method, Request};
     use hob_slots::{ConversationId, Timestamp};
     use hyper::service::Service;
     use hyper_util::service::TowerToHyperService;
-    use serde_json::json;
 
     use super::*;
     use crate::auth::AccessToken;
@@ -91,7 +111,11 @@ mod tests {
         let id = ConversationId::new("kettle").unwrap();
         drop(transcript.sync(&id, said, Timestamp(5_000))); // Dropped: interrupted.
         let address = "127.0.0.1:8642".parse().unwrap();
-        router(transcript, Guard::new(address, &[], &[], AccessToken::new(TOKEN)))
+        router(
+            transcript,
+            LoadedPercent::new(40.into()),
+            Guard::new(address, &[], &[], AccessToken::new(TOKEN)),
+        )
     }
 
     async fn answer(
@@ -120,6 +144,14 @@ mod tests {
             let places = (&told["place"], &told["slot"], &told["tokens"]);
             assert_eq!(places, (&Value::Null, &Value::Null, &Value::Null));
         }
+    }
+
+    #[tokio::test]
+    async fn health_tells_how_much_is_loaded_without_a_token() {
+        assert!(answers(&Method::GET, &"/health".parse().unwrap()));
+        let (status, health) = answer(world(), Method::GET, "/health", "").await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(health, json!({"status": "loading", "loaded_percent": 40}));
     }
 
     #[tokio::test]

@@ -5,6 +5,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -19,6 +20,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;
 
+use super::door::Door;
 use super::engine::{self, Opened, Overrides};
 use super::{Ending, ModelSwitch, OnHang, Report, Step, announce, models, voice};
 use crate::auth::AccessToken;
@@ -27,6 +29,7 @@ use crate::conversations::transcript::Transcript;
 use crate::conversations::trash;
 use crate::http::body::BodyLimits;
 use crate::http::guard::Guard;
+use crate::http::texts::LoadedPercent;
 use crate::http::{self, Shared};
 use crate::parts::{self, Parts};
 use crate::private_dir;
@@ -53,23 +56,35 @@ pub struct Daemon {
     token: AccessToken,
     /// Notified when the model file was replaced.
     model_changed: Arc<Notify>,
+    /// `None` where tests serve the router.
+    door: Option<Door>,
 }
 
-/// Opens and joins all parts of a daemon at `address`. Blocks while the model loads; `report` gets
-/// the progress, and breaks to interrupt the load.
+/// Opens and joins all parts of a daemon on `listener`. Blocks while the model loads; `report` gets
+/// the progress, and breaks to interrupt the load. From [`Step::Readable`] on, saved texts and
+/// `/health` are served; other requests wait for [`Daemon::serve`].
 ///
 /// # Errors
 /// When a part cannot be opened; the message names it and the remedy. [`super::AlreadyRunning`]:
 /// another process owns the directory.
 pub fn open(
     model_switch: &mut ModelSwitch,
-    address: SocketAddr,
+    listener: TcpListener,
     report: &mut Report<'_>,
 ) -> Result<Daemon> {
-    open_with(model_switch, address, Overrides::default(), report)
+    let address = listener.local_addr().context("the socket has no address")?;
+    let (mut listener, mut door) = (Some(listener), None);
+    let mut report = |step: Step| {
+        if let Step::Readable { texts, .. } = &step {
+            door = listener.take().map(|listener| Door::open(listener, texts.clone()));
+        }
+        report(step)
+    };
+    let daemon = open_with(model_switch, address, Overrides::default(), &mut report)?;
+    Ok(Daemon { door, ..daemon })
 }
 
-/// The same, with what tests replace.
+/// The same without a socket, and with what tests replace.
 ///
 /// # Errors
 /// As for [`open`].
@@ -129,11 +144,19 @@ fn join(
     let store = engine::own(settings)?;
     let transcript = Transcript::open(&paths::transcript_file(&settings.data_dir), clock())?;
     let guard = Guard::new(address, &settings.allow_host, &settings.allow_origin, token.clone());
-    let texts = http::texts::router(transcript.clone(), guard.clone());
+    let loaded = LoadedPercent::default();
+    let texts = http::texts::router(transcript.clone(), loaded.clone(), guard.clone());
     let _ = report(Step::Readable { texts, token: token.clone() });
+    let mut report = |step: Step| {
+        if let Step::Loading { percent } = &step {
+            loaded.store(*percent, Ordering::Relaxed);
+        }
+        report(step)
+    };
     let Overrides { model, engine, roots, battery, without_background: _ } = overrides;
     let after_crash = model_switch.after_crash();
-    let opened = engine::open(resolved, store, clock.clone(), model, engine, after_crash, report)?;
+    let opened =
+        engine::open(resolved, store, clock.clone(), model, engine, after_crash, &mut report)?;
     model_switch.loaded();
 
     let (events, inbox) = WarmEvents::channel();
@@ -185,6 +208,7 @@ fn join(
         running,
         token,
         model_changed: Arc::new(Notify::new()),
+        door: None,
     };
     let planning = planning(settings);
     let loops = Loops { planning, time, events: inbox, warm_status: status_writer, filler };
@@ -247,8 +271,7 @@ impl Daemon {
         &self.running
     }
 
-    /// Writes the files by which clients find the daemon. Connections may wait in the socket from
-    /// then on.
+    /// Writes the files by which clients find the daemon.
     ///
     /// # Errors
     /// When a file cannot be written.
@@ -262,13 +285,10 @@ impl Daemon {
     ///
     /// # Errors
     /// When the thread that stops the engine panicked.
-    pub async fn serve(
-        self,
-        listener: TcpListener,
-        stop: impl Future<Output = ()>,
-        on_hang: OnHang,
-    ) -> Result<Ending> {
-        let Self { settings, engine, parts, router, running, model_changed, .. } = self;
+    pub async fn serve(self, stop: impl Future<Output = ()>, on_hang: OnHang) -> Result<Ending> {
+        let Self { settings, engine, parts, router, running, model_changed, door, .. } = self;
+        let door = door.expect("only tests open a daemon without a socket");
+        door.admit(router);
         let catalogue = parts.models.catalogue.clone();
         let mut ending = Ending::Stopped;
         let restart = async {
@@ -284,18 +304,16 @@ impl Daemon {
                 }
             }
         };
-        let stop = async {
-            tokio::select! {
-                () = stop => {}
-                death = death(&engine, on_hang) => {
-                    tracing::error!(reason = %death, "the engine is dead");
-                    ending = Ending::Crashed(running.address, death);
-                }
-                restart = restart => ending = restart,
+        tokio::select! {
+            () = stop => {}
+            death = death(&engine, on_hang) => {
+                tracing::error!(reason = %death, "the engine is dead");
+                ending = Ending::Crashed(running.address, death);
             }
-            parts.storage.end_watches();
-        };
-        http::serve::serve(listener, router, stop).await;
+            restart = restart => ending = restart,
+        }
+        parts.storage.end_watches();
+        door.close().await;
         drop(parts);
 
         tracing::info!("saving KV");

@@ -1,17 +1,20 @@
 //! Opens the parts, joins them, serves, and closes them in order.
 //!
 //! Reading order: [`run`] (the program; a program with a window calls [`bind`], [`open`] and
-//! [`Daemon::serve`] itself), `daemon` (join, serve, close), `engine` and `model` (what is opened
+//! [`Daemon::serve`] itself), `daemon` (join, serve, close), `door` (the
+//! socket), `engine` and `model` (what is opened
 //! first), `models`, `voice`, [`model_switch`], `announce`; [`stop`] (signals), [`supervise`] (crashes
 //! of the process).
 //!
-//! - The daemon announces itself only once it serves requests; the ready file appears atomically.
+//! - The daemon announces itself only once it answers; the ready file appears atomically. A client that
+//!   knows its address reads texts and `/health` before, and waits with everything else.
 //! - A dead engine ends the daemon; the program opens it again at the same address.
 //! - At the end it accepts no connections, gives running answers five seconds, saves all KV, and
 //!   then removes the announcement.
 
 mod announce;
 mod daemon;
+mod door;
 mod engine;
 mod model;
 pub mod model_switch;
@@ -126,13 +129,12 @@ pub async fn run(
             (TcpListener::from_std(socket).context("cannot use the socket")?, OnHang::End)
         }
     };
-    let address = listener.local_addr().context("the socket has no address")?;
     let opening = stop.opening();
-    let daemon = open(model_switch, address, &mut |_| stop.flow())?;
+    let daemon = open(model_switch, listener, &mut |_| stop.flow())?;
     drop(opening);
     daemon.announce()?;
     announce::print(daemon.running(), daemon.parts().models.name(), hints);
-    daemon.serve(listener, stop.requested(), on_hang).await
+    daemon.serve(stop.requested(), on_hang).await
 }
 
 /// # Errors
