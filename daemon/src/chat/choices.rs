@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use hob_runtime::Engine;
 use hob_runtime::turn::{Turn, TurnError, TurnEvent, TurnRequest};
 
-use crate::conversations::transcript::{TranscriptError, TurnTicket};
+use crate::conversations::transcript::TurnTicket;
 
 /// The turns of one request, numbered from 0.
 #[derive(Debug)]
@@ -26,17 +26,17 @@ pub struct Choices {
 /// Starts the turns of a request, unless its conversation was deleted since it began.
 ///
 /// # Errors
-/// When the conversation was deleted; the inner one when the engine refuses the first turn.
+/// [`TurnError::Forgotten`] when the conversation was deleted; or the engine refuses the first turn.
 pub fn start(
     engine: Engine,
     requests: Vec<TurnRequest>,
     ticket: Option<&TurnTicket>,
-) -> Result<Result<Choices, TurnError>, TranscriptError> {
+) -> Result<Choices, TurnError> {
     let start = || Choices::start(engine, requests);
     match ticket {
         // The ticket's lock orders the two: `submit` comes before the deletion's `forget`, or never.
-        Some(ticket) => ticket.unless_deleted(start),
-        None => Ok(start()),
+        Some(ticket) => ticket.unless_deleted(start).unwrap_or(Err(TurnError::Forgotten)),
+        None => start(),
     }
 }
 

@@ -63,7 +63,7 @@ impl Chat {
             let mut turns = turns(&job, &prompts, engine.context_tokens());
             turns[0].conversation = pinned;
             turns.iter_mut().for_each(|turn| turn.keep.in_memory = in_memory);
-            let choices = choices::start(engine, turns, ticket.as_ref())??;
+            let choices = choices::start(engine, turns, ticket.as_ref())?;
             let prompt = prompts.into_iter().next().unwrap_or_default();
             let remembered = remembered(&timelines, &prompt);
             Ok::<_, ApiError>((choices, Subject { prompt, segments: Vec::new(), remembered }))

@@ -5,7 +5,8 @@ use hob_runtime::grammar::{Calls, Grammar, ToolSignature};
 use hob_runtime::turn::TurnError;
 
 use crate::error::{ApiError, ErrorKind};
-use crate::wire::chat::{ChatRequest, ResponseFormat, Tool, ToolChoice};
+use crate::wire::chat::{ChatRequest, ResponseFormat};
+use crate::wire::tools::{Tool, ToolChoice};
 
 const SCHEMA: &str = "response_format.json_schema.schema";
 

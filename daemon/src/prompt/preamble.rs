@@ -16,8 +16,8 @@ use serde_json::Map;
 use super::prefix_cache::PrefixCache;
 use super::template::Template;
 use crate::error::ApiError;
-use crate::wire::chat::Tool;
 use crate::wire::message::{Message, Role};
+use crate::wire::tools::Tool;
 
 /// A profile for one chat template.
 #[derive(Debug)]

@@ -17,8 +17,8 @@ use super::retokenize::{continue_tokens, ends_in, likeliest};
 use super::segments::{message_segments, preamble_ends, with_preamble};
 use super::template::Template;
 use crate::error::ApiError;
-use crate::wire::chat::Tool;
 use crate::wire::message::Message;
+use crate::wire::tools::Tool;
 
 /// What a prompt is rendered from.
 #[derive(Clone, Copy)]

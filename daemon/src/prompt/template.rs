@@ -11,9 +11,9 @@ use hob_slots::Token;
 use serde_json::{Map, Value};
 
 use crate::error::{ApiError, ErrorKind};
-use crate::wire::chat::Tool;
 use crate::wire::completion::Prompt;
 use crate::wire::message::Message;
+use crate::wire::tools::Tool;
 
 /// For models without a template of their own.
 const CHATML: &str = "{%- for message in messages %}\

@@ -1,17 +1,17 @@
 //! `/v1/chat/completions`: the request, checked.
 
-use hob_prewarm::ProfileName;
 use hob_slots::TtlClass;
 use serde_json::{Map, Value};
 
-use super::fields::{Fields, unsupported, wrong_type};
+use super::fields::{Fields, wrong_type};
+use super::hob::{after, append, cold, in_memory, newest, private, ttl};
 use super::message::Message;
 use super::sampling::{Shape, refuse};
+use super::tools::{Tool, ToolChoice, tool_choice, with_own};
 use crate::conversations::transcript::After;
 use crate::error::ApiError;
 
 const MAX_TOP_LOGPROBS: i64 = 20;
-pub const MAX_TOOLS: usize = 256;
 
 #[derive(Clone, Debug)]
 pub struct ChatRequest {
@@ -52,24 +52,6 @@ pub enum ResponseFormat {
     JsonSchema(Value),
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub struct Tool {
-    pub name: String,
-    /// The whole object, for the template.
-    pub definition: Value,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ToolChoice {
-    None,
-    /// The model decides.
-    Auto,
-    /// The answer is at least one call.
-    Required,
-    /// The answer is a call of this tool.
-    Named(String),
-}
-
 impl ChatRequest {
     /// Checks a body without a profile. `vocabulary`: the number of tokens.
     pub fn parse(body: &Value, vocabulary: usize) -> Result<Self, ApiError> {
@@ -108,114 +90,6 @@ impl ChatRequest {
             in_memory: in_memory(&fields)?,
             private: private(&fields)?,
         })
-    }
-}
-
-const KNOWN: [&str; 7] = ["after", "append", "cold", "newest", "private", "profile", "ttl"];
-
-/// Hob's extension of OpenAI's request.
-fn hob<'a>(fields: &Fields<'a>) -> Result<Option<Fields<'a>>, ApiError> {
-    let Some(hob) = fields.get("hob") else { return Ok(None) };
-    let hob = Fields::of(hob, "hob")?;
-    let unknown = |name: &&String| !KNOWN.contains(&name.as_str());
-    if let Some(unknown) = hob.object().keys().find(unknown) {
-        let path = hob.path(&unknown.escape_debug().to_string());
-        let message = format!("`hob` knows only `{}`", KNOWN.join("`, `"));
-        return Err(unsupported(path, message));
-    }
-    Ok(Some(hob))
-}
-
-fn append(fields: &Fields<'_>) -> Result<bool, ApiError> {
-    let Some(hob) = hob(fields)? else { return Ok(false) };
-    Ok(hob.boolean("append")?.unwrap_or(false))
-}
-
-fn cold(fields: &Fields<'_>) -> Result<bool, ApiError> {
-    let Some(hob) = hob(fields)? else { return Ok(false) };
-    Ok(hob.boolean("cold")?.unwrap_or(false))
-}
-
-fn newest(fields: &Fields<'_>, append: bool) -> Result<bool, ApiError> {
-    let Some(hob) = hob(fields)? else { return Ok(false) };
-    let newest = hob.boolean("newest")?.unwrap_or(false);
-    if newest && !append {
-        return Err(ApiError::field("hob.newest", "`hob.newest` needs `hob.append: true`"));
-    }
-    Ok(newest)
-}
-
-/// `hob.private`, or OpenAI's `store: false`.
-fn private(fields: &Fields<'_>) -> Result<bool, ApiError> {
-    let ours = match hob(fields)? {
-        Some(hob) => hob.boolean("private")?,
-        None => None,
-    };
-    let store = fields.boolean("store")?;
-    Ok(ours.unwrap_or(false) || store == Some(false))
-}
-
-/// Whether the request says that its KV stays in memory, or gives it a TTL class on disk.
-fn in_memory(fields: &Fields<'_>) -> Result<Option<bool>, ApiError> {
-    let is_ours = hob(fields)?.is_some_and(|hob| hob.get("ttl").is_some());
-    let retention = fields.string("prompt_cache_retention")?;
-    let in_memory = retention.map(|retention| retention != "24h");
-    Ok(if is_ours { Some(false) } else { in_memory })
-}
-
-fn after(fields: &Fields<'_>, append: bool) -> Result<Option<After>, ApiError> {
-    let Some(hob) = hob(fields)? else { return Ok(None) };
-    let Some(id) = hob.integer("after", 0..=i64::MAX)? else { return Ok(None) };
-    if !append {
-        return Err(ApiError::field("hob.after", "`hob.after` needs `hob.append: true`"));
-    }
-    Ok(Some(if id == 0 { After::Nothing } else { After::Message(id) }))
-}
-
-/// Which profile a request asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ProfileChoice {
-    /// It says nothing: the default profile, where there is one.
-    Default,
-    None,
-    Named(ProfileName),
-}
-
-/// Reads `hob.profile`.
-pub fn profile_choice(body: &Value) -> Result<ProfileChoice, ApiError> {
-    let name = match hob(&Fields::of_body(body)?)? {
-        Some(hob) => hob.string("profile")?,
-        None => None,
-    };
-    match name {
-        None => Ok(ProfileChoice::Default),
-        Some(ProfileName::NONE) => Ok(ProfileChoice::None),
-        Some(name) => match name.parse() {
-            Ok(name) => Ok(ProfileChoice::Named(name)),
-            Err(error) => Err(ApiError::field("hob.profile", format!("{error}"))),
-        },
-    }
-}
-
-/// Reads `hob.ttl`, or OpenAI's `prompt_cache_retention`.
-fn ttl(fields: &Fields<'_>) -> Result<Option<TtlClass>, ApiError> {
-    let ours = match hob(fields)? {
-        Some(hob) => hob.string("ttl")?,
-        None => None,
-    };
-    if let Some(class) = ours {
-        let parsed = class.parse::<TtlClass>();
-        return parsed.map(Some).map_err(|error| ApiError::field("hob.ttl", error.to_string()));
-    }
-    match fields.string("prompt_cache_retention")? {
-        None => Ok(None),
-        Some("in_memory" | "in-memory") => Ok(Some(TtlClass::Long)),
-        Some("24h") => Ok(Some(TtlClass::Extended)),
-        Some(other) => {
-            let name = "prompt_cache_retention";
-            let other = other.escape_debug();
-            Err(ApiError::field(name, format!("`{name}` must be in_memory or 24h, not `{other}`")))
-        }
     }
 }
 
@@ -264,105 +138,6 @@ fn format(fields: &Fields<'_>) -> Result<ResponseFormat, ApiError> {
             ),
         )),
     }
-}
-
-impl Tool {
-    /// Checks the list of tools at `path`.
-    pub fn list(list: &[Value], path: &str) -> Result<Vec<Self>, ApiError> {
-        if list.len() > MAX_TOOLS {
-            let message = format!("`{path}` may have {MAX_TOOLS} entries, not {}", list.len());
-            return Err(ApiError::field(path, message));
-        }
-        let mut tools: Vec<Self> = Vec::with_capacity(list.len());
-        for (n, definition) in list.iter().enumerate() {
-            let path = format!("{path}[{n}]");
-            let tool = tool(definition, &path)?;
-            if tools.iter().any(|known| known.name == tool.name) {
-                let message = format!("`{path}` is a second tool of the name `{}`", tool.name);
-                return Err(ApiError::field(format!("{path}.function.name"), message));
-            }
-            tools.push(tool);
-        }
-        Ok(tools)
-    }
-}
-
-/// The tools of the profile, then those of the request. A client may repeat a tool of the profile.
-fn with_own(profile: &[Tool], own: Vec<Tool>) -> Result<Vec<Tool>, ApiError> {
-    let mut tools = profile.to_vec();
-    for (n, tool) in own.into_iter().enumerate() {
-        match profile.iter().find(|known| known.name == tool.name) {
-            Some(known) if *known == tool => {}
-            Some(_) => {
-                let message = format!("the profile has another tool of the name `{}`", tool.name);
-                return Err(ApiError::field(format!("tools[{n}].function.name"), message));
-            }
-            None => tools.push(tool),
-        }
-    }
-    if tools.len() > MAX_TOOLS {
-        let message = format!("with those of the profile, `tools` has {} entries", tools.len());
-        return Err(ApiError::field("tools", format!("{message}, the maximum is {MAX_TOOLS}")));
-    }
-    Ok(tools)
-}
-
-fn tool(definition: &Value, path: &str) -> Result<Tool, ApiError> {
-    let fields = Fields::of(definition, path)?;
-    if fields.required_string("type")? != "function" {
-        return Err(unsupported(fields.path("type"), "only tools of type `function` exist"));
-    }
-    let function_path = fields.path("function");
-    let function = Fields::of(fields.required("function")?, &function_path)?;
-    let name = function.required_string("name")?;
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
-    if name.is_empty() || name.len() > 128 || !name.chars().all(plain) {
-        let message = "a tool's name has 1 to 128 letters, digits, `_`, `-`, `.` or `:`";
-        return Err(ApiError::field(function.path("name"), message));
-    }
-    function.string("description")?;
-    function.map("parameters")?;
-    Ok(Tool { name: name.to_owned(), definition: definition.clone() })
-}
-
-fn tool_choice(fields: &Fields<'_>, tools: &[Tool]) -> Result<ToolChoice, ApiError> {
-    let choice = match fields.get("tool_choice") {
-        None if tools.is_empty() => ToolChoice::None,
-        None => ToolChoice::Auto,
-        Some(Value::String(word)) => match word.as_str() {
-            "none" => ToolChoice::None,
-            "auto" if tools.is_empty() => ToolChoice::None,
-            "auto" => ToolChoice::Auto,
-            "required" => ToolChoice::Required,
-            other => return Err(unknown_choice(other)),
-        },
-        Some(object) => named_choice(object, tools)?,
-    };
-    if tools.is_empty() && choice != ToolChoice::None {
-        return Err(ApiError::field("tool_choice", "`tool_choice` needs `tools`"));
-    }
-    Ok(choice)
-}
-
-fn named_choice(object: &Value, tools: &[Tool]) -> Result<ToolChoice, ApiError> {
-    let fields = Fields::of(object, "tool_choice")?;
-    let kind = fields.required_string("type")?;
-    if kind != "function" {
-        return Err(unknown_choice(kind));
-    }
-    let function = Fields::of(fields.required("function")?, "tool_choice.function")?;
-    let name = function.required_string("name")?;
-    if !tools.iter().any(|tool| tool.name == name) {
-        let message = format!("no tool has the name `{}`", name.escape_debug());
-        return Err(ApiError::field("tool_choice.function.name", message));
-    }
-    Ok(ToolChoice::Named(name.to_owned()))
-}
-
-fn unknown_choice(got: &str) -> ApiError {
-    let got = got.escape_debug();
-    let message = format!("`tool_choice` must be none, auto, required or a function, not `{got}`");
-    ApiError::field("tool_choice", message)
 }
 
 /// `chat_template_kwargs`, as other servers call them, and OpenAI's `reasoning_effort`.

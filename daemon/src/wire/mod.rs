@@ -3,12 +3,14 @@
 //! - Touches no model, no file and no socket.
 //!
 //! Reading order: `fields` (reading and refusing a field), `message`, `sampling`, one file per request
-//! (`chat`, `completion`, `embedding`), `answer`.
+//! (`chat` with `hob` and `tools`, `completion`, `embedding`), `answer`.
 
 pub mod answer;
 pub mod chat;
 pub mod completion;
 pub mod embedding;
 pub mod fields;
+pub mod hob;
 pub mod message;
 pub mod sampling;
+pub mod tools;

@@ -1,0 +1,118 @@
+//! Hob's extension of a chat request, the field `hob`, and the fields of OpenAI's API that ask for the
+//! same.
+
+use hob_prewarm::ProfileName;
+use hob_slots::TtlClass;
+use serde_json::Value;
+
+use super::fields::{Fields, unsupported};
+use crate::conversations::transcript::After;
+use crate::error::ApiError;
+
+const KNOWN: [&str; 7] = ["after", "append", "cold", "newest", "private", "profile", "ttl"];
+
+/// Hob's extension of OpenAI's request.
+fn hob<'a>(fields: &Fields<'a>) -> Result<Option<Fields<'a>>, ApiError> {
+    let Some(hob) = fields.get("hob") else { return Ok(None) };
+    let hob = Fields::of(hob, "hob")?;
+    let unknown = |name: &&String| !KNOWN.contains(&name.as_str());
+    if let Some(unknown) = hob.object().keys().find(unknown) {
+        let path = hob.path(&unknown.escape_debug().to_string());
+        let message = format!("`hob` knows only `{}`", KNOWN.join("`, `"));
+        return Err(unsupported(path, message));
+    }
+    Ok(Some(hob))
+}
+
+pub(super) fn append(fields: &Fields<'_>) -> Result<bool, ApiError> {
+    let Some(hob) = hob(fields)? else { return Ok(false) };
+    Ok(hob.boolean("append")?.unwrap_or(false))
+}
+
+pub(super) fn cold(fields: &Fields<'_>) -> Result<bool, ApiError> {
+    let Some(hob) = hob(fields)? else { return Ok(false) };
+    Ok(hob.boolean("cold")?.unwrap_or(false))
+}
+
+pub(super) fn newest(fields: &Fields<'_>, append: bool) -> Result<bool, ApiError> {
+    let Some(hob) = hob(fields)? else { return Ok(false) };
+    let newest = hob.boolean("newest")?.unwrap_or(false);
+    if newest && !append {
+        return Err(ApiError::field("hob.newest", "`hob.newest` needs `hob.append: true`"));
+    }
+    Ok(newest)
+}
+
+/// `hob.private`, or OpenAI's `store: false`.
+pub(super) fn private(fields: &Fields<'_>) -> Result<bool, ApiError> {
+    let ours = match hob(fields)? {
+        Some(hob) => hob.boolean("private")?,
+        None => None,
+    };
+    let store = fields.boolean("store")?;
+    Ok(ours.unwrap_or(false) || store == Some(false))
+}
+
+/// Whether the request says that its KV stays in memory, or gives it a TTL class on disk.
+pub(super) fn in_memory(fields: &Fields<'_>) -> Result<Option<bool>, ApiError> {
+    let is_ours = hob(fields)?.is_some_and(|hob| hob.get("ttl").is_some());
+    let retention = fields.string("prompt_cache_retention")?;
+    let in_memory = retention.map(|retention| retention != "24h");
+    Ok(if is_ours { Some(false) } else { in_memory })
+}
+
+pub(super) fn after(fields: &Fields<'_>, append: bool) -> Result<Option<After>, ApiError> {
+    let Some(hob) = hob(fields)? else { return Ok(None) };
+    let Some(id) = hob.integer("after", 0..=i64::MAX)? else { return Ok(None) };
+    if !append {
+        return Err(ApiError::field("hob.after", "`hob.after` needs `hob.append: true`"));
+    }
+    Ok(Some(if id == 0 { After::Nothing } else { After::Message(id) }))
+}
+
+/// Which profile a request asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProfileChoice {
+    /// It says nothing: the default profile, where there is one.
+    Default,
+    None,
+    Named(ProfileName),
+}
+
+/// Reads `hob.profile`.
+pub fn profile_choice(body: &Value) -> Result<ProfileChoice, ApiError> {
+    let name = match hob(&Fields::of_body(body)?)? {
+        Some(hob) => hob.string("profile")?,
+        None => None,
+    };
+    match name {
+        None => Ok(ProfileChoice::Default),
+        Some(ProfileName::NONE) => Ok(ProfileChoice::None),
+        Some(name) => match name.parse() {
+            Ok(name) => Ok(ProfileChoice::Named(name)),
+            Err(error) => Err(ApiError::field("hob.profile", format!("{error}"))),
+        },
+    }
+}
+
+/// Reads `hob.ttl`, or OpenAI's `prompt_cache_retention`.
+pub(super) fn ttl(fields: &Fields<'_>) -> Result<Option<TtlClass>, ApiError> {
+    let ours = match hob(fields)? {
+        Some(hob) => hob.string("ttl")?,
+        None => None,
+    };
+    if let Some(class) = ours {
+        let parsed = class.parse::<TtlClass>();
+        return parsed.map(Some).map_err(|error| ApiError::field("hob.ttl", error.to_string()));
+    }
+    match fields.string("prompt_cache_retention")? {
+        None => Ok(None),
+        Some("in_memory" | "in-memory") => Ok(Some(TtlClass::Long)),
+        Some("24h") => Ok(Some(TtlClass::Extended)),
+        Some(other) => {
+            let name = "prompt_cache_retention";
+            let other = other.escape_debug();
+            Err(ApiError::field(name, format!("`{name}` must be in_memory or 24h, not `{other}`")))
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The tools that a request offers, and which of them its answer may or must call.
+
+use serde_json::Value;
+
+use super::fields::{Fields, unsupported};
+use crate::error::ApiError;
+
+const MAX_TOOLS: usize = 256;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tool {
+    pub name: String,
+    /// The whole object, for the template.
+    pub definition: Value,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToolChoice {
+    None,
+    /// The model decides.
+    Auto,
+    /// The answer is at least one call.
+    Required,
+    /// The answer is a call of this tool.
+    Named(String),
+}
+
+impl Tool {
+    /// Checks the list of tools at `path`.
+    pub fn list(list: &[Value], path: &str) -> Result<Vec<Self>, ApiError> {
+        if list.len() > MAX_TOOLS {
+            let message = format!("`{path}` may have {MAX_TOOLS} entries, not {}", list.len());
+            return Err(ApiError::field(path, message));
+        }
+        let mut tools: Vec<Self> = Vec::with_capacity(list.len());
+        for (n, definition) in list.iter().enumerate() {
+            let path = format!("{path}[{n}]");
+            let tool = tool(definition, &path)?;
+            if tools.iter().any(|known| known.name == tool.name) {
+                let message = format!("`{path}` is a second tool of the name `{}`", tool.name);
+                return Err(ApiError::field(format!("{path}.function.name"), message));
+            }
+            tools.push(tool);
+        }
+        Ok(tools)
+    }
+}
+
+/// The tools of the profile, then those of the request. A client may repeat a tool of the profile.
+pub(super) fn with_own(profile: &[Tool], own: Vec<Tool>) -> Result<Vec<Tool>, ApiError> {
+    let mut tools = profile.to_vec();
+    for (n, tool) in own.into_iter().enumerate() {
+        match profile.iter().find(|known| known.name == tool.name) {
+            Some(known) if *known == tool => {}
+            Some(_) => {
+                let message = format!("the profile has another tool of the name `{}`", tool.name);
+                return Err(ApiError::field(format!("tools[{n}].function.name"), message));
+            }
+            None => tools.push(tool),
+        }
+    }
+    if tools.len() > MAX_TOOLS {
+        let message = format!("with those of the profile, `tools` has {} entries", tools.len());
+        return Err(ApiError::field("tools", format!("{message}, the maximum is {MAX_TOOLS}")));
+    }
+    Ok(tools)
+}
+
+fn tool(definition: &Value, path: &str) -> Result<Tool, ApiError> {
+    let fields = Fields::of(definition, path)?;
+    if fields.required_string("type")? != "function" {
+        return Err(unsupported(fields.path("type"), "only tools of type `function` exist"));
+    }
+    let function_path = fields.path("function");
+    let function = Fields::of(fields.required("function")?, &function_path)?;
+    let name = function.required_string("name")?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
+    if name.is_empty() || name.len() > 128 || !name.chars().all(plain) {
+        let message = "a tool's name has 1 to 128 letters, digits, `_`, `-`, `.` or `:`";
+        return Err(ApiError::field(function.path("name"), message));
+    }
+    function.string("description")?;
+    function.map("parameters")?;
+    Ok(Tool { name: name.to_owned(), definition: definition.clone() })
+}
+
+pub(super) fn tool_choice(fields: &Fields<'_>, tools: &[Tool]) -> Result<ToolChoice, ApiError> {
+    let choice = match fields.get("tool_choice") {
+        None if tools.is_empty() => ToolChoice::None,
+        None => ToolChoice::Auto,
+        Some(Value::String(word)) => match word.as_str() {
+            "none" => ToolChoice::None,
+            "auto" if tools.is_empty() => ToolChoice::None,
+            "auto" => ToolChoice::Auto,
+            "required" => ToolChoice::Required,
+            other => return Err(unknown_choice(other)),
+        },
+        Some(object) => named_choice(object, tools)?,
+    };
+    if tools.is_empty() && choice != ToolChoice::None {
+        return Err(ApiError::field("tool_choice", "`tool_choice` needs `tools`"));
+    }
+    Ok(choice)
+}
+
+fn named_choice(object: &Value, tools: &[Tool]) -> Result<ToolChoice, ApiError> {
+    let fields = Fields::of(object, "tool_choice")?;
+    let kind = fields.required_string("type")?;
+    if kind != "function" {
+        return Err(unknown_choice(kind));
+    }
+    let function = Fields::of(fields.required("function")?, "tool_choice.function")?;
+    let name = function.required_string("name")?;
+    if !tools.iter().any(|tool| tool.name == name) {
+        let message = format!("no tool has the name `{}`", name.escape_debug());
+        return Err(ApiError::field("tool_choice.function.name", message));
+    }
+    Ok(ToolChoice::Named(name.to_owned()))
+}
+
+fn unknown_choice(got: &str) -> ApiError {
+    let got = got.escape_debug();
+    let message = format!("`tool_choice` must be none, auto, required or a function, not `{got}`");
+    ApiError::field("tool_choice", message)
+}
