@@ -9,6 +9,7 @@ use common::{Plan, World, user};
 use hob_daemon::profiles::ChangeKind;
 use hob_prewarm::ProfileName;
 use hob_slots::Token;
+use hob_testkit::{Answer, Hobd, Launch};
 use serde_json::{Value, json};
 
 #[test]
@@ -111,6 +112,44 @@ fn an_invalid_profile_field_is_named() {
         );
         assert!(error["message"].as_str().unwrap().contains(expected), "{error}");
     }
+}
+
+#[test]
+fn the_default_profile_applies_to_requests_that_name_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let profiles = directory.path().join(".config/hob/profiles");
+    let file = profiles.join("default.toml");
+    fs::create_dir_all(&profiles).unwrap();
+    fs::write(&file, "[[segment]]\nlayer = 'identity'\ntext = 'You are Ember.'\n").unwrap();
+    let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path());
+    let launch = launch.args(["--model", "fake"]);
+    let ask = |hobd: &Hobd, extra: Value| {
+        let body = common::chat_body(json!([user("Hi")]), extra);
+        hobd.client.call("POST", "/v1/chat/completions").json(&body).send()
+    };
+    let tokens = |answer: Answer| {
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json()["usage"]["prompt_tokens"].as_u64().unwrap()
+    };
+    let none = || json!({"hob": {"profile": "none"}});
+    {
+        let hobd = launch.start();
+        let with = tokens(ask(&hobd, json!({})));
+        assert_eq!(with, tokens(ask(&hobd, json!({"hob": {"profile": "default"}}))));
+        assert!(with >= tokens(ask(&hobd, none())) + "You are Ember.".len() as u64);
+    }
+    fs::write(&file, "[[segment").unwrap();
+    let hobd = launch.start();
+    let refused = ask(&hobd, json!({}));
+    assert_eq!((refused.status, &refused.error()["code"]), (400, &json!("profile_broken")));
+    let message = refused.error()["message"].as_str().unwrap().to_owned();
+    for words in [file.to_str().unwrap(), "line 1", "name no profile", "\"none\""] {
+        assert!(message.contains(words), "{words}: {message}");
+    }
+    tokens(ask(&hobd, none()));
+    let row = hobd.client.get("/v1/status")["profiles"][0].clone();
+    assert_eq!(row["name"], "default");
+    assert!(row["error"].as_str().unwrap().contains("line 1"), "{row}");
 }
 
 #[test]

@@ -39,8 +39,12 @@ impl Identity {
             bare_prompt_cache_key: text(body, "/promptCacheKey")
                 .or_else(|| eliza(body, "promptCacheKey").and_then(owned)),
         };
+        let param = match fields.eliza_conversation_id {
+            Some(_) => "eliza.conversationId",
+            None => "promptCacheKey",
+        };
         Ok(match CacheKey::from_fields(&fields) {
-            Some(key) if key.names_conversation() => Self::Named(unreserved(key.id(), "eliza")?),
+            Some(key) if key.names_conversation() => Self::Named(unreserved(key.id(), param)?),
             Some(hint) => Self::Hint(hint.id()),
             None => Self::Ephemeral,
         })

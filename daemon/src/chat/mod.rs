@@ -51,8 +51,9 @@ use crate::prompt::{Extent, Rendered, Renderer};
 use crate::speech::sessions::SpeechSessions;
 use crate::warm::events::WarmEvents;
 use crate::wire::answer::Head;
-use crate::wire::chat::{ChatRequest, ToolChoice};
+use crate::wire::chat::ChatRequest;
 use crate::wire::message::{Message, Role};
+use crate::wire::tools::ToolChoice;
 use answer::{Answer, NewAnswer};
 use assembly::Assembly;
 use choices::Choices;
@@ -332,7 +333,7 @@ impl Chat {
         let other = TurnRequest { conversation: None, cold: false, ..first.clone() };
         let others = choices::copies(other, request.shape.choices).skip(1);
         let turns = std::iter::once(first).chain(others).collect();
-        let choices = choices::start(options.engine.clone(), turns, ticket.as_ref())?
+        let choices = choices::start(options.engine.clone(), turns, ticket.as_ref())
             .map_err(|error| grammar::refused(request, error))?;
         let subject = Subject { prompt: tokens, segments, remembered };
         Ok(Submitted { choices, subject, dialect, thinks })

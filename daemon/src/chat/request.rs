@@ -9,7 +9,8 @@ use serde_json::Value;
 use crate::error::ApiError;
 use crate::profiles::Profiles;
 use crate::prompt::{Extent, Preamble, PromptParts};
-use crate::wire::chat::{ChatRequest, ProfileChoice, profile_choice};
+use crate::wire::chat::ChatRequest;
+use crate::wire::hob::{ProfileChoice, profile_choice};
 use crate::wire::message::{Message, Role};
 use crate::wire::sampling::Shape;
 
@@ -28,12 +29,16 @@ impl ResolvedRequest {
     /// # Errors
     /// Names the invalid field.
     pub fn parse(body: &Value, profiles: &Profiles, vocabulary: usize) -> Result<Self, ApiError> {
-        let profile = match profile_choice(body)? {
+        let choice = profile_choice(body)?;
+        let is_default = choice == ProfileChoice::Default;
+        let profile = match choice {
             ProfileChoice::Named(name) => Some(name),
             ProfileChoice::Default => profiles.default(),
             ProfileChoice::None => None,
         };
-        let preamble = profile.as_ref().map(|name| profiles.preamble(name)).transpose()?;
+        let preamble = profile.as_ref().map(|name| profiles.preamble(name)).transpose();
+        let preamble =
+            preamble.map_err(|error| if is_default { unusable_default(error) } else { error })?;
         let tools = preamble.as_deref().map_or(&[][..], Preamble::tools);
         let request = ChatRequest::parse_with(body, vocabulary, tools)?;
         Ok(Self { request, profile, preamble })
@@ -57,6 +62,14 @@ impl ResolvedRequest {
             variables: &self.request.template_variables,
         }
     }
+}
+
+/// The request does not name the profile that refuses it. Without the profile's rules it would be
+/// answered otherwise than the user has arranged.
+fn unusable_default(error: ApiError) -> ApiError {
+    let remedy = "it applies to requests that name no profile: mend its file, or send \
+                  `\"hob\": {\"profile\": \"none\"}`";
+    ApiError { message: format!("{}; {remedy}", error.message), ..error }
 }
 
 /// The engine's priority class for a request.

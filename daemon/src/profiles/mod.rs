@@ -149,8 +149,11 @@ impl Profiles {
         let loaded = self.loaded();
         match loaded.get(name.as_str()) {
             Some(LoadedProfile { good: Some(preamble), .. }) => Ok(preamble.clone()),
-            Some(LoadedProfile { error: Some(error), .. }) => {
-                Err(refused(format!("profile `{name}` cannot be used: {error}"), "profile_broken"))
+            Some(LoadedProfile { error: Some(error), files, .. }) => {
+                let file = files.first().map(|file| format!("{}: ", file.display()));
+                let file = file.unwrap_or_default();
+                let message = format!("profile `{name}` cannot be used: {file}{error}");
+                Err(refused(message, "profile_broken"))
             }
             _ => {
                 let names: Vec<&str> = loaded.keys().map(String::as_str).collect();
