@@ -58,6 +58,42 @@ fn three_conversations_without_a_key_teach_their_system_prompt() {
 }
 
 #[test]
+fn the_command_line_lists_and_forgets_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path());
+    let hobd = launch.args(["--model", "fake"]).start();
+    let hob = |words: &[&str]| {
+        let hob = std::path::Path::new(env!("CARGO_BIN_EXE_hobd")).with_file_name("hob");
+        assert!(hob.exists(), "cargo build -p hob-cli");
+        let output = Launch::new(hob, directory.path()).command().args(words).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+    };
+    assert!(hob(&["prefixes"]).1.starts_with("no prefix is learned"));
+    for forgets in ["one", "all"] {
+        for question in ["Is there breakfast?", "How late is it?", "Where is the beach?"] {
+            let system = json!({"role": "system", "content": format!("{forgets} {}", rules())});
+            hobd.client.chat(&json!({"messages": [system, user(question)], "max_tokens": 4}));
+        }
+        let learned = || hobd.client.get("/v1/learned")["data"].as_array().unwrap().clone();
+        let prefix = wait::until("it is learned", || learned().first().cloned());
+        let name = prefix["name"].as_str().unwrap();
+        let (_, table, _) = hob(&["prefixes", "list"]);
+        let row = table.lines().nth(1).unwrap();
+        assert!(row.starts_with(name) && row.contains("the porter"), "{table}");
+        let (_, listed, _) = hob(&["prefixes", "ls", "--json"]);
+        assert_eq!(serde_json::from_str::<Value>(&listed).unwrap()[0]["name"], name);
+
+        let what = if forgets == "all" { "--all" } else { name };
+        assert_eq!(hob(&["prefixes", "forget", what]).1, format!("forgot {name}\n"));
+        assert!(learned().is_empty());
+    }
+    let (code, _, error) = hob(&["prefixes", "forget", "0123456789abcdef"]);
+    assert!(code == 4 && error.contains("hob prefixes"), "{code} {error}");
+    assert_eq!(hob(&["prefixes", "forget"]).0, 2);
+}
+
+#[test]
 fn after_a_restart_the_first_request_computes_its_new_tokens_only() {
     let directory = tempfile::tempdir().unwrap();
     let mut world = Plan::new().directory(directory.path()).start();

@@ -3,9 +3,10 @@
 use std::io::Write;
 
 use clap::Subcommand;
-use hob_api::{Conversation, ConversationText, List};
+use hob_api::{Conversation, ConversationText};
 use serde_json::{Value, json};
 
+use super::listed;
 use crate::client::{self, Client, path_segment};
 use crate::context::Context;
 use crate::failure::Failure;
@@ -54,11 +55,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
 }
 
 fn list(client: &Client, context: &mut Context) -> Result<(), Failure> {
-    let answer: Value = client.get("/v1/conversations")?;
-    if context.json {
-        return context.write_json(&answer["data"]);
-    }
-    let conversations: List<Conversation<'_>> = client::parse(answer)?;
+    let listed = listed::<Conversation<'_>>(client, "/v1/conversations", context)?;
+    let Some(conversations) = listed else { return Ok(()) };
     let mut table = Table::new(&[
         ("ID", Align::Left),
         ("TITLE", Align::Left),
@@ -67,7 +65,7 @@ fn list(client: &Client, context: &mut Context) -> Result<(), Failure> {
         ("TIER", Align::Left),
         ("USED", Align::Left),
     ]);
-    for conversation in &conversations.data {
+    for conversation in &conversations {
         let updated_at = u64::try_from(conversation.updated_at).unwrap_or(0);
         table.row(vec![
             plain(&conversation.id),

@@ -17,8 +17,12 @@ pub mod status;
 mod turn;
 
 use clap::CommandFactory;
+use hob_api::List;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::args::{Args, Command};
+use crate::client::{self, Client};
 use crate::context::Context;
 use crate::failure::Failure;
 
@@ -40,4 +44,18 @@ pub fn run(command: Command, context: &mut Context) -> Result<(), Failure> {
         Command::Completions(args) => completions::run(&args, Args::command()),
         Command::Man(args) => man::run(&args, Args::command()),
     }
+}
+
+/// The entries of the list at `path`; `None`: `--json` has printed them.
+fn listed<T: DeserializeOwned>(
+    client: &Client,
+    path: &str,
+    context: &mut Context,
+) -> Result<Option<Vec<T>>, Failure> {
+    let answer: Value = client.get(path)?;
+    if context.json {
+        context.write_json(&answer["data"])?;
+        return Ok(None);
+    }
+    Ok(Some(client::parse::<List<T>>(answer)?.data))
 }

@@ -3,10 +3,11 @@
 use std::io::Write;
 
 use clap::Subcommand;
-use hob_api::{LearnedPrefix, List};
+use hob_api::LearnedPrefix;
 use serde_json::Value;
 
-use crate::client::{self, Client, path_segment};
+use super::listed;
+use crate::client::{Client, path_segment};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{Align, Table, ago, count, line};
@@ -40,21 +41,14 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     let client = Client::find(context)?;
     match args.action.as_ref().unwrap_or(&Action::List) {
         Action::List => list(&client, context),
-        Action::Forget { all: true, .. } => forget(&client, &[PATH.to_owned()], context),
-        Action::Forget { names, .. } => {
-            let path = |name: &String| format!("{PATH}/{}", path_segment(name));
-            forget(&client, &names.iter().map(path).collect::<Vec<_>>(), context)
-        }
+        Action::Forget { all: true, .. } => forget(&client, PATH, context),
+        Action::Forget { names, .. } => forget_each(&client, names, context),
     }
 }
 
 fn list(client: &Client, context: &mut Context) -> Result<(), Failure> {
-    let answer: Value = client.get(PATH)?;
-    if context.json {
-        return context.write_json(&answer["data"]);
-    }
-    let prefixes: List<LearnedPrefix> = client::parse(answer)?;
-    if prefixes.data.is_empty() {
+    let Some(prefixes) = listed::<LearnedPrefix>(client, PATH, context)? else { return Ok(()) };
+    if prefixes.is_empty() {
         writeln!(context.out, "no prefix is learned: three conversations must begin alike")?;
         return Ok(());
     }
@@ -66,7 +60,7 @@ fn list(client: &Client, context: &mut Context) -> Result<(), Failure> {
         ("USED", Align::Left),
         ("BEGINS", Align::Left),
     ]);
-    for prefix in &prefixes.data {
+    for prefix in &prefixes {
         table.row(vec![
             line(&prefix.name, 16),
             count(prefix.tokens as u64),
@@ -79,17 +73,31 @@ fn list(client: &Client, context: &mut Context) -> Result<(), Failure> {
     Ok(table.write(&mut *context.out)?)
 }
 
-fn forget(client: &Client, paths: &[String], context: &mut Context) -> Result<(), Failure> {
-    for path in paths {
-        let answer: Value = client.delete(path)?;
-        if context.json {
-            context.write_json(&answer["forgotten"])?;
-            continue;
+/// Forgets all of them; the first missing one is the failure in the end.
+fn forget_each(client: &Client, names: &[String], context: &mut Context) -> Result<(), Failure> {
+    let mut missing = None;
+    for name in names {
+        match forget(client, &format!("{PATH}/{}", path_segment(name)), context) {
+            Err(Failure::Refused { status: 404, .. }) => {
+                missing.get_or_insert_with(|| {
+                    let message = "there is no learned prefix";
+                    Failure::NotFound(format!("{message} `{name}`; `hob prefixes` lists them"))
+                });
+            }
+            other => other?,
         }
-        for name in answer["forgotten"].as_array().into_iter().flatten() {
-            let name = line(name.as_str().unwrap_or_default(), 16);
-            writeln!(context.out, "forgot {name}")?;
-        }
+    }
+    missing.map_or(Ok(()), Err)
+}
+
+fn forget(client: &Client, path: &str, context: &mut Context) -> Result<(), Failure> {
+    let answer: Value = client.delete(path)?;
+    if context.json {
+        return context.write_json(&answer["forgotten"]);
+    }
+    for name in answer["forgotten"].as_array().into_iter().flatten() {
+        let name = line(name.as_str().unwrap_or_default(), 16);
+        writeln!(context.out, "forgot {name}")?;
     }
     Ok(())
 }
