@@ -18,6 +18,7 @@ mod exit;
 mod failure;
 mod line;
 mod output;
+mod private;
 mod progress;
 mod sse;
 

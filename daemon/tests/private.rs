@@ -3,11 +3,13 @@
 mod common;
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
+use std::process::{ChildStdin, ChildStdout, Stdio};
 use std::time::Duration;
 
 use common::{chat_body, user};
-use hob_testkit::{Hobd, Launch, wait};
+use hob_testkit::{Hobd, Launch, Process, Signal, wait};
 use serde_json::{Value, json};
 
 const CANARY: &str = "The-canary-sings-at-midnight";
@@ -177,6 +179,85 @@ fn kv_with_retention_in_memory_stays_there_and_later_kv_reaches_the_disk() {
     let later = self::hobd(directory.path());
     let found = say(&later, &secret(), json!({"prompt_cache_key": "app"}));
     assert!(found["hob"]["tokens"]["computed"].as_u64().unwrap() <= 1, "{found}");
+}
+
+#[test]
+fn typed_words_of_a_private_chat_stay_off_the_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = hobd(directory.path());
+    let typing = "/v1/conversations/private-1/typing";
+    let words = json!({"text": secret(), "hob": {"append": true, "private": true}});
+    hobd.client.post(typing, &words);
+    wait::until("the words are computed", || {
+        let slots = hobd.client.get("/v1/status")["slots"].clone();
+        let mut computed = slots.as_array()?.iter().map(|slot| slot["tokens"].as_u64());
+        computed.any(|tokens| tokens > Some(100)).then_some(())
+    });
+    hobd.client.call("DELETE", typing).send();
+    for other in ["b", "c", "d", "e", "f"] {
+        say(&hobd, "Hello", json!({"conversation": other})); // They need its slot.
+    }
+    assert_eq!(canary_after_stop(hobd, directory.path()), [""; 0]);
+}
+
+#[test]
+fn a_private_chat_in_the_terminal_is_gone_at_its_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = hobd(directory.path());
+    let listed = || hobd.client.get("/v1/conversations")["data"].as_array().unwrap().clone();
+    for signal in [None, Some(Signal::TERM)] {
+        let mut chat = Terminal::start(directory.path(), &["chat", "--private"]);
+        chat.say(&secret());
+        let first = listed();
+        assert_eq!((first.len(), &first[0]["private"]), (1, &json!(true)), "{first:?}");
+        chat.say("And now?");
+        assert_eq!(listed()[0]["message_count"], 4, "it is one conversation");
+        chat.say("/new\nAnother one");
+        let second = listed();
+        assert_eq!(second.len(), 1, "the first one is gone: {second:?}");
+        assert_ne!(second[0]["id"], first[0]["id"]);
+        chat.end(signal);
+        wait::until("it is gone", || listed().is_empty().then_some(()));
+    }
+    assert_eq!(canary_after_stop(hobd, directory.path()), [""; 0]);
+}
+
+/// `hob` with pipes, on the directory of a hobd. It is built beside hobd.
+struct Terminal {
+    process: Process,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Terminal {
+    fn start(directory: &Path, words: &[&str]) -> Self {
+        let hob = Path::new(env!("CARGO_BIN_EXE_hobd")).with_file_name("hob");
+        assert!(hob.exists(), "cargo build -p hob-cli");
+        let mut command = Launch::new(hob, directory).command();
+        command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let (process, input, output) = Process::start_piped(&mut command);
+        Self { process, input, output: BufReader::new(output) }
+    }
+
+    /// Sends a line, and waits for the line below the answer.
+    fn say(&mut self, text: &str) {
+        writeln!(self.input, "{text}").unwrap();
+        let mut line = String::new();
+        while !line.contains(" computed") {
+            line.clear();
+            assert_ne!(self.output.read_line(&mut line).unwrap(), 0, "hob ended");
+        }
+    }
+
+    /// Ends the input, or sends a signal.
+    fn end(mut self, signal: Option<Signal>) {
+        match signal {
+            Some(signal) => Process::signal(self.process.id(), signal),
+            None => drop(self.input),
+        }
+        let status = wait::until("hob ends", || self.process.exit_status());
+        assert_eq!(status.success(), signal.is_none(), "{status}");
+    }
 }
 
 /// The built hobd with llama.cpp and the bundled model.

@@ -20,5 +20,5 @@ pub mod wait;
 pub use client::Client;
 pub use hobd::{Fault, Hobd, Launch};
 pub use http::{Answer, Call, Stream};
-pub use process::Process;
+pub use process::{Process, Signal};
 pub use real_model::real_model;

@@ -1,7 +1,7 @@
 //! A process that ends with the test that started it.
 
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus};
 use std::time::Duration;
 
 pub use rustix::process::Signal;
@@ -18,6 +18,13 @@ impl Process {
     pub fn start(command: &mut Command) -> Self {
         let started = command.process_group(0).spawn();
         Self(started.unwrap_or_else(|error| panic!("cannot start {command:?}: {error}")))
+    }
+
+    /// The same with the pipes that `command` asks for.
+    pub fn start_piped(command: &mut Command) -> (Self, ChildStdin, ChildStdout) {
+        let mut this = Self::start(command);
+        let (input, output) = (this.0.stdin.take(), this.0.stdout.take());
+        (this, input.expect("it is piped"), output.expect("it is piped"))
     }
 
     pub fn id(&self) -> u32 {

@@ -38,7 +38,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     }
     messages.push(json!({"role": "user", "content": question}));
     let conversation = args.conversation.as_deref();
-    let question = Question { messages, conversation, newest: false, shape: &args.shape };
+    let shape = &args.shape;
+    let question = Question { messages, conversation, newest: false, private: false, shape };
 
     let answer = turn::ask(&client, &question, context)?;
     if context.json {

@@ -5,6 +5,7 @@
 //! - Where the conversation outgrows the context, Enter goes on with its newest part.
 //! - At a terminal, `hob` survives a restart of the daemon; in a script it fails.
 //! - At a terminal, the daemon computes the words of a message while it is typed.
+//! - A private conversation is deleted at the end.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
@@ -20,10 +21,14 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::line;
 use crate::output::{count, line, plain};
+use crate::private::PrivateChat;
 
 const PROMPT: &str = "> ";
 
 const HELP: &str = "/new starts another conversation · /again answers once more · /quit ends";
+
+const PRIVATE: &str = "a private chat: Hob writes neither its text nor its KV to disk, and forgets \
+    both when you end it";
 
 const GO_ON: &str = "Enter answers with the newest part of the conversation; its text stays whole";
 const LEFT_OUT: &str = "from here on the model reads the newest part only; the text stays whole";
@@ -42,6 +47,11 @@ pub struct Args {
     #[arg(long, conflicts_with = "conversation")]
     last: bool,
 
+    /// Start a private conversation: neither text nor KV is written to disk, and both are forgotten
+    /// at the end
+    #[arg(long, conflicts_with_all = ["conversation", "last"])]
+    private: bool,
+
     /// System prompt of a new conversation
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
@@ -54,6 +64,7 @@ pub struct Args {
 struct Chat<'a> {
     args: &'a Args,
     conversation: String,
+    private: Option<PrivateChat>,
     /// The daemon does not know it yet: the first turn sends the system prompt.
     is_new: bool,
     /// What to send again with the newest part, after a turn that did not fit into the context; an
@@ -74,7 +85,9 @@ enum Input<'a> {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
-    let mut chat = Chat { args, conversation: String::new(), is_new: true, outgrown: None };
+    let private = args.private.then(PrivateChat::new).transpose()?;
+    let conversation = String::new();
+    let mut chat = Chat { args, conversation, private, is_new: true, outgrown: None };
     let id = match args.last {
         true => Some(last(context)?),
         false => args.conversation.clone(),
@@ -120,6 +133,11 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
 
 impl Chat<'_> {
     fn open(&mut self, id: Option<String>, context: &mut Context) -> Result<(), Failure> {
+        if let Some(private) = &self.private {
+            self.conversation = private.begin(Client::find(context)?);
+            self.is_new = true;
+            return note(context, &format!("{PRIVATE}\n{HELP}"));
+        }
         self.conversation = id.unwrap_or_else(new_id);
         let path = format!("/v1/conversations/{}", path_segment(&self.conversation));
         let known = match Client::find(context)?.get::<ConversationText>(&path) {
@@ -155,7 +173,8 @@ impl Chat<'_> {
         let ahead = Client::find(context).ok().map(|client| {
             let path = format!("/v1/conversations/{}/typing", path_segment(&self.conversation));
             let messages = self.system().into_iter().collect::<Vec<_>>();
-            let fields = json!({"hob": {"append": true}, "messages": messages});
+            let hob = turn::extension(false, self.private.is_some());
+            let fields = json!({"hob": hob, "messages": messages});
             TypeAhead::start(client, path, fields)
         });
         let line = lines.next(PROMPT, ahead.as_ref().map(TypeAhead::on_key));
@@ -196,6 +215,7 @@ impl Chat<'_> {
             messages: self.system().into_iter().chain(new.clone()).collect(),
             conversation: Some(&self.conversation),
             newest,
+            private: self.private.is_some(),
             shape: &self.args.shape,
         };
         let answer = turn::ask(&Client::find(context)?, &question, context);
@@ -224,6 +244,9 @@ impl Chat<'_> {
     fn close(&self, context: &mut Context) -> Result<(), Failure> {
         if self.is_new {
             return Ok(());
+        }
+        if self.private.is_some() {
+            return note(context, "the private chat is forgotten");
         }
         note(context, &format!("to continue: hob chat --conversation {}", self.conversation))
     }

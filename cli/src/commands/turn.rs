@@ -29,6 +29,8 @@ pub struct Question<'a> {
     pub conversation: Option<&'a str>,
     /// Leave out the oldest messages if not all fit into the context.
     pub newest: bool,
+    /// Neither text nor KV may reach the disk.
+    pub private: bool,
     pub shape: &'a Shape,
 }
 
@@ -130,16 +132,20 @@ fn body(question: &Question<'_>) -> Value {
     body.insert("stream_options".into(), json!({"include_usage": true}));
     if let Some(conversation) = question.conversation {
         body.insert("conversation".into(), conversation.into());
-        let newest = question.newest.then_some(true);
-        let mut hob = Map::from_iter([("append".to_owned(), true.into())]);
-        hob.extend(newest.map(|newest| ("newest".to_owned(), newest.into())));
-        body.insert("hob".into(), hob.into());
+        body.insert("hob".into(), extension(question.newest, question.private));
     }
     body.insert("temperature".into(), question.shape.temperature.into());
     if let Some(max_tokens) = question.shape.max_tokens {
         body.insert("max_tokens".into(), max_tokens.into());
     }
     body.into()
+}
+
+/// The `hob` object of a request that continues a conversation.
+pub fn extension(newest: bool, private: bool) -> Value {
+    let fields = [("append", true), ("newest", newest), ("private", private)];
+    let asked = fields.into_iter().filter(|(_, asked)| *asked);
+    asked.map(|(name, asked)| (name.to_owned(), asked.into())).collect::<Map<_, _>>().into()
 }
 
 /// A terminal gets the text without control characters, a file the text itself.
@@ -191,7 +197,8 @@ mod tests {
     fn append_is_sent_with_a_conversation_only() {
         let messages = vec![json!({"role": "user", "content": "hi"})];
         let shape = &Shape { max_tokens: None, temperature: 0.0 };
-        let question = Question { messages, conversation: None, newest: false, shape };
+        let question =
+            Question { messages, conversation: None, newest: false, private: false, shape };
         assert!(body(&question).get("hob").is_none());
         let body = body(&Question { conversation: Some("c"), ..question });
         assert_eq!(body["hob"], json!({"append": true}));
