@@ -83,6 +83,23 @@ fn going_back_to_an_earlier_branch_after_sweeps_and_a_restart_restores_it_from_d
 }
 
 #[test]
+fn a_prompt_that_is_the_whole_timeline_leaves_its_end_restorable() {
+    for memory in [MemoryKind::Plain, MemoryKind::Windowed, MemoryKind::Recurrent] {
+        let model = of_memory(memory);
+        let mut world = OnDisk::new(&model);
+        let story = tokens(&model, &user(&"a long story ".repeat(20)));
+        let kept = ask(&world.engine, request("chat", &story, 20)).timeline;
+        settle(&world.engine);
+        // It computes the last token again, for the logits, and answers.
+        ask(&world.engine, TurnRequest { ignore_eog: true, ..request("chat", &kept, 5) });
+        world.restart();
+        let prompt = then(&model, &kept, "and then?");
+        let report = ask(&world.engine, request("chat", &prompt, 5)).report;
+        assert_eq!(report.tokens.computed, prompt.len() - kept.len(), "{memory}: {report:?}");
+    }
+}
+
+#[test]
 fn a_branch_that_ends_inside_a_block_is_restored_to_its_last_token() {
     let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(1)));
     let mut world = OnDisk::new(&model);

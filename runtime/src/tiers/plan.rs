@@ -73,20 +73,21 @@ pub(super) enum Sought {
 }
 
 impl Plan {
-    pub fn of(shared: &Shared, request: &FetchRequest) -> Self {
+    /// `is_wanted`: the request was not cancelled.
+    pub fn of(shared: &Shared, request: &FetchRequest, is_wanted: impl Fn() -> bool) -> Self {
         fault::point(Place::Reader);
         let mut miss = None;
         let record = find_record(shared, request, &mut miss);
         if let (Some(record), Some(store), false) = (&record, &shared.store, request.record_only) {
             let (model, conversation) = (shared.fingerprint, &record.conversation);
-            shared.marks.restore(store, model, conversation, request.number);
+            shared.marks.restore(store, model, conversation, request.number, is_wanted);
         }
         let limit = request.limit;
         let timeline = shared.timeline(&request.prompt);
         let expected = record.as_ref().map_or(0, |r| common_prefix(&r.tokens, &request.prompt));
         let branches = record.iter().flat_map(|record| &record.branches);
         let branch_ends = branch_ends(branches, &timeline, limit);
-        let snapshots = snapshots_of(record.as_deref(), &timeline, expected, limit);
+        let snapshots = snapshots_of(record.as_deref(), &timeline, expected);
         let sought = if request.record_only {
             Sought::Blocks(Vec::new())
         } else if shared.model.facts().memory.is_plain() {
@@ -184,22 +185,23 @@ fn branch_ends<'r>(
     ends
 }
 
-/// Snapshots of the record and of its branches that match this prompt, by position.
+/// Snapshots of the record and of its branches that match this prompt, by position. The one at the
+/// prompt's end cannot be restored for an answer, which computes the last token; the next record
+/// goes on naming it for a prompt that continues there.
 fn snapshots_of(
     record: Option<&SlotRecord>,
     timeline: &Timeline,
     expected: usize,
-    limit: usize,
 ) -> Vec<SnapshotRef> {
     let Some(record) = record else { return Vec::new() };
     let own = record.snapshots.iter().copied();
-    let own = own.filter(|snapshot| snapshot.position as usize <= expected.min(limit));
+    let own = own.filter(|snapshot| snapshot.position as usize <= expected);
     let branches = record.branches.iter().filter(|object| object.kind == ObjectKind::Snapshot);
     let of_branches = branches
         .map(|&BranchRef { end, id, bytes, .. }| SnapshotRef { position: end, id, bytes })
         .filter(|snapshot| {
             let position = snapshot.position as usize;
-            position <= limit && snapshot.id == BlockId::snapshot(timeline.id_at(position))
+            position <= timeline.len() && snapshot.id == BlockId::snapshot(timeline.id_at(position))
         });
     let mut snapshots: Vec<SnapshotRef> = own.chain(of_branches).collect();
     snapshots.sort_by_key(|snapshot| snapshot.position);

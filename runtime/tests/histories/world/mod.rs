@@ -55,8 +55,9 @@ struct Chat {
     turns: usize,
     /// The timeline that a follow-up reuses whole, once the turns have ended.
     kept: Option<Vec<Token>>,
-    /// A turn was cancelled after `kept`.
-    cancelled: bool,
+    /// Turns were cancelled after `kept`: the prompt of the shortest had so many tokens. Another
+    /// answer may follow them in the record.
+    cancelled_at: Option<usize>,
 }
 
 struct Running {
@@ -308,10 +309,12 @@ impl World {
         let Some(kept) = kept_before else { return };
         let branches = !request.prompt.starts_with(&kept) && !kept.starts_with(&request.prompt);
         // A memory with snapshots holds those of the last two turns.
-        let leaves = !self.memory.is_plain() && chat.cancelled;
+        let leaves = !self.memory.is_plain() && chat.cancelled_at.is_some();
         let sound = !forgotten && !self.harmed && !self.troubled;
         if chat.turns == number && sound && !branches && !leaves {
-            (chat.kept, chat.cancelled) = (Some(kept), true);
+            let at = request.prompt.len();
+            chat.cancelled_at = Some(chat.cancelled_at.map_or(at, |before| before.min(at)));
+            chat.kept = Some(kept);
         }
     }
 
@@ -448,7 +451,7 @@ impl Chat {
     fn new(number: usize) -> Self {
         let name = format!("chat {number}");
         let (timeline, prompt) = (Vec::new(), Vec::new());
-        Self { name, timeline, prompt, turns: 0, kept: None, cancelled: false }
+        Self { name, timeline, prompt, turns: 0, kept: None, cancelled_at: None }
     }
 }
 
