@@ -288,6 +288,28 @@ fn kv_that_ends_the_process_three_times_in_a_row_is_given_up() {
     assert!(quarantine.contains("crashed 3 times in a row"), "{quarantine}");
 }
 
+#[test]
+fn a_deletion_takes_the_count_of_crashes_with_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let launch = supervised(directory.path());
+    save_one(&launch, "cursed");
+    let hobd = launch.start();
+    let abort = launch.inject("restore", "abort");
+    let call = hobd.client.call("POST", "/v1/chat/completions");
+    assert!(call.json(&body("cursed", "Go on")).try_send().is_err(), "hobd is aborted");
+    abort.done();
+    restarted_or_first(&hobd, 1);
+    let marks = || {
+        let models = std::fs::read_dir(directory.path().join("slots")).unwrap();
+        let marks = models.map(|model| model.unwrap().path().join("crashes"));
+        marks.filter_map(|marks| std::fs::read_dir(marks).ok()).map(Iterator::count).sum::<usize>()
+    };
+    assert_eq!(marks(), 1);
+    let deleted = hobd.client.call("DELETE", "/v1/conversations/cursed").send();
+    assert_eq!(deleted.status, 200, "{}", deleted.text());
+    assert_eq!(marks(), 0);
+}
+
 #[cfg(feature = "llama")]
 #[test]
 fn a_real_model_answers_again_after_its_process_was_ended_and_its_engine_panicked() {

@@ -1,20 +1,20 @@
-//! The writer and the readers: a job that panics ends alone, and nothing is dropped that a disk
-//! could take.
+//! The writer and the readers: a job that panics ends alone, what a full disk refused is written
+//! again, and nothing is dropped that a disk could take.
 
 mod support;
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::{Duration, SystemTime};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant, SystemTime};
 
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
-use hob_runtime::{Engine, EngineOptions, Model, SlotState, TurnError};
-use hob_slots::store::Store;
+use hob_runtime::{Engine, EngineOptions, Model, Retention, SlotState, TurnError, TurnRequest};
 use hob_slots::store::files::{Disk, Entry, Facts, Files, Lock, LockError, NewFile, OpenFile};
-use hob_slots::{Rules, Sweeper, Timestamp};
+use hob_slots::store::{Store, StoreReader};
+use hob_slots::{Rules, Sweeper, Swept, Timestamp, TtlClass};
 use parking_lot::Mutex;
 use support::*;
 
@@ -25,17 +25,25 @@ const MEMORIES: [MemoryKind; 3] = [MemoryKind::Plain, MemoryKind::Windowed, Memo
 struct RiggedDisk {
     /// Further reads of objects that panic.
     reads: AtomicUsize,
+    /// Further writes of the writer thread that succeed before those that panic.
+    writes_before: AtomicUsize,
     /// Further writes of the writer thread that panic.
     writes: AtomicUsize,
+    /// Every write finds the disk full.
+    full: AtomicBool,
     /// Further listings of directories that panic.
     lists: AtomicUsize,
     /// How long each write takes.
     write_millis: AtomicU64,
 }
 
+/// Counts down. `false` at 0.
+fn is_left(left: &AtomicUsize) -> bool {
+    left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_ok()
+}
+
 fn panic_while(left: &AtomicUsize) {
-    let counted = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
-    assert!(counted.is_err(), "a rigged call");
+    assert!(!is_left(left), "a rigged call");
 }
 
 impl Files for RiggedDisk {
@@ -44,8 +52,11 @@ impl Files for RiggedDisk {
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn NewFile>> {
-        if std::thread::current().name() == Some("hob-writer") {
+        if std::thread::current().name() == Some("hob-writer") && !is_left(&self.writes_before) {
             panic_while(&self.writes);
+        }
+        if self.full.load(Ordering::SeqCst) {
+            return Err(io::ErrorKind::StorageFull.into());
         }
         std::thread::sleep(Duration::from_millis(self.write_millis.load(Ordering::SeqCst)));
         Disk.create(path)
@@ -177,6 +188,131 @@ fn a_writer_that_panicked_writes_the_next_object_and_inference_goes_on() {
     }
 }
 
+fn sweep_in(engine: &Engine, time: Duration) -> Result<Swept, TurnError> {
+    let sweeper = Arc::new(Mutex::new(Sweeper::new(Rules::default())));
+    block_on(engine.sweep(sweeper, Timestamp::from(SystemTime::now() + time).into()))
+}
+
+/// Whether the conversation's slot file and all objects that it names are on disk.
+fn is_saved(directory: &Path, conversation: &str) -> bool {
+    let reader = StoreReader::open(directory).unwrap();
+    let Ok(record) = reader.get_slot(FINGERPRINT, &name(conversation)) else { return false };
+    record.objects().all(|(id, _)| reader.has_object(FINGERPRINT, id))
+}
+
+fn until_saved(directory: &Path, conversation: &str, what: &str) {
+    let began = Instant::now();
+    while !is_saved(directory, conversation) {
+        assert!(began.elapsed() < Duration::from_secs(60), "{what}: {conversation} is not saved");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn what_a_full_disk_refused_is_saved_when_there_is_room_again() {
+    for (memory, then_comes) in
+        MEMORIES.into_iter().flat_map(|it| ["a sweep", "a change", "a stop"].map(|then| (it, then)))
+    {
+        let what = format!("{memory}, {then_comes}");
+        let (model, disk) = (of_memory(memory), Arc::new(RiggedDisk::default()));
+        let directory = tempfile::tempdir().unwrap();
+        let engine = on(&disk, directory.path(), &model, options());
+        disk.full.store(true, Ordering::SeqCst);
+        let story = tokens(&model, &user(&"hello ".repeat(60)));
+        let first = ask(&engine, request("chat", &story, 20));
+        settle(&engine);
+        let errors = status(&engine).counters.write_errors;
+        assert!(errors > 1 && !is_saved(directory.path(), "chat"), "{what}: {errors} errors");
+
+        disk.full.store(false, Ordering::SeqCst);
+        match then_comes {
+            "a sweep" => assert!(sweep_in(&engine, Duration::ZERO).is_ok()),
+            "a change" => {
+                ask(&engine, request("other", &tokens(&model, &user("good evening")), 5));
+            }
+            _ => assert!(engine.shutdown()),
+        }
+        until_saved(directory.path(), "chat", &what);
+        engine.shutdown();
+        drop(engine);
+        let engine = support::engine(&model, Some(directory.path()), options());
+        let prompt = then(&model, &first.timeline, "and now?");
+        let report = ask(&engine, request("chat", &prompt, 5)).report;
+        assert_eq!(report.tokens.disk, first.timeline.len(), "{what}: {report:?}");
+        engine.shutdown();
+    }
+}
+
+#[test]
+fn a_disk_that_stays_full_costs_two_failed_writes_a_turn() {
+    let (model, disk) = (of_memory(MemoryKind::Plain), Arc::new(RiggedDisk::default()));
+    let directory = tempfile::tempdir().unwrap();
+    let engine = on(&disk, directory.path(), &model, options());
+    disk.full.store(true, Ordering::SeqCst);
+    ask(&engine, request("chat", &tokens(&model, &user(&"hello ".repeat(150))), 5));
+    settle(&engine);
+    let errors = || status(&engine).counters.write_errors;
+    let before = errors();
+    assert!(before > 10, "{before}");
+    settle(&engine);
+    assert_eq!(errors() - before, 2, "an object and a record");
+    engine.shutdown();
+}
+
+/// Of a class that expires.
+fn short(conversation: &str, prompt: &[hob_slots::Token]) -> TurnRequest {
+    let keep = Retention { class: Some(TtlClass::Short), ..Retention::default() };
+    TurnRequest { keep, ..request(conversation, prompt, 5) }
+}
+
+#[test]
+fn a_panic_in_any_write_leaves_no_conversation_that_a_sweep_or_a_deletion_must_spare() {
+    let model = of_memory(MemoryKind::Plain);
+    let mut panics = 0;
+    for writes_before in 0.. {
+        let disk = Arc::new(RiggedDisk::default());
+        let directory = tempfile::tempdir().unwrap();
+        let engine = on(&disk, directory.path(), &model, options());
+        disk.writes_before.store(writes_before, Ordering::SeqCst);
+        disk.writes.store(1, Ordering::SeqCst);
+        ask(&engine, short("chat", &tokens(&model, &user("hello"))));
+        settle(&engine);
+        std::thread::sleep(Duration::from_millis(5)); // The use that is written is a later one.
+        block_on(engine.park(name("chat")));
+        settle(&engine);
+        if status(&engine).counters.tier_panics == 0 {
+            break;
+        }
+        panics += 1;
+        disk.writes.store(0, Ordering::SeqCst);
+        assert!(is_saved(directory.path(), "chat"), "after the panic of write {writes_before}");
+        let swept = sweep_in(&engine, Duration::from_secs(3600)).unwrap();
+        assert_eq!(swept.expired, 1, "after the panic of write {writes_before}");
+        ask(&engine, short("chat", &tokens(&model, &user("hello"))));
+        assert_eq!(block_on(engine.forget(name("chat"))), Ok(()));
+        engine.shutdown();
+    }
+    assert!(panics >= 3, "an object, a record and a renewal were written: {panics}");
+}
+
+#[test]
+fn a_deletion_that_panicked_is_answered_and_the_next_one_deletes() {
+    let (model, disk) = (of_memory(MemoryKind::Plain), Arc::new(RiggedDisk::default()));
+    let directory = tempfile::tempdir().unwrap();
+    let engine = on(&disk, directory.path(), &model, options());
+    let hello = tokens(&model, &user("hello"));
+    ask(&engine, request("chat", &hello, 5));
+    settle(&engine);
+    disk.lists.store(1, Ordering::SeqCst);
+    assert_eq!(block_on(engine.forget(name("chat"))), Err(TurnError::Stopped));
+    assert_eq!(block_on(engine.forget(name("chat"))), Ok(()));
+    assert!(!is_saved(directory.path(), "chat"));
+    ask(&engine, request("chat", &hello, 5));
+    settle(&engine);
+    assert!(is_saved(directory.path(), "chat"));
+    engine.shutdown();
+}
+
 #[test]
 fn a_sweep_that_panicked_is_answered_and_the_next_one_runs() {
     let (model, disk) = (of_memory(MemoryKind::Plain), Arc::new(RiggedDisk::default()));
@@ -184,10 +320,7 @@ fn a_sweep_that_panicked_is_answered_and_the_next_one_runs() {
     let engine = on(&disk, directory.path(), &model, options());
     let first = ask(&engine, request("chat", &tokens(&model, &user("hello")), 20));
     settle(&engine);
-    let sweep = || {
-        let sweeper = Arc::new(Mutex::new(Sweeper::new(Rules::default())));
-        block_on(engine.sweep(sweeper, Timestamp::from(SystemTime::now()).into()))
-    };
+    let sweep = || sweep_in(&engine, Duration::ZERO);
     disk.lists.store(1, Ordering::SeqCst);
     assert_eq!(sweep().unwrap_err(), TurnError::Stopped);
     assert!(sweep().unwrap().errors.is_empty());

@@ -32,6 +32,7 @@ pub(super) enum Job {
 }
 
 /// A record that was made without the one before.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Unread {
     /// No class was asked for, as far as is known.
     pub is_default_class: bool,

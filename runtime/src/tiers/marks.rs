@@ -4,6 +4,9 @@
 //! - A reader writes the mark before it delivers KV. A thread of its own changes and removes marks:
 //!   neither the engine nor a turn's end waits for the disk.
 //! - A late change of an earlier restore does not touch the mark of a later one.
+//! - A restore that was cancelled before its mark was written leaves none: its turn's end may have
+//!   passed.
+//! - A deleted conversation loses its mark.
 
 use std::collections::HashMap;
 use std::sync::mpsc::Receiver;
@@ -27,17 +30,32 @@ pub(super) type NumberedChange = (ConversationId, u64, UseChange);
 pub(super) struct Marks(Mutex<HashMap<ConversationId, u64>>);
 
 impl Marks {
-    /// Marks the conversation's KV as in use by restore `number`.
+    /// Marks the conversation's KV as in use by restore `number`, unless that was cancelled.
     pub fn restore(
         &self,
         store: &Store,
         model: ModelHash,
         conversation: &ConversationId,
         number: u64,
+        is_wanted: impl Fn() -> bool,
     ) {
         let mut marks = self.0.lock();
+        if !is_wanted() {
+            return;
+        }
         marks.insert(conversation.clone(), number);
         log_error(store.mark_use(model, conversation, UseStage::Restoring));
+    }
+
+    /// Removes the mark of a deleted conversation.
+    pub fn forget(
+        &self,
+        store: &Store,
+        model: ModelHash,
+        conversation: &ConversationId,
+    ) -> Result<(), StoreError> {
+        self.0.lock().remove(conversation);
+        store.unmark_use(model, conversation)
     }
 
     /// Applies changes until their sender is gone.
@@ -70,5 +88,44 @@ fn change_mark(
 fn log_error(marked: Result<(), StoreError>) {
     if let Err(error) = marked {
         warn!(%error, "a crash during this restore would not be counted");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    const MODEL: ModelHash = ModelHash(*b"a model!");
+
+    fn marks_in(directory: &std::path::Path) -> usize {
+        std::fs::read_dir(directory.join(MODEL.to_string()).join("crashes"))
+            .map_or(0, |files| files.count())
+    }
+
+    #[test]
+    fn a_restore_that_was_cancelled_leaves_no_mark_whichever_thread_is_first() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        let chat = ConversationId::new("chat").unwrap();
+        for reader_first in [true, false] {
+            let marks = Marks::default();
+            let end = || {
+                let (ends, inbox) = mpsc::channel();
+                ends.send((chat.clone(), 1, UseChange::Ended)).unwrap();
+                drop(ends);
+                marks.change(&store, MODEL, &inbox);
+            };
+            if reader_first {
+                marks.restore(&store, MODEL, &chat, 1, || true);
+                assert_eq!(marks_in(directory.path()), 1);
+                end();
+            } else {
+                end();
+                marks.restore(&store, MODEL, &chat, 1, || false);
+            }
+            assert_eq!(marks_in(directory.path()), 0, "reader first: {reader_first}");
+        }
     }
 }

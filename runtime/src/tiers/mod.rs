@@ -11,6 +11,7 @@
 //! - An object that cannot be read is a miss with a reason; the engine computes its tokens.
 //! - A panic ends one job and no thread: what was to be written stays in memory, what was to be read
 //!   is computed.
+//! - What the disk refused, or a panic left unwritten, is written again behind later jobs.
 
 mod background;
 mod fetch;
@@ -24,6 +25,7 @@ mod other_model;
 mod plan;
 mod read;
 mod records;
+mod retries;
 mod shared;
 mod successor;
 mod usage;

@@ -198,9 +198,16 @@ impl Records {
 
     /// This very record could not be written: it stays in memory and is not pending any more.
     pub fn mark_failed(&mut self, unwritten: &SlotRecord) {
-        if let Some(disk) = self.disk_of(unwritten) {
+        if let Some(disk @ Disk::Pending) = self.disk_of(unwritten) {
             *disk = Disk::Failed;
         }
+    }
+
+    /// This very record is written again. `false`: it did not fail, or there is a newer one.
+    pub fn mark_pending(&mut self, unwritten: &SlotRecord) -> bool {
+        let disk = self.disk_of(unwritten);
+        let failed = disk.filter(|disk| matches!(disk, Disk::Failed));
+        failed.map(|disk| *disk = Disk::Pending).is_some()
     }
 
     /// Whether the conversation's newest record is still to be written.

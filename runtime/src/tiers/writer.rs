@@ -6,8 +6,9 @@
 //! - An object that a slot file of an earlier process names is not removed.
 //! - A job that panics is counted and ends alone: its object or record stays in memory, its caller
 //!   gets an error, and the thread goes on with the next job.
+//! - What could not be written is written again, see `retries`.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,6 +24,7 @@ use tracing::{debug, error, warn};
 use super::job::{Job, Unread};
 use super::locked::{LockedSteps, MAX_IDS};
 use super::maintenance;
+use super::retries::{Retries, Unwritten};
 use super::shared::{Counters, Known, Shared, cleared};
 use super::successor;
 use crate::fault::{self, Place};
@@ -30,57 +32,88 @@ use crate::fault::{self, Place};
 /// Objects removed at a time: no restore reads objects meanwhile.
 const MAX_REMOVED: usize = 16;
 
-/// What is not on disk when a job panics.
-enum Unwritten {
-    Object(BlockId),
-    Record(Arc<SlotRecord>),
-    Nothing,
-}
-
-impl Unwritten {
-    fn of(job: &Job) -> Self {
-        match job {
-            Job::Object(id, _) => Self::Object(*id),
-            Job::Record { record, .. } => Self::Record(record.clone()),
-            _ => Self::Nothing,
-        }
-    }
-}
-
 pub(super) struct Writer<'s> {
     shared: &'s Shared,
     steps: &'s LockedSteps,
     on_room: &'s dyn Fn(),
     named_before: OnceCell<BTreeSet<BlockId>>,
+    retries: RefCell<Retries>,
+    /// What is left unwritten if the work at hand panics.
+    at_hand: RefCell<Unwritten>,
 }
 
 impl<'s> Writer<'s> {
     pub fn new(shared: &'s Shared, steps: &'s LockedSteps, on_room: &'s dyn Fn()) -> Self {
-        Self { shared, steps, on_room, named_before: OnceCell::new() }
+        let (named_before, retries, at_hand) = Default::default();
+        Self { shared, steps, on_room, named_before, retries, at_hand }
     }
 
     pub fn run(&self, jobs: &Receiver<Job>) {
         for job in jobs {
+            if matches!(job, Job::Record { .. } | Job::Flush(_)) {
+                self.write_again();
+            }
+            let may_make_room = matches!(job, Job::Maintain(_));
             let unwritten = Unwritten::of(&job);
-            match catch_unwind(AssertUnwindSafe(|| self.work(job))) {
-                Ok(ControlFlow::Continue(())) => {}
-                Ok(ControlFlow::Break(())) => break,
-                Err(_) => self.panicked(unwritten),
+            if let Some(ControlFlow::Break(())) = self.catch(unwritten, || self.work(job)) {
+                break;
+            }
+            if may_make_room {
+                self.write_again();
             }
         }
         self.shared.save_history(self.steps, true);
     }
 
+    /// The result of `work`; `None` when it panicked.
+    fn catch<T>(&self, unwritten: Unwritten, work: impl FnOnce() -> T) -> Option<T> {
+        self.at_hand.replace(unwritten);
+        let done = catch_unwind(AssertUnwindSafe(work)).ok();
+        let unwritten = self.at_hand.take();
+        if done.is_none() {
+            self.panicked(unwritten);
+        }
+        done
+    }
+
+    /// Writes what could not be written before, up to the first error of each kind.
+    fn write_again(&self) {
+        loop {
+            let object = self.retries.borrow_mut().next_object();
+            let Some((id, object)) = object else { break };
+            let work = || self.write_object_again(id, *object);
+            if self.catch(Unwritten::Retried, work) != Some(true) {
+                break;
+            }
+        }
+        loop {
+            let record = self.retries.borrow_mut().next_record();
+            let Some((record, unread)) = record else { return };
+            let failed = record.clone();
+            if self.steps.run(move |shared| shared.records().mark_pending(&failed)) {
+                let unwritten = Unwritten::Record(record.clone(), unread);
+                let work = || self.write_successor(record, unread, Vec::new());
+                if self.catch(unwritten, work) != Some(true) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Returns whether to go on.
+    fn write_object_again(&self, id: BlockId, object: Object) -> bool {
+        let payload = self.steps.run(move |shared| shared.pool().get(&id));
+        payload.is_none_or(|payload| self.write_object(id, &Object { payload, ..object }))
+    }
+
     /// Does one job. Breaks at the last one.
     fn work(&self, job: Job) -> ControlFlow<()> {
         match job {
-            Job::Object(id, object) => self.write_object(id, &object),
+            Job::Object(id, object) => {
+                self.write_object(id, &object);
+            }
             Job::Record { record, dropped, unread } => {
-                let record = match unread {
-                    Some(unread) => self.successor(record, unread),
-                    None => record,
-                };
-                self.write_record(record, dropped);
+                self.write_successor(record, unread, dropped);
                 self.shared.save_history(self.steps, false);
             }
             Job::Forget(conversation, named, done) => done(self.forget(&conversation, named)),
@@ -102,16 +135,25 @@ impl<'s> Writer<'s> {
         let counters = &self.shared.counters;
         Counters::add(&counters.panics, 1);
         match unwritten {
-            Unwritten::Object(id) => {
+            Unwritten::Object(id, object) => {
                 Counters::add(&counters.write_errors, 1);
                 error!(%id, "the writer panicked: the object stays in memory");
+                self.retries.borrow_mut().add_object(id, &object);
                 self.left_queue(id, None);
             }
-            Unwritten::Record(record) => {
+            Unwritten::Record(record, unread) => {
                 Counters::add(&counters.write_errors, 1);
                 let conversation = &record.conversation;
                 error!(%conversation, "the writer panicked: the record stays in memory");
-                self.steps.run(move |shared| shared.records().mark_failed(&record));
+                self.not_written(record, unread);
+            }
+            Unwritten::Retried => {
+                Counters::add(&counters.write_errors, 1);
+                error!("the writer panicked again: an object stays in memory alone");
+            }
+            Unwritten::Renewal(conversation) => {
+                error!(%conversation, "the writer panicked: the time of use was not written");
+                self.end_renewal(&conversation);
             }
             Unwritten::Nothing => error!("a job of the writer panicked"),
         }
@@ -133,9 +175,10 @@ impl<'s> Writer<'s> {
         }
     }
 
-    fn write_object(&self, id: BlockId, object: &Object) {
+    /// Returns whether the object is on disk.
+    fn write_object(&self, id: BlockId, object: &Object) -> bool {
         let shared = self.shared;
-        let Some(store) = &shared.store else { return };
+        let Some(store) = &shared.store else { return false };
         fault::point(Place::Writer);
         let file_bytes = object.file_bytes();
         let written = store.put_object(shared.fingerprint, id, object);
@@ -145,6 +188,7 @@ impl<'s> Writer<'s> {
             Err(error) => {
                 Counters::add(&shared.counters.write_errors, 1);
                 warn!(%id, %error, "object not written");
+                self.retries.borrow_mut().add_object(id, object);
             }
         }
         self.left_queue(id, on_disk.then(|| Known::on_disk(file_bytes)));
@@ -155,6 +199,22 @@ impl<'s> Writer<'s> {
                 self.steps.run(move |shared| shared.spares.lock().push(spare));
             }
         }
+        on_disk
+    }
+
+    /// Writes the record, or what takes its place given the slot file. Returns whether it is on disk.
+    fn write_successor(
+        &self,
+        record: Arc<SlotRecord>,
+        unread: Option<Unread>,
+        dropped: Vec<BlockId>,
+    ) -> bool {
+        let record = match unread {
+            Some(unread) => self.successor(record, unread),
+            None => record,
+        };
+        self.at_hand.replace(Unwritten::Record(record.clone(), unread));
+        self.write_record(record, unread, dropped)
     }
 
     /// The record to write in place of `record`, given the slot file, which may cover it and has
@@ -181,7 +241,12 @@ impl<'s> Writer<'s> {
         })
     }
 
-    fn write_record(&self, record: Arc<SlotRecord>, dropped: Vec<BlockId>) {
+    fn write_record(
+        &self,
+        record: Arc<SlotRecord>,
+        unread: Option<Unread>,
+        dropped: Vec<BlockId>,
+    ) -> bool {
         let shared = self.shared;
         if let Some(store) = &shared.store {
             let mut written = SlotRecord::clone(&record);
@@ -197,12 +262,19 @@ impl<'s> Writer<'s> {
                 Err(error) => {
                     Counters::add(&shared.counters.write_errors, 1);
                     warn!(conversation = %record.conversation, %error, "slot file not written");
-                    self.steps.run(move |shared| shared.records().mark_failed(&record));
-                    return; // The record before still names them.
+                    self.not_written(record, unread);
+                    return false; // The record before still names them.
                 }
             }
         }
         self.drop_objects(&dropped);
+        true
+    }
+
+    /// The record stays in memory, and is written again.
+    fn not_written(&self, record: Arc<SlotRecord>, unread: Option<Unread>) {
+        self.retries.borrow_mut().add_record(record.clone(), unread);
+        self.steps.run(move |shared| shared.records().mark_failed(&record));
     }
 
     fn drop_objects(&self, dropped: &[BlockId]) {
@@ -232,6 +304,10 @@ impl<'s> Writer<'s> {
                 warn!(%conversation, %error, "the time of use was not written");
             }
         }
+        self.end_renewal(conversation);
+    }
+
+    fn end_renewal(&self, conversation: &ConversationId) {
         let conversation = conversation.clone();
         self.steps.run(move |shared| shared.renewing.lock().remove(&conversation));
     }
@@ -240,6 +316,7 @@ impl<'s> Writer<'s> {
     /// refers to any more: those of all its branches.
     fn forget(&self, conversation: &ConversationId, named: Vec<BlockId>) -> Result<(), String> {
         let shared = self.shared;
+        self.retries.borrow_mut().forget(conversation, &named);
         let Some(store) = &shared.store else {
             self.drop_from_memory(named);
             let conversation = conversation.clone();
@@ -273,8 +350,13 @@ impl<'s> Writer<'s> {
         conversation: &ConversationId,
         named: &[BlockId],
     ) -> Result<(), StoreError> {
-        let record = store.get_slot(model, conversation);
         let is_ours = model == self.shared.fingerprint;
+        if is_ours {
+            self.shared.marks.forget(store, model, conversation)?;
+        } else {
+            store.unmark_use(model, conversation)?;
+        }
+        let record = store.get_slot(model, conversation);
         if !is_ours
             && matches!(record, Err(Miss::Absent))
             && store.rejected(model, conversation).is_none()

@@ -305,11 +305,12 @@ impl Worker<'_> {
     pub(super) fn end_turn(&mut self, index: usize) {
         let (now, run) = (self.now(), self.usage(index).run);
         let slot = &mut self.slots[index];
-        let Some(turn) = slot.turn.take() else { return };
+        let Some(mut turn) = slot.turn.take() else { return };
         if slot.answered.number != run.number {
             slot.answered = run; // It ended without an answer; what it computed is exported.
         }
         slot.turn_ended(&turn);
+        turn.phase = Phase::Prefill; // Cancels a fetch, before its use is reported as ended.
         self.slot_may_be_free = true;
         self.core.change_log.touch();
         self.ended += 1;

@@ -191,7 +191,10 @@ impl Queue {
     fn work(&self, finder: &mut Finder<'_>, number: u64, job: Job) {
         let shared = finder.shared;
         match job {
-            Job::Plan(request) => self.planned(number, Plan::of(shared, &request)),
+            Job::Plan(request) => {
+                let is_wanted = || self.state.lock().restores.contains_key(&number);
+                self.planned(number, Plan::of(shared, &request, is_wanted));
+            }
             Job::Read(plan, group) => {
                 let last = group.last;
                 self.read(finder, number, &plan, group);
