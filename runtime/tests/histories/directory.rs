@@ -1,6 +1,6 @@
 //! Copies the directory of saved KV, and checks it name by name.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use hob_runtime::Model;
@@ -49,6 +49,13 @@ pub fn files(directory: &Path) -> Vec<PathBuf> {
         }
     }
     found
+}
+
+/// The files with this extension; skips those that vanish meanwhile.
+pub fn contents(directory: &Path, extension: &str) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = files(directory);
+    files.retain(|file| file.extension().is_some_and(|end| end == extension));
+    files.into_iter().filter_map(|file| Some((file.clone(), std::fs::read(file).ok()?))).collect()
 }
 
 /// Copies the files with this extension; skips those that vanish meanwhile.

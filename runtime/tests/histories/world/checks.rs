@@ -66,7 +66,8 @@ impl World {
             let Some(kept) = self.chats[chat].kept.clone().filter(|_| self.random.one_in(2)) else {
                 continue;
             };
-            let may_differ_at = self.chats[chat].cancelled_at.unwrap_or(usize::MAX).min(kept.len());
+            let cancelled_at = self.chats[chat].cancelled_at.unwrap_or(usize::MAX);
+            let may_differ_at = cancelled_at.min(kept.len());
             let parked = self.random.one_in(2);
             if parked {
                 let name = name(&self.chats[chat].name);
@@ -84,7 +85,11 @@ impl World {
             let report = self.finish(0).expect("the turn succeeds").report;
             // Without room, the tail of the answer is computed with the next prompt.
             let unseen = usize::from(!self.roomy);
-            let new = prompt.len() - kept.len();
+            // A cancelled answer that repeats `kept` and goes on has snapshots after its end instead.
+            let is_beyond = |miss: &MissReason| matches!(miss, MissReason::Differs { at, .. } if *at >= kept.len());
+            let outgrown = !self.memory.is_plain() && report.miss.as_ref().is_some_and(is_beyond);
+            let from = if outgrown { kept.len().min(cancelled_at - 1) } else { kept.len() };
+            let new = prompt.len() - from;
             assert!(report.tokens.computed <= new + unseen, "{new} tokens are new: {report:?}");
             // The record may cover more than `kept`, or the answer of a turn that was cancelled.
             let is_allowed = |miss: &MissReason| matches!(miss, MissReason::Differs { at, .. } if *at >= may_differ_at);

@@ -382,9 +382,18 @@ impl World {
         self.note("crash".to_owned());
         self.torn |= self.leaving;
         let copy = tempfile::tempdir().unwrap();
-        // Slot files first: their objects were written before them.
-        directory::copy_files(self.directory.path(), copy.path(), "bin");
-        directory::copy_files(self.directory.path(), copy.path(), "kv");
+        let slot_files = || directory::contents(self.directory.path(), "bin");
+        let mut before = slot_files();
+        loop {
+            // Slot files first: their objects were written before them.
+            directory::copy_files(self.directory.path(), copy.path(), "bin");
+            directory::copy_files(self.directory.path(), copy.path(), "kv");
+            let now = slot_files();
+            if now == before {
+                break;
+            }
+            before = now; // Snapshots that the replaced ones name may be gone.
+        }
         self.running.clear();
         self.engine.shutdown();
         self.directory = copy;
