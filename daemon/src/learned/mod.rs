@@ -114,15 +114,8 @@ impl Learned {
 
     /// A conversation was deleted: forgets the prefixes that too few others began with.
     pub fn forget_conversation(&self, id: &ConversationId) {
-        let forgotten = {
-            let mut state = self.shared.state.lock();
-            let before = state.learner.memory().clone();
-            let forgotten = state.learner.forget_conversation(id);
-            if *state.learner.memory() == before {
-                return;
-            }
-            forgotten
-        };
+        let forgotten = self.shared.state.lock().learner.forget_conversation(id);
+        let Some(forgotten) = forgotten else { return };
         self.save();
         self.drop_kv(&forgotten);
     }

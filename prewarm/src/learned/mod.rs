@@ -267,20 +267,26 @@ impl Learner {
         self.memory.prefixes.retain(|prefix| prefix.name != *name);
     }
 
-    /// A conversation was deleted. Returns the prefixes that too few others began with.
-    pub fn forget_conversation(&mut self, id: &ConversationId) -> Vec<LearnedName> {
-        let is_its = |speaker: &Speaker| *speaker == Speaker::Named(id.clone());
+    /// A conversation was deleted. Returns the prefixes that too few others began with; `None` when
+    /// nothing of it was remembered.
+    pub fn forget_conversation(&mut self, id: &ConversationId) -> Option<Vec<LearnedName>> {
+        let speaker = Speaker::Named(id.clone());
+        let is_its = |other: &Speaker| *other == speaker;
+        let prompts = self.memory.prompts.len();
         self.memory.prompts.retain(|prompt| !is_its(&prompt.speaker));
+        let mut was_known = self.memory.prompts.len() < prompts;
         let mut lost_one = Vec::new();
         for prefix in &mut self.memory.prefixes {
             let before = prefix.users.len();
             prefix.users.retain(|(user, _)| !is_its(user));
-            if prefix.users.len() < before && prefix.users.len() < CONVERSATIONS {
+            let was_user = prefix.users.len() < before;
+            if was_user && prefix.users.len() < CONVERSATIONS {
                 lost_one.push(prefix.name.clone());
             }
+            was_known |= was_user;
         }
         self.memory.prefixes.retain(|prefix| !lost_one.contains(&prefix.name));
-        lost_one
+        was_known.then_some(lost_one)
     }
 
     /// Forgets what is too old, and what a smaller budget has no room for. Returns the prefixes.
