@@ -227,6 +227,33 @@ fn over_quota_the_least_rebuild_time_per_byte_leaves_and_the_others_stay() {
 }
 
 #[test]
+fn new_kv_over_the_quota_is_swept_long_before_the_interval_is_over() {
+    let home = Home::new();
+    let hobd = home.start();
+    let text = "My locker code is 48213. ".repeat(24);
+    for room in ["first", "second"] {
+        say(&hobd.client, room, &format!("In room {room}: {text}"));
+    }
+    say_witness(&hobd.client);
+    let full = hobd.client.get("/v1/memory")["disk"]["bytes"].as_u64().unwrap();
+    home.stop(hobd);
+    home.pass(10 * MINUTE);
+
+    let home = home.with(&["--slots-quota-bytes", &full.to_string()]);
+    let hobd = home.start();
+    until_swept(&hobd.client); // The sweep at start is over; no later one is due for 5 minutes.
+    assert_eq!(saved_names(&hobd.client), ["first", "second"]);
+    for room in 0..16 {
+        say(&hobd.client, &format!("new {room}"), &format!("In room {room}: {text}"));
+    }
+    wait::until("the oldest have left", || {
+        let names = saved_names(&hobd.client);
+        let is_left = |room: &str| names.iter().any(|name| name == room);
+        (!is_left("first") && !is_left("second")).then_some(())
+    });
+}
+
+#[test]
 fn a_quota_of_a_flag_cannot_be_changed_by_a_request() {
     let home = Home::new().with(&["--slots-quota-bytes", "1GiB"]);
     let hobd = home.start();

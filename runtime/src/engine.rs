@@ -230,6 +230,11 @@ impl Engine {
         answer.await.map_err(|_| self.stopped())
     }
 
+    /// Bytes of saved KV that this engine has written. Ends with the engine.
+    pub fn written_bytes(&self) -> watch::Receiver<u64> {
+        self.inner.maintainer.written_bytes()
+    }
+
     /// Runs a maintenance job on the writer thread, in one order with the engine's saves. The
     /// [`LiveRefs`] names the KV that is in use and must stay.
     ///
@@ -244,19 +249,23 @@ impl Engine {
         answer.await.map_err(|_| self.stopped())
     }
 
-    /// A reading of the engine.
+    /// A reading of the engine. Looks parked conversations up on the caller's thread.
     ///
     /// # Errors
     /// [`TurnError::Stopped`].
     pub async fn status(&self) -> Result<EngineStatus, TurnError> {
-        let status = self.cell_status().await?;
+        Ok(self.with_parked(self.cell_status().await?))
+    }
+
+    /// Completes a [`Self::cell_status`] to a [`Self::status`]. Blocks on the disk.
+    pub fn with_parked(&self, status: EngineStatus) -> EngineStatus {
         let slots = status.slots.iter().chain(&status.prefixes);
         let hot: BTreeSet<_> = slots
             .filter(|slot| slot.tokens > 0)
             .filter_map(|slot| slot.conversation.clone())
             .collect();
         let parked = self.inner.tiers.conversations(|id| !hot.contains(id));
-        Ok(EngineStatus { parked, ..status })
+        EngineStatus { parked, ..status }
     }
 
     /// All of [`Self::status`] but the parked conversations, whose blocks are looked up in the tiers.

@@ -2,6 +2,8 @@
 //!
 //! - A sweep runs at start, when the quota changes, and then at the configured interval; one that
 //!   left work runs again after five seconds.
+//! - New KV makes a sweep due as soon as it exceeds the quota by a sixteenth, five seconds after the
+//!   last sweep at the earliest.
 //! - Every 30 seconds the loop compares wall time with the process's own time. It notices a jump
 //!   before a sweep takes it for age, and writes it down for the next start.
 
@@ -21,8 +23,14 @@ use parking_lot::Mutex;
 /// Between two comparisons of the clocks.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(30);
 
-/// After a sweep that left work.
+/// After a sweep that left work, and before one that new KV makes due.
 const NEXT_AFTER: Duration = Duration::from_secs(5);
+
+/// New KV may exceed the quota by this fraction of it, so that a directory at its quota is not swept
+/// after each turn; and by [`MIN_EXCESS_BYTES`].
+const EXCESS_FRACTION: u64 = 16;
+
+const MIN_EXCESS_BYTES: u64 = 64 << 10;
 
 pub fn rules(settings: &Settings) -> Rules {
     Rules {
@@ -65,7 +73,9 @@ pub struct Options {
 pub async fn run(options: Options) {
     let Options { engine, store, sweeper, interval, quota, time } = options;
     let mut clocks = store.clock_tracker();
-    let mut next = Duration::ZERO;
+    let (mut next, mut earliest) = (Duration::ZERO, Duration::ZERO);
+    let mut written = engine.written_bytes();
+    let mut max_written = u64::MAX;
     loop {
         let known = clocks.clone();
         let (wall, ran) = time.read();
@@ -77,21 +87,35 @@ pub async fn run(options: Options) {
         if is_due {
             sweeper.lock().set_quota(quota.get());
             let left = match sweep(&engine, &sweeper, now).await {
-                Ok(swept) => swept.left,
+                Ok(swept) => {
+                    max_written = written.borrow().saturating_add(max_growth(&swept));
+                    swept.left
+                }
                 Err(_) if engine.is_stopping() => return,
                 Err(error) => {
                     tracing::error!(%error, "the sweep failed");
                     false
                 }
             };
-            next = if left { time.read().1 + NEXT_AFTER } else { ran + interval };
+            earliest = time.read().1 + NEXT_AFTER;
+            next = if left { earliest } else { ran + interval };
         }
         let until_due = next.saturating_sub(time.read().1);
         tokio::select! {
             () = quota.changed() => next = Duration::ZERO,
+            Ok(_) = written.wait_for(|bytes| *bytes > max_written) => {
+                next = next.min(earliest);
+                max_written = u64::MAX; // Until the next sweep.
+            }
             () = tokio::time::sleep(time.sleep(until_due.min(CLOCK_INTERVAL))) => {}
         }
     }
+}
+
+/// How many bytes may be written after a sweep before the next one is due.
+fn max_growth(swept: &Swept) -> u64 {
+    let excess = (swept.quota_bytes / EXCESS_FRACTION).max(MIN_EXCESS_BYTES);
+    swept.quota_bytes.saturating_sub(swept.used_bytes).saturating_add(excess)
 }
 
 /// Sweeps once and logs what was removed.

@@ -21,17 +21,24 @@ use super::job::{Job, MaintenanceJob};
 use super::locked::{LockedSteps, MAX_IDS};
 use super::shared::{Counters, Shared};
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
 /// Queues maintenance jobs, from any thread.
 #[derive(Clone)]
 pub struct Maintainer {
     jobs: mpsc::Sender<Job>,
     stopping: Arc<AtomicBool>,
+    written: watch::Receiver<u64>,
 }
 
 impl Maintainer {
-    pub(super) fn new(jobs: mpsc::Sender<Job>, stopping: Arc<AtomicBool>) -> Self {
-        Self { jobs, stopping }
+    pub(super) fn new(jobs: mpsc::Sender<Job>, shared: &Shared) -> Self {
+        Self { jobs, stopping: shared.stopping.clone(), written: shared.written.subscribe() }
+    }
+
+    /// Bytes that the writer has written since the start. Ends with it.
+    pub fn written_bytes(&self) -> watch::Receiver<u64> {
+        self.written.clone()
     }
 
     /// Saves go first from now on: the running job leaves what it can, queued ones are dropped.

@@ -230,12 +230,17 @@ impl KvTiers {
 
     /// Maintenance, without a way through the engine's thread.
     pub fn maintainer(&self) -> Maintainer {
-        Maintainer::new(self.jobs.clone(), self.shared.stopping.clone())
+        Maintainer::new(self.jobs.clone(), &self.shared)
     }
 
     /// Replaces the set of conversations whose files maintenance leaves alone.
     pub fn set_open(&self, open: BTreeSet<ConversationId>) {
         *self.shared.open.lock() = open;
+    }
+
+    /// Whether `open` is the set that maintenance leaves alone.
+    pub fn is_open(&self, open: &BTreeSet<ConversationId>) -> bool {
+        *self.shared.open.lock() == *open
     }
 
     /// Fetches the saved KV of a prompt. `deliver` is called on other threads, until the handle is

@@ -11,6 +11,7 @@ use hob_slots::format::{Object, ObjectKind};
 use hob_slots::store::{ObjectName, Store};
 use hob_slots::{BlockId, ConversationId, ModelHash, Timeline, Token, WarmPool};
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use tokio::sync::watch;
 
 use super::marks::Marks;
 use super::records::Records;
@@ -59,6 +60,8 @@ pub(super) struct Shared {
     /// The engine waits for [`Shared::is_full`] to become false.
     pub engine_waits: AtomicBool,
     pub counters: Counters,
+    /// `counters.written_bytes`, for those who wait for it to grow.
+    pub written: watch::Sender<u64>,
 }
 
 /// Maximum number of spare buffers.
@@ -129,7 +132,14 @@ impl Shared {
             unsaved_budget_bytes: budget.unsaved_bytes,
             engine_waits: AtomicBool::new(false),
             counters: Counters::default(),
+            written: watch::Sender::new(0),
         }
+    }
+
+    /// An object or a slot file was written.
+    pub fn count_written(&self, bytes: u64) {
+        Counters::add(&self.counters.written_bytes, bytes);
+        self.written.send_replace(self.counters.written_bytes.load(Ordering::Relaxed));
     }
 
     /// The blocks of `tokens`, which begin a conversation.

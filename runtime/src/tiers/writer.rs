@@ -184,7 +184,7 @@ impl<'s> Writer<'s> {
         let written = store.put_object(shared.fingerprint, id, object);
         let on_disk = written.is_ok();
         match written {
-            Ok(bytes) => Counters::add(&shared.counters.written_bytes, bytes),
+            Ok(bytes) => shared.count_written(bytes),
             Err(error) => {
                 Counters::add(&shared.counters.write_errors, 1);
                 warn!(%id, %error, "object not written");
@@ -254,7 +254,7 @@ impl<'s> Writer<'s> {
             written.branches.retain(|object| store.has_object(shared.fingerprint, object.id));
             match store.put_slot(shared.fingerprint, &written) {
                 Ok(bytes) => {
-                    Counters::add(&shared.counters.written_bytes, bytes);
+                    shared.count_written(bytes);
                     let tokens = record.tokens.len();
                     debug!(conversation = %record.conversation, tokens, "saved");
                     self.steps.run(move |shared| shared.records().mark_saved(&record));
@@ -298,7 +298,7 @@ impl<'s> Writer<'s> {
         });
         match written {
             None => {} // There is no slot file, or a save has renewed it meanwhile.
-            Some(Ok(bytes)) => Counters::add(&shared.counters.written_bytes, bytes),
+            Some(Ok(bytes)) => shared.count_written(bytes),
             Some(Err(error)) => {
                 Counters::add(&shared.counters.write_errors, 1);
                 warn!(%conversation, %error, "the time of use was not written");
