@@ -300,7 +300,7 @@ fn a_deletion_takes_the_count_of_crashes_with_it() {
     abort.done();
     restarted_or_first(&hobd, 1);
     let marks = || {
-        let models = std::fs::read_dir(directory.path().join("slots")).unwrap();
+        let models = std::fs::read_dir(directory.path().join("data/slots")).unwrap();
         let marks = models.map(|model| model.unwrap().path().join("crashes"));
         marks.filter_map(|marks| std::fs::read_dir(marks).ok()).map(Iterator::count).sum::<usize>()
     };
