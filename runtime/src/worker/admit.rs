@@ -88,6 +88,7 @@ impl Worker<'_> {
                 && let Some((slot, had_slot)) = self.pin(&owner, purpose)
             {
                 let waiting = self.queue.remove(index).expect("the index is below the length");
+                self.open_changed = true;
                 self.core.waiting.fetch_sub(1, Ordering::AcqRel);
                 self.registry.begin(owner.id());
                 self.begin(slot, had_slot, owner, waiting);
@@ -130,6 +131,7 @@ impl Worker<'_> {
         let before = self.queue.len();
         self.queue.retain(|waiting| !matches(waiting));
         let removed = before - self.queue.len();
+        self.open_changed |= removed > 0;
         self.core.waiting.fetch_sub(removed, Ordering::AcqRel);
         removed
     }
@@ -173,6 +175,7 @@ impl Worker<'_> {
             }
         };
         self.slots[slot].pinned_by(owner.clone());
+        self.open_changed = true;
         Some((slot, false))
     }
 
@@ -321,6 +324,7 @@ impl Worker<'_> {
         if let Owner::Anonymous(id) = &turn.owner {
             slot.tail.clear();
             slot.owner = None; // Its cells stay, for other slots to share.
+            self.open_changed = true;
             self.registry.unpin(id);
             if turn.request.keep.in_memory == Some(true) {
                 self.vacate(index);

@@ -28,6 +28,7 @@ impl Worker<'_> {
         let purpose = turn.request.purpose;
         let behind = self.queue.iter().position(|waiting| waiting.purpose() > purpose);
         self.queue.insert(behind.unwrap_or(self.queue.len()), Waiting::New(turn));
+        self.open_changed = true;
     }
 
     /// Turns of a hint may come from several clients: none replaces another.

@@ -67,6 +67,7 @@ impl Worker<'_> {
     pub(super) fn vacate(&mut self, index: usize) {
         self.clear(index);
         self.slots[index].unpinned();
+        self.open_changed = true;
     }
 
     /// Appends tokens whose cells are in place, and new.

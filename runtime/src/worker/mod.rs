@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 
-use hob_slots::{ModelHash, RadixTree, Registry, SlotId, Timestamp};
+use hob_slots::{ConversationId, ModelHash, RadixTree, Registry, SlotId, Timestamp};
 
 use crate::backend::{Backend, Model, Sequence};
 use crate::command::{Command, Reply};
@@ -61,6 +61,8 @@ pub(crate) struct Worker<'b> {
     /// Numbers the cells, see `cells`.
     cells_given: u64,
     queue: VecDeque<Waiting>,
+    /// A slot was pinned or freed, or the queue has changed, since the last [`Worker::publish_open`].
+    open_changed: bool,
     /// A turn has ended since the last admission: a waiting one may find a slot.
     slot_may_be_free: bool,
     /// Turns that have ended.
@@ -112,6 +114,7 @@ impl<'b> Worker<'b> {
             slots: (0..slots + prefixes).map(slot).collect(),
             cells_given: 0,
             queue: VecDeque::new(),
+            open_changed: true,
             slot_may_be_free: false,
             ended: 0,
             settling: Vec::new(),
@@ -241,10 +244,17 @@ impl<'b> Worker<'b> {
     }
 
     /// Protects the conversations in a slot or in the queue from maintenance.
-    fn publish_open(&self) {
+    fn publish_open(&mut self) {
+        if std::mem::take(&mut self.open_changed) {
+            self.core.tiers.set_open(self.open());
+        }
+        debug_assert!(self.core.tiers.is_open(&self.open()), "each change sets `open_changed`");
+    }
+
+    fn open(&self) -> BTreeSet<ConversationId> {
         let pinned = self.slots.iter().filter_map(|slot| slot.owner.as_ref().map(Owner::id));
         let waiting = self.queue.iter().filter_map(Waiting::conversation);
-        self.core.tiers.set_open(pinned.chain(waiting).cloned().collect());
+        pinned.chain(waiting).cloned().collect()
     }
 
     /// Ends the turns whose caller has gone away, running or queued.

@@ -158,5 +158,6 @@ impl Worker<'_> {
         self.vacate(index);
         self.core.waiting.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
         self.queue.push_front(Waiting::Preempted { turn: Box::new(turn), ended: self.ended });
+        self.open_changed = true;
     }
 }
