@@ -1,4 +1,6 @@
-//! Moves CPU-bound work off the threads that serve sockets.
+//! Moves CPU-bound and blocking work off the threads that serve sockets.
+
+use hob_runtime::{Engine, EngineStatus, TurnError};
 
 /// Runs `job` on tokio's blocking pool. A panic of the job is a panic of the caller.
 pub async fn compute<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> T {
@@ -6,4 +8,14 @@ pub async fn compute<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static
         Ok(done) => done,
         Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
+}
+
+/// A reading of the engine. Looks each parked conversation up in the tiers, which may read one file's
+/// facts for each of its blocks.
+///
+/// # Errors
+/// [`TurnError::Stopped`].
+pub async fn engine_status(engine: &Engine) -> Result<EngineStatus, TurnError> {
+    let (engine, cells) = (engine.clone(), engine.cell_status().await?);
+    Ok(compute(move || engine.with_parked(cells)).await)
 }

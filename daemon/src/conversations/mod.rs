@@ -16,7 +16,7 @@ use hob_prewarm::Event;
 use hob_runtime::{Engine, EngineStatus, Tier, TurnError};
 use hob_slots::{AdjustedTime, ConversationId, Timestamp};
 
-use crate::blocking::compute;
+use crate::blocking::{compute, engine_status};
 use crate::clock::Clock;
 use crate::error::ApiError;
 use crate::learned::Learned;
@@ -239,7 +239,7 @@ impl Conversations {
     ) -> Result<KvLocations, ApiError> {
         let ids: Vec<_> =
             of.into_iter().filter_map(|summary| ConversationId::new(&summary.id).ok()).collect();
-        let status = match self.engine.status().await {
+        let status = match engine_status(&self.engine).await {
             Err(TurnError::Dead(_)) => EngineStatus::default(), // Texts stay readable.
             status => status?,
         };

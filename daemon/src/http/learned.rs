@@ -6,6 +6,7 @@ use hob_api::LearnedPrefix;
 use hob_prewarm::LearnedName;
 use serde_json::{Value, json};
 
+use crate::blocking::engine_status;
 use crate::error::ApiError;
 use crate::learned::status::LearnedStatus;
 use crate::learned::{Learned, not_learned};
@@ -16,7 +17,7 @@ pub async fn list(
     State(learned): State<Learned>,
     State(models): State<Models>,
 ) -> Result<Json<Value>, ApiError> {
-    let prefixes = learned.list(models.engine.status().await?).await;
+    let prefixes = learned.list(engine_status(&models.engine).await?).await;
     let data: Vec<_> = prefixes.into_iter().map(|prefix| line(prefix, &models)).collect();
     Ok(Json(json!({"object": "list", "data": data})))
 }

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::body::JsonBody;
 use super::respond::no_such_method;
+use crate::blocking::engine_status;
 use crate::error::ApiError;
 use crate::models::Models;
 use crate::profiles::Profiles;
@@ -254,7 +255,7 @@ async fn prefixes(
     profiles: &Profiles,
     models: &Models,
 ) -> Result<BTreeMap<String, PrefixStatus>, ApiError> {
-    let status = models.engine.status().await?;
+    let status = engine_status(&models.engine).await?;
     let prefixes = profiles.prefixes(&status).await.into_iter();
     Ok(prefixes.map(|prefix| (prefix.profile.as_str().to_owned(), prefix)).collect())
 }

@@ -11,6 +11,7 @@ use hob_api::status::{Counters, DiskQuota, Parked, Prefix, Profile, Slot};
 use hob_runtime::{EngineCounters, Health, SavedStatus, SlotStatus};
 use serde_json::{Value, json};
 
+use crate::blocking::engine_status;
 use crate::error::ApiError;
 use crate::metrics::{Gauges, Metrics};
 use crate::models::Models;
@@ -41,7 +42,7 @@ pub async fn metrics(
     State(models): State<Models>,
     State(profiles): State<Profiles>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let status = models.engine.status().await?;
+    let status = models.engine.cell_status().await?;
     let in_use = status.slots.iter().filter(|slot| slot.conversation.is_some()).count();
     let page = metrics.render(
         Gauges {
@@ -72,7 +73,7 @@ pub async fn status(
     State(speech): State<Speech>,
     State(storage): State<Storage>,
 ) -> Result<Json<Status>, ApiError> {
-    let status = models.engine.status().await?;
+    let status = engine_status(&models.engine).await?;
     let prefixes = profiles.prefixes(&status).await;
     let list = profiles.list().await;
     Ok(Json(Status {

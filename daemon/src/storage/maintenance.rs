@@ -11,7 +11,7 @@ use hob_slots::usage::{total_bytes, usage};
 use hob_slots::{Listing, ModelHash, Quarantined, Rejected, StoreError};
 
 use super::{Storage, failed};
-use crate::blocking::compute;
+use crate::blocking::{compute, engine_status};
 use crate::error::{ApiError, ErrorKind};
 
 /// The saved KV of one model or of all.
@@ -36,7 +36,7 @@ impl Storage {
     pub async fn slots(&self, model: Option<ModelHash>) -> Result<SavedSlots, ApiError> {
         let reader = self.reader()?;
         let engine = &self.options().engine;
-        let live = live(engine.fingerprint(), engine.status().await?);
+        let live = live(engine.fingerprint(), engine_status(engine).await?);
         let (now, lifetimes) = (self.adjusted_now(), self.options().lifetimes);
         let quota = self.quota().get();
         compute(move || {

@@ -68,7 +68,7 @@ impl Storage {
     /// When the store cannot be read.
     pub async fn memory(&self) -> Result<Memory, ApiError> {
         let options = self.options();
-        let status = options.engine.status().await?;
+        let status = options.engine.cell_status().await?;
         let (reader, quota) = (options.reader.clone(), options.quota.as_set());
         let estimate = options.estimate;
         let disk = compute(move || reader.map(|reader| disk_use(&reader, quota)).transpose());

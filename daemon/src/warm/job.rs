@@ -32,7 +32,8 @@ pub async fn make_hot(
     if tokens == 0 {
         return Ok(unchanged);
     }
-    if purpose == Purpose::KeepAlive && !has_room(&engine.status().await?, &prefix.id, tokens) {
+    if purpose == Purpose::KeepAlive && !has_room(&engine.cell_status().await?, &prefix.id, tokens)
+    {
         return Ok(unchanged);
     }
     Ok(report(engine.submit(request(prefix, purpose))?).await?)
