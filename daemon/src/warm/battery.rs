@@ -1,4 +1,5 @@
-//! The machine's battery, as Linux reports it; unknown on other systems.
+//! The machine's battery: of Linux from its files, which also tell whether the line feeds a battery
+//! that does not charge; of other systems as `starship-battery` reads it.
 //!
 //! - Batteries of mice and headsets do not count.
 //! - A missing or malformed file counts as no battery.
@@ -24,11 +25,16 @@ pub fn read_now() -> Option<Battery> {
 
 #[cfg(not(target_os = "linux"))]
 pub fn read_now() -> Option<Battery> {
-    None
+    battery(&reported().ok()?)
 }
 
-/// A directory below `/sys/class/power_supply`.
-#[cfg(any(test, target_os = "linux"))]
+#[cfg(any(test, not(target_os = "linux")))]
+fn reported() -> Result<Vec<Supply>, starship_battery::Error> {
+    let batteries = starship_battery::Manager::new()?.batteries()?.flatten();
+    Ok(batteries.map(|it| Supply::reported(it.state(), it.state_of_charge().value)).collect())
+}
+
+/// A battery, or what feeds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Supply {
     Battery { percent: u8, charging: bool },
@@ -36,9 +42,20 @@ enum Supply {
     Other,
 }
 
-#[cfg(any(test, target_os = "linux"))]
 impl Supply {
-    /// `read` returns the text of a file, empty if it is missing.
+    /// `charge` is 1 where the battery is full.
+    #[cfg(any(test, not(target_os = "linux")))]
+    fn reported(state: starship_battery::State, charge: f32) -> Self {
+        use starship_battery::State::{Charging, Full, Paused};
+
+        // A paused battery has reached its limit, and the line feeds the machine.
+        let charging = matches!(state, Charging | Full | Paused);
+        Self::Battery { percent: (charge.clamp(0.0, 1.0) * 100.0).round() as u8, charging }
+    }
+
+    /// Reads a directory below `/sys/class/power_supply`. `read` returns the text of a file, empty if
+    /// it is missing.
+    #[cfg(any(test, target_os = "linux"))]
     fn parse(read: impl Fn(&'static str) -> String) -> Self {
         let read = |name| read(name).trim().to_owned();
         match read("type").as_str() {
@@ -56,7 +73,6 @@ impl Supply {
 }
 
 /// The fullest of several batteries, because they are drained one after the other.
-#[cfg(any(test, target_os = "linux"))]
 fn battery(supplies: &[Supply]) -> Option<Battery> {
     let percents = supplies.iter().filter_map(|supply| match supply {
         Supply::Battery { percent, .. } => Some(*percent),
@@ -109,6 +125,21 @@ mod tests {
         ];
         assert_eq!(battery(&supplies), None);
         assert_eq!(battery(&[]), None);
+    }
+
+    #[test]
+    fn other_systems_report_a_charge_and_a_state() {
+        use starship_battery::State::{Charging, Discharging, Full, Paused, Unknown};
+
+        let read = |state, charge| battery(&[Supply::reported(state, charge)]).unwrap();
+        for state in [Charging, Full, Paused] {
+            assert_eq!(read(state, 0.174), Battery { percent: 17, charging: true });
+        }
+        for state in [Discharging, Unknown] {
+            assert_eq!(read(state, 1.01), Battery { percent: 100, charging: false });
+        }
+        let here = std::path::Path::new("/sys/class/power_supply");
+        assert!(reported().is_ok() || !here.exists(), "the library works on this system");
     }
 
     #[test]
