@@ -61,6 +61,42 @@ fn each_kind_of_key_gets_the_slot_that_its_table_derives() {
 }
 
 #[test]
+fn six_fields_name_a_stored_conversation_and_the_others_are_hints() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = hobd(directory.path(), &[]);
+    let listed = || hobd.client.get("/v1/conversations")["data"].as_array().unwrap().clone();
+    let named = [
+        json!({"conversation": "room-1"}),
+        json!({"conversation": {"id": "room-2"}}),
+        json!({"eliza": {"conversationId": "room-3"}}),
+        json!({"providerOptions": {"eliza": {"conversationId": "room-4"}}}),
+        json!({"promptCacheKey": "conv:room-5"}),
+    ];
+    for (number, fields) in (1..).zip(named) {
+        let answer = ask(&hobd, "Is it dark?", fields);
+        assert_eq!(answer["conversation"], format!("room-{number}"));
+        assert_eq!((listed().len(), &listed()[0]["id"]), (number, &answer["conversation"]));
+    }
+    let body = chat_body(json!([user("Is it dark?")]), json!({}));
+    let call = hobd.client.call("POST", "/v1/chat/completions").header("X-Session-Id", "room-6");
+    assert_eq!(call.json(&body).send().json()["hob"]["conversation"], "room-6");
+    assert_eq!(listed().len(), 6);
+    for hint in [
+        json!({"prompt_cache_key": "room-7"}),
+        json!({"eliza": {"prefixHash": "0123"}}),
+        json!({"eliza": {"promptSegments": [{"content": "x", "stable": true}]}}),
+        json!({"promptCacheKey": "v5:abc"}),
+    ] {
+        let answer = ask(&hobd, "Is it dark?", hint);
+        assert_eq!(
+            (&answer["conversation"], answer["cache_key"].is_string()),
+            (&json!(null), true)
+        );
+    }
+    assert_eq!(listed().len(), 6, "a hint stores no text");
+}
+
+#[test]
 fn turns_of_one_hint_run_side_by_side_and_share_their_beginning() {
     let world = Plan::new().slots(4).pace(Duration::from_millis(5)).start();
     let extra = json!({"prompt_cache_key": "app", "max_tokens": 4000, "ignore_eos": true});
