@@ -139,6 +139,58 @@ fn a_private_conversation_is_remembered_in_memory_and_gone_when_it_is_deleted() 
 }
 
 #[test]
+fn a_conversation_whose_private_request_failed_is_not_private() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = hobd(directory.path());
+    let too_long = "a".repeat(100_000);
+    let private = json!({"conversation": "a", "hob": {"append": true, "private": true}});
+    for (text, fields) in [
+        (too_long.as_str(), private.clone()),
+        (
+            "Hello",
+            json!({"conversation": "a", "hob": {"append": true, "private": true, "after": 9}}),
+        ),
+    ] {
+        let body = chat_body(json!([user(text)]), fields);
+        let refused = hobd.client.call("POST", "/v1/chat/completions").json(&body).send();
+        assert_eq!(refused.status, 400, "{}", refused.text());
+    }
+    say(&hobd, "Hello", json!({"conversation": "a", "hob": {"append": true}}));
+    let list = hobd.client.get("/v1/conversations");
+    assert_eq!(list["data"][0]["private"], Value::Null, "{list}");
+    let body = chat_body(json!([user(&secret())]), private);
+    let refused = hobd.client.call("POST", "/v1/chat/completions").json(&body).send();
+    assert_eq!(refused.error()["code"], "not_private", "its text is on disk");
+}
+
+#[test]
+fn a_private_conversation_ends_a_day_after_its_last_message() {
+    let directory = tempfile::tempdir().unwrap();
+    let launch = launch(directory.path()).with_clock();
+    let hobd = launch.start();
+    let private = json!({"conversation": "a", "hob": {"append": true, "private": true}});
+    say(&hobd, &secret(), private.clone());
+    launch.pass(Duration::from_secs(23 * 3600));
+    let answer = say(&hobd, "And now?", private.clone());
+    assert!(answer["hob"]["tokens"]["computed"].as_u64().unwrap() < 40, "{answer}");
+    launch.pass(Duration::from_secs(23 * 3600));
+    let answer = say(&hobd, "Once more?", private.clone());
+    assert!(answer["usage"]["prompt_tokens"].as_u64().unwrap() > secret().len() as u64);
+
+    launch.pass(Duration::from_secs(25 * 3600));
+    wait::until("it has ended", || {
+        (hobd.client.get("/v1/conversations")["data"] == json!([])).then_some(())
+    });
+    assert_eq!(hobd.client.call("GET", "/v1/conversations/a").send().status, 404);
+    wait::until("its KV is gone", || {
+        let fresh = say(&hobd, &secret(), json!({"store": false}));
+        let tokens = &fresh["hob"]["tokens"];
+        (tokens["memory"] == 0 && tokens["disk"] == 0).then_some(())
+    });
+    assert_eq!(canary_after_stop(hobd, directory.path()), [""; 0]);
+}
+
+#[test]
 fn a_private_conversation_ends_with_the_daemon() {
     let directory = tempfile::tempdir().unwrap();
     let first = hobd(directory.path());

@@ -187,6 +187,7 @@ impl Chat {
                 Some(continuation) => transcript.append(id, continuation, self.now()),
                 None => transcript.sync(id, request.messages.clone(), self.now()),
             });
+            scope.has_text();
             recording.keep(scope.recorded(), text);
             if scope.in_memory != Some(true) {
                 let prefix = resolved.preamble.as_ref().map(|preamble| &preamble.prefix);

@@ -9,19 +9,28 @@ use hob_slots::ConversationId;
 
 use super::Chat;
 use super::identity::Identity;
-use crate::conversations::transcript::TranscriptError;
+use crate::conversations::transcript::{PrivateRequest, TranscriptError};
 use crate::error::{ApiError, ErrorKind};
 
 /// What a request names, and whether it is private.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Scope {
     pub identity: Identity,
     pub is_private: bool,
+    /// Of a private conversation; drop it once the request's text is queued.
+    private: Option<PrivateRequest>,
     /// Its KV must not reach the disk; `None`: as recorded.
     pub in_memory: Option<bool>,
 }
 
 impl Scope {
+    /// The request's text is queued for the transcript.
+    pub fn has_text(&self) {
+        if let Some(private) = &self.private {
+            private.has_text();
+        }
+    }
+
     /// The conversation or hint whose timeline is saved.
     pub fn recorded(&self) -> Option<ConversationId> {
         let is_recorded = |id: &&ConversationId| !id.is_hint() || !self.in_memory.unwrap_or(false);
@@ -43,19 +52,19 @@ impl Chat {
         opens: bool,
     ) -> Result<Scope, ApiError> {
         let transcript = &self.shared.options.transcript;
-        let known = identity.named().is_some_and(|id| transcript.is_private(id));
+        let mut private = identity.named().and_then(|id| transcript.enter_private(id));
         let identity = match identity {
-            Identity::Named(id) if known => Identity::Named(id),
+            Identity::Named(id) if private.is_some() => Identity::Named(id),
             Identity::Named(id) if asks_privacy && opens => {
-                transcript.open_private(&id).await.map_err(refused)?;
+                private = Some(transcript.open_private(&id).await.map_err(refused)?);
                 Identity::Named(id)
             }
             _ if asks_privacy => Identity::Ephemeral,
             identity => identity,
         };
-        let is_private = known || asks_privacy;
+        let is_private = private.is_some() || asks_privacy;
         let in_memory = if is_private { Some(true) } else { in_memory };
-        Ok(Scope { identity, is_private, in_memory })
+        Ok(Scope { identity, is_private, private, in_memory })
     }
 }
 

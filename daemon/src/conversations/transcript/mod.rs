@@ -58,6 +58,7 @@ pub use explanations::SavedExplanation;
 pub use import::ImportedConversation;
 pub use place::After;
 use private::Private;
+pub use private::PrivateRequest;
 pub use read::{ConversationText, SavedMessage, Status, Summary};
 pub use recent::RecentTurn;
 pub use search::{Hit, SearchQuery, Snippet};

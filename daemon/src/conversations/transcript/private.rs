@@ -1,11 +1,13 @@
 //! Private conversations: the same tables in a database that never leaves memory.
 //!
-//! - A conversation is private from its first request until it is deleted, or the daemon ends.
+//! - A conversation is private from its first request until it is deleted, or the daemon ends. If
+//!   that request fails before its text is queued, the conversation does not exist.
 //! - Rows of the two databases have equal numbers: a write goes to the database in which its
 //!   conversation began.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hob_slots::ConversationId;
 use parking_lot::Mutex;
@@ -17,7 +19,18 @@ use super::{Transcript, TranscriptError, read, schema};
 #[derive(Debug)]
 pub(super) struct Private {
     pub writer: Arc<Writer>,
-    conversations: Mutex<BTreeSet<ConversationId>>,
+    conversations: Mutex<BTreeMap<ConversationId, Arc<HasText>>>,
+}
+
+type HasText = AtomicBool;
+
+/// A request of a private conversation, which stays private while the request runs.
+#[derive(Debug)]
+#[must_use]
+pub struct PrivateRequest {
+    private: Arc<Private>,
+    conversation: ConversationId,
+    has_text: Arc<HasText>,
 }
 
 impl Private {
@@ -33,26 +46,37 @@ impl Private {
 
 impl Transcript {
     pub fn is_private(&self, conversation: &ConversationId) -> bool {
-        self.private.conversations.lock().contains(conversation)
+        self.private.conversations.lock().contains_key(conversation)
+    }
+
+    /// A request of a private conversation; `None` for others.
+    pub fn enter_private(&self, conversation: &ConversationId) -> Option<PrivateRequest> {
+        let known = self.private.conversations.lock();
+        let has_text = known.get(conversation)?.clone();
+        Some(PrivateRequest::new(self, conversation, has_text))
     }
 
     /// Makes a conversation private that does not exist yet.
     ///
     /// # Errors
     /// [`TranscriptError::OnDisk`].
-    pub async fn open_private(&self, conversation: &ConversationId) -> Result<(), TranscriptError> {
+    pub async fn open_private(
+        &self,
+        conversation: &ConversationId,
+    ) -> Result<PrivateRequest, TranscriptError> {
         let id = conversation.clone();
         let mut on_disk = self.writer.read(move |connection| read::exists(connection, &id));
         if on_disk.done().await? {
             return Err(TranscriptError::OnDisk);
         }
-        self.private.conversations.lock().insert(conversation.clone());
-        Ok(())
+        let mut known = self.private.conversations.lock();
+        let has_text = known.entry(conversation.clone()).or_default().clone();
+        Ok(PrivateRequest::new(self, conversation, has_text))
     }
 
     /// Private conversations.
     pub fn private(&self) -> Vec<ConversationId> {
-        self.private.conversations.lock().iter().cloned().collect()
+        self.private.conversations.lock().keys().cloned().collect()
     }
 
     /// A private conversation has been deleted.
@@ -83,5 +107,30 @@ impl Transcript {
             both.extend(job(connection)?);
             Ok(both)
         })
+    }
+}
+
+impl PrivateRequest {
+    fn new(transcript: &Transcript, conversation: &ConversationId, has_text: Arc<HasText>) -> Self {
+        let (private, conversation) = (transcript.private.clone(), conversation.clone());
+        Self { private, conversation, has_text }
+    }
+
+    /// The request's text is queued for the database.
+    pub fn has_text(&self) {
+        self.has_text.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for PrivateRequest {
+    fn drop(&mut self) {
+        let mut known = self.private.conversations.lock();
+        // It may have been deleted and opened anew.
+        let is_mine =
+            known.get(&self.conversation).is_some_and(|known| Arc::ptr_eq(known, &self.has_text));
+        let is_last = Arc::strong_count(&self.has_text) == 2; // The map's and this one.
+        if is_mine && is_last && !self.has_text.load(Ordering::Relaxed) {
+            known.remove(&self.conversation);
+        }
     }
 }

@@ -227,6 +227,27 @@ async fn a_turn_that_began_before_a_deletion_writes_nothing_after_it() {
 }
 
 #[tokio::test]
+async fn a_conversation_is_private_while_a_private_request_of_it_runs_or_has_left_text() {
+    let (transcript, id, now) = world();
+    let first = transcript.open_private(&id).await.unwrap();
+    let second = transcript.enter_private(&id).unwrap();
+    drop(first); // It failed; the second one still relies on its privacy.
+    assert!(transcript.is_private(&id));
+    drop(second);
+    assert!(!transcript.is_private(&id) && transcript.enter_private(&id).is_none());
+
+    let deleted = transcript.open_private(&id).await.unwrap();
+    transcript.delete(&id).done().await.unwrap();
+    let anew = transcript.open_private(&id).await.unwrap();
+    drop(deleted);
+    assert!(transcript.is_private(&id), "it was opened anew");
+    drop(transcript.sync(&id, messages(&[("user".into(), "Hello".into())]), now));
+    anew.has_text();
+    drop(anew);
+    assert!(transcript.is_private(&id));
+}
+
+#[tokio::test]
 async fn a_newer_database_is_refused_and_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("text.sqlite");
