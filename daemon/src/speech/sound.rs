@@ -1,5 +1,6 @@
 //! Mono sound of 16 bits a sample.
 
+use std::f64::consts::PI;
 use std::io::Cursor;
 
 use hound::{SampleFormat, WavReader, WavSpec, WavWriter};
@@ -31,7 +32,9 @@ impl Sound {
     }
 
     pub fn at_rate(&self, rate: u32) -> Self {
-        let samples = Resampler::new(self.rate, rate).process(&self.samples);
+        let mut resampler = Resampler::new(self.rate, rate);
+        let mut samples = resampler.process(&self.samples);
+        samples.extend(resampler.finish());
         Self { rate, samples }
     }
 
@@ -57,45 +60,85 @@ impl Sound {
     }
 }
 
-/// Changes the rate of a stream of sound by linear interpolation, which is enough for speech.
+/// Changes the rate of a stream of sound.
+///
+/// A new sample is the sum of the old ones around it, weighted by a windowed sinc. It removes what is
+/// above half of the lower rate: such frequencies would sound as others, and recognisers would hear
+/// noise.
 #[derive(Clone, Debug)]
 pub struct Resampler {
     from: u32,
     to: u32,
-    /// The last sample of the piece before.
-    last: i16,
-    /// Of the next sample to return, in samples behind `last`.
+    /// The old samples that the next new one needs.
+    recent: Vec<i16>,
+    /// Of the next new sample, in old samples from the beginning of `recent`.
     position: f64,
 }
 
+/// Zero crossings of the sinc on each side.
+const CROSSINGS: f64 = 4.0;
+
 impl Resampler {
+    /// From `from` to `to` samples a second.
     pub fn new(from: u32, to: u32) -> Self {
-        Self { from, to, last: 0, position: 1.0 }
+        let mut new = Self { from, to, recent: Vec::new(), position: 0.0 };
+        new.recent = new.silence();
+        new.position = new.recent.len() as f64;
+        new
     }
 
     /// The next piece, of any length.
     pub fn process(&mut self, samples: &[i16]) -> Vec<i16> {
-        let Some(&last) = samples.last().filter(|_| self.from != self.to) else {
+        if self.from == self.to {
             return samples.to_vec();
-        };
-        let step = f64::from(self.from) / f64::from(self.to);
-        let end = samples.len() as f64;
-        let at = |index: usize| match index.checked_sub(1) {
-            Some(index) => f64::from(samples[index]),
-            None => f64::from(self.last),
-        };
-        let mut out = Vec::with_capacity((end / step) as usize + 1);
-        while self.position < end {
-            let index = self.position as usize;
-            let part = self.position - index as f64;
-            let (before, after) = (at(index), at(index + 1));
-            out.push((before + (after - before) * part).round() as i16); // Between the two.
+        }
+        let (step, reach) = (f64::from(self.from) / f64::from(self.to), self.reach());
+        self.recent.extend_from_slice(samples);
+        let mut out = Vec::with_capacity((samples.len() as f64 / step) as usize + 1);
+        while (self.position + reach).ceil() as usize <= self.recent.len() {
+            out.push(self.sample());
             self.position += step;
         }
-        self.position -= end;
-        self.last = last;
+        let unneeded = ((self.position - reach) as usize).min(self.recent.len());
+        self.recent.drain(..unneeded);
+        self.position -= unneeded as f64;
         out
     }
+
+    /// The end of the stream.
+    pub fn finish(&mut self) -> Vec<i16> {
+        if self.from == self.to { Vec::new() } else { self.process(&self.silence()) }
+    }
+
+    fn sample(&self) -> i16 {
+        let reach = self.reach();
+        let first = (self.position - reach).floor() as usize + 1;
+        let end = (self.position + reach).ceil() as usize;
+        let (mut sum, mut weights) = (0.0, 0.0);
+        for index in first..end {
+            let weight = weight((index as f64 - self.position) / reach);
+            sum += f64::from(self.recent[index]) * weight;
+            weights += weight;
+        }
+        let loudest = f64::from(i16::MAX); // The sinc exceeds what it joins.
+        (sum / weights).round().clamp(-loudest, loudest) as i16
+    }
+
+    /// How far from a new sample the old ones count, in old samples.
+    fn reach(&self) -> f64 {
+        CROSSINGS * (f64::from(self.from) / f64::from(self.to)).max(1.0)
+    }
+
+    fn silence(&self) -> Vec<i16> {
+        vec![0; self.reach().ceil() as usize]
+    }
+}
+
+/// Of a sample at `distance`, between -1 and 1: a sinc under Hann's window.
+fn weight(distance: f64) -> f64 {
+    let phase = PI * distance * CROSSINGS;
+    let sinc = if phase == 0.0 { 1.0 } else { phase.sin() / phase };
+    sinc * (1.0 + (PI * distance).cos()) / 2.0
 }
 
 #[cfg(test)]
@@ -103,9 +146,13 @@ mod tests {
     use super::*;
 
     fn tone(rate: u32, seconds: f64) -> Vec<i16> {
-        let count = (f64::from(rate) * seconds) as u32;
-        let at = |sample: u32| f64::from(sample) / f64::from(rate) * 440.0 * std::f64::consts::TAU;
-        (0..count).map(|sample| (at(sample).sin() * 8_000.0) as i16).collect()
+        wave(rate, 440.0)[..(f64::from(rate) * seconds) as usize].to_vec()
+    }
+
+    /// One second.
+    fn wave(rate: u32, hertz: f64) -> Vec<i16> {
+        let at = |sample: u32| f64::from(sample) / f64::from(rate) * hertz * std::f64::consts::TAU;
+        (0..rate).map(|sample| (at(sample).sin() * 8_000.0) as i16).collect()
     }
 
     #[test]
@@ -117,6 +164,15 @@ mod tests {
             let differs = |(a, b): (&i16, &i16)| a.abs_diff(*b);
             let most = other.samples.iter().zip(&wanted).map(differs).max();
             assert!(most < Some(400), "{from} to {to}: {most:?} of 8,000");
+        }
+    }
+
+    #[test]
+    fn frequencies_above_half_of_the_new_rate_become_no_others() {
+        for (from, hertz) in [(48_000, 14_000.0), (22_050, 10_500.0), (96_000, 30_000.0)] {
+            let other = Sound { rate: from, samples: wave(from, hertz) }.at_rate(16_000);
+            let most = other.samples.iter().map(|sample| sample.unsigned_abs()).max();
+            assert!(most < Some(1_800), "{hertz} Hz at {from}: {most:?} of 8,000");
         }
     }
 
