@@ -16,6 +16,8 @@ pub struct Status {
     pub model: String,
     pub fingerprint: Option<ModelHash>,
     pub recognizer: bool,
+    /// Whether speech is transcribed while it is spoken.
+    pub recognizer_stream: bool,
     pub switch_error: Option<SwitchFailure>,
     /// Crashes of the engine, or of the process under `--supervise`, before this start.
     pub crashes: u32,

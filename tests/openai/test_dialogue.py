@@ -4,12 +4,18 @@
 """
 
 import array
+import json
 import subprocess
 import sys
 import wave
 from pathlib import Path
+from urllib.parse import urlencode
+from urllib.request import Request, urlopen
 
-from hobd import PATIENCE_SECS
+import pytest
+
+from hobd import PATIENCE_SECS, until
+from words import Chat, computed
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TOLD = "my locker code is four eight two"
@@ -21,11 +27,51 @@ public <sentence> = my locker code is <digit> <digit> <digit> | what is my locke
 """
 
 
-def test_what_is_spoken_is_heard_remembered_and_answered_aloud(start, tmp_path):
+@pytest.fixture
+def listening(start, tmp_path):
+    """A daemon that understands the sentences of the grammar."""
     grammar = tmp_path / "questions.jsgf"
     grammar.write_text(GRAMMAR)
     recognizer = f"{sys.executable} {EXAMPLES / 'recognize.py'} --grammar {grammar}"
-    hobd = start("--voice-recognizer-stream", recognizer)
+    return start("--voice-recognizer-stream", recognizer)
+
+
+def test_words_posted_in_pieces_are_computed_before_the_speaker_ends(listening, tmp_path):
+    hobd = listening
+    chat = Chat(hobd.client(), "kitchen")
+    chat.say(TOLD, max_tokens=24)
+    wav = tmp_path / "asked.wav"
+    # The accent of the model of pocketsphinx.
+    subprocess.run(["espeak-ng", "-v", "en-us", "-s", "140", "-w", wav, ASKED], check=True)
+    with wave.open(str(wav)) as sound:
+        rate, pcm = sound.getframerate(), sound.readframes(sound.getnframes())
+    headers = {"authorization": f"Bearer {hobd.token}", "content-type": "audio/pcm"}
+    utterance = {}
+
+    def hear(piece: bytes, **query) -> dict:
+        path = f"/v1/conversations/kitchen/audio?{urlencode({**utterance, **query})}"
+        with urlopen(Request(hobd.url + path, piece, headers), timeout=PATIENCE_SECS) as answer:
+            return json.load(answer)
+
+    utterance = {"utterance": hear(b"", rate=rate)["utterance"]}
+    until(lambda: not hobd.busy_slots(), "the history is hot")
+    ahead = hobd.metric("hob_ahead_tokens_total")
+    for at in range(0, len(pcm), rate // 5):  # 100 ms
+        hear(pcm[at:at + rate // 5])
+    until(lambda: hear(b"")["transcript"], "a partial transcript")
+    until(lambda: hobd.metric("hob_ahead_tokens_total") > ahead, "words are computed")
+    ended = hear(b"", end="true")
+    assert (ended["transcript"], ended["final"]) == (ASKED, True)
+    words = hobd.client(base_url=hobd.url).post("/tokenize", body={"content": ASKED}, cast_to=object)["tokens"]
+    until(lambda: hobd.metric("hob_ahead_tokens_total") - ahead >= len(words), "all are computed")
+    until(lambda: not hobd.busy_slots(), "hot")
+    answer = chat.say(ASKED, max_tokens=24)
+    # At most the end of the template is left.
+    assert computed(answer) <= chat.new_tokens - len(words), answer.hob
+
+
+def test_what_is_spoken_is_heard_remembered_and_answered_aloud(listening, tmp_path):
+    hobd = listening
 
     def talk(said: str) -> tuple[str, array.array]:
         """Returns what `dialogue.py` prints, and the sound of the answer."""

@@ -92,6 +92,13 @@ impl Hobd {
             .expect("the directory can be written");
     }
 
+    /// Tokens that were computed before their message was sent.
+    pub fn tokens_ahead(&self) -> u64 {
+        let page = self.client.call("GET", "/metrics").send().text();
+        let tokens = page.lines().find_map(|line| line.strip_prefix("hob_ahead_tokens_total "));
+        tokens.and_then(|tokens| tokens.parse().ok()).unwrap_or(0)
+    }
+
     /// The address of the page, with the token.
     pub fn address_of_the_page(&self) -> String {
         format!("{}/#token={}", self.origin(), self.client.token)

@@ -7,10 +7,11 @@ import { PushToTalk } from "./push-to-talk.js";
 
 export function Composer({ conversation }) {
   const field = useRef();
-  const { draft, live, profile } = useStore(conversation.store);
+  const { draft, spoken, live, profile } = useStore(conversation.store);
+  const isSpeaking = spoken !== null;
   // A layout effect: the next key must already go into the field.
   useLayoutEffect(() => field.current.focus({ preventScroll: true }), []);
-  useLayoutEffect(() => fitToText(field.current), [draft]);
+  useLayoutEffect(() => fitToText(field.current), [draft, spoken]);
   const isKnown = useStore(chats, () => Boolean(chatOf(conversation.id)));
   const prewarmChat = () => {
     if (isKnown) prewarm(conversation.id, profile);
@@ -25,7 +26,7 @@ export function Composer({ conversation }) {
   }, [isKnown]);
   const send = () => {
     const text = draft.trim();
-    if (!text || live) return;
+    if (!text || live || isSpeaking) return;
     conversation.write("");
     conversation.send(text);
   };
@@ -47,8 +48,9 @@ export function Composer({ conversation }) {
           <textarea
             ref=${field}
             rows="1"
-            value=${draft}
-            placeholder=${t("composer.placeholder")}
+            value=${spoken ?? draft}
+            readonly=${isSpeaking}
+            placeholder=${t(isSpeaking ? "talk.listening" : "composer.placeholder")}
             aria-label=${t("composer.label")}
             data-test="composer"
             onInput=${write}
@@ -56,10 +58,7 @@ export function Composer({ conversation }) {
             onFocus=${prewarmChat}
           ></textarea>
           <${PushToTalk}
-            id=${conversation.id}
-            profile=${profile}
-            disabled=${Boolean(live)}
-            send=${conversation.send}
+            conversation=${conversation}
             focusComposer=${() => field.current.focus()}
           />
           <${Button}
@@ -67,7 +66,7 @@ export function Composer({ conversation }) {
             aria-label=${label}
             title=${label}
             data-test=${action}
-            disabled=${!live && !draft.trim()}
+            disabled=${!live && (isSpeaking || !draft.trim())}
             onClick=${live ? conversation.stop : send}
           >
             <${Icon} name=${action} />
@@ -76,7 +75,7 @@ export function Composer({ conversation }) {
         <div class="row composer-foot">
           <${ProfileChoice} profile=${profile} onChange=${conversation.setProfile} />
           <span class="grow"></span>
-          <span>${t("composer.hint")}</span>
+          <span>${t(isSpeaking ? "talk.recording" : "composer.hint")}</span>
         </div>
       </div>
     </div>`;

@@ -34,6 +34,7 @@ function createConversation(id, state) {
   const store = createStore({
     state, // "new", "unread" or "ready"
     draft: "", // the text in the composer
+    spoken: null, // while the user speaks: the transcript so far
     messages: [], // stored ones, of all branches
     head: null, // the last message of the branch that is shown
     pending: [], // messages that were sent and are not read back yet
@@ -43,6 +44,7 @@ function createConversation(id, state) {
     profile: profiles.get()[id] ?? preferences.get().profile,
   });
   let request = null;
+  let exchange = null; // the last one, as a promise
   const typeAhead = createTypeAhead(id, () => ({ hob: hobFields(store.get().head ?? undefined) }));
 
   async function load() {
@@ -62,9 +64,14 @@ function createConversation(id, state) {
   }
 
   /** Requests an answer: to `messages` after the message `after`, or without any, to `after`. */
-  async function ask(messages, { after, cold, newest } = {}) {
+  function ask(messages, options = {}) {
     const { live, messages: stored } = store.get();
     if (live) return restoreDraft(messages, stored.length);
+    exchange = receiveAnswer(messages, stored, options);
+    return exchange;
+  }
+
+  async function receiveAnswer(messages, stored, { after, cold, newest }) {
     const began = performance.now();
     const answer = emptyAnswer();
     request = new AbortController();
@@ -91,6 +98,16 @@ function createConversation(id, state) {
     refreshStatus();
     const isLong = performance.now() - began > NOTIFY_AFTER_MS;
     if (isComplete && isLong && !document.hasFocus()) notify(id);
+  }
+
+  /** The user begins to speak: the answer under way stops, and the daemon restores the chat's KV. */
+  async function listen() {
+    request?.abort();
+    await exchange;
+    await typeAhead.stop();
+    const body = { hob: hobFields(store.get().head ?? undefined) };
+    // On failure the daemon computes the KV with the message.
+    await api.post(conversationPath(id, "/speech-start"), body).catch(() => {});
   }
 
   /** Repeats the request that did not fit, with the newest part and what the composer has by now. */
@@ -178,6 +195,8 @@ function createConversation(id, state) {
     goOn,
     againNewest: (message) => ask([], { after: message.parent, newest: true }),
     stop: () => request?.abort(),
+    listen,
+    hear: (spoken) => store.set({ spoken }),
     setProfile(profile) {
       if (!isPrivate(id)) profiles.set({ [id]: profile });
       store.set({ profile });

@@ -1,13 +1,16 @@
-// Push to talk: the user holds the button, or Alt+T, and speaks. Pressing prewarms the chat; releasing
-// plays a short phrase and sends the transcript.
+// Push to talk: the user holds the button, or Alt+T, and speaks. Pressing stops an answer and prewarms the
+// chat; releasing plays a short phrase and sends the transcript.
 //
+// - A streaming recogniser transcribes during the press; the composer shows the words. Another recogniser
+//   transcribes the whole recording after it.
 // - Without a microphone the button is disabled and says why.
-// - Without a speech recogniser pressing still prewarms the chat, and the composer gets the focus.
+// - Without a recogniser pressing still prewarms the chat, and the composer gets the focus.
 // - Escape discards the recording.
 
 import { api, bind, classes, html, microphone, record, t, useEffect, useRef, useState, useStore } from "/lib.js";
 import { Icon, toast } from "/parts.js";
-import { conversationPath, refreshStatus, status } from "./chats.js";
+import { refreshStatus, status } from "./chats.js";
+import { dropSpeech, streamSpeech } from "./spoken.js";
 
 /** A shorter press is taken for a click. */
 const MIN_PRESS_MS = 250;
@@ -15,17 +18,12 @@ const MIN_PRESS_MS = 250;
 // For the list of shortcuts only: `useHeldKey` handles the key.
 bind("Alt+T", "talk.idle", () => false);
 
-export function PushToTalk({ id, profile, disabled, send, focusComposer }) {
+export function PushToTalk({ conversation, focusComposer }) {
   const problem = useStore(microphone, ({ problem }) => problem);
-  const { phase, press, release, discard } = usePushToTalk({
-    id,
-    profile,
-    send,
-    focusComposer,
-    disabled: disabled || Boolean(problem),
-  });
+  const disabled = Boolean(problem);
+  const { phase, press, release, discard } = usePushToTalk(conversation, focusComposer, disabled);
   useHeldKey(press, release, discard);
-  useEffect(() => discard, [id]);
+  useEffect(() => discard, [conversation]);
   const label = t(problem ?? `talk.${phase}`);
   const onKey = (act) => (event) => {
     if (event.key !== " " && event.key !== "Enter") return;
@@ -39,7 +37,7 @@ export function PushToTalk({ id, profile, disabled, send, focusComposer }) {
       aria-label=${label}
       title=${label}
       aria-pressed=${phase === "recording"}
-      aria-disabled=${Boolean(problem || disabled)}
+      aria-disabled=${disabled}
       onPointerDown=${press}
       onPointerUp=${release}
       onPointerCancel=${discard}
@@ -55,21 +53,27 @@ export function PushToTalk({ id, profile, disabled, send, focusComposer }) {
 }
 
 /** One recording at a time. Code after an `await` checks that its turn is still the current one. */
-function usePushToTalk({ id, profile, disabled, send, focusComposer }) {
+function usePushToTalk(conversation, focusComposer, disabled) {
+  const { id } = conversation;
   const [phase, setPhase] = useState("idle");
   const now = useStore(status, ({ now }) => now);
   const turn = useRef(null);
+  const filler = useRef(null);
   const end = () => {
     turn.current = null;
+    conversation.hear(null);
     setPhase("idle");
   };
   const discard = () => {
-    turn.current?.abort.abort();
-    turn.current?.recording?.cancel();
+    const { current } = turn;
+    if (!current) return;
     end();
+    current.abort.abort();
+    current.recording?.end();
+    dropSpeech(id);
   };
-  const failed = (error) => {
-    if (!turn.current) return; // It was discarded.
+  const failed = (mine, error) => {
+    if (turn.current !== mine) return; // It was discarded.
     discard();
     const isDenied = error.name === "NotAllowedError";
     toast(isDenied ? t("talk.refused") : t("talk.failed", { message: error.message }));
@@ -78,12 +82,14 @@ function usePushToTalk({ id, profile, disabled, send, focusComposer }) {
     if (turn.current || disabled) return;
     const mine = { abort: new AbortController(), at: performance.now() };
     turn.current = mine;
-    prewarmForSpeech(id, profile);
+    filler.current?.abort();
     setPhase("opening");
     const known = now ?? (await refreshStatus()); // The page may have just loaded.
     if (turn.current !== mine) return;
-    if (!known?.recognizer) {
-      discard();
+    const isHeard = known?.recognizer_stream || known?.recognizer;
+    const ready = isHeard || !conversation.store.get().live ? conversation.listen() : null;
+    if (!isHeard) {
+      end();
       focusComposer();
       toast(t("talk.typed"));
       return;
@@ -91,14 +97,25 @@ function usePushToTalk({ id, profile, disabled, send, focusComposer }) {
     try {
       const recording = await record();
       if (turn.current !== mine) {
-        recording.cancel();
+        recording.end();
         return;
       }
       mine.recording = recording;
       setPhase("recording");
+      if (known.recognizer_stream) {
+        conversation.hear("");
+        mine.transcript = streamSpeech(id, recording, {
+          ready,
+          show: conversation.hear,
+          failed: (error) => failed(mine, error),
+          signal: mine.abort.signal,
+        });
+      } else {
+        mine.transcript = () => transcribed(recording, mine.abort.signal);
+      }
       if (mine.isReleased) await release();
     } catch (error) {
-      failed(error);
+      failed(mine, error);
     }
   };
   const release = async () => {
@@ -111,28 +128,27 @@ function usePushToTalk({ id, profile, disabled, send, focusComposer }) {
       toast(t("talk.hold"));
       return;
     }
-    const { signal } = mine.abort;
     setPhase("transcribing");
     try {
-      const sound = await mine.recording.stop();
-      playFiller(id, signal);
-      const options = { type: "audio/wav", signal };
-      const { text } = await api.post("/v1/voice/transcriptions", sound, options);
+      filler.current = mine.abort;
+      const transcript = mine.transcript();
+      playFiller(id, mine.abort.signal);
+      const text = await transcript;
       if (turn.current !== mine) return;
       end(); // Without aborting: the filler plays to its end.
-      if (text) send(text);
+      if (text) conversation.send(text);
       else toast(t("talk.nothing"));
     } catch (error) {
-      failed(error);
+      failed(mine, error);
     }
   };
   return { phase, press, release, discard };
 }
 
-/** On failure the daemon computes the KV with the request instead. */
-function prewarmForSpeech(id, profile) {
-  const body = profile ? { profile } : {};
-  api.post(conversationPath(id, "/speech-start"), body).catch(() => {});
+/** The text of a whole recording. */
+async function transcribed(recording, signal) {
+  const options = { type: "audio/wav", signal };
+  return (await api.post("/v1/voice/transcriptions", await recording.stop(), options)).text;
 }
 
 /** Alt+T presses and releases; Escape and leaving the window discard. */

@@ -1,7 +1,7 @@
-// Records from the microphone, as WAV: 16 kHz, mono, 16 bits.
+// Records from the microphone, mono, 16 bits: as a WAV of 16 kHz, or piece by piece at the microphone's rate.
 
 import { createStore } from "./store.js";
-import { SAMPLE_RATE, wav } from "./wav.js";
+import { SAMPLE_RATE, pcm, wav } from "./wav.js";
 
 // Undefined in an insecure context, such as plain HTTP from another machine.
 const devices = navigator.mediaDevices;
@@ -22,7 +22,10 @@ if (devices && window.AudioWorkletNode) {
   detect();
 }
 
-/** Starts recording. Resolves to `{ stop, cancel }`; `stop()` resolves to the WAV. */
+/**
+ * Starts recording. `stop()` ends it and resolves to the WAV, `end()` only ends it. `take()` returns the
+ * PCM since the last call, at `sampleRate`, and leaves it out of the WAV.
+ */
 export async function record() {
   const audio = { channelCount: 1, echoCancellation: true, noiseSuppression: true };
   const stream = await devices.getUserMedia({ audio });
@@ -44,23 +47,30 @@ export async function record() {
   const { sampleRate } = context;
   const stop = async () => {
     await end();
-    return wav(await resampled(chunks, sampleRate));
+    return wav(await resampled(joined(chunks), sampleRate));
   };
-  return { cancel: end, stop };
+  const take = () => pcm(joined(chunks.splice(0))).buffer;
+  return { end, stop, take, sampleRate };
+}
+
+function joined(chunks) {
+  const all = new Float32Array(chunks.reduce((sum, chunk) => sum + chunk.length, 0));
+  let at = 0;
+  for (const chunk of chunks) {
+    all.set(chunk, at);
+    at += chunk.length;
+  }
+  return all;
 }
 
 /** The samples at `SAMPLE_RATE`. The browser applies the low-pass filter. */
-async function resampled(chunks, rate) {
-  const length = chunks.reduce((sum, chunk) => sum + chunk.length, 0);
-  if (!length) return new Float32Array();
+async function resampled(samples, rate) {
+  const { length } = samples;
+  if (!length) return samples;
   const frames = Math.ceil((length * SAMPLE_RATE) / rate);
   const context = new OfflineAudioContext(1, frames, SAMPLE_RATE);
   const buffer = context.createBuffer(1, length, rate);
-  let at = 0;
-  for (const chunk of chunks) {
-    buffer.copyToChannel(chunk, 0, at);
-    at += chunk.length;
-  }
+  buffer.copyToChannel(samples, 0);
   const source = context.createBufferSource();
   source.buffer = buffer;
   source.connect(context.destination);

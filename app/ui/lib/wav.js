@@ -6,9 +6,13 @@ const PCM = 1;
 const CHANNELS = 1;
 const SAMPLE_BYTES = 2;
 
-/** The file of samples between -1 and 1; samples outside are clipped. */
+/** Samples between -1 and 1 as 16-bit integers; samples outside are clipped. */
+export const pcm = (samples) =>
+  Int16Array.from(samples, (sample) => Math.max(-1, Math.min(1, sample)) * 32_767);
+
+/** The file of samples. */
 export function wav(samples) {
-  const data = Int16Array.from(samples, (sample) => Math.max(-1, Math.min(1, sample)) * 32_767);
+  const data = pcm(samples);
   const u16 = (...values) => Uint16Array.from(values);
   const u32 = (...values) => Uint32Array.from(values);
   const format = [

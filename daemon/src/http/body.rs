@@ -74,6 +74,25 @@ impl FromRequest<Shared> for WavBody {
     }
 }
 
+/// A piece of sound, as raw samples.
+pub struct PcmBody(pub Vec<u8>);
+
+/// 11 s at 48 kHz. A client that could not send for a while sends several.
+const MAX_PCM_BYTES: usize = 1 << 20;
+
+impl FromRequest<Shared> for PcmBody {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, shared: &Shared) -> Result<Self, ApiError> {
+        if kind(request.headers()).as_deref() != Some("audio/pcm") {
+            return Err(must_be("audio/pcm"));
+        }
+        let BodyLimits { bytes, time } = shared.limits;
+        let limits = BodyLimits { bytes: bytes.min(MAX_PCM_BYTES), time };
+        Ok(Self(read_in_time(request, limits).await?))
+    }
+}
+
 /// The content type, without parameters.
 pub(super) fn kind(headers: &HeaderMap) -> Option<String> {
     let kind = headers.get(header::CONTENT_TYPE)?.to_str().unwrap_or_default();

@@ -31,6 +31,7 @@ pub mod texts;
 mod tokens;
 mod turns;
 mod typing;
+mod utterance;
 mod verifying;
 mod voice;
 
@@ -120,6 +121,7 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
         .route("/v1/conversations/{id}/speech-start", post(speech::start))
         .route("/v1/conversations/{id}/transcript", post(speech::transcript))
         .route("/v1/conversations/{id}/speech-end", post(speech::end))
+        .route("/v1/conversations/{id}/audio", post(utterance::hear).delete(utterance::discard))
         .route("/v1/conversations/{id}/typing", post(typing::typed).delete(typing::left))
         .route("/v1/turns", get(turns::list))
         .route("/v1/prewarm", post(prewarm::prewarm))

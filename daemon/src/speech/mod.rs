@@ -3,9 +3,9 @@
 //!
 //! Reading order: this file (the events of an utterance), [`sessions`] (utterances in progress),
 //! `speculate` (the task that prefills), [`typing`] (the same for typed words), [`vad`] (sound
-//! to speech events), [`dictation`] (sound to partial transcripts), [`voice`] (phrases, spoken
-//! answers, transcription) with [`filler`], [`phrase_cache`], [`synthesis`], `sentences`,
-//! [`recognizer`], [`command`], [`program`], [`sound`] and [`wav`].
+//! to speech events), [`dictation`] (sound to partial transcripts), [`utterances`] (its sound over
+//! HTTP), [`voice`] (phrases, spoken answers, transcription) with [`filler`], [`phrase_cache`],
+//! [`synthesis`], `sentences`, [`recognizer`], [`command`], [`program`], [`sound`] and [`wav`].
 //!
 //! - Handling an event only queues work.
 //! - While an answer of the conversation runs, the history of the next turn is incomplete: the task
@@ -24,6 +24,7 @@ pub mod sound;
 mod speculate;
 pub mod synthesis;
 pub mod typing;
+pub mod utterances;
 pub mod vad;
 pub mod voice;
 pub mod wav;
@@ -52,6 +53,7 @@ use recognizer::Recognizer;
 use sessions::{NextTurn, SpeechSessions};
 use synthesis::Synthesizer;
 use typing::TypeAhead;
+use utterances::Utterances;
 
 /// What [`Speech`] is made of.
 pub struct Options {
@@ -81,11 +83,14 @@ pub struct Speech {
 struct Shared {
     options: Options,
     active_speakers: Mutex<ActiveSpeakers>,
+    utterances: Utterances,
 }
 
 impl Speech {
     pub fn new(options: Options) -> Self {
-        Self { shared: Arc::new(Shared { options, active_speakers: Mutex::default() }) }
+        let active_speakers = Mutex::default();
+        let utterances = Utterances::default();
+        Self { shared: Arc::new(Shared { options, active_speakers, utterances }) }
     }
 
     pub fn chat(&self) -> &Chat {
@@ -167,6 +172,10 @@ impl Speech {
             tokio::spawn(speculate::run(self.clone(), id.clone(), targets));
         }
         Ok(())
+    }
+
+    fn utterances(&self) -> &Utterances {
+        &self.shared.utterances
     }
 
     fn options(&self) -> &Options {

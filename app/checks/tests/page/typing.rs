@@ -14,7 +14,7 @@ fn enter_computes_the_last_word_of_a_typed_message() {
 
     page.click("@composer");
     page.write(&format!("{SENTENCE} Please "));
-    wait::until("the words are hot", || (speculated(&hobd) > 40).then_some(()));
+    wait::until("the words are hot", || (hobd.tokens_ahead() > 40).then_some(()));
     assert_eq!(page.count("@answer"), 1);
     let chat = stored(&hobd);
     assert_eq!(chat["messages"].as_array().map(Vec::len), Some(2), "nothing is stored: {chat}");
@@ -34,7 +34,7 @@ fn the_words_of_a_new_chat_are_computed_and_leaving_it_stores_nothing() {
     let page = Page::open(&hobd);
     page.click("@composer");
     page.write(&format!("{SENTENCE} "));
-    wait::until("the words are hot", || (speculated(&hobd) > 40).then_some(()));
+    wait::until("the words are hot", || (hobd.tokens_ahead() > 40).then_some(()));
     page.open_page("settings");
     let list = hobd.client.get("/v1/conversations");
     assert_eq!(list["data"].as_array().map(Vec::len), Some(0), "{list}");
@@ -51,14 +51,7 @@ fn the_setting_switches_it_off() {
     page.write(&format!("{SENTENCE} "));
     page.press("Enter");
     page.answered(1);
-    assert_eq!(speculated(&hobd), 0);
-}
-
-/// Tokens that were computed ahead.
-fn speculated(hobd: &Hobd) -> u64 {
-    let page = hobd.client.call("GET", "/metrics").send().text();
-    let tokens = page.lines().find_map(|line| line.strip_prefix("hob_ahead_tokens_total "));
-    tokens.and_then(|tokens| tokens.parse().ok()).unwrap_or(0)
+    assert_eq!(hobd.tokens_ahead(), 0);
 }
 
 /// The only chat.

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use hob_checks::chat::slowly;
 use hob_checks::{Hobd, Model, Page};
 use hob_testkit::wait;
 use hound::{SampleFormat, WavSpec, WavWriter};
@@ -23,6 +24,57 @@ fn speech_during_the_press_is_transcribed_and_sent() {
 
     assert_eq!(page.last_answer(), "heard");
     page.until("it is idle", "one('@talk-button').dataset.phase === 'idle'");
+}
+
+#[test]
+fn the_words_appear_and_are_computed_while_the_user_speaks() {
+    let recognizer = Recognizer::new();
+    let hobd = recognizer.streaming();
+    let page = Page::open(&hobd);
+
+    button(&page, "pointerdown");
+    let shown = "one('@composer').value === 'Say this: my locker code is'";
+    page.until("the words so far are shown", shown);
+    assert_eq!(page.script("return one('@composer').readOnly"), true);
+    wait::until("they are computed", || (hobd.tokens_ahead() > 30).then_some(()));
+    assert_eq!(page.count("@user"), 0, "nothing is sent yet");
+    if std::env::var_os("HOB_SCREENSHOTS").is_some() {
+        page.save_picture("speaking");
+    }
+    button(&page, "pointerup");
+    page.answered(1);
+
+    assert_eq!(page.last_answer(), "my locker code is four");
+    assert_eq!(page.script("return one('@composer').value"), "");
+    // " is four", and the 13 tokens of the template's end.
+    let list = hobd.client.get("/v1/conversations");
+    let chat = format!("/v1/conversations/{}", list["data"][0]["id"].as_str().unwrap());
+    let answer = hobd.client.get(&chat)["messages"][1].clone();
+    let computed = answer["finish"]["hob"]["tokens"]["computed"].as_u64();
+    assert!(computed <= Some(8 + 13), "{answer}");
+}
+
+#[test]
+fn speaking_stops_the_answer_under_way_and_escape_drops_the_words() {
+    let recognizer = Recognizer::new();
+    let hobd = recognizer.streaming();
+    let page = Page::open(&hobd);
+    page.send(&slowly(200));
+    page.reads("@live", "word");
+
+    button(&page, "pointerdown");
+    page.hides("@live");
+    page.until("the words are shown", "one('@composer').value.startsWith('Say this:')");
+    page.press("Escape");
+    page.until("it is idle", "one('@talk-button').dataset.phase === 'idle'");
+    assert_eq!(page.script("return one('@composer').value"), "");
+    button(&page, "pointerup");
+
+    button(&page, "pointerdown");
+    page.until("the words are shown", "one('@composer').value.startsWith('Say this:')");
+    button(&page, "pointerup");
+    page.answered(2);
+    assert_eq!(page.last_answer(), "my locker code is four");
 }
 
 #[test]
@@ -118,6 +170,15 @@ impl Recognizer {
 
     fn hobd(&self) -> Hobd {
         self.hobd_with(&[])
+    }
+
+    /// Understands more words after each quarter of a second of sound.
+    fn streaming(&self) -> Hobd {
+        let hears = "head -c 8000 >/dev/null; echo Say this: my locker code; \
+                     head -c 8000 >/dev/null; echo Say this: my locker code is; \
+                     cat >/dev/null; echo Say this: my locker code is four";
+        let recognizer = self.program("recognizer", hears);
+        Hobd::start_with(Model::Fake, &["--voice-recognizer-stream", &recognizer])
     }
 
     fn hobd_with(&self, arguments: &[&str]) -> Hobd {
