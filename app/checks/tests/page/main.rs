@@ -7,6 +7,7 @@ mod files;
 mod first_run;
 mod keyboard;
 mod languages;
+mod learned;
 mod memory;
 mod memory_map;
 mod misses;
