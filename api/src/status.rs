@@ -18,6 +18,8 @@ pub struct Status {
     pub recognizer: bool,
     /// Whether speech is transcribed while it is spoken.
     pub recognizer_stream: bool,
+    /// Whether answers can be spoken.
+    pub voice: bool,
     pub switch_error: Option<SwitchFailure>,
     /// Crashes of the engine, or of the process under `--supervise`, before this start.
     pub crashes: u32,

@@ -61,7 +61,7 @@ test("without a quota the total is what is saved", () => {
 test("the quota is explained by what sets it", () => {
   const disk = { quota_bytes: 2 ** 31, quota_set_bytes: null, quota_origin: "default", free_bytes: 5 };
   const holds = (changed, text) => equal(quotaInWords({ ...disk, ...changed }).includes(text), true);
-  holds({}, "a tenth of the free disk, at most 32 GiB, and none of its last 10 GiB: 2 GiB now");
+  holds({}, "a tenth of the free disk space, 32 GiB at most, and leaves the last 10 GiB free: 2 GiB now");
   holds({ quota_bytes: 0 }, "leaves the last 10 GiB of the disk free");
   holds({ quota_set_bytes: 2 ** 31, quota_origin: "hob.toml:1" }, "You set it to 2 GiB");
   holds({ quota_fixed: true, quota_origin: "flag --slots-quota-bytes" }, "flag --slots-quota-bytes");

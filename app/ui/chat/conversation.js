@@ -6,6 +6,7 @@
 import { api, createPersistentStore, createStore, isCancelled, preferences, shell, t } from "/lib.js";
 import { addDelta, emptyAnswer } from "./answer.js";
 import { chatOf, conversationPath, isPrivate, newId, refreshStatus, upsertChat } from "./chats.js";
+import { createSpeaker } from "./speaker.js";
 import { pathTo } from "./tree.js";
 import { createTypeAhead } from "./type-ahead.js";
 
@@ -45,6 +46,7 @@ function createConversation(id, state) {
   });
   let request = null;
   let exchange = null; // the last one, as a promise
+  let speaker = null; // of an answer that is spoken
   const typeAhead = createTypeAhead(id, () => ({ hob: hobFields(store.get().head ?? undefined) }));
 
   async function load() {
@@ -71,7 +73,9 @@ function createConversation(id, state) {
     return exchange;
   }
 
-  async function receiveAnswer(messages, stored, { after, cold, newest }) {
+  async function receiveAnswer(messages, stored, { after, cold, newest, aloud }) {
+    silence();
+    speaker = aloud ? createSpeaker() : null;
     const began = performance.now();
     const answer = emptyAnswer();
     request = new AbortController();
@@ -90,6 +94,8 @@ function createConversation(id, state) {
     show.cancel();
     await settle(failure);
     const isComplete = !failure && !request.signal.aborted;
+    if (isComplete) speaker?.end();
+    else silence();
     if (!isComplete) restoreDraft(messages, stored.length);
     const isOutgrown = failure?.code === "context_length_exceeded" && !newest;
     const outgrown = isOutgrown ? { messages, after } : null;
@@ -100,9 +106,16 @@ function createConversation(id, state) {
     if (isComplete && isLong && !document.hasFocus()) notify(id);
   }
 
+  const silence = () => speaker?.stop();
+
+  function stop() {
+    request?.abort();
+    silence();
+  }
+
   /** The user begins to speak: the answer under way stops, and the daemon restores the chat's KV. */
   async function listen() {
-    request?.abort();
+    stop();
     await exchange;
     await typeAhead.stop();
     const body = { hob: hobFields(store.get().head ?? undefined) };
@@ -140,7 +153,9 @@ function createConversation(id, state) {
     const options = { body, signal: request.signal };
     try {
       for await (const event of api.stream("POST", "/v1/chat/completions", options)) {
-        if (addDelta(answer, event.choices?.[0]?.delta)) show();
+        if (!addDelta(answer, event.choices?.[0]?.delta)) continue;
+        show();
+        speaker?.say(answer.text);
       }
       return null;
     } catch (error) {
@@ -187,14 +202,16 @@ function createConversation(id, state) {
     store,
     open,
     choose,
-    send: (text) => ask(userMessage(text), { after: store.get().head ?? undefined }),
+    send: (text, { aloud } = {}) =>
+      ask(userMessage(text), { after: store.get().head ?? undefined, aloud }),
     // These two start a new branch beside `message`.
     edit: (message, text) => ask(userMessage(text), { after: message.parent ?? 0 }),
     again: (message, cold) => ask([], { after: message.parent, cold }),
     // Leave out the oldest messages.
     goOn,
     againNewest: (message) => ask([], { after: message.parent, newest: true }),
-    stop: () => request?.abort(),
+    stop,
+    silence,
     listen,
     hear: (spoken) => store.set({ spoken }),
     setProfile(profile) {
@@ -205,7 +222,10 @@ function createConversation(id, state) {
       store.set({ draft });
       if (!store.get().live) typeAhead.write(draft);
     },
-    leave: () => typeAhead.leave(),
+    leave() {
+      silence();
+      return typeAhead.leave();
+    },
     dismissError: () => store.set({ error: null, outgrown: null }),
   };
 }

@@ -5,9 +5,11 @@
 //   transcribes the whole recording after it.
 // - Without a microphone the button is disabled and says why.
 // - Without a recogniser pressing still prewarms the chat, and the composer gets the focus.
-// - Escape discards the recording.
+// - The answer is spoken while it streams, if the daemon has a voice. Pressing again silences it.
+// - Escape discards the recording, and silences the answer.
 
-import { api, bind, classes, html, microphone, record, t, useEffect, useRef, useState, useStore } from "/lib.js";
+import { api, bind, classes, html, microphone, play, preferences, record, t } from "/lib.js";
+import { useEffect, useRef, useState, useStore } from "/lib.js";
 import { Icon, toast } from "/parts.js";
 import { refreshStatus, status } from "./chats.js";
 import { dropSpeech, streamSpeech } from "./spoken.js";
@@ -22,7 +24,7 @@ export function PushToTalk({ conversation, focusComposer }) {
   const problem = useStore(microphone, ({ problem }) => problem);
   const disabled = Boolean(problem);
   const { phase, press, release, discard } = usePushToTalk(conversation, focusComposer, disabled);
-  useHeldKey(press, release, discard);
+  useHeldKey(press, release, discard, conversation.silence);
   useEffect(() => discard, [conversation]);
   const label = t(problem ?? `talk.${phase}`);
   const onKey = (act) => (event) => {
@@ -136,7 +138,8 @@ function usePushToTalk(conversation, focusComposer, disabled) {
       const text = await transcript;
       if (turn.current !== mine) return;
       end(); // Without aborting: the filler plays to its end.
-      if (text) conversation.send(text);
+      const aloud = status.get().now?.voice && preferences.get().speaks;
+      if (text) conversation.send(text, { aloud });
       else toast(t("talk.nothing"));
     } catch (error) {
       failed(mine, error);
@@ -151,13 +154,16 @@ async function transcribed(recording, signal) {
   return (await api.post("/v1/voice/transcriptions", await recording.stop(), options)).text;
 }
 
-/** Alt+T presses and releases; Escape and leaving the window discard. */
-function useHeldKey(press, release, discard) {
+/** Alt+T presses and releases; Escape and leaving the window discard; Escape silences the answer. */
+function useHeldKey(press, release, discard, silence) {
   const actions = useRef();
-  actions.current = { press, release, discard };
+  actions.current = { press, release, discard, silence };
   useEffect(() => {
     const keyDown = (event) => {
-      if (event.key === "Escape") actions.current.discard();
+      if (event.key === "Escape") {
+        actions.current.discard();
+        actions.current.silence();
+      }
       if (!event.altKey || event.code !== "KeyT" || event.ctrlKey || event.metaKey) return;
       event.preventDefault();
       if (!event.repeat) actions.current.press();
@@ -182,14 +188,7 @@ async function playFiller(id, signal) {
   try {
     const query = `stopped=true&conversation=${encodeURIComponent(id)}`;
     const sound = await api.bytes("GET", `/v1/voice/filler?${query}`, { signal });
-    if (!sound.size) return;
-    const url = URL.createObjectURL(sound);
-    const audio = new Audio(url);
-    const free = () => URL.revokeObjectURL(url);
-    signal.addEventListener("abort", () => audio.pause());
-    audio.onended = free;
-    audio.onpause = free;
-    await audio.play();
+    if (sound.size) await play(sound, signal);
   } catch {
     // The answer comes without a filler.
   }

@@ -28,8 +28,8 @@ function Appearance() {
 }
 
 function Answers() {
-  const { temperature, profile, typeAhead } = useStore(preferences);
-  const profiles = useStore(status, ({ now }) => now?.profiles) ?? [];
+  const { temperature, profile, typeAhead, speaks } = useStore(preferences);
+  const { profiles = [], voice } = useStore(status, ({ now }) => now) ?? {};
   const { options, chosen } = profileChoices(profiles, profile);
   const setTemperature = ({ target }) => preferences.set({ temperature: Number(target.value) });
   return html`
@@ -59,6 +59,15 @@ function Answers() {
           data-test="type-ahead"
         />
       <//>
+      ${voice && html`
+        <${Setting} label=${t("settings.speaks")} note=${t("settings.speaks.long")}>
+          <input
+            type="checkbox"
+            checked=${speaks}
+            onChange=${({ target }) => preferences.set({ speaks: target.checked })}
+            data-test="speaks"
+          />
+        <//>`}
     </section>`;
 }
 

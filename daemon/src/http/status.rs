@@ -84,6 +84,7 @@ pub async fn status(
         fingerprint: Some(models.engine.fingerprint()),
         recognizer: speech.can_transcribe(),
         recognizer_stream: speech.stream_recognizer().is_some(),
+        voice: speech.can_speak(),
         switch_error: models.catalogue.options().failure.clone(),
         crashes: models.crashes.count,
         crash: models.crashes.last.as_ref().map(|crash| crash.reason.clone().into()),

@@ -28,7 +28,7 @@ fn a_learned_prefix_is_shown_and_forgotten_with_one_click() {
     page.script("location.reload()");
     page.reads("@learned-row", "You are the porter");
     page.reads("@learned-row", "3 conversations this week");
-    page.reads("@learned-row", "warm");
+    page.reads("@learned-row", "hot");
     page.click("@learned-row @forget");
     page.hides("@learned");
     assert_eq!(hobd.client.get("/v1/learned")["data"], json!([]));

@@ -80,7 +80,7 @@ fn speaking_stops_the_answer_under_way_and_escape_drops_the_words() {
 #[test]
 fn a_filler_plays_to_its_end_during_the_transcription() {
     let recognizer = Recognizer::new();
-    let voice = recognizer.program("voice", &format!("cat '{}'", recognizer.sound().display()));
+    let voice = recognizer.program("voice", &format!("cat '{}'", recognizer.sound(1).display()));
     let hobd = recognizer.hobd_with(&["--voice-command", &voice]);
     let page = Page::open(&hobd);
     page.script(
@@ -105,6 +105,45 @@ fn a_filler_plays_to_its_end_during_the_transcription() {
 
     page.until("it has ended", "window.played.includes('ended')");
     assert_eq!(page.script("return window.played[0]"), "play");
+}
+
+#[test]
+fn the_answer_to_speech_is_spoken_by_the_sentence_until_the_user_speaks_again() {
+    let recognizer = Recognizer::new();
+    let said = recognizer.0.path().join("said");
+    let sound = recognizer.sound(20);
+    let script = format!("cat >>'{}'; cat '{}'", said.display(), sound.display());
+    let voice = recognizer.program("voice", &script);
+    let hears = "Say this: The first sentence is here. The second one is the last.";
+    let hobd = recognizer.streaming_with(hears, &["--voice-command", &voice]);
+    let page = Page::open(&hobd);
+    page.script(
+        "window.sounds = [];
+         const play = HTMLMediaElement.prototype.play;
+         HTMLMediaElement.prototype.play = function () { window.sounds.push(this); return play.call(this); };",
+    );
+    page.click("@composer");
+    page.open_page("settings");
+    page.shows("@speaks");
+    page.script("history.back()");
+
+    button(&page, "pointerdown");
+    page.until("it records", "one('@talk-button').dataset.phase === 'recording'");
+    page.until("the words are shown", "one('@composer').value.startsWith('Say this:')");
+    button(&page, "pointerup");
+    page.answered(1);
+    page.until("it is spoken", "sounds.some(sound => !sound.paused)");
+    wait::until("the voice gets both sentences", || {
+        let said = fs::read_to_string(&said).unwrap_or_default();
+        let has = |words: &str| said.lines().any(|line| line == words);
+        (has("The first sentence is here.") && has("The second one is the last.")).then_some(())
+    });
+
+    button(&page, "pointerdown");
+    page.until("it is silent", "sounds.every(sound => sound.paused)");
+    assert_eq!(page.script("return sounds.some(sound => sound.ended)"), false, "it was stopped");
+    page.press("Escape");
+    button(&page, "pointerup");
 }
 
 #[test]
@@ -172,13 +211,20 @@ impl Recognizer {
         self.hobd_with(&[])
     }
 
-    /// Understands more words after each quarter of a second of sound.
     fn streaming(&self) -> Hobd {
-        let hears = "head -c 8000 >/dev/null; echo Say this: my locker code; \
-                     head -c 8000 >/dev/null; echo Say this: my locker code is; \
-                     cat >/dev/null; echo Say this: my locker code is four";
-        let recognizer = self.program("recognizer", hears);
-        Hobd::start_with(Model::Fake, &["--voice-recognizer-stream", &recognizer])
+        self.streaming_with("Say this: my locker code is four", &[])
+    }
+
+    /// Understands more words after each quarter of a second of sound; at the end `whole`.
+    fn streaming_with(&self, whole: &str, arguments: &[&str]) -> Hobd {
+        let hears = format!(
+            "head -c 8000 >/dev/null; echo Say this: my locker code; \
+             head -c 8000 >/dev/null; echo Say this: my locker code is; \
+             cat >/dev/null; echo '{whole}'"
+        );
+        let recognizer = self.program("recognizer", &hears);
+        let arguments = [&["--voice-recognizer-stream", &recognizer], arguments].concat();
+        Hobd::start_with(Model::Fake, &arguments)
     }
 
     fn hobd_with(&self, arguments: &[&str]) -> Hobd {
@@ -195,8 +241,8 @@ impl Recognizer {
         path.display().to_string()
     }
 
-    /// A second of a tone, as a WAV.
-    fn sound(&self) -> PathBuf {
+    /// A tone, as a WAV.
+    fn sound(&self, seconds: u16) -> PathBuf {
         let spec = WavSpec {
             channels: 1,
             sample_rate: 8000,
@@ -205,8 +251,8 @@ impl Recognizer {
         };
         let path = self.0.path().join("tone.wav");
         let mut wav = WavWriter::create(&path, spec).expect("it can be written");
-        for at in 0..8000_i16 {
-            wav.write_sample(at % 20 * 800 - 8000).expect("it can be written");
+        for at in 0..8000 * u32::from(seconds) {
+            wav.write_sample((at % 20) as i16 * 800 - 8000).expect("it can be written");
         }
         wav.finalize().expect("it can be written");
         path

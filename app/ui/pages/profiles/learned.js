@@ -19,7 +19,7 @@ export function Learned() {
       ${prefixes.map((prefix) => html`
         <div class="card stack" key=${prefix.name} data-test="learned-row">
           <span class="row apart">
-            <span class="grow">${prefix.text}</span><${Warmth} profile=${prefix} />
+            <span class="grow">${prefix.text}…</span><${Warmth} profile=${prefix} />
           </span>
           <span class="row apart">
             <span class="note figure">
