@@ -34,7 +34,12 @@ impl TypeAhead {
 
     pub fn on_key(&self) -> OnKey {
         let lines = self.lines.clone();
-        Box::new(move |line| drop(lines.send(line.to_owned()))) // An error: the thread has ended.
+        Box::new(move |line| {
+            // A command is no message.
+            if !line.starts_with('/') {
+                drop(lines.send(line.to_owned())); // An error: the thread has ended.
+            }
+        })
     }
 
     /// Waits until no request is under way: the daemon would compute words of a sent message.

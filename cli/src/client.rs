@@ -94,6 +94,12 @@ impl Client {
         json(self.send(Method::GET, path, None)?)
     }
 
+    /// An answer that is not JSON.
+    pub fn text(&self, path: &str) -> Result<String, Failure> {
+        let bytes = read(self.send(Method::GET, path, None)?)?;
+        String::from_utf8(bytes).map_err(|error| broken(&error))
+    }
+
     pub fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, Failure> {
         json(self.send(Method::POST, path, Some(body))?)
     }
@@ -132,6 +138,11 @@ impl Client {
         let response = self.send(Method::POST, "/v1/chat/completions", Some(body))?;
         let events = Events::new(BufReader::new(response.into_body().into_reader()));
         Ok(events.map(|event| event_of(&event.map_err(|e| broken(&e))?)))
+    }
+
+    /// Interrupts its requests, also those of other threads; later ones fail.
+    pub fn stop(&self) {
+        self.agent.clone().shutdown();
     }
 
     fn send(
@@ -184,10 +195,14 @@ pub fn parse<T: DeserializeOwned>(answer: Value) -> Result<T, Failure> {
 }
 
 fn json<T: DeserializeOwned>(response: Response<Body>) -> Result<T, Failure> {
+    serde_json::from_slice(&read(response)?).map_err(|error| broken(&error))
+}
+
+fn read(response: Response<Body>) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     let mut reader = response.into_body().into_reader().take(MAX_ANSWER_BYTES);
     reader.read_to_end(&mut bytes).map_err(|error| broken(&error))?;
-    serde_json::from_slice(&bytes).map_err(|error| broken(&error))
+    Ok(bytes)
 }
 
 fn accepted(response: Response<Body>) -> Result<Response<Body>, Failure> {

@@ -9,6 +9,7 @@ use hob_slots::Lifetimes;
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::output::{Markdown, plain};
 
 pub struct Context {
     pub settings: Settings,
@@ -55,6 +56,15 @@ impl Context {
     /// Seconds since 1970.
     pub fn now_secs(&self) -> u64 {
         self.now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    }
+
+    /// Renders Markdown on a terminal with colours.
+    pub fn markdown(&self, text: &str) -> String {
+        if self.terminal.output && self.terminal.colour {
+            Markdown::whole(&plain(text))
+        } else {
+            plain(text)
+        }
     }
 
     /// Dims text on a terminal with colours.

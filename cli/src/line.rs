@@ -1,76 +1,133 @@
 //! Lines of standard input: with an editor at a terminal, as they come otherwise.
 //!
-//! - The editor has a history of this run and the keys of readline; it reports the line after each
-//!   key.
-//! - Ctrl-C and Ctrl-D at the prompt end the input.
+//! - The editor has readline's keys; it reports the line after each key. Alt+Enter, a `\` at the end
+//!   of the line and a paste make messages of several lines.
+//! - The history is a file that only its user can read; without a file it lasts as long as the run.
+//! - Ctrl-C drops the line, Ctrl-D at an empty one ends the input.
 
 use std::io::{self, BufRead, Lines, StdinLock};
+use std::path::PathBuf;
 
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
-use rustyline::history::MemHistory;
-use rustyline::validate::Validator;
-use rustyline::{Config, Editor, Helper};
+use rustyline::history::FileHistory;
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{
+    Cmd, CompletionType, Config, Editor, EventHandler, Helper, KeyCode, KeyEvent, Modifiers,
+};
 
 use crate::context::Terminal;
+
+const HISTORY_LINES: usize = 1_000;
 
 /// Gets the line after each key.
 pub type OnKey = Box<dyn Fn(&str)>;
 
 pub enum Input {
-    Edited(Box<Editor<Keys, MemHistory>>),
+    Edited(Box<Edited>),
     Plain(Lines<StdinLock<'static>>),
+}
+
+pub struct Edited {
+    editor: Editor<Keys, FileHistory>,
+    /// `None`: nothing of this run is written.
+    history: Option<PathBuf>,
+    /// What Tab completes at the beginning of a line.
+    words: &'static [&'static str],
+}
+
+/// What [`Input::next`] reads.
+pub enum Line {
+    Text(String),
+    /// Ctrl-C dropped it.
+    Dropped,
+    End,
 }
 
 impl Input {
     /// An editor where standard input and output are a terminal, unless the output is `json`.
-    pub fn new(terminal: Terminal, json: bool) -> Self {
-        let config = Config::builder().auto_add_history(true).build();
-        let history = MemHistory::with_config(&config);
-        match Editor::with_history(config, history) {
-            Ok(mut editor) if terminal.input && terminal.output && !json => {
-                editor.set_helper(Some(Keys(None)));
-                Self::Edited(Box::new(editor))
-            }
-            _ => Self::Plain(io::stdin().lock().lines()),
+    /// `history`: the file of earlier lines. `words`: what Tab completes.
+    pub fn new(
+        terminal: Terminal,
+        json: bool,
+        history: Option<PathBuf>,
+        words: &'static [&'static str],
+    ) -> Self {
+        let plain = || Self::Plain(io::stdin().lock().lines());
+        if !terminal.input || !terminal.output || json {
+            return plain();
         }
+        let config = Config::builder()
+            .auto_add_history(true)
+            .completion_type(CompletionType::List)
+            .max_history_size(HISTORY_LINES);
+        let Ok(config) = config.map(|config| config.build()) else { return plain() };
+        let lines = FileHistory::with_config(&config);
+        let Ok(mut editor) = Editor::with_history(config, lines) else { return plain() };
+        editor.bind_sequence(
+            KeyEvent(KeyCode::Enter, Modifiers::ALT),
+            EventHandler::Simple(Cmd::Newline),
+        );
+        if let Some(path) = &history {
+            let _ = editor.load_history(path); // An error: there is none yet.
+        }
+        Self::Edited(Box::new(Edited { editor, history, words }))
     }
 
     pub fn is_edited(&self) -> bool {
         matches!(self, Self::Edited(_))
     }
 
-    /// The next line; `None` at the end. `prompt` and `on_key` are used by the editor only.
+    /// The next line. `prompt` and `on_key` are used by the editor only.
     ///
     /// # Errors
     /// When standard input cannot be read.
-    pub fn next(&mut self, prompt: &str, on_key: Option<OnKey>) -> io::Result<Option<String>> {
-        let editor = match self {
-            Self::Plain(lines) => return lines.next().transpose(),
-            Self::Edited(editor) => editor,
-        };
-        editor.set_helper(Some(Keys(on_key)));
-        let line = editor.readline(prompt);
-        editor.set_helper(Some(Keys(None)));
+    pub fn next(&mut self, prompt: &str, on_key: Option<OnKey>) -> io::Result<Line> {
+        match self {
+            Self::Plain(lines) => Ok(lines.next().transpose()?.map_or(Line::End, Line::Text)),
+            Self::Edited(edited) => edited.next(prompt, on_key),
+        }
+    }
+}
+
+impl Edited {
+    fn next(&mut self, prompt: &str, on_key: Option<OnKey>) -> io::Result<Line> {
+        self.editor.set_helper(Some(Keys { on_key, words: self.words }));
+        let line = self.editor.readline(prompt);
+        self.editor.set_helper(None);
         match line {
-            Ok(line) => Ok(Some(line)),
-            Err(ReadlineError::Eof | ReadlineError::Interrupted) => Ok(None),
+            Ok(line) => {
+                self.save();
+                Ok(Line::Text(line.replace("\\\n", "\n")))
+            }
+            Err(ReadlineError::Eof) => Ok(Line::End),
+            Err(ReadlineError::Interrupted) => Ok(Line::Dropped),
             Err(ReadlineError::Io(error)) => Err(error),
             Err(error) => Err(io::Error::other(error)),
+        }
+    }
+
+    /// Appends the line to the file; where it cannot be written, only the run has a history.
+    fn save(&mut self) {
+        if let Some(path) = &self.history {
+            let _ = self.editor.append_history(path);
         }
     }
 }
 
 /// Reports the line where the editor asks for a hint: after each key.
-pub struct Keys(Option<OnKey>);
+pub struct Keys {
+    on_key: Option<OnKey>,
+    words: &'static [&'static str],
+}
 
 impl Hinter for Keys {
     type Hint = String;
 
     fn hint(&self, line: &str, _: usize, _: &rustyline::Context<'_>) -> Option<String> {
-        if let Some(on_key) = &self.0 {
+        if let Some(on_key) = &self.on_key {
             on_key(line);
         }
         None
@@ -79,8 +136,25 @@ impl Hinter for Keys {
 
 impl Completer for Keys {
     type Candidate = String;
+
+    fn complete(
+        &self,
+        line: &str,
+        at: usize,
+        _: &rustyline::Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<String>)> {
+        let begun = &line[..at];
+        let words = self.words.iter().filter(|word| !begun.is_empty() && word.starts_with(begun));
+        Ok((0, words.map(|word| format!("{word} ")).collect()))
+    }
+}
+
+impl Validator for Keys {
+    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        let goes_on = context.input().ends_with('\\');
+        Ok(if goes_on { ValidationResult::Incomplete } else { ValidationResult::Valid(None) })
+    }
 }
 
 impl Highlighter for Keys {}
-impl Validator for Keys {}
 impl Helper for Keys {}

@@ -16,6 +16,7 @@ mod commands;
 mod context;
 mod exit;
 mod failure;
+mod interrupt;
 mod line;
 mod output;
 mod private;

@@ -28,12 +28,14 @@ struct Open {
 }
 
 impl PrivateChat {
+    /// `is_edited`: Ctrl-C ends an answer, not the chat.
+    ///
     /// # Errors
     /// When the handlers of signals cannot be installed.
-    pub fn new() -> io::Result<Self> {
+    pub fn new(is_edited: bool) -> io::Result<Self> {
         let this = Self::default();
         #[cfg(unix)]
-        end_by_signal(this.open.clone())?;
+        end_by_signal(this.open.clone(), is_edited)?;
         Ok(this)
     }
 
@@ -66,10 +68,13 @@ fn end(open: &Mutex<Option<Open>>, next: Option<Open>) {
 }
 
 #[cfg(unix)]
-fn end_by_signal(open: Arc<Mutex<Option<Open>>>) -> io::Result<()> {
+fn end_by_signal(open: Arc<Mutex<Option<Open>>>, is_edited: bool) -> io::Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-    let mut signals = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])?;
+    let mut signals = signal_hook::iterator::Signals::new([SIGHUP, SIGTERM])?;
+    if !is_edited {
+        signals.add_signal(SIGINT)?;
+    }
     std::thread::spawn(move || {
         for signal in signals.forever() {
             end(&open, None);

@@ -38,8 +38,15 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     }
     messages.push(json!({"role": "user", "content": question}));
     let conversation = args.conversation.as_deref();
-    let shape = &args.shape;
-    let question = Question { messages, conversation, newest: false, private: false, shape };
+    let question = Question {
+        messages,
+        conversation,
+        append: true,
+        newest: false,
+        private: false,
+        shape: &args.shape,
+        interrupt: None,
+    };
 
     let answer = turn::ask(&client, &question, context)?;
     if context.json {

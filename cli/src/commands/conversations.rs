@@ -91,7 +91,7 @@ fn show(client: &Client, id: &str, context: &mut Context) -> Result<(), Failure>
     let conversation: ConversationText = client::parse(answer)?;
     for message in &conversation.messages {
         let head = context.dim(&format!("[{}]", plain(&message.role)));
-        writeln!(context.out, "{head}\n{}\n", plain(&message.text()))?;
+        writeln!(context.out, "{head}\n{}\n", context.markdown(&message.text()))?;
     }
     Ok(())
 }

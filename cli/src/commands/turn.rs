@@ -1,14 +1,25 @@
 //! One turn of `hob chat` or `hob ask`: sends the messages and prints the answer as it streams in.
+//!
+//! - A thread reads the stream, so that Ctrl-C can end an answer that has not begun.
+//! - A terminal gets rendered Markdown, and one line of progress until the answer begins.
 
 use std::io::Write;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
 
 use hob_api::Turn;
+use hob_api::turn::Chunk;
 use serde_json::{Map, Value, json};
 
 use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{count, plain};
+use crate::interrupt::Interrupt;
+use crate::output::{Markdown, count, plain};
+use crate::progress::Reading;
+
+/// How long Ctrl-C goes unnoticed at most.
+const POLL: Duration = Duration::from_millis(50);
 
 /// Flags of `chat` and `ask` that shape the answer.
 #[derive(clap::Args)]
@@ -23,15 +34,18 @@ pub struct Shape {
 }
 
 pub struct Question<'a> {
-    /// Those that the daemon does not know yet.
     pub messages: Vec<Value>,
     /// The conversation that they continue.
     pub conversation: Option<&'a str>,
+    /// The daemon knows the messages in front of them.
+    pub append: bool,
     /// Leave out the oldest messages if not all fit into the context.
     pub newest: bool,
     /// Neither text nor KV may reach the disk.
     pub private: bool,
     pub shape: &'a Shape,
+    /// What ends the answer early.
+    pub interrupt: Option<&'a Interrupt>,
 }
 
 #[derive(Default)]
@@ -43,6 +57,13 @@ pub struct Answer {
     pub usage: Value,
     /// The daemon's report of the turn, see [`Turn`].
     pub hob: Value,
+    /// Ctrl-C ended it.
+    pub interrupted: bool,
+    /// The daemon has accepted the request.
+    pub accepted: bool,
+    /// From the request to the first token.
+    pub first: Option<Duration>,
+    pub total: Duration,
 }
 
 impl Answer {
@@ -65,32 +86,130 @@ pub fn ask(
     question: &Question<'_>,
     context: &mut Context,
 ) -> Result<Answer, Failure> {
+    let mut body = body(question);
+    let mut reading = Reading::new(context.terminal.error && !context.json);
+    if reading.is_shown() {
+        body["return_progress"] = true.into();
+    }
+    if let Some(interrupt) = question.interrupt {
+        interrupt.take(); // One that was pressed before the question.
+    }
+    let (sender, chunks) = channel();
+    std::thread::scope(|scope| {
+        let body = &body;
+        scope.spawn(move || forward(client, body, &sender));
+        let mut printer = Printer::new(context);
+        let answer = receive(&chunks, question.interrupt, &mut printer, &mut reading);
+        reading.clear();
+        if !answer.as_ref().is_ok_and(|answer| !answer.interrupted) {
+            client.stop(); // The thread may wait for the next chunk.
+        }
+        answer
+    })
+}
+
+/// Reads the stream, until it ends or the receiver is gone.
+fn forward(client: &Client, body: &Value, sender: &Sender<Result<Chunk, Failure>>) {
+    match client.chat(body) {
+        Ok(chunks) => {
+            for chunk in chunks {
+                if sender.send(chunk).is_err() {
+                    return;
+                }
+            }
+        }
+        Err(failure) => drop(sender.send(Err(failure))),
+    }
+}
+
+fn receive(
+    chunks: &Receiver<Result<Chunk, Failure>>,
+    interrupt: Option<&Interrupt>,
+    printer: &mut Printer<'_>,
+    reading: &mut Reading,
+) -> Result<Answer, Failure> {
+    let begun = Instant::now();
     let mut answer = Answer::default();
-    let mut thinking = false;
-    for chunk in client.chat(&body(question))? {
-        let mut chunk = chunk?;
+    loop {
+        let chunk = match chunks.recv_timeout(POLL) {
+            Ok(chunk) => Some(chunk?),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => break,
+        };
+        if interrupt.is_some_and(Interrupt::take) {
+            answer.interrupted = true;
+            break;
+        }
+        let Some(mut chunk) = chunk else { continue };
+        answer.accepted = true;
+        reading.show(&chunk.hob["progress"]);
         let choice = chunk.choices.drain(..).next().unwrap_or_default();
         let reasoning = choice.delta.reasoning_content.unwrap_or_default();
         let text = choice.delta.content.unwrap_or_default();
-        if !context.json && !reasoning.is_empty() {
-            thinking = true;
-            let dimmed = context.dim(&plain(&reasoning));
-            write!(context.out, "{dimmed}")?;
+        if !reasoning.is_empty() || !text.is_empty() {
+            answer.first.get_or_insert_with(|| begun.elapsed());
+            reading.clear();
         }
-        if !context.json && !text.is_empty() {
-            if std::mem::take(&mut thinking) {
-                writeln!(context.out, "\n")?;
-            }
-            write!(context.out, "{}", shown(&text, context.terminal.output))?;
-        }
-        context.out.flush()?;
+        printer.print(&reasoning, &text)?;
         answer.reasoning.push_str(&reasoning);
         answer.text.push_str(&text);
         answer.finish_reason = choice.finish_reason.or(answer.finish_reason);
         replace(&mut answer.usage, chunk.usage);
         replace(&mut answer.hob, chunk.hob);
     }
+    answer.total = begun.elapsed();
+    printer.end()?;
     Ok(answer)
+}
+
+/// Prints the answer on standard output; nothing for `--json`.
+struct Printer<'a> {
+    context: &'a mut Context,
+    is_thinking: bool,
+    /// For a terminal with colours.
+    markdown: Option<Markdown>,
+}
+
+impl<'a> Printer<'a> {
+    fn new(context: &'a mut Context) -> Self {
+        let is_rendered = context.terminal.output && context.terminal.colour;
+        let markdown = is_rendered.then(Markdown::default);
+        Self { context, is_thinking: false, markdown }
+    }
+
+    fn print(&mut self, reasoning: &str, text: &str) -> Result<(), Failure> {
+        let Self { context, is_thinking, markdown } = self;
+        if context.json {
+            return Ok(());
+        }
+        if !reasoning.is_empty() {
+            *is_thinking = true;
+            let dimmed = context.dim(&plain(reasoning));
+            write!(context.out, "{dimmed}")?;
+        }
+        if !text.is_empty() {
+            if std::mem::take(is_thinking) {
+                writeln!(context.out, "\n")?;
+            }
+            let shown = match markdown {
+                Some(markdown) => markdown.push(&plain(text)),
+                // A file gets the text itself.
+                None if context.terminal.output => plain(text),
+                None => text.to_owned(),
+            };
+            write!(context.out, "{shown}")?;
+        }
+        Ok(context.out.flush()?)
+    }
+
+    /// Prints what Markdown holds back.
+    fn end(&mut self) -> Result<(), Failure> {
+        if let Some(markdown) = &mut self.markdown {
+            write!(self.context.out, "{}", markdown.end())?;
+            self.context.out.flush()?;
+        }
+        Ok(())
+    }
 }
 
 /// Where the prompt's tokens came from, as the line under an answer:
@@ -132,7 +251,10 @@ fn body(question: &Question<'_>) -> Value {
     body.insert("stream_options".into(), json!({"include_usage": true}));
     if let Some(conversation) = question.conversation {
         body.insert("conversation".into(), conversation.into());
-        body.insert("hob".into(), extension(question.newest, question.private));
+        let hob = extension(question.append, question.newest, question.private);
+        if hob != json!({}) {
+            body.insert("hob".into(), hob);
+        }
     }
     body.insert("temperature".into(), question.shape.temperature.into());
     if let Some(max_tokens) = question.shape.max_tokens {
@@ -141,16 +263,11 @@ fn body(question: &Question<'_>) -> Value {
     body.into()
 }
 
-/// The `hob` object of a request that continues a conversation.
-pub fn extension(newest: bool, private: bool) -> Value {
-    let fields = [("append", true), ("newest", newest), ("private", private)];
+/// The `hob` object of a request.
+pub fn extension(append: bool, newest: bool, private: bool) -> Value {
+    let fields = [("append", append), ("newest", newest), ("private", private)];
     let asked = fields.into_iter().filter(|(_, asked)| *asked);
     asked.map(|(name, asked)| (name.to_owned(), asked.into())).collect::<Map<_, _>>().into()
-}
-
-/// A terminal gets the text without control characters, a file the text itself.
-fn shown(text: &str, on_terminal: bool) -> String {
-    if on_terminal { plain(text) } else { text.to_owned() }
 }
 
 fn replace(old: &mut Value, new: Value) {
@@ -197,8 +314,15 @@ mod tests {
     fn append_is_sent_with_a_conversation_only() {
         let messages = vec![json!({"role": "user", "content": "hi"})];
         let shape = &Shape { max_tokens: None, temperature: 0.0 };
-        let question =
-            Question { messages, conversation: None, newest: false, private: false, shape };
+        let question = Question {
+            messages,
+            conversation: None,
+            append: true,
+            newest: false,
+            private: false,
+            shape,
+            interrupt: None,
+        };
         assert!(body(&question).get("hob").is_none());
         let body = body(&Question { conversation: Some("c"), ..question });
         assert_eq!(body["hob"], json!({"append": true}));

@@ -1,9 +1,11 @@
 //! Formats figures, texts and tables for people.
 
 mod figures;
+mod markdown;
 mod table;
 
 pub use figures::{ago, conversations, count, size};
+pub use markdown::Markdown;
 pub use table::{Align, Table};
 
 /// Removes control characters except line breaks and tabs: the output of a model or a file name must

@@ -1,0 +1,114 @@
+//! Lines of `hob chat`: messages and slash commands.
+
+/// A line at the keyboard.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Input<'a> {
+    Say(&'a str),
+    Command(Command<'a>),
+    Nothing,
+    /// A mistyped command.
+    Unknown(&'a str),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command<'a> {
+    New,
+    Retry,
+    /// Empty: shows it.
+    Model(&'a str),
+    /// Empty: shows it.
+    System(&'a str),
+    Stats,
+    Save(&'a str),
+    Help,
+    Quit,
+}
+
+/// What Tab completes.
+pub const WORDS: [&str; 9] =
+    ["/again", "/help", "/model", "/new", "/quit", "/retry", "/save", "/stats", "/system"];
+
+pub const HELP: &str = "\
+/retry          answer the last message once more; also /again
+/new            start another conversation
+/model [NAME]   show the model and the others of this machine; with a NAME, run that one
+/system [TEXT]  show the instructions of this conversation; with a TEXT, replace them
+/stats          tokens by origin, times and tokens a second
+/save FILE      write the conversation to FILE as Markdown
+/quit           end; also Ctrl-D
+Alt+Enter, or \\ at the end of a line, begins another line; Ctrl-C stops an answer";
+
+/// How like a command a mistyped one is, at least.
+const LIKENESS: f64 = 0.8;
+
+impl<'a> Input<'a> {
+    pub fn of(text: &'a str) -> Self {
+        let text = text.trim();
+        if text.is_empty() {
+            return Self::Nothing;
+        }
+        let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+        match Command::of(word, rest.trim()) {
+            Some(command) => Self::Command(command),
+            // A path or a fraction may begin a sentence.
+            None if !word.starts_with('/') || word[1..].contains('/') => Self::Say(text),
+            None if rest.is_empty() || nearest(word).is_some() => Self::Unknown(word),
+            None => Self::Say(text),
+        }
+    }
+}
+
+impl<'a> Command<'a> {
+    /// `None` for a command that takes no words and has some: it may begin a sentence.
+    fn of(word: &str, rest: &'a str) -> Option<Self> {
+        let command = match word {
+            "/model" => return Some(Self::Model(rest)),
+            "/system" => return Some(Self::System(rest)),
+            "/save" => return Some(Self::Save(rest)),
+            "/quit" | "/exit" | "/q" => Self::Quit,
+            "/new" => Self::New,
+            "/again" | "/retry" => Self::Retry,
+            "/stats" => Self::Stats,
+            "/help" | "/?" => Self::Help,
+            _ => return None,
+        };
+        rest.is_empty().then_some(command)
+    }
+}
+
+/// The command that a mistyped word is like.
+pub fn nearest(word: &str) -> Option<&'static str> {
+    WORDS
+        .iter()
+        .map(|known| (strsim::jaro_winkler(&known[1..], word.trim_start_matches('/')), *known))
+        .filter(|(likeness, _)| *likeness > LIKENESS)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, known)| known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_a_message_unless_it_is_a_command() {
+        assert_eq!(Input::of(" hello \n"), Input::Say("hello"));
+        assert_eq!(Input::of("/quit"), Input::Command(Command::Quit));
+        assert_eq!(Input::of("/system Be\nbrief. "), Input::Command(Command::System("Be\nbrief.")));
+        assert_eq!(Input::of("/model"), Input::Command(Command::Model("")));
+        assert_eq!(Input::of("/nwe"), Input::Unknown("/nwe"));
+        assert_eq!(Input::of("/modle tiny"), Input::Unknown("/modle"));
+        assert_eq!(Input::of("/usr/bin is a directory"), Input::Say("/usr/bin is a directory"));
+        assert_eq!(Input::of("/new is a command"), Input::Unknown("/new"));
+        assert_eq!(Input::of("/xyzzy it says"), Input::Say("/xyzzy it says"));
+        assert_eq!(Input::of("  "), Input::Nothing);
+    }
+
+    #[test]
+    fn a_mistyped_command_has_a_nearest_one() {
+        assert_eq!(nearest("/stat"), Some("/stats"));
+        assert_eq!(nearest("/modle"), Some("/model"));
+        assert_eq!(nearest("/xyzzy"), None);
+        assert!(WORDS.iter().all(|word| Command::of(word, "").is_some()));
+    }
+}

@@ -1,0 +1,136 @@
+//! A daemon that is a socket with prepared answers.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+use serde_json::{Value, json};
+
+use super::common::Home;
+
+/// Prepared answers, by method and path.
+pub struct Daemon {
+    pub address: String,
+    answers: std::sync::Arc<std::sync::Mutex<BTreeMap<String, (u16, String)>>>,
+    requests: Receiver<Request>,
+}
+
+#[derive(Debug)]
+pub struct Request {
+    pub line: String,
+    pub token: String,
+    pub body: Value,
+}
+
+/// The line under which the end of a request with an open answer is received.
+pub const CLOSED: &str = "closed";
+
+/// In place of the status: the answer has no end.
+const OPEN: u16 = 0;
+
+/// Behind the line of a request with `hob.newest`.
+pub const NEWEST: &str = " (newest)";
+
+impl Daemon {
+    pub fn new(home: &Home) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let token_file = home.path("data/token");
+        fs::create_dir_all(home.path("data")).unwrap();
+        fs::write(&token_file, "secret\n").unwrap();
+        fs::set_permissions(&token_file, fs::Permissions::from_mode(0o600)).unwrap();
+        let file = json!({
+            "address": address, "token_file": token_file, "pid": 1, "model": "m",
+            "fingerprint": "0123456789abcdef", "slots_dir": home.path("data/slots"),
+        });
+        fs::write(home.path("data/hobd.json"), file.to_string()).unwrap();
+
+        let answers = std::sync::Arc::new(std::sync::Mutex::new(BTreeMap::new()));
+        let (sender, requests) = channel();
+        let known = std::sync::Arc::clone(&answers);
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let Some(request) = read(&stream) else { continue };
+                let is_newest = request.body["hob"]["newest"] == true;
+                let line = format!("{}{}", request.line, if is_newest { NEWEST } else { "" });
+                let answer = known.lock().unwrap().get(&line).cloned();
+                let missing = (404, r#"{"error":{"message":"no such path"}}"#.to_owned());
+                match answer.unwrap_or(missing) {
+                    (OPEN, body) => write_open(stream, body, sender.clone()),
+                    answer => write(stream, answer),
+                }
+                let _ = sender.send(request);
+            }
+        });
+        Self { address, answers, requests }
+    }
+
+    pub fn raw(self, line: &str, status: u16, body: String) -> Self {
+        self.answers.lock().unwrap().insert(line.to_owned(), (status, body));
+        self
+    }
+
+    pub fn answer(self, line: &str, status: u16, body: Value) -> Self {
+        self.raw(line, status, body.to_string())
+    }
+
+    pub fn stream(self, line: &str, chunks: &[Value]) -> Self {
+        let events: String = chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
+        self.raw(line, 200, format!(": waiting\n\n{events}data: [DONE]\n\n"))
+    }
+
+    /// Without an end: the client leaves.
+    pub fn open_stream(self, line: &str, chunks: &[Value]) -> Self {
+        let events = chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
+        self.raw(line, OPEN, events)
+    }
+
+    /// The next received request with this method and path.
+    pub fn received(&self, line: &str) -> Request {
+        self.requests.iter().find(|request| request.line == line).unwrap()
+    }
+}
+
+fn read(stream: &TcpStream) -> Option<Request> {
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    reader.read_line(&mut line).ok()?;
+    let line = line.trim_end_matches(" HTTP/1.1\r\n").to_owned();
+    let (mut token, mut length) = (String::new(), 0);
+    loop {
+        let mut header = String::new();
+        reader.read_line(&mut header).ok()?;
+        match header.trim_end().split_once(": ") {
+            Some((name, value)) if name.eq_ignore_ascii_case("authorization") => {
+                token = value.to_owned();
+            }
+            Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
+                length = value.parse().unwrap();
+            }
+            Some(_) => {}
+            None => break,
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    Some(Request { line, token, body: serde_json::from_slice(&body).unwrap_or_default() })
+}
+
+fn write(mut stream: TcpStream, (status, body): (u16, String)) {
+    let head = format!("HTTP/1.1 {status} X\r\nconnection: close\r\n\r\n");
+    let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes()));
+}
+
+/// Writes the beginning of an answer, and reports when the client leaves.
+fn write_open(mut stream: TcpStream, body: String, sender: Sender<Request>) {
+    write(stream.try_clone().unwrap(), (200, body));
+    thread::spawn(move || {
+        let _ = stream.read(&mut [0]);
+        let line = CLOSED.to_owned();
+        let _ = sender.send(Request { line, token: String::new(), body: Value::Null });
+    });
+}
