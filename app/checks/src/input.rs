@@ -100,7 +100,8 @@ impl Page {
         // An element in motion has moved by the time of the click.
         let moves = format!(
             "document.getAnimations().some(animation =>
-                 animation.playState === 'running' && animation.effect.target.contains(one({})))",
+                 animation.playState === 'running' && animation.timeline === document.timeline &&
+                  animation.effect.target.contains(one({})))",
             quoted(place)
         );
         self.until(&format!("{place} stands still"), &format!("!({moves})"));
