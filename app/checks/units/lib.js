@@ -1,6 +1,6 @@
 import { ago, bytes, count, duration } from "/lib/format.js";
 import { matches } from "/lib/keys.js";
-import { markdownView, safeAddress } from "/lib/markdown.js";
+import { safeAddress } from "/lib/links.js";
 import { address, parseRoute } from "/lib/router.js";
 import { createPersistentStore, createStore } from "/lib/store.js";
 import { locale, t } from "/lib/strings.js";
@@ -204,40 +204,6 @@ test("links lead to http, https and mailto only", () => {
   for (const text of ["javascript:alert(1)", "data:text/html,x", "file:///etc", "/path", ""]) {
     equal(safeAddress(text), null);
   }
-});
-
-function rendered(...texts) {
-  const root = document.createElement("div");
-  const view = markdownView(root, () => {});
-  texts.forEach((text) => view.update(text));
-  view.end();
-  return root;
-}
-
-test("Markdown becomes elements, and HTML stays text", () => {
-  equal(rendered("a **b** <b>c</b>").innerHTML, "<p>a <strong>b</strong> &lt;b&gt;c&lt;/b&gt;</p>");
-});
-
-test("Markdown that grows is the same as all of it at once", () => {
-  const text = "# Head\n\n- one\n- `two`\n\n```js\nlet a;\n```\n";
-  const prefixes = [...text].map((_, at) => text.slice(0, at + 1));
-  equal(rendered(...prefixes).innerHTML, rendered(text).innerHTML);
-});
-
-test("Markdown that changes from its start is rendered again", () => {
-  equal(rendered("one *two*", "three").textContent, "three");
-});
-
-test("an image becomes a link with its text", () => {
-  const root = rendered("![a cat](https://example.com/cat.png)");
-  equal(root.querySelectorAll("img").length, 0);
-  equal(root.querySelector("a").getAttribute("href"), "https://example.com/cat.png");
-});
-
-test("Markdown that is nested too deeply is shown as plain text", () => {
-  const text = `${"> ".repeat(60)}deep`;
-  const root = rendered(text);
-  equal(root.querySelector("pre.plain")?.textContent, text);
 });
 
 test("kept is the older name of the class permanent", () => {

@@ -9,6 +9,8 @@ try {
   await import("./lib.js");
   await import("./transport.js");
   await import("./chat.js");
+  await import("./markdown.js");
+  await import("./specs.js");
   await import("./memory.js");
   await import("./models.js");
   await import("./profiles.js");

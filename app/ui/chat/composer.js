@@ -48,6 +48,7 @@ export function Composer({ conversation }) {
           <textarea
             ref=${field}
             rows="1"
+            dir="auto"
             value=${spoken ?? draft}
             readonly=${isSpeaking}
             placeholder=${t(isSpeaking ? "talk.listening" : "composer.placeholder")}

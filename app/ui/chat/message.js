@@ -2,8 +2,8 @@
 
 import { classes, html, pure, t, useLayoutEffect, useRef, useState } from "/lib.js";
 import { Button, copy, IconButton } from "/parts.js";
-import { Markdown } from "./markdown.js";
 import { Numbers } from "./numbers.js";
+import { AnswerText, UserText } from "./text.js";
 import { textOf } from "./tree.js";
 
 /** `siblings`: the variants of the message; `reused`: the tokens that its branch shares with them. */
@@ -31,7 +31,7 @@ function UserMessage(props) {
   return html`
     <article class=${classes("message user", isLast && "last")} data-test="user">
       <div class="hidden-text">${t("message.you")}</div>
-      <div class="bubble">${text}</div>
+      <${UserText} text=${text} />
       <div class="row under">
         <${Siblings} ...${props} />
         <${EndNotes} message=${message} />
@@ -55,7 +55,7 @@ function Answer(props) {
   return html`
     <article class=${classes("message assistant", isLast && "last")} data-test="answer">
       <div class="hidden-text">${t("message.hob")}</div>
-      <${AnswerText}
+      <${AnswerParts}
         text=${text}
         reasoning=${message.reasoning_content}
         calls=${message.tool_calls}
@@ -102,8 +102,8 @@ function OtherMessage(props) {
   const text = textOf(message);
   return html`
     ${message.role === "tool"
-      ? html`<${Fold} title=${t("message.result")}><pre tabindex="0">${text}</pre><//>`
-      : html`<${Fold} title=${t("message.system")}><div>${text}</div><//>`}
+      ? html`<${Fold} title=${t("message.result")}><pre tabindex="0" dir="auto">${text}</pre><//>`
+      : html`<${Fold} title=${t("message.system")}><div dir="auto">${text}</div><//>`}
     ${siblings.length > 1 && html`
       <div class="row under">
         <${Siblings} ...${props} />
@@ -113,22 +113,22 @@ function OtherMessage(props) {
 export const Live = pure(({ live }) => html`
   <article class="message assistant live" data-test="live">
     <div class="hidden-text">${t("message.hob")}</div>
-    <${AnswerText} text=${live.text} reasoning=${live.reasoning} calls=${live.calls} />
+    <${AnswerParts} text=${live.text} reasoning=${live.reasoning} calls=${live.calls} />
     <span class="cursor" aria-hidden="true"></span>
   </article>`);
 
 /** A message that was sent and is not read back yet. */
 export const Sent = ({ message }) => html`
   <article class="message user" data-test="user">
-    <div class="bubble">${textOf(message)}</div>
+    <${UserText} text=${textOf(message)} />
     <div class="row under"></div>
   </article>`;
 
-function AnswerText({ text, reasoning, calls, isOver }) {
+function AnswerParts({ text, reasoning, calls, isOver }) {
   return html`
     ${reasoning && html`
-      <${Fold} title=${t("message.reasoning")} test="reasoning"><div>${reasoning}</div><//>`}
-    <${Markdown} text=${text} isOver=${isOver} />
+      <${Fold} title=${t("message.reasoning")} test="reasoning"><div dir="auto">${reasoning}</div><//>`}
+    <${AnswerText} text=${text} isOver=${isOver} />
     ${(calls ?? []).map((call) => html`
       <${Fold} title=${t("message.call", call.function)} test="tool-call">
         <pre tabindex="0">${call.function.arguments}</pre>
@@ -206,6 +206,7 @@ function Edit({ text, onSave, onCancel }) {
     <form class="stack edit" onSubmit=${save}>
       <textarea
         class="input"
+        dir="auto"
         rows="3"
         ref=${field}
         aria-label=${t("message.edit")}

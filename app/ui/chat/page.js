@@ -6,6 +6,7 @@ import { Composer } from "./composer.js";
 import { conversationOf, visiblePath } from "./conversation.js";
 import { Live, Sent } from "./message.js";
 import { Stored } from "./stored.js";
+import { richText } from "./text.js";
 import { textOf } from "./tree.js";
 
 const NEAR_END_PX = 80;
@@ -16,13 +17,15 @@ export function ChatPage({ id }) {
   const chat = useStore(chats, () => chatOf(id));
   const isAway = useStore(status, ({ error }) => Boolean(error));
   useEffect(() => {
-    if (!isAway) conversation.open();
+    if (isAway) return;
+    conversation.open();
+    richText.load(); // Beside the messages, which it draws.
   }, [id, isAway]);
   const isEmpty = state.state !== "unread" && !state.messages.length && !state.pending.length;
   return html`
     <header class="page-head">
       <${ShowSide} />
-      <h1 class="grow" data-test="title">
+      <h1 class="grow" dir="auto" data-test="title">
         ${chat?.title ?? t(isPrivate(id) ? "chat.private.new" : "chat.new")}
       </h1>
       ${isPrivate(id) && html`

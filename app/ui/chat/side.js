@@ -61,6 +61,7 @@ function Search({ query }) {
       <input
         class="input"
         type="search"
+        dir="auto"
         value=${query}
         placeholder=${t("chat.search")}
         data-test="search"
@@ -134,7 +135,7 @@ function Row({ chat, isCurrent, style, index, total }) {
       onFocusIn=${() => setWasNear(true)}
     >
       <a class="chat-link" href=${address("chat", chat.id)} aria-current=${isCurrent ? "page" : null}>
-        <span class="chat-title">
+        <span class="chat-title" dir="auto">
           ${chat.pinned && html`
             <${Icon} name="pin" /><span class="hidden-text">${t("chat.pinned")}</span>`}
           ${chat.private && html`
@@ -155,7 +156,7 @@ function Row({ chat, isCurrent, style, index, total }) {
 
 function Snippet({ text, start, end }) {
   return html`
-    <span class="chat-snippet when">
+    <span class="chat-snippet when" dir="auto">
       ${text.slice(0, start)}<mark>${text.slice(start, end)}</mark>${text.slice(end)}
     </span>`;
 }

@@ -5,7 +5,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "../vendor
 import htm from "../vendor/htm.js";
 
 export const html = htm.bind(h);
-export { render, useEffect, useLayoutEffect, useMemo, useRef, useState };
+export { h, render, useEffect, useLayoutEffect, useMemo, useRef, useState };
 
 /** A component that renders again only when a property has changed (by identity). */
 export function pure(draw) {

@@ -8,6 +8,7 @@ mod first_run;
 mod keyboard;
 mod languages;
 mod learned;
+mod markdown;
 mod memory;
 mod memory_map;
 mod misses;

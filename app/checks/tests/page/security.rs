@@ -151,6 +151,8 @@ impl World {
             "return all('script, style, iframe, object, embed, link, base, meta, form, img, video, audio, svg, math, template, portal, [srcdoc], [srcset], [ping], [formaction]')
                  .filter(e => e.closest('.text, .bubble, .chat-title, .fold, .toast, h1, .chat-snippet'))
                  .filter(e => !e.matches('svg.icon, .chat-title svg.icon'))
+                 .filter(e => !e.matches('.formula > math')) // Drawn by the page from LaTeX,
+                 .concat(all('math *').filter(e => !(e instanceof MathMLElement))) // of MathML alone.
                  .concat(all('*').filter(e => e.getAttributeNames().some(name => name.startsWith('on'))))
                  .map(e => e.outerHTML.slice(0, 120))",
         );

@@ -1,0 +1,28 @@
+// Modules that are loaded when they are first needed.
+
+import { useEffect, useState } from "./dom.js";
+
+/** `load()` starts loading; `use()` is a hook that returns the module once it is there. A failure is tried again. */
+export function lazy(importModule) {
+  let module = null;
+  let loading = null;
+  const load = () => {
+    loading ??= importModule().then(
+      (loaded) => {
+        module = loaded;
+      },
+      () => {
+        loading = null;
+      },
+    );
+    return loading;
+  };
+  const use = (isNeeded = true) => {
+    const [, setLoaded] = useState(false);
+    useEffect(() => {
+      if (isNeeded && !module) load().then(() => setLoaded(Boolean(module)));
+    }, [isNeeded]);
+    return module;
+  };
+  return { load, use };
+}
