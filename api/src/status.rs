@@ -52,6 +52,8 @@ pub struct DiskQuota {
     pub set_bytes: Option<u64>,
     /// `default`, or the file, variable or flag that sets it.
     pub origin: Text,
+    /// Why nothing may stay on disk, and the remedy; `None` if something may.
+    pub no_room: Option<Text>,
 }
 
 /// A llama.cpp sequence.

@@ -146,6 +146,10 @@ fn resolve(flags: DaemonFlags) -> Result<Resolved> {
     if let Some(directory) = std::env::var_os("HOB_TEST_FAULTS") {
         hob_runtime::fault::inject_from(directory.into());
     }
+    let free_bytes = std::env::var("HOB_TEST_FREE_BYTES").ok();
+    if let Some(bytes) = free_bytes.and_then(|bytes| bytes.parse().ok()) {
+        hob_slots::store::files::assume_free_bytes(bytes);
+    }
     let user_dirs = UserDirs::of_current_user()?;
     let sources = Sources::gather(user_dirs, std::env::vars_os(), flags.0)?;
     Ok(Settings::resolve(&sources)?)

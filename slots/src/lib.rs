@@ -55,7 +55,7 @@ pub use store::{
     Checked, Garbage, Listing, Miss, ObjectName, Quarantined, Rejected, SAVE_GRACE, SavedContents,
     SavedEntry, Store, StoreError, StoreReader, StoredFile,
 };
-pub use sweep::{LiveRefs, NoEngine, Quota, Rules, Sweeper, Swept};
+pub use sweep::{LiveRefs, NoEngine, NoRoom, Quota, Rules, Sweeper, Swept};
 pub use time::Timestamp;
 pub use ttl::{Lifetimes, TtlClass, TtlParseError};
 pub use warm::{Figures as MemoryFigures, Use, WarmPool};

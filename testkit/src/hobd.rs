@@ -25,6 +25,8 @@ pub struct Launch {
     /// hobd's clock can be moved.
     has_clock: bool,
     has_faults: bool,
+    /// What hobd takes for the free bytes of its disk.
+    free_bytes: Option<u64>,
 }
 
 impl Launch {
@@ -36,6 +38,7 @@ impl Launch {
             listen: "127.0.0.1:0".to_owned(),
             has_clock: false,
             has_faults: false,
+            free_bytes: None,
         }
     }
 
@@ -79,6 +82,12 @@ impl Launch {
         fs::rename(&next, &file).expect("the directory is writable");
     }
 
+    /// The disk has this much free, by the variable `HOB_TEST_FREE_BYTES`.
+    pub fn with_free_bytes(mut self, bytes: u64) -> Self {
+        self.free_bytes = Some(bytes);
+        self
+    }
+
     /// Lets [`Launch::inject`] work.
     pub fn with_faults(mut self) -> Self {
         self.has_faults = true;
@@ -105,6 +114,9 @@ impl Launch {
         command.env_clear().env("HOME", &self.directory).stdin(Stdio::null());
         if self.has_clock {
             command.env("HOB_TEST_CLOCK", self.clock_file());
+        }
+        if let Some(bytes) = self.free_bytes {
+            command.env("HOB_TEST_FREE_BYTES", bytes.to_string());
         }
         command.arg("--data-dir").arg(self.directory.join("data")).args(&self.arguments);
         if self.has_faults {

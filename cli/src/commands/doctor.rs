@@ -11,8 +11,10 @@ use std::path::Path;
 use hob_config::{Key, ModelChoice, paths};
 use hob_models::{ModelFile, discover};
 use hob_slots::StoreReader;
+use hob_slots::store::files::free_bytes;
 use serde::Serialize;
 
+use super::slots::no_room;
 use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -47,7 +49,7 @@ pub fn run(_: &Args, context: &mut Context) -> Result<(), Failure> {
         directory("data directory", &settings.data_dir, Key::DataDir),
         directory("slots directory", &settings.slots_dir, Key::SlotsDir),
         saved_kv(&settings.slots_dir),
-        disk(&settings.slots_dir),
+        disk(context),
         token(&settings.token_file),
         model(context),
         daemon(context),
@@ -146,10 +148,11 @@ fn saved_kv(dir: &Path) -> Check {
     }
 }
 
-fn disk(dir: &Path) -> Check {
-    let name = "disk space";
+fn disk(context: &Context) -> Check {
+    let (name, dir) = ("disk space", &*context.settings.slots_dir);
     let existing = dir.ancestors().find(|path| path.exists()).unwrap_or(dir);
-    match free_bytes(existing) {
+    let free_bytes = free_bytes(existing).ok();
+    match free_bytes {
         None => {
             Check::notice(name, "unknown on this system", "make sure that there is room for KV")
         }
@@ -158,7 +161,13 @@ fn disk(dir: &Path) -> Check {
             format!("{} free at {}", size(bytes), existing.display()),
             "`hob slots prune` frees some",
         ),
-        Some(bytes) => Check::good(name, format!("{} free", size(bytes))),
+        Some(bytes) => {
+            let found = format!("{} free", size(bytes));
+            match no_room(context) {
+                Some(no_room) => Check::notice(name, found, no_room.to_string()),
+                None => Check::good(name, found),
+            }
+        }
     }
 }
 
@@ -226,11 +235,6 @@ fn daemon(context: &Context) -> Check {
         }
         Err(failure) => Check::bad(name, failure.to_string(), "restart hobd"),
     }
-}
-
-fn free_bytes(path: &Path) -> Option<u64> {
-    let facts = rustix::fs::statvfs(path).ok()?;
-    facts.f_bavail.checked_mul(facts.f_frsize)
 }
 
 fn is_writable(path: &Path) -> bool {

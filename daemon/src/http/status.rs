@@ -19,7 +19,7 @@ use crate::profiles::status::PrefixStatus;
 use crate::profiles::{ProfileStatus, Profiles};
 use crate::speech::Speech;
 use crate::storage::Storage;
-use crate::storage::quota::SetQuota;
+use crate::storage::quota;
 
 /// `GET /health`: needs no token, and does not wait for the engine.
 pub async fn health(State(models): State<Models>) -> (StatusCode, Json<Value>) {
@@ -99,7 +99,7 @@ pub async fn status(
         queue: status.waiting,
         memory_bytes: status.memory_bytes,
         memory_budget_bytes: status.memory_budget_bytes,
-        disk_quota: disk_quota(storage.quota().as_set()),
+        disk_quota: disk_quota(storage.quota()),
         prefill_tokens_per_second: status.prefill_tokens_per_second,
         counters: counters(status.counters),
     }))
@@ -116,8 +116,13 @@ fn parked(saved: SavedStatus) -> Parked {
     Parked { conversation, tokens, tier, memory_tokens, disk_tokens }
 }
 
-fn disk_quota(set: SetQuota) -> DiskQuota {
-    DiskQuota { set_bytes: set.quota.set_bytes(), origin: set.origin.into() }
+fn disk_quota(quota: &quota::DiskQuota) -> DiskQuota {
+    let set = quota.as_set();
+    DiskQuota {
+        set_bytes: set.quota.set_bytes(),
+        origin: set.origin.into(),
+        no_room: quota.no_room().map(|no_room| no_room.to_string().into()),
+    }
 }
 
 fn profile(profile: ProfileStatus) -> Profile {

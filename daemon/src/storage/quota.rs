@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use hob_config::edit::{self, EditError};
 use hob_config::{Key, Resolved};
-use hob_slots::Quota;
+use hob_slots::{NoRoom, Quota};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -22,6 +22,8 @@ pub struct DiskQuota {
 #[derive(Debug)]
 struct Shared {
     set: Mutex<SetQuota>,
+    /// Of the latest sweep.
+    no_room: Mutex<Option<NoRoom>>,
     changed: Notify,
     config_file: PathBuf,
 }
@@ -55,8 +57,13 @@ impl DiskQuota {
             origin: resolved.origin(key).to_string(),
             is_fixed: resolved.fixed(key).is_some(),
         };
-        let (changed, config_file) = (Notify::new(), resolved.config_file());
-        Self { shared: Arc::new(Shared { set: Mutex::new(set), changed, config_file }) }
+        let shared = Shared {
+            set: Mutex::new(set),
+            no_room: Mutex::default(),
+            changed: Notify::new(),
+            config_file: resolved.config_file(),
+        };
+        Self { shared: Arc::new(shared) }
     }
 
     pub fn get(&self) -> Quota {
@@ -72,7 +79,7 @@ impl DiskQuota {
     /// # Errors
     /// When a stronger layer sets the quota, or the file cannot be written.
     pub fn set(&self, bytes: u64) -> Result<(), QuotaError> {
-        let Shared { set, changed, config_file } = &*self.shared;
+        let Shared { set, changed, config_file, .. } = &*self.shared;
         let mut set = set.lock();
         if set.is_fixed {
             return Err(QuotaError::Fixed { origin: set.origin.clone() });
@@ -83,6 +90,19 @@ impl DiskQuota {
         (set.quota, set.origin) = (Quota::of_setting(bytes), config_file.display().to_string());
         changed.notify_one();
         Ok(())
+    }
+
+    /// Why nothing may stay on disk, by the latest sweep.
+    pub fn no_room(&self) -> Option<NoRoom> {
+        *self.shared.no_room.lock()
+    }
+
+    /// A sweep has found this. Logs a warning where the sweep before had found room.
+    pub fn observe(&self, no_room: Option<NoRoom>) {
+        let before = std::mem::replace(&mut *self.shared.no_room.lock(), no_room);
+        if let (None, Some(no_room)) = (before, no_room) {
+            tracing::warn!("{no_room}");
+        }
     }
 
     /// Waits for the next change. Cancel safe; one listener.

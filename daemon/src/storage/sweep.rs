@@ -89,6 +89,7 @@ pub async fn run(options: Options) {
             let left = match sweep(&engine, &sweeper, now).await {
                 Ok(swept) => {
                     max_written = written.borrow().saturating_add(max_growth(&swept));
+                    quota.observe(swept.no_room);
                     swept.left
                 }
                 Err(_) if engine.is_stopping() => return,

@@ -25,7 +25,7 @@ mod tests;
 
 pub use collect::collect_now;
 pub use live_refs::{LiveRefs, NoEngine};
-pub use quota::{Quota, rebuild_cost, worth};
+pub use quota::{NoRoom, Quota, rebuild_cost, worth};
 pub(crate) use removal::remove_objects;
 
 use pass::Pass;
@@ -75,6 +75,8 @@ pub struct Swept {
     /// Over all models, after the sweep.
     pub used_bytes: u64,
     pub quota_bytes: u64,
+    /// Why the quota is 0.
+    pub no_room: Option<NoRoom>,
     /// Whether a limit was reached before the work was done.
     pub left: bool,
     pub errors: Vec<StoreError>,

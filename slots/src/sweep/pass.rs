@@ -208,6 +208,7 @@ impl<'s> Pass<'s> {
             self.swept.quota_bytes = self.rules.quota.bytes(used_bytes, free_bytes);
         }
         self.swept.used_bytes = used_bytes;
+        self.swept.no_room = self.rules.quota.no_room(used_bytes, free_bytes);
         let surplus = used_bytes.saturating_sub(self.swept.quota_bytes);
         if surplus == 0 {
             return;

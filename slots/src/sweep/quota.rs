@@ -6,6 +6,7 @@
 //! - Shared bytes are freed with their last conversation, and counted so.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::time::Duration;
 
 use crate::ageing::AdjustedTime;
@@ -27,6 +28,25 @@ const MAX_AUTOMATIC_BYTES: u64 = 32 << 30;
 
 /// What saved KV leaves free by default.
 const SPARED_BYTES: u64 = 10 << 30;
+
+/// The default quota is 0, because too little of the disk is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoRoom {
+    pub free_bytes: u64,
+}
+
+/// What that means, and the remedy.
+impl fmt::Display for NoRoom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let free_gib = self.free_bytes as f64 / (1_u64 << 30) as f64;
+        write!(
+            f,
+            "saved KV is removed once its conversation is not in use: {free_gib:.1} GiB of the disk \
+             are free, and the default quota leaves 10 GiB free; free some, or set \
+             slots_quota_bytes"
+        )
+    }
+}
 
 /// At this position of a prompt a token costs twice what the first one does: attention over the
 /// tokens before it is as much work as the weights. For a 0.5B shape; larger models reach it later.
@@ -61,6 +81,12 @@ impl Quota {
             }
             Self::Bytes(bytes) => bytes,
         }
+    }
+
+    /// Why nothing may stay on disk; `None` if something may.
+    pub fn no_room(self, used_bytes: u64, free_bytes: u64) -> Option<NoRoom> {
+        let is_none = self == Self::Automatic && self.bytes(used_bytes, free_bytes) == 0;
+        is_none.then_some(NoRoom { free_bytes })
     }
 }
 
@@ -141,6 +167,14 @@ mod tests {
         assert_eq!(Quota::Automatic.bytes(0, 11 * GIB), GIB);
         assert_eq!(Quota::Automatic.bytes(0, 10 * GIB), 0);
         assert_eq!(Quota::Automatic.bytes(2 * GIB, 7 * GIB), 0, "what is saved counts as room");
+    }
+
+    #[test]
+    fn a_full_disk_is_said_with_its_free_bytes_and_the_remedy() {
+        let no_room = Quota::Automatic.no_room(0, 8 * GIB + GIB / 2).unwrap().to_string();
+        assert!(no_room.contains("8.5 GiB") && no_room.contains("slots_quota_bytes"), "{no_room}");
+        assert_eq!(Quota::Automatic.no_room(0, 11 * GIB), None);
+        assert_eq!(Quota::of_setting(1).no_room(0, GIB), None, "a quota that is set holds");
     }
 
     #[test]

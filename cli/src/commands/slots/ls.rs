@@ -9,7 +9,7 @@ use std::io::Write;
 use clap::ValueEnum;
 use hob_slots::maintenance::{ConversationState, SavedConversation};
 use hob_slots::usage::{total_bytes, usage};
-use hob_slots::{Listing, ModelHash, Rejected, SavedContents, StoreReader, TtlClass};
+use hob_slots::{Listing, ModelHash, NoRoom, Rejected, SavedContents, StoreReader, TtlClass};
 use serde_json::json;
 
 use super::{dir, live, rejected};
@@ -77,6 +77,8 @@ pub struct Contents {
     pub bytes: u64,
     /// Over all models.
     pub quota_bytes: u64,
+    /// Why the quota is 0.
+    pub no_room: Option<NoRoom>,
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
@@ -107,6 +109,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
             "rejected": rejected.collect::<Vec<_>>(),
             "disk_bytes": found.bytes,
             "quota_bytes": found.quota_bytes,
+            "no_room": found.no_room.map(|no_room| no_room.to_string()),
         });
         return context.write_json(&document);
     }
@@ -126,6 +129,9 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
             quota => format!(" of {}", size(quota)),
         },
     )?;
+    if let Some(no_room) = found.no_room {
+        writeln!(context.out, "{no_room}")?;
+    }
     context.out.flush()?;
     for file in &found.rejected {
         eprintln!("hob: {}: {}", plain(&file.path.display().to_string()), file.miss);
@@ -151,12 +157,14 @@ pub fn read(
         Some(_) => total_bytes(&contents(reader, None)?.slots),
     };
     let quota = live::quota(status.as_ref(), settings);
-    let quota_bytes = quota.bytes(used_bytes, reader.free_bytes().unwrap_or(0));
+    let free_bytes = reader.free_bytes().unwrap_or(u64::MAX);
+    let quota_bytes = quota.bytes(used_bytes, free_bytes);
+    let no_room = quota.no_room(used_bytes, free_bytes);
     let live = status.and_then(live::of);
     let (now, lifetimes) = (reader.adjusted_time(context.now.into()), context.lifetimes());
     let info = |usage| SavedConversation::new(usage, &now, &lifetimes, live.as_ref());
     let infos = usage(&slots).iter().map(info).collect();
-    Ok(Contents { bytes: total_bytes(&slots), slots: infos, rejected, quota_bytes })
+    Ok(Contents { bytes: total_bytes(&slots), slots: infos, rejected, quota_bytes, no_room })
 }
 
 /// The objects of each conversation, of all models or of one.

@@ -21,6 +21,7 @@ mod top;
 mod verify;
 
 use clap::Subcommand;
+use hob_slots::NoRoom;
 use hob_slots::maintenance::{Report, Request};
 
 use crate::context::Context;
@@ -76,4 +77,10 @@ fn maintain(request: impl Into<Request>, context: &mut Context) -> Result<(), Fa
         }
         _ => Err(Failure::BrokenAnswer("it is the report of another request".to_owned())),
     }
+}
+
+/// Why no saved KV may stay on disk; `None` if some may, and where it cannot be told.
+pub fn no_room(context: &Context) -> Option<NoRoom> {
+    let reader = dir::reader(context).ok()??;
+    ls::read(&reader, None, context).ok()?.no_room
 }

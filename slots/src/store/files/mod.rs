@@ -13,7 +13,7 @@ use std::time::SystemTime;
 
 mod disk;
 
-pub use disk::Disk;
+pub use disk::{Disk, assume_free_bytes, free_bytes};
 
 /// Paths are absolute, or relative to the working directory.
 pub trait Files: Debug + Send + Sync {

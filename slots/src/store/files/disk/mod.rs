@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::SystemTime;
 
 use super::{Entry, Facts, Files, Kind, Lock, LockError, NewFile, OpenFile};
@@ -15,6 +16,21 @@ use unix::Access;
 /// The file system of this machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Disk;
+
+static ASSUMED_FREE_BYTES: OnceLock<u64> = OnceLock::new();
+
+/// From now on every disk counts as having this much free. For tests of small disks.
+pub fn assume_free_bytes(bytes: u64) {
+    ASSUMED_FREE_BYTES.set(bytes).ok(); // An error: the first one stays.
+}
+
+/// Free bytes of the disk that holds `path`.
+///
+/// # Errors
+/// When `path` does not exist or cannot be reached.
+pub fn free_bytes(path: &Path) -> io::Result<u64> {
+    ASSUMED_FREE_BYTES.get().map_or_else(|| unix::free_bytes(path), |bytes| Ok(*bytes))
+}
 
 impl Files for Disk {
     fn resolve(&self, dir: &Path) -> io::Result<PathBuf> {
@@ -62,7 +78,7 @@ impl Files for Disk {
     }
 
     fn free_bytes(&self, path: &Path) -> io::Result<u64> {
-        unix::free_bytes(path)
+        free_bytes(path)
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn Lock>, LockError> {
