@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use hob_prewarm::{Battery, UtteranceEvent};
+use hob_prewarm::UtteranceEvent;
 use hob_slots::{ConversationId, Timestamp};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -16,6 +16,7 @@ use serde_json::Value;
 use super::Speech;
 use crate::blocking::compute;
 use crate::error::ApiError;
+use crate::warm::battery::ReadBattery;
 
 const READ_BATTERY_EVERY: Duration = Duration::from_secs(60);
 
@@ -25,7 +26,7 @@ pub struct TypeAhead {
     is_on: bool,
     /// Charge below which nothing is prefilled.
     battery_percent: u8,
-    read_battery: fn() -> Option<Battery>,
+    read_battery: ReadBattery,
     /// Whether the charge was below the threshold when it was last read.
     low: Mutex<Option<(Timestamp, bool)>>,
 }
@@ -57,7 +58,7 @@ impl Typed {
 
 impl TypeAhead {
     /// `battery_percent`: the charge below which nothing is prefilled.
-    pub fn new(is_on: bool, battery_percent: u8, read_battery: fn() -> Option<Battery>) -> Self {
+    pub fn new(is_on: bool, battery_percent: u8, read_battery: ReadBattery) -> Self {
         Self { is_on, battery_percent, read_battery, low: Mutex::default() }
     }
 
@@ -109,6 +110,8 @@ impl Speech {
 
 #[cfg(test)]
 mod tests {
+    use hob_prewarm::Battery;
+
     use super::*;
 
     fn on_battery(percent: u8) -> Option<Battery> {

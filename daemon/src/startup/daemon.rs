@@ -37,7 +37,7 @@ use crate::speech::filler;
 use crate::speech::typing::TypeAhead;
 use crate::storage::sweep;
 use crate::warm;
-use crate::warm::battery;
+use crate::warm::battery::{self, ReadBattery};
 use crate::warm::events::WarmEvents;
 use crate::warm::idle::{prepare_grammars, until_idle};
 use crate::warm::warm_status::{WarmStatusWriter, warm_status};
@@ -108,6 +108,7 @@ pub fn open_with(
 struct Loops {
     planning: hob_prewarm::Settings,
     time: ProcessTime,
+    read_battery: ReadBattery,
     events: UnboundedReceiver<Event>,
     warm_status: WarmStatusWriter,
     filler: Option<Arc<filler::Filler>>,
@@ -115,13 +116,21 @@ struct Loops {
 
 impl Loops {
     fn spawn_warming(self, parts: &Parts) {
-        let Self { planning, time, events, warm_status, filler } = self;
+        let Self { planning, time, read_battery, events, warm_status, filler } = self;
         let engine = parts.models.engine.clone();
         if let Some(filler) = filler {
             tokio::spawn(filler::run(filler, engine.clone()));
         }
         let prefixes = parts.prefixes();
-        tokio::spawn(warm::run(engine, prefixes, planning, time, events, warm_status));
+        tokio::spawn(warm::run(
+            engine,
+            prefixes,
+            planning,
+            time,
+            read_battery,
+            events,
+            warm_status,
+        ));
     }
 }
 
@@ -163,6 +172,7 @@ fn join(
     let (status_writer, warm_status) = warm_status();
     let synthesizer = voice::synthesizer(resolved)?;
     let filler = voice::filler(resolved, synthesizer.as_ref(), clock.clone());
+    let read_battery = battery.unwrap_or(battery::read_now);
     let parts = Parts::join(parts::Options {
         engine: opened.engine.clone(),
         transcript,
@@ -185,7 +195,7 @@ fn join(
         type_ahead: TypeAhead::new(
             settings.type_ahead,
             settings.keepalive_battery_percent,
-            battery.unwrap_or(battery::read_now),
+            read_battery,
         ),
         catalogue: Arc::new(models::catalogue(model_switch, &opened, roots)),
         crashes: model_switch.crashes().clone(),
@@ -211,7 +221,8 @@ fn join(
         door: None,
     };
     let planning = planning(settings);
-    let loops = Loops { planning, time, events: inbox, warm_status: status_writer, filler };
+    let warm_status = status_writer;
+    let loops = Loops { planning, time, read_battery, events: inbox, warm_status, filler };
     Ok((daemon, opened, loops))
 }
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use anyhow::Result;
 use hob_config::{Resolved, Settings};
 use hob_models::{Estimate, MachineMemory, Roots};
-use hob_prewarm::Battery;
 use hob_runtime::{Engine, EngineOptions};
 use hob_slots::ModelHash;
 use hob_slots::store::{Key, Store, StoreError};
@@ -15,6 +14,7 @@ use super::Report;
 use super::model::{self, Loaded};
 use crate::clock::Clock;
 use crate::profiles::count_profiles;
+use crate::warm::battery::ReadBattery;
 
 /// Assumed where the system does not report its memory.
 const ASSUMED_MEMORY_BYTES: u64 = 8 << 30;
@@ -59,7 +59,7 @@ pub struct Overrides {
     /// The directories of models.
     pub roots: Option<Roots>,
     /// Reads the machine's battery.
-    pub battery: Option<fn() -> Option<Battery>>,
+    pub battery: Option<ReadBattery>,
     /// Leaves out sweeps, the trash's loop, grammars and file watches: the test changes the files.
     pub without_background: bool,
 }

@@ -6,13 +6,10 @@
 
 use hob_prewarm::Battery;
 
-/// `None` without a battery.
-pub async fn read() -> Option<Battery> {
-    // Some firmware is slow.
-    tokio::task::spawn_blocking(read_now).await.ok().flatten()
-}
+/// Reads the battery; `None` without one. Blocks: some firmware is slow.
+pub type ReadBattery = fn() -> Option<Battery>;
 
-/// The same on the caller's thread.
+/// The battery of this machine, a [`ReadBattery`].
 #[cfg(target_os = "linux")]
 pub fn read_now() -> Option<Battery> {
     let entries = std::fs::read_dir("/sys/class/power_supply").ok()?;

@@ -1,6 +1,6 @@
 //! Whether the engine is idle, and the work that waits for it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hob_runtime::{Engine, EngineStatus, SlotState, SlotStatus, TurnError};
 
@@ -38,6 +38,10 @@ pub async fn prepare_grammars(engine: Engine) {
     if until_idle(&engine).await.is_err() {
         return;
     }
-    // An error: the runtime shuts down.
-    let _ = tokio::task::spawn_blocking(move || engine.prepare_grammars()).await;
+    let began = Instant::now();
+    let prepared = tokio::task::spawn_blocking(move || engine.prepare_grammars()).await;
+    if prepared.is_ok() {
+        // An error: the runtime shuts down.
+        tracing::debug!(millis = began.elapsed().as_millis(), "grammars prepared");
+    }
 }

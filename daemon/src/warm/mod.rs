@@ -23,7 +23,9 @@ use hob_runtime::{Engine, Purpose, Residency, TurnError};
 use hob_slots::Timestamp;
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::blocking::compute;
 use crate::clock::{Clock, ProcessTime};
+use battery::ReadBattery;
 use prefixes::{Prefixes, default_first};
 use warm_status::{Outcome, WarmStatusWriter};
 
@@ -47,6 +49,7 @@ pub async fn run<P: Prefixes + Clone>(
     prefixes: P,
     settings: Settings,
     time: ProcessTime,
+    read_battery: ReadBattery,
     mut events: UnboundedReceiver<Event>,
     warm_status: WarmStatusWriter,
 ) {
@@ -74,7 +77,7 @@ pub async fn run<P: Prefixes + Clone>(
             }
             () = tokio::time::sleep(time.sleep(wait(next, clock()))) => {
                 if next.is_some_and(|next| next <= clock())
-                    && let Some(battery) = battery::read().await
+                    && let Some(battery) = compute(read_battery).await
                 {
                     warm.planner.handle(Event::Battery(battery), clock());
                 }

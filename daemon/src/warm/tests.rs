@@ -245,7 +245,8 @@ impl World {
         let settings =
             Settings { idle_after: self.idle_after, keepalive: self.keepalive, unload_after: None };
         let time = ProcessTime::system();
-        tokio::spawn(run(engine.clone(), texts.clone(), settings, time, inbox, writer));
+        let no_battery = || None;
+        tokio::spawn(run(engine.clone(), texts.clone(), settings, time, no_battery, inbox, writer));
         Running { engine, texts, order: self.order, events, reader }
     }
 }
