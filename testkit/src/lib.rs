@@ -8,9 +8,10 @@
 //! - Every wait has a bound, and its panic says what it waited for.
 //!
 //! Reading order: [`hobd`], [`client`] (requests that must succeed), [`http`] (any request, also a
-//! malformed one), [`process`], [`wait`], [`real_model`].
+//! malformed one), [`process`], [`wait`], [`files`], [`real_model`].
 
 pub mod client;
+pub mod files;
 pub mod hobd;
 pub mod http;
 pub mod process;

@@ -1,0 +1,145 @@
+//! `hob slots show` and `verify`: each block of a conversation, and damage.
+
+mod common;
+#[path = "common/saved.rs"]
+mod saved;
+
+use std::fs;
+
+use common::Home;
+use hob_slots::{Layer, ObjectKind, SegmentRef, Store, TtlClass};
+use saved::{MODEL, files, objects, objects_of, save, saved_home};
+
+#[test]
+fn one_conversation_is_shown_and_verified() {
+    let home = saved_home();
+    assert!(home.hob(&["slots", "show", "room-1"]).ok().contains("complete"));
+    let shown = home.hob(&["slots", "show", "room-1", "--verify"]).ok();
+    assert!(shown.contains("every byte verified") && shown.contains("1,280"), "{shown}");
+
+    let object = objects(&home).remove(0);
+    let mut bytes = fs::read(&object).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&object, bytes).unwrap();
+    assert_eq!(
+        home.hob(&["slots", "show", "room-1"]).code,
+        0,
+        "show without --verify checks only that the files exist"
+    );
+    home.hob(&["slots", "show", "room-1", "--verify"]).fails(5, &["room-1", "computed again"]);
+    assert!(object.exists(), "a verification without a daemon moves no file");
+}
+
+#[test]
+fn a_conversation_is_shown_block_by_block() {
+    let home = saved_home();
+    let shown = home.hob(&["slots", "show", "room-1"]).ok();
+    for words in ["0–63", "with 1", "… 8 more", "1216–1279", "SEGMENT"] {
+        assert!(shown.contains(words), "{words} is missing: {shown}");
+    }
+    let all = home.hob(&["slots", "show", "room-1", "--all"]).ok();
+    assert!(all.contains("640–703") && !all.contains("more"), "{all}");
+    let json = home.hob(&["slots", "show", "room-1", "--json"]).json();
+    let blocks = json[0]["blocks"].as_array().unwrap();
+    assert_eq!((&blocks[9]["shared_with"], &blocks[10]["shared_with"]), (&1.into(), &0.into()));
+    assert_eq!(blocks[10]["stored_bytes"], blocks[10]["bytes"]);
+    assert_eq!(blocks[10]["start"], 640);
+
+    fs::remove_file(&objects(&home)[2]).unwrap();
+    let shown = home.hob(&["slots", "show", "room-1"]).ok();
+    assert!(shown.contains("1 missing, 0 damaged") && shown.contains("missing  with 1"), "{shown}");
+}
+
+#[test]
+fn segments_are_shown_beside_their_blocks() {
+    let home = Home::new();
+    let store = Store::open(home.path("data/slots")).unwrap();
+    save(&store, "room-1", TtlClass::Long, 0, &(0..256).collect::<Vec<_>>());
+    let mut record = store.get_slot(MODEL, &"room-1".parse().unwrap()).unwrap();
+    let segment = |end, layer, key: &str| SegmentRef { end, layer, key: key.to_owned() };
+    record.segments = vec![
+        segment(64, Layer::Identity, "who"),
+        segment(192, Layer::Document, "file:a.py"),
+        segment(256, Layer::User, ""),
+    ];
+    store.put_slot(MODEL, &record).unwrap();
+    let json = home.hob(&["slots", "show", "room-1", "--json"]).json();
+    let blocks = json[0]["blocks"].as_array().unwrap().iter();
+    let layers: Vec<_> = blocks.map(|block| block["layer"].as_str().unwrap()).collect();
+    assert_eq!(layers, ["identity", "document", "document", "user"]);
+    assert!(home.hob(&["slots", "show", "room-1"]).ok().contains("document file:a.py"));
+}
+
+#[test]
+fn an_unusable_file_is_named_and_the_rest_is_listed() {
+    let home = saved_home();
+    let slot = files(&home).into_iter().map(|(path, _)| path);
+    let slot = slot.into_iter().find(|path| path.contains("room-2")).unwrap();
+    fs::write(&slot, "not a slot file").unwrap();
+    let ran = home.hob(&["slots", "ls"]);
+    assert!(ran.err.contains("room-2"), "{ran:?}");
+    assert!(ran.ok().contains("room-1"));
+    home.hob(&["slots", "show", "room-2"]).fails(5, &["room-2"]);
+}
+
+#[test]
+fn verify_reads_everything_and_reports_the_cost_of_damage() {
+    let home = saved_home();
+    let out = home.hob(&["slots", "verify"]).ok();
+    assert!(out.contains("34 files") && out.contains("all whole"), "{out}");
+
+    let object = objects(&home).remove(4);
+    let mut bytes = fs::read(&object).unwrap();
+    bytes[300] ^= 1;
+    fs::write(&object, bytes).unwrap();
+    let ran = home.hob(&["slots", "verify"]);
+    let name = object.file_name().unwrap().to_str().unwrap();
+    for words in [
+        &format!("{name}: its file is damaged: the checksum of its body is wrong"),
+        "room-1: 1,024 of 1,280 tokens will be computed again (1 objects damaged, 0 missing)",
+        "room-3: 1,024 of 1,280",
+    ] {
+        assert!(ran.out.contains(words), "{words:?} is missing: {ran:?}");
+    }
+    assert!(!ran.out.contains("room-2"), "{ran:?}");
+    ran.fails(5, &["1 file is damaged", "computed again"]);
+    assert!(object.exists(), "a verification without a daemon moves no file");
+    home.hob(&["slots", "verify", "room-2"]).ok();
+    home.hob(&["slots", "verify", "room-1"]).fails(5, &["damaged"]);
+    home.hob(&["slots", "verify", "nobody"]).fails(4, &["nobody"]);
+
+    fs::remove_file(&object).unwrap();
+    let report = home.hob(&["slots", "verify", "--json"]);
+    assert_eq!(report.code, 5);
+    let report: serde_json::Value = serde_json::from_str(&report.out).unwrap();
+    assert_eq!((&report["whole"], &report["faults"]), (&false.into(), &serde_json::json!([])));
+    assert_eq!(report["costs"][0]["missing"], 1);
+}
+
+#[test]
+fn unreferenced_objects_are_verified_too() {
+    let home = saved_home();
+    let record = files(&home).into_iter().find(|(path, _)| path.contains("room-2")).unwrap().0;
+    let object = objects_of(&home, "room-2").remove(0);
+    fs::remove_file(record).unwrap();
+    fs::write(&object, "not an object").unwrap();
+    let ran = home.hob(&["slots", "verify"]);
+    assert!(ran.out.contains("not a Hob object"), "{ran:?}");
+    ran.fails(5, &["1 file is damaged"]);
+}
+
+#[test]
+fn rejected_files_are_listed_with_their_reasons() {
+    let home = saved_home();
+    assert!(home.hob(&["slots", "ls", "--rejected"]).ok().contains("0 rejected files"));
+    let object = objects(&home).remove(0);
+    fs::write(&object, "not an object").unwrap();
+    let store = Store::open(home.path("data/slots")).unwrap();
+    let id = object.file_stem().unwrap().to_str().unwrap().parse().unwrap();
+    store.get_object(MODEL, id, ObjectKind::Block).unwrap_err();
+    let list = home.hob(&["slots", "ls", "--rejected"]).ok();
+    assert!(list.contains("not a Hob object") && list.contains("1 rejected file,"), "{list}");
+    let listed = home.hob(&["slots", "ls", "--rejected", "--json"]).json();
+    assert_eq!(listed["rejected"][0]["bytes"], 13);
+    assert_eq!(listed["rejected"][0]["fingerprint"], MODEL.to_string());
+}
