@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use hob_slots::store::StoreReader;
 use hob_slots::{ConversationId, ModelHash, SlotRecord};
-use hob_testkit::{Client, Hobd, Launch, wait};
+use hob_testkit::{Client, Hobd, Launch, files, wait};
 use serde_json::{Value, json};
 
 const CHAT: &str = "chat";
@@ -52,18 +52,6 @@ fn secret_of(record: &SlotRecord) -> Vec<u8> {
     record.tokens[last].iter().flat_map(|token| token.0.to_le_bytes()).collect()
 }
 
-/// Slot files and objects, wherever they are.
-fn files(directory: &Path) -> Vec<PathBuf> {
-    let (mut found, mut open) = (Vec::new(), vec![directory.join("slots")]);
-    while let Some(directory) = open.pop() {
-        for entry in fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() { open.push(path) } else { found.push(path) }
-        }
-    }
-    found
-}
-
 /// Lets every object be some days old, with one that no slot file names.
 fn let_days_pass(directory: &Path, hobd: &Hobd) -> PathBuf {
     let model = hobd.ready["fingerprint"].as_str().unwrap();
@@ -71,7 +59,7 @@ fn let_days_pass(directory: &Path, hobd: &Hobd) -> PathBuf {
     fs::create_dir_all(&objects).unwrap();
     let orphan = objects.join(format!("{}.kv", "0".repeat(64)));
     fs::write(&orphan, "nobody's").unwrap();
-    for file in files(directory).iter().filter(|path| path.extension().is_some_and(|e| e == "kv")) {
+    for file in files::with_extension(&directory.join("slots"), "kv") {
         let file = File::options().write(true).open(file).unwrap();
         file.set_modified(SystemTime::now() - SOME_DAYS).unwrap();
     }
@@ -141,7 +129,7 @@ fn after_a_deletion_no_file_has_tokens_of_any_branch() {
             let holds = |bytes: Vec<u8>| bytes.windows(secret.len()).any(|part| part == secret);
             fs::read(file).is_ok_and(holds)
         };
-        files(directory).iter().any(has)
+        files::below(&directory.join("slots")).iter().any(has)
     };
     assert!(secrets.iter().all(known), "every branch is on disk");
 
@@ -149,5 +137,5 @@ fn after_a_deletion_no_file_has_tokens_of_any_branch() {
     assert_eq!(deleted.status, 200, "{}", deleted.text());
     assert!(!secrets.iter().any(known));
     let slot_file = |path: &&PathBuf| path.to_string_lossy().contains("/chat.");
-    assert_eq!(files(directory).iter().find(slot_file), None);
+    assert_eq!(files::below(&directory.join("slots")).iter().find(slot_file), None);
 }

@@ -1,23 +1,11 @@
-//! Conversations: hobd loses no text, and a turn computes only its new tokens.
+//! Conversations: what names one, how it grows and branches, and what a turn computes.
 
 mod common;
 
 use std::time::Duration;
 
-use common::{Plan, World, assistant, chat_body, text, user};
-use hob_slots::{Layer, TtlClass};
-use rusqlite::Connection;
+use common::{Plan, World, assistant, chat_body, computed, roles_and_texts, text, user};
 use serde_json::{Value, json};
-
-fn roles_and_texts(conversation: &Value) -> Vec<(String, String)> {
-    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let messages = conversation["messages"].as_array().unwrap();
-    messages.iter().map(|m| (word(&m["role"]), word(&m["content"]))).collect()
-}
-
-fn computed(answer: &Value) -> u64 {
-    answer["hob"]["tokens"]["computed"].as_u64().unwrap()
-}
 
 #[test]
 fn a_follow_up_computes_only_its_own_tokens() {
@@ -195,279 +183,22 @@ fn a_place_that_is_not_there_is_refused_and_stores_nothing() {
 }
 
 #[test]
-fn text_is_on_the_disk_before_the_first_word_is_shown() {
-    let world = Plan::new().pace(Duration::from_millis(2)).start();
-    for round in 0..5 {
-        let said = format!("Message {round}");
-        let extra = json!({"conversation": "a", "hob": {"append": true}});
-        let mut stream = world.stream(json!([user(&said)]), extra);
-        stream.next().unwrap();
-        let database = Connection::open(world.directory.join("transcripts.sqlite")).unwrap();
-        let stored: i64 = database
-            .query_row(
-                "SELECT count(*) FROM messages WHERE content LIKE ?1",
-                [format!("%{said}%")],
-                |row| row.get(0),
-            )
-            .unwrap();
-        assert_eq!(stored, 1);
-        stream.collect();
-    }
-}
-
-#[test]
-fn an_answer_whose_client_disconnected_is_saved_as_far_as_it_came() {
+fn an_append_waits_for_the_answer_before_it_and_continues_it() {
     let world = Plan::new().pace(Duration::from_millis(5)).start();
-    let extra = json!({"conversation": "a", "max_tokens": 2000, "ignore_eos": true});
-    let mut stream = world.stream(json!([user("Hello")]), extra);
-    let mut received = String::new();
-    while received.chars().count() < 5 {
-        let chunk = stream.next().unwrap();
-        received.push_str(chunk["choices"][0]["delta"]["content"].as_str().unwrap_or_default());
-    }
-    drop(stream);
-    world.until("the answer is interrupted", |world| {
-        world.conversation("a")["messages"][1]["status"] == "interrupted"
-    });
-    let conversation = world.conversation("a");
-    let stored = conversation["messages"][1]["content"].as_str().unwrap().to_owned();
-    assert!(stored.starts_with(&received), "{stored:?} must start with {received:?}");
-
-    // The conversation continues after the partial answer, whose tokens are still recorded.
-    let next =
-        world.chat(json!([user("Go on")]), json!({"conversation": "a", "hob": {"append": true}}));
-    assert!(
-        next["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap() as usize
-            > stored.len()
-    );
-}
-
-#[test]
-fn the_same_question_after_a_lost_answer_is_no_second_message() {
-    let directory = tempfile::tempdir().unwrap();
-    let mut world = Plan::new().directory(directory.path()).start();
-    world.chat(json!([user("Hello")]), json!({"conversation": "a"}));
-    world.stop();
-    drop(world);
-    let database = Connection::open(directory.path().join("transcripts.sqlite")).unwrap();
-    let lost = json!({"role": "assistant", "content": ""}).to_string();
-    database
-        .execute("UPDATE messages SET status = 'streaming', content = ?1 WHERE id = 2", [lost])
-        .unwrap();
-    drop(database);
-
-    let world = Plan::new().directory(directory.path()).start();
-    let append = || json!({"conversation": "a", "hob": {"append": true}});
-    world.chat(json!([user("Hello")]), append());
-    let stored = world.conversation("a");
-    assert_eq!(stored["messages"][1]["status"], "interrupted");
-    let users = roles_and_texts(&stored).into_iter().filter(|(role, _)| role == "user").count();
-    assert_eq!(users, 1);
-    assert_eq!(stored["messages"][2]["parent"], 1);
-}
-
-#[test]
-fn the_next_turn_after_a_restart_computes_only_new_tokens() {
-    let directory = tempfile::tempdir().unwrap();
-    let start = || Plan::new().directory(directory.path()).start();
-    let append = || json!({"conversation": "a", "hob": {"append": true}});
-    let mut world = start();
-    let first = world.chat(json!([user(&"Remember this. ".repeat(20))]), append());
-    world.stop();
-    drop(world);
-
-    let world = start();
-    let listed = world.get("/v1/conversations").json();
-    assert_eq!(listed["data"][0]["place"], "disk", "{listed}");
-    let second = world.chat(json!([user("Go on")]), append());
-    let tokens = &second["hob"]["tokens"];
-    assert!(tokens["disk"].as_u64() > first["usage"]["prompt_tokens"].as_u64(), "{second}");
-    assert!(computed(&second) < 60, "{second}");
-    assert_eq!(roles_and_texts(&world.conversation("a")).len(), 4);
-    assert!(world.get("/metrics").text().contains("hob_restore_full_prefill_total 0"));
-}
-
-#[test]
-fn losing_every_kv_file_loses_no_text() {
-    let directory = tempfile::tempdir().unwrap();
-    let mut world = Plan::new().directory(directory.path()).start();
-    let append = || json!({"conversation": "a", "hob": {"append": true}});
-    world.chat(json!([user("Hello")]), append());
-    world.stop();
-    drop(world);
-    std::fs::remove_dir_all(directory.path().join("slots")).unwrap();
-
-    let world = Plan::new().directory(directory.path()).start();
-    let second = world.chat(json!([user("Go on")]), append());
-    assert_eq!(second["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
-    assert_eq!(roles_and_texts(&world.conversation("a")).len(), 4);
-}
-
-#[test]
-fn more_conversations_than_slots_come_back_from_memory() {
-    let world = Plan::new().slots(1).start();
-    let say = |id: &str, message: &str| {
-        world.chat(json!([user(message)]), json!({"conversation": id, "hob": {"append": true}}))
-    };
-    say("a", &"Long enough to matter. ".repeat(10));
-    say("b", "Other");
-    let back = say("a", "Go on");
-    assert!(back["hob"]["tokens"]["memory"].as_u64().unwrap() > 200, "{back}");
-    assert!(computed(&back) < 60);
-}
-
-#[test]
-fn a_silent_conversation_is_parked() {
-    let world = Plan::new().parks_after(Duration::from_millis(50)).start();
-    world.chat(json!([user("Hello")]), json!({"conversation": "a"}));
-    world.until("the conversation is parked", |world| {
-        world.status().slots.iter().all(|slot| slot.conversation.is_none())
-    });
-    assert_eq!(world.get("/v1/conversations/a").json()["place"], "memory");
-}
-
-#[test]
-fn lists_and_status_tell_the_tier_that_a_restore_reads() {
-    let directory = tempfile::tempdir().unwrap();
-    let start = || Plan::new().slots(1).directory(directory.path());
-    let say = |world: &World, id: &str| {
-        let long = user(&format!("I am {id}. {}", "Long enough to matter. ".repeat(20)));
-        world.chat(json!([long]), json!({"conversation": id, "hob": {"append": true}}));
-        world.settle();
-    };
-    let tier = |world: &World| {
-        let listed = world.get("/v1/conversations/a").json();
-        let status = world.get("/v1/status").json();
-        let parked = status["parked"].as_array().unwrap().iter();
-        let parked = parked.clone().find(|parked| parked["conversation"] == "a").cloned();
-        let slots = world.get("/v1/slots").json();
-        let saved = slots["data"].as_array().unwrap().iter();
-        let saved = saved.clone().find(|saved| saved["conversation"] == "a").cloned().unwrap();
-        (listed, parked, saved["state"].as_str().unwrap().to_owned())
-    };
-
-    let mut world = start().start();
-    say(&world, "a");
-    let (listed, parked, state) = tier(&world);
-    assert_eq!((&listed["place"], &listed["tier"]), (&json!("slot"), &json!("hot")), "{listed}");
-    assert_eq!((parked, state.as_str()), (None, "hot"));
-    say(&world, "b");
-    let (listed, parked, state) = tier(&world);
-    assert_eq!((&listed["place"], &listed["tier"]), (&json!("memory"), &json!("warm")), "{listed}");
-    assert_eq!((&parked.unwrap()["tier"], state.as_str()), (&json!("warm"), "warm"));
-    world.stop();
-    drop(world);
-
-    // Restored from disk and parked: only the newest turn is in memory.
-    let mut world = start().start();
-    say(&world, "a");
-    say(&world, "b");
-    let (listed, parked, state) = tier(&world);
-    assert_eq!((&listed["place"], &listed["tier"]), (&json!("disk"), &json!("cold")), "{listed}");
-    assert!(listed["memory_tokens"].as_u64() > Some(0), "{listed}");
-    assert!(listed["disk_tokens"].as_u64() > Some(300), "{listed}");
-    assert_eq!((&parked.unwrap()["tier"], state.as_str()), (&json!("cold"), "cold"));
-    world.stop();
-    drop(world);
-
-    // Without memory for KV all of it is on disk.
-    let world = start().memory_budget(0).start();
-    say(&world, "a");
-    say(&world, "b");
-    let (listed, parked, state) = tier(&world);
-    assert_eq!((&listed["place"], &listed["memory_tokens"]), (&json!("disk"), &json!(0)));
-    assert_eq!((&parked.unwrap()["tier"], state.as_str()), (&json!("cold"), "cold"));
-}
-
-#[test]
-fn conversations_are_listed_renamed_and_deleted() {
-    let world = World::new();
-    let long = format!("  A question\nthat is {} long", "very ".repeat(30));
-    world.chat(json!([user(&long)]), json!({"conversation": "a"}));
-    let listed = world.get("/v1/conversations").json();
-    let title = listed["data"][0]["title"].as_str().unwrap();
-    assert!(title.starts_with("A question that is very") && title.chars().count() <= 60);
-    assert_eq!(listed["data"][0]["message_count"], 2);
-    assert_eq!(listed["data"][0]["place"], "slot");
-    world.until("a slot file exists", |world| !slot_files(world).is_empty());
-
-    let rename = |id: &str, title: Value| {
-        world
-            .call("PATCH", &format!("/v1/conversations/{id}"))
-            .json(&json!({"title": title}))
-            .send()
-    };
-    assert_eq!(rename("a", json!("Mine")).json()["title"], "Mine");
-    assert_eq!(rename("a", json!("")).error()["param"], "title");
-    assert_eq!(rename("b", json!("Mine")).status, 404);
-    world.chat(json!([user("Other")]), json!({"conversation": "a"}));
-    assert_eq!(world.get("/v1/conversations/a").json()["title"], "Mine");
-
-    assert_eq!(world.call("DELETE", "/v1/conversations/a").send().json()["deleted"], true);
-    assert_eq!(world.call("DELETE", "/v1/conversations/a").send().status, 404);
-    assert_eq!(world.get("/v1/conversations").json()["data"], json!([]));
-    world.until("no slot file is left", |world| slot_files(world).is_empty());
-}
-
-fn slot_files(world: &World) -> Vec<std::path::PathBuf> {
-    let models = std::fs::read_dir(world.directory.join("slots")).unwrap().flatten();
-    let files = models.filter_map(|model| std::fs::read_dir(model.path()).ok()).flatten().flatten();
-    files
-        .map(|file| file.path())
-        .filter(|path| path.extension().is_some_and(|e| e == "bin"))
+    let append = json!({"conversation": "a", "hob": {"append": true}});
+    let mut long = append.clone();
+    long["max_tokens"] = 200.into();
+    long["ignore_eos"] = true.into();
+    let mut first = world.stream(json!([user("Hello")]), long);
+    first.next().expect("it has begun to answer");
+    let second = world.chat(json!([user("Go on")]), append);
+    let answered: String = first
         .collect()
-}
-
-#[test]
-fn a_saved_conversation_has_segments_and_a_class() {
-    let mut world = World::new();
-    let messages = json!([{"role": "system", "content": "Be brief."}, user("Hello")]);
-    let extra = json!({"conversation": "a", "hob": {"ttl": "kept"}});
-    world.chat(messages.clone(), extra);
-    world.chat(messages.clone(), json!({"conversation": "b", "prompt_cache_retention": "24h"}));
-    world.chat(messages.clone(), json!({"conversation": "d"}));
-    world.chat(messages.clone(), json!({"conversation": "e", "hob": {"ttl": "short"}}));
-    let answered = json!({"role": "assistant", "content": "Hello"});
-    let longer = json!([messages[0], messages[1], answered, user("And now?")]);
-    world.chat(longer, json!({"conversation": "e"}));
-    world.chat(messages, json!({"promptCacheKey": "v5:f"}));
-    let wrong = json!({"conversation": "c", "hob": {"ttl": "forever"}});
-    let refused = world.post("/v1/chat/completions", chat_body(json!([user("Hello")]), wrong));
-    assert_eq!(refused.status, 400);
-    assert!(refused.text().contains("short, long, extended or permanent"), "{}", refused.text());
-    world.stop();
-
-    let store = hob_slots::StoreReader::open(world.directory.join("slots")).unwrap();
-    let record = |id: &str| {
-        let model = store.models().unwrap()[0];
-        store.get_slot(model, &id.parse().unwrap()).unwrap()
-    };
-    assert_eq!(record("a").class, TtlClass::Permanent);
-    assert_eq!(record("b").class, TtlClass::Extended);
-    assert_eq!(record("d").class, TtlClass::Permanent, "the default of what has text");
-    assert_eq!(record("e").class, TtlClass::Short, "a class that was asked for stays");
-    assert_eq!(record("__key__:v5:f").class, TtlClass::Extended, "the default of what has no text");
-    let segments = record("a").segments;
-    let layers: Vec<_> = segments.iter().map(|segment| segment.layer).collect();
-    assert_eq!(layers, [Layer::Identity, Layer::User, Layer::Assistant]);
-    assert_eq!(segments[2].end as usize, record("a").tokens.len());
-}
-
-#[test]
-fn deletion_cancels_a_running_answer_and_leaves_nothing() {
-    let world = Plan::new().pace(Duration::from_millis(2)).start();
-    let extra = json!({"conversation": "a", "max_tokens": 4000, "ignore_eos": true});
-    let mut stream = world.stream(json!([user("Hello")]), extra);
-    stream.next().unwrap();
-    assert_eq!(world.call("DELETE", "/v1/conversations/a").send().status, 200);
-    let last = stream.collect().pop().unwrap();
-    assert_eq!(last["error"]["code"], "conversation_deleted");
-    world.until("no slot holds the conversation", |world| {
-        world.status().slots.iter().all(|s| s.conversation.is_none())
-    });
-    let database = Connection::open(world.directory.join("transcripts.sqlite")).unwrap();
-    let left = |table: &str| -> i64 {
-        database.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
-    };
-    assert_eq!((left("conversations"), left("messages"), left("tokens")), (0, 0, 0));
+        .iter()
+        .map(|chunk| chunk["choices"][0]["delta"]["content"].as_str().unwrap_or_default())
+        .collect();
+    let stored = roles_and_texts(&world.get("/v1/conversations/a").json());
+    assert_eq!(stored.len(), 4, "one branch: {stored:?}");
+    assert!(stored[1].1.ends_with(&answered), "{stored:?}");
+    assert!(second["usage"]["prompt_tokens"].as_u64() > Some(200), "{second}");
 }

@@ -3,11 +3,11 @@
 
 #![cfg(unix)]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use hob_testkit::process::Signal;
-use hob_testkit::{Answer, Hobd, Launch, Process, Stream, wait};
+use hob_testkit::{Answer, Hobd, Launch, Process, Stream, files, wait};
 use serde_json::{Value, json};
 
 /// More than the engine may be silent.
@@ -262,6 +262,17 @@ fn a_child_ends_with_its_supervisor() {
     assert_restored(&say(&hobd, "saved", "Go on"));
 }
 
+/// The marks of conversations but `cursed`.
+fn marks(directory: &Path) -> Vec<PathBuf> {
+    let mut marks = files::below(&directory.join("data/slots"));
+    let is_mark = |path: &PathBuf| {
+        let path = path.display().to_string();
+        path.contains("crashes/") && !path.contains("cursed")
+    };
+    marks.retain(is_mark);
+    marks
+}
+
 #[test]
 fn kv_that_ends_the_process_three_times_in_a_row_is_given_up() {
     let directory = tempfile::tempdir().unwrap();
@@ -271,12 +282,16 @@ fn kv_that_ends_the_process_three_times_in_a_row_is_given_up() {
     let hobd = launch.start();
     for crashes in 0..3 {
         let child = restarted_or_first(&hobd, crashes);
+        // In each of these processes, but before its end: no crash counts against it.
+        assert_restored(&say(&hobd, "saved", "Go on"));
+        wait::until("its mark is removed", || marks(directory.path()).is_empty().then_some(()));
         let abort = launch.inject("restore", "abort");
         let call = hobd.client.call("POST", "/v1/chat/completions");
         assert!(call.json(&body("cursed", "Go on")).try_send().is_err(), "{child} is aborted");
         abort.done();
     }
     restarted_or_first(&hobd, 3);
+    assert_restored(&say(&hobd, "saved", "Go on"));
     let abort = launch.inject("restore", "abort");
     let answer = say(&hobd, "cursed", "Go on");
     assert_eq!(answer.status, 200, "{}", answer.text());

@@ -166,6 +166,26 @@ fn an_answer_is_spoken_a_sentence_at_a_time() {
 }
 
 #[test]
+fn the_first_sentence_is_heard_while_the_answer_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let world = Plan::new().synthesizes(&shell(&voice(&directory)), &[]).start();
+    let mut client = Client::new(&world, "a");
+    let session = json!({"output_modalities": ["audio"], "max_tokens": 4000});
+    client.send(json!({"type": "session.update", "session": session}));
+    client.next();
+    // 10 ms a letter: most of a minute.
+    client.partial(&format!("Say this slowly: The kettle sings. {}", "And then ".repeat(440)));
+    client.send(json!({"type": "response.create"}));
+    let events = client.until("response.output_audio.delta");
+    assert_eq!(events.last().unwrap()["text"], "The kettle sings.");
+    let kind = "response.output_audio_transcript.delta";
+    let letters = events.iter().filter(|event| event["type"] == kind).count();
+    assert!(letters < 3000, "the answer is far from its end");
+    client.send(json!({"type": "response.cancel"}));
+    assert_eq!(client.answer().pop().unwrap()["response"]["status"], "cancelled");
+}
+
+#[test]
 fn speech_interrupts_the_voice_and_ends_its_command() {
     let directory = tempfile::tempdir().unwrap();
     let log = directory.path().join("pid");

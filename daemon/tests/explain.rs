@@ -199,4 +199,9 @@ fn a_hint_is_explained_in_the_answer_alone() {
     assert_eq!(explained(&answer)["reason"], "message_edited", "{answer}");
     let report = world.get("/v1/conversations/v5%3Aabc/explain");
     assert_eq!(report.status, 404, "an explanation quotes text, and a hint has none");
+    world.settle();
+    for file in hob_testkit::files::below(&world.directory) {
+        let text = String::from_utf8_lossy(&std::fs::read(&file).unwrap()).into_owned();
+        assert!(!text.contains("What is the"), "{} quotes it", file.display());
+    }
 }

@@ -9,7 +9,7 @@ use std::process::{ChildStdin, ChildStdout, Stdio};
 use std::time::Duration;
 
 use common::{chat_body, user};
-use hob_testkit::{Hobd, Launch, Process, Signal, wait};
+use hob_testkit::{Hobd, Launch, Process, Signal, files, wait};
 use serde_json::{Value, json};
 
 const CANARY: &str = "The-canary-sings-at-midnight";
@@ -43,21 +43,11 @@ fn files_with_canary(hobd: &Hobd, directory: &Path) -> Vec<String> {
 
 /// Every file below `directory` that has the canary, or `tokens`.
 fn files_with(directory: &Path, tokens: &[u8]) -> Vec<String> {
-    let mut found = Vec::new();
     let has = |bytes: &[u8], part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
-    search(directory, &|bytes| has(bytes, CANARY.as_bytes()) || has(bytes, tokens), &mut found);
-    found
-}
-
-fn search(directory: &Path, is_hit: &dyn Fn(&[u8]) -> bool, found: &mut Vec<String>) {
-    for entry in fs::read_dir(directory).unwrap().flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            search(&path, is_hit, found);
-        } else if fs::read(&path).is_ok_and(|bytes| is_hit(&bytes)) {
-            found.push(path.display().to_string());
-        }
-    }
+    let is_hit = |bytes: Vec<u8>| has(&bytes, CANARY.as_bytes()) || has(&bytes, tokens);
+    let mut found = files::below(directory);
+    found.retain(|path| fs::read(path).is_ok_and(is_hit));
+    found.iter().map(|path| path.display().to_string()).collect()
 }
 
 /// Ends hobd, which saves everything that may be saved, and looks again.

@@ -3,83 +3,17 @@
 //!
 //! Runs on the bundled model; without llama.cpp on the fake one.
 
-use std::fs;
-use std::time::Duration;
+mod common;
 
-use hob_testkit::{Client, Hobd, Launch, wait};
+use common::home::{HOUR, Home, MINUTE, saved, say, say_with, until_parked, until_warm};
+use hob_testkit::{Client, wait};
 use serde_json::{Value, json};
-use tempfile::TempDir;
-
-const HOUR: Duration = Duration::from_secs(3600);
-const MINUTE: Duration = Duration::from_secs(60);
 
 /// Expires in any sweep five minutes after its last use: once it is gone, a sweep has been there.
 const WITNESS: &str = "witness";
 
-/// A directory, and how hobd is started on it.
-struct Home {
-    directory: TempDir,
-    launch: Launch,
-}
-
-impl Home {
-    fn new() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path()).with_clock();
-        let launch = launch.args(["--threads", "1", "--slots", "3"]);
-        let launch =
-            if cfg!(feature = "llama") { launch } else { launch.args(["--model", "fake"]) };
-        Self { directory, launch }
-    }
-
-    fn with(self, arguments: &[&str]) -> Self {
-        Self { launch: self.launch.args(arguments.iter().copied()), ..self }
-    }
-
-    fn start(&self) -> Hobd {
-        self.launch.start()
-    }
-
-    fn stop(&self, mut hobd: Hobd) {
-        let status = hobd.process.terminate(wait::PATIENCE);
-        assert!(status.success(), "{status}: {}", self.launch.log());
-    }
-
-    /// Lets time pass for hobd, running or not.
-    fn pass(&self, time: Duration) {
-        self.launch.pass(time);
-    }
-}
-
-/// Says something new and waits until all of it is on disk. Returns the answer's `hob` object.
-fn say(client: &Client, conversation: &str, text: &str) -> Value {
-    say_with(client, conversation, text, json!({}))
-}
-
-fn say_with(client: &Client, conversation: &str, text: &str, hob: Value) -> Value {
-    let mut hob = hob;
-    hob["append"] = true.into();
-    let answer = client.chat(&json!({
-        "conversation": conversation, "hob": hob, "temperature": 0, "max_tokens": 24,
-        "messages": [{"role": "user", "content": text}],
-    }));
-    let count = |name: &str| answer["usage"][name].as_u64().unwrap();
-    let tokens = count("prompt_tokens") + count("completion_tokens");
-    wait::until("the answer is saved", || {
-        let saved = saved(client, conversation)?;
-        // The end of a text that was cut by its length is not sampled.
-        (saved["tokens"].as_u64().unwrap() + 1 >= tokens).then_some(())
-    });
-    let mut hob = answer["hob"].clone();
-    hob["prompt_tokens"] = count("prompt_tokens").into();
-    hob
-}
-
-/// The row of a saved conversation in `GET /v1/slots`.
-fn saved(client: &Client, conversation: &str) -> Option<Value> {
-    let list = client.get("/v1/slots");
-    let mut rows = list["data"].as_array().unwrap().iter();
-    rows.find(|row| row["conversation"] == conversation).cloned()
+fn room() -> Home {
+    Home::new().with(&["--slots", "3"])
 }
 
 fn saved_names(client: &Client) -> Vec<String> {
@@ -113,7 +47,7 @@ fn assert_only_new_was_computed(hob: &Value, saved: &Value) {
 
 #[test]
 fn a_chat_opened_a_week_later_computes_only_what_is_new() {
-    let home = Home::new();
+    let home = room();
     let hobd = home.start();
     say(&hobd.client, "room", &"My locker code is 48213. ".repeat(8));
     say(&hobd.client, "room", "My door code is 7.");
@@ -133,7 +67,7 @@ fn a_chat_opened_a_week_later_computes_only_what_is_new() {
 #[test]
 fn a_week_of_uptime_without_a_word_parks_a_chat_and_expires_nothing() {
     // Without memory for parked KV, what comes back comes from disk.
-    let home = Home::new().with(&["--memory-budget-bytes", "1"]);
+    let home = room().with(&["--memory-budget-bytes", "1"]);
     let hobd = home.start();
     say(&hobd.client, "room", &"My locker code is 48213. ".repeat(8));
     say_witness(&hobd.client);
@@ -150,7 +84,7 @@ fn a_week_of_uptime_without_a_word_parks_a_chat_and_expires_nothing() {
 
 #[test]
 fn a_park_does_not_make_a_chat_expire_whose_class_lasts_as_long_as_it_was_idle() {
-    let home = Home::new().with(&["--memory-budget-bytes", "1"]);
+    let home = room().with(&["--memory-budget-bytes", "1"]);
     let hobd = home.start();
     say_with(&hobd.client, "room", "My locker code is 48213.", json!({"ttl": "long"}));
     let before = saved(&hobd.client, "room").unwrap();
@@ -172,31 +106,33 @@ fn a_park_does_not_make_a_chat_expire_whose_class_lasts_as_long_as_it_was_idle()
 
 #[test]
 fn a_prefix_in_daily_use_is_not_computed_again_at_the_next_start() {
-    let home = Home::new();
-    let profiles = home.directory.path().join("profiles");
-    fs::create_dir_all(&profiles).unwrap();
-    let text = "Your name is Ember. The day is Monday. The city is Oslo. ".repeat(6);
-    let profile = format!("[[segment]]\nlayer = 'rules'\ntext = '''{text}'''\n");
-    fs::write(profiles.join("lights.toml"), profile).unwrap();
-    let home = home.with(&["--profiles-dir", profiles.to_str().unwrap()]);
+    let home = room();
+    home.profile("lights", &"Your name is Ember. The day is Monday. The city is Oslo. ".repeat(6));
     let hobd = home.start();
-    assert!(until_warm(&hobd.client)["computed_tokens"].as_u64().unwrap() > 0);
+    assert!(until_warm(&hobd.client, "lights")["computed_tokens"].as_u64().unwrap() > 0);
+    let used_at = || saved(&hobd.client, "__prefix__:lights").unwrap()["used_at"].as_u64().unwrap();
+    let first = wait::until("its record is written", || {
+        saved(&hobd.client, "__prefix__:lights").map(|_| used_at())
+    });
     for day in ["one", "two", "three"] {
         home.pass(9 * HOUR);
         let hob = json!({"profile": "lights", "ttl": "short"});
         say_with(&hobd.client, day, "What is your name?", hob);
     }
+    wait::until("each turn has renewed its record", || {
+        (used_at() >= first + 27 * 3600).then_some(())
+    });
     home.pass(3 * HOUR);
     home.stop(hobd);
 
     let hobd = home.start();
-    let prefix = until_warm(&hobd.client);
+    let prefix = until_warm(&hobd.client, "lights");
     assert_eq!((&prefix["computed_tokens"], &prefix["how"]), (&json!(0), &json!("disk")));
 }
 
 #[test]
 fn over_quota_the_least_rebuild_time_per_byte_leaves_and_the_others_stay() {
-    let home = Home::new();
+    let home = room();
     let hobd = home.start();
     for (room, times) in [("long", 24), ("brief", 2), ("middle", 9)] {
         let text = format!("My locker code in room {room} is 48213. ").repeat(times);
@@ -255,7 +191,7 @@ fn new_kv_over_the_quota_is_swept_long_before_the_interval_is_over() {
 
 #[test]
 fn a_quota_of_a_flag_cannot_be_changed_by_a_request() {
-    let home = Home::new().with(&["--slots-quota-bytes", "1GiB"]);
+    let home = room().with(&["--slots-quota-bytes", "1GiB"]);
     let hobd = home.start();
     let call = hobd.client.call("PUT", "/v1/slots/quota").json(&json!({"bytes": 1}));
     let answer = call.send();
@@ -266,7 +202,7 @@ fn a_quota_of_a_flag_cannot_be_changed_by_a_request() {
 
 #[test]
 fn default_ttl_is_a_setting() {
-    let home = Home::new().with(&["--default-ttl", "extended"]);
+    let home = room().with(&["--default-ttl", "extended"]);
     let hobd = home.start();
     say(&hobd.client, "room", "My locker code is 48213.");
     assert_eq!(saved(&hobd.client, "room").unwrap()["class"], "extended");
@@ -276,20 +212,4 @@ fn put_quota(client: &Client, bytes: u64) -> Value {
     let answer = client.call("PUT", "/v1/slots/quota").json(&json!({"bytes": bytes})).send();
     assert_eq!(answer.status, 200, "{}", answer.text());
     answer.json()
-}
-
-fn until_parked(client: &Client) {
-    wait::until("no conversation is hot", || {
-        let status = client.get("/v1/status");
-        let slots = status["slots"].as_array().unwrap();
-        slots.iter().all(|slot| slot["conversation"].is_null()).then_some(())
-    });
-}
-
-/// The status of the only prefix, once it is warm.
-fn until_warm(client: &Client) -> Value {
-    wait::until("the prefix is warm", || {
-        let prefix = client.get("/v1/status")["prefixes"][0].clone();
-        (prefix["state"] == "warm").then_some(prefix)
-    })
 }

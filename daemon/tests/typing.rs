@@ -65,6 +65,19 @@ fn enter_computes_the_last_word_only() {
 }
 
 #[test]
+fn the_words_of_the_next_message_follow_the_answer() {
+    let world = World::new();
+    for message in ["What is my locker code?", "And what is it for?"] {
+        type_words(&world, "a", message);
+        let answer = world.chat(json!([user(message)]), append("a"));
+        let last = message.rsplit(' ').next().unwrap();
+        assert!(computed(&answer) <= last.len() + END, "{message}: {answer}");
+    }
+    let stored = world.conversation("a")["messages"].clone();
+    assert_eq!(stored.as_array().unwrap().len(), 4);
+}
+
+#[test]
 fn a_new_chat_is_computed_from_its_first_word_with_its_profile() {
     let world = World::new();
     world.profile("kettle", "[[segment]]\nlayer = 'rules'\ntext = 'Speak like a kettle.'\n");

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use common::{Plan, World, user};
-use hob_prewarm::ProfileName;
+use hob_daemon::warm::battery::ReadBattery;
+use hob_prewarm::{Battery, ProfileName};
 use serde_json::{Value, json};
 
 const DEFAULT: &str = "[[segment]]\nlayer = 'identity'\ntext = '''\
@@ -116,6 +117,32 @@ fn a_question_joins_a_prewarm_that_is_under_way_and_nothing_is_computed_twice() 
 }
 
 /// A daemon with two warm profiles.
+#[test]
+fn on_a_low_battery_no_prefix_is_kept_alive() {
+    let charged = || Some(Battery { percent: 90, charging: false });
+    let low = || Some(Battery { percent: 9, charging: false });
+    let touched = |world: &World| row(world, "default")["touched_at"].as_u64().unwrap();
+    for (battery, is_low) in [(charged as ReadBattery, false), (low, true)] {
+        let directory = tempfile::tempdir().unwrap();
+        profile(directory.path(), "default", DEFAULT);
+        let plan = Plan::new().directory(directory.path());
+        let world = plan.with_clock().battery(battery).start();
+        world.until("the prefix is warm", |world| row(world, "default")["state"] == "warm");
+        let first = touched(&world);
+        world.chat(json!([user("Hi")]), json!({"conversation": "a", "hob": {"profile": "none"}}));
+        // It is parked in the same round of the loop that touches prefixes.
+        world.until("the conversation is parked", |world| {
+            world.pass(Duration::from_secs(2 * 3600));
+            world.status().slots.iter().all(|slot| slot.conversation.is_none())
+        });
+        if is_low {
+            assert!(touched(&world) < first + 3600);
+        } else {
+            world.until("it is kept alive", |world| touched(world) >= first + 2 * 3600);
+        }
+    }
+}
+
 fn booted(directory: &Path) -> World {
     profile(directory, "default", DEFAULT);
     profile(directory, "attic", ATTIC);

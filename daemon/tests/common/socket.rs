@@ -1,8 +1,8 @@
 //! A client of the realtime WebSocket.
 
 use std::net::TcpStream;
-use std::time::Duration;
 
+use hob_testkit::wait::PATIENCE;
 use serde_json::{Value, json};
 use tungstenite::client::IntoClientRequest;
 use tungstenite::http::StatusCode;
@@ -23,7 +23,7 @@ impl Client {
             request.headers_mut().insert(*name, value.parse().unwrap());
         }
         let stream = TcpStream::connect(world.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         match tungstenite::client(request, stream) {
             Ok((socket, _)) => Ok(Self { socket }),
             Err(tungstenite::HandshakeError::Failure(Error::Http(answer))) => Err(answer.status()),

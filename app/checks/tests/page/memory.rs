@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use hob_checks::chat::slowly;
 use hob_checks::{Hobd, Model, Page};
+use hob_testkit::files;
 
 #[test]
 fn the_map_shows_a_chat_during_its_answer_and_afterwards() {
@@ -116,16 +117,9 @@ fn open_memory_after_a_restart(hobd: &mut Hobd) -> Page {
 }
 
 fn kept_files(hobd: &Hobd, ending: &str) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut waiting = vec![hobd.directory().join("slots")];
-    while let Some(path) = waiting.pop() {
-        if path.is_dir() && file_name(&path) != "quarantine" {
-            waiting.extend(fs::read_dir(path).unwrap().flatten().map(|entry| entry.path()));
-        } else if path.extension().is_some_and(|found| found == ending) {
-            found.push(path);
-        }
-    }
-    found
+    let mut files = files::with_extension(&hobd.directory().join("slots"), ending);
+    files.retain(|path| path.components().all(|part| part.as_os_str() != "quarantine"));
+    files
 }
 
 fn file_name(path: &Path) -> String {

@@ -1,0 +1,197 @@
+//! A daemon in the test process, and requests to it.
+
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use hob_daemon::clock::ProcessTime;
+use hob_daemon::http::serve::serve;
+use hob_daemon::parts::Parts;
+use hob_daemon::profiles::{ProfileChange, ProfileStatus};
+use hob_daemon::startup::{self, ModelSwitch};
+use hob_daemon::watch::{self, Change, Mode};
+use hob_runtime::Engine;
+use hob_slots::{AdjustedTime, ConversationId, Token};
+use hob_testkit::{Answer, Call, Stream, wait};
+use serde_json::Value;
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::oneshot;
+
+use super::chat_body;
+use super::plan::Plan;
+
+/// The access token of the test daemon.
+pub const TOKEN: &str = "the-token-of-the-tests";
+
+/// A running daemon.
+pub struct World {
+    pub address: SocketAddr,
+    pub engine: Engine,
+    pub parts: Parts,
+    pub directory: PathBuf,
+    runtime: Runtime,
+    stop: Option<oneshot::Sender<()>>,
+    served: Option<tokio::task::JoinHandle<()>>,
+    _temporary: tempfile::TempDir,
+}
+
+impl World {
+    pub fn new() -> Self {
+        Plan::new().start()
+    }
+
+    pub(super) fn start(plan: Plan) -> Self {
+        let temporary = tempfile::tempdir().unwrap();
+        let directory = plan.directory.clone().unwrap_or_else(|| temporary.path().to_owned());
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        let (resolved, has_clock) = (plan.resolved(&directory), plan.has_clock);
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(&resolved.settings.token_file, TOKEN).unwrap();
+        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        let daemon = {
+            let _inside = runtime.enter();
+            let mut model_switch = ModelSwitch::new(resolved);
+            if has_clock {
+                let clock = ProcessTime::moved_by(directory.join("clock"));
+                model_switch = model_switch.with_time(clock);
+            }
+            let overrides = plan.overrides(&directory);
+            let mut report = |_| ControlFlow::Continue(());
+            startup::open_with(&mut model_switch, address, overrides, &mut report).unwrap()
+        };
+        let parts = daemon.parts().clone();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let served = runtime.spawn(serve(listener, daemon.router(), async {
+            let _ = stopped.await;
+        }));
+        Self {
+            address,
+            engine: parts.models.engine.clone(),
+            parts,
+            directory,
+            runtime,
+            stop: Some(stop),
+            served: Some(served),
+            _temporary: temporary,
+        }
+    }
+
+    /// An unsent request to `path`, with the token.
+    pub fn call(&self, method: &str, path: &str) -> Call {
+        Call::new(self.address, method, path).header("authorization", &format!("Bearer {TOKEN}"))
+    }
+
+    pub fn get(&self, path: &str) -> Answer {
+        self.call("GET", path).send()
+    }
+
+    pub fn post(&self, path: &str, body: Value) -> Answer {
+        self.call("POST", path).json(&body).send()
+    }
+
+    /// A chat that must succeed: greedy and short unless `extra` overrides it.
+    pub fn chat(&self, messages: Value, extra: Value) -> Value {
+        let answer = self.post("/v1/chat/completions", chat_body(messages, extra));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json()
+    }
+
+    /// [`Self::chat`] as a stream.
+    pub fn stream(&self, messages: Value, extra: Value) -> Stream {
+        let mut body = chat_body(messages, extra);
+        body["stream"] = true.into();
+        self.call("POST", "/v1/chat/completions").json(&body).stream()
+    }
+
+    /// A conversation with all its branches.
+    pub fn conversation(&self, id: &str) -> Value {
+        self.get(&format!("/v1/conversations/{id}?branches=true")).json()
+    }
+
+    /// The tokens that the transcript records for the conversation.
+    pub fn timeline(&self, id: &str) -> Vec<Token> {
+        let id = ConversationId::new(id).unwrap();
+        let mut tokens = self.parts.conversations.transcript.tokens(&id, self.engine.fingerprint());
+        self.runtime.block_on(tokens.done()).unwrap()
+    }
+
+    /// Writes a profile file. The daemon reads it on [`Self::reload`].
+    pub fn profile(&self, name: &str, text: &str) {
+        let profiles = self.directory.join("profiles");
+        std::fs::create_dir_all(&profiles).unwrap();
+        std::fs::write(profiles.join(format!("{name}.toml")), text).unwrap();
+    }
+
+    pub fn reload(&self) -> Vec<ProfileChange> {
+        self.runtime.block_on(self.parts.profiles.reload())
+    }
+
+    /// The changes that a watcher of the profiles and these model files reports.
+    pub fn watch(&self, model: &[PathBuf], mode: Mode) -> UnboundedReceiver<Change> {
+        let _inside = self.runtime.enter();
+        watch::watch(self.parts.profiles.clone(), model.to_vec(), mode)
+    }
+
+    /// The next change. Panics when there is none for [`wait::PATIENCE`].
+    pub fn next_change(&self, changes: &mut UnboundedReceiver<Change>) -> Change {
+        let wait = async { tokio::time::timeout(wait::PATIENCE, changes.recv()).await };
+        self.runtime
+            .block_on(wait)
+            .expect("the watcher reported no change")
+            .expect("the watcher stopped")
+    }
+
+    pub fn profiles(&self) -> Vec<ProfileStatus> {
+        self.runtime.block_on(self.parts.profiles.list())
+    }
+
+    /// Deletes the conversations whose time in the trash has run out at `moment`.
+    pub fn empty_trash(&self, moment: &AdjustedTime) {
+        self.runtime.block_on(self.parts.conversations.empty_trash(moment)).unwrap();
+    }
+
+    /// Lets time pass for a daemon [`Plan::with_clock`].
+    pub fn pass(&self, time: Duration) {
+        let file = self.directory.join("clock");
+        let before = std::fs::read_to_string(&file).unwrap_or_default();
+        let ahead_ms = before.parse::<u128>().unwrap_or(0) + time.as_millis();
+        std::fs::write(file.with_extension("next"), ahead_ms.to_string()).unwrap();
+        std::fs::rename(file.with_extension("next"), file).unwrap();
+    }
+
+    pub fn status(&self) -> hob_runtime::EngineStatus {
+        self.runtime.block_on(self.engine.status()).unwrap()
+    }
+
+    /// Waits until no turn runs and all KV is on disk.
+    pub fn settle(&self) {
+        self.runtime.block_on(self.engine.settled());
+    }
+
+    /// Polls until `done` returns true. Panics with `what` after [`wait::PATIENCE`].
+    pub fn until(&self, what: &str, mut done: impl FnMut(&Self) -> bool) {
+        wait::until(what, || done(self).then_some(()));
+    }
+
+    /// Stops as the daemon does: closes the connections, then saves all KV.
+    pub fn stop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(());
+            let _ = self.runtime.block_on(self.served.take().unwrap());
+            self.engine.shutdown();
+        }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
