@@ -1,6 +1,12 @@
 // A test is a name and a function that throws when it fails.
 
 const cases = [];
+const notes = [];
+
+/** A line for the report of a run that passes, such as a count. */
+export function note(line) {
+  notes.push(line);
+}
 
 export function test(name, body) {
   cases.push({ name, body });
@@ -21,7 +27,7 @@ export function throws(act, words) {
   if (!error?.message.includes(words)) throw new Error(`got ${error}, expected ${words}`);
 }
 
-/** `{ passed, failed: [{ name, why }] }` */
+/** `{ passed, failed: [{ name, why }], notes }` */
 export async function runAll() {
   const failed = [];
   for (const { name, body } of cases) {
@@ -31,7 +37,7 @@ export async function runAll() {
       failed.push({ name, why: String(error.stack ?? error) });
     }
   }
-  return { passed: cases.length - failed.length, failed };
+  return { passed: cases.length - failed.length, failed, notes };
 }
 
 const written = (value) =>

@@ -12,7 +12,7 @@
 import { h, html, render } from "/lib.js";
 import { parser } from "/lib/markdown/parser.js";
 import { elements } from "/lib/markdown/tree.js";
-import { equal, test } from "./harness.js";
+import { equal, note, test } from "./harness.js";
 import { reasons } from "./specs-remaining.js";
 
 const load = async (name) => (await fetch(`/units/specs/${name}.json`)).json();
@@ -21,7 +21,7 @@ const specifications = { commonmark: await load("commonmark-0.31.2"), gfm: await
 for (const [name, examples] of Object.entries(specifications)) {
   test(`${name}'s examples render as it says`, () => {
     const failed = examples.filter((example) => drawn(example) !== expected(example));
-    console.info(`${name}: ${examples.length - failed.length} of ${examples.length} examples`);
+    note(`${name}: ${examples.length - failed.length} of ${examples.length} examples`);
     const unexplained = failed.filter(({ example }) => !reasons[name][example]);
     equal(unexplained.map((one) => [one.example, drawn(one), expected(one)]), []);
     equal(failed.map(({ example }) => example), Object.keys(reasons[name]).map(Number));

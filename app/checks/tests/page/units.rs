@@ -24,8 +24,12 @@ fn pure_modules_pass_their_unit_tests() {
     }
     let names: Vec<_> = failed.iter().map(|case| text(&case["name"])).collect();
     assert!(names.is_empty(), "{} unit tests failed: {names:#?}", names.len());
+    for note in outcome["notes"].as_array().expect("a list") {
+        println!("{}", text(note));
+    }
     let passed = outcome["passed"].as_u64().expect("a number");
     assert!(passed >= MIN_TESTS, "only {passed} unit tests ran");
+    println!("{passed} unit tests");
 }
 
 fn text(value: &serde_json::Value) -> &str {
