@@ -56,6 +56,15 @@ test("a request of the app is a command with its body as bytes", async () => {
   equal(invoked.length, 1);
 });
 
+test("a piece of sound reaches the shell as its samples, with its type", async () => {
+  const { backend, invoked } = backendOf([{ status: 200, headers: {} }, { end: true }]);
+  const headers = { "content-type": "audio/pcm" };
+  await backend.open("POST", "/v1/x", headers, Int16Array.of(1, -2).buffer, undefined);
+  const { payload, options } = invoked[0];
+  equal([...payload], [1, 0, 254, 255]);
+  equal(JSON.parse(options.headers["hob-request"]).headers, headers);
+});
+
 test("a request that the shell cannot send is unreachable", async () => {
   const { backend } = backendOf([{ error: "no daemon" }]);
   const error = await errorOf(backend.open("GET", "/", {}, undefined, undefined));
