@@ -5,6 +5,7 @@ use std::fs;
 
 use hob_checks::page::PAGES;
 use hob_checks::{Hobd, Look, Model, Page, tools};
+use serde_json::json;
 
 const PROFILE: &str = r#"
 [[segment]]
@@ -42,10 +43,10 @@ fn the_main_pages_have_their_pictures_in_light_and_dark() {
         ("leaves", "Why do leaves turn red in autumn?"),
         ("locker", LOCKER),
     ] {
-        hobd.client.say(conversation, text);
+        say(&hobd, conversation, text);
     }
-    hobd.client.say("locker", "What is the locker code?");
-    hobd.client.say("locker", "Why is the sky blue?");
+    say(&hobd, "locker", "What is the locker code?");
+    say(&hobd, "locker", "Why is the sky blue?");
     for dark in [false, true] {
         let look = Look { width: 1280, height: 800, dark, still: true, ..Look::default() };
         let page = Page::open_as(&hobd, look);
@@ -80,6 +81,14 @@ fn the_main_pages_have_their_pictures_in_light_and_dark() {
         page.answered(3);
         picture(&page, "narrow", narrow);
     }
+}
+
+/// The bundled model does not know these words: without a limit it repeats one until the context ends.
+fn say(hobd: &Hobd, conversation: &str, text: &str) {
+    hobd.client.chat(&json!({
+        "conversation": conversation, "hob": {"append": true}, "temperature": 0, "max_tokens": 200,
+        "messages": [{"role": "user", "content": text}],
+    }));
 }
 
 fn picture(page: &Page, name: &str, look: Look) {
