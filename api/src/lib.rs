@@ -18,7 +18,7 @@ pub mod turn;
 pub use conversations::{Conversation, ConversationText, Explained, List, Message};
 pub use learned::LearnedPrefix;
 pub use status::Status;
-pub use turn::{Explanation, Turn};
+pub use turn::{Explanation, Progress, Turn};
 
 /// A text that the daemon mostly takes from its code.
 pub type Text = Cow<'static, str>;

@@ -4,6 +4,8 @@ use hob_slots::ConversationId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::Text;
+
 /// `chat.completion.chunk`
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
@@ -11,7 +13,8 @@ pub struct Chunk {
     pub choices: Vec<Choice>,
     /// In the last chunk.
     pub usage: Value,
-    /// In the first chunk of a conversation its name; in the last chunk a [`Turn`].
+    /// In the first chunk of a conversation its name; in the last chunk a [`Turn`]; before the
+    /// answer, for a request with `hob.progress`, `progress`: a [`Progress`].
     pub hob: Value,
 }
 
@@ -51,10 +54,34 @@ pub struct Turn {
     pub ahead: Option<AheadTokens>,
     pub restore_ms: Option<f64>,
     pub ttft_ms: Option<f64>,
+    /// From the request's arrival in the engine to the last token.
+    pub total_ms: Option<f64>,
+    /// Of the answer, from its first token on; of one token, none.
+    pub tokens_per_second: Option<f64>,
     /// What computing the reused tokens would have taken.
     pub saved_ms: Option<f64>,
     pub miss: Option<String>,
     pub explanation: Option<Explanation>,
+}
+
+/// `hob.progress`: how far the prompt is, before the answer begins.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Progress {
+    /// `waiting`, `loading`, `restoring` or `reading`.
+    pub phase: Text,
+    /// Of the model, while it loads.
+    pub loaded_percent: Option<u8>,
+    /// Of the prompt.
+    pub tokens_total: usize,
+    /// In cells so far. The four below add up to it.
+    pub tokens_ready: usize,
+    pub tokens_shared: usize,
+    pub tokens_from_memory: usize,
+    pub tokens_from_disk: usize,
+    pub tokens_computed: usize,
+    /// `None` while the speed is unknown, and while a restore may still bring tokens.
+    pub seconds_left: Option<f64>,
 }
 
 /// Tokens of the prompt, by where their KV came from.

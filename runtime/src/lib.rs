@@ -35,7 +35,7 @@ pub use options::EngineOptions;
 pub use status::{EngineCounters, EngineStatus, Residency, SavedStatus, SlotState, SlotStatus};
 pub use tiers::in_the_background;
 pub use turn::{
-    AheadCounts, FinishReason, Logprobs, Purpose, Retention, TokenCounts, TokenLogprob, Turn,
-    TurnError, TurnEvent, TurnReport, TurnRequest,
+    AheadCounts, FinishReason, Logprobs, PromptPhase, PromptProgress, Purpose, Retention,
+    TokenCounts, TokenLogprob, Turn, TurnError, TurnEvent, TurnReport, TurnRequest,
 };
 pub use vocabulary::Vocabulary;

@@ -1,7 +1,8 @@
 //! A caller's request to the engine and the events that answer it. No threads, no llama.cpp.
 //!
 //! - A [`TurnRequest`] carries tokens, never text: templates and tokenizers run before the engine.
-//! - Events arrive in order: one `Started`, any number of `Token`, one `Finished` or `Failed`.
+//! - Events arrive in order: any number of `Progress`, one `Started`, any number of `Token`, one
+//!   `Finished` or `Failed`.
 //! - Dropping the [`Turn`] cancels it; the engine notices before its next micro-batch.
 
 use std::sync::Arc;
@@ -38,6 +39,8 @@ pub struct TurnRequest {
     /// Reuses nothing: computes every token of the prompt, to measure what reuse saves. Saved KV
     /// stays, and the new KV is saved under the same names.
     pub cold: bool,
+    /// Send [`TurnEvent::Progress`] while the prompt is restored and computed.
+    pub reports_progress: bool,
 }
 
 impl TurnRequest {
@@ -59,6 +62,7 @@ impl TurnRequest {
             keep: Retention::default(),
             purpose: Purpose::Answer,
             cold: false,
+            reports_progress: false,
         }
     }
 
@@ -183,6 +187,33 @@ pub struct TurnReport {
     pub miss: Option<MissReason>,
 }
 
+/// How far a prompt is, between its arrival and its first token.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PromptProgress {
+    pub phase: PromptPhase,
+    /// Of the prompt.
+    pub tokens_total: usize,
+    /// In the slot's cells so far, by where they came from.
+    pub tokens: TokenCounts,
+    /// Milliseconds since `submit`.
+    pub elapsed_ms: f64,
+    /// The time to compute the rest at the speed that this turn has measured, or, before its first
+    /// micro-batch, the engine. `None` where neither has, and while the restore may still bring
+    /// tokens.
+    pub seconds_left: Option<f64>,
+}
+
+/// What a turn waits for before its first token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PromptPhase {
+    /// A slot, or the cells that another turn uses.
+    Waiting,
+    /// Saved KV, on its way from memory or disk.
+    Restoring,
+    /// Tokens that must be computed.
+    Reading,
+}
+
 /// A likely token and its natural-log probability.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TokenLogprob {
@@ -202,6 +233,9 @@ pub struct Logprobs {
 
 #[derive(Clone, Debug)]
 pub enum TurnEvent {
+    /// Present when the request asked for it: one at each change of the phase, at most ten a second
+    /// beside.
+    Progress(PromptProgress),
     /// The prompt is computed and the first token is known: sent once, before any `Token`.
     Started(TurnReport),
     /// A token of the answer.
@@ -219,6 +253,8 @@ pub enum TurnEvent {
         text: String,
         /// Generated tokens, the end-of-generation token included.
         completion_tokens: usize,
+        /// From the first token to the last one.
+        generation_ms: f64,
         /// Prompt and answer, the end-of-generation token included.
         timeline: Vec<Token>,
     },

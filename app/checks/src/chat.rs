@@ -54,6 +54,14 @@ impl Page {
         self.texts("@answer @numbers").pop().expect("there are figures").replace('\n', " ")
     }
 
+    /// All figures of the last answer, behind a click on their line.
+    pub fn last_figures(&self) -> String {
+        if self.count("@figures") == 0 {
+            self.script("all('@answer @numbers').at(-1).click()");
+        }
+        self.text("@figures").replace('\n', " ")
+    }
+
     /// Clicks a button of a message by its label.
     pub fn tool(&self, message: &str, name: &str) {
         self.hover(message);

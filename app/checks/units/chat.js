@@ -1,7 +1,8 @@
-import { addDelta, emptyAnswer } from "/chat/answer.js";
+import { addChunk, emptyAnswer } from "/chat/answer.js";
 import { newId, visibleChats } from "/chat/chats.js";
 import { visiblePath } from "/chat/conversation.js";
 import { difference } from "/chat/difference.js";
+import { cellsOf, rememberedOf } from "/chat/figures.js";
 import { newestStart, pathTo, reusedTokens, siblingsOf, textOf } from "/chat/tree.js";
 import { equal, test } from "./harness.js";
 
@@ -58,6 +59,39 @@ test("reused tokens come from a slot, memory and disk", () => {
   equal(reusedTokens({ finish: { hob: { tokens } } }), 7);
   equal(reusedTokens({}), null);
   equal(reusedTokens(undefined), null);
+});
+
+const addDelta = (answer, delta) => addChunk(answer, { choices: [{ delta }] });
+
+test("an answer has not begun while its prompt is reported", () => {
+  const answer = emptyAnswer();
+  equal(addChunk(answer, { choices: [], hob: { progress: { phase: "reading" } } }), true);
+  equal([answer.hasBegun, answer.progress], [false, { phase: "reading" }]);
+  equal(addChunk(answer, { choices: [{ delta: { role: "assistant", content: "" } }] }), true);
+  equal(answer.hasBegun, true);
+  equal(addChunk(answer, { choices: [], usage: {} }), false);
+});
+
+test("what was computed while the user typed is not remembered", () => {
+  const tokens = { shared: 100, memory: 20, disk: 30, computed: 5 };
+  const ahead = { memory: 1, disk: 2, computed: 7 };
+  equal(rememberedOf({ tokens, ahead }), { remembered: 143, total: 155 });
+  equal(rememberedOf({ tokens }), { remembered: 150, total: 155 });
+});
+
+test("the cells of a prompt have the kinds of their tokens, in order", () => {
+  const progress = {
+    tokens_total: 640,
+    tokens_ready: 320,
+    tokens_shared: 64,
+    tokens_from_memory: 64,
+    tokens_from_disk: 128,
+    tokens_computed: 64,
+  };
+  const kinds = ["shared", "memory", "disk", "disk", "computed", ...Array(5).fill("coming")];
+  equal(cellsOf(progress, 60), kinds);
+  equal(cellsOf(progress, 5), ["memory", "disk", "coming", "coming", "coming"]);
+  equal(cellsOf({ ...progress, tokens_total: 0, tokens_ready: 0 }, 60), []);
 });
 
 test("deltas add up to text and reasoning", () => {

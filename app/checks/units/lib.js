@@ -1,4 +1,4 @@
-import { ago, bytes, count, duration } from "/lib/format.js";
+import { ago, bytes, count, duration, seconds } from "/lib/format.js";
 import { matches } from "/lib/keys.js";
 import { safeAddress } from "/lib/links.js";
 import { address, parseRoute } from "/lib/router.js";
@@ -23,6 +23,10 @@ test("bytes change their unit at 1000, so that three digits are enough", () => {
 
 test("bytes beyond the largest unit keep it", () => {
   equal(bytes(5000 * 1024 ** 4), "5,000 TiB");
+});
+
+test("seconds have one digit while they are few", () => {
+  equal([84, 400, 2940, 31_200, 164_000].map(seconds), ["84 ms", "0.4 s", "2.9 s", "31 s", "3 min"]);
 });
 
 test("a duration has the unit of its size", () => {

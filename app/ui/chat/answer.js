@@ -1,10 +1,26 @@
 // An answer as it is assembled from streamed deltas. Pure.
 
-export const emptyAnswer = () => ({ text: "", reasoning: "", calls: [] });
+export const emptyAnswer = () => ({
+  text: "",
+  reasoning: "",
+  calls: [],
+  progress: null, // the latest report of the prompt
+  hasBegun: false, // the prompt is computed
+  isStopping: false,
+});
 
-/** Adds a delta to the answer in place; false when there was none. */
-export function addDelta(answer, delta) {
+/** Adds a chunk of the stream to the answer in place; false when it changes nothing. */
+export function addChunk(answer, { choices, hob }) {
+  if (hob?.progress) {
+    answer.progress = hob.progress;
+    return true;
+  }
+  return addDelta(answer, choices?.[0]?.delta);
+}
+
+function addDelta(answer, delta) {
   if (!delta) return false;
+  answer.hasBegun = true;
   answer.text += delta.content ?? "";
   answer.reasoning += delta.reasoning_content ?? "";
   for (const piece of delta.tool_calls ?? []) {

@@ -40,7 +40,7 @@ export function Composer({ conversation }) {
     prewarmChat();
   };
   const action = live ? "stop" : "send";
-  const label = t(`composer.${action}`);
+  const label = t(live?.isStopping ? "reading.stopping" : `composer.${action}`);
   return html`
     <div class="composer">
       <div class="composer-inner">
@@ -67,7 +67,7 @@ export function Composer({ conversation }) {
             aria-label=${label}
             title=${label}
             data-test=${action}
-            disabled=${!live && (isSpeaking || !draft.trim())}
+            disabled=${live ? live.isStopping : isSpeaking || !draft.trim()}
             onClick=${live ? conversation.stop : send}
           >
             <${Icon} name=${action} />

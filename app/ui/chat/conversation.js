@@ -4,7 +4,7 @@
 // - Streamed text is rendered at most once a frame. The stored messages are read when it ends.
 
 import { api, createPersistentStore, createStore, isCancelled, preferences, shell, t } from "/lib.js";
-import { addDelta, emptyAnswer } from "./answer.js";
+import { addChunk, emptyAnswer } from "./answer.js";
 import { chatOf, conversationPath, isPrivate, newId, refreshStatus, upsertChat } from "./chats.js";
 import { createSpeaker } from "./speaker.js";
 import { pathTo } from "./tree.js";
@@ -85,8 +85,13 @@ function createConversation(id, state) {
       error: null,
       outgrown: null,
     });
-    const show = onNextFrame(() => {
+    const draw = () => {
       if (store.get().live) store.set({ live: { ...answer, began, after } });
+    };
+    const show = onNextFrame(draw);
+    request.signal.addEventListener("abort", () => {
+      answer.isStopping = true;
+      draw(); // At once: the daemon may need a micro-batch to stop.
     });
     const body = requestBody(messages, { after, cold, newest });
     await typeAhead.stop();
@@ -133,7 +138,8 @@ function createConversation(id, state) {
   }
 
   function requestBody(messages, { after, cold, newest }) {
-    const hob = { ...hobFields(after), ...(cold && { cold }), ...(newest && { newest }) };
+    const asked = { ...(cold && { cold }), ...(newest && { newest }) };
+    const hob = { ...hobFields(after), ...asked, progress: true };
     const { temperature } = preferences.get();
     return { conversation: id, messages, hob, stream: true, temperature };
   }
@@ -153,7 +159,7 @@ function createConversation(id, state) {
     const options = { body, signal: request.signal };
     try {
       for await (const event of api.stream("POST", "/v1/chat/completions", options)) {
-        if (!addDelta(answer, event.choices?.[0]?.delta)) continue;
+        if (!addChunk(answer, event)) continue;
         show();
         speaker?.say(answer.text);
       }

@@ -3,6 +3,7 @@
 import { classes, html, pure, t, useLayoutEffect, useRef, useState } from "/lib.js";
 import { Button, copy, IconButton } from "/parts.js";
 import { Numbers } from "./numbers.js";
+import { Reading } from "./reading.js";
 import { AnswerText, UserText } from "./text.js";
 import { textOf } from "./tree.js";
 
@@ -74,7 +75,6 @@ function Answer(props) {
           >
             ${t("newest.go-on")}
           </button>`}
-        ${message.finish?.hob && html`<${Numbers} hob=${message.finish.hob} />`}
         <span class="tools">
           <${CopyButton} text=${text} />
           ${message.parent && html`
@@ -84,15 +84,14 @@ function Answer(props) {
               label=${t("message.again")}
               disabled=${busy}
               onClick=${() => conversation.again(message, false)}
-            />
-            <${IconButton}
-              small
-              icon="cold"
-              label=${t("message.cold")}
-              disabled=${busy}
-              onClick=${() => conversation.again(message, true)}
             />`}
         </span>
+        ${message.finish?.hob && html`
+          <${Numbers}
+            finish=${message.finish}
+            answerCold=${message.parent && (() => conversation.again(message, true))}
+            busy=${busy}
+          />`}
       </div>
     </article>`;
 }
@@ -113,8 +112,12 @@ function OtherMessage(props) {
 export const Live = pure(({ live }) => html`
   <article class="message assistant live" data-test="live">
     <div class="hidden-text">${t("message.hob")}</div>
-    <${AnswerParts} text=${live.text} reasoning=${live.reasoning} calls=${live.calls} />
-    <span class="cursor" aria-hidden="true"></span>
+    ${live.hasBegun
+      ? html`
+        <${AnswerParts} text=${live.text} reasoning=${live.reasoning} calls=${live.calls} />
+        <span class="cursor" aria-hidden="true"></span>
+        ${live.isStopping && html`<p class="note" data-test="stopping">${t("reading.stopping")}</p>`}`
+      : html`<${Reading} progress=${live.progress} isStopping=${live.isStopping} />`}
   </article>`);
 
 /** A message that was sent and is not read back yet. */

@@ -65,7 +65,7 @@ function Messages({ conversation, state }) {
             <${Sent} key=${`sent-${index}`} message=${message} />`)}
           ${live && html`<${Live} key=${live.began} live=${live} />`}
         </div>
-        <${Announcer} path=${path} busy=${busy} />
+        <${Announcer} path=${path} busy=${busy} isStopping=${live?.isStopping} />
       </div>
       ${!atEnd && html`
         <${Button} kind="to-end" onClick=${toEnd} icon="down">${t("chat.to-end")}<//>`}
@@ -97,14 +97,14 @@ function useScrollToEnd(restarts) {
 }
 
 /** Screen readers announce a new answer; older messages stay silent. */
-function Announcer({ path, busy }) {
+function Announcer({ path, busy, isStopping }) {
   const hasStreamed = useRef(false);
   hasStreamed.current ||= busy;
   const last = path.at(-1);
   const text = hasStreamed.current && last ? textOf(last) : "";
   return html`
     <div class="hidden-text" role="status" aria-live="polite">
-      ${busy ? t("chat.answering") : text}
+      ${busy ? t(isStopping ? "reading.stopping" : "chat.answering") : text}
     </div>`;
 }
 

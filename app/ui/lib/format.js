@@ -38,6 +38,12 @@ export function duration(ms) {
   return `${count(Math.round(ms / 60_000))} min`;
 }
 
+/** A duration as people say it: 84 ms, 0.4 s, 31 s, 2 min */
+export function seconds(ms) {
+  if (ms < 95 || ms >= 9950) return ms < 95 ? duration(ms) : duration(Math.round(ms / 1000) * 1000);
+  return `${number({ minimumFractionDigits: 1, maximumFractionDigits: 1 }).format(ms / 1000)} s`;
+}
+
 const MINUTE = 60;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;

@@ -1,7 +1,7 @@
 // Visible text in the user's language: `strings/en.json` and `strings/de.json`, with the same keys.
 // Only the language that is shown is loaded.
 
-import { bytes, count, duration, formatter } from "./format.js";
+import { bytes, count, duration, formatter, seconds } from "./format.js";
 import { preferences } from "./preferences.js";
 import { createStore } from "./store.js";
 
@@ -28,7 +28,7 @@ function preferredLanguage() {
 
 /**
  * The string of that name with its placeholders filled in: `{name}` takes text or a number,
- * `{name, bytes}` a size, `{name, duration}` milliseconds. Of a string with several forms, `n`
+ * `{name, bytes}` a size, `{name, duration}` milliseconds, `{name, seconds}` the same, rounder. Of a string with several forms, `n`
  * selects one: `zero` for 0, or else CLDR's plural category.
  */
 export function t(name, values = {}) {
@@ -46,5 +46,6 @@ function pluralForm(forms, n) {
 function written(value, kind) {
   if (kind === "bytes") return bytes(value);
   if (kind === "duration") return duration(value);
+  if (kind === "seconds") return seconds(value);
   return typeof value === "number" ? count(value) : value;
 }

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use super::assembly::{Assembly, Delta};
 use super::choices::Choices;
 use super::locks::ConversationGuard;
+use super::progress::{BeforeTheEngine, Report};
 use super::recording::Recording;
 use super::speed::Speed;
 use crate::conversations::transcript::Pending;
@@ -31,6 +32,8 @@ use crate::wire::message::Message;
 /// A change of the answer, for the client.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Piece {
+    /// How far the prompt is, before the first choice begins. Only if the request asks for it.
+    Progress(Report),
     /// The prompt of a choice is computed.
     Begin { choice: usize },
     More {
@@ -81,6 +84,8 @@ pub(super) struct NewAnswer {
     pub left_out: usize,
     /// The request's limit of one answer.
     pub max_tokens: Option<usize>,
+    /// Hand out [`Piece::Progress`].
+    pub reports_progress: bool,
     pub guard: Option<ConversationGuard>,
 }
 
@@ -102,6 +107,12 @@ pub struct Answer {
     usage: Usage,
     /// The recorded choice ended because the context was full.
     context_full: bool,
+    /// Until the first choice begins, if the request asks for reports.
+    before: Option<BeforeTheEngine>,
+    /// From the first token of the first choice to its last.
+    generation_ms: Option<f64>,
+    /// Tokens of the first choice, once it has ended.
+    generated: usize,
     has_failed: bool,
 }
 
@@ -114,6 +125,10 @@ struct PartialChoice {
 impl Answer {
     pub(super) fn new(context: Context, new: NewAnswer) -> Self {
         let partial = |assembly| PartialChoice { assembly, logprobs: Vec::new(), reason: "stop" };
+        let prompt_tokens = new.subject.prompt.len();
+        let before = new.reports_progress;
+        let before = before.then(|| BeforeTheEngine::new(&context.engine, prompt_tokens));
+        let first = before.as_ref().map(|before| Piece::Progress(before.first()));
         Self {
             context,
             choices: new.choices,
@@ -123,12 +138,15 @@ impl Answer {
             left_out: new.left_out,
             max_tokens: new.max_tokens,
             _guard: new.guard,
-            ready: VecDeque::new(),
+            ready: first.into_iter().collect(),
             closing: None,
             report: TurnReport::default(),
             explanation: None,
             usage: Usage::default(),
             context_full: false,
+            before,
+            generation_ms: None,
+            generated: 0,
             has_failed: false,
         }
     }
@@ -173,11 +191,20 @@ impl Answer {
             }),
             restore_ms: Some(to_micros(report.restore_ms)),
             ttft_ms: Some(to_micros(report.ttft_ms)),
+            total_ms: self.generation_ms.map(|generation| to_micros(report.ttft_ms + generation)),
+            tokens_per_second: self.tokens_per_second(),
             saved_ms: saved_ms(report).map(to_micros),
             miss: report.miss.as_ref().map(ToString::to_string),
             explanation: self.explanation.as_ref().map(Explanation::to_api),
         };
         serde_json::to_value(turn).expect("texts and numbers are JSON")
+    }
+
+    /// The speed of the first choice: the first token is sampled with the prompt.
+    fn tokens_per_second(&self) -> Option<f64> {
+        let seconds = self.generation_ms.filter(|&ms| ms > 0.0)? / 1e3;
+        let further = self.generated.checked_sub(1).filter(|&further| further > 0)?;
+        Some((further as f64 / seconds * 100.0).round() / 100.0)
     }
 
     fn conversation(&self) -> Option<&ConversationId> {
@@ -239,14 +266,29 @@ impl Answer {
             if let Some(piece) = self.ready.pop_front() {
                 return Ok(Some(piece));
             }
-            let Some((choice, event)) = self.choices.next().await else { return Ok(None) };
+            let next = match &mut self.before {
+                Some(before) => tokio::select! {
+                    biased;
+                    next = self.choices.next() => next,
+                    report = before.loading() => {
+                        self.ready.push_back(Piece::Progress(report));
+                        continue;
+                    }
+                },
+                None => self.choices.next().await,
+            };
+            let Some((choice, event)) = next else { return Ok(None) };
             self.take(choice, event)?;
         }
     }
 
     fn take(&mut self, choice: usize, event: TurnEvent) -> Result<(), ApiError> {
         match event {
+            TurnEvent::Progress(progress) => {
+                self.ready.push_back(Piece::Progress(progress.into()));
+            }
             TurnEvent::Started(mut report) => {
+                self.before = None;
                 self.context.metrics.started(&report);
                 report.prefill_tokens_per_second = self.context.speed.learn(&report);
                 if choice == 0 {
@@ -260,7 +302,11 @@ impl Answer {
             TurnEvent::Token { token, text, logprobs } => {
                 self.token(choice, token, &text, logprobs);
             }
-            TurnEvent::Finished { reason, text, completion_tokens, timeline } => {
+            TurnEvent::Finished { reason, text, completion_tokens, generation_ms, timeline } => {
+                if choice == 0 {
+                    self.generation_ms = Some(generation_ms);
+                    self.generated = completion_tokens;
+                }
                 self.context.metrics.generated(completion_tokens);
                 self.usage.completion += completion_tokens;
                 if choice == 0 && reason == FinishReason::Length {

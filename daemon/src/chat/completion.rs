@@ -89,6 +89,7 @@ impl Chat {
                 subject,
                 left_out: 0,
                 max_tokens: request.shape.max_tokens,
+                reports_progress: false,
                 guard: None,
             },
         );

@@ -2,8 +2,8 @@
 //!
 //! Reading order: [`request`] (what is asked), [`identity`] (whose conversation it is), this file
 //! (the way of a chat to the engine), `newest` (a chat that outgrew the context), `grammar`,
-//! `choices` (its turns), [`answer`] (their events to the client), `privacy` (what may reach the
-//! disk), [`assembly`] (text to messages and tool calls), `recording` (what is saved). Beside
+//! `choices` (its turns), [`answer`] (their events to the client), `progress` (what the client
+//! reads before them), `privacy` (what may reach the disk), [`assembly`] (text to messages and tool calls), `recording` (what is saved). Beside
 //! it: [`completion`], `embedding`, `tokens`, and [`prewarm`], a chat that generates nothing.
 //!
 //! - The request's text is durable before the client gets the first piece of the answer.
@@ -23,6 +23,7 @@ pub(crate) mod names;
 mod newest;
 pub mod prewarm;
 mod privacy;
+pub mod progress;
 mod recording;
 pub mod request;
 mod speed;
@@ -211,6 +212,7 @@ impl Chat {
                 subject,
                 left_out,
                 max_tokens: request.shape.max_tokens,
+                reports_progress: request.progress && request.shape.stream,
                 guard: guard.filter(|_| !is_prewarm),
             },
         );
@@ -329,9 +331,15 @@ impl Chat {
             keep: Retention { segments: segments.clone(), ..keep },
             purpose: purpose(&request.shape),
             cold: request.cold,
+            reports_progress: request.progress && request.shape.stream,
             ..TurnRequest::answer(conversation, tokens.clone(), max_tokens)
         };
-        let other = TurnRequest { conversation: None, cold: false, ..first.clone() };
+        let other = TurnRequest {
+            conversation: None,
+            cold: false,
+            reports_progress: false,
+            ..first.clone()
+        };
         let others = choices::copies(other, request.shape.choices).skip(1);
         let turns = std::iter::once(first).chain(others).collect();
         let choices = choices::start(options.engine.clone(), turns, ticket.as_ref())

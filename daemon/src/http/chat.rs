@@ -76,6 +76,7 @@ impl Face for ChatFace {
 
     fn choice(&mut self, piece: Piece) -> Option<Value> {
         Some(match piece {
+            Piece::Progress(_) => return None,
             Piece::Begin { choice } => {
                 self.entry(choice, json!({"role": "assistant", "content": ""}), &[], None)
             }

@@ -2,13 +2,15 @@
 //!
 //! - The last chunk carries `hob`, and the usage if the client asked for it.
 //! - The first chunk carries the ids of the rows where the text is saved.
+//! - A report of progress is a chunk without choices, before the answer.
 
 use std::collections::VecDeque;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::sse::Source;
 use crate::chat::answer::{Answer, Piece};
+use crate::chat::progress::Report;
 use crate::wire::sampling::Shape;
 
 /// The form of an endpoint's chunks.
@@ -38,13 +40,15 @@ impl<F: Face> Chunks<F> {
     }
 
     fn push(&mut self, piece: Piece) {
+        if let Piece::Progress(report) = &piece {
+            return self.push_report(report);
+        }
         self.unfinished -= usize::from(matches!(piece, Piece::End { .. }));
         let Some(choice) = self.face.choice(piece) else { return };
+        let address = self.first_address();
         let (head, with_usage) = (self.answer.head(), self.include_usage);
         let mut chunk = head.chunk(F::OBJECT, vec![choice], with_usage);
-        if !std::mem::replace(&mut self.addressed, true)
-            && let Some(address) = self.answer.address()
-        {
+        if let Some(address) = address {
             chunk.insert("hob".into(), address);
         }
         let is_last = self.unfinished == 0;
@@ -58,6 +62,23 @@ impl<F: Face> Chunks<F> {
             chunk.insert("hob".into(), self.answer.hob());
             self.ready.push_back(Value::Object(chunk));
         }
+    }
+
+    fn push_report(&mut self, report: &Report) {
+        let mut chunk = self.answer.head().chunk(F::OBJECT, Vec::new(), self.include_usage);
+        let mut hob = self.first_address().unwrap_or_else(|| json!({}));
+        hob["progress"] = report.to_json();
+        chunk.insert("hob".into(), hob);
+        chunk.insert("prompt_progress".into(), report.to_llama_server());
+        self.ready.push_back(Value::Object(chunk));
+    }
+
+    /// The address of the answer, once.
+    fn first_address(&mut self) -> Option<Value> {
+        if std::mem::replace(&mut self.addressed, true) {
+            return None;
+        }
+        self.answer.address()
     }
 }
 

@@ -49,7 +49,7 @@ impl Face for CompletionFace {
 
     fn choice(&mut self, piece: Piece) -> Option<Value> {
         match piece {
-            Piece::Begin { .. } => None,
+            Piece::Progress(_) | Piece::Begin { .. } => None,
             Piece::More { choice, delta, logprobs } => {
                 let offset = self.sent[choice];
                 self.sent[choice] += delta.content.chars().count();

@@ -133,7 +133,7 @@ impl Task {
             Some(TurnEvent::Started(report)) => {
                 return metrics.speculated(report.tokens.computed);
             }
-            Some(TurnEvent::Token { .. }) => return,
+            Some(TurnEvent::Progress(_) | TurnEvent::Token { .. }) => return,
             Some(TurnEvent::Finished { .. }) => metrics.speculation(SpeculationOutcome::Hot),
             Some(TurnEvent::Failed(TurnError::Superseded)) | None => {
                 metrics.speculation(SpeculationOutcome::Replaced);

@@ -48,7 +48,7 @@ pub async fn report(mut turn: Turn) -> Result<TokenOrigins, TurnError> {
                 let TokenCounts { shared, memory, disk, computed } = report.tokens;
                 from = TokenOrigins { shared, memory, disk, computed };
             }
-            TurnEvent::Token { .. } | TurnEvent::Finished { .. } => {}
+            TurnEvent::Progress(_) | TurnEvent::Token { .. } | TurnEvent::Finished { .. } => {}
             TurnEvent::Failed(error) => return Err(error),
         }
     }

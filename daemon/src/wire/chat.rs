@@ -4,7 +4,7 @@ use hob_slots::TtlClass;
 use serde_json::{Map, Value};
 
 use super::fields::{Fields, wrong_type};
-use super::hob::{after, append, cold, in_memory, newest, private, ttl};
+use super::hob::{after, append, cold, in_memory, newest, private, progress, ttl};
 use super::message::Message;
 use super::sampling::{Shape, refuse};
 use super::tools::{Tool, ToolChoice, tool_choice, with_own};
@@ -41,6 +41,8 @@ pub struct ChatRequest {
     pub in_memory: Option<bool>,
     /// Neither text nor KV may reach the disk.
     pub private: bool,
+    /// The stream says how far the prompt is.
+    pub progress: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -89,6 +91,7 @@ impl ChatRequest {
             ttl: ttl(&fields)?,
             in_memory: in_memory(&fields)?,
             private: private(&fields)?,
+            progress: progress(&fields)?,
         })
     }
 }

@@ -9,7 +9,8 @@ use super::fields::{Fields, unsupported};
 use crate::conversations::transcript::After;
 use crate::error::ApiError;
 
-const KNOWN: [&str; 7] = ["after", "append", "cold", "newest", "private", "profile", "ttl"];
+const KNOWN: [&str; 8] =
+    ["after", "append", "cold", "newest", "private", "profile", "progress", "ttl"];
 
 /// Hob's extension of OpenAI's request.
 fn hob<'a>(fields: &Fields<'a>) -> Result<Option<Fields<'a>>, ApiError> {
@@ -41,6 +42,15 @@ pub(super) fn newest(fields: &Fields<'_>, append: bool) -> Result<bool, ApiError
         return Err(ApiError::field("hob.newest", "`hob.newest` needs `hob.append: true`"));
     }
     Ok(newest)
+}
+
+/// `hob.progress`, or llama-server's `return_progress`.
+pub(super) fn progress(fields: &Fields<'_>) -> Result<bool, ApiError> {
+    let ours = match hob(fields)? {
+        Some(hob) => hob.boolean("progress")?,
+        None => None,
+    };
+    Ok(ours.unwrap_or(false) || fields.boolean("return_progress")?.unwrap_or(false))
 }
 
 /// `hob.private`, or OpenAI's `store: false`.

@@ -12,6 +12,7 @@ use std::time::Instant;
 use hob_slots::{ConversationId, Pin, SlotId, Token, common_prefix};
 
 use super::Worker;
+use super::progress_log::ProgressLog;
 use super::slot::{Owner, Phase, Running};
 use crate::command::Submitted;
 use crate::map::EvictionReason;
@@ -245,6 +246,8 @@ impl Worker<'_> {
             generated: 0,
             report: TurnReport::default(),
             started: false,
+            first_token: None,
+            progress: ProgressLog::default(),
             restore: None,
             expected: 0,
             adds_nothing: false,

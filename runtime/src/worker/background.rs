@@ -92,7 +92,14 @@ impl Worker<'_> {
         report_started(turn, &self.core.pace);
         let timeline = slot.timeline.tokens().to_vec();
         let (reason, text) = (FinishReason::Length, String::new());
-        turn.events.send(TurnEvent::Finished { reason, text, completion_tokens: 0, timeline });
+        let (completion_tokens, generation_ms) = (0, 0.0);
+        turn.events.send(TurnEvent::Finished {
+            reason,
+            text,
+            completion_tokens,
+            generation_ms,
+            timeline,
+        });
         self.core.counters.prewarmed += 1;
         self.end_turn(index);
     }

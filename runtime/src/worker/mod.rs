@@ -9,6 +9,7 @@
 //! - `admit`: from the queue into a slot: pins it and reuses hot cells
 //! - `background`: prewarms and speculative prefills, and how they yield
 //! - `restore`: imports saved KV
+//! - `progress`, `progress_log`: reports of how far a prompt is
 //! - `step`: one micro-batch and its tokens
 //! - `save`: exports KV behind the answer
 //! - `room`: parks, evicts and preempts
@@ -21,6 +22,8 @@ mod admit;
 mod background;
 mod cells;
 mod change_log;
+mod progress;
+mod progress_log;
 mod restore;
 mod room;
 mod save;

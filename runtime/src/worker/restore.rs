@@ -86,6 +86,7 @@ impl Worker<'_> {
             waits_since: Instant::now(),
             tokens: turn.report.tokens,
         });
+        self.report_progress(index);
     }
 
     /// Where beginnings of the prompt end that are hot in prefix slots. Plain memories share cells
@@ -178,6 +179,7 @@ impl Worker<'_> {
             counts.disk += piece.origins.count(Origin::Disk);
         }
         self.restoring(index).handle.consumed(pieces);
+        self.report_progress(index);
     }
 
     /// Ends the restore early: imported tokens stay, the rest is computed.
@@ -241,6 +243,7 @@ impl Worker<'_> {
         if slot.timeline.len() == prompt {
             return self.finish_prefill(index);
         }
+        self.report_progress(index);
         self.snapshot_before_last(index);
     }
 

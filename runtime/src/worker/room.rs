@@ -149,6 +149,7 @@ impl Worker<'_> {
             turn.request.prompt = tokens.chain([last]).collect();
         }
         turn.phase = Phase::Prefill; // Drops a fetch.
+        turn.report_waiting();
         self.core.counters.preempted += 1;
         let now = self.now();
         self.save(index);

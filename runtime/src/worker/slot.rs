@@ -11,6 +11,7 @@ use hob_slots::format::SnapshotRef;
 use hob_slots::{ConversationId, ModelHash, SlotId, Timeline, Token};
 
 use super::cells::CellNumbers;
+use super::progress_log::ProgressLog;
 use crate::backend::Sequence;
 use crate::grammar::Constraint;
 use crate::map::{Origin, Origins};
@@ -90,6 +91,8 @@ pub(super) struct Running {
     pub report: TurnReport,
     /// `Started` was sent.
     pub started: bool,
+    pub first_token: Option<Instant>,
+    pub progress: ProgressLog,
     /// The number of its latest restore.
     pub restore: Option<u64>,
     /// Tokens of this prompt that were once computed for this conversation.

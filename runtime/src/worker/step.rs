@@ -132,8 +132,9 @@ impl Worker<'_> {
                 self.core.counters.computed_tokens += share.tokens.len() as u64;
                 self.snapshot_before_last(share.slot);
             }
-            if let Some(row) = share.sampled_row {
-                self.sample(share.slot, row);
+            match share.sampled_row {
+                Some(row) => self.sample(share.slot, row),
+                None => self.report_progress(share.slot),
             }
         }
     }
@@ -241,6 +242,9 @@ impl Worker<'_> {
             reason,
             text: turn.output.finish(),
             completion_tokens: turn.generated,
+            generation_ms: turn
+                .first_token
+                .map_or(0.0, |first| first.elapsed().as_secs_f64() * 1e3),
             timeline,
         };
         turn.events.send(finished);
@@ -300,6 +304,7 @@ pub(super) fn report_started(turn: &mut Running, pace: &Pace) {
     if tokens.computed <= 1 {
         turn.report.miss = None; // The KV was found, perhaps in another conversation.
     }
+    turn.first_token = Some(Instant::now());
     turn.report.ttft_ms = turn.submitted.elapsed().as_secs_f64() * 1e3;
     turn.report.cold = turn.request.cold;
     turn.report.prefill_tokens_per_second = pace.rows_per_second();

@@ -96,6 +96,9 @@ pub fn answer(events: impl IntoIterator<Item = TurnEvent>) -> Result<Answer, Tur
     let (mut report, mut tokens, mut text) = (None, Vec::new(), String::new());
     for event in events {
         match event {
+            TurnEvent::Progress(_) => {
+                assert!(report.is_none(), "progress comes before the start");
+            }
             TurnEvent::Started(started) => {
                 assert!(report.is_none() && tokens.is_empty(), "a turn starts once, and first");
                 report = Some(started);
@@ -105,7 +108,7 @@ pub fn answer(events: impl IntoIterator<Item = TurnEvent>) -> Result<Answer, Tur
                 tokens.push(token);
                 text.push_str(&more);
             }
-            TurnEvent::Finished { reason, text: more, completion_tokens, timeline } => {
+            TurnEvent::Finished { reason, text: more, completion_tokens, timeline, .. } => {
                 text.push_str(&more);
                 assert_eq!(completion_tokens, tokens.len(), "one event for each token");
                 let report = report.expect("a turn starts before it finishes");

@@ -56,14 +56,16 @@ fn a_cold_answer_reuses_nothing_and_says_so() {
     let page = Page::open(&hobd);
     page.ask("Say this: the same");
     page.ask("Say this: once more");
-    assert!(page.last_numbers().contains(" hot"), "{}", page.last_numbers());
+    assert!(page.last_numbers().contains("tokens remembered"), "{}", page.last_numbers());
+    assert!(page.last_figures().contains(" hot"), "{}", page.last_figures());
 
-    page.tool("@answer:nth-child(4)", "Answer again cold: reuse nothing, to compare");
+    page.click("@answer-cold");
     page.reads("@answer:nth-child(4) @siblings", "2/2");
     page.answered(2);
 
     let numbers = page.last_numbers();
-    assert!(numbers.starts_with("cold"), "{numbers}");
+    assert!(numbers.starts_with("cold") && numbers.ends_with("tokens read"), "{numbers}");
+    let numbers = page.last_figures();
     for word in [" hot", "from memory", "from disk"] {
         assert!(!numbers.contains(word), "{numbers}");
     }

@@ -43,7 +43,7 @@ fn an_exported_archive_contains_the_kv_cache() {
     page.answered(1);
     page.ask("Say this: still known");
 
-    let numbers = page.last_numbers();
+    let numbers = page.last_figures();
     assert!(numbers.contains("from disk") || numbers.contains(" hot"), "{numbers}");
 }
 

@@ -15,7 +15,8 @@ fn a_german_browser_shows_german() {
     page.reads(".side", "Noch keine Chats");
     assert_eq!(page.script("return document.documentElement.lang"), "de");
     page.ask("Say this: Guten Tag");
-    let numbers = page.last_numbers();
+    assert!(page.last_numbers().contains("Token gelesen"), "{}", page.last_numbers());
+    let numbers = page.last_figures();
     assert!(numbers.contains("berechnet"), "{numbers}");
 
     page.click("@to-settings");

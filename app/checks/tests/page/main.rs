@@ -18,6 +18,7 @@ mod outgrown;
 mod pictures;
 mod private;
 mod profiles;
+mod reading;
 mod reopening;
 mod security;
 mod talking;

@@ -21,6 +21,7 @@ fn a_miss_is_explained_with_both_texts_side_by_side() {
     let page = Page::open(&hobd);
     page.open_chat("Clock");
 
+    page.last_figures();
     page.click("@why");
     page.shows("@miss");
     assert_eq!(page.count("@miss figure"), 2);

@@ -27,7 +27,7 @@ fn switching_models_back_restores_the_saved_kv_cache() {
     page.tool("@answer", "Answer again");
     page.reads("@answer @siblings", "2/2");
     page.answered(1);
-    let numbers = page.last_numbers();
+    let numbers = page.last_figures();
     assert!(numbers.contains("from disk") || numbers.contains(" hot"), "{numbers}");
     assert_eq!(page.last_answer(), "apples");
 }

@@ -39,7 +39,7 @@ fn a_new_profile_is_saved_and_prewarmed() {
     page.press("Alt+n");
     page.put("@profile", "home");
     page.ask("Hello");
-    let numbers = page.last_numbers();
+    let numbers = page.last_figures();
     assert!(numbers.contains(" hot"), "{numbers}");
 }
 

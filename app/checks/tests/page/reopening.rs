@@ -16,7 +16,7 @@ fn a_chat_reopens_from_disk_after_a_restart_and_says_so() {
     let answer = page.ask("What is my locker code?");
 
     assert!(answer.contains("48213"), "{answer}");
-    let numbers = page.last_numbers();
+    let numbers = page.last_figures();
     // Restored ahead of the question or with it.
     assert!(numbers.contains("from disk"), "{numbers}");
     page.reads("@chat @state", "hot");
@@ -37,6 +37,6 @@ fn a_question_right_after_a_restart_shows_the_tokens_from_disk() {
     page.answered(2);
 
     assert!(before.contains("48213") && page.last_answer().contains("48213"));
-    let numbers = page.last_numbers();
+    let numbers = page.last_figures();
     assert!(numbers.contains("from disk"), "{numbers}");
 }

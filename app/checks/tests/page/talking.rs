@@ -19,13 +19,17 @@ fn an_answer_streams_and_shows_its_cost() {
 
     assert_eq!(page.last_answer(), text.trim());
     let numbers = page.last_numbers();
-    assert!(numbers.contains("to first token"), "{numbers}");
-    assert!(numbers.contains("computed"), "{numbers}");
+    assert!(numbers.contains(" tok/s · ") && numbers.ends_with("tokens read"), "{numbers}");
+    assert!(!numbers.contains("saved"), "less than a second: {numbers}");
+    let figures = page.last_figures();
+    for word in ["Time to first token", "Total time", "computed", "fake"] {
+        assert!(figures.contains(word), "{word}: {figures}");
+    }
     page.shows("@send");
 
     page.ask("And now?");
     let numbers = page.last_numbers();
-    assert!(numbers.contains(" hot"), "what was said before was hot: {numbers}");
+    assert!(numbers.ends_with("tokens remembered"), "{numbers}");
 }
 
 #[test]

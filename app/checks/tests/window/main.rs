@@ -34,7 +34,7 @@ fn the_window_streams_an_answer_and_restores_the_chat_after_a_restart() {
     window.ask("Say this: And on it goes.");
     // The new process started with empty cells: hot tokens were restored when the chat was opened,
     // before the question.
-    let numbers = window.last_numbers();
+    let numbers = window.last_figures();
     let came_back = ["tokens from disk", "tokens hot"].iter().any(|it| numbers.contains(it));
     assert!(came_back, "{numbers}");
 
@@ -157,7 +157,7 @@ fn an_exported_chat_returns_with_its_kv() {
     window.import(&file);
     window.reads("@toast", "The chat was imported.");
     window.ask("Say this: and on it goes");
-    let numbers = window.last_numbers();
+    let numbers = window.last_figures();
     assert!(numbers.contains("from disk") || numbers.contains(" hot"), "{numbers}");
     desktop.quit(window);
 }

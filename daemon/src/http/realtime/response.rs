@@ -101,7 +101,7 @@ impl Response {
 
     fn events_of(&mut self, piece: Piece) -> Events {
         match piece {
-            Piece::Begin { .. } => Vec::new(),
+            Piece::Progress(_) | Piece::Begin { .. } => Vec::new(),
             Piece::More { delta, .. } if delta.content.is_empty() => Vec::new(),
             Piece::More { delta, .. } => {
                 self.text.push_str(&delta.content);

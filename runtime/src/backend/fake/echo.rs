@@ -16,6 +16,18 @@ pub const ECHO: &str = "Say this: ";
 pub const SLOW_ECHO: &str = "Say this slowly: ";
 pub const PACE: Duration = Duration::from_millis(10);
 
+/// Each token of a question that begins with this takes [`READING_PACE`] to compute.
+pub const SLOW_READING: &str = "Read this slowly: ";
+pub const READING_PACE: Duration = Duration::from_millis(4);
+
+/// The time to compute the last of `tokens`.
+pub fn reading_pace(tokens: impl Iterator<Item = Token>) -> Duration {
+    let tokens: Vec<i32> = tokens.map(|token| token.0).collect();
+    let question = last_turn(&tokens, "user\n").map(|(_, question)| question);
+    let is_slow = question.is_some_and(|text| without_prefix(text, SLOW_READING).is_some());
+    if is_slow { READING_PACE } else { Duration::ZERO }
+}
+
 #[derive(Debug, PartialEq, Eq)]
 pub struct Next {
     pub token: Token,
@@ -63,6 +75,16 @@ mod tests {
         assert_eq!(next("Say this: ho"), Some(Next { token: first, pace: Duration::ZERO }));
         assert_eq!(next("Do not say this: ho"), None);
         assert_eq!(super::next([].into_iter()), None);
+    }
+
+    #[test]
+    fn the_tokens_of_a_question_are_read_slowly_if_it_asks_for_that() {
+        let pace = |text: &str| {
+            let question = format!("<|im_start|>user\n{text}");
+            reading_pace(FakeModel::new().tokenize(&question, false, true).into_iter())
+        };
+        assert_eq!(pace("Read this slowly: so"), READING_PACE);
+        assert_eq!(pace("Read this: so"), Duration::ZERO);
     }
 
     fn echoed(question: &str) -> String {

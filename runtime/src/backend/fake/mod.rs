@@ -36,6 +36,9 @@ pub const CELL_BYTES: usize = 16;
 /// The time of a node of the graph, at most.
 const NODE: Duration = Duration::from_millis(100);
 
+/// The time of each part of a load, at least.
+const LOAD_STEP: Duration = Duration::from_millis(20);
+
 /// One in this many tokens ends the answer.
 const ANSWER_LENGTH: u64 = 24;
 
@@ -184,7 +187,7 @@ impl Model for FakeModel {
                 if progress(part).is_break() {
                     return Err(LoadError::Interrupted { path: "fake".to_owned() });
                 }
-                std::thread::sleep(self.pace);
+                std::thread::sleep(self.pace.max(LOAD_STEP));
             }
         }
         self.resident.store(true, Ordering::SeqCst);
@@ -282,10 +285,10 @@ impl Backend for FakeContext<'_> {
         self.logits.clear();
         for (index, row) in rows.iter().enumerate() {
             assert_eq!(row.position, self.end(row.sequence), "a row begins at its sequence's end");
-            let seen = self
-                .cells_of(row.sequence)
-                .iter()
-                .fold(0, |all, cell| mix(all ^ mix(cell.kv ^ cell.position as u64)));
+            let before = self.cells_of(row.sequence);
+            std::thread::sleep(echo::reading_pace(before.iter().map(|cell| cell.token)));
+            let seen =
+                before.iter().fold(0, |all, cell| mix(all ^ mix(cell.kv ^ cell.position as u64)));
             let kv = mix(seen ^ mix(u64::from(row.token.0.unsigned_abs())));
             let sequences = self.bit(row.sequence);
             self.put(Cell { position: row.position, token: row.token, kv, sequences });

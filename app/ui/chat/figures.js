@@ -1,0 +1,51 @@
+// The figures of an answer and of a prompt on its way. Pure.
+
+/** Tokens of the prompt by where they were; what was computed while the user typed is no memory. */
+export function originsOf({ tokens, ahead }) {
+  const { memory, disk, computed } = ahead ?? { memory: 0, disk: 0, computed: 0 };
+  return {
+    shared: tokens.shared - memory - disk - computed,
+    memory: tokens.memory + memory,
+    disk: tokens.disk + disk,
+    ahead: computed,
+    computed: tokens.computed,
+  };
+}
+
+/** How many tokens of the prompt needed no computing, and how many there are. */
+export function rememberedOf(hob) {
+  const { shared, memory, disk, ahead, computed } = originsOf(hob);
+  const remembered = shared + memory + disk;
+  return { remembered, total: remembered + ahead + computed };
+}
+
+/** The parts of a prompt on its way, in the order of the prompt: kind, and tokens. */
+export function partsOf(progress) {
+  const { tokens_total, tokens_ready } = progress;
+  return [
+    ["shared", progress.tokens_shared],
+    ["memory", progress.tokens_from_memory],
+    ["disk", progress.tokens_from_disk],
+    ["computed", progress.tokens_computed],
+    ["coming", Math.max(0, tokens_total - tokens_ready)],
+  ];
+}
+
+const BLOCK_TOKENS = 64;
+
+/** The kind of each of at most `most` cells: of the part to which its last token belongs. */
+export function cellsOf(progress, most) {
+  const cells = Math.min(most, Math.ceil(progress.tokens_total / BLOCK_TOKENS));
+  const parts = partsOf(progress);
+  const kinds = [];
+  let [part, end] = [0, parts[0][1]];
+  for (let cell = 1; cell <= cells; cell += 1) {
+    const last = Math.round((cell * progress.tokens_total) / cells);
+    while (end < last && part < parts.length - 1) {
+      part += 1;
+      end += parts[part][1];
+    }
+    kinds.push(parts[part][0]);
+  }
+  return kinds;
+}
