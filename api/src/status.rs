@@ -35,6 +35,8 @@ pub struct Status {
     pub parked: Vec<Parked>,
     pub profiles: Vec<Profile>,
     pub prefixes: Vec<Prefix>,
+    /// The conversations with a detached answer that runs.
+    pub answering: Vec<ConversationId>,
     /// Requests that wait for a slot.
     pub queue: usize,
     pub memory_bytes: u64,

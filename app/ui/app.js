@@ -22,20 +22,24 @@ import {
 } from "/lib.js";
 import { Help, help, Icon, orToast, Questions, ShowSide, showSide, side, Toasts } from "/parts.js";
 import { Banner } from "./banner.js";
-import { chats, loadChats, pollStatus, status, visibleChats } from "./chat/chats.js";
+import { chats, loadChats, pollStatus, refreshStatus, status, visibleChats } from "./chat/chats.js";
 import { conversationOf, newConversation } from "./chat/conversation.js";
 import { ChatPage } from "./chat/page.js";
 import { Chats } from "./chat/side.js";
 import { Connect } from "./pages/connect.js";
 
 const PAGES = {
-  memory: () => import("./pages/memory/page.js"),
-  profiles: () => import("./pages/profiles/page.js"),
-  models: () => import("./pages/models/page.js"),
-  settings: () => import("./pages/settings.js"),
+  memory: "./pages/memory/page.js",
+  profiles: "./pages/profiles/page.js",
+  models: "./pages/models/page.js",
+  settings: "./pages/settings.js",
 };
 
+/** Browsers remember that a module could not be loaded: each further try has another address. */
+const importPage = (page, tries) => import(tries ? `${PAGES[page]}?try=${tries}` : PAGES[page]);
+
 const RETRY_MS = 1500;
+const MAX_TRIES = 10;
 
 function App() {
   const { page, detail } = useStore(route);
@@ -93,10 +97,23 @@ function draftId() {
 function LoadedPage({ page, detail }) {
   const [Page, setPage] = useState(null);
   const [error, setError] = useState(null);
+  const [tries, setTries] = useState(0);
+  const isAway = useStore(status, ({ error }) => Boolean(error));
   useEffect(() => {
-    if (PAGES[page]) PAGES[page]().then((module) => setPage(() => module.Page), setError);
-    else go("chat");
-  }, [page]);
+    if (!PAGES[page]) go("chat");
+    else if (!Page && !isAway && tries < MAX_TRIES) load();
+  }, [page, isAway, tries]);
+  async function load() {
+    try {
+      const { Page } = await importPage(page, tries);
+      setPage(() => Page);
+      setError(null);
+    } catch (error) {
+      setError(error);
+      const isBack = await refreshStatus();
+      setTimeout(() => setTries(tries + 1), isBack ? RETRY_MS : 0); // Waits while the daemon is away.
+    }
+  }
   return html`
     <header class="page-head">
       <${ShowSide} /><h1>${PAGES[page] ? t(`page.${page}`) : ""}</h1>
@@ -126,6 +143,9 @@ function skipToContent(event) {
   document.getElementById("content")?.focus();
 }
 
+/** WebKit has no `requestIdleCallback`. */
+const requestIdle = window.requestIdleCallback ?? ((act) => setTimeout(act, RETRY_MS));
+
 let isStarted = false;
 
 async function start() {
@@ -134,6 +154,7 @@ async function start() {
   try {
     await loadChats();
     await pollStatus();
+    requestIdle(() => Object.keys(PAGES).forEach((page) => importPage(page).catch(() => {})));
     // The configured model cannot be loaded: offer the others.
     if (status.get().now?.switch_error?.at_start && !location.hash) go("models", "first");
   } catch {

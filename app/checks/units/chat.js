@@ -99,7 +99,7 @@ test("deltas add up to text and reasoning", () => {
   addDelta(answer, { reasoning_content: "hm" });
   addDelta(answer, { content: "a" });
   equal(addDelta(answer, { content: "b" }), true);
-  equal(answer, { text: "ab", reasoning: "hm", calls: [] });
+  equal(answer, { ...emptyAnswer(), text: "ab", reasoning: "hm", hasBegun: true });
 });
 
 test("an event without a delta adds nothing", () => {

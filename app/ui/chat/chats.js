@@ -102,19 +102,27 @@ export function pollStatus() {
   return refreshStatus();
 }
 
+const restoredAt = new Map();
 const prewarmedAt = new Map();
 
-/** Restores a chat's KV because the user is about to open it or to write in it. */
-export function prewarm(id, profile) {
+/** Restores what is saved of a chat, because the pointer rests on it. Computes nothing. */
+export function restore(id, profile) {
+  if (chatOf(id)?.place !== "none") prepare(id, profile, false, restoredAt);
+}
+
+/** Restores a chat's KV and computes the rest, because the user is about to write in it. */
+export const prewarm = (id, profile) => prepare(id, profile, true, prewarmedAt);
+
+function prepare(id, profile, compute, preparedAt) {
   const chat = chatOf(id);
   const now = performance.now();
-  const isRecent = now - (prewarmedAt.get(id) ?? -Infinity) < PREWARM_AGAIN_AFTER_MS;
+  const isRecent = now - (preparedAt.get(id) ?? -Infinity) < PREWARM_AGAIN_AFTER_MS;
   if (!chat || chat.place === "slot" || isRecent) return;
-  prewarmedAt.set(id, now);
-  const body = { conversation: id, wait: false, ...(profile && { hob: { profile } }) };
+  preparedAt.set(id, now);
+  const body = { conversation: id, wait: false, compute, ...(profile && { hob: { profile } }) };
   api.post("/v1/prewarm", body).then(
     () => setTimeout(refreshStatus, STATUS_AFTER_PREWARM_MS),
-    () => prewarmedAt.delete(id),
+    () => preparedAt.delete(id),
   );
 }
 

@@ -1,11 +1,13 @@
 // The state of one conversation: its messages, the answer that streams in, and the requests.
 //
 // - There is one per id while the page is open, so an answer continues while another chat is shown.
+// - The daemon's answer goes on without the page: a page that is opened meanwhile joins it.
 // - Streamed text is rendered at most once a frame. The stored messages are read when it ends.
 
-import { api, createPersistentStore, createStore, isCancelled, preferences, shell, t } from "/lib.js";
+import { api, createPersistentStore, createStore, isCancelled, isUnreachable, preferences, shell, t } from "/lib.js";
 import { addChunk, emptyAnswer } from "./answer.js";
 import { chatOf, conversationPath, isPrivate, newId, refreshStatus, upsertChat } from "./chats.js";
+import { drafts } from "./drafts.js";
 import { createSpeaker } from "./speaker.js";
 import { pathTo } from "./tree.js";
 import { createTypeAhead } from "./type-ahead.js";
@@ -14,6 +16,10 @@ import { createTypeAhead } from "./type-ahead.js";
 const NOTIFY_AFTER_MS = 8000;
 const SETTLE_TRIES = 20;
 const SETTLE_EVERY_MS = 60;
+const STOP_TRIES = 20;
+const STOP_EVERY_MS = 100;
+
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** Stored in the browser: each request names its profile. */
 const profiles = createPersistentStore("hob.profiles", {});
@@ -32,9 +38,10 @@ export function newConversation({ isPrivate = false } = {}) {
 }
 
 function createConversation(id, state) {
+  const draftName = draftNameOf(id, state);
   const store = createStore({
     state, // "new", "unread" or "ready"
-    draft: "", // the text in the composer
+    draft: drafts.read(draftName), // the text in the composer
     spoken: null, // while the user speaks: the transcript so far
     messages: [], // stored ones, of all branches
     head: null, // the last message of the branch that is shown
@@ -44,8 +51,10 @@ function createConversation(id, state) {
     outgrown: null, // the request that did not fit into the context
     profile: profiles.get()[id] ?? preferences.get().profile,
   });
-  let request = null;
-  let exchange = null; // the last one, as a promise
+  store.subscribe(({ draft }) => drafts.write(draftName, draft));
+  const answerPath = conversationPath(id, "/answer");
+  let running = null; // how to leave the answer that streams in
+  let exchange = null; // the last answer, as a promise
   let speaker = null; // of an answer that is spoken
   const typeAhead = createTypeAhead(id, () => ({ hob: hobFields(store.get().head ?? undefined) }));
 
@@ -57,65 +66,120 @@ function createConversation(id, state) {
   }
 
   async function open() {
-    if (store.get().state === "new") return;
+    if (store.get().state === "new" || store.get().live) return;
     try {
       await load();
+      await join();
     } catch (error) {
       store.set({ state: "ready", error });
     }
   }
 
-  /** Requests an answer: to `messages` after the message `after`, or without any, to `after`. */
-  function ask(messages, options = {}) {
-    const { live, messages: stored } = store.get();
-    if (live) return restoreDraft(messages, stored.length);
-    exchange = receiveAnswer(messages, stored, options);
-    return exchange;
+  /** Follows the answer that another page, or this one before it was reloaded, has asked for. */
+  async function join() {
+    const { live, messages } = store.get();
+    const streaming = messages.find((message) => message.status === "streaming");
+    if (live || !streaming) return;
+    const leaving = new AbortController();
+    const chunks = api.stream("GET", answerPath, { signal: leaving.signal });
+    let first;
+    try {
+      first = await chunks.next();
+    } catch (error) {
+      if (error.code !== "no_answer") throw error;
+      return; // Another client has asked, and the answer is its own.
+    }
+    if (store.get().live) return leaving.abort();
+    await follow({ after: streaming.parent ?? undefined, leaving }, async function* () {
+      if (!first.done) yield first.value;
+      yield* chunks;
+    });
   }
 
-  async function receiveAnswer(messages, stored, { after, cold, newest, aloud }) {
+  /** Requests an answer: to `messages` after the message `after`, or without any, to `after`. */
+  async function ask(messages, { after, cold, newest, aloud } = {}) {
+    const { live, messages: stored } = store.get();
+    if (live) return restoreDraft(messages, stored.length);
+    const body = requestBody(messages, { after, cold, newest });
+    const pending = messages.map((message) => ({ ...message, after }));
+    const began = performance.now();
+    const leaving = new AbortController();
     silence();
     speaker = aloud ? createSpeaker() : null;
-    const began = performance.now();
-    const answer = emptyAnswer();
-    request = new AbortController();
-    store.set({
-      pending: messages.map((message) => ({ ...message, after })),
-      live: { ...answer, began, after },
-      error: null,
-      outgrown: null,
+    const { failure, wasStopped } = await follow({ after, pending, leaving }, async function* () {
+      await typeAhead.stop();
+      if (store.get().live.isStopping) return;
+      const options = { body, signal: leaving.signal };
+      yield* api.stream("POST", "/v1/chat/completions", options);
     });
-    const draw = () => {
-      if (store.get().live) store.set({ live: { ...answer, began, after } });
-    };
-    const show = onNextFrame(draw);
-    request.signal.addEventListener("abort", () => {
-      answer.isStopping = true;
-      draw(); // At once: the daemon may need a micro-batch to stop.
-    });
-    const body = requestBody(messages, { after, cold, newest });
-    await typeAhead.stop();
-    const failure = await receive(body, answer, show);
-    show.cancel();
-    await settle(failure);
-    const isComplete = !failure && !request.signal.aborted;
+    const isComplete = !failure && !wasStopped;
     if (isComplete) speaker?.end();
     else silence();
     if (!isComplete) restoreDraft(messages, stored.length);
     const isOutgrown = failure?.code === "context_length_exceeded" && !newest;
-    const outgrown = isOutgrown ? { messages, after } : null;
-    store.set({ live: null, pending: [], error: failure, outgrown });
-    typeAhead.write(store.get().draft); // The user may have typed meanwhile.
-    refreshStatus();
+    store.set({ outgrown: isOutgrown ? { messages, after } : null });
     const isLong = performance.now() - began > NOTIFY_AFTER_MS;
     if (isComplete && isLong && !document.hasFocus()) notify(id);
   }
 
+  /** Shows an answer while its chunks arrive, then its stored text. */
+  function follow(...answer) {
+    exchange = receiveAnswer(...answer);
+    return exchange;
+  }
+
+  async function receiveAnswer({ after, pending = [], leaving }, chunks) {
+    const began = performance.now();
+    const answer = emptyAnswer();
+    const draw = () => store.set({ live: { ...answer, began, after } });
+    store.set({ pending, error: null, outgrown: null });
+    draw();
+    const show = onNextFrame(() => store.get().live && draw());
+    running = {
+      leaving,
+      showStopping() {
+        answer.isStopping = true;
+        draw(); // At once: the daemon may need a micro-batch to stop.
+      },
+    };
+    const failure = await receive(chunks, answer, show);
+    show.cancel();
+    await settle(failure);
+    running = null;
+    store.set({ live: null, pending: [], error: failure });
+    typeAhead.write(store.get().draft); // The user may have typed meanwhile.
+    refreshStatus();
+    return { failure, wasStopped: answer.isStopping };
+  }
+
+  /** Resolves to the error, or null. */
+  async function receive(chunks, answer, show) {
+    try {
+      for await (const chunk of chunks()) {
+        if (!addChunk(answer, chunk)) continue;
+        show();
+        speaker?.say(answer.text);
+      }
+      return null;
+    } catch (error) {
+      return isCancelled(error) ? null : error;
+    }
+  }
+
   const silence = () => speaker?.stop();
 
-  function stop() {
-    request?.abort();
+  /** The daemon ends the answer, whichever page has asked for it. */
+  async function stop() {
     silence();
+    if (!running || store.get().live?.isStopping) return;
+    const stopped = running;
+    stopped.showStopping();
+    for (let tries = 0; tries < STOP_TRIES && running === stopped; tries += 1) {
+      const answer = await api.del(answerPath).catch(() => null);
+      if (answer?.stopped) return;
+      await pause(STOP_EVERY_MS); // The request may not have reached the daemon yet.
+    }
+    stopped.leaving.abort();
   }
 
   /** The user begins to speak: the answer under way stops, and the daemon restores the chat's KV. */
@@ -139,7 +203,7 @@ function createConversation(id, state) {
 
   function requestBody(messages, { after, cold, newest }) {
     const asked = { ...(cold && { cold }), ...(newest && { newest }) };
-    const hob = { ...hobFields(after), ...asked, progress: true };
+    const hob = { ...hobFields(after), ...asked, progress: true, detached: true };
     const { temperature } = preferences.get();
     return { conversation: id, messages, hob, stream: true, temperature };
   }
@@ -152,21 +216,6 @@ function createConversation(id, state) {
       ...(profile && { profile }),
       ...(isPrivate(id) && { private: true }),
     };
-  }
-
-  /** Resolves to the error, or null. */
-  async function receive(body, answer, show) {
-    const options = { body, signal: request.signal };
-    try {
-      for await (const event of api.stream("POST", "/v1/chat/completions", options)) {
-        if (!addChunk(answer, event)) continue;
-        show();
-        speaker?.say(answer.text);
-      }
-      return null;
-    } catch (error) {
-      return isCancelled(error) ? null : error;
-    }
   }
 
   /** Returns a message to the composer unless it was stored after the first `count`. */
@@ -187,7 +236,7 @@ function createConversation(id, state) {
       }
       const { messages } = store.get();
       if (!messages.some((message) => message.status === "streaming")) return;
-      await new Promise((resolve) => setTimeout(resolve, SETTLE_EVERY_MS));
+      await pause(SETTLE_EVERY_MS);
     }
   }
 
@@ -232,8 +281,18 @@ function createConversation(id, state) {
       silence();
       return typeAhead.leave();
     },
+    /** The daemon answers again: what is shown of its absence goes. */
+    recover() {
+      if (isUnreachable(store.get().error)) store.set({ error: null });
+    },
     dismissError: () => store.set({ error: null, outgrown: null }),
   };
+}
+
+/** A reload gives a chat without messages another id. The words of a private one stay in memory. */
+function draftNameOf(id, state) {
+  if (isPrivate(id)) return null;
+  return state === "new" ? "new" : id;
 }
 
 /** The stored messages of the branch that is shown, oldest first. */

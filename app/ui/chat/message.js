@@ -75,6 +75,12 @@ function Answer(props) {
           >
             ${t("newest.go-on")}
           </button>`}
+        ${message.finish?.hob && html`
+          <${Numbers}
+            finish=${message.finish}
+            answerCold=${message.parent && (() => conversation.again(message, true))}
+            busy=${busy}
+          />`}
         <span class="tools">
           <${CopyButton} text=${text} />
           ${message.parent && html`
@@ -86,12 +92,6 @@ function Answer(props) {
               onClick=${() => conversation.again(message, false)}
             />`}
         </span>
-        ${message.finish?.hob && html`
-          <${Numbers}
-            finish=${message.finish}
-            answerCold=${message.parent && (() => conversation.again(message, true))}
-            busy=${busy}
-          />`}
       </div>
     </article>`;
 }

@@ -16,11 +16,12 @@ export function ChatPage({ id }) {
   const state = useStore(conversation.store);
   const chat = useStore(chats, () => chatOf(id));
   const isAway = useStore(status, ({ error }) => Boolean(error));
+  const isAnswered = useStore(status, ({ now }) => now?.answering?.includes(id) ?? false);
   useEffect(() => {
     if (isAway) return;
     conversation.open();
     richText.load(); // Beside the messages, which it draws.
-  }, [id, isAway]);
+  }, [id, isAway, isAnswered]);
   const isEmpty = state.state !== "unread" && !state.messages.length && !state.pending.length;
   return html`
     <header class="page-head">
@@ -109,6 +110,11 @@ function Announcer({ path, busy, isStopping }) {
 }
 
 function Failure({ conversation, state: { error, outgrown } }) {
+  const answered = useStore(status, ({ now, error }) => (error ? null : now));
+  const before = useRef(answered);
+  useEffect(() => {
+    if (answered && answered !== before.current) conversation.recover();
+  }, [answered]);
   return html`
     <div class="composer-inner row error" role="alert" data-test="failure">
       <${Icon} name="warning" />

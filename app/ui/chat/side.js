@@ -3,11 +3,11 @@
 import { address, ago, classes, go, html, route, t, useEffect, useMemo, useRef, useState, useStore } from "/lib.js";
 import { Icon, IconButton, Menu, State, VirtualList } from "/parts.js";
 import { actions, importChat } from "./actions.js";
-import { chats, prewarm, search, visibleChats } from "./chats.js";
+import { chats, restore, search, visibleChats } from "./chats.js";
 import { conversationOf, newConversation } from "./conversation.js";
 
 const ROW_PX = 56;
-/** A chat under the pointer for this long is prewarmed. */
+/** Of a chat under the pointer for this long, what is saved is restored. */
 const HOVER_MS = 150;
 
 export function Chats() {
@@ -117,8 +117,8 @@ function Row({ chat, isCurrent, style, index, total }) {
   useEffect(() => () => clearTimeout(timer.current), []);
   const enter = () => {
     setWasNear(true);
-    const prewarmChat = () => prewarm(chat.id, conversationOf(chat.id).store.get().profile);
-    timer.current = setTimeout(prewarmChat, HOVER_MS);
+    const restoreChat = () => restore(chat.id, conversationOf(chat.id).store.get().profile);
+    timer.current = setTimeout(restoreChat, HOVER_MS);
   };
   const leave = () => clearTimeout(timer.current);
   const title = chat.title ?? t("chat.untitled");

@@ -7,7 +7,7 @@
 
 import { browserBackend } from "./transport/browser.js";
 import { appBackend } from "./transport/app.js";
-import { ApiError, isCancelled } from "./transport/errors.js";
+import { ApiError, isCancelled, isUnreachable } from "./transport/errors.js";
 import { events } from "./transport/events.js";
 
 const backend = window.__TAURI__ ? appBackend() : browserBackend();
@@ -18,7 +18,7 @@ export const shell = backend.shell ?? null;
 /** Whether a browser has a token of the daemon, and how to give it one. */
 export const access = backend.access ?? { has: () => true, give() {}, subscribe: () => () => {} };
 
-export { isCancelled };
+export { isCancelled, isUnreachable };
 
 /** JSON in, JSON out, but for `bytes` and `stream`. `options`: `{ signal, type }`. */
 export const api = {

@@ -4,7 +4,7 @@
 //! (the way of a chat to the engine), `newest` (a chat that outgrew the context), `grammar`,
 //! `choices` (its turns), [`answer`] (their events to the client), `progress` (what the client
 //! reads before them), `privacy` (what may reach the disk), [`assembly`] (text to messages and tool calls), `recording` (what is saved). Beside
-//! it: [`completion`], `embedding`, `tokens`, and [`prewarm`], a chat that generates nothing.
+//! it: [`detached`] (answers that outlive their client), [`completion`], `embedding`, `tokens`, and [`prewarm`], a chat that generates nothing.
 //!
 //! - The request's text is durable before the client gets the first piece of the answer.
 //! - The transcript's thread is visited once before a prompt exists, and once after the answer.
@@ -15,6 +15,7 @@ pub mod answer;
 pub mod assembly;
 mod choices;
 mod completion;
+pub mod detached;
 mod embedding;
 mod grammar;
 pub mod identity;
@@ -58,6 +59,7 @@ use crate::wire::tools::ToolChoice;
 use answer::{Answer, NewAnswer};
 use assembly::Assembly;
 use choices::Choices;
+use detached::DetachedAnswers;
 use identity::Identity;
 use locks::{ConversationGuard, ConversationLocks};
 use newest::Newest;
@@ -99,6 +101,7 @@ pub struct Chat {
 struct Shared {
     options: Options,
     locks: ConversationLocks,
+    detached: DetachedAnswers,
     speed: Arc<Speed>,
 }
 
@@ -106,7 +109,14 @@ impl Chat {
     pub fn new(options: Options) -> Self {
         let locks = ConversationLocks::new(options.max_waiting);
         let speed = Speed::new(options.transcript.clone(), options.engine.fingerprint());
-        Self { shared: Arc::new(Shared { options, locks, speed: Arc::new(speed) }) }
+        Self {
+            shared: Arc::new(Shared {
+                options,
+                locks,
+                detached: DetachedAnswers::default(),
+                speed: Arc::new(speed),
+            }),
+        }
     }
 
     pub fn engine(&self) -> &Engine {
@@ -119,6 +129,10 @@ impl Chat {
 
     pub(crate) fn events(&self) -> &WarmEvents {
         &self.shared.options.events
+    }
+
+    pub(crate) fn detached(&self) -> &DetachedAnswers {
+        &self.shared.detached
     }
 
     pub(crate) fn locks(&self) -> &ConversationLocks {

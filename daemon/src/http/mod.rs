@@ -6,9 +6,11 @@
 mod audio;
 pub mod body;
 mod chat;
+mod chat_stream;
 mod chunks;
 mod completion;
 mod conversations;
+mod detached;
 mod embeddings;
 mod export;
 pub mod gate;
@@ -117,6 +119,7 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
                 .post(export::import),
         )
         .route("/v1/conversations/{id}/export", get(export::export))
+        .route("/v1/conversations/{id}/answer", get(detached::read).delete(detached::stop))
         .route("/v1/conversations/{id}/explain", get(conversations::explain))
         .route("/v1/conversations/{id}/speech-start", post(speech::start))
         .route("/v1/conversations/{id}/transcript", post(speech::transcript))

@@ -12,6 +12,7 @@ use hob_runtime::{EngineCounters, Health, SavedStatus, SlotStatus};
 use serde_json::{Value, json};
 
 use crate::blocking::engine_status;
+use crate::chat::Chat;
 use crate::error::ApiError;
 use crate::metrics::{Gauges, Metrics};
 use crate::models::Models;
@@ -69,6 +70,7 @@ pub async fn metrics(
 /// `GET /v1/status`
 pub async fn status(
     State(models): State<Models>,
+    State(chat): State<Chat>,
     State(profiles): State<Profiles>,
     State(speech): State<Speech>,
     State(storage): State<Storage>,
@@ -96,6 +98,7 @@ pub async fn status(
         parked: status.parked.into_iter().map(parked).collect(),
         profiles: list.into_iter().map(profile).collect(),
         prefixes: prefixes.into_iter().map(prefix).collect(),
+        answering: chat.detached().conversations(),
         queue: status.waiting,
         memory_bytes: status.memory_bytes,
         memory_budget_bytes: status.memory_budget_bytes,

@@ -9,8 +9,8 @@ use super::fields::{Fields, unsupported};
 use crate::conversations::transcript::After;
 use crate::error::ApiError;
 
-const KNOWN: [&str; 8] =
-    ["after", "append", "cold", "newest", "private", "profile", "progress", "ttl"];
+const KNOWN: [&str; 9] =
+    ["after", "append", "cold", "detached", "newest", "private", "profile", "progress", "ttl"];
 
 /// Hob's extension of OpenAI's request.
 fn hob<'a>(fields: &Fields<'a>) -> Result<Option<Fields<'a>>, ApiError> {
@@ -78,6 +78,17 @@ pub(super) fn after(fields: &Fields<'_>, append: bool) -> Result<Option<After>, 
         return Err(ApiError::field("hob.after", "`hob.after` needs `hob.append: true`"));
     }
     Ok(Some(if id == 0 { After::Nothing } else { After::Message(id) }))
+}
+
+/// Reads `hob.detached`: the answer goes on without its client, which reads it as a stream.
+pub fn is_detached(body: &Value) -> Result<bool, ApiError> {
+    let fields = Fields::of_body(body)?;
+    let Some(hob) = hob(&fields)? else { return Ok(false) };
+    let is_detached = hob.boolean("detached")?.unwrap_or(false);
+    if is_detached && fields.boolean("stream")? != Some(true) {
+        return Err(ApiError::field("hob.detached", "`hob.detached` needs `stream: true`"));
+    }
+    Ok(is_detached)
 }
 
 /// Which profile a request asks for.

@@ -21,6 +21,7 @@ mod profiles;
 mod reading;
 mod reopening;
 mod security;
+mod surviving;
 mod talking;
 mod typing;
 mod units;

@@ -15,6 +15,8 @@ export class ApiError extends Error {
 /** The daemon did not answer at all. */
 export class Unreachable extends Error {}
 
+export const isUnreachable = (error) => error instanceof Unreachable;
+
 /** The error of a cancelled request. */
 export const cancelled = () => new DOMException("cancelled", "AbortError");
 

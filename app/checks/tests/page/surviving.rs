@@ -1,0 +1,101 @@
+//! Answers, drafts and pages that outlive a reload, a second page, and an absence of the daemon.
+
+use hob_checks::chat::slowly;
+use hob_checks::{Hobd, Model, Page};
+
+#[test]
+fn an_answer_goes_on_while_the_page_is_reloaded() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.send(&slowly(60));
+    page.reads("@live", "word word");
+
+    page.script("location.reload()");
+    page.reads("@live", "word word");
+    page.shows("@stop");
+    page.answered(1);
+    assert_eq!(page.last_answer(), "word ".repeat(60).trim());
+    assert_eq!(page.count("@interrupted"), 0);
+}
+
+#[test]
+fn a_second_page_follows_an_answer_live_and_stops_it() {
+    let hobd = Hobd::start(Model::Fake);
+    let first = Page::open(&hobd);
+    first.ask("Say this: before");
+    let second = Page::open(&hobd);
+    second.open_chat("Say this: before");
+    second.answered(1);
+
+    // The second page has the chat open when the answer begins.
+    first.send(&slowly(400));
+    second.reads("@live", "word word");
+    let length = "one('@live .text').innerText.length";
+    let before = second.script(&format!("return {length}"));
+    second.until("it grows", &format!("{length} > {before}"));
+    second.click("@stop");
+    first.shows("@interrupted");
+    second.shows("@interrupted");
+    assert_eq!(first.last_answer(), second.last_answer());
+}
+
+#[test]
+fn a_draft_outlives_a_reload_and_leaves_with_its_message() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.click("@composer");
+    page.write("Say this: half a thought");
+    page.script("location.reload()");
+    page.until("the words are there", "one('@composer')?.value === 'Say this: half a thought'");
+    page.click("@composer");
+    page.press("Enter");
+    page.answered(1);
+
+    page.write("Of this chat");
+    page.script("location.reload()");
+    page.until("the words are there", "one('@composer')?.value === 'Of this chat'");
+    page.press("Alt+n");
+    page.until("a new chat has none", "one('@composer')?.value === ''");
+    let stored = page.script("return Object.keys(sessionStorage).length");
+    assert_eq!(stored, 1, "one draft is left");
+}
+
+#[test]
+fn the_words_of_a_private_chat_are_not_stored() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.click("@new-private");
+    page.click("@composer");
+    page.write("A secret");
+    assert_eq!(page.script("return JSON.stringify(sessionStorage)"), "{}");
+}
+
+#[test]
+fn a_page_opened_while_the_daemon_is_away_loads_when_it_is_back() {
+    let mut hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.expect_it_away();
+    page.expect_complaint("Failed to fetch dynamically imported module");
+    page.shows("@composer");
+    hobd.kill();
+    page.click("@to-memory");
+    page.reads("@banner", "Hob cannot be reached");
+    hobd.start_again();
+    page.hides("@banner");
+    page.shows("@page-memory .page-width > *");
+    assert_eq!(page.count("@page-memory p.error"), 0);
+}
+
+#[test]
+fn the_failure_of_a_daemon_that_was_away_goes_when_it_answers() {
+    let mut hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.expect_it_away();
+    page.ask("Say this: before");
+    hobd.kill();
+    page.send("Say this: after");
+    page.shows("@failure");
+    hobd.start_again();
+    page.hides("@failure");
+    page.until("the words are back", "one('@composer').value === 'Say this: after'");
+}

@@ -1,0 +1,70 @@
+//! The chunks of a chat's answer.
+
+use hob_runtime::turn::Logprobs;
+use serde_json::{Map, Value, json};
+
+use super::chunks::{Chunks, Face};
+use super::sse::Source;
+use crate::chat::answer::{Answer, Piece};
+use crate::chat::assembly::Delta;
+use crate::wire::answer::chat_logprobs;
+use crate::wire::chat::ChatRequest;
+
+/// The answer to a request that asks for a stream.
+pub(super) fn stream_of(request: &ChatRequest, answer: Answer) -> impl Source<Object = Value> {
+    let face = ChatFace { with_logprobs: request.logprobs.is_some() };
+    Chunks::new(face, answer, &request.shape, request.shape.choices)
+}
+
+struct ChatFace {
+    with_logprobs: bool,
+}
+
+impl ChatFace {
+    fn entry(
+        &self,
+        choice: usize,
+        delta: Value,
+        logprobs: &[Logprobs],
+        reason: Option<&str>,
+    ) -> Value {
+        let wanted = self.with_logprobs && !logprobs.is_empty();
+        json!({
+            "index": choice,
+            "delta": delta,
+            "logprobs": wanted.then(|| chat_logprobs(logprobs)),
+            "finish_reason": reason,
+        })
+    }
+}
+
+impl Face for ChatFace {
+    const OBJECT: &'static str = "chat.completion.chunk";
+
+    fn choice(&mut self, piece: Piece) -> Option<Value> {
+        Some(match piece {
+            Piece::Progress(_) => return None,
+            Piece::Begin { choice } => {
+                self.entry(choice, json!({"role": "assistant", "content": ""}), &[], None)
+            }
+            Piece::More { choice, delta, logprobs } => {
+                self.entry(choice, fields(delta), &logprobs, None)
+            }
+            Piece::End { choice, reason } => self.entry(choice, json!({}), &[], Some(reason)),
+        })
+    }
+}
+
+fn fields(delta: Delta) -> Value {
+    let mut fields = Map::new();
+    if !delta.reasoning.is_empty() {
+        fields.insert("reasoning_content".into(), delta.reasoning.into());
+    }
+    if !delta.content.is_empty() {
+        fields.insert("content".into(), delta.content.into());
+    }
+    if !delta.tool_calls.is_empty() {
+        fields.insert("tool_calls".into(), delta.tool_calls.into());
+    }
+    Value::Object(fields)
+}
