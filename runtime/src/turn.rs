@@ -39,6 +39,10 @@ pub struct TurnRequest {
     /// Reuses nothing: computes every token of the prompt, to measure what reuse saves. Saved KV
     /// stays, and the new KV is saved under the same names.
     pub cold: bool,
+    /// Of a speculation: its prompt is stored text, so that the KV is saved as an answer's is.
+    pub is_stored: bool,
+    /// Of a speculation: restores what is saved of the prompt, and computes nothing.
+    pub restores_only: bool,
     /// Send [`TurnEvent::Progress`] while the prompt is restored and computed.
     pub reports_progress: bool,
 }
@@ -62,6 +66,8 @@ impl TurnRequest {
             keep: Retention::default(),
             purpose: Purpose::Answer,
             cold: false,
+            is_stored: false,
+            restores_only: false,
             reports_progress: false,
         }
     }
@@ -80,7 +86,7 @@ pub enum Purpose {
     #[default]
     Answer,
     /// Speculative prefill in the conversation's own slot, while the user still types or talks. It
-    /// is never recorded and does not count as a use. A newer turn of the conversation supersedes
+    /// is not recorded, unless its prompt is stored text, and does not count as a use. A newer turn of the conversation supersedes
     /// it, and reuses what it computed.
     Speculate,
     /// Computes a prefix that conversations share, in a prefix slot, and saves it.

@@ -345,6 +345,8 @@ impl Chat {
             keep: Retention { segments: segments.clone(), ..keep },
             purpose: purpose(&request.shape),
             cold: request.cold,
+            is_stored: is_stored(request),
+            restores_only: request.shape.is_prewarm() && request.restores_only,
             reports_progress: request.progress && request.shape.stream,
             ..TurnRequest::answer(conversation, tokens.clone(), max_tokens)
         };
@@ -401,6 +403,11 @@ impl Chat {
 /// How many tokens of the prompt a timeline of its conversation has.
 fn remembered(timelines: &[Vec<Token>], prompt: &[Token]) -> usize {
     timelines.iter().map(|timeline| common_prefix(timeline, prompt)).max().unwrap_or(0)
+}
+
+/// Whether the prompt of a request that generates nothing is the stored text of its conversation.
+fn is_stored(request: &ChatRequest) -> bool {
+    request.shape.is_prewarm() && request.append && request.messages.is_empty()
 }
 
 /// A chat whose turns are queued.

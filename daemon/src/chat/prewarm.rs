@@ -1,6 +1,7 @@
 //! Prefills the prompt that a chat would be answered from, and generates nothing.
 //!
 //! - It records no text, no timeline and no use of the saved KV.
+//! - What it computes of a conversation's stored text is saved; of other text nothing is.
 //! - Without a question at the end, it prefills everything before the question.
 
 use serde_json::{Value, json};

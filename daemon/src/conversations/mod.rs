@@ -140,6 +140,15 @@ impl Conversations {
         Ok(Some((text, location)))
     }
 
+    /// Whether a restore would find KV of the conversation that is not in a slot yet.
+    ///
+    /// # Errors
+    /// When the engine has stopped.
+    pub async fn is_restorable(&self, id: &ConversationId) -> Result<bool, ApiError> {
+        let tier = self.locations_of(vec![id.clone()]).await?.get(id.as_str()).tier;
+        Ok(matches!(tier, "warm" | "cold"))
+    }
+
     /// Why the conversation last computed tokens again. The outer `None`: the id is unknown; the
     /// inner one: it never did.
     ///
@@ -237,8 +246,11 @@ impl Conversations {
         &self,
         of: impl IntoIterator<Item = &Summary>,
     ) -> Result<KvLocations, ApiError> {
-        let ids: Vec<_> =
-            of.into_iter().filter_map(|summary| ConversationId::new(&summary.id).ok()).collect();
+        let ids = of.into_iter().filter_map(|summary| ConversationId::new(&summary.id).ok());
+        self.locations_of(ids.collect()).await
+    }
+
+    async fn locations_of(&self, ids: Vec<ConversationId>) -> Result<KvLocations, ApiError> {
         let status = match engine_status(&self.engine).await {
             Err(TurnError::Dead(_)) => EngineStatus::default(), // Texts stay readable.
             status => status?,

@@ -8,14 +8,32 @@ use serde_json::json;
 
 use super::body::JsonBody;
 use crate::chat::Chat;
+use crate::chat::identity::Identity;
+use crate::conversations::Conversations;
 use crate::error::ApiError;
 use crate::wire::fields::Fields;
 
 const OBJECT: &str = "prewarm";
 
-/// `POST /v1/prewarm`: answers when the prompt is hot, or at once with `"wait": false`.
-pub async fn prewarm(State(chat): State<Chat>, body: JsonBody) -> Result<Response, ApiError> {
-    let wait = Fields::of_body(&body.value)?.boolean("wait")?.unwrap_or(true);
+/// `POST /v1/prewarm`: answers when the prompt is hot, or at once with `"wait": false`. With
+/// `"compute": false` it restores what is saved, and takes no slot where nothing is.
+pub async fn prewarm(
+    State(chat): State<Chat>,
+    State(conversations): State<Conversations>,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
+    let fields = Fields::of_body(&body.value)?;
+    let wait = fields.boolean("wait")?.unwrap_or(true);
+    if !fields.boolean("compute")?.unwrap_or(true) {
+        let identity = Identity::of(&body.value, body.session.as_deref())?;
+        let is_restorable = match identity.named() {
+            Some(id) => conversations.is_restorable(id).await?,
+            None => false,
+        };
+        if !is_restorable {
+            return Ok(Json(json!({"object": OBJECT, "hot": false})).into_response());
+        }
+    }
     let mut answer = chat.prewarm(&body.value, body.session.as_deref()).await?;
     if wait {
         answer.collect().await?;

@@ -41,6 +41,8 @@ pub struct ChatRequest {
     pub in_memory: Option<bool>,
     /// Neither text nor KV may reach the disk.
     pub private: bool,
+    /// Of a request that generates nothing: restore what is saved, compute nothing.
+    pub restores_only: bool,
     /// The stream says how far the prompt is.
     pub progress: bool,
 }
@@ -91,6 +93,7 @@ impl ChatRequest {
             ttl: ttl(&fields)?,
             in_memory: in_memory(&fields)?,
             private: private(&fields)?,
+            restores_only: fields.boolean("compute")? == Some(false),
             progress: progress(&fields)?,
         })
     }

@@ -185,8 +185,9 @@ impl Worker<'_> {
             Waiting::New(turn) => self.first_run(owner, *turn),
             Waiting::Preempted { turn, .. } => Running { owner, ..*turn },
         };
-        let speculates = running.request.purpose == Purpose::Speculate;
-        // A speculation is not saved, a cold turn computes these cells again, a memory that is not
+        let request = &running.request;
+        let speculates = request.purpose == Purpose::Speculate && !request.is_stored;
+        // Such a speculation is not saved, a cold turn computes these cells again, a memory that is not
         // plain cannot go back to its present state, and a prompt that differs leaves a branch.
         let timeline = self.slots[index].timeline.tokens();
         let differs = common_prefix(timeline, &running.request.prompt) < timeline.len();
@@ -206,7 +207,7 @@ impl Worker<'_> {
         let in_memory = self.stays_in_memory(index, &running);
         let slot = &mut self.slots[index];
         let hot = slot.timeline.len();
-        let before_speculation = slot.turn_begins(speculates, hot);
+        let before_speculation = slot.turn_begins(&running.request, hot);
         if !running.started {
             running.report.ahead = slot.ahead_counts(before_speculation);
         }

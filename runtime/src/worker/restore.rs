@@ -15,7 +15,7 @@ use hob_slots::format::SnapshotRef;
 use hob_slots::{Token, common_prefix};
 
 use super::Worker;
-use super::slot::{Phase, Restoring};
+use super::slot::{Phase, Restoring, Running};
 use crate::backend::StateError;
 use crate::command::Command;
 use crate::fault::{self, Place};
@@ -239,8 +239,10 @@ impl Worker<'_> {
     fn end_reuse(&mut self, index: usize) {
         self.report_reuse(index);
         let slot = &self.slots[index];
-        let prompt = slot.turn.as_ref().map_or(0, |turn| turn.request.prompt.len());
-        if slot.timeline.len() == prompt {
+        let is_complete = slot.turn.as_ref().is_none_or(|Running { request, .. }| {
+            request.restores_only || slot.timeline.len() == request.prompt.len()
+        });
+        if is_complete {
             return self.finish_prefill(index);
         }
         self.report_progress(index);

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use hob_slots::evict::Run;
 use hob_slots::format::SnapshotRef;
-use hob_slots::{ConversationId, ModelHash, SlotId, Timeline, Token};
+use hob_slots::{BLOCK_TOKENS, ConversationId, ModelHash, SlotId, Timeline, Token};
 
 use super::cells::CellNumbers;
 use super::progress_log::ProgressLog;
@@ -18,7 +18,9 @@ use crate::map::{Origin, Origins};
 use crate::sample::{Output, Sampler};
 use crate::status::SlotState;
 use crate::tiers::{FetchEvent, FetchHandle};
-use crate::turn::{AheadCounts, EventSender, Retention, TokenCounts, TurnReport, TurnRequest};
+use crate::turn::{
+    AheadCounts, EventSender, Purpose, Retention, TokenCounts, TurnReport, TurnRequest,
+};
 
 pub(super) struct Slot {
     pub id: SlotId,
@@ -34,6 +36,8 @@ pub(super) struct Slot {
     /// Start of the first block that could not be exported: export stops here until a turn ends.
     pub export_end: Option<usize>,
     pub saved: Saved,
+    /// Speculations made the tokens from here on hot, since the last answer.
+    pub ahead_from: Option<usize>,
     /// A restore was cancelled or abandoned: the tiers may hold more of the conversation than the
     /// cells, although no record in memory says so.
     pub partly_restored: bool,
@@ -69,9 +73,8 @@ pub(super) enum Saved {
     /// The timeline has changed since. `retried`: a record failed because the store had lost blocks
     /// that it names, and they were exported a second time.
     Stale { retried: bool },
-    /// The cells hold a speculative prefill, which is neither exported nor recorded. The first
-    /// `before` tokens were here when speculation began.
-    Speculative { before: usize },
+    /// The cells hold a speculative prefill, which is neither exported nor recorded.
+    Speculative,
 }
 
 /// A turn in its slot.
@@ -169,6 +172,7 @@ impl Slot {
             exported: 0,
             export_end: None,
             saved: Saved::Recorded,
+            ahead_from: None,
             partly_restored: false,
             snapshots: Vec::new(),
             turns: 0,
@@ -185,6 +189,7 @@ impl Slot {
     pub fn pinned_by(&mut self, owner: Owner) {
         self.owner = Some(owner);
         self.saved = Saved::Recorded;
+        self.ahead_from = None;
         self.partly_restored = false;
         self.exported = 0;
         self.in_memory = false;
@@ -218,29 +223,32 @@ impl Slot {
 
     /// A turn begins with the first `hot` tokens in place. Returns how many of them were here
     /// before speculation.
-    pub fn turn_begins(&mut self, speculates: bool, hot: usize) -> usize {
-        let before = match self.saved {
-            Saved::Speculative { before } => before.min(hot),
-            Saved::Recorded | Saved::Stale { .. } => hot,
-        };
-        if speculates {
-            self.saved = Saved::Speculative { before };
+    pub fn turn_begins(&mut self, request: &TurnRequest, hot: usize) -> usize {
+        let before = self.ahead_from.map_or(hot, |from| from.min(hot));
+        let speculates = request.purpose == Purpose::Speculate;
+        self.ahead_from = speculates.then_some(before);
+        if speculates && !request.is_stored {
+            self.saved = Saved::Speculative;
         } else if self.is_speculative() {
             self.saved = Saved::Recorded;
         }
         before
     }
 
-    /// The record stays valid when the turn added nothing to the timeline.
+    /// The record stays valid when the turn added nothing to the timeline, or less than a block of
+    /// what was only computed ahead.
     pub fn turn_ended(&mut self, turn: &Running) {
         self.partly_restored |= turn.is_restoring();
         self.export_end = None;
-        if !self.is_speculative() {
+        if !self.is_speculative() && self.ahead_from.is_none() {
             self.turns += u32::from(turn.started);
         }
+        let reused = turn.report.tokens.cached();
+        let adds_little = turn.request.is_stored && self.timeline.len() < reused + BLOCK_TOKENS;
+        let adds_nothing = turn.is_restoring() || turn.adds_nothing || adds_little;
         self.saved = match self.saved {
-            Saved::Speculative { before } => Saved::Speculative { before },
-            Saved::Recorded if turn.is_restoring() || turn.adds_nothing => Saved::Recorded,
+            Saved::Speculative => Saved::Speculative,
+            Saved::Recorded if adds_nothing => Saved::Recorded,
             Saved::Recorded | Saved::Stale { .. } => Saved::Stale { retried: false },
         };
     }
@@ -318,7 +326,7 @@ impl Slot {
     }
 
     pub fn is_speculative(&self) -> bool {
-        matches!(self.saved, Saved::Speculative { .. })
+        self.saved == Saved::Speculative
     }
 
     /// Whether a record is due now: the slot is idle and its answer is computed to the end.

@@ -297,7 +297,7 @@ pub(super) fn report_started(turn: &mut Running, pace: &Pace) {
     }
     let prompt = turn.request.prompt.len();
     let tokens = &mut turn.report.tokens;
-    tokens.computed = prompt - tokens.cached();
+    tokens.computed = if turn.request.restores_only { 0 } else { prompt - tokens.cached() };
     if turn.report.miss.is_none() && tokens.cached() < turn.expected.min(prompt - 1) {
         turn.report.miss = Some(MissReason::NotSaved { from: tokens.cached() });
     }

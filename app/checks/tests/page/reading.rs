@@ -84,12 +84,17 @@ fn a_chat_from_disk_is_remembered_block_by_block() {
     let page = Page::open(&hobd);
     page.expect_it_away();
     page.ask(&format!("Say this: {}", "word ".repeat(60)));
+    page.ask("Say this: and more");
     hobd.restart();
     watch(&page);
-    // The page has not noticed the restart: nothing was restored ahead.
-    page.tool("@answer", "Answer again");
-    page.reads("@answer @siblings", "2/2");
-    page.answered(1);
+    // The page has not noticed the restart, and no key has reached the composer: nothing was restored
+    // ahead.
+    page.tool("@user:nth-child(3)", "Edit and send again");
+    page.put(".edit textarea", &long_question());
+    page.press("Enter");
+    page.reads("@user:nth-child(3) @siblings", "2/2");
+    page.answered(2);
     was_drawn(&page, "disk");
+    was_drawn(&page, "computed");
     assert!(page.last_numbers().ends_with("tokens remembered"), "{}", page.last_numbers());
 }

@@ -1,7 +1,7 @@
 //! Prewarming a chat before its next question.
 
 use hob_checks::{Hobd, Model, Page};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 #[test]
 fn hovering_over_a_chat_prewarms_it_and_passing_over_it_does_not() {
@@ -18,6 +18,44 @@ fn hovering_over_a_chat_prewarms_it_and_passing_over_it_does_not() {
     assert_eq!(place(&hobd, "garden"), "disk");
     page.reads(&format!("{} @state", row("garden")), "cold");
     assert_eq!(messages(&hobd, "locker"), 2, "nobody asked anything");
+}
+
+#[test]
+fn pointing_restores_and_typing_computes() {
+    let mut hobd = Hobd::start(Model::Fake);
+    hobd.client.say("saved", "My garden has two apple trees.");
+    let text = json!({"object": "conversation", "messages": [
+        {"role": "user", "content": "My locker code is 48213, and I told nobody else of it."},
+        {"role": "assistant", "content": "I will remember that."},
+    ]});
+    let text = hobd.client.post("/v1/conversations/import", &text);
+    let text = text["id"].as_str().expect("an id").to_owned();
+    hobd.restart();
+    let page = Page::open(&hobd);
+    page.reads(&format!("{} @state", row("saved")), "cold");
+    page.script(
+        "const fetched = window.fetch;
+         window.asked = [];
+         window.fetch = (path, options) => {
+           if (String(path).includes('/v1/prewarm')) asked.push(JSON.parse(options.body));
+           return fetched(path, options);
+         }",
+    );
+
+    page.hover(&row(&text));
+    page.script("window.since = performance.now()");
+    page.until("the pointer has rested there", "performance.now() > since + 400");
+    page.hover(&row("saved"));
+    page.reads(&format!("{} @state", row("saved")), "hot");
+    let asked = page.script("return asked.map(body => [body.conversation, body.compute])");
+    assert_eq!(asked, json!([["saved", false]]), "there is nothing to restore of the other");
+
+    page.click(&format!("{} .chat-link", row(&text)));
+    page.until(
+        "its focus computes",
+        &format!("asked.some(it => it.conversation === {text:?} && it.compute)"),
+    );
+    page.reads(&format!("{} @state", row(&text)), "hot");
 }
 
 #[test]

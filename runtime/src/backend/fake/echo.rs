@@ -16,16 +16,17 @@ pub const ECHO: &str = "Say this: ";
 pub const SLOW_ECHO: &str = "Say this slowly: ";
 pub const PACE: Duration = Duration::from_millis(10);
 
-/// Each token of a question that begins with this takes [`READING_PACE`] to compute.
+/// A question that begins with this is computed slowly: each token of its micro-batches takes
+/// [`READING_PACE`].
 pub const SLOW_READING: &str = "Read this slowly: ";
 pub const READING_PACE: Duration = Duration::from_millis(4);
 
-/// The time to compute the last of `tokens`.
-pub fn reading_pace(tokens: impl Iterator<Item = Token>) -> Duration {
+/// Whether `tokens` end in a question that is to be computed slowly, or in the beginning of its mark.
+pub fn reads_slowly(tokens: impl Iterator<Item = Token>) -> bool {
     let tokens: Vec<i32> = tokens.map(|token| token.0).collect();
-    let question = last_turn(&tokens, "user\n").map(|(_, question)| question);
-    let is_slow = question.is_some_and(|text| without_prefix(text, SLOW_READING).is_some());
-    if is_slow { READING_PACE } else { Duration::ZERO }
+    let Some((_, question)) = last_turn(&tokens, "user\n") else { return false };
+    let compared = question.len().min(SLOW_READING.len());
+    compared > 0 && without_prefix(question, &SLOW_READING[..compared]).is_some()
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -78,13 +79,13 @@ mod tests {
     }
 
     #[test]
-    fn the_tokens_of_a_question_are_read_slowly_if_it_asks_for_that() {
-        let pace = |text: &str| {
+    fn a_question_is_read_slowly_from_its_first_letter_if_it_asks_for_that() {
+        let slowly = |text: &str| {
             let question = format!("<|im_start|>user\n{text}");
-            reading_pace(FakeModel::new().tokenize(&question, false, true).into_iter())
+            reads_slowly(FakeModel::new().tokenize(&question, false, true).into_iter())
         };
-        assert_eq!(pace("Read this slowly: so"), READING_PACE);
-        assert_eq!(pace("Read this: so"), Duration::ZERO);
+        assert!(slowly("Read th") && slowly("Read this slowly: so"));
+        assert!(!slowly("") && !slowly("Read this: so"));
     }
 
     fn echoed(question: &str) -> String {
