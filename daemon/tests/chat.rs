@@ -39,6 +39,8 @@ fn a_complete_answer_has_openais_shape_and_reports_where_its_prompt_came_from() 
             "ahead",
             "restore_ms",
             "ttft_ms",
+            "total_ms",
+            "tokens_per_second",
             "saved_ms",
             "miss",
             "explanation"

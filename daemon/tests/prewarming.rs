@@ -26,9 +26,13 @@ impl World {
     /// A chat with stored text and no KV. Returns its id.
     fn import(&self) -> String {
         let words = "My locker code is 48213, and my garden has two apple trees. ".repeat(6);
-        let chat = json!({"object": "conversation", "messages": [
-            {"role": "user", "content": words},
-            {"role": "assistant", "content": "I will remember that."},
+        let message = |id: u64, parent: Option<u64>, role: &str, content: &str| {
+            let message = json!({"role": role, "content": content});
+            json!({"id": id, "parent": parent, "status": "complete", "message": message})
+        };
+        let chat = json!({"format": "hob conversation", "version": 1, "head": 2, "messages": [
+            message(1, None, "user", &words),
+            message(2, Some(1), "assistant", "I will remember that."),
         ]});
         let imported = self.hobd.client.post("/v1/conversations/import", &chat);
         imported["id"].as_str().unwrap().to_owned()

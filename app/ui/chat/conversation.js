@@ -38,10 +38,9 @@ export function newConversation({ isPrivate = false } = {}) {
 }
 
 function createConversation(id, state) {
-  const draftName = draftNameOf(id, state);
   const store = createStore({
     state, // "new", "unread" or "ready"
-    draft: drafts.read(draftName), // the text in the composer
+    draft: drafts.read(draftNameOf(id, state)), // the text in the composer
     spoken: null, // while the user speaks: the transcript so far
     messages: [], // stored ones, of all branches
     head: null, // the last message of the branch that is shown
@@ -51,7 +50,11 @@ function createConversation(id, state) {
     outgrown: null, // the request that did not fit into the context
     profile: profiles.get()[id] ?? preferences.get().profile,
   });
-  store.subscribe(({ draft }) => drafts.write(draftName, draft));
+  let saved = store.get().draft;
+  store.subscribe(({ draft, state }) => {
+    if (draft !== saved) drafts.write(draftNameOf(id, state), draft);
+    saved = draft;
+  });
   const answerPath = conversationPath(id, "/answer");
   let running = null; // how to leave the answer that streams in
   let exchange = null; // the last answer, as a promise

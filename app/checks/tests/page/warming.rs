@@ -24,9 +24,9 @@ fn hovering_over_a_chat_prewarms_it_and_passing_over_it_does_not() {
 fn pointing_restores_and_typing_computes() {
     let mut hobd = Hobd::start(Model::Fake);
     hobd.client.say("saved", "My garden has two apple trees.");
-    let text = json!({"object": "conversation", "messages": [
-        {"role": "user", "content": "My locker code is 48213, and I told nobody else of it."},
-        {"role": "assistant", "content": "I will remember that."},
+    let said = "My locker code is 48213, and I told nobody else of it.";
+    let text = json!({"format": "hob conversation", "version": 1, "head": 1, "messages": [
+        {"id": 1, "status": "complete", "message": {"role": "user", "content": said}},
     ]});
     let text = hobd.client.post("/v1/conversations/import", &text);
     let text = text["id"].as_str().expect("an id").to_owned();
