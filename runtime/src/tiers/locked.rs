@@ -46,22 +46,39 @@ pub(super) fn serve(shared: &Shared, steps: &Receiver<Step>) {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use super::*;
     use crate::backend::fake::FakeModel;
+    #[cfg(target_os = "linux")]
     use crate::tiers::background::{BEHIND_ANSWERS, in_the_background, lower_priority};
     use crate::tiers::shared::Budget;
     use hob_slots::ModelHash;
 
+    fn shared() -> Shared {
+        let budget = Budget { memory_bytes: 0, unsaved_bytes: 0 };
+        Shared::new(Arc::new(FakeModel::new()), ModelHash([0; 8]), None, budget)
+    }
+
+    #[test]
+    fn a_step_that_panics_ends_the_job_that_waits_for_it_and_later_steps_run() {
+        let (shared, (steps, inbox)) = (shared(), LockedSteps::channel());
+        std::thread::scope(|scope| {
+            scope.spawn(move || serve(&shared, &inbox));
+            let panics =
+                AssertUnwindSafe(|| steps.run(|_| -> u8 { panic!("a test asks for a panic") }));
+            assert!(catch_unwind(panics).is_err());
+            assert_eq!(steps.run(|_| 7), 7);
+            drop(steps);
+        });
+    }
+
+    #[cfg(target_os = "linux")]
     #[test]
     fn steps_of_threads_of_low_priority_run_at_normal_priority() {
-        let budget = Budget { memory_bytes: 0, unsaved_bytes: 0 };
-        let model = Arc::new(FakeModel::new());
-        let shared = Shared::new(model, ModelHash([0; 8]), None, budget);
-        let (steps, inbox) = LockedSteps::channel();
+        let (shared, (steps, inbox)) = (shared(), LockedSteps::channel());
         let niceness = || rustix::process::nice(0).unwrap();
         std::thread::scope(|scope| {
             let serving = scope.spawn(move || serve(&shared, &inbox));

@@ -47,7 +47,6 @@ use crate::backend::Model;
 use crate::map::Tier;
 
 pub use background::in_the_background;
-use background::{BEHIND_ANSWERS, lower_priority};
 use fetch::Queue;
 pub use fetch::{FetchEvent, FetchHandle, FetchSummary};
 pub use index::TierIndex;
@@ -92,15 +91,14 @@ impl KvTiers {
         on_room: impl Fn() + Send + 'static,
     ) -> Self {
         let shared = Arc::new(Shared::new(model, fingerprint, store, budget));
-        let (jobs, job_inbox) = mpsc::channel();
+        let (jobs, mut job_inbox) = mpsc::channel();
         let fetches = Arc::new(Queue::of_threads(fetch::max_threads_per_restore()));
         let (steps, step_inbox) = LockedSteps::channel();
         let (writer, locked) = (shared.clone(), shared.clone());
         let mut threads = vec![
             spawn("hob-locked", move || locked::serve(&locked, &step_inbox)),
             spawn("hob-writer", move || {
-                lower_priority(BEHIND_ANSWERS);
-                Writer::new(&writer, &steps, &on_room).run(&job_inbox);
+                Writer::new(&writer, &steps, Box::new(on_room)).run(&mut job_inbox);
             }),
         ];
         for _ in 0..fetch::THREADS {
@@ -373,4 +371,27 @@ fn placed(id: BlockId, object: &Object) -> BranchRef {
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
     let thread = std::thread::Builder::new().name(name.to_owned());
     thread.spawn(body).expect("the system can start a thread")
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::backend::fake::FakeModel;
+
+    #[test]
+    fn the_writer_works_behind_answers_until_the_engine_stops() {
+        let niceness = || rustix::process::nice(0).unwrap();
+        let budget = Budget { memory_bytes: 0, unsaved_bytes: 0 };
+        let model = Arc::new(FakeModel::new());
+        let tiers = KvTiers::new(model, ModelHash([0; 8]), None, budget, || {});
+        let of_writer = || {
+            let (send, receive) = mpsc::channel();
+            tiers.when_flushed(move || send.send(niceness()).unwrap());
+            receive.recv().unwrap()
+        };
+        let normal = niceness();
+        assert_eq!(of_writer(), normal + background::BEHIND_ANSWERS);
+        tiers.maintainer().stop();
+        assert_eq!((of_writer(), of_writer()), (normal, normal));
+    }
 }

@@ -21,6 +21,7 @@ use hob_slots::store::{Miss, Store, StoreError};
 use hob_slots::{BlockId, ConversationId, ModelHash, Timestamp};
 use tracing::{debug, error, warn};
 
+use super::background::behind_answers;
 use super::job::{Job, Unread};
 use super::locked::{LockedSteps, MAX_IDS};
 use super::maintenance;
@@ -35,7 +36,7 @@ const MAX_REMOVED: usize = 16;
 pub(super) struct Writer<'s> {
     shared: &'s Shared,
     steps: &'s LockedSteps,
-    on_room: &'s dyn Fn(),
+    on_room: Box<dyn Fn() + Send>,
     named_before: OnceCell<BTreeSet<BlockId>>,
     retries: RefCell<Retries>,
     /// What is left unwritten if the work at hand panics.
@@ -43,26 +44,48 @@ pub(super) struct Writer<'s> {
 }
 
 impl<'s> Writer<'s> {
-    pub fn new(shared: &'s Shared, steps: &'s LockedSteps, on_room: &'s dyn Fn()) -> Self {
+    pub fn new(shared: &'s Shared, steps: &'s LockedSteps, on_room: Box<dyn Fn() + Send>) -> Self {
         let (named_before, retries, at_hand) = Default::default();
         Self { shared, steps, on_room, named_before, retries, at_hand }
     }
 
-    pub fn run(&self, jobs: &Receiver<Job>) {
-        for job in jobs {
-            if matches!(job, Job::Record { .. } | Job::Flush(_)) {
-                self.write_again();
-            }
-            let may_make_room = matches!(job, Job::Maintain(_));
-            let unwritten = Unwritten::of(&job);
-            if let Some(ControlFlow::Break(())) = self.catch(unwritten, || self.work(job)) {
-                break;
-            }
-            if may_make_room {
-                self.write_again();
-            }
+    /// Works at a low priority until the engine stops. From then on a caller waits for the disk, and
+    /// no answer needs the cores: the rest is done at the priority of this thread.
+    pub fn run(&mut self, jobs: &mut Receiver<Job>) {
+        let (writer, inbox) = (&mut *self, &mut *jobs);
+        let next = behind_answers(move || writer.serve(None, inbox, true));
+        if next.is_some() {
+            self.serve(next, jobs, false);
         }
         self.shared.save_history(self.steps, true);
+    }
+
+    /// Does `first` and the jobs after it, up to the last one. `until_stop`: or until the engine
+    /// stops. Returns the job that was received then.
+    fn serve(&self, first: Option<Job>, jobs: &Receiver<Job>, until_stop: bool) -> Option<Job> {
+        for job in first.into_iter().chain(jobs) {
+            if until_stop && self.shared.stopping.load(Ordering::SeqCst) {
+                return Some(job);
+            }
+            if self.work_and_retry(job).is_break() {
+                break;
+            }
+        }
+        None
+    }
+
+    /// Does one job and what it gives another chance. Breaks at the last one.
+    fn work_and_retry(&self, job: Job) -> ControlFlow<()> {
+        if matches!(job, Job::Record { .. } | Job::Flush(_)) {
+            self.write_again();
+        }
+        let may_make_room = matches!(job, Job::Maintain(_));
+        let unwritten = Unwritten::of(&job);
+        let done = self.catch(unwritten, || self.work(job));
+        if may_make_room {
+            self.write_again();
+        }
+        done.unwrap_or(ControlFlow::Continue(()))
     }
 
     /// The result of `work`; `None` when it panicked.
