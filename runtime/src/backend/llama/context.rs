@@ -48,7 +48,8 @@ impl<'m> Context<'m> {
         let pointer = unsafe {
             let mut params = sys::llama_context_default_params();
             params.n_ctx = number(shape.context_tokens)?;
-            params.n_batch = number(shape.micro_batch)?;
+            // llama.cpp reserves an output a sequence, and ends the process if a batch has fewer.
+            params.n_batch = number(shape.micro_batch.max(shape.sequences))?;
             params.n_ubatch = params.n_batch; // One batch is one micro-batch: all of it or none.
             params.n_seq_max = number(shape.sequences)?;
             params.n_threads = threads;
