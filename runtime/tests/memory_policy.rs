@@ -8,6 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Engine, EngineOptions, Model, TurnRequest};
@@ -82,6 +83,26 @@ fn hot_memory_and_disk_uses_are_heard_and_those_of_background_turns_are_not() {
 }
 
 #[test]
+fn a_turn_that_is_cancelled_has_used_what_it_restored() {
+    let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(1)));
+    let world = OnDisk::with(&model, EngineOptions { micro_batch: 4, ..options() });
+    let first = ask(&world.engine, request("chat", &story(&model, "chat"), 20)).timeline;
+    settle(&world.engine);
+    block_on(world.engine.park(name("chat")));
+    let one = guard(&world.engine).used_bytes;
+    let prompt = then(&model, &first, &"and now? ".repeat(60));
+    let cancelled = world.engine.submit(request("chat", &prompt, 20)).unwrap();
+    let restored = |tokens: usize| tokens >= first.len();
+    while !status(&world.engine).slots.iter().any(|slot| restored(slot.tokens)) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop(cancelled);
+    settle(&world.engine);
+    let hits = guard(&world.engine).lru_hit_bytes;
+    assert!(hits > one / 2, "{hits} of {one} bytes were heard");
+}
+
+#[test]
 fn a_use_is_counted_once_however_often_a_turn_reports_it() {
     let model = fake();
     let world = OnDisk::new(&model);
@@ -127,6 +148,7 @@ fn what_was_learned_is_saved_and_turns_and_tool_calls_are_labelled_across_restar
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("eviction.toml"), "version = 1\n").unwrap();
     let mut timeline: Vec<Token> = Vec::new();
+    let mut of_processes: Vec<BTreeMap<usize, f64>> = Vec::new();
     for calls_tools in [true, false] {
         let engine = engine(&model, Some(directory.path()), options());
         for turn in 0..4 {
@@ -142,8 +164,13 @@ fn what_was_learned_is_saved_and_turns_and_tool_calls_are_labelled_across_restar
             settle(&engine);
         }
         engine.shutdown();
+        of_processes.push(learned(directory.path()));
     }
-    let learned = learned(directory.path());
+    let [before, learned] = of_processes.try_into().expect("there were two processes");
+    // The second process went on with what the first one had learned: its turns are later ones.
+    let new = learned.keys().filter(|class| !before.contains_key(class));
+    let new: Vec<_> = new.map(|class| turn_and_end(*class)).collect();
+    assert!(new.iter().all(|(turn, _)| *turn >= 2), "{new:?}");
     let found: Vec<_> = learned.keys().map(|class| turn_and_end(*class)).collect();
     // Turn 1, 2, 3 to 5, 6 and later; ended: unknown, by a tool call, by a turn.
     assert!(found.contains(&(0, 1)) && found.contains(&(2, 1)), "{found:?}");

@@ -3,6 +3,7 @@
 mod support;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Engine, EngineOptions, MemoryKind, Model, SavedStatus, Tier, TurnRequest};
@@ -120,6 +121,27 @@ fn kv_that_a_small_memory_has_evicted_is_told_to_be_on_disk() {
             park(&world.engine, told.conversation.as_str());
         }
     }
+}
+
+#[test]
+fn kv_that_this_process_has_never_read_is_looked_up_on_disk() {
+    let slow = FakeModel::new().with_pace(Duration::from_millis(1));
+    let model: Arc<dyn Model> = Arc::new(slow);
+    let mut world = OnDisk::new(&model);
+    let prompt = story(&model, "48213");
+    let first = ask(&world.engine, endless("chat", &prompt)).timeline;
+    world.restart_with(EngineOptions { micro_batch: 16, ..options() });
+    // It reads the record alone, and computes a part of the prompt.
+    let cold = TurnRequest { cold: true, ..endless("chat", &prompt) };
+    let cancelled = world.engine.submit(cold).unwrap();
+    while status(&world.engine).slots.iter().all(|slot| slot.tokens == 0) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop(cancelled);
+    let told = park(&world.engine, "chat");
+    assert_eq!(told.memory_tokens + told.disk_tokens, first.len(), "{told:?}");
+    assert_eq!(told.tier(), Tier::Disk, "{told:?}");
+    goes_on_as_told(&world.engine, &model, &told, &first, "a cold turn");
 }
 
 #[test]

@@ -29,6 +29,8 @@ struct RiggedDisk {
     writes_before: AtomicUsize,
     /// Further writes of the writer thread that panic.
     writes: AtomicUsize,
+    /// The readers wait before they open a slot file.
+    hold_readers: AtomicBool,
     /// Every write finds the disk full.
     full: AtomicBool,
     /// Further listings of directories that panic.
@@ -65,6 +67,10 @@ impl Files for RiggedDisk {
     fn open(&self, path: &Path) -> io::Result<Box<dyn OpenFile>> {
         if path.extension().is_some_and(|end| end == "kv") {
             panic_while(&self.reads);
+        } else if std::thread::current().name() == Some("hob-reader") {
+            while self.hold_readers.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
         }
         Disk.open(path)
     }
@@ -366,4 +372,37 @@ fn a_conversation_that_gives_up_its_slot_waits_for_a_slow_disk() {
         assert_eq!(status(&engine).counters.dropped_tokens, 0, "{memory}");
         engine.shutdown();
     }
+}
+
+#[test]
+fn a_record_that_is_written_before_the_slot_file_was_read_replaces_nothing_by_less() {
+    let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(2)));
+    let directory = tempfile::tempdir().unwrap();
+    let options = EngineOptions { micro_batch: 4, ..options() };
+    let engine = engine(&model, Some(directory.path()), options.clone());
+    let story = tokens(&model, &user(&"hello ".repeat(40)));
+    let first = ask(&engine, short("chat", &story));
+    engine.shutdown();
+    drop(engine);
+
+    let disk = Arc::new(RiggedDisk::default());
+    let impatient = EngineOptions { restore_patience: Duration::ZERO, ..options };
+    let engine = on(&disk, directory.path(), &model, impatient);
+    disk.hold_readers.store(true, Ordering::SeqCst);
+    let prompt = then(&model, &first.timeline, "and now?");
+    let cancelled = engine.submit(request("chat", &prompt, 20)).unwrap();
+    while status(&engine).slots[0].tokens == 0 && status(&engine).slots[1].tokens == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop(cancelled);
+    settle(&engine);
+    let record = || {
+        let reader = StoreReader::open(directory.path()).unwrap();
+        reader.get_slot(FINGERPRINT, &name("chat")).unwrap()
+    };
+    let saved = record();
+    assert!(saved.tokens.starts_with(&first.timeline), "{} tokens", saved.tokens.len());
+    assert_eq!(saved.class, TtlClass::Short, "the class that was asked for");
+    disk.hold_readers.store(false, Ordering::SeqCst);
+    engine.shutdown();
 }
