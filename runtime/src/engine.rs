@@ -4,12 +4,14 @@
 //! - The worker thread starts with the engine and ends with [`Engine::shutdown`], after all KV
 //!   worth saving is on disk.
 
-use std::collections::BTreeSet;
+mod checks;
+mod readings;
+mod stop;
+
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use hob_slots::store::Store;
 use hob_slots::{AdjustedTime, ConversationId, LiveRefs, ModelHash, Sweeper, Swept, Token};
@@ -19,22 +21,16 @@ use tokio::sync::{oneshot, watch};
 use crate::backend::{LoadError, Model};
 use crate::command::{Command, Reply, Submitted};
 use crate::fault::{self, Place};
-use crate::grammar::{Constraint, Grammar, GrammarFactory};
-use crate::heartbeat::{Death, Health, Heartbeat, died};
+use crate::grammar::GrammarFactory;
+use crate::heartbeat::{Heartbeat, died};
 use crate::lifecycle::{self, SharedStatus};
-use crate::map::CacheMap;
 use crate::options::EngineOptions;
 use crate::pace::Pace;
 use crate::status::{EngineCounters, EngineStatus, Residency};
 use crate::tiers::{Budget, KvTiers, Maintainer, TierIndex};
 use crate::turn::{Turn, TurnError, TurnRequest};
 use crate::worker::{ChangeLog, Core};
-
-/// How long [`Engine::shutdown`] waits for a thread that hangs.
-const MAX_HANG_WAIT: Duration = Duration::from_secs(5);
-
-/// The same for one that panicked: its writer saves what is queued.
-const MAX_PANIC_WAIT: Duration = Duration::from_secs(60);
+use stop::EngineThread;
 
 /// A handle to the engine's thread.
 #[derive(Clone)]
@@ -57,12 +53,6 @@ struct Inner {
     changes: watch::Receiver<u64>,
     heartbeat: Arc<Heartbeat>,
     thread: Mutex<Option<EngineThread>>,
-}
-
-struct EngineThread {
-    handle: JoinHandle<()>,
-    /// Disconnected once the thread has dropped everything.
-    ended: mpsc::Receiver<()>,
 }
 
 impl fmt::Debug for Engine {
@@ -249,63 +239,6 @@ impl Engine {
         answer.await.map_err(|_| self.stopped())
     }
 
-    /// A reading of the engine. Looks parked conversations up on the caller's thread.
-    ///
-    /// # Errors
-    /// [`TurnError::Stopped`].
-    pub async fn status(&self) -> Result<EngineStatus, TurnError> {
-        Ok(self.with_parked(self.cell_status().await?))
-    }
-
-    /// Completes a [`Self::cell_status`] to a [`Self::status`]. Blocks on the disk.
-    pub fn with_parked(&self, status: EngineStatus) -> EngineStatus {
-        let slots = status.slots.iter().chain(&status.prefixes);
-        let hot: BTreeSet<_> = slots
-            .filter(|slot| slot.tokens > 0)
-            .filter_map(|slot| slot.conversation.clone())
-            .collect();
-        let parked = self.inner.tiers.conversations(|id| !hot.contains(id));
-        EngineStatus { parked, ..status }
-    }
-
-    /// All of [`Self::status`] but the parked conversations, whose blocks are looked up in the tiers.
-    ///
-    /// # Errors
-    /// [`TurnError::Stopped`].
-    pub async fn cell_status(&self) -> Result<EngineStatus, TurnError> {
-        let residency = *self.inner.residency.borrow();
-        if matches!(residency, Residency::Loading { .. }) {
-            // The thread loads the weights, which can take seconds.
-            return Ok(EngineStatus { residency, ..self.inner.loading_status.lock().clone() });
-        }
-        let (reply, answer) = Reply::channel();
-        self.send(Command::Status(reply))?;
-        self.answered(answer).await
-    }
-
-    /// The map of the cells, block by block, and the latest evictions.
-    ///
-    /// # Errors
-    /// [`TurnError::Stopped`].
-    pub async fn map(&self) -> Result<CacheMap, TurnError> {
-        let (reply, answer) = Reply::channel();
-        self.send(Command::Cells(reply))?;
-        self.answered(answer).await.map(CacheMap::of)
-    }
-
-    /// Waits until no turn runs, all KV is exported, and everything is on disk.
-    pub async fn settled(&self) {
-        let (done, wait) = Reply::channel();
-        if self.send(Command::Settle(done)).is_ok() {
-            self.answered(wait).await.ok(); // An error: the engine has settled, or died.
-        }
-    }
-
-    /// Changes whenever [`Engine::map`] does; ends with the engine.
-    pub fn changes(&self) -> watch::Receiver<u64> {
-        self.inner.changes.clone()
-    }
-
     /// Saves all KV to disk and drops the weights; the next turn loads both again. `false` when a
     /// turn runs or waits, or when the model file cannot be read again.
     pub async fn unload(&self) -> bool {
@@ -316,25 +249,6 @@ impl Engine {
     /// Loads the weights ahead of a turn.
     pub fn load(&self) {
         self.send(Command::Load).ok(); // An error: the engine has stopped.
-    }
-
-    /// Whether the engine can answer. Does not wait for its thread.
-    pub fn health(&self) -> Health {
-        self.inner.heartbeat.health(*self.inner.residency.borrow())
-    }
-
-    /// Why the engine is dead; `None` while it lives.
-    pub fn death(&self) -> watch::Receiver<Option<Death>> {
-        self.inner.heartbeat.death()
-    }
-
-    /// Whether [`Engine::shutdown`] was called.
-    pub fn is_stopping(&self) -> bool {
-        self.inner.heartbeat.is_stopping()
-    }
-
-    pub fn residency(&self) -> watch::Receiver<Residency> {
-        self.inner.residency.clone()
     }
 
     pub fn model(&self) -> &Arc<dyn Model> {
@@ -357,37 +271,6 @@ impl Engine {
         self.inner.options.conversation_tokens(self.inner.model.facts())
     }
 
-    /// Cancels running turns, saves all KV, and waits until it is on disk. Blocks; afterwards every
-    /// call returns an error. A micro-batch or a load that takes long is interrupted.
-    ///
-    /// Returns whether the thread has ended and has released the store: one that hangs has not.
-    pub fn shutdown(&self) -> bool {
-        self.inner.heartbeat.stop();
-        self.inner.maintainer.stop();
-        self.send(Command::Stop).ok(); // An error: it has stopped already.
-        let mut thread = self.inner.thread.lock();
-        let Some(EngineThread { ended, .. }) = thread.as_ref() else { return true };
-        let death = self.inner.heartbeat.death();
-        let mut dead_since = None;
-        while ended.recv_timeout(MAX_HANG_WAIT / 10) == Err(mpsc::RecvTimeoutError::Timeout) {
-            let max_wait = match *death.borrow() {
-                None => {
-                    dead_since = None;
-                    continue;
-                }
-                Some(Death::Silent { .. }) => MAX_HANG_WAIT,
-                Some(Death::Panicked) => MAX_PANIC_WAIT,
-            };
-            if dead_since.get_or_insert_with(Instant::now).elapsed() >= max_wait {
-                return false;
-            }
-        }
-        if let Some(EngineThread { handle, .. }) = thread.take() {
-            handle.join().ok(); // A panic of the worker was reported by its hook.
-        }
-        true
-    }
-
     fn check_alive(&self) -> Result<(), TurnError> {
         self.inner.heartbeat.death().borrow().clone().map_or(Ok(()), |it| Err(TurnError::Dead(it)))
     }
@@ -405,45 +288,6 @@ impl Engine {
     /// Why the thread does not answer.
     fn stopped(&self) -> TurnError {
         self.check_alive().err().unwrap_or(TurnError::Stopped)
-    }
-
-    fn check(&self, request: &TurnRequest) -> Result<(), TurnError> {
-        if self.inner.model.facts().pooling.is_some() {
-            return Err(TurnError::NotGenerative);
-        }
-        self.check_tokens(&request.prompt, self.conversation_tokens())
-    }
-
-    fn check_tokens(&self, tokens: &[Token], context_tokens: usize) -> Result<(), TurnError> {
-        let vocabulary = self.inner.model.vocabulary();
-        if tokens.is_empty() {
-            return Err(TurnError::EmptyPrompt);
-        }
-        if tokens.len() > context_tokens {
-            return Err(TurnError::TooLong { prompt_tokens: tokens.len(), context_tokens });
-        }
-        match tokens.iter().find(|&&token| !vocabulary.contains(token)) {
-            Some(token) => {
-                Err(TurnError::UnknownToken { token: token.0, vocabulary: vocabulary.len() })
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// Builds the grammar factory, unless it exists: walks the whole vocabulary, about a second for
-    /// 150,000 tokens. Blocks; call it while the engine is idle.
-    pub fn prepare_grammars(&self) {
-        self.grammars();
-    }
-
-    fn grammars(&self) -> &GrammarFactory {
-        let vocabulary = self.inner.model.vocabulary();
-        self.inner.grammars.get_or_init(|| GrammarFactory::new(vocabulary))
-    }
-
-    fn constrain(&self, grammar: &Grammar) -> Result<Constraint, TurnError> {
-        let factory = self.grammars();
-        factory.start(grammar).map_err(|error| TurnError::Grammar(error.to_string()))
     }
 
     fn send(&self, command: Command) -> Result<(), TurnError> {

@@ -1,16 +1,16 @@
 //! An engine over a directory, the conversations that it serves, and random events.
 
 mod checks;
+mod disruptions;
+mod turns;
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
-use hob_runtime::sample::Sampling;
-use hob_runtime::{Engine, EngineOptions, Model, Purpose, Turn, TurnError, TurnRequest};
-use hob_slots::{ConversationId, Rules, Sweeper, Timestamp, Token};
+use hob_runtime::{Engine, EngineOptions, Model, Turn, TurnError, TurnRequest};
+use hob_slots::{Rules, Sweeper, Timestamp, Token};
 use parking_lot::Mutex;
 use tempfile::TempDir;
 
@@ -183,253 +183,11 @@ impl World {
         }
     }
 
-    fn submit(&mut self) {
-        if self.running.len() >= 8 {
-            return self.finish_one();
-        }
-        let chat = self.random.below(self.chats.len());
-        let mut prompt = self.prompt_for(chat);
-        let most = if self.roomy { 250 } else { self.options.context_tokens };
-        if prompt.len() > most {
-            self.chats[chat].timeline.clear();
-            let text = user(&"once again ".repeat(1 + self.random.below(6)));
-            prompt = tokens(&self.model, &text);
-        }
-        let owner = (!self.random.one_in(6)).then_some(chat);
-        let name = &self.chats[chat].name;
-        let request = TurnRequest {
-            conversation: owner.map(|_| crate::support::name(name)),
-            sampling: self.sampling(),
-            stop: if self.random.one_in(5) { vec!["e".to_owned()] } else { Vec::new() },
-            ignore_eog: self.random.one_in(4),
-            cold: self.random.one_in(8),
-            ..request("any", &prompt, *self.random.among(&[0, 1, 5, 20, 20, 20, 50]))
-        };
-        self.submit_as(owner, request);
-    }
-
-    fn prompt_for(&mut self, chat: usize) -> Vec<Token> {
-        let words = "some words and more ".repeat(1 + self.random.below(4));
-        let text = format!("{} {words}", self.random.below(3));
-        let (timeline, last) = (&self.chats[chat].timeline, &self.chats[chat].prompt);
-        match self.random.below(16) {
-            0 => vec![Token(66)],
-            1 if !timeline.is_empty() => timeline.clone(),
-            2 | 3 if !last.is_empty() => last.clone(),
-            4 | 5 if !timeline.is_empty() => {
-                let cut = self.random.below(timeline.len());
-                then(&self.model, &timeline[..cut], &text)
-            }
-            6 => {
-                let other = self.random.below(self.chats.len());
-                then(&self.model, &self.chats[other].timeline, &text)
-            }
-            7 => tokens(&self.model, &user(&text)),
-            8 if !timeline.is_empty() => [timeline, &[Token(67)][..]].concat(),
-            _ if timeline.is_empty() => {
-                let system = "<|im_start|>system\nYou are careful.<|im_end|>\n";
-                tokens(&self.model, &format!("{system}{}", user(&text)))
-            }
-            _ => then(&self.model, timeline, &text),
-        }
-    }
-
-    fn sampling(&mut self) -> Sampling {
-        let seed = Some(self.random.next());
-        match self.random.below(4) {
-            0 => Sampling { seed, ..Sampling::default() },
-            1 => Sampling {
-                seed,
-                repeat_penalty: 1.3,
-                frequency_penalty: 0.5,
-                ..Sampling::default()
-            },
-            _ => Sampling::greedy(),
-        }
-    }
-
-    fn submit_as(&mut self, chat: Option<usize>, request: TurnRequest) {
-        let mut kept_before = None;
-        let number = chat.map_or(0, |chat| {
-            let chat = &mut self.chats[chat];
-            chat.prompt = request.prompt.clone();
-            kept_before = chat.kept.take();
-            chat.turns += 1;
-            chat.turns
-        });
-        let (prompt, most) = (request.prompt.len(), request.max_tokens);
-        let how = if request.cold { "cold " } else { "" };
-        self.note(format!("chat {chat:?} {how}turn {number}: {prompt} tokens, {most} at most"));
-        let turn = self.engine.submit(request.clone()).expect("a valid turn");
-        let forgotten = false;
-        self.running.push(Running { chat, number, request, turn, forgotten, kept_before });
-    }
-
-    /// Prefills a prompt that the chat may go on with. Nothing of it is recorded.
-    fn speculate(&mut self) {
-        let chat = self.random.below(self.chats.len());
-        let mut prompt = self.prompt_for(chat);
-        let most = if self.roomy { 250 } else { self.options.context_tokens };
-        prompt.truncate(most);
-        self.submit_background(name(&self.chats[chat].name), prompt, Purpose::Speculate);
-    }
-
-    /// Warms one of two prefixes, of 39 or 49 tokens.
-    fn prewarm(&mut self) {
-        let number = self.random.below(2);
-        let text = format!("<|im_start|>system\nYou are careful{}", ", very".repeat(number));
-        let prompt = tokens(&self.model, &format!("{text}.<|im_end|>\n"));
-        let purpose = *self.random.among(&[Purpose::Prewarm, Purpose::KeepAlive]);
-        self.submit_background(name(&format!("prefix {number}")), prompt, purpose);
-    }
-
-    fn submit_background(
-        &mut self,
-        conversation: ConversationId,
-        prompt: Vec<Token>,
-        purpose: Purpose,
-    ) {
-        if self.running.len() >= 8 {
-            return self.finish_one();
-        }
-        self.note(format!("{purpose:?} for {conversation}: {} tokens", prompt.len()));
-        let request = TurnRequest::prefill(conversation, prompt, purpose);
-        let turn = self.engine.submit(request.clone()).expect("a valid turn");
-        let (chat, number, forgotten, kept_before) = (None, 0, false, None);
-        self.running.push(Running { chat, number, request, turn, forgotten, kept_before });
-    }
-
-    /// A turn ended before its answer was complete: the record still covers what it did, unless
-    /// the turn took another branch.
-    fn interrupted(&mut self, turn: Running) {
-        let Running { chat: Some(chat), number, request, forgotten, kept_before, .. } = turn else {
-            return;
-        };
-        let chat = &mut self.chats[chat];
-        let Some(kept) = kept_before else { return };
-        let branches = !request.prompt.starts_with(&kept) && !kept.starts_with(&request.prompt);
-        // A memory with snapshots holds those of the last two turns.
-        let leaves = !self.memory.is_plain() && chat.cancelled_at.is_some();
-        let sound = !forgotten && !self.harmed && !self.troubled;
-        if chat.turns == number && sound && !branches && !leaves {
-            let at = request.prompt.len();
-            chat.cancelled_at = Some(chat.cancelled_at.map_or(at, |before| before.min(at)));
-            chat.kept = Some(kept);
-        }
-    }
-
     fn finish_one(&mut self) {
         if !self.running.is_empty() {
             let index = self.random.below(self.running.len());
             self.finish(index);
         }
-    }
-
-    fn cancel(&mut self) {
-        if self.running.is_empty() {
-            return;
-        }
-        let index = self.random.below(self.running.len());
-        let mut running = self.running.remove(index);
-        let Running { chat, number, .. } = running;
-        let events = *self.random.among(&[0, 0, 1, 3]);
-        self.note(format!("cancel chat {chat:?} turn {number} after {events} events"));
-        for _ in 0..events {
-            self.patiently(running.turn.next());
-        }
-        self.interrupted(running);
-    }
-
-    fn park(&mut self) {
-        let name = self.random.among(&self.chats).name.clone();
-        self.note(format!("park {name}"));
-        self.patiently(self.engine.park(crate::support::name(&name)));
-    }
-
-    fn forget(&mut self) {
-        let chat = self.random.below(self.chats.len());
-        self.chats[chat].kept = None;
-        let running = self.running.iter_mut().filter(|running| running.chat == Some(chat));
-        running.for_each(|running| running.forgotten = true);
-        let name = self.chats[chat].name.clone();
-        self.note(format!("forget {name}"));
-        self.leaving = true;
-        self.patiently(self.engine.forget(crate::support::name(&name))).unwrap();
-    }
-
-    /// Shuts the engine down and opens another one over the directory.
-    fn restart(&mut self) {
-        self.note("restart".to_owned());
-        self.engine.shutdown();
-        for mut running in std::mem::take(&mut self.running) {
-            let answer = self.patiently(finish_async(&mut running.turn));
-            let Running { chat, request, .. } = &running;
-            match answer {
-                Ok(answer) => self.compare(request, &answer),
-                Err(TurnError::Stopped) => self.interrupted(running),
-                Err(TurnError::Forgotten) => {}
-                Err(TurnError::Backend(_)) if self.troubled => {}
-                Err(TurnError::Superseded | TurnError::NotResident)
-                    if request.purpose.is_background() => {}
-                Err(error) => panic!("chat {chat:?}: {error}"),
-            }
-        }
-        self.open();
-    }
-
-    /// Drops the engine, and opens another one over a copy of the directory at that moment.
-    fn crash(&mut self) {
-        self.note("crash".to_owned());
-        self.torn |= self.leaving;
-        let copy = tempfile::tempdir().unwrap();
-        let slot_files = || directory::contents(self.directory.path(), "bin");
-        let mut before = slot_files();
-        loop {
-            // Slot files first: their objects were written before them.
-            directory::copy_files(self.directory.path(), copy.path(), "bin");
-            directory::copy_files(self.directory.path(), copy.path(), "kv");
-            let now = slot_files();
-            if now == before {
-                break;
-            }
-            before = now; // Snapshots that the replaced ones name may be gone.
-        }
-        self.running.clear();
-        self.engine.shutdown();
-        self.directory = copy;
-        self.chats.iter_mut().for_each(|chat| chat.kept = None);
-        self.open();
-    }
-
-    fn open(&mut self) {
-        self.leaving = false;
-        // The engine before may have dropped them.
-        self.model.load_weights(&mut |_| ControlFlow::Continue(())).expect("they load");
-        self.engine = engine(&self.model, Some(self.directory.path()), self.options.clone());
-    }
-
-    /// Damages, truncates or removes a file.
-    fn harm(&mut self) {
-        let mut files = directory::files(self.directory.path());
-        files.retain(|file| file.extension().is_some_and(|end| end == "kv" || end == "bin"));
-        if !self.random.one_in(2) || files.is_empty() {
-            return;
-        }
-        files.sort();
-        let file = self.random.among(&files).clone();
-        self.note(format!("harm {}", file.display()));
-        let Ok(mut bytes) = std::fs::read(&file) else { return };
-        match self.random.below(3) {
-            0 => std::fs::remove_file(&file).unwrap_or(()),
-            1 => std::fs::write(&file, &bytes[..bytes.len() / 2]).unwrap_or(()),
-            _ => {
-                let at = self.random.below(bytes.len());
-                bytes[at] ^= 0x40;
-                std::fs::write(&file, bytes).unwrap_or(());
-            }
-        }
-        self.harmed = true;
-        self.chats.iter_mut().for_each(|chat| chat.kept = None);
     }
 
     fn note(&mut self, what: String) {

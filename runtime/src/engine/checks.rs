@@ -1,0 +1,52 @@
+//! Checks of a request before it is queued, and its grammar.
+
+use hob_slots::Token;
+
+use super::Engine;
+use crate::grammar::{Constraint, Grammar, GrammarFactory};
+use crate::turn::{TurnError, TurnRequest};
+
+impl Engine {
+    pub(super) fn check(&self, request: &TurnRequest) -> Result<(), TurnError> {
+        if self.inner.model.facts().pooling.is_some() {
+            return Err(TurnError::NotGenerative);
+        }
+        self.check_tokens(&request.prompt, self.conversation_tokens())
+    }
+
+    pub(super) fn check_tokens(
+        &self,
+        tokens: &[Token],
+        context_tokens: usize,
+    ) -> Result<(), TurnError> {
+        let vocabulary = self.inner.model.vocabulary();
+        if tokens.is_empty() {
+            return Err(TurnError::EmptyPrompt);
+        }
+        if tokens.len() > context_tokens {
+            return Err(TurnError::TooLong { prompt_tokens: tokens.len(), context_tokens });
+        }
+        match tokens.iter().find(|&&token| !vocabulary.contains(token)) {
+            Some(token) => {
+                Err(TurnError::UnknownToken { token: token.0, vocabulary: vocabulary.len() })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Builds the grammar factory, unless it exists: walks the whole vocabulary, about a second for
+    /// 150,000 tokens. Blocks; call it while the engine is idle.
+    pub fn prepare_grammars(&self) {
+        self.grammars();
+    }
+
+    fn grammars(&self) -> &GrammarFactory {
+        let vocabulary = self.inner.model.vocabulary();
+        self.inner.grammars.get_or_init(|| GrammarFactory::new(vocabulary))
+    }
+
+    pub(super) fn constrain(&self, grammar: &Grammar) -> Result<Constraint, TurnError> {
+        let factory = self.grammars();
+        factory.start(grammar).map_err(|error| TurnError::Grammar(error.to_string()))
+    }
+}

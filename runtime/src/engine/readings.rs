@@ -1,0 +1,90 @@
+//! What the engine tells of itself.
+
+use std::collections::BTreeSet;
+
+use tokio::sync::watch;
+
+use super::Engine;
+use crate::command::{Command, Reply};
+use crate::heartbeat::{Death, Health};
+use crate::map::CacheMap;
+use crate::status::{EngineStatus, Residency};
+use crate::turn::TurnError;
+
+impl Engine {
+    /// A reading of the engine. Looks parked conversations up on the caller's thread.
+    ///
+    /// # Errors
+    /// [`TurnError::Stopped`].
+    pub async fn status(&self) -> Result<EngineStatus, TurnError> {
+        Ok(self.with_parked(self.cell_status().await?))
+    }
+
+    /// Completes a [`Self::cell_status`] to a [`Self::status`]. Blocks on the disk.
+    pub fn with_parked(&self, status: EngineStatus) -> EngineStatus {
+        let slots = status.slots.iter().chain(&status.prefixes);
+        let hot: BTreeSet<_> = slots
+            .filter(|slot| slot.tokens > 0)
+            .filter_map(|slot| slot.conversation.clone())
+            .collect();
+        let parked = self.inner.tiers.conversations(|id| !hot.contains(id));
+        EngineStatus { parked, ..status }
+    }
+
+    /// All of [`Self::status`] but the parked conversations, whose blocks are looked up in the tiers.
+    ///
+    /// # Errors
+    /// [`TurnError::Stopped`].
+    pub async fn cell_status(&self) -> Result<EngineStatus, TurnError> {
+        let residency = *self.inner.residency.borrow();
+        if matches!(residency, Residency::Loading { .. }) {
+            // The thread loads the weights, which can take seconds.
+            return Ok(EngineStatus { residency, ..self.inner.loading_status.lock().clone() });
+        }
+        let (reply, answer) = Reply::channel();
+        self.send(Command::Status(reply))?;
+        self.answered(answer).await
+    }
+
+    /// The map of the cells, block by block, and the latest evictions.
+    ///
+    /// # Errors
+    /// [`TurnError::Stopped`].
+    pub async fn map(&self) -> Result<CacheMap, TurnError> {
+        let (reply, answer) = Reply::channel();
+        self.send(Command::Cells(reply))?;
+        self.answered(answer).await.map(CacheMap::of)
+    }
+
+    /// Waits until no turn runs, all KV is exported, and everything is on disk.
+    pub async fn settled(&self) {
+        let (done, wait) = Reply::channel();
+        if self.send(Command::Settle(done)).is_ok() {
+            self.answered(wait).await.ok(); // An error: the engine has settled, or died.
+        }
+    }
+
+    /// Changes whenever [`Engine::map`] does; ends with the engine.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.inner.changes.clone()
+    }
+
+    /// Whether the engine can answer. Does not wait for its thread.
+    pub fn health(&self) -> Health {
+        self.inner.heartbeat.health(*self.inner.residency.borrow())
+    }
+
+    /// Why the engine is dead; `None` while it lives.
+    pub fn death(&self) -> watch::Receiver<Option<Death>> {
+        self.inner.heartbeat.death()
+    }
+
+    /// Whether [`Engine::shutdown`] was called.
+    pub fn is_stopping(&self) -> bool {
+        self.inner.heartbeat.is_stopping()
+    }
+
+    pub fn residency(&self) -> watch::Receiver<Residency> {
+        self.inner.residency.clone()
+    }
+}
