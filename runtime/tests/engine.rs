@@ -3,15 +3,13 @@
 
 mod support;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
-use hob_runtime::{Engine, EngineOptions, FinishReason, MissReason, Model, TurnError, TurnRequest};
+use hob_runtime::{Engine, EngineOptions, FinishReason, Model, TurnError, TurnRequest};
 use hob_slots::Token;
-use hob_slots::store::StoreReader;
 use support::*;
 
 fn fake() -> Arc<dyn Model> {
@@ -270,21 +268,4 @@ fn every_call_after_shutdown_returns_stopped() {
     let error = engine.submit(request("chat", &[Token(65)], 1)).map(drop);
     assert!(matches!(error, Err(TurnError::Stopped)));
     assert_eq!(block_on(engine.status()).unwrap_err(), TurnError::Stopped);
-}
-
-/// All files under `directory` with this extension.
-fn files(directory: &Path, extension: &str) -> Vec<std::path::PathBuf> {
-    let mut found = Vec::new();
-    let mut open = vec![directory.to_owned()];
-    while let Some(directory) = open.pop() {
-        for entry in std::fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                open.push(path);
-            } else if path.extension().is_some_and(|found| found == extension) {
-                found.push(path);
-            }
-        }
-    }
-    found
 }

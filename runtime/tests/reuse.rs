@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
-use hob_runtime::{Engine, EngineOptions, FinishReason, MissReason, Model, TurnError, TurnRequest};
+use hob_runtime::{EngineOptions, MissReason, Model};
 use hob_slots::Token;
 use hob_slots::store::StoreReader;
 use support::*;
@@ -278,4 +278,21 @@ fn a_forgotten_conversation_starts_from_nothing() {
     assert_eq!(files(disk.path(), "kv").len(), 0, "deleted means gone");
     let again = ask(engine, request("chat", &prompt, 10));
     assert_eq!(again.report.tokens.computed, prompt.len());
+}
+
+/// All files under `directory` with this extension.
+fn files(directory: &Path, extension: &str) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    let mut open = vec![directory.to_owned()];
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else if path.extension().is_some_and(|found| found == extension) {
+                found.push(path);
+            }
+        }
+    }
+    found
 }
