@@ -143,7 +143,7 @@ fn the_default_profile_is_in_front_of_requests_that_name_none() {
 }
 
 #[test]
-fn what_the_memory_policy_learns_is_saved_while_hobd_runs() {
+fn what_the_memory_policy_has_learned_is_read_at_the_start_and_saved_as_it_grows() {
     let home = Home::on_fake();
     let file = home.slots().join("eviction.toml");
     let hobd = home.start();
@@ -151,6 +151,20 @@ fn what_the_memory_policy_learns_is_saved_while_hobd_runs() {
         hobd.client.say("room", &format!("Turn {turn}"));
     }
     wait::until("it is saved while hobd runs", || file.exists().then_some(()));
+    home.stop(hobd);
+
+    // A class of which the shipped prior knows nothing.
+    let weights = vec!["3.0"; 36].join(", ");
+    let class = format!("[[class]]\nid = 101\nused = [{weights}]\nsurvived = [{weights}]\n");
+    fs::write(&file, format!("version = 1\n\n{class}")).unwrap();
+    let hobd = home.start();
+    for turn in 0..4 {
+        hobd.client.say("room", &format!("Turn {turn} again"));
+    }
+    home.stop(hobd);
+    let learned = fs::read_to_string(&file).unwrap();
+    assert!(learned.contains("id = 101\n"), "{learned}");
+    assert!(learned.matches("[[class]]").count() > 1, "it has learned more: {learned}");
 }
 
 /// The first request with a grammar does not wait for it.

@@ -12,6 +12,8 @@ use serde_json::Value;
 
 use crate::{Client, Process, wait};
 
+const MANY_BYTES: u64 = 1 << 40;
+
 /// How hobd is started: the binary, its directory and its arguments.
 ///
 /// The directory holds `data/`, `ready.json`, `log` (standard error of every start) and, with a
@@ -26,7 +28,7 @@ pub struct Launch {
     has_clock: bool,
     has_faults: bool,
     /// What hobd takes for the free bytes of its disk.
-    free_bytes: Option<u64>,
+    free_bytes: u64,
 }
 
 impl Launch {
@@ -38,7 +40,7 @@ impl Launch {
             listen: "127.0.0.1:0".to_owned(),
             has_clock: false,
             has_faults: false,
-            free_bytes: None,
+            free_bytes: MANY_BYTES,
         }
     }
 
@@ -82,9 +84,10 @@ impl Launch {
         fs::rename(&next, &file).expect("the directory is writable");
     }
 
-    /// The disk has this much free, by the variable `HOB_TEST_FREE_BYTES`.
+    /// hobd takes this for the free bytes of its disk, by the variable `HOB_TEST_FREE_BYTES`;
+    /// otherwise 1 TiB, so that no test depends on the disk of the machine.
     pub fn with_free_bytes(mut self, bytes: u64) -> Self {
-        self.free_bytes = Some(bytes);
+        self.free_bytes = bytes;
         self
     }
 
@@ -115,9 +118,7 @@ impl Launch {
         if self.has_clock {
             command.env("HOB_TEST_CLOCK", self.clock_file());
         }
-        if let Some(bytes) = self.free_bytes {
-            command.env("HOB_TEST_FREE_BYTES", bytes.to_string());
-        }
+        command.env("HOB_TEST_FREE_BYTES", self.free_bytes.to_string());
         command.arg("--data-dir").arg(self.directory.join("data")).args(&self.arguments);
         if self.has_faults {
             fs::create_dir_all(self.faults_dir()).expect("the directory is writable");

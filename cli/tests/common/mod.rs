@@ -35,6 +35,7 @@ impl Home {
             .args(words)
             .env_clear()
             .env("HOME", self.0.path())
+            .env("HOB_TEST_FREE_BYTES", (1_u64 << 40).to_string())
             .env("HOB_DATA_DIR", self.path("data"))
             .env("OLLAMA_MODELS", self.path("ollama"));
         command
