@@ -93,5 +93,5 @@ fn a_chat_from_disk_is_remembered_block_by_block() {
     page.answered(2);
     was_drawn(&page, "disk");
     was_drawn(&page, "computed");
-    assert!(page.last_numbers().ends_with("tokens remembered"), "{}", page.last_numbers());
+    assert!(page.last_numbers().contains("tokens remembered"), "{}", page.last_numbers());
 }

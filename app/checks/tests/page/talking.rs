@@ -29,7 +29,7 @@ fn an_answer_streams_and_shows_its_cost() {
 
     page.ask("And now?");
     let numbers = page.last_numbers();
-    assert!(numbers.ends_with("tokens remembered"), "{numbers}");
+    assert!(numbers.contains("tokens remembered"), "{numbers}");
 }
 
 #[test]
