@@ -1,5 +1,5 @@
-//! The weights of the built hobd: loaded behind a socket that serves, unloaded when idle, loaded again,
-//! replaced with their file. The clock is moved by the tests.
+//! The weights of the built hobd: loaded behind a socket that serves, unloaded when idle, loaded
+//! again, replaced with their file. The clock is moved by the tests.
 
 mod common;
 
