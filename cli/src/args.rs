@@ -5,7 +5,7 @@ use hob_config::{ClientFlags, Flags};
 
 use crate::commands::{
     ask, chat, completions, config, conversations, doctor, explain, man, models, open, prefixes,
-    simulate, slots, status,
+    settings, simulate, slots, status,
 };
 use crate::exit;
 
@@ -35,9 +35,11 @@ pub enum Command {
     Prefixes(prefixes::Args),
     Models(models::Args),
     Status(status::Args),
+    #[command(hide = true)]
     Simulate(simulate::Args),
     Doctor(doctor::Args),
     Config(config::Args),
+    Settings(settings::Args),
     Completions(completions::Args),
     Man(man::Args),
 }

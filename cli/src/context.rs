@@ -9,7 +9,7 @@ use hob_slots::Lifetimes;
 use serde::Serialize;
 
 use crate::failure::Failure;
-use crate::output::{Markdown, plain};
+use crate::output::{Markdown, page, plain};
 
 pub struct Context {
     pub settings: Settings,
@@ -23,6 +23,8 @@ pub struct Context {
     pub now: SystemTime,
     pub terminal: Terminal,
     pub out: Box<dyn Write>,
+    /// The command that shows long texts; empty for none.
+    pub pager: String,
 }
 
 /// Which streams are connected to a terminal.
@@ -33,6 +35,8 @@ pub struct Terminal {
     pub error: bool,
     /// `NO_COLOR` is not set.
     pub colour: bool,
+    /// Columns and rows of standard output, where it is a terminal that knows them.
+    pub size: Option<(usize, usize)>,
 }
 
 impl Context {
@@ -56,6 +60,22 @@ impl Context {
     /// Seconds since 1970.
     pub fn now_secs(&self) -> u64 {
         self.now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    }
+
+    /// The columns of the terminal; `None`: lines may be as long as they are.
+    pub fn columns(&self) -> Option<usize> {
+        self.terminal.size.map(|(columns, _)| columns)
+    }
+
+    /// Prints a text, through the pager where it is longer than the terminal.
+    pub fn show(&mut self, text: &str) -> Result<(), Failure> {
+        let rows = self.terminal.size.map_or(usize::MAX, |(_, rows)| rows);
+        let is_long = text.lines().count() >= rows && !self.pager.is_empty();
+        if is_long && page(&self.pager, text) {
+            return Ok(());
+        }
+        self.out.write_all(text.as_bytes())?;
+        Ok(self.out.flush()?)
     }
 
     /// Renders Markdown on a terminal with colours.

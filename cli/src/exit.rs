@@ -19,8 +19,10 @@ pub enum Exit {
     Refused = 7,
 }
 
-/// The table at the end of `--help`.
+/// The end of `--help`.
 pub const HELP: &str = "\
+Settings are flags of every command: hob help settings
+
 Exit codes:
   0  done
   1  any other failure

@@ -18,6 +18,7 @@ mod exit;
 mod failure;
 mod interrupt;
 mod line;
+mod names;
 mod output;
 mod private;
 mod progress;
@@ -59,6 +60,7 @@ fn run(args: Args) -> Result<(), Failure> {
             return commands::completions::run(&command, Args::command());
         }
         Command::Man(command) => return commands::man::run(&command, Args::command()),
+        Command::Settings(_) => return commands::settings::run(),
         _ => {}
     }
     let free_bytes = std::env::var("HOB_TEST_FREE_BYTES").ok();
@@ -81,8 +83,17 @@ fn run(args: Args) -> Result<(), Failure> {
             output: io::stdout().is_terminal(),
             error: io::stderr().is_terminal(),
             colour: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+            size: size(),
         },
         out: Box::new(io::stdout()),
+        pager: std::env::var("PAGER").unwrap_or_else(|_| "less -FRX".to_owned()),
     };
     commands::run(args.command, &mut context)
+}
+
+/// Columns and rows of standard output, where it is a terminal.
+fn size() -> Option<(usize, usize)> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    let (columns, rows) = (usize::from(size.ws_col), usize::from(size.ws_row));
+    (columns > 0 && rows > 0).then_some((columns, rows))
 }

@@ -6,6 +6,8 @@ mod chat;
 mod common;
 #[path = "common/fake.rs"]
 mod fake;
+#[path = "daemon/lists.rs"]
+mod lists;
 #[path = "common/terminal.rs"]
 mod terminal;
 

@@ -43,6 +43,25 @@ fn an_unknown_setting_is_a_usage_error_with_a_suggestion() {
 }
 
 #[test]
+fn help_shows_a_commands_own_flags_and_the_settings_apart() {
+    let home = Home::new();
+    for words in [&["--help"][..], &["chat", "--help"], &["conversations", "--help"]] {
+        insta::assert_snapshot!(
+            format!("help_{}", words[0].trim_matches('-')),
+            home.hob(words).ok()
+        );
+    }
+    for command in [&["help", "settings"][..], &["settings"]] {
+        let settings = home.hob(command).ok();
+        for words in ["--ttl-long <TIME>", "--data-dir <DIR>", "HOB_TTL_LONG", "[default: 1h]"] {
+            assert!(settings.contains(words), "{words} is missing: {settings}");
+        }
+    }
+    let shown = home.hob(&["config", "show", "--ttl-long", "2h"]).ok();
+    assert!(shown.lines().any(|line| line.starts_with("ttl_long ") && line.contains("2h")));
+}
+
+#[test]
 fn completions_and_manual_need_no_settings() {
     let home = Home::new();
     let env = [("HOB_NONSENSE", "1")];

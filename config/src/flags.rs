@@ -48,6 +48,11 @@ pub struct DaemonFlags(pub Flags);
 #[derive(Clone, Debug, Default)]
 pub struct ClientFlags(pub Flags);
 
+/// The settings that `hob` takes as flags.
+pub fn client_keys() -> impl Iterator<Item = Key> {
+    keys_for(Audience::Client)
+}
+
 fn keys_for(audience: Audience) -> impl Iterator<Item = Key> {
     Key::all().filter(move |key| [audience, Audience::Everyone].contains(&key.row().audience))
 }
@@ -70,6 +75,8 @@ fn argument(key: Key, audience: Audience) -> Arg {
         .help_heading("Settings")
         .action(action)
         .global(audience == Audience::Client)
+        // `hob help settings` lists them once for all commands.
+        .hide(audience == Audience::Client)
 }
 
 macro_rules! clap_arguments {

@@ -8,6 +8,7 @@ use super::turn::{self, Question, Shape};
 use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::names;
 
 const MAX_INPUT_BYTES: u64 = 16 << 20;
 
@@ -17,9 +18,14 @@ pub struct Args {
     /// The question; `-` or no words read it from standard input
     question: Vec<String>,
 
-    /// Continue this conversation, or start it
+    /// Continue this conversation, or start it. At a terminal also a title, or the beginning of a
+    /// title or of a name
     #[arg(long, value_name = "ID")]
     conversation: Option<String>,
+
+    /// Continue the most recently used conversation
+    #[arg(long, conflicts_with = "conversation")]
+    last: bool,
 
     /// System prompt
     #[arg(long, value_name = "TEXT")]
@@ -37,7 +43,12 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
         messages.push(json!({"role": "system", "content": system}));
     }
     messages.push(json!({"role": "user", "content": question}));
-    let conversation = args.conversation.as_deref();
+    let conversation = match (&args.conversation, args.last) {
+        (Some(name), _) => Some(turn::named(name, context)?),
+        (None, true) => Some(names::last(&client)?),
+        (None, false) => None,
+    };
+    let conversation = conversation.as_deref();
     let question = Question {
         messages,
         conversation,

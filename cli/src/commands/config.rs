@@ -1,7 +1,7 @@
 //! `hob config show`
 
 use clap::Subcommand;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -37,16 +37,11 @@ fn show(context: &mut Context) -> Result<(), Failure> {
             .collect();
         return context.write_json(&entries);
     }
-    let mut table =
-        Table::new(&[("KEY", Align::Left), ("VALUE", Align::Left), ("FROM", Align::Left)]);
+    let columns = [("KEY", Align::Left), ("VALUE", Align::Left), ("FROM", Align::Left)];
+    let mut table = Table::new(&columns).wrap(1).wrap(2);
     for entry in &entries {
-        let value = match &entry.value {
-            Value::Null => "-".to_owned(),
-            Value::String(text) => text.clone(),
-            Value::Array(items) if items.is_empty() => "-".to_owned(),
-            other => other.to_string(),
-        };
-        table.row(vec![entry.key.name().to_owned(), plain(&value), entry.origin.to_string()]);
+        let (name, value) = (entry.key.name().to_owned(), plain(&entry.written()));
+        table.row(vec![name, value, plain(&entry.origin.to_string())]);
     }
-    Ok(table.write(&mut *context.out)?)
+    context.show(&table.text(context.columns()))
 }

@@ -3,114 +3,162 @@
 use std::io::Write;
 
 use clap::Subcommand;
-use hob_api::{Conversation, ConversationText};
+use hob_api::{Conversation, ConversationText, List};
 use serde_json::{Value, json};
 
-use super::listed;
 use crate::client::{self, Client, path_segment};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{Align, Table, ago, count, line, plain};
+use crate::names;
+use crate::output::{Align, Table, ago, count, line, plain, state};
 
 /// List, read, rename and delete conversations
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
     action: Option<Action>,
+
+    #[command(flatten)]
+    listing: Listing,
+}
+
+#[derive(Clone, Debug, Default, clap::Args)]
+struct Listing {
+    /// List all of them; a terminal shows 20 otherwise
+    #[arg(long, conflicts_with = "limit")]
+    all: bool,
+
+    /// List at most this many
+    #[arg(long, value_name = "LINES")]
+    limit: Option<usize>,
 }
 
 #[derive(Subcommand)]
 enum Action {
     /// List conversations, the most recently used first
     #[command(visible_alias = "ls")]
-    List,
+    List(Listing),
     /// Print the messages of a conversation
     Show {
-        /// The conversation
-        id: String,
+        /// The conversation: its id, its title, or the beginning of one
+        #[arg(required_unless_present = "last")]
+        conversation: Option<String>,
+        /// The most recently used conversation
+        #[arg(long, conflicts_with = "conversation")]
+        last: bool,
     },
     /// Change the title of a conversation
     Rename {
-        /// The conversation
-        id: String,
+        /// The conversation: its id, its title, or the beginning of one
+        conversation: String,
         /// The new title
         title: String,
     },
     /// Delete the text and the KV of conversations for good
     Rm {
-        /// The conversations
+        /// The conversations: ids or whole titles
         #[arg(required = true)]
-        ids: Vec<String>,
+        conversations: Vec<String>,
     },
 }
 
+/// Conversations that a terminal lists.
+const LISTED: usize = 20;
+
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     let client = Client::find(context)?;
-    match args.action.as_ref().unwrap_or(&Action::List) {
-        Action::List => list(&client, context),
-        Action::Show { id } => show(&client, id, context),
-        Action::Rename { id, title } => rename(&client, id, title, context),
-        Action::Rm { ids } => remove(&client, ids, context),
+    match &args.action {
+        None => list(&client, &args.listing, context),
+        Some(Action::List(listing)) => list(&client, listing, context),
+        Some(Action::Show { conversation, .. }) => {
+            let name = conversation.clone().map_or_else(|| names::last(&client), Ok)?;
+            show(&client, &name, context)
+        }
+        Some(Action::Rename { conversation, title }) => {
+            rename(&client, conversation, title, context)
+        }
+        Some(Action::Rm { conversations }) => remove(&client, conversations, context),
     }
 }
 
-fn list(client: &Client, context: &mut Context) -> Result<(), Failure> {
-    let listed = listed::<Conversation<'_>>(client, "/v1/conversations", context)?;
-    let Some(conversations) = listed else { return Ok(()) };
-    let mut table = Table::new(&[
+fn list(client: &Client, listing: &Listing, context: &mut Context) -> Result<(), Failure> {
+    let mut answer: Value = client.get("/v1/conversations")?;
+    let limit = match listing {
+        Listing { limit: Some(limit), .. } => *limit,
+        Listing { all: false, .. } if context.terminal.output && !context.json => LISTED,
+        Listing { .. } => usize::MAX,
+    };
+    if context.json {
+        if let Some(data) = answer["data"].as_array_mut() {
+            data.truncate(limit);
+        }
+        return context.write_json(&answer["data"]);
+    }
+    let List { mut data, .. } = client::parse::<List<Conversation<'_>>>(answer)?;
+    let hidden = data.len().saturating_sub(limit);
+    data.truncate(limit);
+    let mut text = table(&data, context.now_secs()).text(context.columns());
+    if hidden > 0 {
+        text += &format!("… {} more (--all lists them)\n", count(hidden as u64));
+    }
+    context.show(&text)
+}
+
+fn table(conversations: &[Conversation<'_>], now_secs: u64) -> Table {
+    let columns = [
         ("ID", Align::Left),
         ("TITLE", Align::Left),
         ("MESSAGES", Align::Right),
         ("TOKENS", Align::Right),
-        ("TIER", Align::Left),
+        ("STATE", Align::Left),
         ("USED", Align::Left),
-    ]);
-    for conversation in &conversations {
+    ];
+    let mut table = Table::new(&columns).cut(0).cut(1);
+    for conversation in conversations {
         let updated_at = u64::try_from(conversation.updated_at).unwrap_or(0);
+        // An older daemon names the place only.
+        let Conversation { tier, place, .. } = conversation;
         table.row(vec![
             plain(&conversation.id),
-            line(conversation.title.as_deref().unwrap_or("-"), 40),
+            line(conversation.title.as_deref().unwrap_or("-"), 60),
             count(u64::try_from(conversation.message_count).unwrap_or(0)),
             count(conversation.tokens as u64),
-            // An older daemon names the place only.
-            line(
-                if conversation.tier.is_empty() { &conversation.place } else { &conversation.tier },
-                40,
-            ),
-            ago(context.now_secs().saturating_sub(updated_at)),
+            line(state(if tier.is_empty() { place } else { tier }), 40),
+            ago(now_secs.saturating_sub(updated_at)),
         ]);
     }
-    Ok(table.write(&mut *context.out)?)
+    table
 }
 
-fn show(client: &Client, id: &str, context: &mut Context) -> Result<(), Failure> {
-    let answer: Value = client.get(&path_of(id)).map_err(|failure| named(failure, id))?;
+fn show(client: &Client, name: &str, context: &mut Context) -> Result<(), Failure> {
+    let answer = names::with_id(client, name, |id| client.get::<Value>(&path_of(id)))?;
     if context.json {
         return context.write_json(&answer);
     }
     let conversation: ConversationText = client::parse(answer)?;
+    let mut text = String::new();
     for message in &conversation.messages {
         let head = context.dim(&format!("[{}]", plain(&message.role)));
-        writeln!(context.out, "{head}\n{}\n", context.markdown(&message.text()))?;
+        text += &format!("{head}\n{}\n\n", context.markdown(&message.text()));
     }
-    Ok(())
+    context.show(&text)
 }
 
-fn rename(client: &Client, id: &str, title: &str, context: &mut Context) -> Result<(), Failure> {
-    let answer = client.patch::<Value>(&path_of(id), &json!({"title": title}));
-    let answer = answer.map_err(|failure| named(failure, id))?;
+fn rename(client: &Client, name: &str, title: &str, context: &mut Context) -> Result<(), Failure> {
+    let body = json!({"title": title});
+    let answer = names::with_id(client, name, |id| client.patch::<Value>(&path_of(id), &body))?;
     if context.json { context.write_json(&answer) } else { Ok(()) }
 }
 
 /// Deletes all of them; the first missing one is the failure in the end.
-fn remove(client: &Client, ids: &[String], context: &mut Context) -> Result<(), Failure> {
+fn remove(client: &Client, names: &[String], context: &mut Context) -> Result<(), Failure> {
     let mut missing = None;
-    for id in ids {
-        match client.delete::<Value>(&path_of(id)) {
+    for name in names {
+        match names::with_whole(client, name, |id| client.delete::<Value>(&path_of(id))) {
             Ok(answer) if context.json => context.write_json(&answer)?,
-            Ok(_) => writeln!(context.out, "deleted {}", plain(id))?,
-            Err(failure @ Failure::Refused { status: 404, .. }) => {
-                missing.get_or_insert(named(failure, id));
+            Ok(_) => writeln!(context.out, "deleted {}", plain(name))?,
+            Err(failure @ Failure::NotFound(_)) => {
+                missing.get_or_insert(failure);
             }
             Err(failure) => return Err(failure),
         }
@@ -120,13 +168,4 @@ fn remove(client: &Client, ids: &[String], context: &mut Context) -> Result<(), 
 
 fn path_of(id: &str) -> String {
     format!("/v1/conversations/{}", path_segment(id))
-}
-
-fn named(failure: Failure, id: &str) -> Failure {
-    match failure {
-        Failure::Refused { status: 404, .. } => Failure::NotFound(format!(
-            "there is no conversation `{id}`; `hob conversations` lists them"
-        )),
-        other => other,
-    }
 }

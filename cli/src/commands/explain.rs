@@ -8,24 +8,21 @@ use serde_json::Value;
 use crate::client::{self, Client, path_segment};
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::names;
 use crate::output::{ago, count, plain};
 
 /// Show why a conversation last recomputed tokens, and what to do about it
 #[derive(clap::Args)]
 pub struct Args {
-    /// The conversation
-    conversation: String,
+    /// The conversation: its id, its title, or the beginning of one; by default the one used last
+    conversation: Option<String>,
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
-    let id = &args.conversation;
     let client = Client::find(context)?;
-    let path = format!("/v1/conversations/{}/explain", path_segment(id));
-    let answer = client.get::<Value>(&path).map_err(|failure| match failure {
-        Failure::Refused { status: 404, .. } => Failure::NotFound(format!(
-            "there is no conversation `{id}`; `hob conversations` lists them"
-        )),
-        other => other,
+    let name = args.conversation.clone().map_or_else(|| names::last(&client), Ok)?;
+    let answer = names::with_id(&client, &name, |id| {
+        client.get::<Value>(&format!("/v1/conversations/{}/explain", path_segment(id)))
     })?;
     if context.json {
         return context.write_json(&answer);

@@ -11,6 +11,7 @@ pub mod man;
 pub mod models;
 pub mod open;
 pub mod prefixes;
+pub mod settings;
 pub mod simulate;
 pub mod slots;
 pub mod status;
@@ -40,6 +41,7 @@ pub fn run(command: Command, context: &mut Context) -> Result<(), Failure> {
         Command::Simulate(args) => simulate::run(&args, context),
         Command::Status(args) => status::run(&args, context),
         Command::Doctor(args) => doctor::run(&args, context),
+        Command::Settings(_) => settings::run(),
         Command::Config(args) => config::run(&args, context),
         Command::Completions(args) => completions::run(&args, Args::command()),
         Command::Man(args) => man::run(&args, Args::command()),

@@ -10,7 +10,7 @@ use super::listed;
 use crate::client::{Client, path_segment};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{Align, Table, ago, count, line};
+use crate::output::{Align, Table, ago, count, line, state};
 
 const PATH: &str = "/v1/learned";
 
@@ -65,7 +65,7 @@ fn list(client: &Client, context: &mut Context) -> Result<(), Failure> {
             line(&prefix.name, 16),
             count(prefix.tokens as u64),
             count(prefix.conversations as u64),
-            line(&prefix.place, 8),
+            line(if prefix.place == "none" { "none" } else { state(&prefix.place) }, 12),
             ago(context.now_secs().saturating_sub(prefix.used_at)),
             line(&prefix.text, 48),
         ]);

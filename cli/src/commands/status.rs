@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{Align, Table, ago, count, plain, size};
+use crate::names::label;
+use crate::output::{Align, Table, ago, count, plain, size, state};
 
 /// Show the state of the daemon: model, slots, conversations in memory, counters
 #[derive(clap::Args)]
@@ -67,6 +68,10 @@ fn write_rows(rows: &[Value], now: u64, out: &mut dyn Write) -> Result<(), Failu
 fn shown(name: &str, value: &Value, now_secs: u64) -> String {
     match value {
         Value::Null => "-".to_owned(),
+        Value::String(text) if name == "conversation" => label(text),
+        Value::String(text) if name == "tier" => state(&plain(text)).to_owned(),
+        // The prefix of a profile has no text without KV.
+        Value::String(text) if name == "place" && text != "none" => state(&plain(text)).to_owned(),
         Value::String(text) => plain(text),
         Value::Number(number) => match number.as_u64() {
             Some(bytes) if name == "bytes" || name.ends_with("_bytes") => size(bytes),
@@ -95,6 +100,9 @@ mod tests {
         assert_eq!(shown("pid", &json!(8192), 0), "8192");
         assert_eq!(shown("started_at", &json!(100), 220), "2 min ago");
         assert_eq!(shown("conversation", &Value::Null, 0), "-");
+        assert_eq!(shown("conversation", &json!("__prefix__:a"), 0), "prefix of profile a");
+        assert_eq!(shown("tier", &json!("warm"), 0), "in memory");
+        assert_eq!(shown("place", &json!("none"), 0), "none");
         assert_eq!(
             shown("prefix", &json!(["identity:ember", "rules:tone"]), 0),
             "identity:ember, rules:tone"

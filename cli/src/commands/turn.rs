@@ -15,6 +15,7 @@ use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::names;
 use crate::output::{Markdown, count, plain};
 use crate::progress::Reading;
 
@@ -78,6 +79,17 @@ impl Answer {
             "hob": self.hob,
         })
     }
+}
+
+/// The id that a name means. At a terminal, a title or a beginning means the conversation that has
+/// it; a script names ids, and a new one starts a conversation.
+pub fn named(name: &str, context: &Context) -> Result<String, Failure> {
+    if !context.terminal.input {
+        return Ok(name.to_owned());
+    }
+    // A daemon that cannot list them knows none.
+    let known = names::of_daemon(&Client::find(context)?).unwrap_or_default();
+    Ok(names::find(&known, name)?.map_or(name, |known| known.id.as_str()).to_owned())
 }
 
 /// Sends the question and, without `--json`, prints the answer while it streams in.

@@ -47,6 +47,17 @@ pub fn ago(secs: u64) -> String {
     }
 }
 
+/// A time to come, in its largest unit: `in 5 min`.
+pub fn ahead(secs: u64) -> String {
+    match secs {
+        0 => "now".to_owned(),
+        1..60 => format!("in {secs} s"),
+        60..3_600 => format!("in {} min", secs / 60),
+        3_600..172_800 => format!("in {} h", secs / 3_600),
+        _ => format!("in {} days", secs / 86_400),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,5 +83,6 @@ mod tests {
             [2, 59, 60, 7_200, 200_000].map(ago),
             ["now", "59 s ago", "1 min ago", "2 h ago", "2 days ago"]
         );
+        assert_eq!([0, 59, 90, 7_200].map(ahead), ["now", "in 59 s", "in 1 min", "in 2 h"]);
     }
 }

@@ -2,10 +2,14 @@
 
 mod figures;
 mod markdown;
+mod pager;
+mod state;
 mod table;
 
-pub use figures::{ago, conversations, count, size};
+pub use figures::{ago, ahead, conversations, count, size};
 pub use markdown::Markdown;
+pub use pager::show as page;
+pub use state::state;
 pub use table::{Align, Table};
 
 /// Removes control characters except line breaks and tabs: the output of a model or a file name must

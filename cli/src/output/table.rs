@@ -1,4 +1,4 @@
-//! Columns of text, as wide as they need to be.
+//! Columns of text, as wide as they need to be, or as a terminal is.
 
 use std::fmt::Write as _;
 use std::io;
@@ -11,24 +11,52 @@ pub enum Align {
     Right,
 }
 
+/// What a column does when the table is wider than the terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fit {
+    Whole,
+    /// Cuts its cells.
+    Cut,
+    /// Continues its cells on further lines.
+    Wrap,
+}
+
+/// Columns that give way are no narrower.
+const MIN_WIDTH: usize = 8;
+const GAP: usize = 2;
+
 pub struct Table {
-    columns: Vec<(&'static str, Align)>,
+    columns: Vec<(&'static str, Align, Fit)>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     pub fn new(columns: &[(&'static str, Align)]) -> Self {
-        Self { columns: columns.to_vec(), rows: Vec::new() }
+        let columns = columns.iter().map(|&(name, align)| (name, align, Fit::Whole)).collect();
+        Self { columns, rows: Vec::new() }
     }
 
     /// A table whose first row is its header.
     pub fn untitled(columns: usize, align: Align) -> Self {
-        Self { columns: vec![("", align); columns], rows: Vec::new() }
+        Self::new(&vec![("", align); columns])
     }
 
     /// A table without a header.
     pub fn untitled_with<const N: usize>(aligns: [Align; N]) -> Self {
-        Self { columns: aligns.map(|align| ("", align)).into(), rows: Vec::new() }
+        Self::new(&aligns.map(|align| ("", align)))
+    }
+
+    /// This column's cells are cut where the terminal is too narrow. The widest column gives way
+    /// first.
+    pub fn cut(mut self, column: usize) -> Self {
+        self.columns[column].2 = Fit::Cut;
+        self
+    }
+
+    /// This column's cells are continued on further lines where the terminal is too narrow.
+    pub fn wrap(mut self, column: usize) -> Self {
+        self.columns[column].2 = Fit::Wrap;
+        self
     }
 
     pub fn row(&mut self, cells: Vec<String>) {
@@ -37,31 +65,84 @@ impl Table {
     }
 
     pub fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        let header: Vec<_> = self.columns.iter().map(|(name, _)| (*name).to_owned()).collect();
-        let width = |column: usize| {
-            let cells =
-                [&header].into_iter().chain(&self.rows).map(|row| row[column].chars().count());
-            cells.max().unwrap_or(0)
-        };
-        let widths: Vec<_> = (0..self.columns.len()).map(width).collect();
-        let titled = header.iter().any(|name| !name.is_empty());
         // One write: standard output is line-buffered.
-        let mut text = String::new();
-        let mut line = String::new();
-        for row in titled.then_some(&header).into_iter().chain(&self.rows) {
-            line.clear();
-            for ((cell, width), (_, align)) in row.iter().zip(&widths).zip(&self.columns) {
-                match align {
-                    Align::Left => write!(line, "{cell:<width$}  "),
-                    Align::Right => write!(line, "{cell:>width$}  "),
-                }
-                .expect("writing to a string succeeds");
-            }
-            text.push_str(line.trim_end());
-            text.push('\n');
-        }
-        out.write_all(text.as_bytes())
+        out.write_all(self.text(None).as_bytes())
     }
+
+    /// No line is longer than `columns`, those of a terminal.
+    pub fn text(&self, columns: Option<usize>) -> String {
+        let header: Vec<_> = self.columns.iter().map(|(name, ..)| (*name).to_owned()).collect();
+        let titled = header.iter().any(|name| !name.is_empty());
+        let widths = self.widths(&header, columns);
+        let mut text = String::new();
+        for row in titled.then_some(&header).into_iter().chain(&self.rows) {
+            let cells = row.iter().zip(&widths).zip(&self.columns);
+            let cells: Vec<_> =
+                cells.map(|((cell, width), (.., fit))| fit.lines(cell, *width)).collect();
+            let height = cells.iter().map(Vec::len).max().unwrap_or(0);
+            for at in 0..height {
+                let mut line = String::new();
+                for ((cell, width), (_, align, _)) in cells.iter().zip(&widths).zip(&self.columns) {
+                    let cell = cell.get(at).map_or("", String::as_str);
+                    match align {
+                        Align::Left => write!(line, "{cell:<width$}  "),
+                        Align::Right => write!(line, "{cell:>width$}  "),
+                    }
+                    .expect("writing to a string succeeds");
+                }
+                text.push_str(&cut(line.trim_end(), columns.unwrap_or(usize::MAX)));
+                text.push('\n');
+            }
+        }
+        text
+    }
+
+    fn widths(&self, header: &Vec<String>, columns: Option<usize>) -> Vec<usize> {
+        let width = |column: usize| {
+            let rows = [header].into_iter().chain(&self.rows);
+            rows.map(|row| row[column].chars().count()).max().unwrap_or(0)
+        };
+        let mut widths: Vec<_> = (0..self.columns.len()).map(width).collect();
+        let gaps = GAP * widths.len().saturating_sub(1);
+        let total = widths.iter().sum::<usize>() + gaps;
+        let mut surplus = total.saturating_sub(columns.unwrap_or(total));
+        while surplus > 0 {
+            let flexible = widths.iter_mut().zip(&self.columns);
+            let flexible =
+                flexible.filter(|(width, (.., fit))| *fit != Fit::Whole && **width > MIN_WIDTH);
+            let Some((widest, _)) = flexible.max_by_key(|(width, _)| **width) else { break };
+            *widest -= 1;
+            surplus -= 1;
+        }
+        widths
+    }
+}
+
+impl Fit {
+    /// The lines of a cell.
+    fn lines(self, cell: &str, width: usize) -> Vec<String> {
+        match self {
+            Self::Whole => vec![cell.to_owned()],
+            Self::Cut => vec![cut(cell, width)],
+            Self::Wrap => {
+                let letters: Vec<char> = cell.chars().collect();
+                match letters.is_empty() {
+                    true => vec![String::new()],
+                    false => {
+                        letters.chunks(width.max(1)).map(|line| line.iter().collect()).collect()
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let start: String = text.chars().take(width.saturating_sub(1)).collect();
+    format!("{}…", start.trim_end())
 }
 
 #[cfg(test)]
@@ -77,5 +158,27 @@ mod tests {
         table.write(&mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text, "NAME         SIZE\nä       1,000,000\nlonger          7\n");
+    }
+
+    #[test]
+    fn a_narrow_terminal_cuts_and_wraps() {
+        let table = |fit: fn(Table, usize) -> Table| {
+            let columns = [("NAME", Align::Left), ("TITLE", Align::Left), ("SIZE", Align::Right)];
+            let mut table = fit(Table::new(&columns), 1);
+            table.row(vec!["a".into(), "A title that is long".into(), "7".into()]);
+            table
+        };
+        insta::assert_snapshot!(table(Table::cut).text(Some(24)), @r"
+        NAME  TITLE         SIZE
+        a     A title tha…     7
+        ");
+        insta::assert_snapshot!(table(Table::wrap).text(Some(24)), @r"
+        NAME  TITLE         SIZE
+        a     A title that     7
+               is long
+        ");
+        let all = table(Table::cut).text(Some(12));
+        assert!(all.lines().all(|line| line.chars().count() <= 12), "{all}");
+        assert_eq!(table(Table::cut).text(None), table(Table::cut).text(Some(200)));
     }
 }

@@ -242,6 +242,7 @@ fn a_message_may_have_several_lines() {
         let messages = daemon.received(SAID).body["messages"].clone();
         assert_eq!(messages[0]["content"], "one\ntwo", "{keys:?}");
     }
+    hob.reads("> ");
     hob.types("\u{4}");
     assert_eq!(hob.ends(), 0);
 }

@@ -84,7 +84,7 @@ pub struct Live {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{got:?} is not a state: use open, hot, warm, cold or expired")]
+#[error("{got:?} is not a state: use open, hot, memory, disk or expired")]
 pub struct StateParseError {
     pub got: String,
 }
@@ -112,8 +112,12 @@ impl fmt::Display for ConversationState {
 impl FromStr for ConversationState {
     type Err = StateParseError;
     fn from_str(text: &str) -> Result<Self, StateParseError> {
-        // `parked` is a deprecated alias of `warm`.
-        let text_now = if text == "parked" { "warm" } else { text };
+        let text_now = match text {
+            // `parked` is a deprecated alias.
+            "parked" | "memory" | "in memory" => "warm",
+            "disk" | "on disk" => "cold",
+            text => text,
+        };
         let state = Self::ALL.into_iter().find(|state| state.as_str() == text_now);
         state.ok_or_else(|| StateParseError { got: text.to_owned() })
     }

@@ -17,7 +17,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
 
 use clap::builder::NonEmptyStringValueParser;
-use hob_api::{Conversation, ConversationText, List, Status, Turn};
+use hob_api::{Conversation, ConversationText, Status, Turn};
 use serde_json::{Value, json};
 
 use self::input::{Command, Input};
@@ -29,6 +29,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::line::{self, Line};
+use crate::names;
 use crate::output::{count, line, plain};
 use crate::private::PrivateChat;
 
@@ -50,7 +51,8 @@ const MAX_TERMINAL_LINE_BYTES: usize = 4095;
 /// Talk to the model
 #[derive(clap::Args)]
 pub struct Args {
-    /// Continue this conversation, or start one with this name
+    /// Continue this conversation, or start one with this name. At a terminal also a title, or the
+    /// beginning of a title or of a name
     #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     conversation: Option<String>,
 
@@ -89,8 +91,8 @@ struct Chat<'a> {
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     let id = match args.last {
-        true => Some(last(context)?),
-        false => args.conversation.clone(),
+        true => Some(names::last(&Client::find(context)?)?),
+        false => args.conversation.as_ref().map(|name| turn::named(name, context)).transpose()?,
     };
     // A private chat leaves no history.
     let history = (!args.private).then(|| context.settings.data_dir.join(HISTORY));
@@ -372,16 +374,6 @@ fn is_broken(failure: &Failure) -> bool {
 /// Whether the conversation does not fit into the context any more.
 fn is_too_long(failure: &Failure) -> bool {
     matches!(failure, Failure::Refused { code: Some(code), .. } if code == "context_length_exceeded")
-}
-
-/// The id of the most recently used conversation.
-fn last(context: &Context) -> Result<String, Failure> {
-    let list: List<Conversation<'_>> = Client::find(context)?.get("/v1/conversations")?;
-    let newest = list.data.into_iter().next().map(|conversation| conversation.id.into_owned());
-    newest.ok_or_else(|| {
-        let message = "there is no conversation yet; `hob chat` starts one";
-        Failure::NotFound(message.to_owned())
-    })
 }
 
 /// At a terminal, prints a failure that may pass, and the conversation goes on; a script ends.

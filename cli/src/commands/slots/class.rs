@@ -5,8 +5,8 @@ use std::io::Write;
 use hob_slots::maintenance::{Reclassed, SetClass};
 use hob_slots::{ConversationId, ModelHash, TtlClass};
 
-use super::dir;
 use super::rm::in_use;
+use super::{dir, named};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::plain;
@@ -14,7 +14,7 @@ use crate::output::plain;
 /// Change the retention class of a conversation
 #[derive(clap::Args)]
 pub struct Args {
-    /// The conversation
+    /// The conversation: its id, its title, or the beginning of one
     conversation: String,
 
     /// Its new class: short, long, extended or permanent
@@ -28,8 +28,11 @@ pub struct Args {
 impl Args {
     pub fn request(&self, context: &Context) -> Result<SetClass, Failure> {
         let &Self { ref conversation, class, fingerprint } = self;
-        let conversation =
-            ConversationId::new(conversation).map_err(|_| dir::absent(conversation, context))?;
+        let absent = || dir::absent(conversation, context);
+        let conversation = match dir::reader(context)? {
+            Some(reader) => named::one(&reader, conversation, context)?,
+            None => ConversationId::new(conversation).map_err(|_| absent())?,
+        };
         Ok(SetClass { conversation, class, fingerprint })
     }
 }

@@ -7,11 +7,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use hob_slots::ModelHash;
 use hob_slots::archive::{self, Exported};
-use hob_slots::{ConversationId, ModelHash};
 use serde_json::json;
 
-use super::dir;
+use super::{dir, named};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{conversations, plain, size};
@@ -22,9 +22,13 @@ use crate::output::{conversations, plain, size};
 /// encrypted.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The conversations
-    #[arg(required = true)]
+    /// The conversations: ids, titles, or beginnings of them
+    #[arg(required_unless_present = "last")]
     conversations: Vec<String>,
+
+    /// The most recently used conversation
+    #[arg(long, conflicts_with = "conversations")]
+    last: bool,
 
     /// The file to write
     #[arg(long, short, value_name = "FILE")]
@@ -41,10 +45,14 @@ pub struct Args {
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     let Args { conversations: names, output, .. } = args;
-    let reader = dir::reader(context)?.ok_or_else(|| dir::absent(&names[0], context))?;
+    let first = names.first().map_or("--last", String::as_str);
+    let reader = dir::reader(context)?.ok_or_else(|| dir::absent(first, context))?;
     let mut ids = Vec::new();
+    if args.last {
+        ids.push(named::last(&reader, context)?);
+    }
     for name in names {
-        let id = ConversationId::new(name).map_err(|_| dir::absent(name, context))?;
+        let id = named::one(&reader, name, context)?;
         if !ids.contains(&id) {
             ids.push(id);
         }

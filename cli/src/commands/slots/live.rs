@@ -1,5 +1,6 @@
 //! Asks the daemon that owns the directory which conversations are in memory, and for its quota.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hob_api::Status;
@@ -9,6 +10,7 @@ use hob_slots::maintenance::Live;
 
 use super::dir;
 use crate::client::Client;
+use crate::names;
 
 /// A listing waits no longer for the answer.
 const TIMEOUT: Duration = Duration::from_millis(250);
@@ -23,6 +25,17 @@ pub fn status(settings: &Settings) -> Option<Status> {
     let running = dir::owner_daemon(settings)?;
     let client = Client::of(&running, Some(TIMEOUT)).ok()?;
     client.status().ok()
+}
+
+/// The titles of the daemon's conversations, by id; none without a daemon.
+pub fn titles(settings: &Settings) -> BTreeMap<String, String> {
+    let known = || {
+        let running = dir::owner_daemon(settings)?;
+        let client = Client::of(&running, Some(TIMEOUT)).ok()?;
+        names::of_daemon(&client).ok()
+    };
+    let known = known().unwrap_or_default().into_iter();
+    known.filter_map(|known| Some((known.id, known.title?))).collect()
 }
 
 /// The quota that the daemon holds; without a daemon, the one that the next would read from file

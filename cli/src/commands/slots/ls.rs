@@ -4,18 +4,21 @@
 //!   250 ms for that answer.
 //! - Bytes are those of raw objects; `hob slots du` shows what compressed objects save.
 
-use std::io::Write;
+use std::collections::BTreeMap;
 
 use clap::ValueEnum;
 use hob_slots::maintenance::{ConversationState, SavedConversation};
 use hob_slots::usage::{total_bytes, usage};
-use hob_slots::{Listing, ModelHash, NoRoom, Rejected, SavedContents, StoreReader, TtlClass};
+use hob_slots::{
+    Lifetimes, Listing, ModelHash, NoRoom, Rejected, SavedContents, StoreReader, TtlClass,
+};
 use serde_json::json;
 
 use super::{dir, live, rejected};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{Align, Table, ago, conversations, count, line, plain, size};
+use crate::names::label;
+use crate::output::{Align, Table, ago, ahead, conversations, count, line, plain, size, state};
 
 /// List the conversations that have saved KV
 #[derive(clap::Args)]
@@ -28,7 +31,7 @@ pub struct Args {
     #[arg(long, value_name = "CLASS")]
     class: Option<TtlClass>,
 
-    /// Only this state: open, hot, warm, cold or expired
+    /// Only this state: open, hot, memory, disk or expired
     #[arg(long, value_name = "STATE")]
     state: Option<ConversationState>,
 
@@ -79,6 +82,8 @@ pub struct Contents {
     pub quota_bytes: u64,
     /// Why the quota is 0.
     pub no_room: Option<NoRoom>,
+    /// By id; those that a running daemon knows.
+    pub titles: BTreeMap<String, String>,
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
@@ -113,14 +118,13 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
         });
         return context.write_json(&document);
     }
-    table(shown).write(&mut *context.out)?;
+    let mut text = table(shown, &found.titles, &context.lifetimes()).text(context.columns());
     let tokens = found.slots.iter().map(|slot| u64::from(slot.tokens)).sum();
     let dir = context.settings.slots_dir.display();
     let more = found.slots.len() - shown.len();
     let more = if more == 0 { String::new() } else { format!("… {} more\n", count(more as u64)) };
-    writeln!(
-        context.out,
-        "{more}\n{}, {} tokens, {}{} in {dir}",
+    text += &format!(
+        "{more}\n{}, {} tokens, {}{} in {dir}\n",
         conversations(found.slots.len()),
         count(tokens),
         size(found.bytes),
@@ -128,11 +132,11 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
             0 => String::new(),
             quota => format!(" of {}", size(quota)),
         },
-    )?;
+    );
     if let Some(no_room) = found.no_room {
-        writeln!(context.out, "{no_room}")?;
+        text += &format!("{no_room}\n");
     }
-    context.out.flush()?;
+    context.show(&text)?;
     for file in &found.rejected {
         eprintln!("hob: {}: {}", plain(&file.path.display().to_string()), file.miss);
     }
@@ -147,9 +151,11 @@ pub fn read(
 ) -> Result<Contents, Failure> {
     // Asks the daemon and reads the directory at the same time.
     let settings = &context.settings;
-    let (listing, status) = std::thread::scope(|scope| {
+    let (listing, status, titles) = std::thread::scope(|scope| {
         let status = scope.spawn(|| live::status(settings));
-        (contents(reader, model), status.join().unwrap_or(None))
+        let titles = scope.spawn(|| live::titles(settings));
+        let listing = contents(reader, model);
+        (listing, status.join().unwrap_or(None), titles.join().unwrap_or_default())
     });
     let Listing { slots, rejected, .. } = listing?;
     let used_bytes = match model {
@@ -164,7 +170,14 @@ pub fn read(
     let (now, lifetimes) = (reader.adjusted_time(context.now.into()), context.lifetimes());
     let info = |usage| SavedConversation::new(usage, &now, &lifetimes, live.as_ref());
     let infos = usage(&slots).iter().map(info).collect();
-    Ok(Contents { bytes: total_bytes(&slots), slots: infos, rejected, quota_bytes, no_room })
+    Ok(Contents {
+        bytes: total_bytes(&slots),
+        slots: infos,
+        rejected,
+        quota_bytes,
+        no_room,
+        titles,
+    })
 }
 
 /// The objects of each conversation, of all models or of one.
@@ -181,31 +194,52 @@ pub fn contents(
     Ok(listing)
 }
 
-/// The conversations as a table.
-pub fn table(slots: &[SavedConversation]) -> Table {
-    let mut table = Table::new(&[
+/// The conversations as a table, with their titles where any is known.
+pub fn table(
+    slots: &[SavedConversation],
+    titles: &BTreeMap<String, String>,
+    lifetimes: &Lifetimes,
+) -> Table {
+    let columns = [
         ("CONVERSATION", Align::Left),
+        ("TITLE", Align::Left),
         ("FINGERPRINT", Align::Left),
         ("CLASS", Align::Left),
         ("TOKENS", Align::Right),
         ("OWN", Align::Right),
         ("SHARED", Align::Right),
         ("USED", Align::Left),
+        ("EXPIRES", Align::Left),
         ("STATE", Align::Left),
-    ]);
+    ];
+    let mut table = Table::new(&columns).cut(0).cut(1).cut(2);
     for slot in slots {
         table.row(vec![
-            line(&slot.conversation, 60),
+            line(&label(&slot.conversation), 60),
+            titles.get(&slot.conversation).map_or("-".to_owned(), |title| line(title, 40)),
             slot.fingerprint.to_string(),
             slot.class.to_string(),
             count(slot.tokens.into()),
             size(slot.own_bytes),
             size(slot.shared_bytes),
             ago(slot.age_secs),
-            slot.state.to_string(),
+            expires(slot, lifetimes),
+            state(slot.state.as_str()).to_owned(),
         ]);
     }
     table
+}
+
+/// When the sweep may delete its KV: `in 5 h`; `-` while it is in a slot, or until the quota needs
+/// its bytes.
+pub fn expires(slot: &SavedConversation, lifetimes: &Lifetimes) -> String {
+    use ConversationState::{Hot, Open};
+    match lifetimes.of(slot.class) {
+        Some(lifetime) if !matches!(slot.state, Open | Hot) => {
+            ahead(lifetime.as_secs().saturating_sub(slot.age_secs))
+        }
+        _ => "-".to_owned(),
+    }
 }
 
 impl Sort {

@@ -13,6 +13,7 @@ mod gc;
 mod import;
 mod live;
 mod ls;
+mod named;
 mod prune;
 mod rejected;
 mod rm;
@@ -56,8 +57,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
         Action::Verify(args) => verify::run(args, context),
         Action::Du(args) => du::run(args, context),
         Action::Top(args) => top::run(args, context),
-        Action::Rm(args) => maintain(args.request(), context),
-        Action::Prune(args) => maintain(args.request(), context),
+        Action::Rm(args) => maintain(args.request(context)?, context),
+        Action::Prune(args) => maintain(args.request(context)?, context),
         Action::Gc(args) => maintain(args.request(), context),
         Action::Class(args) => maintain(args.request(context)?, context),
         Action::Export(args) => export::run(args, context),

@@ -10,7 +10,7 @@ use hob_config::parse::{self, Raw};
 use hob_slots::maintenance::{Prune, Pruned};
 use hob_slots::{ConversationId, ModelHash, TtlClass};
 
-use super::{access, ls};
+use super::{access, dir, live, ls, named};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{conversations, size};
@@ -40,9 +40,9 @@ pub struct Args {
     #[arg(long, value_name = "FINGERPRINT")]
     fingerprint: Option<ModelHash>,
 
-    /// Only this conversation
+    /// Only this conversation: its id, its title, or the beginning of one
     #[arg(long, value_name = "ID")]
-    conversation: Option<ConversationId>,
+    conversation: Option<String>,
 
     /// Only expired KV
     #[arg(long)]
@@ -50,16 +50,20 @@ pub struct Args {
 }
 
 impl Args {
-    pub fn request(&self) -> Prune {
-        Prune {
+    pub fn request(&self, context: &Context) -> Result<Prune, Failure> {
+        let conversation = self.conversation.as_ref().map(|name| match dir::reader(context)? {
+            Some(reader) => named::one(&reader, name, context),
+            None => ConversationId::new(name).map_err(|_| dir::absent(name, context)),
+        });
+        Ok(Prune {
             expired: self.expired,
             older_than_secs: self.older_than.map(|age| age.as_secs()),
             class: self.class,
             larger_than: self.larger_than,
             fingerprint: self.fingerprint,
-            conversation: self.conversation.clone(),
+            conversation: conversation.transpose()?,
             dry_run: !self.yes,
-        }
+        })
     }
 }
 
@@ -68,7 +72,10 @@ pub fn show(pruned: &Pruned, context: &mut Context) -> Result<(), Failure> {
         return context.write_json(pruned);
     }
     if !pruned.slots.is_empty() {
-        ls::table(&pruned.slots).write(&mut *context.out)?;
+        let titles = live::titles(&context.settings);
+        let table = ls::table(&pruned.slots, &titles, &context.lifetimes());
+        let text = table.text(context.columns());
+        context.out.write_all(text.as_bytes())?;
         writeln!(context.out)?;
     }
     let chosen = conversations(pruned.slots.len());

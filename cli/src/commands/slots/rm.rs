@@ -5,7 +5,7 @@ use std::io::Write;
 use hob_slots::ModelHash;
 use hob_slots::maintenance::{Remove, Removed};
 
-use super::dir;
+use super::{dir, named};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{plain, size};
@@ -13,7 +13,7 @@ use crate::output::{plain, size};
 /// Remove the saved KV of conversations; their texts stay
 #[derive(clap::Args)]
 pub struct Args {
-    /// The conversations
+    /// The conversations: ids, titles, or beginnings of them
     #[arg(required = true)]
     conversations: Vec<String>,
 
@@ -23,8 +23,9 @@ pub struct Args {
 }
 
 impl Args {
-    pub fn request(&self) -> Remove {
-        Remove { conversations: self.conversations.clone(), fingerprint: self.fingerprint }
+    pub fn request(&self, context: &Context) -> Result<Remove, Failure> {
+        let conversations = named::ids(&self.conversations, context)?;
+        Ok(Remove { conversations, fingerprint: self.fingerprint })
     }
 }
 

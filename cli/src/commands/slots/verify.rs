@@ -10,10 +10,10 @@ use std::io::Write;
 use std::ops::ControlFlow;
 
 use hob_slots::verify::{Cost, Fault, Reading, all_files, files_of};
-use hob_slots::{ConversationId, ModelHash, StoreReader, StoredFile};
+use hob_slots::{ModelHash, StoreReader, StoredFile};
 use serde_json::json;
 
-use super::dir;
+use super::{dir, named};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{count, line, plain, size};
@@ -22,7 +22,7 @@ use crate::progress;
 /// Read every saved byte and report damaged files
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only these conversations and their objects
+    /// Only these conversations (ids, titles, or beginnings of them) and their objects
     conversations: Vec<String>,
 
     /// Only the directory of this model
@@ -63,7 +63,7 @@ fn files(reader: &StoreReader, args: &Args, context: &Context) -> Result<Vec<Sto
     }
     let mut wanted = BTreeMap::new(); // Reads shared objects once.
     for text in &args.conversations {
-        let id = ConversationId::new(text).map_err(|_| dir::absent(text, context))?;
+        let id = named::one(reader, text, context)?;
         let files = files_of(reader, &models, &id)?;
         let files = files.ok_or_else(|| dir::absent(text, context))?;
         wanted.extend(files.into_iter().map(|file| (file.path.clone(), file)));

@@ -8,13 +8,14 @@ mod parts;
 
 use std::io::Write;
 
-use hob_slots::{ConversationId, Fingerprint, Miss, ModelHash, SlotRecord, StoreReader};
+use hob_slots::{Fingerprint, Miss, ModelHash, SlotRecord, StoreReader};
 use serde_json::{Value, json};
 
 use self::parts::{Part, Parts};
-use super::dir;
+use super::{dir, named};
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::names::label;
 use crate::output::{Align, Table, ago, count, plain, size};
 
 /// Blocks at the beginning and at the end of a shortened list.
@@ -23,8 +24,13 @@ const SHORTENED: (usize, usize) = (8, 4);
 /// Show the saved KV of one conversation, block by block
 #[derive(clap::Args)]
 pub struct Args {
-    /// The conversation
-    conversation: String,
+    /// The conversation: its id, its title, or the beginning of one
+    #[arg(required_unless_present = "last")]
+    conversation: Option<String>,
+
+    /// The most recently used conversation
+    #[arg(long, conflicts_with = "conversation")]
+    last: bool,
 
     /// Only KV of this model
     #[arg(long, value_name = "FINGERPRINT")]
@@ -49,9 +55,13 @@ struct Saved {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
-    let absent = || dir::absent(&args.conversation, context);
-    let id = ConversationId::new(&args.conversation).map_err(|_| absent())?;
+    let name = args.conversation.as_deref().unwrap_or("--last");
+    let absent = || dir::absent(name, context);
     let reader = dir::reader(context)?.ok_or_else(absent)?;
+    let id = match &args.conversation {
+        Some(name) => named::one(&reader, name, context)?,
+        None => named::last(&reader, context)?,
+    };
     let (mut found, mut refused) = (Vec::new(), None);
     for model in dir::models(&reader, args.fingerprint)? {
         match reader.get_slot(model, &id) {
@@ -137,7 +147,7 @@ fn write(saved: &Saved, args: &Args, context: &mut Context) -> Result<(), Failur
     let blocks = (parts.blocks.len(), raw(&parts.blocks), count(saved_tokens.into()));
     let created = context.now_secs().saturating_sub(record.created_at.0 / 1000);
     let rows = [
-        ("conversation", plain(record.conversation.as_str())),
+        ("conversation", label(record.conversation.as_str())),
         ("fingerprint", model.to_string()),
         ("weights SHA-256", plain(&weights)),
         ("cache types", plain(&cache)),

@@ -35,7 +35,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
         let message = "`hob slots top` needs a terminal; programs use `hob slots ls --json`";
         return Err(Failure::Usage(message.to_owned()));
     }
-    let mut view = View::new(args.sort);
+    let mut view = View::new(args.sort, context.lifetimes());
     load(args, &mut view, context)?;
     // This also has panics restore the terminal.
     let mut terminal = ratatui::try_init()?;
@@ -78,6 +78,6 @@ fn load(args: &Args, view: &mut View, context: &mut Context) -> Result<(), Failu
     let client = running.and_then(|daemon| Client::of(&daemon, Some(REFRESH / 2)).ok());
     let status = client.and_then(|client| client.status().ok());
     let budgets = Budgets { disk_bytes: contents.bytes, disk_budget: contents.quota_bytes };
-    view.show(contents.slots, budgets, status.as_ref());
+    view.show(contents.slots, contents.titles, budgets, status.as_ref());
     Ok(())
 }

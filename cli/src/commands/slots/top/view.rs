@@ -1,7 +1,10 @@
 //! The screen and the keys of `hob slots top`. Pure: the caller reads the data and the keyboard.
 
+use std::collections::BTreeMap;
+
 use hob_api::Status;
 use hob_api::status::Slot;
+use hob_slots::Lifetimes;
 use hob_slots::maintenance::{ConversationState, SavedConversation};
 use ratatui::Frame;
 use ratatui::crossterm::event::KeyCode;
@@ -10,8 +13,9 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Gauge, Row, Table, TableState};
 
-use crate::commands::slots::ls::Sort;
-use crate::output::{ago, conversations, count, line, size};
+use crate::commands::slots::ls::{Sort, expires};
+use crate::names::label;
+use crate::output::{ago, conversations, count, line, size, state};
 
 /// The order in which the key `s` selects them.
 const SORTS: [Sort; 7] =
@@ -25,6 +29,8 @@ pub struct Budgets {
 
 pub struct View {
     slots: Vec<SavedConversation>,
+    titles: BTreeMap<String, String>,
+    lifetimes: Lifetimes,
     budgets: Budgets,
     /// Bytes of KV in the daemon's memory, and their budget.
     memory: Option<(u64, u64)>,
@@ -36,24 +42,34 @@ pub struct View {
 }
 
 impl View {
-    pub fn new(sort: Sort) -> Self {
-        let (slots, hot) = (Vec::new(), Vec::new());
-        let (budgets, selected) = (Budgets::default(), TableState::new().with_selected(0));
-        Self { slots, budgets, memory: None, hot, sort, reversed: false, selected }
+    pub fn new(sort: Sort, lifetimes: Lifetimes) -> Self {
+        Self {
+            slots: Vec::new(),
+            titles: BTreeMap::new(),
+            lifetimes,
+            budgets: Budgets::default(),
+            memory: None,
+            hot: Vec::new(),
+            sort,
+            reversed: false,
+            selected: TableState::new().with_selected(0),
+        }
     }
 
     /// Replaces the data.
     pub fn show(
         &mut self,
         slots: Vec<SavedConversation>,
+        titles: BTreeMap<String, String>,
         budgets: Budgets,
         status: Option<&Status>,
     ) {
         self.slots = slots;
+        self.titles = titles;
         self.budgets = budgets;
         self.memory = status.map(|status| (status.memory_bytes, status.memory_budget_bytes));
         let slots = status.into_iter().flat_map(|status| &status.slots);
-        self.hot = slots.map(summary).collect();
+        self.hot = slots.map(|slot| summary(slot, &self.titles)).collect();
         self.arrange();
     }
 
@@ -118,27 +134,37 @@ impl View {
     fn list(&mut self, frame: &mut Frame, area: Rect) {
         let rows = self.slots.iter().map(|slot| {
             let cells = [
-                line(&slot.conversation, 40),
-                slot.state.to_string(),
+                line(&named(&slot.conversation, &self.titles), 40),
+                state(slot.state.as_str()).to_owned(),
                 slot.class.to_string(),
                 format!("{:>11}", count(slot.tokens.into())),
                 format!("{:>9}", size(slot.own_bytes)),
                 format!("{:>9}", size(slot.shared_bytes)),
                 ago(slot.age_secs),
+                expires(slot, &self.lifetimes),
             ];
             Row::new(cells).style(Style::new().fg(colour(slot.state)))
         });
         let widths = [
             Constraint::Fill(1),
-            Constraint::Length(8),
+            Constraint::Length(9),
             Constraint::Length(9),
             Constraint::Length(11),
             Constraint::Length(9),
             Constraint::Length(9),
-            Constraint::Length(12),
+            Constraint::Length(11),
+            Constraint::Length(9),
         ];
-        let titles =
-            ["CONVERSATION", "STATE", "CLASS", "     TOKENS", "      OWN", "   SHARED", "USED"];
+        let titles = [
+            "CONVERSATION",
+            "STATE",
+            "CLASS",
+            "     TOKENS",
+            "      OWN",
+            "   SHARED",
+            "USED",
+            "EXPIRES",
+        ];
         let head = Row::new(titles).style(Style::new().add_modifier(Modifier::BOLD));
         let chosen = Style::new().add_modifier(Modifier::REVERSED);
         let table = Table::new(rows, widths).header(head).row_highlight_style(chosen);
@@ -163,10 +189,15 @@ fn bar(frame: &mut Frame, area: Rect, name: &str, used: Option<(u64, u64)>) {
     );
 }
 
-fn summary(slot: &Slot) -> String {
+/// The title, or what the id says.
+fn named(id: &str, titles: &BTreeMap<String, String>) -> String {
+    titles.get(id).cloned().unwrap_or_else(|| label(id))
+}
+
+fn summary(slot: &Slot, titles: &BTreeMap<String, String>) -> String {
     let Slot { slot, conversation, state, .. } = slot;
     match conversation {
-        Some(conversation) => format!("{slot} {} {state}", line(conversation.as_str(), 20)),
+        Some(id) => format!("{slot} {} {state}", line(&named(id.as_str(), titles), 20)),
         None => format!("{slot} {state}"),
     }
 }
@@ -208,9 +239,19 @@ mod tests {
         let row = screen.lines().find(|line| line.starts_with("young")).unwrap();
         assert_eq!(
             row.split_whitespace().collect::<Vec<_>>(),
-            ["young", "open", "long", "1,000", "10", "B", "0", "B", "7", "s", "ago"]
+            ["young", "open", "long", "1,000", "10", "B", "0", "B", "7", "s", "ago", "-"]
         );
         assert_eq!(order(&screen), ["young", "large", "old"]);
+        let row = screen.lines().find(|line| line.starts_with("large")).unwrap();
+        assert!(row.contains("on disk") && row.ends_with("in 59 min"), "{row}");
+    }
+
+    #[test]
+    fn titles_stand_in_place_of_ids() {
+        let mut view = view();
+        view.titles.insert("old".to_owned(), "The cat".to_owned());
+        let screen = screen(&mut view);
+        assert!(screen.lines().any(|line| line.starts_with("The cat")), "{screen}");
     }
 
     #[test]
@@ -232,8 +273,8 @@ mod tests {
 
     #[test]
     fn the_screen_works_without_a_daemon_and_without_conversations() {
-        let mut view = View::new(Sort::Name);
-        view.show(Vec::new(), Budgets::default(), None);
+        let mut view = View::new(Sort::Name, Lifetimes::default());
+        view.show(Vec::new(), BTreeMap::new(), Budgets::default(), None);
         let screen = screen(&mut view);
         assert!(screen.contains("memory  no daemon runs"), "{screen}");
         assert!(screen.contains("0 conversations by name"), "{screen}");
@@ -243,7 +284,7 @@ mod tests {
     }
 
     fn view() -> View {
-        let mut view = View::new(Sort::Used);
+        let mut view = View::new(Sort::Used, Lifetimes::default());
         let slots = vec![
             slot("old", 5_000, 100, ConversationState::Expired),
             slot("young", 7, 10, ConversationState::Open),
@@ -257,7 +298,7 @@ mod tests {
             ],
         });
         let budgets = Budgets { disk_bytes: 2 << 20, disk_budget: 8 << 20 };
-        view.show(slots, budgets, Some(&serde_json::from_value(status).unwrap()));
+        view.show(slots, BTreeMap::new(), budgets, Some(&serde_json::from_value(status).unwrap()));
         view
     }
 

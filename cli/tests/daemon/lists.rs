@@ -1,0 +1,148 @@
+//! Conversations by title, and lists that fit a terminal.
+
+use std::fs;
+use std::time::{Duration, SystemTime};
+
+use hob_slots::{ConversationId, ModelHash, SlotRecord, Store, Timestamp, TtlClass};
+use serde_json::{Value, json};
+
+use super::common::Home;
+use super::fake::Daemon;
+use super::terminal::Terminal;
+
+const LIST: &str = "GET /v1/conversations";
+
+#[test]
+fn a_conversation_is_named_by_its_title_or_the_beginning_of_one() {
+    let home = Home::new();
+    let read = |id: &str| json!({"id": id, "messages": [{"role": "user", "content": id}]});
+    let daemon = Daemon::new(&home)
+        .answer(
+            LIST,
+            200,
+            json!({"data": [
+                {"id": "chat-1", "title": "The cat"}, {"id": "chat-2", "title": "The dog"},
+            ]}),
+        )
+        .answer("GET /v1/conversations/chat-1", 200, read("chat-1"))
+        .answer("GET /v1/conversations/chat-1/explain", 200, json!({"id": "chat-1"}))
+        .answer("PATCH /v1/conversations/chat-2", 200, json!({}))
+        .answer("DELETE /v1/conversations/chat-2", 200, json!({"deleted": true}));
+    for name in ["chat-1", "the CAT", "The c"] {
+        let shown = home.hob(&["conversations", "show", name]).ok();
+        assert!(shown.contains("chat-1"), "{name}: {shown}");
+        home.hob(&["explain", name]).ok();
+    }
+    assert!(home.hob(&["conversations", "show", "--last"]).ok().contains("chat-1"));
+    assert!(home.hob(&["explain"]).ok().contains("only what was new"));
+    home.hob(&["conversations", "show", "the"])
+        .fails(2, &["“The cat” (chat-1)", "“The dog” (chat-2)"]);
+    home.hob(&["explain", "The bird"]).fails(4, &["The bird", "hob conversations"]);
+
+    home.hob(&["conversations", "rename", "The d", "Dogs"]).ok();
+    daemon.received("PATCH /v1/conversations/chat-2");
+    home.hob(&["conversations", "rm", "The d"]).fails(2, &["“The dog” (chat-2)"]);
+    home.hob(&["conversations", "rm", "the dog"]).ok();
+    daemon.received("DELETE /v1/conversations/chat-2");
+}
+
+#[test]
+fn saved_kv_is_listed_and_named_by_titles() {
+    let home = Home::new();
+    let store = Store::open(home.path("data/slots")).unwrap();
+    save(&store, "chat-1", TtlClass::Permanent);
+    save(&store, "chat-2", TtlClass::Extended);
+    save(&store, "__prefix__:helper", TtlClass::Extended);
+    let list = json!({"data": [{"id": "chat-1", "title": "The cat"}]});
+    let _daemon = Daemon::new(&home).answer(LIST, 200, list);
+    let shown = home.hob(&["slots", "ls"]).ok();
+    let line = |word: &str| shown.lines().find(|line| line.contains(word)).unwrap().to_owned();
+    assert!(shown.contains("EXPIRES") && line("chat-1").contains("The cat"), "{shown}");
+    assert!(line("chat-2").contains("in 21 h"), "{shown}");
+    assert!(line("chat-2").ends_with("on disk"), "{shown}");
+    assert!(line("prefix of profile helper").contains("extended"), "{shown}");
+    for name in ["chat-1", "the cat", "the c"] {
+        let shown = home.hob(&["slots", "show", name]).ok();
+        assert!(shown.contains("conversation     chat-1"), "{name}: {shown}");
+    }
+    assert!(home.hob(&["slots", "show", "--last"]).ok().contains("conversation     chat-"));
+    home.hob(&["slots", "show", "chat"]).fails(2, &["“The cat” (chat-1)", "chat-2"]);
+    let archive = home.path("cat.tar");
+    home.hob(&["slots", "export", "the cat", "-o", archive.to_str().unwrap()]).ok();
+    let found = home.hob(&["slots", "prune", "--conversation", "The c", "--json"]).json();
+    assert_eq!(found["slots"][0]["conversation"], "chat-1");
+    assert!(home.hob(&["slots", "prune", "--conversation", "The c"]).ok().contains("The cat"));
+}
+
+#[test]
+fn a_list_fits_its_terminal_and_goes_through_the_pager() {
+    let home = Home::new();
+    let data: Vec<Value> = (0..60)
+        .map(|n| {
+            json!({
+                "id": format!("chat-1490e0698238af{n:02}"), "tier": "none", "updated_at": 1,
+                "title": format!("Number {n}: a title that is much longer than its column is wide"),
+                "message_count": n, "tokens": 1000 * n,
+            })
+        })
+        .collect();
+    let _daemon = Daemon::new(&home).answer(LIST, 200, json!({"data": data}));
+    let mut hob = Terminal::start(&home, &["conversations"]);
+    let shown = hob.reads("… 40 more (--all lists them)\r\n");
+    assert_eq!(hob.ends(), 0);
+    let lines: Vec<&str> = shown.split_terminator("\r\n").collect();
+    assert_eq!(lines.len(), 22, "{shown}");
+    assert!(lines.iter().all(|line| line.chars().count() <= 80), "{shown}");
+    insta::assert_snapshot!(
+        lines[..3].join("\n").replace(lines[1].rsplit("  ").next().unwrap(), "AGO")
+    );
+
+    let paged = home.path("paged");
+    let pager = format!("cat > {}", paged.display());
+    let words = ["conversations", "--all"];
+    let path = std::env::var("PATH").unwrap();
+    let hob = Terminal::start_with(&home, &words, &[("PAGER", &pager), ("PATH", &path)]);
+    assert_eq!(hob.ends(), 0);
+    let paged = fs::read_to_string(paged).unwrap();
+    assert_eq!(paged.lines().count(), 61, "{paged}");
+    assert!(paged.lines().all(|line| line.chars().count() <= 80), "{paged}");
+
+    assert_eq!(home.hob(&["conversations"]).ok().lines().count(), 61, "a script gets them all");
+    assert_eq!(home.hob(&["conversations", "--limit", "2"]).ok().lines().count(), 4);
+    assert_eq!(home.hob(&["conversations", "--json"]).json().as_array().unwrap().len(), 60);
+}
+
+#[test]
+fn settings_fit_a_terminal_as_one_writes_them() {
+    let home = Home::new();
+    let words = ["config", "show", "--ttl-long", "90m"];
+    let mut hob = Terminal::start_with(&home, &words, &[("PAGER", "")]);
+    let shown = hob.reads("profiles_dir");
+    assert_eq!(hob.ends(), 0);
+    for line in shown.split("\r\n") {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    let value = |key: &str| {
+        let line = shown.lines().find(|line| line.starts_with(&format!("{key} "))).unwrap();
+        line.split_whitespace().nth(1).unwrap().to_owned()
+    };
+    let values = ["ttl_short", "ttl_long", "max_body_bytes", "idle_park_secs"].map(value);
+    assert_eq!(values, ["5m", "90m", "8MiB", "3600"]);
+}
+
+fn save(store: &Store, name: &str, class: TtlClass) {
+    let used_at = Timestamp::from(SystemTime::now() - Duration::from_secs(9_000));
+    let record = SlotRecord {
+        conversation: ConversationId::new(name).unwrap(),
+        class,
+        created_at: used_at,
+        used_at,
+        turns: 0,
+        tokens: Vec::new(),
+        blocks: Vec::new(),
+        snapshots: Vec::new(),
+        segments: Vec::new(),
+        branches: Vec::new(),
+    };
+    store.put_slot(ModelHash([0xab; 8]), &record).unwrap();
+}
