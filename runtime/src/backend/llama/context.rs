@@ -44,12 +44,14 @@ impl<'m> Context<'m> {
         let embeds = model.facts.pooling.is_some();
         let weights = model.weights()?;
         let threads = model.options.threads(model.facts.size_bytes);
+        // llama.cpp reserves an output a sequence, and for pooled outputs a batch that sequences
+        // share equally. It ends the process where the batch is smaller, or is no multiple.
+        let rows = shape.micro_batch.next_multiple_of(shape.sequences);
         // SAFETY: the defaults are plain values, and the context holds the weights.
         let pointer = unsafe {
             let mut params = sys::llama_context_default_params();
-            params.n_ctx = number(shape.context_tokens)?;
-            // llama.cpp reserves an output a sequence, and ends the process if a batch has fewer.
-            params.n_batch = number(shape.micro_batch.max(shape.sequences))?;
+            params.n_ctx = number(shape.context_tokens.max(rows))?;
+            params.n_batch = number(rows)?;
             params.n_ubatch = params.n_batch; // One batch is one micro-batch: all of it or none.
             params.n_seq_max = number(shape.sequences)?;
             params.n_threads = threads;
