@@ -14,11 +14,12 @@ use tokio::sync::watch;
 /// The detached answers that run. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct DetachedAnswers {
-    running: Arc<Mutex<Vec<(ConversationId, Arc<Running>)>>>,
+    running: Arc<Mutex<Vec<Arc<Running>>>>,
 }
 
 #[derive(Debug)]
 struct Running {
+    conversation: ConversationId,
     events: Mutex<Vec<Event>>,
     /// The number of events, and whether there will be no more.
     state: watch::Sender<State>,
@@ -56,31 +57,32 @@ impl DetachedAnswers {
     /// Begins an answer that clients may read and stop from here on.
     pub fn begin(&self, conversation: ConversationId) -> Writer {
         let running = Arc::new(Running {
+            conversation,
             events: Mutex::default(),
             state: watch::Sender::default(),
             stop: watch::Sender::default(),
         });
-        self.running.lock().push((conversation, running.clone()));
+        self.running.lock().push(running.clone());
         Writer { answers: self.clone(), running }
     }
 
     /// The conversation's oldest answer that runs: a newer one waits for it.
     pub fn read(&self, conversation: &ConversationId) -> Option<Reader> {
         let running = self.running.lock();
-        let found = running.iter().find(|(id, _)| id == conversation);
-        found.map(|(_, running)| Reader::of(running.clone()))
+        let found = running.iter().find(|running| running.conversation == *conversation);
+        found.cloned().map(Reader::of)
     }
 
     /// Stops the conversation's answers; `false` when none runs.
     pub fn stop(&self, conversation: &ConversationId) -> bool {
         let running = self.running.lock();
-        let its_own = running.iter().filter(|(id, _)| id == conversation);
-        its_own.inspect(|(_, running)| _ = running.stop.send_replace(true)).count() > 0
+        let its_own = running.iter().filter(|running| running.conversation == *conversation);
+        its_own.inspect(|running| _ = running.stop.send_replace(true)).count() > 0
     }
 
     /// The conversations that are being answered.
     pub fn conversations(&self) -> Vec<ConversationId> {
-        self.running.lock().iter().map(|(id, _)| id.clone()).collect()
+        self.running.lock().iter().map(|running| running.conversation.clone()).collect()
     }
 }
 
@@ -107,7 +109,7 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         let own = &self.running;
-        self.answers.running.lock().retain(|(_, running)| !Arc::ptr_eq(running, own));
+        self.answers.running.lock().retain(|running| !Arc::ptr_eq(running, own));
         own.state.send_modify(|state| state.is_over = true);
     }
 }
