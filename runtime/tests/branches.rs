@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
+use hob_runtime::sample::Sampling;
 use hob_runtime::{Engine, Model, TurnRequest};
 use hob_slots::format::SlotRecord;
 use hob_slots::store::{Key, Store, StoreReader};
@@ -96,6 +97,28 @@ fn a_prompt_that_is_the_whole_timeline_leaves_its_end_restorable() {
         let prompt = then(&model, &kept, "and then?");
         let report = ask(&world.engine, request("chat", &prompt, 5)).report;
         assert_eq!(report.tokens.computed, prompt.len() - kept.len(), "{memory}: {report:?}");
+    }
+}
+
+#[test]
+fn an_answer_that_a_longer_branch_begins_with_is_computed_again_and_its_prompt_is_not() {
+    for memory in [MemoryKind::Windowed, MemoryKind::Recurrent] {
+        let model = of_memory(memory);
+        let world = OnDisk::new(&model);
+        let story = tokens(&model, &user(&"a long story ".repeat(20)));
+        let endless = |most| TurnRequest { ignore_eog: true, ..request("chat", &story, most) };
+        let long = ask(&world.engine, endless(60)).timeline;
+        let short = ask(&world.engine, endless(20)).timeline;
+        assert!(long.starts_with(&short), "{memory}");
+        let sampling = Sampling { seed: Some(7), ..Sampling::default() };
+        let other = ask(&world.engine, TurnRequest { sampling, ..endless(40) }).timeline;
+        assert_ne!(other[..short.len()], short, "{memory}");
+        for (branch, restored) in [(&short, story.len() - 1), (&long, long.len())] {
+            settle(&world.engine);
+            let prompt = then(&model, branch, "and then?");
+            let report = ask(&world.engine, request("chat", &prompt, 5)).report;
+            assert_eq!(report.tokens.computed, prompt.len() - restored, "{memory}: {report:?}");
+        }
     }
 }
 

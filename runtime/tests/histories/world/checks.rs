@@ -5,7 +5,7 @@ use std::time::Instant;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{MissReason, Model, SlotState, SlotStatus, TurnError, TurnRequest};
 
-use super::{FOREVER, Running, World, finish_async};
+use super::{Asked, FOREVER, Running, World, finish_async};
 use crate::alone::{self, Expected};
 use crate::support::*;
 
@@ -29,8 +29,11 @@ impl World {
         if let Some(chat) = chat {
             let chat = &mut self.chats[chat];
             chat.timeline = answer.timeline.clone();
+            chat.asked[number - 1] = Asked { timeline: answer.timeline.clone(), unseen: 0 };
             if chat.turns == number && !forgotten && !self.harmed && !self.troubled {
                 (chat.kept, chat.cancelled_at) = (Some(answer.timeline.clone()), None);
+                let mut earlier = chat.asked[..number - 1].iter();
+                chat.is_covered = earlier.any(|asked| asked.may_cover(&answer.timeline));
             }
         }
         Some(answer)
@@ -67,6 +70,7 @@ impl World {
                 continue;
             };
             let cancelled_at = self.chats[chat].cancelled_at.unwrap_or(usize::MAX);
+            let is_covered = self.chats[chat].is_covered;
             let may_differ_at = cancelled_at.min(kept.len());
             let parked = self.random.one_in(2);
             if parked {
@@ -86,8 +90,9 @@ impl World {
             // Without room, the tail of the answer is computed with the next prompt.
             let unseen = usize::from(!self.roomy);
             // A cancelled answer that repeats `kept` and goes on has snapshots after its end instead.
-            let is_beyond = |miss: &MissReason| matches!(miss, MissReason::Differs { at, .. } if *at >= kept.len());
-            let outgrown = !self.memory.is_plain() && report.miss.as_ref().is_some_and(is_beyond);
+            // After one that differs, a branch that `kept` begins has only its furthest snapshot.
+            let has_others = |miss: &MissReason| matches!(miss, MissReason::Differs { at, .. } if *at >= kept.len() || is_covered);
+            let outgrown = !self.memory.is_plain() && report.miss.as_ref().is_some_and(has_others);
             let from = if outgrown { kept.len().min(cancelled_at - 1) } else { kept.len() };
             let new = prompt.len() - from;
             assert!(report.tokens.computed <= new + unseen, "{new} tokens are new: {report:?}");

@@ -53,11 +53,23 @@ struct Chat {
     prompt: Vec<Token>,
     /// The number of the newest turn.
     turns: usize,
+    /// What each of its turns may have recorded, by its number less one.
+    asked: Vec<Asked>,
     /// The timeline that a follow-up reuses whole, once the turns have ended.
     kept: Option<Vec<Token>>,
+    /// An earlier turn's timeline may begin with `kept` and go on. Once another branch follows, a
+    /// memory with snapshots has only the longer one's furthest.
+    is_covered: bool,
     /// Turns were cancelled after `kept`: the prompt of the shortest had so many tokens. Another
     /// answer may follow them in the record.
     cancelled_at: Option<usize>,
+}
+
+struct Asked {
+    /// The prompt, and the answer of a turn that ended.
+    timeline: Vec<Token>,
+    /// Answer tokens that may follow and that were not seen.
+    unseen: usize,
 }
 
 struct Running {
@@ -218,7 +230,17 @@ impl Chat {
     fn new(number: usize) -> Self {
         let name = format!("chat {number}");
         let (timeline, prompt) = (Vec::new(), Vec::new());
-        Self { name, timeline, prompt, turns: 0, kept: None, cancelled_at: None }
+        let (asked, kept, cancelled_at) = Default::default();
+        Self { name, timeline, prompt, turns: 0, asked, kept, is_covered: false, cancelled_at }
+    }
+}
+
+impl Asked {
+    /// Whether the turn's timeline may begin with `kept` and go on.
+    fn may_cover(&self, kept: &[Token]) -> bool {
+        let Self { timeline, unseen } = self;
+        let is_alike = timeline.starts_with(kept) || kept.starts_with(timeline);
+        is_alike && timeline.len() + unseen > kept.len()
     }
 }
 

@@ -4,7 +4,7 @@ use hob_runtime::sample::Sampling;
 use hob_runtime::{Purpose, TurnRequest};
 use hob_slots::{ConversationId, Token};
 
-use super::{Running, World};
+use super::{Asked, Running, World};
 use crate::support::*;
 
 impl World {
@@ -80,6 +80,8 @@ impl World {
             chat.prompt = request.prompt.clone();
             kept_before = chat.kept.take();
             chat.turns += 1;
+            let timeline = request.prompt.clone();
+            chat.asked.push(Asked { timeline, unseen: request.max_tokens });
             chat.turns
         });
         let (prompt, most) = (request.prompt.len(), request.max_tokens);
