@@ -50,7 +50,7 @@ function Messages({ conversation, state }) {
   const { messages, head, pending, live } = state;
   const path = useMemo(() => visiblePath(state), [messages, head, pending, live?.began]);
   const busy = Boolean(live);
-  const { frame, atEnd, toEnd, scrolled } = useScrollToEnd([state.state, live?.began]);
+  const { frame, atEnd, toEnd, scrolled } = useScrollToEnd([state.state, live?.began], busy);
   return html`
     <div class="talk-frame">
       <div
@@ -74,7 +74,7 @@ function Messages({ conversation, state }) {
 }
 
 /** Follows new text until the user scrolls up. */
-function useScrollToEnd(restarts) {
+function useScrollToEnd(restarts, busy) {
   const frame = useRef();
   const [atEnd, setAtEnd] = useState(true);
   const toEnd = () => {
@@ -91,9 +91,16 @@ function useScrollToEnd(restarts) {
     setAtEnd(true);
     toEnd();
   }, restarts);
+  const height = useRef(0);
   // The frame may be unmounted when the event arrives.
-  const scrolled = ({ currentTarget: { scrollTop, scrollHeight, clientHeight } }) =>
-    setAtEnd(scrollHeight - scrollTop - clientHeight < NEAR_END_PX);
+  const scrolled = ({ currentTarget: { scrollTop, scrollHeight, clientHeight } }) => {
+    const isNear = scrollHeight - scrollTop - clientHeight < NEAR_END_PX;
+    // Messages that are laid out, or drawn once the parser is loaded, move the end away from a reader at the end.
+    const hasMoved = !busy && atEnd && !isNear && scrollHeight !== height.current;
+    height.current = scrollHeight;
+    if (hasMoved) toEnd();
+    else setAtEnd(isNear);
+  };
   return { frame, atEnd, toEnd, scrolled };
 }
 
