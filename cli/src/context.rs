@@ -81,7 +81,7 @@ impl Context {
     /// Renders Markdown on a terminal with colours.
     pub fn markdown(&self, text: &str) -> String {
         if self.terminal.output && self.terminal.colour {
-            Markdown::whole(&plain(text))
+            Markdown::whole(&plain(text), self.columns())
         } else {
             plain(text)
         }

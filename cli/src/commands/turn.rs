@@ -185,7 +185,7 @@ struct Printer<'a> {
 impl<'a> Printer<'a> {
     fn new(context: &'a mut Context) -> Self {
         let is_rendered = context.terminal.output && context.terminal.colour;
-        let markdown = is_rendered.then(Markdown::default);
+        let markdown = is_rendered.then(|| Markdown::new(context.columns()));
         Self { context, is_thinking: false, markdown }
     }
 

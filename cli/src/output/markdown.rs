@@ -2,6 +2,9 @@
 //!
 //! - It holds back only what is still open: the beginning of a line, and an emphasis until its end.
 //! - What is not closed on its line, and what it does not know, is shown as it is written.
+//! - Lines break between words, those of code blocks nowhere.
+
+use super::wrap::Wrap;
 
 const BOLD: &str = "\x1b[1m";
 const ITALIC: &str = "\x1b[3m";
@@ -21,6 +24,7 @@ pub struct Markdown {
     fence: Option<String>,
     /// The style of the line.
     style: &'static str,
+    wrap: Wrap,
 }
 
 /// Where in a line the next character is.
@@ -42,9 +46,14 @@ enum Block<'a> {
 }
 
 impl Markdown {
+    /// `columns`: the terminal's; `None` breaks no line.
+    pub fn new(columns: Option<usize>) -> Self {
+        Self { wrap: Wrap::new(columns), ..Self::default() }
+    }
+
     /// Renders a whole text.
-    pub fn whole(text: &str) -> String {
-        let mut markdown = Self::default();
+    pub fn whole(text: &str, columns: Option<usize>) -> String {
+        let mut markdown = Self::new(columns);
         let rendered = markdown.push(text);
         rendered + &markdown.end()
     }
@@ -53,22 +62,30 @@ impl Markdown {
     /// and tabs.
     pub fn push(&mut self, text: &str) -> String {
         let mut out = String::new();
+        let mut rendered = String::new();
         for letter in text.chars() {
             match letter {
                 '\n' => {
-                    self.end_line(&mut out);
-                    out.push('\n');
+                    self.end_line(&mut rendered);
+                    rendered.push('\n');
                 }
-                letter => self.take(letter, &mut out),
+                letter => self.take(letter, &mut rendered),
             }
+            match self.place {
+                Place::Code => self.wrap.push_whole(&rendered, &mut out),
+                _ => self.wrap.push(&rendered, &mut out),
+            }
+            rendered.clear();
         }
         out
     }
 
     /// The rest, where the text ends without a line break.
     pub fn end(&mut self) -> String {
-        let mut out = String::new();
-        self.end_line(&mut out);
+        let (mut rendered, mut out) = (String::new(), String::new());
+        self.end_line(&mut rendered);
+        self.wrap.push(&rendered, &mut out);
+        self.wrap.end_word(&mut out);
         out
     }
 
@@ -294,7 +311,7 @@ mod tests {
 
     /// With names in place of the control sequences.
     fn shown(text: &str) -> String {
-        let whole = Markdown::whole(text);
+        let whole = Markdown::whole(text, None);
         let mut piecewise = Markdown::default();
         let mut pieces: String =
             text.chars().map(|letter| piecewise.push(letter.encode_utf8(&mut [0; 4]))).collect();
@@ -342,6 +359,15 @@ mod tests {
         • * *
         "
         );
+    }
+
+    #[test]
+    fn lines_break_between_words_and_code_stays_whole() {
+        let text = "one **two three**\n```\nlong long line\n```\nfour five six";
+        let whole = Markdown::whole(text, Some(10));
+        let plain =
+            [BOLD, DIM, CODE, RESET].iter().fold(whole, |text, code| text.replace(code, ""));
+        assert_eq!(plain, "one two \nthree\n```\nlong long line\n```\nfour five \nsix");
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod markdown;
 mod pager;
 mod state;
 mod table;
+mod wrap;
 
 pub use figures::{ago, ahead, conversations, count, size};
 pub use markdown::Markdown;
