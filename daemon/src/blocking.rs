@@ -10,12 +10,11 @@ pub async fn compute<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static
     }
 }
 
-/// A reading of the engine. Looks each parked conversation up in the tiers, which may read one file's
-/// facts for each of its blocks.
+/// A reading of the engine, with all parked conversations.
 ///
 /// # Errors
 /// [`TurnError::Stopped`].
 pub async fn engine_status(engine: &Engine) -> Result<EngineStatus, TurnError> {
     let (engine, cells) = (engine.clone(), engine.cell_status().await?);
-    Ok(compute(move || engine.with_parked(cells)).await)
+    Ok(compute(move || engine.with_parked(cells, |_| true)).await)
 }

@@ -3,8 +3,9 @@
 //! Reading order: [`request`] (what is asked), [`identity`] (whose conversation it is), this file
 //! (the way of a chat to the engine), `newest` (a chat that outgrew the context), `grammar`,
 //! `choices` (its turns), [`answer`] (their events to the client), `progress` (what the client
-//! reads before them), `privacy` (what may reach the disk), [`assembly`] (text to messages and tool calls), `recording` (what is saved). Beside
-//! it: [`detached`] (answers that outlive their client), [`completion`], `embedding`, `tokens`, and [`prewarm`], a chat that generates nothing.
+//! reads before them), `privacy` (what may reach the disk), [`assembly`] (text to messages and tool
+//! calls), `recording` (what is saved). Beside it: [`detached`] (answers that outlive their client),
+//! [`completion`], `embedding`, `tokens`, and [`prewarm`], a chat that generates nothing.
 //!
 //! - The request's text is durable before the client gets the first piece of the answer.
 //! - The transcript's thread is visited once before a prompt exists, and once after the answer.

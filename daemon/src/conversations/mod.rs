@@ -10,13 +10,13 @@ pub mod export;
 pub mod transcript;
 pub mod trash;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use hob_prewarm::Event;
 use hob_runtime::{Engine, EngineStatus, Tier, TurnError};
 use hob_slots::{AdjustedTime, ConversationId, Timestamp};
 
-use crate::blocking::{compute, engine_status};
+use crate::blocking::compute;
 use crate::clock::Clock;
 use crate::error::ApiError;
 use crate::learned::Learned;
@@ -145,7 +145,7 @@ impl Conversations {
     /// # Errors
     /// When the engine has stopped.
     pub async fn is_restorable(&self, id: &ConversationId) -> Result<bool, ApiError> {
-        let tier = self.locations_of(vec![id.clone()]).await?.get(id.as_str()).tier;
+        let tier = self.locations_of(BTreeSet::from([id.clone()])).await?.get(id.as_str()).tier;
         Ok(matches!(tier, "warm" | "cold"))
     }
 
@@ -250,14 +250,18 @@ impl Conversations {
         self.locations_of(ids.collect()).await
     }
 
-    async fn locations_of(&self, ids: Vec<ConversationId>) -> Result<KvLocations, ApiError> {
-        let status = match engine_status(&self.engine).await {
-            Err(TurnError::Dead(_)) => EngineStatus::default(), // Texts stay readable.
-            status => status?,
+    /// Looks these conversations up, and no others.
+    async fn locations_of(&self, ids: BTreeSet<ConversationId>) -> Result<KvLocations, ApiError> {
+        let cells = match self.engine.cell_status().await {
+            Err(TurnError::Dead(_)) => None, // Texts stay readable.
+            cells => Some(cells?),
         };
-        let storage = self.storage.clone();
-        let on_disk = compute(move || storage.saved_tokens(ids)).await;
-        Ok(KvLocations::of(status, on_disk))
+        let (engine, storage) = (self.engine.clone(), self.storage.clone());
+        let look_up = move || {
+            let status = cells.map(|cells| engine.with_parked(cells, |id| ids.contains(id)));
+            KvLocations::of(status.unwrap_or_default(), storage.saved_tokens(ids))
+        };
+        Ok(compute(look_up).await)
     }
 
     fn now(&self) -> Timestamp {

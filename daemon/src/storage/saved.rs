@@ -1,5 +1,7 @@
 //! Which conversations have KV on disk.
 
+use std::collections::BTreeSet;
+
 use hob_slots::ConversationId;
 
 use super::Storage;
@@ -9,7 +11,7 @@ const MAX_LOOKUPS: usize = 256;
 
 impl Storage {
     /// Tokens on disk, for these conversations at least. Blocks on the disk.
-    pub fn saved_tokens(&self, ids: Vec<ConversationId>) -> Vec<(ConversationId, usize)> {
+    pub fn saved_tokens(&self, ids: BTreeSet<ConversationId>) -> Vec<(ConversationId, usize)> {
         let Some(reader) = &self.options().reader else { return Vec::new() };
         let model = self.options().engine.fingerprint();
         if ids.len() <= MAX_LOOKUPS {

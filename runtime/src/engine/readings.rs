@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use hob_slots::ConversationId;
 use tokio::sync::watch;
 
 use super::Engine;
@@ -17,17 +18,22 @@ impl Engine {
     /// # Errors
     /// [`TurnError::Stopped`].
     pub async fn status(&self) -> Result<EngineStatus, TurnError> {
-        Ok(self.with_parked(self.cell_status().await?))
+        Ok(self.with_parked(self.cell_status().await?, |_| true))
     }
 
-    /// Completes a [`Self::cell_status`] to a [`Self::status`]. Blocks on the disk.
-    pub fn with_parked(&self, status: EngineStatus) -> EngineStatus {
+    /// Adds to a [`Self::cell_status`] the parked conversations for which `is_asked` is true. Blocks
+    /// on the disk: it may read one file's facts for each of their blocks.
+    pub fn with_parked(
+        &self,
+        status: EngineStatus,
+        is_asked: impl Fn(&ConversationId) -> bool,
+    ) -> EngineStatus {
         let slots = status.slots.iter().chain(&status.prefixes);
         let hot: BTreeSet<_> = slots
             .filter(|slot| slot.tokens > 0)
             .filter_map(|slot| slot.conversation.clone())
             .collect();
-        let parked = self.inner.tiers.conversations(|id| !hot.contains(id));
+        let parked = self.inner.tiers.conversations(|id| !hot.contains(id) && is_asked(id));
         EngineStatus { parked, ..status }
     }
 
