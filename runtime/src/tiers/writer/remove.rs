@@ -1,0 +1,147 @@
+//! Removal of objects and records.
+//!
+//! - An object leaves memory before disk, while no new record can name it: a slot that still has it
+//!   in cells exports it again.
+//! - An object that a slot file of an earlier process names is not removed.
+
+use std::collections::BTreeSet;
+
+use hob_slots::format::SlotRecord;
+use hob_slots::store::{Miss, Store, StoreError};
+use hob_slots::{BlockId, ConversationId, ModelHash};
+use tracing::{debug, warn};
+
+use super::Writer;
+use crate::tiers::locked::MAX_IDS;
+use crate::tiers::maintenance;
+
+/// Objects removed at a time: no restore reads objects meanwhile.
+const MAX_REMOVED: usize = 16;
+
+impl Writer<'_> {
+    pub(super) fn drop_objects(&self, dropped: &[BlockId]) {
+        let shared = self.shared;
+        if !dropped.is_empty() {
+            self.remove(dropped, |store, ids| match self.named_before(store) {
+                Some(named) => store.remove_objects(shared.fingerprint, ids.difference(named)),
+                None => Ok(Vec::new()),
+            });
+        }
+    }
+
+    /// Removes a conversation's files under every model, and the objects that no conversation
+    /// refers to any more: those of all its branches.
+    pub(super) fn forget(
+        &self,
+        conversation: &ConversationId,
+        named: Vec<BlockId>,
+    ) -> Result<(), String> {
+        let shared = self.shared;
+        self.retries.borrow_mut().forget(conversation, &named);
+        let Some(store) = &shared.store else {
+            self.drop_from_memory(named);
+            let conversation = conversation.clone();
+            self.steps.run(move |shared| shared.records().forgotten(&conversation));
+            return Ok(());
+        };
+        let removed = store.models().and_then(|models| {
+            let removed: Vec<_> = models
+                .into_iter()
+                .map(|model| self.forget_under(store, model, conversation, &named))
+                .collect();
+            removed.into_iter().collect()
+        });
+        {
+            // A reader that found the slot file before has ended: none brings the record back.
+            let _no_reads = shared.removing();
+            let conversation = conversation.clone();
+            self.steps.run(move |shared| shared.records().forgotten(&conversation));
+        }
+        removed.map_err(|error: StoreError| {
+            warn!(%conversation, %error, "saved KV not removed");
+            error.to_string()
+        })
+    }
+
+    /// `named`: objects of the running model that the conversation referred to.
+    fn forget_under(
+        &self,
+        store: &Store,
+        model: ModelHash,
+        conversation: &ConversationId,
+        named: &[BlockId],
+    ) -> Result<(), StoreError> {
+        let is_ours = model == self.shared.fingerprint;
+        if is_ours {
+            self.shared.marks.forget(store, model, conversation)?;
+        } else {
+            store.unmark_use(model, conversation)?;
+        }
+        let record = store.get_slot(model, conversation);
+        if !is_ours
+            && matches!(record, Err(Miss::Absent))
+            && store.rejected(model, conversation).is_none()
+        {
+            return Ok(());
+        }
+        let on_disk = record.iter().flat_map(SlotRecord::objects).map(|(id, _)| id);
+        if is_ours {
+            let named: BTreeSet<BlockId> = on_disk.chain(named.iter().copied()).collect();
+            self.drop_from_memory(named.iter().copied());
+            store.remove_slot(model, conversation)?;
+            store.forget_quarantined(model, conversation, &named)?;
+        } else {
+            store.forget(model, conversation, &on_disk.collect())?;
+        }
+        maintenance::collect(self.shared, self.steps, store, model)
+    }
+
+    /// Removes the candidates that no conversation refers to, from memory and then from disk.
+    fn remove(
+        &self,
+        candidates: &[BlockId],
+        from_disk: impl Fn(&Store, &BTreeSet<BlockId>) -> Result<Vec<BlockId>, StoreError>,
+    ) {
+        for candidates in candidates.chunks(MAX_REMOVED) {
+            let _no_reads = self.shared.removing();
+            let unreferenced = self.drop_from_memory(candidates.iter().copied());
+            match self.shared.store.as_ref().map(|store| from_disk(store, &unreferenced)) {
+                Some(Ok(removed)) => debug!(objects = removed.len(), "removed"),
+                Some(Err(error)) => warn!(%error, "objects not removed"),
+                None => {}
+            }
+        }
+    }
+
+    /// Drops the candidates that no conversation refers to from the memory tier. Returns them.
+    fn drop_from_memory(&self, candidates: impl IntoIterator<Item = BlockId>) -> BTreeSet<BlockId> {
+        let candidates: Vec<BlockId> = candidates.into_iter().collect();
+        let mut all = BTreeSet::new();
+        for ids in candidates.chunks(MAX_IDS).map(<[_]>::to_vec) {
+            let (unreferenced, _freed) = self.steps.run(move |shared| {
+                // While this is held, no new record can name the objects.
+                let records = shared.records();
+                let unreferenced = records.unreferenced(ids);
+                let mut freed = Vec::new();
+                for id in &unreferenced {
+                    freed.extend(shared.pool().remove(id));
+                    shared.objects().remove(id);
+                }
+                (unreferenced, freed)
+            });
+            all.extend(unreferenced);
+        }
+        all
+    }
+
+    /// The objects that slot files named at the first call; `None` when they cannot be read.
+    fn named_before(&self, store: &Store) -> Option<&BTreeSet<BlockId>> {
+        if self.named_before.get().is_none() {
+            match store.needed_objects(self.shared.fingerprint) {
+                Ok(named) => self.named_before.set(named).expect("it was not set before"),
+                Err(error) => warn!(%error, "slot files cannot be read: superseded objects stay"),
+            }
+        }
+        self.named_before.get()
+    }
+}
