@@ -17,10 +17,6 @@ use hob_slots::{AdjustedTime, ModelHash, Rules, SAVE_GRACE, Sweeper, Timestamp};
 use parking_lot::Mutex;
 use support::*;
 
-fn of_memory(memory: MemoryKind) -> Arc<dyn Model> {
-    Arc::new(FakeModel::new().with_memory(memory))
-}
-
 fn record(directory: &Path, conversation: &str) -> SlotRecord {
     let store = StoreReader::open(directory).unwrap();
     store.get_slot(FINGERPRINT, &name(conversation)).unwrap()

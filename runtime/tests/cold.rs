@@ -4,11 +4,9 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Arc;
 
 use hob_runtime::backend::MemoryKind;
-use hob_runtime::backend::fake::FakeModel;
-use hob_runtime::{Model, Retention, TurnRequest};
+use hob_runtime::{Retention, TurnRequest};
 use hob_slots::format::SlotRecord;
 use hob_slots::store::StoreReader;
 use hob_slots::{BlockId, Token, TtlClass};
@@ -16,10 +14,6 @@ use support::*;
 
 const MEMORIES: [MemoryKind; 4] =
     [MemoryKind::Plain, MemoryKind::Windowed, MemoryKind::Hybrid, MemoryKind::Recurrent];
-
-fn of_memory(memory: MemoryKind) -> Arc<dyn Model> {
-    Arc::new(FakeModel::new().with_memory(memory))
-}
 
 fn cold(conversation: &str, prompt: &[Token]) -> TurnRequest {
     TurnRequest { cold: true, ..request(conversation, prompt, 20) }

@@ -12,22 +12,6 @@ use hob_runtime::{Engine, EngineOptions, FinishReason, Model, TurnError, TurnReq
 use hob_slots::Token;
 use support::*;
 
-fn fake() -> Arc<dyn Model> {
-    Arc::new(FakeModel::new())
-}
-
-fn of_memory(memory: MemoryKind) -> Arc<dyn Model> {
-    Arc::new(FakeModel::new().with_memory(memory))
-}
-
-/// The answer of an engine that has served nothing else.
-fn alone(model: &Arc<dyn Model>, prompt: &[Token], max_tokens: usize) -> Vec<Token> {
-    let engine = engine(model, None, options());
-    let answer = ask(&engine, request("alone", prompt, max_tokens));
-    engine.shutdown();
-    answer.tokens
-}
-
 #[test]
 fn kv_stays_in_its_cells_until_the_disk_has_room_and_is_saved_then() {
     for memory in [MemoryKind::Plain, MemoryKind::Hybrid] {

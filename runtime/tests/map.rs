@@ -15,10 +15,6 @@ use hob_slots::format::SegmentRef;
 use hob_slots::{BLOCK_TOKENS, Layer};
 use support::*;
 
-fn fake() -> Arc<dyn Model> {
-    Arc::new(FakeModel::new())
-}
-
 fn map(engine: &Engine) -> CacheMap {
     block_on(engine.map()).expect("the engine runs")
 }

@@ -16,10 +16,6 @@ use hob_slots::evict::Guard;
 use hob_slots::{Timestamp, Token};
 use support::*;
 
-fn fake() -> Arc<dyn Model> {
-    Arc::new(FakeModel::new())
-}
-
 /// Four blocks that no other prompt has.
 fn story(model: &Arc<dyn Model>, of: &str) -> Vec<Token> {
     tokens(model, &user(&format!("{of:>32} ").repeat(7)))

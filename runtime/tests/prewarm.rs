@@ -10,13 +10,11 @@ use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{AheadCounts, EngineOptions, Model, Purpose, TurnError, TurnRequest};
 use hob_slots::Token;
 use hob_slots::store::StoreReader;
-use support::{FINGERPRINT, ask, engine, finish, name, options, request, settle, status, tokens};
+use support::{
+    FINGERPRINT, ask, engine, fake, finish, name, options, request, settle, status, tokens,
+};
 
 const PREFIX: &str = "__system_prefix__";
-
-fn fake() -> Arc<dyn Model> {
-    Arc::new(FakeModel::new())
-}
 
 /// A millisecond per token.
 fn slow() -> Arc<dyn Model> {

@@ -7,11 +7,9 @@ use std::time::Duration;
 
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Model, Purpose, Residency, TurnError, TurnRequest};
-use support::{ask, block_on, engine, finish, name, options, request, status, then, tokens, user};
-
-fn fake() -> Arc<dyn Model> {
-    Arc::new(FakeModel::new())
-}
+use support::{
+    ask, block_on, engine, fake, finish, name, options, request, status, then, tokens, user,
+};
 
 #[test]
 fn hot_conversations_are_restored_after_a_reload() {

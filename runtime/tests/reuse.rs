@@ -9,25 +9,8 @@ use std::time::Duration;
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{EngineOptions, MissReason, Model};
-use hob_slots::Token;
 use hob_slots::store::StoreReader;
 use support::*;
-
-fn fake() -> Arc<dyn Model> {
-    Arc::new(FakeModel::new())
-}
-
-fn of_memory(memory: MemoryKind) -> Arc<dyn Model> {
-    Arc::new(FakeModel::new().with_memory(memory))
-}
-
-/// The answer of an engine that has served nothing else.
-fn alone(model: &Arc<dyn Model>, prompt: &[Token], max_tokens: usize) -> Vec<Token> {
-    let engine = engine(model, None, options());
-    let answer = ask(&engine, request("alone", prompt, max_tokens));
-    engine.shutdown();
-    answer.tokens
-}
 
 #[test]
 fn a_follow_up_turn_computes_only_its_own_tokens() {

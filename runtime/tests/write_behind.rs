@@ -113,10 +113,6 @@ impl Files for RiggedDisk {
     }
 }
 
-fn of_memory(memory: MemoryKind) -> Arc<dyn Model> {
-    Arc::new(FakeModel::new().with_memory(memory))
-}
-
 fn on(
     disk: &Arc<RiggedDisk>,
     path: &Path,

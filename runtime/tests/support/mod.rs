@@ -5,6 +5,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use hob_runtime::backend::MemoryKind;
+use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{
     Engine, EngineOptions, EngineStatus, FinishReason, Model, Turn, TurnError, TurnEvent,
     TurnReport, TurnRequest,
@@ -24,6 +26,22 @@ pub fn options() -> EngineOptions {
         micro_batch_target: None,
         ..EngineOptions::default()
     }
+}
+
+pub fn fake() -> Arc<dyn Model> {
+    Arc::new(FakeModel::new())
+}
+
+pub fn of_memory(memory: MemoryKind) -> Arc<dyn Model> {
+    Arc::new(FakeModel::new().with_memory(memory))
+}
+
+/// The answer of an engine that has served nothing else.
+pub fn alone(model: &Arc<dyn Model>, prompt: &[Token], max_tokens: usize) -> Vec<Token> {
+    let engine = engine(model, None, options());
+    let answer = ask(&engine, request("alone", prompt, max_tokens));
+    engine.shutdown();
+    answer.tokens
 }
 
 pub fn engine(model: &Arc<dyn Model>, slots: Option<&Path>, options: EngineOptions) -> Engine {
