@@ -41,6 +41,9 @@ pub struct Status {
     pub queue: usize,
     pub memory_bytes: u64,
     pub memory_budget_bytes: u64,
+    /// Of `memory_bytes`, what waits for the disk.
+    pub unsaved_bytes: u64,
+    pub unsaved_budget_bytes: u64,
     pub disk_quota: DiskQuota,
     pub prefill_tokens_per_second: Option<f64>,
     pub counters: Counters,

@@ -20,6 +20,10 @@ pub struct EngineStatus {
     /// Host memory that holds KV.
     pub memory_bytes: u64,
     pub memory_budget_bytes: u64,
+    /// Of `memory_bytes`, what waits for the disk.
+    pub unsaved_bytes: u64,
+    /// From here on further exports stay in their cells.
+    pub unsaved_budget_bytes: u64,
     /// What the memory tier and its eviction policy did since the start.
     pub memory: MemoryFigures,
     /// Measured speed of prefill.

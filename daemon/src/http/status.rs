@@ -102,6 +102,8 @@ pub async fn status(
         queue: status.waiting,
         memory_bytes: status.memory_bytes,
         memory_budget_bytes: status.memory_budget_bytes,
+        unsaved_bytes: status.unsaved_bytes,
+        unsaved_budget_bytes: status.unsaved_budget_bytes,
         disk_quota: disk_quota(storage.quota()),
         prefill_tokens_per_second: status.prefill_tokens_per_second,
         counters: counters(status.counters),

@@ -336,6 +336,11 @@ impl KvTiers {
         (pool.bytes(), pool.budget())
     }
 
+    /// Bytes that wait for the disk, and their budget.
+    pub fn unsaved_bytes(&self) -> (u64, u64) {
+        self.shared.unsaved_bytes()
+    }
+
     pub fn counters(&self) -> &Counters {
         &self.shared.counters
     }

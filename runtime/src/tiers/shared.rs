@@ -198,7 +198,13 @@ impl Shared {
     }
 
     pub fn is_full(&self) -> bool {
-        self.pool().unsaved_bytes() >= self.unsaved_budget_bytes
+        let (bytes, budget_bytes) = self.unsaved_bytes();
+        bytes >= budget_bytes
+    }
+
+    /// Bytes that wait for the disk, and their budget.
+    pub fn unsaved_bytes(&self) -> (u64, u64) {
+        (self.pool().unsaved_bytes(), self.unsaved_budget_bytes)
     }
 
     /// Drops what is known of objects that have left memory, where there is no disk, once they are

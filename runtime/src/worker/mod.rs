@@ -326,11 +326,14 @@ impl<'b> Worker<'b> {
 /// The status fields that need no context.
 fn base_status(core: &Core) -> EngineStatus {
     let (memory_bytes, memory_budget_bytes) = core.tiers.memory_bytes();
+    let (unsaved_bytes, unsaved_budget_bytes) = core.tiers.unsaved_bytes();
     let disk = core.tiers.counters();
     EngineStatus {
         context_tokens: core.options.context_tokens,
         memory_bytes,
         memory_budget_bytes,
+        unsaved_bytes,
+        unsaved_budget_bytes,
         memory: core.tiers.memory_figures(),
         prefill_tokens_per_second: core.pace.rows_per_second(),
         counters: EngineCounters {
