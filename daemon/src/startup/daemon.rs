@@ -303,17 +303,17 @@ impl Daemon {
         let catalogue = parts.models.catalogue.clone();
         let mut ending = Ending::Stopped;
         let restart = async {
-            tokio::select! {
+            let (ending, max_wait) = tokio::select! {
                 () = model_changed.notified() => {
-                    let _ = until_idle(&engine).await; // An error: the engine has stopped already.
-                    Ending::ModelReplaced(running.address)
+                    (Ending::ModelReplaced(running.address), Duration::MAX)
                 }
                 model = catalogue.switch_request().submitted() => {
                     tracing::info!(%model, "restarting with another model");
-                    let _ = timeout(MAX_ANSWER_WAIT, until_idle(&engine)).await;
-                    Ending::Switched(running.address, model)
+                    (Ending::Switched(running.address, model), MAX_ANSWER_WAIT)
                 }
-            }
+            };
+            let _ = timeout(max_wait, until_idle(&engine)).await; // An error: it has stopped already.
+            ending
         };
         tokio::select! {
             () = stop => {}
