@@ -115,6 +115,25 @@ fn a_panic_of_the_engine_restarts_it_in_the_same_process() {
 }
 
 #[test]
+fn the_engine_starts_again_at_once_after_its_first_panic_and_a_second_later_after_the_next() {
+    let directory = tempfile::tempdir().unwrap();
+    let launch = launch(directory.path());
+    let hobd = launch.start();
+    let panic = || {
+        let before = Instant::now();
+        let panic = launch.inject("engine", "panic");
+        hobd.client.call("GET", "/v1/status").try_send().ok(); // Wakes the engine.
+        panic.done();
+        before
+    };
+    panic();
+    restarted_or_first(&hobd, 1);
+    let died = panic();
+    restarted_or_first(&hobd, 2);
+    assert!(died.elapsed() >= Duration::from_secs(1), "{:?}", died.elapsed());
+}
+
+#[test]
 fn a_panic_of_the_writer_or_a_reader_ends_one_job_and_restarts_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let launch = launch(directory.path());

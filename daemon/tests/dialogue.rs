@@ -14,6 +14,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use common::socket::{Client, started, stopped};
 use common::{Plan, World, user};
 use hob_daemon::speech::sound::Sound;
+use hob_daemon::speech::vad::SpeechDetector;
 use serde_json::{Value, json};
 use tungstenite::Message;
 
@@ -118,12 +119,7 @@ fn a_recognizer_that_fails_is_an_error_and_the_next_utterance_tries_again() {
 
 #[test]
 fn the_recognizer_gets_the_speech_that_espeak_says_and_the_moment_before_it() {
-    let espeak = Command::new("espeak-ng").args(["--stdout", "What is my locker code?"]).output();
-    let Ok(wav) = espeak.map(|output| output.stdout) else {
-        assert!(std::env::var_os("HOB_TEST_ALL").is_none(), "install espeak-ng");
-        return;
-    };
-    let said = Sound::from_wav(wav).unwrap().at_rate(16_000).to_pcm();
+    let Some(said) = espeak("What is my locker code?") else { return };
     let world = Plan::new().dictates(&shell("wc -c")).start();
     let mut client = Client::new(&world, "a");
     let pause = vec![0; 32_000];
@@ -233,6 +229,45 @@ fn a_session_restores_its_conversation_before_anybody_speaks() {
     world.until("the conversation is hot", |world| {
         world.status().slots.iter().any(|slot| slot.tokens > 20)
     });
+}
+
+/// What espeak-ng says, as PCM of 16 kHz. `None`: it is not installed.
+fn espeak(text: &str) -> Option<Vec<u8>> {
+    let espeak = Command::new("espeak-ng").args(["--stdout", text]).output();
+    let Ok(wav) = espeak.map(|output| output.stdout) else {
+        assert!(std::env::var_os("HOB_TEST_ALL").is_none(), "install espeak-ng");
+        return None;
+    };
+    Some(Sound::from_wav(wav).unwrap().at_rate(16_000).to_pcm())
+}
+
+#[test]
+fn the_first_frames_of_speech_restore_the_conversation_before_speech_is_certain() {
+    let Some(said) = espeak("What is my locker code?") else { return };
+    let sound = [vec![0; 32_000], said].concat();
+    let mut detector = SpeechDetector::default();
+    let frames: Vec<&[u8]> = sound.chunks(512).collect();
+    let suspected = frames.iter().position(|frame| {
+        assert!(detector.process(frame).is_empty(), "speech is suspected before it is certain");
+        detector.suspects_speech()
+    });
+    let heard = frames[..=suspected.unwrap()].concat();
+
+    let world = World::new();
+    let said = json!({"conversation": "a", "max_tokens": 4});
+    world.chat(json!([user("My locker code is 48213.")]), said);
+    let is_hot = |world: &World| world.status().slots.iter().any(|slot| slot.tokens > 20);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let park = || runtime.block_on(world.engine.park("a".parse().unwrap()));
+    park();
+    let mut client = Client::new(&world, "a");
+    world.until("the session's start has restored it", is_hot);
+    park();
+    assert!(!is_hot(&world));
+    client.socket.send(Message::binary(heard)).unwrap();
+    world.until("the conversation is hot", is_hot);
+    client.send(json!({"type": "nonsense"}));
+    assert_eq!(client.next()["error"]["code"], "unknown_event", "speech has not started");
 }
 
 #[test]

@@ -131,6 +131,36 @@ fn a_prefix_in_daily_use_is_not_computed_again_at_the_next_start() {
 }
 
 #[test]
+fn a_learned_prefix_in_daily_use_renews_its_record() {
+    let home = Home::new();
+    let hobd = home.start();
+    let system = "Your name is Ember. The day is Monday. The city is Oslo. ".repeat(12);
+    let ask = |question: &str| {
+        let messages =
+            json!([{"role": "system", "content": system}, {"role": "user", "content": question}]);
+        hobd.client.chat(&json!({"messages": messages, "max_tokens": 4, "temperature": 0}))
+    };
+    for question in ["Is there breakfast?", "How late is it?", "Where is the beach?"] {
+        ask(question);
+    }
+    let record = || {
+        let slots = hobd.client.get("/v1/slots")["data"].as_array().unwrap().clone();
+        let learned = |slot: &&Value| {
+            slot["conversation"].as_str().is_some_and(|id| id.starts_with("__learned__"))
+        };
+        slots.iter().find(learned).map(|slot| slot["used_at"].as_u64().unwrap())
+    };
+    let first = wait::until("its record is written", record);
+    for question in ["May I bring a dog?", "Is there a lift?"] {
+        home.pass(9 * HOUR);
+        ask(question);
+    }
+    wait::until("each turn has renewed its record", || {
+        record().filter(|used_at| *used_at >= first + 18 * 3600)
+    });
+}
+
+#[test]
 fn over_quota_the_least_rebuild_time_per_byte_leaves_and_the_others_stay() {
     let home = room();
     let hobd = home.start();

@@ -271,6 +271,16 @@ fn the_answer_to_speech_is_streamed_on_request() {
 }
 
 #[test]
+fn a_turn_closes_its_session_and_the_words_are_answered_once() {
+    let world = World::new();
+    start(&world, "a");
+    final_text(&world, "a", "What is my locker code?");
+    assert!(end(&world, "a")["choices"][0]["message"]["content"].is_string());
+    let again = world.post("/v1/conversations/a/speech-end", json!({}));
+    assert_eq!((again.status, &again.error()["code"]), (400, &json!("nothing_heard")));
+}
+
+#[test]
 fn an_invalid_speech_request_names_its_field() {
     let world = World::new();
     let end = world.post("/v1/conversations/a/speech-end", json!({}));

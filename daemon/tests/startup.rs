@@ -187,3 +187,23 @@ fn the_start_prints_the_address_and_the_token_file() {
         (log.contains(&address) && log.contains("data/token\n")).then_some(())
     });
 }
+
+#[test]
+fn a_setting_that_is_not_obeyed_is_logged() {
+    let home = Home::on_fake().with(&["--sweep-interval", "1s"]);
+    let _hobd = home.start();
+    let log = home.launch.log();
+    assert!(log.contains("--sweep-interval) is shorter than 60 seconds; hobd uses 60"), "{log}");
+}
+
+#[test]
+fn the_kv_that_waits_for_the_disk_takes_a_sixteenth_of_the_memory() {
+    let home = Home::on_fake();
+    let hobd = home.start();
+    let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total =
+        memory.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().split(' ').next());
+    let Some(total) = total.map(|kib| kib.parse::<u64>().unwrap() << 10) else { return };
+    let budget = hobd.client.get("/v1/status")["unsaved_budget_bytes"].clone();
+    assert_eq!(budget, (total / 16).max(256 << 20));
+}

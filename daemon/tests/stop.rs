@@ -11,13 +11,15 @@ mod chance;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use chance::Chance;
-use hob_testkit::{Client, Hobd, Launch, wait};
+use hob_testkit::process::Signal;
+use hob_testkit::{Client, Hobd, Launch, Process, Stream, wait};
 use serde_json::{Value, json};
 
 const MAX_STOP_TIME: Duration = Duration::from_secs(10);
@@ -87,6 +89,93 @@ fn sigterm_during_a_model_switch_is_not_lost() {
         stop(&mut hobd, &launch);
         assert!(!directory.path().join("data/hobd.json").exists());
     }
+}
+
+/// An answer of some 20 seconds, of which the first word has arrived.
+fn long_answer(hobd: &Hobd) -> Stream {
+    let mut body = body("a", &format!("Say this slowly: {}", "kettle ".repeat(300)));
+    (body["stream"], body["max_tokens"]) = (true.into(), 2000.into());
+    let mut stream = hobd.client.call("POST", "/v1/chat/completions").json(&body).stream();
+    stream.next_data().unwrap();
+    stream
+}
+
+fn until_stopping(launch: &Launch) {
+    wait::until("the signal is heard", || launch.log().contains("stopping;").then_some(()));
+}
+
+/// The fake model writes each token of this answer after a pause: longer than the five seconds that
+/// a stop gives to answers, and less than the ten before a switch.
+#[test]
+fn an_answer_of_seven_seconds_is_whole_when_the_model_is_switched() {
+    let directory = tempfile::tempdir().unwrap();
+    configure(directory.path());
+    fs::write(directory.path().join(".config/hob/hob.toml"), "model = 'fake'\n").unwrap();
+    let launch = launch(directory.path());
+    let hobd = launch.start();
+    let said = "k".repeat(700); // A token each 10 ms.
+    let mut body = body("a", &format!("Say this slowly: {said}"));
+    (body["stream"], body["max_tokens"]) = (true.into(), 2000.into());
+    let mut stream = hobd.client.call("POST", "/v1/chat/completions").json(&body).stream();
+    stream.next_data().unwrap();
+    hobd.client.post("/v1/models/switch", &json!({"model": "fake:second"}));
+    let events = stream.collect();
+    let finish = |event: &Value| event["choices"][0]["finish_reason"].as_str() == Some("stop");
+    assert!(events.iter().any(finish), "{:?}", events.last());
+}
+
+#[test]
+fn a_second_signal_ends_the_process_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let launch = launch(directory.path()).args(["--model", "fake"]);
+    let mut hobd = launch.start();
+    let _stream = long_answer(&hobd);
+    Process::signal(hobd.process.id(), Signal::TERM);
+    until_stopping(&launch);
+    assert_eq!(hobd.process.terminate(wait::PATIENCE).code(), Some(130), "{}", launch.log());
+}
+
+#[test]
+fn a_signal_to_a_supervisor_and_its_child_counts_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let launch = launch(directory.path()).args(["--model", "fake", "--supervise"]);
+    let mut hobd = launch.start();
+    let _stream = long_answer(&hobd);
+    let child = hobd.ready["pid"].as_u64().unwrap();
+    Process::signal(u32::try_from(child).unwrap(), Signal::TERM);
+    until_stopping(&launch);
+    stop(&mut hobd, &launch);
+}
+
+#[test]
+fn who_watches_the_memory_gets_the_end_of_the_stream_and_delays_no_stop() {
+    let directory = tempfile::tempdir().unwrap();
+    let launch = launch(directory.path()).args(["--model", "fake"]);
+    let mut hobd = launch.start();
+    let mut watch = hobd.client.call("GET", "/v1/memory/events").open();
+    let mut head = [0; 64];
+    watch.read_exact(&mut head).unwrap();
+    let reads = thread::spawn(move || {
+        let mut rest = Vec::new();
+        watch.read_to_end(&mut rest).map(|_| rest)
+    });
+    stop(&mut hobd, &launch);
+    let rest = reads.join().unwrap().unwrap();
+    assert!(rest.ends_with(b"0\r\n\r\n"), "the stream ends with its last chunk");
+}
+
+#[test]
+fn sigterm_ends_a_hobd_whose_model_does_not_load() {
+    let directory = tempfile::tempdir().unwrap();
+    let launch = launch(directory.path()).args(["--model", "fake"]).with_faults();
+    let client = launch.start().client;
+    let launch = launch.listen(client.address);
+    let _loads = launch.inject("start", "wait");
+    let starting = launch.spawn();
+    wait::until("the model loads", || client.call("GET", "/health").try_send().ok());
+    let told = Instant::now();
+    assert_eq!(starting.terminate().code(), Some(0), "{}", launch.log());
+    assert!(told.elapsed() < Duration::from_secs(6), "two are enough: nothing is to be saved");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -190,6 +190,11 @@ pub struct Starting {
 }
 
 impl Starting {
+    /// Ends it before it serves.
+    pub fn terminate(mut self) -> ExitStatus {
+        self.process.terminate(wait::PATIENCE)
+    }
+
     /// Waits until it serves requests; `None` when it ends instead.
     pub fn ready(mut self) -> Option<Hobd> {
         while self.process.is_running() {
