@@ -98,14 +98,54 @@ fn a_miss_is_explained_with_the_stored_and_the_new_text() {
 }
 
 #[test]
-fn status_shows_unknown_fields_too() {
+fn status_says_what_is_ready_and_what_is_wrong() {
+    let home = Home::new();
+    let status = json!({
+        "version": "0.1.0", "pid": 4711, "model": "smollm2", "residency": "resident",
+        "context_tokens": 8192, "prefill_tokens_per_second": 311.6,
+        "slots": [{"slot": 0, "conversation": "room-1", "tokens": 1502, "state": "decoding"},
+            {"slot": 1, "state": "free"}],
+        "parked": [{"conversation": "a", "tier": "cold"}, {"conversation": "b", "tier": "warm"}],
+        "prefixes": [{"profile": "lights", "state": "warm", "place": "hot", "tokens": 812}],
+        "profiles": [{"name": "night", "error": "line 3: no `text`"}],
+        "memory_bytes": 1_048_576, "memory_budget_bytes": 4_194_304, "unsaved_bytes": 2048,
+        "disk_quota": {"no_room": "less than 10 GiB are free: set disk_quota_bytes"},
+        "crashes": 1, "crash": "the engine's thread panicked", "counters": {"turns": 3},
+    });
+    let titled = json!({"data": [{"id": "room-1", "title": "The locker"}]});
+    let daemon = Daemon::new(&home).answer("GET /v1/status", 200, status);
+    let daemon = daemon.answer("GET /v1/conversations", 200, titled);
+    let shown = home.hob(&["status"]).ok().replace(&daemon.address, "ADDRESS");
+    let expected = "daemon    hobd 0.1.0 at ADDRESS, process 4711, started";
+    assert!(shown.starts_with(expected), "{shown}");
+    let rest: Vec<_> = shown.lines().skip(1).collect();
+    assert_eq!(
+        rest,
+        [
+            "model     smollm2, context of 8,192 tokens, reads 312 tokens a second",
+            "requests  1 of 2 slots answer, 0 wait, 3 turns since the start",
+            "ready     3 conversations: 1 hot, 1 in memory, 1 on disk",
+            "memory    1.0 MiB of 4.0 MiB, 2.0 KiB of it wait for the disk",
+            "disk      less than 10 GiB are free: set disk_quota_bytes",
+            "prefix    lights: hot, 812 tokens",
+            "profile   night: line 3: no `text`",
+            "crashes   1, the last: the engine's thread panicked",
+            "",
+            "CHAT        TOKENS  STATE",
+            "The locker   1,502  decoding",
+        ]
+    );
+}
+
+#[test]
+fn status_with_all_shows_unknown_fields_too() {
     let home = Home::new();
     let status = json!({
         "version": "9", "memory_bytes": 1_048_576, "slots": [{"slot": 0, "state": "idle"}],
         "parked": [], "counters": {"turns": 3}, "new_in_9": true,
     });
     let daemon = Daemon::new(&home).answer("GET /v1/status", 200, status.clone());
-    let shown = home.hob(&["status"]).ok();
+    let shown = home.hob(&["status", "--all"]).ok();
     for words in ["1.0 MiB", "idle", "parked: none", "turns", "new_in_9"] {
         assert!(shown.contains(words), "{words} is missing: {shown}");
     }

@@ -1,4 +1,4 @@
-//! `hob status`
+//! Every field of the status, also those that only a newer daemon knows.
 
 use std::io::Write;
 
@@ -10,21 +10,11 @@ use crate::failure::Failure;
 use crate::names::label;
 use crate::output::{Align, Table, ago, count, plain, size, state};
 
-/// Show the state of the daemon: model, slots, conversations in memory, counters
-#[derive(clap::Args)]
-pub struct Args {}
-
-pub fn run(_: &Args, context: &mut Context) -> Result<(), Failure> {
-    let client = Client::find(context)?;
-    let status: Value = client.get("/v1/status")?;
-    if context.json {
-        return context.write_json(&status);
-    }
+pub fn write(client: &Client, status: Value, context: &mut Context) -> Result<(), Failure> {
     let now = context.now_secs();
     writeln!(context.out, "daemon at {}", client.address())?;
     let Value::Object(fields) = status else { return Ok(()) };
-    // Plain fields first, then each list and group under its name. Fields that only a newer daemon
-    // knows are shown too.
+    // Plain fields first, then each list and group under its name.
     let (nested, simple): (Map<_, _>, Map<_, _>) =
         fields.into_iter().partition(|(_, value)| value.is_object() || value.is_array());
     write_fields(&simple, now, &mut *context.out)?;

@@ -1,0 +1,138 @@
+//! The status in a person's words.
+
+use std::collections::BTreeMap;
+
+use hob_api::Status;
+use hob_api::status::{Parked, Prefix, Slot};
+
+use crate::client::Client;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::names::label;
+use crate::output::{Align, Table, ago, conversations, count, line, plain, size, state};
+
+/// Of a title in the table of slots.
+const MAX_TITLE_CHARS: usize = 40;
+
+/// `titles`: those of the conversations, by id.
+pub fn write(
+    client: &Client,
+    status: &Status,
+    titles: &BTreeMap<String, String>,
+    context: &mut Context,
+) -> Result<(), Failure> {
+    let now = context.now_secs();
+    let mut facts = Table::untitled(2, Align::Left).wrap(1);
+    let mut fact = |name: &str, text: String| facts.row(vec![name.to_owned(), text]);
+    let version = plain(&status.version);
+    let started = ago(now.saturating_sub(status.started_at));
+    let pid = status.pid;
+    fact(
+        "daemon",
+        format!("hobd {version} at {}, process {pid}, started {started}", client.address()),
+    );
+    fact("model", model(status));
+    fact("requests", requests(status));
+    fact("ready", ready(status));
+    fact("memory", memory(status));
+    if let Some(no_room) = &status.disk_quota.no_room {
+        fact("disk", plain(no_room));
+    }
+    for prefix in &status.prefixes {
+        fact("prefix", format!("{}: {}", plain(&prefix.profile), place(prefix)));
+    }
+    for profile in &status.profiles {
+        if let Some(error) = &profile.error {
+            fact("profile", format!("{}: {}", plain(&profile.name), plain(error)));
+        }
+    }
+    if let Some(failure) = &status.switch_error {
+        fact("switch", format!("{}: {}", plain(&failure.model), plain(&failure.message)));
+    }
+    if let Some(reason) = &status.crash {
+        let at = status.crash_at.map(|at| format!(", {}", ago(now.saturating_sub(at))));
+        let at = at.unwrap_or_default();
+        fact("crashes", format!("{}, the last{at}: {}", status.crashes, plain(reason)));
+    }
+    let text = facts.text(context.columns());
+    context.out.write_all(text.as_bytes())?;
+
+    let mut slots =
+        Table::new(&[("CHAT", Align::Left), ("TOKENS", Align::Right), ("STATE", Align::Left)])
+            .cut(0);
+    for slot in &status.slots {
+        if let Some(id) = &slot.conversation {
+            let title = titles.get(id.as_str()).map(|title| line(title, MAX_TITLE_CHARS));
+            let name = title.unwrap_or_else(|| label(id.as_str()));
+            slots.row(vec![name, count(slot.tokens as u64), plain(&slot.state)]);
+        }
+    }
+    if status.slots.iter().any(|slot| slot.conversation.is_some()) {
+        let text = slots.text(context.columns());
+        write!(context.out, "\n{text}")?;
+    }
+    Ok(())
+}
+
+fn model(status: &Status) -> String {
+    let mut text = plain(&status.model);
+    match (status.residency.as_ref(), status.loaded_percent) {
+        ("loading", Some(percent)) => text.push_str(&format!(" (loading, {percent} %)")),
+        ("unloaded", _) => text.push_str(" (unloaded: the next request loads it)"),
+        _ => {}
+    }
+    text.push_str(&format!(", context of {} tokens", count(status.context_tokens as u64)));
+    if let Some(speed) = status.prefill_tokens_per_second {
+        text.push_str(&format!(", reads {} tokens a second", count(speed.round() as u64)));
+    }
+    text
+}
+
+fn requests(status: &Status) -> String {
+    let busy = status.slots.iter().filter(|slot| slot.is_busy()).count();
+    let (slots, waiting) = (status.slots.len(), status.queue);
+    let turns = count(status.counters.turns);
+    format!("{busy} of {slots} slots answer, {waiting} wait, {turns} turns since the start")
+}
+
+/// Conversations by the tier that a restore reads.
+fn ready(status: &Status) -> String {
+    let hot = status.slots.iter().filter(|slot: &&Slot| slot.conversation.is_some()).count();
+    let parked = |tier: &str| {
+        status.parked.iter().filter(|parked: &&Parked| parked.tier.as_ref() == tier).count()
+    };
+    let places = [("hot", hot), ("warm", parked("warm")), ("cold", parked("cold"))];
+    let shown = places.iter().filter(|(_, number)| *number > 0);
+    let shown: Vec<_> =
+        shown.map(|(tier, number)| format!("{} {}", count(*number as u64), state(tier))).collect();
+    match shown.is_empty() {
+        true => "no chat".to_owned(),
+        false => {
+            let all = places.iter().map(|(_, number)| number).sum();
+            format!("{}: {}", conversations(all), shown.join(", "))
+        }
+    }
+}
+
+fn memory(status: &Status) -> String {
+    let (used, budget) = (size(status.memory_bytes), size(status.memory_budget_bytes));
+    let mut text = format!("{used} of {budget}");
+    if status.unsaved_bytes > 0 {
+        text.push_str(&format!(", {} of it wait for the disk", size(status.unsaved_bytes)));
+    }
+    text
+}
+
+fn place(prefix: &Prefix) -> String {
+    if let Some(error) = &prefix.error {
+        return plain(error);
+    }
+    // The prefix of a profile has no text without KV.
+    let place = match prefix.place.as_ref() {
+        "none" => plain(&prefix.state),
+        place => state(&plain(place)).to_owned(),
+    };
+    prefix
+        .tokens
+        .map_or(place.clone(), |tokens| format!("{place}, {} tokens", count(tokens as u64)))
+}
