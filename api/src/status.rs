@@ -2,6 +2,7 @@
 
 use hob_slots::{ConversationId, ModelHash, TtlClass};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::Text;
 
@@ -104,6 +105,8 @@ pub struct Profile {
     /// `None`: no version of the file was valid.
     pub ttl: Option<TtlClass>,
     pub tokens: Option<usize>,
+    /// Parameters of its answers, as a request has them.
+    pub sampling: Value,
     /// The segments of the prefix, as `layer:key`.
     pub prefix: Vec<String>,
     /// The segments behind the prefix.

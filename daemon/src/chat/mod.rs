@@ -3,7 +3,7 @@
 //! Reading order: [`request`] (what is asked), [`identity`] (whose conversation it is), this file
 //! (the way of a chat to the engine), `newest` (a chat that outgrew the context), `grammar`,
 //! `choices` (its turns), [`answer`] (their events to the client), `progress` (what the client
-//! reads before them), `privacy` (what may reach the disk), [`assembly`] (text to messages and tool
+//! reads before them), `continuing` (an answer that was cut short), `privacy` (what may reach the disk), [`assembly`] (text to messages and tool
 //! calls), `recording` (what is saved). Beside it: [`detached`] (answers that outlive their client),
 //! [`completion`], `embedding`, `tokens`, and [`prewarm`], a chat that generates nothing.
 //!
@@ -16,6 +16,7 @@ pub mod answer;
 pub mod assembly;
 mod choices;
 mod completion;
+mod continuing;
 pub mod detached;
 mod embedding;
 mod grammar;
@@ -150,7 +151,7 @@ impl Chat {
         session: Option<&str>,
     ) -> Result<(ChatRequest, Answer), ApiError> {
         let options = &self.shared.options;
-        let resolved = self.resolve(body)?;
+        let mut resolved = self.resolve(body)?;
         let request = &resolved.request;
         let is_prewarm = request.shape.is_prewarm();
         let identity = Identity::of(body, session)?;
@@ -165,7 +166,12 @@ impl Chat {
         }
         let extent = resolved.extent();
         let start = self.begin_turn(request, &identity, &extent).await?;
-        let TurnStart { mut continuation, timelines, .. } = start;
+        let TurnStart { mut continuation, timelines, sampling, .. } = start;
+        resolved.fill(sampling.as_ref());
+        let request = &resolved.request;
+        let continued = continuation.as_ref().and_then(|it| it.continued.as_ref());
+        let continued = continued.map(|continued| continued.message.clone());
+        let address = continued.as_ref().map(Message::to_json);
         if let Some(id) = identity.named().filter(|_| !is_prewarm) {
             options.sessions.close(id); // No speculative prefill begins from here on.
         }
@@ -181,13 +187,20 @@ impl Chat {
         let (chat, job) = (self.clone(), resolved.clone());
         let submitted = compute(move || {
             let messages = history.as_ref().unwrap_or(&job.request.messages);
-            let Newest { rendered, start } = chat.prompt(&job, messages, &extent, &timelines)?;
+            let Newest { mut rendered, start } =
+                chat.prompt(&job, messages, &extent, &timelines)?;
+            let thinks = opens_reasoning(&rendered.text);
+            let begun = match &continued {
+                Some(answer) => chat.begin_with(&job.request, &mut rendered, answer, &timelines)?,
+                None => String::new(),
+            };
             let remembered = remembered(&timelines, &rendered.tokens);
+            let begun = Begun { thinks, text: begun };
             let submitted =
-                chat.submit(&job.request, rendered, conversation, keep, ticket, remembered)?;
+                chat.submit(&job.request, rendered, conversation, keep, ticket, remembered, begun)?;
             Ok::<_, ApiError>((submitted, start))
         });
-        let (Submitted { choices, subject, dialect, thinks }, start) = submitted.await?;
+        let (Submitted { choices, subject, dialect, begun }, start) = submitted.await?;
         if let (Some(continuation), Some(start)) = (&mut continuation, start) {
             continuation.start_at(start);
         }
@@ -221,8 +234,9 @@ impl Chat {
             NewAnswer {
                 choices,
                 assemblies: (0..count)
-                    .map(|_| Assembly::new(dialect, reads_calls, thinks))
+                    .map(|_| Assembly::begun(dialect, reads_calls, begun.thinks, &begun.text))
                     .collect(),
+                continued: address,
                 choices_per_prompt: count,
                 subject,
                 left_out,
@@ -249,6 +263,22 @@ impl Chat {
         }
         let rendered = renderer.prompt(&job.prompt_parts(messages), extent, known)?;
         Ok(Newest { rendered, start: None })
+    }
+
+    /// Puts an answer that goes on behind its prompt. Returns its text.
+    fn begin_with(
+        &self,
+        request: &ChatRequest,
+        rendered: &mut Rendered,
+        answer: &Message,
+        known: &[Vec<Token>],
+    ) -> Result<String, ApiError> {
+        let renderer = &self.shared.options.renderer;
+        let reading = continuing::Reading {
+            dialect: grammar::dialect(request, renderer.template().dialect()),
+            reads_calls: request.tool_choice != ToolChoice::None,
+        };
+        continuing::extend(renderer.model().as_ref(), rendered, answer, known, reading)
     }
 
     /// Checks a body and looks up the profile that it names.
@@ -327,14 +357,18 @@ impl Chat {
         keep: Retention,
         ticket: Option<TurnTicket>,
         remembered: usize,
+        begun: Begun,
     ) -> Result<Submitted, ApiError> {
-        let Rendered { text, tokens, segments } = prompt;
+        let Rendered { tokens, segments, .. } = prompt;
         let options = &self.shared.options;
         let dialect = grammar::dialect(request, options.renderer.template().dialect());
-        let thinks = opens_reasoning(&text);
         let grammar = grammar::grammar(request, dialect)?;
+        if request.continues && grammar.is_some() {
+            let message = "`hob.continue` cannot force a tool call: set `tool_choice` to auto";
+            return Err(ApiError::field("tool_choice", message).code("unsupported"));
+        }
         let grammar =
-            grammar.map(|grammar| if thinks { grammar.after_reasoning() } else { grammar });
+            grammar.map(|grammar| if begun.thinks { grammar.after_reasoning() } else { grammar });
         let max_tokens = options.engine.context_tokens();
         let max_tokens = request.shape.max_tokens.unwrap_or(max_tokens).min(max_tokens);
         let first = TurnRequest {
@@ -362,7 +396,7 @@ impl Chat {
         let choices = choices::start(options.engine.clone(), turns, ticket.as_ref())
             .map_err(|error| grammar::refused(request, error))?;
         let subject = Subject { prompt: tokens, segments, remembered };
-        Ok(Submitted { choices, subject, dialect, thinks })
+        Ok(Submitted { choices, subject, dialect, begun })
     }
 
     fn begin_answer(
@@ -416,7 +450,15 @@ struct Submitted {
     choices: Choices,
     subject: Subject,
     dialect: Dialect,
+    begun: Begun,
+}
+
+/// What precedes the tokens of an answer.
+struct Begun {
+    /// The prompt ends within the think mark.
     thinks: bool,
+    /// The text of an answer that goes on.
+    text: String,
 }
 
 fn append(request: &ChatRequest, identity: &Identity, extent: &Extent) -> Result<Append, ApiError> {
@@ -427,7 +469,8 @@ fn append(request: &ChatRequest, identity: &Identity, extent: &Extent) -> Result
     if matches!(extent, Extent::Before(_)) {
         new.push(Message::plain(Role::User, "")); // Stands for the message that is not complete.
     }
-    Ok(Append { conversation: id.clone(), after: request.after, new })
+    let continues = request.continues;
+    Ok(Append { conversation: id.clone(), after: request.after, new, continues })
 }
 
 fn refused(request: &ChatRequest, error: TranscriptError) -> ApiError {
@@ -439,6 +482,11 @@ fn refused(request: &ChatRequest, error: TranscriptError) -> ApiError {
         }
         TranscriptError::NothingToAnswer => {
             ApiError::field("messages", "this conversation has nothing to answer yet")
+        }
+        TranscriptError::NothingToContinue => {
+            let message = "there is no answer to go on with: name one in `hob.after` that no \
+                           message follows, or let the conversation end with it";
+            ApiError::field("hob.continue", message)
         }
         TranscriptError::NoSuchMessage { .. } => ApiError::field("hob.after", error.to_string()),
         error => error.into(),

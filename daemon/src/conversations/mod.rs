@@ -3,6 +3,8 @@
 //! Reading order: [`transcript`] (the database), this file (the handle), [`trash`] (deletion after an
 //! hour), [`export`] (conversations as files).
 //!
+//! - Messages that a user deletes are gone for good after an hour, and with them all KV of their
+//!   conversation.
 //! - Deleting a conversation deletes its text and its KV, wherever that is. The deletion has
 //!   answered when both are durably gone, and no turn that began before it brings them back.
 
@@ -18,13 +20,13 @@ use hob_slots::{AdjustedTime, ConversationId, Timestamp};
 
 use crate::blocking::compute;
 use crate::clock::Clock;
-use crate::error::ApiError;
+use crate::error::{ApiError, ErrorKind};
 use crate::learned::Learned;
 use crate::storage::Storage;
 use crate::warm::events::WarmEvents;
 use transcript::{
-    Change, ConversationText, Hit, RecentTurn, SavedExplanation, SearchQuery, Snippet, Summary,
-    Transcript, TranscriptError,
+    Change, ConversationText, Fork, Hit, Moved, RecentTurn, SavedExplanation, SearchQuery, Snippet,
+    Summary, Transcript, TranscriptError,
 };
 
 #[derive(Clone)]
@@ -192,6 +194,56 @@ impl Conversations {
         }
     }
 
+    /// Gives a message another text, as a sibling. Returns its id.
+    ///
+    /// # Errors
+    /// When there is no such message, or the conversation is being answered.
+    pub async fn edit_message(
+        &self,
+        id: &ConversationId,
+        message: i64,
+        text: String,
+    ) -> Result<i64, ApiError> {
+        let edited = self.transcript.edit_message(id, message, text, self.now()).done().await;
+        edited.map_err(of_message)
+    }
+
+    /// Deletes a message and what follows it. [`Self::restore_message`] brings them back within an
+    /// hour.
+    ///
+    /// # Errors
+    /// When there is no such message, or the conversation is being answered.
+    pub async fn delete_message(
+        &self,
+        id: &ConversationId,
+        message: i64,
+    ) -> Result<Moved, ApiError> {
+        let deleted = self.transcript.delete_message(id, message, self.now()).done().await;
+        deleted.map_err(of_message)
+    }
+
+    /// # Errors
+    /// When the message was not deleted, or is deleted for good.
+    pub async fn restore_message(
+        &self,
+        id: &ConversationId,
+        message: i64,
+    ) -> Result<Moved, ApiError> {
+        self.transcript.restore_message(id, message).done().await.map_err(of_message)
+    }
+
+    /// Copies the beginning of a conversation. The copy finds its KV by the same tokens.
+    ///
+    /// # Errors
+    /// When there is no such message, or the conversation is private.
+    pub async fn fork(&self, fork: Fork) -> Result<ConversationId, ApiError> {
+        if self.transcript.is_private(&fork.from) {
+            let message = "a copy of a private conversation would be on disk";
+            return Err(ApiError::new(ErrorKind::Invalid, message).code("private"));
+        }
+        self.transcript.fork(fork, self.now()).done().await.map_err(of_message)
+    }
+
     /// Deletes text and KV, and cancels a running answer; `false` if there was no text. Both are
     /// durably gone afterwards.
     ///
@@ -225,11 +277,25 @@ impl Conversations {
             self.delete_kv(id).await?;
             self.transcript.delete_trashed(id, *since).done().await?;
         }
+        self.purge_messages(now).await?;
         for id in self.transcript.private() {
             let Some(text) = self.transcript.get(&id).done().await? else { continue };
             let updated = Timestamp(u64::try_from(text.summary.updated_at).unwrap_or(0));
             if now.age(updated) >= trash::PRIVATE_RETENTION {
                 self.delete(&id).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes messages whose hour is over, and all KV of their conversations: it spells them.
+    async fn purge_messages(&self, now: &AdjustedTime) -> Result<(), ApiError> {
+        for deleted in self.transcript.deleted_messages().done().await? {
+            let id = &deleted.conversation;
+            let is_due = now.age(deleted.since) >= trash::RETENTION;
+            if is_due && self.transcript.is_idle(id).done().await? {
+                self.delete_kv(id).await?;
+                self.transcript.purge_messages(&deleted).done().await?;
             }
         }
         Ok(())
@@ -266,5 +332,19 @@ impl Conversations {
 
     fn now(&self) -> Timestamp {
         (self.clock)()
+    }
+}
+
+/// The error of a change of one message.
+fn of_message(error: TranscriptError) -> ApiError {
+    match error {
+        TranscriptError::NoSuchMessage { .. } => {
+            ApiError::not_found(error.to_string()).code("message_not_found")
+        }
+        TranscriptError::Answering => {
+            let message = "the conversation is being answered: stop the answer, or wait for it";
+            ApiError::new(ErrorKind::Conflict, message).code("answering")
+        }
+        error => error.into(),
     }
 }

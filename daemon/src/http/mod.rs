@@ -17,6 +17,7 @@ pub mod gate;
 pub mod guard;
 mod learned;
 mod memory;
+mod messages;
 mod models;
 mod page;
 mod prewarm;
@@ -29,6 +30,7 @@ mod slots;
 mod speech;
 mod sse;
 mod status;
+mod templates;
 pub mod texts;
 mod tokens;
 mod turns;
@@ -45,7 +47,7 @@ use axum::extract::{FromRef, MatchedPath, Request, State};
 use axum::handler::Handler;
 use axum::middleware::{self, Next};
 use axum::response::Response;
-use axum::routing::{delete, get, post, put};
+use axum::routing::{delete, get, patch, post, put};
 use hob_slots::maintenance::{Collect, Prune, Remove, SetClass};
 use tower_http::compression::CompressionLayer;
 
@@ -126,6 +128,16 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
         .route("/v1/conversations/{id}/speech-end", post(speech::end))
         .route("/v1/conversations/{id}/audio", post(utterance::hear).delete(utterance::discard))
         .route("/v1/conversations/{id}/typing", post(typing::typed).delete(typing::left))
+        .route(
+            "/v1/conversations/{id}/messages/{message}",
+            patch(messages::edit).delete(messages::delete),
+        )
+        .route("/v1/conversations/{id}/messages/{message}/restore", post(messages::restore))
+        .route("/v1/conversations/{id}/fork", post(messages::fork))
+        .route(
+            "/v1/templates",
+            get(templates::list).put(templates::replace).delete(templates::delete),
+        )
         .route("/v1/turns", get(turns::list))
         .route("/v1/prewarm", post(prewarm::prewarm))
         .route("/v1/profiles", get(profiles::list))

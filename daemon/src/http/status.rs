@@ -131,8 +131,8 @@ fn disk_quota(quota: &quota::DiskQuota) -> DiskQuota {
 }
 
 fn profile(profile: ProfileStatus) -> Profile {
-    let ProfileStatus { name, ttl, tokens, prefix, tail, error } = profile;
-    Profile { name, ttl, tokens, prefix, tail, error }
+    let ProfileStatus { name, ttl, tokens, sampling, prefix, tail, error } = profile;
+    Profile { name, ttl, tokens, sampling, prefix, tail, error }
 }
 
 fn prefix(prefix: PrefixStatus) -> Prefix {

@@ -136,7 +136,7 @@ fn path(before: Option<&Path>, message: &Message) -> Path {
 }
 
 /// The id, or the first unused one with a number appended.
-fn unused_id(
+pub(super) fn unused_id(
     connection: &Connection,
     wanted: &ConversationId,
 ) -> Result<ConversationId, TranscriptError> {

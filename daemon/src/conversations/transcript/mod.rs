@@ -1,7 +1,8 @@
 //! The text of every conversation, in SQLite. Losing KV never loses text.
 //!
 //! - A conversation is a tree of messages and a head. Edits and second answers are siblings: no
-//!   message is overwritten, and only deleting a conversation deletes text.
+//!   message is overwritten. An answer that was cut short may grow on. Only users delete text: a
+//!   conversation, or a message with what follows it.
 //! - A call that has answered is on disk (WAL, `synchronous = FULL`).
 //! - An answer is `streaming` while it grows. After a crash it is `interrupted`, with the text of its
 //!   last flush.
@@ -12,7 +13,8 @@
 //!
 //! Reading order: `schema`, `writer` (the thread), `private`, `tree` (walking and growing), `answer` (one that
 //! grows), `turn` (before a prompt and after an answer), `read`, `change`, `search`, `recent`,
-//! `document`, `finish` and `import` (conversations from elsewhere).
+//! `messages` (single ones), `document`, `finish` and `import` (conversations from elsewhere),
+//! `preferences`.
 
 mod answer;
 mod change;
@@ -22,7 +24,9 @@ mod error;
 mod explanations;
 mod finish;
 mod import;
+mod messages;
 mod place;
+mod preferences;
 mod private;
 mod read;
 mod recent;
@@ -46,6 +50,7 @@ use std::time::Duration;
 
 use hob_slots::{ConversationId, ModelHash, Timestamp, Token};
 use rusqlite::Connection;
+use serde_json::Value;
 
 use crate::wire::message::Message;
 pub use answer::{ClosedAnswer, OpenAnswer};
@@ -56,6 +61,7 @@ pub use document::{Document, Extent, Node, VERSION, check_version, one_line, sta
 pub use error::TranscriptError;
 pub use explanations::SavedExplanation;
 pub use import::ImportedConversation;
+pub use messages::{DeletedMessages, Fork, Moved};
 pub use place::After;
 use private::Private;
 pub use private::PrivateRequest;
@@ -63,7 +69,7 @@ pub use read::{ConversationText, SavedMessage, Status, Summary};
 pub use recent::RecentTurn;
 pub use search::{Hit, SearchQuery, Snippet};
 pub use titles::MAX_TITLE_CHARS;
-pub use tree::{Continuation, Grown, instructions};
+pub use tree::{Continuation, Continued, Grown, instructions};
 pub use turn::{Append, TurnEnd, TurnQuery, TurnStart};
 pub use writer::Pending;
 use writer::Writer;
@@ -232,6 +238,70 @@ impl Transcript {
     pub fn delete_trashed(&self, conversation: &ConversationId, since: Timestamp) -> Pending<bool> {
         let (id, writer) = (conversation.clone(), self.writer_of(conversation));
         writer.write(move |connection| change::delete_trashed(connection, &id, since))
+    }
+
+    /// Gives a message another text, as a sibling. Returns its id.
+    pub fn edit_message(
+        &self,
+        conversation: &ConversationId,
+        message: i64,
+        text: String,
+        now: Timestamp,
+    ) -> Pending<i64> {
+        let (id, writer) = (conversation.clone(), self.writer_of(conversation));
+        writer.write(move |connection| messages::edit(connection, &id, message, &text, now))
+    }
+
+    /// Deletes a message and all that follow it; they can be restored until they are purged.
+    pub fn delete_message(
+        &self,
+        conversation: &ConversationId,
+        message: i64,
+        now: Timestamp,
+    ) -> Pending<Moved> {
+        let (id, writer) = (conversation.clone(), self.writer_of(conversation));
+        writer.write(move |connection| messages::delete(connection, &id, message, now))
+    }
+
+    pub fn restore_message(&self, conversation: &ConversationId, message: i64) -> Pending<Moved> {
+        let (id, writer) = (conversation.clone(), self.writer_of(conversation));
+        writer.write(move |connection| messages::restore(connection, &id, message))
+    }
+
+    /// The messages that were deleted and can be restored.
+    pub fn deleted_messages(&self) -> Pending<Vec<DeletedMessages>> {
+        self.read_both(|connection| messages::deleted(connection))
+    }
+
+    /// Whether no answer of the conversation grows.
+    pub fn is_idle(&self, conversation: &ConversationId) -> Pending<bool> {
+        let (id, writer) = (conversation.clone(), self.writer_of(conversation));
+        writer.read(move |connection| match messages::check_idle(connection, &id) {
+            Err(TranscriptError::Answering) => Ok(false),
+            idle => idle.map(|()| true),
+        })
+    }
+
+    /// Deletes the text and the timelines of deleted messages.
+    pub fn purge_messages(&self, deleted: &DeletedMessages) -> Pending<()> {
+        let DeletedMessages { conversation, deletion, .. } = deleted.clone();
+        let writer = self.writer_of(&conversation).clone();
+        writer.write(move |connection| messages::purge(connection, &conversation, deletion))
+    }
+
+    /// Copies the beginning of a conversation that is on disk.
+    pub fn fork(&self, fork: Fork, now: Timestamp) -> Pending<ConversationId> {
+        self.writer.write(move |connection| messages::fork(connection, &fork, now))
+    }
+
+    /// What the clients share under this name.
+    pub fn preference(&self, name: &'static str) -> Pending<Option<Value>> {
+        self.writer.read(move |connection| preferences::load(connection, name))
+    }
+
+    /// `None` deletes it.
+    pub fn set_preference(&self, name: &'static str, value: Option<Value>) -> Pending<()> {
+        self.writer.write(move |connection| preferences::save(connection, name, value.as_ref()))
     }
 
     /// Why the conversation last computed tokens again.

@@ -28,6 +28,8 @@ pub struct ConversationText {
     pub summary: Summary,
     /// The latest message of the branch that was used last.
     pub head: Option<i64>,
+    /// Parameters of its answers, as they were set.
+    pub sampling: Option<Value>,
     /// The oldest first.
     pub messages: Vec<SavedMessage>,
 }
@@ -127,7 +129,20 @@ pub fn get(
     )?;
     let rows = select.query_map([conversation.as_str()], message)?;
     let messages = rows.collect::<Result<_, _>>()?;
-    Ok(Some(ConversationText { summary, head, messages }))
+    let sampling = sampling(connection, conversation)?;
+    Ok(Some(ConversationText { summary, head, sampling, messages }))
+}
+
+/// The parameters of a conversation's answers.
+pub fn sampling(
+    connection: &Connection,
+    conversation: &ConversationId,
+) -> Result<Option<Value>, TranscriptError> {
+    let sampling: Option<Option<String>> = connection
+        .prepare_cached("SELECT sampling FROM conversations WHERE id = ?1")?
+        .query_row([conversation.as_str()], |row| row.get(0))
+        .optional()?;
+    Ok(sampling.flatten().and_then(|text| serde_json::from_str(&text).ok()))
 }
 
 fn summary(row: &Row<'_>) -> rusqlite::Result<Summary> {

@@ -31,6 +31,15 @@ pub struct Continuation {
     base: Option<i64>,
     new: Vec<Message>,
     start: Option<usize>,
+    /// The answer that goes on behind `history`.
+    pub continued: Option<Continued>,
+}
+
+/// An answer that goes on.
+#[derive(Clone, Debug)]
+pub struct Continued {
+    id: i64,
+    pub message: Message,
 }
 
 impl Continuation {
@@ -67,12 +76,15 @@ pub fn append(
     continuation: &Continuation,
     now: Timestamp,
 ) -> Result<Grown, TranscriptError> {
-    let Continuation { saved, base, new, start, .. } = continuation;
+    let Continuation { saved, base, new, start, continued, .. } = continuation;
     let start = start.map(|start| match saved.get(start) {
         Some(id) => Start::Saved(*id),
         None => Start::New(start - saved.len()),
     });
-    grow(connection, conversation, *base, new, start, now)
+    match continued {
+        Some(Continued { id, .. }) => reopen(connection, conversation, *id, *base, start, now),
+        None => grow(connection, conversation, *base, new, start, now),
+    }
 }
 
 /// The message with which later prompts begin.
@@ -110,11 +122,46 @@ pub fn continuation(
     } else {
         drop_failed_attempt(&mut path, &new[0]);
     }
+    Ok(continuation_of(path, new, None))
+}
+
+/// What goes on with an answer: the last one, or the one `after`.
+pub fn continued(
+    connection: &Connection,
+    conversation: &ConversationId,
+    after: Option<After>,
+) -> Result<Continuation, TranscriptError> {
+    let end = match after {
+        None => head(connection, conversation)?,
+        Some(After::Nothing) => None,
+        Some(After::Message(id)) => Some(check_message(connection, conversation, id)?),
+    };
+    let mut path = path(connection, end)?;
+    let is_answer =
+        |node: &mut Node| node.message.role == Role::Assistant && node.status != Status::Streaming;
+    let node = path.pop_if(is_answer).ok_or(TranscriptError::NothingToContinue)?;
+    if path.is_empty() || has_children(connection, node.id)? {
+        return Err(TranscriptError::NothingToContinue);
+    }
+    let Node { id, message, .. } = node;
+    Ok(continuation_of(path, Vec::new(), Some(Continued { id, message })))
+}
+
+fn has_children(connection: &Connection, id: i64) -> Result<bool, TranscriptError> {
+    let mut select = connection.prepare_cached("SELECT 1 FROM messages WHERE parent = ?1")?;
+    Ok(select.exists([id])?)
+}
+
+fn continuation_of(
+    mut path: Vec<Node>,
+    new: Vec<Message>,
+    continued: Option<Continued>,
+) -> Continuation {
     let base = path.last().map(|node| node.id);
     let left_out = leave_out_old(&mut path);
     let saved = path.iter().map(|node| node.id).collect();
     let history = path.into_iter().map(|node| node.message).chain(new.iter().cloned()).collect();
-    Ok(Continuation { history, left_out, saved, base, new, start: None })
+    Continuation { history, left_out, saved, base, new, start: None, continued }
 }
 
 /// Removes the messages between the instructions and the last one that starts prompts. Returns how
@@ -204,6 +251,34 @@ fn grow(
     Ok(Grown { answer, parent })
 }
 
+/// Opens an answer once more.
+fn reopen(
+    connection: &mut Connection,
+    conversation: &ConversationId,
+    answer: i64,
+    parent: Option<i64>,
+    start: Option<Start>,
+    now: Timestamp,
+) -> Result<Grown, TranscriptError> {
+    let parent = parent.ok_or(TranscriptError::NothingToContinue)?;
+    let transaction = connection.transaction()?;
+    check_message(&transaction, conversation, answer)?;
+    if let Some(Start::Saved(id)) = start {
+        start_prompts(&transaction, id)?;
+    }
+    transaction
+        .prepare_cached("UPDATE messages SET status = 'streaming', finish = NULL WHERE id = ?1")?
+        .execute([answer])?;
+    transaction
+        .prepare_cached(
+            "UPDATE conversations SET head = ?2, updated_at = max(updated_at, ?3),
+                 trashed_at = NULL WHERE id = ?1",
+        )?
+        .execute((conversation.as_str(), answer, millis(now)))?;
+    transaction.commit()?;
+    Ok(Grown { answer, parent })
+}
+
 fn start_prompts(connection: &Connection, id: i64) -> Result<(), TranscriptError> {
     let mut update =
         connection.prepare_cached("UPDATE messages SET starts_prompt = 1 WHERE id = ?1")?;
@@ -212,7 +287,7 @@ fn start_prompts(connection: &Connection, id: i64) -> Result<(), TranscriptError
 }
 
 /// The latest child of `parent` that equals `message`.
-fn child_like(
+pub(super) fn child_like(
     connection: &Connection,
     conversation: &ConversationId,
     parent: Option<i64>,
@@ -233,7 +308,7 @@ fn child_like(
     Ok(None)
 }
 
-fn insert(
+pub(super) fn insert(
     connection: &Connection,
     conversation: &ConversationId,
     parent: Option<i64>,
