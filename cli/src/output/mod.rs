@@ -7,7 +7,7 @@ mod state;
 mod table;
 mod wrap;
 
-pub use figures::{ago, ahead, conversations, count, size};
+pub use figures::{ago, ahead, conversations, count, seconds, size};
 pub use markdown::Markdown;
 pub use pager::show as page;
 pub use state::state;
