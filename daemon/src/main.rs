@@ -109,9 +109,9 @@ fn run(args: Args, has_served: &mut bool) -> Result<ExitCode> {
         match ended {
             Ok(Ending::Stopped) => return Ok(ExitCode::SUCCESS),
             Ok(Ending::ModelReplaced(same)) => listen = Listen::At(same),
-            Ok(Ending::Switched(same, model)) => {
+            Ok(Ending::Switched(same, changes)) => {
                 listen = Listen::At(same);
-                model_switch.switch(model);
+                model_switch.switch(changes);
             }
             Ok(Ending::Crashed(same, death)) => {
                 listen = Listen::At(same);

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use hob_models::Estimate;
 use hob_prewarm::{Event, LearnedLimits};
 use hob_runtime::Engine;
+use hob_slots::Lifetimes;
 use hob_slots::store::StoreReader;
-use hob_slots::{Lifetimes, TtlClass};
 
 use crate::chat::{self, Chat};
 use crate::clock::Clock;
@@ -20,6 +20,7 @@ use crate::metrics::Metrics;
 use crate::models::{Catalogue, Models};
 use crate::profiles::{self, Profiles};
 use crate::prompt::Renderer;
+use crate::settings::{LiveSettings, SettingsEditor};
 use crate::speech::dictation::StreamRecognizer;
 use crate::speech::filler::Filler;
 use crate::speech::recognizer::Recognizer;
@@ -41,8 +42,7 @@ pub struct Options {
     /// `None`: no KV on disk.
     pub reader: Option<StoreReader>,
     pub lifetimes: Lifetimes,
-    /// Of conversations with stored text.
-    pub default_class: TtlClass,
+    pub settings: LiveSettings,
     pub quota: DiskQuota,
     pub estimate: Option<Estimate>,
     pub events: WarmEvents,
@@ -75,6 +75,7 @@ pub struct Parts {
     pub speech: Speech,
     pub storage: Storage,
     pub models: Models,
+    pub settings: SettingsEditor,
     pub metrics: Arc<Metrics>,
 }
 
@@ -137,7 +138,7 @@ impl Parts {
             events: events.clone(),
             metrics: metrics.clone(),
             max_waiting: options.max_waiting,
-            default_class: options.default_class,
+            settings: options.settings.clone(),
         });
         let speech = Speech::new(speech::Options {
             chat: chat.clone(),
@@ -151,7 +152,8 @@ impl Parts {
             stream_recognizer: options.stream_recognizer,
             type_ahead: options.type_ahead,
         });
-        Self { chat, conversations, profiles, learned, speech, storage, models, metrics }
+        let settings = SettingsEditor { live: options.settings, models: models.clone() };
+        Self { chat, conversations, profiles, learned, speech, storage, models, settings, metrics }
     }
 
     /// The prefixes that the warming loop keeps warm.

@@ -52,6 +52,7 @@ use crate::learned::Learned;
 use crate::metrics::Metrics;
 use crate::profiles::Profiles;
 use crate::prompt::{Extent, Rendered, Renderer};
+use crate::settings::LiveSettings;
 use crate::speech::sessions::SpeechSessions;
 use crate::warm::events::WarmEvents;
 use crate::wire::answer::Head;
@@ -87,8 +88,8 @@ pub struct Options {
     /// Requests that may wait for the previous answer of their conversation, over all
     /// conversations.
     pub max_waiting: usize,
-    /// The TTL class of conversations with stored text for which none was asked.
-    pub default_class: TtlClass,
+    /// Has the TTL class of conversations with stored text for which none was asked.
+    pub settings: LiveSettings,
 }
 
 /// The TTL class of saved KV without stored text: no list of chats shows it, so it leaves by itself.
@@ -177,7 +178,9 @@ impl Chat {
         }
         let history = continuation.as_ref().map(|continuation| continuation.history.clone());
         let conversation = identity.pinned().cloned();
-        let default_class = identity.named().map_or(CLASS_WITHOUT_TEXT, |_| options.default_class);
+        let default_class = identity.named();
+        let default_class =
+            default_class.map_or(CLASS_WITHOUT_TEXT, |_| options.settings.default_class());
         let keep = Retention {
             class: request.ttl,
             default_class,

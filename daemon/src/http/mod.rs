@@ -26,6 +26,7 @@ mod query;
 mod realtime;
 mod respond;
 pub mod serve;
+mod settings;
 mod slots;
 mod speech;
 mod sse;
@@ -58,6 +59,7 @@ use crate::metrics::Metrics;
 use crate::models::Models;
 use crate::parts::Parts;
 use crate::profiles::Profiles;
+use crate::settings::SettingsEditor;
 use crate::speech::Speech;
 use crate::storage::Storage;
 use body::BodyLimits;
@@ -88,6 +90,7 @@ from_parts! {
     speech: Speech,
     storage: Storage,
     models: Models,
+    settings: SettingsEditor,
     metrics: Arc<Metrics>,
 }
 
@@ -165,6 +168,7 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
         .route("/v1/audio/transcriptions", post(audio::transcribe))
         .route("/v1/voice/filler", get(voice::filler))
         .route("/v1/voice/transcriptions", post(voice::transcribe))
+        .route("/v1/settings", get(settings::list).patch(settings::change))
         .route("/v1/status", get(status::status))
         .fallback(page::file.layer(CompressionLayer::new()))
         .method_not_allowed_fallback(respond::no_such_method)

@@ -47,6 +47,7 @@ pub async fn local(State(models): State<Models>) -> Json<LocalModels> {
         problems: local.problems.clone(),
         fetchable: Fetchable::beside(&local.entries),
         fixed: options.fixed.clone(),
+        fixed_context: options.fixed_context.clone(),
         directory: options.models_dir.clone(),
         ctx: options.demand.ctx,
         slots: options.demand.slots,
@@ -82,15 +83,17 @@ impl Fetchable {
 #[serde(deny_unknown_fields)]
 struct SwitchRequest {
     model: String,
+    /// Tokens of context.
+    ctx: Option<u32>,
     #[serde(default)]
     force: bool,
 }
 
 /// `POST /v1/models/switch`: 202, and the daemon starts over.
 pub async fn switch(State(models): State<Models>, body: JsonBody) -> Result<Response, ApiError> {
-    let SwitchRequest { model, force } = serde_json::from_value(body.value)
+    let SwitchRequest { model, ctx, force } = serde_json::from_value(body.value)
         .map_err(|error| ApiError::field("model", error.to_string()))?;
-    let switch = models.switch(model, force).await?;
+    let switch = models.switch(model, ctx, force).await?;
     let status = if switch.restarts { StatusCode::ACCEPTED } else { StatusCode::OK };
     let kv =
         if switch.restarts { "kept on disk, comes back with the model" } else { "it runs already" };
@@ -100,7 +103,8 @@ pub async fn switch(State(models): State<Models>, body: JsonBody) -> Result<Resp
         kept: switch.kept,
     };
     let Switch { model, name, restarts, .. } = switch;
-    let body = Switched { object: "model.switch", model, name, restarts, from, kv };
+    let for_this_run = models.catalogue.options().fixed.is_some();
+    let body = Switched { object: "model.switch", model, name, restarts, for_this_run, from, kv };
     Ok((status, Json(body)).into_response())
 }
 
@@ -161,8 +165,10 @@ pub struct LocalModels {
     /// Null where it is here.
     fetchable: Option<Fetchable>,
     current: Option<String>,
-    /// What chooses the model instead of the configuration file.
+    /// What chooses the model at each start instead of the configuration file.
     fixed: Option<String>,
+    /// What sets the context instead of the configuration file.
+    fixed_context: Option<String>,
     directory: PathBuf,
     ctx: u64,
     slots: u64,
@@ -177,6 +183,8 @@ struct Switched {
     model: String,
     name: String,
     restarts: bool,
+    /// A flag or a variable chooses the model at each start.
+    for_this_run: bool,
     from: Origin,
     kv: &'static str,
 }

@@ -64,7 +64,7 @@ pub use import::ImportedConversation;
 pub use messages::{DeletedMessages, Fork, Moved};
 pub use place::After;
 use private::Private;
-pub use private::PrivateRequest;
+pub use private::{PrivateRequest, PrivateText};
 pub use read::{ConversationText, SavedMessage, Status, Summary};
 pub use recent::RecentTurn;
 pub use search::{Hit, SearchQuery, Snippet};
@@ -90,9 +90,21 @@ impl Transcript {
     /// # Errors
     /// When SQLite cannot open it, or a newer hobd wrote it.
     pub fn open(path: &Path, now: Timestamp) -> Result<Self, TranscriptError> {
+        Self::open_with(path, PrivateText::new()?, now)
+    }
+
+    /// The same, with private conversations from before a restart within the process.
+    ///
+    /// # Errors
+    /// As for [`Self::open`].
+    pub fn open_with(
+        path: &Path,
+        private: PrivateText,
+        now: Timestamp,
+    ) -> Result<Self, TranscriptError> {
         create_private(path)
             .map_err(|source| TranscriptError::File { path: path.to_owned(), source })?;
-        Self::start(Connection::open(path)?, now)
+        Self::start(Connection::open(path)?, private, now)
     }
 
     /// A database that disappears with its last clone.
@@ -100,21 +112,24 @@ impl Transcript {
     /// # Errors
     /// When SQLite fails.
     pub fn in_memory(now: Timestamp) -> Result<Self, TranscriptError> {
-        Self::start(Connection::open_in_memory()?, now)
+        Self::start(Connection::open_in_memory()?, PrivateText::new()?, now)
     }
 
-    fn start(mut connection: Connection, now: Timestamp) -> Result<Self, TranscriptError> {
+    fn start(
+        mut connection: Connection,
+        private: PrivateText,
+        now: Timestamp,
+    ) -> Result<Self, TranscriptError> {
         connection.busy_timeout(Duration::from_secs(5))?;
         connection.pragma_update(None, "journal_mode", "wal")?;
         connection.pragma_update(None, "synchronous", "full")?;
         connection.pragma_update(None, "foreign_keys", true)?;
         schema::migrate(&mut connection)?;
-        connection
-            .execute("UPDATE messages SET status = 'interrupted' WHERE status = 'streaming'", [])?;
+        end_streams(&connection)?;
         tokens::delete_stale(&connection, now)?;
         explanations::delete_stale(&connection)?;
         let writer = Arc::new(Writer::start(connection));
-        let private = Arc::new(Private::new()?);
+        let private = private.opened();
         Ok(Self { writer, deletions: Deletions::default(), turn: None, private })
     }
 
@@ -339,6 +354,13 @@ impl Transcript {
     pub fn put_prefill_speed(&self, fingerprint: ModelHash, tokens_per_second: f64) {
         self.writer.post(move |connection| speed::save(connection, fingerprint, tokens_per_second));
     }
+}
+
+/// No answer grows: the daemon that wrote it has ended.
+fn end_streams(connection: &Connection) -> Result<(), TranscriptError> {
+    connection
+        .execute("UPDATE messages SET status = 'interrupted' WHERE status = 'streaming'", [])?;
+    Ok(())
 }
 
 /// Creates the file, if it is missing, with mode 0600; SQLite gives the files beside it the same.
