@@ -15,6 +15,8 @@ pub struct Status {
     /// Seconds since 1970.
     pub started_at: u64,
     pub model: String,
+    /// It is the bundled model, which shows what Hob does and knows little.
+    pub demo: bool,
     pub fingerprint: Option<ModelHash>,
     pub recognizer: bool,
     /// Whether speech is transcribed while it is spoken.

@@ -17,7 +17,7 @@ use crate::crashes::Crashes;
 use crate::learned::prefixes::AllPrefixes;
 use crate::learned::{self, Learned};
 use crate::metrics::Metrics;
-use crate::models::{Catalogue, Models};
+use crate::models::{Catalogue, Fetcher, Models};
 use crate::profiles::{self, Profiles};
 use crate::prompt::Renderer;
 use crate::settings::{LiveSettings, SettingsEditor};
@@ -63,6 +63,7 @@ pub struct Options {
     pub catalogue: Arc<Catalogue>,
     /// Before this start.
     pub crashes: Crashes,
+    pub fetcher: Fetcher,
 }
 
 /// Clones share everything.
@@ -92,6 +93,8 @@ impl Parts {
             clock: clock.clone(),
             started: clock(),
             crashes: Arc::new(options.crashes),
+            fetcher: options.fetcher,
+            weights_speed: Arc::default(),
         };
         let profiles = Profiles::new(profiles::Options {
             directory: options.profiles_dir,

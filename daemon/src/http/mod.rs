@@ -13,6 +13,7 @@ mod conversations;
 mod detached;
 mod embeddings;
 mod export;
+mod first_models;
 pub mod gate;
 pub mod guard;
 mod learned;
@@ -114,6 +115,11 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
         .route("/v1/models", get(models::list))
         .route("/v1/models/local", get(models::local))
         .route("/v1/models/switch", post(models::switch))
+        .route("/v1/models/suggested", get(first_models::suggested))
+        .route(
+            "/v1/models/fetch",
+            get(first_models::progress).post(first_models::fetch).delete(first_models::cancel),
+        )
         .route("/v1/models/{*id}", get(models::one)) // Names of models contain slashes.
         .route("/v1/conversations", get(conversations::list))
         .route(

@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use hob_api::List;
 use hob_models::MachineMemory;
-use hob_models::published::{FETCH_COMMAND, SMOLLM2};
+use hob_models::published::{FETCH_COMMAND, Published};
 use hob_slots::ModelHash;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -45,7 +45,7 @@ pub async fn local(State(models): State<Models>) -> Json<LocalModels> {
         current: current.map(|entry| entry.id.clone()),
         data: local.entries.iter().map(Entry::to_json).collect(),
         problems: local.problems.clone(),
-        fetchable: Fetchable::beside(&local.entries),
+        fetchable: Fetchable::beside(&local.entries, models.fetcher.published()),
         fixed: options.fixed.clone(),
         fixed_context: options.fixed_context.clone(),
         directory: options.models_dir.clone(),
@@ -56,7 +56,7 @@ pub async fn local(State(models): State<Models>) -> Json<LocalModels> {
     })
 }
 
-/// A model that a command fetches. hobd itself downloads nothing.
+/// A model that a command fetches, and hobd when a client asks for it.
 #[derive(Serialize)]
 pub struct Fetchable {
     title: &'static str,
@@ -67,9 +67,8 @@ pub struct Fetchable {
 
 impl Fetchable {
     /// `None` where it is among the models of this machine.
-    fn beside(entries: &[Entry]) -> Option<Self> {
-        let published = &SMOLLM2;
-        let is_here = entries.iter().any(|entry| entry.has_alias(published.alias));
+    fn beside(entries: &[Entry], published: &'static Published) -> Option<Self> {
+        let is_here = entries.iter().any(|entry| entry.is_named(published.file_name));
         (!is_here).then_some(Self {
             title: published.title,
             licence: published.licence,

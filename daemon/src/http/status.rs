@@ -8,6 +8,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
 use hob_api::Status;
 use hob_api::status::{Counters, DiskQuota, Parked, Prefix, Profile, Slot};
+use hob_config::ModelChoice;
 use hob_runtime::{EngineCounters, Health, SavedStatus, SlotStatus};
 use serde_json::{Value, json};
 
@@ -83,6 +84,7 @@ pub async fn status(
         pid: std::process::id(),
         started_at: models.started.0 / 1000,
         model: models.name().to_owned(),
+        demo: models.catalogue.current().choice == ModelChoice::Bundled,
         fingerprint: Some(models.engine.fingerprint()),
         recognizer: speech.can_transcribe(),
         recognizer_stream: speech.stream_recognizer().is_some(),

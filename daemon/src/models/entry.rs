@@ -116,9 +116,10 @@ impl Entry {
         self.file.as_ref().is_some_and(|file| is_same(&file.model.path, path))
     }
 
-    /// Whether this is another name of its model.
-    pub fn has_alias(&self, alias: &str) -> bool {
-        self.file.as_ref().is_some_and(|file| file.model.aliases.iter().any(|name| name == alias))
+    /// Whether its file has this name.
+    pub fn is_named(&self, file_name: &str) -> bool {
+        let name = self.file.as_ref().and_then(|file| file.model.path.file_name());
+        name.is_some_and(|name| name == file_name)
     }
 
     pub fn to_json(&self) -> Value {

@@ -1,18 +1,23 @@
 //! The model that runs, those that could run instead, and the switch to another one.
 //!
 //! Reading order: this file (the handle), [`catalogue`] (the models of this machine), `entry` (one
-//! of them), `choose` and `switch` (from a request to the next start).
+//! of them), `choose` and `switch` (from a request to the next start), [`fetching`] (a real model, when
+//! a client asks for it).
 
 pub mod catalogue;
 mod choose;
 mod entry;
+pub mod fetching;
 mod switch;
 
 use std::ops::RangeInclusive;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::thread;
 
 use hob_config::Key;
 use hob_models::ModelError;
+use hob_models::recommended::{Suggestion, suggestions};
+use hob_models::speed::weights_bytes_per_second;
 use hob_runtime::Engine;
 use hob_slots::Timestamp;
 
@@ -22,6 +27,7 @@ use crate::crashes::Crashes;
 use crate::error::{ApiError, ErrorKind};
 pub use catalogue::{Catalogue, CurrentModel, ModelList, Options};
 pub use entry::{Entry, SavedKv};
+pub use fetching::Fetcher;
 pub use switch::{Refusal, SwitchFailure, SwitchRequest};
 
 /// Bounds of the setting `ctx`, in tokens.
@@ -37,6 +43,9 @@ pub struct Models {
     pub started: Timestamp,
     /// The crashes before that.
     pub crashes: Arc<Crashes>,
+    pub fetcher: Fetcher,
+    /// How fast this machine reads weights, once it is measured.
+    pub weights_speed: Arc<OnceLock<f64>>,
 }
 
 /// What a switch does.
@@ -67,6 +76,22 @@ impl Models {
     pub async fn local(&self) -> Arc<ModelList> {
         let (catalogue, now) = (self.catalogue.clone(), (self.clock)());
         compute(move || catalogue.list(now)).await
+    }
+
+    /// Models for a first chat that suit this machine. Measures its speed once, in some 0.1 s.
+    pub async fn suggestions(&self) -> Vec<Suggestion> {
+        let (models, now) = (self.clone(), (self.clock)());
+        compute(move || {
+            let list = models.catalogue.list(now);
+            let free_bytes = list.free_bytes.unwrap_or(u64::MAX);
+            let speed = *models.weights_speed.get_or_init(|| {
+                let cores = thread::available_parallelism().map_or(1, usize::from);
+                weights_bytes_per_second(if cores > 2 { cores - 1 } else { cores })
+            });
+            let ctx = models.catalogue.options().demand.ctx;
+            suggestions(free_bytes, ctx, speed, models.fetcher.published())
+        })
+        .await
     }
 
     /// Restarts with another model once the running answers have ended. `ctx`: its context, by

@@ -201,6 +201,7 @@ fn join(
         ),
         catalogue: Arc::new(models::catalogue(model_switch, &opened, roots)),
         crashes: model_switch.crashes().clone(),
+        fetcher: model_switch.fetcher().clone(),
     });
     let limits = BodyLimits { bytes: settings.max_body_bytes, time: settings.request_timeout };
     let router = http::router(Shared { parts: parts.clone(), limits }, guard);

@@ -8,12 +8,13 @@
 use std::time::Duration;
 
 use anyhow::{Error, Result};
-use hob_config::{Key, ModelChoice, Resolved};
+use hob_config::{Key, ModelChoice, Resolved, paths};
+use hob_models::published::Published;
 
 use crate::clock::ProcessTime;
 use crate::conversations::transcript::{PrivateText, TranscriptError};
 use crate::crashes::{Crash, Crashes};
-use crate::models::SwitchFailure;
+use crate::models::{Fetcher, SwitchFailure};
 use crate::settings::{Changes, LiveSettings};
 use crate::storage::quota::DiskQuota;
 
@@ -30,6 +31,7 @@ pub struct ModelSwitch {
     after_crash: bool,
     /// From the first start on.
     private: Option<PrivateText>,
+    fetcher: Fetcher,
 }
 
 struct Pending {
@@ -41,6 +43,7 @@ impl ModelSwitch {
     pub fn new(resolved: Resolved) -> Self {
         Self {
             quota: DiskQuota::new(&resolved),
+            fetcher: Fetcher::new(paths::models_dir(&resolved.settings.data_dir)),
             settings: LiveSettings::new(resolved),
             time: ProcessTime::system(),
             pending: None,
@@ -55,6 +58,18 @@ impl ModelSwitch {
     #[must_use]
     pub fn with_time(self, time: ProcessTime) -> Self {
         Self { time, ..self }
+    }
+
+    /// Fetches this model in place of the published one.
+    #[must_use]
+    pub fn with_fetchable(self, published: &'static Published) -> Self {
+        let dir = paths::models_dir(&self.resolved().settings.data_dir);
+        Self { fetcher: Fetcher::of(published, dir), ..self }
+    }
+
+    /// The fetch of a model goes on while the daemon restarts.
+    pub fn fetcher(&self) -> &Fetcher {
+        &self.fetcher
     }
 
     pub fn time(&self) -> &ProcessTime {
