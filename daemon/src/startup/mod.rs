@@ -133,7 +133,7 @@ pub async fn run(
     let daemon = open(model_switch, listener, &mut |_| stop.flow())?;
     drop(opening);
     daemon.announce()?;
-    announce::print(daemon.running(), daemon.parts().models.name(), hints);
+    announce::print(daemon.running(), daemon.token(), daemon.parts().models.name(), hints);
     daemon.serve(stop.requested(), on_hang).await
 }
 
