@@ -32,7 +32,7 @@ const PAGES = {
   memory: "./pages/memory/page.js",
   profiles: "./pages/profiles/page.js",
   models: "./pages/models/page.js",
-  settings: "./pages/settings.js",
+  settings: "./pages/settings/page.js",
 };
 
 /** Browsers remember that a module could not be loaded: each further try has another address. */

@@ -1,6 +1,6 @@
 // The list of chats, the tier of each one's KV, and the daemon's status.
 
-import { api, createStore, t } from "/lib.js";
+import { api, createStore, shownName, t } from "/lib.js";
 import { orToast, toast } from "/parts.js";
 
 const STATUS_EVERY_MS = 4000;
@@ -157,7 +157,7 @@ export function visibleChats({ all, query, found }) {
 /** What a request may name, and what `profile` means: nothing chosen means the default profile. */
 export function profileChoices(profiles, profile) {
   const names = profiles.map(({ name }) => name);
-  const options = [["none", t("composer.profile.none")], ...names.map((name) => [name, name])];
+  const options = [["none", t("composer.profile.none")], ...names.map((name) => [name, shownName(name)])];
   return { options, chosen: profile || (names.includes("default") ? "default" : "none") };
 }
 

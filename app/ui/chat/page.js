@@ -4,6 +4,7 @@ import { actions } from "./actions.js";
 import { chatOf, chats, isPrivate, status } from "./chats.js";
 import { Composer } from "./composer.js";
 import { conversationOf, visiblePath } from "./conversation.js";
+import { Demo } from "./demo.js";
 import { Live, Sent } from "./message.js";
 import { Stored } from "./stored.js";
 import { richText } from "./text.js";
@@ -42,6 +43,7 @@ export function ChatPage({ id }) {
         ? html`<div class="talk"><${Welcome} conversation=${conversation} /></div>`
         : html`<${Messages} key=${id} conversation=${conversation} state=${state} />`}
       ${state.error && html`<${Failure} conversation=${conversation} state=${state} />`}
+      <${Demo} />
       <${Composer} key=${id} conversation=${conversation} />
     </main>`;
 }

@@ -3,8 +3,10 @@
 mod access;
 mod branches;
 mod chats;
+mod fetching;
 mod files;
 mod first_run;
+mod forced_colours;
 mod keyboard;
 mod languages;
 mod learned;
@@ -21,6 +23,7 @@ mod profiles;
 mod reading;
 mod reopening;
 mod security;
+mod settings;
 mod surviving;
 mod talking;
 mod typing;
