@@ -8,6 +8,8 @@ mod common;
 mod fake;
 #[path = "daemon/lists.rs"]
 mod lists;
+#[path = "common/saved.rs"]
+mod saved;
 #[path = "common/terminal.rs"]
 mod terminal;
 

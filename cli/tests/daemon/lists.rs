@@ -1,16 +1,19 @@
 //! Conversations by title, and lists that fit a terminal.
 
 use std::fs;
-use std::time::{Duration, SystemTime};
 
-use hob_slots::{ConversationId, ModelHash, SlotRecord, Store, Timestamp, TtlClass};
+use hob_slots::{Store, TtlClass};
 use serde_json::{Value, json};
 
 use super::common::Home;
 use super::fake::Daemon;
+use super::saved::save;
 use super::terminal::Terminal;
 
 const LIST: &str = "GET /v1/conversations";
+
+/// Two and a half hours since the last use.
+const AGE_SECS: u64 = 9_000;
 
 #[test]
 fn a_conversation_is_named_by_its_title_or_the_beginning_of_one() {
@@ -50,9 +53,9 @@ fn a_conversation_is_named_by_its_title_or_the_beginning_of_one() {
 fn saved_kv_is_listed_and_named_by_titles() {
     let home = Home::new();
     let store = Store::open(home.path("data/slots")).unwrap();
-    save(&store, "chat-1", TtlClass::Permanent);
-    save(&store, "chat-2", TtlClass::Extended);
-    save(&store, "__prefix__:helper", TtlClass::Extended);
+    save(&store, "chat-1", TtlClass::Permanent, AGE_SECS, &[]);
+    save(&store, "chat-2", TtlClass::Extended, AGE_SECS, &[]);
+    save(&store, "__prefix__:helper", TtlClass::Extended, AGE_SECS, &[]);
     let list = json!({"data": [{"id": "chat-1", "title": "The cat"}]});
     let _daemon = Daemon::new(&home).answer(LIST, 200, list);
     let shown = home.hob(&["slots", "ls"]).ok();
@@ -61,6 +64,16 @@ fn saved_kv_is_listed_and_named_by_titles() {
     assert!(line("chat-2").contains("in 21 h"), "{shown}");
     assert!(line("chat-2").ends_with("on disk"), "{shown}");
     assert!(line("prefix of profile helper").contains("extended"), "{shown}");
+    let rows = home.hob(&["slots", "ls", "--json"]).json()["slots"].clone();
+    let row = |id: &str| {
+        let rows = rows.as_array().unwrap();
+        rows.iter().find(|row| row["conversation"] == id).unwrap().clone()
+    };
+    assert_eq!(row("chat-1")["title"], "The cat");
+    assert_eq!(row("chat-1")["expires_in_secs"], Value::Null, "it stays until the quota needs it");
+    assert_eq!(row("chat-2")["title"], Value::Null);
+    let in_hours = row("chat-2")["expires_in_secs"].as_u64().unwrap() / 3600;
+    assert_eq!(in_hours, 21);
     for name in ["chat-1", "the cat", "the c"] {
         let shown = home.hob(&["slots", "show", name]).ok();
         assert!(shown.contains("conversation     chat-1"), "{name}: {shown}");
@@ -128,21 +141,4 @@ fn settings_fit_a_terminal_as_one_writes_them() {
     };
     let values = ["ttl_short", "ttl_long", "max_body_bytes", "idle_park_secs"].map(value);
     assert_eq!(values, ["5m", "90m", "8MiB", "3600"]);
-}
-
-fn save(store: &Store, name: &str, class: TtlClass) {
-    let used_at = Timestamp::from(SystemTime::now() - Duration::from_secs(9_000));
-    let record = SlotRecord {
-        conversation: ConversationId::new(name).unwrap(),
-        class,
-        created_at: used_at,
-        used_at,
-        turns: 0,
-        tokens: Vec::new(),
-        blocks: Vec::new(),
-        snapshots: Vec::new(),
-        segments: Vec::new(),
-        branches: Vec::new(),
-    };
-    store.put_slot(ModelHash([0xab; 8]), &record).unwrap();
 }

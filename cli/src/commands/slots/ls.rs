@@ -12,7 +12,7 @@ use hob_slots::usage::{total_bytes, usage};
 use hob_slots::{
     Lifetimes, Listing, ModelHash, NoRoom, Rejected, SavedContents, StoreReader, TtlClass,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{dir, live, rejected};
 use crate::context::Context;
@@ -108,9 +108,11 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
         let rejected = found.rejected.iter().map(
             |file| json!({"path": file.path.to_string_lossy(), "reason": file.miss.to_string()}),
         );
+        let lifetimes = context.lifetimes();
+        let slots = shown.iter().map(|slot| row(slot, &found.titles, &lifetimes));
         let document = json!({
             "slots_dir": context.settings.slots_dir,
-            "slots": shown,
+            "slots": slots.collect::<Vec<_>>(),
             "rejected": rejected.collect::<Vec<_>>(),
             "disk_bytes": found.bytes,
             "quota_bytes": found.quota_bytes,
@@ -230,16 +232,29 @@ pub fn table(
     table
 }
 
-/// When the sweep may delete its KV: `in 5 h`; `-` while it is in a slot, or until the quota needs
-/// its bytes.
+/// The row of a conversation for programs: `title` and `expires_in_secs` may be null.
+fn row(
+    slot: &SavedConversation,
+    titles: &BTreeMap<String, String>,
+    lifetimes: &Lifetimes,
+) -> Value {
+    let mut row = serde_json::to_value(slot).expect("it has names and numbers only");
+    row["title"] = titles.get(&slot.conversation).cloned().into();
+    row["expires_in_secs"] = expires_in_secs(slot, lifetimes).into();
+    row
+}
+
+/// `in 5 h`, or `-`.
 pub fn expires(slot: &SavedConversation, lifetimes: &Lifetimes) -> String {
+    expires_in_secs(slot, lifetimes).map_or_else(|| "-".to_owned(), ahead)
+}
+
+/// When the sweep may delete its KV; `None` while it is in a slot, and where it stays until the
+/// quota needs its bytes.
+fn expires_in_secs(slot: &SavedConversation, lifetimes: &Lifetimes) -> Option<u64> {
     use ConversationState::{Hot, Open};
-    match lifetimes.of(slot.class) {
-        Some(lifetime) if !matches!(slot.state, Open | Hot) => {
-            ahead(lifetime.as_secs().saturating_sub(slot.age_secs))
-        }
-        _ => "-".to_owned(),
-    }
+    let lifetime = lifetimes.of(slot.class).filter(|_| !matches!(slot.state, Open | Hot))?;
+    Some(lifetime.as_secs().saturating_sub(slot.age_secs))
 }
 
 impl Sort {
