@@ -6,8 +6,8 @@ use std::sync::Arc;
 use hob_models::Estimate;
 use hob_prewarm::{Event, LearnedLimits};
 use hob_runtime::Engine;
-use hob_slots::Lifetimes;
 use hob_slots::store::StoreReader;
+use hob_slots::{Lifetimes, TtlClass};
 
 use crate::chat::{self, Chat};
 use crate::clock::Clock;
@@ -17,10 +17,9 @@ use crate::crashes::Crashes;
 use crate::learned::prefixes::AllPrefixes;
 use crate::learned::{self, Learned};
 use crate::metrics::Metrics;
-use crate::models::{Catalogue, Fetcher, Models};
+use crate::models::{Catalogue, Models};
 use crate::profiles::{self, Profiles};
 use crate::prompt::Renderer;
-use crate::settings::{LiveSettings, SettingsEditor};
 use crate::speech::dictation::StreamRecognizer;
 use crate::speech::filler::Filler;
 use crate::speech::recognizer::Recognizer;
@@ -42,7 +41,8 @@ pub struct Options {
     /// `None`: no KV on disk.
     pub reader: Option<StoreReader>,
     pub lifetimes: Lifetimes,
-    pub settings: LiveSettings,
+    /// Of conversations with stored text.
+    pub default_class: TtlClass,
     pub quota: DiskQuota,
     pub estimate: Option<Estimate>,
     pub events: WarmEvents,
@@ -63,7 +63,6 @@ pub struct Options {
     pub catalogue: Arc<Catalogue>,
     /// Before this start.
     pub crashes: Crashes,
-    pub fetcher: Fetcher,
 }
 
 /// Clones share everything.
@@ -76,7 +75,6 @@ pub struct Parts {
     pub speech: Speech,
     pub storage: Storage,
     pub models: Models,
-    pub settings: SettingsEditor,
     pub metrics: Arc<Metrics>,
 }
 
@@ -93,8 +91,6 @@ impl Parts {
             clock: clock.clone(),
             started: clock(),
             crashes: Arc::new(options.crashes),
-            fetcher: options.fetcher,
-            weights_speed: Arc::default(),
         };
         let profiles = Profiles::new(profiles::Options {
             directory: options.profiles_dir,
@@ -141,7 +137,7 @@ impl Parts {
             events: events.clone(),
             metrics: metrics.clone(),
             max_waiting: options.max_waiting,
-            settings: options.settings.clone(),
+            default_class: options.default_class,
         });
         let speech = Speech::new(speech::Options {
             chat: chat.clone(),
@@ -155,8 +151,7 @@ impl Parts {
             stream_recognizer: options.stream_recognizer,
             type_ahead: options.type_ahead,
         });
-        let settings = SettingsEditor { live: options.settings, models: models.clone() };
-        Self { chat, conversations, profiles, learned, speech, storage, models, settings, metrics }
+        Self { chat, conversations, profiles, learned, speech, storage, models, metrics }
     }
 
     /// The prefixes that the warming loop keeps warm.
