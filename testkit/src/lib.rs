@@ -8,7 +8,7 @@
 //! - Every wait has a bound, and its panic says what it waited for.
 //!
 //! Reading order: [`hobd`], [`client`] (requests that must succeed), [`http`] (any request, also a
-//! malformed one), [`process`], [`wait`], [`files`], [`real_model`], [`registry`].
+//! malformed one), [`process`], [`wait`], [`files`], [`real_model`].
 
 pub mod client;
 pub mod files;
@@ -16,7 +16,6 @@ pub mod hobd;
 pub mod http;
 pub mod process;
 pub mod real_model;
-pub mod registry;
 pub mod wait;
 
 pub use client::Client;
