@@ -107,13 +107,13 @@ fn until_stopping(launch: &Launch) {
 /// The fake model writes each token of this answer after a pause: longer than the five seconds that
 /// a stop gives to answers, and less than the ten before a switch.
 #[test]
-fn an_answer_of_seven_seconds_is_whole_when_the_model_is_switched() {
+fn an_answer_of_six_seconds_is_whole_when_the_model_is_switched() {
     let directory = tempfile::tempdir().unwrap();
     configure(directory.path());
     fs::write(directory.path().join(".config/hob/hob.toml"), "model = 'fake'\n").unwrap();
     let launch = launch(directory.path());
     let hobd = launch.start();
-    let said = "k".repeat(700); // A token each 10 ms.
+    let said = "k".repeat(600); // A token each 10 ms.
     let mut body = body("a", &format!("Say this slowly: {said}"));
     (body["stream"], body["max_tokens"]) = (true.into(), 2000.into());
     let mut stream = hobd.client.call("POST", "/v1/chat/completions").json(&body).stream();
