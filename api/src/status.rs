@@ -2,6 +2,7 @@
 
 use hob_slots::{ConversationId, ModelHash, TtlClass};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::Text;
 
@@ -14,6 +15,8 @@ pub struct Status {
     /// Seconds since 1970.
     pub started_at: u64,
     pub model: String,
+    /// It is the bundled model, which shows what Hob does and knows little.
+    pub demo: bool,
     pub fingerprint: Option<ModelHash>,
     pub recognizer: bool,
     /// Whether speech is transcribed while it is spoken.
@@ -70,10 +73,6 @@ pub struct Slot {
     pub tokens: usize,
     /// `free`, `idle`, `restoring`, `prefill` or `decoding`.
     pub state: Text,
-    /// Whether the conversation's next answer computes only new tokens.
-    pub ready: Option<bool>,
-    /// About how long it first computes older tokens.
-    pub read_ms: Option<u64>,
 }
 
 impl Slot {
@@ -98,12 +97,6 @@ pub struct Parked {
     /// Tokens whose KV is only on disk.
     #[serde(default)]
     pub disk_tokens: usize,
-    /// Whether the next answer computes only new tokens. `None`: an older daemon.
-    #[serde(default)]
-    pub ready: Option<bool>,
-    /// About how long the next answer first computes older tokens.
-    #[serde(default)]
-    pub read_ms: Option<u64>,
 }
 
 /// A profile as its file describes it.
@@ -114,6 +107,8 @@ pub struct Profile {
     /// `None`: no version of the file was valid.
     pub ttl: Option<TtlClass>,
     pub tokens: Option<usize>,
+    /// Parameters of its answers, as a request has them.
+    pub sampling: Value,
     /// The segments of the prefix, as `layer:key`.
     pub prefix: Vec<String>,
     /// The segments behind the prefix.

@@ -17,7 +17,6 @@ import {
   route,
   t,
   useEffect,
-  useRef,
   useState,
   useStore,
 } from "/lib.js";
@@ -33,7 +32,7 @@ const PAGES = {
   memory: "./pages/memory/page.js",
   profiles: "./pages/profiles/page.js",
   models: "./pages/models/page.js",
-  settings: "./pages/settings.js",
+  settings: "./pages/settings/page.js",
 };
 
 /** Browsers remember that a module could not be loaded: each further try has another address. */
@@ -95,25 +94,7 @@ function draftId() {
   return conversation.id;
 }
 
-/** Whether the address that the browser opened is still shown. */
-let isFirstPage = true;
-window.addEventListener("hashchange", () => {
-  isFirstPage = false;
-});
-
-/** Names the page in the window's title. A page that follows another gets the focus at its heading. */
-function usePageHead(page, detail) {
-  const heading = useRef();
-  const title = PAGES[page] ? t(`page.${page}`) : "";
-  useEffect(() => {
-    document.title = title ? `${title} – Hob` : "Hob";
-    if (!isFirstPage) heading.current.focus({ preventScroll: true });
-  }, [page, detail]);
-  return { heading, title };
-}
-
 function LoadedPage({ page, detail }) {
-  const { heading, title } = usePageHead(page, detail);
   const [Page, setPage] = useState(null);
   const [error, setError] = useState(null);
   const [tries, setTries] = useState(0);
@@ -135,7 +116,7 @@ function LoadedPage({ page, detail }) {
   }
   return html`
     <header class="page-head">
-      <${ShowSide} /><h1 tabindex="-1" ref=${heading}>${title}</h1>
+      <${ShowSide} /><h1>${PAGES[page] ? t(`page.${page}`) : ""}</h1>
     </header>
     <main class="page-body" id="content" tabindex="-1" data-test=${`page-${page}`}>
       ${error && html`<p class="error">${error.message}</p>`}

@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use crate::key::{Audience, Key};
 use crate::parse::Raw;
 
-/// Settings given on the command line.
+/// Settings given on the command line, or chosen as if they were.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Flags(Vec<(Key, Raw)>);
 

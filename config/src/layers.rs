@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::error::ConfigError;
 use crate::file;
+use crate::flags::Flags;
 use crate::key::{Key, nearest};
 use crate::origin::{Entry, GivenValues, Origin};
 use crate::parse::{self, Complaint, Raw};
@@ -42,6 +43,17 @@ impl<'a> Layers<'a> {
             }
         }
         Ok(Self { sources, given, read: BTreeMap::new(), warnings: Vec::new() })
+    }
+
+    /// Puts these values over every layer. Returns the layers that they override.
+    pub(crate) fn choose(&mut self, chosen: &Flags) -> BTreeMap<Key, Origin> {
+        let mut beneath = BTreeMap::new();
+        for key in Key::all() {
+            let Some(raw) = chosen.get(key) else { continue };
+            let before = self.given.insert(key, (raw.clone(), Origin::Client));
+            beneath.insert(key, before.map_or(Origin::Default, |(_, origin)| origin));
+        }
+        beneath
     }
 
     /// The given value, or `None`.

@@ -27,6 +27,8 @@ pub enum Origin {
         /// Without dashes in front.
         name: String,
     },
+    /// A client of the running daemon chose it.
+    Client,
 }
 
 impl fmt::Display for Origin {
@@ -36,6 +38,7 @@ impl fmt::Display for Origin {
             Self::File { path, line } => write!(f, "{}:{line}", path.display()),
             Self::Environment { name } => write!(f, "environment {name}"),
             Self::Flag { name } => write!(f, "flag --{name}"),
+            Self::Client => f.write_str("the page or the API"),
         }
     }
 }

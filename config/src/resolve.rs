@@ -1,11 +1,14 @@
 //! Merges the layers: flags over environment over file over defaults.
 //!
 //! - Each value keeps its origin, so that `hob config show` can name it.
+//! - Values that a client of the running daemon chose are stronger than every layer.
 //! - Pure: everything that it reads is in [`Sources`].
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::error::ConfigError;
+use crate::flags::Flags;
 use crate::key::Key;
 use crate::layers::Layers;
 use crate::origin::{Entry, Origin};
@@ -23,16 +26,26 @@ pub struct Resolved {
     pub user_dirs: UserDirs,
     /// Values that differ from what was given, as sentences for the log.
     pub warnings: Vec<String>,
+    sources: Sources,
+    chosen: Flags,
+    /// The layers that the chosen values override.
+    beneath: BTreeMap<Key, Origin>,
 }
 
 impl Settings {
     /// Merges the layers.
     pub fn resolve(sources: &Sources) -> Result<Resolved, ConfigError> {
-        let mut layers = Layers::of(sources)?;
-        let settings = Self::read(&mut layers)?;
-        let (entries, warnings) = layers.finish();
-        Ok(Resolved { settings, entries, user_dirs: sources.user_dirs.clone(), warnings })
+        resolve(sources.clone(), Flags::default())
     }
+}
+
+fn resolve(sources: Sources, chosen: Flags) -> Result<Resolved, ConfigError> {
+    let mut layers = Layers::of(&sources)?;
+    let beneath = layers.choose(&chosen);
+    let settings = Settings::read(&mut layers)?;
+    let (entries, warnings) = layers.finish();
+    let user_dirs = sources.user_dirs.clone();
+    Ok(Resolved { settings, entries, user_dirs, warnings, sources, chosen, beneath })
 }
 
 impl Resolved {
@@ -46,10 +59,22 @@ impl Resolved {
         self.settings.config.clone().unwrap_or_else(|| self.user_dirs.config_file())
     }
 
+    /// The same with these values, which a client chose while the daemon runs.
+    ///
+    /// # Errors
+    /// When a value is invalid; the message has the remedy.
+    pub fn with(&self, changes: &[(Key, String)]) -> Result<Self, ConfigError> {
+        let mut chosen = self.chosen.clone();
+        for (key, value) in changes {
+            chosen.set(*key, value.as_str());
+        }
+        resolve(self.sources.clone(), chosen)
+    }
+
     /// The layer that sets the key, where it is stronger than the file: writing the file would not
-    /// change the setting.
+    /// change the setting of the next process.
     pub fn fixed(&self, key: Key) -> Option<&Origin> {
-        let origin = self.origin(key);
+        let origin = self.beneath.get(&key).unwrap_or_else(|| self.origin(key));
         matches!(origin, Origin::Environment { .. } | Origin::Flag { .. }).then_some(origin)
     }
 }
@@ -215,6 +240,21 @@ mod tests {
         assert_eq!(percent("").keepalive_battery_percent, 20);
         assert_eq!(percent("keepalive_battery_percent = 0").keepalive_battery_percent, 0);
         assert!(World::new().file("keepalive.battery_percent = 101").error().contains("0 to 100"));
+    }
+
+    #[test]
+    fn a_chosen_value_is_stronger_than_a_flag_and_the_flag_stays_known() {
+        let resolved = World::new().flag(Key::Model, "a").file("ctx = 1024").resolve();
+        let chosen = [(Key::Model, "b".to_owned()), (Key::Threads, "2".to_owned())];
+        let changed = resolved.with(&chosen).unwrap().with(&[(Key::Slots, "3".into())]).unwrap();
+        let settings = &changed.settings;
+        assert_eq!(settings.model, ModelChoice::Named("b".to_owned()));
+        assert_eq!((settings.ctx, settings.threads, settings.slots), (1024, 2, 3));
+        assert_eq!(changed.origin(Key::Threads), &Origin::Client);
+        assert_eq!(changed.fixed(Key::Model).unwrap().to_string(), "flag --model");
+        assert_eq!(changed.fixed(Key::Threads), None);
+        let error = resolved.with(&[(Key::Ctx, "1".to_owned())]).unwrap_err().to_string();
+        assert!(error.contains("from 64 to 16777216"), "{error}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Reading order: [`startup`] (the parts are opened, joined, served, closed), [`parts`] (what there
 //! is), [`http`] (routes, the guard, the socket) and [`wire`] (OpenAI's shapes); then one module a
 //! part: [`chat`] with [`prompt`] (messages to tokens), [`conversations`] (text, trash, import and
-//! export), [`profiles`], [`learned`] (prefixes without a profile), [`speech`], [`storage`] (KV on disk), [`models`]; and what they share:
+//! export), [`profiles`], [`learned`] (prefixes without a profile), [`speech`], [`storage`] (KV on disk), [`models`], [`settings`]; and what they share:
 //! [`warm`] (the warming loop), [`watch`] (changed files), [`explain`] (why tokens were computed
 //! again), [`metrics`], [`crashes`], [`auth`], [`error`], [`clock`].
 
@@ -23,6 +23,7 @@ pub mod parts;
 mod private_dir;
 pub mod profiles;
 pub mod prompt;
+pub mod settings;
 pub mod speech;
 pub mod startup;
 pub mod storage;

@@ -14,6 +14,7 @@ use hob_daemon::crashes::Crashes;
 #[cfg(unix)]
 use hob_daemon::startup::supervise;
 use hob_daemon::startup::{self, Ending, Listen, ModelSwitch, StopSignal};
+use hob_models::published::Published;
 
 /// For tasks that still run after all KV is saved, before a restart.
 const MAX_TASK_TIME: Duration = Duration::from_secs(5);
@@ -86,6 +87,9 @@ fn run(args: Args, has_served: &mut bool) -> Result<ExitCode> {
         return supervise::run(address, &arguments.collect::<Vec<_>>()).map(code);
     }
     let mut model_switch = ModelSwitch::new(resolved).with_time(process_time());
+    if let Some(published) = published_by_test()? {
+        model_switch = model_switch.with_fetchable(published);
+    }
     let socket = inherited_socket(&args, &mut model_switch)?;
     let same_signal = if socket.is_some() { SAME_SIGNAL } else { Duration::ZERO };
     let stop = StopSignal::install(same_signal)?;
@@ -109,9 +113,9 @@ fn run(args: Args, has_served: &mut bool) -> Result<ExitCode> {
         match ended {
             Ok(Ending::Stopped) => return Ok(ExitCode::SUCCESS),
             Ok(Ending::ModelReplaced(same)) => listen = Listen::At(same),
-            Ok(Ending::Switched(same, model)) => {
+            Ok(Ending::Switched(same, changes)) => {
                 listen = Listen::At(same);
-                model_switch.switch(model);
+                model_switch.switch(changes);
             }
             Ok(Ending::Crashed(same, death)) => {
                 listen = Listen::At(same);
@@ -153,6 +157,13 @@ fn resolve(flags: DaemonFlags) -> Result<Resolved> {
     let user_dirs = UserDirs::of_current_user()?;
     let sources = Sources::gather(user_dirs, std::env::vars_os(), flags.0)?;
     Ok(Settings::resolve(&sources)?)
+}
+
+/// What a test serves in place of the published model.
+fn published_by_test() -> Result<Option<&'static Published>> {
+    let Some(file) = std::env::var_os("HOB_TEST_PUBLISHED") else { return Ok(None) };
+    let text = std::fs::read_to_string(&file).context("HOB_TEST_PUBLISHED cannot be read")?;
+    Published::of_json(&text).map(Some).context("HOB_TEST_PUBLISHED has no published model")
 }
 
 /// The system's clocks, unless a test moves them.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use hob_models::Estimate;
 use hob_prewarm::{Event, LearnedLimits};
 use hob_runtime::Engine;
+use hob_slots::Lifetimes;
 use hob_slots::store::StoreReader;
-use hob_slots::{Lifetimes, TtlClass};
 
 use crate::chat::{self, Chat};
 use crate::clock::Clock;
@@ -17,9 +17,10 @@ use crate::crashes::Crashes;
 use crate::learned::prefixes::AllPrefixes;
 use crate::learned::{self, Learned};
 use crate::metrics::Metrics;
-use crate::models::{Catalogue, Models};
+use crate::models::{Catalogue, Fetcher, Models};
 use crate::profiles::{self, Profiles};
 use crate::prompt::Renderer;
+use crate::settings::{LiveSettings, SettingsEditor};
 use crate::speech::dictation::StreamRecognizer;
 use crate::speech::filler::Filler;
 use crate::speech::recognizer::Recognizer;
@@ -41,8 +42,7 @@ pub struct Options {
     /// `None`: no KV on disk.
     pub reader: Option<StoreReader>,
     pub lifetimes: Lifetimes,
-    /// Of conversations with stored text.
-    pub default_class: TtlClass,
+    pub settings: LiveSettings,
     pub quota: DiskQuota,
     pub estimate: Option<Estimate>,
     pub events: WarmEvents,
@@ -63,6 +63,7 @@ pub struct Options {
     pub catalogue: Arc<Catalogue>,
     /// Before this start.
     pub crashes: Crashes,
+    pub fetcher: Fetcher,
 }
 
 /// Clones share everything.
@@ -75,6 +76,7 @@ pub struct Parts {
     pub speech: Speech,
     pub storage: Storage,
     pub models: Models,
+    pub settings: SettingsEditor,
     pub metrics: Arc<Metrics>,
 }
 
@@ -91,6 +93,8 @@ impl Parts {
             clock: clock.clone(),
             started: clock(),
             crashes: Arc::new(options.crashes),
+            fetcher: options.fetcher,
+            weights_speed: Arc::default(),
         };
         let profiles = Profiles::new(profiles::Options {
             directory: options.profiles_dir,
@@ -137,7 +141,7 @@ impl Parts {
             events: events.clone(),
             metrics: metrics.clone(),
             max_waiting: options.max_waiting,
-            default_class: options.default_class,
+            settings: options.settings.clone(),
         });
         let speech = Speech::new(speech::Options {
             chat: chat.clone(),
@@ -151,7 +155,8 @@ impl Parts {
             stream_recognizer: options.stream_recognizer,
             type_ahead: options.type_ahead,
         });
-        Self { chat, conversations, profiles, learned, speech, storage, models, metrics }
+        let settings = SettingsEditor { live: options.settings, models: models.clone() };
+        Self { chat, conversations, profiles, learned, speech, storage, models, settings, metrics }
     }
 
     /// The prefixes that the warming loop keeps warm.

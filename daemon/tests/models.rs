@@ -73,14 +73,28 @@ fn a_model_that_cannot_be_run_is_refused_with_the_reason_and_nothing_ends() {
 }
 
 #[test]
-fn a_setting_stronger_than_the_file_is_named_when_it_fixes_the_model() {
+fn a_switch_says_that_it_holds_for_this_run_where_a_flag_chooses_the_model() {
     let world = world(Plan::new().fixed_model());
     assert_eq!(world.get("/v1/models/local").json()["fixed"], "flag --model");
-    let refused = world.post("/v1/models/switch", json!({"model": "qwen2"}));
-    assert_eq!(refused.status, 409);
-    let error = refused.error();
-    assert_eq!(error["code"], "model_fixed");
-    assert!(text(&error["message"]).contains("the flag --model chooses"), "{error}");
+    let switch = world.post("/v1/models/switch", json!({"model": "qwen2"}));
+    assert_eq!((switch.status, &switch.json()["for_this_run"]), (202, &json!(true)));
+}
+
+#[test]
+fn each_context_that_a_model_can_have_is_listed_with_its_bytes() {
+    let world = world(Plan::new());
+    let list = world.get("/v1/models/local").json();
+    let model = models(&list).into_iter().find(|model| model["name"] == "qwen2").unwrap();
+    let contexts = model["contexts"].as_array().unwrap();
+    let bytes = |tokens: u64| {
+        let found = contexts.iter().find(|context| context["tokens"] == tokens);
+        found.unwrap_or_else(|| panic!("{tokens} in {contexts:?}"))["kv_bytes"].as_u64().unwrap()
+    };
+    assert_eq!(bytes(list["ctx"].as_u64().unwrap()), model["estimate"]["kv_bytes"]);
+    assert_eq!(bytes(4096), 2 * bytes(2048), "full attention takes the same for every token");
+    let trained = model["trained_context"].as_u64().unwrap();
+    let allowed = trained.max(list["ctx"].as_u64().unwrap());
+    assert!(contexts.iter().all(|context| context["tokens"].as_u64() <= Some(allowed)));
 }
 
 #[test]

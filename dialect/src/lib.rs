@@ -11,7 +11,7 @@ mod call;
 mod json;
 mod parser;
 
-pub use parser::{Parser, opens_reasoning};
+pub use parser::{Parser, opens_reasoning, written};
 
 /// The form in which a model writes tool calls, detected from its chat template.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

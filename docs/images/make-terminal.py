@@ -75,14 +75,14 @@ def session(home: Path) -> str:
     try:
         start(terminal, home)
         terminal.type("hob chat --temperature 0", r"^> *\Z")
-        terminal.type("Please remember: the locker code is 48213.", r"computed\n\n> *\Z")
-        terminal.type("What is the locker code?", r"hot.*computed\n\n> *\Z")
+        terminal.type("Please remember: the locker code is 48213.", r"read\n\n> *\Z")
+        terminal.type("What is the locker code?", r"remembered.*\n\n> *\Z")
         terminal.type("/quit", r"^\$ *\Z")
         time.sleep(1)  # Saving happens behind the answer.
         terminal.type("kill -9 %1; wait", r"Killed.*\n\$ *\Z")
         start(terminal, home)
-        terminal.type("hob chat --temperature 0 --last", r"tokens saved\n\n> *\Z")
-        terminal.type("What is the locker code?", r"disk.*computed\n\n> *\Z")
+        terminal.type("hob chat --temperature 0 --last", r"Ctrl-D ends\n\n> *\Z")
+        terminal.type("What is the locker code?", r"remembered.*\n\n> *\Z")
         return terminal.screen("-e")
     finally:
         terminal.run("kill-server")

@@ -17,10 +17,12 @@ pub enum FetchError {
     #[error("{index} does not list {wheel}; choose another index with PIP_INDEX_URL")]
     NotListed { index: String, wheel: &'static str },
     #[error(
-        "the download ended at {done_bytes} of {total_bytes} bytes; they stay, and the same \
-         command goes on there"
+        "the download ended at {done_bytes} of {total_bytes} bytes; they stay, and the next \
+         attempt goes on there"
     )]
     Interrupted { done_bytes: u64, total_bytes: u64 },
+    #[error("the download was cancelled; its bytes stay, and the next one goes on there")]
+    Cancelled,
     #[error("{} has another SHA-256 than published and was removed; try again", path.display())]
     OtherContent { path: PathBuf },
     #[error("{} cannot be unpacked: {source}; try again", path.display())]

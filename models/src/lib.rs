@@ -7,7 +7,7 @@
 //! Reading order: [`gguf`] reads a file's header; [`summary`] interprets it; [`discover`] finds the
 //! models of other programs; [`resolve`] turns a name or a path into a model; [`fit`] estimates its
 //! memory; [`hash`] identifies its content; [`published`] describes the model that
-//! `cargo xtask model` fetches.
+//! Hob can fetch, [`recommended`] those for a first chat, with the [`speed`] of this machine.
 
 #[cfg(feature = "bundled")]
 pub mod bundled;
@@ -19,9 +19,11 @@ pub mod hash;
 pub mod memory;
 pub mod model;
 pub mod published;
+pub mod recommended;
 pub mod resolve;
 pub mod shards;
 pub mod source;
+pub mod speed;
 pub mod summary;
 #[cfg(test)]
 mod testing;

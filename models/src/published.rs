@@ -1,9 +1,12 @@
-//! The model that `cargo xtask model` fetches: its names, where it is published, and its hashes.
+//! The model that `cargo xtask model` and the app's first steps fetch: its names, where it is published,
+//! and its hashes.
 //!
-//! - Data only: this crate downloads nothing, and neither does hobd.
+//! - Data only: this crate downloads nothing.
+
+use serde::Deserialize;
 
 /// A model inside a Python wheel, which is a zip file, on a package index.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Deserialize)]
 pub struct Published {
     /// The short name by which Hob's copy is found, such as in `--model smollm2`.
     pub alias: &'static str,
@@ -26,6 +29,17 @@ pub struct Published {
     pub member: &'static str,
     /// The path of the licence's text in the wheel.
     pub licence_member: &'static str,
+}
+
+impl Published {
+    /// One that a test serves. It stays in memory until the process ends, as constants do.
+    ///
+    /// # Errors
+    /// When a field is missing.
+    pub fn of_json(text: &str) -> Result<&'static Self, serde_json::Error> {
+        serde_json::from_str(Box::leak(text.to_owned().into_boxed_str()))
+            .map(|published: Self| &*Box::leak(Box::new(published)))
+    }
 }
 
 pub const SMOLLM2: Published = Published {

@@ -29,6 +29,7 @@ pub struct Launch {
     has_faults: bool,
     /// What hobd takes for the free bytes of its disk.
     free_bytes: u64,
+    variables: Vec<(String, OsString)>,
 }
 
 impl Launch {
@@ -41,12 +42,19 @@ impl Launch {
             has_clock: false,
             has_faults: false,
             free_bytes: MANY_BYTES,
+            variables: Vec::new(),
         }
     }
 
     /// Adds arguments.
     pub fn args<A: Into<OsString>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
         self.arguments.extend(arguments.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets a variable of hobd's otherwise empty environment.
+    pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.variables.push((name.to_owned(), value.into()));
         self
     }
 
@@ -119,6 +127,7 @@ impl Launch {
             command.env("HOB_TEST_CLOCK", self.clock_file());
         }
         command.env("HOB_TEST_FREE_BYTES", self.free_bytes.to_string());
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command.arg("--data-dir").arg(self.directory.join("data")).args(&self.arguments);
         if self.has_faults {
             fs::create_dir_all(self.faults_dir()).expect("the directory is writable");

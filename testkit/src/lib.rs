@@ -8,7 +8,7 @@
 //! - Every wait has a bound, and its panic says what it waited for.
 //!
 //! Reading order: [`hobd`], [`client`] (requests that must succeed), [`http`] (any request, also a
-//! malformed one), [`process`], [`wait`], [`files`], [`real_model`].
+//! malformed one), [`process`], [`wait`], [`files`], [`real_model`], [`registry`].
 
 pub mod client;
 pub mod files;
@@ -16,6 +16,7 @@ pub mod hobd;
 pub mod http;
 pub mod process;
 pub mod real_model;
+pub mod registry;
 pub mod wait;
 
 pub use client::Client;

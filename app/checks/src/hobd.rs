@@ -36,6 +36,15 @@ impl Hobd {
 
     /// The same with more arguments.
     pub fn start_with(model: Model, arguments: &[&str]) -> Self {
+        Self::start_changed(model, arguments, |launch, _| launch)
+    }
+
+    /// The same, with a change of how it is started; it gets the directory too.
+    pub fn start_changed(
+        model: Model,
+        arguments: &[&str],
+        change: impl FnOnce(Launch, &Path) -> Launch,
+    ) -> Self {
         let directory = tempfile::tempdir().expect("there is room for temporary files");
         let model = match model {
             Model::Fake => "fake".to_owned(),
@@ -45,7 +54,7 @@ impl Hobd {
                 path.display().to_string()
             }),
         };
-        // In a file: the page cannot switch a model that a flag has chosen.
+        // In a file: a model that a flag chooses runs again at the next start.
         fs::write(directory.path().join("hob.toml"), format!("model = {model:?}\n"))
             .expect("the directory can be written");
         let has_voice = arguments.contains(&"--voice-command");
@@ -58,6 +67,7 @@ impl Hobd {
             "--profiles-dir".into(),
             directory.path().join("profiles").into_os_string(),
         ]);
+        let launch = change(launch, directory.path());
         let hob_testkit::Hobd { client, process, .. } = launch.start();
         Self { client, process, launch, directory }
     }

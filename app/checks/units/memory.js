@@ -245,7 +245,7 @@ test("a part has its key where that says more", () => {
 test("saved conversations are named by their chat or their profile", () => {
   const titles = new Map([["a", "Peru"]]);
   equal([savedName("a", titles), savedName("b", titles)], ["Peru", "b"]);
-  equal(savedName("__prefix__:home", titles), "Prefix of profile “home”");
+  equal(savedName("__prefix__:home", titles), "Instructions “home”");
   equal(savedName("__system_prefix__", titles), "Prefix of profile “default”");
   equal(savedName("__key__:v5:abc", titles), "Cache key “v5:abc”");
   equal(savedName("__key_2__:v5:abc", titles), "Cache key “v5:abc”");
@@ -254,5 +254,5 @@ test("saved conversations are named by their chat or their profile", () => {
 test("a slot is named by its title, its id or its profile", () => {
   equal(nameOf({ kind: "conversation", title: "Peru", conversation: "a" }), "Peru");
   equal(nameOf({ kind: "conversation", conversation: "a" }), "a");
-  equal(nameOf({ kind: "prefix", profile: "home" }), "Prefix of profile “home”");
+  equal(nameOf({ kind: "prefix", profile: "home" }), "Instructions “home”");
 });

@@ -1,4 +1,4 @@
-import { facts } from "/pages/models/fit.js";
+import { facts, fitOf } from "/pages/models/fit.js";
 import { consequences } from "/pages/models/question.js";
 import { t } from "/lib.js";
 import { equal, test } from "./harness.js";
@@ -27,4 +27,20 @@ test("short memory and embeddings are warned of", () => {
   const lines = consequences({ ...model, verdict: "too_large", pooling: "mean" }, running);
   equal(lines.slice(-2), [t("models.ask.embeds"), t("models.ask.large")]);
   equal(consequences({ ...model, verdict: "tight" }, running).at(-1), t("models.ask.tight"));
+});
+
+test("what a context takes decides whether a model fits", () => {
+  const contexts = [{ tokens: 8192, kv_bytes: 10 }, { tokens: 16384, kv_bytes: 20 }];
+  const estimate = { weights_bytes: 70, kv_bytes: 10 };
+  const fit = (fields, ctx, free) =>
+    fitOf({ estimate, contexts, ...fields }, { free_bytes: free }, ctx).verdict;
+  equal([8192, 16384].map((ctx) => fit({}, ctx, 85)), ["tight", "too_large"]);
+  equal(fit({}, 16384, 100), "fits");
+  equal(fit({ current: true }, 16384, 30), "fits"); // Its weights are in memory already.
+  equal(fit({}, 8192, null), null);
+});
+
+test("a model that a flag chooses is overridden for this run", () => {
+  const lines = consequences(model, running, "flag --model");
+  equal(lines.at(-1), t("models.ask.once", { by: "flag --model" }));
 });

@@ -2,17 +2,18 @@ import {
   differs,
   draftOf,
   isDefaultKey,
-  isValidName,
   markedParts,
   moved,
   movedToTail,
   newDraft,
   newSegment,
   requestOf,
+  slugOf,
   tailStart,
   toolsIn,
   withNew,
 } from "/pages/profiles/draft.js";
+import { shownName } from "/lib/format.js";
 import { equal, test } from "./harness.js";
 
 const file = {
@@ -35,9 +36,12 @@ const profile = {
 const segment = (id, stable = true, source = "text") => ({ id, stable, source });
 const idsOf = (segments) => segments.map(({ id }) => id);
 
-test("names of profiles are names of files", () => {
-  equal(["home", "kitchen-light.2", "_x"].map(isValidName), [true, true, true]);
-  equal(["", ".x", "a b", "a/b", "ä", "a".repeat(65)].map(isValidName), Array(6).fill(false));
+test("names of instructions become names of files", () => {
+  equal(["home", "kitchen-light.2", "_x"].map(slugOf), ["home", "kitchen-light.2", "_x"]);
+  const named = ["My Helper", "Küchenhilfe für später!", "Café", ".x", "a/b", " - "].map(slugOf);
+  equal(named, ["My-Helper", "Kuechenhilfe-fuer-spaeter", "Cafe", "x", "a-b", ""]);
+  equal(slugOf("a".repeat(80)).length, 64);
+  equal(["My-Helper", "a-b-c", "_x", "-x"].map(shownName), ["My Helper", "a b c", "_x", "-x"]);
 });
 
 test("a key that a place or a file gives is a default one", () => {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use hob_config::{ModelChoice, Settings};
-use hob_daemon::startup::{self, AlreadyRunning, Daemon, Ending, ModelSwitch, OnHang};
+use hob_config::Settings;
+use hob_daemon::startup::{self, AlreadyRunning, Changes, Daemon, Ending, ModelSwitch, OnHang};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
@@ -38,8 +38,8 @@ pub enum Next {
     Stop,
     /// Another daemon, at the same address if that is known.
     Restart { address: Option<SocketAddr> },
-    /// Another daemon with this model.
-    SwitchModel { address: SocketAddr, model: ModelChoice },
+    /// Another daemon with another model or other settings.
+    Switch { address: SocketAddr, changes: Changes },
     /// The other daemon has ended: this process takes its place.
     TakeOver,
     /// The engine's thread hangs and cannot be ended: only a new process can serve.
@@ -127,7 +127,7 @@ impl Lifecycle<'_> {
                 next => next,
             },
             Ending::ModelReplaced(address) => Next::Restart { address: Some(address) },
-            Ending::Switched(address, model) => Next::SwitchModel { address, model },
+            Ending::Switched(address, changes) => Next::Switch { address, changes },
             Ending::Crashed(address, death) => {
                 let pause = self.model_switch.lock().crashed(death.to_string(), began.elapsed());
                 tokio::select! {

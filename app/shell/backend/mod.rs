@@ -105,8 +105,8 @@ fn run(resolved: Resolved, mut orders: UnboundedReceiver<Order>, publisher: &Pub
         (address, took_over) = match next {
             Ok(Next::Stop) => return,
             Ok(Next::Restart { address }) => (address, false),
-            Ok(Next::SwitchModel { address, model }) => {
-                lock().switch(model);
+            Ok(Next::Switch { address, changes }) => {
+                lock().switch(changes);
                 (Some(address), false)
             }
             Ok(Next::TakeOver) => (None, true),

@@ -1,8 +1,8 @@
 // The message field. Focusing it prewarms the chat; finished words are computed while the user types.
 
 import { html, t, useEffect, useLayoutEffect, useRef, useStore } from "/lib.js";
-import { Button, Icon } from "/parts.js";
-import { chatOf, chats, prewarm } from "./chats.js";
+import { Button, Icon, Select } from "/parts.js";
+import { chatOf, chats, prewarm, profileChoices, status } from "./chats.js";
 import { PushToTalk } from "./push-to-talk.js";
 
 export function Composer({ conversation }) {
@@ -74,11 +74,23 @@ export function Composer({ conversation }) {
           <//>
         </div>
         <div class="row composer-foot">
+          <${ProfileChoice} profile=${profile} onChange=${conversation.setProfile} />
           <span class="grow"></span>
           <span>${t(isSpeaking ? "talk.recording" : "composer.hint")}</span>
         </div>
       </div>
     </div>`;
+}
+
+function ProfileChoice({ profile, onChange }) {
+  const profiles = useStore(status, ({ now }) => now?.profiles) ?? [];
+  if (!profiles.length && !profile) return null;
+  const { options, chosen } = profileChoices(profiles, profile);
+  return html`
+    <label>
+      ${t("composer.profile")}${" "}
+      <${Select} value=${chosen} options=${options} onChange=${onChange} data-test="profile" />
+    </label>`;
 }
 
 function fitToText(field) {

@@ -48,8 +48,6 @@ function createConversation(id, state) {
     live: null, // the answer that streams in
     error: null,
     outgrown: null, // the request that did not fit into the context
-    instructions: null, // the chat's own; null: its system messages
-    shortening: null, // while the oldest messages are summarised, see `shorten.js`
     profile: profiles.get()[id] ?? preferences.get().profile,
   });
   let saved = store.get().draft;
@@ -65,8 +63,8 @@ function createConversation(id, state) {
 
   async function load() {
     const path = conversationPath(id, "?branches=true");
-    const { messages, head, instructions, ...chat } = await api.get(path);
-    store.set({ messages, head, instructions, state: "ready" });
+    const { messages, head, ...chat } = await api.get(path);
+    store.set({ messages, head, state: "ready" });
     if (!chat.trashed_at) upsertChat(chat);
   }
 
@@ -214,10 +212,9 @@ function createConversation(id, state) {
   }
 
   function hobFields(after) {
-    const { profile, state, instructions } = store.get();
+    const { profile } = store.get();
     return {
       append: true,
-      ...(state === "new" && instructions !== null && { instructions }),
       ...(after !== undefined && { after }),
       ...(profile && { profile }),
       ...(isPrivate(id) && { private: true }),
@@ -278,13 +275,6 @@ function createConversation(id, state) {
     setProfile(profile) {
       if (!isPrivate(id)) profiles.set({ [id]: profile });
       store.set({ profile });
-    },
-    reload: load,
-    /** Resolves to whether they are set. The first message of a new chat brings them to the daemon. */
-    async setInstructions(instructions) {
-      if (store.get().state !== "new") await api.patch(conversationPath(id), { instructions });
-      store.set({ instructions });
-      return true;
     },
     write(draft) {
       store.set({ draft });

@@ -4,7 +4,6 @@ import { classes, html, pure, t, useLayoutEffect, useRef, useState } from "/lib.
 import { Button, copy, IconButton } from "/parts.js";
 import { Numbers } from "./numbers.js";
 import { Reading } from "./reading.js";
-import { SaidBy } from "./said-by.js";
 import { AnswerText, UserText } from "./text.js";
 import { textOf } from "./tree.js";
 
@@ -66,7 +65,6 @@ function Answer(props) {
       <div class="row under">
         <${Siblings} ...${props} />
         <${EndNotes} message=${message} />
-        <${SaidBy} model=${message.finish?.model} />
         ${isLast && message.finish?.hob?.context_full && html`
           <button
             type="button"

@@ -1,11 +1,10 @@
 // The sidebar: search, import, and the list of chats, of any length.
 
 import { address, ago, classes, go, html, route, t, useEffect, useMemo, useRef, useState, useStore } from "/lib.js";
-import { Icon, IconButton, Menu, VirtualList } from "/parts.js";
+import { Icon, IconButton, Menu, State, VirtualList } from "/parts.js";
 import { actions, importChat } from "./actions.js";
 import { chats, restore, search, visibleChats } from "./chats.js";
 import { conversationOf, newConversation } from "./conversation.js";
-import { ReadyIcon } from "./ready.js";
 
 const ROW_PX = 56;
 /** Of a chat under the pointer for this long, what is saved is restored. */
@@ -144,7 +143,7 @@ function Row({ chat, isCurrent, style, index, total }) {
           ${title}
         </span>
         <span class="chat-sub">
-          <${ReadyIcon} ready=${chat.ready} read_ms=${chat.read_ms} />
+          <${State} place=${chat.place} />
           ${chat.snippet
             ? html`<${Snippet} ...${chat.snippet} />`
             : html`<span class="when">${ago(chat.updated_at)}</span>`}

@@ -44,6 +44,9 @@ export function seconds(ms) {
   return `${number({ minimumFractionDigits: 1, maximumFractionDigits: 1 }).format(ms / 1000)} s`;
 }
 
+/** The file's name of instructions as people read it: kitchen-light -> kitchen light */
+export const shownName = (slug) => slug.replace(/(\w)-(?=\w)/g, "$1 ");
+
 const MINUTE = 60;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;

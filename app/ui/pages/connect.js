@@ -1,6 +1,9 @@
 // Shown to a browser without a token: how to open the page with one.
 
 import { access, html, t, useRef } from "/lib.js";
+import { Button, copy, Toasts } from "/parts.js";
+
+const COMMAND = "hob open";
 
 export function Connect() {
   const field = useRef();
@@ -9,18 +12,22 @@ export function Connect() {
     if (field.current.value.trim()) access.give(field.current.value);
   };
   return html`
-    <main class="welcome" data-test="connect">
+    <main class="connect" data-test="connect">
       <img src="icon.svg" alt="" />
       <h1>${t("connect.title")}</h1>
       <p class="note">${t("connect.text")}</p>
-      <p><code>hob open</code></p>
-      <form class="row" onSubmit=${give}>
-        <label class="field grow">
+      <div class="command">
+        <code>${COMMAND}</code>
+        <${Button} icon="copy" onClick=${() => copy(COMMAND)}>${t("copy")}<//>
+      </div>
+      <form class="stack" onSubmit=${give}>
+        <label class="field">
           <span>${t("connect.token")}</span>
           <input class="input" type="password" autocomplete="off" ref=${field} data-test="token" />
         </label>
         <button class="button primary">${t("connect.go")}</button>
+        <p class="note">${t("connect.where")}</p>
       </form>
-      <p class="note">${t("connect.where")}</p>
-    </main>`;
+    </main>
+    <${Toasts} />`;
 }

@@ -1,6 +1,6 @@
 // Dialogs: the browser's element keeps the focus inside and makes the page behind it inert.
 
-import { classes, createStore, html, t, useLayoutEffect, useRef, useStore } from "/lib.js";
+import { classes, createStore, html, t, useLayoutEffect, useRef, useState, useStore } from "/lib.js";
 import { Button } from "./button.js";
 
 const MAX_LINE_LETTERS = 200;
@@ -48,7 +48,7 @@ export function ask(question) {
   return new Promise((resolve) => pending.set({ question: { ...question, resolve } }));
 }
 
-/** Asks for a line of text; null when the user cancels. */
+/** Asks for a line of text; null when the user cancels. `check(line)`: why it cannot be that, or null. */
 export function askText(question) {
   return ask({ ...question, input: question.value ?? "" });
 }
@@ -59,7 +59,8 @@ export function Questions() {
 }
 
 function Question({ question }) {
-  const { title, text, yes, danger, input, label, resolve } = question;
+  const { title, text, yes, danger, input, label, check, resolve } = question;
+  const [problem, setProblem] = useState(null);
   const field = useRef();
   useLayoutEffect(() => field.current?.select(), []);
   const answer = (value) => {
@@ -70,7 +71,10 @@ function Question({ question }) {
     event.preventDefault();
     if (input === undefined) return answer(true);
     const line = field.current.value.trim();
-    if (line) answer(line);
+    const wrong = check?.(line) ?? null;
+    setProblem(wrong);
+    if (line && !wrong) answer(line);
+    else field.current.focus();
   };
   const decline = () => answer(input === undefined ? false : null);
   return html`
@@ -80,8 +84,15 @@ function Question({ question }) {
         ${input !== undefined && html`
           <label class="field">
             <span>${label}</span>
-            <input class="input" ref=${field} defaultValue=${input} maxlength=${MAX_LINE_LETTERS} />
+            <input
+              class="input"
+              ref=${field}
+              defaultValue=${input}
+              maxlength=${MAX_LINE_LETTERS}
+              aria-invalid=${problem ? "true" : null}
+            />
           </label>`}
+        ${problem && html`<p class="error" role="alert" data-test="question-problem">${problem}</p>`}
         <div class="actions">
           <${Button} onClick=${decline}>${t("cancel")}<//>
           <button class=${classes("button", danger ? "danger" : "primary")} data-test="yes">

@@ -9,11 +9,8 @@ const ROOM_PX = 260;
 const GAP_PX = 4;
 const MARGIN_PX = 8;
 
-/**
- * `items`: `{ icon, label, note, act, danger, current, disabled }`; falsy items are skipped. `text`: on
- * the button, in place of the icon.
- */
-export function Menu({ icon = "more", text, label, items, test, onOpen }) {
+/** `items`: `{ icon, label, act, danger }`; falsy items are skipped. */
+export function Menu({ icon = "more", label, items, test }) {
   const [place, setPlace] = useState(null);
   const frame = useRef();
   const list = useRef();
@@ -38,7 +35,6 @@ export function Menu({ icon = "more", text, label, items, test, onOpen }) {
   const open = (event) => {
     event.preventDefault();
     setPlace(placeBeside(event.currentTarget.getBoundingClientRect()));
-    onOpen?.();
   };
   const navigate = (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
@@ -48,19 +44,15 @@ export function Menu({ icon = "more", text, label, items, test, onOpen }) {
     event.preventDefault();
     event.stopPropagation();
   };
-  const button = {
-    "aria-haspopup": "menu",
-    "aria-expanded": Boolean(place),
-    onClick: place ? close : open,
-    "data-test": test,
-  };
-  return html`<span ref=${frame} class=${text && "menu-frame"}>
-    ${text
-      ? html`
-        <button type="button" class="fact" ...${button} aria-label=${label} title=${label}>
-          <span class="fact-text">${text}</span><${Icon} name="down" small />
-        </button>`
-      : html`<${IconButton} icon=${icon} label=${label} ...${button} />`}
+  return html`<span ref=${frame}>
+    <${IconButton}
+      icon=${icon}
+      label=${label}
+      aria-haspopup="menu"
+      aria-expanded=${Boolean(place)}
+      onClick=${place ? close : open}
+      data-test=${test}
+    />
     ${place && html`
       <div
         class="menu"
@@ -76,22 +68,14 @@ export function Menu({ icon = "more", text, label, items, test, onOpen }) {
   </span>`;
 }
 
-function Item({ icon, label, note, act, danger, current, disabled, close }) {
+function Item({ icon, label, act, danger, close }) {
   const choose = () => {
     close();
     act();
   };
   return html`
-    <button
-      type="button"
-      role="menuitem"
-      class=${danger ? "danger" : ""}
-      aria-current=${current ? "true" : null}
-      aria-disabled=${disabled ? "true" : null}
-      onClick=${disabled ? null : choose}
-    >
-      ${icon && html`<${Icon} name=${icon} />`}<span class="grow">${label}</span>
-      ${note && html`<span class="menu-note">${note}</span>`}
+    <button type="button" role="menuitem" class=${danger ? "danger" : ""} onClick=${choose}>
+      <${Icon} name=${icon} />${label}
     </button>`;
 }
 

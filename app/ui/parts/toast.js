@@ -1,6 +1,8 @@
 // Short messages at the bottom of the page, each with at most one action.
+//
+// - An equal message is shown once, with its count. Those without an action leave when the page changes.
 
-import { createStore, html, isCancelled, useStore } from "/lib.js";
+import { createStore, html, isCancelled, route, t, useStore } from "/lib.js";
 
 const SHOWN_MS = 8000;
 const MAX_TOASTS = 3;
@@ -12,11 +14,21 @@ export function toast(text, action) {
   const dismiss = () => {
     store.set(({ toasts }) => ({ toasts: toasts.filter((other) => other.id !== id) }));
   };
-  store.set(({ toasts }) => ({
-    toasts: [...toasts.slice(1 - MAX_TOASTS), { id, text, action, dismiss }],
-  }));
+  store.set(({ toasts }) => {
+    const same = !action && toasts.find((other) => other.text === text && !other.action);
+    const others = toasts.filter((other) => other !== same);
+    const times = same ? same.times + 1 : 1;
+    return { toasts: [...others.slice(1 - MAX_TOASTS), { id, text, action, times, dismiss }] };
+  });
   setTimeout(dismiss, SHOWN_MS);
 }
+
+let shownPage = route.get().page;
+route.subscribe(({ page }) => {
+  if (page === shownPage) return;
+  shownPage = page;
+  store.set(({ toasts }) => ({ toasts: toasts.filter(({ action }) => action) }));
+});
 
 /** The promise's value; undefined after a failure, which a toast shows. */
 export async function orToast(promise) {
@@ -36,13 +48,15 @@ export function Toasts() {
     </div>`;
 }
 
-function Toast({ text, action, dismiss }) {
+function Toast({ text, action, times, dismiss }) {
   const act = () => {
     dismiss();
     action.act();
   };
   return html`
     <div class="toast" data-test="toast">
-      ${text}${action && html`<button type="button" onClick=${act}>${action.label}</button>`}
+      <span class="grow">${text}${times > 1 && html`<span class="figure"> × ${times}</span>`}</span>
+      ${action && html`<button type="button" onClick=${act}>${action.label}</button>`}
+      <button type="button" class="toast-close" aria-label=${t("close")} onClick=${dismiss}>×</button>
     </div>`;
 }

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use hob_api::Turn;
-use hob_api::turn::Chunk;
+use hob_api::turn::{Chunk, PromptTokens};
 use serde_json::{Map, Value, json};
 
 use crate::client::Client;
@@ -16,11 +16,14 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::names;
-use crate::output::{Markdown, count, plain};
+use crate::output::{Markdown, count, plain, seconds};
 use crate::progress::Reading;
 
 /// How long Ctrl-C goes unnoticed at most.
 const POLL: Duration = Duration::from_millis(50);
+
+/// A smaller saving is not worth a word.
+const MIN_SAVED_MS: f64 = 1000.0;
 
 /// Flags of `chat` and `ask` that shape the answer.
 #[derive(clap::Args)]
@@ -224,28 +227,27 @@ impl<'a> Printer<'a> {
     }
 }
 
-/// Where the prompt's tokens came from, as the line under an answer:
-/// `84 ms to first token · 6,214 tokens from disk · 31 computed`. Tokens that were in cells already
-/// are hot.
+/// The line under an answer, as in the app:
+/// `0.4 s · 24 tok/s · 1,502 of 1,517 tokens remembered · saved 31 s`.
 pub fn footer(hob: &Value) -> String {
     let turn: Turn = serde_json::from_value(hob.clone()).unwrap_or_default();
     let mut parts = Vec::new();
-    if let Some(millis) = turn.ttft_ms {
-        parts.push(format!("{millis:.0} ms to first token"));
+    if turn.cold {
+        parts.push("cold".to_owned());
     }
-    let origins = turn.origins();
-    let reused =
-        [(origins.shared, "hot"), (origins.memory, "from memory"), (origins.disk, "from disk")];
-    let mut unit = " tokens"; // Only behind the first count.
-    for (tokens, origin) in reused {
-        if tokens > 0 {
-            parts.push(format!("{}{unit} {origin}", count(tokens as u64)));
-            unit = "";
-        }
-    }
+    parts.extend(turn.ttft_ms.map(seconds));
+    parts.extend(turn.tokens_per_second.map(|speed| format!("{} tok/s", rounded(speed))));
     if turn.tokens.is_some() {
-        parts.push(format!("{}{unit} computed", count(origins.computed as u64)));
+        let PromptTokens { shared, memory, disk, computed } = turn.origins();
+        let remembered = shared + memory + disk;
+        let all = count((remembered + computed) as u64);
+        parts.push(match remembered {
+            0 => format!("{all} tokens read"),
+            _ => format!("{} of {all} tokens remembered", count(remembered as u64)),
+        });
     }
+    let saved = turn.saved_ms.filter(|saved_ms| *saved_ms >= MIN_SAVED_MS);
+    parts.extend(saved.map(|saved_ms| format!("saved {}", seconds(saved_ms))));
     if turn.left_out > 0 {
         parts.push(format!("{} older messages left out", count(turn.left_out as u64)));
     }
@@ -254,6 +256,11 @@ pub fn footer(hob: &Value) -> String {
         parts.push(format!("because {}", plain(&reason)));
     }
     parts.join(" · ")
+}
+
+/// Fast ones without a fraction.
+fn rounded(speed: f64) -> String {
+    if speed < 10.0 { format!("{speed:.1}") } else { format!("{speed:.0}") }
 }
 
 fn body(question: &Question<'_>) -> Value {
@@ -293,32 +300,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_footer_says_where_the_tokens_came_from() {
+    fn the_footer_says_when_the_answer_began_how_fast_it_came_and_what_was_remembered() {
         let tokens = json!({"shared": 0, "memory": 0, "disk": 6214, "computed": 31});
-        let hob = json!({"tokens": tokens, "ttft_ms": 84.2, "miss": null});
-        assert_eq!(footer(&hob), "84 ms to first token · 6,214 tokens from disk · 31 computed");
+        let hob = json!({"tokens": tokens, "ttft_ms": 84.2, "miss": null,
+            "tokens_per_second": 23.7, "saved_ms": 31_200});
+        assert_eq!(
+            footer(&hob),
+            "84 ms · 24 tok/s · 6,214 of 6,245 tokens remembered · saved 31 s"
+        );
         let tokens = json!({"shared": 64, "memory": 100, "disk": 0, "computed": 1});
         assert_eq!(
-            footer(&json!({"tokens": tokens, "ttft_ms": 3, "miss": "first message differs"})),
-            "3 ms to first token · 64 tokens hot · 100 from memory · 1 computed · because first \
-             message differs"
+            footer(&json!({"tokens": tokens, "ttft_ms": 420, "miss": "first message differs"})),
+            "0.4 s · 164 of 165 tokens remembered · because first message differs"
         );
+        // What was computed while the user typed is no memory.
         let tokens = json!({"shared": 64, "memory": 0, "disk": 0, "computed": 1});
-        let ahead = json!({"memory": 0, "disk": 60, "computed": 0});
-        assert_eq!(
-            footer(&json!({"tokens": tokens, "ahead": ahead})),
-            "4 tokens hot · 60 from disk · 1 computed"
-        );
+        let ahead = json!({"memory": 0, "disk": 50, "computed": 10});
+        let ahead = json!({"tokens": tokens, "ahead": ahead, "saved_ms": 900});
+        assert_eq!(footer(&ahead), "54 of 65 tokens remembered");
         let explanation = json!({"what": "a time or date in message 1"});
         assert_eq!(
             footer(&json!({"miss": "token 4 of 8", "explanation": explanation})),
             "because a time or date in message 1"
         );
         let tokens = json!({"computed": 9});
-        let left_out = json!({"tokens": tokens, "left_out": 8});
-        assert_eq!(footer(&left_out), "9 tokens computed · 8 older messages left out");
-        let tokens = json!({"computed": 1000});
-        assert_eq!(footer(&json!({"tokens": tokens})), "1,000 tokens computed");
+        let left_out = json!({"tokens": tokens, "left_out": 8, "cold": true});
+        assert_eq!(footer(&left_out), "cold · 9 tokens read · 8 older messages left out");
         assert_eq!(footer(&Value::Null), "");
     }
 

@@ -36,6 +36,16 @@ pub fn conversations(number: usize) -> String {
     format!("{} conversation{plural}", count(number as u64))
 }
 
+/// A duration as people say it: `84 ms`, `0.4 s`, `31 s`, `2 min`.
+pub fn seconds(ms: f64) -> String {
+    match ms {
+        ..95.0 => format!("{ms:.0} ms"),
+        ..9_950.0 => format!("{:.1} s", ms / 1000.0),
+        ..99_500.0 => format!("{:.0} s", ms / 1000.0),
+        _ => format!("{:.0} min", ms / 60_000.0),
+    }
+}
+
 /// A time that has passed, in its largest unit: `5 min ago`.
 pub fn ago(secs: u64) -> String {
     match secs {

@@ -10,7 +10,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 use super::common::Home;
 
-/// A running `hob`, its keyboard and its screen.
+/// A running `hob`, its keyboard and its screen. Dropping it ends `hob`, also where a test fails.
 pub struct Terminal {
     child: Child,
     screen: File,
@@ -68,5 +68,12 @@ impl Terminal {
         let mut screen = self.screen.try_clone().unwrap();
         std::thread::spawn(move || std::io::copy(&mut screen, &mut std::io::sink()));
         self.child.wait().unwrap().code().unwrap_or(-1)
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.child.kill().ok(); // An error: it has ended.
+        self.child.wait().ok();
     }
 }

@@ -26,10 +26,7 @@ fn an_answer_is_streamed_with_the_origin_of_its_tokens() {
 
     let ran = home.run(&["chat", "--conversation", "room-1"], &[], "What is my code?\n\n/quit\n");
     let out = ran.ok();
-    assert_eq!(
-        out,
-        "Your code is 48213.\n84 ms to first token · 6,214 tokens from disk · 31 computed\n"
-    );
+    assert_eq!(out, "Your code is 48213.\n84 ms · 6,214 of 6,245 tokens remembered\n");
     let request = daemon.received(SAID);
     assert_eq!(request.token, "Bearer secret");
     assert_eq!(request.body["conversation"], "room-1");
@@ -110,7 +107,7 @@ fn enter_goes_on_with_the_newest_part_of_a_conversation_that_outgrew_the_context
     assert_eq!(refused["hob"], json!({"append": true}));
     hob.types("\r");
     let shown = hob.reads("the model reads the newest part only");
-    assert!(shown.contains("9 tokens computed · 8 older messages left out"), "{shown}");
+    assert!(shown.contains("9 tokens read · 8 older messages left out"), "{shown}");
     let again = daemon.received(SAID).body;
     assert_eq!(again["hob"], json!({"append": true, "newest": true}));
     assert_eq!(again["messages"], json!([{"role": "user", "content": "What now?"}]));

@@ -80,6 +80,8 @@ pub(super) struct NewAnswer {
     pub choices_per_prompt: usize,
     /// Of the first prompt, the only one that may belong to a conversation.
     pub subject: Subject,
+    /// The stored message that goes on.
+    pub continued: Option<Value>,
     /// Older messages of the conversation that the prompt leaves out.
     pub left_out: usize,
     /// The request's limit of one answer.
@@ -96,6 +98,7 @@ pub struct Answer {
     /// The first choice of each prompt reports where the prompt came from.
     choices_per_prompt: usize,
     subject: Subject,
+    continued: Option<Value>,
     left_out: usize,
     max_tokens: Option<usize>,
     _guard: Option<ConversationGuard>,
@@ -135,6 +138,7 @@ impl Answer {
             partial: new.assemblies.into_iter().map(partial).collect(),
             choices_per_prompt: new.choices_per_prompt,
             subject: new.subject,
+            continued: new.continued,
             left_out: new.left_out,
             max_tokens: new.max_tokens,
             _guard: new.guard,
@@ -211,14 +215,19 @@ impl Answer {
         self.context.conversation.as_ref().filter(|id| !id.is_hint())
     }
 
-    /// The rows of its text, known before the end; `None` without a conversation.
+    /// The rows of its text, known before the end, and the message that goes on; `None` without a
+    /// conversation.
     pub fn address(&self) -> Option<Value> {
         let rows = self.context.recording.rows()?;
-        Some(json!({
+        let mut address = json!({
             "conversation": self.conversation(),
             "message": rows.answer,
             "parent": rows.parent,
-        }))
+        });
+        if let Some(continued) = &self.continued {
+            address["continued"] = continued.clone();
+        }
+        Some(address)
     }
 
     /// The next piece; `None` at the end, and after an error.

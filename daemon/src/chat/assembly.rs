@@ -72,6 +72,13 @@ impl Assembly {
         }
     }
 
+    /// The same, behind the text with which the answer has begun.
+    pub fn begun(dialect: Dialect, reads_calls: bool, thinks: bool, text: &str) -> Self {
+        let mut assembly = Self::new(dialect, reads_calls, thinks);
+        assembly.push(text);
+        assembly
+    }
+
     /// Passes all text on as content.
     pub fn verbatim() -> Self {
         Self { parser: None, ..Self::new(Dialect::Plain, false, false) }

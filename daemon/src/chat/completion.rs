@@ -87,6 +87,7 @@ impl Chat {
                 assemblies: (0..count).map(|_| Assembly::verbatim()).collect(),
                 choices_per_prompt: request.shape.choices,
                 subject,
+                continued: None,
                 left_out: 0,
                 max_tokens: request.shape.max_tokens,
                 reports_progress: false,

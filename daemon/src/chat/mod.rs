@@ -1,10 +1,10 @@
 //! From a request to its answer: chats, completions, embeddings and tokens.
 //!
 //! Reading order: [`request`] (what is asked), [`identity`] (whose conversation it is), this file
-//! (the way of a chat to the engine), `newest` (a chat that outgrew the context), [`shorten`] (room in it), `grammar`,
+//! (the way of a chat to the engine), `newest` (a chat that outgrew the context), `grammar`,
 //! `choices` (its turns), [`answer`] (their events to the client), `progress` (what the client
-//! reads before them), `privacy` (what may reach the disk), [`assembly`] (text to messages and tool
-//! calls), `recording` (what is saved), [`context`] (how full it is). Beside it: [`detached`] (answers that outlive their client),
+//! reads before them), `continuing` (an answer that was cut short), `privacy` (what may reach the disk), [`assembly`] (text to messages and tool
+//! calls), `recording` (what is saved). Beside it: [`detached`] (answers that outlive their client),
 //! [`completion`], `embedding`, `tokens`, and [`prewarm`], a chat that generates nothing.
 //!
 //! - The request's text is durable before the client gets the first piece of the answer.
@@ -16,7 +16,7 @@ pub mod answer;
 pub mod assembly;
 mod choices;
 mod completion;
-pub mod context;
+mod continuing;
 pub mod detached;
 mod embedding;
 mod grammar;
@@ -29,7 +29,6 @@ mod privacy;
 pub mod progress;
 mod recording;
 pub mod request;
-pub mod shorten;
 mod speed;
 mod tokens;
 
@@ -53,6 +52,7 @@ use crate::learned::Learned;
 use crate::metrics::Metrics;
 use crate::profiles::Profiles;
 use crate::prompt::{Extent, Rendered, Renderer};
+use crate::settings::LiveSettings;
 use crate::speech::sessions::SpeechSessions;
 use crate::warm::events::WarmEvents;
 use crate::wire::answer::Head;
@@ -88,8 +88,8 @@ pub struct Options {
     /// Requests that may wait for the previous answer of their conversation, over all
     /// conversations.
     pub max_waiting: usize,
-    /// The TTL class of conversations with stored text for which none was asked.
-    pub default_class: TtlClass,
+    /// Has the TTL class of conversations with stored text for which none was asked.
+    pub settings: LiveSettings,
 }
 
 /// The TTL class of saved KV without stored text: no list of chats shows it, so it leaves by itself.
@@ -152,7 +152,7 @@ impl Chat {
         session: Option<&str>,
     ) -> Result<(ChatRequest, Answer), ApiError> {
         let options = &self.shared.options;
-        let resolved = self.resolve(body)?;
+        let mut resolved = self.resolve(body)?;
         let request = &resolved.request;
         let is_prewarm = request.shape.is_prewarm();
         let identity = Identity::of(body, session)?;
@@ -167,13 +167,20 @@ impl Chat {
         }
         let extent = resolved.extent();
         let start = self.begin_turn(request, &identity, &extent).await?;
-        let TurnStart { mut continuation, timelines, .. } = start;
+        let TurnStart { mut continuation, timelines, sampling, .. } = start;
+        resolved.fill(sampling.as_ref());
+        let request = &resolved.request;
+        let continued = continuation.as_ref().and_then(|it| it.continued.as_ref());
+        let continued = continued.map(|continued| continued.message.clone());
+        let address = continued.as_ref().map(Message::to_json);
         if let Some(id) = identity.named().filter(|_| !is_prewarm) {
             options.sessions.close(id); // No speculative prefill begins from here on.
         }
         let history = continuation.as_ref().map(|continuation| continuation.history.clone());
         let conversation = identity.pinned().cloned();
-        let default_class = identity.named().map_or(CLASS_WITHOUT_TEXT, |_| options.default_class);
+        let default_class = identity.named();
+        let default_class =
+            default_class.map_or(CLASS_WITHOUT_TEXT, |_| options.settings.default_class());
         let keep = Retention {
             class: request.ttl,
             default_class,
@@ -183,13 +190,20 @@ impl Chat {
         let (chat, job) = (self.clone(), resolved.clone());
         let submitted = compute(move || {
             let messages = history.as_ref().unwrap_or(&job.request.messages);
-            let Newest { rendered, start } = chat.prompt(&job, messages, &extent, &timelines)?;
+            let Newest { mut rendered, start } =
+                chat.prompt(&job, messages, &extent, &timelines)?;
+            let thinks = opens_reasoning(&rendered.text);
+            let begun = match &continued {
+                Some(answer) => chat.begin_with(&job.request, &mut rendered, answer, &timelines)?,
+                None => String::new(),
+            };
             let remembered = remembered(&timelines, &rendered.tokens);
+            let begun = Begun { thinks, text: begun };
             let submitted =
-                chat.submit(&job.request, rendered, conversation, keep, ticket, remembered)?;
+                chat.submit(&job.request, rendered, conversation, keep, ticket, remembered, begun)?;
             Ok::<_, ApiError>((submitted, start))
         });
-        let (Submitted { choices, subject, dialect, thinks }, start) = submitted.await?;
+        let (Submitted { choices, subject, dialect, begun }, start) = submitted.await?;
         if let (Some(continuation), Some(start)) = (&mut continuation, start) {
             continuation.start_at(start);
         }
@@ -223,8 +237,9 @@ impl Chat {
             NewAnswer {
                 choices,
                 assemblies: (0..count)
-                    .map(|_| Assembly::new(dialect, reads_calls, thinks))
+                    .map(|_| Assembly::begun(dialect, reads_calls, begun.thinks, &begun.text))
                     .collect(),
+                continued: address,
                 choices_per_prompt: count,
                 subject,
                 left_out,
@@ -251,6 +266,22 @@ impl Chat {
         }
         let rendered = renderer.prompt(&job.prompt_parts(messages), extent, known)?;
         Ok(Newest { rendered, start: None })
+    }
+
+    /// Puts an answer that goes on behind its prompt. Returns its text.
+    fn begin_with(
+        &self,
+        request: &ChatRequest,
+        rendered: &mut Rendered,
+        answer: &Message,
+        known: &[Vec<Token>],
+    ) -> Result<String, ApiError> {
+        let renderer = &self.shared.options.renderer;
+        let reading = continuing::Reading {
+            dialect: grammar::dialect(request, renderer.template().dialect()),
+            reads_calls: request.tool_choice != ToolChoice::None,
+        };
+        continuing::extend(renderer.model().as_ref(), rendered, answer, known, reading)
     }
 
     /// Checks a body and looks up the profile that it names.
@@ -329,14 +360,18 @@ impl Chat {
         keep: Retention,
         ticket: Option<TurnTicket>,
         remembered: usize,
+        begun: Begun,
     ) -> Result<Submitted, ApiError> {
-        let Rendered { text, tokens, segments } = prompt;
+        let Rendered { tokens, segments, .. } = prompt;
         let options = &self.shared.options;
         let dialect = grammar::dialect(request, options.renderer.template().dialect());
-        let thinks = opens_reasoning(&text);
         let grammar = grammar::grammar(request, dialect)?;
+        if request.continues && grammar.is_some() {
+            let message = "`hob.continue` cannot force a tool call: set `tool_choice` to auto";
+            return Err(ApiError::field("tool_choice", message).code("unsupported"));
+        }
         let grammar =
-            grammar.map(|grammar| if thinks { grammar.after_reasoning() } else { grammar });
+            grammar.map(|grammar| if begun.thinks { grammar.after_reasoning() } else { grammar });
         let max_tokens = options.engine.context_tokens();
         let max_tokens = request.shape.max_tokens.unwrap_or(max_tokens).min(max_tokens);
         let first = TurnRequest {
@@ -364,7 +399,7 @@ impl Chat {
         let choices = choices::start(options.engine.clone(), turns, ticket.as_ref())
             .map_err(|error| grammar::refused(request, error))?;
         let subject = Subject { prompt: tokens, segments, remembered };
-        Ok(Submitted { choices, subject, dialect, thinks })
+        Ok(Submitted { choices, subject, dialect, begun })
     }
 
     fn begin_answer(
@@ -418,7 +453,15 @@ struct Submitted {
     choices: Choices,
     subject: Subject,
     dialect: Dialect,
+    begun: Begun,
+}
+
+/// What precedes the tokens of an answer.
+struct Begun {
+    /// The prompt ends within the think mark.
     thinks: bool,
+    /// The text of an answer that goes on.
+    text: String,
 }
 
 fn append(request: &ChatRequest, identity: &Identity, extent: &Extent) -> Result<Append, ApiError> {
@@ -429,8 +472,8 @@ fn append(request: &ChatRequest, identity: &Identity, extent: &Extent) -> Result
     if matches!(extent, Extent::Before(_)) {
         new.push(Message::plain(Role::User, "")); // Stands for the message that is not complete.
     }
-    let instructions = request.instructions.clone();
-    Ok(Append { conversation: id.clone(), after: request.after, new, instructions })
+    let continues = request.continues;
+    Ok(Append { conversation: id.clone(), after: request.after, new, continues })
 }
 
 fn refused(request: &ChatRequest, error: TranscriptError) -> ApiError {
@@ -442,6 +485,11 @@ fn refused(request: &ChatRequest, error: TranscriptError) -> ApiError {
         }
         TranscriptError::NothingToAnswer => {
             ApiError::field("messages", "this conversation has nothing to answer yet")
+        }
+        TranscriptError::NothingToContinue => {
+            let message = "there is no answer to go on with: name one in `hob.after` that no \
+                           message follows, or let the conversation end with it";
+            ApiError::field("hob.continue", message)
         }
         TranscriptError::NoSuchMessage { .. } => ApiError::field("hob.after", error.to_string()),
         error => error.into(),

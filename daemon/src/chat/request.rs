@@ -12,7 +12,7 @@ use crate::prompt::{Extent, Preamble, PromptParts};
 use crate::wire::chat::ChatRequest;
 use crate::wire::hob::{ProfileChoice, profile_choice};
 use crate::wire::message::{Message, Role};
-use crate::wire::sampling::Shape;
+use crate::wire::sampling::{SamplingFields, Shape};
 
 #[derive(Clone, Debug)]
 pub struct ResolvedRequest {
@@ -42,6 +42,17 @@ impl ResolvedRequest {
         let tools = preamble.as_deref().map_or(&[][..], Preamble::tools);
         let request = ChatRequest::parse_with(body, vocabulary, tools)?;
         Ok(Self { request, profile, preamble })
+    }
+
+    /// Sets the sampling parameters that the request leaves open: by its conversation, its profile,
+    /// its client's defaults. `conversation`: as they were set.
+    pub fn fill(&mut self, conversation: Option<&Value>) {
+        // It was checked when it was set; another version may have known other fields.
+        let conversation = conversation.map(|set| SamplingFields::parse_all(set, "sampling"));
+        let conversation = conversation.and_then(Result::ok).unwrap_or_default();
+        let none = SamplingFields::default();
+        let profile = self.preamble.as_deref().map_or(&none, Preamble::sampling);
+        self.request.shape.fill(&[&conversation, profile, &self.request.defaults]);
     }
 
     /// How much of the prompt is known. A request that generates nothing may lack its question.

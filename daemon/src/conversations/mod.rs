@@ -3,15 +3,16 @@
 //! Reading order: [`transcript`] (the database), this file (the handle), [`trash`] (deletion after an
 //! hour), [`export`] (conversations as files).
 //!
+//! - Messages that a user deletes are gone for good after an hour, and with them all KV of their
+//!   conversation.
 //! - Deleting a conversation deletes its text and its KV, wherever that is. The deletion has
 //!   answered when both are durably gone, and no turn that began before it brings them back.
 
 pub mod export;
-pub mod readiness;
 pub mod transcript;
 pub mod trash;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use hob_prewarm::Event;
 use hob_runtime::{Engine, EngineStatus, Tier, TurnError};
@@ -19,14 +20,13 @@ use hob_slots::{AdjustedTime, ConversationId, Timestamp};
 
 use crate::blocking::compute;
 use crate::clock::Clock;
-use crate::error::ApiError;
+use crate::error::{ApiError, ErrorKind};
 use crate::learned::Learned;
 use crate::storage::Storage;
 use crate::warm::events::WarmEvents;
-use readiness::Readiness;
 use transcript::{
-    Change, ConversationText, Hit, RecentTurn, SavedExplanation, SearchQuery, Snippet, Summary,
-    Transcript, TranscriptError,
+    Change, ConversationText, Fork, Hit, Moved, RecentTurn, SavedExplanation, SearchQuery, Snippet,
+    Summary, Transcript, TranscriptError,
 };
 
 #[derive(Clone)]
@@ -53,16 +53,9 @@ pub struct KvLocation {
     pub memory_tokens: usize,
     /// Of `tokens`: those that a restore reads from disk.
     pub disk_tokens: usize,
-    pub next: Readiness,
 }
 
-struct KvLocations {
-    of: HashMap<ConversationId, KvLocation>,
-    /// Of the last timelines.
-    lengths: HashMap<ConversationId, usize>,
-    /// Of prefill, in tokens a second.
-    speed: Option<f64>,
-}
+struct KvLocations(HashMap<ConversationId, KvLocation>);
 
 impl KvLocations {
     /// What the engine looked up outranks the slot files, and the cells outrank both.
@@ -80,15 +73,13 @@ impl KvLocations {
                 locations.insert(id, KvLocation { slot: number, tokens, ..hot });
             }
         }
-        Self { of: locations, lengths: HashMap::new(), speed: None }
+        Self(locations)
     }
 
     fn get(&self, id: &str) -> KvLocation {
         let none = KvLocation::saved(Tier::Nowhere, 0, 0);
-        let Ok(id) = ConversationId::new(id) else { return none };
-        let location = self.of.get(&id).cloned().unwrap_or(none);
-        let next = Readiness::of(self.lengths.get(&id).copied(), location.tokens, self.speed);
-        KvLocation { next, ..location }
+        let id = ConversationId::new(id).ok();
+        id.and_then(|id| self.0.get(&id).cloned()).unwrap_or(none)
     }
 }
 
@@ -101,8 +92,7 @@ impl KvLocation {
             Tier::Nowhere => "none",
         };
         let tokens = memory_tokens + disk_tokens;
-        let tier = tier.name();
-        Self { name, tier, tokens, memory_tokens, disk_tokens, ..Self::default() }
+        Self { name, tier: tier.name(), slot: None, tokens, memory_tokens, disk_tokens }
     }
 }
 
@@ -161,36 +151,6 @@ impl Conversations {
         Ok(matches!(tier, "warm" | "cold"))
     }
 
-    /// Of each conversation in a slot. `status`: the engine's.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
-    pub async fn slot_readiness(
-        &self,
-        status: &EngineStatus,
-        speed: Option<f64>,
-    ) -> Result<BTreeMap<ConversationId, Readiness>, ApiError> {
-        let slots = status.slots.iter();
-        let kept = slots.filter_map(|slot| Some((slot.conversation.clone()?, slot.tokens)));
-        let kept: BTreeMap<_, _> = kept.collect();
-        let ids = kept.keys().cloned().collect();
-        let mut lengths = self.transcript.timeline_lengths(ids, self.engine.fingerprint());
-        let lengths: BTreeMap<_, _> = lengths.done().await?.into_iter().collect();
-        let readiness = |(id, tokens): (ConversationId, usize)| {
-            let readiness = Readiness::of(lengths.get(&id).copied(), tokens, speed);
-            (id, readiness)
-        };
-        Ok(kept.into_iter().map(readiness).collect())
-    }
-
-    /// Tokens of the conversation whose KV exists, in any tier.
-    ///
-    /// # Errors
-    /// When the engine has stopped.
-    pub async fn kv_tokens(&self, id: &ConversationId) -> Result<usize, ApiError> {
-        Ok(self.locations_of(BTreeSet::from([id.clone()])).await?.get(id.as_str()).tokens)
-    }
-
     /// Why the conversation last computed tokens again. The outer `None`: the id is unknown; the
     /// inner one: it never did.
     ///
@@ -234,6 +194,56 @@ impl Conversations {
         }
     }
 
+    /// Gives a message another text, as a sibling. Returns its id.
+    ///
+    /// # Errors
+    /// When there is no such message, or the conversation is being answered.
+    pub async fn edit_message(
+        &self,
+        id: &ConversationId,
+        message: i64,
+        text: String,
+    ) -> Result<i64, ApiError> {
+        let edited = self.transcript.edit_message(id, message, text, self.now()).done().await;
+        edited.map_err(of_message)
+    }
+
+    /// Deletes a message and what follows it. [`Self::restore_message`] brings them back within an
+    /// hour.
+    ///
+    /// # Errors
+    /// When there is no such message, or the conversation is being answered.
+    pub async fn delete_message(
+        &self,
+        id: &ConversationId,
+        message: i64,
+    ) -> Result<Moved, ApiError> {
+        let deleted = self.transcript.delete_message(id, message, self.now()).done().await;
+        deleted.map_err(of_message)
+    }
+
+    /// # Errors
+    /// When the message was not deleted, or is deleted for good.
+    pub async fn restore_message(
+        &self,
+        id: &ConversationId,
+        message: i64,
+    ) -> Result<Moved, ApiError> {
+        self.transcript.restore_message(id, message).done().await.map_err(of_message)
+    }
+
+    /// Copies the beginning of a conversation. The copy finds its KV by the same tokens.
+    ///
+    /// # Errors
+    /// When there is no such message, or the conversation is private.
+    pub async fn fork(&self, fork: Fork) -> Result<ConversationId, ApiError> {
+        if self.transcript.is_private(&fork.from) {
+            let message = "a copy of a private conversation would be on disk";
+            return Err(ApiError::new(ErrorKind::Invalid, message).code("private"));
+        }
+        self.transcript.fork(fork, self.now()).done().await.map_err(of_message)
+    }
+
     /// Deletes text and KV, and cancels a running answer; `false` if there was no text. Both are
     /// durably gone afterwards.
     ///
@@ -267,11 +277,25 @@ impl Conversations {
             self.delete_kv(id).await?;
             self.transcript.delete_trashed(id, *since).done().await?;
         }
+        self.purge_messages(now).await?;
         for id in self.transcript.private() {
             let Some(text) = self.transcript.get(&id).done().await? else { continue };
             let updated = Timestamp(u64::try_from(text.summary.updated_at).unwrap_or(0));
             if now.age(updated) >= trash::PRIVATE_RETENTION {
                 self.delete(&id).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes messages whose hour is over, and all KV of their conversations: it spells them.
+    async fn purge_messages(&self, now: &AdjustedTime) -> Result<(), ApiError> {
+        for deleted in self.transcript.deleted_messages().done().await? {
+            let id = &deleted.conversation;
+            let is_due = now.age(deleted.since) >= trash::RETENTION;
+            if is_due && self.transcript.is_idle(id).done().await? {
+                self.delete_kv(id).await?;
+                self.transcript.purge_messages(&deleted).done().await?;
             }
         }
         Ok(())
@@ -298,30 +322,29 @@ impl Conversations {
             Err(TurnError::Dead(_)) => None, // Texts stay readable.
             cells => Some(cells?),
         };
-        let fingerprint = self.engine.fingerprint();
-        let lengths = self.transcript.timeline_lengths(ids.clone(), fingerprint).done().await?;
-        let speed = self.prefill_speed(&cells.clone().unwrap_or_default()).await?;
         let (engine, storage) = (self.engine.clone(), self.storage.clone());
         let look_up = move || {
             let status = cells.map(|cells| engine.with_parked(cells, |id| ids.contains(id)));
             KvLocations::of(status.unwrap_or_default(), storage.saved_tokens(ids))
         };
-        let lengths = lengths.into_iter().collect();
-        Ok(KvLocations { lengths, speed, ..compute(look_up).await })
-    }
-
-    /// The speed of prefill that was measured last, in tokens a second. `status`: the engine's.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
-    pub async fn prefill_speed(&self, status: &EngineStatus) -> Result<Option<f64>, ApiError> {
-        match status.prefill_tokens_per_second {
-            Some(speed) => Ok(Some(speed)),
-            None => Ok(self.transcript.prefill_speed(self.engine.fingerprint()).done().await?),
-        }
+        Ok(compute(look_up).await)
     }
 
     fn now(&self) -> Timestamp {
         (self.clock)()
+    }
+}
+
+/// The error of a change of one message.
+fn of_message(error: TranscriptError) -> ApiError {
+    match error {
+        TranscriptError::NoSuchMessage { .. } => {
+            ApiError::not_found(error.to_string()).code("message_not_found")
+        }
+        TranscriptError::Answering => {
+            let message = "the conversation is being answered: stop the answer, or wait for it";
+            ApiError::new(ErrorKind::Conflict, message).code("answering")
+        }
+        error => error.into(),
     }
 }

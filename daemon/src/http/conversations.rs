@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use hob_api::{Conversation, List};
 use hob_slots::ConversationId;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::body::JsonBody;
 use super::query::Query;
@@ -18,6 +18,7 @@ use crate::conversations::transcript::{
 use crate::conversations::{Conversations, KvLocation};
 use crate::error::{ApiError, ErrorKind};
 use crate::wire::fields::Fields;
+use crate::wire::sampling::SamplingFields;
 
 const MAX_QUERY_CHARS: usize = 200;
 
@@ -81,8 +82,6 @@ fn line<'l>(summary: &'l Summary, location: &KvLocation) -> Conversation<'l> {
         tokens: location.tokens,
         memory_tokens: location.memory_tokens,
         disk_tokens: location.disk_tokens,
-        ready: Some(location.next.ready),
-        read_ms: location.next.read_ms,
     }
 }
 
@@ -117,7 +116,7 @@ pub async fn explain(
     })))
 }
 
-/// `PATCH /v1/conversations/{id} {"title", "pinned", "trashed", "head", "instructions"}`
+/// `PATCH /v1/conversations/{id} {"title", "pinned", "trashed", "head", "sampling"}`
 pub async fn change(
     State(conversations): State<Conversations>,
     Path(id): Path<String>,
@@ -131,7 +130,7 @@ pub async fn change(
     let (text, location) = conversations.get(&id).await?.ok_or_else(unknown)?;
     let mut changed = describe(&text.summary, &location);
     changed["head"] = text.head.into();
-    changed["instructions"] = text.instructions.into();
+    changed["sampling"] = text.sampling.into();
     Ok(Json(changed))
 }
 
@@ -151,13 +150,22 @@ fn parse_change(body: &Value) -> Result<Change, ApiError> {
         pinned: fields.boolean("pinned")?,
         trashed: fields.boolean("trashed")?,
         head: fields.integer("head", 1..=i64::MAX)?,
-        instructions: fields.string("instructions")?.map(|text| text.trim().to_owned()),
+        sampling: sampling(&fields)?,
     };
     if change == Change::default() {
-        let message = "say what to change: `title`, `pinned`, `trashed`, `head` or `instructions`";
+        let message = "say what to change: `title`, `pinned`, `trashed`, `head` or `sampling`";
         return Err(ApiError::new(ErrorKind::Invalid, message).code("missing"));
     }
     Ok(change)
+}
+
+/// An object replaces all parameters; an empty one unsets them.
+fn sampling(fields: &Fields<'_>) -> Result<Option<Value>, ApiError> {
+    let Some(set) = fields.map("sampling")? else { return Ok(None) };
+    let set: Map<_, _> = set.clone().into_iter().filter(|(_, value)| !value.is_null()).collect();
+    let set = Value::Object(set);
+    SamplingFields::parse_all(&set, "sampling")?;
+    Ok(Some(set))
 }
 
 /// `DELETE /v1/conversations/{id}`: the text and the KV.
@@ -195,7 +203,7 @@ pub(super) fn whole(text: &ConversationText, location: &KvLocation, branches: bo
     };
     let mut whole = describe(&text.summary, location);
     whole["head"] = text.head.into();
-    whole["instructions"] = text.instructions.clone().into();
+    whole["sampling"] = text.sampling.clone().into();
     whole["messages"] = messages.into();
     whole
 }
@@ -209,6 +217,5 @@ fn message(saved: &SavedMessage) -> Value {
     message["created_at"] = (saved.created_at / 1000).into();
     message["finish"] = saved.finish.clone().unwrap_or_default();
     message["starts_prompt"] = saved.starts_prompt.into();
-    message["summary"] = saved.summary.clone().into();
     message
 }

@@ -9,15 +9,16 @@ mod chat;
 mod chat_stream;
 mod chunks;
 mod completion;
-mod context;
 mod conversations;
 mod detached;
 mod embeddings;
 mod export;
+mod first_models;
 pub mod gate;
 pub mod guard;
 mod learned;
 mod memory;
+mod messages;
 mod models;
 mod page;
 mod prewarm;
@@ -26,10 +27,12 @@ mod query;
 mod realtime;
 mod respond;
 pub mod serve;
+mod settings;
 mod slots;
 mod speech;
 mod sse;
 mod status;
+mod templates;
 pub mod texts;
 mod tokens;
 mod turns;
@@ -46,7 +49,7 @@ use axum::extract::{FromRef, MatchedPath, Request, State};
 use axum::handler::Handler;
 use axum::middleware::{self, Next};
 use axum::response::Response;
-use axum::routing::{delete, get, post, put};
+use axum::routing::{delete, get, patch, post, put};
 use hob_slots::maintenance::{Collect, Prune, Remove, SetClass};
 use tower_http::compression::CompressionLayer;
 
@@ -57,6 +60,7 @@ use crate::metrics::Metrics;
 use crate::models::Models;
 use crate::parts::Parts;
 use crate::profiles::Profiles;
+use crate::settings::SettingsEditor;
 use crate::speech::Speech;
 use crate::storage::Storage;
 use body::BodyLimits;
@@ -87,6 +91,7 @@ from_parts! {
     speech: Speech,
     storage: Storage,
     models: Models,
+    settings: SettingsEditor,
     metrics: Arc<Metrics>,
 }
 
@@ -110,6 +115,11 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
         .route("/v1/models", get(models::list))
         .route("/v1/models/local", get(models::local))
         .route("/v1/models/switch", post(models::switch))
+        .route("/v1/models/suggested", get(first_models::suggested))
+        .route(
+            "/v1/models/fetch",
+            get(first_models::progress).post(first_models::fetch).delete(first_models::cancel),
+        )
         .route("/v1/models/{*id}", get(models::one)) // Names of models contain slashes.
         .route("/v1/conversations", get(conversations::list))
         .route(
@@ -121,14 +131,22 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
         )
         .route("/v1/conversations/{id}/export", get(export::export))
         .route("/v1/conversations/{id}/answer", get(detached::read).delete(detached::stop))
-        .route("/v1/conversations/{id}/context", get(context::context))
-        .route("/v1/conversations/{id}/shorten", post(context::shorten))
         .route("/v1/conversations/{id}/explain", get(conversations::explain))
         .route("/v1/conversations/{id}/speech-start", post(speech::start))
         .route("/v1/conversations/{id}/transcript", post(speech::transcript))
         .route("/v1/conversations/{id}/speech-end", post(speech::end))
         .route("/v1/conversations/{id}/audio", post(utterance::hear).delete(utterance::discard))
         .route("/v1/conversations/{id}/typing", post(typing::typed).delete(typing::left))
+        .route(
+            "/v1/conversations/{id}/messages/{message}",
+            patch(messages::edit).delete(messages::delete),
+        )
+        .route("/v1/conversations/{id}/messages/{message}/restore", post(messages::restore))
+        .route("/v1/conversations/{id}/fork", post(messages::fork))
+        .route(
+            "/v1/templates",
+            get(templates::list).put(templates::replace).delete(templates::delete),
+        )
         .route("/v1/turns", get(turns::list))
         .route("/v1/prewarm", post(prewarm::prewarm))
         .route("/v1/profiles", get(profiles::list))
@@ -156,6 +174,7 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
         .route("/v1/audio/transcriptions", post(audio::transcribe))
         .route("/v1/voice/filler", get(voice::filler))
         .route("/v1/voice/transcriptions", post(voice::transcribe))
+        .route("/v1/settings", get(settings::list).patch(settings::change))
         .route("/v1/status", get(status::status))
         .fallback(page::file.layer(CompressionLayer::new()))
         .method_not_allowed_fallback(respond::no_such_method)

@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use hob_api::List;
 use hob_models::MachineMemory;
-use hob_models::published::{FETCH_COMMAND, SMOLLM2};
+use hob_models::published::{FETCH_COMMAND, Published};
 use hob_slots::ModelHash;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -45,8 +45,9 @@ pub async fn local(State(models): State<Models>) -> Json<LocalModels> {
         current: current.map(|entry| entry.id.clone()),
         data: local.entries.iter().map(Entry::to_json).collect(),
         problems: local.problems.clone(),
-        fetchable: Fetchable::beside(&local.entries),
+        fetchable: Fetchable::beside(&local.entries, models.fetcher.published()),
         fixed: options.fixed.clone(),
+        fixed_context: options.fixed_context.clone(),
         directory: options.models_dir.clone(),
         ctx: options.demand.ctx,
         slots: options.demand.slots,
@@ -55,7 +56,7 @@ pub async fn local(State(models): State<Models>) -> Json<LocalModels> {
     })
 }
 
-/// A model that a command fetches. hobd itself downloads nothing.
+/// A model that a command fetches, and hobd when a client asks for it.
 #[derive(Serialize)]
 pub struct Fetchable {
     title: &'static str,
@@ -66,9 +67,8 @@ pub struct Fetchable {
 
 impl Fetchable {
     /// `None` where it is among the models of this machine.
-    fn beside(entries: &[Entry]) -> Option<Self> {
-        let published = &SMOLLM2;
-        let is_here = entries.iter().any(|entry| entry.has_alias(published.alias));
+    fn beside(entries: &[Entry], published: &'static Published) -> Option<Self> {
+        let is_here = entries.iter().any(|entry| entry.is_named(published.file_name));
         (!is_here).then_some(Self {
             title: published.title,
             licence: published.licence,
@@ -82,15 +82,17 @@ impl Fetchable {
 #[serde(deny_unknown_fields)]
 struct SwitchRequest {
     model: String,
+    /// Tokens of context.
+    ctx: Option<u32>,
     #[serde(default)]
     force: bool,
 }
 
 /// `POST /v1/models/switch`: 202, and the daemon starts over.
 pub async fn switch(State(models): State<Models>, body: JsonBody) -> Result<Response, ApiError> {
-    let SwitchRequest { model, force } = serde_json::from_value(body.value)
+    let SwitchRequest { model, ctx, force } = serde_json::from_value(body.value)
         .map_err(|error| ApiError::field("model", error.to_string()))?;
-    let switch = models.switch(model, force).await?;
+    let switch = models.switch(model, ctx, force).await?;
     let status = if switch.restarts { StatusCode::ACCEPTED } else { StatusCode::OK };
     let kv =
         if switch.restarts { "kept on disk, comes back with the model" } else { "it runs already" };
@@ -100,7 +102,8 @@ pub async fn switch(State(models): State<Models>, body: JsonBody) -> Result<Resp
         kept: switch.kept,
     };
     let Switch { model, name, restarts, .. } = switch;
-    let body = Switched { object: "model.switch", model, name, restarts, from, kv };
+    let for_this_run = models.catalogue.options().fixed.is_some();
+    let body = Switched { object: "model.switch", model, name, restarts, for_this_run, from, kv };
     Ok((status, Json(body)).into_response())
 }
 
@@ -161,8 +164,10 @@ pub struct LocalModels {
     /// Null where it is here.
     fetchable: Option<Fetchable>,
     current: Option<String>,
-    /// What chooses the model instead of the configuration file.
+    /// What chooses the model at each start instead of the configuration file.
     fixed: Option<String>,
+    /// What sets the context instead of the configuration file.
+    fixed_context: Option<String>,
     directory: PathBuf,
     ctx: u64,
     slots: u64,
@@ -177,6 +182,8 @@ struct Switched {
     model: String,
     name: String,
     restarts: bool,
+    /// A flag or a variable chooses the model at each start.
+    for_this_run: bool,
     from: Origin,
     kv: &'static str,
 }

@@ -79,6 +79,7 @@ struct Draft {
     revision: Option<String>,
     #[serde(default = "extended")]
     ttl: TtlClass,
+    sampling: Option<BTreeMap<String, f64>>,
     segments: Vec<EditSegment>,
 }
 
@@ -95,7 +96,7 @@ pub async fn save(
 ) -> Result<Response, ApiError> {
     let draft = parsed(body)?;
     let status = if draft.revision.is_none() { StatusCode::CREATED } else { StatusCode::OK };
-    let edit = Edit { ttl: draft.ttl, segments: draft.segments };
+    let edit = Edit { ttl: draft.ttl, sampling: draft.sampling, segments: draft.segments };
     let saved = profiles.save(&name, draft.revision, edit).await?;
     Ok((status, Json(Details::of(&profiles, &models, saved).await?)).into_response())
 }
@@ -120,7 +121,7 @@ pub async fn check(
         return Err(no_such_method().await);
     }
     let draft = parsed(body)?;
-    let edit = Edit { ttl: draft.ttl, segments: draft.segments };
+    let edit = Edit { ttl: draft.ttl, sampling: draft.sampling, segments: draft.segments };
     let view = profiles.check(draft.name, edit).await?;
     Ok(Json(Checked::of(&models, view)))
 }
@@ -158,6 +159,7 @@ pub struct Checked {
 #[derive(Serialize)]
 struct Figures {
     ttl: TtlClass,
+    sampling: BTreeMap<String, f64>,
     tokens: Option<usize>,
     kv_bytes: Option<u64>,
     computed_tokens: Option<usize>,
@@ -215,8 +217,9 @@ impl Details {
 
 impl Checked {
     fn of(models: &Models, view: ProfileView) -> Self {
-        let ProfileView { ttl, segments, tokens, computed_tokens } = view;
-        let figures = Figures { ttl, tokens, kv_bytes: kv_bytes(models, tokens), computed_tokens };
+        let ProfileView { ttl, sampling, segments, tokens, computed_tokens } = view;
+        let kv_bytes = kv_bytes(models, tokens);
+        let figures = Figures { ttl, sampling, tokens, kv_bytes, computed_tokens };
         let segments = segments.into_iter().map(|segment| Segment::of(models, segment));
         Self { figures, segments: segments.collect() }
     }

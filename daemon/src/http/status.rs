@@ -1,6 +1,5 @@
 //! `/health`, `/metrics` and `/v1/status`.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
@@ -9,14 +8,12 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
 use hob_api::Status;
 use hob_api::status::{Counters, DiskQuota, Parked, Prefix, Profile, Slot};
+use hob_config::ModelChoice;
 use hob_runtime::{EngineCounters, Health, SavedStatus, SlotStatus};
-use hob_slots::ConversationId;
 use serde_json::{Value, json};
 
 use crate::blocking::engine_status;
 use crate::chat::Chat;
-use crate::conversations::Conversations;
-use crate::conversations::readiness::Readiness;
 use crate::error::ApiError;
 use crate::metrics::{Gauges, Metrics};
 use crate::models::Models;
@@ -78,11 +75,8 @@ pub async fn status(
     State(profiles): State<Profiles>,
     State(speech): State<Speech>,
     State(storage): State<Storage>,
-    State(conversations): State<Conversations>,
 ) -> Result<Json<Status>, ApiError> {
     let status = engine_status(&models.engine).await?;
-    let speed = conversations.prefill_speed(&status).await?;
-    let readiness = conversations.slot_readiness(&status, speed).await?;
     let prefixes = profiles.prefixes(&status).await;
     let list = profiles.list().await;
     Ok(Json(Status {
@@ -90,6 +84,7 @@ pub async fn status(
         pid: std::process::id(),
         started_at: models.started.0 / 1000,
         model: models.name().to_owned(),
+        demo: models.catalogue.current().choice == ModelChoice::Bundled,
         fingerprint: Some(models.engine.fingerprint()),
         recognizer: speech.can_transcribe(),
         recognizer_stream: speech.stream_recognizer().is_some(),
@@ -101,8 +96,8 @@ pub async fn status(
         residency: status.residency.as_str().into(),
         loaded_percent: status.residency.loaded_percent(),
         context_tokens: status.context_tokens,
-        slots: status.slots.into_iter().map(|it| slot(it, &readiness)).collect(),
-        parked: status.parked.into_iter().map(|saved| parked(saved, speed)).collect(),
+        slots: status.slots.into_iter().map(slot).collect(),
+        parked: status.parked.into_iter().map(parked).collect(),
         profiles: list.into_iter().map(profile).collect(),
         prefixes: prefixes.into_iter().map(prefix).collect(),
         answering: chat.detached().conversations(),
@@ -117,20 +112,15 @@ pub async fn status(
     }))
 }
 
-fn slot(slot: SlotStatus, readiness: &BTreeMap<ConversationId, Readiness>) -> Slot {
+fn slot(slot: SlotStatus) -> Slot {
     let SlotStatus { slot, conversation, tokens, state, .. } = slot;
-    let next = conversation.as_ref().and_then(|id| readiness.get(id));
-    let (ready, read_ms) = (next.map(|next| next.ready), next.and_then(|next| next.read_ms));
-    Slot { slot: slot.0, conversation, tokens, state: state.as_str().into(), ready, read_ms }
+    Slot { slot: slot.0, conversation, tokens, state: state.as_str().into() }
 }
 
-fn parked(saved: SavedStatus, speed: Option<f64>) -> Parked {
+fn parked(saved: SavedStatus) -> Parked {
     let tier = saved.tier().name().into();
     let SavedStatus { conversation, tokens, memory_tokens, disk_tokens } = saved;
-    let Readiness { ready, read_ms } =
-        Readiness::of(Some(tokens), memory_tokens + disk_tokens, speed);
-    let ready = Some(ready);
-    Parked { conversation, tokens, tier, memory_tokens, disk_tokens, ready, read_ms }
+    Parked { conversation, tokens, tier, memory_tokens, disk_tokens }
 }
 
 fn disk_quota(quota: &quota::DiskQuota) -> DiskQuota {
@@ -143,8 +133,8 @@ fn disk_quota(quota: &quota::DiskQuota) -> DiskQuota {
 }
 
 fn profile(profile: ProfileStatus) -> Profile {
-    let ProfileStatus { name, ttl, tokens, prefix, tail, error } = profile;
-    Profile { name, ttl, tokens, prefix, tail, error }
+    let ProfileStatus { name, ttl, tokens, sampling, prefix, tail, error } = profile;
+    Profile { name, ttl, tokens, sampling, prefix, tail, error }
 }
 
 fn prefix(prefix: PrefixStatus) -> Prefix {

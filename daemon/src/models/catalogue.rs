@@ -45,8 +45,10 @@ pub struct Options {
     pub kept: Option<StoreReader>,
     pub naming: Naming,
     pub current: CurrentModel,
-    /// The flag or variable that fixes the model: it cannot be switched.
+    /// The flag or variable that chooses the model at each start: a switch holds for this run.
     pub fixed: Option<String>,
+    /// The flag or variable that sets the context.
+    pub fixed_context: Option<String>,
     /// Why the model requested last does not run.
     pub failure: Option<SwitchFailure>,
 }
@@ -139,9 +141,9 @@ impl Catalogue {
             let is_bundled = cfg!(feature = "llama")
                 && model.source == Source::Own
                 && model.path == self.options.models_dir.join(BUNDLED_FILE);
-            let estimate = model.estimate(&self.options.demand);
             let is_current = self.runs(model);
-            Entry::of_file(model, is_bundled, is_current, kept(model), estimate, free_bytes)
+            let demand = &self.options.demand;
+            Entry::of_file(model, is_bundled, is_current, kept(model), demand, free_bytes)
         });
         let mut entries: Vec<Entry> = self.fake_models().chain(files).collect();
         entries.sort_by_key(|entry| entry.source != entry::BUNDLED); // The others keep their order.
@@ -160,7 +162,10 @@ impl Catalogue {
         names.iter().map(|name| {
             let is_current = current.name == *name;
             let kept = is_current.then(|| self.saved_kv(current.fingerprint)).flatten();
-            Entry::of_fake(name, is_current, kept)
+            let per_token = current.kv_bytes_per_token.unwrap_or(0);
+            let kv_bytes = |tokens| per_token.saturating_mul(tokens);
+            let contexts = entry::contexts(65_536, self.options.demand.ctx, kv_bytes);
+            Entry::of_fake(name, is_current, kept, contexts)
         })
     }
 

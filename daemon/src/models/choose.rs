@@ -1,9 +1,9 @@
 //! Chooses the model of the next start.
 //!
-//! - A model that cannot be run is refused before the daemon restarts.
+//! - A model that cannot be run, or not with the wanted context, is refused before the daemon restarts.
 
 use hob_config::ModelChoice;
-use hob_models::{Estimate, ModelFile, Verdict, discover, resolve};
+use hob_models::{Demand, Estimate, ModelFile, Verdict, discover, resolve};
 use hob_slots::Timestamp;
 
 use super::catalogue::{Catalogue, FAKE_MODELS};
@@ -18,14 +18,20 @@ pub struct NextModel {
 }
 
 impl Catalogue {
-    /// Resolves `name` to a model that can run. `force`: even if memory is short.
+    /// Resolves `name` to a model that can run with a context of `ctx` tokens, by default that of the
+    /// settings. `force`: even if memory is short.
     ///
     /// # Errors
     /// A [`Refusal`] that says what to do.
-    pub fn next(&self, name: &str, force: bool, now: Timestamp) -> Result<NextModel, Refusal> {
-        if let Some(origin) = &self.options().fixed {
-            return Err(Refusal::Fixed { origin: origin.clone() });
-        }
+    pub fn next(
+        &self,
+        name: &str,
+        ctx: Option<u64>,
+        force: bool,
+        now: Timestamp,
+    ) -> Result<NextModel, Refusal> {
+        let demand = self.options().demand;
+        let demand = Demand { ctx: ctx.unwrap_or(demand.ctx), ..demand };
         let list = self.list(now);
         if FAKE_MODELS.contains(&name) {
             let choice = ModelChoice::Named(name.to_owned());
@@ -42,7 +48,7 @@ impl Catalogue {
         let is_current = listed.is_some_and(|entry| entry.is_current);
         let shown = listed.map_or(&file.name, |entry| &entry.name).clone();
         if let Some(free) = list.free_bytes.filter(|_| !force && !is_current) {
-            fits(&shown, &file.estimate(&self.options().demand), free)?;
+            fits(&shown, &file.estimate(&demand), free)?;
         }
         let choice = match listed.map(|entry| entry.id.as_str()) {
             Some(entry::BUNDLED) => ModelChoice::Bundled,
@@ -50,6 +56,20 @@ impl Catalogue {
             None => ModelChoice::Named(entry::absolute(&file.path)),
         };
         Ok(NextModel { choice, name: shown, is_current })
+    }
+
+    /// Checks that the running model fits into memory with this context and these slots.
+    ///
+    /// # Errors
+    /// [`Refusal::TooLarge`].
+    pub fn check_demand(&self, ctx: u64, slots: u64, now: Timestamp) -> Result<(), Refusal> {
+        let list = self.list(now);
+        let running = list.entries.iter().find(|entry| entry.is_current);
+        let file = running.and_then(|entry| entry.file.as_ref());
+        let (Some(file), Some(free)) = (file, list.free_bytes) else { return Ok(()) };
+        let estimate = file.model.estimate(&Demand { ctx, slots, ..self.options().demand });
+        // Its weights are in memory already.
+        fits(&file.model.name, &estimate, free.saturating_add(estimate.weights_bytes))
     }
 }
 

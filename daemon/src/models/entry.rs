@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use hob_models::{Estimate, ModelFile, Source, Summary, Verdict};
+use hob_models::{Demand, Estimate, ModelFile, Source, Summary, Verdict};
 use hob_slots::ModelHash;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -37,6 +37,33 @@ pub struct Entry {
     pub kept: Option<SavedKv>,
     /// `None` for a fake.
     pub file: Option<File>,
+    /// What other contexts would take.
+    pub contexts: Vec<ContextSize>,
+}
+
+/// A context, and the bytes of its KV.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ContextSize {
+    pub tokens: u64,
+    pub kv_bytes: u64,
+}
+
+/// The contexts that are offered: powers of two.
+const OFFERED_CONTEXTS: [u64; 8] = [2_048, 4_096, 8_192, 16_384, 32_768, 65_536, 131_072, 262_144];
+
+/// Those up to `trained` tokens, and `current`.
+pub(super) fn contexts(
+    trained: u64,
+    current: u64,
+    kv_bytes: impl Fn(u64) -> u64,
+) -> Vec<ContextSize> {
+    let mut offered: Vec<u64> =
+        OFFERED_CONTEXTS.into_iter().filter(|tokens| *tokens <= trained).collect();
+    offered.push(current);
+    offered.sort_unstable();
+    offered.dedup();
+    let size = |tokens| ContextSize { tokens, kv_bytes: kv_bytes(tokens) };
+    offered.into_iter().map(size).collect()
 }
 
 #[derive(Clone, Debug)]
@@ -54,9 +81,12 @@ impl Entry {
         is_bundled: bool,
         is_current: bool,
         kept: Option<SavedKv>,
-        estimate: Estimate,
+        demand: &Demand,
         free_bytes: Option<u64>,
     ) -> Self {
+        let estimate = model.estimate(demand);
+        let kv_bytes = |ctx| model.estimate(&Demand { ctx, ..*demand }).kv_bytes;
+        let trained = model.summary.trained_context.unwrap_or(demand.ctx);
         // The current model's weights are in memory already.
         let own = if is_current { estimate.weights_bytes } else { 0 };
         let verdict = free_bytes.map(|free| estimate.verdict(free.saturating_add(own)));
@@ -67,12 +97,18 @@ impl Entry {
             is_current,
             kept,
             file: Some(File { model: model.clone(), estimate, verdict }),
+            contexts: contexts(trained, demand.ctx, kv_bytes),
         }
     }
 
-    pub(super) fn of_fake(name: &str, is_current: bool, kept: Option<SavedKv>) -> Self {
+    pub(super) fn of_fake(
+        name: &str,
+        is_current: bool,
+        kept: Option<SavedKv>,
+        contexts: Vec<ContextSize>,
+    ) -> Self {
         let name = name.to_owned();
-        Self { id: name.clone(), name, source: "test", is_current, kept, file: None }
+        Self { id: name.clone(), name, source: "test", is_current, kept, file: None, contexts }
     }
 
     /// Whether its file is the one at `path`.
@@ -80,9 +116,10 @@ impl Entry {
         self.file.as_ref().is_some_and(|file| is_same(&file.model.path, path))
     }
 
-    /// Whether this is another name of its model.
-    pub fn has_alias(&self, alias: &str) -> bool {
-        self.file.as_ref().is_some_and(|file| file.model.aliases.iter().any(|name| name == alias))
+    /// Whether its file has this name.
+    pub fn is_named(&self, file_name: &str) -> bool {
+        let name = self.file.as_ref().and_then(|file| file.model.path.file_name());
+        name.is_some_and(|name| name == file_name)
     }
 
     pub fn to_json(&self) -> Value {
@@ -105,6 +142,7 @@ impl Entry {
             "chat_template": summary(|s| json!(s.chat_template)),
             "pooling": summary(|s| json!(s.pooling)),
             "estimate": file.map(|file| file.estimate),
+            "contexts": self.contexts,
             "verdict": file.and_then(|file| file.verdict),
             "current": self.is_current,
             "kept": self.kept,

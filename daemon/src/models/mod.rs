@@ -1,16 +1,23 @@
 //! The model that runs, those that could run instead, and the switch to another one.
 //!
 //! Reading order: this file (the handle), [`catalogue`] (the models of this machine), `entry` (one
-//! of them), `choose` and `switch` (from a request to the next start).
+//! of them), `choose` and `switch` (from a request to the next start), [`fetching`] (a real model, when
+//! a client asks for it).
 
 pub mod catalogue;
 mod choose;
 mod entry;
+pub mod fetching;
 mod switch;
 
-use std::sync::Arc;
+use std::ops::RangeInclusive;
+use std::sync::{Arc, OnceLock};
+use std::thread;
 
+use hob_config::Key;
 use hob_models::ModelError;
+use hob_models::recommended::{Suggestion, suggestions};
+use hob_models::speed::weights_bytes_per_second;
 use hob_runtime::Engine;
 use hob_slots::Timestamp;
 
@@ -20,7 +27,11 @@ use crate::crashes::Crashes;
 use crate::error::{ApiError, ErrorKind};
 pub use catalogue::{Catalogue, CurrentModel, ModelList, Options};
 pub use entry::{Entry, SavedKv};
+pub use fetching::Fetcher;
 pub use switch::{Refusal, SwitchFailure, SwitchRequest};
+
+/// Bounds of the setting `ctx`, in tokens.
+const CONTEXTS: RangeInclusive<u32> = 64..=1 << 24;
 
 /// The models. Clones share everything.
 #[derive(Clone)]
@@ -32,6 +43,9 @@ pub struct Models {
     pub started: Timestamp,
     /// The crashes before that.
     pub crashes: Arc<Crashes>,
+    pub fetcher: Fetcher,
+    /// How fast this machine reads weights, once it is measured.
+    pub weights_speed: Arc<OnceLock<f64>>,
 }
 
 /// What a switch does.
@@ -64,20 +78,60 @@ impl Models {
         compute(move || catalogue.list(now)).await
     }
 
-    /// Restarts with another model once the running answers have ended.
+    /// Models for a first chat that suit this machine. Measures its speed once, in some 0.1 s.
+    pub async fn suggestions(&self) -> Vec<Suggestion> {
+        let (models, now) = (self.clone(), (self.clock)());
+        compute(move || {
+            let list = models.catalogue.list(now);
+            let free_bytes = list.free_bytes.unwrap_or(u64::MAX);
+            let speed = *models.weights_speed.get_or_init(|| {
+                let cores = thread::available_parallelism().map_or(1, usize::from);
+                weights_bytes_per_second(if cores > 2 { cores - 1 } else { cores })
+            });
+            let ctx = models.catalogue.options().demand.ctx;
+            suggestions(free_bytes, ctx, speed, models.fetcher.published())
+        })
+        .await
+    }
+
+    /// Restarts with another model once the running answers have ended. `ctx`: its context, by
+    /// default that of the settings.
     ///
     /// # Errors
-    /// When the model cannot be run, or the setting is fixed.
-    pub async fn switch(&self, name: String, force: bool) -> Result<Switch, ApiError> {
+    /// When the model cannot be run, or the context is fixed.
+    pub async fn switch(
+        &self,
+        name: String,
+        ctx: Option<u32>,
+        force: bool,
+    ) -> Result<Switch, ApiError> {
         let (catalogue, now) = (self.catalogue.clone(), (self.clock)());
         compute(move || {
-            let next = catalogue.next(&name, force, now)?;
+            let options = catalogue.options();
+            if ctx.is_some_and(|ctx| !CONTEXTS.contains(&ctx)) {
+                let (least, most) = (CONTEXTS.start(), CONTEXTS.end());
+                let message = format!("a context has {least} to {most} tokens");
+                return Err(ApiError::field("ctx", message));
+            }
+            let ctx = ctx.map(u64::from).filter(|ctx| *ctx != options.demand.ctx);
+            if let (Some(origin), Some(_)) = (&options.fixed_context, ctx) {
+                return Err(Refusal::FixedContext { origin: origin.clone() }.into());
+            }
+            let next = catalogue.next(&name, ctx, force, now)?;
             let kept = catalogue.saved_kv(catalogue.current().fingerprint);
             let model = next.choice.to_string();
+            let mut changes = Vec::new();
             if !next.is_current {
-                catalogue.switch_request().submit(next.choice)?;
+                changes.push((Key::Model, model.clone()));
             }
-            Ok(Switch { model, name: next.name, restarts: !next.is_current, kept })
+            if let Some(ctx) = ctx {
+                changes.push((Key::Ctx, ctx.to_string()));
+            }
+            let restarts = !changes.is_empty();
+            if restarts {
+                catalogue.switch_request().submit(changes)?;
+            }
+            Ok(Switch { model, name: next.name, restarts, kept })
         })
         .await
     }
@@ -87,7 +141,9 @@ impl From<Refusal> for ApiError {
     fn from(refusal: Refusal) -> Self {
         let message = refusal.to_string();
         match refusal {
-            Refusal::Fixed { .. } => Self::new(ErrorKind::Conflict, message).code("model_fixed"),
+            Refusal::FixedContext { .. } => {
+                Self::new(ErrorKind::Conflict, message).param("ctx").code("setting_fixed")
+            }
             Refusal::Model(ModelError::Missing { .. } | ModelError::Unknown { .. }) => {
                 Self::not_found(message).param("model").code("model_not_found")
             }

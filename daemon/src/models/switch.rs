@@ -1,21 +1,21 @@
-//! A requested switch to another model, and why one is refused or failed.
+//! A requested restart with another model or other settings, and why one is refused or failed.
 //!
 //! - One request at a time: the first one counts.
 
 pub use hob_api::status::SwitchFailure;
-use hob_config::ModelChoice;
+use hob_config::Key;
 use hob_models::ModelError;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// A flag or a variable chooses the model, which overrides the settings file.
+    /// A flag or a variable sets the context, which overrides the settings file.
     #[error(
-        "the {origin} chooses the model of this daemon: start hobd without it, or with the model \
+        "the {origin} sets the context of this daemon: start hobd without it, or with the context \
          that you want"
     )]
-    Fixed { origin: String },
+    FixedContext { origin: String },
     #[error(transparent)]
     Model(#[from] ModelError),
     #[error(
@@ -24,38 +24,41 @@ pub enum Refusal {
     )]
     TooLarge { name: String, needed_bytes: u64, free_bytes: u64 },
     /// Another switch was requested before.
-    #[error("this daemon is already restarting with another model")]
+    #[error("this daemon is already restarting with another model or other settings")]
     Switching,
 }
 
-/// A requested switch, until the daemon restarts.
+/// Values of settings, as the configuration file would have them.
+type Changes = Vec<(Key, String)>;
+
+/// A requested restart with other values, until the daemon restarts.
 #[derive(Debug, Default)]
 pub struct SwitchRequest {
-    choice: Mutex<Option<ModelChoice>>,
+    changes: Mutex<Option<Changes>>,
     submitted: Notify,
 }
 
 impl SwitchRequest {
-    /// Requests a switch to a model.
+    /// Requests a restart with these values.
     ///
     /// # Errors
-    /// [`Refusal::Switching`] when a switch was requested before.
-    pub fn submit(&self, choice: ModelChoice) -> Result<(), Refusal> {
-        let mut wanted = self.choice.lock();
+    /// [`Refusal::Switching`] when one was requested before.
+    pub fn submit(&self, changes: Changes) -> Result<(), Refusal> {
+        let mut wanted = self.changes.lock();
         if wanted.is_some() {
             return Err(Refusal::Switching);
         }
-        *wanted = Some(choice);
+        *wanted = Some(changes);
         self.submitted.notify_one();
         Ok(())
     }
 
     /// Waits for a request. Cancel safe.
-    pub async fn submitted(&self) -> ModelChoice {
+    pub async fn submitted(&self) -> Changes {
         loop {
             self.submitted.notified().await;
-            if let Some(choice) = &*self.choice.lock() {
-                return choice.clone();
+            if let Some(changes) = &*self.changes.lock() {
+                return changes.clone();
             }
         }
     }

@@ -27,6 +27,8 @@ use crate::error::{ApiError, ErrorKind};
 #[derive(Clone, Debug)]
 pub struct Edit {
     pub ttl: TtlClass,
+    /// Parameters of its answers; `None`: they do not change.
+    pub sampling: Option<BTreeMap<String, f64>>,
     pub segments: Vec<EditSegment>,
 }
 
@@ -168,7 +170,8 @@ impl Edit {
             let (layer, key) = (segment.layer.clone(), segment.key.clone());
             segments.push(DraftSegment { layer, key, stable: segment.stable, source });
         }
-        let toml = Draft { ttl: self.ttl, segments }.written(on_disk.toml.as_deref().unwrap_or(""));
+        let draft = Draft { ttl: self.ttl, sampling: self.sampling.clone(), segments };
+        let toml = draft.written(on_disk.toml.as_deref().unwrap_or(""));
         let outline = Outline::parse(&toml).map_err(refused)?;
         let read = |path: &Path| match writes.get(path) {
             Some(text) => Ok(text.clone().into_bytes()),

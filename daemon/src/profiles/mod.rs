@@ -23,12 +23,14 @@ use hob_prewarm::profile::{Profile, ProfileSegment};
 use hob_prewarm::{Event, PrefixName, ProfileName};
 use hob_slots::store::StoreReader;
 use hob_slots::{ModelHash, TtlClass};
+use serde_json::Value;
 
 pub use load::count_profiles;
 use load::{LoadedProfile, profile_files};
 
 use crate::blocking::compute;
 use crate::error::ApiError;
+use crate::prompt::preamble::sampling_json;
 use crate::prompt::{Preamble, Renderer};
 use crate::warm::events::WarmEvents;
 use crate::warm::warm_status::{WarmStatus, WarmStatusReader};
@@ -97,6 +99,8 @@ pub struct ProfileStatus {
     pub tail: Vec<String>,
     /// Tokens of its prefix.
     pub tokens: Option<usize>,
+    /// Parameters of its answers, as a request has them.
+    pub sampling: Value,
 }
 
 impl Profiles {
@@ -244,6 +248,7 @@ impl Profiles {
         let labels = |segments: Vec<_>| segments.into_iter().map(label).collect();
         ProfileStatus {
             ttl: profile.map(|profile| profile.ttl),
+            sampling: profile.map(sampling_json).unwrap_or_default(),
             prefix: labels(prefix),
             tail: labels(tail),
             tokens,

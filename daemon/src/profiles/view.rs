@@ -5,7 +5,7 @@
 //! - A segment is warm if it ends within the common prefix of its profile and any warm profile: KV
 //!   is shared up to the first token that differs.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 
 use hob_prewarm::profile::{Content, Outline, OutlineSegment, Profile, ProfileSegment, Source};
@@ -25,6 +25,8 @@ use crate::prompt::segments::TOOLS;
 #[derive(Clone, Debug)]
 pub struct ProfileView {
     pub ttl: TtlClass,
+    /// Parameters of its answers.
+    pub sampling: BTreeMap<String, f64>,
     pub segments: Vec<SegmentView>,
     /// Tokens of its prefix; `None` when it cannot be used.
     pub tokens: Option<usize>,
@@ -112,7 +114,8 @@ pub(super) struct ViewFiles<'a> {
 pub(super) fn outline_view(outline: &Outline, files: &ViewFiles<'_>) -> ProfileView {
     let segments = outline.segments.iter().enumerate();
     let segments = segments.map(|(at, segment)| segment_view(segment, at, files)).collect();
-    ProfileView { ttl: outline.ttl, segments, tokens: None, computed_tokens: None }
+    let (ttl, sampling) = (outline.ttl, outline.sampling.clone());
+    ProfileView { ttl, sampling, segments, tokens: None, computed_tokens: None }
 }
 
 fn segment_view(segment: &OutlineSegment, at: usize, files: &ViewFiles<'_>) -> SegmentView {
@@ -201,6 +204,7 @@ mod tests {
         let tools = |name: &str| Content::Tools(vec![serde_json::json!(name)]);
         let profile = Profile {
             ttl: TtlClass::Extended,
+            sampling: BTreeMap::new(),
             segments: vec![
                 segment(Layer::Identity, "ember", text("You are Ember.")),
                 segment(Layer::Capabilities, "file:a.json", tools("a")),

@@ -11,12 +11,13 @@ use std::sync::Arc;
 
 use hob_prewarm::Profile;
 use hob_prewarm::profile::joined;
-use serde_json::Map;
+use serde_json::{Map, Value};
 
 use super::prefix_cache::PrefixCache;
 use super::template::Template;
 use crate::error::ApiError;
 use crate::wire::message::{Message, Role};
+use crate::wire::sampling::SamplingFields;
 use crate::wire::tools::Tool;
 
 /// A profile for one chat template.
@@ -27,6 +28,7 @@ pub struct Preamble {
     /// Filled when the prefix is first needed.
     pub prefix: Arc<PrefixCache>,
     tools: Vec<Tool>,
+    sampling: SamplingFields,
     stable: String,
     tail: String,
     place: TailPlace,
@@ -45,13 +47,14 @@ const MARK: &str = "\u{2060}hob\u{2060}tail\u{2060}";
 
 impl Preamble {
     /// # Errors
-    /// When a tool is invalid, or the template refuses the profile's messages.
+    /// When a tool or a sampling parameter is invalid, or the template refuses the profile's messages.
     pub fn new(profile: Profile, template: &Template) -> Result<Self, ApiError> {
         let tools = Tool::list(&profile.tools(), "tools")?;
+        let sampling = sampling(&profile)?;
         let (stable, tail) = (profile.stable_text(), profile.tail_text());
         let joined = TailPlace::Joined;
         let prefix = Arc::default();
-        let mut preamble = Self { profile, prefix, tools, stable, tail, place: joined };
+        let mut preamble = Self { profile, prefix, tools, sampling, stable, tail, place: joined };
         preamble.render(template, &[Message::plain(Role::User, "Hi")])?;
         preamble.place = preamble.with_tail(MARK).best_place(template);
         Ok(preamble)
@@ -59,6 +62,11 @@ impl Preamble {
 
     pub fn tools(&self) -> &[Tool] {
         &self.tools
+    }
+
+    /// The parameters of answers with this profile.
+    pub fn sampling(&self) -> &SamplingFields {
+        &self.sampling
     }
 
     /// The unstable text behind the prefix.
@@ -80,6 +88,7 @@ impl Preamble {
             profile: self.profile.clone(),
             prefix: Arc::default(),
             tools: self.tools.clone(),
+            sampling: self.sampling.clone(),
             stable: self.stable.clone(),
             tail: tail.to_owned(),
             place: self.place,
@@ -130,4 +139,19 @@ impl Preamble {
     fn render(&self, template: &Template, messages: &[Message]) -> Result<String, ApiError> {
         template.render(&self.before(messages), &self.tools, &Map::new())
     }
+}
+
+/// The profile's sampling parameters, checked. TOML has whole numbers where JSON's fields want them.
+fn sampling(profile: &Profile) -> Result<SamplingFields, ApiError> {
+    SamplingFields::parse_all(&sampling_json(profile), "sampling")
+}
+
+/// The profile's sampling parameters as a request has them.
+pub fn sampling_json(profile: &Profile) -> Value {
+    let number = |value: f64| {
+        let is_whole = value.fract() == 0.0 && value.abs() < 1e15;
+        if is_whole { Value::from(value as i64) } else { Value::from(value) }
+    };
+    let fields = profile.sampling.iter().map(|(name, &value)| (name.clone(), number(value)));
+    Value::Object(fields.collect())
 }

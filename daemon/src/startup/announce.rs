@@ -1,9 +1,12 @@
 //! Announces the daemon: to clients by files, to people on the terminal.
 
+use std::io::{self, IsTerminal};
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use hob_config::{RunningDaemon, Settings};
+
+use crate::auth::AccessToken;
 
 /// Writes the description that clients read, and the ready file.
 pub fn begin(running: &RunningDaemon, settings: &Settings) -> Result<()> {
@@ -23,24 +26,41 @@ pub fn end(running: &RunningDaemon, settings: &Settings) {
     }
 }
 
-/// Prints the address and the model on standard error; with `hints`, also commands to paste.
-pub fn print(running: &RunningDaemon, model: &str, hints: bool) {
+/// Prints the address and the model on standard error; with `hints`, also commands to paste. The
+/// signed-in address has the token: it is printed on a terminal only, and never into a log.
+pub fn print(running: &RunningDaemon, token: &AccessToken, model: &str, hints: bool) {
     eprintln!("hobd serves {model} at {}", running.url());
+    if hints {
+        let signed = io::stderr().is_terminal().then_some(token);
+        eprintln!("\n{}\n", first_steps(running, signed));
+    }
     eprintln!("token file: {}", running.token_file.display());
     if hints {
-        eprintln!("\n{}", paste(running));
+        eprintln!("\n{}", curl(running));
     }
 }
 
-fn paste(running: &RunningDaemon) -> String {
+/// The page first: most people want it.
+fn first_steps(running: &RunningDaemon, signed: Option<&AccessToken>) -> String {
+    let address = running.address;
+    let page = match signed {
+        Some(token) => format!("Open in a browser, signed in: {}", page(running, token)),
+        None => format!("hob open --address {address}"),
+    };
+    format!("{page}\nhob chat --address {address}")
+}
+
+fn page(running: &RunningDaemon, token: &AccessToken) -> String {
+    format!("{}/#token={}", running.url(), token.secret())
+}
+
+fn curl(running: &RunningDaemon) -> String {
     let body = r#"{"conversation": "hello", "messages": [{"role": "user", "content": "Hello"}]}"#;
     format!(
         "curl {}/v1/chat/completions -H \"Authorization: Bearer $(cat {})\" \
-         -H 'Content-Type: application/json' -d '{body}'\n\nhob chat --address {address}\n\
-         hob open --address {address}",
+         -H 'Content-Type: application/json' -d '{body}'",
         running.url(),
         quoted(&running.token_file),
-        address = running.address,
     )
 }
 
@@ -56,5 +76,22 @@ mod tests {
     #[test]
     fn a_path_with_quotes_can_be_pasted() {
         assert_eq!(quoted(Path::new("/a b/it's")), r"'/a b/it'\''s'");
+    }
+
+    #[test]
+    fn the_page_comes_first_signed_in_on_a_terminal_and_without_the_token_elsewhere() {
+        let running = RunningDaemon {
+            address: "127.0.0.1:8642".parse().unwrap(),
+            token_file: "/d/token".into(),
+            pid: 7,
+            model: "fake".into(),
+            fingerprint: "0123456789abcdef".into(),
+            slots_dir: "/d/slots".into(),
+        };
+        let token = AccessToken::new("secret");
+        let first = |signed| first_steps(&running, signed).lines().next().unwrap().to_owned();
+        assert!(first(Some(&token)).ends_with("http://127.0.0.1:8642/#token=secret"));
+        assert_eq!(first(None), "hob open --address 127.0.0.1:8642");
+        assert!(!curl(&running).contains("secret"));
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use axum::Router;
-use hob_config::{RunningDaemon, Settings, paths};
+use hob_config::{Key, RunningDaemon, Settings, paths};
 use hob_prewarm::{Event, Keepalive, LearnedLimits};
 use hob_runtime::{Death, Engine};
 use hob_slots::sweep::Sweeper;
@@ -43,7 +43,7 @@ use crate::warm::idle::{prepare_grammars, until_idle};
 use crate::warm::warm_status::{WarmStatusWriter, warm_status};
 use crate::watch::{self, Mode};
 
-/// How long a switch to another model waits for running answers.
+/// How long a switch to another model or to other settings waits for running answers.
 const MAX_ANSWER_WAIT: Duration = Duration::from_secs(10);
 
 /// A daemon that answers through its router, and does not listen on a socket yet.
@@ -140,7 +140,7 @@ fn join(
     overrides: Overrides,
     report: &mut Report<'_>,
 ) -> Result<(Daemon, Opened, Loops)> {
-    let resolved = &model_switch.resolved().clone();
+    let resolved = &model_switch.resolved();
     let time = model_switch.time().clone();
     let clock = time.wall_clock();
     let settings = &resolved.settings;
@@ -151,7 +151,9 @@ fn join(
         .with_context(|| format!("cannot make {}", settings.data_dir.display()))?;
     let token = AccessToken::load_or_create(&settings.token_file)?;
     let store = engine::own(settings)?;
-    let transcript = Transcript::open(&paths::transcript_file(&settings.data_dir), clock())?;
+    let private = model_switch.private_text()?;
+    let transcript = paths::transcript_file(&settings.data_dir);
+    let transcript = Transcript::open_with(&transcript, private, clock())?;
     let guard = Guard::new(address, &settings.allow_host, &settings.allow_origin, token.clone());
     let loaded = LoadedPercent::default();
     let texts = http::texts::router(transcript.clone(), loaded.clone(), guard.clone());
@@ -179,7 +181,7 @@ fn join(
         clock,
         reader: Some(opened.store.reader().clone()),
         lifetimes: sweep::lifetimes(settings),
-        default_class: sweep::default_class(settings),
+        settings: model_switch.settings().clone(),
         quota: model_switch.quota().clone(),
         estimate: opened.estimate,
         events,
@@ -199,6 +201,7 @@ fn join(
         ),
         catalogue: Arc::new(models::catalogue(model_switch, &opened, roots)),
         crashes: model_switch.crashes().clone(),
+        fetcher: model_switch.fetcher().clone(),
     });
     let limits = BodyLimits { bytes: settings.max_body_bytes, time: settings.request_timeout };
     let router = http::router(Shared { parts: parts.clone(), limits }, guard);
@@ -307,9 +310,11 @@ impl Daemon {
                 () = model_changed.notified() => {
                     (Ending::ModelReplaced(running.address), Duration::MAX)
                 }
-                model = catalogue.switch_request().submitted() => {
-                    tracing::info!(%model, "restarting with another model");
-                    (Ending::Switched(running.address, model), MAX_ANSWER_WAIT)
+                changes = catalogue.switch_request().submitted() => {
+                    let named = |(key, value): &(Key, String)| format!("{} = {value}", key.name());
+                    let changed: Vec<String> = changes.iter().map(named).collect();
+                    tracing::info!(changed = changed.join(", "), "restarting with other settings");
+                    (Ending::Switched(running.address, changes), MAX_ANSWER_WAIT)
                 }
             };
             let _ = timeout(max_wait, until_idle(&engine)).await; // An error: it has stopped already.

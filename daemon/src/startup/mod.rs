@@ -29,12 +29,12 @@ use std::ops::ControlFlow;
 
 use anyhow::{Context, Result};
 use axum::Router;
-use hob_config::ModelChoice;
 use hob_runtime::Death;
 use tokio::net::TcpListener;
 use tracing_subscriber::EnvFilter;
 
 use crate::auth::AccessToken;
+pub use crate::settings::Changes;
 pub use daemon::{Daemon, open, open_with};
 pub use engine::{AlreadyRunning, Overrides};
 pub use model::Loaded;
@@ -80,8 +80,8 @@ pub enum Ending {
     Stopped,
     /// The model file was replaced: restart at this address.
     ModelReplaced(SocketAddr),
-    /// A client chose this model: restart with it at this address.
-    Switched(SocketAddr, ModelChoice),
+    /// A client chose another model or other settings: restart with them at this address.
+    Switched(SocketAddr, Changes),
     /// The engine died: restart at this address.
     Crashed(SocketAddr, Death),
     /// The engine's thread does not end and keeps the store: only a new process can serve.
@@ -118,7 +118,7 @@ pub async fn run(
     hints: bool,
     stop: &StopSignal,
 ) -> Result<Ending> {
-    let settings = &model_switch.resolved().settings;
+    let settings = model_switch.resolved().settings;
     // Binding before loading the model reports a used address within milliseconds.
     let (listener, on_hang) = match listen {
         Listen::Configured => (bind(settings.listen).await?, OnHang::Report),
@@ -133,7 +133,7 @@ pub async fn run(
     let daemon = open(model_switch, listener, &mut |_| stop.flow())?;
     drop(opening);
     daemon.announce()?;
-    announce::print(daemon.running(), daemon.parts().models.name(), hints);
+    announce::print(daemon.running(), daemon.token(), daemon.parts().models.name(), hints);
     daemon.serve(stop.requested(), on_hang).await
 }
 

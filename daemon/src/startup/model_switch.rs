@@ -1,42 +1,56 @@
-//! The model of the next start, and what survives a restart within the process: the clocks and the
-//! crashes.
+//! The settings of the next start, among them the model, and what survives a restart within the
+//! process: clocks, crashes, the quota, and the text of private conversations.
 //!
-//! - If a chosen model does not load, the previous one runs again and reports the failure.
-//! - The choice is written to the configuration file only once the model is loaded.
+//! - If the model does not load with what a client chose, the settings before are in force again, and
+//!   the failure is reported.
+//! - A choice is written to the configuration file only once the model is loaded with it.
 
 use std::time::Duration;
 
 use anyhow::{Error, Result};
-use hob_config::{Key, ModelChoice, Resolved, edit};
+use hob_config::{Key, ModelChoice, Resolved, paths};
+use hob_models::published::Published;
 
 use crate::clock::ProcessTime;
+use crate::conversations::transcript::{PrivateText, TranscriptError};
 use crate::crashes::{Crash, Crashes};
-use crate::models::SwitchFailure;
+use crate::models::{Fetcher, SwitchFailure};
+use crate::settings::{Changes, LiveSettings};
 use crate::storage::quota::DiskQuota;
 
-/// The settings of a daemon that may restart with another model.
+/// The settings of a daemon that may restart with others.
 pub struct ModelSwitch {
-    resolved: Resolved,
+    settings: LiveSettings,
     time: ProcessTime,
     quota: DiskQuota,
-    /// The previous model, until the chosen one is loaded.
-    previous: Option<ModelChoice>,
+    /// Until the model is loaded with what was chosen.
+    pending: Option<Pending>,
     failure: Option<SwitchFailure>,
     crashes: Crashes,
     /// The daemon before the next start crashed.
     after_crash: bool,
+    /// From the first start on.
+    private: Option<PrivateText>,
+    fetcher: Fetcher,
+}
+
+struct Pending {
+    before: Resolved,
+    changes: Changes,
 }
 
 impl ModelSwitch {
     pub fn new(resolved: Resolved) -> Self {
         Self {
             quota: DiskQuota::new(&resolved),
-            resolved,
+            fetcher: Fetcher::new(paths::models_dir(&resolved.settings.data_dir)),
+            settings: LiveSettings::new(resolved),
             time: ProcessTime::system(),
-            previous: None,
+            pending: None,
             failure: None,
             crashes: Crashes::default(),
             after_crash: false,
+            private: None,
         }
     }
 
@@ -46,20 +60,48 @@ impl ModelSwitch {
         Self { time, ..self }
     }
 
+    /// Fetches this model in place of the published one.
+    #[must_use]
+    pub fn with_fetchable(self, published: &'static Published) -> Self {
+        let dir = paths::models_dir(&self.resolved().settings.data_dir);
+        Self { fetcher: Fetcher::of(published, dir), ..self }
+    }
+
+    /// The fetch of a model goes on while the daemon restarts.
+    pub fn fetcher(&self) -> &Fetcher {
+        &self.fetcher
+    }
+
     pub fn time(&self) -> &ProcessTime {
         &self.time
     }
 
     /// The settings of the next start.
-    pub fn resolved(&self) -> &Resolved {
-        &self.resolved
+    pub fn resolved(&self) -> Resolved {
+        self.settings.get()
+    }
+
+    /// The same, shared with the running daemon, whose clients change them.
+    pub fn settings(&self) -> &LiveSettings {
+        &self.settings
     }
 
     pub fn quota(&self) -> &DiskQuota {
         &self.quota
     }
 
-    /// Why the chosen model does not run, or will not run at the next start.
+    /// The text of private conversations.
+    ///
+    /// # Errors
+    /// When SQLite fails.
+    pub(super) fn private_text(&mut self) -> Result<PrivateText, TranscriptError> {
+        if self.private.is_none() {
+            self.private = Some(PrivateText::new()?);
+        }
+        Ok(self.private.clone().expect("it was just made"))
+    }
+
+    /// Why what was chosen is not in force, or will not be at the next start.
     pub fn failure(&self) -> Option<&SwitchFailure> {
         self.failure.as_ref()
     }
@@ -86,25 +128,30 @@ impl ModelSwitch {
         self.crashes = crashes;
     }
 
-    /// Chooses the model of the next start.
-    pub fn switch(&mut self, model: ModelChoice) {
+    /// Chooses the model or other settings of the next start.
+    pub fn switch(&mut self, changes: Changes) {
         self.failure = None;
-        let previous = std::mem::replace(&mut self.resolved.settings.model, model);
-        self.previous = Some(previous);
+        match self.settings.choose(&changes) {
+            Ok(before) => self.pending = Some(Pending { before, changes }),
+            Err(error) => self.fail(&self.model(), error.to_string()), // It was checked before.
+        }
     }
 
-    /// A start has failed: the next one runs the previous model.
+    /// A start has failed: the next one has the settings before.
     ///
     /// # Errors
-    /// Returns `error` if there is no previous model.
+    /// Returns `error` if nothing was chosen.
     pub fn go_back(&mut self, error: Error) -> Result<()> {
-        let Some(previous) = self.previous.take() else { return Err(error) };
-        let chosen = std::mem::replace(&mut self.resolved.settings.model, previous);
-        let message = format!(
-            "{error:#}; {} runs again, and nothing was changed",
-            self.resolved.settings.model
-        );
-        tracing::warn!(model = %chosen, message, "the model switch failed");
+        let Some(Pending { before, .. }) = self.pending.take() else { return Err(error) };
+        let chosen = self.model();
+        self.settings.replace(before);
+        let model = self.model();
+        let message = if chosen == model {
+            format!("{error:#}; the settings before are in force again, and nothing was changed")
+        } else {
+            format!("{error:#}; {model} runs again, and nothing was changed")
+        };
+        tracing::warn!(model = %chosen, message, "the restart failed");
         self.fail(&chosen, message);
         Ok(())
     }
@@ -115,11 +162,11 @@ impl ModelSwitch {
     /// # Errors
     /// Returns `error` if that was the bundled model.
     pub fn rescue(&mut self, error: Error) -> Result<()> {
-        if self.resolved.settings.model == ModelChoice::Bundled {
+        let chosen = self.model();
+        if chosen == ModelChoice::Bundled {
             return Err(error);
         }
-        let settings = &mut self.resolved.settings;
-        let chosen = std::mem::replace(&mut settings.model, ModelChoice::Bundled);
+        self.settings.choose(&vec![(Key::Model, ModelChoice::Bundled.to_string())])?;
         let message = format!("{error:#}; the bundled model runs instead");
         tracing::warn!(model = %chosen, message, "the model cannot be run");
         self.fail(&chosen, message);
@@ -127,18 +174,20 @@ impl ModelSwitch {
         Ok(())
     }
 
-    /// The model is loaded: writes the choice to the file.
+    /// The model is loaded: writes what was chosen to the file.
     pub(super) fn loaded(&mut self) {
         self.after_crash = false;
-        if self.previous.take().is_none() {
-            return;
-        }
-        let (file, model) = (self.resolved.config_file(), self.resolved.settings.model.clone());
-        if let Err(error) = edit::set(&file, Key::Model, model.to_string()) {
+        let Some(Pending { changes, .. }) = self.pending.take() else { return };
+        if let Err(error) = self.settings.save(&changes) {
+            let model = self.model();
             let message = format!("it runs, but the next start will not choose it: {error}");
-            tracing::warn!(%model, message, "the choice of the model was not saved");
+            tracing::warn!(%model, message, "the choice was not saved");
             self.fail(&model, message);
         }
+    }
+
+    fn model(&self) -> ModelChoice {
+        self.settings.get().settings.model
     }
 
     fn fail(&mut self, model: &ModelChoice, message: String) {
@@ -156,6 +205,10 @@ mod tests {
 
     use super::*;
 
+    fn model(name: &str) -> Changes {
+        vec![(Key::Model, name.to_owned())]
+    }
+
     fn model_switch(root: &std::path::Path) -> ModelSwitch {
         let sources = Sources::gather(UserDirs::under(root), [], Flags::default()).unwrap();
         ModelSwitch::new(Settings::resolve(&sources).unwrap())
@@ -165,7 +218,7 @@ mod tests {
     fn a_model_that_does_not_load_leaves_the_previous_one_and_the_file_unchanged() {
         let root = tempfile::tempdir().unwrap();
         let mut model_switch = model_switch(root.path());
-        model_switch.switch(ModelChoice::Named("big".to_owned()));
+        model_switch.switch(model("big"));
         assert_eq!(model_switch.resolved().settings.model.to_string(), "big");
         model_switch.go_back(anyhow::anyhow!("no memory")).unwrap();
         assert_eq!(model_switch.resolved().settings.model, ModelChoice::Bundled);
@@ -201,16 +254,48 @@ mod tests {
         let mut model_switch = model_switch(root.path());
         model_switch.loaded();
         assert!(!model_switch.resolved().config_file().exists(), "no model was chosen");
-        model_switch.switch(ModelChoice::Named("small".to_owned()));
+        model_switch.switch(model("small"));
         model_switch.loaded();
         let file = model_switch.resolved().config_file();
         assert_eq!(fs::read_to_string(&file).unwrap(), "model = \"small\"\n");
         assert_eq!(model_switch.failure(), None);
 
         fs::write(&file, "model =").unwrap();
-        model_switch.switch(ModelChoice::Bundled);
+        model_switch.switch(model("bundled"));
         model_switch.loaded();
         assert!(model_switch.failure().unwrap().message.contains("is not valid TOML"));
         assert_eq!(model_switch.resolved().settings.model, ModelChoice::Bundled, "it runs");
+    }
+
+    #[test]
+    fn settings_with_which_the_model_does_not_load_are_those_before_again() {
+        let root = tempfile::tempdir().unwrap();
+        let mut model_switch = model_switch(root.path());
+        model_switch.switch(vec![(Key::Ctx, "65536".to_owned())]);
+        assert_eq!(model_switch.resolved().settings.ctx, 65_536);
+        model_switch.go_back(anyhow::anyhow!("no memory")).unwrap();
+        assert_eq!(model_switch.resolved().settings.ctx, 8_192);
+        let failure = model_switch.failure().unwrap();
+        assert!(failure.message.contains("no memory; the settings before"), "{}", failure.message);
+        assert!(!model_switch.resolved().config_file().exists());
+
+        model_switch.switch(vec![(Key::Ctx, "16384".to_owned())]);
+        model_switch.loaded();
+        let file = model_switch.resolved().config_file();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "ctx = 16384\n");
+    }
+
+    #[test]
+    fn a_model_chosen_over_a_flag_runs_and_leaves_the_file_unchanged() {
+        let root = tempfile::tempdir().unwrap();
+        let mut flags = Flags::default();
+        flags.set(Key::Model, "of-flag");
+        let sources = Sources::gather(UserDirs::under(root.path()), [], flags).unwrap();
+        let mut model_switch = ModelSwitch::new(Settings::resolve(&sources).unwrap());
+        model_switch.switch(model("small"));
+        model_switch.loaded();
+        assert_eq!(model_switch.resolved().settings.model.to_string(), "small");
+        assert!(!model_switch.resolved().config_file().exists());
+        assert_eq!(model_switch.failure(), None);
     }
 }

@@ -14,7 +14,7 @@ pub(super) fn catalogue(
     opened: &Opened,
     custom_roots: Option<Roots>,
 ) -> Catalogue {
-    let resolved = model_switch.resolved().clone();
+    let resolved = model_switch.resolved();
     let settings = &resolved.settings;
     Catalogue::new(Options {
         roots: custom_roots.unwrap_or_else(|| roots(&resolved)),
@@ -30,6 +30,7 @@ pub(super) fn catalogue(
             kv_bytes_per_token: opened.estimate.map(|estimate| estimate.kv_bytes_per_token),
         },
         fixed: resolved.fixed(Key::Model).map(ToString::to_string),
+        fixed_context: resolved.fixed(Key::Ctx).map(ToString::to_string),
         failure: model_switch.failure().cloned(),
         naming: Box::new(move |content| fingerprint(&resolved, content, STATE_FORMAT).hash()),
     })

@@ -4,9 +4,11 @@ use hob_slots::TtlClass;
 use serde_json::{Map, Value};
 
 use super::fields::{Fields, wrong_type};
-use super::hob::{after, append, cold, in_memory, instructions, newest, private, progress, ttl};
+use super::hob::{
+    after, append, cold, continues, defaults, in_memory, newest, private, progress, ttl,
+};
 use super::message::Message;
-use super::sampling::{Shape, refuse};
+use super::sampling::{SamplingFields, Shape, refuse};
 use super::tools::{Tool, ToolChoice, tool_choice, with_own};
 use crate::conversations::transcript::After;
 use crate::error::ApiError;
@@ -23,8 +25,10 @@ pub struct ChatRequest {
     pub after: Option<After>,
     /// Leave out the oldest messages, for this prompt and later ones, if not all fit.
     pub newest: bool,
-    /// What stands in front of the conversation from now on, in place of its own system messages.
-    pub instructions: Option<String>,
+    /// Go on with the stored answer instead of giving another.
+    pub continues: bool,
+    /// For what neither the request nor its conversation nor its profile sets.
+    pub defaults: SamplingFields,
     /// Reuse no KV for this answer.
     pub cold: bool,
     pub shape: Shape,
@@ -84,7 +88,8 @@ impl ChatRequest {
             append,
             after: after(&fields, append)?,
             newest: newest(&fields, append)?,
-            instructions: instructions(&fields, append)?,
+            continues: continues(&fields, append)?,
+            defaults: defaults(&fields)?,
             cold: cold(&fields)?,
             shape: Shape::parse(&fields, vocabulary)?,
             logprobs: logprobs(&fields)?,
@@ -203,6 +208,10 @@ mod tests {
             (json!({"hob": {"append": true, "after": -1}}), "hob.after"),
             (json!({"hob": {"append": true, "after": "1"}}), "hob.after"),
             (json!({"hob": {"after": 1}}), "hob.after"),
+            (json!({"hob": {"continue": true}}), "hob.continue"),
+            (json!({"hob": {"append": true, "continue": true}}), "hob.continue"),
+            (json!({"hob": {"defaults": {"top": 1}}}), "hob.defaults.top"),
+            (json!({"hob": {"defaults": {"min_p": 2}}}), "hob.defaults.min_p"),
             (json!({"top_logprobs": 2}), "top_logprobs"),
             (json!({"logprobs": 2}), "logprobs"),
             (json!({"response_format": {"type": "xml"}}), "response_format.type"),

@@ -6,20 +6,13 @@ use hob_slots::TtlClass;
 use serde_json::Value;
 
 use super::fields::{Fields, unsupported};
+use super::sampling::SamplingFields;
 use crate::conversations::transcript::After;
 use crate::error::ApiError;
 
-const KNOWN: [&str; 10] = [
-    "after",
-    "append",
-    "cold",
-    "detached",
-    "instructions",
-    "newest",
-    "private",
-    "profile",
-    "progress",
-    "ttl",
+const KNOWN: [&str; 11] = [
+    "after", "append", "cold", "continue", "defaults", "detached", "newest", "private", "profile",
+    "progress", "ttl",
 ];
 
 /// Hob's extension of OpenAI's request.
@@ -54,16 +47,31 @@ pub(super) fn newest(fields: &Fields<'_>, append: bool) -> Result<bool, ApiError
     Ok(newest)
 }
 
-/// What stands in front of the conversation from now on.
-pub(super) fn instructions(fields: &Fields<'_>, append: bool) -> Result<Option<String>, ApiError> {
-    let Some(hob) = hob(fields)? else { return Ok(None) };
-    let Some(text) = hob.string("instructions")? else { return Ok(None) };
-    if !append {
-        let message =
-            "`hob.instructions` needs `hob.append: true`: without it, send a system message";
-        return Err(ApiError::field("hob.instructions", message));
+/// `hob.continue`: goes on with an answer instead of giving one.
+pub(super) fn continues(fields: &Fields<'_>, append: bool) -> Result<bool, ApiError> {
+    let Some(hob) = hob(fields)? else { return Ok(false) };
+    let continues = hob.boolean("continue")?.unwrap_or(false);
+    let refused = |why: &str| Err(ApiError::field("hob.continue", format!("`hob.continue` {why}")));
+    let has = |name: &str| fields.get(name).is_some();
+    if !continues {
+        return Ok(false);
+    } else if !append {
+        return refused("needs `hob.append: true`");
+    } else if fields.list("messages")?.is_some_and(|messages| !messages.is_empty()) {
+        return refused("needs an empty list of `messages`");
+    } else if has("response_format") || fields.integer("n", i64::MIN..=i64::MAX)? > Some(1) {
+        return refused("knows neither `response_format` nor `n`");
+    } else if fields.integer("max_tokens", i64::MIN..=i64::MAX)? == Some(0) {
+        return refused("needs a `max_tokens` of 1 at least");
     }
-    Ok(Some(text.trim().to_owned()))
+    Ok(true)
+}
+
+/// `hob.defaults`: for what neither the request nor its conversation nor its profile sets.
+pub(super) fn defaults(fields: &Fields<'_>) -> Result<SamplingFields, ApiError> {
+    let Some(hob) = hob(fields)? else { return Ok(SamplingFields::default()) };
+    let defaults = hob.get("defaults").map(|set| SamplingFields::parse_all(set, "hob.defaults"));
+    Ok(defaults.transpose()?.unwrap_or_default())
 }
 
 /// `hob.progress`, or llama-server's `return_progress`.

@@ -108,6 +108,13 @@ impl Message {
         Self { role: Role::Assistant, json }
     }
 
+    /// The same message with another text.
+    #[must_use]
+    pub fn with_text(mut self, text: &str) -> Self {
+        self.json.insert("content".into(), text.into());
+        self
+    }
+
     /// Reads a message of the transcript.
     pub fn from_stored(text: &str) -> Option<Self> {
         let Ok(Value::Object(json)) = serde_json::from_str(text) else { return None };
@@ -122,6 +129,15 @@ impl Message {
     /// Empty if the content is null.
     pub fn text(&self) -> &str {
         self.json.get("content").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The reasoning of an answer; empty where it has none.
+    pub fn reasoning(&self) -> &str {
+        self.field("reasoning_content").unwrap_or_default()
+    }
+
+    pub fn has_calls(&self) -> bool {
+        self.json.get("tool_calls").and_then(Value::as_array).is_some_and(|calls| !calls.is_empty())
     }
 
     pub fn to_json(&self) -> Value {

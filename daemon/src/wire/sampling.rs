@@ -2,6 +2,7 @@
 
 use hob_runtime::sample::Sampling;
 use hob_slots::Token;
+use serde_json::Value;
 
 use super::fields::{Fields, unsupported, wrong_type};
 use crate::error::ApiError;
@@ -11,8 +12,100 @@ const MAX_CHOICES: i64 = 16;
 const MAX_STOPS: usize = 16;
 const MAX_STOP_BYTES: usize = 1024;
 
+/// Parameters that somebody has set. What is not set is left to the next in line: the request, its
+/// conversation, its profile, the client's defaults.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SamplingFields {
+    pub temperature: Option<f32>,
+    pub top_p: Option<f32>,
+    pub top_k: Option<usize>,
+    pub min_p: Option<f32>,
+    pub seed: Option<u64>,
+    pub frequency_penalty: Option<f32>,
+    pub presence_penalty: Option<f32>,
+    pub repeat_penalty: Option<f32>,
+    pub max_tokens: Option<usize>,
+}
+
+const SAMPLING_FIELDS: [&str; 9] = [
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "seed",
+    "frequency_penalty",
+    "presence_penalty",
+    "repeat_penalty",
+    "max_tokens",
+];
+
+impl SamplingFields {
+    pub fn parse(fields: &Fields<'_>) -> Result<Self, ApiError> {
+        let number = |name, within| fields.number(name, within);
+        Ok(Self {
+            temperature: number("temperature", 0.0..=2.0)?,
+            top_p: number("top_p", 0.0..=1.0)?,
+            // Other servers write -1 for "all".
+            top_k: fields.integer("top_k", -1..=1_000_000)?.map(|top_k| top_k.max(0) as usize),
+            min_p: number("min_p", 0.0..=1.0)?,
+            seed: fields.integer("seed", i64::MIN..=i64::MAX)?.map(i64::cast_unsigned),
+            frequency_penalty: number("frequency_penalty", -2.0..=2.0)?,
+            presence_penalty: number("presence_penalty", -2.0..=2.0)?,
+            repeat_penalty: number("repeat_penalty", 0.1..=10.0)?,
+            max_tokens: max_tokens(fields)?,
+        })
+    }
+
+    /// Reads an object that has nothing else. `max_tokens` is 1 at least.
+    ///
+    /// # Errors
+    /// Names the wrong field below `path`.
+    pub fn parse_all(value: &Value, path: &str) -> Result<Self, ApiError> {
+        let fields = Fields::of(value, path)?;
+        let unknown = fields.object().keys().find(|name| !SAMPLING_FIELDS.contains(&name.as_str()));
+        if let Some(unknown) = unknown {
+            let message = format!("`{path}` knows only `{}`", SAMPLING_FIELDS.join("`, `"));
+            return Err(unsupported(fields.path(&unknown.escape_debug().to_string()), message));
+        }
+        fields.integer("max_tokens", 1..=i64::from(i32::MAX))?;
+        Self::parse(&fields)
+    }
+
+    /// What is not set here is taken from `other`.
+    fn or(&self, other: &Self) -> Self {
+        Self {
+            temperature: self.temperature.or(other.temperature),
+            top_p: self.top_p.or(other.top_p),
+            top_k: self.top_k.or(other.top_k),
+            min_p: self.min_p.or(other.min_p),
+            seed: self.seed.or(other.seed),
+            frequency_penalty: self.frequency_penalty.or(other.frequency_penalty),
+            presence_penalty: self.presence_penalty.or(other.presence_penalty),
+            repeat_penalty: self.repeat_penalty.or(other.repeat_penalty),
+            max_tokens: self.max_tokens.or(other.max_tokens),
+        }
+    }
+
+    fn sampling(&self, logit_bias: Vec<(Token, f32)>) -> Sampling {
+        let default = Sampling::default();
+        Sampling {
+            temperature: self.temperature.unwrap_or(default.temperature),
+            top_p: self.top_p.unwrap_or(default.top_p),
+            top_k: self.top_k.unwrap_or(default.top_k),
+            min_p: self.min_p.unwrap_or(default.min_p),
+            seed: self.seed.or(default.seed),
+            frequency_penalty: self.frequency_penalty.unwrap_or(default.frequency_penalty),
+            presence_penalty: self.presence_penalty.unwrap_or(default.presence_penalty),
+            repeat_penalty: self.repeat_penalty.unwrap_or(default.repeat_penalty),
+            logit_bias,
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Shape {
+    /// What the request sets.
+    pub given: SamplingFields,
     pub sampling: Sampling,
     /// `None`: until the model ends the answer or the context is full.
     pub max_tokens: Option<usize>,
@@ -32,12 +125,21 @@ impl Shape {
         self.max_tokens == Some(0)
     }
 
+    /// Sets what the request leaves open: each field by the first of `others` that has it.
+    pub fn fill(&mut self, others: &[&SamplingFields]) {
+        let all = others.iter().fold(self.given.clone(), |all, other| all.or(other));
+        self.sampling = all.sampling(std::mem::take(&mut self.sampling.logit_bias));
+        self.max_tokens = all.max_tokens;
+    }
+
     /// `vocabulary`: the number of tokens, the limit of those in `logit_bias`.
     pub fn parse(fields: &Fields<'_>, vocabulary: usize) -> Result<Self, ApiError> {
         fields.string("model")?;
+        let given = SamplingFields::parse(fields)?;
         Ok(Self {
-            sampling: sampling(fields, vocabulary)?,
-            max_tokens: max_tokens(fields)?,
+            sampling: given.sampling(logit_bias(fields, vocabulary)?),
+            max_tokens: given.max_tokens,
+            given,
             stop: stop(fields)?,
             choices: fields.integer("n", 1..=MAX_CHOICES)?.unwrap_or(1) as usize,
             ignore_eos: fields.boolean("ignore_eos")?.unwrap_or(false),
@@ -45,24 +147,6 @@ impl Shape {
             include_usage: include_usage(fields)?,
         })
     }
-}
-
-fn sampling(fields: &Fields<'_>, vocabulary: usize) -> Result<Sampling, ApiError> {
-    let default = Sampling::default();
-    let number =
-        |name, within, default| fields.number(name, within).map(|given| given.unwrap_or(default));
-    Ok(Sampling {
-        temperature: number("temperature", 0.0..=2.0, default.temperature)?,
-        top_p: number("top_p", 0.0..=1.0, default.top_p)?,
-        // Other servers write -1 for "all".
-        top_k: fields.integer("top_k", -1..=1_000_000)?.unwrap_or(0).max(0) as usize,
-        min_p: number("min_p", 0.0..=1.0, default.min_p)?,
-        seed: fields.integer("seed", i64::MIN..=i64::MAX)?.map(i64::cast_unsigned),
-        frequency_penalty: number("frequency_penalty", -2.0..=2.0, default.frequency_penalty)?,
-        presence_penalty: number("presence_penalty", -2.0..=2.0, default.presence_penalty)?,
-        repeat_penalty: number("repeat_penalty", 0.1..=10.0, default.repeat_penalty)?,
-        logit_bias: logit_bias(fields, vocabulary)?,
-    })
 }
 
 fn logit_bias(fields: &Fields<'_>, vocabulary: usize) -> Result<Vec<(Token, f32)>, ApiError> {
@@ -97,7 +181,6 @@ fn max_tokens(fields: &Fields<'_>) -> Result<Option<usize>, ApiError> {
 }
 
 fn stop(fields: &Fields<'_>) -> Result<Vec<String>, ApiError> {
-    use serde_json::Value;
     let texts = match fields.get("stop") {
         None => return Ok(Vec::new()),
         Some(text @ Value::String(_)) => std::slice::from_ref(text),
@@ -140,7 +223,7 @@ pub fn refuse(fields: &Fields<'_>, names: &[(&'static str, &str)]) -> Result<(),
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     fn parse(body: Value) -> Result<Shape, ApiError> {
         Shape::parse(&Fields::of_body(&body).unwrap(), 100)
@@ -151,6 +234,24 @@ mod tests {
         let shape = parse(json!({"temperature": null})).unwrap();
         assert_eq!(shape.sampling, Sampling::default());
         assert_eq!((shape.max_tokens, shape.choices, shape.stream), (None, 1, false));
+    }
+
+    #[test]
+    fn what_the_request_leaves_open_is_set_by_the_first_that_has_it() {
+        let of = |value: Value| SamplingFields::parse_all(&value, "sampling").unwrap();
+        let mut shape = parse(json!({"temperature": 0.5, "logit_bias": {"1": 2}})).unwrap();
+        let conversation = of(json!({"temperature": 0.7, "top_p": 0.5, "max_tokens": 9}));
+        shape.fill(&[&conversation, &of(json!({"top_p": 0.6, "top_k": 40}))]);
+        let Sampling { temperature, top_p, top_k, min_p, .. } = shape.sampling;
+        assert_eq!((temperature, top_p, top_k, min_p), (0.5, 0.5, 40, 0.0));
+        assert_eq!((shape.max_tokens, shape.sampling.logit_bias.len()), (Some(9), 1));
+        let mut prewarm = parse(json!({"max_tokens": 0})).unwrap();
+        prewarm.fill(&[&conversation]);
+        assert!(prewarm.is_prewarm());
+        for wrong in [json!({"top": 1}), json!({"max_tokens": 0}), json!({"seed": "x"}), json!([])]
+        {
+            assert!(SamplingFields::parse_all(&wrong, "sampling").is_err(), "{wrong}");
+        }
     }
 
     #[test]

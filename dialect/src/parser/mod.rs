@@ -24,6 +24,28 @@ pub fn opens_reasoning(prompt: &str) -> bool {
     THINK_MARKS.iter().any(|(open, _)| end.ends_with(open))
 }
 
+/// The text that a model has written for this answer, as far as its marks are known.
+/// `starts_in_reasoning`: as for [`Parser::new`]. Calls are not written.
+pub fn written(
+    dialect: Dialect,
+    starts_in_reasoning: bool,
+    reasoning: &str,
+    content: &str,
+) -> String {
+    let (open, close) = THINK_MARKS[usize::from(dialect == Dialect::Mistral)];
+    let mut text = String::new();
+    if !reasoning.is_empty() && !starts_in_reasoning {
+        text = format!("{open}\n");
+    }
+    text.push_str(reasoning);
+    let has_reasoning = starts_in_reasoning || !reasoning.is_empty();
+    if has_reasoning && !content.is_empty() {
+        text.push_str(&format!("\n{close}\n\n"));
+    }
+    text.push_str(content);
+    text
+}
+
 /// Reads one answer.
 #[derive(Clone, Debug)]
 pub struct Parser {

@@ -339,3 +339,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn an_answer_is_written_as_the_parser_reads_it() {
+    for (reasoning, content) in [("", "Yes."), ("Hm.", ""), ("Hm.\nSo.", "Yes.\n\n- a"), ("", "")] {
+        for dialect in [Dialect::Plain, Dialect::Mistral] {
+            for opened in [false, true] {
+                let text = crate::written(dialect, opened, reasoning, content);
+                let mut parser = Parser::new(dialect, false, opened);
+                let parts = [parser.push(&text), parser.finish()].concat();
+                let of = |wanted: bool| {
+                    let text = parts.iter().filter_map(|part| match part {
+                        Part::Reasoning(text) if wanted => Some(text.as_str()),
+                        Part::Content(text) if !wanted => Some(text.as_str()),
+                        _ => None,
+                    });
+                    text.collect::<String>()
+                };
+                assert_eq!((of(true).as_str(), of(false).as_str()), (reasoning, content), "{text}");
+            }
+        }
+    }
+}

@@ -4,15 +4,19 @@
 //!   its comments.
 //! - This module checks nothing: [`Outline`](super::Outline) parses the written text.
 
+use std::collections::BTreeMap;
+
 use hob_slots::TtlClass;
 use toml_edit::{ArrayOfTables, DocumentMut, Item, RawString, Table, Value};
 
 use super::trimmed;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Draft {
     /// Lifetime of its prefix on disk.
     pub ttl: TtlClass,
+    /// Parameters of its answers; `None`: those of the file stay.
+    pub sampling: Option<BTreeMap<String, f64>>,
     pub segments: Vec<DraftSegment>,
 }
 
@@ -60,6 +64,9 @@ impl Draft {
         };
         if self.ttl != TtlClass::Extended || document.contains_key("ttl") {
             set(document.as_table_mut(), "ttl", self.ttl.as_str().into());
+        }
+        if let Some(sampling) = &self.sampling {
+            set_sampling(document.as_table_mut(), sampling);
         }
         let mut old: Vec<(String, Option<Table>)> = old
             .into_iter()
@@ -115,6 +122,34 @@ impl DraftSegment {
             set(table, "stable", self.stable.into());
         }
     }
+}
+
+/// Changes the values that differ; an empty table leaves the file.
+fn set_sampling(document: &mut Table, sampling: &BTreeMap<String, f64>) {
+    if sampling.is_empty() {
+        document.remove("sampling");
+        return;
+    }
+    let table = document.entry("sampling").or_insert_with(|| Item::Table(Table::new()));
+    let Some(table) = table.as_table_like_mut() else { return };
+    let gone: Vec<String> = table.iter().map(|(name, _)| name.to_owned()).collect();
+    for name in gone.iter().filter(|name| !sampling.contains_key(*name)) {
+        table.remove(name);
+    }
+    for (name, &value) in sampling {
+        let old = table
+            .get(name)
+            .and_then(|old| old.as_float().or_else(|| old.as_integer().map(|whole| whole as f64)));
+        if old != Some(value) {
+            table.insert(name, Item::Value(number(value)));
+        }
+    }
+}
+
+/// Whole numbers without a fraction.
+fn number(value: f64) -> Value {
+    let is_whole = value.fract() == 0.0 && value.abs() < 1e15;
+    if is_whole { (value as i64).into() } else { value.into() }
 }
 
 /// Puts a blank line before a segment, but not at the beginning of the file.
@@ -185,6 +220,7 @@ mod tests {
     fn draft() -> Draft {
         Draft {
             ttl: TtlClass::Long,
+            sampling: None,
             segments: vec![
                 segment("identity", Some("ember"), DraftSource::Text("You are Ember.".into())),
                 segment(
@@ -233,8 +269,11 @@ mod tests {
         let before = "# first\n[[segment]]\nlayer = \"rules\"\nkey = \"a\"\ntext = \"A\"\n\n\
             [[segment]]\nlayer = \"rules\"\nkey = \"b\"\ntext = \"B\"\n";
         let text = |it: &str| segment("rules", Some(it), DraftSource::Text(it.to_uppercase()));
-        let draft =
-            Draft { ttl: TtlClass::Extended, segments: vec![text("b"), text("a"), text("c")] };
+        let draft = Draft {
+            ttl: TtlClass::Extended,
+            sampling: None,
+            segments: vec![text("b"), text("a"), text("c")],
+        };
         let key = |it: &str| {
             let large = it.to_uppercase();
             format!("[[segment]]\nlayer = \"rules\"\nkey = \"{it}\"\ntext = \"{large}\"\n")
@@ -269,12 +308,27 @@ mod tests {
         assert_eq!(draft.written("layer = ["), text, "a text that is not TOML is replaced");
     }
 
+    #[test]
+    fn sampling_is_written_where_it_changes_and_stays_where_the_draft_says_nothing() {
+        let sampling = |text: &str| Outline::parse(text).unwrap().sampling;
+        let values = BTreeMap::from([("temperature".to_owned(), 0.2), ("top_k".to_owned(), 40.0)]);
+        let set = Draft { sampling: Some(values.clone()), ..draft() };
+        let written = set.written(BEFORE);
+        assert!(written.contains("[sampling]\ntemperature = 0.2\ntop_k = 40\n"), "{written}");
+        assert_eq!(sampling(&written), values);
+        assert_eq!(draft().written(&written), written);
+        assert_eq!(set.written(&written), written);
+        let without = Draft { sampling: Some(BTreeMap::new()), ..draft() };
+        assert_eq!(sampling(&without.written(&written)), BTreeMap::new());
+    }
+
     proptest::proptest! {
         #[test]
         fn any_text_is_read_back_as_it_was_written(text in "\\PC{1,40}|[\"'\\\\\n\r\t a]{1,20}") {
             let wanted = format!("x{text}");
             let draft = Draft {
                 ttl: TtlClass::Short,
+                sampling: None,
                 segments: vec![segment("rules", None, DraftSource::Text(wanted.clone()))],
             };
             let outline = Outline::parse(&draft.written("")).unwrap();

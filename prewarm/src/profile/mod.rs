@@ -16,6 +16,7 @@ mod outline;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -37,6 +38,8 @@ pub const SEPARATOR: &str = "\n\n";
 pub struct Profile {
     /// Lifetime of its prefix on disk.
     pub ttl: TtlClass,
+    /// Parameters of its answers, by the name of the request's field. They are no part of the prefix.
+    pub sampling: BTreeMap<String, f64>,
     pub segments: Vec<ProfileSegment>,
 }
 
@@ -85,7 +88,7 @@ impl Profile {
             Ok(ProfileSegment { layer, key, stable, content })
         };
         let segments = outline.segments.iter().map(load).collect::<Result<_, _>>()?;
-        Ok(Self { ttl: outline.ttl, segments })
+        Ok(Self { ttl: outline.ttl, sampling: outline.sampling.clone(), segments })
     }
 
     /// The text segments before the first unstable one.

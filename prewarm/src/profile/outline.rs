@@ -3,6 +3,7 @@
 //! - An unknown field is an error with its line.
 //! - A segment has exactly one source.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use hob_slots::{Layer, TtlClass};
@@ -15,10 +16,12 @@ const MAX_SEGMENTS: usize = 64;
 const MAX_KEY_BYTES: usize = 100;
 
 /// A profile without the content of its files.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Outline {
     /// Lifetime of its prefix on disk.
     pub ttl: TtlClass,
+    /// Parameters of its answers, by the name of the request's field. Not checked here.
+    pub sampling: BTreeMap<String, f64>,
     pub segments: Vec<OutlineSegment>,
 }
 
@@ -60,7 +63,8 @@ impl Outline {
             let number = at + 1;
             segment.checked(number).map_err(|problem| ProfileError::Segment { number, problem })
         });
-        Ok(Self { ttl: raw.ttl, segments: checked.collect::<Result<_, _>>()? })
+        let segments = checked.collect::<Result<_, _>>()?;
+        Ok(Self { ttl: raw.ttl, sampling: raw.sampling, segments })
     }
 
     /// The files that it names.
@@ -78,6 +82,8 @@ impl Outline {
 struct Raw {
     #[serde(default = "extended")]
     ttl: TtlClass,
+    #[serde(default)]
+    sampling: BTreeMap<String, f64>,
     #[serde(default)]
     segment: Vec<RawSegment>,
 }

@@ -22,7 +22,7 @@ fn the_bundled_model_answers_a_suggestion() {
 
     assert!(page.last_answer().contains("48213"), "{}", page.last_answer());
     page.reads("@chat", "My locker code is 48213.");
-    page.is_state("@chat @state", "ready");
+    page.reads("@chat @state", "hot");
 }
 
 #[test]
@@ -55,6 +55,33 @@ fn a_browser_without_a_token_is_asked_for_one() {
 }
 
 #[test]
+fn a_page_without_a_token_has_the_command_to_copy() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::of(hob_checks::Browser::chromium(Default::default()));
+    page.go(&hobd.origin());
+    page.reads("@connect .command", "hob open");
+    page.click("@connect .command button");
+    page.shows("@toast");
+}
+
+#[test]
+fn the_bundled_model_is_called_a_demo_until_another_one_runs() {
+    let hobd = Hobd::start(Model::Bundled);
+    let page = Page::open(&hobd);
+    page.reads("@demo", "A demo answers here");
+    page.ask("My locker code is 48213.");
+    page.shows("@demo");
+    page.click("@demo a");
+    page.reads(".steps [aria-current]", "Choose a model");
+    page.reads(".choice.chosen", "demo");
+
+    let real = Hobd::start(Model::Fake);
+    let page = Page::open(&real);
+    page.shows("@composer");
+    page.until("the status is read", "all('@demo').length === 0");
+}
+
+#[test]
 fn three_steps_lead_to_the_first_answer() {
     let hobd = Hobd::start(Model::Bundled);
     let page = Page::open(&hobd);
@@ -63,7 +90,7 @@ fn three_steps_lead_to_the_first_answer() {
 
     page.reads(".steps [aria-current]", "Choose a model");
     page.until("the one that runs is chosen", "one('.choice.chosen input').checked");
-    page.reads("@fetchable", "cargo xtask model");
+    page.reads("@suggested", "Download");
     page.click("@first-next");
     page.reads(".steps [aria-current]", "Check its memory needs");
     page.shows("@fit");

@@ -37,12 +37,37 @@ fn a_new_profile_is_saved_and_prewarmed() {
     assert!(kept.contains(RULES), "{kept}");
     // The prefix is hot for a chat that starts with it.
     page.press("Alt+n");
-    page.click("@instructions");
     page.put("@profile", "home");
-    page.click("@instructions-save");
     page.ask("Hello");
     let numbers = page.last_figures();
     assert!(numbers.contains(" hot"), "{numbers}");
+}
+
+#[test]
+fn a_name_with_spaces_is_checked_in_the_dialog_and_kept() {
+    let hobd = Hobd::start(Model::Fake);
+    hobd.write_profile("my-helper", "[[segment]]\nlayer = \"rules\"\ntext = \"Be brief.\"\n");
+    let page = Page::open(&hobd);
+    page.open_page("profiles");
+    page.reads("h1", "Instructions");
+    page.reads("@profile-row", "my helper");
+    page.click("@new-profile");
+    page.write("My Helper\n");
+    page.reads("@question-problem", "already");
+    assert_eq!(page.count("@toast"), 0);
+    page.write(" für später\n");
+    page.hides("@question");
+    page.reads("h2", "My Helper fuer spaeter");
+    page.hides("@stable");
+    page.click("@segment-details summary");
+    page.shows("@stable");
+    page.fill("@content", "Answer briefly.");
+    page.reads("@profile-foot", "will be computed");
+    page.click("@save-profile");
+    page.reads("@toast", "My Helper fuer spaeter");
+    assert!(hobd.directory().join("profiles/My-Helper-fuer-spaeter.toml").exists());
+    page.press("Alt+n");
+    page.until("a chat can have them", "one('@profile')?.innerText.includes('My Helper fuer')");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 // The machine's memory and the disk quota, as bars. Each part has a colour, a pattern and a word.
 
 import { bytes, count, html, t } from "/lib.js";
+import { refresh } from "./live.js";
 import { Quota } from "./quota.js";
 import { loadingNote } from "./words.js";
 
@@ -18,7 +19,7 @@ function usage(now) {
     ${now.disk
       ? html`
         <${Bar} title=${t("memory.disk")} ...${diskParts(now.disk)} />
-        <${Quota} disk=${now.disk} />`
+        <${Quota} disk=${now.disk} refresh=${refresh} />`
       : html`<p class="note">${t("memory.no-disk")}</p>`}`;
 }
 

@@ -2,7 +2,6 @@
 
 import { api, html, t, useState } from "/lib.js";
 import { Button, orToast, toast } from "/parts.js";
-import { refresh } from "./live.js";
 
 const GIB = 2 ** 30;
 const MAX_GIB = 1_000_000;
@@ -16,7 +15,8 @@ export function quotaInWords({ quota_bytes, quota_set_bytes, quota_origin, quota
     : t("quota.none", { bytes: free_bytes });
 }
 
-export function Quota({ disk }) {
+/** `refresh`: reads the disk again after a change. */
+export function Quota({ disk, refresh }) {
   const [gib, setGib] = useState(null);
   const isOpen = gib !== null;
   const save = async (bytes) => {

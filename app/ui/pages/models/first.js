@@ -3,9 +3,9 @@
 import { classes, go, html, t, useState } from "/lib.js";
 import { Button } from "/parts.js";
 import { newConversation } from "/chat/conversation.js";
-import { Fetchable } from "./fetchable.js";
-import { Fit, facts } from "./fit.js";
+import { Fit, facts, fitOf } from "./fit.js";
 import { consequences } from "./question.js";
+import { Suggested } from "./suggested.js";
 import { switchTo } from "./switching.js";
 
 const STEPS = ["choose", "see", "hello"];
@@ -16,21 +16,35 @@ export function FirstSteps({ list, begun, load }) {
   const running = usable.find(({ current }) => current);
   const [step, setStep] = useState(begun ? "hello" : "choose");
   const [chosenId, setChosenId] = useState((running ?? usable[0])?.id);
+  const [ctx, setCtx] = useState(list.ctx);
   const model = usable.find(({ id }) => id === chosenId);
+  const chosen = model?.current ? list.ctx : ctx;
+  const choose = (id) => {
+    setChosenId(id);
+    setCtx(list.ctx);
+  };
+  const chooseFetched = async () => {
+    const found = await load();
+    const fetched = found?.data.find(({ id }) => !usable.some((known) => known.id === id));
+    if (fetched) choose(fetched.id);
+  };
   const run = async () => {
-    if (model.current) setStep("hello");
-    else if (await switchTo(model, model.verdict === "too_large")) go("models", "hello");
+    if (model.current) return setStep("hello");
+    const force = fitOf(model, list, ctx).verdict === "too_large";
+    const changed = ctx === list.ctx ? undefined : ctx;
+    if (await switchTo(model, { ctx: changed, force })) go("models", "hello");
   };
   const sayHello = () => {
     const conversation = newConversation();
     go("chat", conversation.id);
-    conversation.send(t("suggest.demo.3"));
+    conversation.send(t("suggest.3"));
   };
   const bodies = {
     choose: () => html`
-      <${Choices} usable=${usable} chosenId=${chosenId} choose=${setChosenId} />
-      <${Fetchable} list=${list} load=${load} />`,
-    see: () => html`<${Needs} model=${model} running=${running} list=${list} />`,
+      <${Choices} usable=${usable} chosenId=${chosenId} choose=${choose} />
+      <${Suggested} onFetched=${chooseFetched} />`,
+    see: () => html`
+      <${Needs} model=${model} running=${running} list=${list} ctx=${chosen} onContext=${setCtx} />`,
     hello: () => html`<p>${t("first.hello.long", { name: running?.name })}</p>`,
   };
   const actions = {
@@ -39,7 +53,6 @@ export function FirstSteps({ list, begun, load }) {
     hello: { label: t("first.say"), act: sayHello },
   };
   const { label, act } = actions[step];
-  const isFixed = step === "see" && !model.current && list.fixed;
   const before = STEPS[STEPS.indexOf(step) - 1];
   return html`
     <section class="card stack first" data-test="first">
@@ -52,7 +65,7 @@ export function FirstSteps({ list, begun, load }) {
         ${before
           ? html`<${Button} onClick=${() => setStep(before)}>${t("first.back")}<//>`
           : html`<span></span>`}
-        <${Button} kind="primary" disabled=${!model || isFixed} onClick=${act} data-test="first-next">
+        <${Button} kind="primary" disabled=${!model} onClick=${act} data-test="first-next">
           ${label}
         <//>
       </div>
@@ -74,6 +87,7 @@ function Choices({ usable, chosenId, choose }) {
           />
           <span class="grow">
             <strong>${model.name}</strong>
+            ${model.source === "bundled" && html`${" "}<span class="badge">${t("demo.badge")}</span>`}
             <br />
             <span class="note">
               ${[t(`models.source.${model.source}`), facts(model)].filter(Boolean).join(" · ")}
@@ -83,14 +97,13 @@ function Choices({ usable, chosenId, choose }) {
     </fieldset>`;
 }
 
-function Needs({ model, running, list }) {
+function Needs({ model, running, list, ctx, onContext }) {
+  const { verdict } = fitOf(model, list, ctx);
   return html`
     <div class="stack">
       <h3>${model.name}</h3>
-      <${Fit} model=${model} list=${list} />
-      ${!model.current && consequences(model, running).map((line) => html`
+      <${Fit} model=${model} list=${list} ctx=${ctx} onContext=${model.current ? null : onContext} />
+      ${!model.current && consequences({ ...model, verdict }, running, list.fixed).map((line) => html`
         <p class="note">${line}</p>`)}
-      ${!model.current && list.fixed && html`
-        <p class="error">${t("models.fixed", { by: list.fixed })}</p>`}
     </div>`;
 }

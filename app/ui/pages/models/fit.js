@@ -1,27 +1,58 @@
-// The memory that a model needs against what is free, as a bar and in words.
+// The memory that a model needs against what is free, as a bar and in words, with its context as a slider.
 
 import { bytes, classes, html, t } from "/lib.js";
 import { Icon } from "/parts.js";
+import { ContextSlider } from "./context.js";
 
 const ICONS = { fits: "check", tight: "warning", too_large: "close" };
+/** Above this part of the free memory a fit is called tight, as the daemon does. */
+const TIGHT = 0.9;
 
-export function Fit({ model, list }) {
-  const { estimate, verdict, current } = model;
-  if (!estimate) return html`<p class="note">${t("models.stand-in")}</p>`;
-  const { weights_bytes: weights, kv_bytes: kv } = estimate;
+/** What a model takes with a context of `ctx` tokens. Pure. */
+export function fitOf(model, list, ctx) {
+  const { estimate, current, contexts = [] } = model;
+  const size = contexts.find(({ tokens }) => tokens === ctx);
+  const weights = estimate?.weights_bytes ?? 0;
+  const kv = size?.kv_bytes ?? estimate?.kv_bytes ?? 0;
   // The running model's own weights are not free, but they are there for it.
   const free = list.free_bytes && list.free_bytes + (current ? weights : 0);
+  return { weights, kv, free, verdict: verdictOf(weights + kv, free) };
+}
+
+function verdictOf(total, free) {
+  if (!free) return null;
+  if (total > free) return "too_large";
+  return total > free * TIGHT ? "tight" : "fits";
+}
+
+/** `ctx`: the chosen context; `onContext`: null where it cannot be chosen. */
+export function Fit({ model, list, ctx = list.ctx, onContext }) {
+  const { estimate, current, contexts } = model;
+  const { weights, kv, free, verdict } = fitOf(model, list, ctx);
+  const slider = onContext && contexts?.length > 1 && html`
+    <${ContextSlider}
+      contexts=${contexts}
+      value=${ctx}
+      trained=${model.trained_context}
+      disabled=${Boolean(list.fixed_context)}
+      onChange=${onContext}
+    />
+    ${list.fixed_context && html`
+      <p class="note">${t("settings.locked", { by: list.fixed_context })}</p>`}`;
+  if (!estimate) return html`<p class="note">${t("models.stand-in")}</p>${slider}`;
+  const runs = current && ctx === list.ctx;
   return html`
     <div class="stack fit" data-test="fit">
       <${FitBar} weights=${weights} kv=${kv} free=${free} />
       <p class="fit-words">
         <span class="fit-key"><i class="fit-weights"></i><i class="fit-kv"></i></span>
-        ${t("models.takes", { weights, kv, tokens: list.ctx })}
+        ${t("models.takes", { weights, kv, tokens: ctx })}
       </p>
+      ${slider}
       ${verdict && html`
         <p class=${classes("verdict", verdict)}>
           <${Icon} name=${ICONS[verdict]} small />
-          ${t(`models.verdict.${current ? "runs" : verdict}`, { free })}
+          ${t(`models.verdict.${runs ? "runs" : verdict}`, { free })}
         </p>`}
     </div>`;
 }

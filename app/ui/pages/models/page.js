@@ -3,10 +3,11 @@
 import { address, api, classes, html, t, useEffect, useState, useStore } from "/lib.js";
 import { Button, Icon } from "/parts.js";
 import { status } from "/chat/chats.js";
-import { Fetchable } from "./fetchable.js";
-import { Fit, facts } from "./fit.js";
+import { Directory } from "./directory.js";
+import { Fit, facts, fitOf } from "./fit.js";
 import { FirstSteps } from "./first.js";
 import { askToSwitch } from "./question.js";
+import { changeSettings } from "/pages/settings/use-settings.js";
 
 /** `detail`: "first" or "hello" for the first steps; nothing for the list. */
 export function Page({ detail }) {
@@ -15,8 +16,10 @@ export function Page({ detail }) {
   const { now, switchingTo } = useStore(status);
   const load = async () => {
     try {
-      setList(await api.get("/v1/models/local"));
+      const list = await api.get("/v1/models/local");
+      setList(list);
       setError(null);
+      return list;
     } catch (error) {
       setError(error);
     }
@@ -72,7 +75,7 @@ function Models({ list, load }) {
     ${list.fixed && html`
       <p class="card row notice">
         <${Icon} name="pin" />
-        <span class="grow">${t("models.fixed", { by: list.fixed })}</span>
+        <span class="grow">${t("models.once", { by: list.fixed })}</span>
       </p>`}
     ${running && html`
       <section class="stack">
@@ -90,16 +93,22 @@ function Models({ list, load }) {
         </span>
       </div>
       ${others.map((model) => html`
-        <${Model} key=${model.id} model=${model} list=${list} running=${running} />`)}
+        <${Model} key=${model.id} model=${model} list=${list} />`)}
       ${!others.length && html`
         <div class="card empty"><${Icon} name="models" /><p>${t("models.none")}</p></div>`}
-      <${Fetchable} list=${list} load=${load} />
-      <p class="note">${t("models.where")} <code>${list.directory}</code></p>
+      <${Directory} path=${list.directory} text=${t("models.where")} />
     </section>
     ${list.problems.length > 0 && html`<${Problems} problems=${list.problems} />`}`;
 }
 
-function Model({ model, list, running }) {
+function Model({ model, list }) {
+  const [ctx, setCtx] = useState(null);
+  const chosen = ctx ?? list.ctx;
+  const { verdict } = fitOf(model, list, chosen);
+  const change = { ctx: chosen === list.ctx ? undefined : chosen, verdict };
+  const act = model.current
+    ? () => changeSettings({ ctx: chosen })
+    : () => askToSwitch(model, list, change);
   return html`
     <article
       class=${classes("card stack model", model.current && "current")}
@@ -110,17 +119,12 @@ function Model({ model, list, running }) {
         <div class="grow"><h3>${model.name}</h3><p class="note">${facts(model)}</p></div>
         <span class="badge" title=${model.path}>${t(`models.source.${model.source}`)}</span>
       </div>
-      <${Fit} model=${model} list=${list} />
+      <${Fit} model=${model} list=${list} ctx=${chosen} onContext=${setCtx} />
       <div class="row apart">
         <span class="note">${savedUnder(model)}</span>
-        ${!model.current && html`
-          <${Button}
-            disabled=${Boolean(list.fixed)}
-            title=${list.fixed ? t("models.fixed", { by: list.fixed }) : null}
-            onClick=${() => askToSwitch(model, running)}
-            data-test="run"
-          >
-            ${t("models.run")}
+        ${(!model.current || change.ctx) && html`
+          <${Button} kind=${model.current && "primary"} onClick=${act} data-test="run">
+            ${t(model.current ? "models.reload" : "models.run")}
           <//>`}
       </div>
     </article>`;

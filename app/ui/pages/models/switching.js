@@ -6,16 +6,20 @@ import { refreshStatus, status } from "/chat/chats.js";
 
 const POLL_MS = 600;
 
-/** Resolves to whether the model runs. `force`: even when memory is short. */
-export async function switchTo({ id, name }, force) {
+/** Resolves to whether the model runs. `ctx`: its context. `force`: even when memory is short. */
+export async function switchTo({ id, name }, { ctx, force } = {}) {
   try {
     const before = await api.get("/v1/status");
-    const body = { model: id, ...(force && { force }) };
-    const { restarts } = await api.post("/v1/models/switch", body);
+    const body = { model: id, ...(ctx && { ctx }), ...(force && { force }) };
+    const { restarts, for_this_run } = await api.post("/v1/models/switch", body);
     if (!restarts) return true;
     status.set({ switchingTo: name });
-    const failure = await outcome(id, before);
-    toast(failure ? t("models.failed", { name, message: failure }) : t("models.runs", { name }));
+    const failure = await restarted(before, async () => {
+      const list = await api.get("/v1/models/local");
+      return list.current === id && (!ctx || list.ctx === ctx);
+    });
+    const runs = for_this_run ? "models.runs.once" : "models.runs";
+    toast(failure ? t("models.failed", { name, message: failure }) : t(runs, { name }));
     return !failure;
   } catch (error) {
     toast(error.message);
@@ -26,17 +30,20 @@ export async function switchTo({ id, name }, force) {
   }
 }
 
-/** Polls until a model is loaded; resolves to why it is another one, or null. */
-async function outcome(id, before) {
+/**
+ * Polls until the daemon has restarted, after the status `before`. Resolves to null where `isInForce()`
+ * is true, or else to why not.
+ */
+export async function restarted(before, isInForce) {
   for (;;) {
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
     try {
       const now = await refreshStatus();
       if (!now || now.residency === "loading") continue;
-      if ((await api.get("/v1/models/local")).current === id) return null;
+      if (await isInForce()) return null;
       const failure = now.switch_error;
       if (failure && failure.at !== before.switch_error?.at) return failure.message;
-      // The daemon has restarted with neither an error nor this model: another client switched it.
+      // The daemon has restarted with neither an error nor this: another client asked for something else.
       if (now.started_at !== before.started_at) return t("models.instead", { name: now.model });
     } catch {
       // The daemon is restarting.

@@ -22,7 +22,7 @@ export function Card(props) {
       data-test="segment"
     >
       <${Head} ...${props} frame=${frame} setDraggable=${setDraggable} />
-      ${source !== "text" && html`<${FilePath} segment=${segment} set=${set} />`}
+      ${source === "file" && html`<${FilePath} segment=${segment} set=${set} />`}
       ${!editable && html`<p class="note">${t("profile.elsewhere")}</p>`}
       <${Content} segment=${segment} at=${at} marks=${volatile} set=${set} />
       ${tools?.problem && html`
@@ -33,6 +33,7 @@ export function Card(props) {
         <${Advice} text=${content.trim()} marks=${volatile} moveToTail=${moveToTail} />`}
       ${stable && inTail && html`<p class="note">${t("profile.in-tail")}</p>`}
       <${Figures} figures=${figures} names=${tools?.names} />
+      <${Details} segment=${segment} set=${set} />
     </article>`;
 }
 
@@ -42,8 +43,7 @@ function volatileIn({ content }, figures) {
   return (isChecked && figures.volatile) || [];
 }
 
-function Head({ segment, at, last, set, move, remove, frame, setDraggable }) {
-  const { layer, key, stable, source } = segment;
+function Head({ segment, at, last, move, remove, frame, setDraggable }) {
   // The card has moved, and with it the button: the focus follows.
   const step = (by) => (event) => {
     const { test } = event.currentTarget.dataset;
@@ -54,6 +54,7 @@ function Head({ segment, at, last, set, move, remove, frame, setDraggable }) {
       button?.focus();
     });
   };
+  const isTools = segment.source === "tools";
   return html`
     <div class="row segment-head">
       <span
@@ -65,30 +66,9 @@ function Head({ segment, at, last, set, move, remove, frame, setDraggable }) {
       >
         <${Icon} name="profiles" small />
       </span>
-      <${Select}
-        value=${layer}
-        options=${LAYERS.map((name) => [name, t(`part.${name}`)])}
-        aria-label=${t("profile.layer")}
-        onChange=${(layer) => set({ layer })}
-      />
-      <input
-        class="input key"
-        value=${isDefaultKey(key) ? "" : key}
-        placeholder=${key ?? t("profile.key")}
-        aria-label=${t("profile.key")}
-        maxlength=${MAX_KEY_LETTERS}
-        onInput=${(event) => set({ key: event.target.value || null })}
-      />
-      ${source !== "tools" && html`
-        <label class="row note stays">
-          <input
-            type="checkbox"
-            checked=${stable}
-            onChange=${(event) => set({ stable: event.target.checked })}
-            data-test="stable"
-          />
-          ${t("profile.stable")}
-        </label>`}
+      <strong class="grow">
+        ${isTools ? t("profile.tools.part") : t("profile.segment", { number: at + 1 })}
+      </strong>
       <span class="segment-buttons">
         <${IconButton}
           icon="up"
@@ -115,6 +95,42 @@ function Head({ segment, at, last, set, move, remove, frame, setDraggable }) {
         />
       </span>
     </div>`;
+}
+
+/** What only some need: where the part belongs, its key, and whether it stays the same. */
+function Details({ segment, set }) {
+  const { layer, key, stable, source } = segment;
+  return html`
+    <details class="fold-plain" data-test="segment-details">
+      <summary>${t("profile.details")}</summary>
+      <div class="row">
+        <${Select}
+          value=${layer}
+          options=${LAYERS.map((name) => [name, t(`part.${name}`)])}
+          aria-label=${t("profile.layer")}
+          onChange=${(layer) => set({ layer })}
+        />
+        <input
+          class="input key"
+          value=${isDefaultKey(key) ? "" : key}
+          placeholder=${key ?? t("profile.key")}
+          aria-label=${t("profile.key")}
+          maxlength=${MAX_KEY_LETTERS}
+          onInput=${(event) => set({ key: event.target.value || null })}
+        />
+        ${source !== "tools" && html`
+          <label class="row note stays">
+            <input
+              type="checkbox"
+              checked=${stable}
+              onChange=${(event) => set({ stable: event.target.checked })}
+              data-test="stable"
+            />
+            ${t("profile.stable")}
+          </label>`}
+      </div>
+      ${source === "tools" && html`<${FilePath} segment=${segment} set=${set} />`}
+    </details>`;
 }
 
 function FilePath({ segment, set }) {

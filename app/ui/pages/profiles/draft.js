@@ -21,7 +21,16 @@ const TOOLS_TEMPLATE = `[
 
 let lastId = 0;
 
-export const isValidName = (name) => /^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}$/.test(name);
+const MAX_NAME_LETTERS = 64;
+const UMLAUTS = { ä: "ae", ö: "oe", ü: "ue", Ä: "Ae", Ö: "Oe", Ü: "Ue", ß: "ss" };
+
+/** The file's name of instructions that a person calls so; empty where no letter is left. */
+export function slugOf(name) {
+  const plain = name.normalize("NFC").replace(/[äöüÄÖÜß]/g, (letter) => UMLAUTS[letter]);
+  const letters = plain.normalize("NFKD").replace(/\p{M}/gu, "");
+  const slug = letters.replace(/[^A-Za-z0-9_.]+/g, "-").replace(/^[-.]+/, "");
+  return slug.slice(0, MAX_NAME_LETTERS).replace(/-+$/, "");
+}
 
 /** Whether a key is the one that a segment has by its position or its file. */
 export const isDefaultKey = (key) => !key || /^(file:|segment \d+$)/.test(key);

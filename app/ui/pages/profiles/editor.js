@@ -1,6 +1,6 @@
 // The editor of one profile: header, segments, and what a save would compute.
 
-import { address, html, t, TTL_CLASSES } from "/lib.js";
+import { address, html, shownName, t, TTL_CLASSES } from "/lib.js";
 import { Button, Icon, Menu, Select } from "/parts.js";
 import { Cards } from "./cards.js";
 import { useFigures } from "./use-figures.js";
@@ -53,7 +53,7 @@ function Header({ name, editing, whole }) {
   return html`
     <div class="profile-head row apart">
       <div class="grow">
-        <h2>${name}</h2>
+        <h2>${shownName(name)}</h2>
         <p class="note figure row">
           ${whole?.tokens != null && html`
             <span data-test="prefix-figures">

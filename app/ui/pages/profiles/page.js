@@ -1,8 +1,8 @@
 // Profiles: the list, and the editor of one.
 
-import { address, api, go, html, t, useEffect, useState } from "/lib.js";
-import { askText, Button, Icon, toast } from "/parts.js";
-import { isValidName } from "./draft.js";
+import { address, api, go, html, shownName, t, useEffect, useState } from "/lib.js";
+import { askText, Button, Icon } from "/parts.js";
+import { slugOf } from "./draft.js";
 import { Editor } from "./editor.js";
 import { Learned } from "./learned.js";
 import { createDraft } from "./use-profile.js";
@@ -23,7 +23,7 @@ function List() {
   if (!list) return html`<p class="note" role="status">${t("profiles.reading")}</p>`;
   return html`
     <div class="row apart">
-      <p class="note grow">${t("profiles.what")}</p>
+      <p class="note grow">${t("profiles.what")} ${t("profiles.default.hint")}</p>
       <${Button} kind="primary" onClick=${() => create(list.data)} data-test="new-profile" icon="plus">
         ${t("profiles.new")}
       <//>
@@ -40,7 +40,7 @@ function Row({ profile }) {
   const figures = { n: segments, tokens: tokens ?? 0, bytes: kv_bytes ?? 0 };
   return html`
     <a class="card stack profile-row" href=${address("profiles", name)} data-test="profile-row">
-      <span class="row apart"><strong>${name}</strong><${Warmth} profile=${profile} /></span>
+      <span class="row apart"><strong>${shownName(name)}</strong><${Warmth} profile=${profile} /></span>
       ${error
         ? html`<span class="error"><${Icon} name="warning" small /> ${error}</span>`
         : html`<span class="note figure">${t("profiles.figures", figures)}</span>`}
@@ -53,12 +53,16 @@ async function create(profiles) {
     label: t("profiles.name"),
     text: t("profiles.name.long"),
     yes: t("profiles.make"),
+    check: (name) => problemOf(slugOf(name), profiles),
   });
   if (name === null) return;
-  if (!isValidName(name)) return toast(t("profiles.name.long"));
-  if (profiles.some((profile) => profile.name === name)) {
-    return toast(t("profiles.there", { name }));
-  }
-  createDraft(name);
-  go("profiles", name);
+  createDraft(slugOf(name));
+  go("profiles", slugOf(name));
+}
+
+/** Why instructions cannot have this name; null where they can. */
+function problemOf(slug, profiles) {
+  if (!slug) return t("profiles.name.empty");
+  const isTaken = profiles.some(({ name }) => name.toLowerCase() === slug.toLowerCase());
+  return isTaken ? t("profiles.there") : null;
 }

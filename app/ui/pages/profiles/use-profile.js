@@ -1,6 +1,6 @@
 // A profile, its draft, and what is done with them. Unsaved drafts survive leaving the editor.
 
-import { api, go, t, useEffect, useState } from "/lib.js";
+import { api, go, shownName, t, useEffect, useState } from "/lib.js";
 import { ask, toast } from "/parts.js";
 import { refreshStatus } from "/chat/chats.js";
 import { differs, draftOf, newDraft, requestOf } from "./draft.js";
@@ -64,7 +64,7 @@ export function useProfile(name) {
       } else {
         edit({ revision: saved.revision }, latest); // It was edited while it was saved.
       }
-      toast(t("profile.saved", { name }));
+      toast(t("profile.saved", { name: shownName(name) }));
       refreshStatus();
     } catch (error) {
       if (error.code !== "profile_changed") toast(error.message);
@@ -107,7 +107,7 @@ const askToReload = () => ask({
 });
 
 const askToDelete = (name) => ask({
-  title: t("profile.delete.ask", { name }),
+  title: t("profile.delete.ask", { name: shownName(name) }),
   text: t("profile.delete.long"),
   yes: t("profile.delete"),
   danger: true,

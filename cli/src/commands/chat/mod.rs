@@ -353,7 +353,8 @@ impl Chat<'_> {
 fn greeting(status: Option<&Status>, known: Option<&ConversationText>) -> String {
     let model = status.map(|status| {
         let context = count(status.context_tokens as u64);
-        format!("{} · context {context} tokens", line(&status.model, 60))
+        let demo = if status.demo { " · a demo: it knows little" } else { "" };
+        format!("{} · context {context} tokens{demo}", line(&status.model, 60))
     });
     let conversation = match known {
         None => "new conversation".to_owned(),

@@ -136,7 +136,6 @@ fn push(document: &mut Document, growing: Growing) -> Result<(), ApiError> {
         created_at: None,
         finish: None,
         starts_prompt: false,
-        summary: None,
     });
     document.head = Some(id);
     Ok(())
@@ -248,7 +247,6 @@ mod tests {
             created_at: None,
             finish: None,
             starts_prompt: false,
-            summary: None,
         }
     }
 

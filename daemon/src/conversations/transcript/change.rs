@@ -1,4 +1,4 @@
-//! Changes a conversation's title, pin, trash and head, and deletes conversations.
+//! Changes a conversation's title, pin, trash, head and sampling, and deletes conversations.
 //!
 //! - A change is not a use: `updated_at`, and so the order of the list, stays the same.
 //! - A conversation in the trash is complete. [`delete_trashed`] deletes it, unless it was restored
@@ -6,20 +6,21 @@
 
 use hob_slots::{ConversationId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
+use serde_json::Value;
 
 use super::TranscriptError;
 use super::tree::{check_message, millis};
 
 /// The new values; `None` keeps the old one.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Change {
     pub title: Option<String>,
     pub pinned: Option<bool>,
     pub trashed: Option<bool>,
     /// The branch through this message becomes the one that was used last.
     pub head: Option<i64>,
-    /// What stands in front of the conversation, in place of its own system messages.
-    pub instructions: Option<String>,
+    /// Parameters of its answers, as a JSON object; without fields, none are set.
+    pub sampling: Option<Value>,
 }
 
 /// See [`super::Transcript::change`].
@@ -52,7 +53,7 @@ pub fn apply(
                                       WHEN 0 THEN NULL
                                       ELSE trashed_at END,
                  head = coalesce(?6, head),
-                 instructions = coalesce(?7, instructions)
+                 sampling = CASE WHEN ?7 IS NULL THEN sampling ELSE nullif(?7, '{}') END
              WHERE id = ?1",
         )?
         .execute(params![
@@ -62,14 +63,14 @@ pub fn apply(
             change.trashed,
             millis(now),
             head,
-            change.instructions,
+            change.sampling.as_ref().map(Value::to_string),
         ])?;
     transaction.commit()?;
     Ok(true)
 }
 
 /// The newest of `id` and its descendants: where the branch was used last.
-fn latest_below(connection: &Connection, id: i64) -> Result<i64, TranscriptError> {
+pub(super) fn latest_below(connection: &Connection, id: i64) -> Result<i64, TranscriptError> {
     let latest = connection
         .prepare_cached(
             "WITH RECURSIVE below (id, conversation) AS (

@@ -30,8 +30,6 @@ pub struct Document {
     pub pinned: bool,
     /// The latest message of the branch that was used last.
     pub head: Option<i64>,
-    /// What stands in front of prompts in place of its own system messages.
-    pub instructions: Option<String>,
     pub messages: Vec<Node>,
 }
 
@@ -56,8 +54,6 @@ pub struct Node {
     pub finish: Option<Value>,
     /// Later prompts begin with it, behind the instructions.
     pub starts_prompt: bool,
-    /// What those prompts have in place of the older messages.
-    pub summary: Option<String>,
 }
 
 impl Document {
@@ -76,7 +72,6 @@ impl Document {
                 created_at: Some(stored.created_at),
                 finish: stored.finish.clone(),
                 starts_prompt: stored.starts_prompt,
-                summary: stored.summary.clone(),
             })
         };
         let summary = &text.summary;
@@ -87,7 +82,6 @@ impl Document {
             updated_at: Some(summary.updated_at),
             pinned: summary.pinned,
             head: text.head,
-            instructions: text.instructions.clone(),
             messages: messages.into_iter().filter_map(node).collect(),
         }
     }
@@ -106,12 +100,9 @@ impl Document {
             if node.starts_prompt {
                 message["starts_prompt"] = true.into();
             }
-            if let Some(summary) = &node.summary {
-                message["summary"] = summary.as_str().into();
-            }
             message
         };
-        let mut document = json!({
+        json!({
             "format": FORMAT,
             "version": VERSION,
             "id": self.id,
@@ -121,11 +112,7 @@ impl Document {
             "pinned": self.pinned,
             "head": self.head,
             "messages": self.messages.iter().map(message).collect::<Vec<_>>(),
-        });
-        if let Some(instructions) = &self.instructions {
-            document["instructions"] = instructions.as_str().into();
-        }
-        document
+        })
     }
 
     /// Reads what [`Document::to_json`] or another program wrote.
@@ -162,7 +149,6 @@ impl Document {
             updated_at: time(&fields, "updated_at")?,
             pinned: fields.boolean("pinned")?.unwrap_or(false),
             head,
-            instructions: fields.string("instructions")?.map(str::to_owned),
             messages,
         })
     }
@@ -212,8 +198,7 @@ fn node(value: &Value, path: &str, known: &BTreeSet<i64>) -> Result<Node, ApiErr
     };
     let created_at = time(&fields, "created_at")?;
     let starts_prompt = fields.boolean("starts_prompt")?.unwrap_or(false);
-    let summary = fields.string("summary")?.filter(|_| starts_prompt).map(str::to_owned);
-    Ok(Node { id, parent, message, status, created_at, finish, starts_prompt, summary })
+    Ok(Node { id, parent, message, status, created_at, finish, starts_prompt })
 }
 
 /// The status of a message that does not grow any more.

@@ -21,6 +21,12 @@ pub enum TranscriptError {
     /// An append of no messages to an empty conversation, or to an answer.
     #[error("there is nothing to answer")]
     NothingToAnswer,
+    /// A continuation of what is no answer, or of one that messages follow.
+    #[error("there is no answer to go on with")]
+    NothingToContinue,
+    /// A change of messages while an answer grows.
+    #[error("the conversation is being answered")]
+    Answering,
     #[error("the conversation is on disk")]
     OnDisk,
     #[error("the conversation has no message {id}")]

@@ -55,22 +55,21 @@ fn write(
     let title = document.title.clone().or_else(|| title(messages));
     let before_now = |at: Option<i64>| at.unwrap_or(now).min(now);
     connection.execute(
-        "INSERT INTO conversations (id, title, created_at, updated_at, pinned, instructions)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT INTO conversations (id, title, created_at, updated_at, pinned)
+         VALUES (?1, ?2, ?3, ?4, ?5)",
         params![
             id.as_str(),
             title,
             before_now(document.created_at),
             before_now(document.updated_at),
             document.pinned,
-            document.instructions,
         ],
     )?;
     let mut rows: HashMap<i64, i64> = HashMap::new();
     let mut insert = connection.prepare_cached(
         "INSERT INTO messages 
-             (conversation, parent, role, content, status, created_at, finish, starts_prompt, summary)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+             (conversation, parent, role, content, status, created_at, finish, starts_prompt)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     )?;
     let mut last = None;
     for node in &document.messages {
@@ -83,7 +82,6 @@ fn write(
             before_now(node.created_at),
             node.finish.as_ref().map(ToString::to_string),
             node.starts_prompt,
-            node.summary,
         ])?;
         last = Some(connection.last_insert_rowid());
         rows.extend(last.map(|row| (node.id, row)));
@@ -138,7 +136,7 @@ fn path(before: Option<&Path>, message: &Message) -> Path {
 }
 
 /// The id, or the first unused one with a number appended.
-fn unused_id(
+pub(super) fn unused_id(
     connection: &Connection,
     wanted: &ConversationId,
 ) -> Result<ConversationId, TranscriptError> {

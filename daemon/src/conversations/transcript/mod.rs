@@ -1,7 +1,8 @@
 //! The text of every conversation, in SQLite. Losing KV never loses text.
 //!
 //! - A conversation is a tree of messages and a head. Edits and second answers are siblings: no
-//!   message is overwritten, and only deleting a conversation deletes text.
+//!   message is overwritten. An answer that was cut short may grow on. Only users delete text: a
+//!   conversation, or a message with what follows it.
 //! - A call that has answered is on disk (WAL, `synchronous = FULL`).
 //! - An answer is `streaming` while it grows. After a crash it is `interrupted`, with the text of its
 //!   last flush.
@@ -12,7 +13,8 @@
 //!
 //! Reading order: `schema`, `writer` (the thread), `private`, `tree` (walking and growing), `answer` (one that
 //! grows), `turn` (before a prompt and after an answer), `read`, `change`, `search`, `recent`,
-//! `document`, `finish` and `import` (conversations from elsewhere).
+//! `messages` (single ones), `document`, `finish` and `import` (conversations from elsewhere),
+//! `preferences`.
 
 mod answer;
 mod change;
@@ -22,7 +24,9 @@ mod error;
 mod explanations;
 mod finish;
 mod import;
+mod messages;
 mod place;
+mod preferences;
 mod private;
 mod read;
 mod recent;
@@ -37,7 +41,6 @@ mod tree;
 mod turn;
 mod writer;
 
-use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -47,6 +50,7 @@ use std::time::Duration;
 
 use hob_slots::{ConversationId, ModelHash, Timestamp, Token};
 use rusqlite::Connection;
+use serde_json::Value;
 
 use crate::wire::message::Message;
 pub use answer::{ClosedAnswer, OpenAnswer};
@@ -57,14 +61,15 @@ pub use document::{Document, Extent, Node, VERSION, check_version, one_line, sta
 pub use error::TranscriptError;
 pub use explanations::SavedExplanation;
 pub use import::ImportedConversation;
+pub use messages::{DeletedMessages, Fork, Moved};
 pub use place::After;
 use private::Private;
-pub use private::PrivateRequest;
+pub use private::{PrivateRequest, PrivateText};
 pub use read::{ConversationText, SavedMessage, Status, Summary};
 pub use recent::RecentTurn;
 pub use search::{Hit, SearchQuery, Snippet};
 pub use titles::MAX_TITLE_CHARS;
-pub use tree::{Continuation, Grown, instructions};
+pub use tree::{Continuation, Continued, Grown, instructions};
 pub use turn::{Append, TurnEnd, TurnQuery, TurnStart};
 pub use writer::Pending;
 use writer::Writer;
@@ -85,9 +90,21 @@ impl Transcript {
     /// # Errors
     /// When SQLite cannot open it, or a newer hobd wrote it.
     pub fn open(path: &Path, now: Timestamp) -> Result<Self, TranscriptError> {
+        Self::open_with(path, PrivateText::new()?, now)
+    }
+
+    /// The same, with private conversations from before a restart within the process.
+    ///
+    /// # Errors
+    /// As for [`Self::open`].
+    pub fn open_with(
+        path: &Path,
+        private: PrivateText,
+        now: Timestamp,
+    ) -> Result<Self, TranscriptError> {
         create_private(path)
             .map_err(|source| TranscriptError::File { path: path.to_owned(), source })?;
-        Self::start(Connection::open(path)?, now)
+        Self::start(Connection::open(path)?, private, now)
     }
 
     /// A database that disappears with its last clone.
@@ -95,21 +112,24 @@ impl Transcript {
     /// # Errors
     /// When SQLite fails.
     pub fn in_memory(now: Timestamp) -> Result<Self, TranscriptError> {
-        Self::start(Connection::open_in_memory()?, now)
+        Self::start(Connection::open_in_memory()?, PrivateText::new()?, now)
     }
 
-    fn start(mut connection: Connection, now: Timestamp) -> Result<Self, TranscriptError> {
+    fn start(
+        mut connection: Connection,
+        private: PrivateText,
+        now: Timestamp,
+    ) -> Result<Self, TranscriptError> {
         connection.busy_timeout(Duration::from_secs(5))?;
         connection.pragma_update(None, "journal_mode", "wal")?;
         connection.pragma_update(None, "synchronous", "full")?;
         connection.pragma_update(None, "foreign_keys", true)?;
         schema::migrate(&mut connection)?;
-        connection
-            .execute("UPDATE messages SET status = 'interrupted' WHERE status = 'streaming'", [])?;
+        end_streams(&connection)?;
         tokens::delete_stale(&connection, now)?;
         explanations::delete_stale(&connection)?;
         let writer = Arc::new(Writer::start(connection));
-        let private = Arc::new(Private::new()?);
+        let private = private.opened();
         Ok(Self { writer, deletions: Deletions::default(), turn: None, private })
     }
 
@@ -175,21 +195,6 @@ impl Transcript {
         OpenAnswer::open(self.writer_of(conversation).clone(), conversation.clone(), grow)
     }
 
-    /// Lets later prompts begin with the message `start`, behind the instructions and a summary of
-    /// the older ones.
-    pub fn shorten(
-        &self,
-        conversation: &ConversationId,
-        start: i64,
-        summary: Option<String>,
-    ) -> Pending<()> {
-        let id = conversation.clone();
-        let shorten = move |connection: &mut Connection| {
-            tree::start_saved(connection, &id, start, summary.as_deref())
-        };
-        self.writer_of(conversation).write(self.unless_deleted(shorten))
-    }
-
     /// The conversations in the trash or all others, the latest first.
     pub fn list(&self, trashed: bool) -> Pending<Vec<Summary>> {
         self.read_both(move |connection| read::list(connection, trashed))
@@ -250,6 +255,70 @@ impl Transcript {
         writer.write(move |connection| change::delete_trashed(connection, &id, since))
     }
 
+    /// Gives a message another text, as a sibling. Returns its id.
+    pub fn edit_message(
+        &self,
+        conversation: &ConversationId,
+        message: i64,
+        text: String,
+        now: Timestamp,
+    ) -> Pending<i64> {
+        let (id, writer) = (conversation.clone(), self.writer_of(conversation));
+        writer.write(move |connection| messages::edit(connection, &id, message, &text, now))
+    }
+
+    /// Deletes a message and all that follow it; they can be restored until they are purged.
+    pub fn delete_message(
+        &self,
+        conversation: &ConversationId,
+        message: i64,
+        now: Timestamp,
+    ) -> Pending<Moved> {
+        let (id, writer) = (conversation.clone(), self.writer_of(conversation));
+        writer.write(move |connection| messages::delete(connection, &id, message, now))
+    }
+
+    pub fn restore_message(&self, conversation: &ConversationId, message: i64) -> Pending<Moved> {
+        let (id, writer) = (conversation.clone(), self.writer_of(conversation));
+        writer.write(move |connection| messages::restore(connection, &id, message))
+    }
+
+    /// The messages that were deleted and can be restored.
+    pub fn deleted_messages(&self) -> Pending<Vec<DeletedMessages>> {
+        self.read_both(|connection| messages::deleted(connection))
+    }
+
+    /// Whether no answer of the conversation grows.
+    pub fn is_idle(&self, conversation: &ConversationId) -> Pending<bool> {
+        let (id, writer) = (conversation.clone(), self.writer_of(conversation));
+        writer.read(move |connection| match messages::check_idle(connection, &id) {
+            Err(TranscriptError::Answering) => Ok(false),
+            idle => idle.map(|()| true),
+        })
+    }
+
+    /// Deletes the text and the timelines of deleted messages.
+    pub fn purge_messages(&self, deleted: &DeletedMessages) -> Pending<()> {
+        let DeletedMessages { conversation, deletion, .. } = deleted.clone();
+        let writer = self.writer_of(&conversation).clone();
+        writer.write(move |connection| messages::purge(connection, &conversation, deletion))
+    }
+
+    /// Copies the beginning of a conversation that is on disk.
+    pub fn fork(&self, fork: Fork, now: Timestamp) -> Pending<ConversationId> {
+        self.writer.write(move |connection| messages::fork(connection, &fork, now))
+    }
+
+    /// What the clients share under this name.
+    pub fn preference(&self, name: &'static str) -> Pending<Option<Value>> {
+        self.writer.read(move |connection| preferences::load(connection, name))
+    }
+
+    /// `None` deletes it.
+    pub fn set_preference(&self, name: &'static str, value: Option<Value>) -> Pending<()> {
+        self.writer.write(move |connection| preferences::save(connection, name, value.as_ref()))
+    }
+
     /// Why the conversation last computed tokens again.
     pub fn explanation(&self, conversation: &ConversationId) -> Pending<Option<SavedExplanation>> {
         let (id, writer) = (conversation.clone(), self.writer_of(conversation));
@@ -264,20 +333,6 @@ impl Transcript {
     ) -> Pending<Vec<Token>> {
         let (id, writer) = (conversation.clone(), self.writer_of(conversation));
         writer.read(move |connection| tokens::load(connection, &id, fingerprint))
-    }
-
-    /// The length of the last timeline of each of these conversations that has one.
-    pub fn timeline_lengths(
-        &self,
-        of: BTreeSet<ConversationId>,
-        fingerprint: ModelHash,
-    ) -> Pending<Vec<(ConversationId, usize)>> {
-        self.read_both(move |connection| tokens::lengths(connection, &of, fingerprint))
-    }
-
-    /// The prefill speed that was measured last, in tokens a second.
-    pub fn prefill_speed(&self, fingerprint: ModelHash) -> Pending<Option<f64>> {
-        self.writer.read(move |connection| speed::load(connection, fingerprint))
     }
 
     /// Saves a timeline in the background. `needs_text`: only if the conversation has text.
@@ -299,6 +354,13 @@ impl Transcript {
     pub fn put_prefill_speed(&self, fingerprint: ModelHash, tokens_per_second: f64) {
         self.writer.post(move |connection| speed::save(connection, fingerprint, tokens_per_second));
     }
+}
+
+/// No answer grows: the daemon that wrote it has ended.
+fn end_streams(connection: &Connection) -> Result<(), TranscriptError> {
+    connection
+        .execute("UPDATE messages SET status = 'interrupted' WHERE status = 'streaming'", [])?;
+    Ok(())
 }
 
 /// Creates the file, if it is missing, with mode 0600; SQLite gives the files beside it the same.

@@ -1,6 +1,7 @@
 //! Private conversations: the same tables in a database that never leaves memory.
 //!
-//! - A conversation is private from its first request until it is deleted, or the daemon ends. If
+//! - A conversation is private from its first request until it is deleted, or the process ends: a
+//!   restart within the process, with another model or other settings, leaves it. If
 //!   that request fails before its text is queued, the conversation does not exist.
 //! - Rows of the two databases have equal numbers: a write goes to the database in which its
 //!   conversation began.
@@ -14,7 +15,7 @@ use parking_lot::Mutex;
 use rusqlite::Connection;
 
 use super::writer::{Pending, Writer};
-use super::{Transcript, TranscriptError, read, schema};
+use super::{Transcript, TranscriptError, end_streams, read, schema};
 
 #[derive(Debug)]
 pub(super) struct Private {
@@ -23,6 +24,26 @@ pub(super) struct Private {
 }
 
 type HasText = AtomicBool;
+
+/// The private conversations. They end with its last clone.
+#[derive(Clone, Debug)]
+pub struct PrivateText(Arc<Private>);
+
+impl PrivateText {
+    /// None yet.
+    ///
+    /// # Errors
+    /// When SQLite fails.
+    pub fn new() -> Result<Self, TranscriptError> {
+        Ok(Self(Arc::new(Private::new()?)))
+    }
+
+    /// For a transcript that is opened: answers of the one before are over.
+    pub(super) fn opened(self) -> Arc<Private> {
+        self.0.writer.post(|connection| end_streams(connection)); // Before what is asked next.
+        self.0
+    }
+}
 
 /// A request of a private conversation, which stays private while the request runs.
 #[derive(Debug)]

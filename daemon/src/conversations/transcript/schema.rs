@@ -2,7 +2,8 @@
 //!
 //! - `user_version` counts the migrations that a database has seen. A newer one is refused.
 //! - Messages form a tree: an edit or a second answer is a sibling. No statement here or elsewhere
-//!   deletes a message, except together with its whole conversation.
+//!   deletes a message, except together with its whole conversation, or where the user deletes it
+//!   (`messages`).
 
 use rusqlite::Connection;
 
@@ -107,10 +108,37 @@ const MIGRATIONS: [&str; 9] = [
     CREATE INDEX branches_by_conversation ON branches (conversation, fingerprint);
 ",
     "
-    -- What stands in front of the chat in place of its own system messages; null: those.
-    ALTER TABLE conversations ADD COLUMN instructions TEXT;
-    -- Of a message that starts prompts: what stands for the messages before it.
-    ALTER TABLE messages ADD COLUMN summary TEXT;
+    -- Parameters of the conversation's answers, as a JSON object, or NULL.
+    ALTER TABLE conversations ADD COLUMN sampling TEXT;
+
+    -- An answer that goes on is indexed again at its end.
+    CREATE TRIGGER unindex_answer AFTER UPDATE OF status ON messages
+    WHEN old.status <> 'streaming' AND new.status = 'streaming' BEGIN
+        DELETE FROM words WHERE rowid = new.id;
+    END;
+
+    -- Messages that were deleted less than an hour ago. `deletion` is the first of those that were
+    -- deleted together.
+    CREATE TABLE deleted_messages (
+        id            INTEGER PRIMARY KEY,
+        conversation  TEXT NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+        parent        INTEGER,
+        role          TEXT NOT NULL,
+        content       TEXT NOT NULL,
+        status        TEXT NOT NULL,
+        created_at    INTEGER NOT NULL,
+        finish        TEXT,
+        starts_prompt INTEGER NOT NULL,
+        deletion      INTEGER NOT NULL,
+        deleted_at    INTEGER NOT NULL
+    );
+    CREATE INDEX deleted_by_conversation ON deleted_messages (conversation, deletion);
+
+    -- What the clients of this daemon share, as JSON.
+    CREATE TABLE preferences (
+        name  TEXT PRIMARY KEY,
+        value TEXT NOT NULL
+    ) WITHOUT ROWID;
 ",
 ];
 

@@ -127,7 +127,7 @@ async fn continuation(
     let query = TurnQuery {
         fingerprint: ModelHash([0; 8]),
         timeline_of: None,
-        append: Some(Append { conversation: id.clone(), after, new, instructions: None }),
+        append: Some(Append { conversation: id.clone(), after, new, continues: false }),
         reads_speed: false,
     };
     transcript.begin_turn(query).await.map(|start| start.continuation.unwrap())

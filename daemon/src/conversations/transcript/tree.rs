@@ -4,17 +4,13 @@
 //! - An equal message below the same parent is not stored a second time.
 //! - Every request gets its own answer row; an older answer stays as a sibling.
 
-use hob_prewarm::profile::joined;
 use hob_slots::{ConversationId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{After, Append, Status, TranscriptError};
+use super::{After, Status, TranscriptError};
 use crate::wire::message::{Message, Role};
 
 const MAX_DERIVED_TITLE_CHARS: usize = 60;
-
-/// In front of a summary, for the model.
-const SUMMARY_TITLE: &str = "Summary of the earlier part of this conversation:";
 
 /// The open answer of a request, and the message that it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,23 +26,23 @@ pub struct Continuation {
     pub history: Vec<Message>,
     /// Older messages of this branch that the prompt leaves out.
     pub left_out: usize,
-    /// The ids of the messages at the beginning of `history`; `None`: not a saved message.
-    saved: Vec<Option<i64>>,
+    /// The saved messages at the beginning of `history`.
+    saved: Vec<i64>,
     base: Option<i64>,
     new: Vec<Message>,
     start: Option<usize>,
-    /// Of the messages that are left out.
-    summary: Option<String>,
-    /// The conversation's from now on; `None`: as before.
-    instructions: Option<String>,
+    /// The answer that goes on behind `history`.
+    pub continued: Option<Continued>,
+}
+
+/// An answer that goes on.
+#[derive(Clone, Debug)]
+pub struct Continued {
+    id: i64,
+    pub message: Message,
 }
 
 impl Continuation {
-    /// The id of a saved message of the history.
-    pub fn saved(&self, at: usize) -> Option<i64> {
-        self.saved.get(at).copied().flatten()
-    }
-
     /// Lets this prompt and later ones begin with `history[start]`, behind the instructions. The
     /// append saves it.
     pub fn start_at(&mut self, start: usize) {
@@ -73,16 +69,6 @@ pub fn sync(
     grow(connection, conversation, None, messages, None, now)
 }
 
-/// Lets later prompts begin with a message, behind the instructions and a summary of the older ones.
-pub fn start_saved(
-    connection: &Connection,
-    conversation: &ConversationId,
-    start: i64,
-    summary: Option<&str>,
-) -> Result<(), TranscriptError> {
-    start_prompts(connection, check_message(connection, conversation, start)?, summary)
-}
-
 /// See [`super::Transcript::append`].
 pub fn append(
     connection: &mut Connection,
@@ -90,30 +76,20 @@ pub fn append(
     continuation: &Continuation,
     now: Timestamp,
 ) -> Result<Grown, TranscriptError> {
-    let Continuation { saved, base, new, start, summary, instructions, .. } = continuation;
-    let place = |start: usize| match continuation.saved(start) {
-        Some(id) => Place::Saved(id),
-        None => Place::New(start - saved.len()),
-    };
-    let start = start.map(|start| Start { place: place(start), summary: summary.as_deref() });
-    let grown = grow(connection, conversation, *base, new, start, now)?;
-    if let Some(instructions) = instructions {
-        connection
-            .prepare_cached("UPDATE conversations SET instructions = ?2 WHERE id = ?1")?
-            .execute((conversation.as_str(), instructions))?;
+    let Continuation { saved, base, new, start, continued, .. } = continuation;
+    let start = start.map(|start| match saved.get(start) {
+        Some(id) => Start::Saved(*id),
+        None => Start::New(start - saved.len()),
+    });
+    match continued {
+        Some(Continued { id, .. }) => reopen(connection, conversation, *id, *base, start, now),
+        None => grow(connection, conversation, *base, new, start, now),
     }
-    Ok(grown)
 }
 
-/// The message with which later prompts begin, and the summary of those before it.
+/// The message with which later prompts begin.
 #[derive(Clone, Copy)]
-struct Start<'s> {
-    place: Place,
-    summary: Option<&'s str>,
-}
-
-#[derive(Clone, Copy)]
-enum Place {
+enum Start {
     Saved(i64),
     /// By its place among the new messages.
     New(usize),
@@ -123,10 +99,10 @@ enum Place {
 /// that message.
 pub fn continuation(
     connection: &Connection,
-    append: Append,
+    conversation: &ConversationId,
+    after: Option<After>,
+    new: Vec<Message>,
 ) -> Result<Continuation, TranscriptError> {
-    let Append { conversation, after, new, instructions } = append;
-    let conversation = &conversation;
     let end = match after {
         None => head(connection, conversation)?,
         Some(After::Nothing) => None,
@@ -146,53 +122,55 @@ pub fn continuation(
     } else {
         drop_failed_attempt(&mut path, &new[0]);
     }
-    let base = path.last().map(|node| node.id);
-    let (left_out, summary) = leave_out_old(&mut path);
-    let text = match &instructions {
-        Some(text) => Some(text.clone()),
-        None => stored_instructions(connection, conversation)?,
+    Ok(continuation_of(path, new, None))
+}
+
+/// What goes on with an answer: the last one, or the one `after`.
+pub fn continued(
+    connection: &Connection,
+    conversation: &ConversationId,
+    after: Option<After>,
+) -> Result<Continuation, TranscriptError> {
+    let end = match after {
+        None => head(connection, conversation)?,
+        Some(After::Nothing) => None,
+        Some(After::Message(id)) => Some(check_message(connection, conversation, id)?),
     };
-    let in_front = in_front(&mut path, text, summary.as_deref());
-    let saved = in_front.iter().map(|_| None).chain(path.iter().map(|node| Some(node.id)));
-    let saved = saved.collect();
-    let path = path.into_iter().map(|node| node.message);
-    let history = in_front.into_iter().chain(path).chain(new.iter().cloned()).collect();
-    Ok(Continuation { history, left_out, saved, base, new, start: None, summary, instructions })
+    let mut path = path(connection, end)?;
+    let is_answer =
+        |node: &mut Node| node.message.role == Role::Assistant && node.status != Status::Streaming;
+    let node = path.pop_if(is_answer).ok_or(TranscriptError::NothingToContinue)?;
+    if path.is_empty() || has_children(connection, node.id)? {
+        return Err(TranscriptError::NothingToContinue);
+    }
+    let Node { id, message, .. } = node;
+    Ok(continuation_of(path, Vec::new(), Some(Continued { id, message })))
+}
+
+fn has_children(connection: &Connection, id: i64) -> Result<bool, TranscriptError> {
+    let mut select = connection.prepare_cached("SELECT 1 FROM messages WHERE parent = ?1")?;
+    Ok(select.exists([id])?)
+}
+
+fn continuation_of(
+    mut path: Vec<Node>,
+    new: Vec<Message>,
+    continued: Option<Continued>,
+) -> Continuation {
+    let base = path.last().map(|node| node.id);
+    let left_out = leave_out_old(&mut path);
+    let saved = path.iter().map(|node| node.id).collect();
+    let history = path.into_iter().map(|node| node.message).chain(new.iter().cloned()).collect();
+    Continuation { history, left_out, saved, base, new, start: None, continued }
 }
 
 /// Removes the messages between the instructions and the last one that starts prompts. Returns how
-/// many there were, and their summary.
-fn leave_out_old(path: &mut Vec<Node>) -> (usize, Option<String>) {
+/// many there were.
+fn leave_out_old(path: &mut Vec<Node>) -> usize {
     let instructions = instructions(path.iter().map(|node| &node.message));
     let start = path.iter().rposition(|node| node.starts_prompt);
-    let Some(start) = start.filter(|start| *start > instructions) else { return (0, None) };
-    let summary = path[start].summary.take();
-    (path.drain(instructions..start).count(), summary)
-}
-
-/// The system message that replaces those at the beginning of the path, where the conversation has
-/// instructions of its own or a summary. One message: not every chat template takes two.
-fn in_front(path: &mut Vec<Node>, own: Option<String>, summary: Option<&str>) -> Option<Message> {
-    if own.is_none() && summary.is_none() {
-        return None;
-    }
-    let replaced = instructions(path.iter().map(|node| &node.message));
-    let replaced: Vec<Node> = path.drain(..replaced).collect();
-    let text = own.unwrap_or_else(|| joined(replaced.iter().map(|node| node.message.text())));
-    let summary = summary.map(|summary| format!("{SUMMARY_TITLE}\n{summary}"));
-    let text = joined([text.as_str(), summary.as_deref().unwrap_or_default()]);
-    (!text.is_empty()).then(|| Message::plain(Role::System, &text))
-}
-
-fn stored_instructions(
-    connection: &Connection,
-    conversation: &ConversationId,
-) -> Result<Option<String>, TranscriptError> {
-    let text = connection
-        .prepare_cached("SELECT instructions FROM conversations WHERE id = ?1")?
-        .query_row([conversation.as_str()], |row| row.get(0))
-        .optional()?;
-    Ok(text.flatten())
+    let Some(start) = start.filter(|start| *start > instructions) else { return 0 };
+    path.drain(instructions..start).count()
 }
 
 fn head(
@@ -236,7 +214,7 @@ fn grow(
     conversation: &ConversationId,
     base: Option<i64>,
     messages: &[Message],
-    start: Option<Start<'_>>,
+    start: Option<Start>,
     now: Timestamp,
 ) -> Result<Grown, TranscriptError> {
     let transaction = connection.transaction()?;
@@ -247,18 +225,18 @@ fn grow(
         )?
         .execute((conversation.as_str(), millis(now)))?;
     let mut at = base;
-    if let Some(Start { place: Place::Saved(id), summary }) = start {
-        start_prompts(&transaction, id, summary)?;
+    if let Some(Start::Saved(id)) = start {
+        start_prompts(&transaction, id)?;
     }
     for (n, message) in messages.iter().enumerate() {
         at = Some(match child_like(&transaction, conversation, at, message)? {
             Some(id) => id,
             None => insert(&transaction, conversation, at, message, Status::Complete, now)?,
         });
-        if let (Some(Start { place: Place::New(place), summary }), Some(id)) = (start, at)
+        if let (Some(Start::New(place)), Some(id)) = (start, at)
             && place == n
         {
-            start_prompts(&transaction, id, summary)?;
+            start_prompts(&transaction, id)?;
         }
     }
     let parent = at.ok_or(TranscriptError::NothingToAnswer)?;
@@ -273,19 +251,43 @@ fn grow(
     Ok(Grown { answer, parent })
 }
 
-fn start_prompts(
-    connection: &Connection,
-    id: i64,
-    summary: Option<&str>,
-) -> Result<(), TranscriptError> {
-    connection
-        .prepare_cached("UPDATE messages SET starts_prompt = 1, summary = ?2 WHERE id = ?1")?
-        .execute((id, summary))?;
+/// Opens an answer once more.
+fn reopen(
+    connection: &mut Connection,
+    conversation: &ConversationId,
+    answer: i64,
+    parent: Option<i64>,
+    start: Option<Start>,
+    now: Timestamp,
+) -> Result<Grown, TranscriptError> {
+    let parent = parent.ok_or(TranscriptError::NothingToContinue)?;
+    let transaction = connection.transaction()?;
+    check_message(&transaction, conversation, answer)?;
+    if let Some(Start::Saved(id)) = start {
+        start_prompts(&transaction, id)?;
+    }
+    transaction
+        .prepare_cached("UPDATE messages SET status = 'streaming', finish = NULL WHERE id = ?1")?
+        .execute([answer])?;
+    transaction
+        .prepare_cached(
+            "UPDATE conversations SET head = ?2, updated_at = max(updated_at, ?3),
+                 trashed_at = NULL WHERE id = ?1",
+        )?
+        .execute((conversation.as_str(), answer, millis(now)))?;
+    transaction.commit()?;
+    Ok(Grown { answer, parent })
+}
+
+fn start_prompts(connection: &Connection, id: i64) -> Result<(), TranscriptError> {
+    let mut update =
+        connection.prepare_cached("UPDATE messages SET starts_prompt = 1 WHERE id = ?1")?;
+    update.execute([id])?;
     Ok(())
 }
 
 /// The latest child of `parent` that equals `message`.
-fn child_like(
+pub(super) fn child_like(
     connection: &Connection,
     conversation: &ConversationId,
     parent: Option<i64>,
@@ -306,7 +308,7 @@ fn child_like(
     Ok(None)
 }
 
-fn insert(
+pub(super) fn insert(
     connection: &Connection,
     conversation: &ConversationId,
     parent: Option<i64>,
@@ -336,7 +338,6 @@ struct Node {
     status: Status,
     message: Message,
     starts_prompt: bool,
-    summary: Option<String>,
 }
 
 /// The messages from the root to `end`.
@@ -344,19 +345,14 @@ fn path(connection: &Connection, end: Option<i64>) -> Result<Vec<Node>, Transcri
     let mut path = Vec::new();
     let mut next = end;
     let mut select = connection.prepare_cached(
-        "SELECT parent, content, status, starts_prompt, summary FROM messages WHERE id = ?1",
+        "SELECT parent, content, status, starts_prompt FROM messages WHERE id = ?1",
     )?;
     while let Some(id) = next {
-        let (parent, node) = select.query_row([id], |row| {
-            let (content, status): (String, String) = (row.get(1)?, row.get(2)?);
-            let node = Message::from_stored(&content).map(|message| {
-                let (starts_prompt, summary) = (row.get(3)?, row.get(4)?);
-                let status = Status::parse(&status);
-                Ok::<_, rusqlite::Error>(Node { id, status, message, starts_prompt, summary })
-            });
-            Ok((row.get::<_, Option<i64>>(0)?, node.transpose()?))
-        })?;
-        path.extend(node);
+        let (parent, content, status, starts_prompt): (Option<i64>, String, String, bool) = select
+            .query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
+        if let Some(message) = Message::from_stored(&content) {
+            path.push(Node { id, status: Status::parse(&status), message, starts_prompt });
+        }
         next = parent;
     }
     path.reverse();

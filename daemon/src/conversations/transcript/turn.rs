@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::answer::ClosedAnswer;
 use super::tree::Continuation;
 use super::writer::Pending;
-use super::{After, Transcript, TranscriptError, explanations, speed, tokens, tree};
+use super::{After, Transcript, TranscriptError, explanations, read, speed, tokens, tree};
 use crate::wire::message::Message;
 
 /// What to read before a prompt is rendered.
@@ -27,14 +27,14 @@ pub struct TurnQuery {
 }
 
 /// New messages for a saved conversation. Without any, its last answer is generated again, or,
-/// with `after`, an answer to that message.
+/// with `after`, an answer to that message. With `continues`, the last answer or the answer `after`
+/// goes on.
 #[derive(Clone, Debug)]
 pub struct Append {
     pub conversation: ConversationId,
     pub after: Option<After>,
     pub new: Vec<Message>,
-    /// What stands in front of the conversation from now on; `None`: as before.
-    pub instructions: Option<String>,
+    pub continues: bool,
 }
 
 /// What [`Transcript::begin_turn`] read.
@@ -44,6 +44,8 @@ pub struct TurnStart {
     pub continuation: Option<Continuation>,
     /// The last timeline under this model, and then those of other branches.
     pub timelines: Vec<Vec<Token>>,
+    /// Parameters of the conversation's answers, as they were set.
+    pub sampling: Option<Value>,
     pub prefill_tokens_per_second: Option<f64>,
 }
 
@@ -98,8 +100,17 @@ impl Transcript {
 
 fn read(connection: &Connection, query: TurnQuery) -> Result<TurnStart, TranscriptError> {
     let TurnQuery { fingerprint, timeline_of, append, reads_speed } = query;
+    let sampling = match &timeline_of {
+        Some(conversation) => read::sampling(connection, conversation)?,
+        None => None,
+    };
     let continuation = match append {
-        Some(append) => Some(tree::continuation(connection, append)?),
+        Some(Append { conversation, after, continues: true, .. }) => {
+            Some(tree::continued(connection, &conversation, after)?)
+        }
+        Some(Append { conversation, after, new, .. }) => {
+            Some(tree::continuation(connection, &conversation, after, new)?)
+        }
         None => None,
     };
     let timelines = match timeline_of {
@@ -108,7 +119,7 @@ fn read(connection: &Connection, query: TurnQuery) -> Result<TurnStart, Transcri
     };
     let prefill_tokens_per_second =
         if reads_speed { speed::load(connection, fingerprint)? } else { None };
-    Ok(TurnStart { continuation, timelines, prefill_tokens_per_second })
+    Ok(TurnStart { continuation, timelines, sampling, prefill_tokens_per_second })
 }
 
 impl TurnEnd {
@@ -156,7 +167,7 @@ mod tests {
                 conversation: id.clone(),
                 after: None,
                 new: vec![user(text)],
-                instructions: None,
+                continues: false,
             }),
             reads_speed: true,
         }

@@ -1,0 +1,91 @@
+//! The settings of model and disk: what each costs, what is in force when, and what a flag locks.
+
+use hob_checks::{Hobd, Model, Page};
+use serde_json::Value;
+
+fn setting(hobd: &Hobd, key: &str) -> Value {
+    let list = hobd.client.get("/v1/settings");
+    let mut settings = list["data"].as_array().unwrap().iter();
+    settings.find(|setting| setting["key"] == key).cloned().unwrap()
+}
+
+#[test]
+fn a_larger_context_says_its_bytes_and_is_loaded_without_losing_a_chat() {
+    let hobd = Hobd::start(Model::Fake);
+    hobd.client.say("apples", "Say this: apples");
+    let page = Page::open(&hobd);
+    page.expect_it_away();
+    page.open_page("settings");
+    page.reads("@engine @context-takes", "8,192 tokens");
+    page.reads("@engine", "loads the model again");
+    let before = page.text("@engine @context-takes");
+    page.hides("@settings-apply");
+
+    page.script(
+        "const slider = one('@engine @context');
+         slider.value = Number(slider.value) + 1;
+         slider.dispatchEvent(new Event('input', { bubbles: true }))",
+    );
+    page.reads("@engine @context-takes", "16,384 tokens");
+    assert_ne!(page.text("@engine @context-takes"), before);
+    page.reads("@settings-apply", "chats and what they remember stay");
+    page.click("@settings-save");
+    page.reads("@toast", "Saved");
+    page.hides("@settings-apply");
+    page.reads("@engine @context-takes", "16,384 tokens");
+    assert_eq!(hobd.client.get("/v1/status")["context_tokens"], 16_384);
+    let file = std::fs::read_to_string(hobd.directory().join("hob.toml")).unwrap();
+    assert!(file.contains("ctx = 16384"), "{file}");
+
+    page.open_chat("Say this: apples");
+    page.tool("@answer", "Answer again");
+    page.reads("@answer @siblings", "2/2");
+    assert_eq!(page.last_answer(), "apples");
+}
+
+#[test]
+fn how_long_chats_stay_ready_and_the_disk_quota_apply_at_once() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.open_page("settings");
+    page.reads("@storage", "applies at once");
+    page.put("@set-default_ttl", "extended");
+    page.reads("@toast", "Saved");
+    assert_eq!(setting(&hobd, "default_ttl")["value"], "extended");
+    page.until("it shows it", "one('@set-default_ttl').value === 'extended'");
+
+    page.reads("@storage", "free on the disk");
+    page.click("@quota-change");
+    page.fill("@quota-gib", "2");
+    page.click("@quota-save");
+    page.reads("@storage @quota-words", "You set it to 2");
+    page.hides("@settings-apply");
+}
+
+#[test]
+fn a_setting_of_a_flag_is_locked_with_the_flag_s_name() {
+    let hobd = Hobd::start_with(Model::Fake, &["--ctx", "4096", "--default-ttl", "long"]);
+    let page = Page::open(&hobd);
+    page.open_page("settings");
+    page.reads("@engine @locked", "flag --ctx");
+    page.reads("@storage @locked", "flag --default-ttl");
+    assert_eq!(page.script("return one('@engine @context').disabled"), true);
+    assert_eq!(page.script("return one('@set-default_ttl').disabled"), true);
+    // On the Models page too.
+    page.open_page("models");
+    page.reads("@model", "flag --ctx");
+}
+
+#[test]
+fn the_models_page_overrides_a_flag_for_this_run_and_says_so() {
+    let hobd = Hobd::start_with(Model::Fake, &["--model", "fake"]);
+    let page = Page::open(&hobd);
+    page.expect_it_away();
+    page.open_page("models");
+    page.reads("@page-models", "flag --model chooses the model at each start");
+    page.click("@model[data-id=\"fake:second\"] @run");
+    page.reads("@question", "until Hob stops");
+    page.click("@yes");
+    page.reads("@toast", "until Hob stops");
+    page.until("it runs", "one('@model.current')?.dataset.id === 'fake:second'");
+}

@@ -1,0 +1,26 @@
+import { html, t, useStore } from "/lib.js";
+import { Button, help } from "/parts.js";
+import { status } from "/chat/chats.js";
+
+export function About() {
+  const { now } = useStore(status);
+  return html`
+    <section class="card stack">
+      <h2>${t("settings.about")}</h2>
+      ${now ? html`<${Facts} now=${now} />` : html`<p class="note">${t("shell.starting")}</p>`}
+      <div>
+        <${Button} onClick=${() => help.set({ open: true })}>${t("keys.title")}<//>
+      </div>
+    </section>`;
+}
+
+function Facts({ now }) {
+  const context = t("about.tokens", { tokens: now.context_tokens });
+  return html`
+    <dl class="keys">
+      <dt>${t("about.version")}</dt><dd>${now.version}</dd>
+      <dt>${t("about.model")}</dt><dd>${now.model}</dd>
+      <dt>${t("about.fingerprint")}</dt><dd><code>${now.fingerprint}</code></dd>
+      <dt>${t("about.context")}</dt><dd class="figure">${context}</dd>
+    </dl>`;
+}

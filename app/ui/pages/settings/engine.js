@@ -1,0 +1,161 @@
+// What the model is loaded with. Changes are collected: they apply when the model is loaded again.
+
+import { address, bytes, count, html, t, useEffect, useState, useStore } from "/lib.js";
+import { Button, Icon, Select } from "/parts.js";
+import { status } from "/chat/chats.js";
+import { ContextSlider } from "/pages/models/context.js";
+import { Setting } from "./setting.js";
+import { changeSettings, readSettings, settingOf, settings } from "./use-settings.js";
+
+const GIB = 2 ** 30;
+const MEMORY_STEPS = [1, 2, 4, 8, 16, 32];
+const MAX_CHATS = 8;
+const UNLOAD_STEPS = ["15m", "1h", "4h"];
+
+export function Engine() {
+  const { list, models, memory, error } = useStore(settings);
+  const { switchingTo } = useStore(status);
+  const [changes, setChanges] = useState({});
+  useEffect(() => {
+    readSettings();
+  }, []);
+  if (!list) return html`<${Waiting} error=${error} />`;
+  const row = (key) => settingOf(list, key);
+  const valueOf = (key) => changes[key] ?? row(key).value;
+  const change = (key) => (value) => {
+    const { [key]: _, ...others } = changes;
+    setChanges(value === row(key).value ? others : { ...others, [key]: value });
+  };
+  const props = (key) => ({ setting: row(key), value: valueOf(key), onChange: change(key) });
+  const apply = async () => {
+    if (await changeSettings(changes)) setChanges({});
+  };
+  return html`
+    <section class="card stack" data-test="engine" aria-busy=${Boolean(switchingTo)}>
+      <h2>${t("settings.engine")}</h2>
+      <${Model} models=${models} />
+      <${Context} ...${props("ctx")} models=${models} chats=${valueOf("slots")} />
+      <${Chats} ...${props("slots")} />
+      <${Memory} ...${props("memory_budget_bytes")} memory=${memory} />
+      <${Threads} ...${props("threads")} cores=${list.cores} />
+      <${Unload} ...${props("unload_after")} models=${models} />
+      ${Object.keys(changes).length > 0 && html`
+        <div class="settings-apply row apart" data-test="settings-apply">
+          <span class="note grow" role="status">${t("settings.reload")}</span>
+          <${Button} onClick=${() => setChanges({})}>${t("settings.discard")}<//>
+          <${Button} kind="primary" disabled=${switchingTo} onClick=${apply} data-test="settings-save">
+            ${t("settings.load")}
+          <//>
+        </div>`}
+    </section>`;
+}
+
+const Waiting = ({ error }) => html`
+  <section class="card stack">
+    <h2>${t("settings.engine")}</h2>
+    <p class=${error ? "error" : "note"} role="status">
+      ${error ? error.message : t("settings.reading")}
+    </p>
+  </section>`;
+
+function Model({ models }) {
+  const running = models.data.find(({ current }) => current);
+  const weights = running?.estimate?.weights_bytes;
+  return html`
+    <div class="setting">
+      <span class="setting-words">
+        <span class="setting-name">${t("settings.model")}</span>
+        <span class="note">
+          ${running?.name}
+          ${weights != null && ` · ${t("settings.model.takes", { weights })}`}
+          ${running?.source === "bundled" && ` · ${t("settings.model.demo")}`}
+        </span>
+        <span class="note">
+          <${Icon} name="memory" small /> ${t("settings.gpu")}
+        </span>
+      </span>
+      <a class="button" href=${address("models")} data-test="settings-model">${t("settings.model.choose")}</a>
+    </div>`;
+}
+
+function Context({ setting, value, onChange, models, chats }) {
+  const running = models.data.find(({ current }) => current);
+  const contexts = running?.contexts ?? [];
+  return html`
+    <${Setting}
+      label=${t("settings.context")}
+      note=${t("settings.context.long", { n: chats })}
+      applies=${setting.applies}
+      fixed=${setting.fixed}
+      wide
+    >
+      <${ContextSlider}
+        contexts=${contexts}
+        value=${value}
+        trained=${running?.trained_context}
+        disabled=${Boolean(setting.fixed)}
+        onChange=${onChange}
+      />
+    <//>`;
+}
+
+/** The steps, with the value that is set where it is none of them. */
+function withCurrent(steps, value) {
+  return steps.some(([step]) => String(step) === String(value)) ? steps : [...steps, [value, String(value)]];
+}
+
+function Choose({ setting, value, options, onChange, label, note }) {
+  const choose = (chosen) => onChange(/^\d+$/.test(chosen) ? Number(chosen) : chosen);
+  return html`
+    <${Setting} label=${label} note=${note} applies=${setting.applies} fixed=${setting.fixed}>
+      <${Select}
+        value=${String(value)}
+        options=${withCurrent(options, value).map(([step, text]) => [String(step), text])}
+        disabled=${Boolean(setting.fixed)}
+        onChange=${choose}
+        data-test=${`set-${setting.key}`}
+      />
+    <//>`;
+}
+
+function Chats(rest) {
+  const options = Array.from({ length: MAX_CHATS }, (_, at) => [at + 1, count(at + 1)]);
+  const note = t("settings.chats.long", { n: rest.value });
+  return html`<${Choose} ...${rest} options=${options} label=${t("settings.chats")} note=${note} />`;
+}
+
+function Memory({ memory, ...rest }) {
+  const total = memory.machine?.total_bytes;
+  const steps = MEMORY_STEPS.map((gib) => gib * GIB).filter((size) => !total || size <= total / 2);
+  const automatic = total ? t("settings.memory.auto", { size: total / 8 }) : t("settings.auto");
+  const options = [[0, automatic], ...steps.map((size) => [size, bytes(size)])];
+  const free = memory.machine?.available_bytes;
+  const note = `${t("settings.memory.long")} ${free ? t("settings.memory.free", { free }) : ""}`;
+  const known = options.some(([size]) => size === rest.value);
+  const all = known ? options : [...options, [rest.value, bytes(rest.value)]];
+  return html`<${Choose} ...${rest} options=${all} label=${t("settings.memory")} note=${note} />`;
+}
+
+function Threads({ cores, ...rest }) {
+  const options = Array.from({ length: cores }, (_, at) => [at + 1, count(at + 1)]);
+  const all = [[0, t("settings.auto")], ...options];
+  const note = t("settings.threads.long", { n: cores });
+  return html`<${Choose} ...${rest} options=${all} label=${t("settings.threads")} note=${note} />`;
+}
+
+/** The daemon has seconds; the file and the choices have what one writes. */
+function Unload({ setting, value, models, ...rest }) {
+  const running = models.data.find(({ current }) => current);
+  const { weights_bytes: weights = 0, kv_bytes: kv = 0 } = running?.estimate ?? {};
+  const steps = UNLOAD_STEPS.map((step) => [step, t(`settings.unload.${step}`)]);
+  const written = value === setting.value ? setting.written : value;
+  return html`
+    <${Choose}
+      ...${rest}
+      setting=${setting}
+      value=${written}
+      options=${[["0", t("settings.unload.never")], ...steps]}
+      label=${t("settings.unload")}
+      note=${t("settings.unload.long", { size: weights + kv })}
+    />`;
+}

