@@ -8,20 +8,18 @@
 //! - Its tokenizer makes one token of each byte, and one of each ChatML mark.
 //! - Its answers are noise, except to prompts that ask for an [`echo`].
 
+mod context;
 pub mod echo;
 
-use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use context::FakeContext;
 use hob_slots::Token;
 
 use super::{
-    Backend, ContextShape, DecodeError, JoinedState, LoadError, MemoryKind, Model, ModelFacts,
-    Progress, Row, Sequence, StateError,
+    Backend, ContextShape, JoinedState, LoadError, MemoryKind, Model, ModelFacts, Progress,
 };
-use crate::heartbeat::Heartbeat;
 use crate::vocabulary::{TokenKind, Vocabulary};
 
 /// Control tokens, after the 256 bytes.
@@ -33,14 +31,8 @@ const END_OF_TEXT: i32 = 258;
 /// One cell in a state: token and position, and content.
 pub const CELL_BYTES: usize = 16;
 
-/// The time of a node of the graph, at most.
-const NODE: Duration = Duration::from_millis(100);
-
 /// The time of each part of a load, at least.
 const LOAD_STEP: Duration = Duration::from_millis(20);
-
-/// One in this many tokens ends the answer.
-const ANSWER_LENGTH: u64 = 24;
 
 const CHATML: &str = "{%- if tools %}{{ '<|im_start|>system\n' }}{{ tools | tojson }}{{ '<|im_end|>\n' }}{%- endif %}\
 {%- for message in messages %}{{ '<|im_start|>' + message.role + '\n' + (message.content or '') + '<|im_end|>\n' }}{%- endfor %}\
@@ -171,13 +163,7 @@ impl Model for FakeModel {
         if !self.resident.load(Ordering::SeqCst) {
             return Err(LoadError::NotResident);
         }
-        run(&mut FakeContext {
-            model: self,
-            shape,
-            cells: vec![Cell::default(); shape.context_tokens],
-            logits: Vec::new(),
-            heartbeat: None,
-        });
+        run(&mut FakeContext::new(self, shape));
         Ok(())
     }
 
@@ -198,230 +184,4 @@ impl Model for FakeModel {
         self.resident.store(false, Ordering::SeqCst);
         Ok(())
     }
-}
-
-/// `sequences` is a set of bits; a cell without any is free.
-#[derive(Clone, Copy, Default)]
-struct Cell {
-    position: usize,
-    token: Token,
-    kv: u64,
-    sequences: u64,
-}
-
-struct FakeContext<'m> {
-    model: &'m FakeModel,
-    shape: ContextShape,
-    cells: Vec<Cell>,
-    logits: Vec<(usize, Vec<f32>)>, // By row of the last batch.
-    heartbeat: Option<Arc<Heartbeat>>,
-}
-
-impl FakeContext<'_> {
-    fn bit(&self, sequence: Sequence) -> u64 {
-        let id = usize::try_from(sequence.0).expect("sequence ids are not negative");
-        assert!(id < self.shape.sequences, "sequence {id} of {}", self.shape.sequences);
-        1 << id
-    }
-
-    /// The sequence's cells in the order of their positions.
-    fn cells_of(&self, sequence: Sequence) -> Vec<Cell> {
-        let bit = self.bit(sequence);
-        let mut cells: Vec<Cell> =
-            self.cells.iter().filter(|cell| cell.sequences & bit != 0).copied().collect();
-        cells.sort_by_key(|cell| cell.position);
-        cells
-    }
-
-    fn put(&mut self, cell: Cell) {
-        let free = self.cells.iter_mut().find(|cell| cell.sequences == 0);
-        *free.expect("room was checked") = cell;
-    }
-
-    /// Takes the time of `rows`, with the progress of a graph: often, and interruptible.
-    fn compute(&self, rows: usize) -> Result<(), DecodeError> {
-        let time = self.model.pace * u32::try_from(rows).unwrap_or(u32::MAX);
-        let end = Instant::now() + time;
-        while let Some(left) = end.checked_duration_since(Instant::now()).filter(|t| !t.is_zero()) {
-            std::thread::sleep(left.min(NODE));
-            if let Some(heartbeat) = &self.heartbeat {
-                heartbeat.beat();
-                if heartbeat.interrupts() {
-                    return Err(DecodeError::Interrupted);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn room(&self) -> usize {
-        self.cells.iter().filter(|cell| cell.sequences == 0).count()
-    }
-
-    fn check(&self, sequence: Sequence, range: &Range<usize>) {
-        let end = self.end(sequence);
-        assert!(
-            range.start < range.end && range.end <= end,
-            "range {range:?} of a sequence that ends at {end}"
-        );
-    }
-}
-
-impl Backend for FakeContext<'_> {
-    fn context_tokens(&self) -> usize {
-        self.shape.context_tokens
-    }
-
-    fn report_to(&mut self, heartbeat: Arc<Heartbeat>) {
-        self.heartbeat = Some(heartbeat);
-    }
-
-    fn decode(&mut self, rows: &[Row]) -> Result<(), DecodeError> {
-        assert!(rows.len() <= self.shape.micro_batch, "a batch is one micro-batch");
-        if self.room() < rows.len() {
-            return Err(DecodeError::NoRoom { rows: rows.len() });
-        }
-        self.compute(rows.len())?;
-        self.logits.clear();
-        let mut is_slow = false;
-        for (index, row) in rows.iter().enumerate() {
-            assert_eq!(row.position, self.end(row.sequence), "a row begins at its sequence's end");
-            let before = self.cells_of(row.sequence);
-            let tokens = before.iter().map(|cell| cell.token);
-            is_slow |= echo::reads_slowly(tokens.chain([row.token]));
-            let seen =
-                before.iter().fold(0, |all, cell| mix(all ^ mix(cell.kv ^ cell.position as u64)));
-            let kv = mix(seen ^ mix(u64::from(row.token.0.unsigned_abs())));
-            let sequences = self.bit(row.sequence);
-            self.put(Cell { position: row.position, token: row.token, kv, sequences });
-            if row.wants_logits {
-                let mut logits = logits(kv, self.model.vocabulary.len());
-                let cells = self.cells_of(row.sequence);
-                if let Some(echoed) = echo::next(cells.iter().map(|cell| cell.token)) {
-                    logits[usize::try_from(echoed.token.0).expect("a token of this vocabulary")] =
-                        100.0;
-                    std::thread::sleep(echoed.pace);
-                }
-                if self.model.computes_nan {
-                    logits.fill(f32::NAN);
-                }
-                self.logits.push((index, logits));
-            }
-        }
-        if is_slow {
-            std::thread::sleep(echo::READING_PACE * u32::try_from(rows.len()).unwrap_or(u32::MAX));
-        }
-        Ok(())
-    }
-
-    fn logits(&mut self, row: usize) -> &[f32] {
-        let found = self.logits.iter().find(|(index, _)| *index == row);
-        &found.expect("the row has logits").1
-    }
-
-    fn end(&self, sequence: Sequence) -> usize {
-        let bit = self.bit(sequence);
-        let cells = self.cells.iter().filter(|cell| cell.sequences & bit != 0);
-        cells.map(|cell| cell.position + 1).max().unwrap_or(0)
-    }
-
-    fn share(&mut self, from: Sequence, to: Sequence, range: Range<usize>) {
-        self.check(from, &range);
-        let (from, to) = (self.bit(from), self.bit(to));
-        for cell in &mut self.cells {
-            if cell.sequences & from != 0 && range.contains(&cell.position) {
-                cell.sequences |= to;
-            }
-        }
-    }
-
-    fn remove(&mut self, sequence: Sequence, range: Range<usize>) -> Result<(), StateError> {
-        self.check(sequence, &range);
-        let whole = range.start == 0 && range.end == self.end(sequence);
-        if !self.model.facts.memory.is_plain() && !whole {
-            return Err(StateError::Partial(self.model.facts.memory));
-        }
-        let bit = self.bit(sequence);
-        for cell in &mut self.cells {
-            if range.contains(&cell.position) {
-                cell.sequences &= !bit;
-            }
-        }
-        Ok(())
-    }
-
-    fn clear(&mut self, sequence: Sequence) {
-        let bit = self.bit(sequence);
-        self.cells.iter_mut().for_each(|cell| cell.sequences &= !bit);
-    }
-
-    fn export(&mut self, sequence: Sequence, _: Vec<u8>) -> Result<Vec<u8>, StateError> {
-        let cells = self.cells_of(sequence);
-        let words = cells.iter().flat_map(|cell| {
-            let token = u64::from(cell.token.0.unsigned_abs());
-            [token << 32 | cell.position as u64, cell.kv]
-        });
-        Ok(words.flat_map(u64::to_le_bytes).collect())
-    }
-
-    fn import(&mut self, sequence: Sequence, state: &[u8]) -> Result<(), StateError> {
-        self.clear(sequence);
-        let bit = self.bit(sequence);
-        let refused = StateError::Import { bytes: state.len() };
-        let (cells, rest) = state.as_chunks::<CELL_BYTES>();
-        if !rest.is_empty() || cells.len() > self.room() {
-            return Err(refused);
-        }
-        for cell in cells {
-            let half =
-                |at: usize| u32::from_le_bytes(cell[at..at + 4].try_into().expect("4 bytes"));
-            self.put(Cell {
-                position: half(0) as usize,
-                token: Token(i32::try_from(half(4)).map_err(|_| refused.clone())?),
-                kv: u64::from_le_bytes(cell[8..].try_into().expect("8 bytes")),
-                sequences: bit,
-            });
-        }
-        Ok(())
-    }
-
-    fn embed(&mut self, tokens: &[Token]) -> Result<Vec<f32>, DecodeError> {
-        if self.model.facts.pooling.is_none() {
-            return Err(DecodeError::Failed("this model does not make embeddings".to_owned()));
-        }
-        let in_parts = self.model.facts.embeds_in_parts;
-        assert!(in_parts || tokens.len() <= self.shape.micro_batch, "a text is one micro-batch");
-        let mut values = vec![0.0f32; 8];
-        for (index, token) in tokens.iter().enumerate() {
-            values[index % 8] += token.0 as f32;
-        }
-        let length = values.iter().map(|value| value * value).sum::<f32>().sqrt().max(1e-6);
-        Ok(values.into_iter().map(|value| value / length).collect())
-    }
-}
-
-/// Logits that make lower-case words with spaces, an end now and then, and no ties.
-fn logits(kv: u64, vocabulary: usize) -> Vec<f32> {
-    let mut values: Vec<f32> = (0..vocabulary)
-        .map(|id| {
-            let noise = (mix(kv ^ (id as u64) << 32) >> 40) as f32 / (1u64 << 24) as f32;
-            let letter = (0x61..=0x7a).contains(&id) || id == 0x20;
-            if letter { noise + 2.0 } else { noise }
-        })
-        .collect();
-    values[256..].fill(-4.0); // Control tokens.
-    if mix(kv ^ 0xe0d).is_multiple_of(ANSWER_LENGTH) {
-        values[usize::try_from(IM_END).expect("positive")] = 8.0;
-    }
-    values[usize::try_from(END_OF_TEXT).expect("positive")] = -8.0;
-    values
-}
-
-/// The finaliser of SplitMix64 (Steele, Lea and Flood, 2014): every input bit moves every output
-/// bit.
-fn mix(mut value: u64) -> u64 {
-    value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
 }
