@@ -6,16 +6,18 @@
 //!   ignored.
 //! - An answer that only the daemon writes and no program of ours reads has its type there.
 //!
-//! Reading order: [`status`], [`conversations`], [`turn`], [`learned`].
+//! Reading order: [`status`], [`conversations`], [`turn`], [`learned`], [`documents`].
 
 use std::borrow::Cow;
 
 pub mod conversations;
+pub mod documents;
 pub mod learned;
 pub mod status;
 pub mod turn;
 
 pub use conversations::{Conversation, ConversationText, Explained, List, Message};
+pub use documents::Document;
 pub use learned::LearnedPrefix;
 pub use status::Status;
 pub use turn::{Explanation, Progress, Turn};

@@ -46,6 +46,9 @@ use strings::Strings;
 
 /// Runs the app.
 pub fn start() -> ExitCode {
+    if let Some(code) = hob_daemon::documents::pdf::child() {
+        return code;
+    }
     let started = Instant::now();
     let args = Args::parse();
     if let Err(error) = graphics::prepare() {

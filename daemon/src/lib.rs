@@ -3,7 +3,8 @@
 //! Reading order: [`startup`] (the parts are opened, joined, served, closed), [`parts`] (what there
 //! is), [`http`] (routes, the guard, the socket) and [`wire`] (OpenAI's shapes); then one module a
 //! part: [`chat`] with [`prompt`] (messages to tokens), [`conversations`] (text, trash, import and
-//! export), [`profiles`], [`learned`] (prefixes without a profile), [`speech`], [`storage`] (KV on disk), [`models`], [`settings`]; and what they share:
+//! export), [`documents`] (the library), [`profiles`], [`learned`] (prefixes without a profile),
+//! [`speech`], [`storage`] (KV on disk), [`models`], [`settings`]; and what they share:
 //! [`warm`] (the warming loop), [`watch`] (changed files), [`explain`] (why tokens were computed
 //! again), [`metrics`], [`crashes`], [`auth`], [`error`], [`clock`].
 
@@ -13,6 +14,7 @@ pub mod chat;
 pub mod clock;
 pub mod conversations;
 pub mod crashes;
+pub mod documents;
 pub mod error;
 pub mod explain;
 pub mod http;

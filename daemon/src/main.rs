@@ -49,6 +49,9 @@ struct Args {
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = hob_daemon::documents::pdf::child() {
+        return code;
+    }
     let args = Args::parse();
     let mut has_served = false;
     match run(args, &mut has_served) {

@@ -14,6 +14,7 @@ use crate::clock::Clock;
 use crate::conversations::Conversations;
 use crate::conversations::transcript::Transcript;
 use crate::crashes::Crashes;
+use crate::documents::Documents;
 use crate::learned::prefixes::AllPrefixes;
 use crate::learned::{self, Learned};
 use crate::metrics::Metrics;
@@ -71,6 +72,7 @@ pub struct Options {
 pub struct Parts {
     pub chat: Chat,
     pub conversations: Conversations,
+    pub documents: Documents,
     pub profiles: Profiles,
     pub learned: Learned,
     pub speech: Speech,
@@ -143,6 +145,11 @@ impl Parts {
             max_waiting: options.max_waiting,
             settings: options.settings.clone(),
         });
+        let documents = Documents {
+            chat: chat.clone(),
+            conversations: conversations.clone(),
+            models: models.clone(),
+        };
         let speech = Speech::new(speech::Options {
             chat: chat.clone(),
             sessions,
@@ -156,7 +163,18 @@ impl Parts {
             type_ahead: options.type_ahead,
         });
         let settings = SettingsEditor { live: options.settings, models: models.clone() };
-        Self { chat, conversations, profiles, learned, speech, storage, models, settings, metrics }
+        Self {
+            chat,
+            conversations,
+            documents,
+            profiles,
+            learned,
+            speech,
+            storage,
+            models,
+            settings,
+            metrics,
+        }
     }
 
     /// The prefixes that the warming loop keeps warm.

@@ -1,5 +1,7 @@
 //! From a completion request to its answer.
 
+use std::collections::BTreeSet;
+
 use hob_runtime::turn::{Retention, TurnRequest};
 use hob_slots::Token;
 use serde_json::Value;
@@ -44,6 +46,8 @@ impl Chat {
             fingerprint: options.engine.fingerprint(),
             timeline_of: identity.pinned().cloned(),
             append: None,
+            documents: BTreeSet::new(),
+            is_private: false,
             reads_speed: self.shared.speed.is_unknown(),
         };
         let TurnStart { timelines, prefill_tokens_per_second, .. } =

@@ -3,8 +3,9 @@
 //! Reading order: [`request`] (what is asked), [`identity`] (whose conversation it is), this file
 //! (the way of a chat to the engine), `newest` (a chat that outgrew the context), `grammar`,
 //! `choices` (its turns), [`answer`] (their events to the client), `progress` (what the client
-//! reads before them), `continuing` (an answer that was cut short), `privacy` (what may reach the disk), [`assembly`] (text to messages and tool
-//! calls), `recording` (what is saved). Beside it: [`detached`] (answers that outlive their client),
+//! reads before them), `continuing` (an answer that was cut short), `privacy` (what may reach the disk),
+//! [`assembly`] (text to messages and tool calls), `recording` (what is saved), `documents` (those that
+//! messages name). Beside it: [`detached`] (answers that outlive their client),
 //! [`completion`], `embedding`, `tokens`, and [`prewarm`], a chat that generates nothing.
 //!
 //! - The request's text is durable before the client gets the first piece of the answer.
@@ -18,6 +19,7 @@ mod choices;
 mod completion;
 mod continuing;
 pub mod detached;
+pub mod documents;
 mod embedding;
 mod grammar;
 pub mod identity;
@@ -44,14 +46,14 @@ use serde_json::Value;
 use crate::blocking::compute;
 use crate::clock::Clock;
 use crate::conversations::transcript::{
-    Append, Transcript, TranscriptError, TurnQuery, TurnStart, TurnTicket,
+    Append, Transcript, TranscriptError, TurnQuery, TurnStart, TurnTicket, named_documents,
 };
 use crate::error::ApiError;
 use crate::explain::Subject;
 use crate::learned::Learned;
 use crate::metrics::Metrics;
 use crate::profiles::Profiles;
-use crate::prompt::{Extent, Rendered, Renderer};
+use crate::prompt::{DocumentTexts, Extent, Rendered, Renderer};
 use crate::settings::LiveSettings;
 use crate::speech::sessions::SpeechSessions;
 use crate::warm::events::WarmEvents;
@@ -153,9 +155,10 @@ impl Chat {
     ) -> Result<(ChatRequest, Answer), ApiError> {
         let options = &self.shared.options;
         let mut resolved = self.resolve(body)?;
+        let identity = Identity::of(body, session)?;
+        self.name_documents(&mut resolved.request, &identity).await?;
         let request = &resolved.request;
         let is_prewarm = request.shape.is_prewarm();
-        let identity = Identity::of(body, session)?;
         let in_memory = request.in_memory;
         let scope = self.scope(identity, request.private, in_memory, !is_prewarm).await?;
         let identity = scope.identity.clone();
@@ -167,7 +170,7 @@ impl Chat {
         }
         let extent = resolved.extent();
         let start = self.begin_turn(request, &identity, &extent).await?;
-        let TurnStart { mut continuation, timelines, sampling, .. } = start;
+        let TurnStart { mut continuation, timelines, documents, sampling, .. } = start;
         resolved.fill(sampling.as_ref());
         let request = &resolved.request;
         let continued = continuation.as_ref().and_then(|it| it.continued.as_ref());
@@ -175,6 +178,10 @@ impl Chat {
         let address = continued.as_ref().map(Message::to_json);
         if let Some(id) = identity.named().filter(|_| !is_prewarm) {
             options.sessions.close(id); // No speculative prefill begins from here on.
+        }
+        let has_documents = !documents.is_empty();
+        if !is_prewarm && !scope.is_private {
+            self.renew_documents(&documents);
         }
         let history = continuation.as_ref().map(|continuation| continuation.history.clone());
         let conversation = identity.pinned().cloned();
@@ -191,7 +198,7 @@ impl Chat {
         let submitted = compute(move || {
             let messages = history.as_ref().unwrap_or(&job.request.messages);
             let Newest { mut rendered, start } =
-                chat.prompt(&job, messages, &extent, &timelines)?;
+                chat.prompt(&job, messages, &documents, &extent, &timelines)?;
             let thinks = opens_reasoning(&rendered.text);
             let begun = match &continued {
                 Some(answer) => chat.begin_with(&job.request, &mut rendered, answer, &timelines)?,
@@ -221,7 +228,8 @@ impl Chat {
             });
             scope.has_text();
             recording.keep(scope.recorded(), text);
-            if scope.in_memory != Some(true) {
+            // A document has saved KV of its own.
+            if scope.in_memory != Some(true) && !has_documents {
                 let prefix = resolved.preamble.as_ref().map(|preamble| &preamble.prefix);
                 let covered = prefix.and_then(|prefix| prefix.tokens());
                 let conversation = identity.named().cloned();
@@ -256,15 +264,16 @@ impl Chat {
         &self,
         job: &ResolvedRequest,
         messages: &[Message],
+        documents: &DocumentTexts,
         extent: &Extent,
         known: &[Vec<Token>],
     ) -> Result<Newest, ApiError> {
         let renderer = &self.shared.options.renderer;
         if job.request.newest && *extent == Extent::Whole {
             let context_tokens = self.engine().conversation_tokens();
-            return newest::render(renderer, job, messages, known, context_tokens);
+            return newest::render(renderer, job, messages, documents, known, context_tokens);
         }
-        let rendered = renderer.prompt(&job.prompt_parts(messages), extent, known)?;
+        let rendered = renderer.prompt(&job.prompt_parts(messages, documents), extent, known)?;
         Ok(Newest { rendered, start: None })
     }
 
@@ -300,9 +309,9 @@ impl Chat {
         let start = self.begin_turn(&resolved.request, identity, &extent).await?;
         let renderer = self.shared.options.renderer.clone();
         compute(move || {
-            let history = start.continuation.map(|continuation| continuation.history);
-            let messages = history.as_ref().unwrap_or(&resolved.request.messages);
-            let parts = resolved.prompt_parts(messages);
+            let history = start.continuation.as_ref().map(|continuation| &continuation.history);
+            let messages = history.unwrap_or(&resolved.request.messages);
+            let parts = resolved.prompt_parts(messages, &start.documents);
             renderer.prompt(&parts, &extent, &start.timelines).map(|prompt| prompt.tokens)
         })
         .await
@@ -340,6 +349,8 @@ impl Chat {
             fingerprint: self.engine().fingerprint(),
             timeline_of: identity.pinned().cloned(),
             append,
+            documents: named_documents(&request.messages),
+            is_private: self.is_private(request, identity),
             reads_speed: self.shared.speed.is_unknown(),
         };
         let start = self.shared.options.transcript.begin_turn(query).await;
@@ -443,9 +454,13 @@ fn remembered(timelines: &[Vec<Token>], prompt: &[Token]) -> usize {
     timelines.iter().map(|timeline| common_prefix(timeline, prompt)).max().unwrap_or(0)
 }
 
-/// Whether the prompt of a request that generates nothing is the stored text of its conversation.
+/// Whether the prompt of a request that generates nothing is stored text: that of its conversation,
+/// or documents alone.
 fn is_stored(request: &ChatRequest) -> bool {
-    request.shape.is_prewarm() && request.append && request.messages.is_empty()
+    let messages = &request.messages;
+    let is_history = request.append && messages.is_empty();
+    let has_only_documents = !request.append && messages.iter().all(Message::is_documents_alone);
+    request.shape.is_prewarm() && (is_history || has_only_documents)
 }
 
 /// A chat whose turns are queued.

@@ -1,8 +1,8 @@
 //! Goes on with the newest part of a conversation that no longer fits into the context.
 //!
 //! - Pure but for rendering. What is left out stays in the transcript.
-//! - The instructions stay; of the other messages the newest that leave room for the answer. The part
-//!   begins with a message of the user, as chat templates expect, and has the last one at least.
+//! - The instructions stay, and so do all documents; of the other messages the newest that leave room
+//!   for the answer. The part begins with a message of the user, as chat templates expect, and has the last one at least.
 //! - The room is a quarter of the context, or what the request asks for up to a half: a smaller one
 //!   would fill again within a few messages, and each cut computes the part again.
 
@@ -11,7 +11,7 @@ use hob_slots::Token;
 use super::request::ResolvedRequest;
 use crate::conversations::transcript::instructions;
 use crate::error::ApiError;
-use crate::prompt::{Extent, Rendered, Renderer};
+use crate::prompt::{DocumentTexts, Extent, Rendered, Renderer};
 use crate::wire::message::{Message, Role};
 
 /// A prompt that may leave out older messages.
@@ -29,19 +29,23 @@ pub fn render(
     renderer: &Renderer,
     request: &ResolvedRequest,
     messages: &[Message],
+    documents: &DocumentTexts,
     known: &[Vec<Token>],
     context_tokens: usize,
 ) -> Result<Newest, ApiError> {
     let budget = context_tokens - room(request.request.shape.max_tokens, context_tokens);
-    let whole = renderer.prompt(&request.prompt_parts(messages), &Extent::Whole, known)?;
+    let whole =
+        renderer.prompt(&request.prompt_parts(messages, documents), &Extent::Whole, known)?;
     let starts = starts(messages);
     if whole.tokens.len() <= budget || starts.is_empty() {
         return Ok(Newest { rendered: whole, start: None });
     }
     let instructions = &messages[..instructions(messages)];
     let from = |start: usize| {
-        let newest = [instructions, &messages[start..]].concat();
-        renderer.prompt(&request.prompt_parts(&newest), &Extent::Whole, known)
+        let mut newest = [instructions, &messages[start..]].concat();
+        let left_out = &messages[instructions.len()..start];
+        newest[instructions.len()].take_documents_of(left_out);
+        renderer.prompt(&request.prompt_parts(&newest, documents), &Extent::Whole, known)
     };
     // A later start never makes the prompt longer.
     let (mut low, mut high) = (0, starts.len() - 1);

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::error::ApiError;
 use crate::profiles::Profiles;
-use crate::prompt::{Extent, Preamble, PromptParts};
+use crate::prompt::{DocumentTexts, Extent, Preamble, PromptParts};
 use crate::wire::chat::ChatRequest;
 use crate::wire::hob::{ProfileChoice, profile_choice};
 use crate::wire::message::{Message, Role};
@@ -65,12 +65,18 @@ impl ResolvedRequest {
         }
     }
 
-    pub fn prompt_parts<'a>(&'a self, messages: &'a [Message]) -> PromptParts<'a> {
+    /// `documents`: those that the messages name.
+    pub fn prompt_parts<'a>(
+        &'a self,
+        messages: &'a [Message],
+        documents: &'a DocumentTexts,
+    ) -> PromptParts<'a> {
         PromptParts {
             preamble: self.preamble.as_deref(),
             messages,
             tools: &self.request.tools,
             variables: &self.request.template_variables,
+            documents,
         }
     }
 }

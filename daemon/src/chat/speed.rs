@@ -57,6 +57,11 @@ impl Speed {
         known.now
     }
 
+    /// The latest speed.
+    pub fn now(&self) -> Option<f64> {
+        self.lock().now
+    }
+
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock()
     }

@@ -24,6 +24,7 @@ use crate::error::{ApiError, ErrorKind};
 use crate::learned::Learned;
 use crate::storage::Storage;
 use crate::warm::events::WarmEvents;
+use crate::wire::document::document_key;
 use transcript::{
     Change, ConversationText, Fork, Hit, Moved, RecentTurn, SavedExplanation, SearchQuery, Snippet,
     Summary, Transcript, TranscriptError,
@@ -254,6 +255,9 @@ impl Conversations {
         let _deletion = self.transcript.begin_deletion(id);
         // First the KV, which nothing would refer to without the text: if the process dies in
         // between, the conversation is still listed and can be deleted again.
+        for key in self.keys_of_documents(id).await? {
+            self.delete_kv(&key).await?;
+        }
         let removed = self.delete_kv(id).await;
         if let Err(error @ (TurnError::Stopped | TurnError::Dead(_))) = removed {
             return Err(error.into());
@@ -263,8 +267,9 @@ impl Conversations {
         Ok(had_text)
     }
 
-    /// Deletes the conversations whose hour in the trash is over, and private ones after a day
-    /// without a message. One that is restored meanwhile stays.
+    /// Deletes the conversations whose hour in the trash is over, private ones after a day without a
+    /// message, and documents of messages that were not sent within an hour. A conversation that is
+    /// restored meanwhile stays.
     ///
     /// # Errors
     /// When the database cannot be written, a file of the KV cannot be removed, or the engine has
@@ -274,6 +279,9 @@ impl Conversations {
         for (id, since) in trash::due(&trash, now) {
             let _deletion = self.transcript.begin_deletion(id);
             // A conversation that is restored at this moment loses its KV, which costs time.
+            for key in self.keys_of_documents(id).await? {
+                self.delete_kv(&key).await?;
+            }
             self.delete_kv(id).await?;
             self.transcript.delete_trashed(id, *since).done().await?;
         }
@@ -284,6 +292,11 @@ impl Conversations {
             if now.age(updated) >= trash::PRIVATE_RETENTION {
                 self.delete(&id).await?;
             }
+        }
+        let unsent = trash::RETENTION.as_millis() as u64;
+        let unsent_since = Timestamp(self.now().0.saturating_sub(unsent));
+        for text in self.transcript.delete_unused_documents(unsent_since).await? {
+            self.delete_kv(&document_key(&text)).await?;
         }
         Ok(())
     }
@@ -299,6 +312,16 @@ impl Conversations {
             }
         }
         Ok(())
+    }
+
+    /// The keys of the documents that are deleted with the conversation.
+    async fn keys_of_documents(
+        &self,
+        id: &ConversationId,
+    ) -> Result<Vec<ConversationId>, ApiError> {
+        let ids = self.transcript.documents_only_of(id).done().await?;
+        let documents = self.transcript.stored_documents(ids.into_iter().collect(), true).await?;
+        Ok(documents.values().map(|document| document_key(&document.text)).collect())
     }
 
     async fn delete_kv(&self, id: &ConversationId) -> Result<(), TurnError> {

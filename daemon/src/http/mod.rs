@@ -11,6 +11,7 @@ mod chunks;
 mod completion;
 mod conversations;
 mod detached;
+mod documents;
 mod embeddings;
 mod export;
 mod first_models;
@@ -55,6 +56,7 @@ use tower_http::compression::CompressionLayer;
 
 use crate::chat::Chat;
 use crate::conversations::Conversations;
+use crate::documents::Documents;
 use crate::learned::Learned;
 use crate::metrics::Metrics;
 use crate::models::Models;
@@ -86,6 +88,7 @@ macro_rules! from_parts {
 from_parts! {
     chat: Chat,
     conversations: Conversations,
+    documents: Documents,
     profiles: Profiles,
     learned: Learned,
     speech: Speech,
@@ -147,6 +150,10 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
             "/v1/templates",
             get(templates::list).put(templates::replace).delete(templates::delete),
         )
+        .route("/v1/documents", get(documents::list).post(documents::add))
+        .route("/v1/documents/{id}", get(documents::read).delete(documents::remove))
+        .route("/v1/documents/{id}/read", post(documents::compute))
+        .route("/v1/documents/{id}/text", get(documents::text))
         .route("/v1/turns", get(turns::list))
         .route("/v1/prewarm", post(prewarm::prewarm))
         .route("/v1/profiles", get(profiles::list))

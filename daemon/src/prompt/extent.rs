@@ -51,7 +51,15 @@ impl Renderer {
     ) -> Result<Vec<Token>, ApiError> {
         let with = |next: &str| {
             let text = if words.is_empty() { next.to_owned() } else { format!("{words} {next}") };
-            let messages = [parts.messages, &[Message::plain(Role::User, &text)]].concat();
+            // The words follow documents that came without any, in their message.
+            let messages = match parts.messages.split_last() {
+                Some((last, before)) if last.is_documents_alone() => {
+                    let mut last_with_words = last.with_text(&text);
+                    last_with_words.set_documents(&last.documents());
+                    [before, &[last_with_words]].concat()
+                }
+                _ => [parts.messages, &[Message::plain(Role::User, &text)]].concat(),
+            };
             let parts = PromptParts { messages: &messages, ..*parts };
             self.render(&parts, known).map(|prompt| prompt.tokens)
         };

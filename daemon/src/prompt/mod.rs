@@ -1,10 +1,11 @@
 //! Messages to tokens: the same way for answers and for what is computed ahead of them.
 //!
 //! Reading order: [`template`] (the model's chat template), [`preamble`] (what a profile adds in
-//! front), [`render`] (messages to a prompt), [`retokenize`] (text to tokens, reusing known ones),
+//! front), [`documents`] (the texts that messages name), [`render`] (messages to a prompt), [`retokenize`] (text to tokens, reusing known ones),
 //! [`segments`] (which part each token belongs to), [`extent`] (the tokens that are certain before
 //! a message is complete), [`prefix_cache`] (the rendered prefix of a profile).
 
+pub mod documents;
 pub mod extent;
 pub mod preamble;
 pub mod prefix_cache;
@@ -13,6 +14,7 @@ pub mod retokenize;
 pub mod segments;
 pub mod template;
 
+pub use documents::DocumentTexts;
 pub use extent::Extent;
 pub use preamble::Preamble;
 pub use render::{PromptParts, Rendered, Renderer};

@@ -2,7 +2,7 @@
 //!
 //! - The model's tokenizer cuts the text between control tokens; the tokens that the conversation
 //!   had before are kept.
-//! - Each token belongs to a segment: a part of the profile, or one message.
+//! - Each token belongs to a segment: a part of the profile, a document, or one message.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use hob_slots::Token;
 use hob_slots::format::SegmentRef;
 use serde_json::{Map, Value};
 
+use super::documents::{DocumentPlace, DocumentTexts, with_documents};
 use super::preamble::Preamble;
 use super::retokenize::{continue_tokens, ends_in, likeliest};
 use super::segments::{message_segments, preamble_ends, with_preamble};
@@ -30,6 +31,8 @@ pub struct PromptParts<'a> {
     pub tools: &'a [Tool],
     /// Variables for the chat template.
     pub variables: &'a Map<String, Value>,
+    /// Of the documents that the messages name.
+    pub documents: &'a DocumentTexts,
 }
 
 #[derive(Debug)]
@@ -44,17 +47,19 @@ pub struct Rendered {
 pub struct Renderer {
     model: Arc<dyn Model>,
     template: Template,
+    document_place: DocumentPlace,
 }
 
 impl Renderer {
     /// With the model's own template, or ChatML.
     pub fn of(model: Arc<dyn Model>) -> Self {
         let template = Template::of(model.as_ref());
-        Self { model, template }
+        Self::new(model, template)
     }
 
     pub fn new(model: Arc<dyn Model>, template: Template) -> Self {
-        Self { model, template }
+        let document_place = DocumentPlace::of(&template);
+        Self { model, template, document_place }
     }
 
     pub fn model(&self) -> &Arc<dyn Model> {
@@ -98,10 +103,11 @@ impl Renderer {
         &self,
         parts: &PromptParts<'a>,
     ) -> Result<(Cow<'a, [Message]>, String), ApiError> {
-        let PromptParts { preamble, messages, tools, variables } = *parts;
+        let PromptParts { preamble, messages, tools, variables, documents } = *parts;
+        let messages = with_documents(messages, documents, self.document_place);
         let messages = match preamble {
-            Some(preamble) => Cow::Owned(preamble.before(messages)),
-            None => Cow::Borrowed(messages),
+            Some(preamble) => Cow::Owned(preamble.before(&messages)),
+            None => messages,
         };
         let text = self.template.render(&messages, tools, variables)?;
         Ok((messages, text))

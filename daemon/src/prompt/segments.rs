@@ -17,7 +17,7 @@ pub const TOOLS: &str = "tools";
 
 type Label = (Layer, String);
 
-/// One segment a message, without the start of the answer.
+/// One segment a message or document, without the start of the answer.
 pub fn message_segments(
     messages: &[Message],
     prompt: &[Token],
@@ -25,7 +25,7 @@ pub fn message_segments(
 ) -> Vec<SegmentRef> {
     let ends = prompt.iter().enumerate().filter(|&(_, &token)| vocabulary.is_eog(token));
     let ends: Vec<u32> = ends.filter_map(|(at, _)| u32::try_from(at + 1).ok()).collect();
-    let each: Vec<Label> = messages.iter().enumerate().map(label).collect();
+    let each = labels(messages);
     let mut tools_as_one = each.clone();
     tools_as_one.dedup_by_key(|(layer, key)| match layer {
         Layer::Tool => "tools".to_owned(),
@@ -42,14 +42,23 @@ pub fn message_segments(
     labels.into_iter().zip(ends).map(segment).collect()
 }
 
-fn label((at, message): (usize, &Message)) -> Label {
-    let layer = match message.role {
-        Role::System | Role::Developer => Layer::Identity,
-        Role::User => Layer::User,
-        Role::Assistant => Layer::Assistant,
-        Role::Tool => Layer::Tool,
+/// Documents with a message of their own are named, and do not count as messages.
+fn labels(messages: &[Message]) -> Vec<Label> {
+    let mut count = 0;
+    let mut label = |message: &Message| {
+        if let Some(document) = message.written_document() {
+            return (Layer::Document, document);
+        }
+        count += 1;
+        let layer = match message.role {
+            Role::System | Role::Developer => Layer::Identity,
+            Role::User => Layer::User,
+            Role::Assistant => Layer::Assistant,
+            Role::Tool => Layer::Tool,
+        };
+        (layer, format!("message {count}"))
     };
-    (layer, format!("message {}", at + 1))
+    messages.iter().map(&mut label).collect()
 }
 
 /// A part of the profile, and the byte of the text where it ends.

@@ -8,6 +8,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::document::{self, DocumentRef};
 use super::fields::{Fields, unsupported, wrong_type};
 use crate::error::ApiError;
 
@@ -54,6 +55,9 @@ impl Role {
     }
 }
 
+/// Marks a message that is a document. A client's field of this name is dropped.
+const DOCUMENT: &str = "hob document";
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
     pub role: Role,
@@ -75,15 +79,17 @@ impl Message {
         }
         fields.string("name")?;
         fields.string("reasoning_content")?;
+        let documents = document::parse(&fields, role)?;
 
         let mut json = Map::new();
         json.insert("role".into(), role.as_str().into());
         json.insert("content".into(), content.map_or(Value::Null, Value::String));
         for (name, value) in fields.object() {
-            if !value.is_null() && !json.contains_key(name) {
+            if !value.is_null() && !json.contains_key(name) && name != DOCUMENT {
                 json.insert(name.clone(), value.clone());
             }
         }
+        document::set(&mut json, &documents);
         Ok(Self { role, json })
     }
 
@@ -144,6 +150,48 @@ impl Message {
         Value::Object(self.json.clone())
     }
 
+    /// The documents that come with a user's message.
+    pub fn documents(&self) -> Vec<DocumentRef> {
+        document::stored(&self.json)
+    }
+
+    /// Whether the message has documents and no words.
+    pub fn is_documents_alone(&self) -> bool {
+        self.text().is_empty() && !self.documents().is_empty()
+    }
+
+    /// Puts the documents of earlier messages, which a prompt leaves out, in front of its own.
+    pub fn take_documents_of<'m>(&mut self, left_out: impl IntoIterator<Item = &'m Self>) {
+        let mut documents: Vec<DocumentRef> =
+            left_out.into_iter().flat_map(Self::documents).collect();
+        documents.extend(self.documents());
+        self.set_documents(&documents);
+    }
+
+    pub fn set_documents(&mut self, documents: &[DocumentRef]) {
+        document::set(&mut self.json, documents);
+    }
+
+    /// A document as a message of its own, in a prompt. `key`: names it among the prompt's segments.
+    pub fn of_document(key: &str, text: &str) -> Self {
+        let mut message = Self::plain(Role::User, text);
+        message.json.insert(DOCUMENT.into(), key.into());
+        message
+    }
+
+    /// The key of a message that [`Self::of_document`] made.
+    pub fn written_document(&self) -> Option<String> {
+        self.field(DOCUMENT).map(str::to_owned)
+    }
+
+    /// The same message with another text and without documents.
+    pub fn with_text(&self, text: &str) -> Self {
+        let mut message = self.clone();
+        message.set_documents(&[]);
+        message.json.insert("content".into(), text.into());
+        message
+    }
+
     /// Whether a model reads the same text.
     pub fn is_same(&self, other: &Self) -> bool {
         self.role == other.role
@@ -151,7 +199,15 @@ impl Message {
             && self.field("name") == other.field("name")
             && self.field("tool_call_id") == other.field("tool_call_id")
             && self.calls() == other.calls()
+            && self.has_same_documents(other)
             && self.agrees_on_reasoning(other)
+    }
+
+    fn has_same_documents(&self, other: &Self) -> bool {
+        let ids = |message: &Self| {
+            message.documents().into_iter().map(|document| document.id).collect::<Vec<_>>()
+        };
+        ids(self) == ids(other)
     }
 
     fn agrees_on_reasoning(&self, other: &Self) -> bool {
@@ -240,6 +296,7 @@ pub fn tool_call(id: &str, name: &str, arguments: &str) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use super::super::document::DocumentId;
     use super::*;
 
     fn parse(value: Value) -> Result<Message, ApiError> {
@@ -279,6 +336,19 @@ mod tests {
     }
 
     #[test]
+    fn a_message_with_other_documents_is_another_message() {
+        let id = DocumentId::of_text("text");
+        let with = |documents: Value| {
+            parse(json!({"role": "user", "content": "x", "hob": {"documents": documents}})).unwrap()
+        };
+        let named = with(json!([{"id": id.as_str(), "name": "a\nb"}, id.as_str()]));
+        assert_eq!(named.documents(), [DocumentRef { id: id.clone(), name: "a b".into() }]);
+        assert!(named.is_same(&with(json!([id.as_str()]))));
+        assert!(!named.is_same(&with(json!([]))));
+        assert_eq!(with(json!([])), parse(json!({"role": "user", "content": "x"})).unwrap());
+    }
+
+    #[test]
     fn a_missing_field_is_named() {
         for (value, param) in [
             (json!({"content": "x"}), "messages[0].role"),
@@ -289,6 +359,18 @@ mod tests {
             (
                 json!({"role": "assistant", "tool_calls": [{"function": {"name": "f"}}]}),
                 "messages[0].tool_calls[0].function.arguments",
+            ),
+            (
+                json!({"role": "user", "content": "x", "hob": {"documents": ["x"]}}),
+                "messages[0].hob.documents[0]",
+            ),
+            (
+                json!({"role": "user", "content": "x", "hob": {"document": []}}),
+                "messages[0].hob.document",
+            ),
+            (
+                json!({"role": "assistant", "content": "x", "hob": {"documents": [{}]}}),
+                "messages[0].hob.documents",
             ),
         ] {
             assert_eq!(parse(value).unwrap_err().param.as_deref(), Some(param));

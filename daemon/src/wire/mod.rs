@@ -3,11 +3,12 @@
 //! - Touches no model, no file and no socket.
 //!
 //! Reading order: `fields` (reading and refusing a field), `message`, `sampling`, one file per request
-//! (`chat` with `hob` and `tools`, `completion`, `embedding`), `answer`.
+//! (`chat` with `hob`, `document` and `tools`, `completion`, `embedding`), `answer`.
 
 pub mod answer;
 pub mod chat;
 pub mod completion;
+pub mod document;
 pub mod embedding;
 pub mod fields;
 pub mod hob;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use hob_slots::ConversationId;
+use hob_slots::{Block, ConversationId};
 use tokio::sync::watch;
 
 use super::Engine;
@@ -35,6 +35,17 @@ impl Engine {
             .collect();
         let parked = self.inner.tiers.conversations(|id| !hot.contains(id) && is_asked(id));
         EngineStatus { parked, ..status }
+    }
+
+    /// How many tokens of a prompt are in memory and on disk, whichever conversation they are of.
+    /// `blocks`: the prompt's. Models whose KV is not restored block by block count what is saved
+    /// under `key`. Blocks on the disk.
+    pub fn saved_tokens(&self, blocks: &[Block], key: &ConversationId) -> (usize, usize) {
+        if self.inner.model.facts().memory.is_plain() {
+            return self.inner.tiers.tokens_of(blocks);
+        }
+        let saved = self.inner.tiers.conversations(|id| id == key);
+        saved.first().map_or((0, 0), |saved| (saved.memory_tokens, saved.disk_tokens))
     }
 
     /// All of [`Self::status`] but the parked conversations, whose blocks are looked up in the tiers.

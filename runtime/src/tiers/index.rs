@@ -10,7 +10,7 @@
 use std::sync::{Arc, Weak};
 
 use hob_slots::format::SlotRecord;
-use hob_slots::{BlockId, ConversationId};
+use hob_slots::{Block, BlockId, ConversationId};
 
 use super::KvTiers;
 use super::records::Located;
@@ -44,6 +44,20 @@ impl TierIndex {
             }
         };
         known.into_iter().map(status).collect()
+    }
+
+    /// The tokens of the blocks up to the first missing one: in memory, and on disk.
+    pub fn tokens_of(&self, blocks: &[Block]) -> (usize, usize) {
+        let Some(shared) = self.0.upgrade() else { return (0, 0) };
+        let (mut memory_tokens, mut disk_tokens) = (0, 0);
+        for block in blocks {
+            match shared.tier_of_recorded(&block.id) {
+                Tier::Memory => memory_tokens += block.range.len(),
+                Tier::Disk => disk_tokens += block.range.len(),
+                Tier::Nowhere => break,
+            }
+        }
+        (memory_tokens, disk_tokens)
     }
 }
 

@@ -5,12 +5,15 @@
 //! - A line of text that looks like such a comment is escaped by a backslash.
 //! - Text may be edited, comments may not.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use crate::conversations::transcript::{
-    Document, Node, Status, VERSION, check_version, one_line, status,
+    Document, Node, Status, StoredDocument, VERSION, check_version, one_line, status,
 };
 use crate::error::{ApiError, ErrorKind};
+use crate::wire::document::{DocumentId, document_name};
 use crate::wire::message::{Message, Role};
 
 const MARK: &str = "<!-- hob:";
@@ -28,7 +31,18 @@ pub fn write(document: &Document) -> String {
     for node in &document.messages {
         write_message(&mut out, node);
     }
+    for document in &document.documents {
+        write_document(&mut out, document);
+    }
     out
+}
+
+fn write_document(out: &mut String, document: &StoredDocument) {
+    let id = document.id();
+    let about = json!({"id": id.as_str(), "name": document.name, "kind": document.kind});
+    out.push_str(&mark("document", Some(&about)));
+    let title = fold(&format!("Document: {}", plain(&document.name)));
+    out.push_str(&format!("{title}{}{FOLD_END}\n\n", escaped(&document.text)));
 }
 
 fn write_message(out: &mut String, node: &Node) {
@@ -64,6 +78,7 @@ pub fn read(text: &str) -> Result<Document, ApiError> {
     let mut document = Document::default();
     let mut growing: Option<Growing> = None;
     let mut begun = false;
+    let mut edited = BTreeMap::new();
     for Section { kind, about, body } in sections(text)? {
         match (kind, &mut growing) {
             ("conversation", None) if !begun => {
@@ -92,12 +107,33 @@ pub fn read(text: &str) -> Result<Document, ApiError> {
                 let call = json.and_then(|json| serde_json::from_str(json).ok());
                 message.calls.push(call.ok_or_else(|| refused("a tool call is not JSON"))?);
             }
+            ("document", Some(_)) => {
+                let (before, stored) = document_of(&about, body)?;
+                edited.insert(before, stored.id());
+                document.documents.push(stored);
+            }
             _ => return Err(refused("its first comment is not that of an export of Hob")),
         }
     }
     let last = growing.ok_or_else(|| refused("it has no message of an export of Hob"))?;
     push(&mut document, last)?;
+    for node in &mut document.messages {
+        let mut documents = node.message.documents();
+        for named in &mut documents {
+            named.id = edited.get(&named.id).unwrap_or(&named.id).clone();
+        }
+        node.message.set_documents(&documents);
+    }
     Ok(document)
+}
+
+/// A document, and the id that the messages have of it: its text may have been edited.
+fn document_of(about: &Value, body: &str) -> Result<(DocumentId, StoredDocument), ApiError> {
+    let field = |name: &str| about[name].as_str().unwrap_or_default();
+    let id = field("id").parse().map_err(|_| refused("a document has no id"))?;
+    let text = folded(body).ok_or_else(|| refused("the fold of a document is damaged"))?;
+    let name = document_name(field("name")).unwrap_or_default();
+    Ok((id, StoredDocument { name, kind: field("kind").to_owned(), text: unescaped(text) }))
 }
 
 /// A message that is being read.

@@ -58,8 +58,13 @@ impl Conversations {
         id: &ConversationId,
         extent: Extent,
     ) -> Result<Option<Document>, ApiError> {
-        let text = self.transcript.get(id).done().await?;
-        Ok(text.map(|text| Document::of(&text, extent)))
+        let Some(text) = self.transcript.get(id).done().await? else { return Ok(None) };
+        let mut document = Document::of(&text, extent);
+        let named = document.named_documents();
+        let is_private = self.transcript.is_private(id);
+        let stored = self.transcript.stored_documents(named, is_private).await?;
+        document.documents = stored.into_values().collect();
+        Ok(Some(document))
     }
 
     /// A conversation's text, and its KV for the running model if that is complete.

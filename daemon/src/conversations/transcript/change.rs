@@ -8,8 +8,8 @@ use hob_slots::{ConversationId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
 
-use super::TranscriptError;
 use super::tree::{check_message, millis};
+use super::{TranscriptError, library};
 
 /// The new values; `None` keeps the old one.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -123,6 +123,7 @@ pub fn delete(
         "DELETE FROM words WHERE rowid IN (SELECT id FROM messages WHERE conversation = ?1)",
         [id],
     )?;
+    library::delete_all(&transaction, &library::only_of(&transaction, conversation)?)?;
     // Deleting cascades from parent to child, and SQLite limits the depth to 1,000.
     transaction.execute("UPDATE messages SET parent = NULL WHERE conversation = ?1", [id])?;
     let deleted = transaction.execute("DELETE FROM conversations WHERE id = ?1", [id])?;

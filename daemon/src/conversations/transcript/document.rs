@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{ConversationText, MAX_TITLE_CHARS, SavedMessage, Status, finish};
+use super::{ConversationText, MAX_TITLE_CHARS, SavedMessage, Status, StoredDocument, finish};
 use crate::error::ApiError;
+use crate::wire::document::{DocumentId, document_name};
 use crate::wire::fields::{Fields, unsupported, wrong_type};
 use crate::wire::message::{Message, Role};
 
@@ -31,6 +32,8 @@ pub struct Document {
     /// The latest message of the branch that was used last.
     pub head: Option<i64>,
     pub messages: Vec<Node>,
+    /// Those that the messages name.
+    pub documents: Vec<StoredDocument>,
 }
 
 /// The branches of a conversation to export.
@@ -83,7 +86,13 @@ impl Document {
             pinned: summary.pinned,
             head: text.head,
             messages: messages.into_iter().filter_map(node).collect(),
+            documents: Vec::new(),
         }
+    }
+
+    /// The ids of the documents that the messages name.
+    pub fn named_documents(&self) -> BTreeSet<DocumentId> {
+        super::named_documents(self.messages.iter().map(|node| &node.message))
     }
 
     pub fn to_json(&self) -> Value {
@@ -102,7 +111,7 @@ impl Document {
             }
             message
         };
-        json!({
+        let mut json = json!({
             "format": FORMAT,
             "version": VERSION,
             "id": self.id,
@@ -112,7 +121,15 @@ impl Document {
             "pinned": self.pinned,
             "head": self.head,
             "messages": self.messages.iter().map(message).collect::<Vec<_>>(),
-        })
+        });
+        if !self.documents.is_empty() {
+            let document = |document: &StoredDocument| {
+                let StoredDocument { name, kind, text } = document;
+                json!({"id": document.id().as_str(), "name": name, "kind": kind, "text": text})
+            };
+            json["documents"] = self.documents.iter().map(document).collect();
+        }
+        json
     }
 
     /// Reads what [`Document::to_json`] or another program wrote.
@@ -150,8 +167,23 @@ impl Document {
             pinned: fields.boolean("pinned")?.unwrap_or(false),
             head,
             messages,
+            documents: documents(&fields)?,
         })
     }
+}
+
+/// The documents of an export. Their ids follow from their texts.
+fn documents(fields: &Fields<'_>) -> Result<Vec<StoredDocument>, ApiError> {
+    let mut documents = Vec::new();
+    for (n, value) in fields.list("documents")?.into_iter().flatten().enumerate() {
+        let path = format!("documents[{n}]");
+        let fields = Fields::of(value, &path)?;
+        let name = document_name(fields.required_string("name")?).unwrap_or_default();
+        let kind = fields.string("kind")?.unwrap_or("text").to_owned();
+        let text = fields.required_string("text")?.to_owned();
+        documents.push(StoredDocument { name, kind, text });
+    }
+    Ok(documents)
 }
 
 /// A title without control characters, on one line; `None` if that is empty.

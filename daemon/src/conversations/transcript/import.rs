@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::read::exists;
 use super::tree::{millis, title};
-use super::{Document, Node, TranscriptError};
+use super::{Document, Node, TranscriptError, library};
 use crate::wire::message::Message;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +38,9 @@ pub fn import(
         )?;
         transaction.commit()?;
         return Ok(ImportedConversation { id: wanted.clone(), was_here: true });
+    }
+    for stored in &document.documents {
+        library::put(&transaction, stored, false, now)?;
     }
     let id = unused_id(&transaction, wanted)?;
     write(&transaction, &id, document, millis(now))?;

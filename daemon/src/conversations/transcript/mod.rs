@@ -13,7 +13,7 @@
 //!
 //! Reading order: `schema`, `writer` (the thread), `private`, `tree` (walking and growing), `answer` (one that
 //! grows), `turn` (before a prompt and after an answer), `read`, `change`, `search`, `recent`,
-//! `messages` (single ones), `document`, `finish` and `import` (conversations from elsewhere),
+//! `messages` (single ones), `library` (documents), `document`, `finish` and `import` (conversations from elsewhere),
 //! `preferences`.
 
 mod answer;
@@ -24,6 +24,7 @@ mod error;
 mod explanations;
 mod finish;
 mod import;
+mod library;
 mod messages;
 mod place;
 mod preferences;
@@ -61,6 +62,7 @@ pub use document::{Document, Extent, Node, VERSION, check_version, one_line, sta
 pub use error::TranscriptError;
 pub use explanations::SavedExplanation;
 pub use import::ImportedConversation;
+pub use library::{DocumentEntry, StoredDocument, named as named_documents};
 pub use messages::{DeletedMessages, Fork, Moved};
 pub use place::After;
 use private::Private;
@@ -348,6 +350,11 @@ impl Transcript {
         writer.post(move |connection| {
             tokens::save(connection, &id, fingerprint, &timeline, needs_text, now)
         });
+    }
+
+    /// The prefill speed of a model that was measured last, in tokens a second.
+    pub fn prefill_speed(&self, fingerprint: ModelHash) -> Pending<Option<f64>> {
+        self.writer.read(move |connection| speed::load(connection, fingerprint))
     }
 
     /// Saves the prefill speed of a model in the background.

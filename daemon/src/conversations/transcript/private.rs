@@ -122,6 +122,14 @@ impl Transcript {
         if self.private.conversations.lock().is_empty() {
             return self.writer.read(job);
         }
+        self.read_both_always(job)
+    }
+
+    /// The same where the private database may have rows without a conversation.
+    pub(super) fn read_both_always<T: Send + 'static>(
+        &self,
+        job: impl Fn(&mut Connection) -> Result<Vec<T>, TranscriptError> + Clone + Send + 'static,
+    ) -> Pending<Vec<T>> {
         let private = self.private.writer.read(job.clone());
         self.writer.read(move |connection| {
             let mut both = private.wait()?;

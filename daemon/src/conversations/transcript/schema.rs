@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use super::TranscriptError;
 
 /// One step each; never edited once released.
-const MIGRATIONS: [&str; 9] = [
+const MIGRATIONS: [&str; 10] = [
     "
     CREATE TABLE conversations (
         id         TEXT PRIMARY KEY,
@@ -139,6 +139,30 @@ const MIGRATIONS: [&str; 9] = [
         name  TEXT PRIMARY KEY,
         value TEXT NOT NULL
     ) WITHOUT ROWID;
+",
+    "
+    CREATE TABLE documents (
+        id         TEXT PRIMARY KEY,    -- SHA-256 of the text, in hex
+        name       TEXT NOT NULL,
+        kind       TEXT NOT NULL,       -- what the text was read from
+        text       TEXT NOT NULL,
+        created_at INTEGER NOT NULL,    -- milliseconds since 1970
+        in_library INTEGER NOT NULL     -- stays although no message names it
+    );
+    CREATE TABLE message_documents (
+        message  INTEGER NOT NULL REFERENCES messages (id) ON DELETE CASCADE,
+        document TEXT NOT NULL,
+        PRIMARY KEY (message, document)
+    ) WITHOUT ROWID;
+    CREATE INDEX messages_by_document ON message_documents (document);
+    CREATE TRIGGER name_documents AFTER INSERT ON messages
+    WHEN CASE json_valid(new.content)
+        WHEN 1 THEN json_type(new.content, '$.hob.documents') = 'array' ELSE 0 END BEGIN
+        INSERT OR IGNORE INTO message_documents (message, document)
+            SELECT new.id, json_extract(value, '$.id')
+            FROM json_each(new.content, '$.hob.documents')
+            WHERE json_extract(value, '$.id') IS NOT NULL;
+    END;
 ",
 ];
 

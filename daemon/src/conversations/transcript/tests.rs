@@ -128,6 +128,8 @@ async fn continuation(
         fingerprint: ModelHash([0; 8]),
         timeline_of: None,
         append: Some(Append { conversation: id.clone(), after, new, continues: false }),
+        documents: BTreeSet::new(),
+        is_private: false,
         reads_speed: false,
     };
     transcript.begin_turn(query).await.map(|start| start.continuation.unwrap())
@@ -255,7 +257,7 @@ async fn a_newer_database_is_refused_and_left_alone() {
     let newer = Connection::open(&path).unwrap();
     newer.pragma_update(None, "user_version", 99).unwrap();
     let error = Transcript::open(&path, Timestamp(0)).unwrap_err();
-    assert!(matches!(error, TranscriptError::Newer { found: 99, known: 9 }), "{error}");
+    assert!(matches!(error, TranscriptError::Newer { found: 99, known: 10 }), "{error}");
 }
 
 #[tokio::test]
@@ -267,6 +269,8 @@ async fn the_timelines_of_other_branches_stay_until_the_conversation_is_deleted(
             fingerprint,
             timeline_of: Some(id.clone()),
             append: None,
+            documents: BTreeSet::new(),
+            is_private: false,
             reads_speed: false,
         };
         transcript.begin_turn(query).await.unwrap().timelines

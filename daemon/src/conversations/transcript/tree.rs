@@ -164,13 +164,16 @@ fn continuation_of(
     Continuation { history, left_out, saved, base, new, start: None, continued }
 }
 
-/// Removes the messages between the instructions and the last one that starts prompts. Returns how
-/// many there were.
+/// Removes the messages between the instructions and the last one that starts prompts. Their
+/// documents stay, in front of that one. Returns how many messages there were.
 fn leave_out_old(path: &mut Vec<Node>) -> usize {
     let instructions = instructions(path.iter().map(|node| &node.message));
     let start = path.iter().rposition(|node| node.starts_prompt);
     let Some(start) = start.filter(|start| *start > instructions) else { return 0 };
-    path.drain(instructions..start).count()
+    let left_out: Vec<Node> = path.drain(instructions..start).collect();
+    let messages = left_out.iter().map(|node| &node.message);
+    path[instructions].message.take_documents_of(messages);
+    left_out.len()
 }
 
 fn head(
@@ -359,11 +362,14 @@ fn path(connection: &Connection, end: Option<i64>) -> Result<Vec<Node>, Transcri
     Ok(path)
 }
 
-/// The first words of the user, on one line.
+/// The first words of the user, on one line; of documents without words, the name of the first.
 pub fn title<'m>(messages: impl IntoIterator<Item = &'m Message>) -> Option<String> {
-    let texts =
-        messages.into_iter().filter(|message| message.role == Role::User).map(Message::text);
-    let line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let of_user = messages.into_iter().filter(|message| message.role == Role::User);
+    let texts = of_user.map(|message| match message.documents().first() {
+        Some(document) if message.is_documents_alone() => document.name.clone(),
+        _ => message.text().to_owned(),
+    });
+    let line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
     texts.map(line).find(|line| !line.is_empty()).map(|line| shorten(&line))
 }
 

@@ -5,6 +5,8 @@
 //!   together, or none of them is.
 //! - Between the two only the request's text and throttled flushes of the answer are written.
 
+use std::collections::BTreeSet;
+
 use hob_slots::{ConversationId, ModelHash, Timestamp, Token};
 use rusqlite::Connection;
 use serde_json::Value;
@@ -12,7 +14,11 @@ use serde_json::Value;
 use super::answer::ClosedAnswer;
 use super::tree::Continuation;
 use super::writer::Pending;
-use super::{After, Transcript, TranscriptError, explanations, read, speed, tokens, tree};
+use super::{
+    After, Transcript, TranscriptError, explanations, library, read, speed, tokens, tree,
+};
+use crate::prompt::DocumentTexts;
+use crate::wire::document::DocumentId;
 use crate::wire::message::Message;
 
 /// What to read before a prompt is rendered.
@@ -22,6 +28,10 @@ pub struct TurnQuery {
     /// The conversation whose last timeline the prompt probably continues.
     pub timeline_of: Option<ConversationId>,
     pub append: Option<Append>,
+    /// Documents to read beside those of the history.
+    pub documents: BTreeSet<DocumentId>,
+    /// Whether they may be private ones.
+    pub is_private: bool,
     /// Whether to read the prefill speed that was measured last.
     pub reads_speed: bool,
 }
@@ -46,6 +56,8 @@ pub struct TurnStart {
     pub timelines: Vec<Vec<Token>>,
     /// Parameters of the conversation's answers, as they were set.
     pub sampling: Option<Value>,
+    /// The documents that the messages name.
+    pub documents: DocumentTexts,
     pub prefill_tokens_per_second: Option<f64>,
 }
 
@@ -69,13 +81,24 @@ pub struct TurnEnd {
 impl Transcript {
     /// Reads what the prompt of a turn needs, in one visit; a query for nothing makes none.
     pub async fn begin_turn(&self, query: TurnQuery) -> Result<TurnStart, TranscriptError> {
-        if query.timeline_of.is_none() && query.append.is_none() && !query.reads_speed {
+        let reads_nothing = query.timeline_of.is_none()
+            && query.append.is_none()
+            && query.documents.is_empty()
+            && !query.reads_speed;
+        if reads_nothing {
             return Ok(TurnStart::default());
         }
         let append_to = query.append.as_ref().map(|append| &append.conversation);
         let conversation = query.timeline_of.as_ref().or(append_to);
         let writer = conversation.map_or(&self.writer, |id| self.writer_of(id));
-        writer.read(move |connection| read(connection, query)).done().await
+        let (asked, is_private) = (query.documents.clone(), query.is_private);
+        let mut start = writer.read(move |connection| read(connection, query)).done().await?;
+        let history = start.continuation.iter().flat_map(|continuation| &continuation.history);
+        let missing = library::named(history).into_iter().chain(asked);
+        let missing = missing.filter(|id| !start.documents.contains_key(id)).collect();
+        // A private conversation may name a document of the library.
+        start.documents.extend(self.document_texts(missing, is_private).await?);
+        Ok(start)
     }
 
     /// Writes what a turn leaves, in one transaction. The result of a complete answer arrives once
@@ -99,7 +122,7 @@ impl Transcript {
 }
 
 fn read(connection: &Connection, query: TurnQuery) -> Result<TurnStart, TranscriptError> {
-    let TurnQuery { fingerprint, timeline_of, append, reads_speed } = query;
+    let TurnQuery { fingerprint, timeline_of, append, documents, reads_speed, .. } = query;
     let sampling = match &timeline_of {
         Some(conversation) => read::sampling(connection, conversation)?,
         None => None,
@@ -113,13 +136,17 @@ fn read(connection: &Connection, query: TurnQuery) -> Result<TurnStart, Transcri
         }
         None => None,
     };
+    let history = continuation.iter().flat_map(|continuation| &continuation.history);
+    let documents = library::named(history).into_iter().chain(documents).collect();
+    let documents = library::texts(connection, &documents)?;
     let timelines = match timeline_of {
         Some(conversation) => tokens::load_all(connection, &conversation, fingerprint)?,
         None => Vec::new(),
     };
     let prefill_tokens_per_second =
         if reads_speed { speed::load(connection, fingerprint)? } else { None };
-    Ok(TurnStart { continuation, timelines, sampling, prefill_tokens_per_second })
+    let documents = documents.into_iter().map(|(id, document)| (id, document.into())).collect();
+    Ok(TurnStart { continuation, timelines, documents, sampling, prefill_tokens_per_second })
 }
 
 impl TurnEnd {
@@ -169,6 +196,8 @@ mod tests {
                 new: vec![user(text)],
                 continues: false,
             }),
+            documents: BTreeSet::new(),
+            is_private: false,
             reads_speed: true,
         }
     }
@@ -239,8 +268,14 @@ mod tests {
     #[tokio::test]
     async fn a_query_for_nothing_reads_nothing() {
         let (transcript, _) = world();
-        let query =
-            TurnQuery { fingerprint: MODEL, timeline_of: None, append: None, reads_speed: false };
+        let query = TurnQuery {
+            fingerprint: MODEL,
+            timeline_of: None,
+            append: None,
+            documents: BTreeSet::new(),
+            is_private: false,
+            reads_speed: false,
+        };
         let start = transcript.begin_turn(query).await.unwrap();
         assert!(start.continuation.is_none() && start.timelines.is_empty());
     }

@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 use super::Profiles;
 use crate::blocking::compute;
 use crate::error::ApiError;
+use crate::prompt::DocumentTexts;
 use crate::prompt::prefix_cache::SharedPrefix;
 use crate::prompt::{Preamble, PromptParts, Rendered, Renderer};
 use crate::warm::prefixes::ProfilePrefix;
@@ -96,7 +97,14 @@ fn question(text: &str) -> Message {
 
 fn with_question<'a>(preamble: &'a Preamble, messages: &'a [Message]) -> PromptParts<'a> {
     static NONE: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
-    PromptParts { preamble: Some(preamble), messages, tools: preamble.tools(), variables: &NONE }
+    static NO_DOCUMENTS: DocumentTexts = DocumentTexts::new();
+    PromptParts {
+        preamble: Some(preamble),
+        messages,
+        tools: preamble.tools(),
+        variables: &NONE,
+        documents: &NO_DOCUMENTS,
+    }
 }
 
 #[cfg(test)]

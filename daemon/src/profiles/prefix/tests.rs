@@ -7,7 +7,7 @@ use hob_slots::Layer;
 use serde_json::json;
 
 use super::*;
-use crate::prompt::Template;
+use crate::prompt::{DocumentTexts, Template};
 
 /// Text, then tools, in one system message: Qwen.
 const TOOLS_BEHIND: &str = include_str!("../../../../assets/make/template.jinja");
@@ -199,7 +199,9 @@ fn real(renderer: &Renderer, preamble: &Preamble, messages: &[Message]) -> Rende
     let variables = json!({}).as_object().cloned().unwrap();
     let tools = preamble.tools();
     let preamble = Some(preamble);
-    let parts = PromptParts { preamble, messages, tools, variables: &variables };
+    let documents = DocumentTexts::new();
+    let parts =
+        PromptParts { preamble, messages, tools, variables: &variables, documents: &documents };
     renderer.render(&parts, &[]).unwrap()
 }
 

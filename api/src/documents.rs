@@ -1,0 +1,37 @@
+//! `/v1/documents`
+
+use serde::{Deserialize, Serialize};
+
+/// A document, what it costs and what of it is ready. Times are seconds since 1970.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Document {
+    /// SHA-256 of its text, in hex.
+    pub id: String,
+    pub object: String,
+    pub name: String,
+    /// `text` or `pdf`.
+    pub kind: String,
+    /// Of its text.
+    pub bytes: u64,
+    /// With which a prompt about it begins, the instructions included.
+    pub tokens: usize,
+    /// Of `tokens`: those that need no computing. `memory_tokens` and `disk_tokens` together.
+    pub ready_tokens: usize,
+    pub memory_tokens: usize,
+    pub disk_tokens: usize,
+    /// To compute all of it, at the speed measured last; null before the first measurement.
+    pub read_seconds: Option<f64>,
+    /// To compute what is not ready.
+    pub seconds_left: Option<f64>,
+    /// Of the tokens that are ready; null where the model's KV has no size per token.
+    pub kv_bytes: Option<u64>,
+    /// That a conversation holds at most.
+    pub context_tokens: usize,
+    /// It stays until it is removed.
+    pub in_library: bool,
+    /// That name it.
+    pub conversations: u64,
+    pub created_at: i64,
+    /// The last message of a conversation about it, or its creation.
+    pub used_at: i64,
+}

@@ -1,0 +1,119 @@
+//! The documents that messages name: looked up, read before a question, and marked as used.
+//!
+//! - The KV of a document has a key of its own, `seg:` and a hash of its text: it outlives the
+//!   conversations about it, and is saved without a time limit.
+//! - A conversation shares it by content, as every prompt does. It is its prompt's first tokens behind
+//!   the instructions if the document came with the first message.
+
+use hob_slots::Token;
+use serde_json::{Value, json};
+
+use super::Chat;
+use super::answer::Answer;
+use super::identity::Identity;
+use crate::conversations::transcript::named_documents;
+use crate::error::ApiError;
+use crate::prompt::{DocumentTexts, Extent};
+use crate::wire::chat::ChatRequest;
+use crate::wire::document::{DocumentId, document_key};
+
+impl Chat {
+    /// Begins to compute a document behind the prefix of `profile`, by default the default profile's,
+    /// and saves its KV. `text`: the document's.
+    ///
+    /// # Errors
+    /// As for [`Chat::answer`].
+    pub async fn read_document(
+        &self,
+        id: &DocumentId,
+        text: &str,
+        profile: Option<&str>,
+    ) -> Result<Answer, ApiError> {
+        let key = document_key(text);
+        let mut body = document_prompt(id, profile);
+        body["promptCacheKey"] = key.hint_key().expect("it is a hint's id").into();
+        body["hob"]["progress"] = true.into();
+        body["hob"]["ttl"] = "permanent".into();
+        body["stream"] = true.into();
+        let (_, answer) = self.answer(&body, None).await?;
+        Ok(answer)
+    }
+
+    /// The tokens with which prompts about the document begin, under `profile`.
+    ///
+    /// # Errors
+    /// When the template refuses the messages.
+    pub(crate) fn document_tokens(
+        &self,
+        id: &DocumentId,
+        texts: &DocumentTexts,
+        profile: Option<&str>,
+    ) -> Result<Vec<Token>, ApiError> {
+        let resolved = self.resolve(&document_prompt(id, profile))?;
+        let parts = resolved.prompt_parts(&resolved.request.messages, texts);
+        let renderer = &self.shared.options.renderer;
+        Ok(renderer.prompt(&parts, &Extent::Before(String::new()), &[])?.tokens)
+    }
+
+    /// The speed of prefill that was measured last, in tokens a second.
+    pub(crate) async fn prefill_speed(&self) -> Result<Option<f64>, ApiError> {
+        if self.shared.speed.is_unknown() {
+            let fingerprint = self.engine().fingerprint();
+            let read = self.shared.options.transcript.prefill_speed(fingerprint).done().await?;
+            self.shared.speed.recall(read);
+        }
+        Ok(self.shared.speed.now())
+    }
+
+    /// Checks that the documents of the request's messages are stored, and gives them the names under
+    /// which they are.
+    pub(super) async fn name_documents(
+        &self,
+        request: &mut ChatRequest,
+        identity: &Identity,
+    ) -> Result<(), ApiError> {
+        let ids = named_documents(&request.messages);
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let with_private = self.is_private(request, identity);
+        let texts = self.shared.options.transcript.document_texts(ids, with_private).await?;
+        for (n, message) in request.messages.iter_mut().enumerate() {
+            let mut documents = message.documents();
+            for (at, document) in documents.iter_mut().enumerate() {
+                let Some(text) = texts.get(&document.id) else {
+                    let path = format!("messages[{n}].hob.documents[{at}]");
+                    return Err(unknown_document(&document.id).param(path));
+                };
+                document.name.clone_from(&text.name);
+            }
+            message.set_documents(&documents);
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_private(&self, request: &ChatRequest, identity: &Identity) -> bool {
+        let transcript = &self.shared.options.transcript;
+        request.private || identity.named().is_some_and(|id| transcript.is_private(id))
+    }
+
+    /// Counts an answer as a use of its documents' KV.
+    pub(super) fn renew_documents(&self, documents: &DocumentTexts) {
+        for document in documents.values() {
+            self.engine().renew(document_key(&document.text));
+        }
+    }
+}
+
+/// The error for a document that is not stored.
+pub fn unknown_document(id: &DocumentId) -> ApiError {
+    ApiError::not_found(format!("there is no document `{id}`: send it with POST /v1/documents"))
+        .code("document_not_found")
+}
+
+/// A request that computes a document and generates nothing.
+fn document_prompt(id: &DocumentId, profile: Option<&str>) -> Value {
+    let message = json!({"role": "user", "content": "", "hob": {"documents": [id.as_str()]}});
+    let hob = profile.map_or_else(|| json!({}), |profile| json!({"profile": profile}));
+    json!({"messages": [message], "max_tokens": 0, "hob": hob})
+}

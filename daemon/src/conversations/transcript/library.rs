@@ -1,0 +1,306 @@
+//! The texts of documents, and which messages name them.
+//!
+//! - A document is stored once, under the hash of its text. Its first name stays: the name is part of
+//!   prompts, and another one would compute them anew.
+//! - A document in the library stays until it is removed. Another one belongs to the conversations
+//!   whose messages name it, and is deleted with the last of them.
+//! - Which messages name a document is recorded by a trigger, whatever writes the message.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hob_slots::{ConversationId, Timestamp};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::tree::millis;
+use super::writer::Pending;
+use super::{Transcript, TranscriptError};
+use crate::prompt::documents::{DocumentText, DocumentTexts};
+use crate::wire::document::DocumentId;
+use crate::wire::message::Message;
+
+/// A document without its text. Times are milliseconds since 1970.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DocumentEntry {
+    pub id: DocumentId,
+    pub name: String,
+    /// `text` or `pdf`: what the text was read from.
+    pub kind: String,
+    /// Of the text.
+    pub bytes: u64,
+    pub created_at: i64,
+    /// The last message of a conversation about it, or its creation.
+    pub used_at: i64,
+    pub in_library: bool,
+    /// Conversations that name it.
+    pub conversations: u64,
+}
+
+/// A document to store, or to export.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredDocument {
+    pub name: String,
+    pub kind: String,
+    pub text: String,
+}
+
+impl StoredDocument {
+    pub fn id(&self) -> DocumentId {
+        DocumentId::of_text(&self.text)
+    }
+}
+
+impl From<StoredDocument> for DocumentText {
+    fn from(document: StoredDocument) -> Self {
+        Self { name: document.name, text: document.text }
+    }
+}
+
+const ENTRY: &str = "SELECT id, name, kind, length(CAST(text AS BLOB)), created_at, in_library,
+    (SELECT count(DISTINCT messages.conversation) FROM message_documents
+         JOIN messages ON messages.id = message_documents.message
+         WHERE message_documents.document = documents.id),
+    (SELECT max(conversations.updated_at) FROM message_documents
+         JOIN messages ON messages.id = message_documents.message
+         JOIN conversations ON conversations.id = messages.conversation
+         WHERE message_documents.document = documents.id)
+    FROM documents";
+
+impl Transcript {
+    /// Stores a document, or puts one that is stored already into the library.
+    pub fn put_document(
+        &self,
+        document: StoredDocument,
+        in_library: bool,
+        is_private: bool,
+        now: Timestamp,
+    ) -> Pending<()> {
+        self.writer_for(is_private)
+            .write(move |connection| put(connection, &document, in_library, now))
+    }
+
+    /// The documents of both databases, the latest first; the private ones come first.
+    pub fn documents(&self) -> Pending<Vec<DocumentEntry>> {
+        self.read_both_always(list)
+    }
+
+    /// Names and texts of those that are stored.
+    ///
+    /// # Errors
+    /// When a database cannot be read.
+    pub async fn document_texts(
+        &self,
+        ids: BTreeSet<DocumentId>,
+        with_private: bool,
+    ) -> Result<DocumentTexts, TranscriptError> {
+        let found = self.stored_documents(ids, with_private).await?.into_iter();
+        Ok(found.map(|(id, document)| (id, document.into())).collect())
+    }
+
+    /// Those that are stored. `with_private`: also those that are in memory only.
+    ///
+    /// # Errors
+    /// When a database cannot be read.
+    pub async fn stored_documents(
+        &self,
+        mut ids: BTreeSet<DocumentId>,
+        with_private: bool,
+    ) -> Result<BTreeMap<DocumentId, StoredDocument>, TranscriptError> {
+        let mut found = BTreeMap::new();
+        for is_private in [true, false] {
+            if ids.is_empty() || is_private && !with_private {
+                continue;
+            }
+            let asked = ids.clone();
+            let writer = self.writer_for(is_private);
+            let read = writer.read(move |connection| texts(connection, &asked)).done().await?;
+            ids.retain(|id| !read.contains_key(id));
+            found.extend(read);
+        }
+        Ok(found)
+    }
+
+    /// The conversations whose messages name the document.
+    pub fn conversations_about(&self, id: &DocumentId) -> Pending<Vec<ConversationId>> {
+        let id = id.clone();
+        self.read_both_always(move |connection| about(connection, &id))
+    }
+
+    /// The documents that would be deleted with the conversation.
+    pub fn documents_only_of(&self, conversation: &ConversationId) -> Pending<Vec<DocumentId>> {
+        let (id, writer) = (conversation.clone(), self.writer_of(conversation));
+        writer.read(move |connection| only_of(connection, &id))
+    }
+
+    /// Deletes a document with the timelines and explanations of the conversations that name it: they
+    /// contain its text. `false` if it is not stored.
+    ///
+    /// # Errors
+    /// When a database cannot be written.
+    pub async fn delete_document(&self, id: &DocumentId) -> Result<bool, TranscriptError> {
+        let mut deleted = false;
+        for is_private in [true, false] {
+            let id = id.clone();
+            let delete = move |connection: &mut Connection| delete(connection, &id);
+            deleted |= self.writer_for(is_private).write(delete).done().await?;
+        }
+        Ok(deleted)
+    }
+
+    /// Deletes documents outside the library that no message names and that were stored before
+    /// `before`. Returns their texts.
+    ///
+    /// # Errors
+    /// When a database cannot be written.
+    pub async fn delete_unused_documents(
+        &self,
+        before: Timestamp,
+    ) -> Result<Vec<String>, TranscriptError> {
+        let mut deleted = Vec::new();
+        for is_private in [true, false] {
+            let unused = move |connection: &mut Connection| delete_unused(connection, before);
+            deleted.extend(self.writer_for(is_private).write(unused).done().await?);
+        }
+        Ok(deleted)
+    }
+}
+
+/// See [`Transcript::put_document`].
+pub(super) fn put(
+    connection: &Connection,
+    document: &StoredDocument,
+    in_library: bool,
+    now: Timestamp,
+) -> Result<(), TranscriptError> {
+    connection
+        .prepare_cached(
+            "INSERT INTO documents (id, name, kind, text, created_at, in_library)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+             ON CONFLICT DO UPDATE SET in_library = max(in_library, excluded.in_library)",
+        )?
+        .execute(params![
+            document.id().as_str(),
+            document.name,
+            document.kind,
+            document.text,
+            millis(now),
+            in_library,
+        ])?;
+    Ok(())
+}
+
+fn list(connection: &mut Connection) -> Result<Vec<DocumentEntry>, TranscriptError> {
+    let mut select = connection.prepare_cached(&format!("{ENTRY} ORDER BY created_at DESC, id"))?;
+    let rows = select.query_map([], entry)?.collect::<Result<Vec<_>, _>>()?;
+    Ok(rows.into_iter().flatten().collect())
+}
+
+fn entry(row: &Row<'_>) -> rusqlite::Result<Option<DocumentEntry>> {
+    let Ok(id) = row.get::<_, String>(0)?.parse() else { return Ok(None) };
+    let created_at = row.get(4)?;
+    Ok(Some(DocumentEntry {
+        id,
+        name: row.get(1)?,
+        kind: row.get(2)?,
+        bytes: row.get(3)?,
+        created_at,
+        in_library: row.get(5)?,
+        conversations: row.get(6)?,
+        used_at: row.get::<_, Option<i64>>(7)?.unwrap_or(created_at).max(created_at),
+    }))
+}
+
+/// Names and texts of those that are stored.
+pub(super) fn texts(
+    connection: &Connection,
+    ids: &BTreeSet<DocumentId>,
+) -> Result<BTreeMap<DocumentId, StoredDocument>, TranscriptError> {
+    let mut select =
+        connection.prepare_cached("SELECT name, kind, text FROM documents WHERE id = ?1")?;
+    let mut found = BTreeMap::new();
+    for id in ids {
+        let document = select.query_row([id.as_str()], |row| {
+            Ok(StoredDocument { name: row.get(0)?, kind: row.get(1)?, text: row.get(2)? })
+        });
+        if let Some(document) = document.optional()? {
+            found.insert(id.clone(), document);
+        }
+    }
+    Ok(found)
+}
+
+/// The documents that messages name.
+pub fn named<'m>(messages: impl IntoIterator<Item = &'m Message>) -> BTreeSet<DocumentId> {
+    let documents = messages.into_iter().flat_map(Message::documents);
+    documents.map(|document| document.id).collect()
+}
+
+fn about(connection: &Connection, id: &DocumentId) -> Result<Vec<ConversationId>, TranscriptError> {
+    let mut select = connection.prepare_cached(
+        "SELECT DISTINCT messages.conversation FROM message_documents
+         JOIN messages ON messages.id = message_documents.message
+         WHERE message_documents.document = ?1",
+    )?;
+    let rows = select.query_map([id.as_str()], |row| row.get::<_, String>(0))?;
+    let rows = rows.collect::<Result<Vec<_>, _>>()?;
+    Ok(rows.into_iter().filter_map(|id| ConversationId::new(&id).ok()).collect())
+}
+
+/// The documents outside the library that this conversation names and no other does.
+pub(super) fn only_of(
+    connection: &Connection,
+    conversation: &ConversationId,
+) -> Result<Vec<DocumentId>, TranscriptError> {
+    let mut select = connection.prepare_cached(
+        "SELECT id FROM documents WHERE NOT in_library
+         AND EXISTS (SELECT 1 FROM message_documents
+             JOIN messages ON messages.id = message_documents.message
+             WHERE document = documents.id AND conversation = ?1)
+         AND NOT EXISTS (SELECT 1 FROM message_documents
+             JOIN messages ON messages.id = message_documents.message
+             WHERE document = documents.id AND conversation <> ?1)",
+    )?;
+    ids(select.query_map([conversation.as_str()], |row| row.get(0))?)
+}
+
+pub(super) fn delete_all(
+    connection: &Connection,
+    ids: &[DocumentId],
+) -> Result<(), TranscriptError> {
+    let mut delete = connection.prepare_cached("DELETE FROM documents WHERE id = ?1")?;
+    for id in ids {
+        delete.execute([id.as_str()])?;
+    }
+    Ok(())
+}
+
+fn delete(connection: &mut Connection, id: &DocumentId) -> Result<bool, TranscriptError> {
+    let transaction = connection.transaction()?;
+    for conversation in about(&transaction, id)? {
+        for table in ["tokens", "branches", "explanations"] {
+            let sql = format!("DELETE FROM {table} WHERE conversation = ?1");
+            transaction.execute(&sql, [conversation.as_str()])?;
+        }
+    }
+    let deleted = transaction.execute("DELETE FROM documents WHERE id = ?1", [id.as_str()])?;
+    transaction.commit()?;
+    Ok(deleted == 1)
+}
+
+fn delete_unused(
+    connection: &mut Connection,
+    before: Timestamp,
+) -> Result<Vec<String>, TranscriptError> {
+    let mut delete = connection.prepare_cached(
+        "DELETE FROM documents WHERE NOT in_library AND created_at < ?1
+         AND id NOT IN (SELECT document FROM message_documents) RETURNING text",
+    )?;
+    let texts = delete.query_map([millis(before)], |row| row.get(0))?;
+    Ok(texts.collect::<Result<_, _>>()?)
+}
+
+fn ids(
+    rows: impl Iterator<Item = rusqlite::Result<String>>,
+) -> Result<Vec<DocumentId>, TranscriptError> {
+    let rows = rows.collect::<Result<Vec<_>, _>>()?;
+    Ok(rows.iter().filter_map(|id| id.parse().ok()).collect())
+}

@@ -1,0 +1,119 @@
+//! The text of a file.
+//!
+//! - Text is UTF-8, UTF-16 with a mark, or else Windows' Latin letters, as old exports have. What is no
+//!   text is refused by what it is, and nothing is guessed of it.
+//! - Line ends become `\n`; blanks at line ends and control characters go. So the same text from two
+//!   systems is the same document.
+
+use super::pdf;
+use crate::conversations::transcript::StoredDocument;
+use crate::error::{ApiError, ErrorKind};
+use crate::wire::document::document_name;
+
+/// About 1,000 pages.
+pub const MAX_TEXT_BYTES: usize = 4 << 20;
+
+const DEFAULT_NAME: &str = "Document";
+
+/// Reads a file. `name`: as the user has it.
+///
+/// # Errors
+/// When it is no text and no PDF, has no text, or too much of it.
+pub async fn document(bytes: Vec<u8>, name: &str) -> Result<StoredDocument, ApiError> {
+    let name = document_name(name).unwrap_or_else(|| DEFAULT_NAME.to_owned());
+    let is_pdf = bytes[..bytes.len().min(1024)].windows(5).any(|at| at == b"%PDF-");
+    let (kind, text) =
+        if is_pdf { ("pdf", pdf::text(bytes).await?) } else { ("text", decoded(&bytes)?) };
+    let text = cleaned(&text);
+    if text.is_empty() {
+        let hint = if is_pdf { ": its pages may be pictures" } else { "" };
+        return Err(unreadable(format!("there is no text in it{hint}")));
+    }
+    if text.len() > MAX_TEXT_BYTES {
+        let message = format!("its text has more than {} MiB", MAX_TEXT_BYTES >> 20);
+        return Err(ApiError::new(ErrorKind::TooLarge, message).code("document_too_large"));
+    }
+    Ok(StoredDocument { name, kind: kind.to_owned(), text })
+}
+
+pub(super) fn unreadable(message: String) -> ApiError {
+    ApiError::new(ErrorKind::Invalid, message).code("document_unreadable")
+}
+
+fn decoded(bytes: &[u8]) -> Result<String, ApiError> {
+    let utf16 = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
+        let (pairs, _) = bytes.as_chunks::<2>();
+        let units: Vec<u16> = pairs.iter().map(|&pair| unit(pair)).collect();
+        String::from_utf16_lossy(&units)
+    };
+    match bytes {
+        [0xff, 0xfe, rest @ ..] => return Ok(utf16(rest, u16::from_le_bytes)),
+        [0xfe, 0xff, rest @ ..] => return Ok(utf16(rest, u16::from_be_bytes)),
+        _ => {}
+    }
+    if bytes.contains(&0) {
+        return Err(unreadable(
+            "it is neither text nor a PDF: save it as text, Markdown, CSV or PDF".to_owned(),
+        ));
+    }
+    Ok(match std::str::from_utf8(bytes) {
+        Ok(text) => text.trim_start_matches('\u{feff}').to_owned(),
+        Err(_) => bytes.iter().map(|&byte| windows_1252(byte)).collect(),
+    })
+}
+
+/// Latin-1 with the characters that Windows puts into its control codes.
+fn windows_1252(byte: u8) -> char {
+    const HIGH: [char; 32] = [
+        '€', ' ', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', ' ', 'Ž', ' ', ' ', '‘',
+        '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', ' ', 'ž', 'Ÿ',
+    ];
+    match byte {
+        0x80..=0x9f => HIGH[usize::from(byte - 0x80)],
+        _ => char::from(byte),
+    }
+}
+
+fn cleaned(text: &str) -> String {
+    let text = text.replace("\r\n", "\n").replace(['\r', '\u{c}'], "\n");
+    let is_text = |c: &char| !c.is_control() || matches!(c, '\n' | '\t');
+    let text: String = text.chars().filter(is_text).collect();
+    let lines: Vec<&str> = text.split('\n').map(str::trim_end).collect();
+    lines.join("\n").trim_matches('\n').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn text(bytes: &[u8]) -> Result<String, ApiError> {
+        Ok(document(bytes.to_vec(), "a").await?.text)
+    }
+
+    #[tokio::test]
+    async fn text_is_read_in_the_encodings_that_files_have() {
+        assert_eq!(text("\u{feff}Grün  \r\n\r\nB\u{7}\n".as_bytes()).await.unwrap(), "Grün\n\nB");
+        assert_eq!(text(b"\xff\xfeG\x00r\x00\xfc\x00").await.unwrap(), "Grü");
+        assert_eq!(text(b"\xfe\xff\x00G\x00r\x00\xfc").await.unwrap(), "Grü");
+        assert_eq!(text(b"Gr\xfcn \x80").await.unwrap(), "Grün €");
+    }
+
+    #[tokio::test]
+    async fn what_is_no_text_is_refused() {
+        for bytes in [&b"PK\x03\x04\x00\x00"[..], b"", b" \n\n ", b"\xff\xfe"] {
+            let error = text(bytes).await.unwrap_err();
+            assert_eq!(error.code, Some("document_unreadable"), "{bytes:?}");
+        }
+        let long = "a".repeat(MAX_TEXT_BYTES + 1);
+        assert_eq!(text(long.as_bytes()).await.unwrap_err().code, Some("document_too_large"));
+    }
+
+    #[tokio::test]
+    async fn a_document_has_a_name_of_one_line() {
+        let name = |name: &'static str| async move {
+            document(b"text".to_vec(), name).await.unwrap().name
+        };
+        assert_eq!(name(" my\nreport.md ").await, "my report.md");
+        assert_eq!(name("\n").await, DEFAULT_NAME);
+    }
+}

@@ -1,0 +1,129 @@
+//! The library: documents that conversations are about, each with saved KV of its own.
+//!
+//! Reading order: [`extract`] (a file's text), [`pdf`] (of PDFs, in a child process), [`view`] (what a
+//! document costs, and what of it is ready), this file (the handle).
+//!
+//! - A document is its text. It is stored under the hash of the text beside the conversations, or, of
+//!   a private chat, in memory.
+//! - Removing one removes its text and every KV that contains it, those of its conversations
+//!   included. The conversations stay, and say that it was removed.
+//! - What of a document is ready is looked up in the tiers, block by block, at each call.
+
+pub mod extract;
+pub mod pdf;
+mod view;
+
+use std::collections::BTreeSet;
+
+use hob_prewarm::Event;
+use hob_runtime::TurnError;
+use hob_slots::ConversationId;
+
+use crate::chat::Chat;
+use crate::chat::answer::Answer;
+use crate::chat::documents::unknown_document;
+use crate::conversations::Conversations;
+use crate::conversations::transcript::StoredDocument;
+use crate::error::ApiError;
+use crate::models::Models;
+use crate::wire::document::{DocumentId, document_key};
+
+#[derive(Clone)]
+pub struct Documents {
+    pub chat: Chat,
+    pub conversations: Conversations,
+    pub models: Models,
+}
+
+/// Where a new document belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Home {
+    /// It stays until it is removed.
+    Library,
+    /// It belongs to the conversations that name it, and goes with the last of them.
+    Chat,
+    /// The same, of a private conversation: its text never reaches the disk.
+    PrivateChat,
+}
+
+impl Documents {
+    /// Stores a document. One that is stored already keeps its name.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn add(&self, document: StoredDocument, home: Home) -> Result<DocumentId, ApiError> {
+        let id = document.id();
+        let (in_library, is_private) = (home == Home::Library, home == Home::PrivateChat);
+        let now = (self.conversations.clock)();
+        let transcript = &self.conversations.transcript;
+        transcript.put_document(document, in_library, is_private, now).done().await?;
+        Ok(id)
+    }
+
+    /// Begins to compute a document and to save its KV.
+    ///
+    /// # Errors
+    /// When it is not stored, or as for an answer.
+    pub async fn read(&self, id: &DocumentId, profile: Option<&str>) -> Result<Answer, ApiError> {
+        let document = self.stored(id, false).await?;
+        self.chat.read_document(id, &document.text, profile).await
+    }
+
+    /// A document with its text.
+    ///
+    /// # Errors
+    /// When it is not stored.
+    pub async fn stored(
+        &self,
+        id: &DocumentId,
+        with_private: bool,
+    ) -> Result<StoredDocument, ApiError> {
+        let ids = BTreeSet::from([id.clone()]);
+        let transcript = &self.conversations.transcript;
+        let found = transcript.stored_documents(ids, with_private).await?;
+        found.into_values().next().ok_or_else(|| unknown_document(id))
+    }
+
+    /// Removes a document: its text, its KV, and the KV of the conversations about it. Running answers
+    /// of these end. Both are durably gone afterwards.
+    ///
+    /// # Errors
+    /// When it is not stored, the database cannot be written, or a file cannot be removed.
+    pub async fn remove(&self, id: &DocumentId) -> Result<(), ApiError> {
+        let key = document_key(&self.stored(id, true).await?.text);
+        let transcript = &self.conversations.transcript;
+        let about = transcript.conversations_about(id).done().await?;
+        // No turn that began before writes the text's tokens after.
+        let deletions: Vec<_> = about.iter().map(|id| transcript.begin_deletion(id)).collect();
+        let mut removed = self.forget(&key).await;
+        for conversation in &about {
+            removed = self.forget(conversation).await.and(removed);
+        }
+        transcript.delete_document(id).await?;
+        drop(deletions);
+        Ok(removed?)
+    }
+
+    /// Removes a document that only an unsent message named. `false`: it is in the library, or a
+    /// message names it.
+    ///
+    /// # Errors
+    /// As for [`Self::remove`].
+    pub async fn remove_unused(&self, id: &DocumentId) -> Result<bool, ApiError> {
+        let about = self.conversations.transcript.conversations_about(id).done().await?;
+        let entries = self.conversations.transcript.documents().done().await?;
+        let is_in_library = entries.iter().any(|entry| entry.id == *id && entry.in_library);
+        if is_in_library || !about.is_empty() {
+            return Ok(false);
+        }
+        self.remove(id).await?;
+        Ok(true)
+    }
+
+    async fn forget(&self, id: &ConversationId) -> Result<(), TurnError> {
+        self.conversations.learned.forget_conversation(id);
+        let forgotten = self.conversations.engine.forget(id.clone()).await;
+        self.conversations.events.send(Event::Forgotten { conversation: id.clone() });
+        forgotten
+    }
+}

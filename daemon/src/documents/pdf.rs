@@ -1,0 +1,95 @@
+//! The text of a PDF, read in a child process.
+//!
+//! - Readers of PDFs fail on damaged and on hostile files in every way there is: by panics, endless
+//!   loops, recursion and memory. So this program starts itself anew as a child that reads one file
+//!   from standard input and has limits of time, processor time and memory. Whatever happens to the
+//!   child is an error of the one request.
+
+use std::ffi::OsStr;
+use std::io::{Read, Write};
+use std::process::{ExitCode, Stdio};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::Command;
+
+use super::extract::{MAX_TEXT_BYTES, unreadable};
+use crate::error::ApiError;
+
+/// The only argument of the child.
+const CHILD_FLAG: &str = "--extract-pdf-text";
+
+const MAX_TIME: Duration = Duration::from_secs(60);
+/// The child's processor time. The system ends it then, also when its parent is gone.
+const MAX_CPU_SECS: u64 = 60;
+/// The child's address space.
+const MAX_MEMORY_BYTES: u64 = 2 << 30;
+const MAX_PAGES: usize = 2000;
+
+/// The text of the file.
+///
+/// # Errors
+/// When the child cannot read it within its limits.
+pub async fn text(bytes: Vec<u8>) -> Result<String, ApiError> {
+    let failed = |error: std::io::Error| unreadable(format!("the PDF cannot be read: {error}"));
+    let program = std::env::current_exe().map_err(failed)?;
+    let mut command = Command::new(program);
+    command.arg(CHILD_FLAG).env_clear();
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.kill_on_drop(true).spawn().map_err(failed)?;
+    let (mut input, output) = (child.stdin.take(), child.stdout.take());
+    let read = async {
+        let write = async move {
+            if let Some(input) = &mut input {
+                input.write_all(&bytes).await.ok(); // A child that gives up says so by its status.
+            }
+            drop(input);
+        };
+        let mut text = Vec::new();
+        let mut output = output.expect("it was piped").take(MAX_TEXT_BYTES as u64 + 1);
+        let (read, ()) = tokio::join!(output.read_to_end(&mut text), write);
+        read?;
+        drop(output);
+        Ok::<_, std::io::Error>((text, child.wait().await?))
+    };
+    let (text, status) = tokio::time::timeout(MAX_TIME, read)
+        .await
+        .map_err(|_| unreadable("the PDF was not read within a minute".to_owned()))?
+        .map_err(failed)?;
+    let is_cut = text.len() > MAX_TEXT_BYTES; // The child ends when nobody reads on.
+    if !is_cut && !status.success() {
+        return Err(unreadable("the PDF is damaged, encrypted or too large".to_owned()));
+    }
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// Of a process that is such a child: reads the PDF, writes its text, and returns the exit code.
+/// `None` for every other process. Must be called before anything else of `main`.
+pub fn child() -> Option<ExitCode> {
+    let mut arguments = std::env::args_os().skip(1);
+    let is_child = arguments.next().as_deref() == Some(OsStr::new(CHILD_FLAG));
+    is_child.then(|| if extract().is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn extract() -> Option<()> {
+    limit();
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut bytes = Vec::new();
+    std::io::stdin().lock().read_to_end(&mut bytes).ok()?;
+    let pages = pdf_extract::extract_text_from_mem_by_pages(&bytes).ok()?;
+    let text = pages.into_iter().take(MAX_PAGES).collect::<Vec<_>>().join("\n\n");
+    std::io::stdout().lock().write_all(text.as_bytes()).ok()
+}
+
+#[cfg(unix)]
+fn limit() {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    let at_most = |limit: u64| Rlimit { current: Some(limit), maximum: Some(limit) };
+    // Without the limits the parent still ends the child by time.
+    setrlimit(Resource::Cpu, at_most(MAX_CPU_SECS)).ok();
+    setrlimit(Resource::As, at_most(MAX_MEMORY_BYTES)).ok();
+    setrlimit(Resource::Core, at_most(0)).ok();
+}
+
+#[cfg(not(unix))]
+fn limit() {}
