@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Text;
+
 /// A document, what it costs and what of it is ready. Times are seconds since 1970.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Document {
@@ -23,6 +25,10 @@ pub struct Document {
     pub read_seconds: Option<f64>,
     /// To compute what is not ready.
     pub seconds_left: Option<f64>,
+    /// The TTL class of its own saved KV; null without any.
+    pub ttl: Option<Text>,
+    /// When that is deleted without another use; null while there is room.
+    pub expires_at: Option<u64>,
     /// Of the tokens that are ready; null where the model's KV has no size per token.
     pub kv_bytes: Option<u64>,
     /// That a conversation holds at most.

@@ -22,6 +22,7 @@ import {
 } from "/lib.js";
 import { Help, help, Icon, orToast, Questions, ShowSide, showSide, side, Toasts } from "/parts.js";
 import { Banner } from "./banner.js";
+import "./documents/drops.js";
 import { chats, loadChats, pollStatus, refreshStatus, status, visibleChats } from "./chat/chats.js";
 import { conversationOf, newConversation } from "./chat/conversation.js";
 import { ChatPage } from "./chat/page.js";
@@ -29,6 +30,7 @@ import { Chats } from "./chat/side.js";
 import { Connect } from "./pages/connect.js";
 
 const PAGES = {
+  library: "./pages/library/page.js",
   memory: "./pages/memory/page.js",
   profiles: "./pages/profiles/page.js",
   models: "./pages/models/page.js",
@@ -200,7 +202,7 @@ bind("/", "keys.write", () => focusOn("composer"));
 bind("Escape", "keys.stop", stopAnswer, { whileTyping: true });
 bind("Mod+B", "keys.side", () => showSide());
 bind("Alt+1", "page.chat", showChat);
-Object.keys(PAGES).forEach((page, index) => {
+["memory", "profiles", "models", "settings", "library"].forEach((page, index) => {
   bind(`Alt+${index + 2}`, `page.${page}`, () => go(page));
 });
 bind("?", "keys.help", () => help.set({ open: true }));

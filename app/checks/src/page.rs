@@ -16,8 +16,13 @@ use hob_testkit::wait;
 use hob_testkit::wait::PATIENCE;
 
 /// The pages other than the chat, and their keys.
-pub const PAGES: [(&str, &str); 4] =
-    [("memory", "Alt+2"), ("profiles", "Alt+3"), ("models", "Alt+4"), ("settings", "Alt+5")];
+pub const PAGES: [(&str, &str); 5] = [
+    ("memory", "Alt+2"),
+    ("profiles", "Alt+3"),
+    ("models", "Alt+4"),
+    ("settings", "Alt+5"),
+    ("library", "Alt+6"),
+];
 
 /// Helpers of scripts. `css` converts a place; `seen` tells whether an element is visible.
 const HELPERS: &str = r#"

@@ -3,12 +3,16 @@
 import { html, t, useEffect, useLayoutEffect, useRef, useStore } from "/lib.js";
 import { Button, Icon, Select } from "/parts.js";
 import { chatOf, chats, prewarm, profileChoices, status } from "./chats.js";
+import { Attach, AttachedDocuments, takePaste } from "./attached.js";
 import { PushToTalk } from "./push-to-talk.js";
 
 export function Composer({ conversation }) {
   const field = useRef();
   const { draft, spoken, live, profile } = useStore(conversation.store);
+  const { attachments } = conversation;
+  const documents = useStore(attachments.store, ({ items }) => items);
   const isSpeaking = spoken !== null;
+  const canSend = !isSpeaking && attachments.areReady() && (draft.trim() || documents.length > 0);
   // A layout effect: the next key must already go into the field.
   useLayoutEffect(() => field.current.focus({ preventScroll: true }), []);
   useLayoutEffect(() => fitToText(field.current), [draft, spoken]);
@@ -26,7 +30,7 @@ export function Composer({ conversation }) {
   }, [isKnown]);
   const send = () => {
     const text = draft.trim();
-    if (!text || live || isSpeaking) return;
+    if (!canSend || live) return;
     conversation.write("");
     conversation.send(text);
   };
@@ -44,7 +48,9 @@ export function Composer({ conversation }) {
   return html`
     <div class="composer">
       <div class="composer-inner">
+        <${AttachedDocuments} attachments=${attachments} focusComposer=${() => field.current.focus()} />
         <div class="composer-box">
+          <${Attach} attachments=${attachments} />
           <textarea
             ref=${field}
             rows="1"
@@ -57,6 +63,7 @@ export function Composer({ conversation }) {
             onInput=${write}
             onKeyDown=${sendOnEnter}
             onFocus=${prewarmChat}
+            onPaste=${(event) => takePaste(event, attachments)}
           ></textarea>
           <${PushToTalk}
             conversation=${conversation}
@@ -67,7 +74,7 @@ export function Composer({ conversation }) {
             aria-label=${label}
             title=${label}
             data-test=${action}
-            disabled=${live ? live.isStopping : isSpeaking || !draft.trim()}
+            disabled=${live ? live.isStopping : !canSend}
             onClick=${live ? conversation.stop : send}
           >
             <${Icon} name=${action} />

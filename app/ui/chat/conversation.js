@@ -5,7 +5,9 @@
 // - Streamed text is rendered at most once a frame. The stored messages are read when it ends.
 
 import { api, createPersistentStore, createStore, isCancelled, isUnreachable, preferences, shell, t } from "/lib.js";
+import { readDocument } from "../documents/api.js";
 import { addChunk, emptyAnswer } from "./answer.js";
+import { createAttachments } from "./attachments.js";
 import { chatOf, conversationPath, isPrivate, newId, refreshStatus, upsertChat } from "./chats.js";
 import { drafts } from "./drafts.js";
 import { createSpeaker } from "./speaker.js";
@@ -59,6 +61,12 @@ function createConversation(id, state) {
   let running = null; // how to leave the answer that streams in
   let exchange = null; // the last answer, as a promise
   let speaker = null; // of an answer that is spoken
+  const attachments = createAttachments({
+    isPrivate: isPrivate(id),
+    isNew: () => !store.get().messages.length && !store.get().live,
+    profile: () => store.get().profile || undefined,
+    draftName: () => draftNameOf(id, store.get().state),
+  });
   const typeAhead = createTypeAhead(id, () => ({ hob: hobFields(store.get().head ?? undefined) }));
 
   async function load() {
@@ -201,7 +209,8 @@ function createConversation(id, state) {
     const { messages: [message], after } = outgrown;
     if (!message) return ask([], { after, newest: true });
     store.set({ draft: "" });
-    return ask(userMessage(draft.trim() || message.content), { after, newest: true });
+    const { documents } = attachments.send();
+    return ask(userMessage(draft.trim() || message.content, documents), { after, newest: true });
   }
 
   function requestBody(messages, { after, cold, newest }) {
@@ -226,7 +235,9 @@ function createConversation(id, state) {
     const { draft, messages } = store.get();
     if (!message) return;
     const isStored = messages.slice(count).some(({ content }) => content === message.content);
-    if (!isStored) store.set({ draft: draft || message.content });
+    if (isStored) return;
+    store.set({ draft: draft || message.content });
+    attachments.restore(message.hob?.documents ?? []);
   }
 
   /** Reads the messages back once the daemon has stored how the answer ended. */
@@ -253,17 +264,27 @@ function createConversation(id, state) {
     }
   }
 
-  const userMessage = (text) => [{ role: "user", content: text }];
+  const userMessage = (text, documents = []) => [
+    { role: "user", content: text, ...(documents.length && { hob: { documents } }) },
+  ];
+
+  async function send(text, { aloud } = {}) {
+    const { documents, unfinished } = attachments.send();
+    await ask(userMessage(text, documents), { after: store.get().head ?? undefined, aloud });
+    // What the answer has computed of it is there; its own KV is saved to its end.
+    if (unfinished) readDocument(unfinished.id, { show() {} }).catch(() => {});
+  }
 
   return {
     id,
     store,
     open,
     choose,
-    send: (text, { aloud } = {}) =>
-      ask(userMessage(text), { after: store.get().head ?? undefined, aloud }),
+    attachments,
+    send,
     // These two start a new branch beside `message`.
-    edit: (message, text) => ask(userMessage(text), { after: message.parent ?? 0 }),
+    edit: (message, text) =>
+      ask(userMessage(text, message.hob?.documents), { after: message.parent ?? 0 }),
     again: (message, cold) => ask([], { after: message.parent, cold }),
     // Leave out the oldest messages.
     goOn,
@@ -278,7 +299,8 @@ function createConversation(id, state) {
     },
     write(draft) {
       store.set({ draft });
-      if (!store.get().live) typeAhead.write(draft);
+      // What is computed while the user types would lack the documents.
+      if (!store.get().live) typeAhead.write(attachments.store.get().items.length ? "" : draft);
     },
     leave() {
       silence();

@@ -3,6 +3,7 @@
 import { classes, html, pure, t, useLayoutEffect, useRef, useState } from "/lib.js";
 import { Button, copy, IconButton } from "/parts.js";
 import { Numbers } from "./numbers.js";
+import { SentDocument } from "../documents/chip.js";
 import { Reading } from "./reading.js";
 import { AnswerText, UserText } from "./text.js";
 import { textOf } from "./tree.js";
@@ -32,7 +33,8 @@ function UserMessage(props) {
   return html`
     <article class=${classes("message user", isLast && "last")} data-test="user">
       <div class="hidden-text">${t("message.you")}</div>
-      <${UserText} text=${text} />
+      <${SentDocuments} message=${message} />
+      ${text && html`<${UserText} text=${text} />`}
       <div class="row under">
         <${Siblings} ...${props} />
         <${EndNotes} message=${message} />
@@ -123,9 +125,19 @@ export const Live = pure(({ live }) => html`
 /** A message that was sent and is not read back yet. */
 export const Sent = ({ message }) => html`
   <article class="message user" data-test="user">
-    <${UserText} text=${textOf(message)} />
+    <${SentDocuments} message=${message} />
+    ${textOf(message) && html`<${UserText} text=${textOf(message)} />`}
     <div class="row under"></div>
   </article>`;
+
+function SentDocuments({ message }) {
+  const documents = message.hob?.documents ?? [];
+  if (!documents.length) return null;
+  return html`
+    <div class="sent-documents">
+      ${documents.map((document) => html`<${SentDocument} key=${document.id} document=${document} />`)}
+    </div>`;
+}
 
 function AnswerParts({ text, reasoning, calls, isOver }) {
   return html`

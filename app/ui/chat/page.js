@@ -1,5 +1,7 @@
 import { classes, html, t, useEffect, useLayoutEffect, useMemo, useRef, useState, useStore } from "/lib.js";
 import { Button, Icon, IconButton, Menu, ShowSide, State } from "/parts.js";
+import { drops, takeDrops } from "../documents/drops.js";
+import { takeDocument } from "./about.js";
 import { actions } from "./actions.js";
 import { chatOf, chats, isPrivate, status } from "./chats.js";
 import { Composer } from "./composer.js";
@@ -23,6 +25,12 @@ export function ChatPage({ id }) {
     conversation.open();
     richText.load(); // Beside the messages, which it draws.
   }, [id, isAway, isAnswered]);
+  const isOver = useStore(drops, ({ isOver }) => isOver);
+  useEffect(() => takeDocument(conversation), [conversation]);
+  useEffect(
+    () => takeDrops((files) => files.forEach((file) => conversation.attachments.add(file))),
+    [conversation],
+  );
   const isEmpty = state.state !== "unread" && !state.messages.length && !state.pending.length;
   return html`
     <header class="page-head">
@@ -38,7 +46,8 @@ export function ChatPage({ id }) {
         <${State} place=${chat.place} />
         <${Menu} label=${t("chat.menu")} items=${actions(chat)} test="chat-menu" />`}
     </header>
-    <main class="page talk-page" id="content" tabindex="-1">
+    <main class=${classes("page talk-page", isOver && "drop-here")} id="content" tabindex="-1">
+      ${isOver && html`<p class="drop-words" data-test="drop-here">${t("drop.here")}</p>`}
       ${isEmpty
         ? html`<div class="talk"><${Welcome} conversation=${conversation} /></div>`
         : html`<${Messages} key=${id} conversation=${conversation} state=${state} />`}

@@ -52,7 +52,8 @@ impl Documents {
         let (chat, id) = (self.chat.clone(), entry.id.clone());
         let texts = BTreeMap::from([(id.clone(), stored.into())]);
         let profile = profile.map(str::to_owned);
-        let (tokens, memory_tokens, disk_tokens) = compute(move || {
+        let storage = self.conversations.storage.clone();
+        let (tokens, memory_tokens, disk_tokens, saved) = compute(move || {
             let prompt = chat.document_tokens(&id, &texts, profile.as_deref())?;
             let engine = chat.engine();
             let is_border = |token| engine.model().vocabulary().is_eog(token);
@@ -62,7 +63,8 @@ impl Documents {
             let whole = blocks.iter().rev().map(|block| block.range.end);
             let shared = whole.clone().find(|&end| is_border(prompt[end - 1]));
             let tokens = shared.unwrap_or_else(|| whole.last().unwrap_or(0));
-            Ok::<_, ApiError>((tokens, memory.min(tokens), disk.min(tokens)))
+            let saved = storage.saved_until(&key);
+            Ok::<_, ApiError>((tokens, memory.min(tokens), disk.min(tokens), saved))
         })
         .await?;
         let ready_tokens = (memory_tokens + disk_tokens).min(tokens);
@@ -81,6 +83,8 @@ impl Documents {
             disk_tokens,
             read_seconds: seconds(tokens).map(rounded),
             seconds_left: seconds(unread).map(rounded),
+            ttl: saved.map(|(class, _)| class.to_string().into()),
+            expires_at: saved.and_then(|(_, end)| end).map(|end| end.0 / 1000),
             kv_bytes: self.models.kv_bytes(ready_tokens),
             context_tokens: self.chat.engine().conversation_tokens(),
             in_library: entry.in_library,

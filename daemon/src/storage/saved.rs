@@ -1,8 +1,9 @@
 //! Which conversations have KV on disk.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use hob_slots::ConversationId;
+use hob_slots::{ConversationId, Timestamp, TtlClass};
 
 use super::Storage;
 
@@ -10,6 +11,16 @@ use super::Storage;
 const MAX_LOOKUPS: usize = 256;
 
 impl Storage {
+    /// The class of a record on disk, and when it expires: `None` while there is room. Blocks on the
+    /// disk.
+    pub fn saved_until(&self, id: &ConversationId) -> Option<(TtlClass, Option<Timestamp>)> {
+        let options = self.options();
+        let entry = options.reader.as_ref()?.slot(options.engine.fingerprint(), id)?;
+        let lifetime = options.lifetimes.of(entry.class);
+        let end = |lifetime: Duration| Timestamp(entry.used_at.0 + lifetime.as_millis() as u64);
+        Some((entry.class, lifetime.map(end)))
+    }
+
     /// Tokens on disk, for these conversations at least. Blocks on the disk.
     pub fn saved_tokens(&self, ids: BTreeSet<ConversationId>) -> Vec<(ConversationId, usize)> {
         let Some(reader) = &self.options().reader else { return Vec::new() };

@@ -3,6 +3,7 @@
 mod access;
 mod branches;
 mod chats;
+mod documents;
 mod fetching;
 mod files;
 mod first_run;

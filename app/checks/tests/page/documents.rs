@@ -1,0 +1,213 @@
+//! Documents: attached by a drop, a paste or the button, read once, and kept in the library.
+
+use std::fs;
+use std::path::PathBuf;
+
+use hob_checks::{Hobd, Look, Model, Page};
+use serde_json::json;
+
+fn text(lines: usize) -> String {
+    let line = |n: usize| format!("In year {n} the castle had {} doors.\n", n * 7);
+    (1..=lines).map(line).collect()
+}
+
+fn file(hobd: &Hobd, name: &str, text: &str) -> PathBuf {
+    let path = hobd.directory().join(name);
+    fs::write(&path, text).unwrap();
+    path
+}
+
+/// Drops a file on the middle of the page, as the system's file manager does.
+fn drop_file(page: &Page, name: &str, text: &str) -> bool {
+    let dropped = page.script_with(
+        "const [name, text] = arguments;
+         const dataTransfer = new DataTransfer();
+         dataTransfer.items.add(new File([text], name));
+         const target = document.elementFromPoint(innerWidth / 2, innerHeight / 2);
+         const fire = kind => {
+             const event = new DragEvent(kind, {bubbles: true, cancelable: true, dataTransfer});
+             target.dispatchEvent(event);
+             return event.defaultPrevented;
+         };
+         return fire('dragover') && fire('drop')",
+        &[json!(name), json!(text)],
+    );
+    dropped.as_bool().unwrap()
+}
+
+fn paste(page: &Page, text: &str) {
+    page.shows("@composer");
+    page.script_with(
+        "const clipboardData = new DataTransfer();
+         clipboardData.setData('text/plain', arguments[0]);
+         const event = new ClipboardEvent('paste', {bubbles: true, cancelable: true, clipboardData});
+         one('@composer').dispatchEvent(event)",
+        &[json!(text)],
+    );
+}
+
+fn is_ready(page: &Page) {
+    page.shows("@document-chip[data-state=ready]");
+}
+
+#[test]
+fn a_dropped_file_is_read_before_the_question_and_stays_with_its_message() {
+    let mut hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.shows("@composer");
+    assert!(drop_file(&page, "castle.md", &text(30)));
+    is_ready(&page);
+    page.reads("@document-chip", "castle.md");
+    page.reads("@document-chip", "tokens · ready");
+
+    assert_eq!(page.ask("Say this: seven"), "seven");
+    let numbers = page.last_figures();
+    let computed = |numbers: &str| {
+        let before = numbers.split(" computed").next().unwrap();
+        before.rsplit(' ').next().unwrap().parse::<u64>().unwrap()
+    };
+    assert!(computed(&numbers) < 64, "the document was read before: {numbers}");
+    assert_eq!(page.count("@attached"), 0);
+    page.reads("@sent-document", "castle.md");
+
+    page.expect_it_away();
+    hobd.restart();
+    page.go(&hobd.address_of_the_page());
+    page.open_chat("Say this: seven");
+    page.reads("@sent-document", "castle.md");
+    page.click("@sent-document");
+    page.reads("@document-text", "In year 30 the castle had 210 doors.");
+    page.press("Escape");
+
+    page.open_page("library");
+    page.reads("@library-row[data-state=ready]", "castle.md");
+    page.click("@library-start");
+    is_ready(&page);
+    assert_eq!(page.ask("Say this: doors"), "doors");
+    let numbers = page.last_figures();
+    assert!(computed(&numbers) < 64, "a second chat shares it: {numbers}");
+}
+
+#[test]
+fn a_file_is_never_opened_by_the_browser_wherever_it_is_dropped() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.shows("@composer");
+    assert!(drop_file(&page, "a.txt", "some words"));
+    for name in ["memory", "profiles", "models", "settings", "library"] {
+        page.open_page(name);
+        assert!(drop_file(&page, "b.txt", "other words"), "{name}");
+    }
+    page.reads("@toast", "Drop files on a chat or on the library");
+    page.reads("@library-row", "b.txt");
+}
+
+#[test]
+fn a_long_paste_is_a_document_of_its_chat_alone() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    paste(&page, "short");
+    assert_eq!(page.count("@attached"), 0);
+    paste(&page, &text(70));
+    is_ready(&page);
+    page.reads("@document-chip", "Pasted text");
+
+    page.go(&hobd.address_of_the_page());
+    page.script("location.reload()");
+    is_ready(&page);
+    page.click("@document-chip [aria-label*='Take']");
+    page.hides("@document-chip");
+
+    paste(&page, &text(71));
+    is_ready(&page);
+    page.press("Enter");
+    page.answered(1);
+    page.reads("@sent-document", "Pasted text");
+    page.reads("@title", "Pasted text");
+    page.open_page("library");
+    page.shows("@page-library .library-drop");
+    assert_eq!(page.count("@library-row"), 0, "it is no document of the library");
+}
+
+#[test]
+fn a_file_that_is_no_text_says_so_and_one_too_long_cannot_be_sent() {
+    let hobd = Hobd::start_with(Model::Fake, &["--ctx", "1024"]);
+    let page = Page::open(&hobd);
+    page.expect_complaint("400");
+    page.shows("@composer");
+    drop_file(&page, "a.zip", "PK\u{3}\u{4}\0\0");
+    page.reads("@document-chip[data-state=failed]", "neither text nor a PDF");
+    page.click("@document-chip [aria-label*='Take']");
+    drop_file(&page, "long.txt", &text(60));
+    page.reads("@document-chip[data-state=too-long]", "a chat holds 1,024");
+    page.write("What now?");
+    assert_eq!(page.script("return one('@send').disabled"), json!(true));
+    page.click("@document-chip [aria-label*='Take']");
+    page.until("it can be sent", "!one('@send').disabled");
+}
+
+#[test]
+fn a_document_that_is_removed_leaves_the_library_and_its_chats_go_on() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.expect_complaint("404");
+    page.shows("@attach");
+    page.script("one('@attach-file').hidden = false");
+    page.choose_file("@attach-file", &file(&hobd, "mill.csv", &text(20)));
+    is_ready(&page);
+    page.ask("Say this: one");
+    page.open_page("library");
+    page.reads("@library-row", "1 chat");
+    page.click("@library-remove");
+    page.click("@question @yes");
+    page.hides("@library-row");
+    assert_eq!(hobd.client.get("/v1/slots")["data"], json!([]));
+
+    page.open_chat("Say this: one");
+    page.click("@sent-document");
+    page.reads("@document-text", "This document was removed");
+    page.press("Escape");
+    assert_eq!(page.ask("Say this: two"), "two");
+}
+
+#[test]
+fn a_file_of_the_library_is_read_with_visible_progress() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.open_page("library");
+    page.script(
+        "window.told = new Set();
+         new MutationObserver(() => all('@library-words').forEach(row => told.add(row.textContent)))
+             .observe(document.body, {childList: true, subtree: true, characterData: true})",
+    );
+    drop_file(&page, "slow.txt", &format!("Read this slowly: {}", text(12)));
+    page.reads("@library-row[data-state=ready]", "slow.txt");
+    page.until("it said how far it was", "[...told].some(text => /^Reading \\d/.test(text))");
+    page.reads("@library-row", "kept while there is room");
+}
+
+#[test]
+fn documents_look_as_they_should() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.shows("@composer");
+    drop_file(&page, "The annual report of the castle's doors.pdf.txt", &text(40));
+    is_ready(&page);
+    page.ask("Say this: It had **seven** doors.");
+    drop_file(&page, "mill.csv", &text(14));
+    page.shows("@document-chip[data-state=unread]");
+    for (name, width, dark) in
+        [("wide", 1280, false), ("dark", 1280, true), ("narrow", 420, false), ("small", 320, true)]
+    {
+        page.show(Look { width, height: 800, dark, still: true, ..Look::default() });
+        page.save_picture(&format!("documents-chat-{name}"));
+        page.go(&format!("{}/#/library", hobd.origin()));
+        page.shows("@library-row");
+        let overflow =
+            page.script("const main = one('#content'); return main.scrollWidth - main.clientWidth");
+        assert_eq!(overflow, json!(0), "{name}");
+        page.save_picture(&format!("documents-library-{name}"));
+        page.script("history.back()");
+        page.answered(1);
+    }
+}

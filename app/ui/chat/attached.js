@@ -1,0 +1,56 @@
+// The documents above the composer's field, and the three ways by which they come there: the button, a
+// paste and a drop (which the page takes).
+
+import { html, t, useEffect, useRef, useStore } from "/lib.js";
+import { IconButton } from "/parts.js";
+import { DocumentChip } from "../documents/chip.js";
+
+/** A longer paste becomes a document. */
+const MAX_PASTED_CHARS = 2000;
+
+/** `focusComposer()`: the next thing is to write, after a document came or went. */
+export function AttachedDocuments({ attachments, focusComposer }) {
+  const items = useStore(attachments.store, ({ items }) => items);
+  useEffect(() => {
+    if (items.length) focusComposer();
+  }, [items.length]);
+  if (!items.length) return null;
+  const remove = ({ key }) => {
+    attachments.remove(key);
+    focusComposer();
+  };
+  return html`
+    <div class="attached" role="group" aria-label=${t("attach.list")} data-test="attached">
+      ${items.map((item) => html`
+        <${DocumentChip} key=${item.key} item=${item} onRemove=${() => remove(item)} />`)}
+    </div>`;
+}
+
+export function Attach({ attachments }) {
+  const field = useRef();
+  const chosen = (event) => {
+    [...event.target.files].forEach((file) => attachments.add(file));
+    event.target.value = "";
+  };
+  return html`
+    <${IconButton}
+      icon="attach"
+      label=${t("attach")}
+      onClick=${() => field.current.click()}
+      data-test="attach"
+    />
+    <input type="file" multiple hidden ref=${field} onChange=${chosen} data-test="attach-file" />`;
+}
+
+/** A paste of files or of a long text is attached instead of written. */
+export function takePaste(event, attachments) {
+  const files = [...event.clipboardData.files];
+  const text = event.clipboardData.getData("text/plain");
+  if (!files.length && text.length <= MAX_PASTED_CHARS) return;
+  event.preventDefault();
+  if (text.length > MAX_PASTED_CHARS) {
+    attachments.add(new Blob([text]), { name: t("attach.pasted"), isPasted: true });
+  } else {
+    files.forEach((file) => attachments.add(file));
+  }
+}

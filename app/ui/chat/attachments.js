@@ -1,0 +1,123 @@
+// The documents in a chat's composer, until they are sent.
+//
+// - A file becomes a document of the library; pasted text belongs to its chat. Of a private chat both stay
+//   in memory.
+// - The first document of a new chat is computed at once: the prompt will begin with it. Others are
+//   computed with their message, because their place is behind what was said before.
+
+import { createStore, isCancelled, t } from "/lib.js";
+import { toast } from "/parts.js";
+import { addDocument, dropDocument, readDocument, removeDocument, viewDocument } from "../documents/api.js";
+import { documentState } from "../documents/words.js";
+import { drafts } from "./drafts.js";
+
+/** `isNew()`: the chat has no message yet. `draftName()`: under which a reload finds them; or null. */
+export function createAttachments({ isPrivate, isNew, profile, draftName }) {
+  const store = createStore({ items: [] });
+  const controllers = new Map();
+  let lastKey = 0;
+
+  const change = (key, fields) => store.set(({ items }) => ({
+    items: items.map((item) => (item.key === key ? { ...item, ...fields } : item)),
+  }));
+  const itemOf = (key) => store.get().items.find((item) => item.key === key);
+
+  function append(fields) {
+    const item = { key: ++lastKey, id: null, view: null, progress: null, error: null, ...fields };
+    store.set(({ items }) => ({ items: [...items, item] }));
+    return item.key;
+  }
+
+  /** Runs `work(signal)`; the chip shows its failure. */
+  async function run(key, work) {
+    const controller = new AbortController();
+    controllers.set(key, controller);
+    try {
+      await work(controller.signal);
+    } catch (error) {
+      if (!isCancelled(error)) change(key, { error, progress: null });
+    } finally {
+      if (controllers.get(key) === controller) controllers.delete(key);
+    }
+  }
+
+  const keepOf = (isPasted) => (isPrivate ? "private" : isPasted ? "chat" : "library");
+
+  function add(file, { name = file.name, isPasted = false } = {}) {
+    const key = append({ name, isPasted });
+    return run(key, async (signal) => {
+      const options = { name, keep: keepOf(isPasted), profile: profile(), signal };
+      const view = await addDocument(file, options);
+      if (store.get().items.some(({ id }) => id === view.id)) return take([key]);
+      change(key, { id: view.id, name: view.name, view });
+      save();
+      await read(key, signal);
+    });
+  }
+
+  /** Documents of the library, and those of a composer before a reload. */
+  function addStored(id, name, isPasted = false) {
+    if (store.get().items.some((item) => item.id === id)) return undefined;
+    const key = append({ id, name, isPasted });
+    save();
+    return run(key, async (signal) => {
+      const view = await viewDocument(id, profile());
+      change(key, { name: view.name, view });
+      await read(key, signal);
+    });
+  }
+
+  async function read(key, signal) {
+    const item = itemOf(key);
+    const isFirst = store.get().items[0]?.key === key;
+    if (!item || !isFirst || !isNew() || isPrivate || documentState(item) !== "unread") return;
+    const show = (progress) => change(key, { progress });
+    const view = await readDocument(item.id, { profile: profile(), show, signal });
+    change(key, { view, progress: null });
+  }
+
+  /** Takes them out of the composer and ends what is under way for them. */
+  function take(keys) {
+    const taken = store.get().items.filter(({ key }) => keys.includes(key));
+    store.set(({ items }) => ({ items: items.filter(({ key }) => !keys.includes(key)) }));
+    keys.forEach((key) => controllers.get(key)?.abort());
+    save();
+    return taken;
+  }
+
+  function remove(key) {
+    const [item] = take([key]);
+    if (!item?.id) return;
+    if (item.isPasted || isPrivate) return dropDocument(item.id);
+    const removeToo = { label: t("document.remove"), act: () => removeDocument(item.id) };
+    toast(t("document.stays", item), removeToo);
+  }
+
+  function save() {
+    const items = store.get().items.filter(({ id }) => id);
+    const saved = items.map(({ id, name, isPasted }) => ({ id, name, isPasted }));
+    drafts.write(nameOf(), saved.length ? JSON.stringify(saved) : "");
+  }
+
+  const nameOf = () => (draftName() === null ? null : `${draftName()}.documents`);
+
+  const saved = drafts.read(nameOf());
+  if (saved) JSON.parse(saved).forEach(({ id, name, isPasted }) => addStored(id, name, isPasted));
+
+  return {
+    store,
+    add,
+    addStored,
+    remove,
+    /** Whether every one can be sent. */
+    areReady: () => store.get().items.every((item) => item.id && !item.error && documentState(item) !== "too-long"),
+    /** Those of a message: `{ id, name }` each. */
+    send() {
+      const items = take(store.get().items.map(({ key }) => key));
+      const unfinished = items.find((item, index) => index === 0 && item.progress);
+      return { documents: items.map(({ id, name }) => ({ id, name })), unfinished };
+    },
+    /** The message was not sent. */
+    restore: (documents) => documents.forEach(({ id, name }) => addStored(id, name)),
+  };
+}
