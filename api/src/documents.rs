@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::Text;
 
 /// A document, what it costs and what of it is ready. Times are seconds since 1970.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
 pub struct Document {
     /// SHA-256 of its text, in hex.
     pub id: String,

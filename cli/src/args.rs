@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 use hob_config::{ClientFlags, Flags};
 
 use crate::commands::{
-    ask, chat, completions, config, conversations, doctor, explain, man, models, open, prefixes,
-    settings, simulate, slots, status,
+    ask, chat, completions, config, conversations, doctor, documents, explain, man, models, open,
+    prefixes, settings, simulate, slots, status,
 };
 use crate::exit;
 
@@ -30,6 +30,7 @@ pub enum Command {
     Ask(ask::Args),
     Open(open::Args),
     Conversations(conversations::Args),
+    Documents(documents::Args),
     Explain(explain::Args),
     Slots(slots::Args),
     Prefixes(prefixes::Args),

@@ -4,6 +4,8 @@
 #[path = "daemon/chat.rs"]
 mod chat;
 mod common;
+#[path = "daemon/documents.rs"]
+mod documents;
 #[path = "common/fake.rs"]
 mod fake;
 #[path = "daemon/lists.rs"]

@@ -110,7 +110,7 @@ fn a_document_is_read_once_and_every_chat_about_it_computes_only_its_question() 
     let client = &hobd.client;
     let after = view(client, id);
     assert_eq!(after["disk_tokens"], after["tokens"], "{after}");
-    let hob = ask(client, "three", question, &[id]);
+    let hob = ask(client, "three", "Which year had the fewest?", &[id]);
     assert_eq!(count(&hob["tokens"], "disk"), tokens, "{hob}");
     assert_eq!(computed(&hob), count(&hob, "prompt_tokens") - tokens, "only what is new: {hob}");
     let on = ask(client, "one", "And the year?", &[]);

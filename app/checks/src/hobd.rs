@@ -94,6 +94,11 @@ impl Hobd {
         self.start_again();
     }
 
+    /// Lets time pass for a hobd with a clock, running or not.
+    pub fn pass(&self, time: Duration) {
+        self.launch.pass(time);
+    }
+
     /// Writes the file of a profile.
     pub fn write_profile(&self, name: &str, text: &str) {
         let profiles = self.directory().join("profiles");

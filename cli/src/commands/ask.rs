@@ -1,9 +1,11 @@
 //! `hob ask`
 
 use std::io::{self, Read, Write};
+use std::path::PathBuf;
 
 use serde_json::json;
 
+use super::documents;
 use super::turn::{self, Question, Shape};
 use crate::client::Client;
 use crate::context::Context;
@@ -31,6 +33,10 @@ pub struct Args {
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
 
+    /// Ask about this text or PDF file, which becomes a document of the library
+    #[arg(long, value_name = "FILE")]
+    file: Vec<PathBuf>,
+
     #[command(flatten)]
     shape: Shape,
 }
@@ -42,7 +48,12 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     if let Some(system) = &args.system {
         messages.push(json!({"role": "system", "content": system}));
     }
-    messages.push(json!({"role": "user", "content": question}));
+    let mut message = json!({"role": "user", "content": question});
+    if !args.file.is_empty() {
+        let ids = args.file.iter().map(|file| Ok(documents::upload(&client, file)?.id));
+        message["hob"] = json!({"documents": ids.collect::<Result<Vec<_>, Failure>>()?});
+    }
+    messages.push(message);
     let conversation = match (&args.conversation, args.last) {
         (Some(name), _) => Some(turn::named(name, context)?),
         (None, true) => Some(names::last(&client)?),

@@ -6,6 +6,7 @@ pub mod completions;
 pub mod config;
 pub mod conversations;
 pub mod doctor;
+pub mod documents;
 pub mod explain;
 pub mod man;
 pub mod models;
@@ -33,6 +34,7 @@ pub fn run(command: Command, context: &mut Context) -> Result<(), Failure> {
         Command::Chat(args) => chat::run(&args, context),
         Command::Ask(args) => ask::run(&args, context),
         Command::Conversations(args) => conversations::run(&args, context),
+        Command::Documents(args) => documents::run(&args, context),
         Command::Explain(args) => explain::run(&args, context),
         Command::Slots(args) => slots::run(&args, context),
         Command::Open(args) => open::run(&args, context),

@@ -6,12 +6,10 @@
 //!   systems is the same document.
 
 use super::pdf;
+use super::refusal::{MAX_TEXT_BYTES, too_large, unreadable};
 use crate::conversations::transcript::StoredDocument;
-use crate::error::{ApiError, ErrorKind};
+use crate::error::ApiError;
 use crate::wire::document::document_name;
-
-/// About 1,000 pages.
-pub const MAX_TEXT_BYTES: usize = 4 << 20;
 
 const DEFAULT_NAME: &str = "Document";
 
@@ -30,14 +28,9 @@ pub async fn document(bytes: Vec<u8>, name: &str) -> Result<StoredDocument, ApiE
         return Err(unreadable(format!("there is no text in it{hint}")));
     }
     if text.len() > MAX_TEXT_BYTES {
-        let message = format!("its text has more than {} MiB", MAX_TEXT_BYTES >> 20);
-        return Err(ApiError::new(ErrorKind::TooLarge, message).code("document_too_large"));
+        return Err(too_large());
     }
     Ok(StoredDocument { name, kind: kind.to_owned(), text })
-}
-
-pub(super) fn unreadable(message: String) -> ApiError {
-    ApiError::new(ErrorKind::Invalid, message).code("document_unreadable")
 }
 
 fn decoded(bytes: &[u8]) -> Result<String, ApiError> {

@@ -11,6 +11,7 @@
 
 pub mod extract;
 pub mod pdf;
+mod refusal;
 mod view;
 
 use std::collections::BTreeSet;

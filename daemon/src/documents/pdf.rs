@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
-use super::extract::{MAX_TEXT_BYTES, unreadable};
+use super::refusal::{MAX_TEXT_BYTES, unreadable};
 use crate::error::ApiError;
 
 /// The only argument of the child.

@@ -11,7 +11,6 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::fields::{Fields, unsupported, wrong_type};
-use super::message::Role;
 use crate::error::ApiError;
 
 /// More in one message are refused.
@@ -85,8 +84,8 @@ pub fn document_name(name: &str) -> Option<String> {
     (!line.is_empty()).then_some(line)
 }
 
-/// Reads `hob.documents` of a message.
-pub(super) fn parse(fields: &Fields<'_>, role: Role) -> Result<Vec<DocumentRef>, ApiError> {
+/// Reads `hob.documents` of a message. `is_users`: only a message of the user may have any.
+pub(super) fn parse(fields: &Fields<'_>, is_users: bool) -> Result<Vec<DocumentRef>, ApiError> {
     let Some(hob) = fields.get("hob") else { return Ok(Vec::new()) };
     let hob_path = fields.path("hob");
     let hob = Fields::of(hob, &hob_path)?;
@@ -96,7 +95,7 @@ pub(super) fn parse(fields: &Fields<'_>, role: Role) -> Result<Vec<DocumentRef>,
     }
     let Some(list) = hob.list("documents")? else { return Ok(Vec::new()) };
     let path = hob.path("documents");
-    if role != Role::User && !list.is_empty() {
+    if !is_users && !list.is_empty() {
         return Err(ApiError::field(path, "only messages of the user have documents"));
     }
     if list.len() > MAX_DOCUMENTS {

@@ -79,7 +79,7 @@ impl Message {
         }
         fields.string("name")?;
         fields.string("reasoning_content")?;
-        let documents = document::parse(&fields, role)?;
+        let documents = document::parse(&fields, role == Role::User)?;
 
         let mut json = Map::new();
         json.insert("role".into(), role.as_str().into());

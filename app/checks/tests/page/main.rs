@@ -6,6 +6,7 @@ mod chats;
 mod documents;
 mod fetching;
 mod files;
+mod film;
 mod first_run;
 mod forced_colours;
 mod keyboard;

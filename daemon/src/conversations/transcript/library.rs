@@ -292,7 +292,9 @@ fn delete_unused(
 ) -> Result<Vec<String>, TranscriptError> {
     let mut delete = connection.prepare_cached(
         "DELETE FROM documents WHERE NOT in_library AND created_at < ?1
-         AND id NOT IN (SELECT document FROM message_documents) RETURNING text",
+         AND id NOT IN (SELECT document FROM message_documents)
+         AND NOT EXISTS (SELECT 1 FROM deleted_messages WHERE instr(content, documents.id) > 0)
+         RETURNING text",
     )?;
     let texts = delete.query_map([millis(before)], |row| row.get(0))?;
     Ok(texts.collect::<Result<_, _>>()?)

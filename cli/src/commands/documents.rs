@@ -1,0 +1,130 @@
+//! `hob documents`
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Subcommand;
+use hob_api::Document;
+use serde_json::Value;
+
+use super::listed;
+use crate::client::{Client, path_segment};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::{Align, Table, ago, count, line, plain};
+
+const PATH: &str = "/v1/documents";
+
+/// List, add and remove documents: texts that are read once, for every chat about them
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// List the documents of the library, the latest first
+    #[command(visible_alias = "ls")]
+    List,
+    /// Add text or PDF files to the library; the first chat about one, or the app, reads it
+    Add {
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+    },
+    /// Remove documents with their text, and with every KV that contains it
+    Rm {
+        /// Names, or the beginnings of ids
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+    },
+}
+
+pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
+    let client = Client::find(context)?;
+    match args.action.as_ref().unwrap_or(&Action::List) {
+        Action::List => list(&client, context),
+        Action::Add { files } => files.iter().try_for_each(|file| {
+            let added = upload(&client, file)?;
+            if context.json {
+                return context.write_json(&serde_json::to_value(&added).unwrap_or_default());
+            }
+            let tokens = count(added.tokens as u64);
+            Ok(writeln!(context.out, "added {}: {tokens} tokens", line(&added.name, 60))?)
+        }),
+        Action::Rm { names } => remove(&client, names, context),
+    }
+}
+
+/// Sends a file to the library.
+pub fn upload(client: &Client, path: &Path) -> Result<Document, Failure> {
+    let cannot =
+        |error: std::io::Error| Failure::Usage(format!("cannot read {}: {error}", path.display()));
+    let file = File::open(path).map_err(cannot)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let path = format!("{PATH}?name={}", path_segment(&name));
+    client.upload(&path, "application/octet-stream", &file)
+}
+
+fn list(client: &Client, context: &mut Context) -> Result<(), Failure> {
+    let Some(documents) = listed::<Document>(client, PATH, context)? else { return Ok(()) };
+    if documents.is_empty() {
+        writeln!(context.out, "the library is empty; `hob documents add FILE` adds a document")?;
+        return Ok(());
+    }
+    let columns = [
+        ("NAME", Align::Left),
+        ("TOKENS", Align::Right),
+        ("READY", Align::Right),
+        ("CHATS", Align::Right),
+        ("USED", Align::Left),
+        ("ID", Align::Left),
+    ];
+    let mut table = Table::new(&columns).cut(0);
+    let now_secs = context.now_secs();
+    for document in &documents {
+        let used_at = u64::try_from(document.used_at).unwrap_or(0);
+        table.row(vec![
+            line(&document.name, 60),
+            count(document.tokens as u64),
+            count(document.ready_tokens as u64),
+            count(document.conversations),
+            ago(now_secs.saturating_sub(used_at)),
+            line(&document.id, 12),
+        ]);
+    }
+    let text = table.text(context.columns());
+    context.show(&text)
+}
+
+/// Removes all of them; the first missing one is the failure in the end.
+fn remove(client: &Client, names: &[String], context: &mut Context) -> Result<(), Failure> {
+    let mut missing = None;
+    for name in names {
+        let documents: hob_api::List<Document> = client.get(PATH)?;
+        let is_meant =
+            |document: &&Document| document.name == *name || document.id.starts_with(name.as_str());
+        let meant: Vec<&Document> = documents.data.iter().filter(is_meant).collect();
+        match meant.as_slice() {
+            [document] => {
+                let answer: Value = client.delete(&format!("{PATH}/{}", document.id))?;
+                if context.json {
+                    context.write_json(&answer)?;
+                } else {
+                    writeln!(context.out, "removed {}", line(&document.name, 60))?;
+                }
+            }
+            [] => {
+                let message = format!("there is no document `{}`", plain(name));
+                let remedy = "`hob documents` lists them";
+                missing.get_or_insert(Failure::NotFound(format!("{message}; {remedy}")));
+            }
+            _ => {
+                let message = format!("several documents match `{}`: give an id", plain(name));
+                return Err(Failure::Usage(message));
+            }
+        }
+    }
+    missing.map_or(Ok(()), Err)
+}
