@@ -68,12 +68,12 @@ pub fn with_documents<'m>(
             let keys = documents.iter().map(|document| key(&document.id));
             all.extend(keys.zip(written).map(|(key, text)| Message::of_document(&key, &text)));
             if !words.is_empty() {
-                all.push(message.with_text(words));
+                all.push(message.without_documents(words));
             }
         } else {
             let words = (!words.is_empty()).then(|| words.to_owned());
             let parts: Vec<String> = written.chain(words).collect();
-            all.push(message.with_text(&parts.join("\n\n")));
+            all.push(message.without_documents(&parts.join("\n\n")));
         }
     }
     Cow::Owned(all)

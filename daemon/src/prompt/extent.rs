@@ -54,7 +54,7 @@ impl Renderer {
             // The words follow documents that came without any, in their message.
             let messages = match parts.messages.split_last() {
                 Some((last, before)) if last.is_documents_alone() => {
-                    let mut last_with_words = last.with_text(&text);
+                    let mut last_with_words = last.without_documents(&text);
                     last_with_words.set_documents(&last.documents());
                     [before, &[last_with_words]].concat()
                 }

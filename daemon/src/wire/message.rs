@@ -185,7 +185,7 @@ impl Message {
     }
 
     /// The same message with another text and without documents.
-    pub fn with_text(&self, text: &str) -> Self {
+    pub fn without_documents(&self, text: &str) -> Self {
         let mut message = self.clone();
         message.set_documents(&[]);
         message.json.insert("content".into(), text.into());

@@ -101,7 +101,8 @@ fn counts(finish: &Value) -> (u64, u64) {
 fn play(look: Look) {
     let text = chronicle(if is_film() { PARAGRAPHS } else { PARAGRAPHS / 7 });
     let ctx = if is_film() { "8192" } else { "4096" };
-    let mut hobd = Hobd::start_changed(Model::Real, &["--ctx", ctx], |launch, _| launch.with_clock());
+    let mut hobd =
+        Hobd::start_changed(Model::Real, &["--ctx", ctx], |launch, _| launch.with_clock());
     let page = Page::open_as(&hobd, look);
     let mut film = Film::new(look);
     page.shows("@composer");

@@ -14,9 +14,7 @@ use serde_json::Value;
 use super::answer::ClosedAnswer;
 use super::tree::Continuation;
 use super::writer::Pending;
-use super::{
-    After, Transcript, TranscriptError, explanations, library, read, speed, tokens, tree,
-};
+use super::{After, Transcript, TranscriptError, explanations, library, read, speed, tokens, tree};
 use crate::prompt::DocumentTexts;
 use crate::wire::document::DocumentId;
 use crate::wire::message::Message;
