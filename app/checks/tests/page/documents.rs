@@ -97,8 +97,10 @@ fn a_file_is_never_opened_by_the_browser_wherever_it_is_dropped() {
     for name in ["memory", "profiles", "models", "settings", "library"] {
         page.open_page(name);
         assert!(drop_file(&page, "b.txt", "other words"), "{name}");
+        if name == "memory" {
+            page.reads("@toast", "Drop files on a chat or on the library");
+        }
     }
-    page.reads("@toast", "Drop files on a chat or on the library");
     page.reads("@library-row", "b.txt");
 }
 
