@@ -65,6 +65,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
         conversation,
         append: true,
         newest: false,
+        continues: false,
         private: false,
         shape: &args.shape,
         interrupt: None,

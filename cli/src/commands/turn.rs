@@ -32,10 +32,14 @@ pub struct Shape {
     #[arg(long, value_name = "TOKENS")]
     max_tokens: Option<u32>,
 
-    /// Randomness of the answer, from 0 to 2; 0 always picks the most likely token
-    #[arg(long, value_name = "NUMBER", default_value_t = 0.3)]
-    temperature: f64,
+    /// Randomness of the answer, from 0 to 2; 0 always picks the most likely token. Without it, what
+    /// the conversation or its profile sets, or 0.3
+    #[arg(long, value_name = "NUMBER")]
+    temperature: Option<f64>,
 }
+
+/// At OpenAI's default of 1, small models often err.
+const DEFAULT_TEMPERATURE: f64 = 0.3;
 
 pub struct Question<'a> {
     pub messages: Vec<Value>,
@@ -45,6 +49,8 @@ pub struct Question<'a> {
     pub append: bool,
     /// Leave out the oldest messages if not all fit into the context.
     pub newest: bool,
+    /// Go on with the last answer; there are no messages then.
+    pub continues: bool,
     /// Neither text nor KV may reach the disk.
     pub private: bool,
     pub shape: &'a Shape,
@@ -268,14 +274,21 @@ fn body(question: &Question<'_>) -> Value {
     body.insert("messages".into(), question.messages.clone().into());
     body.insert("stream".into(), true.into());
     body.insert("stream_options".into(), json!({"include_usage": true}));
+    let mut hob = json!({});
     if let Some(conversation) = question.conversation {
         body.insert("conversation".into(), conversation.into());
-        let hob = extension(question.append, question.newest, question.private);
-        if hob != json!({}) {
-            body.insert("hob".into(), hob);
-        }
+        hob = extension(question.append, question.newest, question.private);
     }
-    body.insert("temperature".into(), question.shape.temperature.into());
+    if question.continues {
+        hob["continue"] = true.into();
+    }
+    match question.shape.temperature {
+        Some(temperature) => drop(body.insert("temperature".into(), temperature.into())),
+        None => hob["defaults"] = json!({"temperature": DEFAULT_TEMPERATURE}),
+    }
+    if hob != json!({}) {
+        body.insert("hob".into(), hob);
+    }
     if let Some(max_tokens) = question.shape.max_tokens {
         body.insert("max_tokens".into(), max_tokens.into());
     }
@@ -332,12 +345,13 @@ mod tests {
     #[test]
     fn append_is_sent_with_a_conversation_only() {
         let messages = vec![json!({"role": "user", "content": "hi"})];
-        let shape = &Shape { max_tokens: None, temperature: 0.0 };
+        let shape = &Shape { max_tokens: None, temperature: Some(0.0) };
         let question = Question {
             messages,
             conversation: None,
             append: true,
             newest: false,
+            continues: false,
             private: false,
             shape,
             interrupt: None,

@@ -14,6 +14,7 @@ pub enum Input<'a> {
 pub enum Command<'a> {
     New,
     Retry,
+    Continue,
     /// Empty: shows it.
     Model(&'a str),
     /// Empty: shows it.
@@ -25,11 +26,22 @@ pub enum Command<'a> {
 }
 
 /// What Tab completes.
-pub const WORDS: [&str; 9] =
-    ["/again", "/help", "/model", "/new", "/quit", "/retry", "/save", "/stats", "/system"];
+pub const WORDS: [&str; 10] = [
+    "/again",
+    "/continue",
+    "/help",
+    "/model",
+    "/new",
+    "/quit",
+    "/retry",
+    "/save",
+    "/stats",
+    "/system",
+];
 
 pub const HELP: &str = "\
 /retry          answer the last message once more; also /again
+/continue       go on with an answer that was stopped or reached its limit
 /new            start another conversation
 /model [NAME]   show the model and the others of this machine; with a NAME, run that one
 /system [TEXT]  show the instructions of this conversation; with a TEXT, replace them
@@ -68,6 +80,7 @@ impl<'a> Command<'a> {
             "/quit" | "/exit" | "/q" => Self::Quit,
             "/new" => Self::New,
             "/again" | "/retry" => Self::Retry,
+            "/continue" => Self::Continue,
             "/stats" => Self::Stats,
             "/help" | "/?" => Self::Help,
             _ => return None,

@@ -73,6 +73,16 @@ pub struct Args {
     shape: Shape,
 }
 
+/// What a turn asks for. Without new messages: the last answer once more.
+#[derive(Default)]
+struct Asked {
+    new: Vec<Value>,
+    /// Leave out the oldest messages.
+    newest: bool,
+    /// Go on with the last answer.
+    continues: bool,
+}
+
 /// A conversation at the keyboard.
 struct Chat<'a> {
     args: &'a Args,
@@ -124,8 +134,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
         };
         match Input::of(&text) {
             Input::Nothing => {
-                if let Some(again) = chat.outgrown.take() {
-                    chat.say(again, true, context)?;
+                if let Some(new) = chat.outgrown.take() {
+                    chat.say(Asked { new, newest: true, ..Asked::default() }, context)?;
                 }
             }
             Input::Say(_) if is_cut && text.len() >= MAX_TERMINAL_LINE_BYTES => {
@@ -142,7 +152,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
             }
             Input::Unknown(word) => note(context, &unknown(word))?,
             Input::Say(text) => {
-                chat.say(vec![json!({"role": "user", "content": text})], false, context)?;
+                let new = vec![json!({"role": "user", "content": text})];
+                chat.say(Asked { new, ..Asked::default() }, context)?;
             }
         }
     }
@@ -162,7 +173,11 @@ impl Chat<'_> {
     fn command(&mut self, command: Command<'_>, context: &mut Context) -> Result<(), Failure> {
         match command {
             Command::New => self.open(None, context),
-            Command::Retry => self.say(Vec::new(), false, context),
+            Command::Retry => self.say(Asked::default(), context),
+            Command::Continue if self.is_new || self.system.is_some() => {
+                note(context, "there is no answer to go on with")
+            }
+            Command::Continue => self.say(Asked { continues: true, ..Asked::default() }, context),
             Command::Help | Command::Quit => note(context, input::HELP),
             Command::Stats => note(context, &self.stats.lines()),
             Command::Model("") => {
@@ -259,8 +274,8 @@ impl Chat<'_> {
     }
 
     /// One turn, and the offer to go on where it did not fit into the context.
-    fn say(&mut self, new: Vec<Value>, newest: bool, context: &mut Context) -> Result<(), Failure> {
-        let turn = self.turn(new, newest, context);
+    fn say(&mut self, asked: Asked, context: &mut Context) -> Result<(), Failure> {
+        let turn = self.turn(asked, context);
         report_passing(turn, context)?;
         if self.outgrown.is_some() {
             note(context, GO_ON)?;
@@ -269,12 +284,8 @@ impl Chat<'_> {
     }
 
     /// Finds the daemon for each turn: it may have restarted at another address.
-    fn turn(
-        &mut self,
-        new: Vec<Value>,
-        newest: bool,
-        context: &mut Context,
-    ) -> Result<(), Failure> {
+    fn turn(&mut self, asked: Asked, context: &mut Context) -> Result<(), Failure> {
+        let Asked { new, newest, continues } = asked;
         self.outgrown = None;
         let client = Client::find(context)?;
         let append = self.is_new || self.system.is_none();
@@ -284,6 +295,7 @@ impl Chat<'_> {
             conversation: Some(&self.conversation),
             append,
             newest,
+            continues,
             private: self.private.is_some(),
             shape: &self.args.shape,
             interrupt: self.interrupt.as_ref(),
@@ -302,7 +314,7 @@ impl Chat<'_> {
         }
         if answer.interrupted {
             writeln!(context.out)?;
-            return note(context, "stopped");
+            return note(context, "stopped; /continue goes on");
         }
         self.stats.add(&answer);
         let footer = context.dim(&turn::footer(&answer.hob));
