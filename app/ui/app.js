@@ -25,6 +25,7 @@ import { Banner } from "./banner.js";
 import "./documents/drops.js";
 import { chats, loadChats, pollStatus, refreshStatus, status, visibleChats } from "./chat/chats.js";
 import { conversationOf, newConversation } from "./chat/conversation.js";
+import { find } from "./chat/finding.js";
 import { ChatPage } from "./chat/page.js";
 import { Chats } from "./chat/side.js";
 import { Connect } from "./pages/connect.js";
@@ -195,6 +196,7 @@ bind("Mod+K", "keys.search", () => {
   showSide(true);
   requestAnimationFrame(() => focusOn("search"));
 });
+bind("Mod+F", "keys.find", find);
 bind("Alt+N", "keys.new", () => go("chat"));
 bind("Alt+ArrowDown", "keys.next", () => showNeighbour(1));
 bind("Alt+ArrowUp", "keys.previous", () => showNeighbour(-1));

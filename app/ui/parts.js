@@ -1,6 +1,7 @@
 export * from "./parts/button.js";
 export * from "./parts/clipboard.js";
 export * from "./parts/dialog.js";
+export * from "./parts/fit.js";
 export * from "./parts/help.js";
 export * from "./parts/icon.js";
 export * from "./parts/links.js";

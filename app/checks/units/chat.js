@@ -3,7 +3,10 @@ import { newId, visibleChats } from "/chat/chats.js";
 import { visiblePath } from "/chat/conversation.js";
 import { difference } from "/chat/difference.js";
 import { cellsOf, rememberedOf } from "/chat/figures.js";
-import { newestStart, pathTo, reusedTokens, siblingsOf, textOf } from "/chat/tree.js";
+import { placesOf } from "/chat/matches.js";
+import { PRESETS, presetOf, samplingOf } from "/chat/sampling.js";
+import { matching } from "/chat/templates.js";
+import { countBelow, newestStart, pathTo, reusedTokens, siblingsOf, textOf } from "/chat/tree.js";
 import { equal, test } from "./harness.js";
 
 /** 1 - 2 - 3 and 1 - 2 - 4, and another beginning 5. */
@@ -25,6 +28,37 @@ test("a path leads from the first message to the head", () => {
 test("the path to an unknown head is empty", () => {
   equal(pathTo(messages, null), []);
   equal(pathTo(messages, 99), []);
+});
+
+test("what follows a message is counted on all branches", () => {
+  equal(messages.map((message) => countBelow(messages, message)), [3, 2, 0, 0, 0]);
+});
+
+test("an answer that goes on has the text before its first chunk, and the daemon's with it", () => {
+  const begun = { content: "one", reasoning_content: "hm", tool_calls: [{ function: { name: "f", arguments: "{" } }] };
+  const answer = emptyAnswer(begun);
+  equal([answer.text, answer.reasoning], ["one", "hm"]);
+  addChunk(answer, { choices: [], hob: { continued: { ...begun, content: "one two" }, progress: {} } });
+  const call = { index: 0, function: { arguments: "}" } };
+  addChunk(answer, { choices: [{ delta: { content: " three", tool_calls: [call] } }] });
+  equal([answer.text, answer.calls[0].function.arguments], ["one two three", "{}"]);
+  equal(begun.tool_calls[0].function.arguments, "{");
+});
+
+test("words are found in any case and with any white space", () => {
+  equal(placesOf("A b\n a  B", "a b"), [[0, 3], [5, 9]]);
+  equal(placesOf("1+1 [x] (y)", "[X]"), [[4, 7]]);
+});
+
+test("a preset is known by its values, and empty fields set nothing", () => {
+  equal(Object.entries(PRESETS).map(([, values]) => presetOf({ ...values })), Object.keys(PRESETS));
+  equal(presetOf({ temperature: 0.3 }), null);
+  equal(samplingOf({ temperature: "0,5", seed: " ", top_k: 40, other: "1" }), { temperature: 0.5, top_k: 40 });
+});
+
+test("templates are found by name, then by text", () => {
+  const all = [{ name: "One", text: "two" }, { name: "Two", text: "x" }, { name: "Three", text: "y" }];
+  equal(matching(all, "TWO").map(({ name }) => name), ["Two", "One"]);
 });
 
 test("older messages are left out from the last mark on, unless they are instructions", () => {

@@ -1,16 +1,24 @@
 // An answer as it is assembled from streamed deltas. Pure.
 
-export const emptyAnswer = () => ({
-  text: "",
-  reasoning: "",
-  calls: [],
+/** `begun`: the message that goes on. */
+export const emptyAnswer = (begun) => ({
+  ...partsOf(begun),
   progress: null, // the latest report of the prompt
   hasBegun: false, // the prompt is computed
   isStopping: false,
 });
 
+function partsOf(message) {
+  return {
+    text: message?.content ?? "",
+    reasoning: message?.reasoning_content ?? "",
+    calls: structuredClone(message?.tool_calls ?? []),
+  };
+}
+
 /** Adds a chunk of the stream to the answer in place; false when it changes nothing. */
 export function addChunk(answer, { choices, hob }) {
+  if (hob?.continued) Object.assign(answer, partsOf(hob.continued)); // Its stored text may be newer.
   if (hob?.progress) {
     answer.progress = hob.progress;
     return true;

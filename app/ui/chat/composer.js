@@ -1,10 +1,14 @@
 // The message field. Focusing it prewarms the chat; finished words are computed while the user types.
 
-import { html, t, useEffect, useLayoutEffect, useRef, useStore } from "/lib.js";
-import { Button, Icon, Select } from "/parts.js";
+import { html, lazy, t, useEffect, useLayoutEffect, useRef, useState, useStore } from "/lib.js";
+import { Button, fitToText, Icon, Select } from "/parts.js";
 import { chatOf, chats, prewarm, profileChoices, status } from "./chats.js";
 import { Attach, AttachedDocuments, takePaste } from "./attached.js";
 import { PushToTalk } from "./push-to-talk.js";
+import { SamplingChoice } from "./sampling-choice.js";
+
+const templateList = lazy(() => import("./template-list.js"));
+const TEMPLATE = /^\/[^/\n]*$/;
 
 export function Composer({ conversation }) {
   const field = useRef();
@@ -28,16 +32,33 @@ export function Composer({ conversation }) {
   useEffect(() => {
     if (document.activeElement === field.current) prewarmChat();
   }, [isKnown]);
+  const templateKeys = useRef(null);
+  const [areTemplatesClosed, setTemplatesClosed] = useState(false);
+  const isTemplate = TEMPLATE.test(draft) && !isSpeaking;
+  useEffect(() => {
+    if (!isTemplate) setTemplatesClosed(false);
+  }, [isTemplate]);
+  const list = templateList.use(isTemplate);
+  const showsTemplates = isTemplate && !areTemplatesClosed && Boolean(list);
   const send = () => {
     const text = draft.trim();
     if (!canSend || live) return;
     conversation.write("");
     conversation.send(text);
   };
-  const sendOnEnter = (event) => {
+  const handleKey = (event) => {
+    if (!event.isComposing && templateKeys.current?.(event)) {
+      event.preventDefault();
+      return;
+    }
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
     send();
+  };
+  const pickTemplate = (text) => {
+    conversation.write(text);
+    field.current.focus();
+    prewarmChat();
   };
   const write = (event) => {
     conversation.write(event.target.value);
@@ -49,6 +70,13 @@ export function Composer({ conversation }) {
     <div class="composer">
       <div class="composer-inner">
         <${AttachedDocuments} attachments=${attachments} focusComposer=${() => field.current.focus()} />
+        ${showsTemplates && html`
+          <${list.TemplateList}
+            words=${draft.slice(1)}
+            keys=${templateKeys}
+            onPick=${pickTemplate}
+            onClose=${() => setTemplatesClosed(true)}
+          />`}
         <div class="composer-box">
           <${Attach} attachments=${attachments} />
           <textarea
@@ -61,7 +89,9 @@ export function Composer({ conversation }) {
             aria-label=${t("composer.label")}
             data-test="composer"
             onInput=${write}
-            onKeyDown=${sendOnEnter}
+            aria-autocomplete="list"
+            aria-controls=${showsTemplates ? "templates" : null}
+            onKeyDown=${handleKey}
             onFocus=${prewarmChat}
             onPaste=${(event) => takePaste(event, attachments)}
           ></textarea>
@@ -81,6 +111,7 @@ export function Composer({ conversation }) {
           <//>
         </div>
         <div class="row composer-foot">
+          <${SamplingChoice} conversation=${conversation} />
           <${ProfileChoice} profile=${profile} onChange=${conversation.setProfile} />
           <span class="grow"></span>
           <span>${t(isSpeaking ? "talk.recording" : "composer.hint")}</span>
@@ -98,9 +129,4 @@ function ProfileChoice({ profile, onChange }) {
       ${t("composer.profile")}${" "}
       <${Select} value=${chosen} options=${options} onChange=${onChange} data-test="profile" />
     </label>`;
-}
-
-function fitToText(field) {
-  field.style.height = "auto";
-  field.style.height = `${field.scrollHeight}px`;
 }

@@ -10,6 +10,7 @@ import { addChunk, emptyAnswer } from "./answer.js";
 import { createAttachments } from "./attachments.js";
 import { chatOf, conversationPath, isPrivate, newId, refreshStatus, upsertChat } from "./chats.js";
 import { drafts } from "./drafts.js";
+import { hobFields, requestBody } from "./request.js";
 import { createSpeaker } from "./speaker.js";
 import { pathTo } from "./tree.js";
 import { createTypeAhead } from "./type-ahead.js";
@@ -50,6 +51,8 @@ function createConversation(id, state) {
     live: null, // the answer that streams in
     error: null,
     outgrown: null, // the request that did not fit into the context
+    sampling: {}, // the parameters of the chat's answers that are set
+    isSamplingStored: true, // A chat without messages has no place for them.
     profile: profiles.get()[id] ?? preferences.get().profile,
   });
   let saved = store.get().draft;
@@ -67,17 +70,23 @@ function createConversation(id, state) {
     profile: () => store.get().profile || undefined,
     draftName: () => draftNameOf(id, store.get().state),
   });
-  const typeAhead = createTypeAhead(id, () => ({ hob: hobFields(store.get().head ?? undefined) }));
+  const typeAhead = createTypeAhead(id, () => ({ hob: hobNow() }));
+
+  const hobNow = () => hobFields(id, store.get(), store.get().head ?? undefined);
 
   async function load() {
     const path = conversationPath(id, "?branches=true");
-    const { messages, head, ...chat } = await api.get(path);
-    store.set({ messages, head, state: "ready" });
+    const { messages, head, sampling, ...chat } = await api.get(path);
+    const { isSamplingStored } = store.get();
+    store.set({ messages, head, state: "ready", ...(isSamplingStored && { sampling: sampling ?? {} }) });
     if (!chat.trashed_at) upsertChat(chat);
+    if (!isSamplingStored) await storeSampling();
   }
 
   async function open() {
-    if (store.get().state === "new" || store.get().live) return;
+    const { state, live } = store.get();
+    // After a crash the list may know a chat whose first answer this page did not see stored.
+    if ((state === "new" && !chatOf(id)) || live) return;
     try {
       await load();
       await join();
@@ -107,17 +116,19 @@ function createConversation(id, state) {
     });
   }
 
-  /** Requests an answer: to `messages` after the message `after`, or without any, to `after`. */
-  async function ask(messages, { after, cold, newest, aloud } = {}) {
+  /** Requests an answer: to `messages` after the message `after`, or without any, to `after`. `begun`: the answer
+      that goes on. */
+  async function ask(messages, { after, cold, newest, aloud, begun } = {}) {
     const { live, messages: stored } = store.get();
     if (live) return restoreDraft(messages, stored.length);
-    const body = requestBody(messages, { after, cold, newest });
+    const asked = { after: begun?.id ?? after, cold, newest, continue: Boolean(begun) };
+    const body = requestBody(id, store.get(), messages, asked);
     const pending = messages.map((message) => ({ ...message, after }));
     const began = performance.now();
     const leaving = new AbortController();
     silence();
     speaker = aloud ? createSpeaker() : null;
-    const { failure, wasStopped } = await follow({ after, pending, leaving }, async function* () {
+    const { failure, wasStopped } = await follow({ after, pending, leaving, begun }, async function* () {
       await typeAhead.stop();
       if (store.get().live.isStopping) return;
       const options = { body, signal: leaving.signal };
@@ -139,9 +150,9 @@ function createConversation(id, state) {
     return exchange;
   }
 
-  async function receiveAnswer({ after, pending = [], leaving }, chunks) {
+  async function receiveAnswer({ after, pending = [], leaving, begun }, chunks) {
     const began = performance.now();
-    const answer = emptyAnswer();
+    const answer = emptyAnswer(begun);
     const draw = () => store.set({ live: { ...answer, began, after } });
     store.set({ pending, error: null, outgrown: null });
     draw();
@@ -198,7 +209,7 @@ function createConversation(id, state) {
     stop();
     await exchange;
     await typeAhead.stop();
-    const body = { hob: hobFields(store.get().head ?? undefined) };
+    const body = { hob: hobNow() };
     // On failure the daemon computes the KV with the message.
     await api.post(conversationPath(id, "/speech-start"), body).catch(() => {});
   }
@@ -213,27 +224,10 @@ function createConversation(id, state) {
     return ask(userMessage(draft.trim() || message.content, documents), { after, newest: true });
   }
 
-  function requestBody(messages, { after, cold, newest }) {
-    const asked = { ...(cold && { cold }), ...(newest && { newest }) };
-    const hob = { ...hobFields(after), ...asked, progress: true, detached: true };
-    const { temperature } = preferences.get();
-    return { conversation: id, messages, hob, stream: true, temperature };
-  }
-
-  function hobFields(after) {
-    const { profile } = store.get();
-    return {
-      append: true,
-      ...(after !== undefined && { after }),
-      ...(profile && { profile }),
-      ...(isPrivate(id) && { private: true }),
-    };
-  }
-
   /** Returns a message to the composer unless it was stored after the first `count`. */
   function restoreDraft([message], count) {
     const { draft, messages } = store.get();
-    if (!message) return;
+    if (message?.role !== "user") return;
     const isStored = messages.slice(count).some(({ content }) => content === message.content);
     if (isStored) return;
     store.set({ draft: draft || message.content });
@@ -275,6 +269,17 @@ function createConversation(id, state) {
     if (unfinished) readDocument(unfinished.id, { show() {} }).catch(() => {});
   }
 
+  /** A private chat and one without messages are no less sampled. */
+  async function setSampling(sampling) {
+    store.set({ sampling, isSamplingStored: false });
+    if (store.get().state !== "new" || chatOf(id)) await storeSampling();
+  }
+
+  async function storeSampling() {
+    await api.patch(conversationPath(id), { sampling: store.get().sampling });
+    store.set({ isSamplingStored: true });
+  }
+
   return {
     id,
     store,
@@ -286,9 +291,17 @@ function createConversation(id, state) {
     edit: (message, text) =>
       ask(userMessage(text, message.hob?.documents), { after: message.parent ?? 0 }),
     again: (message, cold) => ask([], { after: message.parent, cold }),
+    /** Answers a message that has no answer. */
+    answer: (message) => ask([], { after: message.id }),
+    /** Goes on with an answer that was cut short. */
+    goOnWith: (message) => ask([], { after: message.parent, begun: message }),
+    /** `results`: messages of the role `tool`, for the calls of `message`. */
+    giveResults: (message, results) => ask(results, { after: message.id }),
     // Leave out the oldest messages.
     goOn,
     againNewest: (message) => ask([], { after: message.parent, newest: true }),
+    load,
+    setSampling,
     stop,
     silence,
     listen,

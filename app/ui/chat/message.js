@@ -1,11 +1,14 @@
 // One message and its actions.
 
-import { classes, html, pure, t, useLayoutEffect, useRef, useState } from "/lib.js";
-import { Button, copy, IconButton } from "/parts.js";
+import { classes, html, pure, t, useState } from "/lib.js";
+import { copy, IconButton, Menu } from "/parts.js";
+import { changes, changeText } from "./changes.js";
+import { Edit } from "./edit.js";
 import { Numbers } from "./numbers.js";
 import { SentDocument } from "../documents/chip.js";
 import { Reading } from "./reading.js";
 import { AnswerText, UserText } from "./text.js";
+import { ToolResults } from "./tool-results.js";
 import { textOf } from "./tree.js";
 
 /** `siblings`: the variants of the message; `reused`: the tokens that its branch shares with them. */
@@ -27,34 +30,71 @@ function UserMessage(props) {
     };
     return html`
       <article class="message user">
-        <${Edit} text=${text} onSave=${save} onCancel=${() => setEditing(false)} />
+        <${Edit}
+          text=${text}
+          name=${t("message.edit")}
+          save=${t("message.resend")}
+          onSave=${save}
+          onCancel=${() => setEditing(false)}
+        />
       </article>`;
   }
   return html`
     <article class=${classes("message user", isLast && "last")} data-test="user">
       <div class="hidden-text">${t("message.you")}</div>
       <${SentDocuments} message=${message} />
-      ${text && html`<${UserText} text=${text} />`}
-      <div class="row under">
-        <${Siblings} ...${props} />
-        <${EndNotes} message=${message} />
+      <div class="said">
         <span class="tools">
           <${CopyButton} text=${text} />
-          <${IconButton}
-            small
-            icon="edit"
-            label=${t("message.edit")}
-            disabled=${busy}
-            onClick=${() => setEditing(true)}
-          />
+          <${EditButton} label=${t("message.edit")} busy=${busy} onClick=${() => setEditing(true)} />
+          <${MoreButton} ...${props} />
         </span>
+        ${text && html`<${UserText} text=${text} />`}
       </div>
+      ${(props.siblings.length > 1 || isLast) && html`
+        <div class="row under">
+          <${Siblings} ...${props} />
+          ${isLast && html`<${Unanswered} ...${props} />`}
+        </div>`}
     </article>`;
+}
+
+/** The message has no answer: it was deleted, or it never began. */
+function Unanswered({ message, conversation, busy }) {
+  return html`
+    <button
+      type="button"
+      class="link-button"
+      disabled=${busy}
+      onClick=${() => conversation.answer(message)}
+      data-test="answer-it"
+    >
+      ${t("message.answer")}
+    </button>`;
 }
 
 function Answer(props) {
   const { message, conversation, isLast, busy } = props;
+  const [editing, setEditing] = useState(false);
   const text = textOf(message);
+  if (editing) {
+    const save = (edited) => {
+      setEditing(false);
+      if (edited !== text) changeText(conversation, message, edited);
+    };
+    return html`
+      <article class="message assistant">
+        <${Edit}
+          text=${text}
+          name=${t("message.edit-answer")}
+          save=${t("save")}
+          onSave=${save}
+          onCancel=${() => setEditing(false)}
+        />
+        <p class="note">${t("message.edit-answer.long")}</p>
+      </article>`;
+  }
+  const hasCalls = message.tool_calls?.length > 0;
   return html`
     <article class=${classes("message assistant", isLast && "last")} data-test="answer">
       <div class="hidden-text">${t("message.hob")}</div>
@@ -64,6 +104,7 @@ function Answer(props) {
         calls=${message.tool_calls}
         isOver
       />
+      ${isLast && hasCalls && html`<${ToolResults} message=${message} conversation=${conversation} />`}
       <div class="row under">
         <${Siblings} ...${props} />
         <${EndNotes} message=${message} />
@@ -77,6 +118,17 @@ function Answer(props) {
           >
             ${t("newest.go-on")}
           </button>`}
+        ${isLast && canGoOn(message) && html`
+          <button
+            type="button"
+            class="link-button"
+            title=${t("message.continue.long")}
+            disabled=${busy}
+            onClick=${() => conversation.goOnWith(message)}
+            data-test="continue"
+          >
+            ${t("message.continue")}
+          </button>`}
         ${message.finish?.hob && html`
           <${Numbers}
             finish=${message.finish}
@@ -85,6 +137,7 @@ function Answer(props) {
           />`}
         <span class="tools">
           <${CopyButton} text=${text} />
+          <${EditButton} label=${t("message.edit-answer")} busy=${busy} onClick=${() => setEditing(true)} />
           ${message.parent && html`
             <${IconButton}
               small
@@ -93,9 +146,16 @@ function Answer(props) {
               disabled=${busy}
               onClick=${() => conversation.again(message, false)}
             />`}
+          <${MoreButton} ...${props} />
         </span>
       </div>
     </article>`;
+}
+
+/** An answer that was cut short, or one whose text the user has written. */
+function canGoOn({ parent, status, finish, content }) {
+  if (!parent || finish?.hob?.context_full) return false;
+  return status === "interrupted" || finish?.finish_reason === "length" || (!finish && Boolean(content));
 }
 
 function OtherMessage(props) {
@@ -111,24 +171,39 @@ function OtherMessage(props) {
       </div>`}`;
 }
 
+const EditButton = ({ label, busy, onClick }) => html`
+  <${IconButton} small icon="edit" label=${label} disabled=${busy} onClick=${onClick} />`;
+
+const MoreButton = ({ message, conversation, busy }) => html`
+  <${Menu}
+    small
+    label=${t("message.more")}
+    items=${() => changes(conversation, message)}
+    disabled=${busy}
+    test="message-menu"
+  />`;
+
 export const Live = pure(({ live }) => html`
   <article class="message assistant live" data-test="live">
     <div class="hidden-text">${t("message.hob")}</div>
+    ${(live.hasBegun || live.text || live.reasoning) && html`
+      <${AnswerParts} text=${live.text} reasoning=${live.reasoning} calls=${live.calls} />`}
     ${live.hasBegun
       ? html`
-        <${AnswerParts} text=${live.text} reasoning=${live.reasoning} calls=${live.calls} />
         <span class="cursor" aria-hidden="true"></span>
         ${live.isStopping && html`<p class="note" data-test="stopping">${t("reading.stopping")}</p>`}`
       : html`<${Reading} progress=${live.progress} isStopping=${live.isStopping} />`}
   </article>`);
 
 /** A message that was sent and is not read back yet. */
-export const Sent = ({ message }) => html`
-  <article class="message user" data-test="user">
-    <${SentDocuments} message=${message} />
-    ${textOf(message) && html`<${UserText} text=${textOf(message)} />`}
-    <div class="row under"></div>
-  </article>`;
+export const Sent = ({ message }) =>
+  message.role === "user"
+    ? html`
+      <article class="message user" data-test="user">
+        <${SentDocuments} message=${message} />
+        ${textOf(message) && html`<div class="said"><${UserText} text=${textOf(message)} /></div>`}
+      </article>`
+    : html`<${OtherMessage} message=${message} siblings=${[]} />`;
 
 function SentDocuments({ message }) {
   const documents = message.hob?.documents ?? [];
@@ -160,7 +235,13 @@ function Fold({ title, test, children }) {
 
 function CopyButton({ text }) {
   return html`
-    <${IconButton} small icon="copy" label=${t("message.copy")} onClick=${() => copy(text)} />`;
+    <${IconButton}
+      small
+      class="copy-message"
+      icon="copy"
+      label=${t("message.copy")}
+      onClick=${() => copy(text)}
+    />`;
 }
 
 function EndNotes({ message }) {
@@ -197,40 +278,4 @@ function Siblings({ message, siblings, reused, conversation, busy }) {
       ${reused > 0 && html`
         <span title=${t("branch.shares.long")}>${t("branch.shares", { tokens: reused })}</span>`}
     </span>`;
-}
-
-function Edit({ text, onSave, onCancel }) {
-  const field = useRef();
-  // A layout effect: the next key must already go into the field.
-  useLayoutEffect(() => {
-    field.current.focus();
-    field.current.setSelectionRange(text.length, text.length);
-  }, []);
-  const save = (event) => {
-    event.preventDefault();
-    const edited = field.current.value.trim();
-    if (edited) onSave(edited);
-  };
-  const handleKey = (event) => {
-    if (event.key === "Escape") onCancel();
-    else if (event.key === "Enter" && !event.shiftKey && !event.isComposing) save(event);
-    else return;
-    event.stopPropagation();
-  };
-  return html`
-    <form class="stack edit" onSubmit=${save}>
-      <textarea
-        class="input"
-        dir="auto"
-        rows="3"
-        ref=${field}
-        aria-label=${t("message.edit")}
-        defaultValue=${text}
-        onKeyDown=${handleKey}
-      ></textarea>
-      <div class="row">
-        <button class="button primary">${t("message.resend")}</button>
-        <${Button} onClick=${onCancel}>${t("cancel")}<//>
-      </div>
-    </form>`;
 }

@@ -7,6 +7,7 @@ import { chatOf, chats, isPrivate, status } from "./chats.js";
 import { Composer } from "./composer.js";
 import { conversationOf, visiblePath } from "./conversation.js";
 import { Demo } from "./demo.js";
+import { findBar, finding } from "./finding.js";
 import { Live, Sent } from "./message.js";
 import { Stored } from "./stored.js";
 import { richText } from "./text.js";
@@ -24,7 +25,7 @@ export function ChatPage({ id }) {
     if (isAway) return;
     conversation.open();
     richText.load(); // Beside the messages, which it draws.
-  }, [id, isAway, isAnswered]);
+  }, [id, isAway, isAnswered, Boolean(chat)]);
   const isOver = useStore(drops, ({ isOver }) => isOver);
   useEffect(() => takeDocument(conversation), [conversation]);
   useEffect(
@@ -61,9 +62,12 @@ function Messages({ conversation, state }) {
   const { messages, head, pending, live } = state;
   const path = useMemo(() => visiblePath(state), [messages, head, pending, live?.began]);
   const busy = Boolean(live);
-  const { frame, atEnd, toEnd, scrolled } = useScrollToEnd([state.state, live?.began], busy);
+  const { frame, atEnd, toEnd, leaveEnd, scrolled } = useScrollToEnd([state.state, live?.began], busy);
+  const isFinding = useStore(finding, ({ open }) => open);
+  const bar = findBar.use(isFinding);
   return html`
     <div class="talk-frame">
+      ${isFinding && bar && html`<${bar.FindBar} frame=${frame} leaveEnd=${leaveEnd} />`}
       <div
         class=${classes("talk", atEnd && "at-end")}
         ref=${frame}
@@ -91,6 +95,8 @@ function useScrollToEnd(restarts, busy) {
   const toEnd = () => {
     frame.current.scrollTop = frame.current.scrollHeight;
   };
+  /** What is found elsewhere stays in sight. */
+  const leaveEnd = () => setAtEnd(frame.current.scrollHeight - frame.current.clientHeight < NEAR_END_PX);
   useLayoutEffect(() => {
     if (!atEnd) return;
     const observer = new ResizeObserver(toEnd);
@@ -112,7 +118,7 @@ function useScrollToEnd(restarts, busy) {
     if (hasMoved) toEnd();
     else setAtEnd(isNear);
   };
-  return { frame, atEnd, toEnd, scrolled };
+  return { frame, atEnd, toEnd, leaveEnd, scrolled };
 }
 
 /** Screen readers announce a new answer; older messages stay silent. */

@@ -21,6 +21,14 @@ export function siblingsOf(messages, message) {
   return messages.filter(({ parent }) => parent === message.parent);
 }
 
+/** How many messages follow a message, on all branches. */
+export function countBelow(messages, message) {
+  const ids = new Set([message.id]);
+  // A parent is older than its children.
+  for (const { id, parent } of messages) if (ids.has(parent)) ids.add(id);
+  return ids.size - 1;
+}
+
 /** Content is a string or a list of parts. */
 export function textOf({ content }) {
   if (typeof content === "string") return content;

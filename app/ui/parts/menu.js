@@ -9,8 +9,8 @@ const ROOM_PX = 260;
 const GAP_PX = 4;
 const MARGIN_PX = 8;
 
-/** `items`: `{ icon, label, act, danger }`; falsy items are skipped. */
-export function Menu({ icon = "more", label, items, test }) {
+/** `items`: `{ icon, label, act, danger }`, or a function that returns them; falsy items are skipped. */
+export function Menu({ icon = "more", label, items, small, disabled, test }) {
   const [place, setPlace] = useState(null);
   const frame = useRef();
   const list = useRef();
@@ -48,6 +48,8 @@ export function Menu({ icon = "more", label, items, test }) {
     <${IconButton}
       icon=${icon}
       label=${label}
+      small=${small}
+      disabled=${disabled}
       aria-haspopup="menu"
       aria-expanded=${Boolean(place)}
       onClick=${place ? close : open}
@@ -63,7 +65,7 @@ export function Menu({ icon = "more", label, items, test }) {
         style=${place}
         onKeyDown=${navigate}
       >
-        ${items.filter(Boolean).map((item) => html`<${Item} ...${item} close=${close} />`)}
+        ${(typeof items === "function" ? items() : items).filter(Boolean).map((item) => html`<${Item} ...${item} close=${close} />`)}
       </div>`}
   </span>`;
 }

@@ -21,6 +21,26 @@ fn axe_finds_nothing_serious_on_any_page() {
         page.reads("@siblings", "2/2");
         check(&page, "chat", dark);
 
+        page.press("Control+f");
+        page.write("code");
+        page.reads("@find-count", "of");
+        check(&page, "find", dark);
+        page.press("Escape");
+        page.tool("@answer:nth-child(2)", "Edit the answer");
+        check(&page, "edit", dark);
+        page.press("Escape");
+        page.click("@sampling");
+        page.shows("@sampling-dialog");
+        check(&page, "sampling", dark);
+        page.press("Escape");
+        page.click("@composer");
+        page.write("/");
+        page.shows("@templates");
+        check(&page, "templates", dark);
+        page.click("@edit-templates");
+        page.shows("@template-editor");
+        check(&page, "template editor", dark);
+        page.press("Escape");
         page.click("@chat-menu");
         check(&page, "menu", dark);
         page.press("Escape");

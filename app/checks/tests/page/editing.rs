@@ -1,0 +1,120 @@
+//! Single messages: an answer is edited, messages are deleted and come back, a chat is forked, and a tool's
+//! result is given by hand.
+
+use hob_checks::{Hobd, Model, Page};
+use serde_json::json;
+
+fn start() -> (Hobd, Page) {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.ask("Say this: first");
+    page.ask("Say this: second");
+    (hobd, page)
+}
+
+#[test]
+fn an_edited_answer_is_a_branch_that_the_model_reads() {
+    let (_hobd, page) = start();
+    page.tool("@answer:nth-child(2)", "Edit the answer");
+    page.shows(".edit textarea");
+    page.press("Control+a");
+    page.write("another text");
+    page.press("Enter");
+    page.answered(1);
+    assert_eq!(page.last_answer(), "another text");
+    page.reads("@answer @siblings", "2/2");
+    page.ask("Say this: third");
+    assert_eq!(page.texts("@answer .text"), ["another text", "third"]);
+
+    page.tool("@answer:nth-child(2)", "Previous branch");
+    page.until("the first is back", "all('@answer .text').at(-1).innerText === 'second'");
+    assert_eq!(page.texts("@answer .text"), ["first", "second"]);
+}
+
+#[test]
+fn the_field_of_an_edit_is_as_high_as_its_text_and_its_ring_is_whole() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.ask(&format!("Say this: {}", "a line\n".repeat(12)));
+    page.tool("@user", "Edit and send again");
+    page.shows(".edit textarea");
+    let fits =
+        "const field = one('.edit textarea'); return field.scrollHeight <= field.clientHeight + 1";
+    assert_eq!(page.script(fits), json!(true));
+    let before = page.script("return one('.edit textarea').clientHeight").as_f64().unwrap();
+    page.press("Shift+Enter");
+    page.write("one more");
+    page.until("it grows", &format!("one('.edit textarea').clientHeight > {before}"));
+    // The ring is 4 px around the field; what contains it clips at its edge.
+    let room = page.script(
+        "const [field, message] = ['.edit textarea', '.message.user'].map(one)
+             .map(element => element.getBoundingClientRect());
+         return Math.min(field.left - message.left, message.right - field.right, field.top - message.top)",
+    );
+    assert!(room.as_f64().unwrap() >= 4.0, "{room}");
+}
+
+#[test]
+fn a_deleted_message_takes_what_follows_and_undo_brings_both_back() {
+    let (_hobd, page) = start();
+    page.hover("@user:nth-child(1)");
+    page.choose("@user:nth-child(1) @message-menu", "Delete, with the 3 messages that follow");
+    page.reads("@toast", "4 messages deleted: this one and what follows it. Other branches stay.");
+    page.until("nothing is left", "!one('@user') && !one('@answer')");
+    page.click("@toast button");
+    page.answered(2);
+    assert_eq!(page.texts("@answer .text"), ["first", "second"]);
+}
+
+#[test]
+fn a_question_whose_answer_was_deleted_is_answered_again() {
+    let (_hobd, page) = start();
+    page.hover("@answer:nth-child(4)");
+    page.choose("@answer:nth-child(4) @message-menu", "Delete");
+    page.reads("@toast", "Message deleted. Other branches stay.");
+    page.answered(1);
+    page.click("@answer-it");
+    page.answered(2);
+    assert_eq!(page.last_answer(), "second");
+}
+
+#[test]
+fn a_new_chat_from_a_message_shares_the_kv_of_its_beginning() {
+    let (hobd, page) = start();
+    page.hover("@answer:nth-child(2)");
+    page.choose("@answer:nth-child(2) @message-menu", "New chat from here");
+    page.reads("@title", "Copy of Say this: first");
+    page.answered(1);
+    page.ask("Say this: another second");
+
+    assert_eq!(page.texts("@answer .text"), ["first", "another second"]);
+    assert_eq!(hobd.client.get("/v1/conversations")["data"].as_array().unwrap().len(), 2);
+    let numbers = page.last_numbers();
+    assert!(numbers.contains("tokens remembered"), "{numbers}");
+    page.open_chat("Say this: first");
+    page.answered(2);
+}
+
+#[test]
+fn the_result_of_a_tool_call_is_given_by_hand() {
+    let hobd = Hobd::start(Model::Fake);
+    hobd.client.call_tool("lamp", "set_light", "room", "kitchen");
+    hobd.client.rename("lamp", "Lamp");
+    let page = Page::open(&hobd);
+    page.open_chat("Lamp");
+    page.reads("@tool-call", "Calls set_light");
+    page.click("@give-result");
+    page.reads("@results", "Result of set_light");
+    page.click("@results textarea");
+    page.write("{\"state\": \"on\"}");
+    page.click("@results .primary");
+    page.answered(2);
+
+    page.hides("@give-result");
+    let messages = hobd.client.get("/v1/conversations/lamp")["messages"].clone();
+    let call = &messages[1]["tool_calls"][0]["id"];
+    let result = &messages[2];
+    assert_eq!((&result["role"], &result["tool_call_id"]), (&json!("tool"), call));
+    assert_eq!(result["content"], "{\"state\": \"on\"}");
+    assert_eq!(messages[3]["role"], "assistant");
+}

@@ -1,0 +1,80 @@
+//! Find in the chat: counted, highlighted, and stepped through.
+
+use hob_checks::{Hobd, Model, Page};
+use serde_json::json;
+
+const SHOWN: &str = "[...CSS.highlights.get('found-current')].map(String).join()";
+
+fn start() -> (Hobd, Page) {
+    let hobd = Hobd::start(Model::Fake);
+    for number in 0..30 {
+        let word = if number == 2 { "needle" } else { "straw" };
+        hobd.client.say("hay", &format!("Say this: the **{word}** of line {number}"));
+    }
+    hobd.client.rename("hay", "Hay");
+    let page = Page::open(&hobd);
+    page.open_chat("Hay");
+    page.answered(30);
+    (hobd, page)
+}
+
+#[test]
+fn words_are_found_across_marks_counted_and_brought_into_sight() {
+    let (_hobd, page) = start();
+    page.until("the text is drawn", "one('@answer strong')");
+    page.press("Control+f");
+    page.shows("@find");
+    page.write("THE NEEDLE of");
+    page.reads("@find-count", "1 of 1");
+    page.until("it is highlighted", &format!("{SHOWN} === 'the needle of'"));
+    let in_sight =
+        "const range = [...CSS.highlights.get('found-current')][0].getBoundingClientRect();
+         const frame = one('@talk').getBoundingClientRect();
+         return range.top >= frame.top && range.bottom <= frame.bottom";
+    page.until("it is in sight", &format!("(() => {{ {in_sight} }})()"));
+
+    page.press("Control+a");
+    page.write("line");
+    page.reads("@find-count", "of 60");
+    let at = || page.text("@find-count");
+    let first = at();
+    page.press("Enter");
+    page.until("the next", &format!("one('@find-count').innerText !== '{first}'"));
+    page.press("Shift+Enter");
+    page.reads("@find-count", &first);
+    page.press("Control+a");
+    page.write("nowhere");
+    page.reads("@find-count", "not found");
+    page.press("Escape");
+    page.hides("@find");
+    assert_eq!(page.script("return CSS.highlights.size"), json!(0));
+    assert_eq!(page.focused().1, "Message");
+}
+
+#[test]
+fn the_search_goes_on_while_an_answer_grows() {
+    let (_hobd, page) = start();
+    page.send("Say this slowly: one rare bird and another rare bird");
+    page.press("Control+f");
+    page.shows("@find");
+    page.write("rare bird");
+    page.reads("@find-count", "of 4");
+    page.answered(31);
+    page.reads("@find-count", "of 4");
+}
+
+#[test]
+fn without_highlights_the_browser_searches() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.ask("Say this: first");
+    page.script(
+        "Object.defineProperty(CSS, 'highlights', { value: undefined, configurable: true })",
+    );
+    let prevented = page.script(
+        "const event = new KeyboardEvent('keydown', { key: 'f', ctrlKey: true, bubbles: true, cancelable: true });
+         document.body.dispatchEvent(event); return event.defaultPrevented",
+    );
+    assert_eq!(prevented, json!(false));
+    page.hides("@find");
+}

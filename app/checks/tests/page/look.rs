@@ -1,0 +1,113 @@
+//! The look of a conversation: rhythm, type scale, code, tables, directions.
+
+use hob_checks::{Hobd, Look, Model, Page};
+use serde_json::{Value, json};
+
+const TEXT: &str = "# One\n\n## Two\n\n### Three\n\n#### Four\n\nA paragraph with `code`.\n\n```js\nlet a = 1;\n```\n\n\
+    | Region | Amount |\n|---|---|\n| Northern | 1,204 |";
+
+fn start(look: Look) -> (Hobd, Page) {
+    let hobd = Hobd::start(Model::Fake);
+    hobd.client.say("look", &format!("Say this: {TEXT}"));
+    hobd.client.say("look", "Say this: short");
+    hobd.client.rename("look", "Look");
+    let page = Page::open_as(&hobd, look);
+    page.shows("@composer");
+    page.go(&format!("{}/#/chat/look", hobd.origin()));
+    page.answered(2);
+    page.until("it is drawn", "one('@answer .text table')");
+    (hobd, page)
+}
+
+/// Pixels of a style of an element.
+fn pixels(page: &Page, place: &str, style: &str) -> f64 {
+    let value = page.script_with(
+        "return parseFloat(getComputedStyle(one(arguments[0]))[arguments[1]])",
+        &[place.into(), style.into()],
+    );
+    value.as_f64().unwrap_or_else(|| panic!("{place} has no {style}"))
+}
+
+#[test]
+fn headings_text_code_and_notes_have_their_sizes() {
+    let (_hobd, page) = start(Look::default());
+    for (place, size) in [
+        ("@answer .text h3", 20.0),
+        ("@answer .text h4", 17.0),
+        ("@answer .text h5", 15.0),
+        ("@answer .text h6", 15.0),
+        ("@answer .text p", 16.0),
+        ("@user .bubble", 16.0),
+        ("@answer pre code", 13.5),
+        ("@answer p code", 13.5),
+        ("@answer @numbers", 12.5),
+        ("@answer .code-bar", 12.5),
+        (".composer-foot", 12.5),
+    ] {
+        let got = pixels(&page, place, "fontSize");
+        assert!((got - size).abs() < 0.06, "{place}: {got} px");
+    }
+    assert_eq!(pixels(&page, "@answer .text", "lineHeight"), 26.0);
+    assert!(pixels(&page, "@answer h5", "fontWeight") >= 600.0);
+}
+
+#[test]
+fn turns_are_24_px_apart_and_a_question_has_its_tools_beside_it() {
+    let (_hobd, page) = start(Look::default());
+    let gaps = page.script(
+        "const box = place => one(place).getBoundingClientRect();
+         const [first, answer, next] = ['@user .bubble', '@answer .text', '@user:nth-child(3) .bubble'].map(box);
+         const under = box('@answer .under'), tools = box('@user .tools');
+         return [answer.top - first.bottom, next.top - under.bottom, first.left - tools.right,
+             Math.max(0, tools.bottom - first.bottom)]",
+    );
+    let gaps: Vec<f64> = gaps.as_array().unwrap().iter().filter_map(Value::as_f64).collect();
+    let [within, between, beside, below] = gaps[..] else { panic!("{gaps:?}") };
+    assert!((12.0..=18.0).contains(&within), "{gaps:?}");
+    assert!((24.0..=30.0).contains(&between), "{gaps:?}");
+    assert!((0.0..=12.0).contains(&beside) && below == 0.0, "{gaps:?}");
+}
+
+#[test]
+fn a_narrow_page_breaks_no_word_of_a_table_and_has_no_sideways_scroll() {
+    for width in [420, 320] {
+        let look = Look { width, height: 800, ..Look::default() };
+        let (_hobd, page) = start(look);
+        let broken = page.script(
+            "return all('@answer th, @answer td').filter(cell => {
+                 const range = new Range(); range.selectNodeContents(cell);
+                 return new Set([...range.getClientRects()].map(rect => Math.round(rect.top))).size > 1;
+             }).map(cell => cell.innerText)",
+        );
+        assert_eq!(broken, json!([]), "at {width} px");
+        let overflow = "return document.documentElement.scrollWidth - innerWidth";
+        assert_eq!(page.script(overflow), json!(0), "at {width} px");
+        page.click("@sampling");
+        page.shows("@sampling-dialog");
+        assert_eq!(page.script(overflow), json!(0), "the dialog at {width} px");
+    }
+}
+
+#[test]
+fn what_people_write_has_its_own_direction() {
+    let (_hobd, page) = start(Look::default());
+    page.tool("@answer:nth-child(2)", "Edit the answer");
+    page.press("Control+f");
+    for place in
+        ["@user .bubble", "@answer .text", "@composer", "@title", ".edit textarea", "@find-words"]
+    {
+        page.shows(place);
+        let direction = page.script_with("return one(arguments[0]).dir", &[place.into()]);
+        assert_eq!(direction, "auto", "{place}");
+    }
+}
+
+#[test]
+fn code_shows_its_bar_without_the_pointer_in_questions_too() {
+    let (_hobd, page) = start(Look::default());
+    for place in ["@user .code-bar", "@answer .code-bar"] {
+        page.reads(place, "js");
+        page.reads(place, "Copy");
+        assert_eq!(pixels(&page, place, "opacity"), 1.0, "{place}");
+    }
+}

@@ -1,0 +1,55 @@
+// Changes of single messages: another text, deletion with what follows, a new chat from the beginning.
+
+import { api, go, t } from "/lib.js";
+import { orToast, toast } from "/parts.js";
+import { chatOf, conversationPath, isPrivate, newId, upsertChat } from "./chats.js";
+import { conversationOf } from "./conversation.js";
+import { countBelow } from "./tree.js";
+
+const messagePath = (conversation, message, suffix = "") =>
+  conversationPath(conversation.id, `/messages/${message.id}${suffix}`);
+
+/** The old text stays as a branch. */
+export async function changeText(conversation, message, content) {
+  if (await orToast(api.patch(messagePath(conversation, message), { content }))) await conversation.load();
+}
+
+/** The items of a message's menu. */
+export function changes(conversation, message) {
+  const below = countBelow(conversation.store.get().messages, message);
+  return [
+    !isPrivate(conversation.id) && {
+      icon: "fork",
+      label: t("message.fork"),
+      act: () => fork(conversation, message),
+    },
+    {
+      icon: "trash",
+      label: below ? t("message.delete.below", { n: below }) : t("message.delete"),
+      danger: true,
+      act: () => remove(conversation, message),
+    },
+  ];
+}
+
+async function remove(conversation, message) {
+  const deleted = await orToast(api.del(messagePath(conversation, message)));
+  if (!deleted) return;
+  await conversation.load();
+  const act = async () => {
+    if (await orToast(api.post(messagePath(conversation, message, "/restore"), {}))) await conversation.load();
+  };
+  toast(t("message.deleted", { n: deleted.deleted }), { label: t("undo"), act });
+}
+
+async function fork(conversation, message) {
+  const title = t("message.fork.title", { title: chatOf(conversation.id)?.title ?? t("chat.untitled") });
+  const body = { message: message.id, id: newId(false), title };
+  const chat = await orToast(api.post(conversationPath(conversation.id, "/fork"), body));
+  if (!chat) return;
+  upsertChat(chat);
+  const { profile } = conversation.store.get();
+  if (profile) conversationOf(chat.id).setProfile(profile);
+  go("chat", chat.id);
+  toast(t("message.forked"));
+}

@@ -1,0 +1,43 @@
+// The text of a message while it is edited.
+
+import { html, t, useLayoutEffect, useRef } from "/lib.js";
+import { Button, fitToText } from "/parts.js";
+
+/** `name`: of the field; `save`: of its button. */
+export function Edit({ text, name, save, onSave, onCancel }) {
+  const field = useRef();
+  // A layout effect: the next key must already go into the field.
+  useLayoutEffect(() => {
+    fitToText(field.current);
+    field.current.focus();
+    field.current.setSelectionRange(text.length, text.length);
+  }, []);
+  const keep = (event) => {
+    event.preventDefault();
+    const edited = field.current.value.trim();
+    if (edited) onSave(edited);
+  };
+  const handleKey = (event) => {
+    if (event.key === "Escape") onCancel();
+    else if (event.key === "Enter" && !event.shiftKey && !event.isComposing) keep(event);
+    else return;
+    event.stopPropagation();
+  };
+  return html`
+    <form class="stack edit" onSubmit=${keep}>
+      <textarea
+        class="input"
+        dir="auto"
+        rows="1"
+        ref=${field}
+        aria-label=${name}
+        defaultValue=${text}
+        onInput=${() => fitToText(field.current)}
+        onKeyDown=${handleKey}
+      ></textarea>
+      <div class="row">
+        <button class="button primary">${save}</button>
+        <${Button} onClick=${onCancel}>${t("cancel")}<//>
+      </div>
+    </form>`;
+}

@@ -1,0 +1,112 @@
+// The bar that finds words in the chat: how many there are, and the next and the previous one.
+//
+// - Highlights are the browser's: the messages stay as they are.
+// - While messages change, it looks again.
+
+import { html, t, useEffect, useLayoutEffect, useRef, useState, useStore } from "/lib.js";
+import { Icon, IconButton } from "/parts.js";
+import { finding } from "./finding.js";
+import { matchesIn } from "./matches.js";
+
+const AGAIN_AFTER_MS = 200;
+const MESSAGES = ".talk-inner .message, .talk-inner .fold";
+
+/** `frame`: the element that scrolls. `leaveEnd()`: it no longer follows the end. */
+export function FindBar({ frame, leaveEnd }) {
+  const field = useRef();
+  const asked = useStore(finding, ({ asked }) => asked);
+  const [words, setWords] = useState("");
+  const [{ ranges, current }, setFound] = useState({ ranges: [], current: 0 });
+  useLayoutEffect(() => field.current.select(), [asked]);
+  const bring = (range) => {
+    leaveEnd();
+    scrollTo(frame.current, range);
+  };
+  useEffect(() => {
+    const look = () => setFound(({ current }) => found(frame.current, words, current));
+    const first = found(frame.current, words, -1);
+    setFound(first);
+    if (first.ranges.length) bring(first.ranges[first.current]);
+    let timer = null;
+    const observer = new MutationObserver(() => {
+      clearTimeout(timer);
+      timer = setTimeout(look, AGAIN_AFTER_MS);
+    });
+    observer.observe(frame.current, { childList: true, subtree: true, characterData: true });
+    return () => {
+      clearTimeout(timer);
+      observer.disconnect();
+    };
+  }, [words]);
+  useEffect(() => {
+    const { highlights } = CSS;
+    highlights.set("found", new Highlight(...ranges));
+    highlights.set("found-current", new Highlight(...ranges.slice(current, current + 1)));
+    return () => ["found", "found-current"].forEach((name) => highlights.delete(name));
+  }, [ranges, current]);
+  const show = (next) => {
+    if (!ranges.length) return;
+    const index = (next + ranges.length) % ranges.length;
+    setFound({ ranges, current: index });
+    bring(ranges[index]);
+  };
+  const close = () => {
+    finding.set({ open: false });
+    document.querySelector("[data-test=composer]")?.focus();
+  };
+  const handleKey = (event) => {
+    if (event.key === "Enter") show(current + (event.shiftKey ? -1 : 1));
+    else if (event.key === "Escape") close();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  const step = (icon, name, by) => html`
+    <${IconButton} icon=${icon} label=${t(name)} disabled=${!ranges.length} onClick=${() => show(current + by)} />`;
+  const count = ranges.length ? t("find.count", { at: current + 1, of: ranges.length }) : t("find.none");
+  return html`
+    <div class="find-bar" role="search" aria-label=${t("find.label")} data-test="find">
+      <${Icon} name="search" />
+      <input
+        class="input"
+        dir="auto"
+        ref=${field}
+        value=${words}
+        aria-label=${t("find.label")}
+        placeholder=${t("find.label")}
+        data-test="find-words"
+        onInput=${({ target }) => setWords(target.value)}
+        onKeyDown=${handleKey}
+      />
+      <span class="figure note" role="status" data-test="find-count">${words.trim() ? count : ""}</span>
+      ${step("up", "find.before", -1)}
+      ${step("down", "find.next", 1)}
+      <${IconButton} icon="close" label=${t("close")} onClick=${close} />
+    </div>`;
+}
+
+/** `current`: the match that is shown; -1 chooses the first one that is in sight or behind. */
+function found(frame, words, current) {
+  if (!words.trim()) return { ranges: [], current: 0 };
+  const ranges = matchesIn(document.querySelectorAll(MESSAGES), words.trim());
+  if (current >= 0) return { ranges, current: Math.min(current, Math.max(0, ranges.length - 1)) };
+  const top = frame.getBoundingClientRect().top;
+  const inSight = ranges.findIndex((range) => messageOf(range).getBoundingClientRect().bottom > top);
+  return { ranges, current: inSight < 0 ? Math.max(0, ranges.length - 1) : inSight };
+}
+
+const elementOf = ({ startContainer }) => startContainer.parentElement ?? document.body;
+const messageOf = (range) => elementOf(range).closest(".message, .fold") ?? elementOf(range);
+
+function scrollTo(frame, range) {
+  const fold = elementOf(range).closest("details");
+  if (fold) fold.open = true;
+  elementOf(range).scrollIntoView({ block: "center" });
+  // Once the messages around it are laid out, its own line goes to the middle.
+  requestAnimationFrame(() => {
+    const { top, bottom } = range.getBoundingClientRect();
+    const { top: from, height } = frame.getBoundingClientRect();
+    const offset = (top + bottom) / 2 - from - height / 2;
+    if (Math.abs(offset) > height / 3) frame.scrollTop += offset;
+  });
+}

@@ -1,0 +1,45 @@
+// The button below the composer that says how answers are chosen, and opens their parameters.
+
+import { classes, html, lazy, t, useState, useStore } from "/lib.js";
+import { Icon } from "/parts.js";
+import { profileChoices, status } from "./chats.js";
+import { presetOf } from "./sampling.js";
+
+const dialog = lazy(() => import("./sampling-dialog.js"));
+
+export function SamplingChoice({ conversation }) {
+  const [isOpen, setOpen] = useState(false);
+  const loaded = dialog.use(isOpen);
+  const sampling = useStore(conversation.store, ({ sampling }) => sampling);
+  const profile = useSampledProfile(conversation);
+  const set = { ...profile?.sampling, ...sampling };
+  const texts = Object.entries(set).map(([name, value]) => `${t(`sampling.${name}`)} ${value}`);
+  const isSet = texts.length > 0;
+  const preset = presetOf(set);
+  const name = t(preset ? `sampling.preset.${preset}` : "sampling.own");
+  return html`
+    <button
+      type="button"
+      class=${classes("foot-button", isSet && "set")}
+      title=${isSet ? texts.join(", ") : t("sampling.long")}
+      aria-haspopup="dialog"
+      onClick=${() => setOpen(true)}
+      data-test="sampling"
+    >
+      <${Icon} name="settings" small />${isSet ? name : t("sampling.title")}
+    </button>
+    ${isOpen && loaded && html`
+      <${loaded.SamplingDialog}
+        conversation=${conversation}
+        profile=${profile}
+        onClose=${() => setOpen(false)}
+      />`}`;
+}
+
+/** The profile that the chat's requests name, with its parameters; undefined without one. */
+function useSampledProfile(conversation) {
+  const profiles = useStore(status, ({ now }) => now?.profiles) ?? [];
+  const chosen = useStore(conversation.store, ({ profile }) => profile);
+  const { chosen: name } = profileChoices(profiles, chosen);
+  return profiles.find((profile) => profile.name === name);
+}

@@ -1,0 +1,98 @@
+// The sampling parameters of a chat or of its instructions, loaded when they are first opened.
+
+import { api, html, preferences, t, useState } from "/lib.js";
+import { Button, Dialog, orToast } from "/parts.js";
+import { refreshStatus } from "./chats.js";
+import { PARAMETERS, presetOf, PRESETS, samplingOf } from "./sampling.js";
+
+export function SamplingDialog({ conversation, profile, onClose }) {
+  const [isOfProfile, setOfProfile] = useState(false);
+  const own = isOfProfile ? (profile.sampling ?? {}) : conversation.store.get().sampling;
+  const [fields, setFields] = useState(own);
+  const inherited = {
+    temperature: preferences.get().temperature,
+    ...(!isOfProfile && profile?.sampling),
+  };
+  const choose = (ofProfile) => {
+    setOfProfile(ofProfile);
+    setFields(ofProfile ? (profile.sampling ?? {}) : conversation.store.get().sampling);
+  };
+  const sampling = samplingOf(fields);
+  const save = async (event) => {
+    event.preventDefault();
+    const saved = isOfProfile ? saveProfile(profile.name, sampling) : conversation.setSampling(sampling);
+    if ((await orToast(saved.then(() => true))) === true) onClose();
+  };
+  const preset = presetOf(sampling);
+  return html`
+    <${Dialog} title=${t("sampling.title")} wide onClose=${onClose} test="sampling-dialog">
+      <form class="stack" onSubmit=${save}>
+        ${profile && html`
+          <div class="row" role="radiogroup" aria-label=${t("sampling.for")}>
+            ${[false, true].map((ofProfile) => html`
+              <label>
+                <input
+                  type="radio"
+                  name="for"
+                  checked=${isOfProfile === ofProfile}
+                  onChange=${() => choose(ofProfile)}
+                />
+                ${" "}${t(ofProfile ? "sampling.for.profile" : "sampling.for.chat", profile)}
+              </label>`)}
+          </div>`}
+        <div class="row presets">
+          ${Object.keys(PRESETS).map((name) => html`
+            <${Button}
+              aria-pressed=${preset === name}
+              onClick=${() => setFields(PRESETS[name])}
+              data-test=${`preset-${name}`}
+            >
+              ${t(`sampling.preset.${name}`)}
+            <//>`)}
+        </div>
+        <p class="note">${t(preset ? `sampling.preset.${preset}.long` : "sampling.own.long")}</p>
+        <div class="sampling-fields">
+          ${PARAMETERS.map((parameter) => html`
+            <${Field}
+              key=${parameter.name}
+              ...${parameter}
+              standard=${inherited[parameter.name] ?? parameter.standard}
+              value=${fields[parameter.name] ?? ""}
+              onInput=${(value) => setFields({ ...fields, [parameter.name]: value })}
+            />`)}
+        </div>
+        <div class="actions">
+          <${Button} onClick=${onClose}>${t("cancel")}<//>
+          <button class="button primary" data-test="save-sampling">${t("save")}</button>
+        </div>
+      </form>
+    <//>`;
+}
+
+function Field({ name, standard, value, onInput, ...range }) {
+  return html`
+    <label class="field" title=${t(`sampling.${name}.long`)}>
+      <span>${t(`sampling.${name}`)}</span>
+      <input
+        class="input"
+        type="number"
+        name=${name}
+        ...${range}
+        step=${range.step < 1 ? "any" : 1}
+        value=${value}
+        placeholder=${standard ?? t(`sampling.${name}.none`)}
+        onInput=${({ target }) => onInput(target.value)}
+      />
+    </label>`;
+}
+
+/** Sends the profile as it is, with other parameters. */
+async function saveProfile(name, sampling) {
+  const path = `/v1/profiles/${encodeURIComponent(name)}`;
+  const { revision, ttl, segments } = await api.get(path);
+  const plain = segments.map(({ layer, key, stable, source, path, content, editable }) => ({
+    layer, key, stable, source, path, content: source !== "text" && !editable ? null : content,
+  }));
+  await api.put(path, { revision, ttl, sampling, segments: plain });
+  await refreshStatus();
+}
