@@ -65,10 +65,12 @@ export function Menu({ icon = "more", label, items, small, disabled, test }) {
         style=${place}
         onKeyDown=${navigate}
       >
-        ${(typeof items === "function" ? items() : items).filter(Boolean).map((item) => html`<${Item} ...${item} close=${close} />`)}
+        ${listed(items).map((item) => html`<${Item} ...${item} close=${close} />`)}
       </div>`}
   </span>`;
 }
+
+const listed = (items) => (typeof items === "function" ? items() : items).filter(Boolean);
 
 function Item({ icon, label, act, danger, close }) {
   const choose = () => {
