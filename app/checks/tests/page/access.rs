@@ -76,6 +76,30 @@ fn axe_finds_nothing_serious_on_any_page() {
     }
 }
 
+#[test]
+fn axe_finds_nothing_serious_in_the_first_steps_and_in_changed_settings() {
+    for dark in [false, true] {
+        let hobd = Hobd::start_with(Model::Fake, &["--default-ttl", "long"]);
+        let page = Page::open_as(&hobd, Look { dark, still: true, ..Look::default() });
+        page.open_page("models");
+        page.click("@first-steps");
+        page.shows("@suggestion");
+        check(&page, "first steps", dark);
+        page.save_picture(if dark { "first-dark" } else { "first-light" });
+        page.open_page("settings");
+        page.put("@set-slots", "2");
+        page.shows("@settings-apply");
+        page.shows("@locked");
+        check(&page, "settings", dark);
+        page.save_picture(if dark { "settings-dark" } else { "settings-light" });
+        page.open_page("profiles");
+        page.click("@new-profile");
+        page.write("!\n");
+        page.shows("@question-problem");
+        check(&page, "a name", dark);
+    }
+}
+
 fn check(page: &Page, place: &str, dark: bool) {
     let findings = axe::serious_findings(page);
     let look = if dark { "dark" } else { "light" };

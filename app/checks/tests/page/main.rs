@@ -33,6 +33,7 @@ mod security;
 mod settings;
 mod surviving;
 mod talking;
+mod toasts;
 mod typing;
 mod units;
 mod voice;

@@ -101,7 +101,7 @@ function Needs({ model, running, list, ctx, onContext }) {
   const { verdict } = fitOf(model, list, ctx);
   return html`
     <div class="stack">
-      <h3>${model.name}</h3>
+      <h2>${model.name}</h2>
       <${Fit} model=${model} list=${list} ctx=${ctx} onContext=${model.current ? null : onContext} />
       ${!model.current && consequences({ ...model, verdict }, running, list.fixed).map((line) => html`
         <p class="note">${line}</p>`)}

@@ -25,7 +25,7 @@ export function Suggested({ onFetched }) {
   const fetchable = data.find(({ fetch }) => fetch);
   return html`
     <section class="stack" data-test="suggested">
-      <h3>${t("first.suggested")}</h3>
+      <h2>${t("first.suggested")}</h2>
       <ul class="suggested">
         ${data.map((model) => html`
           <${Suggestion} key=${model.file_name} model=${model} ctx=${ctx} fetching=${fetching} />`)}

@@ -156,6 +156,6 @@ function Unload({ setting, value, models, ...rest }) {
       value=${written}
       options=${[["0", t("settings.unload.never")], ...steps]}
       label=${t("settings.unload")}
-      note=${t("settings.unload.long", { size: weights + kv })}
+      note=${weights ? t("settings.unload.long", { size: weights + kv }) : t("settings.unload.short")}
     />`;
 }

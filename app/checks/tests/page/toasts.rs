@@ -1,0 +1,28 @@
+//! Short messages: where they stand, how many there are, and when they leave.
+
+use hob_checks::{Hobd, Model, Page};
+
+#[test]
+fn equal_messages_are_one_and_leave_the_composer_free() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.ask("Say this: apples");
+    page.tool("@answer", "Copy");
+    page.tool("@answer", "Copy");
+    page.reads("@toast", "× 2");
+    assert_eq!(page.count("@toast"), 1);
+    page.save_picture("toast");
+    let covered = page.script(
+        "const [toast, composer, numbers] = ['@toast', '@composer', '@answer .numbers'].map(place => one(place).getBoundingClientRect());
+         return [composer, numbers].some(other => toast.bottom > other.top && toast.top < other.bottom
+             && toast.right > other.left && toast.left < other.right)",
+    );
+    assert_eq!(covered, false);
+    page.click("@toast .toast-close");
+    page.hides("@toast");
+
+    page.tool("@answer", "Copy");
+    page.shows("@toast");
+    page.open_page("memory");
+    page.hides("@toast");
+}
