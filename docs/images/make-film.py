@@ -7,7 +7,7 @@ The frames come from a real session with the fetched model:
     python3 docs/images/make-film.py
 
 A frame's file is NUMBER-MILLISECONDS.png. The pictures are APNG, which browsers and GitHub play: each frame
-stores the rectangle that differs from the one before, with colours reduced to 32 steps a channel.
+stores the rectangle that differs from the one before, with colours reduced to 64 steps a channel.
 """
 
 import struct
@@ -17,6 +17,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 FRAMES = ROOT / "target" / "checks" / "film"
 MAX_BYTES = 1_000_000
+# Of the frames while the text is read, which are alike, so many are shown.
+READING_MS, MAX_READING = 250, 20
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
@@ -69,7 +71,7 @@ def unfilter(kind, row, up, size):
             row[x] = (row[x] + (left, above, corner)[by.index(min(by))]) & 255
 
 
-REDUCED = bytes(min(255, (value + 4) // 8 * 8) for value in range(256))
+REDUCED = bytes(min(255, (value + 2) // 4 * 4) for value in range(256))
 
 
 def reduced(row, size):
@@ -94,12 +96,25 @@ def packed(rows, x, y, width, height):
     return zlib.compress(plain, 9)
 
 
+def parts_of(path):
+    number, shown_ms = path.stem.split("-")
+    return int(number), int(shown_ms)
+
+
+def chosen(directory):
+    paths = sorted(directory.glob("*.png"), key=parts_of)
+    reading = [path for path in paths if parts_of(path)[1] == READING_MS]
+    every = max(1, -(-len(reading) // MAX_READING))
+    left_out = {path for index, path in enumerate(reading) if index % every}
+    return [path for path in paths if path not in left_out]
+
+
 def film(directory, to):
-    paths = sorted(directory.glob("*.png"))
+    paths = chosen(directory)
     out, before, number = [SIGNATURE], None, 0
     for index, path in enumerate(paths):
         width, height, rows = rows_of(path)
-        shown_ms = int(path.stem.split("-")[1])
+        _, shown_ms = parts_of(path)
         x, y, w, h = (0, 0, width, height) if before is None else changed(rows, before, width)
         if index == 0:
             head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)

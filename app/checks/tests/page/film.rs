@@ -78,7 +78,7 @@ impl Film {
         if !is_film() {
             return;
         }
-        let name = format!("{:02}-{shown_ms}.png", self.taken);
+        let name = format!("{:03}-{shown_ms}.png", self.taken);
         self.taken += 1;
         fs::write(self.frames.join(name), page.picture().unwrap()).unwrap();
     }
