@@ -2,6 +2,7 @@ import { fences } from "/chat/fences.js";
 import { Markdown } from "/chat/rich-text.js";
 import { h, render } from "/lib.js";
 import { highlight } from "/lib/highlight.js";
+import { decodeHTMLStrict } from "/lib/markdown/characters.js";
 import { parser } from "/lib/markdown/parser.js";
 import { equal, test } from "./harness.js";
 
@@ -32,6 +33,13 @@ test("Markdown becomes elements, and HTML stays text", () => {
     rendered("a **b** <b>c</b>").innerHTML,
     '<p dir="auto">a <strong>b</strong> &lt;b&gt;c&lt;/b&gt;</p>',
   );
+});
+
+test("a named character is looked up, and nothing but a name", () => {
+  const decoded = ["&auml;", "&ngE;", "&Tab;", "&semi;", "&lt;", "&nbsp;"].map(decodeHTMLStrict);
+  equal(decoded, ["ä", "≧̸", "\t", ";", "<", "\u00a0"]);
+  const others = ["&notit;", "&nothing;", "&not", "&<b>;", "<img src=x>", "&lt;<b>", "&#65;"];
+  equal(others.map(decodeHTMLStrict), others);
 });
 
 test("Markdown that grows is the same as all of it at once", () => {

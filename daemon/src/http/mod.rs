@@ -29,6 +29,8 @@ mod realtime;
 mod respond;
 pub mod serve;
 mod settings;
+#[cfg(test)]
+mod slim; // `build.rs` runs it.
 mod slots;
 mod speech;
 mod sse;

@@ -1,7 +1,7 @@
 //! The page at `/`: the same one that the desktop app shows.
 //!
-//! - A release build embeds `app/ui`, so `hobd` is one file. A debug build reads the files from the
-//!   source tree at each request: edit and reload.
+//! - A release build embeds `app/ui` without its comments (`slim`), so `hobd` is one file. A debug
+//!   build reads the files from the source tree at each request: edit and reload.
 //! - The files hold no secret and are served without a token; the page's requests carry it.
 
 use axum::extract::Request;
@@ -11,7 +11,8 @@ use hob_slots::hex_text;
 use rust_embed::{Embed, EmbeddedFile};
 
 #[derive(Embed)]
-#[folder = "$CARGO_MANIFEST_DIR/../app/ui"]
+#[cfg_attr(debug_assertions, folder = "$CARGO_MANIFEST_DIR/../app/ui")]
+#[cfg_attr(not(debug_assertions), folder = "$OUT_DIR/page")]
 struct Page;
 
 /// Model output is hostile input: scripts, resources and requests are limited to this origin.
@@ -80,12 +81,14 @@ fn kind(name: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::io::Write;
 
     use flate2::Compression;
     use flate2::write::GzEncoder;
 
     use super::*;
+    use crate::http::slim::slim;
 
     #[test]
     fn the_page_is_public_and_nothing_beside_it() {
@@ -120,12 +123,76 @@ mod tests {
         let mut names: Vec<_> = Page::iter().filter(|name| is_counted(name)).collect();
         names.sort();
 
-        let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
-        for name in names {
-            gzip.write_all(&Page::get(&name).expect("it is listed").data).unwrap();
-        }
-        let bytes = gzip.finish().unwrap().len();
+        let whole: String = names.iter().map(|name| sent(name)).collect();
+        let bytes = gzipped_bytes(&whole);
 
         assert!(bytes < MAX_GZIPPED_BYTES, "{bytes} bytes, of at most {MAX_GZIPPED_BYTES}");
+    }
+
+    const MAX_FIRST_MESSAGE_BYTES: usize = 120_000;
+
+    /// Loaded when a chat is opened, for its messages.
+    const WITH_A_MESSAGE: &str = "chat/rich-text.js";
+
+    /// All that a browser loads for a chat with a message, as `hobd` sends it: each file gzipped by
+    /// itself. A formula loads its converter, and the other pages are loaded when nothing else is.
+    #[test]
+    fn a_chat_with_its_first_message_stays_below_120_000_bytes_gzipped() {
+        let styles = quoted_after(&sent("index.html"), "href=");
+        let mut names = BTreeSet::from(["index.html".to_owned(), "strings/de.json".to_owned()]);
+        names.extend(styles);
+        let mut unread = vec!["app.js".to_owned(), WITH_A_MESSAGE.to_owned()];
+        while let Some(name) = unread.pop() {
+            if names.insert(name.clone()) {
+                let imported = quoted_after(&sent(&name), "from");
+                unread.extend(imported.iter().map(|target| resolved(&name, target)));
+            }
+        }
+        assert!(names.contains("vendor/markdown-it.js") && names.contains("style/chat.css"));
+
+        let bytes: usize = names.iter().map(|name| gzipped_bytes(&sent(name))).sum();
+
+        println!("{bytes} bytes in {} files", names.len());
+        let most = MAX_FIRST_MESSAGE_BYTES;
+        assert!(bytes < most, "{bytes} bytes in {} files, of at most {most}", names.len());
+    }
+
+    /// A file as a release build embeds it.
+    fn sent(name: &str) -> String {
+        let file = Page::get(name).unwrap_or_else(|| panic!("{name} is missing"));
+        slim(name, std::str::from_utf8(&file.data).expect("the page is text"))
+    }
+
+    fn gzipped_bytes(content: &str) -> usize {
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+        gzip.write_all(content.as_bytes()).unwrap();
+        gzip.finish().unwrap().len()
+    }
+
+    /// The texts in double quotes right after `word`.
+    fn quoted_after(text: &str, word: &str) -> Vec<String> {
+        let parts = text.split(word).skip(1);
+        let quoted = |part: &str| {
+            let (text, _) = part.trim_start_matches(' ').strip_prefix('"')?.split_once('"')?;
+            Some(text.to_owned())
+        };
+        parts.filter_map(quoted).collect()
+    }
+
+    /// The file that the module `from` imports as `target`.
+    fn resolved(from: &str, target: &str) -> String {
+        let mut parts: Vec<&str> = from.split('/').collect();
+        parts.pop();
+        if target.starts_with('/') {
+            parts.clear();
+        }
+        for part in target.split('/').filter(|part| !matches!(*part, "" | ".")) {
+            if part == ".." {
+                parts.pop();
+            } else {
+                parts.push(part);
+            }
+        }
+        parts.join("/")
     }
 }
