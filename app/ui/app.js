@@ -10,6 +10,7 @@ import {
   classes,
   go,
   html,
+  lazy,
   loadLanguage,
   locale,
   preferences,
@@ -23,12 +24,11 @@ import {
 import { Help, help, Icon, orToast, Questions, ShowSide, showSide, side, Toasts } from "/parts.js";
 import { Banner } from "./banner.js";
 import "./documents/drops.js";
-import { chats, loadChats, pollStatus, refreshStatus, status, visibleChats } from "./chat/chats.js";
+import { chatOf, chats, loadChats, pollStatus, refreshStatus, status, visibleChats } from "./chat/chats.js";
 import { conversationOf, newConversation } from "./chat/conversation.js";
 import { find } from "./chat/finding.js";
 import { ChatPage } from "./chat/page.js";
 import { Chats } from "./chat/side.js";
-import { Connect } from "./pages/connect.js";
 
 const PAGES = {
   library: "./pages/library/page.js",
@@ -38,20 +38,50 @@ const PAGES = {
   settings: "./pages/settings/page.js",
 };
 
+/** Beside those that the sidebar links. */
+const ALL_PAGES = { ...PAGES, trash: "./pages/trash/page.js" };
+
+/** The styles of those pages: they use each other's, and no chat needs them. */
+const STYLES = ["memory", "profiles", "models", "settings"];
+let styles = null;
+
+function loadStyles() {
+  styles ??= Promise.all(STYLES.map(loadStyle)).catch((error) => {
+    styles = null; // The next page tries again.
+    throw error;
+  });
+  return styles;
+}
+
+function loadStyle(name) {
+  const link = Object.assign(document.createElement("link"), { rel: "stylesheet", href: `style/${name}.css` });
+  return new Promise((resolve, reject) => {
+    link.onload = resolve;
+    link.onerror = () => {
+      link.remove();
+      reject(new Error(t("unreachable")));
+    };
+    document.head.append(link);
+  });
+}
+
 /** Browsers remember that a module could not be loaded: each further try has another address. */
-const importPage = (page, tries) => import(tries ? `${PAGES[page]}?try=${tries}` : PAGES[page]);
+async function importPage(page, tries) {
+  await loadStyles();
+  return import(tries ? `${ALL_PAGES[page]}?try=${tries}` : ALL_PAGES[page]);
+}
 
 const RETRY_MS = 1500;
 const MAX_TRIES = 10;
 
 function App() {
-  const { page, detail } = useStore(route);
+  const { page, detail, place } = useStore(route);
   const { open } = useStore(side);
   const { language } = useStore(locale);
   const settings = useStore(preferences);
   const [hasAccess, setAccess] = useState(access.has());
   useEffect(() => access.subscribe(() => setAccess(access.has())), []);
-  useEffect(() => side.set({ open: false }), [page, detail]);
+  useEffect(() => side.set({ open: false }), [page, detail, place]);
   useEffect(() => {
     applyTheme();
     orToast(loadLanguage());
@@ -72,11 +102,22 @@ function App() {
       <div class="page">
         <${Banner} />
         ${page === "chat"
-          ? html`<${ChatPage} key=${language} id=${detail ?? draftId()} />`
+          ? html`<${ChatPage} key=${language} id=${detail ?? draftId()} place=${place} />`
           : html`<${LoadedPage} key=${page + language} page=${page} detail=${detail} />`}
       </div>
     </div>
     <${Help} /><${Questions} /><${Toasts} />`;
+}
+
+/** Loaded for a browser without a token. */
+const connect = lazy(async () => {
+  await loadStyle("connect");
+  return import("./pages/connect.js");
+});
+
+function Connect() {
+  const page = connect.use();
+  return page && html`<${page.Connect} />`;
 }
 
 /** The conversation of the page without an address. */
@@ -103,7 +144,7 @@ function LoadedPage({ page, detail }) {
   const [tries, setTries] = useState(0);
   const isAway = useStore(status, ({ error }) => Boolean(error));
   useEffect(() => {
-    if (!PAGES[page]) go("chat");
+    if (!ALL_PAGES[page]) go("chat");
     else if (!Page && !isAway && tries < MAX_TRIES) load();
   }, [page, isAway, tries]);
   async function load() {
@@ -119,7 +160,7 @@ function LoadedPage({ page, detail }) {
   }
   return html`
     <header class="page-head">
-      <${ShowSide} /><h1>${PAGES[page] ? t(`page.${page}`) : ""}</h1>
+      <${ShowSide} /><h1>${ALL_PAGES[page] ? t(`page.${page}`) : ""}</h1>
     </header>
     <main class="page-body" id="content" tabindex="-1" data-test=${`page-${page}`}>
       ${error && html`<p class="error">${error.message}</p>`}
@@ -157,7 +198,7 @@ async function start() {
   try {
     await loadChats();
     await pollStatus();
-    requestIdle(() => Object.keys(PAGES).forEach((page) => importPage(page).catch(() => {})));
+    requestIdle(() => Object.keys(ALL_PAGES).forEach((page) => importPage(page).catch(() => {})));
     // The configured model cannot be loaded: offer the others.
     if (status.get().now?.switch_error?.at_start && !location.hash) go("models", "first");
   } catch {
@@ -165,6 +206,12 @@ async function start() {
     if (access.has()) setTimeout(start, RETRY_MS);
   }
 }
+
+/** The chat that was shown last; null for the one without an address. */
+let lastChat = route.get().page === "chat" ? route.get().detail : null;
+route.subscribe(({ page, detail }) => {
+  if (page === "chat") lastChat = detail;
+});
 
 function showNeighbour(by) {
   const list = visibleChats(chats.get());
@@ -185,9 +232,11 @@ function stopAnswer() {
   return true;
 }
 
+/** The chat before the page that is shown. One that was deleted meanwhile is none. */
 function showChat() {
   const { page, detail } = route.get();
-  go("chat", page === "chat" && detail ? detail : undefined);
+  const id = page === "chat" ? detail : lastChat;
+  go("chat", id && chatOf(id) ? id : undefined);
 }
 
 const focusOn = (test) => document.querySelector(`[data-test="${test}"]`)?.focus();

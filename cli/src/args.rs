@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 use hob_config::{ClientFlags, Flags};
 
 use crate::commands::{
-    ask, chat, completions, config, conversations, doctor, documents, explain, man, models, open,
-    prefixes, settings, simulate, slots, status,
+    ask, chat, completions, config, conversations, doctor, documents, explain, import, man, models,
+    open, prefixes, settings, simulate, slots, status,
 };
 use crate::exit;
 
@@ -31,6 +31,7 @@ pub enum Command {
     Open(open::Args),
     Conversations(conversations::Args),
     Documents(documents::Args),
+    Import(import::Args),
     Explain(explain::Args),
     Slots(slots::Args),
     Prefixes(prefixes::Args),

@@ -204,7 +204,8 @@ fn a_body_that_is_no_export_is_refused_and_changes_nothing() {
     let text = ("conversation.json", document);
     for (kind, body, code) in [
         (JSON, b"{".to_vec(), "invalid_json"),
-        (JSON, b"{}".to_vec(), "missing"),
+        (JSON, b"{}".to_vec(), "invalid_document"),
+        (JSON, br#"{"format": "hob conversation"}"#.to_vec(), "missing"),
         ("text/markdown", b"# Hello\n\nthere".to_vec(), "invalid_document"),
         ("text/markdown", vec![0xff; 9], "invalid_document"),
         ("text/plain", b"Hello".to_vec(), "unsupported_media_type"),

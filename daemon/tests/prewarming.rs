@@ -52,6 +52,22 @@ fn tokens(prewarm: &Value, origin: &str) -> u64 {
     prewarm["hob"]["tokens"][origin].as_u64().unwrap()
 }
 
+#[test]
+fn the_blocks_of_a_prewarmed_chat_keep_their_layers() {
+    let world = World::on("fake");
+    let id = world.import();
+
+    world.prewarm(&id, true);
+
+    let map = world.hobd.client.get("/v1/memory/map");
+    let slots = map["slots"].as_array().unwrap();
+    let slot = slots.iter().find(|slot| slot["conversation"] == id.as_str()).expect("it is hot");
+    let blocks = slot["blocks"].as_array().unwrap();
+    let layers: Vec<_> = blocks.iter().map(|block| block["layer"].as_str()).collect();
+    assert!(layers.len() > 2 && layers[0] == Some("user"), "{layers:?}");
+    assert!(layers.contains(&Some("assistant")) && !layers.contains(&None), "{layers:?}");
+}
+
 fn without_computing_only_saved_kv_is_restored(model: &str) {
     let mut world = World::on(model);
     let text_only = world.import();

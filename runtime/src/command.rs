@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use hob_slots::{ConversationId, Token};
+use hob_slots::{ConversationId, Token, TtlClass};
 use tokio::sync::oneshot;
 
 use crate::grammar::Constraint;
@@ -29,6 +29,12 @@ pub(crate) enum Command {
     Forget {
         conversation: ConversationId,
         done: Reply<Result<(), String>>,
+    },
+    /// Records a conversation in a slot with this class. Replies whether it is in one.
+    SetClass {
+        conversation: ConversationId,
+        class: TtlClass,
+        done: Reply<bool>,
     },
     /// The last answer of the conversation calls tools.
     CalledTools(ConversationId),

@@ -14,7 +14,9 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Instant;
 
 use hob_slots::store::Store;
-use hob_slots::{AdjustedTime, ConversationId, LiveRefs, ModelHash, Sweeper, Swept, Token};
+use hob_slots::{
+    AdjustedTime, ConversationId, LiveRefs, ModelHash, Sweeper, Swept, Token, TtlClass,
+};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
@@ -178,6 +180,21 @@ impl Engine {
         if self.send(Command::Park { conversation, done }).is_ok() {
             self.answered(wait).await.ok(); // An error: the engine has parked everything, or died.
         }
+    }
+
+    /// Gives a conversation in a slot a class, which its next record has; it is written soon. `false`:
+    /// the conversation is in no slot.
+    ///
+    /// # Errors
+    /// [`TurnError::Stopped`].
+    pub async fn set_class(
+        &self,
+        conversation: ConversationId,
+        class: TtlClass,
+    ) -> Result<bool, TurnError> {
+        let (done, answer) = Reply::channel();
+        self.send(Command::SetClass { conversation, class, done })?;
+        self.answered(answer).await
     }
 
     /// Writes now into the conversation's saved record as the time of its last use, behind the saves

@@ -35,7 +35,7 @@ const MAX_GZIPPED_KIB: f64 = 120.0;
 /// are loaded when nothing else is, do not count.
 const FIRST_MESSAGE: &str = "
     const entries = ['navigation', 'resource'].flatMap((kind) => performance.getEntriesByType(kind));
-    const isOther = (name) => name.includes('/pages/') && !name.endsWith('/connect.js');
+    const isOther = (name) => name.includes('/pages/') || /style\\/(memory|profiles|models|settings)\\.css$/.test(name);
     const files = entries.filter(({name}) => !name.includes('/v1/') && !isOther(name));
     if (!files.some(({name}) => name.endsWith('/markdown-it.js'))) return null;
     return files.reduce((bytes, {encodedBodySize}) => bytes + encodedBodySize, 0)";

@@ -19,6 +19,38 @@ impl Page {
         });
     }
 
+    /// Clicks while a modifier is held: `Control` or `Shift`.
+    pub fn click_with(&self, modifier: &str, place: &str) {
+        let key = match modifier {
+            "Control" => "\u{E009}",
+            "Shift" => "\u{E008}",
+            other => panic!("no check holds {other}"),
+        };
+        let (down, up, pause) = (
+            json!({"type": "keyDown", "value": key}),
+            json!({"type": "keyUp", "value": key}),
+            json!({"type": "pause"}),
+        );
+        let keyboard = json!({
+            "type": "key", "id": "modifier", "actions": [down, pause, pause, pause, up],
+        });
+        let button = |kind: &str| json!({"type": kind, "button": 0});
+        self.on_element(place, "clicked", |element| {
+            let click = [
+                pause.clone(),
+                to_the_middle_of(element),
+                button("pointerDown"),
+                button("pointerUp"),
+                pause.clone(),
+            ];
+            let mouse = json!({
+                "type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"},
+                "actions": click,
+            });
+            self.command("actions", Some(json!({"actions": [keyboard, mouse]})))
+        });
+    }
+
     /// Moves the mouse over the element.
     pub fn hover(&self, place: &str) {
         self.on_element(place, "pointed at", |element| self.mouse(&[to_the_middle_of(element)]));

@@ -3,7 +3,9 @@ import { newId, visibleChats } from "/chat/chats.js";
 import { visiblePath } from "/chat/conversation.js";
 import { difference } from "/chat/difference.js";
 import { cellsOf, rememberedOf } from "/chat/figures.js";
+import { grouped } from "/chat/groups.js";
 import { placesOf } from "/chat/matches.js";
+import { between } from "/chat/picked.js";
 import { PRESETS, presetOf, samplingOf } from "/chat/sampling.js";
 import { matching } from "/chat/templates.js";
 import { countBelow, newestStart, pathTo, reusedTokens, siblingsOf, textOf } from "/chat/tree.js";
@@ -19,6 +21,36 @@ const messages = [
 ];
 
 const idsOf = (list) => list.map(({ id }) => id);
+
+test("chats are grouped by local days, and pinned ones are in front", () => {
+  const now = new Date(2026, 2, 30, 12);
+  const at = (...date) => new Date(...date).getTime() / 1000;
+  const chats = [
+    { id: "pinned", pinned: true, updated_at: at(2020, 0, 1) },
+    { id: "today", updated_at: at(2026, 2, 30, 0, 0, 0) },
+    { id: "yesterday", updated_at: at(2026, 2, 29, 23, 59, 59) },
+    { id: "week", updated_at: at(2026, 2, 23, 0, 0, 0) },
+    { id: "earlier", updated_at: at(2026, 2, 22, 23, 59, 59) },
+    { id: "of the future", updated_at: at(2026, 3, 2) },
+  ];
+  const groups = grouped(chats, now).map(({ name, items }) => [name, ...idsOf(items)]);
+  equal(groups, [
+    ["pinned", "pinned"],
+    ["today", "today", "of the future"],
+    ["yesterday", "yesterday"],
+    ["week", "week"],
+    ["earlier", "earlier"],
+  ]);
+  equal(grouped([chats[1]], now).length, 1);
+});
+
+test("a range of chats is picked in either direction", () => {
+  const list = ["a", "b", "c", "d"].map((id) => ({ id }));
+  equal(between(list, "b", "d"), ["b", "c", "d"]);
+  equal(between(list, "d", "b"), ["b", "c", "d"]);
+  equal(between(list, "gone", "b"), ["b"]);
+  equal(between(list, "b", "gone"), []);
+});
 
 test("a path leads from the first message to the head", () => {
   equal(idsOf(pathTo(messages, 4)), [1, 2, 4]);

@@ -131,6 +131,8 @@ test("on a Mac Alt changes the letter but not the key", () => {
 
 test("a route has a page and what it shows", () => {
   equal(parseRoute("#/chat/a%20b"), { page: "chat", detail: "a b" });
+  equal(parseRoute("#/chat/a/7"), { page: "chat", detail: "a", place: "7" });
+  equal(address("chat", "a", 7), "#/chat/a/7");
   equal(parseRoute("#/memory"), { page: "memory", detail: null });
   equal(parseRoute(""), { page: "chat", detail: null });
 });

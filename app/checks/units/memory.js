@@ -17,6 +17,15 @@ const now = {
   warm: { bytes: 50, budget_bytes: 500 },
 };
 
+test("what is kept for a time expires that long after its last use", () => {
+  const lifetimes = { short: 300, long: 3600, extended: 86_400, permanent: null };
+  const expires = (fields) => rowOf({ age_secs: 600, created_at: 0, ...fields }, "a", lifetimes).expiresIn;
+  equal(expires({ class: "long" }), 3000);
+  equal(expires({ class: "short" }), 0);
+  equal(expires({ class: "kept" }), null);
+  equal(rowOf({ age_secs: 600, class: "long" }, "a", undefined).expiresIn, null);
+});
+
 test("the parts of the machine's memory add up to all of it", () => {
   const usage = machineParts(now);
   equal(bytesByKind(usage), {
@@ -178,8 +187,9 @@ test("the nearest point is inside the list", () => {
 });
 
 test("the first selection is what has expired", () => {
-  equal(selection(initial, "abc"), { expired: true });
-  equal(isChosen(selection(initial, "abc")), true);
+  equal(selection(initial, "abc"), { expired: false });
+  equal(isChosen(selection(initial, "abc")), false);
+  equal(isChosen(selection({ ...initial, expired: true }, "abc")), true);
 });
 
 test("a selection without a criterion is none", () => {
@@ -190,6 +200,7 @@ test("a selection without a criterion is none", () => {
 test("a selection has its criteria in the daemon's units", () => {
   const fields = {
     ...initial,
+    expired: true,
     isOlder: true,
     older: 2,
     unit: "weeks",
@@ -246,7 +257,7 @@ test("saved conversations are named by their chat or their profile", () => {
   const titles = new Map([["a", "Peru"]]);
   equal([savedName("a", titles), savedName("b", titles)], ["Peru", "b"]);
   equal(savedName("__prefix__:home", titles), "Instructions “home”");
-  equal(savedName("__system_prefix__", titles), "Prefix of profile “default”");
+  equal(savedName("__system_prefix__", titles), "Instructions “default”");
   equal(savedName("__key__:v5:abc", titles), "Cache key “v5:abc”");
   equal(savedName("__key_2__:v5:abc", titles), "Cache key “v5:abc”");
 });

@@ -1,12 +1,15 @@
-// The menu of a chat, and the import of exported chats.
+// The menu of a chat, and the export of chats.
 
-import { api, go, route, t } from "/lib.js";
-import { ask, askText, download, orToast, toast } from "/parts.js";
-import { conversationPath, endPrivateChat, isPrivate, loadChats, moveToTrash, pin, rename } from "./chats.js";
+import { api, t } from "/lib.js";
+import { askText, download, orToast } from "/parts.js";
+import { conversationPath, isPrivate, pin, rename } from "./chats.js";
+import { deleteChats } from "./deleting.js";
+import { toggle } from "./picked.js";
 
 const MAX_FILE_NAME_LETTERS = 60;
 
-export function actions(chat) {
+/** `isListed`: the menu of a row in the list, where chats can be picked. */
+export function actions(chat, { isListed } = {}) {
   const isPinned = chat.pinned;
   const exportAs = (format, extension) => ({
     icon: "download",
@@ -20,6 +23,7 @@ export function actions(chat) {
       label: t(isPinned ? "chat.unpin" : "chat.pin"),
       act: () => pin(chat.id, !isPinned),
     },
+    isListed && { icon: "check", label: t("chat.pick"), act: () => toggle(chat.id) },
     exportAs("markdown", "md"),
     exportAs("json", "json"),
     chat.place !== "none" && !isPrivate(chat.id) && exportAs("archive", "tar"),
@@ -27,7 +31,7 @@ export function actions(chat) {
       icon: "trash",
       label: t(isPrivate(chat.id) ? "chat.end" : "chat.delete"),
       danger: true,
-      act: () => deleteChat(chat),
+      act: () => deleteChats([chat]),
     },
   ];
 }
@@ -42,15 +46,6 @@ async function renameChat(chat) {
   if (title) await rename(chat.id, title);
 }
 
-async function deleteChat(chat) {
-  if (isPrivate(chat.id)) {
-    const question = { title: t("chat.end.title"), text: t("chat.end.text"), yes: t("chat.end") };
-    if (!(await ask(question))) return;
-  }
-  if (route.get().detail === chat.id) go("chat"); // Leave the page first.
-  await (isPrivate(chat.id) ? endPrivateChat : moveToTrash)(chat.id);
-}
-
 async function exportChat(chat, format, extension) {
   const file = await orToast(
     api.bytes("GET", conversationPath(chat.id, `/export?format=${format}`)),
@@ -58,29 +53,21 @@ async function exportChat(chat, format, extension) {
   if (file) download(file, `${fileName(chat)}.${extension}`);
 }
 
+/** Several chats as one file, an array of what each is alone. */
+export async function exportChats(list) {
+  if (list.length === 1) return exportChat(list[0], "json", "json");
+  const read = async () => {
+    const documents = [];
+    for (const { id } of list) documents.push(await api.get(conversationPath(id, "/export?format=json")));
+    return documents;
+  };
+  const documents = await orToast(read());
+  if (!documents) return;
+  const file = new Blob([JSON.stringify(documents, null, 2)], { type: "application/json" });
+  download(file, `${t("picked.file", { n: list.length })}.json`);
+}
+
 function fileName({ title, id }) {
   const letters = (title ?? id).replace(/[^\p{L}\p{N} _-]+/gu, "").trim();
   return letters.slice(0, MAX_FILE_NAME_LETTERS) || id;
-}
-
-const TYPES = { md: "text/markdown", json: "application/json", tar: "application/x-tar" };
-
-export async function importChat(file) {
-  const type = TYPES[file.name.split(".").pop()];
-  if (!type) return toast(t("chat.import.unknown"));
-  try {
-    const content = await file.arrayBuffer();
-    const imported = await api.post("/v1/conversations/import", content, { type });
-    await loadChats();
-    go("chat", imported.id);
-    toast(importMessage(imported));
-  } catch (error) {
-    await ask({ title: t("chat.import.failed"), text: error.message, yes: t("close") });
-  }
-}
-
-/** Says why the KV was left out, unless there is some already. */
-function importMessage({ kv, conversation }) {
-  const isLeftOut = kv?.reason && conversation.place === "none";
-  return isLeftOut ? t("chat.imported.text", kv) : t("chat.imported");
 }

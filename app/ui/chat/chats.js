@@ -1,7 +1,7 @@
 // The list of chats, the tier of each one's KV, and the daemon's status.
 
 import { api, createStore, shownName, t } from "/lib.js";
-import { orToast, toast } from "/parts.js";
+import { orToast } from "/parts.js";
 
 const STATUS_EVERY_MS = 4000;
 const STATUS_AFTER_PREWARM_MS = 250;
@@ -171,22 +171,3 @@ async function change(id, fields) {
 
 export const rename = (id, title) => change(id, { title });
 export const pin = (id, pinned) => change(id, { pinned });
-
-/** Deletes a private chat at once: there is nothing to restore it from. */
-export async function endPrivateChat(id) {
-  if (!(await orToast(api.del(conversationPath(id))))) return;
-  chats.set(({ all }) => ({ all: all.filter((other) => other.id !== id) }));
-  toast(t("chat.ended"));
-}
-
-export async function moveToTrash(id) {
-  const chat = chatOf(id);
-  if (!(await orToast(api.patch(conversationPath(id), { trashed: true })))) return;
-  chats.set(({ all }) => ({ all: all.filter((other) => other.id !== id) }));
-  const restore = async () => {
-    const restored = await orToast(api.patch(conversationPath(id), { trashed: false }));
-    if (restored) upsertChat(restored);
-  };
-  const title = chat.title ?? t("chat.untitled");
-  toast(t("chat.deleted", { title }), { label: t("undo"), act: restore });
-}

@@ -1,13 +1,16 @@
 // A block of code: its language, a switch that wraps its lines, and Copy.
 
-import { classes, html, pure, t, useMemo, useState } from "/lib.js";
-import { highlight } from "/lib/highlight.js";
+import { classes, html, lazy, pure, t, useMemo, useState } from "/lib.js";
 import { copy } from "/parts.js";
+
+/** Loaded with the first block of code; until then it is in one colour. */
+const colours = lazy(() => import("/lib/highlight.js"));
 
 export const Code = pure(({ code, language }) => {
   const [isWrapped, setWrapped] = useState(false);
   const text = code.replace(/\n$/, "");
-  const pieces = useMemo(() => highlight(text, language), [text, language]);
+  const module = colours.use();
+  const pieces = useMemo(() => module?.highlight(text, language) ?? [[null, text]], [module, text, language]);
   return html`
     <div class="code" dir="ltr">
       <div class="code-bar">

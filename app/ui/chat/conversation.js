@@ -7,6 +7,7 @@
 import { api, createPersistentStore, createStore, isCancelled, isUnreachable, preferences, shell, t } from "/lib.js";
 import { readDocument } from "../documents/api.js";
 import { addChunk, emptyAnswer } from "./answer.js";
+import { answers } from "./answering.js";
 import { createAttachments } from "./attachments.js";
 import { chatOf, conversationPath, isPrivate, newId, refreshStatus, upsertChat } from "./chats.js";
 import { drafts } from "./drafts.js";
@@ -51,6 +52,7 @@ function createConversation(id, state) {
     live: null, // the answer that streams in
     error: null,
     outgrown: null, // the request that did not fit into the context
+    isUnknown: false, // the daemon has no chat of this id
     sampling: {}, // the parameters of the chat's answers that are set
     isSamplingStored: true, // A chat without messages has no place for them.
     profile: profiles.get()[id] ?? preferences.get().profile,
@@ -91,8 +93,15 @@ function createConversation(id, state) {
       await load();
       await join();
     } catch (error) {
-      store.set({ state: "ready", error });
+      if (error.code === "conversation_not_found" && !store.get().messages.length) beNew();
+      else store.set({ state: "ready", error });
     }
+  }
+
+  /** The chat was deleted, or its first message failed: what is written here begins it. */
+  function beNew() {
+    const { draft } = store.get();
+    store.set({ state: "new", isUnknown: true, error: null, draft: draft || drafts.read(draftNameOf(id, "new")) });
   }
 
   /** Follows the answer that another page, or this one before it was reloaded, has asked for. */
@@ -155,6 +164,7 @@ function createConversation(id, state) {
     const answer = emptyAnswer(begun);
     const draw = () => store.set({ live: { ...answer, began, after } });
     store.set({ pending, error: null, outgrown: null });
+    answers(id, true);
     draw();
     const show = onNextFrame(() => store.get().live && draw());
     running = {
@@ -168,6 +178,7 @@ function createConversation(id, state) {
     show.cancel();
     await settle(failure);
     running = null;
+    answers(id, false);
     store.set({ live: null, pending: [], error: failure });
     typeAhead.write(store.get().draft); // The user may have typed meanwhile.
     refreshStatus();
@@ -248,6 +259,14 @@ function createConversation(id, state) {
     }
   }
 
+  /** Shows the branch with the message of that id; resolves to whether there is one. */
+  async function show(messageId) {
+    const { messages, head } = store.get();
+    const message = messages.find(({ id }) => id === messageId);
+    if (message && !pathTo(messages, head).includes(message)) await choose(message);
+    return Boolean(message);
+  }
+
   /** Shows the branch through a message, down to its newest descendant. */
   async function choose(message) {
     try {
@@ -286,6 +305,7 @@ function createConversation(id, state) {
     open,
     choose,
     attachments,
+    show,
     send,
     // These two start a new branch beside `message`.
     edit: (message, text) =>

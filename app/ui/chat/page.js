@@ -8,6 +8,7 @@ import { Composer } from "./composer.js";
 import { conversationOf, visiblePath } from "./conversation.js";
 import { Demo } from "./demo.js";
 import { findBar, finding } from "./finding.js";
+import { useHit } from "./hit.js";
 import { Live, Sent } from "./message.js";
 import { Stored } from "./stored.js";
 import { richText } from "./text.js";
@@ -15,7 +16,8 @@ import { textOf } from "./tree.js";
 
 const NEAR_END_PX = 80;
 
-export function ChatPage({ id }) {
+/** `place`: the message to show, as the address names it. */
+export function ChatPage({ id, place }) {
   const conversation = conversationOf(id);
   const state = useStore(conversation.store);
   const chat = useStore(chats, () => chatOf(id));
@@ -50,19 +52,20 @@ export function ChatPage({ id }) {
     <main class=${classes("page talk-page", isOver && "drop-here")} id="content" tabindex="-1">
       ${isOver && html`<p class="drop-words" data-test="drop-here">${t("drop.here")}</p>`}
       ${isEmpty
-        ? html`<div class="talk"><${Welcome} conversation=${conversation} /></div>`
-        : html`<${Messages} key=${id} conversation=${conversation} state=${state} />`}
+        ? html`<div class="talk"><${Welcome} conversation=${conversation} isUnknown=${state.isUnknown} /></div>`
+        : html`<${Messages} key=${id} conversation=${conversation} state=${state} place=${place} />`}
       ${state.error && html`<${Failure} conversation=${conversation} state=${state} />`}
       <${Demo} />
       <${Composer} key=${id} conversation=${conversation} />
     </main>`;
 }
 
-function Messages({ conversation, state }) {
+function Messages({ conversation, state, place }) {
   const { messages, head, pending, live } = state;
   const path = useMemo(() => visiblePath(state), [messages, head, pending, live?.began]);
   const busy = Boolean(live);
-  const { frame, atEnd, toEnd, leaveEnd, scrolled } = useScrollToEnd([state.state, live?.began], busy);
+  const hit = useHit(conversation, state, path, place);
+  const { frame, atEnd, toEnd, leaveEnd, scrolled } = useScrollToEnd([state.state, live?.began], busy, hit);
   const isFinding = useStore(finding, ({ open }) => open);
   const bar = findBar.use(isFinding);
   return html`
@@ -76,7 +79,7 @@ function Messages({ conversation, state }) {
         tabindex="-1"
       >
         <div class="talk-inner">
-          <${Stored} messages=${messages} path=${path} conversation=${conversation} busy=${busy} />
+          <${Stored} messages=${messages} path=${path} conversation=${conversation} busy=${busy} hit=${hit} />
           ${pending.map((message, index) => html`
             <${Sent} key=${`sent-${index}`} message=${message} />`)}
           ${live && html`<${Live} key=${live.began} live=${live} />`}
@@ -88,8 +91,8 @@ function Messages({ conversation, state }) {
     </div>`;
 }
 
-/** Follows new text until the user scrolls up. */
-function useScrollToEnd(restarts, busy) {
+/** Follows new text until the user scrolls up. `hit`: a message that is shown first, in place of the end. */
+function useScrollToEnd(restarts, busy, hit) {
   const frame = useRef();
   const [atEnd, setAtEnd] = useState(true);
   const toEnd = () => {
@@ -104,10 +107,13 @@ function useScrollToEnd(restarts, busy) {
     observer.observe(frame.current.firstChild);
     return () => observer.disconnect();
   }, [atEnd]);
+  const shownHit = useRef(null);
   useLayoutEffect(() => {
-    setAtEnd(true);
-    toEnd();
-  }, restarts);
+    const isAtHit = hit !== shownHit.current && hit !== null && !busy;
+    shownHit.current = hit;
+    setAtEnd(!isAtHit);
+    if (!isAtHit) toEnd();
+  }, [...restarts, hit]);
   const height = useRef(0);
   // The frame may be unmounted when the event arrives.
   const scrolled = ({ currentTarget: { scrollTop, scrollHeight, clientHeight } }) => {
@@ -151,13 +157,14 @@ function Failure({ conversation, state: { error, outgrown } }) {
     </div>`;
 }
 
-function Welcome({ conversation }) {
+function Welcome({ conversation, isUnknown }) {
   if (isPrivate(conversation.id)) return html`<${PrivateWelcome} />`;
   const suggestions = ["suggest.1", "suggest.2", "suggest.3"].map((name) => t(name));
   return html`
     <div class="stack welcome">
       <img src="icon.svg" alt="" />
       <h2>${t("welcome.title")}</h2>
+      ${isUnknown && html`<p class="note" data-test="unknown">${t("welcome.unknown")}</p>`}
       <p class="note">${t("welcome.text")}</p>
       <div class="row suggestions">
         ${suggestions.map((text) => html`

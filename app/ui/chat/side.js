@@ -1,33 +1,35 @@
-// The sidebar: search, import, and the list of chats, of any length.
+// The sidebar: search, import, the list of chats, and the way to the trash.
 
-import { address, ago, classes, go, html, route, t, useEffect, useMemo, useRef, useState, useStore } from "/lib.js";
-import { Icon, IconButton, Menu, State, VirtualList } from "/parts.js";
-import { actions, importChat } from "./actions.js";
-import { chats, restore, search, visibleChats } from "./chats.js";
-import { conversationOf, newConversation } from "./conversation.js";
-
-const ROW_PX = 56;
-/** Of a chat under the pointer for this long, what is saved is restored. */
-const HOVER_MS = 150;
+import { address, go, html, route, t, useMemo, useRef, useStore } from "/lib.js";
+import { Icon, IconButton } from "/parts.js";
+import { chats, search, visibleChats } from "./chats.js";
+import { newConversation } from "./conversation.js";
+import { importChats } from "./importing.js";
+import { List } from "./list.js";
+import { PickedBar } from "./picked-bar.js";
 
 export function Chats() {
   const state = useStore(chats);
   const list = useMemo(() => visibleChats(state), [state]);
+  const isTrash = useStore(route, ({ page }) => page === "trash");
   return html`
     <div class="stack side-top">
       <${Top} />
       <${Search} query=${state.query} />
     </div>
+    <${PickedBar} list=${list} />
     ${state.loaded && !list.length
       ? html`<p class="empty grow">${t(state.query ? "chat.none-found" : "chat.none")}</p>`
-      : html`<${List} list=${list} />`}`;
+      : html`<${List} key=${Boolean(state.query.trim())} list=${list} isSearch=${Boolean(state.query.trim())} />`}
+    <a class="to-trash" href=${address("trash")} aria-current=${isTrash ? "page" : null} data-test="to-trash">
+      <${Icon} name="trash" />${t("page.trash")}
+    </a>`;
 }
 
 function Top() {
   const file = useRef();
   const chosen = (event) => {
-    const [file] = event.target.files;
-    if (file) importChat(file);
+    importChats([...event.target.files]);
     event.target.value = "";
   };
   return html`
@@ -46,7 +48,8 @@ function Top() {
     </div>
     <input
       type="file"
-      accept=".json,.md,.tar"
+      accept=".json,.jsonl,.md,.tar,.zip"
+      multiple
       hidden
       ref=${file}
       data-test="import-file"
@@ -73,90 +76,7 @@ function Search({ query }) {
 
 function focusList(event) {
   if (event.key !== "ArrowDown") return;
-  document.querySelector(".chat-link")?.focus();
+  document.querySelector('.chat-link[tabindex="0"]')?.focus();
   event.preventDefault();
 }
 
-function List({ list }) {
-  const current = useStore(route, ({ detail }) => detail);
-  const row = (chat, index, style) => html`
-    <${Row}
-      key=${chat.id}
-      chat=${chat}
-      isCurrent=${chat.id === current}
-      style=${style}
-      index=${index}
-      total=${list.length}
-    />`;
-  return html`
-    <${VirtualList}
-      class="chats"
-      data-test="chats"
-      items=${list}
-      height=${ROW_PX}
-      row=${row}
-      current=${list.findIndex(({ id }) => id === current)}
-      label=${t("chat.list")}
-      onKeyDown=${focusNeighbour}
-    />`;
-}
-
-function focusNeighbour(event) {
-  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-  const row = event.target.closest?.("[aria-posinset]");
-  if (!step || !row) return;
-  const next = Number(row.getAttribute("aria-posinset")) + step;
-  document.querySelector(`[aria-posinset="${next}"] .chat-link`)?.focus();
-  event.preventDefault();
-}
-
-function Row({ chat, isCurrent, style, index, total }) {
-  // Renders no menu before the pointer or the focus comes: the list may have thousands of rows.
-  const [wasNear, setWasNear] = useState(false);
-  const timer = useRef();
-  useEffect(() => () => clearTimeout(timer.current), []);
-  const enter = () => {
-    setWasNear(true);
-    const restoreChat = () => restore(chat.id, conversationOf(chat.id).store.get().profile);
-    timer.current = setTimeout(restoreChat, HOVER_MS);
-  };
-  const leave = () => clearTimeout(timer.current);
-  const title = chat.title ?? t("chat.untitled");
-  return html`
-    <div
-      class=${classes("chat-row", isCurrent && "current")}
-      role="listitem"
-      aria-posinset=${index + 1}
-      aria-setsize=${total}
-      style=${style}
-      data-test="chat"
-      onMouseEnter=${enter}
-      onMouseLeave=${leave}
-      onFocusIn=${() => setWasNear(true)}
-    >
-      <a class="chat-link" href=${address("chat", chat.id)} aria-current=${isCurrent ? "page" : null}>
-        <span class="chat-title" dir="auto">
-          ${chat.pinned && html`
-            <${Icon} name="pin" /><span class="hidden-text">${t("chat.pinned")}</span>`}
-          ${chat.private && html`
-            <${Icon} name="private" /><span class="hidden-text">${t("chat.private.mark")}</span>`}
-          ${title}
-        </span>
-        <span class="chat-sub">
-          <${State} place=${chat.place} />
-          ${chat.snippet
-            ? html`<${Snippet} ...${chat.snippet} />`
-            : html`<span class="when">${ago(chat.updated_at)}</span>`}
-        </span>
-      </a>
-      ${(wasNear || isCurrent) && html`
-        <${Menu} label=${t("chat.menu.of", { title })} items=${actions(chat)} test="row-menu" />`}
-    </div>`;
-}
-
-function Snippet({ text, start, end }) {
-  return html`
-    <span class="chat-snippet when" dir="auto">
-      ${text.slice(0, start)}<mark>${text.slice(start, end)}</mark>${text.slice(end)}
-    </span>`;
-}

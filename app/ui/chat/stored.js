@@ -1,6 +1,7 @@
 // The stored messages of a branch. They do not render again while an answer streams in.
 
 import { html, pure, t, useMemo } from "/lib.js";
+import { Hit } from "./hit.js";
 import { Message } from "./message.js";
 import { newestStart, reusedTokens, siblingsOf } from "./tree.js";
 
@@ -8,7 +9,7 @@ import { newestStart, reusedTokens, siblingsOf } from "./tree.js";
 const BATCH = 20;
 const NO_SIBLINGS = [];
 
-export const Stored = pure(({ messages, path, conversation, busy }) => {
+export const Stored = pure(({ messages, path, conversation, busy, hit }) => {
   const variants = useMemo(() => variantsById(messages, path), [messages, path]);
   const last = busy ? null : path.at(-1);
   const start = useMemo(() => newestStart(path), [path]);
@@ -16,6 +17,7 @@ export const Stored = pure(({ messages, path, conversation, busy }) => {
     <div key=${index} class=${batch.length === BATCH && "message-batch"}>
       ${batch.map((message) => html`
         ${message === start && html`<${Cut} />`}
+        ${message.id === hit && html`<${Hit} key=${`hit-${hit}`} />`}
         <${Message}
           key=${message.id}
           message=${message}

@@ -1,4 +1,5 @@
-// The page that is shown: the part of the address after `#/`, as in `#/chat/ID` or `#/memory`.
+// The page that is shown: the part of the address after `#/`, as in `#/memory`, `#/chat/ID`, or `#/chat/ID/7` for the
+// message 7 of a chat.
 
 import { createStore } from "./store.js";
 
@@ -11,15 +12,16 @@ export function go(page, detail) {
   location.hash = address(page, detail);
 }
 
-/** The `href` of a link to a page. */
-export function address(page, detail) {
-  return detail === undefined ? `#/${page}` : `#/${page}/${encodeURIComponent(detail)}`;
+/** The `href` of a link to a page, and to a place in it. */
+export function address(page, ...parts) {
+  const named = parts.filter((part) => part !== undefined);
+  return ["#", page, ...named.map(encodeURIComponent)].join("/");
 }
 
-/** `#/chat/ID` -> `{ page: "chat", detail: "ID" }`. Pure. */
+/** `#/chat/ID/7` -> `{ page: "chat", detail: "ID", place: "7" }`. Pure. */
 export function parseRoute(hash) {
-  const [page, detail] = hash.replace(/^#\/?/, "").split("/");
-  return { page: page || "chat", detail: decoded(detail) };
+  const [page, detail, place] = hash.replace(/^#\/?/, "").split("/");
+  return { page: page || "chat", detail: decoded(detail), ...(place && { place: decoded(place) }) };
 }
 
 function decoded(text) {

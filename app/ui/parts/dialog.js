@@ -48,6 +48,11 @@ export function ask(question) {
   return new Promise((resolve) => pending.set({ question: { ...question, resolve } }));
 }
 
+/** Says what went wrong or is to be known; its only button closes it. */
+export function tell(message) {
+  return ask({ ...message, isToRead: true });
+}
+
 /** Asks for a line of text; null when the user cancels. `check(line)`: why it cannot be that, or null. */
 export function askText(question) {
   return ask({ ...question, input: question.value ?? "" });
@@ -59,7 +64,7 @@ export function Questions() {
 }
 
 function Question({ question }) {
-  const { title, text, yes, danger, input, label, check, resolve } = question;
+  const { title, text, yes, danger, input, label, isToRead, check, resolve } = question;
   const [problem, setProblem] = useState(null);
   const field = useRef();
   useLayoutEffect(() => field.current?.select(), []);
@@ -94,9 +99,9 @@ function Question({ question }) {
           </label>`}
         ${problem && html`<p class="error" role="alert" data-test="question-problem">${problem}</p>`}
         <div class="actions">
-          <${Button} onClick=${decline}>${t("cancel")}<//>
+          ${!isToRead && html`<${Button} onClick=${decline}>${t("cancel")}<//>`}
           <button class=${classes("button", danger ? "danger" : "primary")} data-test="yes">
-            ${yes}
+            ${yes ?? t("close")}
           </button>
         </div>
       </form>

@@ -1,4 +1,4 @@
-// A button that opens a menu. Arrow keys move, Escape closes, the focus returns to the button.
+// A button that opens a menu. Arrow keys, Home and End move, Escape closes, the focus returns to the button.
 
 import { html, useLayoutEffect, useRef, useState } from "/lib.js";
 import { IconButton } from "./button.js";
@@ -10,7 +10,7 @@ const GAP_PX = 4;
 const MARGIN_PX = 8;
 
 /** `items`: `{ icon, label, act, danger }`, or a function that returns them; falsy items are skipped. */
-export function Menu({ icon = "more", label, items, small, disabled, test }) {
+export function Menu({ icon = "more", label, items, small, disabled, test, tabindex }) {
   const [place, setPlace] = useState(null);
   const frame = useRef();
   const list = useRef();
@@ -40,6 +40,7 @@ export function Menu({ icon = "more", label, items, small, disabled, test }) {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (event.key === "Escape" || event.key === "Tab") close();
     else if (step) focusNext(list.current, step);
+    else if (event.key === "Home" || event.key === "End") focusAt(list.current, event.key === "Home" ? 0 : -1);
     else return;
     event.preventDefault();
     event.stopPropagation();
@@ -54,6 +55,7 @@ export function Menu({ icon = "more", label, items, small, disabled, test }) {
       aria-expanded=${Boolean(place)}
       onClick=${place ? close : open}
       data-test=${test}
+      tabindex=${tabindex}
     />
     ${place && html`
       <div
@@ -95,3 +97,5 @@ function focusNext(list, step) {
   const current = buttons.indexOf(document.activeElement);
   buttons.at((current + step) % buttons.length).focus();
 }
+
+const focusAt = (list, index) => [...list.querySelectorAll("button")].at(index).focus();

@@ -1,15 +1,20 @@
-// A list of rows of equal height that renders only the visible ones.
+// A list of groups of rows that renders only the visible ones. All rows have one height, and all heads.
 
-import { html, useEffect, useLayoutEffect, useRef, useState } from "/lib.js";
+import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "/lib.js";
 
 /** Rows rendered above and below the visible ones, so that fast scrolling shows no gap. */
 const SPARE_ROWS = 6;
 const FIRST_ROWS = 30;
 
-/** `row(item, index, style)` renders one; `style` positions it. `current`: an index kept in view. */
-export function VirtualList({ items, height, row, current, label, ...rest }) {
+/**
+ * `groups`: `{ name, label, items }`; a group without a label has no head. `row(item, index, place)` renders one,
+ * `place`: `{ style, position, of }` within its group. `current`: an index kept in view; `kept`: one that is always
+ * rendered, so that it can have the focus. Indexes count the rows of all groups.
+ */
+export function VirtualList({ groups, height, headHeight, row, current, kept, label, ...rest }) {
   const frame = useRef();
   const [range, setRange] = useState([0, FIRST_ROWS]);
+  const { placed, total } = useMemo(() => layout(groups, height, headHeight), [groups, height, headHeight]);
   const measure = ({ scrollTop, clientHeight }) => {
     const first = Math.max(0, Math.floor(scrollTop / height) - SPARE_ROWS);
     const last = Math.ceil((scrollTop + clientHeight) / height) + SPARE_ROWS;
@@ -23,25 +28,52 @@ export function VirtualList({ items, height, row, current, label, ...rest }) {
   useLayoutEffect(() => {
     if (current === undefined || current < 0) return;
     const { scrollTop, clientHeight } = frame.current;
-    const top = current * height;
+    const group = placed.findLast(({ first }) => first <= current);
+    const top = group.top + (current - group.first) * height;
     const bottom = top + height;
-    if (top < scrollTop) frame.current.scrollTop = top;
+    // With the head of its group, where it is the first.
+    const shown = current === group.first ? top - group.head : top;
+    if (shown < scrollTop) frame.current.scrollTop = shown;
     else if (bottom > scrollTop + clientHeight) frame.current.scrollTop = bottom - clientHeight;
   }, [current]);
-  const [first, last] = range;
-  const placed = (item, offset) => {
-    const index = first + offset;
-    return row(item, index, { transform: `translateY(${index * height}px)` });
-  };
+  const [from, to] = range.map((rows) => rows * height);
   return html`
     <div ref=${frame} onScroll=${(event) => measure(event.currentTarget)} ...${rest}>
-      <div
-        class="spacer"
-        role="list"
-        aria-label=${label}
-        style=${{ height: `${items.length * height}px` }}
-      >
-        ${items.slice(first, last).map(placed)}
+      <div class="spacer" style=${{ height: `${total}px` }}>
+        ${placed.map((group) => html`
+          <${Group} key=${group.name} group=${group} from=${from} to=${to} kept=${kept} height=${height} row=${row} label=${label} />`)}
       </div>
     </div>`;
+}
+
+/** `top`: of a group's first row; `first`: its index. */
+function layout(groups, height, headHeight) {
+  let [top, first] = [0, 0];
+  const placed = groups.map((group) => {
+    const head = group.label ? headHeight : 0;
+    const made = { ...group, head, top: top + head, first };
+    top += head + group.items.length * height;
+    first += group.items.length;
+    return made;
+  });
+  return { placed, total: top };
+}
+
+function Group({ group, from, to, kept, height, row, label: listLabel }) {
+  const { label, head, top, first, items } = group;
+  const begin = Math.min(items.length, Math.max(0, Math.floor((from - top) / height)));
+  const end = Math.max(begin, Math.min(items.length, Math.ceil((to - top) / height)));
+  const shown = Array.from({ length: end - begin }, (_, offset) => begin + offset);
+  const keptHere = kept - first;
+  if (keptHere >= 0 && keptHere < items.length && !shown.includes(keptHere)) {
+    if (keptHere < begin) shown.unshift(keptHere);
+    else shown.push(keptHere);
+  }
+  if (!shown.length) return null;
+  const move = (px) => ({ transform: `translateY(${px}px)` });
+  const placed = (at) =>
+    row(items[at], first + at, { style: move(top + at * height), position: at + 1, of: items.length });
+  return html`
+    ${head > 0 && html`<h2 class="group-head" style=${move(top - head)}>${label}</h2>`}
+    <div role="list" aria-label=${label || listLabel}>${shown.map(placed)}</div>`;
 }

@@ -8,6 +8,7 @@ pub mod conversations;
 pub mod doctor;
 pub mod documents;
 pub mod explain;
+pub mod import;
 pub mod man;
 pub mod models;
 pub mod open;
@@ -35,6 +36,7 @@ pub fn run(command: Command, context: &mut Context) -> Result<(), Failure> {
         Command::Ask(args) => ask::run(&args, context),
         Command::Conversations(args) => conversations::run(&args, context),
         Command::Documents(args) => documents::run(&args, context),
+        Command::Import(args) => import::run(&args, context),
         Command::Explain(args) => explain::run(&args, context),
         Command::Slots(args) => slots::run(&args, context),
         Command::Open(args) => open::run(&args, context),

@@ -50,6 +50,31 @@ fn a_conversation_is_named_by_its_title_or_the_beginning_of_one() {
 }
 
 #[test]
+fn files_are_imported_by_the_end_of_their_names() {
+    let home = Home::new();
+    let imported = json!({"object": "list", "data": [
+        {"id": "chat-1", "source": "ChatGPT", "was_here": false,
+         "conversation": {"title": "The cat", "message_count": 1200}},
+        {"id": "chat-2", "source": "ChatGPT", "was_here": true,
+         "conversation": {"title": "The dog", "message_count": 2}},
+    ], "skipped": [{"title": "New chat", "reason": "it has no message with a text"}]});
+    let daemon = Daemon::new(&home).answer("POST /v1/conversations/import", 200, imported);
+    let file = home.path("conversations.json");
+    fs::write(&file, "[]").unwrap();
+
+    let shown = home.hob(&["import", file.to_str().unwrap()]).ok();
+
+    daemon.received("POST /v1/conversations/import");
+    assert_eq!(
+        shown,
+        "chat-1: The cat, 1,200 messages\nchat-2: The dog, 2 messages, was here already\n\
+         skipped New chat: it has no message with a text\n"
+    );
+    home.hob(&["import", "chat.docx"]).fails(2, &["chat.docx", ".zip"]);
+    home.hob(&["import", "nothing.json"]).fails(1, &["nothing.json"]);
+}
+
+#[test]
 fn saved_kv_is_listed_and_named_by_titles() {
     let home = Home::new();
     let store = Store::open(home.path("data/slots")).unwrap();

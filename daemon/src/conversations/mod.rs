@@ -9,6 +9,7 @@
 //!   answered when both are durably gone, and no turn that began before it brings them back.
 
 pub mod export;
+pub mod foreign;
 pub mod transcript;
 pub mod trash;
 

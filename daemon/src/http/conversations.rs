@@ -15,7 +15,7 @@ use crate::chat::identity::conversation_id;
 use crate::conversations::transcript::{
     Change, ConversationText, MAX_TITLE_CHARS, SavedMessage, SearchQuery, Snippet, Summary,
 };
-use crate::conversations::{Conversations, KvLocation};
+use crate::conversations::{Conversations, KvLocation, trash};
 use crate::error::{ApiError, ErrorKind};
 use crate::wire::fields::Fields;
 use crate::wire::sampling::SamplingFields;
@@ -41,8 +41,8 @@ pub async fn list(
     }
     let Some(query) = SearchQuery::of(&listed.q) else {
         let list = conversations.list(listed.trashed).await?;
-        let lines = list.iter().map(|(summary, location)| line(summary, location));
-        return Ok(list_of(lines.collect()));
+        let lines = list.iter().map(|(summary, location)| line(summary, location)).collect();
+        return Ok(if listed.trashed { trash_of(lines) } else { list_of(lines) });
     };
     let hits = conversations.search(query, listed.trashed).await?;
     let lines = hits.iter().map(|(summary, snippet, location)| Hit {
@@ -55,6 +55,18 @@ pub async fn list(
 /// A list may have ten thousand lines: it is serialised directly, not through a `Value`.
 fn list_of<T: Serialize>(data: Vec<T>) -> Response {
     Json(List { object: "list".into(), data }).into_response()
+}
+
+/// The trash, and how long it holds a conversation.
+fn trash_of(data: Vec<Conversation<'_>>) -> Response {
+    #[derive(Serialize)]
+    struct Trash<'l> {
+        #[serde(flatten)]
+        list: List<Conversation<'l>>,
+        retention_secs: u64,
+    }
+    let list = List { object: "list".into(), data };
+    Json(Trash { list, retention_secs: trash::RETENTION.as_secs() }).into_response()
 }
 
 /// A conversation that a search has found.

@@ -1,7 +1,7 @@
 //! `/v1/conversations/{id}/export` and `/v1/conversations/import`: conversations as files.
 
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::io::{Cursor, Read, Seek};
 
 use axum::Json;
 use axum::body::{Body, Bytes};
@@ -18,14 +18,18 @@ use super::conversations::{describe, name, unknown};
 use super::query::Query;
 use super::respond;
 use super::slots::{TAR, receive};
+use crate::blocking::compute;
 use crate::conversations::Conversations;
 use crate::conversations::export::{Imported, ImportedKv, markdown};
+use crate::conversations::foreign::{self, Export, Packing, Skipped, Source};
 use crate::conversations::transcript::{Document, Extent};
 use crate::error::{ApiError, ErrorKind};
-use crate::storage::Storage;
+use crate::storage::{Storage, failed};
 
 const JSON: &str = "application/json";
 const MARKDOWN: &str = "text/markdown";
+const LINES: [&str; 2] = ["application/jsonl", "application/x-ndjson"];
+const ZIP: [&str; 2] = ["application/zip", "application/x-zip-compressed"];
 
 /// An archive is sent in pieces of this size.
 const PIECE_BYTES: usize = 256 << 10;
@@ -104,7 +108,7 @@ fn pieces(mut file: File) -> Body {
     Body::from_stream(pieces)
 }
 
-/// `POST /v1/conversations/import`: reads all three formats of an export.
+/// `POST /v1/conversations/import`: all three formats of an export, and the exports of other apps.
 pub async fn import(
     State(conversations): State<Conversations>,
     State(storage): State<Storage>,
@@ -117,9 +121,14 @@ pub async fn import(
         return Err(respond::no_such_method().await);
     }
     let imported = match body::kind(request.headers()).unwrap_or_default().as_str() {
-        JSON => {
-            let value = body::parsed(&body::read_in_time(request, limits).await?)?;
-            conversations.import_document(Document::from_json(&value)?).await?
+        JSON => return import_json(&conversations, &storage, limits, request).await,
+        kind if LINES.contains(&kind) => {
+            let file = whole(&storage, limits, request).await?;
+            return import_foreign(&conversations, Packing::Lines, file).await;
+        }
+        kind if ZIP.contains(&kind) => {
+            let file = whole(&storage, limits, request).await?;
+            return import_foreign(&conversations, Packing::Zip, file).await;
         }
         MARKDOWN => {
             let text =
@@ -135,28 +144,99 @@ pub async fn import(
             conversations.import_archive(upload, limits.bytes as u64).await?
         }
         _ => {
-            return Err(body::must_be(&format!("{JSON}, {MARKDOWN} or {TAR}")));
+            let kinds = format!("{JSON}, {}, {MARKDOWN}, {TAR} or {}", LINES[0], ZIP[0]);
+            return Err(body::must_be(&kinds));
         }
     };
-    describe_import(&conversations, imported).await
+    describe_import(&conversations, imported).await.map(Json)
+}
+
+/// Hob's own document, or what another app has written as JSON.
+async fn import_json(
+    conversations: &Conversations,
+    storage: &Storage,
+    limits: BodyLimits,
+    request: Request,
+) -> Result<Json<Value>, ApiError> {
+    let file = whole(storage, limits, request).await?;
+    if let Whole::Memory(bytes) = &file {
+        let value = body::parsed(bytes.get_ref())?;
+        if value.get("format").is_some() {
+            let imported = conversations.import_document(Document::from_json(&value)?).await?;
+            return describe_import(conversations, imported).await.map(Json);
+        }
+    }
+    import_foreign(conversations, Packing::Json, file).await
+}
+
+/// A body that has arrived.
+enum Whole {
+    Memory(Cursor<Vec<u8>>),
+    /// One that is larger than a request may be: exports of other apps have years of chats.
+    Disk(File),
+}
+
+async fn whole(storage: &Storage, limits: BodyLimits, request: Request) -> Result<Whole, ApiError> {
+    let length = request.headers().get(header::CONTENT_LENGTH);
+    let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    if length.is_some_and(|length| length <= limits.bytes) {
+        let bytes = body::read_in_time(request, limits).await?;
+        return Ok(Whole::Memory(Cursor::new(bytes)));
+    }
+    let upload = storage.receive().await?;
+    receive(request, &upload, limits.time).await?;
+    let mut file = upload.finish().await?;
+    file.rewind().map_err(|error| failed(&error))?;
+    Ok(Whole::Disk(file))
+}
+
+async fn import_foreign(
+    conversations: &Conversations,
+    packing: Packing,
+    file: Whole,
+) -> Result<Json<Value>, ApiError> {
+    let is_on_disk = matches!(file, Whole::Disk(_));
+    let export = compute(move || match file {
+        Whole::Memory(bytes) => foreign::read(packing, bytes),
+        Whole::Disk(file) => foreign::read(packing, file),
+    });
+    let Export { mut documents, skipped } = export.await?;
+    // A document of Hob is answered alone, whatever its size.
+    if is_on_disk && skipped.is_empty() && matches!(&documents[..], [(Source::Hob, _)]) {
+        let (_, document) = documents.remove(0);
+        let imported = conversations.import_document(document).await?;
+        return describe_import(conversations, imported).await.map(Json);
+    }
+    let mut data = Vec::with_capacity(documents.len());
+    for (source, document) in documents {
+        let imported = conversations.import_document(document).await?;
+        let mut described = describe_import(conversations, imported).await?;
+        described["source"] = source.name().into();
+        data.push(described);
+    }
+    let skipped: Vec<Value> = skipped
+        .into_iter()
+        .map(|Skipped { title, reason }| json!({"title": title, "reason": reason}))
+        .collect();
+    Ok(Json(json!({"object": "list", "data": data, "skipped": skipped})))
 }
 
 async fn describe_import(
     conversations: &Conversations,
     imported: Imported,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Value, ApiError> {
     let Imported { id, renamed_from, was_here, kv } = imported;
     let (text, location) = conversations.get(&id).await?.ok_or_else(unknown)?;
     let kv = kv.map(|kv| match kv {
         ImportedKv::Saved { tokens } => json!({"imported": true, "tokens": tokens}),
         ImportedKv::LeftOut { reason } => json!({"imported": false, "reason": reason}),
     });
-    Ok(Json(json!({
+    Ok(json!({
         "object": "conversation.imported",
         "id": id,
         "renamed_from": renamed_from,
         "was_here": was_here,
         "kv": kv,
         "conversation": describe(&text.summary, &location),
-    })))
+    }))
 }

@@ -53,7 +53,7 @@ use axum::handler::Handler;
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{delete, get, patch, post, put};
-use hob_slots::maintenance::{Collect, Prune, Remove, SetClass};
+use hob_slots::maintenance::{Collect, Prune, Remove};
 use tower_http::compression::CompressionLayer;
 
 use crate::chat::Chat;
@@ -170,7 +170,7 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
         .route("/v1/slots/prune", post(slots::maintain::<Prune>))
         .route("/v1/slots/gc", post(slots::maintain::<Collect>))
         .route("/v1/slots/remove", post(slots::maintain::<Remove>))
-        .route("/v1/slots/class", post(slots::maintain::<SetClass>))
+        .route("/v1/slots/class", post(slots::set_class))
         .route("/v1/slots/import", post(slots::import))
         .route("/v1/slots/verify", post(verifying::verify))
         .route("/v1/slots/quota", put(slots::set_quota))

@@ -8,9 +8,9 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::header;
 use futures_util::StreamExt;
-use hob_slots::ModelHash;
 use hob_slots::archive::{ImportOptions, Imported};
-use hob_slots::maintenance::{self, Report};
+use hob_slots::maintenance::{self, Reclassed, Report};
+use hob_slots::{Lifetimes, ModelHash, TtlClass};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -47,10 +47,17 @@ pub async fn list(
         "disk_bytes": kept.bytes,
         "quota_bytes": kept.quota_bytes,
         "free_bytes": kept.free_bytes,
+        "lifetimes": lifetimes(&kept.lifetimes),
     })))
 }
 
-/// `POST /v1/slots/{prune,gc,remove,class}`: the body is the request of the same name.
+/// In seconds, by class; null where only the quota ends it.
+fn lifetimes(lifetimes: &Lifetimes) -> Value {
+    let seconds = |class| Value::from(lifetimes.of(class).map(|lifetime| lifetime.as_secs()));
+    TtlClass::ALL.into_iter().map(|class| (class.as_str().to_owned(), seconds(class))).collect()
+}
+
+/// `POST /v1/slots/{prune,gc,remove}`: the body is the request of the same name.
 pub async fn maintain<R>(
     State(storage): State<Storage>,
     body: JsonBody,
@@ -58,8 +65,16 @@ pub async fn maintain<R>(
 where
     R: DeserializeOwned + Into<maintenance::Request>,
 {
-    let report = storage.maintain(parsed::<R>(body)?.into()).await?;
-    if matches!(&report, Report::Reclassed(report) if report.is_missing()) {
+    Ok(Json(storage.maintain(parsed::<R>(body)?.into()).await?))
+}
+
+/// `POST /v1/slots/class`
+pub async fn set_class(
+    State(storage): State<Storage>,
+    body: JsonBody,
+) -> Result<Json<Reclassed>, ApiError> {
+    let report = storage.set_class(parsed(body)?).await?;
+    if report.is_missing() {
         return Err(ApiError::not_found("no conversation of this name has saved KV")
             .code("conversation_not_found"));
     }

@@ -9,6 +9,7 @@
 use super::render::{PromptParts, Rendered, Renderer};
 use crate::error::ApiError;
 use crate::wire::message::{Message, Role};
+use hob_slots::format::SegmentRef;
 use hob_slots::{Token, common_prefix};
 
 /// Continuations that no tokenizer merges with each other: a letter and a digit.
@@ -24,7 +25,7 @@ pub enum Extent {
 
 impl Renderer {
     /// The prompt up to `extent`. `known`: timelines, of which it probably continues one. Of a
-    /// partial prompt only the tokens are returned, without text and segments.
+    /// partial prompt the tokens and their segments are returned, without the text.
     ///
     /// # Errors
     /// When the template refuses the messages.
@@ -36,19 +37,16 @@ impl Renderer {
     ) -> Result<Rendered, ApiError> {
         match extent {
             Extent::Whole => self.render(parts, known),
-            Extent::Before(words) => {
-                let tokens = self.certain_tokens(parts, words, known)?;
-                Ok(Rendered { text: String::new(), tokens, segments: Vec::new() })
-            }
+            Extent::Before(words) => self.certain(parts, words, known),
         }
     }
 
-    fn certain_tokens(
+    fn certain(
         &self,
         parts: &PromptParts<'_>,
         words: &str,
         known: &[Vec<Token>],
-    ) -> Result<Vec<Token>, ApiError> {
+    ) -> Result<Rendered, ApiError> {
         let with = |next: &str| {
             let text = if words.is_empty() { next.to_owned() } else { format!("{words} {next}") };
             // The words follow documents that came without any, in their message.
@@ -61,11 +59,20 @@ impl Renderer {
                 _ => [parts.messages, &[Message::plain(Role::User, &text)]].concat(),
             };
             let parts = PromptParts { messages: &messages, ..*parts };
-            self.render(&parts, known).map(|prompt| prompt.tokens)
+            self.render(&parts, known)
         };
         let [letter, digit] = CONTINUATIONS;
-        let (mut tokens, other) = (with(letter)?, with(digit)?);
-        tokens.truncate(common_prefix(&tokens, &other));
-        Ok(tokens)
+        let (Rendered { mut tokens, segments, .. }, other) = (with(letter)?, with(digit)?);
+        tokens.truncate(common_prefix(&tokens, &other.tokens));
+        let segments = within(segments, u32::try_from(tokens.len()).unwrap_or(u32::MAX));
+        Ok(Rendered { text: String::new(), tokens, segments })
     }
+}
+
+/// The segments of the first `len` tokens; the last of them may be cut.
+fn within(segments: Vec<SegmentRef>, len: u32) -> Vec<SegmentRef> {
+    let mut begin = 0;
+    let starts_within = |segment: &SegmentRef| std::mem::replace(&mut begin, segment.end) < len;
+    let segments = segments.into_iter().take_while(starts_within);
+    segments.map(|segment| SegmentRef { end: segment.end.min(len), ..segment }).collect()
 }

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use hob_runtime::{EngineStatus, SlotState, Tier};
 use hob_slots::maintenance::{
-    self, Context, Live, MaintenanceError, Report, Request, SavedConversation,
+    self, ClassChange, Context, Live, MaintenanceError, Reclassed, Report, Request,
+    SavedConversation, SetClass, Skipped,
 };
 use hob_slots::store::SAVE_GRACE;
 use hob_slots::usage::{total_bytes, usage};
-use hob_slots::{Listing, ModelHash, Quarantined, Rejected, StoreError};
+use hob_slots::{Lifetimes, Listing, ModelHash, Quarantined, Rejected, StoreError};
 
 use super::{Storage, failed};
 use crate::blocking::{compute, engine_status};
@@ -26,6 +27,7 @@ pub struct SavedSlots {
     pub quota_bytes: u64,
     /// Bytes that can still be written.
     pub free_bytes: u64,
+    pub lifetimes: Lifetimes,
 }
 
 impl Storage {
@@ -59,6 +61,7 @@ impl Storage {
                 rejected: list.rejected,
                 quota_bytes: quota.bytes(used_bytes, free_bytes),
                 free_bytes,
+                lifetimes,
             })
         })
         .await
@@ -81,6 +84,32 @@ impl Storage {
                 ApiError::new(ErrorKind::Invalid, error.to_string()).code("slot_unusable")
             }
         })
+    }
+
+    /// Changes the class of a conversation. One in a slot gets it with its next record.
+    ///
+    /// # Errors
+    /// As [`Storage::maintain`].
+    pub async fn set_class(&self, request: SetClass) -> Result<Reclassed, ApiError> {
+        let SetClass { conversation, class: to, .. } = request.clone();
+        let Report::Reclassed(mut report) = self.maintain(request.into()).await? else {
+            unreachable!("a request to set a class is answered so");
+        };
+        let engine = &self.options().engine;
+        let model = engine.fingerprint();
+        let is_of_slot = |skipped: &Skipped| skipped.fingerprint == model;
+        if !report.skipped.iter().any(is_of_slot)
+            || !engine.set_class(conversation.clone(), to).await?
+        {
+            return Ok(report);
+        }
+        let reader = self.reader()?;
+        let record = compute(move || reader.get_slot(model, &conversation)).await;
+        if let Ok(record) = record {
+            report.skipped.retain(|skipped| !is_of_slot(skipped));
+            report.changed.push(ClassChange { fingerprint: model, from: record.class, to });
+        }
+        Ok(report)
     }
 
     /// The files in quarantine, the newest first.

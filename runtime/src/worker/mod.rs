@@ -228,6 +228,9 @@ impl<'b> Worker<'b> {
                 done.send(());
             }
             Command::Forget { conversation, done } => self.forget(&conversation, done),
+            Command::SetClass { conversation, class, done } => {
+                done.send(self.set_class(&conversation, class));
+            }
             Command::CalledTools(conversation) => self.called_tools(&conversation),
             Command::Room => {} // It has woken the thread; housekeeping goes on.
             Command::Status(reply) => reply.send(self.status()),

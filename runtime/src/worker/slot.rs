@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use hob_slots::evict::Run;
 use hob_slots::format::SnapshotRef;
-use hob_slots::{BLOCK_TOKENS, ConversationId, ModelHash, SlotId, Timeline, Token};
+use hob_slots::{BLOCK_TOKENS, ConversationId, ModelHash, SlotId, Timeline, Token, TtlClass};
 
 use super::cells::CellNumbers;
 use super::progress_log::ProgressLog;
@@ -203,6 +203,14 @@ impl Slot {
     pub fn keep_as(&mut self, keep: &Retention, continues: bool) {
         let before = self.keep.class.filter(|_| continues);
         self.keep = Retention { class: keep.class.or(before), ..keep.clone() };
+    }
+
+    /// The next record has this class, also when nothing else has changed.
+    pub fn reclass(&mut self, class: TtlClass) {
+        self.keep.class = Some(class);
+        if self.saved == Saved::Recorded {
+            self.saved = Saved::Stale { retried: false };
+        }
     }
 
     /// Where the KV of the owner may go from here on. What was in memory alone is exported again

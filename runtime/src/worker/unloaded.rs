@@ -37,6 +37,7 @@ pub(crate) fn serve_unloaded(core: &Core, inbox: &Receiver<Command>) -> Wake {
             Command::Forget { conversation, done } => {
                 core.tiers.forget(&conversation, |removed| done.send(removed));
             }
+            Command::SetClass { done, .. } => done.send(false),
             Command::Status(reply) => reply.send(status(core)),
             Command::Cells(reply) => reply.send(cells(core)),
             Command::Settle(done) => core.tiers.when_flushed(move || done.send(())),

@@ -8,7 +8,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use hob_slots::evict::{Ended, Run};
-use hob_slots::{BLOCK_TOKENS, BlockId, ConversationId, Use};
+use hob_slots::{BLOCK_TOKENS, BlockId, ConversationId, TtlClass, Use};
 
 use super::Worker;
 use super::slot::{Owner, Running, Slot};
@@ -38,6 +38,13 @@ impl Worker<'_> {
         if self.slots[index].conversation().is_some() {
             self.core.tiers.used(self.used_objects(index), usage);
         }
+    }
+
+    /// The next record of the conversation has this class. `false`: it is in no slot.
+    pub(super) fn set_class(&mut self, conversation: &ConversationId, class: TtlClass) -> bool {
+        let Some(slot) = self.registry.slot_of(conversation) else { return false };
+        self.slots[slot.0 as usize].reclass(class);
+        true
     }
 
     /// The last answer of the conversation calls tools, which respond sooner than people.

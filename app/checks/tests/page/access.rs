@@ -17,7 +17,7 @@ fn axe_finds_nothing_serious_on_any_page() {
 
         page.ask("My locker code is 48213.");
         page.ask("What is my locker code?");
-        page.tool("@answer:nth-child(4)", "Answer again");
+        page.tool("@answer:nth-child(4)", "Regenerate");
         page.reads("@siblings", "2/2");
         check(&page, "chat", dark);
 

@@ -10,7 +10,7 @@ fn an_edited_question_starts_a_branch_and_the_old_one_stays() {
     page.ask("Say this: first");
     page.ask("Say this: second");
 
-    page.tool("@user:nth-child(1)", "Edit and send again");
+    page.tool("@user:nth-child(1)", "Edit");
     page.shows(".edit textarea");
     page.press("Control+a");
     page.write("Say this: another first");
@@ -37,7 +37,7 @@ fn another_answer_is_a_sibling_and_shares_the_prompt() {
     let page = Page::open(&hobd);
     page.ask("Tell me something.");
 
-    page.tool("@answer", "Answer again");
+    page.tool("@answer", "Regenerate");
     page.reads("@answer @siblings", "2/2");
     page.answered(1);
     page.reads("@answer @siblings", "shares");
@@ -79,7 +79,7 @@ fn a_branch_reopens_where_it_was_last_used() {
     page.ask("Say this: one");
     page.ask("Say this: two");
     let edit = |message: &str, text: &str| {
-        page.tool(message, "Edit and send again");
+        page.tool(message, "Edit");
         page.shows(".edit textarea");
         page.press("Control+a");
         page.write(text);

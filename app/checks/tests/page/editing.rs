@@ -36,7 +36,7 @@ fn the_field_of_an_edit_is_as_high_as_its_text_and_its_ring_is_whole() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     page.ask(&format!("Say this: {}", "a line\n".repeat(12)));
-    page.tool("@user", "Edit and send again");
+    page.tool("@user", "Edit");
     page.shows(".edit textarea");
     let fits =
         "const field = one('.edit textarea'); return field.scrollHeight <= field.clientHeight + 1";

@@ -57,7 +57,7 @@ fn a_file_that_is_not_a_chat_is_refused_with_a_reason() {
     std::fs::write(&file, "{}").unwrap();
 
     page.import(&file);
-    page.reads("@question", "The import failed");
+    page.reads("@question", "could not be imported");
 }
 
 #[test]

@@ -11,6 +11,7 @@ fn the_parts_of_the_memory_bars_and_blocks_keep_their_paint() {
     let forced = json!({"features": [{"name": "forced-colors", "value": "active"}]});
     page.cdp("Emulation.setEmulatedMedia", &forced);
     page.open_page("memory");
+    page.click("@engine");
     page.shows(".cell");
     page.until("the colours are forced", "matchMedia('(forced-colors: active)').matches");
     for place in [".usage-bar .part", ".cell", ".usage-legend .swatch"] {

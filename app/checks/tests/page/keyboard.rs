@@ -15,7 +15,7 @@ fn everything_works_with_the_keyboard_alone() {
     page.press("Enter");
     page.answered(1);
     // Answer once more, and go back to the first answer.
-    tab_to(&page, "button", "Answer again");
+    tab_to(&page, "button", "Regenerate");
     page.press("Enter");
     page.reads("@answer @siblings", "2/2");
     page.answered(1);
@@ -23,7 +23,7 @@ fn everything_works_with_the_keyboard_alone() {
     page.press("Enter");
     page.reads("@answer @siblings", "1/2");
     // Edit the question.
-    tab_to(&page, "button", "Edit and send again");
+    tab_to(&page, "button", "Edit");
     page.press("Enter");
     page.press("Control+a");
     page.write("Say this: edited");

@@ -14,6 +14,7 @@ fn the_map_shows_a_chat_during_its_answer_and_afterwards() {
     page.send(&slowly(100));
     page.reads("@live", "word");
     page.click("@to-memory");
+    page.click("@engine");
 
     page.until("a slot is busy", "all('@slot-row').some(e => e.dataset.state !== 'idle')");
     page.until("it comes to rest", "all('@slot-row').every(e => e.dataset.state === 'idle')");
@@ -36,6 +37,10 @@ fn pruning_previews_what_it_frees() {
     page.until("two are kept", "all('@file').length === 2");
 
     page.click("@prune");
+    // Nothing is ticked: the sweep removes what has expired.
+    page.reads("@prune-preview", "Choose at least one criterion.");
+    page.reads("@prune-dialog", "meets every ticked criterion");
+    page.click("@prune-expired");
     page.reads("@prune-preview", "No conversation meets the criteria.");
     // All of this class, expired or not.
     page.click("@prune-expired");
@@ -90,6 +95,56 @@ fn the_ttl_class_of_a_saved_conversation_can_be_changed() {
 }
 
 #[test]
+fn the_chats_come_first_and_the_engine_on_request() {
+    let hobd = Hobd::start(Model::Fake);
+    hobd.client.say("apples", "Say this: apples");
+    let page = Page::open(&hobd);
+    page.click("@to-memory");
+    page.reads("@memory-files", "Your chats");
+    page.reads("@file", "Say this: apples");
+    assert_eq!(page.count("@memory-map"), 0);
+
+    page.click("@engine");
+    page.shows("@memory-bars");
+    page.shows("@memory-map");
+    page.shows("@memory-chart");
+    page.script("location.reload()");
+    page.shows("@memory-map"); // It stays as it was left.
+}
+
+#[test]
+fn a_chat_in_a_slot_can_be_kept_ready_for_another_time() {
+    let hobd = Hobd::start(Model::Fake);
+    hobd.client.say("apples", "Say this: apples");
+    let page = Page::open(&hobd);
+    page.click("@to-memory");
+    page.until("it is saved and hot", "one('@file .state.hot')");
+    let options = page.texts("@file select option");
+    assert_eq!(options, ["while there is room", "a day", "an hour", "5 minutes"]);
+
+    page.put("@file select", "extended");
+
+    hob_testkit::wait::until("the file has its new class", || {
+        let files = kept_files(&hobd, "bin");
+        files.iter().any(|path| file_name(path).contains(".extended.")).then_some(())
+    });
+    page.until("the page shows it", "one('@file select').value === 'extended'");
+    page.shows("@file .state.hot");
+}
+
+#[test]
+fn a_saved_chat_shows_when_it_expires() {
+    let mut hobd = Hobd::start(Model::Fake);
+    hobd.client.say("apples", "Say this: apples");
+    let page = open_memory_after_a_restart(&mut hobd);
+    page.reads("@expires", "–");
+
+    page.put("@file select", "long");
+
+    page.reads("@expires", "in 1 hr.");
+}
+
+#[test]
 fn the_room_for_saved_chats_is_explained_and_changed() {
     let mut hobd = Hobd::start(Model::Fake);
     hobd.client.say("apples", "Say this: apples");
@@ -99,7 +154,10 @@ fn the_room_for_saved_chats_is_explained_and_changed() {
     page.put("@quota-gib", "3.5");
     page.click("@quota-save");
     page.reads("@quota-words", "You set it to 3.5 GiB");
+    page.reads("@budget", "of 3.5 GiB used");
+    page.click("@engine");
     page.reads("@memory-bars", "3.5 GiB");
+    page.expect_it_away();
 
     let page = open_memory_after_a_restart(&mut hobd);
     page.reads("@quota-words", "You set it to 3.5 GiB");

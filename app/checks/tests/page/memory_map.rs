@@ -11,6 +11,7 @@ fn every_block_is_described_for_mouse_and_keyboard() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     page.click("@to-memory");
+    page.click("@engine");
     page.reads("@memory-map", "Nothing is hot yet");
 
     hobd.client.say("locker", LONG);
@@ -39,6 +40,7 @@ fn evictions_and_restores_are_shown() {
     let hobd = Hobd::start_with(Model::Fake, &["--slots", "1"]);
     let page = Page::open(&hobd);
     page.click("@to-memory");
+    page.click("@engine");
     hobd.client.say("one", LONG);
     hobd.client.say("two", "Say this: something else");
     page.click("@evictions summary");
@@ -55,6 +57,7 @@ fn answers_are_marks_of_two_shapes() {
     hobd.client.say("locker", "Say this: again");
     let page = Page::open(&hobd);
     page.click("@to-memory");
+    page.click("@engine");
     page.until("one was reused", "all('@memory-chart .chart circle.mark').length === 1");
     page.until("and one was cold", "all('@memory-chart .chart rect.mark').length === 1");
     page.click("@chart-table summary");

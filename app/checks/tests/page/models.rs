@@ -24,7 +24,7 @@ fn switching_models_back_restores_the_saved_kv_cache() {
     }
 
     page.open_chat("Say this: apples");
-    page.tool("@answer", "Answer again");
+    page.tool("@answer", "Regenerate");
     page.reads("@answer @siblings", "2/2");
     page.answered(1);
     let numbers = page.last_figures();

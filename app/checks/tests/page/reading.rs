@@ -86,7 +86,7 @@ fn a_chat_from_disk_is_remembered_block_by_block() {
     watch(&page);
     // The page has not noticed the restart, and no key has reached the composer: nothing was restored
     // ahead.
-    page.tool("@user:nth-child(3)", "Edit and send again");
+    page.tool("@user:nth-child(3)", "Edit");
     page.put(".edit textarea", &long_question());
     page.press("Enter");
     page.reads("@user:nth-child(3) @siblings", "2/2");

@@ -32,7 +32,7 @@ fn a_question_right_after_a_restart_shows_the_tokens_from_disk() {
 
     hobd.restart();
     // The page has not noticed the restart: nothing was restored ahead.
-    page.tool("@answer:nth-child(4)", "Answer again");
+    page.tool("@answer:nth-child(4)", "Regenerate");
     page.reads("@answer:nth-child(4) @siblings", "2/2");
     page.answered(2);
 

@@ -38,7 +38,7 @@ fn a_larger_context_says_its_bytes_and_is_loaded_without_losing_a_chat() {
     assert!(file.contains("ctx = 16384"), "{file}");
 
     page.open_chat("Say this: apples");
-    page.tool("@answer", "Answer again");
+    page.tool("@answer", "Regenerate");
     page.reads("@answer @siblings", "2/2");
     assert_eq!(page.last_answer(), "apples");
 }

@@ -1,8 +1,6 @@
 // The machine's memory and the disk quota, as bars. Each part has a colour, a pattern and a word.
 
 import { bytes, count, html, t } from "/lib.js";
-import { refresh } from "./live.js";
-import { Quota } from "./quota.js";
 import { loadingNote } from "./words.js";
 
 export function Bars({ now }) {
@@ -16,11 +14,7 @@ export function Bars({ now }) {
 function usage(now) {
   return html`
     <${Bar} title=${t("memory.machine")} ...${machineParts(now)} />
-    ${now.disk
-      ? html`
-        <${Bar} title=${t("memory.disk")} ...${diskParts(now.disk)} />
-        <${Quota} disk=${now.disk} refresh=${refresh} />`
-      : html`<p class="note">${t("memory.no-disk")}</p>`}`;
+    ${now.disk && html`<${Bar} title=${t("memory.disk")} ...${diskParts(now.disk)} />`}`;
 }
 
 /** What uses the machine's memory. `bytes` is null where it is unknown. Pure but for the language. */

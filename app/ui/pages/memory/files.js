@@ -1,21 +1,23 @@
-// The table of saved conversations and its actions.
+// Your chats: the table of those whose KV is saved, and its actions.
 
 import { address, ago, api, bytes, classes, count, html, t, useMemo, useState, useStore } from "/lib.js";
 import { ask, Button, Icon, Menu, orToast, Select, toast } from "/parts.js";
 import { chats, status } from "/chat/chats.js";
+import { Budget } from "./budget.js";
+import { ahead, asked, classOf, keepOptions, setClass } from "./keeping.js";
 import { refresh } from "./live.js";
 import { Prune } from "./prune.js";
 import { COLUMNS, rowOf, sorted, TIERS } from "./rows.js";
 import { Verify } from "./verify.js";
-import { classOptions, loadingNote, savedName } from "./words.js";
+import { loadingNote, savedName } from "./words.js";
 
 const PAGE_ROWS = 50;
 
 /** States that have a more precise name than their tier. */
 const STATE_NAMES = { open: "files.speaking", expired: "files.expired" };
 
-/** `slots`: saved conversations; undefined until read, null where none can be saved. */
-export function Files({ slots, disk }) {
+/** `slots`: saved conversations; undefined until read, null where none can be saved. `isDetailed`: what the engine counts. */
+export function Files({ slots, disk, isDetailed }) {
   const all = useStore(chats, ({ all }) => all);
   const titles = useMemo(() => new Map(all.map(({ id, title }) => [id, title])), [all]);
   const [isPruning, setPruning] = useState(false);
@@ -50,26 +52,35 @@ export function Files({ slots, disk }) {
         <p class="note">
           ${t("files.summary", { n: saved.length, bytes: disk?.bytes ?? slots.disk_bytes })}
         </p>
-        <${SavedTable} saved=${saved} titles=${titles} verify=${verify} />`}
-      ${isPruning && html`<${Prune} titles=${titles} onClose=${() => setPruning(false)} />`}
+        <${SavedTable}
+          saved=${saved}
+          lifetimes=${slots.lifetimes}
+          titles=${titles}
+          verify=${verify}
+          isDetailed=${isDetailed}
+        />`}
+      ${disk && html`<${Budget} disk=${disk} />`}
+      ${isPruning && html`
+        <${Prune} titles=${titles} lifetimes=${slots.lifetimes} onClose=${() => setPruning(false)} />`}
     </section>`;
 }
 
-function SavedTable({ saved, titles, verify }) {
+function SavedTable({ saved, lifetimes, titles, verify, isDetailed }) {
   const [sort, setSort] = useState({ name: "used", down: false });
   const [shown, setShown] = useState(PAGE_ROWS);
   const fingerprint = useStore(status, ({ now }) => now?.fingerprint);
   const rows = useMemo(() => {
-    const unsorted = saved.map((one) => rowOf(one, savedName(one.conversation, titles)));
+    const unsorted = saved.map((one) => rowOf(one, savedName(one.conversation, titles), lifetimes));
     return sorted(unsorted, sort);
-  }, [saved, titles, sort]);
+  }, [saved, titles, lifetimes, sort]);
+  const columns = COLUMNS.filter(({ detail }) => isDetailed || !detail);
   const hidden = rows.length - shown;
   return html`
     <div class="scroll-x">
       <table class="table files">
         <thead>
           <tr>
-            ${COLUMNS.map((column) => html`
+            ${columns.map((column) => html`
               <${Head} key=${column.name} ...${column} sort=${sort} onSort=${setSort} />`)}
             <th><span class="hidden-text">${t("files.actions")}</span></th>
           </tr>
@@ -81,6 +92,8 @@ function SavedTable({ saved, titles, verify }) {
               row=${row}
               isOtherModel=${fingerprint && row.fingerprint !== fingerprint}
               isChat=${titles.has(row.conversation)}
+              isDetailed=${isDetailed}
+              keepOptions=${keepOptions(lifetimes)}
               verify=${verify}
             />`)}
         </tbody>
@@ -110,7 +123,7 @@ function Head({ name, figure, wide, sort, onSort }) {
     </th>`;
 }
 
-function Row({ row, isOtherModel, isChat, verify }) {
+function Row({ row, isOtherModel, isChat, isDetailed, keepOptions, verify }) {
   const { conversation, fingerprint, name } = row;
   return html`
     <tr data-test="file" data-conversation=${conversation}>
@@ -121,13 +134,15 @@ function Row({ row, isOtherModel, isChat, verify }) {
         ${isOtherModel && html`
           <span class="note" title=${fingerprint}>${t("files.other")}</span>`}
       </th>
-      <td><${Tier} state=${row.state} /></td>
+      <td class="wide-only"><${Tier} state=${row.state} /></td>
       <td class="figure">${bytes(row.own_bytes)}</td>
-      <td class="figure wide-only">${row.shared_bytes ? bytes(row.shared_bytes) : "–"}</td>
-      <td class="figure wide-only">${count(row.tokens)}</td>
+      ${isDetailed && html`
+        <td class="figure wide-only">${row.shared_bytes ? bytes(row.shared_bytes) : "–"}</td>
+        <td class="figure wide-only">${count(row.tokens)}</td>`}
       <td class="when">${ago(Date.now() / 1000 - row.age_secs)}</td>
-      <td class="when wide-only">${ago(row.created_at)}</td>
-      <td><${ClassChoice} row=${row} /></td>
+      ${isDetailed && html`<td class="when wide-only">${ago(row.created_at)}</td>`}
+      <td class="when" data-test="expires"><${Expires} row=${row} /></td>
+      <td><${KeepReady} row=${row} options=${keepOptions} /></td>
       <td><${Actions} row=${row} verify=${verify} /></td>
     </tr>`;
 }
@@ -142,15 +157,22 @@ function Tier({ state }) {
 
 const isInSlot = ({ state }) => state === "open" || state === "hot";
 
-function ClassChoice({ row }) {
+/** The time counts from the last use, and so does not begin while the chat is in a slot. */
+function Expires({ row }) {
+  if (row.expiresIn === null) return html`<span title=${t("files.expires.room")}>–</span>`;
+  if (row.state === "expired") return t("files.expired");
+  return isInSlot(row) ? html`<span title=${t("files.expires.use")}>–</span>` : ahead(row.expiresIn);
+}
+
+function KeepReady({ row, options }) {
+  const { classes } = useStore(asked);
   return html`
     <${Select}
-      value=${row.class}
-      options=${classOptions()}
-      disabled=${isInSlot(row)}
-      title=${t(isInSlot(row) ? "files.open" : "class.about")}
+      value=${classOf(row, classes)}
+      options=${options}
+      title=${t("keep.about")}
       aria-label=${t("files.class.of", { name: row.name })}
-      onChange=${(_, select) => setClass(row, select)}
+      onChange=${(name) => setClass(row, name)}
     />`;
 }
 
@@ -165,15 +187,6 @@ function Actions({ row, verify }) {
     { icon: "trash", label: t("files.remove"), act: () => remove(row), danger: true },
   ];
   return html`<${Menu} label=${t("chat.menu.of", { title: name })} items=${items} />`;
-}
-
-async function setClass({ conversation, fingerprint, class: before }, select) {
-  const body = { conversation, fingerprint, class: select.value };
-  const done = await orToast(api.post("/v1/slots/class", body));
-  const [skipped] = done?.skipped ?? [];
-  if (!done || skipped) select.value = before;
-  if (skipped) toast(t("files.skipped", skipped));
-  await refresh();
 }
 
 async function remove(row) {

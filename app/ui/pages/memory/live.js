@@ -81,7 +81,7 @@ const isBusy = () => {
   return slots.some(({ state }) => state !== "free" && state !== "idle");
 };
 
-/** Reads everything but the map. While a turn runs, what needs the disk is skipped. */
+/** Reads everything but the map; returns the saved ones. While a turn runs, what needs the disk is skipped. */
 export async function refresh() {
   const all = !isBusy() || memory.get().slots === undefined;
   try {
@@ -93,9 +93,11 @@ export async function refresh() {
     ]);
     const lists = all && { slots, quarantine, turns: turns?.data ?? [] };
     memory.set({ now, error: null, ...lists });
+    return slots;
   } catch (error) {
     memory.set({ error });
   }
+  return undefined;
 }
 
 async function nullIfMissing(promise) {

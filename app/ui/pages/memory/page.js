@@ -1,4 +1,7 @@
-import { html, t, useEffect, useStore } from "/lib.js";
+// What Hob remembers: first the chats, then, for who wants to see it, the engine below.
+
+import { createPersistentStore, html, t, useEffect, useStore } from "/lib.js";
+import { Button } from "/parts.js";
 import { Bars } from "./bars.js";
 import { Cells } from "./cells.js";
 import { Chart } from "./chart.js";
@@ -6,17 +9,32 @@ import { Files } from "./files.js";
 import { follow, memory } from "./live.js";
 import { Quarantine } from "./quarantine.js";
 
+const shown = createPersistentStore("hob.memory", { engine: false });
+
 export function Page() {
   useEffect(follow, []);
   const { now, map, slots, quarantine, turns, error } = useStore(memory);
+  const { engine } = useStore(shown);
   return html`
     <div class="memory stack">
       ${error && html`
         <p class="error" role="alert">${t("memory.error", { message: error.message })}</p>`}
-      <${Bars} now=${now} />
-      <${Cells} map=${map} />
-      <${Files} slots=${slots} disk=${now?.disk} />
+      <${Files} slots=${slots} disk=${now?.disk} isDetailed=${engine} />
       <${Quarantine} list=${quarantine} />
-      <${Chart} turns=${turns} />
+      <div class="row">
+        <${Button}
+          icon=${engine ? "up" : "down"}
+          aria-expanded=${engine}
+          onClick=${() => shown.set({ engine: !engine })}
+          data-test="engine"
+        >
+          ${t(engine ? "memory.engine.hide" : "memory.engine.show")}
+        <//>
+        ${!engine && html`<span class="note grow engine-about">${t("memory.engine.about")}</span>`}
+      </div>
+      ${engine && html`
+        <${Bars} now=${now} />
+        <${Cells} map=${map} />
+        <${Chart} turns=${turns} />`}
     </div>`;
 }

@@ -3,15 +3,16 @@
 import { api, bytes, html, isCancelled, t, useEffect, useState, useStore } from "/lib.js";
 import { Button, Dialog, Select, toast } from "/parts.js";
 import { status } from "/chat/chats.js";
+import { keepOptions } from "./keeping.js";
 import { refresh } from "./live.js";
 import { initial, isChosen, selection, UNIT_SECS } from "./selection.js";
-import { classOptions, loadingNote, savedName } from "./words.js";
+import { loadingNote, savedName } from "./words.js";
 
 const PREVIEW_AFTER_MS = 250;
 const MAX_LISTED = 6;
 const MAX_NUMBER = 100_000;
 
-export function Prune({ titles, onClose }) {
+export function Prune({ titles, lifetimes, onClose }) {
   const [fields, setFields] = useState(initial);
   const [isBusy, setBusy] = useState(false);
   const fingerprint = useStore(status, ({ now }) => now?.fingerprint);
@@ -39,6 +40,7 @@ export function Prune({ titles, onClose }) {
           fields=${fields}
           set=${(changed) => setFields({ ...fields, ...changed })}
           hasModel=${Boolean(fingerprint)}
+          lifetimes=${lifetimes}
         />
         <div class="preview" role="status" data-test="prune-preview">
           <${Preview} body=${body} plan=${plan} error=${error} titles=${titles} />
@@ -78,7 +80,7 @@ function usePlan(body) {
   return { plan, error, setError };
 }
 
-function Criteria({ fields, set, hasModel }) {
+function Criteria({ fields, set, hasModel, lifetimes }) {
   const checkbox = (name, test) => html`
     <input
       type="checkbox"
@@ -98,7 +100,7 @@ function Criteria({ fields, set, hasModel }) {
       onInput=${(event) => set({ [name]: Number(event.target.value), [isOn]: true })}
     />`;
   const units = Object.keys(UNIT_SECS).map((unit) => [unit, t(`prune.${unit}`)]);
-  const classes = [["", t("prune.any")], ...classOptions()];
+  const classes = [["", t("prune.any")], ...keepOptions(lifetimes)];
   return html`
     <fieldset class="stack criteria">
       <legend class="label">${t("prune.criteria")}</legend>

@@ -7,19 +7,29 @@ export const TIERS = { open: "hot", hot: "hot", warm: "warm", cold: "cold", expi
 
 const NEARNESS = Object.keys(TIERS);
 
-/** `figure`: sorted from the largest. `wide`: hidden on a narrow window. `by`: the sort key. */
+/** `figure`: sorted from the largest. `wide`: hidden on a narrow window. `by`: the sort key. `detail`: of the engine. */
 export const COLUMNS = [
   { name: "name", by: (row) => row.name.toLowerCase() },
-  { name: "state", by: (row) => NEARNESS.indexOf(row.state) },
+  { name: "state", wide: true, by: (row) => NEARNESS.indexOf(row.state) },
   { name: "own", figure: true, by: (row) => row.own_bytes },
-  { name: "shared", figure: true, wide: true, by: (row) => row.shared_bytes },
-  { name: "tokens", figure: true, wide: true, by: (row) => row.tokens },
+  { name: "shared", detail: true, figure: true, wide: true, by: (row) => row.shared_bytes },
+  { name: "tokens", detail: true, figure: true, wide: true, by: (row) => row.tokens },
   { name: "used", by: (row) => row.age_secs },
-  { name: "age", wide: true, by: (row) => -row.created_at },
+  { name: "age", detail: true, wide: true, by: (row) => -row.created_at },
+  { name: "expires", by: (row) => row.expiresIn ?? Infinity },
   { name: "class", by: (row) => TTL_CLASSES.indexOf(row.class) },
 ];
 
-export const rowOf = (saved, name) => ({ ...saved, name, class: ttlClass(saved.class) });
+export const rowOf = (saved, name, lifetimes) => {
+  const row = { ...saved, name, class: ttlClass(saved.class) };
+  return { ...row, expiresIn: expiresIn(row, lifetimes) };
+};
+
+/** Seconds until the sweep may delete it; null where only the quota does. `lifetimes`: seconds by class. */
+function expiresIn(row, lifetimes) {
+  const lifetime = lifetimes?.[row.class];
+  return lifetime == null ? null : Math.max(0, lifetime - row.age_secs);
+}
 
 /** The rows by one column; equal ones by last use, latest first. */
 export function sorted(rows, { name, down }) {

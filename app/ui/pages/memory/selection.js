@@ -5,7 +5,7 @@ export const UNIT_SECS = { hours: 3600, days: 86_400, weeks: 7 * 86_400 };
 const MIB = 2 ** 20;
 
 export const initial = {
-  expired: true,
+  expired: false,
   isOlder: false,
   older: 7,
   unit: "days",

@@ -1,6 +1,6 @@
 // The daemon's names of layers, origins and conversations, as the page shows them.
 
-import { html, t, TTL_CLASSES } from "/lib.js";
+import { html, t } from "/lib.js";
 
 /** The layers of a prompt, grouped as the map shows them. */
 const FAMILIES = {
@@ -19,8 +19,6 @@ export const families = [...Object.keys(FAMILIES), "unknown"];
 export const origins = ["computed", "generated", "shared", "memory", "disk"];
 
 export const familyOf = (layer) => FAMILY_OF.get(layer) ?? "unknown";
-
-export const classOptions = () => TTL_CLASSES.map((name) => [name, t(`class.${name}`)]);
 
 /** The family, and the segment's key where that says more. */
 export function partOf(layer, key) {

@@ -10,7 +10,7 @@ use rusqlite::{Connection, params};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::read::exists;
+use super::read::{IMPORTED, exists};
 use super::tree::{millis, title};
 use super::{Document, Node, TranscriptError, library};
 use crate::wire::message::Message;
@@ -83,7 +83,7 @@ fn write(
             node.message.to_json().to_string(),
             node.status.as_str(),
             before_now(node.created_at),
-            node.finish.as_ref().map(ToString::to_string),
+            node.finish.clone().map(imported_finish),
             node.starts_prompt,
         ])?;
         last = Some(connection.last_insert_rowid());
@@ -92,6 +92,13 @@ fn write(
     let head = document.head.and_then(|head| rows.get(&head).copied()).or(last);
     connection.execute("UPDATE conversations SET head = ?2 WHERE id = ?1", (id.as_str(), head))?;
     Ok(())
+}
+
+/// Marks how an answer ended, elsewhere: it is no turn of this daemon. [`read`](super::read) removes the
+/// mark.
+fn imported_finish(mut finish: Value) -> String {
+    finish[IMPORTED] = true.into();
+    finish.to_string()
 }
 
 /// Whether every message is saved, after the same ones. The time is linear in both trees, whatever

@@ -158,6 +158,16 @@ fn summary(row: &Row<'_>) -> rusqlite::Result<Summary> {
     })
 }
 
+/// The field of a saved `finish` that an import adds.
+pub const IMPORTED: &str = "imported";
+
+fn unmarked(mut finish: Value) -> Value {
+    if let Some(finish) = finish.as_object_mut() {
+        finish.shift_remove(IMPORTED);
+    }
+    finish
+}
+
 fn message(row: &Row<'_>) -> rusqlite::Result<SavedMessage> {
     let json = |text: String| serde_json::from_str(&text).unwrap_or_default();
     Ok(SavedMessage {
@@ -166,7 +176,7 @@ fn message(row: &Row<'_>) -> rusqlite::Result<SavedMessage> {
         message: json(row.get(2)?),
         status: Status::parse(&row.get::<_, String>(3)?),
         created_at: row.get(4)?,
-        finish: row.get::<_, Option<String>>(5)?.map(json),
+        finish: row.get::<_, Option<String>>(5)?.map(|text| unmarked(json(text))),
         starts_prompt: row.get(6)?,
     })
 }

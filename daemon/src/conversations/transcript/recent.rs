@@ -19,12 +19,12 @@ pub struct RecentTurn {
     pub finish: Value,
 }
 
-/// The latest first, without those of conversations in the trash.
+/// The latest first, without those of conversations in the trash and without imported ones.
 pub fn list(connection: &Connection, max_turns: usize) -> Result<Vec<RecentTurn>, TranscriptError> {
     let mut select = connection.prepare_cached(
         "SELECT conversation, title, messages.id, parent, messages.created_at, finish
          FROM messages JOIN conversations ON conversations.id = conversation
-         WHERE finish IS NOT NULL AND trashed_at IS NULL
+         WHERE finish IS NOT NULL AND finish ->> '$.imported' IS NULL AND trashed_at IS NULL
          ORDER BY messages.created_at DESC, messages.id DESC LIMIT ?1",
     )?;
     let rows = select.query_map([max_turns], |row| {

@@ -1,0 +1,71 @@
+//! Deleted chats: undo, and the trash.
+
+use hob_checks::{Hobd, Model, Page};
+use serde_json::json;
+
+#[test]
+fn undo_goes_back_to_the_chat_that_was_deleted() {
+    let hobd = with_chats(&["apples", "pears"]);
+    let page = Page::open(&hobd);
+    page.open_chat("Say this: apples");
+
+    page.choose("@chat-menu", "Delete");
+    page.until("it is gone", "all('@chat').length === 1");
+    page.reads("@title", "New chat");
+    page.click("@toast button");
+
+    page.reads("@title", "Say this: apples");
+    page.reads("@answer", "apples");
+}
+
+#[test]
+fn the_trash_lists_what_was_deleted_and_restores_it() {
+    let hobd = with_chats(&["apples", "pears"]);
+    hobd.client.patch("/v1/conversations/apples", &json!({"trashed": true}));
+    let page = Page::open(&hobd);
+    page.click("@to-trash");
+
+    page.reads("@page-trash", "Deleted chats stay here for 60 min");
+    page.reads("@trashed", "Say this: apples");
+    page.reads("@trashed", "2 messages");
+    page.reads("@trashed", "for good in 60 min");
+    page.click("@trash-restore");
+
+    page.reads("@title", "Say this: apples");
+    page.reads("@answer", "apples");
+    page.until("the list has it", "all('@chat').length === 2");
+    page.click("@to-trash");
+    page.reads("@trash-none", "The trash is empty.");
+}
+
+#[test]
+fn the_trash_deletes_for_good_after_a_question() {
+    let hobd = with_chats(&["apples", "pears", "plums"]);
+    for id in ["apples", "pears", "plums"] {
+        hobd.client.patch(&format!("/v1/conversations/{id}"), &json!({"trashed": true}));
+    }
+    let page = Page::open(&hobd);
+    page.click("@to-trash");
+    page.until("all are listed", "all('@trashed').length === 3");
+
+    page.click("@trash-delete");
+    page.reads("@question", "for good?");
+    page.click("@yes");
+    page.until("one is gone", "all('@trashed').length === 2");
+    page.click("@trash-empty");
+    page.reads("@question", "2 chats");
+    page.click("@yes");
+
+    page.shows("@trash-none");
+    let trash = hobd.client.get("/v1/conversations?trashed=true");
+    assert_eq!(trash["data"], json!([]));
+}
+
+/// A hobd with a chat for each of these words.
+fn with_chats(words: &[&str]) -> Hobd {
+    let hobd = Hobd::start(Model::Fake);
+    for word in words {
+        hobd.client.say(word, &format!("Say this: {word}"));
+    }
+    hobd
+}

@@ -1,0 +1,78 @@
+//! `hob import`
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::client::Client;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::{count, line, plain};
+
+/// Import conversations from files
+///
+/// Reads Hob's own .json, .md and .tar files, and the exports of ChatGPT (conversations.json, or the
+/// ZIP archive), LM Studio (.conversation.json), Open WebUI (.json) and Jan (messages.jsonl, or a ZIP
+/// archive of threads). What is there already is not imported a second time.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The files
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+}
+
+/// Content types by the end of a file's name.
+const KINDS: [(&str, &str); 5] = [
+    ("json", "application/json"),
+    ("jsonl", "application/jsonl"),
+    ("md", "text/markdown"),
+    ("tar", "application/x-tar"),
+    ("zip", "application/zip"),
+];
+
+pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
+    let client = Client::find(context)?;
+    let mut answers = Vec::new();
+    for path in &args.files {
+        let kind = kind(path)?;
+        let source = |source| Failure::File { doing: "read", path: path.clone(), source };
+        let file = File::open(path).map_err(source)?;
+        let answer: Value = client.upload("/v1/conversations/import", kind, &file)?;
+        if !context.json {
+            show(&answer, context)?;
+        }
+        answers.push(answer);
+    }
+    if context.json { context.write_json(&answers) } else { Ok(()) }
+}
+
+fn kind(path: &Path) -> Result<&'static str, Failure> {
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    let kind = KINDS.iter().find(|(known, _)| known.eq_ignore_ascii_case(ending));
+    kind.map(|(_, kind)| *kind).ok_or_else(|| {
+        let known = KINDS.map(|(ending, _)| format!(".{ending}")).join(", ");
+        Failure::Usage(format!("{}: the name must end in one of {known}", path.display()))
+    })
+}
+
+/// A line a conversation, and one for each that was skipped.
+fn show(answer: &Value, context: &mut Context) -> Result<(), Failure> {
+    let one = std::slice::from_ref(answer);
+    let imported = answer["data"].as_array().map_or(one, Vec::as_slice);
+    for one in imported {
+        let conversation = &one["conversation"];
+        let title = line(conversation["title"].as_str().unwrap_or("-"), 60);
+        let messages = count(conversation["message_count"].as_u64().unwrap_or(0));
+        let was_here = if one["was_here"] == true { ", was here already" } else { "" };
+        let id = plain(one["id"].as_str().unwrap_or_default());
+        writeln!(context.out, "{id}: {title}, {messages} messages{was_here}")?;
+    }
+    for skipped in answer["skipped"].as_array().into_iter().flatten() {
+        let title = line(skipped["title"].as_str().unwrap_or("-"), 60);
+        let reason = plain(skipped["reason"].as_str().unwrap_or_default());
+        writeln!(context.out, "skipped {title}: {reason}")?;
+    }
+    Ok(context.out.flush()?)
+}

@@ -1,0 +1,149 @@
+//! A conversation of another app on its way to a [`Document`].
+
+use serde_json::{Value, json};
+
+use crate::conversations::transcript::Document;
+use crate::error::{ApiError, ErrorKind};
+
+/// Larger times are milliseconds: as seconds they would be in the year 5138.
+const MAX_SECONDS: f64 = 1e11;
+
+#[derive(Clone, Debug, Default)]
+pub struct Draft {
+    pub id: Option<String>,
+    pub title: Option<String>,
+    /// Seconds or milliseconds since 1970.
+    pub created_at: Option<f64>,
+    pub updated_at: Option<f64>,
+    pub pinned: bool,
+    /// The message that was shown last.
+    pub head: Option<i64>,
+    pub messages: Vec<Value>,
+    /// Of the instructions; the first messages follow it.
+    pub root: Option<i64>,
+    /// A document of Hob.
+    pub finished: Option<Value>,
+}
+
+/// A message of the user or of the model.
+#[derive(Clone, Debug, Default)]
+pub struct Said {
+    pub is_answer: bool,
+    pub text: String,
+    pub reasoning: String,
+    pub model: Option<String>,
+    pub at: Option<f64>,
+}
+
+impl Draft {
+    /// `instructions`: the system message, if it has a text.
+    pub fn new(instructions: &str) -> Self {
+        let mut draft = Self::default();
+        if !instructions.trim().is_empty() {
+            let message = json!({"role": "system", "content": instructions.trim()});
+            draft.root = Some(draft.store(None, &message, None, None));
+        }
+        draft
+    }
+
+    /// A document that Hob has written.
+    pub fn finished(document: &Value) -> Self {
+        let title = document.get("title").and_then(Value::as_str).map(str::to_owned);
+        Self { title, finished: Some(document.clone()), ..Self::default() }
+    }
+
+    /// Adds a message after `parent`, or after the instructions. Returns its id; without a text
+    /// there is nothing to add, and `parent` stays the last one.
+    pub fn push(&mut self, parent: Option<i64>, said: Said) -> Option<i64> {
+        let text = said.text.trim();
+        if text.is_empty() {
+            return parent;
+        }
+        let message = if said.is_answer {
+            let mut message = json!({"role": "assistant", "content": text});
+            if !said.reasoning.trim().is_empty() {
+                message["reasoning_content"] = said.reasoning.trim().into();
+            }
+            message
+        } else {
+            json!({"role": "user", "content": text})
+        };
+        let finish = said.model.filter(|_| said.is_answer).map(|model| json!({"model": model}));
+        Some(self.store(parent.or(self.root), &message, said.at, finish))
+    }
+
+    /// Adds to the text of an answer that the app has in several parts.
+    pub fn go_on(&mut self, answer: i64, text: &str) {
+        let index = usize::try_from(answer - 1).expect("ids count from one");
+        let message = &mut self.messages[index]["message"];
+        let before = message["content"].as_str().unwrap_or_default();
+        message["content"] = format!("{before}\n\n{}", text.trim()).into();
+    }
+
+    fn store(
+        &mut self,
+        parent: Option<i64>,
+        message: &Value,
+        at: Option<f64>,
+        finish: Option<Value>,
+    ) -> i64 {
+        let id = i64::try_from(self.messages.len()).expect("fewer than 2^63") + 1;
+        self.messages.push(json!({
+            "id": id, "parent": parent, "message": message, "created_at": seconds(at), "finish": finish,
+        }));
+        id
+    }
+
+    /// # Errors
+    /// When there is no message with a text, or Hob's own document is invalid.
+    pub fn into_document(self) -> Result<Document, ApiError> {
+        if let Some(document) = self.finished {
+            return Document::from_json(&document);
+        }
+        if self.messages.len() == usize::from(self.root.is_some()) {
+            return Err(ApiError::new(ErrorKind::Invalid, "it has no message with a text"));
+        }
+        Document::from_json(&json!({
+            "format": "hob conversation",
+            "id": self.id,
+            "title": self.title,
+            "created_at": seconds(self.created_at),
+            "updated_at": seconds(self.updated_at.or(self.created_at)),
+            "pinned": self.pinned,
+            "head": self.head,
+            "messages": self.messages,
+        }))
+    }
+}
+
+/// Whole seconds since 1970.
+fn seconds(at: Option<f64>) -> Option<i64> {
+    let at = at.filter(|at| at.is_finite() && *at >= 0.0)?;
+    let seconds = if at > MAX_SECONDS { at / 1000.0 } else { at };
+    #[expect(clippy::cast_possible_truncation, reason = "at most 10^11, or a time that is refused")]
+    Some(seconds as i64)
+}
+
+/// What the model thought, where it stands in front of its answer in tags.
+pub fn split_reasoning(text: &str) -> (String, String) {
+    let found =
+        text.trim_start().strip_prefix("<think>").and_then(|rest| rest.split_once("</think>"));
+    match found {
+        Some((reasoning, answer)) => (reasoning.trim().to_owned(), answer.trim().to_owned()),
+        None => (String::new(), text.to_owned()),
+    }
+}
+
+/// The text of a field; empty without one.
+pub fn text<'v>(value: &'v Value, name: &str) -> &'v str {
+    value.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The text of a field that has one.
+pub fn some_text(value: &Value, name: &str) -> Option<String> {
+    Some(text(value, name)).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+pub fn number(value: &Value, name: &str) -> Option<f64> {
+    value.get(name).and_then(Value::as_f64)
+}

@@ -1,0 +1,73 @@
+//! The files of a ZIP archive: ChatGPT's export, or folders of the other apps.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Seek};
+
+use serde_json::Value;
+use zip::ZipArchive;
+
+use super::{Budget, Export, jan, lines, refused};
+use crate::error::ApiError;
+
+/// A folder of Jan.
+#[derive(Default)]
+struct Folder {
+    thread: Value,
+    messages: Vec<Value>,
+}
+
+/// Adds the conversations of each file that has some; others are left out.
+pub fn read(
+    export: &mut Export,
+    file: impl Read + Seek,
+    budget: &mut Budget,
+) -> Result<(), ApiError> {
+    let broken = |error| refused(format!("the ZIP archive cannot be read: {error}"));
+    let mut archive = ZipArchive::new(file).map_err(broken)?;
+    let mut folders: BTreeMap<String, Folder> = BTreeMap::new();
+    let mut names = Vec::new();
+    for index in 0..archive.len() {
+        let file = archive.by_index(index).map_err(broken)?;
+        let path = file.name().map_err(broken)?.into_owned();
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", &path));
+        if name == "messages.jsonl" {
+            let folder = folders.entry(folder.to_owned()).or_default();
+            folder.messages = budget.read(file, |file| lines(file))?;
+        } else if name == "thread.json" {
+            let folder = folders.entry(folder.to_owned()).or_default();
+            folder.thread = budget.read(file, |file| {
+                serde_json::from_reader(file)
+                    .map_err(|error| refused(format!("{path} is not JSON: {error}")))
+            })?;
+        } else if has_ending(name, "json") {
+            let mut found = Export::default();
+            match budget.read(file, |file| Ok(found.add_json(file)))? {
+                Ok(()) => {
+                    export.documents.append(&mut found.documents);
+                    export.skipped.append(&mut found.skipped);
+                }
+                Err(error) if name.starts_with("conversation") => return Err(error),
+                Err(_) => {} // Beside the conversations, ChatGPT's export has an account and feedback.
+            }
+        }
+        names.push(path);
+    }
+    for folder in folders.values().filter(|folder| !folder.messages.is_empty()) {
+        if let Some(found) = jan::thread(&folder.thread, &folder.messages) {
+            export.add(found);
+        }
+    }
+    if export.is_empty() {
+        const LISTED: usize = 5;
+        let listed = names.iter().take(LISTED).map(|name| name.escape_debug().to_string());
+        let listed = listed.collect::<Vec<_>>().join(", ");
+        return Err(refused(format!(
+            "the ZIP archive has no conversations; its files are {listed}"
+        )));
+    }
+    Ok(())
+}
+
+fn has_ending(name: &str, wanted: &str) -> bool {
+    name.rsplit_once('.').is_some_and(|(_, ending)| ending.eq_ignore_ascii_case(wanted))
+}
