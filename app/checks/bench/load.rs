@@ -31,12 +31,12 @@ const BYTES: &str = "
 
 const MAX_GZIPPED_KIB: f64 = 120.0;
 
-/// Bytes of all that a chat with its first message has loaded, as hobd sends them. The other pages, which
-/// are loaded when nothing else is, do not count.
+/// Bytes of all that a chat with its first message has loaded, as hobd sends them. Strings do not count, nor
+/// do the other pages, which are loaded when nothing else is.
 const FIRST_MESSAGE: &str = "
     const entries = ['navigation', 'resource'].flatMap((kind) => performance.getEntriesByType(kind));
     const isOther = (name) => name.includes('/pages/') || /style\\/(memory|profiles|models|settings)\\.css$/.test(name);
-    const files = entries.filter(({name}) => !name.includes('/v1/') && !isOther(name));
+    const files = entries.filter(({name}) => !name.includes('/v1/') && !name.includes('/strings/') && !isOther(name));
     if (!files.some(({name}) => name.endsWith('/markdown-it.js'))) return null;
     return files.reduce((bytes, {encodedBodySize}) => bytes + encodedBodySize, 0)";
 
