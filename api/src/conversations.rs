@@ -42,6 +42,29 @@ pub struct Conversation<'c> {
     pub memory_tokens: usize,
     /// Of `tokens`: those that a restore reads from disk.
     pub disk_tokens: usize,
+    /// Whether the next answer computes only new tokens. `None`: an older daemon.
+    pub ready: Option<bool>,
+    /// About how long the next answer first computes older tokens.
+    pub read_ms: Option<u64>,
+}
+
+/// `GET /v1/conversations/{id}/context`: the prompt of the next turn, without its question.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ContextUse {
+    pub object: Text,
+    pub conversation: String,
+    pub tokens: usize,
+    /// The most that a conversation holds.
+    pub max_tokens: usize,
+    /// Of `tokens`: those whose KV exists, in any tier.
+    pub ready_tokens: usize,
+    /// Whether the next answer computes only new tokens.
+    pub ready: bool,
+    /// About how long the next answer first computes older tokens.
+    pub read_ms: Option<u64>,
+    /// Older messages that prompts leave out.
+    pub left_out: usize,
 }
 
 /// A conversation and the messages of the branch that was used last.

@@ -73,6 +73,10 @@ pub struct Slot {
     pub tokens: usize,
     /// `free`, `idle`, `restoring`, `prefill` or `decoding`.
     pub state: Text,
+    /// Whether the conversation's next answer computes only new tokens.
+    pub ready: Option<bool>,
+    /// About how long it first computes older tokens.
+    pub read_ms: Option<u64>,
 }
 
 impl Slot {
@@ -97,6 +101,12 @@ pub struct Parked {
     /// Tokens whose KV is only on disk.
     #[serde(default)]
     pub disk_tokens: usize,
+    /// Whether the next answer computes only new tokens. `None`: an older daemon.
+    #[serde(default)]
+    pub ready: Option<bool>,
+    /// About how long the next answer first computes older tokens.
+    #[serde(default)]
+    pub read_ms: Option<u64>,
 }
 
 /// A profile as its file describes it.

@@ -1,11 +1,11 @@
 //! From a request to its answer: chats, completions, embeddings and tokens.
 //!
 //! Reading order: [`request`] (what is asked), [`identity`] (whose conversation it is), this file
-//! (the way of a chat to the engine), `newest` (a chat that outgrew the context), `grammar`,
+//! (the way of a chat to the engine), `newest` (a chat that outgrew the context), [`shorten`] (room in it), `grammar`,
 //! `choices` (its turns), [`answer`] (their events to the client), `progress` (what the client
 //! reads before them), `continuing` (an answer that was cut short), `privacy` (what may reach the disk),
 //! [`assembly`] (text to messages and tool calls), `recording` (what is saved), `documents` (those that
-//! messages name). Beside it: [`detached`] (answers that outlive their client),
+//! messages name), [`context`] (how full it is). Beside it: [`detached`] (answers that outlive their client),
 //! [`completion`], `embedding`, `tokens`, and [`prewarm`], a chat that generates nothing.
 //!
 //! - The request's text is durable before the client gets the first piece of the answer.
@@ -17,6 +17,7 @@ pub mod answer;
 pub mod assembly;
 mod choices;
 mod completion;
+pub mod context;
 mod continuing;
 pub mod detached;
 pub mod documents;
@@ -31,6 +32,7 @@ mod privacy;
 pub mod progress;
 mod recording;
 pub mod request;
+pub mod shorten;
 mod speed;
 mod tokens;
 
@@ -487,8 +489,8 @@ fn append(request: &ChatRequest, identity: &Identity, extent: &Extent) -> Result
     if matches!(extent, Extent::Before(_)) {
         new.push(Message::plain(Role::User, "")); // Stands for the message that is not complete.
     }
-    let continues = request.continues;
-    Ok(Append { conversation: id.clone(), after: request.after, new, continues })
+    let (continues, instructions) = (request.continues, request.instructions.clone());
+    Ok(Append { conversation: id.clone(), after: request.after, new, continues, instructions })
 }
 
 fn refused(request: &ChatRequest, error: TranscriptError) -> ApiError {

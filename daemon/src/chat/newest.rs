@@ -34,6 +34,21 @@ pub fn render(
     context_tokens: usize,
 ) -> Result<Newest, ApiError> {
     let budget = context_tokens - room(request.request.shape.max_tokens, context_tokens);
+    render_within(renderer, request, messages, documents, known, budget)
+}
+
+/// The same with a prompt of at most `budget` tokens, if there is one.
+///
+/// # Errors
+/// When the template refuses the messages.
+pub fn render_within(
+    renderer: &Renderer,
+    request: &ResolvedRequest,
+    messages: &[Message],
+    documents: &DocumentTexts,
+    known: &[Vec<Token>],
+    budget: usize,
+) -> Result<Newest, ApiError> {
     let whole =
         renderer.prompt(&request.prompt_parts(messages, documents), &Extent::Whole, known)?;
     let starts = starts(messages);

@@ -10,10 +10,11 @@
 
 pub mod export;
 pub mod foreign;
+pub mod readiness;
 pub mod transcript;
 pub mod trash;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use hob_prewarm::Event;
 use hob_runtime::{Engine, EngineStatus, Tier, TurnError};
@@ -26,6 +27,7 @@ use crate::learned::Learned;
 use crate::storage::Storage;
 use crate::warm::events::WarmEvents;
 use crate::wire::document::document_key;
+use readiness::Readiness;
 use transcript::{
     Change, ConversationText, Fork, Hit, Moved, RecentTurn, SavedExplanation, SearchQuery, Snippet,
     Summary, Transcript, TranscriptError,
@@ -55,9 +57,16 @@ pub struct KvLocation {
     pub memory_tokens: usize,
     /// Of `tokens`: those that a restore reads from disk.
     pub disk_tokens: usize,
+    pub next: Readiness,
 }
 
-struct KvLocations(HashMap<ConversationId, KvLocation>);
+struct KvLocations {
+    of: HashMap<ConversationId, KvLocation>,
+    /// Of the last timelines.
+    lengths: HashMap<ConversationId, usize>,
+    /// Of prefill, in tokens a second.
+    speed: Option<f64>,
+}
 
 impl KvLocations {
     /// What the engine looked up outranks the slot files, and the cells outrank both.
@@ -75,13 +84,15 @@ impl KvLocations {
                 locations.insert(id, KvLocation { slot: number, tokens, ..hot });
             }
         }
-        Self(locations)
+        Self { of: locations, lengths: HashMap::new(), speed: None }
     }
 
     fn get(&self, id: &str) -> KvLocation {
         let none = KvLocation::saved(Tier::Nowhere, 0, 0);
-        let id = ConversationId::new(id).ok();
-        id.and_then(|id| self.0.get(&id).cloned()).unwrap_or(none)
+        let Ok(id) = ConversationId::new(id) else { return none };
+        let location = self.of.get(&id).cloned().unwrap_or(none);
+        let next = Readiness::of(self.lengths.get(&id).copied(), location.tokens, self.speed);
+        KvLocation { next, ..location }
     }
 }
 
@@ -94,7 +105,8 @@ impl KvLocation {
             Tier::Nowhere => "none",
         };
         let tokens = memory_tokens + disk_tokens;
-        Self { name, tier: tier.name(), slot: None, tokens, memory_tokens, disk_tokens }
+        let tier = tier.name();
+        Self { name, tier, tokens, memory_tokens, disk_tokens, ..Self::default() }
     }
 }
 
@@ -151,6 +163,36 @@ impl Conversations {
     pub async fn is_restorable(&self, id: &ConversationId) -> Result<bool, ApiError> {
         let tier = self.locations_of(BTreeSet::from([id.clone()])).await?.get(id.as_str()).tier;
         Ok(matches!(tier, "warm" | "cold"))
+    }
+
+    /// Of each conversation in a slot. `status`: the engine's.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn slot_readiness(
+        &self,
+        status: &EngineStatus,
+        speed: Option<f64>,
+    ) -> Result<BTreeMap<ConversationId, Readiness>, ApiError> {
+        let slots = status.slots.iter();
+        let kept = slots.filter_map(|slot| Some((slot.conversation.clone()?, slot.tokens)));
+        let kept: BTreeMap<_, _> = kept.collect();
+        let ids = kept.keys().cloned().collect();
+        let mut lengths = self.transcript.timeline_lengths(ids, self.engine.fingerprint());
+        let lengths: BTreeMap<_, _> = lengths.done().await?.into_iter().collect();
+        let readiness = |(id, tokens): (ConversationId, usize)| {
+            let readiness = Readiness::of(lengths.get(&id).copied(), tokens, speed);
+            (id, readiness)
+        };
+        Ok(kept.into_iter().map(readiness).collect())
+    }
+
+    /// Tokens of the conversation whose KV exists, in any tier.
+    ///
+    /// # Errors
+    /// When the engine has stopped.
+    pub async fn kv_tokens(&self, id: &ConversationId) -> Result<usize, ApiError> {
+        Ok(self.locations_of(BTreeSet::from([id.clone()])).await?.get(id.as_str()).tokens)
     }
 
     /// Why the conversation last computed tokens again. The outer `None`: the id is unknown; the
@@ -346,12 +388,27 @@ impl Conversations {
             Err(TurnError::Dead(_)) => None, // Texts stay readable.
             cells => Some(cells?),
         };
+        let fingerprint = self.engine.fingerprint();
+        let lengths = self.transcript.timeline_lengths(ids.clone(), fingerprint).done().await?;
+        let speed = self.prefill_speed(&cells.clone().unwrap_or_default()).await?;
         let (engine, storage) = (self.engine.clone(), self.storage.clone());
         let look_up = move || {
             let status = cells.map(|cells| engine.with_parked(cells, |id| ids.contains(id)));
             KvLocations::of(status.unwrap_or_default(), storage.saved_tokens(ids))
         };
-        Ok(compute(look_up).await)
+        let lengths = lengths.into_iter().collect();
+        Ok(KvLocations { lengths, speed, ..compute(look_up).await })
+    }
+
+    /// The speed of prefill that was measured last, in tokens a second. `status`: the engine's.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn prefill_speed(&self, status: &EngineStatus) -> Result<Option<f64>, ApiError> {
+        match status.prefill_tokens_per_second {
+            Some(speed) => Ok(Some(speed)),
+            None => Ok(self.transcript.prefill_speed(self.engine.fingerprint()).done().await?),
+        }
     }
 
     fn now(&self) -> Timestamp {

@@ -94,6 +94,8 @@ fn line<'l>(summary: &'l Summary, location: &KvLocation) -> Conversation<'l> {
         tokens: location.tokens,
         memory_tokens: location.memory_tokens,
         disk_tokens: location.disk_tokens,
+        ready: Some(location.next.ready),
+        read_ms: location.next.read_ms,
     }
 }
 
@@ -128,7 +130,7 @@ pub async fn explain(
     })))
 }
 
-/// `PATCH /v1/conversations/{id} {"title", "pinned", "trashed", "head", "sampling"}`
+/// `PATCH /v1/conversations/{id} {"title", "pinned", "trashed", "head", "sampling", "instructions"}`
 pub async fn change(
     State(conversations): State<Conversations>,
     Path(id): Path<String>,
@@ -143,6 +145,7 @@ pub async fn change(
     let mut changed = describe(&text.summary, &location);
     changed["head"] = text.head.into();
     changed["sampling"] = text.sampling.into();
+    changed["instructions"] = text.instructions.into();
     Ok(Json(changed))
 }
 
@@ -163,9 +166,11 @@ fn parse_change(body: &Value) -> Result<Change, ApiError> {
         trashed: fields.boolean("trashed")?,
         head: fields.integer("head", 1..=i64::MAX)?,
         sampling: sampling(&fields)?,
+        instructions: fields.string("instructions")?.map(|text| text.trim().to_owned()),
     };
     if change == Change::default() {
-        let message = "say what to change: `title`, `pinned`, `trashed`, `head` or `sampling`";
+        let message = "say what to change: `title`, `pinned`, `trashed`, `head`, `sampling` or \
+                       `instructions`";
         return Err(ApiError::new(ErrorKind::Invalid, message).code("missing"));
     }
     Ok(change)
@@ -216,6 +221,7 @@ pub(super) fn whole(text: &ConversationText, location: &KvLocation, branches: bo
     let mut whole = describe(&text.summary, location);
     whole["head"] = text.head.into();
     whole["sampling"] = text.sampling.clone().into();
+    whole["instructions"] = text.instructions.clone().into();
     whole["messages"] = messages.into();
     whole
 }
@@ -229,5 +235,6 @@ fn message(saved: &SavedMessage) -> Value {
     message["created_at"] = (saved.created_at / 1000).into();
     message["finish"] = saved.finish.clone().unwrap_or_default();
     message["starts_prompt"] = saved.starts_prompt.into();
+    message["summary"] = saved.summary.clone().into();
     message
 }

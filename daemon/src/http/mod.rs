@@ -9,6 +9,7 @@ mod chat;
 mod chat_stream;
 mod chunks;
 mod completion;
+mod context;
 mod conversations;
 mod detached;
 mod documents;
@@ -136,6 +137,8 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
         )
         .route("/v1/conversations/{id}/export", get(export::export))
         .route("/v1/conversations/{id}/answer", get(detached::read).delete(detached::stop))
+        .route("/v1/conversations/{id}/context", get(context::context))
+        .route("/v1/conversations/{id}/shorten", post(context::shorten))
         .route("/v1/conversations/{id}/explain", get(conversations::explain))
         .route("/v1/conversations/{id}/speech-start", post(speech::start))
         .route("/v1/conversations/{id}/transcript", post(speech::transcript))

@@ -1,5 +1,6 @@
 //! `/health`, `/metrics` and `/v1/status`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
@@ -10,10 +11,13 @@ use hob_api::Status;
 use hob_api::status::{Counters, DiskQuota, Parked, Prefix, Profile, Slot};
 use hob_config::ModelChoice;
 use hob_runtime::{EngineCounters, Health, SavedStatus, SlotStatus};
+use hob_slots::ConversationId;
 use serde_json::{Value, json};
 
 use crate::blocking::engine_status;
 use crate::chat::Chat;
+use crate::conversations::Conversations;
+use crate::conversations::readiness::Readiness;
 use crate::error::ApiError;
 use crate::metrics::{Gauges, Metrics};
 use crate::models::Models;
@@ -75,8 +79,11 @@ pub async fn status(
     State(profiles): State<Profiles>,
     State(speech): State<Speech>,
     State(storage): State<Storage>,
+    State(conversations): State<Conversations>,
 ) -> Result<Json<Status>, ApiError> {
     let status = engine_status(&models.engine).await?;
+    let speed = conversations.prefill_speed(&status).await?;
+    let readiness = conversations.slot_readiness(&status, speed).await?;
     let prefixes = profiles.prefixes(&status).await;
     let list = profiles.list().await;
     Ok(Json(Status {
@@ -96,8 +103,8 @@ pub async fn status(
         residency: status.residency.as_str().into(),
         loaded_percent: status.residency.loaded_percent(),
         context_tokens: status.context_tokens,
-        slots: status.slots.into_iter().map(slot).collect(),
-        parked: status.parked.into_iter().map(parked).collect(),
+        slots: status.slots.into_iter().map(|it| slot(it, &readiness)).collect(),
+        parked: status.parked.into_iter().map(|saved| parked(saved, speed)).collect(),
         profiles: list.into_iter().map(profile).collect(),
         prefixes: prefixes.into_iter().map(prefix).collect(),
         answering: chat.detached().conversations(),
@@ -112,15 +119,20 @@ pub async fn status(
     }))
 }
 
-fn slot(slot: SlotStatus) -> Slot {
+fn slot(slot: SlotStatus, readiness: &BTreeMap<ConversationId, Readiness>) -> Slot {
     let SlotStatus { slot, conversation, tokens, state, .. } = slot;
-    Slot { slot: slot.0, conversation, tokens, state: state.as_str().into() }
+    let next = conversation.as_ref().and_then(|id| readiness.get(id));
+    let (ready, read_ms) = (next.map(|next| next.ready), next.and_then(|next| next.read_ms));
+    Slot { slot: slot.0, conversation, tokens, state: state.as_str().into(), ready, read_ms }
 }
 
-fn parked(saved: SavedStatus) -> Parked {
+fn parked(saved: SavedStatus, speed: Option<f64>) -> Parked {
     let tier = saved.tier().name().into();
     let SavedStatus { conversation, tokens, memory_tokens, disk_tokens } = saved;
-    Parked { conversation, tokens, tier, memory_tokens, disk_tokens }
+    let Readiness { ready, read_ms } =
+        Readiness::of(Some(tokens), memory_tokens + disk_tokens, speed);
+    let ready = Some(ready);
+    Parked { conversation, tokens, tier, memory_tokens, disk_tokens, ready, read_ms }
 }
 
 fn disk_quota(quota: &quota::DiskQuota) -> DiskQuota {

@@ -5,7 +5,8 @@ use serde_json::{Map, Value};
 
 use super::fields::{Fields, wrong_type};
 use super::hob::{
-    after, append, cold, continues, defaults, in_memory, newest, private, progress, ttl,
+    after, append, cold, continues, defaults, in_memory, instructions, newest, private, progress,
+    ttl,
 };
 use super::message::Message;
 use super::sampling::{SamplingFields, Shape, refuse};
@@ -29,6 +30,8 @@ pub struct ChatRequest {
     pub continues: bool,
     /// For what neither the request nor its conversation nor its profile sets.
     pub defaults: SamplingFields,
+    /// What stands in front of the conversation from now on, in place of its own system messages.
+    pub instructions: Option<String>,
     /// Reuse no KV for this answer.
     pub cold: bool,
     pub shape: Shape,
@@ -90,6 +93,7 @@ impl ChatRequest {
             newest: newest(&fields, append)?,
             continues: continues(&fields, append)?,
             defaults: defaults(&fields)?,
+            instructions: instructions(&fields, append)?,
             cold: cold(&fields)?,
             shape: Shape::parse(&fields, vocabulary)?,
             logprobs: logprobs(&fields)?,

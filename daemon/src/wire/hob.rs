@@ -10,9 +10,19 @@ use super::sampling::SamplingFields;
 use crate::conversations::transcript::After;
 use crate::error::ApiError;
 
-const KNOWN: [&str; 11] = [
-    "after", "append", "cold", "continue", "defaults", "detached", "newest", "private", "profile",
-    "progress", "ttl",
+const KNOWN: [&str; 12] = [
+    "after",
+    "append",
+    "cold",
+    "continue",
+    "defaults",
+    "detached",
+    "instructions",
+    "newest",
+    "private",
+    "profile",
+    "progress",
+    "ttl",
 ];
 
 /// Hob's extension of OpenAI's request.
@@ -72,6 +82,18 @@ pub(super) fn defaults(fields: &Fields<'_>) -> Result<SamplingFields, ApiError> 
     let Some(hob) = hob(fields)? else { return Ok(SamplingFields::default()) };
     let defaults = hob.get("defaults").map(|set| SamplingFields::parse_all(set, "hob.defaults"));
     Ok(defaults.transpose()?.unwrap_or_default())
+}
+
+/// What stands in front of the conversation from now on.
+pub(super) fn instructions(fields: &Fields<'_>, append: bool) -> Result<Option<String>, ApiError> {
+    let Some(hob) = hob(fields)? else { return Ok(None) };
+    let Some(text) = hob.string("instructions")? else { return Ok(None) };
+    if !append {
+        let message =
+            "`hob.instructions` needs `hob.append: true`: without it, send a system message";
+        return Err(ApiError::field("hob.instructions", message));
+    }
+    Ok(Some(text.trim().to_owned()))
 }
 
 /// `hob.progress`, or llama-server's `return_progress`.

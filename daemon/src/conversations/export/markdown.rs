@@ -172,6 +172,7 @@ fn push(document: &mut Document, growing: Growing) -> Result<(), ApiError> {
         created_at: None,
         finish: None,
         starts_prompt: false,
+        summary: None,
     });
     document.head = Some(id);
     Ok(())
@@ -283,6 +284,7 @@ mod tests {
             created_at: None,
             finish: None,
             starts_prompt: false,
+            summary: None,
         }
     }
 

@@ -21,6 +21,8 @@ pub struct Change {
     pub head: Option<i64>,
     /// Parameters of its answers, as a JSON object; without fields, none are set.
     pub sampling: Option<Value>,
+    /// What stands in front of the conversation, in place of its own system messages.
+    pub instructions: Option<String>,
 }
 
 /// See [`super::Transcript::change`].
@@ -53,7 +55,8 @@ pub fn apply(
                                       WHEN 0 THEN NULL
                                       ELSE trashed_at END,
                  head = coalesce(?6, head),
-                 sampling = CASE WHEN ?7 IS NULL THEN sampling ELSE nullif(?7, '{}') END
+                 sampling = CASE WHEN ?7 IS NULL THEN sampling ELSE nullif(?7, '{}') END,
+                 instructions = coalesce(?8, instructions)
              WHERE id = ?1",
         )?
         .execute(params![
@@ -64,6 +67,7 @@ pub fn apply(
             millis(now),
             head,
             change.sampling.as_ref().map(Value::to_string),
+            change.instructions,
         ])?;
     transaction.commit()?;
     Ok(true)

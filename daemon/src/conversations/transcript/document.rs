@@ -31,6 +31,8 @@ pub struct Document {
     pub pinned: bool,
     /// The latest message of the branch that was used last.
     pub head: Option<i64>,
+    /// What stands in front of prompts in place of its own system messages.
+    pub instructions: Option<String>,
     pub messages: Vec<Node>,
     /// Those that the messages name.
     pub documents: Vec<StoredDocument>,
@@ -57,6 +59,8 @@ pub struct Node {
     pub finish: Option<Value>,
     /// Later prompts begin with it, behind the instructions.
     pub starts_prompt: bool,
+    /// What those prompts have in place of the older messages.
+    pub summary: Option<String>,
 }
 
 impl Document {
@@ -75,6 +79,7 @@ impl Document {
                 created_at: Some(stored.created_at),
                 finish: stored.finish.clone(),
                 starts_prompt: stored.starts_prompt,
+                summary: stored.summary.clone(),
             })
         };
         let summary = &text.summary;
@@ -85,6 +90,7 @@ impl Document {
             updated_at: Some(summary.updated_at),
             pinned: summary.pinned,
             head: text.head,
+            instructions: text.instructions.clone(),
             messages: messages.into_iter().filter_map(node).collect(),
             documents: Vec::new(),
         }
@@ -109,6 +115,9 @@ impl Document {
             if node.starts_prompt {
                 message["starts_prompt"] = true.into();
             }
+            if let Some(summary) = &node.summary {
+                message["summary"] = summary.as_str().into();
+            }
             message
         };
         let mut json = json!({
@@ -122,6 +131,9 @@ impl Document {
             "head": self.head,
             "messages": self.messages.iter().map(message).collect::<Vec<_>>(),
         });
+        if let Some(instructions) = &self.instructions {
+            json["instructions"] = instructions.as_str().into();
+        }
         if !self.documents.is_empty() {
             let document = |document: &StoredDocument| {
                 let StoredDocument { name, kind, text } = document;
@@ -166,6 +178,7 @@ impl Document {
             updated_at: time(&fields, "updated_at")?,
             pinned: fields.boolean("pinned")?.unwrap_or(false),
             head,
+            instructions: fields.string("instructions")?.map(str::to_owned),
             messages,
             documents: documents(&fields)?,
         })
@@ -230,7 +243,8 @@ fn node(value: &Value, path: &str, known: &BTreeSet<i64>) -> Result<Node, ApiErr
     };
     let created_at = time(&fields, "created_at")?;
     let starts_prompt = fields.boolean("starts_prompt")?.unwrap_or(false);
-    Ok(Node { id, parent, message, status, created_at, finish, starts_prompt })
+    let summary = fields.string("summary")?.filter(|_| starts_prompt).map(str::to_owned);
+    Ok(Node { id, parent, message, status, created_at, finish, starts_prompt, summary })
 }
 
 /// The status of a message that does not grow any more.

@@ -58,21 +58,22 @@ fn write(
     let title = document.title.clone().or_else(|| title(messages));
     let before_now = |at: Option<i64>| at.unwrap_or(now).min(now);
     connection.execute(
-        "INSERT INTO conversations (id, title, created_at, updated_at, pinned)
-         VALUES (?1, ?2, ?3, ?4, ?5)",
+        "INSERT INTO conversations (id, title, created_at, updated_at, pinned, instructions)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         params![
             id.as_str(),
             title,
             before_now(document.created_at),
             before_now(document.updated_at),
             document.pinned,
+            document.instructions,
         ],
     )?;
     let mut rows: HashMap<i64, i64> = HashMap::new();
     let mut insert = connection.prepare_cached(
         "INSERT INTO messages 
-             (conversation, parent, role, content, status, created_at, finish, starts_prompt)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+             (conversation, parent, role, content, status, created_at, finish, starts_prompt, summary)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     )?;
     let mut last = None;
     for node in &document.messages {
@@ -85,6 +86,7 @@ fn write(
             before_now(node.created_at),
             node.finish.clone().map(imported_finish),
             node.starts_prompt,
+            node.summary,
         ])?;
         last = Some(connection.last_insert_rowid());
         rows.extend(last.map(|row| (node.id, row)));

@@ -52,7 +52,7 @@ const BELOW: &str = "WITH RECURSIVE below (id, conversation) AS (
      )";
 
 const COLUMNS: &str =
-    "id, conversation, parent, role, content, status, created_at, finish, starts_prompt";
+    "id, conversation, parent, role, content, status, created_at, finish, starts_prompt, summary";
 
 /// Gives a message another text, as a sibling that becomes the head. Returns its id.
 pub fn edit(
@@ -221,8 +221,8 @@ pub fn fork(
     check_message(&transaction, &fork.from, fork.message)?;
     let id = unused_id(&transaction, &fork.wanted)?;
     transaction.execute(
-        "INSERT INTO conversations (id, title, created_at, updated_at, sampling)
-         SELECT ?1, coalesce(?2, title), ?3, ?3, sampling FROM conversations WHERE id = ?4",
+        "INSERT INTO conversations (id, title, created_at, updated_at, sampling, instructions)
+         SELECT ?1, coalesce(?2, title), ?3, ?3, sampling, instructions FROM conversations WHERE id = ?4",
         params![id.as_str(), fork.title, millis(now), fork.from.as_str()],
     )?;
     let mut head: Option<i64> = None;
@@ -230,10 +230,11 @@ pub fn fork(
         transaction
             .prepare_cached(
                 "INSERT INTO messages
-                     (conversation, parent, role, content, status, created_at, finish, starts_prompt)
+                     (conversation, parent, role, content, status, created_at, finish,
+                      starts_prompt, summary)
                  SELECT ?1, ?2, role, content,
                      CASE status WHEN 'streaming' THEN 'interrupted' ELSE status END,
-                     created_at, finish, starts_prompt
+                     created_at, finish, starts_prompt, summary
                  FROM messages WHERE id = ?3",
             )?
             .execute(params![id.as_str(), head, message])?;

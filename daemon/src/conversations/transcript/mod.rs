@@ -42,6 +42,7 @@ mod tree;
 mod turn;
 mod writer;
 
+use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -197,6 +198,21 @@ impl Transcript {
         OpenAnswer::open(self.writer_of(conversation).clone(), conversation.clone(), grow)
     }
 
+    /// Lets later prompts begin with the message `start`, behind the instructions and a summary of
+    /// the older ones.
+    pub fn shorten(
+        &self,
+        conversation: &ConversationId,
+        start: i64,
+        summary: Option<String>,
+    ) -> Pending<()> {
+        let id = conversation.clone();
+        let shorten = move |connection: &mut Connection| {
+            tree::start_saved(connection, &id, start, summary.as_deref())
+        };
+        self.writer_of(conversation).write(self.unless_deleted(shorten))
+    }
+
     /// The conversations in the trash or all others, the latest first.
     pub fn list(&self, trashed: bool) -> Pending<Vec<Summary>> {
         self.read_both(move |connection| read::list(connection, trashed))
@@ -335,6 +351,15 @@ impl Transcript {
     ) -> Pending<Vec<Token>> {
         let (id, writer) = (conversation.clone(), self.writer_of(conversation));
         writer.read(move |connection| tokens::load(connection, &id, fingerprint))
+    }
+
+    /// The length of the last timeline of each of these conversations that has one.
+    pub fn timeline_lengths(
+        &self,
+        of: BTreeSet<ConversationId>,
+        fingerprint: ModelHash,
+    ) -> Pending<Vec<(ConversationId, usize)>> {
+        self.read_both(move |connection| tokens::lengths(connection, &of, fingerprint))
     }
 
     /// Saves a timeline in the background. `needs_text`: only if the conversation has text.

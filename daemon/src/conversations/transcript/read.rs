@@ -30,6 +30,8 @@ pub struct ConversationText {
     pub head: Option<i64>,
     /// Parameters of its answers, as they were set.
     pub sampling: Option<Value>,
+    /// What stands in front of prompts in place of its own system messages.
+    pub instructions: Option<String>,
     /// The oldest first.
     pub messages: Vec<SavedMessage>,
 }
@@ -65,6 +67,8 @@ pub struct SavedMessage {
     pub finish: Option<Value>,
     /// Later prompts begin with it, behind the instructions.
     pub starts_prompt: bool,
+    /// What those prompts have in place of the older messages.
+    pub summary: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +100,7 @@ impl Status {
 }
 
 const SUMMARY: &str = "SELECT id, title, created_at, updated_at, message_count, pinned, trashed_at,
-    head, (SELECT application_id FROM pragma_application_id) FROM conversations";
+    head, (SELECT application_id FROM pragma_application_id), instructions FROM conversations";
 
 pub fn list(connection: &Connection, trashed: bool) -> Result<Vec<Summary>, TranscriptError> {
     let sql = format!("{SUMMARY} WHERE (trashed_at IS NOT NULL) = ?1 ORDER BY updated_at DESC, id");
@@ -120,17 +124,17 @@ pub fn get(
     let sql = format!("{SUMMARY} WHERE id = ?1");
     let found = connection
         .prepare_cached(&sql)?
-        .query_row([conversation.as_str()], |row| Ok((summary(row)?, row.get(7)?)))
+        .query_row([conversation.as_str()], |row| Ok((summary(row)?, row.get(7)?, row.get(9)?)))
         .optional()?;
-    let Some((summary, head)) = found else { return Ok(None) };
+    let Some((summary, head, instructions)) = found else { return Ok(None) };
     let mut select = connection.prepare_cached(
-        "SELECT id, parent, content, status, created_at, finish, starts_prompt FROM messages
-         WHERE conversation = ?1 ORDER BY id",
+        "SELECT id, parent, content, status, created_at, finish, starts_prompt, summary
+         FROM messages WHERE conversation = ?1 ORDER BY id",
     )?;
     let rows = select.query_map([conversation.as_str()], message)?;
     let messages = rows.collect::<Result<_, _>>()?;
     let sampling = sampling(connection, conversation)?;
-    Ok(Some(ConversationText { summary, head, sampling, messages }))
+    Ok(Some(ConversationText { summary, head, sampling, instructions, messages }))
 }
 
 /// The parameters of a conversation's answers.
@@ -178,5 +182,6 @@ fn message(row: &Row<'_>) -> rusqlite::Result<SavedMessage> {
         created_at: row.get(4)?,
         finish: row.get::<_, Option<String>>(5)?.map(|text| unmarked(json(text))),
         starts_prompt: row.get(6)?,
+        summary: row.get(7)?,
     })
 }

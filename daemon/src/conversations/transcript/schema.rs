@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use super::TranscriptError;
 
 /// One step each; never edited once released.
-const MIGRATIONS: [&str; 10] = [
+const MIGRATIONS: [&str; 11] = [
     "
     CREATE TABLE conversations (
         id         TEXT PRIMARY KEY,
@@ -163,6 +163,13 @@ const MIGRATIONS: [&str; 10] = [
             FROM json_each(new.content, '$.hob.documents')
             WHERE json_extract(value, '$.id') IS NOT NULL;
     END;
+",
+    "
+    -- What stands in front of the chat in place of its own system messages; null: those.
+    ALTER TABLE conversations ADD COLUMN instructions TEXT;
+    -- Of a message that starts prompts: what stands for the messages before it.
+    ALTER TABLE messages ADD COLUMN summary TEXT;
+    ALTER TABLE deleted_messages ADD COLUMN summary TEXT;
 ",
 ];
 

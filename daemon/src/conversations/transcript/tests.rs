@@ -127,7 +127,13 @@ async fn continuation(
     let query = TurnQuery {
         fingerprint: ModelHash([0; 8]),
         timeline_of: None,
-        append: Some(Append { conversation: id.clone(), after, new, continues: false }),
+        append: Some(Append {
+            conversation: id.clone(),
+            after,
+            new,
+            continues: false,
+            instructions: None,
+        }),
         documents: BTreeSet::new(),
         is_private: false,
         reads_speed: false,
@@ -257,7 +263,7 @@ async fn a_newer_database_is_refused_and_left_alone() {
     let newer = Connection::open(&path).unwrap();
     newer.pragma_update(None, "user_version", 99).unwrap();
     let error = Transcript::open(&path, Timestamp(0)).unwrap_err();
-    assert!(matches!(error, TranscriptError::Newer { found: 99, known: 10 }), "{error}");
+    assert!(matches!(error, TranscriptError::Newer { found: 99, known: 11 }), "{error}");
 }
 
 #[tokio::test]

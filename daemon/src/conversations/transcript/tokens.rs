@@ -3,6 +3,7 @@
 //!
 //! A hint has rows here and no text. They are deleted after a day without use.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use hob_slots::{ConversationId, ModelHash, Timestamp, Token};
@@ -26,6 +27,24 @@ pub fn load(
         .query_row((conversation.as_str(), fingerprint.to_string()), |row| row.get(0))
         .optional()?;
     Ok(bytes.as_deref().map_or(Vec::new(), tokens_of))
+}
+
+/// The length of the last timeline of each of these conversations that has one.
+pub fn lengths(
+    connection: &Connection,
+    of: &BTreeSet<ConversationId>,
+    fingerprint: ModelHash,
+) -> Result<Vec<(ConversationId, usize)>, TranscriptError> {
+    let mut select = connection.prepare_cached(
+        "SELECT length(tokens) / 4 FROM tokens WHERE conversation = ?1 AND fingerprint = ?2",
+    )?;
+    let fingerprint = fingerprint.to_string();
+    let mut lengths = Vec::new();
+    for id in of {
+        let length = select.query_row((id.as_str(), &fingerprint), |row| row.get(0)).optional()?;
+        lengths.extend(length.map(|length| (id.clone(), length)));
+    }
+    Ok(lengths)
 }
 
 /// The last timeline, and then those of other branches, the newest first.

@@ -4,13 +4,17 @@
 //! - An equal message below the same parent is not stored a second time.
 //! - Every request gets its own answer row; an older answer stays as a sibling.
 
+use hob_prewarm::profile::joined;
 use hob_slots::{ConversationId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{After, Status, TranscriptError};
+use super::{After, Append, Status, TranscriptError};
 use crate::wire::message::{Message, Role};
 
 const MAX_DERIVED_TITLE_CHARS: usize = 60;
+
+/// In front of a summary, for the model.
+const SUMMARY_TITLE: &str = "Summary of the earlier part of this conversation:";
 
 /// The open answer of a request, and the message that it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,11 +30,15 @@ pub struct Continuation {
     pub history: Vec<Message>,
     /// Older messages of this branch that the prompt leaves out.
     pub left_out: usize,
-    /// The saved messages at the beginning of `history`.
-    saved: Vec<i64>,
+    /// The ids of the messages at the beginning of `history`; `None`: not a saved message.
+    saved: Vec<Option<i64>>,
     base: Option<i64>,
     new: Vec<Message>,
     start: Option<usize>,
+    /// Of the messages that are left out.
+    summary: Option<String>,
+    /// The conversation's from now on; `None`: as before.
+    instructions: Option<String>,
     /// The answer that goes on behind `history`.
     pub continued: Option<Continued>,
 }
@@ -43,6 +51,11 @@ pub struct Continued {
 }
 
 impl Continuation {
+    /// The id of a saved message of the history.
+    pub fn saved(&self, at: usize) -> Option<i64> {
+        self.saved.get(at).copied().flatten()
+    }
+
     /// Lets this prompt and later ones begin with `history[start]`, behind the instructions. The
     /// append saves it.
     pub fn start_at(&mut self, start: usize) {
@@ -69,6 +82,16 @@ pub fn sync(
     grow(connection, conversation, None, messages, None, now)
 }
 
+/// Lets later prompts begin with a message, behind the instructions and a summary of the older ones.
+pub fn start_saved(
+    connection: &Connection,
+    conversation: &ConversationId,
+    start: i64,
+    summary: Option<&str>,
+) -> Result<(), TranscriptError> {
+    start_prompts(connection, check_message(connection, conversation, start)?, summary)
+}
+
 /// See [`super::Transcript::append`].
 pub fn append(
     connection: &mut Connection,
@@ -76,20 +99,34 @@ pub fn append(
     continuation: &Continuation,
     now: Timestamp,
 ) -> Result<Grown, TranscriptError> {
-    let Continuation { saved, base, new, start, continued, .. } = continuation;
-    let start = start.map(|start| match saved.get(start) {
-        Some(id) => Start::Saved(*id),
-        None => Start::New(start - saved.len()),
-    });
-    match continued {
-        Some(Continued { id, .. }) => reopen(connection, conversation, *id, *base, start, now),
-        None => grow(connection, conversation, *base, new, start, now),
+    let Continuation { saved, base, new, start, summary, instructions, continued, .. } =
+        continuation;
+    let place = |start: usize| match continuation.saved(start) {
+        Some(id) => Place::Saved(id),
+        None => Place::New(start - saved.len()),
+    };
+    let start = start.map(|start| Start { place: place(start), summary: summary.as_deref() });
+    let grown = match continued {
+        Some(Continued { id, .. }) => reopen(connection, conversation, *id, *base, start, now)?,
+        None => grow(connection, conversation, *base, new, start, now)?,
+    };
+    if let Some(instructions) = instructions {
+        connection
+            .prepare_cached("UPDATE conversations SET instructions = ?2 WHERE id = ?1")?
+            .execute((conversation.as_str(), instructions))?;
     }
+    Ok(grown)
 }
 
-/// The message with which later prompts begin.
+/// The message with which later prompts begin, and the summary of those before it.
 #[derive(Clone, Copy)]
-enum Start {
+struct Start<'s> {
+    place: Place,
+    summary: Option<&'s str>,
+}
+
+#[derive(Clone, Copy)]
+enum Place {
     Saved(i64),
     /// By its place among the new messages.
     New(usize),
@@ -99,10 +136,13 @@ enum Start {
 /// that message.
 pub fn continuation(
     connection: &Connection,
-    conversation: &ConversationId,
-    after: Option<After>,
-    new: Vec<Message>,
+    append: Append,
 ) -> Result<Continuation, TranscriptError> {
+    let Append { conversation, after, new, instructions, continues } = append;
+    let conversation = &conversation;
+    if continues {
+        return continued(connection, conversation, after, instructions);
+    }
     let end = match after {
         None => head(connection, conversation)?,
         Some(After::Nothing) => None,
@@ -122,14 +162,15 @@ pub fn continuation(
     } else {
         drop_failed_attempt(&mut path, &new[0]);
     }
-    Ok(continuation_of(path, new, None))
+    continuation_of(connection, conversation, path, new, instructions, None)
 }
 
 /// What goes on with an answer: the last one, or the one `after`.
-pub fn continued(
+fn continued(
     connection: &Connection,
     conversation: &ConversationId,
     after: Option<After>,
+    instructions: Option<String>,
 ) -> Result<Continuation, TranscriptError> {
     let end = match after {
         None => head(connection, conversation)?,
@@ -144,7 +185,8 @@ pub fn continued(
         return Err(TranscriptError::NothingToContinue);
     }
     let Node { id, message, .. } = node;
-    Ok(continuation_of(path, Vec::new(), Some(Continued { id, message })))
+    let answer = Some(Continued { id, message });
+    continuation_of(connection, conversation, path, Vec::new(), instructions, answer)
 }
 
 fn has_children(connection: &Connection, id: i64) -> Result<bool, TranscriptError> {
@@ -153,27 +195,74 @@ fn has_children(connection: &Connection, id: i64) -> Result<bool, TranscriptErro
 }
 
 fn continuation_of(
+    connection: &Connection,
+    conversation: &ConversationId,
     mut path: Vec<Node>,
     new: Vec<Message>,
+    instructions: Option<String>,
     continued: Option<Continued>,
-) -> Continuation {
+) -> Result<Continuation, TranscriptError> {
     let base = path.last().map(|node| node.id);
-    let left_out = leave_out_old(&mut path);
-    let saved = path.iter().map(|node| node.id).collect();
-    let history = path.into_iter().map(|node| node.message).chain(new.iter().cloned()).collect();
-    Continuation { history, left_out, saved, base, new, start: None, continued }
+    let (left_out, summary) = leave_out_old(&mut path);
+    let text = match &instructions {
+        Some(text) => Some(text.clone()),
+        None => stored_instructions(connection, conversation)?,
+    };
+    let in_front = in_front(&mut path, text, summary.as_deref());
+    let saved = in_front.iter().map(|_| None).chain(path.iter().map(|node| Some(node.id)));
+    let saved = saved.collect();
+    let path = path.into_iter().map(|node| node.message);
+    let history = in_front.into_iter().chain(path).chain(new.iter().cloned()).collect();
+    let start = None;
+    Ok(Continuation {
+        history,
+        left_out,
+        saved,
+        base,
+        new,
+        start,
+        summary,
+        instructions,
+        continued,
+    })
 }
 
 /// Removes the messages between the instructions and the last one that starts prompts. Their
-/// documents stay, in front of that one. Returns how many messages there were.
-fn leave_out_old(path: &mut Vec<Node>) -> usize {
+/// documents stay, in front of that one. Returns how many messages there were, and their summary.
+fn leave_out_old(path: &mut Vec<Node>) -> (usize, Option<String>) {
     let instructions = instructions(path.iter().map(|node| &node.message));
     let start = path.iter().rposition(|node| node.starts_prompt);
-    let Some(start) = start.filter(|start| *start > instructions) else { return 0 };
+    let Some(start) = start.filter(|start| *start > instructions) else { return (0, None) };
+    let summary = path[start].summary.take();
     let left_out: Vec<Node> = path.drain(instructions..start).collect();
     let messages = left_out.iter().map(|node| &node.message);
     path[instructions].message.take_documents_of(messages);
-    left_out.len()
+    (left_out.len(), summary)
+}
+
+/// The system message that replaces those at the beginning of the path, where the conversation has
+/// instructions of its own or a summary. One message: not every chat template takes two.
+fn in_front(path: &mut Vec<Node>, own: Option<String>, summary: Option<&str>) -> Option<Message> {
+    if own.is_none() && summary.is_none() {
+        return None;
+    }
+    let replaced = instructions(path.iter().map(|node| &node.message));
+    let replaced: Vec<Node> = path.drain(..replaced).collect();
+    let text = own.unwrap_or_else(|| joined(replaced.iter().map(|node| node.message.text())));
+    let summary = summary.map(|summary| format!("{SUMMARY_TITLE}\n{summary}"));
+    let text = joined([text.as_str(), summary.as_deref().unwrap_or_default()]);
+    (!text.is_empty()).then(|| Message::plain(Role::System, &text))
+}
+
+fn stored_instructions(
+    connection: &Connection,
+    conversation: &ConversationId,
+) -> Result<Option<String>, TranscriptError> {
+    let text = connection
+        .prepare_cached("SELECT instructions FROM conversations WHERE id = ?1")?
+        .query_row([conversation.as_str()], |row| row.get(0))
+        .optional()?;
+    Ok(text.flatten())
 }
 
 fn head(
@@ -217,7 +306,7 @@ fn grow(
     conversation: &ConversationId,
     base: Option<i64>,
     messages: &[Message],
-    start: Option<Start>,
+    start: Option<Start<'_>>,
     now: Timestamp,
 ) -> Result<Grown, TranscriptError> {
     let transaction = connection.transaction()?;
@@ -228,18 +317,18 @@ fn grow(
         )?
         .execute((conversation.as_str(), millis(now)))?;
     let mut at = base;
-    if let Some(Start::Saved(id)) = start {
-        start_prompts(&transaction, id)?;
+    if let Some(Start { place: Place::Saved(id), summary }) = start {
+        start_prompts(&transaction, id, summary)?;
     }
     for (n, message) in messages.iter().enumerate() {
         at = Some(match child_like(&transaction, conversation, at, message)? {
             Some(id) => id,
             None => insert(&transaction, conversation, at, message, Status::Complete, now)?,
         });
-        if let (Some(Start::New(place)), Some(id)) = (start, at)
+        if let (Some(Start { place: Place::New(place), summary }), Some(id)) = (start, at)
             && place == n
         {
-            start_prompts(&transaction, id)?;
+            start_prompts(&transaction, id, summary)?;
         }
     }
     let parent = at.ok_or(TranscriptError::NothingToAnswer)?;
@@ -260,14 +349,14 @@ fn reopen(
     conversation: &ConversationId,
     answer: i64,
     parent: Option<i64>,
-    start: Option<Start>,
+    start: Option<Start<'_>>,
     now: Timestamp,
 ) -> Result<Grown, TranscriptError> {
     let parent = parent.ok_or(TranscriptError::NothingToContinue)?;
     let transaction = connection.transaction()?;
     check_message(&transaction, conversation, answer)?;
-    if let Some(Start::Saved(id)) = start {
-        start_prompts(&transaction, id)?;
+    if let Some(Start { place: Place::Saved(id), summary }) = start {
+        start_prompts(&transaction, id, summary)?;
     }
     transaction
         .prepare_cached("UPDATE messages SET status = 'streaming', finish = NULL WHERE id = ?1")?
@@ -282,10 +371,14 @@ fn reopen(
     Ok(Grown { answer, parent })
 }
 
-fn start_prompts(connection: &Connection, id: i64) -> Result<(), TranscriptError> {
-    let mut update =
-        connection.prepare_cached("UPDATE messages SET starts_prompt = 1 WHERE id = ?1")?;
-    update.execute([id])?;
+fn start_prompts(
+    connection: &Connection,
+    id: i64,
+    summary: Option<&str>,
+) -> Result<(), TranscriptError> {
+    connection
+        .prepare_cached("UPDATE messages SET starts_prompt = 1, summary = ?2 WHERE id = ?1")?
+        .execute((id, summary))?;
     Ok(())
 }
 
@@ -341,6 +434,7 @@ struct Node {
     status: Status,
     message: Message,
     starts_prompt: bool,
+    summary: Option<String>,
 }
 
 /// The messages from the root to `end`.
@@ -348,14 +442,19 @@ fn path(connection: &Connection, end: Option<i64>) -> Result<Vec<Node>, Transcri
     let mut path = Vec::new();
     let mut next = end;
     let mut select = connection.prepare_cached(
-        "SELECT parent, content, status, starts_prompt FROM messages WHERE id = ?1",
+        "SELECT parent, content, status, starts_prompt, summary FROM messages WHERE id = ?1",
     )?;
     while let Some(id) = next {
-        let (parent, content, status, starts_prompt): (Option<i64>, String, String, bool) = select
-            .query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
-        if let Some(message) = Message::from_stored(&content) {
-            path.push(Node { id, status: Status::parse(&status), message, starts_prompt });
-        }
+        let (parent, node) = select.query_row([id], |row| {
+            let (content, status): (String, String) = (row.get(1)?, row.get(2)?);
+            let node = Message::from_stored(&content).map(|message| {
+                let (starts_prompt, summary) = (row.get(3)?, row.get(4)?);
+                let status = Status::parse(&status);
+                Ok::<_, rusqlite::Error>(Node { id, status, message, starts_prompt, summary })
+            });
+            Ok((row.get::<_, Option<i64>>(0)?, node.transpose()?))
+        })?;
+        path.extend(node);
         next = parent;
     }
     path.reverse();

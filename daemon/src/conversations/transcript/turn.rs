@@ -43,6 +43,8 @@ pub struct Append {
     pub after: Option<After>,
     pub new: Vec<Message>,
     pub continues: bool,
+    /// What stands in front of the conversation from now on; `None`: as before.
+    pub instructions: Option<String>,
 }
 
 /// What [`Transcript::begin_turn`] read.
@@ -126,12 +128,7 @@ fn read(connection: &Connection, query: TurnQuery) -> Result<TurnStart, Transcri
         None => None,
     };
     let continuation = match append {
-        Some(Append { conversation, after, continues: true, .. }) => {
-            Some(tree::continued(connection, &conversation, after)?)
-        }
-        Some(Append { conversation, after, new, .. }) => {
-            Some(tree::continuation(connection, &conversation, after, new)?)
-        }
+        Some(append) => Some(tree::continuation(connection, append)?),
         None => None,
     };
     let history = continuation.iter().flat_map(|continuation| &continuation.history);
@@ -193,6 +190,7 @@ mod tests {
                 after: None,
                 new: vec![user(text)],
                 continues: false,
+                instructions: None,
             }),
             documents: BTreeSet::new(),
             is_private: false,
