@@ -44,6 +44,7 @@ fn conversations_are_listed_read_renamed_and_deleted() {
     let listed = json!({
         "id": "room-1", "title": "Codes\u{1b}[31m", "created_at": 1, "updated_at": 2,
         "message_count": 12, "slot": 0, "place": "slot", "tier": "hot", "tokens": 6245,
+        "ready": false, "read_ms": 12_400,
     });
     let mut whole = listed.clone();
     whole["messages"] = json!([{"role": "user", "content": "Hello"}]);
@@ -55,7 +56,8 @@ fn conversations_are_listed_read_renamed_and_deleted() {
         .answer("DELETE /v1/conversations/gone", 404, json!({"error": {"message": "none"}}));
 
     let list = home.hob(&["conversations"]).ok();
-    assert!(list.contains("room-1") && list.contains("6,245") && list.contains("hot"), "{list}");
+    assert!(list.contains("room-1") && list.contains("6,245"), "{list}");
+    assert!(list.contains("will read again, about 12 s"), "{list}");
     assert!(!list.contains('\u{1b}'), "a title must not send control sequences to the terminal");
     assert_eq!(home.hob(&["conversations", "list", "--json"]).json()[0]["tokens"], 6245);
     assert!(home.hob(&["conversations", "show", "room-1"]).ok().contains("[user]\nHello"));
@@ -109,7 +111,8 @@ fn status_says_what_is_ready_and_what_is_wrong() {
         "context_tokens": 8192, "prefill_tokens_per_second": 311.6,
         "slots": [{"slot": 0, "conversation": "room-1", "tokens": 1502, "state": "decoding"},
             {"slot": 1, "state": "free"}],
-        "parked": [{"conversation": "a", "tier": "cold"}, {"conversation": "b", "tier": "warm"}],
+        "parked": [{"conversation": "a", "ready": true}, {"conversation": "b", "ready": true},
+            {"conversation": "c", "ready": false, "read_ms": 12_400}],
         "prefixes": [{"profile": "lights", "state": "warm", "place": "hot", "tokens": 812}],
         "profiles": [{"name": "night", "error": "line 3: no `text`"}],
         "memory_bytes": 1_048_576, "memory_budget_bytes": 4_194_304, "unsaved_bytes": 2048,
@@ -128,7 +131,7 @@ fn status_says_what_is_ready_and_what_is_wrong() {
         [
             "model     smollm2, context of 8,192 tokens, reads 312 tokens a second",
             "requests  1 of 2 slots answer, 0 wait, 3 turns since the start",
-            "ready     3 conversations: 1 hot, 1 in memory, 1 on disk",
+            "ready     3 conversations; 1 will be read again",
             "memory    1.0 MiB of 4.0 MiB, 2.0 KiB of it wait for the disk",
             "disk      less than 10 GiB are free: set disk_quota_bytes",
             "prefix    lights: hot, 812 tokens",
@@ -153,6 +156,7 @@ fn status_with_all_shows_unknown_fields_too() {
     for words in ["1.0 MiB", "idle", "parked: none", "turns", "new_in_9"] {
         assert!(shown.contains(words), "{words} is missing: {shown}");
     }
+
     assert_eq!(home.hob(&["--json", "status"]).json(), status);
     assert!(home.hob(&["doctor"]).ok().contains(&format!("answers at {}", daemon.address)));
 }

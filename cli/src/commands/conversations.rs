@@ -10,7 +10,7 @@ use crate::client::{self, Client, path_segment};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::names;
-use crate::output::{Align, Table, ago, count, line, plain, state};
+use crate::output::{Align, Table, ago, count, line, plain, readiness, state};
 
 /// List, read, rename and delete conversations
 #[derive(clap::Args)]
@@ -117,13 +117,16 @@ fn table(conversations: &[Conversation<'_>], now_secs: u64) -> Table {
     for conversation in conversations {
         let updated_at = u64::try_from(conversation.updated_at).unwrap_or(0);
         // An older daemon names the place only.
+        let next = conversation.ready.map(|ready| readiness(ready, conversation.read_ms));
         let Conversation { tier, place, .. } = conversation;
+        let place = || state(if tier.is_empty() { place } else { tier }).to_owned();
+        let next = next.unwrap_or_else(place);
         table.row(vec![
             plain(&conversation.id),
             line(conversation.title.as_deref().unwrap_or("-"), 60),
             count(u64::try_from(conversation.message_count).unwrap_or(0)),
             count(conversation.tokens as u64),
-            line(state(if tier.is_empty() { place } else { tier }), 40),
+            line(&next, 40),
             ago(now_secs.saturating_sub(updated_at)),
         ]);
     }

@@ -10,7 +10,7 @@ mod wrap;
 pub use figures::{ago, ahead, conversations, count, seconds, size};
 pub use markdown::Markdown;
 pub use pager::show as page;
-pub use state::state;
+pub use state::{readiness, state};
 pub use table::{Align, Table};
 
 /// Removes control characters except line breaks and tabs: the output of a model or a file name must

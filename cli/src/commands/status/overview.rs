@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hob_api::Status;
-use hob_api::status::{Parked, Prefix, Slot};
+use hob_api::status::Prefix;
 
 use crate::client::Client;
 use crate::context::Context;
@@ -95,21 +95,18 @@ fn requests(status: &Status) -> String {
     format!("{busy} of {slots} slots answer, {waiting} wait, {turns} turns since the start")
 }
 
-/// Conversations by the tier that a restore reads.
+/// Conversations by whether their next answer begins at once. An older daemon says it of none.
 fn ready(status: &Status) -> String {
-    let hot = status.slots.iter().filter(|slot: &&Slot| slot.conversation.is_some()).count();
-    let parked = |tier: &str| {
-        status.parked.iter().filter(|parked: &&Parked| parked.tier.as_ref() == tier).count()
-    };
-    let places = [("hot", hot), ("warm", parked("warm")), ("cold", parked("cold"))];
-    let shown = places.iter().filter(|(_, number)| *number > 0);
-    let shown: Vec<_> =
-        shown.map(|(tier, number)| format!("{} {}", count(*number as u64), state(tier))).collect();
-    match shown.is_empty() {
-        true => "no chat".to_owned(),
-        false => {
-            let all = places.iter().map(|(_, number)| number).sum();
-            format!("{}: {}", conversations(all), shown.join(", "))
+    let slots = status.slots.iter().filter(|slot| slot.conversation.is_some());
+    let slots = slots.map(|slot| slot.ready.unwrap_or(true));
+    let parked = status.parked.iter();
+    let parked = parked.map(|parked| parked.ready.unwrap_or(parked.tier.as_ref() != "none"));
+    let (ready, unread): (Vec<bool>, Vec<bool>) = slots.chain(parked).partition(|ready| *ready);
+    match (ready.len(), unread.len()) {
+        (0, 0) => "no chat".to_owned(),
+        (all, 0) => conversations(all),
+        (some, others) => {
+            format!("{}; {} will be read again", conversations(some), count(others as u64))
         }
     }
 }
