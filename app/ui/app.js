@@ -18,6 +18,7 @@ import {
   route,
   t,
   useEffect,
+  useRef,
   useState,
   useStore,
 } from "/lib.js";
@@ -138,7 +139,25 @@ function draftId() {
   return conversation.id;
 }
 
+/** Whether the address that the browser opened is still shown. */
+let isFirstPage = true;
+window.addEventListener("hashchange", () => {
+  isFirstPage = false;
+});
+
+/** Names the page in the window's title. A page that follows another gets the focus at its heading. */
+function usePageHead(page, detail) {
+  const heading = useRef();
+  const title = ALL_PAGES[page] ? t(`page.${page}`) : "";
+  useEffect(() => {
+    document.title = title ? `${title} – Hob` : "Hob";
+    if (!isFirstPage) heading.current.focus({ preventScroll: true });
+  }, [page, detail]);
+  return { heading, title };
+}
+
 function LoadedPage({ page, detail }) {
+  const { heading, title } = usePageHead(page, detail);
   const [Page, setPage] = useState(null);
   const [error, setError] = useState(null);
   const [tries, setTries] = useState(0);
@@ -160,7 +179,7 @@ function LoadedPage({ page, detail }) {
   }
   return html`
     <header class="page-head">
-      <${ShowSide} /><h1>${ALL_PAGES[page] ? t(`page.${page}`) : ""}</h1>
+      <${ShowSide} /><h1 tabindex="-1" ref=${heading}>${title}</h1>
     </header>
     <main class="page-body" id="content" tabindex="-1" data-test=${`page-${page}`}>
       ${error && html`<p class="error">${error.message}</p>`}

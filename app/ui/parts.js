@@ -8,7 +8,6 @@ export * from "./parts/links.js";
 export * from "./parts/menu.js";
 export * from "./parts/select.js";
 export * from "./parts/show-side.js";
-export * from "./parts/state.js";
 export * from "./parts/table.js";
 export * from "./parts/toast.js";
 export * from "./parts/virtual-list.js";

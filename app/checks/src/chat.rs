@@ -86,6 +86,12 @@ impl Page {
         self.choose_file("@import-file", file);
     }
 
+    /// Waits until a chat is `ready`, or `unread`: in its head, or in a row of the list.
+    pub fn is_state(&self, place: &str, state: &str) {
+        let expression = format!("one({})?.dataset.state === {}", quoted(place), quoted(state));
+        self.until(&format!("{place} is {state}"), &expression);
+    }
+
     /// Opens a chat of the list by its title and waits for its messages.
     pub fn open_chat(&self, title: &str) {
         // By its address: the list reorders when another chat is used.

@@ -61,8 +61,13 @@ export async function refreshStatus() {
     const places = placesIn(now);
     const unseen = [...places.keys()].filter((id) => !seenIds.has(id));
     unseen.forEach((id) => seenIds.add(id));
-    // Another daemon may have answered, or another client has started a chat.
-    if (wasAway || unseen.some((id) => !chatOf(id))) await loadChats();
+    const isGone = [...lastPlaces.keys()].some((id) => !places.has(id));
+    lastPlaces = places;
+    // Another daemon or model may have answered, another client has started a chat, or KV has gone that the
+    // status does not name any more.
+    const isOther = wasAway || fingerprint !== now.fingerprint;
+    fingerprint = now.fingerprint;
+    if (isOther || isGone || unseen.some((id) => !chatOf(id))) await loadChats();
     const { all } = chats.get();
     const updated = all.map((chat) => withPlace(chat, places));
     if (updated.some((chat, index) => chat !== all[index])) chats.set({ all: updated });
@@ -73,22 +78,27 @@ export async function refreshStatus() {
   }
 }
 
+/** Of the last status. */
+let lastPlaces = new Map();
+let fingerprint = null;
+
 /** Of a parked chat, by the tier that a restore reads. */
 const PLACES = { warm: "memory", cold: "disk", none: "none" };
 
+/** What the status says of each chat that it names: its place, and whether it is ready. */
 function placesIn({ parked, slots }) {
-  const places = new Map(parked.map(({ conversation, tier }) => [conversation, PLACES[tier]]));
-  for (const { conversation, tokens } of slots) {
-    if (conversation && tokens > 0) places.set(conversation, "slot");
+  const of = (place, { ready, read_ms }) => ({ place, ready, read_ms });
+  const places = new Map(parked.map((row) => [row.conversation, of(PLACES[row.tier], row)]));
+  for (const row of slots) {
+    if (row.conversation && row.tokens > 0) places.set(row.conversation, of("slot", row));
   }
   return places;
 }
 
-/** KV that has left slot and memory is on disk. */
 function withPlace(chat, places) {
-  const wasLoaded = chat.place === "slot" || chat.place === "memory";
-  const place = places.get(chat.id) ?? (wasLoaded ? "disk" : chat.place);
-  return place === chat.place ? chat : { ...chat, place };
+  const now = places.get(chat.id);
+  const isSame = !now || Object.entries(now).every(([name, value]) => chat[name] === value);
+  return isSame ? chat : { ...chat, ...now };
 }
 
 /** Polls while the page is visible; reloads the chats when it becomes visible again. */

@@ -1,9 +1,9 @@
 // The message field. Focusing it prewarms the chat; finished words are computed while the user types.
 
 import { html, lazy, t, useEffect, useLayoutEffect, useRef, useState, useStore } from "/lib.js";
-import { Button, fitToText, Icon, Select } from "/parts.js";
-import { chatOf, chats, prewarm, profileChoices, status } from "./chats.js";
+import { Button, fitToText, Icon } from "/parts.js";
 import { Attach, AttachedDocuments, takePaste } from "./attached.js";
+import { chatOf, chats, prewarm } from "./chats.js";
 import { PushToTalk } from "./push-to-talk.js";
 import { SamplingChoice } from "./sampling-choice.js";
 
@@ -112,21 +112,9 @@ export function Composer({ conversation }) {
         </div>
         <div class="row composer-foot">
           <${SamplingChoice} conversation=${conversation} />
-          <${ProfileChoice} profile=${profile} onChange=${conversation.setProfile} />
           <span class="grow"></span>
           <span>${t(isSpeaking ? "talk.recording" : "composer.hint")}</span>
         </div>
       </div>
     </div>`;
-}
-
-function ProfileChoice({ profile, onChange }) {
-  const profiles = useStore(status, ({ now }) => now?.profiles) ?? [];
-  if (!profiles.length && !profile) return null;
-  const { options, chosen } = profileChoices(profiles, profile);
-  return html`
-    <label>
-      ${t("composer.profile")}${" "}
-      <${Select} value=${chosen} options=${options} onChange=${onChange} data-test="profile" />
-    </label>`;
 }

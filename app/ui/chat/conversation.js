@@ -55,6 +55,8 @@ function createConversation(id, state) {
     isUnknown: false, // the daemon has no chat of this id
     sampling: {}, // the parameters of the chat's answers that are set
     isSamplingStored: true, // A chat without messages has no place for them.
+    instructions: null, // the chat's own; null: its system messages
+    shortening: null, // while the oldest messages are summarised, see `shorten.js`
     profile: profiles.get()[id] ?? preferences.get().profile,
   });
   let saved = store.get().draft;
@@ -78,9 +80,10 @@ function createConversation(id, state) {
 
   async function load() {
     const path = conversationPath(id, "?branches=true");
-    const { messages, head, sampling, ...chat } = await api.get(path);
+    const { messages, head, sampling, instructions, ...chat } = await api.get(path);
     const { isSamplingStored } = store.get();
-    store.set({ messages, head, state: "ready", ...(isSamplingStored && { sampling: sampling ?? {} }) });
+    const kept = isSamplingStored && { sampling: sampling ?? {} };
+    store.set({ messages, head, instructions, state: "ready", ...kept });
     if (!chat.trashed_at) upsertChat(chat);
     if (!isSamplingStored) await storeSampling();
   }
@@ -329,6 +332,13 @@ function createConversation(id, state) {
     setProfile(profile) {
       if (!isPrivate(id)) profiles.set({ [id]: profile });
       store.set({ profile });
+    },
+    reload: load,
+    /** Resolves to whether they are set. The first message of a new chat brings them to the daemon. */
+    async setInstructions(instructions) {
+      if (store.get().state !== "new") await api.patch(conversationPath(id), { instructions });
+      store.set({ instructions });
+      return true;
     },
     write(draft) {
       store.set({ draft });

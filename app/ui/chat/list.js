@@ -14,7 +14,7 @@ import {
   useState,
   useStore,
 } from "/lib.js";
-import { Icon, Menu, State, VirtualList } from "/parts.js";
+import { Icon, Menu, VirtualList } from "/parts.js";
 import { actions } from "./actions.js";
 import { useAnswering } from "./answering.js";
 import { restore } from "./chats.js";
@@ -22,6 +22,7 @@ import { conversationOf } from "./conversation.js";
 import { deleteChats } from "./deleting.js";
 import { grouped, untilMidnight } from "./groups.js";
 import { pickAll, picked, pickRange, toggle, unpick } from "./picked.js";
+import { ReadyIcon } from "./ready.js";
 
 const ROW_PX = 44;
 /** Of a chat whose text was found, the row has a second line. */
@@ -219,7 +220,7 @@ function Row(props) {
     </div>`;
 }
 
-/** In front of a title: whether the chat is picked, answers, or where its KV is. */
+/** In front of a title: whether the chat is picked, answers, or is ready. */
 function Sign({ chat, isPicked, isPicking, isAnswering }) {
   if (isPicking) {
     return html`
@@ -233,7 +234,7 @@ function Sign({ chat, isPicked, isPicking, isAnswering }) {
         <span class="hidden-text">${t("chat.answering.mark")}</span>
       </span>`;
   }
-  return html`<span class="chat-state"><${State} place=${chat.place} /></span>`;
+  return html`<span class="chat-state"><${ReadyIcon} ready=${chat.ready} read_ms=${chat.read_ms} /></span>`;
 }
 
 function Snippet({ text, start, end }) {

@@ -7,6 +7,7 @@ import { Edit } from "./edit.js";
 import { Numbers } from "./numbers.js";
 import { SentDocument } from "../documents/chip.js";
 import { Reading } from "./reading.js";
+import { SaidBy } from "./said-by.js";
 import { AnswerText, UserText } from "./text.js";
 import { ToolResults } from "./tool-results.js";
 import { textOf } from "./tree.js";
@@ -108,6 +109,7 @@ function Answer(props) {
       <div class="row under">
         <${Siblings} ...${props} />
         <${EndNotes} message=${message} />
+        <${SaidBy} model=${message.finish?.model} />
         ${isLast && message.finish?.hob?.context_full && html`
           <button
             type="button"

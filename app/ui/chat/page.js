@@ -1,18 +1,22 @@
-import { classes, html, t, useEffect, useLayoutEffect, useMemo, useRef, useState, useStore } from "/lib.js";
-import { Button, Icon, IconButton, Menu, ShowSide, State } from "/parts.js";
+import { classes, html, lazy, t, useEffect, useLayoutEffect, useMemo, useRef, useState, useStore } from "/lib.js";
+import { Button, Icon, IconButton } from "/parts.js";
 import { drops, takeDrops } from "../documents/drops.js";
 import { takeDocument } from "./about.js";
-import { actions } from "./actions.js";
-import { chatOf, chats, isPrivate, status } from "./chats.js";
+import { chatOf, chats, status } from "./chats.js";
 import { Composer } from "./composer.js";
+import { NEARLY_FULL, shareOf, useContextUse } from "./context.js";
 import { conversationOf, visiblePath } from "./conversation.js";
 import { Demo } from "./demo.js";
 import { findBar, finding } from "./finding.js";
+import { Header } from "./header.js";
 import { useHit } from "./hit.js";
 import { Live, Sent } from "./message.js";
 import { Stored } from "./stored.js";
 import { richText } from "./text.js";
 import { textOf } from "./tree.js";
+import { Suggestions, Welcome } from "./welcome.js";
+
+const room = lazy(() => import("./room.js"));
 
 const NEAR_END_PX = 80;
 
@@ -35,29 +39,49 @@ export function ChatPage({ id, place }) {
     [conversation],
   );
   const isEmpty = state.state !== "unread" && !state.messages.length && !state.pending.length;
+  const use = useContextUse(conversation, state, chat);
+  const [isRoomOpen, setRoomOpen] = useState(false);
+  useEffect(() => setRoomOpen(false), [id]);
+  const parts = { conversation, state, use, chat };
   return html`
-    <header class="page-head">
-      <${ShowSide} />
-      <h1 class="grow" dir="auto" data-test="title">
-        ${chat?.title ?? t(isPrivate(id) ? "chat.private.new" : "chat.new")}
-      </h1>
-      ${isPrivate(id) && html`
-        <span class="state" data-test="private" title=${t("chat.private.long")}>
-          <${Icon} name="private" />${t("chat.private")}
-        </span>`}
-      ${chat && html`
-        <${State} place=${chat.place} />
-        <${Menu} label=${t("chat.menu")} items=${actions(chat)} test="chat-menu" />`}
-    </header>
-    <main class=${classes("page talk-page", isOver && "drop-here")} id="content" tabindex="-1">
+    <${Header} ...${parts} room=${isRoomOpen} toggleRoom=${() => setRoomOpen(!isRoomOpen)} />
+    <main
+      class=${classes("page talk-page", isEmpty && "fresh", isOver && "drop-here")}
+      id="content"
+      tabindex="-1"
+    >
       ${isOver && html`<p class="drop-words" data-test="drop-here">${t("drop.here")}</p>`}
       ${isEmpty
-        ? html`<div class="talk"><${Welcome} conversation=${conversation} isUnknown=${state.isUnknown} /></div>`
+        ? html`<${Welcome} conversation=${conversation} isUnknown=${state.isUnknown} />`
         : html`<${Messages} key=${id} conversation=${conversation} state=${state} place=${place} />`}
-      ${state.error && html`<${Failure} conversation=${conversation} state=${state} />`}
-      <${Demo} />
+      ${state.error && html`<${Failure} ...${parts} />`}
+      ${!isEmpty && html`<${Demo} />`}
+      ${!state.outgrown && html`<${MakeRoom} ...${parts} isOpen=${isRoomOpen} setOpen=${setRoomOpen} />`}
       <${Composer} key=${id} conversation=${conversation} />
+      ${isEmpty && html`<${Suggestions} conversation=${conversation} />`}
     </main>`;
+}
+
+/** The note that a context is nearly full, until it is dismissed; or, where asked for, what to do about it. */
+function MakeRoom({ conversation, state, use, chat, isOpen, setOpen }) {
+  const [dismissed, setDismissed] = useState(null);
+  const isNearlyFull = use && shareOf(use) >= NEARLY_FULL && !state.live && dismissed !== conversation.id;
+  const isShown = isOpen || Boolean(state.shortening);
+  const module = room.use(Boolean(isShown || isNearlyFull));
+  if (!module) return null;
+  if (isShown) {
+    const close = () => setOpen(false);
+    return html`
+      <div class="composer-inner">
+        <${module.Room} conversation=${conversation} state=${state} chat=${chat} onClose=${close} />
+      </div>`;
+  }
+  return isNearlyFull && html`
+    <${module.NearlyFull}
+      percent=${Math.floor(100 * shareOf(use))}
+      open=${() => setOpen(true)}
+      dismiss=${() => setDismissed(conversation.id)}
+    />`;
 }
 
 function Messages({ conversation, state, place }) {
@@ -79,7 +103,14 @@ function Messages({ conversation, state, place }) {
         tabindex="-1"
       >
         <div class="talk-inner">
-          <${Stored} messages=${messages} path=${path} conversation=${conversation} busy=${busy} hit=${hit} />
+          <${Stored}
+            messages=${messages}
+            path=${path}
+            instructions=${state.instructions}
+            conversation=${conversation}
+            busy=${busy}
+            hit=${hit}
+          />
           ${pending.map((message, index) => html`
             <${Sent} key=${`sent-${index}`} message=${message} />`)}
           ${live && html`<${Live} key=${live.began} live=${live} />`}
@@ -139,45 +170,22 @@ function Announcer({ path, busy, isStopping }) {
     </div>`;
 }
 
-function Failure({ conversation, state: { error, outgrown } }) {
+function Failure({ conversation, state, chat }) {
+  const { error, outgrown } = state;
   const answered = useStore(status, ({ now, error }) => (error ? null : now));
   const before = useRef(answered);
+  const module = room.use(Boolean(outgrown));
   useEffect(() => {
     if (answered && answered !== before.current) conversation.recover();
   }, [answered]);
   return html`
-    <div class="composer-inner row error" role="alert" data-test="failure">
-      <${Icon} name="warning" />
-      <span class="grow">${outgrown ? t("newest.outgrown") : error.message}</span>
-      ${outgrown && html`
-        <${Button} onClick=${conversation.goOn} title=${t("newest.go-on.long")} data-test="go-on">
-          ${t("newest.go-on")}
-        <//>`}
-      <${IconButton} icon="close" label=${t("close")} onClick=${conversation.dismissError} />
-    </div>`;
-}
-
-function Welcome({ conversation, isUnknown }) {
-  if (isPrivate(conversation.id)) return html`<${PrivateWelcome} />`;
-  const suggestions = ["suggest.1", "suggest.2", "suggest.3"].map((name) => t(name));
-  return html`
-    <div class="stack welcome">
-      <img src="icon.svg" alt="" />
-      <h2>${t("welcome.title")}</h2>
-      ${isUnknown && html`<p class="note" data-test="unknown">${t("welcome.unknown")}</p>`}
-      <p class="note">${t("welcome.text")}</p>
-      <div class="row suggestions">
-        ${suggestions.map((text) => html`
-          <${Button} onClick=${() => conversation.send(text)}>${text}<//>`)}
+    <div class="composer-inner stack" role="alert" data-test="failure">
+      <div class="row error">
+        <${Icon} name="warning" />
+        <span class="grow">${outgrown ? t("newest.outgrown") : error.message}</span>
+        <${IconButton} icon="close" label=${t("close")} onClick=${conversation.dismissError} />
       </div>
-    </div>`;
-}
-
-function PrivateWelcome() {
-  return html`
-    <div class="stack welcome">
-      <${Icon} name="private" />
-      <h2>${t("chat.private.title")}</h2>
-      <p class="note">${t("chat.private.long")}</p>
+      ${outgrown && module && html`
+        <${module.Room} conversation=${conversation} state=${state} chat=${chat} />`}
     </div>`;
 }

@@ -13,9 +13,10 @@ export function requestBody(id, state, messages, { after, ...asked }) {
 }
 
 /** What a request of the conversation has in `hob`, whatever it asks for. */
-export function hobFields(id, { profile }, after) {
+export function hobFields(id, { profile, state, instructions }, after) {
   return {
     append: true,
+    ...(state === "new" && instructions !== null && { instructions }),
     ...(after !== undefined && { after }),
     ...(profile && { profile }),
     ...(isPrivate(id) && { private: true }),

@@ -79,4 +79,3 @@ function focusList(event) {
   document.querySelector('.chat-link[tabindex="0"]')?.focus();
   event.preventDefault();
 }
-

@@ -9,14 +9,15 @@ import { newestStart, reusedTokens, siblingsOf } from "./tree.js";
 const BATCH = 20;
 const NO_SIBLINGS = [];
 
-export const Stored = pure(({ messages, path, conversation, busy, hit }) => {
+export const Stored = pure(({ messages, path: whole, instructions, conversation, busy, hit }) => {
+  const path = useMemo(() => (instructions === null ? whole : withoutInstructions(whole)), [whole, instructions]);
   const variants = useMemo(() => variantsById(messages, path), [messages, path]);
   const last = busy ? null : path.at(-1);
   const start = useMemo(() => newestStart(path), [path]);
   return inBatches(path).map((batch, index) => html`
     <div key=${index} class=${batch.length === BATCH && "message-batch"}>
       ${batch.map((message) => html`
-        ${message === start && html`<${Cut} />`}
+        ${message === start && html`<${Cut} summary=${message.summary} />`}
         ${message.id === hit && html`<${Hit} key=${`hit-${hit}`} />`}
         <${Message}
           key=${message.id}
@@ -30,7 +31,19 @@ export const Stored = pure(({ messages, path, conversation, busy, hit }) => {
 });
 
 /** Between the messages that the model reads and the older ones, which do not fit. */
-const Cut = () => html`<p class="cut" data-test="cut">${t("newest.cut")}</p>`;
+const Cut = ({ summary }) => html`
+  <p class="cut" data-test="cut">${t(summary ? "room.cut" : "newest.cut")}</p>
+  ${summary && html`
+    <details class="fold" data-test="summary">
+      <summary>${t("room.summary")}</summary>
+      <div dir="auto">${summary}</div>
+    </details>`}`;
+
+/** The chat's own instructions replace those that it began with. */
+function withoutInstructions(path) {
+  const first = path.findIndex(({ role }) => role !== "system" && role !== "developer");
+  return first > 0 ? path.slice(first) : path;
+}
 
 function inBatches(path) {
   const batches = [];

@@ -9,8 +9,11 @@ const ROOM_PX = 260;
 const GAP_PX = 4;
 const MARGIN_PX = 8;
 
-/** `items`: `{ icon, label, act, danger }`, or a function that returns them; falsy items are skipped. */
-export function Menu({ icon = "more", label, items, small, disabled, test, tabindex }) {
+/**
+ * `items`: `{ icon, label, note, act, danger, current, disabled }`, or a function that returns them; falsy
+ * items are skipped. `text`: on the button, in place of the icon.
+ */
+export function Menu({ icon = "more", text, label, items, small, disabled, test, tabindex, onOpen }) {
   const [place, setPlace] = useState(null);
   const frame = useRef();
   const list = useRef();
@@ -35,6 +38,7 @@ export function Menu({ icon = "more", label, items, small, disabled, test, tabin
   const open = (event) => {
     event.preventDefault();
     setPlace(placeBeside(event.currentTarget.getBoundingClientRect()));
+    onOpen?.();
   };
   const navigate = (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
@@ -45,18 +49,21 @@ export function Menu({ icon = "more", label, items, small, disabled, test, tabin
     event.preventDefault();
     event.stopPropagation();
   };
-  return html`<span ref=${frame}>
-    <${IconButton}
-      icon=${icon}
-      label=${label}
-      small=${small}
-      disabled=${disabled}
-      aria-haspopup="menu"
-      aria-expanded=${Boolean(place)}
-      onClick=${place ? close : open}
-      data-test=${test}
-      tabindex=${tabindex}
-    />
+  const button = {
+    disabled,
+    "aria-haspopup": "menu",
+    "aria-expanded": Boolean(place),
+    onClick: place ? close : open,
+    "data-test": test,
+    tabindex,
+  };
+  return html`<span ref=${frame} class=${text && "menu-frame"}>
+    ${text
+      ? html`
+        <button type="button" class="fact" ...${button} aria-label=${label} title=${label}>
+          <span class="fact-text">${text}</span><${Icon} name="down" small />
+        </button>`
+      : html`<${IconButton} icon=${icon} label=${label} small=${small} ...${button} />`}
     ${place && html`
       <div
         class="menu"
@@ -74,14 +81,22 @@ export function Menu({ icon = "more", label, items, small, disabled, test, tabin
 
 const listed = (items) => (typeof items === "function" ? items() : items).filter(Boolean);
 
-function Item({ icon, label, act, danger, close }) {
+function Item({ icon, label, note, act, danger, current, disabled, close }) {
   const choose = () => {
     close();
     act();
   };
   return html`
-    <button type="button" role="menuitem" class=${danger ? "danger" : ""} onClick=${choose}>
-      <${Icon} name=${icon} />${label}
+    <button
+      type="button"
+      role="menuitem"
+      class=${danger ? "danger" : ""}
+      aria-current=${current ? "true" : null}
+      aria-disabled=${disabled ? "true" : null}
+      onClick=${disabled ? null : choose}
+    >
+      ${icon && html`<${Icon} name=${icon} />`}<span class="grow">${label}</span>
+      ${note && html`<span class="menu-note">${note}</span>`}
     </button>`;
 }
 

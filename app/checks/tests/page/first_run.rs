@@ -22,7 +22,7 @@ fn the_bundled_model_answers_a_suggestion() {
 
     assert!(page.last_answer().contains("48213"), "{}", page.last_answer());
     page.reads("@chat", "My locker code is 48213.");
-    page.reads("@chat @state", "hot");
+    page.is_state("@chat @state", "ready");
 }
 
 #[test]

@@ -12,6 +12,8 @@ mod film;
 mod finding;
 mod first_run;
 mod forced_colours;
+mod full;
+mod header;
 mod imports;
 mod keyboard;
 mod languages;

@@ -37,7 +37,9 @@ fn a_new_profile_is_saved_and_prewarmed() {
     assert!(kept.contains(RULES), "{kept}");
     // The prefix is hot for a chat that starts with it.
     page.press("Alt+n");
+    page.click("@instructions");
     page.put("@profile", "home");
+    page.click("@instructions-save");
     page.ask("Hello");
     let numbers = page.last_figures();
     assert!(numbers.contains(" hot"), "{numbers}");

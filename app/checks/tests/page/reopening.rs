@@ -11,7 +11,7 @@ fn a_chat_reopens_from_disk_after_a_restart_and_says_so() {
 
     hobd.restart();
     page.go(&hobd.origin());
-    page.reads("@chat @state", "cold");
+    page.is_state("@chat @state", "ready");
     page.open_chat("My locker code is 48213.");
     let answer = page.ask("What is my locker code?");
 
@@ -19,7 +19,7 @@ fn a_chat_reopens_from_disk_after_a_restart_and_says_so() {
     let numbers = page.last_figures();
     // Restored ahead of the question or with it.
     assert!(numbers.contains("from disk"), "{numbers}");
-    page.reads("@chat @state", "hot");
+    page.is_state("@chat @state", "ready");
 }
 
 #[test]

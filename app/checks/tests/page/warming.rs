@@ -1,22 +1,23 @@
 //! Prewarming a chat before its next question.
 
 use hob_checks::{Hobd, Model, Page};
+use hob_testkit::wait;
 use serde_json::{Value, json};
 
 #[test]
 fn hovering_over_a_chat_prewarms_it_and_passing_over_it_does_not() {
     let hobd = with_cold_chats(&["garden", "locker"]);
     let page = Page::open(&hobd);
-    page.reads("@chat @state", "cold");
+    page.is_state("@chat @state", "ready");
 
     page.brush(&row("garden"));
     page.hover(&row("locker"));
-    page.reads(&format!("{} @state", row("locker")), "hot");
+    is_at(&hobd, "locker", "slot");
 
     // Prewarms run one after the other: an earlier one would be complete by now.
     assert_eq!(place(&hobd, "locker"), "slot");
     assert_eq!(place(&hobd, "garden"), "disk");
-    page.reads(&format!("{} @state", row("garden")), "cold");
+    page.is_state(&format!("{} @state", row("garden")), "ready");
     assert_eq!(messages(&hobd, "locker"), 2, "nobody asked anything");
 }
 
@@ -32,7 +33,8 @@ fn pointing_restores_and_typing_computes() {
     let text = text["id"].as_str().expect("an id").to_owned();
     hobd.restart();
     let page = Page::open(&hobd);
-    page.reads(&format!("{} @state", row("saved")), "cold");
+    page.is_state(&format!("{} @state", row("saved")), "ready");
+    page.is_state(&format!("{} @state", row(&text)), "unread");
     page.script(
         "const fetched = window.fetch;
          window.asked = [];
@@ -46,7 +48,7 @@ fn pointing_restores_and_typing_computes() {
     page.script("window.since = performance.now()");
     page.until("the pointer has rested there", "performance.now() > since + 400");
     page.hover(&row("saved"));
-    page.reads(&format!("{} @state", row("saved")), "hot");
+    is_at(&hobd, "saved", "slot");
     let asked = page.script("return asked.map(body => [body.conversation, body.compute])");
     assert_eq!(asked, json!([["saved", false]]), "there is nothing to restore of the other");
 
@@ -55,20 +57,20 @@ fn pointing_restores_and_typing_computes() {
         "its focus computes",
         &format!("asked.some(it => it.conversation === {text:?} && it.compute)"),
     );
-    page.reads(&format!("{} @state", row(&text)), "hot");
+    page.is_state(&format!("{} @state", row(&text)), "ready");
 }
 
 #[test]
 fn focusing_the_composer_prewarms_the_chat() {
     let hobd = with_cold_chats(&["locker"]);
     let page = Page::open(&hobd);
-    page.reads("@chat @state", "cold");
+    page.is_state("@chat @state", "ready");
 
     // With keys: the pointer is not over the list.
     page.press("Alt+Down");
     page.reads("@title", "My locker");
-    page.reads("header @state", "hot");
-    assert_eq!(place(&hobd, "locker"), "slot");
+    is_at(&hobd, "locker", "slot");
+    page.is_state("header @state", "ready");
     assert_eq!(messages(&hobd, "locker"), 2, "nobody asked anything");
 }
 
@@ -76,11 +78,11 @@ fn focusing_the_composer_prewarms_the_chat() {
 fn the_chat_that_the_page_opens_with_is_prewarmed() {
     let hobd = with_cold_chats(&["locker"]);
     let page = Page::open(&hobd);
-    page.reads("@chat @state", "cold");
+    page.is_state("@chat @state", "ready");
 
     page.go(&format!("{}/?#/chat/locker", hobd.origin()));
-    page.reads("header @state", "hot");
-    assert_eq!(place(&hobd, "locker"), "slot");
+    is_at(&hobd, "locker", "slot");
+    page.is_state("header @state", "ready");
 }
 
 #[test]
@@ -93,10 +95,12 @@ fn the_first_letter_prewarms_the_chat() {
     page.reads("@banner", "Hob cannot be reached");
     hobd.start_again();
     page.hides("@banner");
-    page.reads("header @state", "cold");
+    let chat = hobd.client.get("/v1/conversations")["data"][0]["id"].clone();
+    let chat = chat.as_str().expect("an id");
+    is_at(&hobd, chat, "disk");
 
     page.write("W");
-    page.reads("header @state", "hot");
+    is_at(&hobd, chat, "slot");
     assert_eq!(page.count("@answer"), 1, "nobody asked anything");
 }
 
@@ -112,6 +116,11 @@ fn with_cold_chats(things: &[&str]) -> Hobd {
 
 fn row(conversation: &str) -> String {
     format!("@chat:has([href$={conversation:?}])")
+}
+
+/// Waits until the KV of a chat is there.
+fn is_at(hobd: &Hobd, conversation: &str, wanted: &str) {
+    wait::until(wanted, || (place(hobd, conversation) == wanted).then_some(()));
 }
 
 /// The place of a chat's KV in the daemon's status.

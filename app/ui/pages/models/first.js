@@ -37,7 +37,7 @@ export function FirstSteps({ list, begun, load }) {
   const sayHello = () => {
     const conversation = newConversation();
     go("chat", conversation.id);
-    conversation.send(t("suggest.3"));
+    conversation.send(t("suggest.demo.3"));
   };
   const bodies = {
     choose: () => html`

@@ -1,0 +1,114 @@
+//! A chat whose context is full, or nearly: nothing ends there.
+
+use hob_checks::{Hobd, Model, Page};
+use serde_json::Value;
+
+const CTX: &str = "640";
+
+/// A chat that fills more than four fifths of the context.
+fn nearly_full() -> (Hobd, Page) {
+    let hobd = Hobd::start_with(Model::Fake, &["--ctx", CTX, "--slots", "1"]);
+    for part in ["first", "second", "third", "fourth"] {
+        hobd.client.say("long", &format!("Say this: the {part} {}", "abc ".repeat(10)));
+    }
+    hobd.client.rename("long", "A long chat");
+    let page = Page::open(&hobd);
+    page.open_chat("A long chat");
+    page.answered(4);
+    (hobd, page)
+}
+
+fn context(hobd: &Hobd) -> Value {
+    hobd.client.get("/v1/conversations/long/context")
+}
+
+#[test]
+fn from_four_fifths_on_a_chat_offers_to_make_room() {
+    let (hobd, page) = nearly_full();
+    let used = context(&hobd);
+    let percent = used["tokens"].as_u64().unwrap() * 100 / used["max_tokens"].as_u64().unwrap();
+    assert!(percent >= 80, "{used}");
+    page.reads("@nearly-full", &format!("This chat fills {percent} % of the context."));
+    page.click("@nearly-full [aria-label=Close]");
+    page.hides("@nearly-full");
+    // The ring of the head opens the same.
+    page.click("@context");
+    for way in ["@go-on", "@summarise", "@branch-last"] {
+        page.shows(way);
+    }
+}
+
+#[test]
+fn the_oldest_messages_become_a_summary_that_the_model_reads() {
+    let (hobd, page) = nearly_full();
+    let before = context(&hobd)["tokens"].as_u64().unwrap();
+    page.click("@make-room");
+    page.click("@summarise");
+    page.reads("@toast", "The oldest messages are summarised.");
+    page.reads("@cut", "The model reads a summary of what is above");
+    page.reads("@talk", "the first abc");
+    page.script("one('@summary').open = true");
+    let after = context(&hobd);
+    assert!(after["tokens"].as_u64().unwrap() < before, "{after}");
+    let stored = hobd.client.get("/v1/conversations/long");
+    let summary =
+        stored["messages"].as_array().unwrap().iter().find_map(|it| it["summary"].as_str());
+    let summary = summary.expect("it is stored").split_whitespace().next().unwrap_or_default();
+    page.reads("@summary", summary);
+    page.hides("@nearly-full");
+    assert_eq!(page.ask("Say this: and on"), "and on");
+}
+
+#[test]
+fn a_summary_is_stopped_and_changes_nothing() {
+    let (hobd, page) = nearly_full();
+    page.click("@make-room");
+    page.shows("@summarise");
+    page.script(
+        "one('@summarise').click();
+         new MutationObserver(() => one('@stop-shortening')?.click())
+             .observe(document.body, { childList: true, subtree: true })",
+    );
+    page.until("nothing is under way", "one('@summarise') && !one('@stop-shortening')");
+    let stored = hobd.client.get("/v1/conversations/long");
+    let messages = stored["messages"].as_array().unwrap();
+    assert!(messages.iter().all(|message| message["summary"].is_null()), "{stored}");
+    assert_eq!(page.ask("Say this: on"), "on");
+}
+
+#[test]
+fn a_message_that_does_not_fit_is_answered_after_a_summary() {
+    let (_hobd, page) = nearly_full();
+    page.expect_complaint("400");
+    page.send(&format!("Say this: the fifth {}", "abc ".repeat(30)));
+    page.reads("@failure", "longer than what the model can read");
+    page.click("@failure @summarise");
+    page.answered(5);
+    page.hides("@failure");
+    assert!(page.last_answer().starts_with("the fifth"), "{}", page.last_answer());
+    page.shows("@summary");
+}
+
+#[test]
+fn a_new_chat_begins_with_the_last_messages() {
+    let (hobd, page) = nearly_full();
+    page.click("@make-room");
+    page.put("@branch-count", "2");
+    page.click("@branch-last");
+    page.reads("@title", "A long chat (continued)");
+    page.answered(1);
+    page.reads("@talk", "the fourth abc");
+    let chats = hobd.client.get("/v1/conversations");
+    assert_eq!(chats["data"].as_array().unwrap().len(), 2, "{chats}");
+    assert_eq!(page.ask("Say this: and on"), "and on");
+}
+
+#[test]
+fn the_newest_part_goes_on_before_the_context_is_full() {
+    let (hobd, page) = nearly_full();
+    page.click("@make-room");
+    page.click("@go-on");
+    page.reads("@cut", "The model reads from here on");
+    assert!(context(&hobd)["left_out"].as_u64() > Some(0));
+    assert_eq!(page.ask("Say this: and on"), "and on");
+}

@@ -1,0 +1,47 @@
+// How full the context of a chat is: looked up from the daemon, and shown as a ring.
+
+import { api, classes, count, html, t, useEffect, useState, useStore } from "/lib.js";
+import { conversationPath, status } from "./chats.js";
+
+/** From here on the chat offers ways to make room. */
+export const NEARLY_FULL = 0.8;
+
+/** The daemon's answer about the next prompt of a chat; null while it is unknown. */
+export function useContextUse({ id }, state, chat) {
+  const [use, setUse] = useState(null);
+  const daemon = useStore(status, ({ now }) => now && `${now.fingerprint} ${now.started_at}`);
+  const { messages, head, profile, instructions } = state;
+  const isBusy = Boolean(state.live);
+  const isKnown = state.state !== "unread";
+  useEffect(() => {
+    if (isBusy || !daemon || !isKnown) return undefined;
+    const leaving = new AbortController();
+    const query = profile ? `?profile=${encodeURIComponent(profile)}` : "";
+    api.get(conversationPath(id, `/context${query}`), { signal: leaving.signal }).then(setUse, () => {});
+    return () => leaving.abort();
+  }, [id, daemon, isKnown, isBusy, messages, head, profile, instructions, chat?.place, chat?.ready]);
+  return use?.conversation === id ? use : null;
+}
+
+export const shareOf = ({ tokens, max_tokens: max }) => (max ? Math.min(1, tokens / max) : 0);
+
+export function ContextRing({ use, isOpen, onClick }) {
+  const share = shareOf(use);
+  const of = { used: count(use.tokens), all: count(use.max_tokens) };
+  return html`
+    <button
+      type="button"
+      class=${classes("fact", share >= NEARLY_FULL && "nearly-full")}
+      aria-label=${t("context.label", of)}
+      title=${t("context.long")}
+      aria-expanded=${isOpen}
+      onClick=${onClick}
+      data-test="context"
+    >
+      <svg class="ring" viewBox="0 0 20 20" aria-hidden="true">
+        <circle cx="10" cy="10" r="7.5" />
+        <circle cx="10" cy="10" r="7.5" pathLength="100" stroke-dasharray="${100 * share} 100" />
+      </svg>
+      <span class="figure">${t("context.of", of)}</span>
+    </button>`;
+}

@@ -1,0 +1,56 @@
+// The head of a chat: title, model, instructions, how full the context is, and whether the next answer
+// begins at once.
+
+import { classes, html, lazy, t, useEffect, useState } from "/lib.js";
+import { Icon, Menu, ShowSide } from "/parts.js";
+import { actions } from "./actions.js";
+import { isPrivate } from "./chats.js";
+import { ContextRing } from "./context.js";
+import { ModelPicker } from "./model-picker.js";
+import { Ready } from "./ready.js";
+import { Title } from "./title.js";
+
+const panel = lazy(() => import("./instructions.js"));
+
+/** `use`: of the context; null while unknown. `room`: whether the ways to make room are shown. */
+export function Header({ conversation, state, chat, use, room, toggleRoom }) {
+  const { id } = conversation;
+  const [isOpen, setOpen] = useState(false);
+  useEffect(() => setOpen(false), [id]);
+  const module = panel.use(isOpen);
+  const hasText = state.messages.length > 0;
+  return html`
+    <header class="page-head chat-head">
+      <${ShowSide} />
+      <${Title} key=${id} id=${id} chat=${chat} />
+      <div class="chat-facts">
+        ${isPrivate(id) && html`
+          <span class="state" data-test="private" title=${t("chat.private.long")}>
+            <${Icon} name="private" />${t("chat.private")}
+          </span>`}
+        <${ModelPicker} />
+        <button
+          type="button"
+          class=${classes("fact", (state.instructions || state.profile) && "set")}
+          aria-expanded=${isOpen}
+          aria-label=${t("instructions.title")}
+          title=${t("instructions.title")}
+          onClick=${() => setOpen(!isOpen)}
+          data-test="instructions"
+        >
+          <${Icon} name="profiles" small /><span class="fact-text">${t("instructions.title")}</span>
+        </button>
+        ${use && html`<${ContextRing} use=${use} isOpen=${room} onClick=${toggleRoom} />`}
+        ${use && hasText && !state.live && html`<${Ready} ...${use} />`}
+      </div>
+      ${chat && html`<${Menu} label=${t("chat.menu")} items=${actions(chat)} test="chat-menu" />`}
+    </header>
+    ${isOpen && module && html`
+      <${module.Instructions}
+        key=${id}
+        conversation=${conversation}
+        state=${state}
+        title=${chat?.title}
+        onClose=${() => setOpen(false)}
+      />`}`;
+}

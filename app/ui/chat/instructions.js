@@ -1,0 +1,96 @@
+// The instructions of a chat, in place: the chat's own, and the saved ones in front of them.
+
+import { api, html, t, useLayoutEffect, useRef, useState, useStore } from "/lib.js";
+import { Button, orToast, Select, toast } from "/parts.js";
+import { profileChoices, status } from "./chats.js";
+import { textOf } from "./tree.js";
+import { visiblePath } from "./conversation.js";
+
+export function Instructions({ conversation, state, title, onClose }) {
+  const before = ownInstructions(state);
+  const [text, setText] = useState(before);
+  const field = useRef();
+  useLayoutEffect(() => field.current.focus(), []);
+  useLayoutEffect(() => {
+    field.current.style.height = "auto";
+    field.current.style.height = `${field.current.scrollHeight + 2}px`;
+  }, [text]);
+  const isChanged = text.trim() !== before.trim();
+  const save = async () => {
+    if (isChanged && !(await orToast(conversation.setInstructions(text.trim())))) return;
+    onClose();
+  };
+  const saveForAll = async () => {
+    const name = await orToast(saveAsProfile(text.trim(), title));
+    if (!name) return;
+    conversation.setProfile(name);
+    await orToast(conversation.setInstructions(""));
+    toast(t("instructions.saved", { name }));
+    onClose();
+  };
+  const handleKey = (event) => {
+    if (event.key !== "Escape") return;
+    onClose();
+    event.stopPropagation();
+  };
+  return html`
+    <section class="instructions" aria-label=${t("instructions.title")} onKeyDown=${handleKey} data-test="instructions-panel">
+      <div class="stack composer-inner">
+        <label class="field">
+          <span>${t("instructions.own")}</span>
+          <textarea
+            class="input"
+            dir="auto"
+            rows="3"
+            value=${text}
+            placeholder=${t("instructions.placeholder")}
+            ref=${field}
+            onInput=${(event) => setText(event.target.value)}
+            data-test="instructions-text"
+          ></textarea>
+        </label>
+        <${SavedChoice} profile=${state.profile} onChange=${conversation.setProfile} />
+        <p class="note">${t(state.messages.length ? "instructions.cost" : "instructions.long")}</p>
+        <div class="row">
+          <${Button} kind="primary" onClick=${save} data-test="instructions-save">${t("save")}<//>
+          <${Button} disabled=${!text.trim()} onClick=${saveForAll} title=${t("instructions.save-as.long")}
+            data-test="instructions-save-as">${t("instructions.save-as")}<//>
+          <${Button} onClick=${onClose}>${t("cancel")}<//>
+        </div>
+      </div>
+    </section>`;
+}
+
+function SavedChoice({ profile, onChange }) {
+  const profiles = useStore(status, ({ now }) => now?.profiles) ?? [];
+  if (!profiles.length && !profile) return null;
+  const { options, chosen } = profileChoices(profiles, profile);
+  return html`
+    <label class="row">
+      <span class="label">${t("instructions.saved-ones")}</span>
+      <${Select} value=${chosen} options=${options} onChange=${onChange} data-test="profile" />
+    </label>`;
+}
+
+/** Those that were set here, or else the system messages with which the chat begins. */
+function ownInstructions(state) {
+  if (state.instructions !== null) return state.instructions;
+  const path = visiblePath(state);
+  const isOver = path.findIndex(({ role }) => role !== "system" && role !== "developer");
+  return path.slice(0, Math.max(0, isOver)).map(textOf).join("\n\n");
+}
+
+const MAX_NAME_LETTERS = 40;
+
+/** Saves a text for other chats. Resolves to its name. */
+async function saveAsProfile(text, title) {
+  const { data } = await api.get("/v1/profiles");
+  const names = new Set(data.map(({ name }) => name));
+  const words = (title ?? text).normalize("NFKD").toLowerCase().replace(/[^a-z0-9]+/g, "-");
+  const slug = words.slice(0, MAX_NAME_LETTERS).replace(/^-+|-+$/g, "") || "instructions";
+  let name = slug;
+  for (let n = 2; names.has(name); n += 1) name = `${slug}-${n}`;
+  const segments = [{ layer: "identity", source: "text", content: text, stable: true }];
+  await api.put(`/v1/profiles/${name}`, { revision: null, ttl: "extended", segments });
+  return name;
+}

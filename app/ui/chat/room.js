@@ -1,0 +1,96 @@
+// What to do about a context that is full, or nearly: each way with what it costs.
+
+import { count, go, html, t, useState } from "/lib.js";
+import { Button, Icon, IconButton, orToast, Select, toast } from "/parts.js";
+import { conversationOf } from "./conversation.js";
+import { Reading } from "./reading.js";
+import { branchWithLast, shorten, stopShortening } from "./shorten.js";
+
+const LAST_MESSAGES = [2, 4, 8, 16];
+
+/** `onClose`: null where the failure above it is closed. */
+export function Room({ conversation, state, chat, onClose }) {
+  const [last, setLast] = useState(LAST_MESSAGES[1]);
+  const { shortening, outgrown, live } = state;
+  const busy = Boolean(live || shortening);
+  const newest = async () => {
+    if (outgrown) return conversation.goOn();
+    if (await shorten(conversation, false)) onClose?.();
+    return undefined;
+  };
+  const summarise = async () => {
+    const waits = conversation.store.get().outgrown;
+    if (!(await shorten(conversation, true))) return;
+    toast(t("room.summarised"));
+    if (waits) conversation.goOn();
+    else onClose?.();
+  };
+  const branch = async () => {
+    const id = await orToast(branchWithLast(conversation, last, chat?.title));
+    if (!id) return;
+    const [message] = outgrown?.messages ?? [];
+    const draft = state.draft || message?.content || "";
+    conversation.dismissError();
+    go("chat", id);
+    conversationOf(id).write(draft);
+  };
+  return html`
+    <section class="room stack" aria-label=${t("room.title")} data-test="room">
+      ${shortening
+        ? html`<${Shortening} conversation=${conversation} shortening=${shortening} />`
+        : html`
+          <div class="row apart">
+            <strong>${t("room.title")}</strong>
+            ${onClose && html`<${IconButton} small icon="close" label=${t("close")} onClick=${onClose} />`}
+          </div>
+          <ul class="ways">
+            <${Way} act=${newest} busy=${busy} label="newest.go-on" about="newest.go-on.long" test="go-on" />
+            <${Way} act=${summarise} busy=${busy} label="room.summarise" about="room.summarise.long" test="summarise" />
+            <${Way} act=${branch} busy=${busy} label="room.branch" about="room.branch.long" test="branch-last">
+              <label class="row">
+                <span class="label">${t("room.branch.last")}</span>
+                <${Select}
+                  value=${last}
+                  options=${LAST_MESSAGES.map((n) => [n, count(n)])}
+                  onChange=${(n) => setLast(Number(n))}
+                  data-test="branch-count"
+                />
+              </label>
+            <//>
+          </ul>`}
+    </section>`;
+}
+
+function Way({ act, busy, label, about, test, children }) {
+  return html`
+    <li class="way">
+      <div class="row">
+        <${Button} disabled=${busy} onClick=${act} data-test=${test}>${t(label)}<//>${children}
+      </div>
+      <p class="note">${t(about)}</p>
+    </li>`;
+}
+
+function Shortening({ conversation, shortening: { progress, text } }) {
+  return html`
+    <div class="row apart">
+      <strong role="status">${t("room.summarising")}</strong>
+      <${Button} onClick=${() => stopShortening(conversation)} data-test="stop-shortening">
+        ${t("composer.stop")}
+      <//>
+    </div>
+    ${text
+      ? html`<p class="note summary" dir="auto" data-test="summary-so-far">${text}</p>`
+      : html`<${Reading} progress=${progress} />`}`;
+}
+
+/** Above the composer of a chat whose context is nearly full. */
+export function NearlyFull({ percent, open, dismiss }) {
+  return html`
+    <div class="composer-inner row nearly-full-note" role="status" data-test="nearly-full">
+      <${Icon} name="warning" small />
+      <span class="grow">${t("room.nearly", { percent })}</span>
+      <${Button} onClick=${open} data-test="make-room">${t("room.open")}<//>
+      <${IconButton} small icon="close" label=${t("close")} onClick=${dismiss} />
+    </div>`;
+}

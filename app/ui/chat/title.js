@@ -1,0 +1,75 @@
+// The title of a chat. A click edits it in place: Enter saves, Escape leaves it as it was.
+
+import { html, t, useEffect, useLayoutEffect, useRef, useState } from "/lib.js";
+import { isPrivate, rename } from "./chats.js";
+
+const MAX_LETTERS = 200;
+
+export function Title({ id, chat }) {
+  const [editing, setEditing] = useState(false);
+  const wasEditing = useRef(false);
+  const button = useRef();
+  const text = chat?.title ?? t(isPrivate(id) ? "chat.private.new" : "chat.new");
+  useEffect(() => {
+    document.title = `${text} – Hob`;
+  }, [text]);
+  useLayoutEffect(() => {
+    if (wasEditing.current && !editing) button.current?.focus();
+    wasEditing.current = editing;
+  }, [editing]);
+  if (editing) return html`<${TitleField} id=${id} text=${text} close=${() => setEditing(false)} />`;
+  return html`
+    <h1 class="grow" dir="auto" data-test="title">
+      ${chat
+        ? html`
+          <button
+            type="button"
+            class="title-button"
+            dir="auto"
+            title=${t("chat.rename")}
+            ref=${button}
+            onClick=${() => setEditing(true)}
+          >
+            ${text}
+          </button>`
+        : text}
+    </h1>`;
+}
+
+function TitleField({ id, text, close }) {
+  const field = useRef();
+  const isOver = useRef(false);
+  useLayoutEffect(() => field.current.select(), []);
+  const leave = () => {
+    isOver.current = true; // The field loses the focus when it is removed.
+    close();
+  };
+  const save = ({ currentTarget }) => {
+    if (isOver.current) return;
+    const title = currentTarget.value.trim();
+    if (title && title !== text) rename(id, title);
+    leave();
+  };
+  const handleKey = (event) => {
+    if (event.isComposing) return;
+    if (event.key === "Enter") save(event);
+    else if (event.key === "Escape") leave();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  return html`
+    <h1 class="grow">
+      <input
+        class="input title-field"
+        dir="auto"
+        maxlength=${MAX_LETTERS}
+        defaultValue=${text}
+        aria-label=${t("chat.rename.label")}
+        ref=${field}
+        onKeyDown=${handleKey}
+        onBlur=${save}
+        data-test="title-field"
+      />
+    </h1>`;
+}

@@ -1,0 +1,76 @@
+// A chat without messages: the model that will answer, and how to begin.
+
+import { bytes, html, t, useEffect, useStore } from "/lib.js";
+import { Button, Icon } from "/parts.js";
+import { isPrivate, status } from "./chats.js";
+import { Demo } from "./demo.js";
+import { loadModels, models } from "./models.js";
+
+/** `isUnknown`: no chat has this address. */
+export function Welcome({ conversation, isUnknown }) {
+  if (isPrivate(conversation.id)) return html`<${PrivateWelcome} />`;
+  return html`
+    <div class="stack welcome">
+      <img src="icon.svg" alt="" />
+      <h2>${t("welcome.title")}</h2>
+      ${isUnknown && html`<p class="note" data-test="unknown">${t("welcome.unknown")}</p>`}
+      <p class="note">${t("welcome.text")}</p>
+      <${Runs} />
+    </div>`;
+}
+
+function PrivateWelcome() {
+  return html`
+    <div class="stack welcome">
+      <${Icon} name="private" />
+      <h2>${t("chat.private.title")}</h2>
+      <p class="note">${t("chat.private.long")}</p>
+      <${Runs} />
+    </div>`;
+}
+
+/** The running model in the list, which is read again when another one runs. Undefined before. */
+function useRunning() {
+  const fingerprint = useStore(status, ({ now }) => now?.fingerprint);
+  const list = useStore(models, ({ list }) => list);
+  useEffect(() => {
+    if (fingerprint) loadModels().catch(() => {}); // Without it, its name stands in the head.
+  }, [fingerprint]);
+  return list && { model: list.data.find(({ current }) => current), free: list.free_bytes };
+}
+
+function Runs() {
+  const running = useRunning();
+  const isDemo = useDemo();
+  if (isDemo) return html`<${Demo} />`;
+  if (!running?.model) return html`<p class="runs"></p>`;
+  const { model, free } = running;
+  const { estimate, name } = model;
+  const needed = estimate && estimate.weights_bytes + estimate.kv_bytes;
+  return html`
+    <p class="runs" data-test="runs">
+      <strong>${name}</strong>
+      ${needed && free ? ` · ${t("welcome.fit", { needed: bytes(needed), free: bytes(free + estimate.weights_bytes) })}` : ""}
+    </p>`;
+}
+
+/** Whether the bundled model answers; undefined while unknown. */
+const useDemo = () => useStore(status, ({ now }) => now?.demo);
+
+/** Of the demo: what it can answer, sent at once. Of another model: beginnings to complete. */
+export function Suggestions({ conversation }) {
+  const isDemo = useDemo();
+  if (isDemo === undefined || isPrivate(conversation.id)) return null;
+  const choose = (n) => {
+    if (isDemo) return conversation.send(t(`suggest.demo.${n}`));
+    conversation.write(t(`suggest.${n}.text`));
+    const field = document.querySelector(".composer textarea");
+    field.focus();
+    return requestAnimationFrame(() => field.setSelectionRange(field.value.length, field.value.length));
+  };
+  return html`
+    <div class="row suggestions">
+      ${[1, 2, 3].map((n) => html`
+        <${Button} onClick=${() => choose(n)}>${t(isDemo ? `suggest.demo.${n}` : `suggest.${n}`)}<//>`)}
+    </div>`;
+}
