@@ -24,13 +24,12 @@ function itemsOf(list) {
   const running = list.data.find(({ current }) => current);
   const usable = list.data.filter(({ pooling }) => !pooling);
   return [
-    list.fixed && { label: t("models.fixed", { by: list.fixed }), disabled: true },
+    list.fixed && { label: t("models.once", { by: list.fixed }), disabled: true },
     ...usable.map((model) => ({
       icon: model.current ? "check" : "models",
       label: model.name,
       note: noteOf(model),
       current: Boolean(model.current),
-      disabled: Boolean(list.fixed) && !model.current,
       act: () => !model.current && switchTo(model, running),
     })),
     { icon: "settings", label: t("model.all"), act: () => go("models") },

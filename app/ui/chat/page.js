@@ -73,7 +73,7 @@ function MakeRoom({ conversation, state, use, chat, isOpen, setOpen }) {
     const close = () => setOpen(false);
     return html`
       <div class="composer-inner">
-        <${module.Room} conversation=${conversation} state=${state} chat=${chat} onClose=${close} />
+        <${module.Room} conversation=${conversation} state=${state} use=${use} chat=${chat} onClose=${close} />
       </div>`;
   }
   return isNearlyFull && html`
@@ -170,7 +170,7 @@ function Announcer({ path, busy, isStopping }) {
     </div>`;
 }
 
-function Failure({ conversation, state, chat }) {
+function Failure({ conversation, state, use, chat }) {
   const { error, outgrown } = state;
   const answered = useStore(status, ({ now, error }) => (error ? null : now));
   const before = useRef(answered);
@@ -186,6 +186,6 @@ function Failure({ conversation, state, chat }) {
         <${IconButton} icon="close" label=${t("close")} onClick=${conversation.dismissError} />
       </div>
       ${outgrown && module && html`
-        <${module.Room} conversation=${conversation} state=${state} chat=${chat} />`}
+        <${module.Room} conversation=${conversation} state=${state} use=${use} chat=${chat} />`}
     </div>`;
 }

@@ -1,15 +1,18 @@
 // What to do about a context that is full, or nearly: each way with what it costs.
 
-import { count, go, html, t, useState } from "/lib.js";
+import { api, bytes, count, go, html, t, useEffect, useState } from "/lib.js";
 import { Button, Icon, IconButton, orToast, Select, toast } from "/parts.js";
 import { conversationOf } from "./conversation.js";
+import { loadModels } from "./models.js";
 import { Reading } from "./reading.js";
 import { branchWithLast, shorten, stopShortening } from "./shorten.js";
+import { setContext } from "./larger.js";
 
 const LAST_MESSAGES = [2, 4, 8, 16];
+const MIN_LARGER = 2;
 
 /** `onClose`: null where the failure above it is closed. */
-export function Room({ conversation, state, chat, onClose }) {
+export function Room({ conversation, state, use, chat, onClose }) {
   const [last, setLast] = useState(LAST_MESSAGES[1]);
   const { shortening, outgrown, live } = state;
   const busy = Boolean(live || shortening);
@@ -48,7 +51,7 @@ export function Room({ conversation, state, chat, onClose }) {
             <${Way} act=${summarise} busy=${busy} label="room.summarise" about="room.summarise.long" test="summarise" />
             <${Way} act=${branch} busy=${busy} label="room.branch" about="room.branch.long" test="branch-last">
               <label class="row">
-                <span class="label">${t("room.branch.last")}</span>
+                <span class="hidden-text">${t("room.branch.last")}</span>
                 <${Select}
                   value=${last}
                   options=${LAST_MESSAGES.map((n) => [n, count(n)])}
@@ -57,6 +60,7 @@ export function Room({ conversation, state, chat, onClose }) {
                 />
               </label>
             <//>
+            <${Larger} use=${use} busy=${busy} />
           </ul>`}
     </section>`;
 }
@@ -82,6 +86,56 @@ function Shortening({ conversation, shortening: { progress, text } }) {
     ${text
       ? html`<p class="note summary" dir="auto" data-test="summary-so-far">${text}</p>`
       : html`<${Reading} progress=${progress} />`}`;
+}
+
+/** Contexts of twice this size, four times, and so on, up to what the model was trained with. */
+function sizesAbove(tokens, trained) {
+  const sizes = [];
+  for (let size = tokens * MIN_LARGER; size <= trained && sizes.length < 4; size *= 2) sizes.push(size);
+  if (trained > tokens && sizes.at(-1) !== trained && sizes.length < 4) sizes.push(trained);
+  return sizes;
+}
+
+function Larger({ use, busy }) {
+  const [known, setKnown] = useState(null);
+  const [size, setSize] = useState(null);
+  useEffect(() => {
+    Promise.all([loadModels(), api.get("/v1/settings")]).then(
+      ([list, settings]) => setKnown({ list, setting: settings.data.find(({ key }) => key === "ctx") }),
+      () => {}, // Without them the other ways remain.
+    );
+  }, []);
+  if (!known?.setting || !use) return null;
+  const { list, setting } = known;
+  const model = list.data.find(({ current }) => current);
+  const trained = model?.trained_context || Number.MAX_SAFE_INTEGER;
+  const tokens = Number(setting.value);
+  const sizes = sizesAbove(tokens, trained);
+  if (setting.fixed) {
+    return html`<li class="way"><p class="note">${t("room.larger.fixed", { by: setting.fixed })}</p></li>`;
+  }
+  if (!sizes.length) return html`<li class="way"><p class="note">${t("room.larger.most", { n: trained })}</p></li>`;
+  const chosen = size ?? sizes[0];
+  const perToken = model?.estimate?.kv_bytes_per_token ?? 0;
+  const options = sizes.map((n) => [n, perToken ? `${count(n)} (${bytes(n * perToken)})` : count(n)]);
+  return html`
+    <li class="way">
+      <div class="row">
+        <${Button} disabled=${busy} onClick=${() => setContext(chosen)} data-test="larger">
+          ${t("room.larger")}
+        <//>
+        <label class="row">
+          <span class="hidden-text">${t("room.larger.tokens")}</span>
+          <${Select}
+            value=${chosen}
+            options=${options}
+            onChange=${(n) => setSize(Number(n))}
+            data-test="larger-size"
+          />
+        </label>
+      </div>
+      <p class="note">${t("room.larger.long")}</p>
+    </li>`;
 }
 
 /** Above the composer of a chat whose context is nearly full. */

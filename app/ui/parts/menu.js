@@ -100,11 +100,15 @@ function Item({ icon, label, note, act, danger, current, disabled, close }) {
     </button>`;
 }
 
-function placeBeside({ right, bottom, top }) {
-  const fromRight = { right: `${Math.max(MARGIN_PX, innerWidth - right)}px` };
+/** Towards the side of the window that has more room. */
+function placeBeside({ left, right, bottom, top }) {
+  const isAtLeft = left < innerWidth - right;
+  const aside = isAtLeft
+    ? { left: `${Math.max(MARGIN_PX, left)}px` }
+    : { right: `${Math.max(MARGIN_PX, innerWidth - right)}px` };
   return bottom > innerHeight - ROOM_PX
-    ? { ...fromRight, bottom: `${innerHeight - top + GAP_PX}px` }
-    : { ...fromRight, top: `${bottom + GAP_PX}px` };
+    ? { ...aside, bottom: `${innerHeight - top + GAP_PX}px` }
+    : { ...aside, top: `${bottom + GAP_PX}px` };
 }
 
 function focusNext(list, step) {

@@ -112,3 +112,37 @@ fn the_newest_part_goes_on_before_the_context_is_full() {
     assert!(context(&hobd)["left_out"].as_u64() > Some(0));
     assert_eq!(page.ask("Say this: and on"), "and on");
 }
+
+#[test]
+fn a_larger_context_keeps_the_chat_and_its_kv() {
+    let hobd = Hobd::start_changed(Model::Fake, &[], |launch, directory| {
+        let settings = "model = \"fake\"\nctx = 640\nslots = 1\n";
+        std::fs::write(directory.join("hob.toml"), settings).expect("it can be written");
+        launch
+    });
+    for part in ["first", "second", "third", "fourth"] {
+        hobd.client.say("long", &format!("Say this: the {part} {}", "abc ".repeat(10)));
+    }
+    hobd.client.rename("long", "A long chat");
+    let page = Page::open(&hobd);
+    page.expect_it_away();
+    page.open_chat("A long chat");
+    page.click("@make-room");
+    page.put("@larger-size", "1280");
+    page.click("@larger");
+    page.reads("@toast", "The context has 1,280 tokens now.");
+    page.reads("@context", "of 1,280");
+    page.is_state("header @state", "ready");
+    assert_eq!(page.ask("Say this: and on"), "and on");
+    let numbers = page.last_figures();
+    assert!(numbers.contains("from disk"), "{numbers}");
+    page.hides("@nearly-full");
+}
+
+#[test]
+fn a_context_that_a_flag_sets_says_so() {
+    let (_hobd, page) = nearly_full();
+    page.click("@make-room");
+    page.reads("@room", "--ctx");
+    assert_eq!(page.count("@larger"), 0);
+}
