@@ -34,7 +34,12 @@ export function Instructions({ conversation, state, title, onClose }) {
     event.stopPropagation();
   };
   return html`
-    <section class="instructions" aria-label=${t("instructions.title")} onKeyDown=${handleKey} data-test="instructions-panel">
+    <section
+      class="instructions"
+      aria-label=${t("instructions.title")}
+      onKeyDown=${handleKey}
+      data-test="instructions-panel"
+    >
       <div class="stack composer-inner">
         <label class="field">
           <span>${t("instructions.own")}</span>

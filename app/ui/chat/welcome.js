@@ -47,10 +47,14 @@ function Runs() {
   const { model, free } = running;
   const { estimate, name } = model;
   const needed = estimate && estimate.weights_bytes + estimate.kv_bytes;
+  const fit = needed && free && {
+    needed: bytes(needed),
+    free: bytes(free + estimate.weights_bytes),
+  };
   return html`
     <p class="runs" data-test="runs">
       <strong>${name}</strong>
-      ${needed && free ? ` · ${t("welcome.fit", { needed: bytes(needed), free: bytes(free + estimate.weights_bytes) })}` : ""}
+      ${fit && ` · ${t("welcome.fit", fit)}`}
     </p>`;
 }
 
