@@ -207,9 +207,8 @@ impl Chat {
                 None => String::new(),
             };
             let remembered = remembered(&timelines, &rendered.tokens);
-            let begun = Begun { thinks, text: begun };
-            let submitted =
-                chat.submit(&job.request, rendered, conversation, keep, ticket, remembered, begun)?;
+            let prompt = Prompt { rendered, remembered, begun: Begun { thinks, text: begun } };
+            let submitted = chat.submit(&job.request, prompt, conversation, keep, ticket)?;
             Ok::<_, ApiError>((submitted, start))
         });
         let (Submitted { choices, subject, dialect, begun }, start) = submitted.await?;
@@ -368,14 +367,12 @@ impl Chat {
     fn submit(
         &self,
         request: &ChatRequest,
-        prompt: Rendered,
+        prompt: Prompt,
         conversation: Option<ConversationId>,
         keep: Retention,
         ticket: Option<TurnTicket>,
-        remembered: usize,
-        begun: Begun,
     ) -> Result<Submitted, ApiError> {
-        let Rendered { tokens, segments, .. } = prompt;
+        let Prompt { rendered: Rendered { tokens, segments, .. }, remembered, begun } = prompt;
         let options = &self.shared.options;
         let dialect = grammar::dialect(request, options.renderer.template().dialect());
         let grammar = grammar::grammar(request, dialect)?;
@@ -470,6 +467,14 @@ struct Submitted {
     choices: Choices,
     subject: Subject,
     dialect: Dialect,
+    begun: Begun,
+}
+
+/// A prompt on its way to the engine.
+struct Prompt {
+    rendered: Rendered,
+    /// Tokens at its beginning that a timeline has.
+    remembered: usize,
     begun: Begun,
 }
 

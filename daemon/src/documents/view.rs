@@ -62,7 +62,7 @@ impl Documents {
             // The last block of the prompt goes on with the words that follow.
             let whole = blocks.iter().rev().map(|block| block.range.end);
             let shared = whole.clone().find(|&end| is_border(prompt[end - 1]));
-            let tokens = shared.unwrap_or_else(|| whole.last().unwrap_or(0));
+            let tokens = shared.unwrap_or_else(|| whole.max().unwrap_or(0));
             let saved = storage.saved_until(&key);
             Ok::<_, ApiError>((tokens, memory.min(tokens), disk.min(tokens), saved))
         })

@@ -20,7 +20,7 @@ pub fn slim(name: &str, content: &str) -> String {
         is_comment |= !open.is_empty() && line.starts_with(open);
         if is_comment {
             is_comment = !line.ends_with(close);
-        } else if !line.is_empty() && !(open == "/*" && line.starts_with("//")) {
+        } else if !(line.is_empty() || open == "/*" && line.starts_with("//")) {
             slim.push_str(line);
             slim.push('\n');
         }

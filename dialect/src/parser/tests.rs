@@ -345,7 +345,7 @@ fn an_answer_is_written_as_the_parser_reads_it() {
     for (reasoning, content) in [("", "Yes."), ("Hm.", ""), ("Hm.\nSo.", "Yes.\n\n- a"), ("", "")] {
         for dialect in [Dialect::Plain, Dialect::Mistral] {
             for opened in [false, true] {
-                let text = crate::written(dialect, opened, reasoning, content);
+                let text = written(dialect, opened, reasoning, content);
                 let mut parser = Parser::new(dialect, false, opened);
                 let parts = [parser.push(&text), parser.finish()].concat();
                 let of = |wanted: bool| {
