@@ -21,7 +21,6 @@ export function ModelPicker() {
 }
 
 function itemsOf(list) {
-  const running = list.data.find(({ current }) => current);
   const usable = list.data.filter(({ pooling }) => !pooling);
   return [
     list.fixed && { label: t("models.once", { by: list.fixed }), disabled: true },
@@ -30,7 +29,7 @@ function itemsOf(list) {
       label: model.name,
       note: noteOf(model),
       current: Boolean(model.current),
-      act: () => !model.current && switchTo(model, running),
+      act: () => !model.current && switchTo(model, list),
     })),
     { icon: "settings", label: t("model.all"), act: () => go("models") },
   ];
@@ -41,7 +40,7 @@ function noteOf({ size_bytes: size, verdict, current }) {
   return [size != null && bytes(size), fit].filter(Boolean).join(" · ");
 }
 
-async function switchTo(model, running) {
+async function switchTo(model, list) {
   const { askToSwitch } = await import("/pages/models/question.js");
-  await askToSwitch(model, running);
+  await askToSwitch(model, list, model);
 }
