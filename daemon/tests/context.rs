@@ -2,6 +2,7 @@
 //! and room in it.
 
 use std::path::Path;
+use std::time::Duration;
 
 use hob_testkit::{Hobd, Launch, wait};
 use serde_json::{Value, json};
@@ -230,12 +231,16 @@ fn the_oldest_messages_are_left_out_at_once_without_a_summary() {
 #[test]
 fn a_summary_that_its_client_leaves_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();
-    let hobd = start(directory.path());
+    let launch = launch(directory.path()).with_faults();
+    let hobd = launch.start();
     fill(&hobd);
-    let mut events =
-        hobd.client.call("POST", "/v1/conversations/c/shorten").json(&json!({})).stream();
-    events.next_data().expect("the first report");
-    drop(events);
+    // The engine pauses: the summary cannot be complete before its client leaves.
+    let paused = launch.inject("engine", "wait");
+    let socket = hobd.client.call("POST", "/v1/conversations/c/shorten").json(&json!({})).open();
+    std::thread::sleep(Duration::from_millis(300));
+    drop(socket);
+    std::thread::sleep(Duration::from_millis(300));
+    paused.end();
     // The conversation is free again: the next turn waits for nothing.
     let body = json!({"conversation": "c", "hob": {"append": true, "newest": true},
         "messages": [{"role": "user", "content": "Say this: on"}]});

@@ -19,8 +19,10 @@ export function lazy(importModule) {
   };
   const use = (isNeeded = true) => {
     const [, setLoaded] = useState(false);
+    const shown = module;
     useEffect(() => {
-      if (isNeeded && !module) load().then(() => setLoaded(Boolean(module)));
+      // Also where it was loaded between this drawing and its effect.
+      if (isNeeded && !shown) load().then(() => setLoaded(Boolean(module)));
     }, [isNeeded]);
     return module;
   };

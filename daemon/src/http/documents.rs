@@ -1,5 +1,7 @@
 //! `/v1/documents`: the library.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
@@ -7,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use hob_api::{Document, List};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use super::body::{self, BodyLimits};
 use super::query::Query;
@@ -16,6 +19,11 @@ use crate::chat::documents::unknown_document;
 use crate::documents::{Documents, Home, extract};
 use crate::error::ApiError;
 use crate::wire::document::DocumentId;
+
+/// How often the end of a reading looks whether the KV has left the cells, and the time between:
+/// five seconds in all.
+const LOOKS: usize = 50;
+const LOOK_PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Deserialize)]
 pub struct AddQuery {
@@ -116,11 +124,14 @@ pub async fn compute(
 ) -> Result<Response, ApiError> {
     let id = document_id(&id)?;
     let answer = documents.read(&id, query.profile.as_deref()).await?;
-    Ok(sse::stream(Reading { id, answer, has_ended: false }))
+    let profile = query.profile;
+    Ok(sse::stream(Reading { documents, id, profile, answer, has_ended: false }))
 }
 
 struct Reading {
+    documents: Documents,
     id: DocumentId,
+    profile: Option<String>,
     answer: Answer,
     has_ended: bool,
 }
@@ -146,6 +157,7 @@ impl Source for Reading {
                 }
                 None => {
                     self.has_ended = true;
+                    self.until_ready().await;
                     return Some(self.object("document.ready", self.answer.hob()));
                 }
             }
@@ -155,6 +167,17 @@ impl Source for Reading {
 }
 
 impl Reading {
+    /// Its KV leaves the cells behind the computation; the view that follows looks for it there.
+    async fn until_ready(&self) {
+        for _ in 0..LOOKS {
+            let view = self.documents.get(&self.id, self.profile.as_deref()).await;
+            match view {
+                Ok(Some(view)) if view.ready_tokens < view.tokens => sleep(LOOK_PAUSE).await,
+                _ => return,
+            }
+        }
+    }
+
     fn object(&self, object: &str, hob: Value) -> Value {
         json!({"id": self.id.as_str(), "object": object, "hob": hob})
     }

@@ -22,6 +22,7 @@ fn axe_finds_nothing_serious_on_any_page() {
         check(&page, "chat", dark);
 
         page.press("Control+f");
+        page.shows("@find");
         page.write("code");
         page.reads("@find-count", "of");
         check(&page, "find", dark);

@@ -60,23 +60,6 @@ fn the_oldest_messages_become_a_summary_that_the_model_reads() {
 }
 
 #[test]
-fn a_summary_is_stopped_and_changes_nothing() {
-    let (hobd, page) = nearly_full();
-    page.click("@make-room");
-    page.shows("@summarise");
-    page.script(
-        "one('@summarise').click();
-         new MutationObserver(() => one('@stop-shortening')?.click())
-             .observe(document.body, { childList: true, subtree: true })",
-    );
-    page.until("nothing is under way", "one('@summarise') && !one('@stop-shortening')");
-    let stored = hobd.client.get("/v1/conversations/long");
-    let messages = stored["messages"].as_array().unwrap();
-    assert!(messages.iter().all(|message| message["summary"].is_null()), "{stored}");
-    assert_eq!(page.ask("Say this: on"), "on");
-}
-
-#[test]
 fn a_message_that_does_not_fit_is_answered_after_a_summary() {
     let (_hobd, page) = nearly_full();
     page.expect_complaint("400");

@@ -69,6 +69,7 @@ fn a_name_with_spaces_is_checked_in_the_dialog_and_kept() {
     page.reads("@toast", "My Helper fuer spaeter");
     assert!(hobd.directory().join("profiles/My-Helper-fuer-spaeter.toml").exists());
     page.press("Alt+n");
+    page.click("@instructions");
     page.until("a chat can have them", "one('@profile')?.innerText.includes('My Helper fuer')");
 }
 

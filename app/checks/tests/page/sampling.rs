@@ -49,7 +49,9 @@ fn a_profiles_sampling_counts_for_its_chats() {
     let hobd = Hobd::start(Model::Fake);
     hobd.write_profile("default", PROFILE);
     let page = Page::open(&hobd);
+    page.click("@instructions");
     page.until("it is known", "one('@profile')");
+    page.click("@instructions");
     page.click("@sampling");
     page.click("@sampling-dialog label:nth-child(2) input");
     page.fill("[name=max_tokens]", "3");

@@ -195,6 +195,7 @@ impl World {
             "lib/",
             "parts/",
             "chat/",
+            "documents/",
             "pages/",
             "strings/",
             "style/",
