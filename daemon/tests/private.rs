@@ -285,7 +285,7 @@ impl Terminal {
     fn say(&mut self, text: &str) {
         writeln!(self.input, "{text}").unwrap();
         let mut line = String::new();
-        while !line.contains(" computed") {
+        while !line.contains("tokens read") && !line.contains("tokens remembered") {
             line.clear();
             assert_ne!(self.output.read_line(&mut line).unwrap(), 0, "hob ended");
         }
