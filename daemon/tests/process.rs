@@ -265,13 +265,14 @@ fn a_model_that_does_not_load_falls_back_to_the_previous_one() {
 }
 
 #[test]
-fn a_model_that_a_flag_has_chosen_cannot_be_switched() {
+fn a_model_that_a_flag_has_chosen_is_switched_for_this_run() {
     let directory = tempfile::tempdir().unwrap();
     let hobd = Hobd::start(directory.path());
-    let body = json!({"model": "fake:second"});
-    let refused = hobd.call("POST", "/v1/models/switch").json(&body).send();
-    assert_eq!(refused.status, 409);
-    assert!(refused.error()["message"].as_str().unwrap().contains("flag --model"));
+    hobd.switch("fake:second");
+    let status = hobd.status();
+    assert_eq!((&status["model"], &status["switch_error"]), (&json!("fake:second"), &Value::Null));
+    let config = directory.path().join(".config/hob/hob.toml");
+    assert!(!config.exists(), "the next start is the flag's");
 }
 
 #[test]
