@@ -128,8 +128,9 @@ fn on_a_low_battery_no_prefix_is_kept_alive() {
         let plan = Plan::new().directory(directory.path());
         let world = plan.with_clock().battery(battery).start();
         world.until("the prefix is warm", |world| row(world, "default")["state"] == "warm");
-        let first = touched(&world);
         world.chat(json!([user("Hi")]), json!({"conversation": "a", "hob": {"profile": "none"}}));
+        world.settle();
+        let first = touched(&world);
         // It is parked in the same round of the loop that touches prefixes.
         world.until("the conversation is parked", |world| {
             world.pass(Duration::from_secs(2 * 3600));
