@@ -162,7 +162,7 @@ mod tests {
         let small = "SmolLM2 135M Instruct";
         let large = [small, "Qwen2.5 7B Instruct", "Qwen2.5 14B Instruct"];
         assert_eq!(titles(64 * GIB, 8_192, 100.0), large);
-        // Two cores: a larger model fits, but nobody would wait for it.
+        // Two cores: a larger model fits, but answers below 6 tokens a second.
         assert_eq!(
             titles(64 * GIB, 8_192, 14.0),
             [small, "Qwen2.5 0.5B Instruct", "Qwen2.5 1.5B Instruct"]

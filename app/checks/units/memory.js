@@ -17,7 +17,7 @@ const now = {
   warm: { bytes: 50, budget_bytes: 500 },
 };
 
-test("what is kept for a time expires that long after its last use", () => {
+test("saved KV of a class with a lifetime expires that long after its last use", () => {
   const lifetimes = { short: 300, long: 3600, extended: 86_400, permanent: null };
   const expires = (fields) => rowOf({ age_secs: 600, created_at: 0, ...fields }, "a", lifetimes).expiresIn;
   equal(expires({ class: "long" }), 3000);

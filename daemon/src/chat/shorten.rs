@@ -207,7 +207,7 @@ impl Shortening {
         let mut body = json!({
             "messages": [],
             "stream": true,
-            "temperature": 0.3,
+            "temperature": 0, // The same text gives the same summary.
             "max_tokens": chat.max_summary_tokens(),
             "chat_template_kwargs": {"enable_thinking": false},
             "hob": {"private": true, "progress": true},

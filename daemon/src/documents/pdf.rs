@@ -56,7 +56,7 @@ pub async fn text(bytes: Vec<u8>) -> Result<String, ApiError> {
         .await
         .map_err(|_| unreadable("the PDF was not read within a minute".to_owned()))?
         .map_err(failed)?;
-    let is_cut = text.len() > MAX_TEXT_BYTES; // The child ends when nobody reads on.
+    let is_cut = text.len() > MAX_TEXT_BYTES; // The child ends once its pipe is closed.
     if !is_cut && !status.success() {
         return Err(unreadable("the PDF is damaged, encrypted or too large".to_owned()));
     }

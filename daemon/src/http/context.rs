@@ -12,7 +12,7 @@ use super::body::JsonBody;
 use super::conversations::name;
 use super::query::Query;
 use super::sse;
-use crate::blocking::engine_status;
+use crate::blocking::prefix_status;
 use crate::chat::Chat;
 use crate::chat::shorten::{Shortening, ShorteningEvent};
 use crate::conversations::Conversations;
@@ -48,7 +48,7 @@ pub async fn context(
     }
     let body = json!({"conversation": id.as_str(), "messages": [], "hob": hob});
     let prompt = chat.next_prompt(&body).await?;
-    let status = engine_status(chat.engine()).await?;
+    let status = prefix_status(chat.engine()).await?;
     let speed = conversations.prefill_speed(&status).await?;
     let kept_tokens = prompt.known_tokens.min(conversations.kv_tokens(&id).await?);
     let shared_tokens = match &prompt.prefix {

@@ -22,8 +22,8 @@ use crate::wire::document::DocumentId;
 
 /// How often the end of a reading looks whether the KV has left the cells, and the time between:
 /// five seconds in all.
-const LOOKS: usize = 50;
-const LOOK_PAUSE: Duration = Duration::from_millis(100);
+const LOOKS: usize = 20;
+const LOOK_PAUSE: Duration = Duration::from_millis(250);
 
 #[derive(Debug, Deserialize)]
 pub struct AddQuery {

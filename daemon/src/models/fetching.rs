@@ -28,7 +28,7 @@ struct Shared {
     dir: PathBuf,
     state: Mutex<FetchState>,
     is_cancelled: AtomicBool,
-    /// It was fetched since somebody asked.
+    /// This daemon has fetched it.
     has_news: AtomicBool,
 }
 

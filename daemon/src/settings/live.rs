@@ -32,7 +32,7 @@ impl LiveSettings {
         sweep::default_class(&self.resolved.lock().settings)
     }
 
-    /// Puts these values in force for whoever asks from now on. Returns the settings before.
+    /// Replaces the settings that later reads return. Returns the settings before.
     ///
     /// # Errors
     /// When a value is invalid: then nothing changes.

@@ -12,8 +12,8 @@ const MAX_CHOICES: i64 = 16;
 const MAX_STOPS: usize = 16;
 const MAX_STOP_BYTES: usize = 1024;
 
-/// Parameters that somebody has set. What is not set is left to the next in line: the request, its
-/// conversation, its profile, the client's defaults.
+/// Sampling parameters of one source. `None`: the next source decides. The sources in order: the
+/// request, its conversation, its profile, the client's defaults.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SamplingFields {
     pub temperature: Option<f32>,
