@@ -241,6 +241,18 @@ fn starting_twice_computes_once() {
 }
 
 #[test]
+fn a_prewarm_that_arrives_after_the_start_of_speech_replaces_nothing() {
+    let world = slow();
+    post(&world, "a", "speech-start", with_system(300));
+    let mut body = with_system(300);
+    body["conversation"] = "a".into();
+    let late = world.post("/v1/prewarm", body);
+    assert_eq!((late.status, &late.error()["code"]), (503, &json!("superseded")));
+    until_hot(&world, 1);
+    assert_eq!(outcomes(&world, "replaced"), 0);
+}
+
+#[test]
 fn speech_before_the_last_answer_is_complete_waits_for_it_and_delays_no_request() {
     let world = Plan::new().pace(Duration::from_millis(5)).start();
     let append = json!({"conversation": "a", "hob": {"append": true}, "max_tokens": 400,

@@ -41,7 +41,7 @@ use std::sync::Arc;
 use hob_dialect::{Dialect, opens_reasoning};
 use hob_prewarm::{Event, PrefixName};
 use hob_runtime::Engine;
-use hob_runtime::turn::{Retention, TurnRequest};
+use hob_runtime::turn::{Retention, TurnError, TurnRequest};
 use hob_slots::{ConversationId, Timestamp, Token, TtlClass, common_prefix};
 use serde_json::Value;
 
@@ -208,7 +208,14 @@ impl Chat {
             };
             let remembered = remembered(&timelines, &rendered.tokens);
             let prompt = Prompt { rendered, remembered, begun: Begun { thinks, text: begun } };
-            let submitted = chat.submit(&job.request, prompt, conversation, keep, ticket)?;
+            let speaker = is_prewarm.then(|| conversation.clone()).flatten();
+            let submit = || chat.submit(&job.request, prompt, conversation, keep, ticket);
+            let submitted = match speaker {
+                Some(id) => chat.shared.options.sessions.unless_open(&id, submit),
+                None => Some(submit()),
+            };
+            // While the user speaks or types, a speculative prefill computes this prompt, and more.
+            let submitted = submitted.ok_or(TurnError::Superseded)??;
             Ok::<_, ApiError>((submitted, start))
         });
         let (Submitted { choices, subject, dialect, begun }, start) = submitted.await?;

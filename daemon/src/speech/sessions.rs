@@ -119,6 +119,12 @@ impl SpeechSessions {
         open.contains_key(id).then(begin)
     }
 
+    /// Runs `begin` while no session is open, and blocks opening meanwhile.
+    pub fn unless_open<T>(&self, id: &ConversationId, begin: impl FnOnce() -> T) -> Option<T> {
+        let open = self.lock();
+        (!open.contains_key(id)).then(begin)
+    }
+
     /// A turn begins and takes over the running prefill.
     pub fn close(&self, id: &ConversationId) {
         self.lock().remove(id);
