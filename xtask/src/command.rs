@@ -17,6 +17,18 @@ impl Failure {
         Self { what: what.into(), remedy: remedy.into() }
     }
 
+    /// All of `failures` as one.
+    ///
+    /// # Errors
+    /// Unless there is none.
+    pub fn of_all(failures: Vec<Self>) -> Result<(), Self> {
+        let all = failures.into_iter().reduce(|all, next| {
+            let Self { what, remedy } = next;
+            Self::new(all.what, format!("{}\nfailed: {what}\nto do:  {remedy}", all.remedy))
+        });
+        all.map_or(Ok(()), Err)
+    }
+
     pub fn with_remedy(self, remedy: impl Into<String>) -> Self {
         Self { remedy: remedy.into(), ..self }
     }

@@ -1,4 +1,5 @@
-//! Runs every check, the quick ones first, until one fails.
+//! Runs every check, the quick ones first. The first that fails ends the builds; a test that fails
+//! does not end the tests, so that one run names all of them.
 
 use std::time::Instant;
 
@@ -13,7 +14,8 @@ struct Step {
     remedy: Option<&'static str>,
 }
 
-const STEPS: [Step; 13] = [
+/// What the [`TESTS`] run, and quick checks.
+const BUILDS: [Step; 7] = [
     Step {
         name: "format",
         check: |_| passed(format()),
@@ -25,6 +27,9 @@ const STEPS: [Step; 13] = [
     Step { name: "hobd and hob", check: |_| passed(Line::new(run::BUILD).run()), remedy: None },
     Step { name: "the app", check: |_| passed(Line::new(app::BUILD).run()), remedy: None },
     Step { name: "a real model", check: |_| model::for_tests(), remedy: None },
+];
+
+const TESTS: [Step; 6] = [
     Step {
         name: "tests",
         check: |whole| passed(tests(whole)),
@@ -50,10 +55,12 @@ const STEPS: [Step; 13] = [
 ];
 
 /// With the features of the build above, so that cargo compiles nothing twice.
-const APP_TESTS: &str = "cargo test --release --package hob-desktop --features desktop";
+const APP_TESTS: &str =
+    "cargo test --release --no-fail-fast --package hob-desktop --features desktop";
 
 /// Each test runs a browser beside a daemon, or the app; more than two at a time only compete.
-const PAGE_TESTS: &str = "cargo test --release --package hob-checks -- --test-threads 2";
+const PAGE_TESTS: &str =
+    "cargo test --release --no-fail-fast --package hob-checks -- --test-threads 2";
 
 const DEPENDENCIES_REMEDY: &str = "update or replace the crate above; `deny.toml` says what is \
                                    allowed and why";
@@ -62,23 +69,31 @@ const DEPENDENCIES_REMEDY: &str = "update or replace the crate above; `deny.toml
 pub fn run(whole: bool) -> Result<(), Failure> {
     let begun = Instant::now();
     let mut summary = String::new();
-    for (index, step) in STEPS.iter().enumerate() {
-        println!("\n=== {}/{} {} ===", index + 1, STEPS.len(), step.name);
+    let mut failures = Vec::new();
+    for (index, step) in BUILDS.iter().chain(&TESTS).enumerate() {
+        println!("\n=== {}/{} {} ===", index + 1, BUILDS.len() + TESTS.len(), step.name);
         let step_begun = Instant::now();
         let outcome = (step.check)(whole).map_err(|failure| match step.remedy {
             Some(remedy) => failure.with_remedy(remedy),
             None => failure,
-        })?;
+        });
         let secs = step_begun.elapsed().as_secs_f64();
         println!("--- {}: {secs:.1} s", step.name);
-        let skipped = match outcome {
-            Outcome::Passed => String::new(),
-            Outcome::Skipped(what) => format!("   NOT CHECKED: {what}"),
+        let note = match outcome {
+            Ok(Outcome::Passed) => String::new(),
+            Ok(Outcome::Skipped(what)) => format!("   NOT CHECKED: {what}"),
+            Err(failure) if index < BUILDS.len() => return Err(failure),
+            Err(failure) => {
+                println!("{failure}");
+                failures.push(failure);
+                "   FAILED".to_owned()
+            }
         };
-        summary += &format!("\n  {:<20} {secs:>7.1} s{skipped}", step.name);
+        summary += &format!("\n  {:<20} {secs:>7.1} s{note}", step.name);
     }
-    println!("\nNo check failed, in {:.0} s:{summary}", begun.elapsed().as_secs_f64());
-    Ok(())
+    let secs = begun.elapsed().as_secs_f64();
+    println!("\nChecked in {secs:.0} s, {} failed:{summary}", failures.len());
+    Failure::of_all(failures)
 }
 
 fn passed(result: Result<(), Failure>) -> Result<Outcome, Failure> {
@@ -105,7 +120,7 @@ fn eviction_policy(whole: bool) -> Result<(), Failure> {
 }
 
 fn tests(whole: bool) -> Result<(), Failure> {
-    let tests = Line::new("cargo test --release --workspace --exclude hob-checks");
+    let tests = Line::new("cargo test --release --no-fail-fast --workspace --exclude hob-checks");
     if whole {
         return tests.args(["--", "--include-ignored"]).env("HOB_TEST_ALL", "1").run();
     }
