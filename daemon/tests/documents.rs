@@ -6,6 +6,8 @@
 mod common;
 #[path = "documents/pdf.rs"]
 mod pdf;
+#[path = "documents/views.rs"]
+mod views;
 
 use common::home::{HOUR, Home};
 use hob_testkit::{Answer, Client, Stream, wait};

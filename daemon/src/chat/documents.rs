@@ -5,15 +5,18 @@
 //! - A conversation shares it by content, as every prompt does. It is its prompt's first tokens behind
 //!   the instructions if the document came with the first message.
 
+use hob_runtime::Engine;
 use hob_slots::Token;
 use serde_json::{Value, json};
 
 use super::Chat;
 use super::answer::Answer;
 use super::identity::Identity;
+use super::request::ResolvedRequest;
 use crate::conversations::transcript::named_documents;
 use crate::error::ApiError;
-use crate::prompt::{DocumentTexts, Extent};
+use crate::prompt::documents::DocumentText;
+use crate::prompt::{DocumentTexts, Extent, Layout};
 use crate::wire::chat::ChatRequest;
 use crate::wire::document::{DocumentId, document_key};
 
@@ -39,20 +42,17 @@ impl Chat {
         Ok(answer)
     }
 
-    /// The tokens with which prompts about the document begin, under `profile`.
+    /// The prompts about documents, under `profile`.
     ///
     /// # Errors
-    /// When the template refuses the messages.
-    pub(crate) fn document_tokens(
+    /// When the profile is unknown.
+    pub(crate) fn document_prompts(
         &self,
-        id: &DocumentId,
-        texts: &DocumentTexts,
         profile: Option<&str>,
-    ) -> Result<Vec<Token>, ApiError> {
-        let resolved = self.resolve(&document_prompt(id, profile))?;
-        let parts = resolved.prompt_parts(&resolved.request.messages, texts);
-        let renderer = &self.shared.options.renderer;
-        Ok(renderer.prompt(&parts, &Extent::Before(String::new()), &[])?.tokens)
+    ) -> Result<DocumentPrompts, ApiError> {
+        let id = DocumentId::of_text("");
+        let resolved = self.resolve(&document_prompt(&id, profile))?;
+        Ok(DocumentPrompts { chat: self.clone(), resolved, id })
     }
 
     /// The speed of prefill that was measured last, in tokens a second.
@@ -102,6 +102,50 @@ impl Chat {
         for document in documents.values() {
             self.engine().renew(document_key(&document.text));
         }
+    }
+}
+
+/// Writes prompts that begin with a document, as one profile has them.
+#[derive(Clone)]
+pub(crate) struct DocumentPrompts {
+    chat: Chat,
+    resolved: ResolvedRequest,
+    /// Stands for every document's: no prompt contains an id.
+    id: DocumentId,
+}
+
+impl DocumentPrompts {
+    pub fn engine(&self) -> &Engine {
+        self.chat.engine()
+    }
+
+    /// Names what decides the tokens beside the document.
+    ///
+    /// # Errors
+    /// When the template refuses the messages.
+    pub fn layout(&self) -> Result<Layout, ApiError> {
+        let word = || "document".to_owned();
+        let documents = self.documents(DocumentText { name: word(), text: word() });
+        let parts = self.resolved.prompt_parts(&self.resolved.request.messages, &documents);
+        let text = self.chat.shared.options.renderer.text(&parts)?;
+        let engine = self.engine();
+        let template = engine.model().facts().chat_template.as_deref();
+        Ok(Layout::of(engine.fingerprint(), template, &text))
+    }
+
+    /// The tokens with which every prompt about the document begins.
+    ///
+    /// # Errors
+    /// When the template refuses the messages.
+    pub fn tokens(&self, document: DocumentText) -> Result<Vec<Token>, ApiError> {
+        let documents = self.documents(document);
+        let parts = self.resolved.prompt_parts(&self.resolved.request.messages, &documents);
+        let renderer = &self.chat.shared.options.renderer;
+        Ok(renderer.prompt(&parts, &Extent::Before(String::new()), &[])?.tokens)
+    }
+
+    fn documents(&self, document: DocumentText) -> DocumentTexts {
+        DocumentTexts::from([(self.id.clone(), document)])
     }
 }
 

@@ -1,7 +1,8 @@
 //! The library: documents that conversations are about, each with saved KV of its own.
 //!
-//! Reading order: [`extract`] (a file's text), [`pdf`] (of PDFs, in a child process), [`view`] (what a
-//! document costs, and what of it is ready), this file (the handle).
+//! Reading order: [`extract`] (a file's text), [`pdf`] (of PDFs, in a child process), [`blocks`] (its
+//! prompts, cut into blocks once), [`view`] (what a document costs, and what of it is ready), this file
+//! (the handle).
 //!
 //! - A document is its text. It is stored under the hash of the text beside the conversations, or, of
 //!   a private chat, in memory.
@@ -9,6 +10,7 @@
 //!   included. The conversations stay, and say that it was removed.
 //! - What of a document is ready is looked up in the tiers, block by block, at each call.
 
+mod blocks;
 pub mod extract;
 pub mod pdf;
 mod refusal;

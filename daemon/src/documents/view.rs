@@ -1,15 +1,13 @@
 //! What a document costs, and what of it is ready.
 
-use std::collections::BTreeMap;
-
 use hob_api::Document;
-use hob_slots::blocks_of;
+use hob_slots::{Timestamp, TtlClass};
 
 use super::Documents;
 use crate::blocking::compute;
-use crate::conversations::transcript::DocumentEntry;
+use crate::conversations::transcript::{DocumentBlocks, DocumentEntry};
 use crate::error::ApiError;
-use crate::wire::document::{DocumentId, document_key};
+use crate::wire::document::DocumentId;
 
 impl Documents {
     /// The documents of the library, the latest first. `profile`: behind whose prefix they are looked
@@ -19,11 +17,7 @@ impl Documents {
     /// When the database cannot be read, or the engine has stopped.
     pub async fn list(&self, profile: Option<&str>) -> Result<Vec<Document>, ApiError> {
         let entries = self.conversations.transcript.documents().done().await?;
-        let mut list = Vec::new();
-        for entry in entries.into_iter().filter(|entry| entry.in_library) {
-            list.push(self.describe(entry, profile).await?);
-        }
-        Ok(list)
+        self.describe(entries.into_iter().filter(|entry| entry.in_library).collect(), profile).await
     }
 
     /// One document, in the library or not; `None` if it is not stored.
@@ -36,42 +30,41 @@ impl Documents {
         profile: Option<&str>,
     ) -> Result<Option<Document>, ApiError> {
         let entries = self.conversations.transcript.documents().done().await?;
-        match entries.into_iter().find(|entry| entry.id == *id) {
-            Some(entry) => Ok(Some(self.describe(entry, profile).await?)),
-            None => Ok(None),
-        }
+        let entry = entries.into_iter().find(|entry| entry.id == *id);
+        Ok(self.describe(entry.into_iter().collect(), profile).await?.pop())
     }
 
+    /// Those of the documents that are stored still.
     async fn describe(
         &self,
-        entry: DocumentEntry,
+        entries: Vec<DocumentEntry>,
         profile: Option<&str>,
-    ) -> Result<Document, ApiError> {
-        let stored = self.stored(&entry.id, true).await?;
-        let key = document_key(&stored.text);
-        let (chat, id) = (self.chat.clone(), entry.id.clone());
-        let texts = BTreeMap::from([(id.clone(), stored.into())]);
-        let profile = profile.map(str::to_owned);
-        let storage = self.conversations.storage.clone();
-        let (tokens, memory_tokens, disk_tokens, saved) = compute(move || {
-            let prompt = chat.document_tokens(&id, &texts, profile.as_deref())?;
-            let engine = chat.engine();
-            let is_border = |token| engine.model().vocabulary().is_eog(token);
-            let blocks = blocks_of(engine.fingerprint(), &prompt, is_border);
-            let (memory, disk) = engine.saved_tokens(&blocks, &key);
-            // The last block of the prompt goes on with the words that follow.
-            let whole = blocks.iter().rev().map(|block| block.range.end);
-            let shared = whole.clone().find(|&end| is_border(prompt[end - 1]));
-            let tokens = shared.unwrap_or_else(|| whole.max().unwrap_or(0));
-            let saved = storage.saved_until(&key);
-            Ok::<_, ApiError>((tokens, memory.min(tokens), disk.min(tokens), saved))
+    ) -> Result<Vec<Document>, ApiError> {
+        let ids = entries.iter().map(|entry| entry.id.clone()).collect();
+        let mut blocks = self.blocks(ids, profile).await?;
+        let cut = entries.into_iter().filter_map(|entry| Some((blocks.remove(&entry.id)?, entry)));
+        let cut: Vec<_> = cut.collect();
+        let (engine, storage) = (self.chat.engine().clone(), self.conversations.storage.clone());
+        let looked_up = compute(move || {
+            let look_up = |(blocks, entry): (DocumentBlocks, DocumentEntry)| {
+                let DocumentBlocks { key, tokens, blocks } = blocks;
+                let (memory, disk) = engine.saved_tokens(&blocks, &key);
+                let saved = storage.saved_until(&key);
+                (entry, Kept { tokens, memory: memory.min(tokens), disk: disk.min(tokens), saved })
+            };
+            cut.into_iter().map(look_up).collect::<Vec<_>>()
         })
-        .await?;
+        .await;
+        let speed = self.chat.prefill_speed().await?;
+        Ok(looked_up.into_iter().map(|(entry, kept)| self.view(entry, kept, speed)).collect())
+    }
+
+    fn view(&self, entry: DocumentEntry, kept: Kept, speed: Option<f64>) -> Document {
+        let Kept { tokens, memory: memory_tokens, disk: disk_tokens, saved } = kept;
         let ready_tokens = (memory_tokens + disk_tokens).min(tokens);
         let unread = tokens - ready_tokens;
-        let speed = self.chat.prefill_speed().await?;
         let seconds = |tokens: usize| speed.map(|speed| tokens as f64 / speed);
-        Ok(Document {
+        Document {
             id: entry.id.to_string(),
             object: "document".into(),
             name: entry.name,
@@ -91,8 +84,17 @@ impl Documents {
             conversations: entry.conversations,
             created_at: entry.created_at / 1000,
             used_at: entry.used_at / 1000,
-        })
+        }
     }
+}
+
+/// Tokens of a document, and where their KV is.
+struct Kept {
+    tokens: usize,
+    memory: usize,
+    disk: usize,
+    /// The class of its slot file, and when that expires.
+    saved: Option<(TtlClass, Option<Timestamp>)>,
 }
 
 fn rounded(seconds: f64) -> f64 {

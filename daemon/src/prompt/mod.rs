@@ -1,12 +1,13 @@
 //! Messages to tokens: the same way for answers and for what is computed ahead of them.
 //!
 //! Reading order: [`template`] (the model's chat template), [`preamble`] (what a profile adds in
-//! front), [`documents`] (the texts that messages name), [`render`] (messages to a prompt), [`retokenize`] (text to tokens, reusing known ones),
+//! front), [`documents`] (the texts that messages name), [`layout`] (what stands around one), [`render`] (messages to a prompt), [`retokenize`] (text to tokens, reusing known ones),
 //! [`segments`] (which part each token belongs to), [`extent`] (the tokens that are certain before
 //! a message is complete), [`prefix_cache`] (the rendered prefix of a profile).
 
 pub mod documents;
 pub mod extent;
+pub mod layout;
 pub mod preamble;
 pub mod prefix_cache;
 pub mod render;
@@ -16,6 +17,7 @@ pub mod template;
 
 pub use documents::DocumentTexts;
 pub use extent::Extent;
+pub use layout::Layout;
 pub use preamble::Preamble;
 pub use render::{PromptParts, Rendered, Renderer};
 pub use template::Template;

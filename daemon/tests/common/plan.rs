@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use hob_config::{Flags, Key, ModelChoice, Resolved, Settings, Sources, UserDirs};
@@ -105,6 +106,12 @@ impl Plan {
     /// Time limit for reading a request body.
     pub fn body_time(mut self, time: Duration) -> Self {
         self.limits.time = time;
+        self
+    }
+
+    /// Adds the bytes of each text that the model tokenizes to `counter`.
+    pub fn tokenized_bytes(mut self, counter: Arc<AtomicUsize>) -> Self {
+        self.model = self.model.with_tokenized_bytes(counter);
         self
     }
 

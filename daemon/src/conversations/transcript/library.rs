@@ -5,6 +5,7 @@
 //! - A document in the library stays until it is removed. Another one belongs to the conversations
 //!   whose messages name it, and is deleted with the last of them.
 //! - Which messages name a document is recorded by a trigger, whatever writes the message.
+//! - A list of documents reads no text: an index has its columns.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -55,7 +56,7 @@ impl From<StoredDocument> for DocumentText {
     }
 }
 
-const ENTRY: &str = "SELECT id, name, kind, length(CAST(text AS BLOB)), created_at, in_library,
+const ENTRY: &str = "SELECT id, name, kind, bytes, created_at, in_library,
     (SELECT count(DISTINCT messages.conversation) FROM message_documents
          JOIN messages ON messages.id = message_documents.message
          WHERE message_documents.document = documents.id),
@@ -173,8 +174,8 @@ pub(super) fn put(
 ) -> Result<(), TranscriptError> {
     connection
         .prepare_cached(
-            "INSERT INTO documents (id, name, kind, text, created_at, in_library)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+            "INSERT INTO documents (id, name, kind, text, created_at, in_library, bytes)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
              ON CONFLICT DO UPDATE SET in_library = max(in_library, excluded.in_library)",
         )?
         .execute(params![
@@ -184,6 +185,7 @@ pub(super) fn put(
             document.text,
             millis(now),
             in_library,
+            document.text.len() as u64,
         ])?;
     Ok(())
 }
@@ -305,4 +307,23 @@ fn ids(
 ) -> Result<Vec<DocumentId>, TranscriptError> {
     let rows = rows.collect::<Result<Vec<_>, _>>()?;
     Ok(rows.iter().filter_map(|id| id.parse().ok()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conversations::transcript::schema;
+
+    #[test]
+    fn a_list_of_documents_reads_no_text() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        schema::migrate(&mut connection).unwrap();
+        let plan = format!("EXPLAIN QUERY PLAN {ENTRY} ORDER BY created_at DESC, id");
+        let mut select = connection.prepare(&plan).unwrap();
+        let steps = select.query_map([], |row| row.get::<_, String>("detail")).unwrap();
+        let steps: Vec<String> = steps.map(Result::unwrap).collect();
+        let list = "SCAN documents USING COVERING INDEX documents_by_time";
+        assert!(steps.iter().any(|step| step == list), "{steps:?}");
+        assert!(!steps.iter().any(|step| step.contains("TEMP B-TREE FOR ORDER")), "{steps:?}");
+    }
 }

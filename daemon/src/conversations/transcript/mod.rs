@@ -13,13 +13,14 @@
 //!
 //! Reading order: `schema`, `writer` (the thread), `private`, `tree` (walking and growing), `answer` (one that
 //! grows), `turn` (before a prompt and after an answer), `read`, `change`, `search`, `recent`,
-//! `messages` (single ones), `library` (documents), `document`, `finish` and `import` (conversations from elsewhere),
+//! `messages` (single ones), `library` (documents), `document_blocks`, `document`, `finish` and `import` (conversations from elsewhere),
 //! `preferences`.
 
 mod answer;
 mod change;
 mod deletions;
 mod document;
+mod document_blocks;
 mod error;
 mod explanations;
 mod finish;
@@ -60,6 +61,7 @@ pub use change::Change;
 use deletions::Deletions;
 pub use deletions::{Deletion, TurnTicket};
 pub use document::{Document, Extent, Node, VERSION, check_version, one_line, status};
+pub use document_blocks::DocumentBlocks;
 pub use error::TranscriptError;
 pub use explanations::SavedExplanation;
 pub use import::ImportedConversation;

@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use super::TranscriptError;
 
 /// One step each; never edited once released.
-const MIGRATIONS: [&str; 11] = [
+const MIGRATIONS: [&str; 12] = [
     "
     CREATE TABLE conversations (
         id         TEXT PRIMARY KEY,
@@ -171,6 +171,25 @@ const MIGRATIONS: [&str; 11] = [
     ALTER TABLE messages ADD COLUMN summary TEXT;
     ALTER TABLE deleted_messages ADD COLUMN summary TEXT;
 ",
+    "
+    -- Of the text. It and the columns of lists are in an index: in a row they stand behind the text.
+    ALTER TABLE documents ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
+    UPDATE documents SET bytes = length(CAST(text AS BLOB));
+    CREATE INDEX documents_by_time
+        ON documents (created_at DESC, id, name, kind, bytes, in_library);
+
+    -- How prompts that begin with a document are cut into blocks, under one layout: a hash of the model,
+    -- its chat template and the instructions in front. Losing a row loses time.
+    CREATE TABLE document_blocks (
+        id       INTEGER PRIMARY KEY AUTOINCREMENT,
+        document TEXT NOT NULL REFERENCES documents (id) ON DELETE CASCADE,
+        layout   TEXT NOT NULL,
+        kv_key   TEXT NOT NULL,         -- under which the KV is saved
+        tokens   INTEGER NOT NULL,      -- that every prompt about it has
+        blocks   BLOB NOT NULL,         -- the id and the last token, u32 little endian, of each
+        UNIQUE (document, layout)
+    );
+",
 ];
 
 /// Brings the database up to date, in one transaction a step.
@@ -241,5 +260,23 @@ mod tests {
             let plan: String = connection.query_row(&plan, [], |row| row.get("detail")).unwrap();
             assert!(plan.starts_with("SEARCH"), "{what}: {plan}");
         }
+    }
+
+    #[test]
+    fn the_bytes_of_a_document_that_was_there_before_are_counted() {
+        let mut connection = of_version_2();
+        for sql in &MIGRATIONS[2..11] {
+            connection.execute_batch(sql).unwrap();
+        }
+        connection
+            .execute_batch(
+                "PRAGMA user_version = 11;
+                INSERT INTO documents (id, name, kind, text, created_at, in_library)
+                VALUES ('a', 'a.txt', 'text', 'grün', 1, 1);",
+            )
+            .unwrap();
+        migrate(&mut connection).unwrap();
+        let bytes = "SELECT bytes FROM documents";
+        assert_eq!(connection.query_row(bytes, [], |row| row.get::<_, i64>(0)).unwrap(), 5);
     }
 }

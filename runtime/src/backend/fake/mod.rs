@@ -11,7 +11,8 @@
 mod context;
 pub mod echo;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use context::FakeContext;
@@ -46,6 +47,7 @@ pub struct FakeModel {
     pace: Duration,
     resident: AtomicBool,
     computes_nan: bool,
+    tokenized_bytes: Arc<AtomicUsize>,
 }
 
 impl Default for FakeModel {
@@ -78,6 +80,7 @@ impl FakeModel {
             pace: Duration::ZERO,
             resident: AtomicBool::new(true),
             computes_nan: false,
+            tokenized_bytes: Arc::default(),
         }
     }
 
@@ -102,6 +105,13 @@ impl FakeModel {
         self
     }
 
+    /// The same, adding the bytes of each text that it tokenizes to `counter`.
+    #[must_use]
+    pub fn with_tokenized_bytes(mut self, counter: Arc<AtomicUsize>) -> Self {
+        self.tokenized_bytes = counter;
+        self
+    }
+
     /// The same as an embedding model.
     #[must_use]
     pub fn with_pooling(mut self, pooling: &str) -> Self {
@@ -121,6 +131,7 @@ impl Model for FakeModel {
     }
 
     fn tokenize(&self, text: &str, _add_special: bool, parse_special: bool) -> Vec<Token> {
+        self.tokenized_bytes.fetch_add(text.len(), Ordering::Relaxed);
         let mut tokens = Vec::with_capacity(text.len());
         let mut rest = text.as_bytes();
         while let Some((&byte, after)) = rest.split_first() {
