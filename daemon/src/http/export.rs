@@ -22,7 +22,7 @@ use crate::blocking::compute;
 use crate::conversations::Conversations;
 use crate::conversations::export::{Imported, ImportedKv, markdown};
 use crate::conversations::foreign::{self, Export, Packing, Skipped, Source};
-use crate::conversations::transcript::{Document, Extent};
+use crate::conversations::transcript::{ConversationExport, Extent};
 use crate::error::{ApiError, ErrorKind};
 use crate::storage::{Storage, failed};
 
@@ -56,15 +56,15 @@ pub async fn export(
     Query(query): Query<ExportQuery>,
 ) -> Result<Response, ApiError> {
     let id = name(&id)?;
-    let document = async |extent| conversations.document(&id, extent).await?.ok_or_else(unknown);
+    let export = async |extent| conversations.conversation(&id, extent).await?.ok_or_else(unknown);
     let (kind, ending, body) = match query.format {
         Format::Json => {
-            let text = document(Extent::Tree).await?.to_json();
+            let text = export(Extent::Tree).await?.to_json();
             let text = serde_json::to_string_pretty(&text).unwrap_or_default();
             (JSON, "json", Body::from(text))
         }
         Format::Markdown => {
-            let text = markdown::write(&document(Extent::Branch).await?);
+            let text = markdown::write(&export(Extent::Branch).await?);
             ("text/markdown; charset=utf-8", "md", Body::from(text))
         }
         Format::Archive => {
@@ -136,7 +136,7 @@ pub async fn import(
                     ApiError::new(ErrorKind::Invalid, "the body is not valid UTF-8")
                         .code("invalid_document")
                 })?;
-            conversations.import_document(markdown::read(&text)?).await?
+            conversations.import_conversation(markdown::read(&text)?).await?
         }
         TAR => {
             let upload = storage.receive().await?;
@@ -151,7 +151,7 @@ pub async fn import(
     describe_import(&conversations, imported).await.map(Json)
 }
 
-/// Hob's own document, or what another app has written as JSON.
+/// Hob's own export, or what another app has written as JSON.
 async fn import_json(
     conversations: &Conversations,
     storage: &Storage,
@@ -162,7 +162,8 @@ async fn import_json(
     if let Whole::Memory(bytes) = &file {
         let value = body::parsed(bytes.get_ref())?;
         if value.get("format").is_some() {
-            let imported = conversations.import_document(Document::from_json(&value)?).await?;
+            let imported =
+                conversations.import_conversation(ConversationExport::from_json(&value)?).await?;
             return describe_import(conversations, imported).await.map(Json);
         }
     }
@@ -200,16 +201,16 @@ async fn import_foreign(
         Whole::Memory(bytes) => foreign::read(packing, bytes),
         Whole::Disk(file) => foreign::read(packing, file),
     });
-    let Export { mut documents, skipped } = export.await?;
-    // A document of Hob is answered alone, whatever its size.
-    if is_on_disk && skipped.is_empty() && matches!(&documents[..], [(Source::Hob, _)]) {
-        let (_, document) = documents.remove(0);
-        let imported = conversations.import_document(document).await?;
+    let Export { conversations: mut found, skipped } = export.await?;
+    // An export of Hob is answered alone, whatever its size.
+    if is_on_disk && skipped.is_empty() && matches!(&found[..], [(Source::Hob, _)]) {
+        let (_, export) = found.remove(0);
+        let imported = conversations.import_conversation(export).await?;
         return describe_import(conversations, imported).await.map(Json);
     }
-    let mut data = Vec::with_capacity(documents.len());
-    for (source, document) in documents {
-        let imported = conversations.import_document(document).await?;
+    let mut data = Vec::with_capacity(found.len());
+    for (source, export) in found {
+        let imported = conversations.import_conversation(export).await?;
         let mut described = describe_import(conversations, imported).await?;
         described["source"] = source.name().into();
         data.push(described);

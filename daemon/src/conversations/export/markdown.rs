@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use crate::conversations::transcript::{
-    Document, Node, Status, StoredDocument, VERSION, check_version, one_line, status,
+    ConversationExport, Node, Status, StoredDocument, VERSION, check_version, one_line, status,
 };
 use crate::error::{ApiError, ErrorKind};
 use crate::wire::document::{DocumentId, document_name};
@@ -22,16 +22,16 @@ const FOLD_END: &str = "\n\n</details>";
 const JSON_BEGIN: &str = "```json\n";
 const JSON_END: &str = "\n```";
 
-/// `document`: one branch.
-pub fn write(document: &Document) -> String {
-    let head = json!({"version": VERSION, "id": document.id, "title": document.title});
+/// `export`: one branch.
+pub fn write(export: &ConversationExport) -> String {
+    let head = json!({"version": VERSION, "id": export.id, "title": export.title});
     let mut out = mark("conversation", Some(&head));
-    let title = document.title.as_deref().unwrap_or("Conversation");
+    let title = export.title.as_deref().unwrap_or("Conversation");
     out.push_str(&format!("# {title}\n\n"));
-    for node in &document.messages {
+    for node in &export.messages {
         write_message(&mut out, node);
     }
-    for document in &document.documents {
+    for document in &export.documents {
         write_document(&mut out, document);
     }
     out
@@ -71,11 +71,11 @@ fn write_message(out: &mut String, node: &Node) {
 
 /// # Errors
 /// When a comment is missing or damaged.
-pub fn read(text: &str) -> Result<Document, ApiError> {
+pub fn read(text: &str) -> Result<ConversationExport, ApiError> {
     let first = text.split_inclusive('\n').next().unwrap_or_default();
     let unix = first.ends_with("\r\n").then(|| text.replace("\r\n", "\n"));
     let text = unix.as_deref().unwrap_or(text);
-    let mut document = Document::default();
+    let mut export = ConversationExport::default();
     let mut growing: Option<Growing> = None;
     let mut begun = false;
     let mut edited = BTreeMap::new();
@@ -83,13 +83,13 @@ pub fn read(text: &str) -> Result<Document, ApiError> {
         match (kind, &mut growing) {
             ("conversation", None) if !begun => {
                 check_version(about["version"].as_i64().unwrap_or(VERSION))?;
-                document.id = about["id"].as_str().map(str::to_owned);
-                document.title = about["title"].as_str().and_then(one_line);
+                export.id = about["id"].as_str().map(str::to_owned);
+                export.title = about["title"].as_str().and_then(one_line);
                 begun = true;
             }
             ("message", _) if begun => {
                 if let Some(message) = growing.replace(Growing::of(&about)?) {
-                    push(&mut document, message)?;
+                    push(&mut export, message)?;
                 }
             }
             ("reasoning", Some(message)) => {
@@ -110,21 +110,21 @@ pub fn read(text: &str) -> Result<Document, ApiError> {
             ("document", Some(_)) => {
                 let (before, stored) = document_of(&about, body)?;
                 edited.insert(before, stored.id());
-                document.documents.push(stored);
+                export.documents.push(stored);
             }
             _ => return Err(refused("its first comment is not that of an export of Hob")),
         }
     }
     let last = growing.ok_or_else(|| refused("it has no message of an export of Hob"))?;
-    push(&mut document, last)?;
-    for node in &mut document.messages {
+    push(&mut export, last)?;
+    for node in &mut export.messages {
         let mut documents = node.message.documents();
         for named in &mut documents {
             named.id = edited.get(&named.id).unwrap_or(&named.id).clone();
         }
         node.message.set_documents(&documents);
     }
-    Ok(document)
+    Ok(export)
 }
 
 /// A document, and the id that the messages have of it: its text may have been edited.
@@ -155,16 +155,16 @@ impl Growing {
     }
 }
 
-fn push(document: &mut Document, growing: Growing) -> Result<(), ApiError> {
+fn push(export: &mut ConversationExport, growing: Growing) -> Result<(), ApiError> {
     let Growing { mut json, calls, status } = growing;
     if !calls.is_empty() {
         json.insert("tool_calls".to_owned(), calls.into());
     }
-    let number = document.messages.len();
+    let number = export.messages.len();
     let message = Message::parse(&Value::Object(json), &format!("messages[{number}]"))?;
     let id = number as i64 + 1;
-    let parent = document.messages.last().map(|last| last.id);
-    document.messages.push(Node {
+    let parent = export.messages.last().map(|last| last.id);
+    export.messages.push(Node {
         id,
         parent,
         message,
@@ -174,7 +174,7 @@ fn push(document: &mut Document, growing: Growing) -> Result<(), ApiError> {
         starts_prompt: false,
         summary: None,
     });
-    document.head = Some(id);
+    export.head = Some(id);
     Ok(())
 }
 
@@ -288,20 +288,20 @@ mod tests {
         }
     }
 
-    fn document(messages: Vec<Node>) -> Document {
-        Document {
+    fn export(messages: Vec<Node>) -> ConversationExport {
+        ConversationExport {
             id: Some("a --> b".to_owned()),
             title: Some("A <b>title</b> -- or --> two".to_owned()),
             head: Some(messages.len() as i64),
             messages,
-            ..Document::default()
+            ..ConversationExport::default()
         }
     }
 
-    fn talk() -> Document {
+    fn talk() -> ConversationExport {
         let call = json!({"id": "c1", "type": "function",
             "function": {"name": "set_light", "arguments": "{\"room\": \"```\\n</details>\"}"}});
-        document(vec![
+        export(vec![
             node(1, json!({"role": "system", "content": "Be brief."})),
             node(
                 2,
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_written_document_is_read_back_byte_for_byte() {
+    fn a_written_export_is_read_back_byte_for_byte() {
         let text = write(&talk());
         assert_eq!(read(&text).unwrap(), talk(), "{text}");
         assert_eq!(read(&text.replace('\n', "\r\n")).unwrap().messages[0], talk().messages[0]);
@@ -380,12 +380,12 @@ mod tests {
         #[test]
         fn any_text_is_read_back(said in pieces(), thought in pieces(), last in pieces()) {
             let answer = json!({"role": "assistant", "content": said, "reasoning_content": thought});
-            let document = document(vec![
+            let export = export(vec![
                 node(1, json!({"role": "user", "content": said})),
                 node(2, answer),
                 node(3, json!({"role": "user", "content": last})),
             ]);
-            prop_assert_eq!(read(&write(&document)).unwrap(), document);
+            prop_assert_eq!(read(&write(&export)).unwrap(), export);
         }
 
         #[test]

@@ -2,13 +2,13 @@
 //!
 //! - JSON has everything: all branches, and how each answer ended. Markdown is the branch that was
 //!   used last, for people to read and edit, and can be imported again.
-//! - Every imported message is checked like a request's, and no document decides where a file is
+//! - Every imported message is checked like a request's, and no export decides where a file is
 //!   written.
 //! - Text is imported completely or not at all. KV only saves a prefill: what is wrong with it is
 //!   reported, unless the archive itself is damaged, which imports nothing.
 //! - An archive has the KV of its own conversation and of no other.
 //!
-//! Reading order: [`crate::conversations::transcript::Document`] (a conversation by itself),
+//! Reading order: [`super::transcript::ConversationExport`] (a conversation by itself),
 //! [`markdown`], [`archive`], this file.
 
 pub mod archive;
@@ -23,7 +23,7 @@ use hob_slots::store::StoreReader;
 use hob_slots::{ConversationId, ModelHash};
 
 use super::Conversations;
-use super::transcript::{Document, Extent, ImportedConversation};
+use super::transcript::{ConversationExport, Extent, ImportedConversation};
 use crate::blocking::compute;
 use crate::chat::names;
 use crate::error::{ApiError, ErrorKind};
@@ -34,11 +34,11 @@ use archive::ArchiveError;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
     pub id: ConversationId,
-    /// The id in the document, if it was in use here.
+    /// The id in the export, if it was in use here.
     pub renamed_from: Option<String>,
     /// Every message of it was here before.
     pub was_here: bool,
-    /// `None`: the document had no KV.
+    /// `None`: the export had no KV.
     pub kv: Option<ImportedKv>,
 }
 
@@ -53,18 +53,18 @@ impl Conversations {
     ///
     /// # Errors
     /// When the database cannot be read.
-    pub async fn document(
+    pub async fn conversation(
         &self,
         id: &ConversationId,
         extent: Extent,
-    ) -> Result<Option<Document>, ApiError> {
+    ) -> Result<Option<ConversationExport>, ApiError> {
         let Some(text) = self.transcript.get(id).done().await? else { return Ok(None) };
-        let mut document = Document::of(&text, extent);
-        let named = document.named_documents();
+        let mut export = ConversationExport::of(&text, extent);
+        let named = export.named_documents();
         let is_private = self.transcript.is_private(id);
         let stored = self.transcript.stored_documents(named, is_private).await?;
-        document.documents = stored.into_values().collect();
-        Ok(Some(document))
+        export.documents = stored.into_values().collect();
+        Ok(Some(export))
     }
 
     /// A conversation's text, and its KV for the running model if that is complete.
@@ -77,7 +77,7 @@ impl Conversations {
                            export it as JSON or Markdown";
             return Err(ApiError::field("format", message).code("private"));
         }
-        let Some(document) = self.document(id, Extent::Tree).await? else { return Ok(None) };
+        let Some(export) = self.conversation(id, Extent::Tree).await? else { return Ok(None) };
         let (reader, model, now) = (self.storage.reader()?, self.engine.fingerprint(), self.now());
         self.storage.with_store(|_, _, _| ()).await?; // Saves that are queued before it are done.
         let id = id.clone();
@@ -95,25 +95,27 @@ impl Conversations {
             };
             let whole = unnamed_file(&reader).map_err(|error| failed(&error))?;
             let out = BufWriter::new(Bounded::within(&reader, &whole)?);
-            archive::write(&document.to_json(), kv.as_ref(), out)
-                .map_err(|error| failed(&error))?;
+            archive::write(&export.to_json(), kv.as_ref(), out).map_err(|error| failed(&error))?;
             Ok(whole)
         });
         made.await.map(Some)
     }
 
-    /// Imports text under the document's id, or under one like it.
+    /// Imports text under the export's id, or under one like it.
     ///
     /// # Errors
     /// When the database cannot be written.
-    pub async fn import_document(&self, document: Document) -> Result<Imported, ApiError> {
-        let id_there = document.id.clone();
+    pub async fn import_conversation(
+        &self,
+        export: ConversationExport,
+    ) -> Result<Imported, ApiError> {
+        let id_there = export.id.clone();
         let usable = id_there.as_deref().and_then(|id| ConversationId::new(id).ok());
         let is_free = |id: &ConversationId| !id.is_reserved() && !self.transcript.is_private(id);
         let usable = usable.filter(is_free);
         let wanted = usable
             .unwrap_or_else(|| ConversationId::new(&names::answer("chat")).expect("a short name"));
-        let imported = self.transcript.import(wanted, document, self.now()).done().await?;
+        let imported = self.transcript.import(wanted, export, self.now()).done().await?;
         let ImportedConversation { id, was_here } = imported;
         let renamed_from = id_there.filter(|name| name != id.as_str());
         Ok(Imported { id, renamed_from, was_here, kv: None })
@@ -130,8 +132,8 @@ impl Conversations {
     ) -> Result<Imported, ApiError> {
         let (file, reader) = (upload.finish().await?, self.storage.reader()?);
         let model = self.engine.fingerprint();
-        let (document, kv) = compute(move || open(&file, &reader, model, max_text_bytes)).await?;
-        let mut imported = self.import_document(document).await?;
+        let (export, kv) = compute(move || open(&file, &reader, model, max_text_bytes)).await?;
+        let mut imported = self.import_conversation(export).await?;
         imported.kv = match kv {
             None => None,
             Some(Err(reason)) => Some(ImportedKv::LeftOut { reason }),
@@ -160,7 +162,7 @@ impl Conversations {
 }
 
 /// The text of an archive, and its KV or why that is of no use here.
-type Opened = (Document, Option<Result<Archive, String>>);
+type Opened = (ConversationExport, Option<Result<Archive, String>>);
 
 fn open(
     file: &File,
@@ -172,8 +174,8 @@ fn open(
         ArchiveError::Io(error) => failed(&error),
         error => invalid(error.to_string()),
     })?;
-    let document = Document::from_json(&content.text)?;
-    let Some(range) = content.kv else { return Ok((document, None)) };
+    let export = ConversationExport::from_json(&content.text)?;
+    let Some(range) = content.kv else { return Ok((export, None)) };
     let bytes = range.end - range.start;
     let free_bytes = reader.free_bytes().map_err(|error| failed(&error))?;
     if bytes > free_bytes.saturating_sub(SPARE_BYTES) {
@@ -184,19 +186,19 @@ fn open(
     archive::extract(file, range, &extracted).map_err(|error| failed(&error))?;
     let kv = Archive::open(extracted).map_err(|error| refused(&error))?;
     match kv.records() {
-        [record] if document.id.as_deref() == Some(record.conversation.as_str()) => {}
+        [record] if export.id.as_deref() == Some(record.conversation.as_str()) => {}
         _ => return Err(invalid("its KV is that of another conversation".to_owned())),
     }
     if kv.manifest().model == model {
-        return Ok((document, Some(Ok(kv))));
+        return Ok((export, Some(Ok(kv))));
     }
     match kv.check_model(reader) {
-        Ok(()) => Ok((document, Some(Ok(kv)))),
+        Ok(()) => Ok((export, Some(Ok(kv)))),
         Err(kv_archive::ArchiveError::Foreign { fingerprint, difference }) => {
             let reason = format!(
                 "it was computed by a model that was never used here ({fingerprint}{difference})"
             );
-            Ok((document, Some(Err(reason))))
+            Ok((export, Some(Err(reason))))
         }
         Err(error) => Err(refused(&error)),
     }

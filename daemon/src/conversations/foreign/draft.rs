@@ -1,8 +1,8 @@
-//! A conversation of another app on its way to a [`Document`].
+//! A conversation of another app on its way to a [`ConversationExport`].
 
 use serde_json::{Value, json};
 
-use crate::conversations::transcript::Document;
+use crate::conversations::transcript::ConversationExport;
 use crate::error::{ApiError, ErrorKind};
 
 /// Larger times are milliseconds: as seconds they would be in the year 5138.
@@ -21,7 +21,7 @@ pub struct Draft {
     pub messages: Vec<Value>,
     /// Of the instructions; the first messages follow it.
     pub root: Option<i64>,
-    /// A document of Hob.
+    /// An export of Hob.
     pub finished: Option<Value>,
 }
 
@@ -46,10 +46,10 @@ impl Draft {
         draft
     }
 
-    /// A document that Hob has written.
-    pub fn finished(document: &Value) -> Self {
-        let title = document.get("title").and_then(Value::as_str).map(str::to_owned);
-        Self { title, finished: Some(document.clone()), ..Self::default() }
+    /// An export that Hob has written.
+    pub fn finished(export: &Value) -> Self {
+        let title = export.get("title").and_then(Value::as_str).map(str::to_owned);
+        Self { title, finished: Some(export.clone()), ..Self::default() }
     }
 
     /// Adds a message after `parent`, or after the instructions. Returns its id; without a text
@@ -95,15 +95,15 @@ impl Draft {
     }
 
     /// # Errors
-    /// When there is no message with a text, or Hob's own document is invalid.
-    pub fn into_document(self) -> Result<Document, ApiError> {
-        if let Some(document) = self.finished {
-            return Document::from_json(&document);
+    /// When there is no message with a text, or Hob's own export is invalid.
+    pub fn into_export(self) -> Result<ConversationExport, ApiError> {
+        if let Some(export) = self.finished {
+            return ConversationExport::from_json(&export);
         }
         if self.messages.len() == usize::from(self.root.is_some()) {
             return Err(ApiError::new(ErrorKind::Invalid, "it has no message with a text"));
         }
-        Document::from_json(&json!({
+        ConversationExport::from_json(&json!({
             "format": "hob conversation",
             "id": self.id,
             "title": self.title,

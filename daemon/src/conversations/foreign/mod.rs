@@ -1,7 +1,7 @@
-//! Conversations of other apps, read as [`Document`]s: exports of ChatGPT, LM Studio, Open WebUI and
-//! Jan, alone, in an array, or in a ZIP archive. Arrays of Hob's own documents, too.
+//! Conversations of other apps, read as [`ConversationExport`]s: exports of ChatGPT, LM Studio, Open
+//! WebUI and Jan, alone, in an array, or in a ZIP archive. Arrays of Hob's own exports, too.
 //!
-//! - Pure: bytes in, documents out. Each is checked like Hob's own.
+//! - Pure: bytes in, conversations out. Each is checked like Hob's own.
 //! - Branches stay where the app has them. The instructions become the first system message, the
 //!   model's name stays with each answer, and what a model thought is its `reasoning_content`.
 //! - What Hob cannot show (pictures, calls of the app's own tools) is left out.
@@ -23,7 +23,7 @@ use std::io::{BufRead, BufReader, Read, Seek};
 
 use serde_json::Value;
 
-use super::transcript::Document;
+use super::transcript::ConversationExport;
 use crate::error::{ApiError, ErrorKind};
 use draft::Draft;
 
@@ -64,7 +64,7 @@ impl Source {
 /// The conversations of a file.
 #[derive(Debug, Default)]
 pub struct Export {
-    pub documents: Vec<(Source, Document)>,
+    pub conversations: Vec<(Source, ConversationExport)>,
     pub skipped: Vec<Skipped>,
 }
 
@@ -114,8 +114,8 @@ impl Export {
 
     fn add(&mut self, (source, draft): (Source, Draft)) {
         let title = draft.title.clone();
-        match draft.into_document() {
-            Ok(document) => self.documents.push((source, document)),
+        match draft.into_export() {
+            Ok(export) => self.conversations.push((source, export)),
             Err(error) => self.skip(title, error.message),
         }
     }
@@ -125,11 +125,11 @@ impl Export {
     }
 
     fn is_empty(&self) -> bool {
-        self.documents.is_empty() && self.skipped.is_empty()
+        self.conversations.is_empty() && self.skipped.is_empty()
     }
 
     fn checked(self) -> Result<Self, ApiError> {
-        match (self.documents.first(), self.skipped.first()) {
+        match (self.conversations.first(), self.skipped.first()) {
             (Some(_), _) => Ok(self),
             (None, Some(skipped)) => Err(refused(format!(
                 "none of its conversations can be imported: {}",

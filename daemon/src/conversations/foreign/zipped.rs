@@ -43,7 +43,7 @@ pub fn read(
             let mut found = Export::default();
             match budget.read(file, |file| Ok(found.add_json(file)))? {
                 Ok(()) => {
-                    export.documents.append(&mut found.documents);
+                    export.conversations.append(&mut found.conversations);
                     export.skipped.append(&mut found.skipped);
                 }
                 Err(error) if name.starts_with("conversation") => return Err(error),

@@ -1,6 +1,6 @@
 //! A conversation outside of the database, and its JSON.
 //!
-//! - A message comes after its parent; ids are unique within the document.
+//! - A message comes after its parent; ids are unique within the export.
 //! - An answer that is still growing is exported as an interrupted one.
 
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ const MAX_SECONDS: i64 = 1 << 37;
 
 /// A conversation with its branches. Times are milliseconds since 1970.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Document {
+pub struct ConversationExport {
     /// Its id where it was exported.
     pub id: Option<String>,
     pub title: Option<String>,
@@ -63,7 +63,7 @@ pub struct Node {
     pub summary: Option<String>,
 }
 
-impl Document {
+impl ConversationExport {
     pub fn of(text: &ConversationText, extent: Extent) -> Self {
         let messages: Vec<&SavedMessage> = match extent {
             Extent::Tree => text.messages.iter().collect(),
@@ -144,7 +144,7 @@ impl Document {
         json
     }
 
-    /// Reads what [`Document::to_json`] or another program wrote.
+    /// Reads what [`ConversationExport::to_json`] or another program wrote.
     ///
     /// # Errors
     /// Name the field that is wrong.
@@ -208,7 +208,7 @@ pub fn one_line(title: &str) -> Option<String> {
 }
 
 /// # Errors
-/// When a later version of Hob wrote the document.
+/// When a later version of Hob wrote the export.
 pub fn check_version(version: i64) -> Result<(), ApiError> {
     if version == VERSION {
         return Ok(());
@@ -271,7 +271,7 @@ fn time(fields: &Fields<'_>, name: &str) -> Result<Option<i64>, ApiError> {
 mod tests {
     use super::*;
 
-    fn document() -> Value {
+    fn export() -> Value {
         let message = |role: &str, text: &str| json!({"role": role, "content": text});
         json!({"format": FORMAT, "version": 1, "id": "a", "title": "Hi", "created_at": 5,
         "updated_at": 6, "pinned": true, "head": 3, "messages": [
@@ -285,16 +285,16 @@ mod tests {
     }
 
     #[test]
-    fn a_written_document_is_read_back() {
-        assert_eq!(Document::from_json(&document()).unwrap().to_json(), document());
+    fn a_written_export_is_read_back() {
+        assert_eq!(ConversationExport::from_json(&export()).unwrap().to_json(), export());
     }
 
     #[test]
     fn a_wrong_field_is_named() {
         let with = |pointer: &str, value: Value| {
-            let mut document = document();
-            *document.pointer_mut(pointer).unwrap() = value;
-            Document::from_json(&document).unwrap_err().param.unwrap()
+            let mut json = export();
+            *json.pointer_mut(pointer).unwrap() = value;
+            ConversationExport::from_json(&json).unwrap_err().param.unwrap()
         };
         for (pointer, value, param) in [
             ("/format", json!("something"), "format"),
@@ -318,11 +318,11 @@ mod tests {
 
     #[test]
     fn a_title_is_one_line() {
-        let mut document = document();
-        document["title"] = json!(format!("a\n\u{7}b {}", "c".repeat(300)));
-        let title = Document::from_json(&document).unwrap().title.unwrap();
+        let mut json = export();
+        json["title"] = json!(format!("a\n\u{7}b {}", "c".repeat(300)));
+        let title = ConversationExport::from_json(&json).unwrap().title.unwrap();
         assert!(title.starts_with("a b ccc") && title.chars().count() == MAX_TITLE_CHARS);
-        document["title"] = json!(" \n");
-        assert_eq!(Document::from_json(&document).unwrap().title, None);
+        json["title"] = json!(" \n");
+        assert_eq!(ConversationExport::from_json(&json).unwrap().title, None);
     }
 }

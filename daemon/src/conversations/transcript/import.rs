@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::read::{IMPORTED, exists};
 use super::tree::{millis, title};
-use super::{Document, Node, TranscriptError, library};
+use super::{ConversationExport, Node, TranscriptError, library};
 use crate::wire::message::Message;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,11 +26,11 @@ pub struct ImportedConversation {
 pub fn import(
     connection: &mut Connection,
     wanted: &ConversationId,
-    document: &Document,
+    export: &ConversationExport,
     now: Timestamp,
 ) -> Result<ImportedConversation, TranscriptError> {
     let transaction = connection.transaction()?;
-    if exists(&transaction, wanted)? && holds(&transaction, wanted, &document.messages)? {
+    if exists(&transaction, wanted)? && holds(&transaction, wanted, &export.messages)? {
         // Importing a conversation from the trash restores it.
         transaction.execute(
             "UPDATE conversations SET trashed_at = NULL WHERE id = ?1",
@@ -39,11 +39,11 @@ pub fn import(
         transaction.commit()?;
         return Ok(ImportedConversation { id: wanted.clone(), was_here: true });
     }
-    for stored in &document.documents {
+    for stored in &export.documents {
         library::put(&transaction, stored, false, now)?;
     }
     let id = unused_id(&transaction, wanted)?;
-    write(&transaction, &id, document, millis(now))?;
+    write(&transaction, &id, export, millis(now))?;
     transaction.commit()?;
     Ok(ImportedConversation { id, was_here: false })
 }
@@ -51,11 +51,11 @@ pub fn import(
 fn write(
     connection: &Connection,
     id: &ConversationId,
-    document: &Document,
+    export: &ConversationExport,
     now: i64,
 ) -> Result<(), TranscriptError> {
-    let messages = document.messages.iter().map(|node| &node.message);
-    let title = document.title.clone().or_else(|| title(messages));
+    let messages = export.messages.iter().map(|node| &node.message);
+    let title = export.title.clone().or_else(|| title(messages));
     let before_now = |at: Option<i64>| at.unwrap_or(now).min(now);
     connection.execute(
         "INSERT INTO conversations (id, title, created_at, updated_at, pinned, instructions)
@@ -63,10 +63,10 @@ fn write(
         params![
             id.as_str(),
             title,
-            before_now(document.created_at),
-            before_now(document.updated_at),
-            document.pinned,
-            document.instructions,
+            before_now(export.created_at),
+            before_now(export.updated_at),
+            export.pinned,
+            export.instructions,
         ],
     )?;
     let mut rows: HashMap<i64, i64> = HashMap::new();
@@ -76,7 +76,7 @@ fn write(
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     )?;
     let mut last = None;
-    for node in &document.messages {
+    for node in &export.messages {
         insert.execute(params![
             id.as_str(),
             node.parent.and_then(|parent| rows.get(&parent)),
@@ -91,7 +91,7 @@ fn write(
         last = Some(connection.last_insert_rowid());
         rows.extend(last.map(|row| (node.id, row)));
     }
-    let head = document.head.and_then(|head| rows.get(&head).copied()).or(last);
+    let head = export.head.and_then(|head| rows.get(&head).copied()).or(last);
     connection.execute("UPDATE conversations SET head = ?2 WHERE id = ?1", (id.as_str(), head))?;
     Ok(())
 }

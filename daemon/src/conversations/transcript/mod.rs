@@ -13,13 +13,13 @@
 //!
 //! Reading order: `schema`, `writer` (the thread), `private`, `tree` (walking and growing), `answer` (one that
 //! grows), `turn` (before a prompt and after an answer), `read`, `change`, `search`, `recent`,
-//! `messages` (single ones), `library` (documents), `document_blocks`, `document`, `finish` and `import` (conversations from elsewhere),
-//! `preferences`.
+//! `messages` (single ones), `library` (documents), `document_blocks`, `conversation_export`, `finish`
+//! and `import` (conversations from elsewhere), `preferences`.
 
 mod answer;
 mod change;
+mod conversation_export;
 mod deletions;
-mod document;
 mod document_blocks;
 mod error;
 mod explanations;
@@ -58,9 +58,11 @@ use serde_json::Value;
 use crate::wire::message::Message;
 pub use answer::{ClosedAnswer, OpenAnswer};
 pub use change::Change;
+pub use conversation_export::{
+    ConversationExport, Extent, Node, VERSION, check_version, one_line, status,
+};
 use deletions::Deletions;
 pub use deletions::{Deletion, TurnTicket};
-pub use document::{Document, Extent, Node, VERSION, check_version, one_line, status};
 pub use document_blocks::DocumentBlocks;
 pub use error::TranscriptError;
 pub use explanations::SavedExplanation;
@@ -246,10 +248,10 @@ impl Transcript {
     pub fn import(
         &self,
         wanted: ConversationId,
-        document: Document,
+        export: ConversationExport,
         now: Timestamp,
     ) -> Pending<ImportedConversation> {
-        self.writer.write(move |connection| import::import(connection, &wanted, &document, now))
+        self.writer.write(move |connection| import::import(connection, &wanted, &export, now))
     }
 
     /// The latest answers over all conversations.
