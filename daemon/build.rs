@@ -1,4 +1,4 @@
-//! The page's files are embedded without comments and indents; a file that is new, changed or gone
+//! The page's files are embedded without comments and indents, styles joined; a file that is new, changed or gone
 //! changes the program, too.
 
 use std::path::{Path, PathBuf};
@@ -29,8 +29,14 @@ fn write_slim(from: &Path, under: &str, to: &Path) -> io::Result<()> {
             write_slim(&entry.path(), &format!("{under}{name}/"), &to.join(&name))?;
         } else {
             let content = fs::read_to_string(entry.path())?;
-            fs::write(to.join(&name), slim::slim(&format!("{under}{name}"), &content))?;
+            let name_in_page = format!("{under}{name}");
+            let joined = slim::joined(&name_in_page, &content, read_style);
+            fs::write(to.join(&name), slim::slim(&name_in_page, &joined))?;
         }
     }
     Ok(())
+}
+
+fn read_style(name: &str) -> String {
+    fs::read_to_string(Path::new(PAGE).join(name)).expect("an imported style is there")
 }

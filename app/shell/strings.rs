@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
-const ENGLISH: &str = include_str!("../ui/strings/en.json");
-const GERMAN: &str = include_str!("../ui/strings/de.json");
+const ENGLISH: &str = include_str!("../ui/strings/later/en.json");
+const GERMAN: &str = include_str!("../ui/strings/later/de.json");
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Strings {

@@ -9,6 +9,7 @@ import {
   bind,
   classes,
   go,
+  help,
   html,
   lazy,
   loadLanguage,
@@ -21,8 +22,9 @@ import {
   useRef,
   useState,
   useStore,
+  withTexts,
 } from "/lib.js";
-import { Help, help, Icon, orToast, Questions, ShowSide, showSide, side, Toasts } from "/parts.js";
+import { Icon, orToast, Questions, ShowSide, showSide, side, Toasts } from "/parts.js";
 import { Banner } from "./banner.js";
 import "./documents/drops.js";
 import { chatOf, chats, loadChats, pollStatus, refreshStatus, status, visibleChats } from "./chat/chats.js";
@@ -43,11 +45,10 @@ const PAGES = {
 const ALL_PAGES = { ...PAGES, trash: "./pages/trash/page.js" };
 
 /** The styles of those pages: they use each other's, and no chat needs them. */
-const STYLES = ["memory", "profiles", "models", "settings"];
 let styles = null;
 
 function loadStyles() {
-  styles ??= Promise.all(STYLES.map(loadStyle)).catch((error) => {
+  styles ??= loadStyle("pages").catch((error) => {
     styles = null; // The next page tries again.
     throw error;
   });
@@ -68,8 +69,9 @@ function loadStyle(name) {
 
 /** Browsers remember that a module could not be loaded: each further try has another address. */
 async function importPage(page, tries) {
-  await loadStyles();
-  return import(tries ? `${ALL_PAGES[page]}?try=${tries}` : ALL_PAGES[page]);
+  const importing = import(tries ? `${ALL_PAGES[page]}?try=${tries}` : ALL_PAGES[page]);
+  const [module] = await Promise.all([withTexts(importing), loadStyles()]);
+  return module;
 }
 
 const RETRY_MS = 1500;
@@ -107,18 +109,26 @@ function App() {
           : html`<${LoadedPage} key=${page + language} page=${page} detail=${detail} />`}
       </div>
     </div>
-    <${Help} /><${Questions} /><${Toasts} />`;
+    <${HelpOn} /><${Questions} /><${Toasts} />`;
 }
 
 /** Loaded for a browser without a token. */
 const connect = lazy(async () => {
   await loadStyle("connect");
-  return import("./pages/connect.js");
+  return withTexts(import("./pages/connect.js"));
 });
 
 function Connect() {
   const page = connect.use();
   return page && html`<${page.Connect} />`;
+}
+
+const helpDialog = lazy(() => withTexts(import("./parts/help.js")));
+
+function HelpOn() {
+  const { open } = useStore(help);
+  const module = helpDialog.use(open);
+  return open && module && html`<${module.Help} onClose=${() => help.set({ open: false })} />`;
 }
 
 /** The conversation of the page without an address. */

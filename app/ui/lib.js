@@ -6,8 +6,6 @@ export * from "./lib/links.js";
 export * from "./lib/microphone.js";
 export * from "./lib/preferences.js";
 export * from "./lib/router.js";
-export * from "./lib/sound.js";
 export * from "./lib/store.js";
 export * from "./lib/strings.js";
 export * from "./lib/transport.js";
-export * from "./lib/ttl.js";

@@ -58,6 +58,7 @@ impl Page {
     pub fn last_figures(&self) -> String {
         if self.count("@figures") == 0 {
             self.script("all('@answer @numbers').at(-1).click()");
+            self.shows("@figures");
         }
         self.text("@figures").replace('\n', " ")
     }

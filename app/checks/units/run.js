@@ -3,8 +3,8 @@
 import { locale } from "/lib/strings.js";
 import { runAll } from "./harness.js";
 
-const strings = await (await fetch("/strings/en.json")).json();
-locale.set({ language: "en", strings });
+const read = async (name) => (await fetch(`/strings/${name}.json`)).json();
+locale.set({ language: "en", strings: { ...(await read("en")), ...(await read("later/en")) } });
 try {
   await import("./lib.js");
   await import("./transport.js");

@@ -1,9 +1,8 @@
 // The menu of a chat, and the export of chats.
 
-import { api, t } from "/lib.js";
+import { api, t, withTexts } from "/lib.js";
 import { askText, download, orToast } from "/parts.js";
 import { conversationPath, isPrivate, pin, rename } from "./chats.js";
-import { deleteChats } from "./deleting.js";
 import { toggle } from "./picked.js";
 
 const MAX_FILE_NAME_LETTERS = 60;
@@ -51,6 +50,12 @@ async function exportChat(chat, format, extension) {
     api.bytes("GET", conversationPath(chat.id, `/export?format=${format}`)),
   );
   if (file) download(file, `${fileName(chat)}.${extension}`);
+}
+
+/** Leaves the page of a chat that is deleted. */
+export async function deleteChats(list) {
+  const module = await orToast(withTexts(import("./deleting.js")));
+  await module?.deleteChats(list);
 }
 
 /** Several chats as one file, an array of what each is alone. */

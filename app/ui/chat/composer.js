@@ -1,13 +1,13 @@
 // The message field. Focusing it prewarms the chat; finished words are computed while the user types.
 
-import { html, lazy, t, useEffect, useLayoutEffect, useRef, useState, useStore } from "/lib.js";
+import { html, lazy, t, useEffect, useLayoutEffect, useRef, useState, useStore, withTexts } from "/lib.js";
 import { Button, fitToText, Icon } from "/parts.js";
 import { Attach, AttachedDocuments, takePaste } from "./attached.js";
 import { chatOf, chats, prewarm } from "./chats.js";
 import { PushToTalk } from "./push-to-talk.js";
 import { SamplingChoice } from "./sampling-choice.js";
 
-const templateList = lazy(() => import("./template-list.js"));
+const templateList = lazy(() => withTexts(import("./template-list.js")));
 const TEMPLATE = /^\/[^/\n]*$/;
 
 export function Composer({ conversation }) {

@@ -12,7 +12,6 @@ import { createAttachments } from "./attachments.js";
 import { chatOf, conversationPath, isPrivate, newId, refreshStatus, upsertChat } from "./chats.js";
 import { drafts } from "./drafts.js";
 import { hobFields, requestBody } from "./request.js";
-import { createSpeaker } from "./speaker.js";
 import { pathTo } from "./tree.js";
 import { createTypeAhead } from "./type-ahead.js";
 
@@ -130,7 +129,7 @@ function createConversation(id, state) {
 
   /** Requests an answer: to `messages` after the message `after`, or without any, to `after`. `begun`: the answer
       that goes on. */
-  async function ask(messages, { after, cold, newest, aloud, begun } = {}) {
+  async function ask(messages, { after, cold, newest, speaker: aloud = null, begun } = {}) {
     const { live, messages: stored } = store.get();
     if (live) return restoreDraft(messages, stored.length);
     const asked = { after: begun?.id ?? after, cold, newest, continue: Boolean(begun) };
@@ -139,7 +138,7 @@ function createConversation(id, state) {
     const began = performance.now();
     const leaving = new AbortController();
     silence();
-    speaker = aloud ? createSpeaker() : null;
+    speaker = aloud;
     const { failure, wasStopped } = await follow({ after, pending, leaving, begun }, async function* () {
       await typeAhead.stop();
       if (store.get().live.isStopping) return;
@@ -284,9 +283,9 @@ function createConversation(id, state) {
     { role: "user", content: text, ...(documents.length && { hob: { documents } }) },
   ];
 
-  async function send(text, { aloud } = {}) {
+  async function send(text, { speaker } = {}) {
     const { documents, unfinished } = attachments.send();
-    await ask(userMessage(text, documents), { after: store.get().head ?? undefined, aloud });
+    await ask(userMessage(text, documents), { after: store.get().head ?? undefined, speaker });
     // What the answer has computed of it is there; its own KV is saved to its end.
     if (unfinished) readDocument(unfinished.id, { show() {} }).catch(() => {});
   }

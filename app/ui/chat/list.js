@@ -15,11 +15,10 @@ import {
   useStore,
 } from "/lib.js";
 import { Icon, Menu, VirtualList } from "/parts.js";
-import { actions } from "./actions.js";
+import { actions, deleteChats } from "./actions.js";
 import { useAnswering } from "./answering.js";
 import { restore } from "./chats.js";
 import { conversationOf } from "./conversation.js";
-import { deleteChats } from "./deleting.js";
 import { grouped, untilMidnight } from "./groups.js";
 import { pickAll, picked, pickRange, toggle, unpick } from "./picked.js";
 import { ReadyIcon } from "./ready.js";

@@ -1,4 +1,16 @@
-import { classes, html, lazy, t, useEffect, useLayoutEffect, useMemo, useRef, useState, useStore } from "/lib.js";
+import {
+  classes,
+  html,
+  lazy,
+  t,
+  useEffect,
+  useLayoutEffect,
+  useMemo,
+  useRef,
+  useState,
+  useStore,
+  withTexts,
+} from "/lib.js";
 import { Button, Icon, IconButton } from "/parts.js";
 import { drops, takeDrops } from "../documents/drops.js";
 import { takeDocument } from "./about.js";
@@ -16,7 +28,7 @@ import { richText } from "./text.js";
 import { textOf } from "./tree.js";
 import { Suggestions, Welcome } from "./welcome.js";
 
-const room = lazy(() => import("./room.js"));
+const room = lazy(() => withTexts(import("./room.js")));
 
 const NEAR_END_PX = 80;
 

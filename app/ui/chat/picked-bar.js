@@ -2,8 +2,7 @@
 
 import { html, t, useStore } from "/lib.js";
 import { IconButton } from "/parts.js";
-import { exportChats } from "./actions.js";
-import { deleteChats } from "./deleting.js";
+import { deleteChats, exportChats } from "./actions.js";
 import { picked, pickAll, unpick } from "./picked.js";
 
 /** `list`: the chats that are shown; one that a search hides is not picked. */

@@ -8,11 +8,13 @@
 // - The answer is spoken while it streams, if the daemon has a voice. Pressing again silences it.
 // - Escape discards the recording, and silences the answer.
 
-import { api, bind, classes, html, microphone, play, preferences, record, t } from "/lib.js";
+import { api, bind, classes, html, microphone, preferences, t } from "/lib.js";
 import { useEffect, useRef, useState, useStore } from "/lib.js";
 import { Icon, toast } from "/parts.js";
-import { refreshStatus, status } from "./chats.js";
-import { dropSpeech, streamSpeech } from "./spoken.js";
+import { conversationPath, refreshStatus, status } from "./chats.js";
+
+/** The user said nothing to send: the daemon drops the sound and what it computes for it. */
+const dropSpeech = (id) => api.del(conversationPath(id, "/audio")).catch(() => {});
 
 /** A shorter press is taken for a click. */
 const MIN_PRESS_MS = 250;
@@ -97,23 +99,24 @@ function usePushToTalk(conversation, focusComposer, disabled) {
       return;
     }
     try {
-      const recording = await record();
+      const voice = await import("./voice.js");
+      const recording = await voice.record();
       if (turn.current !== mine) {
         recording.end();
         return;
       }
-      mine.recording = recording;
+      Object.assign(mine, { recording, voice });
       setPhase("recording");
       if (known.recognizer_stream) {
         conversation.hear("");
-        mine.transcript = streamSpeech(id, recording, {
+        mine.transcript = voice.streamSpeech(id, recording, {
           ready,
           show: conversation.hear,
           failed: (error) => failed(mine, error),
           signal: mine.abort.signal,
         });
       } else {
-        mine.transcript = () => transcribed(recording, mine.abort.signal);
+        mine.transcript = () => voice.transcribed(recording, mine.abort.signal);
       }
       if (mine.isReleased) await release();
     } catch (error) {
@@ -134,24 +137,18 @@ function usePushToTalk(conversation, focusComposer, disabled) {
     try {
       filler.current = mine.abort;
       const transcript = mine.transcript();
-      playFiller(id, mine.abort.signal);
+      mine.voice.playFiller(id, mine.abort.signal);
       const text = await transcript;
       if (turn.current !== mine) return;
       end(); // Without aborting: the filler plays to its end.
-      const aloud = status.get().now?.voice && preferences.get().speaks;
-      if (text) conversation.send(text, { aloud });
+      const isSpoken = status.get().now?.voice && preferences.get().speaks;
+      if (text) conversation.send(text, { speaker: isSpoken ? mine.voice.createSpeaker() : null });
       else toast(t("talk.nothing"));
     } catch (error) {
       failed(mine, error);
     }
   };
   return { phase, press, release, discard };
-}
-
-/** The text of a whole recording. */
-async function transcribed(recording, signal) {
-  const options = { type: "audio/wav", signal };
-  return (await api.post("/v1/voice/transcriptions", await recording.stop(), options)).text;
 }
 
 /** Alt+T presses and releases; Escape and leaving the window discard; Escape silences the answer. */
@@ -181,15 +178,4 @@ function useHeldKey(press, release, discard, silence) {
       window.removeEventListener("blur", leave);
     };
   }, []);
-}
-
-/** Plays a short phrase during the transcription, if the daemon has one. */
-async function playFiller(id, signal) {
-  try {
-    const query = `stopped=true&conversation=${encodeURIComponent(id)}`;
-    const sound = await api.bytes("GET", `/v1/voice/filler?${query}`, { signal });
-    if (sound.size) await play(sound, signal);
-  } catch {
-    // The answer comes without a filler.
-  }
 }

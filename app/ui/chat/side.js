@@ -1,23 +1,26 @@
 // The sidebar: search, import, the list of chats, and the way to the trash.
 
-import { address, go, html, route, t, useMemo, useRef, useStore } from "/lib.js";
-import { Icon, IconButton } from "/parts.js";
+import { address, go, html, lazy, route, t, useMemo, useRef, useStore, withTexts } from "/lib.js";
+import { Icon, IconButton, orToast } from "/parts.js";
 import { chats, search, visibleChats } from "./chats.js";
 import { newConversation } from "./conversation.js";
-import { importChats } from "./importing.js";
 import { List } from "./list.js";
-import { PickedBar } from "./picked-bar.js";
+import { picked } from "./picked.js";
+
+const pickedBar = lazy(() => withTexts(import("./picked-bar.js")));
 
 export function Chats() {
   const state = useStore(chats);
   const list = useMemo(() => visibleChats(state), [state]);
+  const isPicking = useStore(picked, ({ ids }) => ids.size > 0);
+  const bar = pickedBar.use(isPicking);
   const isTrash = useStore(route, ({ page }) => page === "trash");
   return html`
     <div class="stack side-top">
       <${Top} />
       <${Search} query=${state.query} />
     </div>
-    <${PickedBar} list=${list} />
+    ${isPicking && bar && html`<${bar.PickedBar} list=${list} />`}
     ${state.loaded && !list.length
       ? html`<p class="empty grow">${t(state.query ? "chat.none-found" : "chat.none")}</p>`
       : html`<${List} key=${Boolean(state.query.trim())} list=${list} isSearch=${Boolean(state.query.trim())} />`}
@@ -28,9 +31,11 @@ export function Chats() {
 
 function Top() {
   const file = useRef();
-  const chosen = (event) => {
-    importChats([...event.target.files]);
-    event.target.value = "";
+  const chosen = async ({ target }) => {
+    const files = [...target.files];
+    target.value = "";
+    const module = await orToast(withTexts(import("./importing.js")));
+    await module?.importChats(files);
   };
   return html`
     <div class="row apart">

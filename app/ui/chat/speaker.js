@@ -3,7 +3,8 @@
 // - While one sound plays, the next is made.
 // - A sentence that cannot be spoken ends the speech: the text is on the page.
 
-import { api, play } from "/lib.js";
+import { api } from "/lib.js";
+import { play } from "/lib/sound.js";
 
 /** Up to the end of the last complete sentence. */
 const SENTENCES = /^[^]*(?:[.!?…:;](?=\s)|[。！？\n])/u;

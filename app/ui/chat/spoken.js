@@ -42,6 +42,3 @@ export function streamSpeech(id, recording, { ready, show, failed, signal }) {
     return transcript;
   };
 }
-
-/** The user said nothing to send: the daemon drops the sound and what it computes for it. */
-export const dropSpeech = (id) => api.del(conversationPath(id, "/audio")).catch(() => {});

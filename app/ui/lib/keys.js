@@ -3,8 +3,13 @@
 // - A key without a modifier is ignored while an input has the focus.
 // - `Mod` is Command on a Mac and Ctrl elsewhere.
 
+import { createStore } from "./store.js";
+
 const isMac = navigator.platform.startsWith("Mac");
 const shortcuts = [];
+
+/** Whether the list of shortcuts is shown. */
+export const help = createStore({ open: false });
 
 /** `name`: its string in the help. When `act` returns false the event stays unhandled. */
 export function bind(keys, name, act, { whileTyping = keys.includes("+") } = {}) {

@@ -1,5 +1,7 @@
-// Visible text in the user's language: `strings/en.json` and `strings/de.json`, with the same keys.
-// Only the language that is shown is loaded.
+// Visible text in the user's language; only the language that is shown is loaded.
+//
+// - `strings/en.json` has what a chat with its first message shows, `strings/later/en.json` the rest: a module that
+//   shows some of those is imported by `withTexts`.
 
 import { bytes, count, duration, formatter, seconds } from "./format.js";
 import { preferences } from "./preferences.js";
@@ -10,15 +12,50 @@ export const languages = { en: "English", de: "Deutsch" };
 /** The language that is shown, and its strings. */
 export const locale = createStore({ language: null, strings: {} });
 
+/** Whether a module has asked for the later texts, and whether those of the language are there. */
+let needsLater = false;
+let hasLater = false;
+
 /** Loads and shows the language that the preferences or the browser ask for. */
 export async function loadLanguage() {
   const language = preferredLanguage();
   if (language === locale.get().language) return;
-  const strings = await (await fetch(`strings/${language}.json`)).json();
+  const needed = needsLater;
+  const [first, later] = await Promise.all([read(language), needed ? read(`later/${language}`) : {}]);
   if (language !== preferredLanguage()) return; // It was changed meanwhile.
+  if (needed !== needsLater) return loadLanguage();
   document.documentElement.lang = language;
-  locale.set({ language, strings });
+  hasLater = needed;
+  locale.set({ language, strings: { ...first, ...later } });
 }
+
+/** Resolves to a module once the later texts are there, too. */
+export async function withTexts(importing) {
+  needsLater = true;
+  const [module] = await Promise.all([importing, loadLater()]);
+  return module;
+}
+
+let loading = null;
+
+function loadLater() {
+  loading ??= addLater().finally(() => {
+    loading = null;
+  });
+  return loading;
+}
+
+async function addLater() {
+  while (!hasLater) {
+    const { language } = locale.get();
+    const later = await read(`later/${language}`);
+    if (hasLater || language !== locale.get().language) continue; // The language was changed meanwhile.
+    hasLater = true;
+    locale.set(({ strings }) => ({ strings: { ...strings, ...later } }));
+  }
+}
+
+const read = async (name) => (await fetch(`strings/${name}.json`)).json();
 
 function preferredLanguage() {
   const { language } = preferences.get();

@@ -6,11 +6,11 @@
 // Uint8Array. Aborting `signal` cancels the request, and the daemon stops computing for it.
 
 import { browserBackend } from "./transport/browser.js";
-import { appBackend } from "./transport/app.js";
 import { ApiError, isCancelled, isUnreachable } from "./transport/errors.js";
 import { events } from "./transport/events.js";
 
-const backend = window.__TAURI__ ? appBackend() : browserBackend();
+// A browser does not load the backend of the app.
+const backend = window.__TAURI__ ? (await import("./transport/app.js")).appBackend() : browserBackend();
 
 /** Commands and events of the desktop app; null in a browser. */
 export const shell = backend.shell ?? null;

@@ -1,14 +1,11 @@
-import { bound, createStore, html, t, useStore } from "/lib.js";
+// The list of the keyboard shortcuts.
+
+import { bound, html, t } from "/lib.js";
 import { Dialog } from "./dialog.js";
 
-export const help = createStore({ open: false });
-
-export function Help() {
-  const { open } = useStore(help);
-  if (!open) return null;
-  const close = () => help.set({ open: false });
+export function Help({ onClose }) {
   return html`
-    <${Dialog} title=${t("keys.title")} toRead onClose=${close} test="help">
+    <${Dialog} title=${t("keys.title")} toRead onClose=${onClose} test="help">
       <dl class="keys">
         ${bound().map(({ keys, name }) => html`<${Shortcut} name=${name} keys=${keys} />`)}
         <${Shortcut} name="keys.send" keys=${["Enter"]} />

@@ -1,5 +1,6 @@
 //! Files of the page without what only their readers need. `build.rs` embeds them so.
 //!
+//! - A style that imports others has their text in place of each import: the browser asks once.
 //! - By line, which the style of `app/ui` allows: a comment has lines of its own, and white space at
 //!   the begin of a line means nothing, in templates neither.
 //! - Vendored files stay as they are.
@@ -28,9 +29,28 @@ pub fn slim(name: &str, content: &str) -> String {
     slim
 }
 
+/// `content` of the file `name` with the styles that it imports, which `read` returns by name.
+///
+/// An import is a line of its own and names a file of the same directory, which imports none.
+pub fn joined(name: &str, content: &str, read: impl Fn(&str) -> String) -> String {
+    let Some((directory, _)) = name.rsplit_once('/').filter(|_| name.ends_with(".css")) else {
+        return content.to_owned();
+    };
+    let mut joined = String::with_capacity(content.len());
+    for line in content.lines() {
+        let import = line.strip_prefix("@import \"").and_then(|rest| rest.strip_suffix("\";"));
+        match import {
+            Some(target) => joined.push_str(&read(&format!("{directory}/{target}"))),
+            None => joined.push_str(line),
+        }
+        joined.push('\n');
+    }
+    joined
+}
+
 #[cfg(test)]
 mod tests {
-    use super::slim;
+    use super::{joined, slim};
 
     #[test]
     fn comments_indents_and_empty_lines_go() {
@@ -39,6 +59,14 @@ mod tests {
         assert_eq!(slim("a.js", script), "f({\na: 1, // one\n});\n");
         assert_eq!(slim("a.css", "/* A.\n   B. */\na { b: c }\n"), "a { b: c }\n");
         assert_eq!(slim("a.html", "<a>\n  <!-- x -->\n  <b>\n"), "<a>\n<b>\n");
+    }
+
+    #[test]
+    fn a_style_has_the_text_of_those_that_it_imports() {
+        let read = |name: &str| format!("/* {name} */");
+        let main = "a { b: c }\n@import \"x.css\";\n";
+        assert_eq!(joined("style/main.css", main, read), "a { b: c }\n/* style/x.css */\n");
+        assert_eq!(joined("chat/a.js", main, read), main);
     }
 
     #[test]

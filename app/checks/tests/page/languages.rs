@@ -53,6 +53,89 @@ fn every_string_that_a_script_names_exists() {
     assert!(named > 200, "{named} strings are named in the scripts");
 }
 
+/// Others are in `later`: without this the page would show a chat and fail at a name.
+#[test]
+fn the_strings_of_a_chat_are_those_that_its_scripts_name() {
+    let all = strings("en");
+    let loaded_at_once = scripts_loaded_at_once();
+    let named: BTreeSet<&str> = all
+        .keys()
+        .map(String::as_str)
+        .filter(|name| loaded_at_once.iter().any(|script| names(script, name)))
+        .collect();
+    for language in ["en", "de"] {
+        let first = file_of_strings(language);
+        assert_eq!(first.keys().map(String::as_str).collect::<BTreeSet<_>>(), named, "{language}");
+    }
+}
+
+/// Whether a script has the name, as it is or as a template with parts between dots: `page.${name}`.
+fn names(script: &str, name: &str) -> bool {
+    if script.contains(&format!("\"{name}\"")) {
+        return true;
+    }
+    let family = name.split('.').next().unwrap_or(name);
+    let templates = script.split('`').filter(|text| text.starts_with(&format!("{family}.")));
+    templates.filter(|text| text.contains("${")).any(|template| {
+        let template = without_places(template);
+        let (texts, names) = (template.split('.'), name.split('.'));
+        texts.clone().count() == names.clone().count()
+            && texts.zip(names).all(|(text, name)| text == name || text == "$")
+    })
+}
+
+/// `page.${place.page}` as `page.$`.
+fn without_places(template: &str) -> String {
+    let mut parts = template.split("${");
+    let mut whole = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        whole.push('$');
+        whole.push_str(part.split_once('}').map_or("", |(_, after)| after));
+    }
+    whole
+}
+
+/// The text of `app.js` and of all that it imports, but for what `withTexts` imports.
+fn scripts_loaded_at_once() -> Vec<String> {
+    let mut read = BTreeSet::new();
+    let mut found = Vec::new();
+    let mut unread = vec!["app.js".to_owned()];
+    while let Some(name) = unread.pop() {
+        if name.starts_with("vendor/") || !read.insert(name.clone()) {
+            continue;
+        }
+        let script = fs::read_to_string(interface().join(&name)).expect("an imported script");
+        for (at, _) in script.match_indices(".js\"") {
+            let (before, target) = script[..at].rsplit_once('"').expect("an opening quote");
+            let is_import =
+                ["from ", "import ", "import("].iter().any(|word| before.ends_with(word));
+            if is_import && !before.ends_with("withTexts(import(") {
+                unread.push(resolved(&name, &format!("{target}.js")));
+            }
+        }
+        found.push(script);
+    }
+    assert!(found.len() > 80, "{} scripts", found.len());
+    found
+}
+
+/// The script that `from` imports as `target`.
+fn resolved(from: &str, target: &str) -> String {
+    let mut parts: Vec<&str> = from.split('/').collect();
+    parts.pop();
+    if target.starts_with('/') {
+        parts.clear();
+    }
+    for part in target.split('/').filter(|part| !matches!(*part, "" | ".")) {
+        if part == ".." {
+            parts.pop();
+        } else {
+            parts.push(part);
+        }
+    }
+    parts.join("/")
+}
+
 /// The placeholders of all forms of a string: `{name}`, `{name, bytes}`.
 fn places(string: &Value) -> BTreeSet<&str> {
     let forms = string.as_object().map(|forms| forms.values().collect());
@@ -63,8 +146,17 @@ fn places(string: &Value) -> BTreeSet<&str> {
         .collect()
 }
 
+/// Those of both files of a language, which share none.
 fn strings(language: &str) -> Map<String, Value> {
-    let file = interface().join(format!("strings/{language}.json"));
+    let mut all = file_of_strings(language);
+    for (name, string) in file_of_strings(&format!("later/{language}")) {
+        assert!(all.insert(name.clone(), string).is_none(), "{name} is in both files");
+    }
+    all
+}
+
+fn file_of_strings(name: &str) -> Map<String, Value> {
+    let file = interface().join(format!("strings/{name}.json"));
     serde_json::from_slice(&fs::read(file).expect("a file of strings")).expect("its strings")
 }
 

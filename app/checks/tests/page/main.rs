@@ -35,6 +35,7 @@ mod reopening;
 mod sampling;
 mod security;
 mod settings;
+mod size;
 mod surviving;
 mod talking;
 mod toasts;

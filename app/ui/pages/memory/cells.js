@@ -4,7 +4,7 @@
 //   number of tokens. The tip under the pointer, the keyboard and the table give the same in words.
 
 import { address, ago, classes, count, html, pure, t, useEffect, useState } from "/lib.js";
-import { FoldedTable } from "/parts.js";
+import { FoldedTable } from "/parts/table.js";
 import { BLOCKS, runs } from "./blocks.js";
 import { Strip } from "./strip.js";
 import { families, loadingNote, nameOf, origins } from "./words.js";

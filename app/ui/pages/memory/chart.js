@@ -2,7 +2,7 @@
 // as in colour; a table has every figure.
 
 import { ago, count, duration, html, t, useEffect, useMemo, useRef, useState } from "/lib.js";
-import { FoldedTable } from "/parts.js";
+import { FoldedTable } from "/parts/table.js";
 import { nearest, points, ticks } from "./scale.js";
 import { loadingNote } from "./words.js";
 

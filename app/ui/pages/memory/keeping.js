@@ -1,6 +1,7 @@
 // How long the KV of a saved conversation stays ready, and the change of it.
 
-import { api, createStore, duration, formatter, t, TTL_CLASSES } from "/lib.js";
+import { api, createStore, duration, formatter, t } from "/lib.js";
+import { TTL_CLASSES } from "/lib/ttl.js";
 import { orToast, toast } from "/parts.js";
 import { refresh } from "./live.js";
 

@@ -1,7 +1,8 @@
 // Files that failed their check, and how to delete them. Nothing is shown while there are none.
 
 import { ago, api, bytes, html, t } from "/lib.js";
-import { ask, Button, orToast, Table, toast } from "/parts.js";
+import { ask, Button, orToast, toast } from "/parts.js";
+import { Table } from "/parts/table.js";
 import { refresh } from "./live.js";
 
 const COLUMNS = [

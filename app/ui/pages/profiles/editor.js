@@ -1,6 +1,7 @@
 // The editor of one profile: header, segments, and what a save would compute.
 
-import { address, html, shownName, t, TTL_CLASSES } from "/lib.js";
+import { address, html, shownName, t } from "/lib.js";
+import { TTL_CLASSES } from "/lib/ttl.js";
 import { Button, Icon, Menu, Select } from "/parts.js";
 import { Cards } from "./cards.js";
 import { useFigures } from "./use-figures.js";

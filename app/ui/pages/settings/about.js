@@ -1,5 +1,5 @@
-import { html, t, useStore } from "/lib.js";
-import { Button, help } from "/parts.js";
+import { help, html, t, useStore } from "/lib.js";
+import { Button } from "/parts.js";
 import { status } from "/chat/chats.js";
 
 export function About() {

@@ -1,0 +1,47 @@
+// All figures of an answer, and why tokens of its prompt were computed. Loaded when they are opened.
+
+import { html, t, useState } from "/lib.js";
+import { Button, Dialog } from "/parts.js";
+import { originsOf } from "./figures.js";
+import { Miss } from "./miss.js";
+
+export function Figures({ finish, answerCold, busy }) {
+  const { hob, usage, model } = finish;
+  const [isAsked, setAsked] = useState(false);
+  const rows = [
+    ["numbers.ttft", t("numbers.time", { time: hob.ttft_ms })],
+    hob.total_ms && ["numbers.total", t("numbers.time", { time: hob.total_ms })],
+    usage && ["numbers.answer", t("numbers.tokens", { n: usage.completion_tokens })],
+    ["numbers.prompt", originTexts(hob).join(", ")],
+    hob.saved_ms > 0 && ["numbers.saved.title", t("numbers.saved.about", { time: hob.saved_ms })],
+    model && ["numbers.model", model],
+  ];
+  return html`
+    <div class="figures" data-test="figures">
+      <dl>
+        ${rows.filter(Boolean).map(([name, text]) => html`<dt>${t(name)}</dt><dd>${text}</dd>`)}
+      </dl>
+      <div class="row">
+        ${answerCold && html`
+          <${Button} disabled=${busy} onClick=${answerCold} title=${t("message.cold.long")} data-test="answer-cold">
+            ${t("message.cold")}
+          <//>`}
+        ${hob.explanation && html`
+          <${Button} onClick=${() => setAsked(true)} data-test="why">${t("numbers.why")}<//>`}
+      </div>
+      ${isAsked && html`
+        <${Dialog} title=${t("miss.title")} wide toRead onClose=${() => setAsked(false)}>
+          <${Miss} explanation=${hob.explanation} />
+        <//>`}
+    </div>`;
+}
+
+/** Where the prompt's tokens were. */
+function originTexts(hob) {
+  const { computed, ...reused } = originsOf(hob);
+  const texts = Object.entries(reused).filter(([, n]) => n > 0);
+  return [
+    ...texts.map(([origin, n]) => t(`numbers.${origin}`, { n })),
+    t("numbers.computed", { n: computed }),
+  ];
+}
