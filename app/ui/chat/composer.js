@@ -14,9 +14,8 @@ export function Composer({ conversation }) {
   const field = useRef();
   const { draft, spoken, live, profile } = useStore(conversation.store);
   const { attachments } = conversation;
-  const documents = useStore(attachments.store, ({ items }) => items);
+  useStore(attachments.store, ({ items }) => items);
   const isSpeaking = spoken !== null;
-  const canSend = !isSpeaking && attachments.areReady() && (draft.trim() || documents.length > 0);
   // A layout effect: the next key must already go into the field.
   useLayoutEffect(() => field.current.focus({ preventScroll: true }), []);
   useLayoutEffect(() => fitToText(field.current), [draft, spoken]);
@@ -41,8 +40,10 @@ export function Composer({ conversation }) {
   const list = templateList.use(isTemplate);
   const showsTemplates = isTemplate && !areTemplatesClosed && Boolean(list);
   const send = () => {
+    // Of now: Enter may follow a key before its letter is drawn.
+    const { draft, live } = conversation.store.get();
+    if (!canSend(conversation) || live) return;
     const text = draft.trim();
-    if (!canSend || live) return;
     conversation.write("");
     conversation.send(text);
   };
@@ -104,7 +105,7 @@ export function Composer({ conversation }) {
             aria-label=${label}
             title=${label}
             data-test=${action}
-            disabled=${live ? live.isStopping : !canSend}
+            disabled=${live ? live.isStopping : !canSend(conversation)}
             onClick=${live ? conversation.stop : send}
           >
             <${Icon} name=${action} />
@@ -117,4 +118,9 @@ export function Composer({ conversation }) {
         </div>
       </div>
     </div>`;
+}
+
+function canSend({ store, attachments }) {
+  const { draft, spoken } = store.get();
+  return spoken === null && attachments.areReady() && (draft.trim() || attachments.store.get().items.length > 0);
 }
