@@ -111,6 +111,12 @@ export function createAttachments({ isPrivate, isNew, profile, draftName }) {
     remove,
     /** Whether every one can be sent. */
     areReady: () => store.get().items.every((item) => item.id && !item.error && documentState(item) !== "too-long"),
+    areRead: () => store.get().items.every((item) => documentState(item) === "ready"),
+    /** The fields by which what is computed while the user types stands behind them. */
+    ahead() {
+      const documents = store.get().items.map(({ id }) => id);
+      return documents.length ? { messages: [{ role: "user", content: "", hob: { documents } }] } : {};
+    },
     /** Those of a message: `{ id, name }` each. */
     send() {
       const items = take(store.get().items.map(({ key }) => key));

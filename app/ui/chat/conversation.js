@@ -73,7 +73,7 @@ function createConversation(id, state) {
     profile: () => store.get().profile || undefined,
     draftName: () => draftNameOf(id, store.get().state),
   });
-  const typeAhead = createTypeAhead(id, () => ({ hob: hobNow() }));
+  const typeAhead = createTypeAhead(id, () => ({ hob: hobNow(), ...attachments.ahead() }));
 
   const hobNow = () => hobFields(id, store.get(), store.get().head ?? undefined);
 
@@ -341,8 +341,8 @@ function createConversation(id, state) {
     },
     write(draft) {
       store.set({ draft });
-      // What is computed while the user types would lack the documents.
-      if (!store.get().live) typeAhead.write(attachments.store.get().items.length ? "" : draft);
+      // A document that is still being read would be computed twice.
+      if (!store.get().live) typeAhead.write(attachments.areRead() ? draft : "");
     },
     leave() {
       silence();

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
-use super::refusal::{MAX_TEXT_BYTES, unreadable};
+use super::refusal::{MAX_TEXT_BYTES, too_large, unreadable};
 use crate::error::ApiError;
 
 /// The only argument of the child.
@@ -25,6 +25,9 @@ const MAX_CPU_SECS: u64 = 60;
 /// The child's address space.
 const MAX_MEMORY_BYTES: u64 = 2 << 30;
 const MAX_PAGES: usize = 2000;
+
+/// Exit code of a child whose PDF has more pages.
+const TOO_MANY_PAGES: u8 = 3;
 
 /// The text of the file.
 ///
@@ -56,8 +59,14 @@ pub async fn text(bytes: Vec<u8>) -> Result<String, ApiError> {
         .await
         .map_err(|_| unreadable("the PDF was not read within a minute".to_owned()))?
         .map_err(failed)?;
-    let is_cut = text.len() > MAX_TEXT_BYTES; // The child ends once its pipe is closed.
-    if !is_cut && !status.success() {
+    if text.len() > MAX_TEXT_BYTES {
+        return Err(too_large()); // The child has ended because its pipe is closed.
+    }
+    if status.code() == Some(TOO_MANY_PAGES.into()) {
+        let message = format!("the PDF has more than {MAX_PAGES} pages: split it");
+        return Err(unreadable(message));
+    }
+    if !status.success() {
         return Err(unreadable("the PDF is damaged, encrypted or too large".to_owned()));
     }
     Ok(String::from_utf8_lossy(&text).into_owned())
@@ -68,17 +77,20 @@ pub async fn text(bytes: Vec<u8>) -> Result<String, ApiError> {
 pub fn child() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     let is_child = arguments.next().as_deref() == Some(OsStr::new(CHILD_FLAG));
-    is_child.then(|| if extract().is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    is_child.then(|| extract().unwrap_or(ExitCode::FAILURE))
 }
 
-fn extract() -> Option<()> {
+fn extract() -> Option<ExitCode> {
     limit();
     std::panic::set_hook(Box::new(|_| {}));
     let mut bytes = Vec::new();
     std::io::stdin().lock().read_to_end(&mut bytes).ok()?;
     let pages = pdf_extract::extract_text_from_mem_by_pages(&bytes).ok()?;
-    let text = pages.into_iter().take(MAX_PAGES).collect::<Vec<_>>().join("\n\n");
-    std::io::stdout().lock().write_all(text.as_bytes()).ok()
+    if pages.len() > MAX_PAGES {
+        return Some(ExitCode::from(TOO_MANY_PAGES));
+    }
+    std::io::stdout().lock().write_all(pages.join("\n\n").as_bytes()).ok()?;
+    Some(ExitCode::SUCCESS)
 }
 
 #[cfg(unix)]

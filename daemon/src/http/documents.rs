@@ -20,6 +20,9 @@ use crate::documents::{Documents, Home, extract};
 use crate::error::ApiError;
 use crate::wire::document::DocumentId;
 
+/// A file may have so many times the bytes of another body.
+const FILE_FACTOR: usize = 8;
+
 /// How often the end of a reading looks whether the KV has left the cells, and the time between:
 /// five seconds in all.
 const LOOKS: usize = 20;
@@ -62,6 +65,8 @@ pub async fn add(
     Query(query): Query<AddQuery>,
     request: Request,
 ) -> Result<Response, ApiError> {
+    // A PDF is mostly pictures and fonts, which leave no text.
+    let limits = BodyLimits { bytes: limits.bytes.saturating_mul(FILE_FACTOR), ..limits };
     let bytes = body::read_in_time(request, limits).await?;
     let document = extract::document(bytes, &query.name).await?;
     let home = match query.keep {

@@ -73,4 +73,21 @@ fn a_pdf_becomes_its_text_and_a_hostile_one_is_refused() {
         assert_eq!(hobd.client.get("/health")["status"], "ok", "{n}");
     }
     assert_eq!(hobd.client.get("/v1/status")["crashes"], 0);
+
+    let long = add(pdf(&vec!["A page."; 2001]));
+    assert_eq!(long.error()["code"], "document_unreadable", "not cut in silence");
+    assert!(long.text().contains("more than 2000 pages"), "{}", long.text());
+}
+
+#[test]
+fn a_file_may_have_more_bytes_than_another_body() {
+    let home = Home::on_fake().with(&["--max-body-bytes", "64KiB"]);
+    let hobd = home.start();
+    let add = |bytes: usize| {
+        let text = "The castle. ".repeat(bytes / 12);
+        hobd.client.call("POST", "/v1/documents?name=a.txt").body(text).send()
+    };
+    assert_eq!(add(200 << 10).status, 201);
+    let refused = add(600 << 10);
+    assert_eq!((refused.status, refused.error()["code"].as_str()), (413, Some("body_too_large")));
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use hob_checks::{Hobd, Look, Model, Page};
+use hob_testkit::wait;
 use serde_json::json;
 
 fn text(lines: usize) -> String {
@@ -86,6 +87,29 @@ fn a_dropped_file_is_read_before_the_question_and_stays_with_its_message() {
     assert_eq!(page.ask("Say this: doors"), "doors");
     let numbers = page.last_figures();
     assert!(computed(&numbers) < 64, "a second chat shares it: {numbers}");
+}
+
+#[test]
+fn the_words_about_a_document_are_computed_while_they_are_typed() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.shows("@composer");
+    assert!(drop_file(&page, "castle.md", &text(30)));
+    is_ready(&page);
+    page.click("@composer");
+    page.write("How many doors had the castle in the tenth year? Please ");
+    wait::until("the words are hot", || (hobd.tokens_ahead() > 40).then_some(()));
+    assert!(hobd.tokens_ahead() < 200, "the document is computed once: {}", hobd.tokens_ahead());
+    page.write("say");
+    page.press("Enter");
+    page.answered(1);
+    let list = hobd.client.get("/v1/conversations");
+    let id = list["data"][0]["id"].as_str().unwrap();
+    let messages = hobd.client.get(&format!("/v1/conversations/{id}"))["messages"].clone();
+    assert_eq!(messages[0]["hob"]["documents"][0]["name"], "castle.md", "{messages}");
+    let tokens = &messages[1]["finish"]["hob"]["tokens"];
+    // " Please say" and the 13 tokens of the template's end.
+    assert!(tokens["computed"].as_u64() <= Some(24), "{tokens}");
 }
 
 #[test]
