@@ -130,6 +130,25 @@ impl Client {
         json(accepted(response)?)
     }
 
+    /// A reading, answered by a stream of how far it is. `path`: `/v1/documents/{id}/read`.
+    pub fn read_document(
+        &self,
+        path: &str,
+    ) -> Result<impl Iterator<Item = Result<Value, Failure>>, Failure> {
+        let response = self.send(Method::POST, path, None)?;
+        let events = Events::new(BufReader::new(response.into_body().into_reader()));
+        Ok(events.map(|event| {
+            let event = event.map_err(|error| broken(&error))?;
+            let event: Value = serde_json::from_str(&event).map_err(|error| broken(&error))?;
+            match message_of(&event) {
+                Some(message) => {
+                    Err(Failure::Refused { status: 500, message, code: code_of(&event) })
+                }
+                None => Ok(event),
+            }
+        }))
+    }
+
     /// A chat answered by a stream of chunks.
     pub fn chat(
         &self,

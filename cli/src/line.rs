@@ -8,7 +8,7 @@
 use std::io::{self, BufRead, Lines, StdinLock};
 use std::path::PathBuf;
 
-use rustyline::completion::Completer;
+use rustyline::completion::{Completer, FilenameCompleter};
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
@@ -34,8 +34,16 @@ pub struct Edited {
     editor: Editor<Keys, FileHistory>,
     /// `None`: nothing of this run is written.
     history: Option<PathBuf>,
-    /// What Tab completes at the beginning of a line.
-    words: &'static [&'static str],
+    completed: Completed,
+}
+
+/// What Tab completes.
+#[derive(Clone, Copy)]
+pub struct Completed {
+    /// At the beginning of a line.
+    pub words: &'static [&'static str],
+    /// Words at the beginning of a line, with a space, behind which a path stands.
+    pub before_paths: &'static [&'static str],
 }
 
 /// What [`Input::next`] reads.
@@ -48,12 +56,12 @@ pub enum Line {
 
 impl Input {
     /// An editor where standard input and output are a terminal, unless the output is `json`.
-    /// `history`: the file of earlier lines. `words`: what Tab completes.
+    /// `history`: the file of earlier lines.
     pub fn new(
         terminal: Terminal,
         json: bool,
         history: Option<PathBuf>,
-        words: &'static [&'static str],
+        completed: Completed,
     ) -> Self {
         let plain = || Self::Plain(io::stdin().lock().lines());
         if !terminal.input || !terminal.output || json {
@@ -73,7 +81,7 @@ impl Input {
         if let Some(path) = &history {
             let _ = editor.load_history(path); // An error: there is none yet.
         }
-        Self::Edited(Box::new(Edited { editor, history, words }))
+        Self::Edited(Box::new(Edited { editor, history, completed }))
     }
 
     pub fn is_edited(&self) -> bool {
@@ -94,7 +102,7 @@ impl Input {
 
 impl Edited {
     fn next(&mut self, prompt: &str, on_key: Option<OnKey>) -> io::Result<Line> {
-        self.editor.set_helper(Some(Keys { on_key, words: self.words }));
+        self.editor.set_helper(Some(Keys { on_key, completed: self.completed }));
         let line = self.editor.readline(prompt);
         self.editor.set_helper(None);
         match line {
@@ -120,7 +128,7 @@ impl Edited {
 /// Reports the line where the editor asks for a hint: after each key.
 pub struct Keys {
     on_key: Option<OnKey>,
-    words: &'static [&'static str],
+    completed: Completed,
 }
 
 impl Hinter for Keys {
@@ -134,6 +142,15 @@ impl Hinter for Keys {
     }
 }
 
+/// The paths that begin with `begun`, which stands at `start` in the line; with a leading `~` written out.
+fn paths(start: usize, begun: &str) -> rustyline::Result<(usize, Vec<String>)> {
+    let home = std::env::var("HOME").ok().filter(|_| begun.starts_with("~/"));
+    let whole = home.map_or_else(|| begun.to_owned(), |home| home + &begun[1..]);
+    let (at, found) = FilenameCompleter::new().complete_path(&whole, whole.len())?;
+    let found = found.into_iter().map(|pair| format!("{}{}", &whole[..at], pair.replacement));
+    Ok((start, found.collect()))
+}
+
 impl Completer for Keys {
     type Candidate = String;
 
@@ -144,7 +161,11 @@ impl Completer for Keys {
         _: &rustyline::Context<'_>,
     ) -> rustyline::Result<(usize, Vec<String>)> {
         let begun = &line[..at];
-        let words = self.words.iter().filter(|word| !begun.is_empty() && word.starts_with(begun));
+        let Completed { words, before_paths } = self.completed;
+        if let Some(command) = before_paths.iter().find(|command| begun.starts_with(**command)) {
+            return paths(command.len(), &begun[command.len()..]);
+        }
+        let words = words.iter().filter(|word| !begun.is_empty() && word.starts_with(begun));
         Ok((0, words.map(|word| format!("{word} ")).collect()))
     }
 }

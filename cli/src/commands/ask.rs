@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::documents;
+use super::documents::{self, Keep};
 use super::turn::{self, Question, Shape};
 use crate::client::Client;
 use crate::context::Context;
@@ -50,7 +50,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     }
     let mut message = json!({"role": "user", "content": question});
     if !args.file.is_empty() {
-        let ids = args.file.iter().map(|file| Ok(documents::upload(&client, file)?.id));
+        let ids =
+            args.file.iter().map(|file| Ok(documents::upload(&client, file, Keep::Library)?.id));
         message["hob"] = json!({"documents": ids.collect::<Result<Vec<_>, Failure>>()?});
     }
     messages.push(message);

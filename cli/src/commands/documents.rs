@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{Align, Table, ago, count, line, plain};
 
-const PATH: &str = "/v1/documents";
+pub const PATH: &str = "/v1/documents";
 
 /// List, add and remove documents: texts that are read once, for every chat about them
 #[derive(clap::Args)]
@@ -46,7 +46,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     match args.action.as_ref().unwrap_or(&Action::List) {
         Action::List => list(&client, context),
         Action::Add { files } => files.iter().try_for_each(|file| {
-            let added = upload(&client, file)?;
+            let added = upload(&client, file, Keep::Library)?;
             if context.json {
                 return context.write_json(&serde_json::to_value(&added).unwrap_or_default());
             }
@@ -57,14 +57,34 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     }
 }
 
-/// Sends a file to the library.
-pub fn upload(client: &Client, path: &Path) -> Result<Document, Failure> {
-    let cannot =
-        |error: std::io::Error| Failure::Usage(format!("cannot read {}: {error}", path.display()));
-    let file = File::open(path).map_err(cannot)?;
+/// Where an uploaded document belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    Library,
+    /// A private chat: its text never reaches the disk.
+    Private,
+}
+
+/// Sends a text or PDF file to the daemon. A refusal names the file.
+///
+/// # Errors
+/// When it cannot be read, here or by the daemon.
+pub fn upload(client: &Client, path: &Path, keep: Keep) -> Result<Document, Failure> {
+    let cannot = |why: &str| Failure::Usage(format!("cannot read {}: {why}", path.display()));
+    let file = File::open(path).map_err(|error| cannot(&error.to_string()))?;
+    if file.metadata().is_ok_and(|facts| facts.is_dir()) {
+        return Err(cannot("it is a directory"));
+    }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let path = format!("{PATH}?name={}", path_segment(&name));
-    client.upload(&path, "application/octet-stream", &file)
+    let keep = if keep == Keep::Private { "&keep=private" } else { "" };
+    let query = format!("{PATH}?name={}{keep}", path_segment(&name));
+    client.upload(&query, "application/octet-stream", &file).map_err(|failure| match failure {
+        Failure::Refused { status, message, code } => {
+            let message = format!("cannot read {}: {message}", path.display());
+            Failure::Refused { status, message, code }
+        }
+        other => other,
+    })
 }
 
 fn list(client: &Client, context: &mut Context) -> Result<(), Failure> {

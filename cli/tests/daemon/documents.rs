@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::common::Home;
 use super::fake::Daemon;
+use super::terminal::Terminal;
 
 const PATH: &str = "/v1/documents";
 const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
@@ -50,4 +51,51 @@ fn a_question_is_asked_about_a_file() {
     let request = daemon.received("POST /v1/chat/completions");
     assert_eq!(request.body["messages"][0]["hob"]["documents"], json!([ID]));
     home.hob(&["ask", "--file", "/nowhere", "Well?"]).fails(2, &["/nowhere"]);
+}
+
+#[test]
+fn a_file_goes_with_the_next_message_of_a_chat() {
+    let home = Home::new();
+    fs::write(home.path("my notes.md"), "text").unwrap();
+    let mut unread = document(ID, "my notes.md");
+    (unread["ready_tokens"], unread["seconds_left"]) = (0.into(), 9.2.into());
+    unread["context_tokens"] = 8192.into();
+    let progress = json!({"phase": "reading", "tokens_total": 3784, "tokens_ready": 1204,
+        "seconds_left": 6.2});
+    let events = [
+        json!({"object": "document.progress", "hob": {"progress": progress}}),
+        json!({"object": "document.ready", "hob": {}}),
+    ];
+    let answer = json!({"choices": [{"index": 0, "delta": {"content": "Yes"}}]});
+    let refused = json!({"error": {"message": "it is neither text nor a PDF",
+        "code": "document_unreadable"}});
+    fs::write(home.path("photo.png"), "\0").unwrap();
+    let daemon = Daemon::new(&home)
+        .answer("GET /v1/conversations/room-1", 404, json!({"error": {"message": "none"}}))
+        .answer(&format!("POST {PATH}?name=my%20notes%2Emd"), 201, unread)
+        .answer(&format!("POST {PATH}?name=photo%2Epng"), 400, refused)
+        .stream(&format!("POST {PATH}/{ID}/read"), &events)
+        .stream("POST /v1/chat/completions", &[answer]);
+    let mut hob = Terminal::start(&home, &["chat", "--conversation", "room-1"]);
+    hob.reads("> ");
+    hob.types("/file /nowhere\r");
+    hob.reads("cannot read /nowhere");
+    hob.types(&format!("/file {}\r", home.path("photo.png").display()));
+    hob.reads("photo.png: it is neither text nor a PDF");
+    // Tab completes the path, and escapes its space.
+    hob.types(&format!("/file {}\t\r", home.path("my").display()));
+    hob.reads("my notes.md, 3,784 tokens, about 9.2 s");
+    hob.reads("Reading 1,204 of 3,784 tokens, 7 s left");
+    hob.reads("3,784 tokens are ready");
+    hob.types("/file\r");
+    hob.reads("attached: my notes.md");
+    hob.types("Well?\r");
+    let request = daemon.received("POST /v1/chat/completions");
+    assert_eq!(request.body["messages"][0]["hob"]["documents"], json!([ID]));
+    hob.reads("Yes");
+    hob.types("And now?\r");
+    let request = daemon.received("POST /v1/chat/completions");
+    assert!(request.body["messages"][0].get("hob").is_none(), "{:?}", request.body);
+    hob.types("\u{4}");
+    assert_eq!(hob.ends(), 0);
 }

@@ -20,15 +20,18 @@ pub enum Command<'a> {
     /// Empty: shows it.
     System(&'a str),
     Stats,
+    /// Empty: shows those that are attached.
+    File(&'a str),
     Save(&'a str),
     Help,
     Quit,
 }
 
 /// What Tab completes.
-pub const WORDS: [&str; 10] = [
+pub const WORDS: [&str; 11] = [
     "/again",
     "/continue",
+    "/file",
     "/help",
     "/model",
     "/new",
@@ -45,10 +48,14 @@ pub const HELP: &str = "\
 /new            start another conversation
 /model [NAME]   show the model and the others of this machine; with a NAME, run that one
 /system [TEXT]  show the instructions of this conversation; with a TEXT, replace them
+/file PATH      attach a text or PDF file to the next message; without a PATH, show those attached
 /stats          tokens by origin, times and tokens a second
 /save FILE      write the conversation to FILE as Markdown
 /quit           end; also Ctrl-D
 Alt+Enter, or \\ at the end of a line, begins another line; Ctrl-C stops an answer";
+
+/// The commands behind which Tab completes paths.
+pub const BEFORE_PATHS: [&str; 2] = ["/file ", "/save "];
 
 /// How like a command a mistyped one is, at least.
 const LIKENESS: f64 = 0.8;
@@ -76,6 +83,7 @@ impl<'a> Command<'a> {
         let command = match word {
             "/model" => return Some(Self::Model(rest)),
             "/system" => return Some(Self::System(rest)),
+            "/file" => return Some(Self::File(rest)),
             "/save" => return Some(Self::Save(rest)),
             "/quit" | "/exit" | "/q" => Self::Quit,
             "/new" => Self::New,
@@ -109,6 +117,8 @@ mod tests {
         assert_eq!(Input::of("/quit"), Input::Command(Command::Quit));
         assert_eq!(Input::of("/system Be\nbrief. "), Input::Command(Command::System("Be\nbrief.")));
         assert_eq!(Input::of("/model"), Input::Command(Command::Model("")));
+        let file = Input::Command(Command::File("my notes.md"));
+        assert_eq!(Input::of("/file my notes.md"), file);
         assert_eq!(Input::of("/nwe"), Input::Unknown("/nwe"));
         assert_eq!(Input::of("/modle tiny"), Input::Unknown("/modle"));
         assert_eq!(Input::of("/usr/bin is a directory"), Input::Say("/usr/bin is a directory"));

@@ -8,6 +8,7 @@
 //!   answer, not the program.
 //! - A private conversation is deleted at the end.
 
+mod files;
 mod input;
 mod model;
 mod save;
@@ -20,6 +21,7 @@ use clap::builder::NonEmptyStringValueParser;
 use hob_api::{Conversation, ConversationText, Status, Turn};
 use serde_json::{Value, json};
 
+use self::files::Files;
 use self::input::{Command, Input};
 use self::stats::Stats;
 use super::turn::{self, Question, Shape};
@@ -44,6 +46,9 @@ const PRIVATE: &str = "a private chat: Hob writes neither its text nor its KV to
 
 const GO_ON: &str = "Enter answers with the newest part of the conversation; its text stays whole";
 const LEFT_OUT: &str = "from here on the model reads the newest part only; the text stays whole";
+
+const COMPLETED: line::Completed =
+    line::Completed { words: &input::WORDS, before_paths: &input::BEFORE_PATHS };
 
 /// Linux terminals drop the rest of a longer line, unless an editor reads it.
 const MAX_TERMINAL_LINE_BYTES: usize = 4095;
@@ -96,6 +101,7 @@ struct Chat<'a> {
     /// empty list answers the last message again.
     outgrown: Option<Vec<Value>>,
     stats: Stats,
+    files: Files,
     interrupt: Option<Interrupt>,
 }
 
@@ -106,7 +112,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     };
     // A private chat leaves no history.
     let history = (!args.private).then(|| context.settings.data_dir.join(HISTORY));
-    let mut lines = line::Input::new(context.terminal, context.json, history, &input::WORDS);
+    let mut lines = line::Input::new(context.terminal, context.json, history, COMPLETED);
     let is_edited = lines.is_edited();
     let mut chat = Chat {
         args,
@@ -116,6 +122,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
         system: None,
         outgrown: None,
         stats: Stats::default(),
+        files: Files::default(),
         interrupt: is_edited.then(|| Interrupt::listen(args.private)).transpose()?,
     };
     chat.open(id, context)?;
@@ -152,7 +159,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
             }
             Input::Unknown(word) => note(context, &unknown(word))?,
             Input::Say(text) => {
-                let new = vec![json!({"role": "user", "content": text})];
+                let new = vec![chat.files.message(text)];
                 chat.say(Asked { new, ..Asked::default() }, context)?;
             }
         }
@@ -179,6 +186,8 @@ impl Chat<'_> {
             }
             Command::Continue => self.say(Asked { continues: true, ..Asked::default() }, context),
             Command::Help | Command::Quit => note(context, input::HELP),
+            Command::File("") => note(context, &self.files.lines()),
+            Command::File(path) => self.attach(path, context),
             Command::Stats => note(context, &self.stats.lines()),
             Command::Model("") => {
                 let models = model::list(&Client::find(context)?)?;
@@ -251,7 +260,8 @@ impl Chat<'_> {
         // Without a daemon, the message itself says so. Under new instructions a stored conversation
         // is sent whole, and not ahead.
         let is_sent_whole = self.system.is_some() && !self.is_new;
-        let client = Client::find(context).ok().filter(|_| !is_sent_whole);
+        // Its words would be computed without its files.
+        let client = Client::find(context).ok().filter(|_| !is_sent_whole && self.files.is_empty());
         let ahead = client.map(|client| {
             let path = format!("{}/typing", self.path());
             let messages = self.system().into_iter().collect::<Vec<_>>();
@@ -304,6 +314,9 @@ impl Chat<'_> {
         // The daemon stores the question also when the answer breaks off.
         if answer.as_ref().map_or_else(is_broken, |answer| answer.accepted) {
             (self.is_new, self.system) = (false, None);
+            if !new.is_empty() {
+                self.files.clear();
+            }
         }
         if answer.as_ref().is_err_and(is_too_long) && append && !newest {
             self.outgrown = Some(new);
@@ -354,8 +367,10 @@ impl Chat<'_> {
         // As a client sends them: without what the daemon adds.
         let fields = ["role", "content", "name", "tool_calls", "tool_call_id"];
         let plain = |message: &Value| {
-            let known = fields.iter().filter(|field| !message[**field].is_null());
-            known.map(|field| ((*field).to_owned(), message[*field].clone())).collect()
+            // Of a user's message it has the documents.
+            let hob = ["hob"].into_iter().filter(|_| message["role"] == "user");
+            let known = fields.into_iter().chain(hob).filter(|field| !message[*field].is_null());
+            known.map(|field| (field.to_owned(), message[field].clone())).collect()
         };
         Ok(messages.iter().map(|message| Value::Object(plain(message))).collect())
     }

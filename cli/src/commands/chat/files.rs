@@ -1,0 +1,202 @@
+//! `/file PATH`: documents that go with the next message.
+//!
+//! - A file becomes a document of the library; one of a private chat stays in memory.
+//! - The first document of a new conversation is computed at once: the prompt will begin with it. Others
+//!   are computed with their message, because their place is behind what was said before.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use hob_api::Document;
+use hob_config::UserDirs;
+use serde_json::{Value, json};
+
+use super::{Chat, note};
+use crate::client::Client;
+use crate::commands::documents::{self, Keep};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::output::{count, line, seconds};
+use crate::progress::Reading;
+
+/// How long Ctrl-C goes unnoticed at most.
+const POLL: Duration = Duration::from_millis(50);
+
+/// Those that go with the next message.
+#[derive(Default)]
+pub struct Files(Vec<Document>);
+
+impl Files {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// They were sent.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// A message of the user with them.
+    pub fn message(&self, text: &str) -> Value {
+        let mut message = json!({"role": "user", "content": text});
+        if !self.0.is_empty() {
+            let ids: Vec<&str> = self.0.iter().map(|document| document.id.as_str()).collect();
+            message["hob"] = json!({"documents": ids});
+        }
+        message
+    }
+
+    pub fn lines(&self) -> String {
+        if self.0.is_empty() {
+            return "no file is attached; name one: /file report.pdf".to_owned();
+        }
+        let lines = self.0.iter().map(|document| format!("attached: {}", in_words(document)));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl Chat<'_> {
+    /// Attaches a file to the next message, and computes it ahead where that helps.
+    pub(super) fn attach(&mut self, words: &str, context: &mut Context) -> Result<(), Failure> {
+        let client = Client::find(context)?;
+        let keep = if self.private.is_some() { Keep::Private } else { Keep::Library };
+        let path = path_of(words, &context.resolved.user_dirs);
+        let document = documents::upload(&client, &path, keep)?;
+        let name = line(&document.name, 60);
+        if self.files.0.iter().any(|attached| attached.id == document.id) {
+            return note(context, &format!("{name} is attached already"));
+        }
+        if document.tokens >= document.context_tokens {
+            let (tokens, room) =
+                (count(document.tokens as u64), count(document.context_tokens as u64));
+            let message = format!(
+                "{name} has {tokens} tokens, and a conversation holds {room}: it is in the library, and \
+                 not attached"
+            );
+            return Err(Failure::Usage(message));
+        }
+        note(context, &in_words(&document))?;
+        let is_first = self.is_new && self.system.is_none() && self.files.is_empty();
+        let reads_ahead = is_first
+            && self.private.is_none()
+            && context.terminal.input
+            && document.ready_tokens < document.tokens;
+        let (id, tokens) = (document.id.clone(), document.tokens);
+        self.files.0.push(document);
+        if !reads_ahead {
+            return Ok(());
+        }
+        match self.read_ahead(&client, &id, context)? {
+            true => note(context, &format!("read: {} tokens are ready", count(tokens as u64))),
+            false => note(context, "stopped; the rest is read with your message"),
+        }
+    }
+
+    /// Computes a document; `false` if Ctrl-C ended it.
+    fn read_ahead(&self, client: &Client, id: &str, context: &Context) -> Result<bool, Failure> {
+        let mut reading = Reading::new(context.terminal.error && !context.json);
+        let path = format!("{}/{id}/read", documents::PATH);
+        let is_read = std::thread::scope(|scope| {
+            let (sender, events) = channel();
+            scope.spawn(move || forward(client, &path, &sender));
+            let is_read = self.follow(&events, &mut reading);
+            if !matches!(is_read, Ok(true)) {
+                client.stop(); // The thread may wait for the next event.
+            }
+            is_read
+        });
+        reading.clear();
+        is_read
+    }
+
+    fn follow(
+        &self,
+        events: &Receiver<Result<Value, Failure>>,
+        reading: &mut Reading,
+    ) -> Result<bool, Failure> {
+        if let Some(interrupt) = &self.interrupt {
+            interrupt.take(); // One that was pressed before.
+        }
+        loop {
+            match events.recv_timeout(POLL) {
+                Ok(event) => reading.show(&event?["hob"]["progress"]),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(true),
+            }
+            if self.interrupt.as_ref().is_some_and(Interrupt::take) {
+                return Ok(false);
+            }
+        }
+    }
+}
+
+/// Reads the stream, until it ends or the receiver is gone.
+fn forward(client: &Client, path: &str, sender: &Sender<Result<Value, Failure>>) {
+    match client.read_document(path) {
+        Ok(events) => {
+            for event in events {
+                if sender.send(event).is_err() {
+                    return;
+                }
+            }
+        }
+        Err(failure) => drop(sender.send(Err(failure))),
+    }
+}
+
+/// `castle.txt, 1,204 tokens, about 9 s`
+fn in_words(document: &Document) -> String {
+    let Document { name, tokens, ready_tokens, seconds_left, .. } = document;
+    let cost = match seconds_left {
+        _ if ready_tokens >= tokens => ", ready".to_owned(),
+        Some(left) => format!(", about {}", seconds(left.max(0.1) * 1e3)),
+        None => String::new(),
+    };
+    format!("{}, {} tokens{cost}", line(name, 60), count(*tokens as u64))
+}
+
+/// The path that the words mean: as it stands if that exists, otherwise without the quotes and backslashes
+/// that terminals and Tab put around spaces. A leading `~` is the home directory.
+fn path_of(words: &str, dirs: &UserDirs) -> PathBuf {
+    let as_it_stands = dirs.expand(words);
+    if as_it_stands.exists() {
+        return as_it_stands;
+    }
+    let quoted = |quote: char| words.strip_prefix(quote)?.strip_suffix(quote);
+    match quoted('\'').or_else(|| quoted('"')) {
+        Some(inner) => dirs.expand(inner),
+        None => dirs.expand(&unescaped(words)),
+    }
+}
+
+fn unescaped(words: &str) -> String {
+    let mut text = String::new();
+    let mut letters = words.chars();
+    while let Some(letter) = letters.next() {
+        text.push(if letter == '\\' { letters.next().unwrap_or(letter) } else { letter });
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_is_its_name_its_tokens_and_its_time() {
+        let mut document = Document { name: "a.txt".into(), tokens: 1204, ..Document::default() };
+        assert_eq!(in_words(&document), "a.txt, 1,204 tokens");
+        document.seconds_left = Some(9.2);
+        assert_eq!(in_words(&document), "a.txt, 1,204 tokens, about 9.2 s");
+        document.ready_tokens = 1204;
+        assert_eq!(in_words(&document), "a.txt, 1,204 tokens, ready");
+    }
+
+    #[test]
+    fn a_path_is_read_as_terminals_write_it() {
+        let backslash = unescaped(r"my\ notes\\a.md");
+        assert_eq!(backslash, r"my notes\a.md");
+    }
+}
