@@ -83,6 +83,46 @@ fn json_has_all_branches_and_comes_back_as_it_was() {
 }
 
 #[test]
+fn an_archive_has_the_kv_of_a_conversation_that_was_only_computed_ahead() {
+    let (here, there) = (World::new(), World::new());
+    let said = "My locker code is 48213, and there is much more to say about it. ".repeat(4);
+    let text = json!({"format": "hob conversation", "version": 1, "id": "locker", "messages": [
+        {"id": 1, "message": user(&said)},
+        {"id": 2, "parent": 1, "message": {"role": "assistant", "content": "I know."}},
+    ]});
+    import(&here, JSON, text.to_string());
+    let warmed = here.post("/v1/prewarm", json!({"conversation": "locker"}));
+    assert_eq!(warmed.status, 200, "{}", warmed.text());
+
+    let file = exported(&here, "locker", "archive");
+
+    let received = import(&there, TAR, file.body).json();
+    assert_eq!(received["kv"]["imported"], true, "{received}");
+    assert_eq!(received["conversation"]["ready"], true, "{received}");
+}
+
+#[test]
+fn every_format_has_the_instructions_and_the_sampling_of_the_conversation() {
+    for (format, kind) in [("json", JSON), ("markdown", "text/markdown"), ("archive", TAR)] {
+        let (here, there) = (World::new(), World::new());
+        talk(&here, "locker");
+        let sampling = json!({"temperature": 0.5, "max_tokens": 40});
+        let set = json!({"instructions": "Be brief.", "sampling": sampling});
+        here.call("PATCH", "/v1/conversations/locker").json(&set).send();
+        let file = exported(&here, "locker", format);
+        import(&there, kind, file.body.clone());
+        let imported = there.conversation("locker");
+        assert_eq!(imported["instructions"], "Be brief.", "{format}");
+        assert_eq!(imported["sampling"], sampling, "{format}");
+    }
+    let world = World::new();
+    let message = json!({"id": 1, "message": {"role": "user", "content": "Hi"}});
+    let file =
+        json!({"format": "hob conversation", "sampling": {"heat": 1}, "messages": [message]});
+    assert_eq!(import(&world, JSON, file.to_string()).error()["param"], "sampling.heat");
+}
+
+#[test]
 fn a_file_of_many_equal_messages_is_taken_in_and_known_again() {
     let world = World::new();
     let said = json!({"role": "user", "content": "a"});

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use hob_api::{Conversation, List};
 use hob_slots::ConversationId;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::body::JsonBody;
 use super::query::Query;
@@ -165,7 +165,7 @@ fn parse_change(body: &Value) -> Result<Change, ApiError> {
         pinned: fields.boolean("pinned")?,
         trashed: fields.boolean("trashed")?,
         head: fields.integer("head", 1..=i64::MAX)?,
-        sampling: sampling(&fields)?,
+        sampling: SamplingFields::object(&fields)?,
         instructions: fields.string("instructions")?.map(|text| text.trim().to_owned()),
     };
     if change == Change::default() {
@@ -174,15 +174,6 @@ fn parse_change(body: &Value) -> Result<Change, ApiError> {
         return Err(ApiError::new(ErrorKind::Invalid, message).code("missing"));
     }
     Ok(change)
-}
-
-/// An object replaces all parameters; an empty one unsets them.
-fn sampling(fields: &Fields<'_>) -> Result<Option<Value>, ApiError> {
-    let Some(set) = fields.map("sampling")? else { return Ok(None) };
-    let set: Map<_, _> = set.clone().into_iter().filter(|(_, value)| !value.is_null()).collect();
-    let set = Value::Object(set);
-    SamplingFields::parse_all(&set, "sampling")?;
-    Ok(Some(set))
 }
 
 /// `DELETE /v1/conversations/{id}`: the text and the KV.

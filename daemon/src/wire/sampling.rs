@@ -2,7 +2,7 @@
 
 use hob_runtime::sample::Sampling;
 use hob_slots::Token;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::fields::{Fields, unsupported, wrong_type};
 use crate::error::ApiError;
@@ -69,6 +69,19 @@ impl SamplingFields {
         }
         fields.integer("max_tokens", 1..=i64::from(i32::MAX))?;
         Self::parse(&fields)
+    }
+
+    /// The object `sampling` of a body, checked and without nulls. An empty one unsets all parameters.
+    ///
+    /// # Errors
+    /// As [`Self::parse_all`].
+    pub fn object(fields: &Fields<'_>) -> Result<Option<Value>, ApiError> {
+        let Some(set) = fields.map("sampling")? else { return Ok(None) };
+        let set: Map<_, _> =
+            set.clone().into_iter().filter(|(_, value)| !value.is_null()).collect();
+        let set = Value::Object(set);
+        Self::parse_all(&set, "sampling")?;
+        Ok(Some(set))
     }
 
     /// What is not set here is taken from `other`.

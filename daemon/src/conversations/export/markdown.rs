@@ -14,7 +14,9 @@ use crate::conversations::transcript::{
 };
 use crate::error::{ApiError, ErrorKind};
 use crate::wire::document::{DocumentId, document_name};
+use crate::wire::fields::Fields;
 use crate::wire::message::{Message, Role};
+use crate::wire::sampling::SamplingFields;
 
 const MARK: &str = "<!-- hob:";
 const MARK_END: &str = " -->";
@@ -24,7 +26,13 @@ const JSON_END: &str = "\n```";
 
 /// `export`: one branch.
 pub fn write(export: &ConversationExport) -> String {
-    let head = json!({"version": VERSION, "id": export.id, "title": export.title});
+    let mut head = json!({"version": VERSION, "id": export.id, "title": export.title});
+    if let Some(instructions) = &export.instructions {
+        head["instructions"] = instructions.as_str().into();
+    }
+    if let Some(sampling) = &export.sampling {
+        head["sampling"] = sampling.clone();
+    }
     let mut out = mark("conversation", Some(&head));
     let title = export.title.as_deref().unwrap_or("Conversation");
     out.push_str(&format!("# {title}\n\n"));
@@ -85,6 +93,10 @@ pub fn read(text: &str) -> Result<ConversationExport, ApiError> {
                 check_version(about["version"].as_i64().unwrap_or(VERSION))?;
                 export.id = about["id"].as_str().map(str::to_owned);
                 export.title = about["title"].as_str().and_then(one_line);
+                export.instructions = about["instructions"].as_str().map(str::to_owned);
+                if about.is_object() {
+                    export.sampling = SamplingFields::object(&Fields::of_body(&about)?)?;
+                }
                 begun = true;
             }
             ("message", _) if begun => {
@@ -292,6 +304,8 @@ mod tests {
         ConversationExport {
             id: Some("a --> b".to_owned()),
             title: Some("A <b>title</b> -- or --> two".to_owned()),
+            instructions: Some("Be brief.\n<!-- hob:text -->\nAlways -->".to_owned()),
+            sampling: Some(json!({"temperature": 0.5, "top_k": 20})),
             head: Some(messages.len() as i64),
             messages,
             ..ConversationExport::default()

@@ -12,6 +12,7 @@ use crate::error::ApiError;
 use crate::wire::document::{DocumentId, document_name};
 use crate::wire::fields::{Fields, unsupported, wrong_type};
 use crate::wire::message::{Message, Role};
+use crate::wire::sampling::SamplingFields;
 
 /// The version that is written, and the latest that is read.
 pub const VERSION: i64 = 1;
@@ -33,6 +34,8 @@ pub struct ConversationExport {
     pub head: Option<i64>,
     /// What stands in front of prompts in place of its own system messages.
     pub instructions: Option<String>,
+    /// Parameters of its answers: an object, checked as a request's.
+    pub sampling: Option<Value>,
     pub messages: Vec<Node>,
     /// Those that the messages name.
     pub documents: Vec<StoredDocument>,
@@ -91,6 +94,7 @@ impl ConversationExport {
             pinned: summary.pinned,
             head: text.head,
             instructions: text.instructions.clone(),
+            sampling: text.sampling.clone(),
             messages: messages.into_iter().filter_map(node).collect(),
             documents: Vec::new(),
         }
@@ -133,6 +137,9 @@ impl ConversationExport {
         });
         if let Some(instructions) = &self.instructions {
             json["instructions"] = instructions.as_str().into();
+        }
+        if let Some(sampling) = &self.sampling {
+            json["sampling"] = sampling.clone();
         }
         if !self.documents.is_empty() {
             let document = |document: &StoredDocument| {
@@ -179,6 +186,7 @@ impl ConversationExport {
             pinned: fields.boolean("pinned")?.unwrap_or(false),
             head,
             instructions: fields.string("instructions")?.map(str::to_owned),
+            sampling: SamplingFields::object(&fields)?,
             messages,
             documents: documents(&fields)?,
         })
@@ -274,7 +282,8 @@ mod tests {
     fn export() -> Value {
         let message = |role: &str, text: &str| json!({"role": role, "content": text});
         json!({"format": FORMAT, "version": 1, "id": "a", "title": "Hi", "created_at": 5,
-        "updated_at": 6, "pinned": true, "head": 3, "messages": [
+        "updated_at": 6, "pinned": true, "head": 3, "instructions": "Be brief.",
+        "sampling": {"temperature": 0.5}, "messages": [
             {"id": 1, "parent": null, "message": message("user", "Hello"), "status": "complete",
              "created_at": 5, "finish": null},
             {"id": 2, "parent": 1, "message": message("assistant", "One"), "status": "interrupted",
@@ -300,6 +309,7 @@ mod tests {
             ("/format", json!("something"), "format"),
             ("/version", json!(2), "version"),
             ("/head", json!(9), "head"),
+            ("/sampling/temperature", json!(3), "sampling.temperature"),
             ("/messages", json!([]), "messages"),
             ("/messages", json!({}), "messages"),
             ("/messages/1/id", json!(1), "messages[1].id"),

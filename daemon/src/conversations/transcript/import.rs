@@ -58,8 +58,8 @@ fn write(
     let title = export.title.clone().or_else(|| title(messages));
     let before_now = |at: Option<i64>| at.unwrap_or(now).min(now);
     connection.execute(
-        "INSERT INTO conversations (id, title, created_at, updated_at, pinned, instructions)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT INTO conversations (id, title, created_at, updated_at, pinned, instructions, sampling)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, nullif(?7, '{}'))",
         params![
             id.as_str(),
             title,
@@ -67,6 +67,7 @@ fn write(
             before_now(export.updated_at),
             export.pinned,
             export.instructions,
+            export.sampling.as_ref().map(Value::to_string),
         ],
     )?;
     let mut rows: HashMap<i64, i64> = HashMap::new();
