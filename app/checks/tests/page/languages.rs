@@ -136,12 +136,121 @@ fn resolved(from: &str, target: &str) -> String {
     parts.join("/")
 }
 
+/// Where an engineer looks: the Memory page, the figures behind a click, the version, "Answer cold".
+const OF_THE_ENGINE: [&str; 12] = [
+    "state",
+    "memory",
+    "map",
+    "slot",
+    "origin",
+    "block",
+    "evicted",
+    "files",
+    "chart",
+    "numbers",
+    "about",
+    "message.cold",
+];
+
+/// Words of the engine, and phrases that said less than the ones that replaced them.
+const ENGLISH: [&str; 28] = [
+    "hot",
+    "warm",
+    "cold",
+    "tier",
+    "slot",
+    "slots",
+    "parked",
+    "idle",
+    "evicted",
+    "evict",
+    "prefill",
+    "prewarm",
+    "prewarmed",
+    "prewarming",
+    "prefix",
+    "prefixes",
+    "cells",
+    "fingerprint",
+    "text only",
+    "chat before",
+    "what to do with",
+    "as the system has it",
+    "its time is over",
+    "left alone",
+    "without a name",
+    "it has its memory already",
+    "run this one",
+    "edit and send again",
+];
+const GERMAN: [&str; 18] = [
+    "heiß",
+    "warm",
+    "kalt",
+    "stufe",
+    "slot",
+    "slots",
+    "geparkt",
+    "verdrängt",
+    "vorgewärmt",
+    "präfix",
+    "präfixe",
+    "zellen",
+    "fingerabdruck",
+    "nur text",
+    "in ruhe gelassen",
+    "ohne namen",
+    "wie das system es hat",
+    "dieses laufen lassen",
+];
+
+#[test]
+fn words_of_the_engine_stay_where_an_engineer_looks() {
+    for (language, forbidden) in [("en", &ENGLISH[..]), ("de", &GERMAN[..])] {
+        for (name, string) in &strings(language) {
+            let is_of = |group: &&str| {
+                name.strip_prefix(*group)
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            };
+            if OF_THE_ENGINE.iter().any(|group| is_of(group)) {
+                continue;
+            }
+            for text in forms(string) {
+                let words = words(text);
+                let found = forbidden.iter().find(|word| words.contains(&format!(" {word} ")));
+                assert!(found.is_none(), "{language}: {name} says {found:?}: {text}");
+            }
+        }
+    }
+    // The labels that are the phrase alone.
+    let english = strings("en");
+    for text in english.values().flat_map(forms) {
+        let vague = ["Look", "Keys", "Answer again", "Affect", "System prompt", "Lifetime"];
+        assert!(!vague.contains(&text), "{text}");
+    }
+}
+
+/// The words of a text, each between two spaces, without its placeholders.
+fn words(text: &str) -> String {
+    let mut is_inside = false;
+    let spoken = text.chars().filter(|&c| {
+        is_inside = c == '{' || is_inside && c != '}';
+        !is_inside
+    });
+    let spoken: String = spoken.map(|c| if c.is_alphanumeric() { c } else { ' ' }).collect();
+    let words: Vec<_> = spoken.split_whitespace().map(str::to_lowercase).collect();
+    format!(" {} ", words.join(" "))
+}
+
+fn forms(string: &Value) -> Vec<&str> {
+    let forms = string.as_object().map(|forms| forms.values().collect());
+    forms.unwrap_or_else(|| vec![string]).into_iter().filter_map(Value::as_str).collect()
+}
+
 /// The placeholders of all forms of a string: `{name}`, `{name, bytes}`.
 fn places(string: &Value) -> BTreeSet<&str> {
-    let forms = string.as_object().map(|forms| forms.values().collect());
-    let forms = forms.unwrap_or_else(|| vec![string]);
-    let texts = forms.into_iter().map(|form| form.as_str().expect("a text"));
-    texts
+    forms(string)
+        .into_iter()
         .flat_map(|text| text.split('{').skip(1).filter_map(|place| Some(place.split_once('}')?.0)))
         .collect()
 }

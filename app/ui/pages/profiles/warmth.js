@@ -1,20 +1,15 @@
-// The tier of a profile's prefix, or the progress of its prewarm.
+// Whether instructions are ready, or how far Hob is with reading them ahead.
 
 import { html, t } from "/lib.js";
 import { Icon } from "/parts.js";
 
-const PREWARMING = { waiting: "profiles.waiting", warming: "profiles.warming" };
+const READING = { waiting: "profiles.waiting", warming: "profiles.warming" };
 
 export function Warmth({ profile: { state, place, error } }) {
   if (error && !state) return null;
-  const tier = state === "warm" ? place ?? "none" : "none";
+  const isReady = state === "warm" && Boolean(place) && place !== "none";
   return html`
-    <span class="state ${tier}" data-test="warmth" data-state=${state ?? "none"}>
-      <${Icon} name=${tier} />${t(nameOf(state, tier))}
+    <span class="state ${isReady ? "ready" : "unread"}" data-test="warmth" data-state=${state ?? "none"}>
+      <${Icon} name=${isReady ? "bolt" : "clock"} />${t(isReady ? "ready" : READING[state] ?? "profiles.unknown")}
     </span>`;
-}
-
-function nameOf(state, tier) {
-  if (state === "warm") return `state.${tier}`;
-  return PREWARMING[state] ?? "profiles.unknown";
 }
