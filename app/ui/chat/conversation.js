@@ -67,6 +67,7 @@ function createConversation(id, state) {
   let running = null; // how to leave the answer that streams in
   let exchange = null; // the last answer, as a promise
   let speaker = null; // of an answer that is spoken
+  let returned = null; // the message that failed and is back in the composer, and how many were stored before it
   const attachments = createAttachments({
     isPrivate: isPrivate(id),
     isNew: () => !store.get().messages.length && !store.get().live,
@@ -83,6 +84,7 @@ function createConversation(id, state) {
     const { isSamplingStored } = store.get();
     const kept = isSamplingStored && { sampling: sampling ?? {} };
     store.set({ messages, head, instructions, state: "ready", ...kept });
+    takeBackReturned(messages);
     if (!chat.trashed_at) upsertChat(chat);
     if (!isSamplingStored) await storeSampling();
   }
@@ -137,6 +139,7 @@ function createConversation(id, state) {
     const pending = messages.map((message) => ({ ...message, after }));
     const began = performance.now();
     const leaving = new AbortController();
+    returned = null;
     silence();
     speaker = aloud;
     const { failure, wasStopped } = await follow({ after, pending, leaving, begun }, async function* () {
@@ -245,6 +248,17 @@ function createConversation(id, state) {
     if (isStored) return;
     store.set({ draft: draft || message.content });
     attachments.restore(message.hob?.documents ?? []);
+    returned = { content: message.content, count };
+  }
+
+  /** A message may have been stored although its answer failed: then the composer needs it no more. */
+  function takeBackReturned(messages) {
+    if (!returned || !messages.slice(returned.count).some(({ content }) => content === returned.content)) return;
+    if (store.get().draft === returned.content) {
+      store.set({ draft: "" });
+      attachments.send();
+    }
+    returned = null;
   }
 
   /** Reads the messages back once the daemon has stored how the answer ended. */
@@ -348,9 +362,11 @@ function createConversation(id, state) {
       silence();
       return typeAhead.leave();
     },
-    /** The daemon answers again: what is shown of its absence goes. */
+    /** The daemon answers again: what is shown of its absence goes, and what it has stored comes. */
     recover() {
-      if (isUnreachable(store.get().error)) store.set({ error: null });
+      if (!isUnreachable(store.get().error)) return;
+      store.set({ error: null });
+      open();
     },
     dismissError: () => store.set({ error: null, outgrown: null }),
   };

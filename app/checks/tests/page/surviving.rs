@@ -1,7 +1,8 @@
 //! Answers, drafts and pages that outlive a reload, a second page, and an absence of the daemon.
 
 use hob_checks::chat::slowly;
-use hob_checks::{Hobd, Model, Page};
+use hob_checks::{Browser, Hobd, Look, Model, Page};
+use serde_json::json;
 
 #[test]
 fn an_answer_goes_on_while_the_page_is_reloaded() {
@@ -87,6 +88,24 @@ fn a_page_opened_while_the_daemon_is_away_loads_when_it_is_back() {
 }
 
 #[test]
+fn a_page_whose_script_could_not_be_loaded_is_loaded_again() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::of(Browser::chromium(Look::default()));
+    page.expect_complaint("Failed to fetch dynamically imported module");
+    page.expect_complaint("BLOCKED");
+    page.cdp("Network.enable", &json!({}));
+    let block = |urls: &[&str]| page.cdp("Network.setBlockedURLs", &json!({"urls": urls}));
+    block(&["*/pages/memory/page.js*"]);
+    page.go(&hobd.address_of_the_page());
+    page.shows("@composer");
+    page.click("@to-memory");
+    page.shows("@page-memory p.error");
+    block(&[]);
+    page.shows("@page-memory .page-width > *");
+    assert_eq!(page.count("@page-memory p.error"), 0);
+}
+
+#[test]
 fn the_failure_of_a_daemon_that_was_away_goes_when_it_answers() {
     let mut hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
@@ -98,4 +117,22 @@ fn the_failure_of_a_daemon_that_was_away_goes_when_it_answers() {
     hobd.start_again();
     page.hides("@failure");
     page.until("the words are back", "one('@composer').value === 'Say this: after'");
+}
+
+#[test]
+fn a_crash_during_an_answer_leaves_no_failure_and_no_copy_of_the_question() {
+    let mut hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.expect_it_away();
+    page.expect_complaint("INCOMPLETE");
+    page.send(&slowly(400));
+    page.reads("@live", "word word");
+    hobd.kill();
+    page.reads("@failure", "the connection to the daemon broke off");
+    hobd.start_again();
+    page.hides("@failure");
+    page.hides("@banner");
+    page.shows("@interrupted");
+    assert_eq!(page.count("@user"), 1);
+    page.until("the question is no draft", "one('@composer').value === ''");
 }

@@ -60,7 +60,9 @@ async function* chunks(response) {
   const reader = response.body.getReader();
   try {
     for (;;) {
-      const { value, done } = await reader.read();
+      const { value, done } = await reader.read().catch((error) => {
+        throw isCancelled(error) ? error : new Unreachable(t("unreachable.broken"));
+      });
       if (done) return;
       yield value;
     }

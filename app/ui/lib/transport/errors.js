@@ -12,7 +12,7 @@ export class ApiError extends Error {
   }
 }
 
-/** The daemon did not answer at all. */
+/** The daemon did not answer, or not to the end. */
 export class Unreachable extends Error {}
 
 export const isUnreachable = (error) => error instanceof Unreachable;
