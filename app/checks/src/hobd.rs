@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use hob_testkit::{Client, Launch, Process, real_model, wait};
+use hob_testkit::{Client, Fault, Launch, Process, real_model, wait};
 use tempfile::TempDir;
 
 use crate::tools;
@@ -97,6 +97,12 @@ impl Hobd {
     /// Lets time pass for a hobd with a clock, running or not.
     pub fn pass(&self, time: Duration) {
         self.launch.pass(time);
+    }
+
+    /// The engine computes nothing until the fault ends: 10 s at most, or hobd takes it for dead. For a
+    /// hobd that was started `with_faults`.
+    pub fn pause_engine(&self) -> Fault {
+        self.launch.inject("engine", "wait")
     }
 
     /// Writes the file of a profile.

@@ -83,6 +83,7 @@ function Shortening({ conversation, shortening: { progress, text } }) {
         ${t("composer.stop")}
       <//>
     </div>
+    <p class="note">${t("room.summarising.long")}</p>
     ${text
       ? html`<p class="note summary" dir="auto" data-test="summary-so-far">${text}</p>`
       : html`<${Reading} progress=${progress} />`}`;

@@ -1,5 +1,8 @@
 // Ways to go on with a chat whose context is full: later prompts begin with a newer message, or another
 // chat begins with the last ones. The text stays.
+//
+// - The daemon changes the chat once a summary is complete. One that is stopped, or left with the page, changes
+//   nothing.
 
 import { api, isCancelled, t } from "/lib.js";
 import { conversationPath } from "./chats.js";
@@ -63,6 +66,7 @@ export async function branchWithLast(conversation, n, title) {
     version: 1,
     title: title && t("room.branch.title", { title }),
     ...(state.instructions !== null && { instructions: state.instructions }),
+    sampling: state.sampling,
     messages,
   };
   const imported = await api.post("/v1/conversations/import", document);

@@ -1,13 +1,14 @@
 //! A chat whose context is full, or nearly: nothing ends there.
 
 use hob_checks::{Hobd, Model, Page};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const CTX: &str = "640";
 
 /// A chat that fills more than four fifths of the context.
 fn nearly_full() -> (Hobd, Page) {
-    let hobd = Hobd::start_with(Model::Fake, &["--ctx", CTX, "--slots", "1"]);
+    let arguments = ["--ctx", CTX, "--slots", "1"];
+    let hobd = Hobd::start_changed(Model::Fake, &arguments, |launch, _| launch.with_faults());
     for part in ["first", "second", "third", "fourth"] {
         hobd.client.say("long", &format!("Say this: the {part} {}", "abc ".repeat(10)));
     }
@@ -60,6 +61,31 @@ fn the_oldest_messages_become_a_summary_that_the_model_reads() {
 }
 
 #[test]
+fn a_summary_that_is_stopped_or_left_with_the_page_changes_nothing() {
+    let (hobd, page) = nearly_full();
+    let before = context(&hobd);
+    for leave in ["one('@stop-shortening').click()", "window.isOld = true; location.reload()"] {
+        page.click("@make-room");
+        // The summary cannot be complete before it is left.
+        let paused = hobd.pause_engine();
+        page.click("@summarise");
+        page.reads("@room", "The chat changes when the summary is complete.");
+        page.script(leave);
+        page.until("it is left", "!window.isOld && !one('@stop-shortening')");
+        paused.end();
+        page.answered(4);
+        page.shows("@room, @nearly-full");
+        page.script("one('@room [aria-label=Close]')?.click()");
+    }
+    // The chat is free: the next message waits for nothing.
+    assert_eq!(page.ask("Say this: and on"), "and on");
+    let stored = hobd.client.get("/v1/conversations/long");
+    let messages = stored["messages"].as_array().unwrap();
+    assert!(messages.iter().all(|it| it["summary"].is_null() && it["starts_prompt"] != true));
+    assert_eq!(context(&hobd)["left_out"], before["left_out"]);
+}
+
+#[test]
 fn a_message_that_does_not_fit_is_answered_after_a_summary() {
     let (_hobd, page) = nearly_full();
     page.expect_complaint("400");
@@ -75,11 +101,16 @@ fn a_message_that_does_not_fit_is_answered_after_a_summary() {
 #[test]
 fn a_new_chat_begins_with_the_last_messages() {
     let (hobd, page) = nearly_full();
+    hobd.client.patch("/v1/conversations/long", &json!({"sampling": {"top_k": 20}}));
+    page.script("location.reload()");
     page.click("@make-room");
     page.put("@branch-count", "2");
     page.click("@branch-last");
     page.reads("@title", "A long chat (continued)");
     page.answered(1);
+    let newest = hobd.client.get("/v1/conversations")["data"][0]["id"].clone();
+    let newest = hobd.client.get(&format!("/v1/conversations/{}", newest.as_str().unwrap()));
+    assert_eq!(newest["sampling"], json!({"top_k": 20}));
     page.reads("@talk", "the fourth abc");
     let chats = hobd.client.get("/v1/conversations");
     assert_eq!(chats["data"].as_array().unwrap().len(), 2, "{chats}");
