@@ -117,6 +117,16 @@ fn writing_from_right_to_left_is_set_from_the_right() {
 }
 
 #[test]
+fn a_list_and_a_quotation_have_a_direction_of_their_own() {
+    let (_hobd, page) = answered("English first.\n\n- أول\n\n  ثان\n- ثان\n\n> مرحبا");
+    let directions = page.script(
+        "return ['p', 'ul', 'blockquote'].map(place =>
+             getComputedStyle(one(`@answer .text > ${place}`)).direction)",
+    );
+    assert_eq!(directions, json!(["ltr", "rtl", "rtl"]));
+}
+
+#[test]
 fn code_has_its_language_colours_and_a_switch_that_wraps_it() {
     let (_hobd, page) =
         answered(&format!("```rust\nfn main() {{ // {} }}\n```", "long ".repeat(60)));

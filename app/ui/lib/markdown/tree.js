@@ -66,13 +66,15 @@ export function elements(tokens, components, toAddress = safeAddress) {
 /** The element of a token that has others within it. */
 function opened(token, { Table, toAddress }) {
   const { type, tag } = token;
-  if (type === "paragraph_open") return { tag: token.hidden ? null : "p", props: { dir: "auto" } };
-  if (type === "heading_open") return { tag: HEADINGS[tag], props: { dir: "auto" } };
+  // What has a `dir` does not count for the direction of what is around it: only the outermost has one.
+  const outermost = token.level === 0 ? { dir: "auto" } : null;
+  if (type === "paragraph_open") return { tag: token.hidden ? null : "p", props: outermost };
+  if (type === "heading_open") return { tag: HEADINGS[tag], props: outermost };
   if (type === "table_open") return { tag: Table, props: null };
   if (type === "th_open" || type === "td_open") return { tag, props: alignment(token) };
   if (type === "link_open") return { tag: "a", props: link(token, "href", toAddress) };
-  if (type === "ordered_list_open") return { tag, props: { dir: "auto", start: start(token) } };
-  if (type === "bullet_list_open" || type === "blockquote_open") return { tag, props: { dir: "auto" } };
+  if (type === "ordered_list_open") return { tag, props: { ...outermost, start: start(token) } };
+  if (type === "bullet_list_open" || type === "blockquote_open") return { tag, props: outermost };
   if (type === "list_item_open") return { tag, props: token.meta && { class: "task" } };
   if (type === "footnote_open") return { tag, props: { class: "footnote", role: "note", dir: "auto" } };
   if (PLAIN.has(type)) return { tag, props: null };
