@@ -117,6 +117,8 @@ export function createAttachments({ isPrivate, isNew, profile, draftName }) {
       const documents = store.get().items.map(({ id }) => id);
       return documents.length ? { messages: [{ role: "user", content: "", hob: { documents } }] } : {};
     },
+    /** Whether one is not in the library yet. */
+    areComing: () => store.get().items.some((item) => !item.id && !item.error),
     /** Those of a message: `{ id, name }` each. */
     send() {
       const items = take(store.get().items.map(({ key }) => key));

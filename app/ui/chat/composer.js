@@ -6,13 +6,14 @@ import { Attach, AttachedDocuments, takePaste } from "./attached.js";
 import { chatOf, chats, prewarm } from "./chats.js";
 import { PushToTalk } from "./push-to-talk.js";
 import { SamplingChoice } from "./sampling-choice.js";
+import { useWaiting } from "./waiting.js";
 
 const templateList = lazy(() => withTexts(import("./template-list.js")));
 const TEMPLATE = /^\/[^/\n]*$/;
 
 export function Composer({ conversation }) {
   const field = useRef();
-  const { draft, spoken, live, profile } = useStore(conversation.store);
+  const { draft, spoken, live, profile, error } = useStore(conversation.store);
   const { attachments } = conversation;
   useStore(attachments.store, ({ items }) => items);
   const isSpeaking = spoken !== null;
@@ -47,6 +48,8 @@ export function Composer({ conversation }) {
     conversation.write("");
     conversation.send(text);
   };
+  const inTheWay = () => (conversation.store.get().live ? "answer" : attachments.areComing() ? "files" : null);
+  const { waitsFor, wait } = useWaiting({ blocked: inTheWay(), isStopping: live?.isStopping, error, draft, send });
   const handleKey = (event) => {
     if (!event.isComposing && templateKeys.current?.(event)) {
       event.preventDefault();
@@ -54,7 +57,8 @@ export function Composer({ conversation }) {
     }
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
-    send();
+    if (inTheWay()) wait();
+    else send();
   };
   const pickTemplate = (text) => {
     conversation.write(text);
@@ -114,7 +118,9 @@ export function Composer({ conversation }) {
         <div class="row composer-foot">
           <${SamplingChoice} conversation=${conversation} />
           <span class="grow"></span>
-          <span>${t(isSpeaking ? "talk.recording" : "composer.hint")}</span>
+          <span role="status" data-test="composer-hint">
+            ${t(isSpeaking ? "talk.recording" : waitsFor ? `composer.after.${waitsFor}` : "composer.hint")}
+          </span>
         </div>
       </div>
     </div>`;

@@ -240,3 +240,36 @@ fn documents_look_as_they_should() {
         page.answered(1);
     }
 }
+
+#[test]
+fn two_files_dropped_at_once_and_enter_at_once_go_with_one_message() {
+    let hobd = Hobd::start_with(Model::Fake, &["--ctx", "8192"]);
+    let page = Page::open(&hobd);
+    page.shows("@composer");
+    page.write("Say this: both");
+    // The second file arrives only after Enter.
+    page.script(
+        "const fetched = window.fetch;
+         window.fetch = async (path, options) => {
+           if (String(path).includes('castle')) await new Promise(done => { window.letIn = done; });
+           return fetched(path, options);
+         }",
+    );
+    page.script_with(
+        "const dataTransfer = new DataTransfer();
+         for (const name of ['bridges.csv', 'castle.md']) dataTransfer.items.add(new File([name + arguments[0]], name));
+         const target = document.elementFromPoint(innerWidth / 2, innerHeight / 2);
+         for (const kind of ['dragover', 'drop'])
+             target.dispatchEvent(new DragEvent(kind, {bubbles: true, cancelable: true, dataTransfer}))",
+        &[json!(text(10))],
+    );
+    page.until("both are there", "all('@document-chip').length === 2 && window.letIn");
+    page.click("@composer");
+    page.press("Enter");
+    page.reads("@composer-hint", "It is sent when the files are read in");
+    assert_eq!(page.count("@user"), 0);
+    page.script("letIn()");
+    page.answered(1);
+    assert_eq!(page.last_answer(), "both");
+    assert_eq!(page.texts("@user @sent-document"), ["bridges.csv", "castle.md"]);
+}

@@ -231,3 +231,29 @@ fn a_message_stopped_before_it_was_stored_returns_to_the_composer() {
     page.until("they are back", "one('@composer').value === 'These words matter'");
     page.hides("@failure");
 }
+
+#[test]
+fn enter_during_an_answer_sends_the_message_when_it_is_complete() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.send(&slowly(60));
+    page.reads("@live", "word word");
+    page.write("Say this: and then");
+    page.press("Enter");
+    page.reads("@composer-hint", "It is sent when this answer is complete");
+    page.answered(2);
+    assert_eq!(page.last_answer(), "and then");
+    page.until("the field is empty", "one('@composer').value === ''");
+
+    // Stopping the answer keeps the words.
+    page.send(&slowly(400));
+    page.reads("@live", "word word");
+    page.write("Say this: not yet");
+    page.press("Enter");
+    page.reads("@composer-hint", "It is sent when");
+    page.click("@stop");
+    page.answered(3);
+    page.reads("@composer-hint", "Enter sends");
+    page.until("the words stay", "one('@composer').value === 'Say this: not yet'");
+    assert_eq!(page.count("@user"), 3);
+}
