@@ -1,6 +1,7 @@
 //! Models for a first chat: what each takes, where it is published, and which of them suit a machine.
 //!
-//! - Data and arithmetic: this crate downloads nothing. Sizes are those of the publisher's file.
+//! - Data and arithmetic: this crate downloads nothing. The size of the file that Hob fetches is exact,
+//!   those of the others have the three digits that their pages show.
 
 use serde::Serialize;
 

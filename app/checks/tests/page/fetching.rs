@@ -29,6 +29,14 @@ fn a_press_downloads_the_suggested_model_and_chooses_it() {
     page.reads("@suggestion", "tokens a second");
     page.reads("@suggestion", "Apache-2.0");
     page.shows("@model-page");
+    let exact = page.script(
+        "return all('@suggestion').map(it => /(about )?[\\d.,]+ [KMG]i?B, and/.exec(it.innerText)[1] === undefined)",
+    );
+    assert_eq!(
+        exact,
+        serde_json::json!([true, false, false]),
+        "other files are known by three digits"
+    );
     assert_eq!(registry.requests().len(), 0, "nothing is fetched before the press");
 
     page.click("@fetch");

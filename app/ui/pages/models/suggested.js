@@ -39,7 +39,8 @@ export function Suggested({ onFetched }) {
 
 function Suggestion({ model, ctx, fetching }) {
   const { title, licence, size_bytes, kv_bytes, tokens_per_second: speed, verdict } = model;
-  const needs = t("first.needs", {
+  // Only the file that Hob fetches is known to the byte.
+  const needs = t(model.fetch ? "first.needs" : "first.needs.about", {
     size: bytes(size_bytes),
     kv: bytes(kv_bytes),
     tokens: Math.min(ctx, model.trained_context),
