@@ -14,14 +14,14 @@ use std::sync::Arc;
 use hob_slots::{ConversationId, Token};
 use serde_json::{Value, json};
 
+use super::Chat;
 use super::answer::{Answer, Piece};
 use super::identity::Identity;
 use super::locks::ConversationGuard;
-use super::newest::render_within;
+use super::newest::{Newest, render_within};
 use super::prewarm::without_question;
 use super::progress::Report;
 use super::request::ResolvedRequest;
-use super::{Chat, Newest};
 use crate::blocking::compute;
 use crate::conversations::transcript::{Continuation, instructions};
 use crate::error::{ApiError, ErrorKind};

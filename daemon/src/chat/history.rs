@@ -1,0 +1,97 @@
+//! What a prompt continues: one visit to the transcript's thread before it is rendered.
+//!
+//! - It reads the messages in front of an append, the timelines, the documents that the messages name
+//!   and the conversation's sampling parameters. It writes nothing.
+//! - An error names the field of the request that is wrong.
+
+use hob_slots::Token;
+
+use super::Chat;
+use super::identity::Identity;
+use super::request::ResolvedRequest;
+use crate::blocking::compute;
+use crate::conversations::transcript::{
+    Append, TranscriptError, TurnQuery, TurnStart, named_documents,
+};
+use crate::error::ApiError;
+use crate::prompt::Extent;
+use crate::wire::chat::ChatRequest;
+use crate::wire::message::{Message, Role};
+
+impl Chat {
+    /// The tokens of a prompt that a later turn will probably ask for.
+    pub(crate) async fn prompt_tokens(
+        &self,
+        resolved: ResolvedRequest,
+        identity: &Identity,
+        extent: Extent,
+    ) -> Result<Vec<Token>, ApiError> {
+        let start = self.begin_turn(&resolved.request, identity, &extent).await?;
+        let renderer = self.shared.options.renderer.clone();
+        compute(move || {
+            let history = start.continuation.as_ref().map(|continuation| &continuation.history);
+            let messages = history.unwrap_or(&resolved.request.messages);
+            let parts = resolved.prompt_parts(messages, &start.documents);
+            renderer.prompt(&parts, &extent, &start.timelines).map(|prompt| prompt.tokens)
+        })
+        .await
+    }
+
+    /// Reads what the prompt continues: the history of an append, and the timelines.
+    pub(super) async fn begin_turn(
+        &self,
+        request: &ChatRequest,
+        identity: &Identity,
+        extent: &Extent,
+    ) -> Result<TurnStart, ApiError> {
+        let has_placeholder = matches!(extent, Extent::Before(_));
+        let append = if request.append { Some(append(request, identity, extent)?) } else { None };
+        let query = TurnQuery {
+            fingerprint: self.engine().fingerprint(),
+            timeline_of: identity.pinned().cloned(),
+            append,
+            documents: named_documents(&request.messages),
+            is_private: self.is_private(request, identity),
+            reads_speed: self.shared.speed.is_unknown(),
+        };
+        let start = self.shared.options.transcript.begin_turn(query).await;
+        let mut start = start.map_err(|error| refused(request, error))?;
+        self.shared.speed.recall(start.prefill_tokens_per_second);
+        if let Some(continuation) = &mut start.continuation {
+            continuation.history.pop_if(|_| has_placeholder);
+        }
+        Ok(start)
+    }
+}
+
+fn append(request: &ChatRequest, identity: &Identity, extent: &Extent) -> Result<Append, ApiError> {
+    let id = identity.named().ok_or_else(|| {
+        ApiError::field("hob.append", "`hob.append` needs a `conversation` to append to")
+    })?;
+    let mut new = request.messages.clone();
+    if matches!(extent, Extent::Before(_)) {
+        new.push(Message::plain(Role::User, "")); // Stands for the message that is not complete.
+    }
+    let (continues, instructions) = (request.continues, request.instructions.clone());
+    Ok(Append { conversation: id.clone(), after: request.after, new, continues, instructions })
+}
+
+fn refused(request: &ChatRequest, error: TranscriptError) -> ApiError {
+    match error {
+        TranscriptError::NothingToAnswer if request.after.is_some() => {
+            let message = "there is nothing to answer there: name a message of the user or of \
+                           a tool in `hob.after`, or send one";
+            ApiError::field("messages", message)
+        }
+        TranscriptError::NothingToAnswer => {
+            ApiError::field("messages", "this conversation has nothing to answer yet")
+        }
+        TranscriptError::NothingToContinue => {
+            let message = "there is no answer to go on with: name one in `hob.after` that no \
+                           message follows, or let the conversation end with it";
+            ApiError::field("hob.continue", message)
+        }
+        TranscriptError::NoSuchMessage { .. } => ApiError::field("hob.after", error.to_string()),
+        error => error.into(),
+    }
+}

@@ -1,0 +1,219 @@
+//! Messages to turns in the engine's queue.
+//!
+//! - Rendering and tokenizing take milliseconds a thousand tokens: they run on the blocking pool.
+//! - A prewarm of a conversation whose user speaks or types is not submitted: the speculative prefill
+//!   computes its prompt, and more. The check and the submission are one step.
+//! - Further choices share the cells of the first.
+
+use std::sync::Arc;
+
+use hob_dialect::{Dialect, opens_reasoning};
+use hob_runtime::turn::{Retention, TurnError, TurnRequest};
+use hob_slots::{ConversationId, Token, common_prefix};
+
+use super::choices::{self, Choices};
+use super::newest::{self, Newest};
+use super::request::{ResolvedRequest, purpose};
+use super::{Chat, continuing, grammar};
+use crate::blocking::compute;
+use crate::conversations::transcript::{TurnStart, TurnTicket};
+use crate::error::ApiError;
+use crate::explain::Subject;
+use crate::prompt::{Extent, Rendered};
+use crate::wire::chat::ChatRequest;
+use crate::wire::message::Message;
+use crate::wire::tools::ToolChoice;
+
+/// A chat that is to be rendered.
+pub struct Job {
+    pub resolved: ResolvedRequest,
+    pub start: TurnStart,
+    pub extent: Extent,
+    /// Or the hint.
+    pub conversation: Option<ConversationId>,
+    pub keep: Retention,
+    pub ticket: Option<TurnTicket>,
+}
+
+/// A chat whose turns are queued.
+pub struct Submitted {
+    pub choices: Choices,
+    pub subject: Subject,
+    pub dialect: Dialect,
+    pub begun: Begun,
+    /// The first message behind the instructions, where the prompt leaves out older ones.
+    pub start: Option<usize>,
+}
+
+/// What precedes the tokens of an answer.
+pub struct Begun {
+    /// The prompt ends within the think mark.
+    pub thinks: bool,
+    /// The text of an answer that goes on.
+    pub text: String,
+}
+
+/// A prompt on its way to the engine.
+struct Prompt {
+    rendered: Rendered,
+    /// Tokens at its beginning that a timeline has.
+    remembered: usize,
+    begun: Begun,
+    start: Option<usize>,
+}
+
+impl Job {
+    /// All messages of the prompt.
+    fn messages(&self) -> &[Message] {
+        match &self.start.continuation {
+            Some(continuation) => &continuation.history,
+            None => &self.resolved.request.messages,
+        }
+    }
+
+    fn continued(&self) -> Option<&Message> {
+        Some(&self.start.continuation.as_ref()?.continued.as_ref()?.message)
+    }
+
+    /// The conversation of a prewarm.
+    fn prewarmed(&self) -> Option<ConversationId> {
+        self.conversation.clone().filter(|_| self.resolved.request.shape.is_prewarm())
+    }
+}
+
+impl Chat {
+    /// Renders a chat and queues its turns.
+    ///
+    /// # Errors
+    /// When the template refuses the messages, or the engine the turns.
+    pub(super) async fn render_and_submit(&self, job: Job) -> Result<(Job, Submitted), ApiError> {
+        let chat = self.clone();
+        compute(move || {
+            let prompt = chat.render(&job)?;
+            let submit = || chat.submit(&job, prompt);
+            let submitted = match job.prewarmed() {
+                Some(id) => chat.shared.options.sessions.unless_open(&id, submit),
+                None => Some(submit()),
+            };
+            let submitted = submitted.ok_or(TurnError::Superseded)??;
+            Ok((job, submitted))
+        })
+        .await
+    }
+
+    fn render(&self, job: &Job) -> Result<Prompt, ApiError> {
+        let Newest { mut rendered, start } = self.prompt(job)?;
+        let thinks = opens_reasoning(&rendered.text);
+        let text = match job.continued() {
+            Some(answer) => self.begin_with(job, &mut rendered, answer)?,
+            None => String::new(),
+        };
+        let remembered = remembered(&job.start.timelines, &rendered.tokens);
+        Ok(Prompt { rendered, remembered, begun: Begun { thinks, text }, start })
+    }
+
+    /// The prompt; with `hob.newest`, of as many of the newest messages as fit.
+    fn prompt(&self, job: &Job) -> Result<Newest, ApiError> {
+        let Job { resolved, start, extent, .. } = job;
+        let (messages, documents) = (job.messages(), &start.documents);
+        let (renderer, known) = (&self.shared.options.renderer, &start.timelines);
+        if resolved.request.newest && *extent == Extent::Whole {
+            let context_tokens = self.engine().conversation_tokens();
+            return newest::render(renderer, resolved, messages, documents, known, context_tokens);
+        }
+        let parts = resolved.prompt_parts(messages, documents);
+        Ok(Newest { rendered: renderer.prompt(&parts, extent, known)?, start: None })
+    }
+
+    /// Puts an answer that goes on behind its prompt. Returns its text.
+    fn begin_with(
+        &self,
+        job: &Job,
+        rendered: &mut Rendered,
+        answer: &Message,
+    ) -> Result<String, ApiError> {
+        let renderer = &self.shared.options.renderer;
+        let request = &job.resolved.request;
+        let reading = continuing::Reading {
+            dialect: grammar::dialect(request, renderer.template().dialect()),
+            reads_calls: request.tool_choice != ToolChoice::None,
+        };
+        let model = renderer.model().as_ref();
+        continuing::extend(model, rendered, answer, &job.start.timelines, reading)
+    }
+
+    fn submit(&self, job: &Job, prompt: Prompt) -> Result<Submitted, ApiError> {
+        let request = &job.resolved.request;
+        let Prompt { rendered, remembered, begun, start } = prompt;
+        let Rendered { tokens, segments, .. } = rendered;
+        let options = &self.shared.options;
+        let dialect = grammar::dialect(request, options.renderer.template().dialect());
+        let grammar = grammar::grammar(request, dialect)?;
+        if request.continues && grammar.is_some() {
+            let message = "`hob.continue` cannot force a tool call: set `tool_choice` to auto";
+            return Err(ApiError::field("tool_choice", message).code("unsupported"));
+        }
+        let grammar =
+            grammar.map(|grammar| if begun.thinks { grammar.after_reasoning() } else { grammar });
+        let first = TurnRequest {
+            grammar: grammar.map(Arc::new),
+            keep: Retention { segments: segments.clone(), ..job.keep.clone() },
+            ..turn(
+                request,
+                job.conversation.clone(),
+                tokens.clone(),
+                options.engine.context_tokens(),
+            )
+        };
+        let turns = with_others(first, request.shape.choices);
+        let choices = choices::start(options.engine.clone(), turns, job.ticket.as_ref())
+            .map_err(|error| grammar::refused(request, error))?;
+        let subject = Subject { prompt: tokens, segments, remembered };
+        Ok(Submitted { choices, subject, dialect, begun, start })
+    }
+}
+
+/// What the request asks of a turn.
+fn turn(
+    request: &ChatRequest,
+    conversation: Option<ConversationId>,
+    tokens: Vec<Token>,
+    context_tokens: usize,
+) -> TurnRequest {
+    let shape = &request.shape;
+    let max_tokens = shape.max_tokens.unwrap_or(context_tokens).min(context_tokens);
+    TurnRequest {
+        sampling: shape.sampling.clone(),
+        stop: shape.stop.clone(),
+        logprobs: request.logprobs,
+        ignore_eog: shape.ignore_eos,
+        purpose: purpose(shape),
+        cold: request.cold,
+        is_stored: is_stored(request),
+        restores_only: shape.is_prewarm() && request.restores_only,
+        reports_progress: request.progress && shape.stream,
+        ..TurnRequest::answer(conversation, tokens, max_tokens)
+    }
+}
+
+/// The turn that belongs to the conversation, and those of the further choices.
+fn with_others(first: TurnRequest, count: usize) -> Vec<TurnRequest> {
+    let other =
+        TurnRequest { conversation: None, cold: false, reports_progress: false, ..first.clone() };
+    let others = choices::copies(other, count).skip(1);
+    std::iter::once(first).chain(others).collect()
+}
+
+/// How many tokens of the prompt a timeline of its conversation has.
+pub fn remembered(timelines: &[Vec<Token>], prompt: &[Token]) -> usize {
+    timelines.iter().map(|timeline| common_prefix(timeline, prompt)).max().unwrap_or(0)
+}
+
+/// Whether the prompt of a request that generates nothing is stored text: that of its conversation,
+/// or documents alone.
+fn is_stored(request: &ChatRequest) -> bool {
+    let messages = &request.messages;
+    let is_history = request.append && messages.is_empty();
+    let has_only_documents = !request.append && messages.iter().all(Message::is_documents_alone);
+    request.shape.is_prewarm() && (is_history || has_only_documents)
+}
