@@ -13,7 +13,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hob_api::Status;
-use hob_api::turn::Chunk;
 use hob_config::{Key, Origin, RunningDaemon};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -130,31 +129,13 @@ impl Client {
         json(accepted(response)?)
     }
 
-    /// A reading, answered by a stream of how far it is. `path`: `/v1/documents/{id}/read`.
-    pub fn read_document(
+    /// `POST`, answered by a stream of events.
+    pub fn events<T: DeserializeOwned>(
         &self,
         path: &str,
-    ) -> Result<impl Iterator<Item = Result<Value, Failure>>, Failure> {
-        let response = self.send(Method::POST, path, None)?;
-        let events = Events::new(BufReader::new(response.into_body().into_reader()));
-        Ok(events.map(|event| {
-            let event = event.map_err(|error| broken(&error))?;
-            let event: Value = serde_json::from_str(&event).map_err(|error| broken(&error))?;
-            match message_of(&event) {
-                Some(message) => {
-                    Err(Failure::Refused { status: 500, message, code: code_of(&event) })
-                }
-                None => Ok(event),
-            }
-        }))
-    }
-
-    /// A chat answered by a stream of chunks.
-    pub fn chat(
-        &self,
-        body: &Value,
-    ) -> Result<impl Iterator<Item = Result<Chunk, Failure>>, Failure> {
-        let response = self.send(Method::POST, "/v1/chat/completions", Some(body))?;
+        body: Option<&Value>,
+    ) -> Result<impl Iterator<Item = Result<T, Failure>> + use<T>, Failure> {
+        let response = self.send(Method::POST, path, body)?;
         let events = Events::new(BufReader::new(response.into_body().into_reader()));
         Ok(events.map(|event| event_of(&event.map_err(|e| broken(&e))?)))
     }
@@ -234,7 +215,7 @@ fn accepted(response: Response<Body>) -> Result<Response<Body>, Failure> {
     Err(Failure::Refused { status, message, code: code_of(&body) })
 }
 
-fn event_of(data: &str) -> Result<Chunk, Failure> {
+fn event_of<T: DeserializeOwned>(data: &str) -> Result<T, Failure> {
     let event: Value = serde_json::from_str(data).map_err(|error| broken(&error))?;
     match message_of(&event) {
         Some(message) => Err(Failure::Refused { status: 500, message, code: code_of(&event) }),

@@ -33,7 +33,9 @@ pub struct Terminal {
     pub input: bool,
     pub output: bool,
     pub error: bool,
-    /// `NO_COLOR` is not set.
+    /// It knows no control sequences: no line can be edited or replaced.
+    pub is_dumb: bool,
+    /// It is not dumb, and `NO_COLOR` is not set.
     pub colour: bool,
     /// Columns and rows of standard output, where it is a terminal that knows them.
     pub size: Option<(usize, usize)>,

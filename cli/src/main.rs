@@ -6,8 +6,8 @@
 //! - Every failure has one line that names the remedy and an exit code from [`exit`].
 //!
 //! Reading order: [`args`], [`context`], [`commands`] (one file a subcommand); [`client`] talks to
-//! the daemon; [`line`] reads what the user types, and [`ahead`] sends it before Enter; [`output`]
-//! formats figures and tables.
+//! the daemon; [`line`] reads what the user types, [`ahead`] sends it before Enter, [`quiet`] lets it wait
+//! while an answer streams; [`signals`] end both; [`output`] formats figures and tables.
 
 mod ahead;
 mod args;
@@ -16,12 +16,13 @@ mod commands;
 mod context;
 mod exit;
 mod failure;
-mod interrupt;
 mod line;
 mod names;
 mod output;
 mod private;
 mod progress;
+mod quiet;
+mod signals;
 mod sse;
 
 use std::io::{self, IsTerminal, Write};
@@ -82,13 +83,19 @@ fn run(args: Args) -> Result<(), Failure> {
             input: io::stdin().is_terminal(),
             output: io::stdout().is_terminal(),
             error: io::stderr().is_terminal(),
-            colour: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+            is_dumb: is_dumb(),
+            colour: !is_dumb() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
             size: size(),
         },
         out: Box::new(io::stdout()),
         pager: std::env::var("PAGER").unwrap_or_else(|_| "less -FRX".to_owned()),
     };
     commands::run(args.command, &mut context)
+}
+
+/// The terminal knows no control sequences.
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
 
 /// Columns and rows of standard output, where it is a terminal.

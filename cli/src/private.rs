@@ -4,7 +4,6 @@
 //! - After a `kill -9` the daemon forgets it within a day, or when the daemon ends.
 
 use std::hash::{BuildHasher, RandomState};
-use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
@@ -28,15 +27,10 @@ struct Open {
 }
 
 impl PrivateChat {
-    /// `is_edited`: Ctrl-C ends an answer, not the chat.
-    ///
-    /// # Errors
-    /// When the handlers of signals cannot be installed.
-    pub fn new(is_edited: bool) -> io::Result<Self> {
-        let this = Self::default();
-        #[cfg(unix)]
-        end_by_signal(this.open.clone(), is_edited)?;
-        Ok(this)
+    /// Deletes the conversation that is open then.
+    pub fn ender(&self) -> impl Fn() + Send + 'static {
+        let open = Arc::clone(&self.open);
+        move || end(&open, None)
     }
 
     /// Ends the one before. Returns the id of a new one.
@@ -65,22 +59,4 @@ fn end(open: &Mutex<Option<Open>>, next: Option<Open>) {
             plain(&failure.to_string()),
         ),
     }
-}
-
-#[cfg(unix)]
-fn end_by_signal(open: Arc<Mutex<Option<Open>>>, is_edited: bool) -> io::Result<()> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-
-    let mut signals = signal_hook::iterator::Signals::new([SIGHUP, SIGTERM])?;
-    if !is_edited {
-        signals.add_signal(SIGINT)?;
-    }
-    std::thread::spawn(move || {
-        for signal in signals.forever() {
-            end(&open, None);
-            // An error: the signal has no default action, which these have.
-            let _ = signal_hook::low_level::emulate_default_handler(signal);
-        }
-    });
-    Ok(())
 }

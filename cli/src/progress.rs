@@ -6,7 +6,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::output::count;
+use crate::context::{Context, Terminal};
+use crate::output::{count, line};
 
 /// A bar over bytes, on standard error.
 pub fn bytes(total_bytes: u64, what: &str, on_terminal: bool) -> ProgressBar {
@@ -21,6 +22,8 @@ pub fn bytes(total_bytes: u64, what: &str, on_terminal: bool) -> ProgressBar {
 /// How far a prompt is, as one line of standard error that is replaced.
 pub struct Reading {
     on_terminal: bool,
+    /// A longer line would wrap, and only its last row could be replaced.
+    max_chars: usize,
     is_drawn: bool,
 }
 
@@ -36,8 +39,10 @@ struct Report {
 }
 
 impl Reading {
-    pub fn new(on_terminal: bool) -> Self {
-        Self { on_terminal, is_drawn: false }
+    pub fn of(context: &Context) -> Self {
+        let Terminal { error, is_dumb, .. } = context.terminal;
+        let max_chars = context.columns().map_or(usize::MAX, |columns| columns - 1);
+        Self { on_terminal: error && !is_dumb && !context.json, max_chars, is_drawn: false }
     }
 
     /// Whether reports are worth asking for.
@@ -52,7 +57,7 @@ impl Reading {
         }
         let report: Report = serde_json::from_value(report.clone()).unwrap_or_default();
         // An error: no terminal, no progress.
-        let _ = write!(stderr(), "\r\x1b[2K{}", report.line());
+        let _ = write!(stderr(), "\r\x1b[2K{}", line(&report.line(), self.max_chars));
         let _ = stderr().flush();
         self.is_drawn = true;
     }

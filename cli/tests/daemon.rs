@@ -1,5 +1,5 @@
 //! The requests that `hob` sends and the output that it prints for each answer. The daemon is a
-//! socket with prepared answers.
+//! socket with prepared answers; in `hobd` it is the one that was built beside `hob`.
 
 #[path = "daemon/chat.rs"]
 mod chat;
@@ -8,6 +8,10 @@ mod common;
 mod documents;
 #[path = "common/fake.rs"]
 mod fake;
+#[path = "daemon/hobd.rs"]
+mod hobd;
+#[path = "daemon/keyboard.rs"]
+mod keyboard;
 #[path = "daemon/lists.rs"]
 mod lists;
 #[path = "common/saved.rs"]

@@ -17,6 +17,7 @@ pub mod settings;
 pub mod simulate;
 pub mod slots;
 pub mod status;
+mod stream;
 mod turn;
 
 use clap::CommandFactory;
@@ -64,4 +65,22 @@ fn listed<T: DeserializeOwned>(
         return Ok(None);
     }
     Ok(Some(client::parse::<List<T>>(answer)?.data))
+}
+
+/// Does this with each name. Goes on after one that nothing has: the first such failure is the one in
+/// the end.
+fn with_each(
+    names: &[String],
+    mut act: impl FnMut(&str) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut missing = None;
+    for name in names {
+        match act(name) {
+            Err(failure @ Failure::NotFound(_)) => {
+                missing.get_or_insert(failure);
+            }
+            done => done?,
+        }
+    }
+    missing.map_or(Ok(()), Err)
 }

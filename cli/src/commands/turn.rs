@@ -1,26 +1,24 @@
 //! One turn of `hob chat` or `hob ask`: sends the messages and prints the answer as it streams in.
 //!
-//! - A thread reads the stream, so that Ctrl-C can end an answer that has not begun.
 //! - A terminal gets rendered Markdown, and one line of progress until the answer begins.
 
 use std::io::Write;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use hob_api::Turn;
 use hob_api::turn::{Chunk, PromptTokens};
 use serde_json::{Map, Value, json};
 
+use super::stream::{self, Ended};
 use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
 use crate::names;
 use crate::output::{Markdown, count, plain, seconds};
 use crate::progress::Reading;
+use crate::signals::Interrupt;
 
-/// How long Ctrl-C goes unnoticed at most.
-const POLL: Duration = Duration::from_millis(50);
+const PATH: &str = "/v1/chat/completions";
 
 /// A smaller saving is not worth a word.
 const MIN_SAVED_MS: f64 = 1000.0;
@@ -77,6 +75,32 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// Adds a chunk, and prints it.
+    fn add(
+        &mut self,
+        mut chunk: Chunk,
+        begun: Instant,
+        printer: &mut Printer<'_>,
+        progress: &mut Reading,
+    ) -> Result<(), Failure> {
+        self.accepted = true;
+        progress.show(&chunk.hob["progress"]);
+        let choice = chunk.choices.drain(..).next().unwrap_or_default();
+        let reasoning = choice.delta.reasoning_content.unwrap_or_default();
+        let text = choice.delta.content.unwrap_or_default();
+        if !reasoning.is_empty() || !text.is_empty() {
+            self.first.get_or_insert_with(|| begun.elapsed());
+            progress.clear();
+        }
+        printer.print(&reasoning, &text)?;
+        self.reasoning.push_str(&reasoning);
+        self.text.push_str(&text);
+        self.finish_reason = choice.finish_reason.or(self.finish_reason.take());
+        replace(&mut self.usage, chunk.usage);
+        replace(&mut self.hob, chunk.hob);
+        Ok(())
+    }
+
     /// The document that `--json` prints.
     pub fn to_json(&self) -> Value {
         let reasoning = Some(&self.reasoning).filter(|text| !text.is_empty());
@@ -108,76 +132,18 @@ pub fn ask(
     context: &mut Context,
 ) -> Result<Answer, Failure> {
     let mut body = body(question);
-    let mut reading = Reading::new(context.terminal.error && !context.json);
+    let mut reading = Reading::of(context);
     if reading.is_shown() {
         body["return_progress"] = true.into();
     }
-    if let Some(interrupt) = question.interrupt {
-        interrupt.take(); // One that was pressed before the question.
-    }
-    let (sender, chunks) = channel();
-    std::thread::scope(|scope| {
-        let body = &body;
-        scope.spawn(move || forward(client, body, &sender));
-        let mut printer = Printer::new(context);
-        let answer = receive(&chunks, question.interrupt, &mut printer, &mut reading);
-        reading.clear();
-        if !answer.as_ref().is_ok_and(|answer| !answer.interrupted) {
-            client.stop(); // The thread may wait for the next chunk.
-        }
-        answer
-    })
-}
-
-/// Reads the stream, until it ends or the receiver is gone.
-fn forward(client: &Client, body: &Value, sender: &Sender<Result<Chunk, Failure>>) {
-    match client.chat(body) {
-        Ok(chunks) => {
-            for chunk in chunks {
-                if sender.send(chunk).is_err() {
-                    return;
-                }
-            }
-        }
-        Err(failure) => drop(sender.send(Err(failure))),
-    }
-}
-
-fn receive(
-    chunks: &Receiver<Result<Chunk, Failure>>,
-    interrupt: Option<&Interrupt>,
-    printer: &mut Printer<'_>,
-    reading: &mut Reading,
-) -> Result<Answer, Failure> {
     let begun = Instant::now();
     let mut answer = Answer::default();
-    loop {
-        let chunk = match chunks.recv_timeout(POLL) {
-            Ok(chunk) => Some(chunk?),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => break,
-        };
-        if interrupt.is_some_and(Interrupt::take) {
-            answer.interrupted = true;
-            break;
-        }
-        let Some(mut chunk) = chunk else { continue };
-        answer.accepted = true;
-        reading.show(&chunk.hob["progress"]);
-        let choice = chunk.choices.drain(..).next().unwrap_or_default();
-        let reasoning = choice.delta.reasoning_content.unwrap_or_default();
-        let text = choice.delta.content.unwrap_or_default();
-        if !reasoning.is_empty() || !text.is_empty() {
-            answer.first.get_or_insert_with(|| begun.elapsed());
-            reading.clear();
-        }
-        printer.print(&reasoning, &text)?;
-        answer.reasoning.push_str(&reasoning);
-        answer.text.push_str(&text);
-        answer.finish_reason = choice.finish_reason.or(answer.finish_reason);
-        replace(&mut answer.usage, chunk.usage);
-        replace(&mut answer.hob, chunk.hob);
-    }
+    let mut printer = Printer::new(context);
+    let ended = stream::follow(client, PATH, Some(&body), question.interrupt, |chunk: Chunk| {
+        answer.add(chunk, begun, &mut printer, &mut reading)
+    });
+    reading.clear();
+    answer.interrupted = ended? == Ended::Interrupted;
     answer.total = begun.elapsed();
     printer.end()?;
     Ok(answer)

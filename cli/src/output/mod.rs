@@ -30,6 +30,14 @@ pub fn line(text: &str, max_chars: usize) -> String {
     format!("{}…", start.trim_end())
 }
 
+/// Breaks lines between words. `columns`: the terminal's; `None` breaks none.
+pub fn wrapped(text: &str, columns: Option<usize>) -> String {
+    let (mut wrap, mut out) = (wrap::Wrap::new(columns), String::new());
+    wrap.push(text, &mut out);
+    wrap.end_word(&mut out);
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

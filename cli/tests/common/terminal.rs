@@ -2,18 +2,28 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::process::Child;
+use std::process::{Child, ExitStatus};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 use super::common::Home;
+
+/// Generous: a machine that runs tests is busy with other things too.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running `hob`, its keyboard and its screen. Dropping it ends `hob`, also where a test fails.
 pub struct Terminal {
     child: Child,
-    screen: File,
+    keyboard: File,
+    /// It is always read, or `hob` would wait to write.
+    screen: Receiver<Vec<u8>>,
+    /// As a shell has it: the terminal stays when `hob` ends.
+    _open: File,
     /// What was shown behind the words that were waited for.
     unread: Vec<u8>,
 }
@@ -35,21 +45,33 @@ impl Terminal {
         command.env("TERM", "xterm").envs(env.iter().copied());
         command.stdin(side()).stdout(side()).stderr(side());
         let child = command.spawn().unwrap();
-        Self { child, screen: File::from(screen), unread: Vec::new() }
+        let keyboard = File::from(screen);
+        let (screen, _open) = (pieces(keyboard.try_clone().unwrap()), side());
+        Self { child, keyboard, screen, _open, unread: Vec::new() }
     }
 
     pub fn types(&mut self, keys: &str) {
-        self.screen.write_all(keys.as_bytes()).unwrap();
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
     }
 
     /// Ctrl-C while no line is edited: the terminal of a session sends this signal.
     pub fn interrupt(&self) {
-        kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
+        self.signal(Signal::INT);
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Whether the terminal itself shows what is typed, as it does for a shell.
+    pub fn echoes(&self) -> bool {
+        let modes = tcgetattr(&self.keyboard).unwrap().local_modes;
+        modes.contains(LocalModes::ECHO | LocalModes::ICANON)
     }
 
     /// Reads the screen until it shows `words`. Returns what it showed since the last time.
     pub fn reads(&mut self, words: &str) -> String {
-        let mut piece = [0; 1024];
+        let end = Instant::now() + PATIENCE;
         loop {
             let shown = String::from_utf8_lossy(&self.unread).into_owned();
             if let Some(at) = shown.find(words) {
@@ -57,18 +79,32 @@ impl Terminal {
                 self.unread = shown.as_bytes()[end..].to_vec();
                 return shown[..end].to_owned();
             }
-            let count = self.screen.read(&mut piece).unwrap_or_else(|_| panic!("ended: {shown:?}"));
-            self.unread.extend(&piece[..count]);
+            let left = end.saturating_duration_since(Instant::now());
+            let piece = self.screen.recv_timeout(left);
+            self.unread.extend(piece.unwrap_or_else(|_| panic!("no {words:?} in {shown:?}")));
         }
     }
 
     /// The exit code.
     pub fn ends(mut self) -> i32 {
-        // The screen must be read, or `hob` waits to write.
-        let mut screen = self.screen.try_clone().unwrap();
-        std::thread::spawn(move || std::io::copy(&mut screen, &mut std::io::sink()));
-        self.child.wait().unwrap().code().unwrap_or(-1)
+        self.wait().code().unwrap_or(-1)
     }
+
+    pub fn wait(&mut self) -> ExitStatus {
+        self.child.wait().unwrap()
+    }
+}
+
+/// What the screen shows, as it comes.
+fn pieces(mut screen: File) -> Receiver<Vec<u8>> {
+    let (sender, pieces) = channel();
+    thread::spawn(move || {
+        let mut piece = [0; 1024];
+        while let Ok(count) = screen.read(&mut piece)
+            && sender.send(piece[..count].to_vec()).is_ok()
+        {}
+    });
+    pieces
 }
 
 impl Drop for Terminal {

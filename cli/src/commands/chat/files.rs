@@ -5,8 +5,6 @@
 //!   are computed with their message, because their place is behind what was said before.
 
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::Duration;
 
 use hob_api::Document;
 use hob_config::UserDirs;
@@ -15,14 +13,11 @@ use serde_json::{Value, json};
 use super::{Chat, note};
 use crate::client::Client;
 use crate::commands::documents::{self, Keep};
+use crate::commands::stream::{self, Ended};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
 use crate::output::{count, line, seconds};
 use crate::progress::Reading;
-
-/// How long Ctrl-C goes unnoticed at most.
-const POLL: Duration = Duration::from_millis(50);
 
 /// Those that go with the next message.
 #[derive(Default)]
@@ -96,53 +91,15 @@ impl Chat<'_> {
 
     /// Computes a document; `false` if Ctrl-C ended it.
     fn read_ahead(&self, client: &Client, id: &str, context: &Context) -> Result<bool, Failure> {
-        let mut reading = Reading::new(context.terminal.error && !context.json);
+        let mut reading = Reading::of(context);
         let path = format!("{}/{id}/read", documents::PATH);
-        let is_read = std::thread::scope(|scope| {
-            let (sender, events) = channel();
-            scope.spawn(move || forward(client, &path, &sender));
-            let is_read = self.follow(&events, &mut reading);
-            if !matches!(is_read, Ok(true)) {
-                client.stop(); // The thread may wait for the next event.
-            }
-            is_read
+        let interrupt = self.interrupt.as_ref();
+        let ended = stream::follow(client, &path, None, interrupt, |event: Value| {
+            reading.show(&event["hob"]["progress"]);
+            Ok(())
         });
         reading.clear();
-        is_read
-    }
-
-    fn follow(
-        &self,
-        events: &Receiver<Result<Value, Failure>>,
-        reading: &mut Reading,
-    ) -> Result<bool, Failure> {
-        if let Some(interrupt) = &self.interrupt {
-            interrupt.take(); // One that was pressed before.
-        }
-        loop {
-            match events.recv_timeout(POLL) {
-                Ok(event) => reading.show(&event?["hob"]["progress"]),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Ok(true),
-            }
-            if self.interrupt.as_ref().is_some_and(Interrupt::take) {
-                return Ok(false);
-            }
-        }
-    }
-}
-
-/// Reads the stream, until it ends or the receiver is gone.
-fn forward(client: &Client, path: &str, sender: &Sender<Result<Value, Failure>>) {
-    match client.read_document(path) {
-        Ok(events) => {
-            for event in events {
-                if sender.send(event).is_err() {
-                    return;
-                }
-            }
-        }
-        Err(failure) => drop(sender.send(Err(failure))),
+        Ok(ended? == Ended::Whole)
     }
 }
 

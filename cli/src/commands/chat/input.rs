@@ -23,13 +23,20 @@ pub enum Command<'a> {
     /// Empty: shows those that are attached.
     File(&'a str),
     Save(&'a str),
+    Summarise,
+    /// How many messages it begins with; may be empty.
+    Branch(&'a str),
+    /// Empty: shows how full it is.
+    Context(&'a str),
     Help,
     Quit,
 }
 
 /// What Tab completes.
-pub const WORDS: [&str; 11] = [
+pub const WORDS: [&str; 14] = [
     "/again",
+    "/branch",
+    "/context",
     "/continue",
     "/file",
     "/help",
@@ -39,6 +46,7 @@ pub const WORDS: [&str; 11] = [
     "/retry",
     "/save",
     "/stats",
+    "/summarise",
     "/system",
 ];
 
@@ -51,6 +59,9 @@ pub const HELP: &str = "\
 /file PATH      attach a text or PDF file to the next message; without a PATH, show those attached
 /stats          tokens by origin, times and tokens a second
 /save FILE      write the conversation to FILE as Markdown
+/context [N]    show how full the context is; with an N, give it that many tokens
+/summarise      read a summary of the oldest messages in their place
+/branch [N]     go on in another conversation, with copies of the last N messages
 /quit           end; also Ctrl-D
 Alt+Enter, or \\ at the end of a line, begins another line; Ctrl-C stops an answer";
 
@@ -85,11 +96,14 @@ impl<'a> Command<'a> {
             "/system" => return Some(Self::System(rest)),
             "/file" => return Some(Self::File(rest)),
             "/save" => return Some(Self::Save(rest)),
+            "/branch" => return Some(Self::Branch(rest)),
+            "/context" => return Some(Self::Context(rest)),
             "/quit" | "/exit" | "/q" => Self::Quit,
             "/new" => Self::New,
             "/again" | "/retry" => Self::Retry,
             "/continue" => Self::Continue,
             "/stats" => Self::Stats,
+            "/summarise" | "/summarize" => Self::Summarise,
             "/help" | "/?" => Self::Help,
             _ => return None,
         };

@@ -2,38 +2,46 @@
 //!
 //! - The daemon stores the conversation: each turn sends only the new messages, and `hob` can end at any
 //!   moment and continue later.
-//! - Where the conversation outgrows the context, Enter goes on with its newest part.
+//! - Where the conversation outgrows the context, it offers ways to go on ([`room`]).
 //! - At a terminal, `hob` survives a restart of the daemon; in a script it fails.
-//! - At a terminal, the daemon computes the words of a message while it is typed, and Ctrl-C ends an
-//!   answer, not the program.
+//! - At a terminal, the daemon computes the words of a message while it is typed. Ctrl-C stops an
+//!   answer, not the program; keys that are typed meanwhile wait for the next line.
 //! - A private conversation is deleted at the end.
 
 mod files;
+mod greeting;
 mod input;
+mod instructions;
 mod model;
+mod restart;
+mod room;
 mod save;
+mod say;
 mod stats;
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
 
 use clap::builder::NonEmptyStringValueParser;
-use hob_api::{Conversation, ConversationText, Status, Turn};
+use hob_api::ConversationText;
 use serde_json::{Value, json};
 
 use self::files::Files;
+use self::greeting::greeting;
 use self::input::{Command, Input};
+use self::say::Asked;
 use self::stats::Stats;
-use super::turn::{self, Question, Shape};
+use super::turn::{self, Shape};
 use crate::ahead::TypeAhead;
 use crate::client::{Client, path_segment};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
 use crate::line::{self, Line};
 use crate::names;
-use crate::output::{count, line, plain};
+use crate::output::{line, plain, wrapped};
 use crate::private::PrivateChat;
+use crate::quiet::{Mode, Quiet};
+use crate::signals::{self, CtrlC, Interrupt};
 
 const PROMPT: &str = "> ";
 const HINT: &str = "/help lists the commands · Ctrl-C stops an answer · Ctrl-D ends";
@@ -43,9 +51,6 @@ const HISTORY: &str = "chat-history";
 
 const PRIVATE: &str = "a private chat: Hob writes neither its text nor its KV to disk, and forgets \
     both when you end it";
-
-const GO_ON: &str = "Enter answers with the newest part of the conversation; its text stays whole";
-const LEFT_OUT: &str = "from here on the model reads the newest part only; the text stays whole";
 
 const COMPLETED: line::Completed =
     line::Completed { words: &input::WORDS, before_paths: &input::BEFORE_PATHS };
@@ -78,16 +83,6 @@ pub struct Args {
     shape: Shape,
 }
 
-/// What a turn asks for. Without new messages: the last answer once more.
-#[derive(Default)]
-struct Asked {
-    new: Vec<Value>,
-    /// Leave out the oldest messages.
-    newest: bool,
-    /// Go on with the last answer.
-    continues: bool,
-}
-
 /// A conversation at the keyboard.
 struct Chat<'a> {
     args: &'a Args,
@@ -97,7 +92,7 @@ struct Chat<'a> {
     is_new: bool,
     /// The system prompt that the next turn sends.
     system: Option<String>,
-    /// What to send again with the newest part, after a turn that did not fit into the context; an
+    /// What to send again once there is room, after a turn that did not fit into the context; an
     /// empty list answers the last message again.
     outgrown: Option<Vec<Value>>,
     stats: Stats,
@@ -114,16 +109,21 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     let history = (!args.private).then(|| context.settings.data_dir.join(HISTORY));
     let mut lines = line::Input::new(context.terminal, context.json, history, COMPLETED);
     let is_edited = lines.is_edited();
+    // Dropped last: the terminal is as before once the program ends.
+    let quiet = (is_edited && !context.terminal.is_dumb).then(Quiet::start).transpose()?;
+    let private = args.private.then(PrivateChat::default);
+    let mode = quiet.as_ref().map(Quiet::before);
+    let interrupt = listen(is_edited, mode, private.as_ref())?;
     let mut chat = Chat {
         args,
         conversation: String::new(),
-        private: args.private.then(|| PrivateChat::new(is_edited)).transpose()?,
+        private,
         is_new: true,
         system: None,
         outgrown: None,
         stats: Stats::default(),
         files: Files::default(),
-        interrupt: is_edited.then(|| Interrupt::listen(args.private)).transpose()?,
+        interrupt,
     };
     chat.open(id, context)?;
     let is_cut = context.terminal.input && !lines.is_edited();
@@ -167,6 +167,30 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     chat.close(context)
 }
 
+/// Handles signals, where one must not simply end the program.
+fn listen(
+    is_edited: bool,
+    mode: Option<Mode>,
+    private: Option<&PrivateChat>,
+) -> Result<Option<Interrupt>, Failure> {
+    let ctrl_c = match (is_edited, private) {
+        (false, None) => return Ok(None),
+        (false, Some(_)) => CtrlC::Ends,
+        (true, None) => CtrlC::Stops,
+        (true, Some(_)) => CtrlC::StopsOnly,
+    };
+    let end_private = private.map(PrivateChat::ender);
+    let interrupt = signals::listen(ctrl_c, move || {
+        if let Some(mode) = &mode {
+            mode.put_back();
+        }
+        if let Some(end) = &end_private {
+            end();
+        }
+    })?;
+    Ok(Some(interrupt).filter(|_| is_edited))
+}
+
 fn unknown(word: &str) -> String {
     let shown = line(word, 40);
     match input::nearest(word) {
@@ -185,6 +209,10 @@ impl Chat<'_> {
                 note(context, "there is no answer to go on with")
             }
             Command::Continue => self.say(Asked { continues: true, ..Asked::default() }, context),
+            Command::Summarise => self.summarise(context),
+            Command::Branch(last) => self.branch(last, context),
+            Command::Context("") => self.show_context(context),
+            Command::Context(tokens) => self.set_context(tokens, context),
             Command::Help | Command::Quit => note(context, input::HELP),
             Command::File("") => note(context, &self.files.lines()),
             Command::File(path) => self.attach(path, context),
@@ -222,6 +250,7 @@ impl Chat<'_> {
 
     fn open(&mut self, id: Option<String>, context: &mut Context) -> Result<(), Failure> {
         let client = Client::find(context)?;
+        self.outgrown = None; // It belongs to the conversation before.
         if let Some(private) = &self.private {
             self.conversation = private.begin(client);
             (self.is_new, self.system) = (true, self.args.system.clone());
@@ -237,17 +266,6 @@ impl Chat<'_> {
         let status = if context.terminal.input { client.status().ok() } else { None };
         note(context, &greeting(status.as_ref(), known.as_ref()))?;
         note(context, HINT)
-    }
-
-    /// The system prompt of the next turn.
-    fn instructions(&self, context: &Context) -> Result<Option<String>, Failure> {
-        if self.system.is_some() || self.is_new {
-            return Ok(self.system.clone());
-        }
-        let text: ConversationText = Client::find(context)?.get(&self.path())?;
-        let system = text.messages.iter().take_while(|message| message.role == "system");
-        let texts: Vec<_> = system.map(|message| plain(&message.text())).collect();
-        Ok(Some(texts.join("\n\n")).filter(|text| !text.is_empty()))
     }
 
     fn next_line(&self, lines: &mut line::Input, context: &mut Context) -> Result<Line, Failure> {
@@ -279,70 +297,6 @@ impl Chat<'_> {
         Ok(line?)
     }
 
-    fn system(&self) -> Option<Value> {
-        self.system.as_ref().map(|text| json!({"role": "system", "content": text}))
-    }
-
-    /// One turn, and the offer to go on where it did not fit into the context.
-    fn say(&mut self, asked: Asked, context: &mut Context) -> Result<(), Failure> {
-        let turn = self.turn(asked, context);
-        report_passing(turn, context)?;
-        if self.outgrown.is_some() {
-            note(context, GO_ON)?;
-        }
-        Ok(())
-    }
-
-    /// Finds the daemon for each turn: it may have restarted at another address.
-    fn turn(&mut self, asked: Asked, context: &mut Context) -> Result<(), Failure> {
-        let Asked { new, newest, continues } = asked;
-        self.outgrown = None;
-        let client = Client::find(context)?;
-        let append = self.is_new || self.system.is_none();
-        let stored = if append { Vec::new() } else { self.stored(&client, new.is_empty())? };
-        let question = Question {
-            messages: self.system().into_iter().chain(stored).chain(new.clone()).collect(),
-            conversation: Some(&self.conversation),
-            append,
-            newest,
-            continues,
-            private: self.private.is_some(),
-            shape: &self.args.shape,
-            interrupt: self.interrupt.as_ref(),
-        };
-        let answer = turn::ask(&client, &question, context);
-        // The daemon stores the question also when the answer breaks off.
-        if answer.as_ref().map_or_else(is_broken, |answer| answer.accepted) {
-            (self.is_new, self.system) = (false, None);
-            if !new.is_empty() {
-                self.files.clear();
-            }
-        }
-        if answer.as_ref().is_err_and(is_too_long) && append && !newest {
-            self.outgrown = Some(new);
-        }
-        let answer = answer?;
-        if context.json {
-            return context.write_json(&answer.to_json());
-        }
-        if answer.interrupted {
-            writeln!(context.out)?;
-            return note(context, "stopped; /continue goes on");
-        }
-        self.stats.add(&answer);
-        let footer = context.dim(&turn::footer(&answer.hob));
-        writeln!(context.out, "\n{footer}")?;
-        let turn: Turn = serde_json::from_value(answer.hob).unwrap_or_default();
-        if newest && turn.left_out > 0 {
-            note(context, LEFT_OUT)?;
-        }
-        if turn.context_full {
-            self.outgrown = Some(Vec::new());
-            note(context, "the context is full, so the answer ends here")?;
-        }
-        Ok(context.out.flush()?)
-    }
-
     fn close(&self, context: &mut Context) -> Result<(), Failure> {
         if self.is_new {
             return Ok(());
@@ -353,55 +307,6 @@ impl Chat<'_> {
         let id = plain(&self.conversation);
         note(context, &format!("to continue: hob chat --last, or --conversation {id}"))
     }
-
-    /// The conversation's messages without its system prompt; without its last answer where that is
-    /// asked for `again`.
-    fn stored(&self, client: &Client, again: bool) -> Result<Vec<Value>, Failure> {
-        let text: Value = client.get(&self.path())?;
-        let mut messages: Vec<_> = text["messages"].as_array().cloned().unwrap_or_default();
-        let systems = messages.iter().take_while(|message| message["role"] == "system").count();
-        messages.drain(..systems);
-        while again && messages.last().is_some_and(|message| message["role"] == "assistant") {
-            messages.pop();
-        }
-        // As a client sends them: without what the daemon adds.
-        let fields = ["role", "content", "name", "tool_calls", "tool_call_id"];
-        let plain = |message: &Value| {
-            // Of a user's message it has the documents.
-            let hob = ["hob"].into_iter().filter(|_| message["role"] == "user");
-            let known = fields.into_iter().chain(hob).filter(|field| !message[*field].is_null());
-            known.map(|field| (field.to_owned(), message[field].clone())).collect()
-        };
-        Ok(messages.iter().map(|message| Value::Object(plain(message))).collect())
-    }
-}
-
-/// The model, its context, and the conversation.
-fn greeting(status: Option<&Status>, known: Option<&ConversationText>) -> String {
-    let model = status.map(|status| {
-        let context = count(status.context_tokens as u64);
-        let demo = if status.demo { " · a demo: it knows little" } else { "" };
-        format!("{} · context {context} tokens{demo}", line(&status.model, 60))
-    });
-    let conversation = match known {
-        None => "new conversation".to_owned(),
-        Some(known) => {
-            let Conversation { title, tokens, id, .. } = &known.conversation;
-            let title = line(title.as_deref().unwrap_or(id), 60);
-            let (messages, tokens) = (known.messages.len(), count(*tokens as u64));
-            format!("{title} · {messages} messages · {tokens} tokens saved")
-        }
-    };
-    model.into_iter().chain([conversation]).collect::<Vec<_>>().join("\n")
-}
-
-fn is_broken(failure: &Failure) -> bool {
-    matches!(failure, Failure::BrokenAnswer(_))
-}
-
-/// Whether the conversation does not fit into the context any more.
-fn is_too_long(failure: &Failure) -> bool {
-    matches!(failure, Failure::Refused { code: Some(code), .. } if code == "context_length_exceeded")
 }
 
 /// At a terminal, prints a failure that may pass, and the conversation goes on; a script ends.
@@ -437,7 +342,7 @@ fn prompt(context: &mut Context) -> Result<(), Failure> {
 /// Prints a remark at a terminal; scripts do not see it.
 fn note(context: &mut Context, text: &str) -> Result<(), Failure> {
     if context.terminal.input && !context.json {
-        let text = context.dim(text);
+        let text = context.dim(&wrapped(text, context.columns()));
         writeln!(context.out, "{text}")?;
     }
     Ok(())

@@ -1,19 +1,14 @@
 //! `/model`: the model of the daemon, and switching to another.
 
-use std::thread::sleep;
-use std::time::{Duration, Instant};
-
+use hob_api::Status;
 use serde_json::{Value, json};
 
+use super::restart;
 use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
 use crate::output::{count, line};
-
-const POLL: Duration = Duration::from_millis(200);
-/// A daemon that starts with another model announces itself before it loads the weights.
-const PATIENCE: Duration = Duration::from_secs(600);
+use crate::signals::Interrupt;
 
 /// The running model, and the names of the others.
 pub fn list(client: &Client) -> Result<String, Failure> {
@@ -43,27 +38,19 @@ pub fn switch(
     if answer["restarts"] == false {
         return Ok(format!("{name} runs already"));
     }
-    let begun = Instant::now();
-    while begun.elapsed() < PATIENCE {
-        if interrupt.is_some_and(Interrupt::take) {
-            return Ok(format!("{name} is still loading"));
+    let told = |now: &Status| {
+        let is_old = now.started_at == before.started_at
+            && now.pid == before.pid
+            && now.model == before.model;
+        match &now.switch_error {
+            _ if is_old => None,
+            Some(error) => Some(line(&error.message, 400)),
+            None if now.residency == "loading" => None,
+            None => Some(format!("{} runs", line(&now.model, 60))),
         }
-        sleep(POLL);
-        // The old daemon has ended, and the new one does not answer yet.
-        let Ok(status) = Client::find(context).and_then(|client| client.status()) else { continue };
-        if status.started_at == before.started_at
-            && status.pid == before.pid
-            && status.model == before.model
-        {
-            continue;
-        }
-        match status.switch_error {
-            Some(error) => return Ok(line(&error.message, 400)),
-            None if status.residency == "loading" => {}
-            None => return Ok(format!("{} runs", line(&status.model, 60))),
-        }
-    }
-    Ok(format!("{name} is still loading"))
+    };
+    let told = restart::wait(context, interrupt, told);
+    Ok(told.unwrap_or_else(|| format!("{name} is still loading")))
 }
 
 /// Id and name of each model of this machine that does not run.

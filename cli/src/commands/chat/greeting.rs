@@ -1,0 +1,23 @@
+//! What `hob chat` says first: the model, its context, and the conversation.
+
+use hob_api::{Conversation, ConversationText, Status};
+
+use crate::output::{count, line};
+
+pub fn greeting(status: Option<&Status>, known: Option<&ConversationText>) -> String {
+    let model = status.map(|status| {
+        let context = count(status.context_tokens as u64);
+        let demo = if status.demo { " · a demo: it knows little" } else { "" };
+        format!("{} · context {context} tokens{demo}", line(&status.model, 60))
+    });
+    let conversation = match known {
+        None => "new conversation".to_owned(),
+        Some(known) => {
+            let Conversation { title, tokens, id, .. } = &known.conversation;
+            let title = line(title.as_deref().unwrap_or(id), 60);
+            let (messages, tokens) = (known.messages.len(), count(*tokens as u64));
+            format!("{title} · {messages} messages · {tokens} tokens saved")
+        }
+    };
+    model.into_iter().chain([conversation]).collect::<Vec<_>>().join("\n")
+}

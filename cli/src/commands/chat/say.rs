@@ -1,0 +1,97 @@
+//! One turn of a conversation at the keyboard.
+//!
+//! - The daemon is found for each turn: it may have restarted at another address.
+//! - A message that does not fit into the context waits in `outgrown` until there is room.
+
+use std::io::Write;
+
+use hob_api::Turn;
+use serde_json::Value;
+
+use super::{Chat, note, report_passing};
+use crate::client::Client;
+use crate::commands::turn::{self, Question};
+use crate::context::Context;
+use crate::failure::Failure;
+
+const LEFT_OUT: &str = "from here on the model reads the newest part only; the text stays whole";
+
+/// What a turn asks for. Without new messages: the last answer once more.
+#[derive(Default)]
+pub struct Asked {
+    pub new: Vec<Value>,
+    /// Leave out the oldest messages.
+    pub newest: bool,
+    /// Go on with the last answer.
+    pub continues: bool,
+}
+
+impl Chat<'_> {
+    /// One turn, and the offer to go on where it did not fit into the context.
+    pub(super) fn say(&mut self, asked: Asked, context: &mut Context) -> Result<(), Failure> {
+        let turn = self.turn(asked, context);
+        report_passing(turn, context)?;
+        if self.outgrown.is_some() {
+            self.offer_room(context)?;
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self, asked: Asked, context: &mut Context) -> Result<(), Failure> {
+        let Asked { new, newest, continues } = asked;
+        self.outgrown = None;
+        let client = Client::find(context)?;
+        let append = self.is_new || self.system.is_none();
+        let stored = if append { Vec::new() } else { self.stored(&client, new.is_empty())? };
+        let question = Question {
+            messages: self.system().into_iter().chain(stored).chain(new.clone()).collect(),
+            conversation: Some(&self.conversation),
+            append,
+            newest,
+            continues,
+            private: self.private.is_some(),
+            shape: &self.args.shape,
+            interrupt: self.interrupt.as_ref(),
+        };
+        let answer = turn::ask(&client, &question, context);
+        // The daemon stores the question also when the answer breaks off.
+        if answer.as_ref().map_or_else(is_broken, |answer| answer.accepted) {
+            (self.is_new, self.system) = (false, None);
+            if !new.is_empty() {
+                self.files.clear();
+            }
+        }
+        if answer.as_ref().is_err_and(is_too_long) && append && !newest {
+            self.outgrown = Some(new);
+        }
+        let answer = answer?;
+        if context.json {
+            return context.write_json(&answer.to_json());
+        }
+        if answer.interrupted {
+            writeln!(context.out)?;
+            return note(context, "stopped; /continue goes on");
+        }
+        self.stats.add(&answer);
+        let footer = context.dim(&turn::footer(&answer.hob));
+        writeln!(context.out, "\n{footer}")?;
+        let turn: Turn = serde_json::from_value(answer.hob).unwrap_or_default();
+        if newest && turn.left_out > 0 {
+            note(context, LEFT_OUT)?;
+        }
+        if turn.context_full {
+            self.outgrown = Some(Vec::new());
+            note(context, "the context is full, so the answer ends here")?;
+        }
+        Ok(context.out.flush()?)
+    }
+}
+
+fn is_broken(failure: &Failure) -> bool {
+    matches!(failure, Failure::BrokenAnswer(_))
+}
+
+/// Whether the conversation does not fit into the context any more.
+fn is_too_long(failure: &Failure) -> bool {
+    matches!(failure, Failure::Refused { code: Some(code), .. } if code == "context_length_exceeded")
+}

@@ -1,0 +1,110 @@
+//! Keys and signals while `hob chat` waits for an answer: what the terminal shows of them, and its mode
+//! afterwards.
+
+use std::os::unix::process::ExitStatusExt;
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::common::Home;
+use super::fake::{CLOSED, Daemon};
+use super::terminal::Terminal;
+
+const SAID: &str = "POST /v1/chat/completions";
+
+/// A chat whose answer has begun and does not end.
+fn answering(home: &Home) -> (Daemon, Terminal) {
+    let chunk = json!({"choices": [{"index": 0, "delta": {"content": "I count: one, two"}}]});
+    let daemon = Daemon::new(home)
+        .answer("GET /v1/conversations/c", 200, json!({"id": "c", "messages": []}))
+        .open_stream(SAID, &[chunk]);
+    let mut hob = Terminal::start(home, &["chat", "--conversation", "c"]);
+    hob.reads("> ");
+    hob.types("Count.\r");
+    hob.reads("one, two");
+    daemon.received(SAID);
+    (daemon, hob)
+}
+
+#[test]
+fn keys_typed_while_an_answer_streams_wait_for_the_next_line() {
+    let home = Home::new();
+    let (daemon, mut hob) = answering(&home);
+    hob.types("And bakc\u{7f}\u{7f}ck");
+    hob.interrupt();
+    let shown = hob.reads("stopped");
+    assert!(!shown.contains("And"), "the answer shows no keys: {shown:?}");
+    daemon.received(CLOSED);
+
+    let daemon = daemon.stream(SAID, &[]);
+    hob.reads("And bakc"); // The editor repeats them, the correction too.
+    hob.reads("ck");
+    hob.types(" again\r");
+    let messages = daemon.received(SAID).body["messages"].clone();
+    assert_eq!(messages[0]["content"], "And back again");
+    hob.reads("> ");
+    hob.types("\u{4}");
+    assert_eq!(hob.wait().code(), Some(0));
+    assert!(hob.echoes(), "the terminal is as before");
+}
+
+#[test]
+fn a_signal_ends_the_program_and_leaves_the_terminal_as_it_was() {
+    let home = Home::new();
+    for is_answering in [true, false] {
+        for signal in [Signal::TERM, Signal::HUP, Signal::QUIT] {
+            let (daemon, mut hob) = answering(&home);
+            assert!(!hob.echoes());
+            if !is_answering {
+                hob.interrupt();
+                daemon.received(CLOSED);
+                hob.reads("> ");
+            }
+            hob.signal(signal);
+            assert_eq!(hob.wait().signal(), Some(signal.as_raw()));
+            assert!(hob.echoes(), "after {signal:?}, answering: {is_answering}");
+        }
+    }
+}
+
+#[test]
+fn a_second_ctrl_c_ends_what_does_not_stop_and_leaves_the_terminal_as_it_was() {
+    let home = Home::new();
+    let daemon = Daemon::new(&home)
+        .answer("GET /v1/conversations/c", 200, json!({"id": "c", "messages": []}))
+        .open_stream("GET /v1/models/local", &[]);
+    let mut hob = Terminal::start(&home, &["chat", "--conversation", "c"]);
+    hob.reads("> ");
+    let daemon = daemon.answer("GET /v1/status", 200, json!({"model": "m"}));
+    hob.types("/model\r");
+    daemon.received("GET /v1/models/local");
+    hob.interrupt();
+    // The first is noted by a thread of `hob`; the kernel joins signals that wait.
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    hob.interrupt();
+    assert_eq!(hob.wait().signal(), Some(Signal::INT.as_raw()));
+    assert!(hob.echoes());
+}
+
+#[test]
+fn a_dumb_terminal_gets_no_control_sequences() {
+    let home = Home::new();
+    let progress = json!({"phase": "reading", "tokens_total": 3784, "tokens_ready": 1204});
+    let chunks = [
+        json!({"choices": [], "hob": {"progress": progress}}),
+        json!({"choices": [{"index": 0, "delta": {"content": "**Yes.**"}}]}),
+    ];
+    let _daemon = Daemon::new(&home)
+        .answer("GET /v1/conversations/c", 200, json!({"id": "c", "messages": []}))
+        .stream(SAID, &chunks);
+    let words = ["chat", "--conversation", "c"];
+    let mut hob = Terminal::start_with(&home, &words, &[("TERM", "dumb")]);
+    let mut shown = hob.reads("> ");
+    assert!(hob.echoes(), "no editor shows the keys");
+    hob.types("What?\r");
+    shown += &hob.reads("**Yes.**");
+    shown += &hob.reads("> ");
+    assert!(!shown.contains('\u{1b}'), "{shown:?}");
+    hob.types("/quit\r");
+    assert_eq!(hob.ends(), 0);
+}
