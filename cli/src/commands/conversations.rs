@@ -6,6 +6,7 @@ use clap::Subcommand;
 use hob_api::{Conversation, ConversationText, List};
 use serde_json::{Value, json};
 
+use super::with_each;
 use crate::client::{self, Client, path_segment};
 use crate::context::Context;
 use crate::failure::Failure;
@@ -153,20 +154,14 @@ fn rename(client: &Client, name: &str, title: &str, context: &mut Context) -> Re
     if context.json { context.write_json(&answer) } else { Ok(()) }
 }
 
-/// Deletes all of them; the first missing one is the failure in the end.
 fn remove(client: &Client, names: &[String], context: &mut Context) -> Result<(), Failure> {
-    let mut missing = None;
-    for name in names {
-        match names::with_whole(client, name, |id| client.delete::<Value>(&path_of(id))) {
-            Ok(answer) if context.json => context.write_json(&answer)?,
-            Ok(_) => writeln!(context.out, "deleted {}", plain(name))?,
-            Err(failure @ Failure::NotFound(_)) => {
-                missing.get_or_insert(failure);
-            }
-            Err(failure) => return Err(failure),
+    with_each(names, |name| {
+        let answer = names::with_whole(client, name, |id| client.delete::<Value>(&path_of(id)))?;
+        if context.json {
+            return context.write_json(&answer);
         }
-    }
-    missing.map_or(Ok(()), Err)
+        Ok(writeln!(context.out, "deleted {}", plain(name))?)
+    })
 }
 
 fn path_of(id: &str) -> String {

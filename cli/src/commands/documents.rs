@@ -8,7 +8,7 @@ use clap::Subcommand;
 use hob_api::Document;
 use serde_json::Value;
 
-use super::listed;
+use super::{listed, with_each};
 use crate::client::{Client, path_segment};
 use crate::context::Context;
 use crate::failure::Failure;
@@ -118,33 +118,28 @@ fn list(client: &Client, context: &mut Context) -> Result<(), Failure> {
     context.show(&text)
 }
 
-/// Removes all of them; the first missing one is the failure in the end.
 fn remove(client: &Client, names: &[String], context: &mut Context) -> Result<(), Failure> {
-    let mut missing = None;
-    for name in names {
-        let documents: hob_api::List<Document> = client.get(PATH)?;
-        let is_meant =
-            |document: &&Document| document.name == *name || document.id.starts_with(name.as_str());
-        let meant: Vec<&Document> = documents.data.iter().filter(is_meant).collect();
-        match meant.as_slice() {
-            [document] => {
-                let answer: Value = client.delete(&format!("{PATH}/{}", document.id))?;
-                if context.json {
-                    context.write_json(&answer)?;
-                } else {
-                    writeln!(context.out, "removed {}", line(&document.name, 60))?;
-                }
-            }
-            [] => {
-                let message = format!("there is no document `{}`", plain(name));
-                let remedy = "`hob documents` lists them";
-                missing.get_or_insert(Failure::NotFound(format!("{message}; {remedy}")));
-            }
-            _ => {
-                let message = format!("several documents match `{}`: give an id", plain(name));
-                return Err(Failure::Usage(message));
-            }
+    with_each(names, |name| {
+        let document = named(client, name)?;
+        let answer: Value = client.delete(&format!("{PATH}/{}", document.id))?;
+        if context.json {
+            return context.write_json(&answer);
         }
+        Ok(writeln!(context.out, "removed {}", line(&document.name, 60))?)
+    })
+}
+
+/// The document with this name, or whose id begins so.
+fn named(client: &Client, name: &str) -> Result<Document, Failure> {
+    let mut documents: hob_api::List<Document> = client.get(PATH)?;
+    documents.data.retain(|document| document.name == name || document.id.starts_with(name));
+    let name = plain(name);
+    match documents.data.len() {
+        1 => Ok(documents.data.remove(0)),
+        0 => {
+            let message = format!("there is no document `{name}`; `hob documents` lists them");
+            Err(Failure::NotFound(message))
+        }
+        _ => Err(Failure::Usage(format!("several documents match `{name}`: give an id"))),
     }
-    missing.map_or(Ok(()), Err)
 }

@@ -6,11 +6,11 @@ use clap::Subcommand;
 use hob_api::LearnedPrefix;
 use serde_json::Value;
 
-use super::listed;
+use super::{listed, with_each};
 use crate::client::{Client, path_segment};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{Align, Table, ago, count, line, state};
+use crate::output::{Align, Table, ago, count, line, plain, state};
 
 const PATH: &str = "/v1/learned";
 
@@ -73,21 +73,18 @@ fn list(client: &Client, context: &mut Context) -> Result<(), Failure> {
     Ok(table.write(&mut *context.out)?)
 }
 
-/// Forgets all of them; the first missing one is the failure in the end.
 fn forget_each(client: &Client, names: &[String], context: &mut Context) -> Result<(), Failure> {
-    let mut missing = None;
-    for name in names {
+    with_each(names, |name| {
         match forget(client, &format!("{PATH}/{}", path_segment(name)), context) {
             Err(Failure::Refused { status: 404, .. }) => {
-                missing.get_or_insert_with(|| {
-                    let message = "there is no learned prefix";
-                    Failure::NotFound(format!("{message} `{name}`; `hob prefixes` lists them"))
-                });
+                let name = plain(name);
+                let message =
+                    format!("there is no learned prefix `{name}`; `hob prefixes` lists them");
+                Err(Failure::NotFound(message))
             }
-            other => other?,
+            other => other,
         }
-    }
-    missing.map_or(Ok(()), Err)
+    })
 }
 
 fn forget(client: &Client, path: &str, context: &mut Context) -> Result<(), Failure> {
