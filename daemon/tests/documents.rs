@@ -198,6 +198,33 @@ fn a_document_of_a_chat_goes_with_it_and_one_of_the_library_stays() {
 }
 
 #[test]
+fn a_document_of_a_message_that_can_be_restored_is_not_unused() {
+    let home = home();
+    let hobd = home.start();
+    let client = &hobd.client;
+    let id = add(client, &text("castle"), "keep=chat")["id"].as_str().unwrap().to_owned();
+    ask(client, "talk", "How many doors?", &[&id]);
+    let message = client.get("/v1/conversations/talk")["messages"][0]["id"].clone();
+    let path = format!("/v1/conversations/talk/messages/{message}");
+    let deleted = client.call("DELETE", &path).send().json();
+    assert_eq!(deleted["deleted"], 2, "{deleted}");
+
+    let unused = || {
+        let answer = client.call("DELETE", &format!("/v1/documents/{id}?unused=true")).send();
+        answer.json()["deleted"].clone()
+    };
+    assert_eq!(unused(), false);
+    assert_eq!(client.call("POST", &format!("{path}/restore")).send().status, 200);
+    ask(client, "talk", "And the year?", &[]);
+    assert_eq!(view(client, &id)["conversations"], 1);
+
+    let other = add(client, &text("bridge"), "keep=chat")["id"].as_str().unwrap().to_owned();
+    let answer = client.call("DELETE", &format!("/v1/documents/{other}?unused=true")).send();
+    assert_eq!(answer.json()["deleted"], true);
+    assert_eq!(client.call("GET", &format!("/v1/documents/{other}")).send().status, 404);
+}
+
+#[test]
 fn a_private_document_never_reaches_the_disk() {
     let home = home();
     let hobd = home.start();

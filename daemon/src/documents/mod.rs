@@ -108,19 +108,21 @@ impl Documents {
     }
 
     /// Removes a document that only an unsent message named. `false`: it is in the library, or a
-    /// message names it.
+    /// message names it, if only one that can be restored.
     ///
     /// # Errors
     /// As for [`Self::remove`].
     pub async fn remove_unused(&self, id: &DocumentId) -> Result<bool, ApiError> {
-        let about = self.conversations.transcript.conversations_about(id).done().await?;
-        let entries = self.conversations.transcript.documents().done().await?;
-        let is_in_library = entries.iter().any(|entry| entry.id == *id && entry.in_library);
-        if is_in_library || !about.is_empty() {
-            return Ok(false);
+        // One statement judges and deletes: a message that comes meanwhile keeps its document.
+        let deleted = self.conversations.transcript.delete_unused_document(id).await?;
+        let remaining = self.stored(id, true).await;
+        match deleted {
+            Some(text) if remaining.is_err() => {
+                self.forget(&document_key(&text)).await?;
+                Ok(true)
+            }
+            _ => remaining.map(|_| false),
         }
-        self.remove(id).await?;
-        Ok(true)
     }
 
     async fn forget(&self, id: &ConversationId) -> Result<(), TurnError> {

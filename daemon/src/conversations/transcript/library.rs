@@ -66,6 +66,10 @@ const ENTRY: &str = "SELECT id, name, kind, bytes, created_at, in_library,
          WHERE message_documents.document = documents.id)
     FROM documents";
 
+/// No message names it, neither a stored one nor one that can be restored.
+const UNNAMED: &str = "id NOT IN (SELECT document FROM message_documents)
+    AND NOT EXISTS (SELECT 1 FROM deleted_messages WHERE instr(content, documents.id) > 0)";
+
 impl Transcript {
     /// Stores a document, or puts one that is stored already into the library.
     pub fn put_document(
@@ -143,6 +147,29 @@ impl Transcript {
             let id = id.clone();
             let delete = move |connection: &mut Connection| delete(connection, &id);
             deleted |= self.writer_for(is_private).write(delete).done().await?;
+        }
+        Ok(deleted)
+    }
+
+    /// Deletes a document outside the library that no message names. Returns its text.
+    ///
+    /// # Errors
+    /// When a database cannot be written.
+    pub async fn delete_unused_document(
+        &self,
+        id: &DocumentId,
+    ) -> Result<Option<String>, TranscriptError> {
+        let mut deleted = None;
+        for is_private in [true, false] {
+            let id = id.clone();
+            let unused = move |connection: &mut Connection| {
+                let sql = format!(
+                    "DELETE FROM documents WHERE NOT in_library AND id = ?1 AND {UNNAMED}
+                     RETURNING text"
+                );
+                Ok(connection.query_row(&sql, [id.as_str()], |row| row.get(0)).optional()?)
+            };
+            deleted = self.writer_for(is_private).write(unused).done().await?.or(deleted);
         }
         Ok(deleted)
     }
@@ -292,12 +319,10 @@ fn delete_unused(
     connection: &mut Connection,
     before: Timestamp,
 ) -> Result<Vec<String>, TranscriptError> {
-    let mut delete = connection.prepare_cached(
-        "DELETE FROM documents WHERE NOT in_library AND created_at < ?1
-         AND id NOT IN (SELECT document FROM message_documents)
-         AND NOT EXISTS (SELECT 1 FROM deleted_messages WHERE instr(content, documents.id) > 0)
-         RETURNING text",
-    )?;
+    let mut delete = connection.prepare_cached(&format!(
+        "DELETE FROM documents WHERE NOT in_library AND created_at < ?1 AND {UNNAMED}
+         RETURNING text"
+    ))?;
     let texts = delete.query_map([millis(before)], |row| row.get(0))?;
     Ok(texts.collect::<Result<_, _>>()?)
 }
