@@ -115,6 +115,22 @@ fn a_switch_says_what_happens_and_a_second_one_is_refused() {
     assert_eq!((second.status, text(&second.error()["code"])), (503, "switching"));
 }
 
+#[test]
+fn a_change_of_settings_while_the_daemon_restarts_is_refused_and_changes_nothing() {
+    let world = world(Plan::new());
+    assert_eq!(world.post("/v1/models/switch", json!({"model": "qwen2"})).status, 202);
+    let retention = || {
+        let list = world.get("/v1/settings").json();
+        let mut settings = list["data"].as_array().unwrap().iter();
+        settings.find(|setting| setting["key"] == "default_ttl").unwrap()["value"].clone()
+    };
+    let before = retention();
+    let both = json!({"settings": {"default_ttl": "short", "threads": 1}});
+    let refused = world.call("PATCH", "/v1/settings").json(&both).send();
+    assert_eq!((refused.status, text(&refused.error()["code"])), (503, "switching"));
+    assert_eq!(retention(), before);
+}
+
 fn world(plan: Plan) -> World {
     let world = plan.start();
     let models = world.directory.join("models");

@@ -4,6 +4,7 @@
 //!   sets.
 //! - What is in force at once is written into the file at once. What the model is loaded with is
 //!   written once the model is loaded with it: if that fails, the settings before are in force again.
+//!   A request for both changes all of them then.
 //!
 //! Reading order: this file (what may be changed, and how), [`live`] (the values).
 
@@ -108,7 +109,12 @@ impl SettingsEditor {
         let editor = self.clone();
         let now = (self.models.clock)();
         compute(move || {
-            let (at_once, reloading) = editor.checked(wanted)?;
+            let (at_once, mut reloading) = editor.checked(wanted)?;
+            if reloading.is_empty() {
+                editor.live.save(&at_once).map_err(SettingError::from)?;
+                editor.live.choose(&at_once).map_err(SettingError::from)?;
+                return Ok(false);
+            }
             let is_new = |key: &Key| reloading.iter().any(|(other, _)| other == key);
             if is_new(&Key::Ctx) || is_new(&Key::Slots) {
                 let wanted = editor.live.get().with(&reloading).map_err(SettingError::from)?;
@@ -117,15 +123,10 @@ impl SettingsEditor {
                     editor.models.catalogue.check_demand(ctx, slots, now)?;
                 }
             }
-            if !at_once.is_empty() {
-                editor.live.save(&at_once).map_err(SettingError::from)?;
-                editor.live.choose(&at_once).map_err(SettingError::from)?;
-            }
-            let restarts = !reloading.is_empty();
-            if restarts {
-                editor.models.catalogue.switch_request().submit(reloading)?;
-            }
-            Ok(restarts)
+            // Together: another restart may be under way, and then none is changed.
+            reloading.extend(at_once);
+            editor.models.catalogue.switch_request().submit(reloading)?;
+            Ok(true)
         })
         .await
     }

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use anyhow::{Error, Result};
-use hob_config::{Key, ModelChoice, Resolved, paths};
+use hob_config::{ConfigError, Key, ModelChoice, Resolved, paths};
 use hob_models::published::Published;
 
 use crate::clock::ProcessTime;
@@ -36,7 +36,19 @@ pub struct ModelSwitch {
 
 struct Pending {
     before: Resolved,
+    /// With `changes`.
+    chosen: Resolved,
     changes: Changes,
+}
+
+impl Pending {
+    /// The settings before, with what clients have changed since.
+    fn undone(&self, now: &Resolved) -> Result<Resolved, ConfigError> {
+        let pairs = now.entries.iter().zip(&self.chosen.entries);
+        let later = pairs.filter(|(now, chosen)| now.value != chosen.value);
+        let later: Changes = later.map(|(now, _)| (now.key, now.written())).collect();
+        self.before.with(&later)
+    }
 }
 
 impl ModelSwitch {
@@ -132,7 +144,10 @@ impl ModelSwitch {
     pub fn switch(&mut self, changes: Changes) {
         self.failure = None;
         match self.settings.choose(&changes) {
-            Ok(before) => self.pending = Some(Pending { before, changes }),
+            Ok(before) => {
+                let chosen = self.resolved();
+                self.pending = Some(Pending { before, chosen, changes });
+            }
             Err(error) => self.fail(&self.model(), error.to_string()), // It was checked before.
         }
     }
@@ -142,9 +157,10 @@ impl ModelSwitch {
     /// # Errors
     /// Returns `error` if nothing was chosen.
     pub fn go_back(&mut self, error: Error) -> Result<()> {
-        let Some(Pending { before, .. }) = self.pending.take() else { return Err(error) };
+        let Some(pending) = self.pending.take() else { return Err(error) };
         let chosen = self.model();
-        self.settings.replace(before);
+        // An error is impossible: each of the values was in force.
+        self.settings.replace(pending.undone(&self.resolved()).unwrap_or(pending.before));
         let model = self.model();
         let message = if chosen == model {
             format!("{error:#}; the settings before are in force again, and nothing was changed")
@@ -283,6 +299,18 @@ mod tests {
         model_switch.loaded();
         let file = model_switch.resolved().config_file();
         assert_eq!(fs::read_to_string(&file).unwrap(), "ctx = 16384\n");
+    }
+
+    #[test]
+    fn what_a_client_changes_while_the_model_loads_stays_when_that_fails() {
+        let root = tempfile::tempdir().unwrap();
+        let mut model_switch = model_switch(root.path());
+        model_switch.switch(vec![(Key::Ctx, "65536".to_owned())]);
+        let later = vec![(Key::DefaultTtl, "short".to_owned())];
+        model_switch.settings().choose(&later).unwrap();
+        model_switch.go_back(anyhow::anyhow!("no memory")).unwrap();
+        assert_eq!(model_switch.resolved().settings.ctx, 8_192);
+        assert_eq!(model_switch.settings().default_class(), hob_slots::TtlClass::Short);
     }
 
     #[test]
