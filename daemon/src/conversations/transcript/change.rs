@@ -8,7 +8,8 @@ use hob_slots::{ConversationId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
 
-use super::tree::{check_message, millis};
+use super::read::check_message;
+use super::tree::millis;
 use super::{TranscriptError, library};
 
 /// The new values; `None` keeps the old one.

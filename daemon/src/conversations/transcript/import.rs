@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::read::{IMPORTED, exists};
-use super::tree::{millis, title};
+use super::titles::title;
+use super::tree::millis;
 use super::{ConversationExport, Node, TranscriptError, library};
 use crate::wire::message::Message;
 

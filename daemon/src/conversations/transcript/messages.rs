@@ -10,7 +10,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::change::latest_below;
 use super::import::unused_id;
-use super::tree::{check_message, child_like, insert, millis};
+use super::read::check_message;
+use super::tree::{child_like, insert, millis};
 use super::{Status, TranscriptError};
 use crate::wire::message::Message;
 

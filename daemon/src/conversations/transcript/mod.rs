@@ -18,6 +18,7 @@
 
 mod answer;
 mod change;
+mod continuation;
 mod conversation_export;
 mod deletions;
 mod document_blocks;
@@ -58,6 +59,7 @@ use serde_json::Value;
 use crate::wire::message::Message;
 pub use answer::{ClosedAnswer, OpenAnswer};
 pub use change::Change;
+pub use continuation::{Continuation, Continued, instructions};
 pub use conversation_export::{
     ConversationExport, Extent, Node, VERSION, check_version, one_line, status,
 };
@@ -76,7 +78,7 @@ pub use read::{ConversationText, SavedMessage, Status, Summary};
 pub use recent::RecentTurn;
 pub use search::{Hit, SearchQuery, Snippet};
 pub use titles::MAX_TITLE_CHARS;
-pub use tree::{Continuation, Continued, Grown, instructions};
+pub use tree::Grown;
 pub use turn::{Append, TurnEnd, TurnQuery, TurnStart};
 pub use writer::Pending;
 use writer::Writer;

@@ -185,3 +185,16 @@ fn message(row: &Row<'_>) -> rusqlite::Result<SavedMessage> {
         summary: row.get(7)?,
     })
 }
+
+/// Returns `id` if it is a message of the conversation.
+pub fn check_message(
+    connection: &Connection,
+    conversation: &ConversationId,
+    id: i64,
+) -> Result<i64, TranscriptError> {
+    connection
+        .prepare_cached("SELECT id FROM messages WHERE id = ?1 AND conversation = ?2")?
+        .query_row((id, conversation.as_str()), |row| row.get(0))
+        .optional()?
+        .ok_or(TranscriptError::NoSuchMessage { id })
+}

@@ -1,4 +1,4 @@
-//! The titles of given conversations.
+//! Titles: those of given conversations, and one from a conversation's messages.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,10 @@ use rusqlite::OptionalExtension;
 
 use super::Transcript;
 use super::writer::Pending;
+use crate::wire::message::{Message, Role};
 
 pub const MAX_TITLE_CHARS: usize = 200;
+const MAX_DERIVED_TITLE_CHARS: usize = 60;
 
 impl Transcript {
     /// Untitled conversations are left out.
@@ -27,4 +29,23 @@ impl Transcript {
             Ok(titles)
         })
     }
+}
+
+/// The first words of the user, on one line; of documents without words, the name of the first.
+pub fn title<'m>(messages: impl IntoIterator<Item = &'m Message>) -> Option<String> {
+    let of_user = messages.into_iter().filter(|message| message.role == Role::User);
+    let texts = of_user.map(|message| match message.documents().first() {
+        Some(document) if message.is_documents_alone() => document.name.clone(),
+        _ => message.text().to_owned(),
+    });
+    let line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    texts.map(line).find(|line| !line.is_empty()).map(|line| shorten(&line))
+}
+
+fn shorten(line: &str) -> String {
+    if line.chars().count() <= MAX_DERIVED_TITLE_CHARS {
+        return line.to_owned();
+    }
+    let cut: String = line.chars().take(MAX_DERIVED_TITLE_CHARS - 1).collect();
+    format!("{}…", cut.trim_end())
 }

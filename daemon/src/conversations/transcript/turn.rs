@@ -12,9 +12,9 @@ use rusqlite::Connection;
 use serde_json::Value;
 
 use super::answer::ClosedAnswer;
-use super::tree::Continuation;
+use super::continuation::{self, Continuation};
 use super::writer::Pending;
-use super::{After, Transcript, TranscriptError, explanations, library, read, speed, tokens, tree};
+use super::{After, Transcript, TranscriptError, explanations, library, read, speed, tokens};
 use crate::prompt::DocumentTexts;
 use crate::wire::document::DocumentId;
 use crate::wire::message::Message;
@@ -128,7 +128,7 @@ fn read(connection: &Connection, query: TurnQuery) -> Result<TurnStart, Transcri
         None => None,
     };
     let continuation = match append {
-        Some(append) => Some(tree::continuation(connection, append)?),
+        Some(append) => Some(continuation::continuation(connection, append)?),
         None => None,
     };
     let history = continuation.iter().flat_map(|continuation| &continuation.history);
