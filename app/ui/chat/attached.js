@@ -1,9 +1,12 @@
 // The documents above the composer's field, and the three ways by which they come there: the button, a
 // paste and a drop (which the page takes).
 
-import { html, t, useEffect, useRef, useStore } from "/lib.js";
+import { html, lazy, t, useEffect, useRef, useStore, withTexts } from "/lib.js";
 import { IconButton } from "/parts.js";
 import { DocumentChip } from "../documents/chip.js";
+import { documentState } from "../documents/words.js";
+
+const larger = lazy(() => withTexts(import("./larger-for-document.js")));
 
 /** A longer paste becomes a document. */
 const MAX_PASTED_CHARS = 2000;
@@ -14,6 +17,8 @@ export function AttachedDocuments({ attachments, focusComposer }) {
   useEffect(() => {
     if (items.length) focusComposer();
   }, [items.length]);
+  const tooLong = items.find((item) => documentState(item) === "too-long");
+  const offer = larger.use(Boolean(tooLong));
   if (!items.length) return null;
   const remove = ({ key }) => {
     attachments.remove(key);
@@ -23,7 +28,9 @@ export function AttachedDocuments({ attachments, focusComposer }) {
     <div class="attached" role="group" aria-label=${t("attach.list")} data-test="attached">
       ${items.map((item) => html`
         <${DocumentChip} key=${item.key} item=${item} onRemove=${() => remove(item)} />`)}
-    </div>`;
+    </div>
+    ${tooLong && offer && html`
+      <${offer.LargerForDocument} key=${tooLong.key} view=${tooLong.view} onDone=${attachments.lookAgain} />`}`;
 }
 
 export function Attach({ attachments }) {

@@ -60,12 +60,15 @@ export function createAttachments({ isPrivate, isNew, profile, draftName }) {
     if (store.get().items.some((item) => item.id === id)) return undefined;
     const key = append({ id, name, isPasted });
     save();
-    return run(key, async (signal) => {
-      const view = await viewDocument(id, profile());
-      change(key, { name: view.name, view });
-      await read(key, signal);
-    });
+    return look(key);
   }
+
+  /** Asks what the document costs and what of it is ready, and reads it where that helps. */
+  const look = (key) => run(key, async (signal) => {
+    const view = await viewDocument(itemOf(key).id, profile());
+    change(key, { name: view.name, view });
+    await read(key, signal);
+  });
 
   async function read(key, signal) {
     const item = itemOf(key);
@@ -109,6 +112,8 @@ export function createAttachments({ isPrivate, isNew, profile, draftName }) {
     add,
     addStored,
     remove,
+    /** The context has another size. */
+    lookAgain: () => store.get().items.filter(({ id }) => id).forEach(({ key }) => look(key)),
     /** Whether every one can be sent. */
     areReady: () => store.get().items.every((item) => item.id && !item.error && documentState(item) !== "too-long"),
     areRead: () => store.get().items.every((item) => documentState(item) === "ready"),

@@ -3,13 +3,11 @@
 import { api, bytes, count, go, html, t, useEffect, useState } from "/lib.js";
 import { Button, Icon, IconButton, orToast, Select, toast } from "/parts.js";
 import { conversationOf } from "./conversation.js";
-import { loadModels } from "./models.js";
 import { Reading } from "./reading.js";
 import { branchWithLast, shorten, stopShortening } from "./shorten.js";
-import { setContext } from "./larger.js";
+import { setContext, useContextSizes } from "./larger.js";
 
 const LAST_MESSAGES = [2, 4, 8, 16];
-const MIN_LARGER = 2;
 
 /** `onClose`: null where the failure above it is closed. */
 export function Room({ conversation, state, use, chat, onClose }) {
@@ -89,35 +87,16 @@ function Shortening({ conversation, shortening: { progress, text } }) {
       : html`<${Reading} progress=${progress} />`}`;
 }
 
-/** Contexts of twice this size, four times, and so on, up to what the model was trained with. */
-function sizesAbove(tokens, trained) {
-  const sizes = [];
-  for (let size = tokens * MIN_LARGER; size <= trained && sizes.length < 4; size *= 2) sizes.push(size);
-  if (trained > tokens && sizes.at(-1) !== trained && sizes.length < 4) sizes.push(trained);
-  return sizes;
-}
-
 function Larger({ use, busy }) {
-  const [known, setKnown] = useState(null);
+  const known = useContextSizes();
   const [size, setSize] = useState(null);
-  useEffect(() => {
-    Promise.all([loadModels(), api.get("/v1/settings")]).then(
-      ([list, settings]) => setKnown({ list, setting: settings.data.find(({ key }) => key === "ctx") }),
-      () => {}, // Without them the other ways remain.
-    );
-  }, []);
-  if (!known?.setting || !use) return null;
-  const { list, setting } = known;
-  const model = list.data.find(({ current }) => current);
-  const trained = model?.trained_context || Number.MAX_SAFE_INTEGER;
-  const tokens = Number(setting.value);
-  const sizes = sizesAbove(tokens, trained);
-  if (setting.fixed) {
-    return html`<li class="way"><p class="note">${t("room.larger.fixed", { by: setting.fixed })}</p></li>`;
+  if (!known || !use) return null;
+  const { fixed, trained, sizes, perToken } = known;
+  if (fixed) {
+    return html`<li class="way"><p class="note">${t("room.larger.fixed", { by: fixed })}</p></li>`;
   }
   if (!sizes.length) return html`<li class="way"><p class="note">${t("room.larger.most", { n: trained })}</p></li>`;
   const chosen = size ?? sizes[0];
-  const perToken = model?.estimate?.kv_bytes_per_token ?? 0;
   const options = sizes.map((n) => [n, perToken ? `${count(n)} (${bytes(n * perToken)})` : count(n)]);
   return html`
     <li class="way">

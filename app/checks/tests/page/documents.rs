@@ -176,6 +176,31 @@ fn a_file_that_is_no_text_says_so_and_one_too_long_cannot_be_sent() {
 }
 
 #[test]
+fn a_file_that_is_too_long_offers_the_context_that_holds_it() {
+    let hobd = Hobd::start_changed(Model::Fake, &[], |launch, directory| {
+        let settings = "model = \"fake\"\nctx = 1024\nslots = 1\n";
+        fs::write(directory.join("hob.toml"), settings).expect("it can be written");
+        launch
+    });
+    let page = Page::open(&hobd);
+    page.expect_it_away();
+    page.shows("@composer");
+    drop_file(&page, "long.txt", &text(60));
+    page.reads("@document-chip[data-state=too-long]", "a chat holds 1,024");
+    page.reads("@larger-for-document", "Use a context of 4,096 tokens");
+    for (name, width, dark) in [("wide", 1280, false), ("small", 320, true)] {
+        page.show(Look { width, height: 800, dark, still: true, ..Look::default() });
+        page.shows("@larger-for-document");
+        page.save_picture(&format!("documents-too-long-{name}"));
+    }
+    page.click("@larger-for-document");
+    page.reads("@toast", "The context has 4,096 tokens now.");
+    is_ready(&page);
+    assert_eq!(page.count("@larger-for-document"), 0);
+    assert_eq!(page.ask("Say this: doors"), "doors");
+}
+
+#[test]
 fn a_document_that_is_removed_leaves_the_library_and_its_chats_go_on() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
