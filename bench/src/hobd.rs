@@ -37,6 +37,7 @@ impl Hobd {
         arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
     ) -> Result<Self> {
         let (log, ready) = (directory.join("log"), directory.join("ready.json"));
+        fs::remove_file(&ready).ok(); // Of a hobd before; mostly there is none.
         let mut command = Command::new(beside_us("hobd", "hob-daemon")?);
         command.env_clear().env("HOME", directory).arg("--data-dir").arg(directory.join("data"));
         command.args(["--listen", "127.0.0.1:0"]).arg("--ready-file").arg(&ready).args(arguments);
@@ -67,21 +68,38 @@ impl Hobd {
 
     /// One request, over a connection of its own. Refusals are errors.
     pub fn call(&self, method: &str, path: &str, body: &Value) -> Result<Answer> {
+        self.send(method, path, body.to_string().as_bytes())
+    }
+
+    /// The answer of a `POST` of a file as JSON.
+    pub fn upload(&self, path: &str, file: &[u8]) -> Result<Value> {
+        let answer = self.send("POST", path, file)?;
+        serde_json::from_str(&answer.body).with_context(|| format!("{path}: {}", answer.body))
+    }
+
+    /// Ends it with SIGTERM, and waits until it has saved everything.
+    pub fn stop(mut self) -> Result<()> {
+        let sent = Command::new("kill").arg(self.id()).status()?;
+        ensure!(sent.success(), "cannot end hobd");
+        self.process.wait()?;
+        Ok(())
+    }
+
+    fn send(&self, method: &str, path: &str, body: &[u8]) -> Result<Answer> {
         let ready: Value = serde_json::from_slice(&fs::read(&self.ready)?)?;
         let text = |name: &str| ready[name].as_str().map(str::to_owned).context("the ready file");
         let (address, token) = (text("address")?, fs::read_to_string(text("token_file")?)?);
-        let body = body.to_string();
         let (took, answer) = time(|| -> Result<String> {
             let mut stream = TcpStream::connect(&address)?;
             stream.set_nodelay(true)?;
             let request = format!(
                 "{method} {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {}\r\n\
-                 content-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n\
-                 {body}",
+                 content-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
                 token.trim(),
                 body.len()
             );
             stream.write_all(request.as_bytes())?;
+            stream.write_all(body)?;
             let mut answer = Vec::new();
             stream.read_to_end(&mut answer)?;
             Ok(String::from_utf8_lossy(&answer).into_owned())

@@ -4,6 +4,7 @@
 //! - The compared runs are interleaved; a figure is a median.
 //! - A benchmark prints each figure beside its bar and fails when a bar is missed.
 
+mod documents;
 mod hobd;
 mod idle;
 mod measure;
@@ -33,6 +34,9 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Bench {
+    /// Time to first token of a question about a document that was read before a restart, against the
+    /// same question cold; time to list documents.
+    Documents(documents::Options),
     /// Processor time of an idle hobd with warm prefixes; latency of speech start and filler
     /// phrases.
     Idle(idle::Options),
@@ -52,6 +56,7 @@ enum Bench {
 
 fn main() -> Result<()> {
     match Args::parse().bench {
+        Bench::Documents(options) => documents::run(&options),
         Bench::Idle(options) => idle::run(&options),
         Bench::Resume(options) => resume::run(&options),
         Bench::Store(options) => store::run(&options),
