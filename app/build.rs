@@ -15,6 +15,7 @@ fn desktop() {
         "settings_get",
         "settings_set",
         "open_link",
+        "open_models_folder",
         "notify",
         "quit",
     ]);

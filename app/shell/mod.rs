@@ -14,6 +14,7 @@ mod args;
 mod backend;
 mod downloads;
 mod ending;
+mod folders;
 mod graphics;
 mod links;
 mod notices;
@@ -40,6 +41,7 @@ use tauri_plugin_window_state::StateFlags;
 use args::Args;
 use backend::Backend;
 use ending::Ending;
+use folders::ModelsFolder;
 use requests::Requests;
 use settings::SettingsFile;
 use strings::Strings;
@@ -85,6 +87,7 @@ fn run(args: Args, started: Instant) -> Result<ExitCode> {
 fn build(args: &Args, resolved: Resolved, started: Instant) -> Result<App> {
     let strings = Strings::of_user();
     let settings = SettingsFile::in_dir(&resolved.settings.data_dir);
+    let folder = ModelsFolder::in_dir(&resolved.settings.data_dir);
     let instance = args::instance(&resolved);
     let (hidden, smoke) = (args.hidden, args.smoke_test);
     let app = tauri::Builder::default()
@@ -110,11 +113,13 @@ fn build(args: &Args, resolved: Resolved, started: Instant) -> Result<App> {
             settings::settings_get,
             settings::settings_set,
             links::open_link,
+            folders::open_models_folder,
             notices::notify,
             ending::quit,
         ])
         .setup(move |app| {
             app.manage(settings);
+            app.manage(folder);
             app.manage(Requests::default());
             app.manage(Ending::default());
             app.manage(Backend::start(resolved));

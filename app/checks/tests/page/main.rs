@@ -11,6 +11,7 @@ mod files;
 mod film;
 mod finding;
 mod first_run;
+mod folder;
 mod forced_colours;
 mod full;
 mod header;

@@ -69,6 +69,8 @@ fn the_page_can_call_the_shells_commands_and_nothing_else() {
     ] {
         refused(command, arguments);
     }
+    let why = refused("open_models_folder", json!({"path": "/etc"}));
+    assert!(why.contains("only this app's folder"), "{why}");
     for url in ["file:///etc/passwd", "javascript:alert(1)", "vscode://x"] {
         let why = refused("open_link", json!({"url": url}));
         assert!(why.contains("only links"), "{why}");
