@@ -54,16 +54,16 @@ pub const HELP: &str = "\
 /retry          answer the last message once more; also /again
 /continue       go on with an answer that was stopped or reached its limit
 /new            start another conversation
-/model [NAME]   show the model and the others of this machine; with a NAME, run that one
-/system [TEXT]  show the instructions of this conversation; with a TEXT, replace them
-/file PATH      attach a text or PDF file to the next message; without a PATH, show those attached
+/model [NAME]   show the models of this machine; with a NAME, run that one
+/system [TEXT]  show the instructions; with a TEXT, replace them
+/file [PATH]    attach a text or PDF file; without a PATH, show those attached
 /stats          tokens by origin, times and tokens a second
 /save FILE      write the conversation to FILE as Markdown
-/context [N]    show how full the context is; with an N, give it that many tokens
+/context [N]    show how full the context is; with an N, give it N tokens
 /summarise      read a summary of the oldest messages in their place
-/branch [N]     go on in another conversation, with copies of the last N messages
+/branch [N]     go on in a new conversation with copies of the last N messages
 /quit           end; also Ctrl-D
-Alt+Enter, or \\ at the end of a line, begins another line; Ctrl-C stops an answer";
+Alt+Enter, or \\ at a line's end, begins another line; Ctrl-C stops an answer";
 
 /// The commands behind which Tab completes paths.
 pub const BEFORE_PATHS: [&str; 2] = ["/file ", "/save "];
@@ -139,6 +139,13 @@ mod tests {
         assert_eq!(Input::of("/new is a command"), Input::Unknown("/new"));
         assert_eq!(Input::of("/xyzzy it says"), Input::Say("/xyzzy it says"));
         assert_eq!(Input::of("  "), Input::Nothing);
+    }
+
+    #[test]
+    fn the_help_fits_a_terminal_of_80_columns_and_names_every_command() {
+        assert!(HELP.lines().all(|line| line.chars().count() <= 80), "{HELP}");
+        let mut others = WORDS.iter().filter(|word| **word != "/help");
+        assert!(others.all(|word| HELP.contains(word)));
     }
 
     #[test]

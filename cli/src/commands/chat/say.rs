@@ -13,6 +13,7 @@ use crate::client::Client;
 use crate::commands::turn::{self, Question};
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::output::wrapped;
 
 const LEFT_OUT: &str = "from here on the model reads the newest part only; the text stays whole";
 
@@ -73,7 +74,8 @@ impl Chat<'_> {
             return note(context, "stopped; /continue goes on");
         }
         self.stats.add(&answer);
-        let footer = context.dim(&turn::footer(&answer.hob));
+        let footer = wrapped(&turn::footer(&answer.hob), context.columns());
+        let footer = context.dim(&footer);
         writeln!(context.out, "\n{footer}")?;
         let turn: Turn = serde_json::from_value(answer.hob).unwrap_or_default();
         if newest && turn.left_out > 0 {
