@@ -7,14 +7,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use hob_api::Turn;
-use hob_api::turn::{AheadTokens, PromptTokens};
 use hob_runtime::Engine;
 use hob_runtime::backend::Model;
-use hob_runtime::turn::{FinishReason, Logprobs, TokenCounts, TurnEvent, TurnReport};
+use hob_runtime::turn::{FinishReason, Logprobs, TurnEvent, TurnReport};
 use hob_slots::{ConversationId, Token};
 use serde_json::{Value, json};
 
+use super::account::Account;
 use super::assembly::{Assembly, Delta};
 use super::choices::Choices;
 use super::locks::ConversationGuard;
@@ -105,17 +104,9 @@ pub struct Answer {
     ready: VecDeque<Piece>,
     /// The end of the recorded choice, until its text is on disk.
     closing: Option<(Pending<()>, Piece)>,
-    report: TurnReport,
-    explanation: Option<Explanation>,
-    usage: Usage,
-    /// The recorded choice ended because the context was full.
-    context_full: bool,
+    account: Account,
     /// Until the first choice begins, if the request asks for reports.
     before: Option<BeforeTheEngine>,
-    /// From the first token of the first choice to its last.
-    generation_ms: Option<f64>,
-    /// Tokens of the first choice, once it has ended.
-    generated: usize,
     has_failed: bool,
 }
 
@@ -144,13 +135,8 @@ impl Answer {
             _guard: new.guard,
             ready: first.into_iter().collect(),
             closing: None,
-            report: TurnReport::default(),
-            explanation: None,
-            usage: Usage::default(),
-            context_full: false,
+            account: Account::default(),
             before,
-            generation_ms: None,
-            generated: 0,
             has_failed: false,
         }
     }
@@ -162,53 +148,14 @@ impl Answer {
 
     /// The tokens so far.
     pub fn usage(&self) -> Usage {
-        self.usage
+        self.account.usage
     }
 
     /// Where the prompt came from and what the answer cost: the `hob` object.
     pub fn hob(&self) -> Value {
-        let report = &self.report;
-        let rows = self.context.recording.rows();
-        let turn = Turn {
-            conversation: self.conversation().cloned(),
-            cache_key: self
-                .context
-                .conversation
-                .as_ref()
-                .and_then(|id| id.hint_key().map(str::to_owned)),
-            message: rows.map(|rows| rows.answer),
-            parent: rows.map(|rows| rows.parent),
-            slot: report.slot.map(|slot| slot.0),
-            left_out: self.left_out,
-            context_full: self.context_full,
-            cold: report.cold,
-            tokens: Some(PromptTokens {
-                shared: report.tokens.shared,
-                memory: report.tokens.memory,
-                disk: report.tokens.disk,
-                computed: report.tokens.computed,
-            }),
-            ahead: Some(AheadTokens {
-                memory: report.ahead.memory,
-                disk: report.ahead.disk,
-                computed: report.ahead.computed,
-            }),
-            restore_ms: Some(to_micros(report.restore_ms)),
-            ttft_ms: Some(to_micros(report.ttft_ms)),
-            total_ms: self.generation_ms.map(|generation| to_micros(report.ttft_ms + generation)),
-            tokens_per_second: self.tokens_per_second(),
-            saved_ms: saved_ms(report).map(to_micros),
-            miss: report.miss.as_ref().map(ToString::to_string),
-            explanation: self.explanation.as_ref().map(Explanation::to_api),
-        };
+        let conversation = self.context.conversation.as_ref();
+        let turn = self.account.turn(conversation, self.context.recording.rows(), self.left_out);
         serde_json::to_value(turn).expect("texts and numbers are JSON")
-    }
-
-    /// The speed of the first choice: the first token is sampled with the prompt.
-    fn tokens_per_second(&self) -> Option<f64> {
-        let seconds = self.generation_ms.filter(|&ms| ms > 0.0)? / 1e3;
-        let further = self.generated.checked_sub(1).filter(|&further| further > 0)?;
-        Some((further as f64 / seconds * 100.0).round() / 100.0)
     }
 
     fn conversation(&self) -> Option<&ConversationId> {
@@ -304,7 +251,7 @@ impl Answer {
                     self.explain(&report);
                 }
                 if choice.is_multiple_of(self.choices_per_prompt) {
-                    self.add_report(report);
+                    self.account.add_prompt(report);
                 }
                 self.ready.push_back(Piece::Begin { choice });
             }
@@ -312,14 +259,11 @@ impl Answer {
                 self.token(choice, token, &text, logprobs);
             }
             TurnEvent::Finished { reason, text, completion_tokens, generation_ms, timeline } => {
-                if choice == 0 {
-                    self.generation_ms = Some(generation_ms);
-                    self.generated = completion_tokens;
-                }
                 self.context.metrics.generated(completion_tokens);
-                self.usage.completion += completion_tokens;
-                if choice == 0 && reason == FinishReason::Length {
-                    self.context_full = self.max_tokens.is_none_or(|max| completion_tokens < max);
+                let account = &mut self.account;
+                account.usage.completion += completion_tokens;
+                if choice == 0 {
+                    account.end_first(reason, completion_tokens, generation_ms, self.max_tokens);
                 }
                 self.finish(choice, reason, &text, timeline);
             }
@@ -336,32 +280,14 @@ impl Answer {
         if let Some(found) = Explanation::of(&subject, report, vocabulary) {
             self.context.metrics.missed(found.reason);
             self.context.recording.explain(conversation, &found);
-            self.explanation = Some(found);
+            self.account.explanation = Some(found);
         }
-    }
-
-    /// Sums the counts of all prompts; the rest is the first prompt's.
-    fn add_report(&mut self, report: TurnReport) {
-        self.usage.prompt += report.tokens.prompt();
-        self.usage.cached += report.tokens.cached();
-        let before = self.report.tokens;
-        let first = before == TokenCounts::default();
-        let sum = TokenCounts {
-            shared: before.shared + report.tokens.shared,
-            memory: before.memory + report.tokens.memory,
-            disk: before.disk + report.tokens.disk,
-            computed: before.computed + report.tokens.computed,
-        };
-        if first {
-            self.report = report;
-        }
-        self.report.tokens = sum;
     }
 
     fn token(&mut self, choice: usize, token: Token, text: &str, logprobs: Option<Logprobs>) {
         let partial = &mut self.partial[choice];
         let delta = partial.assembly.push(text);
-        self.usage.reasoning += usize::from(partial.assembly.is_reasoning());
+        self.account.usage.reasoning += usize::from(partial.assembly.is_reasoning());
         let ends = self.context.model.vocabulary().is_eog(token);
         partial.logprobs.extend(logprobs.filter(|_| !ends));
         if choice == 0 {
@@ -394,7 +320,7 @@ impl Answer {
             let finish = json!({
                 "finish_reason": self.partial[0].reason,
                 "model": self.context.head.model,
-                "usage": self.usage.to_json(),
+                "usage": self.account.usage.to_json(),
                 "hob": self.hob(),
             });
             let message = self.partial[0].assembly.message();
@@ -428,18 +354,6 @@ impl Answer {
             assembly.message()
         });
     }
-}
-
-/// The time to compute the reused tokens at the measured speed of prefill.
-fn saved_ms(report: &TurnReport) -> Option<f64> {
-    let speed = report.prefill_tokens_per_second?;
-    let reused = report.tokens.cached();
-    (reused > 0).then(|| reused as f64 / speed * 1e3)
-}
-
-/// Milliseconds, rounded to the clock's microseconds.
-fn to_micros(millis: f64) -> f64 {
-    (millis * 1000.0).round() / 1000.0
 }
 
 impl Drop for Answer {

@@ -4,9 +4,9 @@
 //! (the steps of a chat), `privacy` (what may reach the disk), `documents` (those that messages name),
 //! [`locks`], `history` (what the prompt continues), `newest` (a chat that outgrew the context),
 //! `continuing` (an answer that was cut short), `submit` (messages to turns in the engine's queue),
-//! `grammar`, `choices` (the turns), [`answer`] (their events to the client), `progress` (what the
-//! client reads before them), [`assembly`] (text to messages and tool calls), `recording` (what is
-//! saved). Beside it: [`detached`] (answers that outlive their client), [`shorten`] (room in the
+//! `grammar`, `choices` (the turns), [`answer`] (their events to the client), `account` (what they
+//! cost), `progress` (what the client reads before them), [`assembly`] (text to messages and tool
+//! calls), `recording` (what is saved). Beside it: [`detached`] (answers that outlive their client), [`shorten`] (room in the
 //! context), [`context`] (how full it is), [`completion`], `embedding`, `tokens`, and [`prewarm`], a
 //! chat that generates nothing.
 //!
@@ -15,6 +15,7 @@
 //! - Dropping an [`Answer`] cancels its turns.
 //! - A turn that began before its conversation was deleted computes and stores nothing after.
 
+mod account;
 pub mod answer;
 pub mod assembly;
 mod choices;

@@ -1,0 +1,117 @@
+//! What an answer has cost: the counts of its turns, its times, and why tokens were computed again.
+//!
+//! - Counts are sums over all prompts of the request; times and the explanation are the first one's.
+
+use hob_api::Turn;
+use hob_api::turn::{AheadTokens, PromptTokens};
+use hob_runtime::turn::{FinishReason, TokenCounts, TurnReport};
+use hob_slots::ConversationId;
+
+use crate::conversations::transcript::Grown;
+use crate::explain::Explanation;
+use crate::wire::answer::Usage;
+
+#[derive(Default)]
+pub struct Account {
+    pub usage: Usage,
+    pub explanation: Option<Explanation>,
+    report: TurnReport,
+    /// The first choice ended because the context was full.
+    context_full: bool,
+    /// From the first token of the first choice to its last.
+    generation_ms: Option<f64>,
+    /// Tokens of the first choice, once it has ended.
+    generated: usize,
+}
+
+impl Account {
+    /// Adds the report of a prompt.
+    pub fn add_prompt(&mut self, report: TurnReport) {
+        self.usage.prompt += report.tokens.prompt();
+        self.usage.cached += report.tokens.cached();
+        let before = self.report.tokens;
+        let first = before == TokenCounts::default();
+        let sum = TokenCounts {
+            shared: before.shared + report.tokens.shared,
+            memory: before.memory + report.tokens.memory,
+            disk: before.disk + report.tokens.disk,
+            computed: before.computed + report.tokens.computed,
+        };
+        if first {
+            self.report = report;
+        }
+        self.report.tokens = sum;
+    }
+
+    /// The first choice has ended. `max_tokens`: the request's limit of one answer.
+    pub fn end_first(
+        &mut self,
+        reason: FinishReason,
+        tokens: usize,
+        generation_ms: f64,
+        max_tokens: Option<usize>,
+    ) {
+        self.generation_ms = Some(generation_ms);
+        self.generated = tokens;
+        if reason == FinishReason::Length {
+            self.context_full = max_tokens.is_none_or(|max| tokens < max);
+        }
+    }
+
+    /// `conversation`: or the hint. `left_out`: older messages that the prompt leaves out.
+    pub fn turn(
+        &self,
+        conversation: Option<&ConversationId>,
+        rows: Option<Grown>,
+        left_out: usize,
+    ) -> Turn {
+        let report = &self.report;
+        Turn {
+            conversation: conversation.filter(|id| !id.is_hint()).cloned(),
+            cache_key: conversation.and_then(|id| id.hint_key().map(str::to_owned)),
+            message: rows.map(|rows| rows.answer),
+            parent: rows.map(|rows| rows.parent),
+            slot: report.slot.map(|slot| slot.0),
+            left_out,
+            context_full: self.context_full,
+            cold: report.cold,
+            tokens: Some(PromptTokens {
+                shared: report.tokens.shared,
+                memory: report.tokens.memory,
+                disk: report.tokens.disk,
+                computed: report.tokens.computed,
+            }),
+            ahead: Some(AheadTokens {
+                memory: report.ahead.memory,
+                disk: report.ahead.disk,
+                computed: report.ahead.computed,
+            }),
+            restore_ms: Some(to_micros(report.restore_ms)),
+            ttft_ms: Some(to_micros(report.ttft_ms)),
+            total_ms: self.generation_ms.map(|generation| to_micros(report.ttft_ms + generation)),
+            tokens_per_second: self.tokens_per_second(),
+            saved_ms: saved_ms(report).map(to_micros),
+            miss: report.miss.as_ref().map(ToString::to_string),
+            explanation: self.explanation.as_ref().map(Explanation::to_api),
+        }
+    }
+
+    /// The speed of the first choice: the first token is sampled with the prompt.
+    fn tokens_per_second(&self) -> Option<f64> {
+        let seconds = self.generation_ms.filter(|&ms| ms > 0.0)? / 1e3;
+        let further = self.generated.checked_sub(1).filter(|&further| further > 0)?;
+        Some((further as f64 / seconds * 100.0).round() / 100.0)
+    }
+}
+
+/// The time to compute the reused tokens at the measured speed of prefill.
+fn saved_ms(report: &TurnReport) -> Option<f64> {
+    let speed = report.prefill_tokens_per_second?;
+    let reused = report.tokens.cached();
+    (reused > 0).then(|| reused as f64 / speed * 1e3)
+}
+
+/// Milliseconds, rounded to the clock's microseconds.
+fn to_micros(millis: f64) -> f64 {
+    (millis * 1000.0).round() / 1000.0
+}
