@@ -69,9 +69,9 @@ pub fn run(options: &Options) -> Result<()> {
     let factor = added_ms / list_ms;
     println!(
         "\nA list of {} documents of {LISTED_TOKENS} tokens: {list_ms:.1} ms. The first list under other \
-         instructions, which tokenizes\nevery text: {added_ms:.1} ms, {factor:.0} x (bar {}).",
+         instructions, which tokenizes\nevery text: {added_ms:.1} ms, {factor:.0} x{}.",
         options.listed,
-        bar(LIST_BAR)
+        if has_bars { format!(" (bar {LIST_BAR:.0})") } else { String::new() }
     );
     if factor < LIST_BAR {
         missed.push(format!("a list: {factor:.1} x faster than the first"));
