@@ -5,16 +5,14 @@ use std::io::{Read, Write};
 use std::process::{Child, ExitStatus};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use hob_testkit::wait::PATIENCE;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 use super::common::Home;
-
-/// Generous: a machine that runs tests is busy with other things too.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running `hob`, its keyboard and its screen. Dropping it ends `hob`, also where a test fails.
 pub struct Terminal {
