@@ -8,7 +8,7 @@
 //! - A missing browser fails the check and names the package; no check is skipped.
 //!
 //! Reading order: [`tools`] (programs and paths), [`hobd`], [`browser`] (WebDriver), [`page`], [`input`]
-//! and [`chat`] (what a user sees and does), [`keys`], [`axe`], [`canary`] and [`hostile`], [`desktop`]
+//! and [`chat`] (what a user sees and does), [`openings`] (what checks begin with), [`keys`], [`axe`], [`canary`] and [`hostile`], [`desktop`]
 //! (the app in its window, on a [`screen`] and a [`bus`]); then `tests/`.
 
 pub mod axe;
@@ -21,6 +21,7 @@ pub mod hobd;
 pub mod hostile;
 pub mod input;
 pub mod keys;
+pub mod openings;
 pub mod page;
 pub mod screen;
 pub mod tools;

@@ -1,6 +1,6 @@
 // What to do about a context that is full, or nearly: each way with what it costs.
 
-import { api, bytes, count, go, html, t, useEffect, useState } from "/lib.js";
+import { bytes, count, go, html, t, useState } from "/lib.js";
 import { Button, Icon, IconButton, orToast, Select, toast } from "/parts.js";
 import { conversationOf } from "./conversation.js";
 import { Reading } from "./reading.js";

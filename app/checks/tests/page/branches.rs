@@ -5,10 +5,7 @@ use serde_json::json;
 
 #[test]
 fn an_edited_question_starts_a_branch_and_the_old_one_stays() {
-    let hobd = Hobd::start(Model::Fake);
-    let page = Page::open(&hobd);
-    page.ask("Say this: first");
-    page.ask("Say this: second");
+    let (hobd, page) = Page::with_answers(&["first", "second"]);
 
     page.tool("@user:nth-child(1)", "Edit");
     page.shows(".edit textarea");
@@ -52,10 +49,7 @@ fn another_answer_is_a_sibling_and_shares_the_prompt() {
 
 #[test]
 fn a_cold_answer_reuses_nothing_and_says_so() {
-    let hobd = Hobd::start(Model::Fake);
-    let page = Page::open(&hobd);
-    page.ask("Say this: the same");
-    page.ask("Say this: once more");
+    let (_hobd, page) = Page::with_answers(&["the same", "once more"]);
     assert!(page.last_numbers().contains("tokens remembered"), "{}", page.last_numbers());
     assert!(page.last_figures().contains(" hot"), "{}", page.last_figures());
 
@@ -74,10 +68,7 @@ fn a_cold_answer_reuses_nothing_and_says_so() {
 
 #[test]
 fn a_branch_reopens_where_it_was_last_used() {
-    let hobd = Hobd::start(Model::Fake);
-    let page = Page::open(&hobd);
-    page.ask("Say this: one");
-    page.ask("Say this: two");
+    let (_hobd, page) = Page::with_answers(&["one", "two"]);
     let edit = |message: &str, text: &str| {
         page.tool(message, "Edit");
         page.shows(".edit textarea");

@@ -1,10 +1,10 @@
 //! The list of chats.
 
-use hob_checks::{Hobd, Model, Page};
+use hob_checks::{Hobd, Page};
 
 #[test]
 fn renamed_and_pinned_chats_stay_so() {
-    let hobd = with_chats(&["apples", "pears", "plums"]);
+    let hobd = Hobd::with_chats(&["apples", "pears", "plums"]);
     let page = Page::open(&hobd);
     page.open_chat("Say this: apples");
 
@@ -26,7 +26,7 @@ fn renamed_and_pinned_chats_stay_so() {
 
 #[test]
 fn chats_are_found_by_title_and_by_text() {
-    let hobd = with_chats(&["apples", "pears", "plums"]);
+    let hobd = Hobd::with_chats(&["apples", "pears", "plums"]);
     // One that only its text matches.
     hobd.client.rename("plums", "Prunus");
     let page = Page::open(&hobd);
@@ -48,7 +48,7 @@ fn chats_are_found_by_title_and_by_text() {
 
 #[test]
 fn undo_restores_a_deleted_chat_and_nothing_else_does() {
-    let hobd = with_chats(&["apples", "pears"]);
+    let hobd = Hobd::with_chats(&["apples", "pears"]);
     let page = Page::open(&hobd);
     page.open_chat("Say this: apples");
 
@@ -69,7 +69,7 @@ fn undo_restores_a_deleted_chat_and_nothing_else_does() {
 
 #[test]
 fn the_menu_of_a_row_is_not_clipped_and_works() {
-    let hobd = with_chats(&["apples", "pears"]);
+    let hobd = Hobd::with_chats(&["apples", "pears"]);
     let page = Page::open(&hobd);
     page.reads("@chat", "pears");
 
@@ -91,20 +91,11 @@ fn the_menu_of_a_row_is_not_clipped_and_works() {
 
 #[test]
 fn a_chat_that_another_client_starts_is_in_the_list() {
-    let hobd = with_chats(&["apples"]);
+    let hobd = Hobd::with_chats(&["apples"]);
     let page = Page::open(&hobd);
     page.reads("@chat", "apples");
 
     hobd.client.say("pears", "Say this: pears");
 
     page.reads("@chat", "pears");
-}
-
-/// A hobd with a chat for each of these words.
-fn with_chats(words: &[&str]) -> Hobd {
-    let hobd = Hobd::start(Model::Fake);
-    for word in words {
-        hobd.client.say(word, &format!("Say this: {word}"));
-    }
-    hobd
 }

@@ -4,17 +4,12 @@
 use hob_checks::{Hobd, Model, Page};
 use serde_json::json;
 
-fn start() -> (Hobd, Page) {
-    let hobd = Hobd::start(Model::Fake);
-    let page = Page::open(&hobd);
-    page.ask("Say this: first");
-    page.ask("Say this: second");
-    (hobd, page)
-}
+/// What the chat of most checks has been asked for.
+const ANSWERS: [&str; 2] = ["first", "second"];
 
 #[test]
 fn an_edited_answer_is_a_branch_that_the_model_reads() {
-    let (_hobd, page) = start();
+    let (_hobd, page) = Page::with_answers(&ANSWERS);
     page.tool("@answer:nth-child(2)", "Edit the answer");
     page.shows(".edit textarea");
     page.press("Control+a");
@@ -56,7 +51,7 @@ fn the_field_of_an_edit_is_as_high_as_its_text_and_its_ring_is_whole() {
 
 #[test]
 fn a_deleted_message_takes_what_follows_and_undo_brings_both_back() {
-    let (_hobd, page) = start();
+    let (_hobd, page) = Page::with_answers(&ANSWERS);
     page.hover("@user:nth-child(1)");
     page.choose("@user:nth-child(1) @message-menu", "Delete, with the 3 messages that follow");
     page.reads("@toast", "4 messages deleted: this one and what follows it. Other branches stay.");
@@ -68,7 +63,7 @@ fn a_deleted_message_takes_what_follows_and_undo_brings_both_back() {
 
 #[test]
 fn a_question_whose_answer_was_deleted_is_answered_again() {
-    let (_hobd, page) = start();
+    let (_hobd, page) = Page::with_answers(&ANSWERS);
     page.hover("@answer:nth-child(4)");
     page.choose("@answer:nth-child(4) @message-menu", "Delete");
     page.reads("@toast", "Message deleted. Other branches stay.");
@@ -80,7 +75,7 @@ fn a_question_whose_answer_was_deleted_is_answered_again() {
 
 #[test]
 fn a_new_chat_from_a_message_shares_the_kv_of_its_beginning() {
-    let (hobd, page) = start();
+    let (hobd, page) = Page::with_answers(&ANSWERS);
     page.hover("@answer:nth-child(2)");
     page.choose("@answer:nth-child(2) @message-menu", "New chat from here");
     page.reads("@title", "Copy of Say this: first");

@@ -7,10 +7,7 @@ use std::path::PathBuf;
 #[test]
 fn an_exported_chat_is_the_same_after_its_import() {
     for (item, ending) in [("Export as JSON", "json"), ("Export as Markdown", "md")] {
-        let hobd = Hobd::start(Model::Fake);
-        let page = Page::open(&hobd);
-        page.ask("Say this: **apples** and pears");
-        page.ask("Say this: and plums");
+        let (_hobd, page) = Page::with_answers(&["**apples** and pears", "and plums"]);
         let said = page.texts("@talk .text");
 
         page.choose("@chat-menu", item);
@@ -62,9 +59,8 @@ fn a_file_that_is_not_a_chat_is_refused_with_a_reason() {
 
 #[test]
 fn an_import_without_its_kv_cache_says_why() {
-    let hobd = Hobd::start(Model::Fake);
-    let page = Page::open(&hobd);
-    page.ask("Say this: a text that is long enough to have some blocks of its own.");
+    let (_hobd, page) =
+        Page::with_answers(&["a text that is long enough to have some blocks of its own."]);
     page.choose("@chat-menu", "Export with KV cache");
     let file = downloaded(&page, "tar");
 

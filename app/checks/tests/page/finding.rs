@@ -65,9 +65,7 @@ fn the_search_goes_on_while_an_answer_grows() {
 
 #[test]
 fn without_highlights_the_browser_searches() {
-    let hobd = Hobd::start(Model::Fake);
-    let page = Page::open(&hobd);
-    page.ask("Say this: first");
+    let (_hobd, page) = Page::with_answers(&["first"]);
     page.script(
         "Object.defineProperty(CSS, 'highlights', { value: undefined, configurable: true })",
     );

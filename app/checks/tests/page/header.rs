@@ -6,9 +6,7 @@ use serde_json::{Value, json};
 
 #[test]
 fn a_click_renames_a_chat_in_place() {
-    let hobd = Hobd::start(Model::Fake);
-    let page = Page::open(&hobd);
-    page.ask("Say this: apples");
+    let (hobd, page) = Page::with_answers(&["apples"]);
 
     page.click("@title button");
     page.until("the title is edited", "document.activeElement === one('@title-field')");
@@ -124,9 +122,7 @@ fn a_chat_has_instructions_of_its_own_from_its_first_message_on() {
 
 #[test]
 fn a_chat_s_instructions_become_saved_ones_with_one_click() {
-    let hobd = Hobd::start(Model::Fake);
-    let page = Page::open(&hobd);
-    page.ask("Say this: apples");
+    let (hobd, page) = Page::with_answers(&["apples"]);
     page.click("@instructions");
     page.fill("@instructions-text", "You are Ember.");
     page.click("@instructions-save-as");

@@ -1,20 +1,12 @@
 //! A chat that outgrows the context goes on with its newest part, with one click.
 
-use hob_checks::{Hobd, Model, Page};
+use hob_checks::{Hobd, Page};
 use serde_json::json;
-
-fn start() -> Hobd {
-    Hobd::start_with(Model::Fake, &["--ctx", "640", "--slots", "1"])
-}
 
 #[test]
 fn a_chat_that_outgrew_the_context_goes_on_and_its_text_stays() {
-    let hobd = start();
     let long = "abcdefgh ".repeat(12);
-    for part in ["first", "second"] {
-        hobd.client.say("long", &format!("Say this: the {part} {long}"));
-    }
-    hobd.client.rename("long", "A long chat");
+    let hobd = Hobd::with_a_long_chat(&["the first ", "the second "], &long);
     let page = Page::open(&hobd);
     page.expect_complaint("400");
     page.open_chat("A long chat");
@@ -44,10 +36,8 @@ fn a_chat_that_outgrew_the_context_goes_on_and_its_text_stays() {
 
 #[test]
 fn an_answer_that_fills_the_context_is_given_again_with_room() {
-    let hobd = start();
     let long = "abcdefgh ".repeat(16);
-    hobd.client.say("long", &format!("Say this: {long}"));
-    hobd.client.rename("long", "A long chat");
+    let hobd = Hobd::with_a_long_chat(&[""], &long);
     let page = Page::open(&hobd);
     page.open_chat("A long chat");
     page.answered(1);

@@ -143,9 +143,7 @@ fn markdown_is_rendered() {
 
 #[test]
 fn a_link_opens_only_after_a_question() {
-    let hobd = Hobd::start(Model::Fake);
-    let page = Page::open(&hobd);
-    page.ask("Say this: [a place](https://example.org/path)");
+    let (_hobd, page) = Page::with_answers(&["[a place](https://example.org/path)"]);
 
     page.click("@answer .text a");
     page.reads("@question", "https://example.org/path");

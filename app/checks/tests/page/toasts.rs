@@ -1,12 +1,10 @@
 //! Short messages: where they stand, how many there are, and when they leave.
 
-use hob_checks::{Hobd, Model, Page};
+use hob_checks::Page;
 
 #[test]
 fn equal_messages_are_one_and_leave_the_composer_free() {
-    let hobd = Hobd::start(Model::Fake);
-    let page = Page::open(&hobd);
-    page.ask("Say this: apples");
+    let (_hobd, page) = Page::with_answers(&["apples"]);
     page.tool("@answer", "Copy");
     page.tool("@answer", "Copy");
     page.reads("@toast", "× 2");

@@ -1,11 +1,11 @@
 //! Deleted chats: undo, and the trash.
 
-use hob_checks::{Hobd, Model, Page};
+use hob_checks::{Hobd, Page};
 use serde_json::json;
 
 #[test]
 fn undo_goes_back_to_the_chat_that_was_deleted() {
-    let hobd = with_chats(&["apples", "pears"]);
+    let hobd = Hobd::with_chats(&["apples", "pears"]);
     let page = Page::open(&hobd);
     page.open_chat("Say this: apples");
 
@@ -20,7 +20,7 @@ fn undo_goes_back_to_the_chat_that_was_deleted() {
 
 #[test]
 fn the_trash_lists_what_was_deleted_and_restores_it() {
-    let hobd = with_chats(&["apples", "pears"]);
+    let hobd = Hobd::with_chats(&["apples", "pears"]);
     hobd.client.patch("/v1/conversations/apples", &json!({"trashed": true}));
     let page = Page::open(&hobd);
     page.click("@to-trash");
@@ -40,7 +40,7 @@ fn the_trash_lists_what_was_deleted_and_restores_it() {
 
 #[test]
 fn the_trash_deletes_for_good_after_a_question() {
-    let hobd = with_chats(&["apples", "pears", "plums"]);
+    let hobd = Hobd::with_chats(&["apples", "pears", "plums"]);
     for id in ["apples", "pears", "plums"] {
         hobd.client.patch(&format!("/v1/conversations/{id}"), &json!({"trashed": true}));
     }
@@ -59,13 +59,4 @@ fn the_trash_deletes_for_good_after_a_question() {
     page.shows("@trash-none");
     let trash = hobd.client.get("/v1/conversations?trashed=true");
     assert_eq!(trash["data"], json!([]));
-}
-
-/// A hobd with a chat for each of these words.
-fn with_chats(words: &[&str]) -> Hobd {
-    let hobd = Hobd::start(Model::Fake);
-    for word in words {
-        hobd.client.say(word, &format!("Say this: {word}"));
-    }
-    hobd
 }
