@@ -56,8 +56,13 @@ export function FindBar({ frame, leaveEnd }) {
   };
   const handleKey = (event) => {
     if (event.key === "Enter") show(current + (event.shiftKey ? -1 : 1));
-    else if (event.key === "Escape") close();
     else return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  const closeAtEscape = (event) => {
+    if (event.key !== "Escape") return;
+    close();
     event.preventDefault();
     event.stopPropagation();
   };
@@ -65,7 +70,13 @@ export function FindBar({ frame, leaveEnd }) {
     <${IconButton} icon=${icon} label=${t(name)} disabled=${!ranges.length} onClick=${() => show(current + by)} />`;
   const count = ranges.length ? t("find.count", { at: current + 1, of: ranges.length }) : t("find.none");
   return html`
-    <div class="find-bar" role="search" aria-label=${t("find.label")} data-test="find">
+    <div
+      class="find-bar"
+      role="search"
+      aria-label=${t("find.label")}
+      onKeyDown=${closeAtEscape}
+      data-test="find"
+    >
       <${Icon} name="search" />
       <input
         class="input"

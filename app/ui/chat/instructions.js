@@ -2,6 +2,7 @@
 
 import { api, html, t, useLayoutEffect, useRef, useState, useStore } from "/lib.js";
 import { Button, orToast, Select, toast } from "/parts.js";
+import { usePanel } from "/parts/panel.js";
 import { profileChoices, status } from "./chats.js";
 import { textOf } from "./tree.js";
 import { visiblePath } from "./conversation.js";
@@ -10,7 +11,7 @@ export function Instructions({ conversation, state, title, onClose }) {
   const before = ownInstructions(state);
   const [text, setText] = useState(before);
   const field = useRef();
-  useLayoutEffect(() => field.current.focus(), []);
+  const panel = usePanel(onClose);
   useLayoutEffect(() => {
     field.current.style.height = "auto";
     field.current.style.height = `${field.current.scrollHeight + 2}px`;
@@ -28,16 +29,11 @@ export function Instructions({ conversation, state, title, onClose }) {
     toast(t("instructions.saved", { name }));
     onClose();
   };
-  const handleKey = (event) => {
-    if (event.key !== "Escape") return;
-    onClose();
-    event.stopPropagation();
-  };
   return html`
     <section
       class="instructions"
       aria-label=${t("instructions.title")}
-      onKeyDown=${handleKey}
+      ...${panel}
       data-test="instructions-panel"
     >
       <div class="stack composer-inner">

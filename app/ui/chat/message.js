@@ -42,7 +42,7 @@ function UserMessage(props) {
   }
   return html`
     <article class=${classes("message user", isLast && "last")} data-test="user">
-      <div class="hidden-text">${t("message.you")}</div>
+      <h2 class="hidden-text">${t("message.you")}</h2>
       <${SentDocuments} message=${message} />
       <div class="said">
         <span class="tools">
@@ -98,7 +98,7 @@ function Answer(props) {
   const hasCalls = message.tool_calls?.length > 0;
   return html`
     <article class=${classes("message assistant", isLast && "last")} data-test="answer">
-      <div class="hidden-text">${t("message.hob")}</div>
+      <h2 class="hidden-text">${t("message.hob")}</h2>
       <${AnswerParts}
         text=${text}
         reasoning=${message.reasoning_content}
@@ -187,7 +187,7 @@ const MoreButton = ({ message, conversation, busy }) => html`
 
 export const Live = pure(({ live }) => html`
   <article class="message assistant live" data-test="live">
-    <div class="hidden-text">${t("message.hob")}</div>
+    <h2 class="hidden-text">${t("message.hob")}</h2>
     ${(live.hasBegun || live.text || live.reasoning) && html`
       <${AnswerParts} text=${live.text} reasoning=${live.reasoning} calls=${live.calls} />`}
     ${live.hasBegun

@@ -2,6 +2,7 @@
 
 import { bytes, count, go, html, t, useState } from "/lib.js";
 import { Button, Icon, IconButton, orToast, Select, toast } from "/parts.js";
+import { usePanel } from "/parts/panel.js";
 import { conversationOf } from "./conversation.js";
 import { Reading } from "./reading.js";
 import { branchWithLast, shorten, stopShortening } from "./shorten.js";
@@ -12,6 +13,7 @@ const LAST_MESSAGES = [2, 4, 8, 16];
 /** `onClose`: null where the failure above it is closed. */
 export function Room({ conversation, state, use, chat, onClose }) {
   const [last, setLast] = useState(LAST_MESSAGES[1]);
+  const panel = usePanel(onClose);
   const { shortening, outgrown, live } = state;
   const busy = Boolean(live || shortening);
   const newest = async () => {
@@ -36,7 +38,7 @@ export function Room({ conversation, state, use, chat, onClose }) {
     conversationOf(id).write(draft);
   };
   return html`
-    <section class="room stack" aria-label=${t("room.title")} data-test="room">
+    <section class="room stack" aria-label=${t("room.title")} ...${panel} data-test="room">
       ${shortening
         ? html`<${Shortening} conversation=${conversation} shortening=${shortening} />`
         : html`

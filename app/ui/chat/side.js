@@ -56,6 +56,7 @@ function Top() {
       accept=".json,.jsonl,.md,.tar,.zip"
       multiple
       hidden
+      aria-label=${t("chat.import")}
       ref=${file}
       data-test="import-file"
       onChange=${chosen}

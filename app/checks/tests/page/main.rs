@@ -28,6 +28,7 @@ mod misses;
 mod models;
 mod narrow;
 mod outgrown;
+mod panels;
 mod pictures;
 mod private;
 mod profiles;
