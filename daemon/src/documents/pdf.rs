@@ -85,10 +85,12 @@ fn extract() -> Option<ExitCode> {
     std::panic::set_hook(Box::new(|_| {}));
     let mut bytes = Vec::new();
     std::io::stdin().lock().read_to_end(&mut bytes).ok()?;
-    let pages = pdf_extract::extract_text_from_mem_by_pages(&bytes).ok()?;
-    if pages.len() > MAX_PAGES {
+    // Counted first: to extract thousands of pages takes longer than a child may run.
+    let pages = pdf_extract::Document::load_mem(&bytes).ok()?.get_pages().len();
+    if pages > MAX_PAGES {
         return Some(ExitCode::from(TOO_MANY_PAGES));
     }
+    let pages = pdf_extract::extract_text_from_mem_by_pages(&bytes).ok()?;
     std::io::stdout().lock().write_all(pages.join("\n\n").as_bytes()).ok()?;
     Some(ExitCode::SUCCESS)
 }
