@@ -212,7 +212,7 @@ fn words_of_the_engine_stay_where_an_engineer_looks() {
                 name.strip_prefix(*group)
                     .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
             };
-            if OF_THE_ENGINE.iter().any(|group| is_of(group)) {
+            if OF_THE_ENGINE.iter().any(is_of) {
                 continue;
             }
             for text in forms(string) {
