@@ -60,8 +60,10 @@ fn a_page_without_a_token_has_the_command_to_copy() {
     let page = Page::of(hob_checks::Browser::chromium(Default::default()));
     page.go(&hobd.origin());
     page.reads("@connect .command", "hob open");
+    page.script("navigator.clipboard.writeText = async text => { window.copied = text; }");
     page.click("@connect .command button");
     page.shows("@toast");
+    assert_eq!(page.script("return window.copied"), "hob open");
 }
 
 #[test]
