@@ -58,7 +58,9 @@ function createConversation(id, state) {
     profile: () => store.get().profile || undefined,
     draftName: () => draftNameOf(id, store.get().state),
   });
-  const typeAhead = createTypeAhead(id, () => ({ hob: hobNow(), ...attachments.ahead() }));
+  // A file that is still on its way has no name that a request could give.
+  const nextRequest = () => (attachments.areRead() ? { hob: hobNow(), ...attachments.ahead() } : null);
+  const typeAhead = createTypeAhead(id, nextRequest);
   const exchange = createExchange(id, { store, typeAhead, load, giveBack });
   const { stop, silence } = exchange;
   let returned = null; // the message that failed and is back in the composer, and how many were stored before it

@@ -13,7 +13,7 @@ const EVERY_MS = 300;
 /** Up to the last space, or the last letter of a script without spaces. */
 const FINISHED = /^[^]*[\s\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}]/u;
 
-/** `fields()` has what the next request asks beside the words. */
+/** `fields()` has what the next request asks beside the words; null while that is not known. */
 export function createTypeAhead(id, fields) {
   const path = conversationPath(id, "/typing");
   let wanted = "";
@@ -36,10 +36,11 @@ export function createTypeAhead(id, fields) {
 
   function send() {
     timer = null;
-    if (sent.startsWith(wanted)) return;
+    const asked = fields();
+    if (!asked || sent.startsWith(wanted)) return;
     sent = wanted;
     sentAt = performance.now();
-    request = api.post(path, { text: `${sent} `, ...fields() }).then(
+    request = api.post(path, { text: `${sent} `, ...asked }).then(
       ({ reason }) => {
         if (reason === "answering") sent = "";
         isOff ||= reason === "off";

@@ -271,8 +271,7 @@ fn two_files_dropped_at_once_and_enter_at_once_go_with_one_message() {
     let hobd = Hobd::start_with(Model::Fake, &["--ctx", "8192"]);
     let page = Page::open(&hobd);
     page.shows("@composer");
-    page.write("Say this: both");
-    // The second file arrives only after Enter.
+    // The second file arrives only after Enter, and both come before the words are computed ahead.
     page.script(
         "const fetched = window.fetch;
          window.fetch = async (path, options) => {
@@ -281,7 +280,10 @@ fn two_files_dropped_at_once_and_enter_at_once_go_with_one_message() {
          }",
     );
     page.script_with(
-        "const dataTransfer = new DataTransfer();
+        "const field = document.querySelector('[data-test=composer]');
+         field.value = 'Say this: both';
+         field.dispatchEvent(new Event('input', {bubbles: true}));
+         const dataTransfer = new DataTransfer();
          for (const name of ['bridges.csv', 'castle.md']) dataTransfer.items.add(new File([name + arguments[0]], name));
          const target = document.elementFromPoint(innerWidth / 2, innerHeight / 2);
          for (const kind of ['dragover', 'drop'])
