@@ -158,6 +158,7 @@ fn an_exported_chat_returns_with_its_kv() {
 
     window.import(&file);
     window.reads("@toast", "The chat was imported.");
+    window.answered(1); // Its messages come a moment after the toast.
     window.ask("Say this: and on it goes");
     let numbers = window.last_figures();
     assert!(numbers.contains("from disk") || numbers.contains(" hot"), "{numbers}");
