@@ -113,7 +113,14 @@ impl Hobd {
             .expect("the directory can be written");
     }
 
-    /// Tokens that were computed before their message was sent.
+    /// The cells of the fullest slot that computes nothing.
+    pub fn idle_tokens(&self) -> u64 {
+        let slots = self.client.get("/v1/status")["slots"].clone();
+        let idle = slots.as_array().into_iter().flatten().filter(|slot| slot["state"] == "idle");
+        idle.filter_map(|slot| slot["tokens"].as_u64()).max().unwrap_or(0)
+    }
+
+    /// Tokens of speculative prefills that have begun, before their message was sent.
     pub fn tokens_ahead(&self) -> u64 {
         let page = self.client.call("GET", "/metrics").send().text();
         let tokens = page.lines().find_map(|line| line.strip_prefix("hob_ahead_tokens_total "));

@@ -111,8 +111,9 @@ fn the_words_about_a_document_are_computed_while_they_are_typed() {
     let messages = hobd.client.get(&format!("/v1/conversations/{id}"))["messages"].clone();
     assert_eq!(messages[0]["hob"]["documents"][0]["name"], "castle.md", "{messages}");
     let tokens = &messages[1]["finish"]["hob"]["tokens"];
-    // " Please say" and the 13 tokens of the template's end.
-    assert!(tokens["computed"].as_u64() <= Some(24), "{tokens}");
+    // " Please say", the 13 tokens of the template's end, and a word that was not ready yet: without
+    // the words ahead it is more than 70.
+    assert!(tokens["computed"].as_u64() <= Some(40), "{tokens}");
 }
 
 #[test]

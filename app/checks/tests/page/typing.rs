@@ -11,12 +11,15 @@ fn enter_computes_the_last_word_of_a_typed_message() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     page.ask("My locker code is 48213.");
+    let before = wait::until("the answer is complete", || {
+        Some(hobd.idle_tokens()).filter(|tokens| *tokens > 0)
+    });
 
     page.click("@composer");
     page.write(&format!("{SENTENCE} Please "));
     // The template's beginning of a message, and a token a letter: the sentence alone has fewer.
     let all = (6 + SENTENCE.len() + " Please".len()) as u64;
-    wait::until("the words are hot", || (hobd.tokens_ahead() >= all).then_some(()));
+    wait::until("the words are hot", || (hobd.idle_tokens() >= before + all).then_some(()));
     assert_eq!(page.count("@answer"), 1);
     let chat = stored(&hobd);
     assert_eq!(chat["messages"].as_array().map(Vec::len), Some(2), "nothing is stored: {chat}");
