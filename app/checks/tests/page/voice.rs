@@ -36,7 +36,7 @@ fn the_words_appear_and_are_computed_while_the_user_speaks() {
     let shown = "one('@composer').value === 'Say this: my locker code is'";
     page.until("the words so far are shown", shown);
     assert_eq!(page.script("return one('@composer').readOnly"), true);
-    wait::until("they are computed", || (hobd.tokens_ahead() > 30).then_some(()));
+    wait::until("they are computed", || (hobd.idle_tokens() > 30).then_some(()));
     assert_eq!(page.count("@user"), 0, "nothing is sent yet");
     if std::env::var_os("HOB_SCREENSHOTS").is_some() {
         page.save_picture("speaking");
