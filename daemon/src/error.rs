@@ -62,6 +62,9 @@ impl ErrorKind {
     }
 }
 
+/// Code of a prewarm that another prefill of its conversation replaced.
+pub const SUPERSEDED: &str = "superseded";
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError {
     pub kind: ErrorKind,
@@ -145,7 +148,7 @@ impl From<TurnError> for ApiError {
                 Self::new(ErrorKind::NotFound, message).code("conversation_deleted")
             }
             TurnError::NotResident => Self::new(ErrorKind::Busy, message).code("not_resident"),
-            TurnError::Superseded => Self::new(ErrorKind::Busy, message).code("superseded"),
+            TurnError::Superseded => Self::new(ErrorKind::Busy, message).code(SUPERSEDED),
             TurnError::Stopped => Self::new(ErrorKind::Busy, message).code("stopping"),
             TurnError::Dead(_) => Self::new(ErrorKind::Busy, message).code("engine_dead"),
             TurnError::Backend(_) | TurnError::NotANumber => {

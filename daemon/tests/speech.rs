@@ -246,8 +246,10 @@ fn a_prewarm_that_arrives_after_the_start_of_speech_replaces_nothing() {
     post(&world, "a", "speech-start", with_system(300));
     let mut body = with_system(300);
     body["conversation"] = "a".into();
-    let late = world.post("/v1/prewarm", body);
+    let late = world.post("/v1/prewarm", body.clone());
     assert_eq!((late.status, &late.error()["code"]), (503, &json!("superseded")));
+    body["wait"] = false.into();
+    assert_eq!(world.post("/v1/prewarm", body).status, 202, "nobody waits: it is computed anyway");
     until_hot(&world, 1);
     assert_eq!(outcomes(&world, "replaced"), 0);
 }

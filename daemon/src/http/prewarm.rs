@@ -10,7 +10,7 @@ use super::body::JsonBody;
 use crate::chat::Chat;
 use crate::chat::identity::Identity;
 use crate::conversations::Conversations;
-use crate::error::ApiError;
+use crate::error::{ApiError, SUPERSEDED};
 use crate::wire::fields::Fields;
 
 const OBJECT: &str = "prewarm";
@@ -34,7 +34,12 @@ pub async fn prewarm(
             return Ok(Json(json!({"object": OBJECT, "hot": false})).into_response());
         }
     }
-    let mut answer = chat.prewarm(&body.value, body.session.as_deref()).await?;
+    let accepted =
+        || (StatusCode::ACCEPTED, Json(json!({"object": OBJECT, "hot": false}))).into_response();
+    let mut answer = match chat.prewarm(&body.value, body.session.as_deref()).await {
+        Err(error) if !wait && error.code == Some(SUPERSEDED) => return Ok(accepted()),
+        begun => begun?,
+    };
     if wait {
         answer.collect().await?;
         let (usage, hob) = (answer.usage().to_json(), answer.hob());
@@ -46,5 +51,5 @@ pub async fn prewarm(
             tracing::debug!(%error, "prewarm failed");
         }
     });
-    Ok((StatusCode::ACCEPTED, Json(json!({"object": OBJECT, "hot": false}))).into_response())
+    Ok(accepted())
 }
