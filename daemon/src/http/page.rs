@@ -86,6 +86,7 @@ mod tests {
 
     use flate2::Compression;
     use flate2::write::GzEncoder;
+    use hob_testkit::page::imported_file;
 
     use super::*;
     use crate::http::slim::{joined, slim};
@@ -152,7 +153,7 @@ mod tests {
                 let imported = quoted_after(&script, "from");
                 let only_run = quoted_after(&script, "\nimport");
                 let all = imported.iter().chain(&only_run);
-                unread.extend(all.map(|target| resolved(&name, target)));
+                unread.extend(all.map(|target| imported_file(&name, target)));
             }
         }
         for needed in ["vendor/markdown-it.js", "style/main.css", "documents/drops.js"] {
@@ -196,22 +197,5 @@ mod tests {
             Some(text.to_owned())
         };
         parts.filter_map(quoted).collect()
-    }
-
-    /// The file that the module `from` imports as `target`.
-    fn resolved(from: &str, target: &str) -> String {
-        let mut parts: Vec<&str> = from.split('/').collect();
-        parts.pop();
-        if target.starts_with('/') {
-            parts.clear();
-        }
-        for part in target.split('/').filter(|part| !matches!(*part, "" | ".")) {
-            if part == ".." {
-                parts.pop();
-            } else {
-                parts.push(part);
-            }
-        }
-        parts.join("/")
     }
 }

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use hob_checks::{Hobd, Look, Model, Page};
+use hob_testkit::page::imported_file;
 use serde_json::{Map, Value};
 
 #[test]
@@ -110,30 +111,13 @@ fn scripts_loaded_at_once() -> Vec<String> {
             let is_import =
                 ["from ", "import ", "import("].iter().any(|word| before.ends_with(word));
             if is_import && !before.ends_with("withTexts(import(") {
-                unread.push(resolved(&name, &format!("{target}.js")));
+                unread.push(imported_file(&name, &format!("{target}.js")));
             }
         }
         found.push(script);
     }
     assert!(found.len() > 80, "{} scripts", found.len());
     found
-}
-
-/// The script that `from` imports as `target`.
-fn resolved(from: &str, target: &str) -> String {
-    let mut parts: Vec<&str> = from.split('/').collect();
-    parts.pop();
-    if target.starts_with('/') {
-        parts.clear();
-    }
-    for part in target.split('/').filter(|part| !matches!(*part, "" | ".")) {
-        if part == ".." {
-            parts.pop();
-        } else {
-            parts.push(part);
-        }
-    }
-    parts.join("/")
 }
 
 /// Where an engineer looks: the Memory page, the figures behind a click, the version, "Answer cold".
