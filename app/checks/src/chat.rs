@@ -16,7 +16,7 @@ pub fn slowly(words: usize) -> String {
 impl Page {
     /// Types a message with its line breaks and sends it. Pastes a long one: each key takes a frame.
     pub fn send(&self, text: &str) {
-        self.click("@composer");
+        self.focus("@composer");
         if text.len() > MAX_TYPED_CHARS {
             self.put("@composer", text);
         } else {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::browser::Refused;
-use crate::page::{ELEMENT, css, quoted};
+use crate::page::{ELEMENT, HELPERS, css, quoted};
 use crate::{Page, keys};
 use hob_testkit::wait;
 use hob_testkit::wait::PATIENCE;
@@ -14,8 +14,19 @@ const MAX_KEYS: usize = 100;
 impl Page {
     /// Clicks the first element at `place`, once it is clickable.
     pub fn click(&self, place: &str) {
+        let refuses = format!("one({0})?.matches(':disabled, [inert] *')", quoted(place));
+        self.until(&format!("{place} is enabled"), &format!("!({refuses})"));
         self.on_element(place, "clicked", |element| {
             self.command(&format!("element/{element}/click"), Some(json!({})))
+        });
+    }
+
+    /// Clicks a field until it has the focus.
+    pub fn focus(&self, place: &str) {
+        wait::until(&format!("{place} has the focus"), || {
+            self.click(place);
+            let script = format!("return document.activeElement === one({})", quoted(place));
+            self.script(&script).as_bool().filter(|&focused| focused)
         });
     }
 
@@ -72,7 +83,7 @@ impl Page {
 
     /// Replaces the content of a field by typing.
     pub fn fill(&self, place: &str, text: &str) {
-        self.click(place);
+        self.focus(place);
         self.press("Control+a");
         self.press("Delete");
         self.write(text);
@@ -110,6 +121,29 @@ impl Page {
         }
     }
 
+    /// Waits until no animation moves the element and two frames draw it at the same place: by the time
+    /// of a click, an element in motion is elsewhere.
+    fn stands_still(&self, place: &str) {
+        let script = format!(
+            "{HELPERS}
+             const [place, done] = arguments;
+             const where = () => {{
+                 const moves = document.getAnimations().some(animation =>
+                     animation.playState === 'running' && animation.timeline === document.timeline &&
+                     animation.effect.target.contains(one(place)));
+                 const area = one(place)?.getBoundingClientRect();
+                 return moves || !area ? null : JSON.stringify(area);
+             }};
+             const before = where();
+             requestAnimationFrame(() =>
+                 requestAnimationFrame(() => done(before !== null && before === where())));"
+        );
+        wait::until(&format!("{place} stands still"), || {
+            let still = self.run_async(&script, &[json!(place)]).ok()?;
+            (still == true).then_some(())
+        });
+    }
+
     fn mouse(&self, actions: &[Value]) -> Result<Value, Refused> {
         let mouse = json!({
             "type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"},
@@ -129,14 +163,7 @@ impl Page {
         done: &str,
         act: impl Fn(&str) -> Result<T, Refused>,
     ) -> T {
-        // An element in motion has moved by the time of the click.
-        let moves = format!(
-            "document.getAnimations().some(animation =>
-                 animation.playState === 'running' && animation.timeline === document.timeline &&
-                  animation.effect.target.contains(one({})))",
-            quoted(place)
-        );
-        self.until(&format!("{place} stands still"), &format!("!({moves})"));
+        self.stands_still(place);
         let locator = json!({"using": "css selector", "value": css(place)});
         let tried = wait::attempt(PATIENCE, || {
             let found = self.command("element", Some(locator.clone()))?;

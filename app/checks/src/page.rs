@@ -25,7 +25,7 @@ pub const PAGES: [(&str, &str); 5] = [
 ];
 
 /// Helpers of scripts. `css` converts a place; `seen` tells whether an element is visible.
-const HELPERS: &str = r#"
+pub(crate) const HELPERS: &str = r#"
     const css = place => place.replace(/@([\w-]+)/g, '[data-test="$1"]');
     const all = place => [...document.querySelectorAll(css(place))];
     const one = place => document.querySelector(css(place));
@@ -193,6 +193,9 @@ impl Drop for Page {
             if let Ok(picture) = self.picture() {
                 std::fs::write(&path, picture).ok();
                 eprintln!("screenshot: {}", path.display());
+            }
+            if let Ok(text) = self.run("return document.body.innerText", &[]) {
+                eprintln!("the page reads: {}", text.as_str().unwrap_or_default());
             }
             eprintln!("the console: {:#?}", self.complaints());
         } else {

@@ -1,6 +1,6 @@
 // A chat without messages: the model that will answer, and how to begin.
 
-import { bytes, html, t, useEffect, useStore } from "/lib.js";
+import { bytes, classes, html, t, useEffect, useStore } from "/lib.js";
 import { Button, Icon } from "/parts.js";
 import { isPrivate, status } from "./chats.js";
 import { Demo } from "./demo.js";
@@ -64,7 +64,7 @@ const useDemo = () => useStore(status, ({ now }) => now?.demo);
 /** Of the demo: what it can answer, sent at once. Of another model: beginnings to complete. */
 export function Suggestions({ conversation }) {
   const isDemo = useDemo();
-  if (isDemo === undefined || isPrivate(conversation.id)) return null;
+  if (isPrivate(conversation.id)) return null;
   const choose = (n) => {
     if (isDemo) return conversation.send(t(`suggest.demo.${n}`));
     conversation.write(t(`suggest.${n}.text`));
@@ -72,8 +72,9 @@ export function Suggestions({ conversation }) {
     field.focus();
     return requestAnimationFrame(() => field.setSelectionRange(field.value.length, field.value.length));
   };
+  // Until the model is known they keep their place: a composer that moved would miss a click.
   return html`
-    <div class="row suggestions">
+    <div class=${classes("row suggestions", isDemo === undefined && "unknown")}>
       ${[1, 2, 3].map((n) => html`
         <${Button} onClick=${() => choose(n)}>${t(isDemo ? `suggest.demo.${n}` : `suggest.${n}`)}<//>`)}
     </div>`;

@@ -34,7 +34,7 @@ fn axe_finds_nothing_serious_on_any_page() {
         page.shows("@sampling-dialog");
         check(&page, "sampling", dark);
         page.press("Escape");
-        page.click("@composer");
+        page.focus("@composer");
         page.write("/");
         page.shows("@templates");
         check(&page, "templates", dark);

@@ -161,7 +161,7 @@ fn play(look: Look) {
     page.answered(1);
     film.frame(&page, 1500);
     let question = "Who painted the old bridge?";
-    page.click("@composer");
+    page.focus("@composer");
     for word in question.split_inclusive(' ') {
         page.write(word);
         film.frame(&page, TYPED_MS);

@@ -60,7 +60,7 @@ fn from_a_chat(dark: bool) {
         page.press("Escape");
         page.hides(panel);
     }
-    page.click("@composer");
+    page.focus("@composer");
     page.press("Control+f");
     page.shows("@find");
     page.write("castle");

@@ -70,7 +70,7 @@ fn a_profiles_sampling_counts_for_its_chats() {
 fn a_slash_offers_templates_by_name_and_keys_choose_one() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
-    page.click("@composer");
+    page.focus("@composer");
     page.write("/");
     page.until("all are offered", "all('@template').length === 6");
     page.press("Down");
@@ -99,7 +99,7 @@ fn a_slash_offers_templates_by_name_and_keys_choose_one() {
 fn templates_are_edited_and_shared_with_other_pages() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
-    page.click("@composer");
+    page.focus("@composer");
     page.write("/");
     page.click("@edit-templates");
     page.shows("@template-editor");
@@ -112,7 +112,7 @@ fn templates_are_edited_and_shared_with_other_pages() {
     page.hides("@template-editor");
 
     let other = Page::open_as(&hobd, Look { language: "de", ..Look::default() });
-    other.click("@composer");
+    other.focus("@composer");
     other.write("/");
     other.reads("@templates", "Haiku");
     assert_eq!(other.count("@template"), 6);

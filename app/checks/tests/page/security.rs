@@ -129,7 +129,7 @@ impl World {
 
     /// Pastes a text into the composer, so that tabs and line breaks stay text, and sends it.
     fn say(&self, payload: &str) {
-        self.page.click("@composer");
+        self.page.focus("@composer");
         self.page.cdp("Input.insertText", &json!({"text": format!("Say this: {payload}")}));
         self.page.press("Enter");
     }

@@ -44,11 +44,11 @@ fn a_second_page_follows_an_answer_live_and_stops_it() {
 fn a_draft_outlives_a_reload_and_leaves_with_its_message() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
-    page.click("@composer");
+    page.focus("@composer");
     page.write("Say this: half a thought");
     page.script("location.reload()");
     page.until("the words are there", "one('@composer')?.value === 'Say this: half a thought'");
-    page.click("@composer");
+    page.focus("@composer");
     page.press("Enter");
     page.answered(1);
 
@@ -66,7 +66,7 @@ fn the_words_of_a_private_chat_are_not_stored() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     page.click("@new-private");
-    page.click("@composer");
+    page.focus("@composer");
     page.write("A secret");
     assert_eq!(page.script("return JSON.stringify(sessionStorage)"), "{}");
 }

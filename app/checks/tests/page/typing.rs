@@ -15,7 +15,7 @@ fn enter_computes_the_last_word_of_a_typed_message() {
         Some(hobd.idle_tokens()).filter(|tokens| *tokens > 0)
     });
 
-    page.click("@composer");
+    page.focus("@composer");
     page.write(&format!("{SENTENCE} Please "));
     // The template's beginning of a message, and a token a letter: the sentence alone has fewer.
     let all = (6 + SENTENCE.len() + " Please".len()) as u64;
@@ -37,7 +37,7 @@ fn enter_computes_the_last_word_of_a_typed_message() {
 fn the_words_of_a_new_chat_are_computed_and_leaving_it_stores_nothing() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
-    page.click("@composer");
+    page.focus("@composer");
     page.write(&format!("{SENTENCE} "));
     wait::until("the words are hot", || (hobd.tokens_ahead() > 40).then_some(()));
     page.open_page("settings");
@@ -52,7 +52,7 @@ fn the_setting_switches_it_off() {
     page.open_page("settings");
     page.click("@type-ahead");
     page.script("history.back()");
-    page.click("@composer");
+    page.focus("@composer");
     page.write(&format!("{SENTENCE} "));
     page.press("Enter");
     page.answered(1);

@@ -91,7 +91,7 @@ fn a_filler_plays_to_its_end_during_the_transcription() {
              return play.call(this);
          };",
     );
-    page.click("@composer"); // A page that nobody has touched plays nothing.
+    page.focus("@composer"); // A page that nobody has touched plays nothing.
     wait::until("there is a phrase", || {
         let kept = fs::read_dir(hobd.directory().join("data/voice")).ok()?;
         (kept.count() > 0).then_some(())
@@ -122,7 +122,7 @@ fn the_answer_to_speech_is_spoken_by_the_sentence_until_the_user_speaks_again() 
          const play = HTMLMediaElement.prototype.play;
          HTMLMediaElement.prototype.play = function () { window.sounds.push(this); return play.call(this); };",
     );
-    page.click("@composer");
+    page.focus("@composer");
     page.open_page("settings");
     page.shows("@speaks");
     page.script("history.back()");
