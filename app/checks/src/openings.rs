@@ -25,6 +25,15 @@ impl Hobd {
 }
 
 impl Page {
+    /// A page whose answers are the likeliest ones: at the page's own temperature, one in a thousand
+    /// answers of the bundled model does not know what its chat has said.
+    pub fn open_greedy(hobd: &Hobd) -> Self {
+        let page = Self::open(hobd);
+        page.script("localStorage.setItem('hob.preferences', JSON.stringify({temperature: 0}))");
+        page.go(&hobd.origin());
+        page
+    }
+
     /// A page in front of the fake model that has asked for each of these texts.
     pub fn with_answers(texts: &[&str]) -> (Hobd, Self) {
         let hobd = Hobd::start(Model::Fake);

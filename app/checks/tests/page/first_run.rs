@@ -15,7 +15,7 @@ fn a_first_visit_can_write_at_once() {
 #[test]
 fn the_bundled_model_answers_a_suggestion() {
     let hobd = Hobd::start(Model::Bundled);
-    let page = Page::open(&hobd);
+    let page = Page::open_greedy(&hobd);
 
     page.click(".suggestions > :first-child");
     page.answered(1);

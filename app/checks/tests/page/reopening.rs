@@ -5,7 +5,7 @@ use hob_checks::{Hobd, Model, Page};
 #[test]
 fn a_chat_reopens_from_disk_after_a_restart_and_says_so() {
     let mut hobd = Hobd::start(Model::Bundled);
-    let page = Page::open(&hobd);
+    let page = Page::open_greedy(&hobd);
     page.expect_it_away();
     page.ask("My locker code is 48213.");
 
@@ -25,7 +25,7 @@ fn a_chat_reopens_from_disk_after_a_restart_and_says_so() {
 #[test]
 fn a_question_right_after_a_restart_shows_the_tokens_from_disk() {
     let mut hobd = Hobd::start(Model::Bundled);
-    let page = Page::open(&hobd);
+    let page = Page::open_greedy(&hobd);
     page.expect_it_away();
     page.ask("My locker code is 48213.");
     let before = page.ask("What is my locker code?");
