@@ -1,9 +1,11 @@
-//! The page's files are embedded without comments and indents, styles joined; a file that is new, changed or gone
+//! The page's files are embedded without comments and indents, styles joined, modules linked; a file that is new, changed or gone
 //! changes the program, too.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
+#[path = "src/http/preload.rs"]
+mod preload;
 #[path = "src/http/slim.rs"]
 mod slim;
 
@@ -11,6 +13,7 @@ const PAGE: &str = "../app/ui";
 
 fn main() {
     println!("cargo::rerun-if-changed={PAGE}");
+    println!("cargo::rerun-if-changed=src/http/preload.rs");
     println!("cargo::rerun-if-changed=src/http/slim.rs");
     println!("cargo::rerun-if-changed=build.rs");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it")).join("page");
@@ -28,15 +31,13 @@ fn write_slim(from: &Path, under: &str, to: &Path) -> io::Result<()> {
         if entry.file_type()?.is_dir() {
             write_slim(&entry.path(), &format!("{under}{name}/"), &to.join(&name))?;
         } else {
-            let content = fs::read_to_string(entry.path())?;
             let name_in_page = format!("{under}{name}");
-            let joined = slim::joined(&name_in_page, &content, read_style);
-            fs::write(to.join(&name), slim::slim(&name_in_page, &joined))?;
+            fs::write(to.join(&name), slim::embedded(&name_in_page, read))?;
         }
     }
     Ok(())
 }
 
-fn read_style(name: &str) -> String {
-    fs::read_to_string(Path::new(PAGE).join(name)).expect("an imported style is there")
+fn read(name: &str) -> String {
+    fs::read_to_string(Path::new(PAGE).join(name)).expect("a file that the page names is there")
 }

@@ -8,13 +8,12 @@
 //! - Every wait has a bound, and its panic says what it waited for.
 //!
 //! Reading order: [`hobd`], [`client`] (requests that must succeed), [`http`] (any request, also a
-//! malformed one), [`process`], [`wait`], [`files`], [`page`], [`real_model`], [`registry`].
+//! malformed one), [`process`], [`wait`], [`files`], [`real_model`], [`registry`].
 
 pub mod client;
 pub mod files;
 pub mod hobd;
 pub mod http;
-pub mod page;
 pub mod process;
 pub mod real_model;
 pub mod registry;

@@ -23,6 +23,8 @@ mod memory;
 mod messages;
 mod models;
 mod page;
+#[cfg(test)]
+mod preload; // `build.rs` runs it.
 mod prewarm;
 mod profiles;
 mod query;

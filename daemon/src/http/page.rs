@@ -84,12 +84,11 @@ mod tests {
     use std::collections::BTreeSet;
     use std::io::Write;
 
+    use super::*;
+    use crate::http::preload::{ENTRY, INDEX, modules};
+    use crate::http::slim::embedded;
     use flate2::Compression;
     use flate2::write::GzEncoder;
-    use hob_testkit::page::imported_file;
-
-    use super::*;
-    use crate::http::slim::{joined, slim};
 
     #[test]
     fn the_page_is_public_and_nothing_beside_it() {
@@ -143,20 +142,12 @@ mod tests {
     /// what is opened from a chat when it is opened.
     #[test]
     fn a_chat_with_its_first_message_stays_below_120_000_bytes_gzipped() {
-        let linked = quoted_after(&sent("index.html"), "href=");
-        let mut names = BTreeSet::from(["index.html".to_owned()]);
-        names.extend(linked);
-        let mut unread = vec!["app.js".to_owned(), WITH_A_MESSAGE.to_owned()];
-        while let Some(name) = unread.pop() {
-            if names.insert(name.clone()) {
-                let script = sent(&name);
-                let imported = quoted_after(&script, "from");
-                let only_run = quoted_after(&script, "\nimport");
-                let all = imported.iter().chain(&only_run);
-                unread.extend(all.map(|target| imported_file(&name, target)));
-            }
-        }
-        for needed in ["vendor/markdown-it.js", "style/main.css", "documents/drops.js"] {
+        let names: BTreeSet<String> = ["icon.svg", INDEX, "style/main.css"]
+            .map(str::to_owned)
+            .into_iter()
+            .chain([ENTRY, WITH_A_MESSAGE].iter().flat_map(|entry| modules(entry, sent)))
+            .collect();
+        for needed in ["vendor/markdown-it.js", "documents/drops.js"] {
             assert!(names.contains(needed), "{needed}");
         }
         let size = |name: &str| gzipped_bytes(&sent(name));
@@ -174,7 +165,7 @@ mod tests {
 
     /// A file as a release build embeds it.
     fn sent(name: &str) -> String {
-        slim(name, &joined(name, &written(name), written))
+        if cfg!(debug_assertions) { embedded(name, written) } else { written(name) }
     }
 
     /// A file as it is in the source tree, or was embedded.
@@ -187,15 +178,5 @@ mod tests {
         let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
         gzip.write_all(content.as_bytes()).unwrap();
         gzip.finish().unwrap().len()
-    }
-
-    /// The texts in double quotes right after `word`.
-    fn quoted_after(text: &str, word: &str) -> Vec<String> {
-        let parts = text.split(word).skip(1);
-        let quoted = |part: &str| {
-            let (text, _) = part.trim_start_matches(' ').strip_prefix('"')?.split_once('"')?;
-            Some(text.to_owned())
-        };
-        parts.filter_map(quoted).collect()
     }
 }

@@ -5,8 +5,19 @@
 //!   the begin of a line means nothing, in templates neither.
 //! - Vendored files stay as they are.
 
+use super::preload::{INDEX, with_preloads};
+
+/// The file `name` as it is embedded; `read` returns a file of `app/ui` by its name.
+pub fn embedded(name: &str, read: impl Fn(&str) -> String) -> String {
+    let content = match name {
+        INDEX => with_preloads(&read(INDEX), read),
+        name => joined(name, &read(name), read),
+    };
+    slim(name, &content)
+}
+
 /// `content` of the file `name`, without comments, indents and empty lines.
-pub fn slim(name: &str, content: &str) -> String {
+fn slim(name: &str, content: &str) -> String {
     let comment = match name.rsplit_once('.').map(|(_, ending)| ending) {
         _ if name.starts_with("vendor/") => return content.to_owned(),
         Some("js" | "css") => ("/*", "*/"),
@@ -32,7 +43,7 @@ pub fn slim(name: &str, content: &str) -> String {
 /// `content` of the file `name` with the styles that it imports, which `read` returns by name.
 ///
 /// An import is a line of its own and names a file of the same directory, which imports none.
-pub fn joined(name: &str, content: &str, read: impl Fn(&str) -> String) -> String {
+fn joined(name: &str, content: &str, read: impl Fn(&str) -> String) -> String {
     let Some((directory, _)) = name.rsplit_once('/').filter(|_| name.ends_with(".css")) else {
         return content.to_owned();
     };

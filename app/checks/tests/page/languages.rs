@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use hob_checks::{Hobd, Look, Model, Page};
-use hob_testkit::page::imported_file;
 use serde_json::{Map, Value};
+use url::Url;
 
 #[test]
 fn a_german_browser_shows_german() {
@@ -106,12 +106,14 @@ fn scripts_loaded_at_once() -> Vec<String> {
             continue;
         }
         let script = fs::read_to_string(interface().join(&name)).expect("an imported script");
+        let base = Url::parse(&format!("file:///{name}")).expect("a path");
         for (at, _) in script.match_indices(".js\"") {
             let (before, target) = script[..at].rsplit_once('"').expect("an opening quote");
             let is_import =
                 ["from ", "import ", "import("].iter().any(|word| before.ends_with(word));
             if is_import && !before.ends_with("withTexts(import(") {
-                unread.push(imported_file(&name, &format!("{target}.js")));
+                let url = base.join(&format!("{target}.js")).expect("a path");
+                unread.push(url.path().trim_start_matches('/').to_owned());
             }
         }
         found.push(script);
