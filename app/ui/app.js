@@ -22,6 +22,7 @@ import {
   useRef,
   useState,
   useStore,
+  whenIdle,
   withTexts,
 } from "/lib.js";
 import { Icon, orToast, Questions, ShowSide, showSide, side, Toasts } from "/parts.js";
@@ -75,6 +76,7 @@ async function importPage(page, tries) {
 }
 
 const RETRY_MS = 1500;
+const LIST_MS = 50;
 const MAX_TRIES = 10;
 
 function App() {
@@ -216,18 +218,17 @@ function skipToContent(event) {
   document.getElementById("content")?.focus();
 }
 
-/** WebKit has no `requestIdleCallback`. */
-const requestIdle = window.requestIdleCallback ?? ((act) => setTimeout(act, RETRY_MS));
-
 let isStarted = false;
 
 async function start() {
   if (isStarted) return;
   isStarted = true;
   try {
-    await loadChats();
+    const list = firstList ?? loadChats();
+    firstList = null;
+    await list;
     await pollStatus();
-    requestIdle(() => Object.keys(ALL_PAGES).forEach((page) => importPage(page).catch(() => {})));
+    whenIdle(() => Object.keys(ALL_PAGES).forEach((page) => importPage(page).catch(() => {})));
     // The configured model cannot be loaded: offer the others.
     if (status.get().now?.switch_error?.at_start && !location.hash) go("models", "first");
   } catch {
@@ -287,6 +288,12 @@ bind("Alt+1", "page.chat", showChat);
 });
 bind("?", "keys.help", () => help.set({ open: true }));
 
+/** The list of chats is asked for beside the texts; null once `start` waits for it. */
+let firstList = access.has() ? loadChats() : null;
+const isListed = firstList?.catch(() => {}); // `start` tries again.
+
 applyTheme();
 await loadLanguage();
+// One drawing with the list in place of two; a long list comes later.
+await Promise.race([isListed, new Promise((resolve) => setTimeout(resolve, LIST_MS))]);
 render(html`<${App} />`, document.getElementById("page"));

@@ -65,7 +65,7 @@ export async function refreshStatus() {
     lastPlaces = places;
     // Another daemon or model may have answered, another client has started a chat, or KV has gone that the
     // status does not name any more.
-    const isOther = wasAway || fingerprint !== now.fingerprint;
+    const isOther = wasAway || (fingerprint !== null && fingerprint !== now.fingerprint);
     fingerprint = now.fingerprint;
     if (isOther || isGone || unseen.some((id) => !chatOf(id))) await loadChats();
     const { all } = chats.get();
@@ -158,9 +158,10 @@ export function visibleChats({ all, query, found }) {
   const words = query.trim().toLowerCase();
   if (!words) return all;
   const byTitle = all.filter(({ title }) => title?.toLowerCase().includes(words));
+  if (!found?.length) return byTitle;
   const ids = new Set(byTitle.map(({ id }) => id));
   const places = new Map(all.map(({ id, place }) => [id, place]));
-  const byText = (found ?? []).filter(({ id }) => !ids.has(id));
+  const byText = found.filter(({ id }) => !ids.has(id));
   return [...byTitle, ...byText.map((hit) => ({ ...hit, place: places.get(hit.id) ?? hit.place }))];
 }
 

@@ -1,6 +1,18 @@
 // The message field. Focusing it prewarms the chat; finished words are computed while the user types.
 
-import { html, lazy, t, useEffect, useLayoutEffect, useRef, useState, useStore, withTexts } from "/lib.js";
+import {
+  html,
+  lazy,
+  pure,
+  t,
+  useEffect,
+  useFields,
+  useLayoutEffect,
+  useRef,
+  useState,
+  useStore,
+  withTexts,
+} from "/lib.js";
 import { Button, fitToText, Icon } from "/parts.js";
 import { Attach, AttachedDocuments, takePaste } from "./attached.js";
 import { chatOf, chats, prewarm } from "./chats.js";
@@ -11,9 +23,9 @@ import { useWaiting } from "./waiting.js";
 const templateList = lazy(() => withTexts(import("./template-list.js")));
 const TEMPLATE = /^\/[^/\n]*$/;
 
-export function Composer({ conversation }) {
+export const Composer = pure(({ conversation }) => {
   const field = useRef();
-  const { draft, spoken, live, profile, error } = useStore(conversation.store);
+  const { draft, spoken, profile, error, isAnswering, isStopping } = useFields(conversation.store, fieldsOf);
   const { attachments } = conversation;
   useStore(attachments.store, ({ items }) => items);
   const isSpeaking = spoken !== null;
@@ -49,7 +61,7 @@ export function Composer({ conversation }) {
     conversation.send(text);
   };
   const inTheWay = () => (conversation.store.get().live ? "answer" : attachments.areComing() ? "files" : null);
-  const { waitsFor, wait } = useWaiting({ blocked: inTheWay(), isStopping: live?.isStopping, error, draft, send });
+  const { waitsFor, wait } = useWaiting({ blocked: inTheWay(), isStopping, error, draft, send });
   const handleKey = (event) => {
     if (!event.isComposing && templateKeys.current?.(event)) {
       event.preventDefault();
@@ -69,8 +81,8 @@ export function Composer({ conversation }) {
     conversation.write(event.target.value);
     prewarmChat();
   };
-  const action = live ? "stop" : "send";
-  const label = t(live?.isStopping ? "reading.stopping" : `composer.${action}`);
+  const action = isAnswering ? "stop" : "send";
+  const label = t(isStopping ? "reading.stopping" : `composer.${action}`);
   return html`
     <div class="composer">
       <div class="composer-inner">
@@ -109,8 +121,8 @@ export function Composer({ conversation }) {
             aria-label=${label}
             title=${label}
             data-test=${action}
-            disabled=${live ? live.isStopping : !canSend(conversation)}
-            onClick=${live ? conversation.stop : send}
+            disabled=${isAnswering ? isStopping : !canSend(conversation)}
+            onClick=${isAnswering ? conversation.stop : send}
           >
             <${Icon} name=${action} />
           <//>
@@ -124,6 +136,11 @@ export function Composer({ conversation }) {
         </div>
       </div>
     </div>`;
+});
+
+/** Not all of the state: each piece of an answer changes it. */
+function fieldsOf({ draft, spoken, profile, error, live }) {
+  return { draft, spoken, profile, error, isAnswering: Boolean(live), isStopping: Boolean(live?.isStopping) };
 }
 
 function canSend({ store, attachments }) {

@@ -9,6 +9,7 @@ import {
   useRef,
   useState,
   useStore,
+  whenIdle,
   withTexts,
 } from "/lib.js";
 import { Button, Icon, IconButton } from "/parts.js";
@@ -42,7 +43,8 @@ export function ChatPage({ id, place }) {
   useEffect(() => {
     if (isAway) return;
     conversation.open();
-    richText.load(); // Beside the messages, which it draws.
+    if (state.state === "new") whenIdle(richText.load);
+    else richText.load(); // Beside the messages, which it draws.
   }, [id, isAway, isAnswered, Boolean(chat)]);
   const isOver = useStore(drops, ({ isOver }) => isOver);
   useEffect(() => takeDocument(conversation), [conversation]);
@@ -56,7 +58,13 @@ export function ChatPage({ id, place }) {
   useEffect(() => setRoomOpen(false), [id]);
   const parts = { conversation, state, use, chat };
   return html`
-    <${Header} ...${parts} room=${isRoomOpen} toggleRoom=${() => setRoomOpen(!isRoomOpen)} />
+    <${Header}
+      conversation=${conversation}
+      chat=${chat}
+      use=${use}
+      room=${isRoomOpen}
+      setRoom=${setRoomOpen}
+    />
     <main
       class=${classes("page talk-page", isEmpty && "fresh", isOver && "drop-here")}
       id="content"

@@ -2,6 +2,11 @@
 
 import { useEffect, useState } from "./dom.js";
 
+const LATER_MS = 1500;
+
+/** Calls `act` when the browser has nothing else to do. WebKit cannot tell: it calls after a while. */
+export const whenIdle = window.requestIdleCallback ?? ((act) => setTimeout(act, LATER_MS));
+
 /** `load()` starts loading; `use()` is a hook that returns the module once it is there. A failure is tried again. */
 export function lazy(importModule) {
   let module = null;
