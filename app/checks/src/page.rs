@@ -164,7 +164,9 @@ impl Page {
 
     /// Allows the errors of requests to a daemon that has ended.
     pub fn expect_it_away(&self) {
-        for error in ["CONNECTION_REFUSED", "CONNECTION_RESET", "EMPTY_RESPONSE"] {
+        for error in
+            ["CONNECTION_REFUSED", "CONNECTION_RESET", "EMPTY_RESPONSE", "SOCKET_NOT_CONNECTED"]
+        {
             self.expect_complaint(&format!("net::ERR_{error}"));
         }
     }

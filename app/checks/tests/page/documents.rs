@@ -100,10 +100,12 @@ fn the_words_about_a_document_are_computed_while_they_are_typed() {
     page.shows("@composer");
     assert!(drop_file(&page, "castle.md", &text(30)));
     is_ready(&page);
-    let document = hobd.idle_tokens();
+    let is_whole = |tokens: &u64| *tokens > text(30).len() as u64; // A token a letter.
+    let read = wait::until("the document is hot", || Some(hobd.idle_tokens()).filter(is_whole));
     page.focus("@composer");
     page.write(&format!("{WORDS} "));
-    let all = document + WORDS.len() as u64; // A token a letter.
+    // A message begins with 6 tokens; they and the words replace the 10 at the reading's end.
+    let all = read - 10 + 6 + WORDS.len() as u64;
     wait::until("the words are hot", || (hobd.idle_tokens() >= all).then_some(()));
     assert!(hobd.tokens_ahead() < 200, "the document is computed once: {}", hobd.tokens_ahead());
     page.write("say");
