@@ -5,7 +5,6 @@ export const emptyAnswer = (begun) => ({
   ...partsOf(begun),
   progress: null, // the latest report of the prompt
   hasBegun: false, // the prompt is computed
-  isStopping: false,
 });
 
 function partsOf(message) {

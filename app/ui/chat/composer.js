@@ -1,18 +1,6 @@
 // The message field. Focusing it prewarms the chat; finished words are computed while the user types.
 
-import {
-  html,
-  lazy,
-  pure,
-  t,
-  useEffect,
-  useFields,
-  useLayoutEffect,
-  useRef,
-  useState,
-  useStore,
-  withTexts,
-} from "/lib.js";
+import { html, lazy, t, useEffect, useLayoutEffect, useRef, useState, useStore, withTexts } from "/lib.js";
 import { Button, fitToText, Icon } from "/parts.js";
 import { Attach, AttachedDocuments, takePaste } from "./attached.js";
 import { chatOf, chats, prewarm } from "./chats.js";
@@ -23,9 +11,9 @@ import { useWaiting } from "./waiting.js";
 const templateList = lazy(() => withTexts(import("./template-list.js")));
 const TEMPLATE = /^\/[^/\n]*$/;
 
-export const Composer = pure(({ conversation }) => {
+export function Composer({ conversation }) {
   const field = useRef();
-  const { draft, spoken, profile, error, isAnswering, isStopping } = useFields(conversation.store, fieldsOf);
+  const { draft, spoken, live, profile, error } = useStore(conversation.store);
   const { attachments } = conversation;
   useStore(attachments.store, ({ items }) => items);
   const isSpeaking = spoken !== null;
@@ -61,7 +49,7 @@ export const Composer = pure(({ conversation }) => {
     conversation.send(text);
   };
   const inTheWay = () => (conversation.store.get().live ? "answer" : attachments.areComing() ? "files" : null);
-  const { waitsFor, wait } = useWaiting({ blocked: inTheWay(), isStopping, error, draft, send });
+  const { waitsFor, wait } = useWaiting({ blocked: inTheWay(), isStopping: live?.isStopping, error, draft, send });
   const handleKey = (event) => {
     if (!event.isComposing && templateKeys.current?.(event)) {
       event.preventDefault();
@@ -81,8 +69,8 @@ export const Composer = pure(({ conversation }) => {
     conversation.write(event.target.value);
     prewarmChat();
   };
-  const action = isAnswering ? "stop" : "send";
-  const label = t(isStopping ? "reading.stopping" : `composer.${action}`);
+  const action = live ? "stop" : "send";
+  const label = t(live?.isStopping ? "reading.stopping" : `composer.${action}`);
   return html`
     <div class="composer">
       <div class="composer-inner">
@@ -121,8 +109,8 @@ export const Composer = pure(({ conversation }) => {
             aria-label=${label}
             title=${label}
             data-test=${action}
-            disabled=${isAnswering ? isStopping : !canSend(conversation)}
-            onClick=${isAnswering ? conversation.stop : send}
+            disabled=${live ? live.isStopping : !canSend(conversation)}
+            onClick=${live ? conversation.stop : send}
           >
             <${Icon} name=${action} />
           <//>
@@ -136,11 +124,6 @@ export const Composer = pure(({ conversation }) => {
         </div>
       </div>
     </div>`;
-});
-
-/** Not all of the state: each piece of an answer changes it. */
-function fieldsOf({ draft, spoken, profile, error, live }) {
-  return { draft, spoken, profile, error, isAnswering: Boolean(live), isStopping: Boolean(live?.isStopping) };
 }
 
 function canSend({ store, attachments }) {

@@ -1,10 +1,12 @@
 // How full the context of a chat is: looked up from the daemon, and shown as a ring.
 
-import { api, classes, count, html, t, useEffect, useState, useStore } from "/lib.js";
+import { api, classes, count, html, isUnreachable, t, useEffect, useState, useStore } from "/lib.js";
 import { conversationPath, status } from "./chats.js";
 
 /** From here on the chat offers ways to make room. */
 export const NEARLY_FULL = 0.8;
+
+const RETRY_MS = 2000;
 
 /** The daemon's answer about the next prompt of a chat; null while it is unknown. */
 export function useContextUse({ id }, state, chat) {
@@ -12,14 +14,23 @@ export function useContextUse({ id }, state, chat) {
   const daemon = useStore(status, ({ now }) => now && `${now.fingerprint} ${now.started_at}`);
   const { messages, head, profile, instructions } = state;
   const isBusy = Boolean(state.live);
+  const [tries, setTries] = useState(0);
   const isKnown = state.state !== "unread";
   useEffect(() => {
     if (isBusy || !daemon || !isKnown) return undefined;
     const leaving = new AbortController();
+    let timer;
+    const failed = (error) => {
+      const mayPass = isUnreachable(error) || error.status >= 500;
+      if (mayPass) timer = setTimeout(() => setTries(tries + 1), RETRY_MS);
+    };
     const query = profile ? `?profile=${encodeURIComponent(profile)}` : "";
-    api.get(conversationPath(id, `/context${query}`), { signal: leaving.signal }).then(setUse, () => {});
-    return () => leaving.abort();
-  }, [id, daemon, isKnown, isBusy, messages, head, profile, instructions, chat?.place, chat?.ready]);
+    api.get(conversationPath(id, `/context${query}`), { signal: leaving.signal }).then(setUse, failed);
+    return () => {
+      clearTimeout(timer);
+      leaving.abort();
+    };
+  }, [id, daemon, isKnown, isBusy, messages, head, profile, instructions, chat?.place, chat?.ready, tries]);
   return use?.conversation === id ? use : null;
 }
 

@@ -37,7 +37,7 @@ function createConversation(id, state) {
     messages: [], // stored ones, of all branches
     head: null, // the last message of the branch that is shown
     pending: [], // messages that were sent and are not read back yet
-    live: null, // the answer that streams in
+    live: null, // while an answer streams in, see `exchange.js`
     error: null,
     outgrown: null, // the request that did not fit into the context
     isUnknown: false, // the daemon has no chat of this id

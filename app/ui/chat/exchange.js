@@ -1,9 +1,11 @@
 // The answer that streams into a conversation: asking for it, following it, stopping it.
 //
 // - The daemon's answer goes on without the page: a page that is opened meanwhile joins it.
-// - Streamed text is rendered at most once a frame. The stored messages are read when it ends.
+// - While it streams, the conversation's `live` has the time when it `began`, the message that it comes `after`,
+//   whether it `isStopping`, and a store with the `answer` so far: a piece renders the answer alone, at most once a
+//   frame. The stored messages are read when it ends.
 
-import { api, isCancelled, shell, t } from "/lib.js";
+import { api, createStore, isCancelled, shell, t } from "/lib.js";
 import { addChunk, emptyAnswer } from "./answer.js";
 import { answers } from "./answering.js";
 import { chatOf, conversationPath, isPrivate, refreshStatus } from "./chats.js";
@@ -84,27 +86,26 @@ export function createExchange(id, { store, typeAhead, load, giveBack }) {
   async function receiveAnswer({ after, pending = [], leaving, begun }, chunks) {
     const began = performance.now();
     const answer = emptyAnswer(begun);
-    const draw = () => store.set({ live: { ...answer, began, after } });
-    store.set({ pending, error: null, outgrown: null });
+    const shown = createStore(answer);
+    const live = { began, after, isStopping: false, answer: shown };
+    store.set({ pending, live, error: null, outgrown: null });
     answers(id, true);
-    draw();
-    const show = onNextFrame(() => store.get().live && draw());
+    const show = onNextFrame(() => shown.set(answer));
     running = {
       leaving,
-      showStopping() {
-        answer.isStopping = true;
-        draw(); // At once: the daemon may need a micro-batch to stop.
-      },
+      // At once: the daemon may need a micro-batch to stop.
+      showStopping: () => store.set({ live: { ...live, isStopping: true } }),
     };
     const failure = await receive(chunks, answer, show);
     show.cancel();
     await settle(failure);
     running = null;
     answers(id, false);
+    const wasStopped = store.get().live.isStopping;
     store.set({ live: null, pending: [], error: failure });
     typeAhead.write(store.get().draft); // The user may have typed meanwhile.
     refreshStatus();
-    return { failure, wasStopped: answer.isStopping };
+    return { failure, wasStopped };
   }
 
   /** Resolves to the error, or null. */

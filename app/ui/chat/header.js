@@ -1,7 +1,7 @@
 // The head of a chat: title, model, instructions, how full the context is, and whether the next answer
 // begins at once.
 
-import { classes, html, lazy, pure, t, useEffect, useState, useStore, withTexts } from "/lib.js";
+import { classes, html, lazy, t, useEffect, useState, withTexts } from "/lib.js";
 import { Icon, Menu, ShowSide } from "/parts.js";
 import { actions } from "./actions.js";
 import { isPrivate } from "./chats.js";
@@ -13,14 +13,12 @@ import { Title } from "./title.js";
 const panel = lazy(() => withTexts(import("./instructions.js")));
 
 /** `use`: of the context; null while unknown. `room`: whether the ways to make room are shown. */
-export const Header = pure(({ conversation, chat, use, room, setRoom }) => {
-  const { id, store } = conversation;
-  const hasText = useStore(store, ({ messages }) => messages.length > 0);
-  const isAnswering = useStore(store, ({ live }) => Boolean(live));
-  const hasInstructions = useStore(store, ({ instructions, profile }) => Boolean(instructions || profile));
+export function Header({ conversation, state, chat, use, room, toggleRoom }) {
+  const { id } = conversation;
   const [isOpen, setOpen] = useState(false);
   useEffect(() => setOpen(false), [id]);
   const module = panel.use(isOpen);
+  const hasText = state.messages.length > 0;
   return html`
     <header class="page-head chat-head">
       <${ShowSide} />
@@ -33,7 +31,7 @@ export const Header = pure(({ conversation, chat, use, room, setRoom }) => {
         <${ModelPicker} />
         <button
           type="button"
-          class=${classes("fact", hasInstructions && "set")}
+          class=${classes("fact", (state.instructions || state.profile) && "set")}
           aria-expanded=${isOpen}
           aria-label=${t("instructions.title")}
           title=${t("instructions.title")}
@@ -42,8 +40,8 @@ export const Header = pure(({ conversation, chat, use, room, setRoom }) => {
         >
           <${Icon} name="profiles" small /><span class="fact-text">${t("instructions.title")}</span>
         </button>
-        ${use && html`<${ContextRing} use=${use} isOpen=${room} onClick=${() => setRoom(!room)} />`}
-        ${use && hasText && !isAnswering && html`<${Ready} ...${use} />`}
+        ${use && html`<${ContextRing} use=${use} isOpen=${room} onClick=${toggleRoom} />`}
+        ${use && hasText && !state.live && html`<${Ready} ...${use} />`}
       </div>
       ${chat && html`<${Menu} label=${t("chat.menu")} items=${actions(chat)} test="chat-menu" />`}
     </header>
@@ -51,7 +49,8 @@ export const Header = pure(({ conversation, chat, use, room, setRoom }) => {
       <${module.Instructions}
         key=${id}
         conversation=${conversation}
+        state=${state}
         title=${chat?.title}
         onClose=${() => setOpen(false)}
       />`}`;
-});
+}

@@ -7,8 +7,7 @@ import { profileChoices, status } from "./chats.js";
 import { textOf } from "./tree.js";
 import { visiblePath } from "./conversation.js";
 
-export function Instructions({ conversation, title, onClose }) {
-  const state = useStore(conversation.store);
+export function Instructions({ conversation, state, title, onClose }) {
   const before = ownInstructions(state);
   const [text, setText] = useState(before);
   const field = useRef();

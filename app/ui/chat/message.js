@@ -1,6 +1,6 @@
 // One message and its actions.
 
-import { classes, html, pure, t, useState } from "/lib.js";
+import { classes, html, pure, t, useState, useStore } from "/lib.js";
 import { copy, IconButton, Menu } from "/parts.js";
 import { changes, changeText } from "./changes.js";
 import { Edit } from "./edit.js";
@@ -185,17 +185,20 @@ const MoreButton = ({ message, conversation, busy }) => html`
     test="message-menu"
   />`;
 
-export const Live = pure(({ live }) => html`
-  <article class="message assistant live" data-test="live">
-    <h2 class="hidden-text">${t("message.hob")}</h2>
-    ${(live.hasBegun || live.text || live.reasoning) && html`
-      <${AnswerParts} text=${live.text} reasoning=${live.reasoning} calls=${live.calls} />`}
-    ${live.hasBegun
-      ? html`
-        <span class="cursor" aria-hidden="true"></span>
-        ${live.isStopping && html`<p class="note" data-test="stopping">${t("reading.stopping")}</p>`}`
-      : html`<${Reading} progress=${live.progress} isStopping=${live.isStopping} />`}
-  </article>`);
+export function Live({ live: { isStopping, answer } }) {
+  const { hasBegun, text, reasoning, calls, progress } = useStore(answer);
+  return html`
+    <article class="message assistant live" data-test="live">
+      <h2 class="hidden-text">${t("message.hob")}</h2>
+      ${(hasBegun || text || reasoning) && html`
+        <${AnswerParts} text=${text} reasoning=${reasoning} calls=${calls} />`}
+      ${hasBegun
+        ? html`
+          <span class="cursor" aria-hidden="true"></span>
+          ${isStopping && html`<p class="note" data-test="stopping">${t("reading.stopping")}</p>`}`
+        : html`<${Reading} progress=${progress} isStopping=${isStopping} />`}
+    </article>`;
+}
 
 /** A message that was sent and is not read back yet. */
 export const Sent = ({ message }) =>

@@ -58,13 +58,7 @@ export function ChatPage({ id, place }) {
   useEffect(() => setRoomOpen(false), [id]);
   const parts = { conversation, state, use, chat };
   return html`
-    <${Header}
-      conversation=${conversation}
-      chat=${chat}
-      use=${use}
-      room=${isRoomOpen}
-      setRoom=${setRoomOpen}
-    />
+    <${Header} ...${parts} room=${isRoomOpen} toggleRoom=${() => setRoomOpen(!isRoomOpen)} />
     <main
       class=${classes("page talk-page", isEmpty && "fresh", isOver && "drop-here")}
       id="content"

@@ -38,17 +38,6 @@ export function useStore(store, select = (value) => value) {
   return part;
 }
 
-/** Several parts of a store, as the fields of an object; renders again when one of them has changed. */
-export function useFields(store, select) {
-  const last = useRef({});
-  return useStore(store, (value) => {
-    const fields = select(value);
-    const isSame = Object.keys(fields).every((name) => fields[name] === last.current[name]);
-    if (!isSame) last.current = fields;
-    return last.current;
-  });
-}
-
 export function createPersistentStore(name, initial) {
   const store = createStore({ ...initial, ...read(name) });
   store.subscribe((value) => {

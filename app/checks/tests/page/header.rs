@@ -46,6 +46,31 @@ fn the_window_is_named_after_the_page_and_the_focus_goes_to_its_heading() {
     page.until("the composer has the focus", "document.activeElement === one('@composer')");
 }
 
+/// Answers each question for the context with 503 until `isDown` is false.
+const REFUSE: &str = "
+    window.isDown = true;
+    window.refused = 0;
+    const answer = window.fetch;
+    window.fetch = (path, ...rest) => {
+        if (!window.isDown || !path.includes('/context')) return answer(path, ...rest);
+        window.refused += 1;
+        return Promise.resolve(new Response('{}', { status: 503 }));
+    };";
+
+#[test]
+fn how_full_the_context_is_is_asked_again_after_a_failure() {
+    let hobd = Hobd::with_chats(&["apples"]);
+    let page = Page::open(&hobd);
+    page.shows("@context");
+    page.cdp("Page.addScriptToEvaluateOnNewDocument", &json!({"source": REFUSE}));
+    page.go(&format!("{}/?#/chat/apples", hobd.origin()));
+    page.answered(1);
+    page.until("it is asked, and asked again", "window.refused > 4");
+    assert_eq!(page.count("@context"), 0);
+    page.script("window.isDown = false");
+    page.shows("@context");
+}
+
 #[test]
 fn the_head_says_how_full_the_context_is_as_the_daemon_does() {
     let hobd = Hobd::start_with(Model::Fake, &["--ctx", "2048"]);
