@@ -1,5 +1,5 @@
-//! The page's files are embedded without comments and indents, styles joined, modules linked; a file that is new, changed or gone
-//! changes the program, too.
+//! The page's files are embedded without comments and indents, styles joined, modules linked; a file
+//! that is new, changed or gone changes the program, too.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};

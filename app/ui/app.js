@@ -269,11 +269,17 @@ function showChat() {
   go("chat", id && chatOf(id) ? id : undefined);
 }
 
-const focusOn = (test) => document.querySelector(`[data-test="${test}"]`)?.focus();
+/** Whether it has the focus now: what is hidden or not drawn yet gets none. */
+function focusOn(test) {
+  const element = document.querySelector(`[data-test="${test}"]`);
+  element?.focus();
+  return Boolean(element) && document.activeElement === element;
+}
 
 bind("Mod+K", "keys.search", () => {
   showSide(true);
-  requestAnimationFrame(() => focusOn("search"));
+  // At once where it is shown: the next key is for it.
+  if (!focusOn("search")) requestAnimationFrame(() => focusOn("search"));
 });
 bind("Mod+F", "keys.find", find);
 bind("Alt+N", "keys.new", () => go("chat"));

@@ -38,9 +38,10 @@ impl Page {
         self.last_answer()
     }
 
-    /// Waits until the page shows this many complete answers and none in progress.
+    /// Waits until the page shows this many complete answers, as Markdown, and none in progress.
     pub fn answered(&self, answers: usize) {
-        let expression = format!("all('@answer').length === {answers} && !one('@live')");
+        let expression =
+            format!("all('@answer').length === {answers} && !one('@live') && !one('@answer @raw')");
         self.until(&format!("{answers} answers are there"), &expression);
     }
 

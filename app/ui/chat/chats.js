@@ -65,8 +65,8 @@ export async function refreshStatus() {
     lastPlaces = places;
     // Another daemon or model may have answered, another client has started a chat, or KV has gone that the
     // status does not name any more.
-    const isOther = wasAway || (fingerprint !== null && fingerprint !== now.fingerprint);
-    fingerprint = now.fingerprint;
+    const isOther = wasAway || (lastModel && lastModel.fingerprint !== now.fingerprint);
+    lastModel = { fingerprint: now.fingerprint };
     if (isOther || isGone || unseen.some((id) => !chatOf(id))) await loadChats();
     const { all } = chats.get();
     const updated = all.map((chat) => withPlace(chat, places));
@@ -80,7 +80,7 @@ export async function refreshStatus() {
 
 /** Of the last status. */
 let lastPlaces = new Map();
-let fingerprint = null;
+let lastModel = null;
 
 /** Of a parked chat, by the tier that a restore reads. */
 const PLACES = { warm: "memory", cold: "disk", none: "none" };

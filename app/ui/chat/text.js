@@ -9,7 +9,7 @@ export function AnswerText({ text, isOver }) {
   const rich = richText.use();
   return html`
     <div class="text" dir="auto" onClick=${openLink} onAuxClick=${openLink}>
-      ${rich ? html`<${rich.Markdown} text=${text} isOver=${isOver} />` : html`<p class="html">${text}</p>`}
+      ${rich ? html`<${rich.Markdown} text=${text} isOver=${isOver} />` : html`<p class="html" data-test="raw">${text}</p>`}
     </div>`;
 }
 

@@ -214,6 +214,9 @@ fn each_panel_opens_with_a_key_and_gives_the_focus_back_at_escape() {
         page.press("Enter");
         let inside = format!("one('{panel}')?.contains(document.activeElement)");
         page.until(&format!("{panel} has the focus"), &inside);
+        // The models of the machine are looked for when the menu opens.
+        let is_filled = "!one('[role=menu]') || all('[role=menuitem]').length > 1";
+        page.until(&format!("{panel} is filled"), is_filled);
         let at_first = "window.before = document.activeElement; return true";
         page.script(at_first);
         page.press(if panel == "[role=menu]" { "Down" } else { "Tab" });
