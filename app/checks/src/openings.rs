@@ -25,8 +25,8 @@ impl Hobd {
 }
 
 impl Page {
-    /// A page whose answers are the likeliest ones: at the page's own temperature, one in a thousand
-    /// answers of the bundled model does not know what its chat has said.
+    /// A page whose answers are the likeliest ones. At temperature 1.0 the bundled model did not know
+    /// what its chat had said in 36 of 370 answers; at the page's 0.3 that is rare, and not never.
     pub fn open_greedy(hobd: &Hobd) -> Self {
         let page = Self::open(hobd);
         page.script("localStorage.setItem('hob.preferences', JSON.stringify({temperature: 0}))");
