@@ -43,7 +43,7 @@ function Runs() {
   const running = useRunning();
   const isDemo = useDemo();
   if (isDemo) return html`<${Demo} />`;
-  if (!running?.model) return html`<p class="runs"></p>`;
+  if (!running?.model) return html`<p class="runs"><strong>\u00a0</strong></p>`;
   const { model, free } = running;
   const { estimate, name } = model;
   const needed = estimate && estimate.weights_bytes + estimate.kv_bytes;

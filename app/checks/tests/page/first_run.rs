@@ -1,6 +1,7 @@
 //! The first visit, with and without a token.
 
 use hob_checks::{Hobd, Model, Page};
+use serde_json::json;
 
 #[test]
 fn a_first_visit_can_write_at_once() {
@@ -10,6 +11,33 @@ fn a_first_visit_can_write_at_once() {
     page.reads("h2", "What can I remember for you?");
     assert_eq!(page.focused(), ("textbox".to_owned(), "Message".to_owned()));
     page.reads(".side", "No chats yet");
+}
+
+/// Holds the status back until `release()`.
+const WITHOUT_STATUS: &str = "
+    const answer = window.fetch;
+    const released = new Promise((release) => { window.release = release; });
+    window.fetch = async (path, ...rest) => {
+        if (path === '/v1/status') await released;
+        return answer(path, ...rest);
+    };";
+
+#[test]
+fn the_composer_stays_in_its_place_when_the_status_arrives() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.shows("@composer");
+    page.cdp("Page.addScriptToEvaluateOnNewDocument", &json!({"source": WITHOUT_STATUS}));
+    page.go(&hobd.origin());
+    page.shows("@composer");
+    let top = || page.script("return one('@composer').getBoundingClientRect().top");
+    let before = top();
+    assert_eq!(page.count(".suggestions:not(.unknown)"), 0);
+
+    page.script("window.release()");
+    page.shows(".suggestions:not(.unknown)");
+    page.shows("@runs");
+    assert_eq!(top(), before);
 }
 
 #[test]
