@@ -138,10 +138,12 @@ impl Page {
              requestAnimationFrame(() =>
                  requestAnimationFrame(() => done(before !== null && before === where())));"
         );
-        wait::until(&format!("{place} stands still"), || {
-            let still = self.run_async(&script, &[json!(place)]).ok()?;
-            (still == true).then_some(())
+        let tried = wait::attempt(PATIENCE, || match self.run_async(&script, &[json!(place)]) {
+            Ok(Value::Bool(true)) => Ok(()),
+            Ok(_) => Err("it moves, or is not there".to_owned()),
+            Err(error) => Err(error.to_string()),
         });
+        tried.unwrap_or_else(|why| panic!("{place} does not stand still: {why}"));
     }
 
     fn mouse(&self, actions: &[Value]) -> Result<Value, Refused> {

@@ -91,7 +91,7 @@ fn a_filler_plays_to_its_end_during_the_transcription() {
              return play.call(this);
          };",
     );
-    page.focus("@composer"); // A page that nobody has touched plays nothing.
+    page.focus("@composer"); // The browser plays no sound before the user clicks.
     wait::until("there is a phrase", || {
         let kept = fs::read_dir(hobd.directory().join("data/voice")).ok()?;
         (kept.count() > 0).then_some(())
