@@ -23,8 +23,6 @@ mod memory;
 mod messages;
 mod models;
 mod page;
-#[cfg(test)]
-mod preload; // `build.rs` runs it.
 mod prewarm;
 mod profiles;
 mod query;
@@ -32,8 +30,6 @@ mod realtime;
 mod respond;
 pub mod serve;
 mod settings;
-#[cfg(test)]
-mod slim; // `build.rs` runs it.
 mod slots;
 mod speech;
 mod sse;

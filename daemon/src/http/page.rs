@@ -1,7 +1,7 @@
 //! The page at `/`: the same one that the desktop app shows.
 //!
-//! - A release build embeds `app/ui` without its comments (`slim`), so `hobd` is one file. A debug
-//!   build reads the files from the source tree at each request: edit and reload.
+//! - A release build embeds `app/ui` as `hob-page` joins it, so `hobd` is one file. A debug build reads
+//!   the files from the source tree at each request: edit and reload.
 //! - The files hold no secret and are served without a token; the page's requests carry it.
 
 use axum::extract::Request;
@@ -83,12 +83,12 @@ fn kind(name: &str) -> Option<&'static str> {
 mod tests {
     use std::collections::BTreeSet;
     use std::io::Write;
+    use std::sync::LazyLock;
 
     use super::*;
-    use crate::http::preload::{ENTRY, INDEX, modules};
-    use crate::http::slim::embedded;
     use flate2::Compression;
     use flate2::write::GzEncoder;
+    use hob_page::{ENTRY, Files};
 
     #[test]
     fn the_page_is_public_and_nothing_beside_it() {
@@ -122,16 +122,15 @@ mod tests {
     fn the_pages_scripts_and_styles_stay_below_120_kib_gzipped() {
         let is_first = |name: &str| !LOADED_LATER.contains(&name);
         let is_code = |name: &str| name.ends_with(".js") || JOINED_STYLES.contains(&name);
-        let is_counted = |name: &str| is_first(name) && is_code(name);
-        let mut names: Vec<_> = Page::iter().filter(|name| is_counted(name)).collect();
-        names.sort();
+        let counted = SENT.iter().filter(|(name, _)| is_first(name) && is_code(name));
 
-        let whole: String = names.iter().map(|name| sent(name)).collect();
+        let whole: String = counted.map(|(_, text)| text.as_str()).collect();
         let bytes = gzipped_bytes(&whole);
 
         assert!(bytes < MAX_GZIPPED_BYTES, "{bytes} bytes, of at most {MAX_GZIPPED_BYTES}");
     }
 
+    const INDEX: &str = "index.html";
     const MAX_FIRST_MESSAGE_BYTES: usize = 120_000;
 
     /// Loaded when a chat is opened, for its messages.
@@ -142,17 +141,16 @@ mod tests {
     /// what is opened from a chat when it is opened.
     #[test]
     fn a_chat_with_its_first_message_stays_below_120_000_bytes_gzipped() {
-        let index = sent(INDEX);
-        let links = index.split("href=\"").skip(1).filter_map(|rest| rest.split_once('"'));
-        let linked: BTreeSet<_> = links.map(|(name, _)| name.to_owned()).collect();
-        let at_once = modules(ENTRY, sent);
-        assert!(at_once.iter().all(|name| linked.contains(name)), "each module is linked");
-        let names: BTreeSet<_> = linked.into_iter().chain(modules(WITH_A_MESSAGE, sent)).collect();
-        let names = &names | &BTreeSet::from([INDEX.to_owned()]);
-        for needed in ["vendor/markdown-it.js", "style/main.css", "documents/drops.js"] {
-            assert!(names.contains(needed), "{needed}");
-        }
-        let size = |name: &str| gzipped_bytes(&sent(name));
+        let quoted = ["href=\"", "src=\""].into_iter().flat_map(|at| SENT[INDEX].split(at).skip(1));
+        let linked =
+            quoted.filter_map(|rest| rest.split_once('"')).map(|(name, _)| name.to_owned());
+        let names: BTreeSet<_> = linked
+            .chain(hob_page::modules(WITH_A_MESSAGE, &SENT))
+            .chain([INDEX.to_owned()])
+            .collect();
+        assert!(names.contains(ENTRY) && names.contains("style/main.css"), "{names:?}");
+        assert!(names.contains("vendor/markdown-it.js"), "{names:?}");
+        let size = |name: &str| gzipped_bytes(&SENT[name]);
         let code: usize = names.iter().map(|name| size(name)).sum();
 
         for language in ["en", "de"] {
@@ -165,16 +163,15 @@ mod tests {
         }
     }
 
-    /// A file as a release build embeds it.
-    fn sent(name: &str) -> String {
-        if cfg!(debug_assertions) { embedded(name, written) } else { written(name) }
-    }
-
-    /// A file as it is in the source tree, or was embedded.
-    fn written(name: &str) -> String {
-        let file = Page::get(name).unwrap_or_else(|| panic!("{name} is missing"));
-        String::from_utf8(file.data.into_owned()).expect("the page is text")
-    }
+    /// The files that a release build embeds.
+    static SENT: LazyLock<Files> = LazyLock::new(|| {
+        let read = |name: &str| {
+            let file = Page::get(name).expect("it was listed");
+            String::from_utf8(file.data.into_owned()).expect("the page is text")
+        };
+        let files = Page::iter().map(|name| (name.to_string(), read(&name))).collect();
+        if cfg!(debug_assertions) { hob_page::embedded(&files) } else { files }
+    });
 
     fn gzipped_bytes(content: &str) -> usize {
         let mut gzip = GzEncoder::new(Vec::new(), Compression::default());

@@ -1,23 +1,14 @@
-//! Files of the page without what only their readers need. `build.rs` embeds them so.
+//! Files of the page without what only their readers need.
 //!
 //! - A style that imports others has their text in place of each import: the browser asks once.
 //! - By line, which the style of `app/ui` allows: a comment has lines of its own, and white space at
 //!   the begin of a line means nothing, in templates neither.
 //! - Vendored files stay as they are.
 
-use super::preload::{INDEX, with_preloads};
-
-/// The file `name` as it is embedded; `read` returns a file of `app/ui` by its name.
-pub fn embedded(name: &str, read: impl Fn(&str) -> String) -> String {
-    let content = match name {
-        INDEX => with_preloads(&read(INDEX), read),
-        name => joined(name, &read(name), read),
-    };
-    slim(name, &content)
-}
+use crate::Files;
 
 /// `content` of the file `name`, without comments, indents and empty lines.
-fn slim(name: &str, content: &str) -> String {
+pub fn slim(name: &str, content: &str) -> String {
     let comment = match name.rsplit_once('.').map(|(_, ending)| ending) {
         _ if name.starts_with("vendor/") => return content.to_owned(),
         Some("js" | "css") => ("/*", "*/"),
@@ -40,18 +31,19 @@ fn slim(name: &str, content: &str) -> String {
     slim
 }
 
-/// `content` of the file `name` with the styles that it imports, which `read` returns by name.
+/// The file `name` of `files`, a style with the styles that it imports.
 ///
 /// An import is a line of its own and names a file of the same directory, which imports none.
-fn joined(name: &str, content: &str, read: impl Fn(&str) -> String) -> String {
+pub fn joined(name: &str, files: &Files) -> String {
+    let content = &files[name];
     let Some((directory, _)) = name.rsplit_once('/').filter(|_| name.ends_with(".css")) else {
-        return content.to_owned();
+        return content.clone();
     };
     let mut joined = String::with_capacity(content.len());
     for line in content.lines() {
         let import = line.strip_prefix("@import \"").and_then(|rest| rest.strip_suffix("\";"));
         match import {
-            Some(target) => joined.push_str(&read(&format!("{directory}/{target}"))),
+            Some(target) => joined.push_str(&files[&format!("{directory}/{target}")]),
             None => joined.push_str(line),
         }
         joined.push('\n');
@@ -74,10 +66,11 @@ mod tests {
 
     #[test]
     fn a_style_has_the_text_of_those_that_it_imports() {
-        let read = |name: &str| format!("/* {name} */");
         let main = "a { b: c }\n@import \"x.css\";\n";
-        assert_eq!(joined("style/main.css", main, read), "a { b: c }\n/* style/x.css */\n");
-        assert_eq!(joined("chat/a.js", main, read), main);
+        let files = [("style/main.css", main), ("style/x.css", "d { e: f }"), ("a.js", main)];
+        let files = files.map(|(name, text)| (name.to_owned(), text.to_owned())).into();
+        assert_eq!(joined("style/main.css", &files), "a { b: c }\nd { e: f }\n");
+        assert_eq!(joined("a.js", &files), main);
     }
 
     #[test]
