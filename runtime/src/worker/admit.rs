@@ -251,6 +251,7 @@ impl Worker<'_> {
             progress: ProgressLog::default(),
             restore: None,
             expected: 0,
+            passed_over: 0,
             adds_nothing: false,
         }
     }

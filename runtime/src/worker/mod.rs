@@ -10,6 +10,7 @@
 //! - `background`: prewarms and speculative prefills, and how they yield
 //! - `restore`: imports saved KV
 //! - `progress`, `progress_log`: reports of how far a prompt is
+//! - `plan`: the rows of the next micro-batch
 //! - `step`: one micro-batch and its tokens
 //! - `save`: exports KV behind the answer
 //! - `room`: parks, evicts and preempts
@@ -22,6 +23,7 @@ mod admit;
 mod background;
 mod cells;
 mod change_log;
+mod plan;
 mod progress;
 mod progress_log;
 mod restore;

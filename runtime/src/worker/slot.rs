@@ -100,6 +100,8 @@ pub(super) struct Running {
     pub restore: Option<u64>,
     /// Tokens of this prompt that were once computed for this conversation.
     pub expected: usize,
+    /// Micro-batches in a row whose first prompt was another one.
+    pub passed_over: u32,
     /// A prewarm whose whole prompt was hot in its own slot: the record stays valid.
     pub adds_nothing: bool,
 }

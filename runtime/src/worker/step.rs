@@ -1,9 +1,5 @@
-//! Computes one micro-batch and samples its tokens.
+//! Computes one micro-batch, which `plan` has chosen, and samples its tokens.
 //!
-//! - Order of rows: the next token of every running answer, then prompts by priority, then, when no
-//!   prompt waits, the tails of finished answers.
-//! - A speculative prefill has no rows while an answer's prompt is computed; a prewarm has none
-//!   while an answer waits or runs.
 //! - A micro-batch is computed whole or not at all; timelines grow only after it was computed.
 //! - Where memory is not plain, a snapshot is taken before a prompt's last token, so that
 //!   "regenerate" computes one token.
@@ -15,8 +11,9 @@ use hob_slots::evict::Ended;
 use tracing::warn;
 
 use super::Worker;
-use super::slot::{Phase, Running, Slot};
-use crate::backend::{DecodeError, Row};
+use super::plan::{Plan, Share};
+use super::slot::{Phase, Running};
+use crate::backend::DecodeError;
 use crate::grammar::Constraint;
 use crate::map::{EvictionReason, Origin, Origins};
 use crate::miss::MissReason;
@@ -25,96 +22,26 @@ use crate::sample::{self, Pushed};
 use crate::turn::{FinishReason, Logprobs, TokenLogprob, TurnError, TurnEvent};
 use crate::vocabulary::Vocabulary;
 
-/// A slot's rows in a micro-batch.
-struct Share {
-    slot: usize,
-    tokens: Vec<Token>,
-    /// The row whose logits give the next token.
-    sampled_row: Option<usize>,
-}
-
 impl Worker<'_> {
     /// Computes one micro-batch, if there is anything to compute. Returns whether prompts need
     /// another one.
     pub(super) fn step(&mut self) -> bool {
-        let (rows, shares) = self.plan_batch();
-        if rows.is_empty() {
+        let plan = self.plan();
+        if plan.rows.is_empty() {
             return false;
         }
         let began = Instant::now();
-        match self.backend.decode(&rows) {
+        match self.backend.decode(&plan.rows) {
             Ok(()) => {
-                self.core.pace.observe(rows.len(), began.elapsed());
-                self.commit(&shares);
+                self.core.pace.observe(plan.rows.len(), began.elapsed());
+                self.count_passed_over(&plan);
+                self.commit(&plan.shares);
             }
             Err(DecodeError::NoRoom { .. }) => self.relieve(),
-            Err(DecodeError::Failed(reason)) => self.fail_batch(&shares, &reason),
-            Err(DecodeError::Interrupted) => self.recover(&shares),
+            Err(DecodeError::Failed(reason)) => self.fail_batch(&plan.shares, &reason),
+            Err(DecodeError::Interrupted) => self.recover(&plan.shares),
         }
         self.prompts_in_order().into_iter().any(|index| self.would_compute(index))
-    }
-
-    fn plan_batch(&self) -> (Vec<Row>, Vec<Share>) {
-        let mut rows = Vec::new();
-        let mut shares = Vec::new();
-        let limit = self.core.options.max_rows();
-        for (index, slot) in self.slots.iter().enumerate() {
-            if let Some(Running { phase: Phase::Decoding(token), .. }) = &slot.turn {
-                self.add(&mut rows, &mut shares, index, &[*token], true);
-            }
-        }
-        let mut budget = self.core.pace.rows().min(limit.saturating_sub(rows.len()));
-        for index in self.prompts_in_order() {
-            let max_rows = budget.min(self.row_budget(index));
-            let slot = &self.slots[index];
-            let turn = slot.turn.as_ref().expect("prefilling slots have turns");
-            let (prompt, from) = (&turn.request.prompt, slot.timeline.len());
-            // Memories that are not plain stop once before the last token, for a snapshot.
-            let snapshots = !self.is_plain() && turn.owner.conversation().is_some();
-            let stops_early = snapshots && from + 1 < prompt.len();
-            let target = prompt.len() - usize::from(stops_early);
-            let to = target.min(from + max_rows);
-            if to > from {
-                let wants_logits = to == prompt.len();
-                self.add(&mut rows, &mut shares, index, &prompt[from..to], wants_logits);
-                budget -= to - from;
-            }
-        }
-        if !self.slots.iter().any(Slot::is_prefilling) {
-            for (index, slot) in self.slots.iter().enumerate() {
-                if slot.turn.is_none() && !slot.tail.is_empty() && rows.len() < limit {
-                    self.add(&mut rows, &mut shares, index, &slot.tail, false);
-                }
-            }
-        }
-        (rows, shares)
-    }
-
-    fn prompts_in_order(&self) -> Vec<usize> {
-        let mut prompts: Vec<usize> =
-            (0..self.slots.len()).filter(|&index| self.slots[index].is_prefilling()).collect();
-        prompts.sort_by_key(|&index| self.priority(index));
-        prompts
-    }
-
-    fn add(
-        &self,
-        rows: &mut Vec<Row>,
-        shares: &mut Vec<Share>,
-        index: usize,
-        tokens: &[Token],
-        wants_logits: bool,
-    ) {
-        let slot = &self.slots[index];
-        let start = slot.timeline.len();
-        rows.extend(tokens.iter().enumerate().map(|(offset, &token)| Row {
-            token,
-            position: start + offset,
-            sequence: slot.sequence,
-            wants_logits: wants_logits && offset + 1 == tokens.len(),
-        }));
-        let sampled_row = wants_logits.then(|| rows.len() - 1);
-        shares.push(Share { slot: index, tokens: tokens.to_vec(), sampled_row });
     }
 
     /// The rows are in the cache: extends timelines, and samples for prompts that are complete.
@@ -146,11 +73,11 @@ impl Worker<'_> {
         if tail.is_empty() {
             return;
         }
-        let (mut rows, mut shares) = (Vec::new(), Vec::new());
-        self.add(&mut rows, &mut shares, index, &tail, false);
-        match self.backend.decode(&rows) {
+        let mut plan = Plan::default();
+        plan.add(&self.slots[index], index, &tail, false);
+        match self.backend.decode(&plan.rows) {
             Ok(()) => self.extend(index, &tail, &Origins::of(tail.len(), Origin::Generated)),
-            Err(DecodeError::Interrupted) => self.recover(&shares),
+            Err(DecodeError::Interrupted) => self.recover(&plan.shares),
             Err(_) => {} // Without room the next turn computes it, which costs one token.
         }
     }

@@ -102,6 +102,9 @@ impl Backend for FakeContext<'_> {
         if self.room() < rows.len() {
             return Err(DecodeError::NoRoom { rows: rows.len() });
         }
+        if let Some(log) = &self.model.batches {
+            log.lock().push(rows.to_vec());
+        }
         self.compute(rows.len())?;
         self.logits.clear();
         let mut is_slow = false;

@@ -17,9 +17,10 @@ use std::time::Duration;
 
 use context::FakeContext;
 use hob_slots::Token;
+use parking_lot::Mutex;
 
 use super::{
-    Backend, ContextShape, JoinedState, LoadError, MemoryKind, Model, ModelFacts, Progress,
+    Backend, ContextShape, JoinedState, LoadError, MemoryKind, Model, ModelFacts, Progress, Row,
 };
 use crate::vocabulary::{TokenKind, Vocabulary};
 
@@ -39,6 +40,9 @@ const CHATML: &str = "{%- if tools %}{{ '<|im_start|>system\n' }}{{ tools | tojs
 {%- for message in messages %}{{ '<|im_start|>' + message.role + '\n' + (message.content or '') + '<|im_end|>\n' }}{%- endfor %}\
 {%- if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{%- endif %}";
 
+/// The rows of each micro-batch that was begun, in order.
+pub type BatchLog = Arc<Mutex<Vec<Vec<Row>>>>;
+
 /// A model that needs no file.
 #[derive(Debug)]
 pub struct FakeModel {
@@ -48,6 +52,7 @@ pub struct FakeModel {
     resident: AtomicBool,
     computes_nan: bool,
     tokenized_bytes: Arc<AtomicUsize>,
+    batches: Option<BatchLog>,
 }
 
 impl Default for FakeModel {
@@ -81,6 +86,7 @@ impl FakeModel {
             resident: AtomicBool::new(true),
             computes_nan: false,
             tokenized_bytes: Arc::default(),
+            batches: None,
         }
     }
 
@@ -109,6 +115,13 @@ impl FakeModel {
     #[must_use]
     pub fn with_tokenized_bytes(mut self, counter: Arc<AtomicUsize>) -> Self {
         self.tokenized_bytes = counter;
+        self
+    }
+
+    /// The same, writing each micro-batch to `log` when it begins.
+    #[must_use]
+    pub fn with_batch_log(mut self, log: BatchLog) -> Self {
+        self.batches = Some(log);
         self
     }
 

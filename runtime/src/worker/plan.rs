@@ -1,0 +1,118 @@
+//! Chooses the rows of the next micro-batch.
+//!
+//! - Order of rows: the next token of every running answer; then prompts, by purpose, and among
+//!   equals the one with the fewest tokens left first; then, when no prompt waits, the tails of
+//!   finished answers.
+//! - A prompt that [`MAX_PASSED_OVER`] micro-batches have passed over is first in the next one, so
+//!   that shorter ones cannot starve it.
+//! - A speculative prefill has no rows while an answer's prompt is computed; a prewarm has none
+//!   while an answer waits or runs.
+
+use hob_slots::Token;
+
+use super::Worker;
+use super::slot::{Phase, Running, Slot};
+use crate::backend::Row;
+use crate::turn::Purpose;
+
+/// How many micro-batches in a row may begin with other prompts of equal purpose.
+const MAX_PASSED_OVER: u32 = 7;
+
+/// The rows of a micro-batch, and whose they are.
+#[derive(Default)]
+pub(super) struct Plan {
+    pub rows: Vec<Row>,
+    pub shares: Vec<Share>,
+}
+
+/// A slot's rows in a micro-batch.
+pub(super) struct Share {
+    pub slot: usize,
+    pub tokens: Vec<Token>,
+    /// The row whose logits give the next token.
+    pub sampled_row: Option<usize>,
+}
+
+impl Plan {
+    pub fn add(&mut self, slot: &Slot, index: usize, tokens: &[Token], wants_logits: bool) {
+        let start = slot.timeline.len();
+        self.rows.extend(tokens.iter().enumerate().map(|(offset, &token)| Row {
+            token,
+            position: start + offset,
+            sequence: slot.sequence,
+            wants_logits: wants_logits && offset + 1 == tokens.len(),
+        }));
+        let sampled_row = wants_logits.then(|| self.rows.len() - 1);
+        self.shares.push(Share { slot: index, tokens: tokens.to_vec(), sampled_row });
+    }
+}
+
+impl Worker<'_> {
+    pub(super) fn plan(&self) -> Plan {
+        let mut plan = Plan::default();
+        let limit = self.core.options.max_rows();
+        for (index, slot) in self.slots.iter().enumerate() {
+            if let Some(Running { phase: Phase::Decoding(token), .. }) = &slot.turn {
+                plan.add(slot, index, &[*token], true);
+            }
+        }
+        let mut budget = self.core.pace.rows().min(limit.saturating_sub(plan.rows.len()));
+        for index in self.prompts_in_order() {
+            let max_rows = budget.min(self.row_budget(index));
+            let slot = &self.slots[index];
+            let turn = slot.turn.as_ref().expect("prefilling slots have turns");
+            let (prompt, from) = (&turn.request.prompt, slot.timeline.len());
+            // Memories that are not plain stop once before the last token, for a snapshot.
+            let snapshots = !self.is_plain() && turn.owner.conversation().is_some();
+            let stops_early = snapshots && from + 1 < prompt.len();
+            let target = prompt.len() - usize::from(stops_early);
+            let to = target.min(from + max_rows);
+            if to > from {
+                let wants_logits = to == prompt.len();
+                plan.add(slot, index, &prompt[from..to], wants_logits);
+                budget -= to - from;
+            }
+        }
+        if !self.slots.iter().any(Slot::is_prefilling) {
+            for (index, slot) in self.slots.iter().enumerate() {
+                if slot.turn.is_none() && !slot.tail.is_empty() && plan.rows.len() < limit {
+                    plan.add(slot, index, &slot.tail, false);
+                }
+            }
+        }
+        plan
+    }
+
+    /// Slots whose prompts are to be computed, the most urgent first.
+    pub(super) fn prompts_in_order(&self) -> Vec<usize> {
+        let all = 0..self.slots.len();
+        let mut prompts: Vec<usize> =
+            all.filter(|&index| self.slots[index].is_prefilling()).collect();
+        prompts.sort_by_cached_key(|&index| self.urgency(index));
+        prompts
+    }
+
+    /// Sorts prompts: the most urgent has the smallest. Of several that were passed over for too
+    /// long, the first is the one that waits longest.
+    fn urgency(&self, index: usize) -> Option<(Purpose, u32, usize, u64)> {
+        let slot = &self.slots[index];
+        let turn = slot.turn.as_ref()?;
+        let left = turn.request.prompt.len() - slot.timeline.len();
+        let overdue = turn.passed_over.saturating_sub(MAX_PASSED_OVER - 1);
+        Some((turn.request.purpose, u32::MAX - overdue, left, turn.number))
+    }
+
+    /// A micro-batch was computed: its first prompt was not passed over.
+    pub(super) fn count_passed_over(&mut self, plan: &Plan) {
+        let mut prompts = self.prompts_in_order();
+        let is_first = |share: &&Share| prompts.contains(&share.slot);
+        let Some(first) = plan.shares.iter().find(is_first).map(|share| share.slot) else { return };
+        prompts.retain(|&index| index != first);
+        for (index, slot) in self.slots.iter_mut().enumerate() {
+            if let Some(turn) = &mut slot.turn {
+                let is_passed_over = prompts.contains(&index);
+                turn.passed_over = if is_passed_over { turn.passed_over + 1 } else { 0 };
+            }
+        }
+    }
+}
