@@ -109,6 +109,31 @@ fn a_conversation_continues_from_a_warm_prefix_and_from_a_speculation() {
 }
 
 #[test]
+fn prompts_that_begin_alike_and_arrive_at_once_answer_as_if_each_were_alone() {
+    for (file, memory) in FAMILIES {
+        let model = load(file);
+        let rules = story(&model);
+        let prompts = ["What is my locker code?", "What is the capital of France?"]
+            .map(|question| then(&model, &rules, question));
+        let crowded = engine(&model, None, options());
+        let turns =
+            [0, 1].map(|n| crowded.submit(endless(&format!("chat {n}"), &prompts[n], 16)).unwrap());
+        let answers = turns.map(|turn| finish(turn).unwrap());
+        let shared: usize = answers.iter().map(|answer| answer.report.tokens.shared).sum();
+        let expected = if memory.is_plain() { rules.len() } else { 0 };
+        assert!((expected..=expected + 20).contains(&shared), "{file}: {shared} of {expected}");
+        crowded.shutdown();
+        for (prompt, answer) in prompts.iter().zip(answers) {
+            let alone = engine(&model, None, options());
+            ask(&alone, endless("chat", &rules, 0)); // Equal micro-batches.
+            let expected = ask(&alone, endless("chat", prompt, 16));
+            assert_eq!(answer.tokens, expected.tokens, "{file} ({memory})");
+            alone.shutdown();
+        }
+    }
+}
+
+#[test]
 fn a_cold_turn_computes_everything_answers_the_same_and_loses_nothing() {
     for (file, memory) in FAMILIES {
         let model = load(file);

@@ -1,4 +1,4 @@
-//! Prompts in flight: their order.
+//! Prompts in flight: their order, and what those that begin alike compute once.
 
 mod support;
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hob_runtime::backend::fake::{BatchLog, FakeModel};
 use hob_runtime::backend::{MemoryKind, Row};
-use hob_runtime::{Engine, EngineOptions, Model, Turn};
+use hob_runtime::{Engine, EngineOptions, Model, Purpose, Turn, TurnRequest};
 use hob_slots::Token;
 use support::*;
 
@@ -40,6 +40,10 @@ fn wait_for_batches(log: &BatchLog, count: usize) {
 /// Rows of the micro-batch that compute tokens of `prompt` and of no other.
 fn rows_of(batch: &[Row], prompt: &[Token]) -> usize {
     batch.iter().filter(|row| prompt.get(row.position) == Some(&row.token)).count()
+}
+
+fn computed(engine: &Engine) -> usize {
+    usize::try_from(status(engine).counters.computed_tokens).unwrap()
 }
 
 fn finish_all<const N: usize>(turns: [Turn; N]) -> [Answer; N] {
@@ -84,4 +88,99 @@ fn shorter_prompts_do_not_starve_a_long_one() {
         let longest = served.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
         assert!(longest <= 10, "prompt {n} waited for {longest} micro-batches");
     }
+}
+
+#[test]
+fn equal_prompts_at_once_are_computed_once() {
+    let (model, _) = slow(MemoryKind::Plain);
+    let engine = start(&model);
+    let prompt = text(&model, "the same words ", 600);
+    let turns =
+        [0, 1, 2, 3].map(|n| engine.submit(request(&format!("chat {n}"), &prompt, 12)).unwrap());
+    let answers = finish_all(turns);
+    assert_eq!(computed(&engine), prompt.len() + 3, "each computes its last token, for its logits");
+    for answer in answers {
+        assert_eq!(answer.tokens, alone(&model, &prompt, 12));
+        assert_eq!(answer.report.tokens.prompt(), prompt.len());
+    }
+    engine.shutdown();
+}
+
+#[test]
+fn prompts_that_begin_alike_share_that_beginning_and_answer_as_if_each_were_alone() {
+    for memory in
+        [MemoryKind::Plain, MemoryKind::Windowed, MemoryKind::Hybrid, MemoryKind::Recurrent]
+    {
+        let (model, _) = slow(memory);
+        let engine = start(&model);
+        let rules = text(&model, "You are a kettle. ", 500);
+        let prompts =
+            ["one", "another", "the third"].map(|end| [&rules[..], &tokens(&model, end)].concat());
+        let turns = [0, 1, 2]
+            .map(|n| engine.submit(request(&format!("chat {n}"), &prompts[n], 12)).unwrap());
+        let answers = finish_all(turns);
+        let own: usize = prompts.iter().map(|prompt| prompt.len() - rules.len()).sum();
+        let times = if memory == MemoryKind::Plain { 1 } else { 3 };
+        assert_eq!(computed(&engine), times * rules.len() + own, "{memory}");
+        for (prompt, answer) in prompts.iter().zip(answers) {
+            assert_eq!(answer.tokens, alone(&model, prompt, 12), "{memory}");
+        }
+        engine.shutdown();
+    }
+}
+
+#[test]
+fn a_leader_that_is_cancelled_or_forgotten_leaves_its_cells_to_the_followers() {
+    for forget in [false, true] {
+        let (model, log) = slow(MemoryKind::Plain);
+        let engine = start(&model);
+        let prompt = text(&model, "the same words ", 600);
+        let [leader, follower] =
+            ["leader", "follower"].map(|it| engine.submit(request(it, &prompt, 12)).unwrap());
+        wait_for_batches(&log, 6);
+        if forget {
+            block_on(engine.forget(name("leader"))).unwrap();
+        }
+        drop(leader);
+        let answer = finish(follower).unwrap();
+        assert_eq!(computed(&engine), prompt.len(), "nothing twice");
+        assert!(answer.report.tokens.shared >= 4 * ROWS, "{:?}", answer.report);
+        assert_eq!(answer.tokens, alone(&model, &prompt, 12));
+        // Its KV is whole: it continues after a park.
+        block_on(engine.park(name("follower")));
+        let next = then(&model, &answer.timeline, "and now?");
+        let restored = ask(&engine, request("follower", &next, 12));
+        assert_eq!(restored.tokens, alone(&model, &next, 12));
+        engine.shutdown();
+    }
+}
+
+#[test]
+fn cold_turns_at_once_each_compute_everything() {
+    let (model, _) = slow(MemoryKind::Plain);
+    let engine = start(&model);
+    let prompt = text(&model, "the same words ", 300);
+    let cold = |it: &str| TurnRequest { cold: true, ..request(it, &prompt, 4) };
+    let turns = ["one", "two"].map(|it| engine.submit(cold(it)).unwrap());
+    for answer in finish_all(turns) {
+        assert_eq!(answer.report.tokens.computed, prompt.len());
+    }
+    engine.shutdown();
+}
+
+#[test]
+fn a_prewarm_takes_the_cells_of_an_answer_that_begins_with_its_prefix() {
+    let (model, log) = slow(MemoryKind::Plain);
+    let engine = start(&model);
+    let prompt = text(&model, "the same words ", 600);
+    let answering = engine.submit(request("chat", &prompt, 4)).unwrap();
+    wait_for_batches(&log, 2);
+    let prefix = &prompt[..400];
+    let prewarm = TurnRequest { purpose: Purpose::Prewarm, ..request("__prefix__", prefix, 0) };
+    let warmed = ask(&engine, prewarm);
+    assert_eq!(warmed.report.tokens.computed, 0, "{:?}", warmed.report);
+    assert_eq!(warmed.timeline, prefix);
+    finish(answering).unwrap();
+    assert_eq!(computed(&engine), prompt.len());
+    engine.shutdown();
 }

@@ -290,7 +290,7 @@ impl Worker<'_> {
                 let length = length.min(limit);
                 self.log_unused(index, leftover, own);
                 self.clear(index);
-                self.share(other.0 as usize, index, &prompt[..length]);
+                self.share(other.0 as usize, index, 0..length, &prompt[..length]);
             }
             _ => {
                 self.log_unused(index, leftover, own);

@@ -26,22 +26,24 @@ impl CellNumbers {
         }
     }
 
-    /// The first `len` of them.
-    fn first(&self, len: usize) -> Self {
-        let (mut runs, mut left) = (Vec::new(), len as u64);
+    /// Those of the positions in `range`.
+    fn within(&self, range: Range<usize>) -> Vec<Range<u64>> {
+        let (mut runs, mut skip) = (Vec::new(), range.start as u64);
+        let mut left = range.len() as u64;
         for run in &self.runs {
-            let count = left.min(run.end - run.start);
-            if count == 0 {
-                break;
+            let start = run.end.min(run.start + skip);
+            skip -= start - run.start;
+            let count = left.min(run.end - start);
+            if count > 0 {
+                runs.push(start..start + count);
             }
-            runs.push(run.start..run.start + count);
             left -= count;
         }
-        Self { runs }
+        runs
     }
 
     pub fn truncate(&mut self, len: usize) {
-        *self = self.first(len);
+        self.runs = self.within(0..len);
     }
 
     /// How many cells several slots have together.
@@ -78,11 +80,21 @@ impl Worker<'_> {
         self.append(index, tokens, origins);
     }
 
-    /// Shares the cells of `from`, which holds `tokens` first, with the slot, which is empty.
-    pub(super) fn share(&mut self, from: usize, index: usize, tokens: &[Token]) {
+    /// Shares the cells of `from` in `range` with the slot, which ends where the range starts and
+    /// holds the same tokens before it. `tokens`: those of the range.
+    pub(super) fn share(
+        &mut self,
+        from: usize,
+        index: usize,
+        range: Range<usize>,
+        tokens: &[Token],
+    ) {
+        debug_assert_eq!(self.slots[index].timeline.len(), range.start);
         let sequence = self.slots[index].sequence;
-        self.backend.share(self.slots[from].sequence, sequence, 0..tokens.len());
-        self.slots[index].cells = self.slots[from].cells.first(tokens.len());
+        self.backend.share(self.slots[from].sequence, sequence, range.clone());
+        for run in self.slots[from].cells.within(range) {
+            self.slots[index].cells.push(run);
+        }
         self.append(index, tokens, &Origins::of(tokens.len(), Origin::Shared));
     }
 
@@ -135,13 +147,16 @@ mod tests {
     fn shared_cells_count_once_and_equal_tokens_in_other_cells_count() {
         let mut prefix = CellNumbers::default();
         prefix.push(0..100);
-        let mut chats = [prefix.first(80), prefix.first(60)];
+        let first = |len| CellNumbers { runs: prefix.within(0..len) };
+        let mut chats = [first(80), first(60)];
         chats[0].push(100..120);
         chats[1].push(120..150);
         chats[0].push(150..151);
         let all = || std::iter::once(&prefix).chain(&chats);
         assert_eq!(CellNumbers::count(all()), 151);
         assert_eq!(CellNumbers::count(chats.iter()), 131, "the prefix's own 20 are not theirs");
+        assert_eq!(chats[0].within(70..101), [70..80, 100..120, 150..151]);
+        assert_eq!(chats[0].within(85..101), [105..120, 150..151]);
         chats[0].truncate(10);
         assert_eq!(CellNumbers::count(chats.iter()), 90);
     }

@@ -11,6 +11,7 @@
 //! - `restore`: imports saved KV
 //! - `progress`, `progress_log`: reports of how far a prompt is
 //! - `plan`: the rows of the next micro-batch
+//! - `follow`: prompts in flight that begin alike
 //! - `step`: one micro-batch and its tokens
 //! - `save`: exports KV behind the answer
 //! - `room`: parks, evicts and preempts
@@ -23,6 +24,7 @@ mod admit;
 mod background;
 mod cells;
 mod change_log;
+mod follow;
 mod plan;
 mod progress;
 mod progress_log;

@@ -5,6 +5,8 @@
 //!   finished answers.
 //! - A prompt that [`MAX_PASSED_OVER`] micro-batches have passed over is first in the next one, so
 //!   that shorter ones cannot starve it.
+//! - A prompt takes no rows while a prompt before it computes the very tokens that it needs next:
+//!   it shares their cells afterwards, see `follow`.
 //! - A speculative prefill has no rows while an answer's prompt is computed; a prewarm has none
 //!   while an answer waits or runs.
 
@@ -57,7 +59,11 @@ impl Worker<'_> {
             }
         }
         let mut budget = self.core.pace.rows().min(limit.saturating_sub(plan.rows.len()));
+        let mut computed: Vec<usize> = Vec::new();
         for index in self.prompts_in_order() {
+            if computed.iter().any(|&leader| self.follows(index, leader)) {
+                continue;
+            }
             let max_rows = budget.min(self.row_budget(index));
             let slot = &self.slots[index];
             let turn = slot.turn.as_ref().expect("prefilling slots have turns");
@@ -71,6 +77,7 @@ impl Worker<'_> {
                 let wants_logits = to == prompt.len();
                 plan.add(slot, index, &prompt[from..to], wants_logits);
                 budget -= to - from;
+                computed.push(index);
             }
         }
         if !self.slots.iter().any(Slot::is_prefilling) {
@@ -102,12 +109,13 @@ impl Worker<'_> {
         Some((turn.request.purpose, u32::MAX - overdue, left, turn.number))
     }
 
-    /// A micro-batch was computed: its first prompt was not passed over.
+    /// A micro-batch was computed: its first prompt, and those that share its cells, were not
+    /// passed over.
     pub(super) fn count_passed_over(&mut self, plan: &Plan) {
         let mut prompts = self.prompts_in_order();
         let is_first = |share: &&Share| prompts.contains(&share.slot);
         let Some(first) = plan.shares.iter().find(is_first).map(|share| share.slot) else { return };
-        prompts.retain(|&index| index != first);
+        prompts.retain(|&index| index != first && !self.follows(index, first));
         for (index, slot) in self.slots.iter_mut().enumerate() {
             if let Some(turn) = &mut slot.turn {
                 let is_passed_over = prompts.contains(&index);

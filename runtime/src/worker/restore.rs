@@ -235,8 +235,10 @@ impl Worker<'_> {
         self.end_reuse(index);
     }
 
-    /// All reusable KV of the prompt is hot. The rest is computed, if there is a rest.
+    /// All saved KV of the prompt is hot. Others may have computed more of it since the turn was
+    /// admitted. The rest is computed, if there is a rest.
     fn end_reuse(&mut self, index: usize) {
+        self.catch_up(index);
         self.report_reuse(index);
         let slot = &self.slots[index];
         let is_complete = slot.turn.as_ref().is_none_or(|Running { request, .. }| {

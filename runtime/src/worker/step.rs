@@ -36,6 +36,7 @@ impl Worker<'_> {
                 self.core.pace.observe(plan.rows.len(), began.elapsed());
                 self.count_passed_over(&plan);
                 self.commit(&plan.shares);
+                self.share_landed();
             }
             Err(DecodeError::NoRoom { .. }) => self.relieve(),
             Err(DecodeError::Failed(reason)) => self.fail_batch(&plan.shares, &reason),

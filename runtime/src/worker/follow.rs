@@ -1,0 +1,73 @@
+//! Prompts in flight that begin alike are computed once.
+//!
+//! - The first of them in the order of prompts, the *leader*, computes. The others take its cells
+//!   as they land, and compute what is their own.
+//! - Nothing binds a follower to its leader: both are looked up anew for each micro-batch. A leader
+//!   that is cancelled leaves its cells to the followers, and one of them goes on.
+//! - Cells are shared in plain memories only, and never with a cold turn.
+
+use std::ops::Range;
+
+use hob_slots::Token;
+
+use super::Worker;
+
+impl Worker<'_> {
+    /// A micro-batch was computed: shares its cells with the prompts that need them.
+    pub(super) fn share_landed(&mut self) {
+        for index in self.prompts_in_order() {
+            if !self.catch_up(index) {
+                continue;
+            }
+            let turn = self.slots[index].turn.as_ref();
+            if turn
+                .is_some_and(|turn| turn.request.prompt.len() == self.slots[index].timeline.len())
+            {
+                self.finish_prefill(index);
+            } else {
+                self.report_progress(index);
+            }
+        }
+    }
+
+    /// Shares with the slot's prompt the cells that another slot has of it by now. Returns whether
+    /// there were any.
+    pub(super) fn catch_up(&mut self, index: usize) -> bool {
+        let Some((other, shared)) = self.ahead_of(index) else { return false };
+        let turn = self.slots[index].turn.as_mut().expect("it has a prompt");
+        let tokens = turn.request.prompt[shared.clone()].to_vec();
+        if !turn.started {
+            turn.report.tokens.shared += tokens.len();
+        }
+        self.share(other, index, shared, &tokens);
+        true
+    }
+
+    /// Another slot that holds more of the slot's prompt, and the reusable range behind its end.
+    fn ahead_of(&self, index: usize) -> Option<(usize, Range<usize>)> {
+        let slot = &self.slots[index];
+        let turn = slot.turn.as_ref().filter(|turn| !turn.is_cold())?;
+        let (own, limit) = (slot.timeline.len(), turn.reusable_tokens());
+        if own >= limit || !self.is_plain() {
+            return None;
+        }
+        let (other, length) = self.radix.longest_prefix(&turn.request.prompt, Some(slot.id))?;
+        let end = length.min(limit);
+        (end > own).then_some((other.0 as usize, own..end))
+    }
+
+    /// Whether the next token of the slot's prompt is also the next one of `leader`'s, behind the
+    /// same tokens, so that its cell can be shared.
+    pub(super) fn follows(&self, index: usize, leader: usize) -> bool {
+        let end = self.slots[index].timeline.len();
+        let beginning = |slot: usize| -> Option<&[Token]> {
+            self.slots[slot].turn.as_ref()?.request.prompt.get(..=end)
+        };
+        let turn = self.slots[index].turn.as_ref();
+        let may_share = turn.is_some_and(|turn| !turn.is_cold() && end < turn.reusable_tokens());
+        self.is_plain()
+            && may_share
+            && self.slots[leader].timeline.len() == end
+            && beginning(index) == beginning(leader)
+    }
+}
