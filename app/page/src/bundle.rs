@@ -2,7 +2,7 @@
 //!
 //! - Each becomes a function that runs once, in the order of imports, and a constant that holds what
 //!   the module exports: `lib/dom.js` is `$lib$dom`. A name that is imported becomes a constant, too,
-//!   so a module must not change what it exports.
+//!   so a module must not change what it exports, nor wait (`await`) where it is loaded.
 //! - The modules that come later (`import()`) stay files. What they import of the bundle they take
 //!   from the entry point, so that each module runs once.
 
@@ -28,6 +28,8 @@ pub fn with_bundle(mut files: Files, entry: &str) -> Files {
         bundled.iter().map(|name| Module::new(name, &files[name], &names).as_function()).collect();
     let constants: Vec<_> = bundled.iter().map(|name| constant(name)).collect();
     let bundle = format!("{functions}export {{ {} }};\n", constants.join(", "));
+
+    parsed(entry, &bundle, |_, _| ()); // An `await` is an error now.
 
     let is_later = |name: &str| name.ends_with(".js") && !names.contains(name);
     for (name, script) in files.iter_mut().filter(|(name, _)| is_later(name)) {
@@ -135,8 +137,7 @@ impl<'a> Module<'a> {
     /// The module within the bundle.
     fn as_function(&self) -> String {
         let (constant, body, exports) = (constant(self.name), self.changed(), &self.exports);
-        // A module may wait at its top level, which only an asynchronous function may.
-        format!("const {constant} = await (async () => {{\n{body}return {exports};\n}})();\n")
+        format!("const {constant} = (() => {{\n{body}return {exports};\n}})();\n")
     }
 
     /// The module as a file beside the bundle, which is the file `entry`.
@@ -266,10 +267,10 @@ mod tests {
             "app.js",
         );
         assert_eq!(page.keys().collect::<Vec<_>>(), ["app.js", "chat/d.js"]);
-        let bundle = "const $lib = await (async () => {\nwindow.a = 1;\nreturn {  };\n})();\n\
-                      const $chat$b_b = await (async () => {\n\n\
+        let bundle = "const $lib = (() => {\nwindow.a = 1;\nreturn {  };\n})();\n\
+                      const $chat$b_b = (() => {\n\n\
                       const b = () => import(\"/chat/d.js\");\nreturn { b };\n})();\n\
-                      const $app = await (async () => {\nconst { b: c } = $chat$b_b;\nc();\n\
+                      const $app = (() => {\nconst { b: c } = $chat$b_b;\nc();\n\
                       return {  };\n})();\nexport { $lib, $chat$b_b, $app };\n";
         assert_eq!(page["app.js"], bundle);
     }
@@ -291,6 +292,12 @@ mod tests {
         assert_eq!(page["e.js"], "export const e = 1;\n");
         assert!(page["app.js"].contains("return { ...$a, default: $default };"));
         assert!(page["app.js"].contains("const a = 1;return { b: a };"));
+    }
+
+    #[test]
+    #[should_panic(expected = "await")]
+    fn a_module_that_waits_is_refused() {
+        with_bundle(files([("app.js", "const a = await import(\"./a.js\");\n")]), "app.js");
     }
 
     #[test]

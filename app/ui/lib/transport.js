@@ -5,12 +5,12 @@
 // `{ status, headers, chunks }`: header names are lower case, `chunks` is an async iterable of
 // Uint8Array. Aborting `signal` cancels the request, and the daemon stops computing for it.
 
+import { appBackend } from "./transport/app.js";
 import { browserBackend } from "./transport/browser.js";
 import { ApiError, isCancelled, isUnreachable } from "./transport/errors.js";
 import { events } from "./transport/events.js";
 
-// A browser does not load the backend of the app.
-const backend = window.__TAURI__ ? (await import("./transport/app.js")).appBackend() : browserBackend();
+const backend = window.__TAURI__ ? appBackend() : browserBackend();
 
 /** Commands and events of the desktop app; null in a browser. */
 export const shell = backend.shell ?? null;

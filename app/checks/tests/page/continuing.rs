@@ -3,8 +3,10 @@
 use hob_checks::{Hobd, Model, Page};
 use serde_json::{Value, json};
 
-const WORDS: &str =
-    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen";
+/// Of an answer that is not over before it is stopped.
+const WORDS: &str = "one two three four five six seven eight nine ten eleven twelve thirteen \
+                     fourteen fifteen sixteen seventeen eighteen nineteen twenty again one two \
+                     three four five six seven eight nine ten eleven twelve thirteen fourteen";
 
 fn messages(hobd: &Hobd) -> Vec<Value> {
     let list = hobd.client.get("/v1/conversations");
