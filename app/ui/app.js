@@ -298,8 +298,12 @@ bind("?", "keys.help", () => help.set({ open: true }));
 let firstList = access.has() ? loadChats() : null;
 const isListed = firstList?.catch(() => {}); // `start` tries again.
 
+/** One drawing with the list in place of two; a long list comes later. */
+async function draw() {
+  await loadLanguage();
+  await Promise.race([isListed, new Promise((resolve) => setTimeout(resolve, LIST_MS))]);
+  render(html`<${App} />`, document.getElementById("page"));
+}
+
 applyTheme();
-await loadLanguage();
-// One drawing with the list in place of two; a long list comes later.
-await Promise.race([isListed, new Promise((resolve) => setTimeout(resolve, LIST_MS))]);
-render(html`<${App} />`, document.getElementById("page"));
+draw();
