@@ -17,6 +17,8 @@ pub struct Status {
     pub model: String,
     /// It is the bundled model, which shows what Hob does and knows little.
     pub demo: bool,
+    /// The parameters that its file recommends, as a request has them.
+    pub sampling: Value,
     pub fingerprint: Option<ModelHash>,
     pub recognizer: bool,
     /// Whether speech is transcribed while it is spoken.

@@ -134,6 +134,7 @@ impl Parts {
         let chat = Chat::new(chat::Options {
             engine,
             model_name: models.name().to_owned(),
+            model_sampling: models.catalogue.current().sampling.clone(),
             renderer,
             profiles: profiles.clone(),
             learned: learned.clone(),

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{World, user};
+use common::{Plan, World, user};
 use serde_json::{Value, json};
 
 const ROOM: &str = "/v1/conversations/room";
@@ -69,6 +69,28 @@ fn a_seed_of_the_conversation_repeats_an_answer() {
 }
 
 #[test]
+fn the_models_file_counts_where_nobody_else_sets_a_parameter() {
+    let world = Plan::new().recommends(&[("max_tokens", 7.0), ("temperature", 0.0)]).start();
+    let status = world.get("/v1/status").json();
+    assert_eq!(status["sampling"], json!({"max_tokens": 7, "temperature": 0}));
+    assert_eq!(answer(&world, json!({}), json!({})), 7);
+    assert_eq!(answer(&world, json!({"defaults": {"max_tokens": 6}}), json!({})), 6);
+    set(&world, json!({"max_tokens": 4}));
+    assert_eq!(answer(&world, json!({}), json!({})), 4);
+
+    let completed = world.post("/v1/completions", json!({"prompt": "abc"})).json();
+    assert_eq!(tokens(&completed), 7);
+    let drawn = |seed: u64, extra: Value| {
+        let mut body = json!({"messages": [user("Tell me something.")], "seed": seed});
+        body["temperature"] = extra;
+        common::text(&world.post("/v1/chat/completions", body).json())
+    };
+    let greedy = drawn(1, Value::Null);
+    assert!((2..20).all(|seed| drawn(seed, Value::Null) == greedy));
+    assert!((2..20).any(|seed| drawn(seed, json!(2)) != greedy), "a request sets another");
+}
+
+#[test]
 fn wrong_parameters_are_refused_where_they_are_set() {
     let world = World::new();
     answer(&world, json!({}), json!({}));
@@ -118,4 +140,54 @@ fn templates_are_one_list_that_clients_replace() {
     assert_eq!(put(&json!([])).json()["is_set"], true, "no template is a list too");
     world.call("DELETE", "/v1/templates").send();
     assert_eq!(list()["is_set"], false);
+}
+
+/// The bundled model with another temperature in its file.
+#[cfg(feature = "llama")]
+fn bundled_with_temperature(directory: &std::path::Path, temperature: f32) -> hob_testkit::Launch {
+    const KEY: &[u8] = b"general.sampling.temp";
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/hob-tiny-f16.gguf");
+    let mut file = std::fs::read(path).unwrap();
+    let key = file.windows(KEY.len()).position(|bytes| bytes == KEY).unwrap();
+    let value = key + KEY.len() + size_of::<u32>(); // The entry's type is between them.
+    file[value..value + 4].copy_from_slice(&temperature.to_le_bytes());
+    let model = directory.join("model.gguf");
+    std::fs::write(&model, file).unwrap();
+    let launch = hob_testkit::Launch::new(env!("CARGO_BIN_EXE_hobd"), directory);
+    launch.args(["--threads", "1", "--ctx", "512"]).args(["--model".into(), model.into_os_string()])
+}
+
+#[cfg(feature = "llama")]
+#[test]
+fn a_request_without_a_temperature_is_sampled_with_that_of_the_models_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let answers = |file: f32, request: Value| {
+        let hobd = bundled_with_temperature(directory.path(), file).start();
+        let status = hobd.client.get("/v1/status");
+        assert_eq!(status["sampling"]["temperature"].as_f64(), Some(file.into()));
+        let answer = |seed: u64| {
+            let messages = [user("Tell me about the secret code of Oslo.")];
+            let mut body = json!({"messages": messages, "seed": seed, "max_tokens": 12});
+            body["temperature"] = request.clone();
+            common::text(&hobd.client.chat(&body))
+        };
+        (0..8).map(answer).collect::<std::collections::BTreeSet<_>>()
+    };
+    let greedy = answers(0.0, Value::Null);
+    assert_eq!(greedy.len(), 1, "{greedy:?}");
+    assert!(answers(0.0, json!(2)).len() > 1);
+    assert!(answers(2.0, Value::Null).len() > 1);
+    assert_eq!(answers(2.0, json!(0)), greedy);
+}
+
+#[cfg(feature = "llama")]
+#[test]
+fn an_impossible_temperature_of_the_models_file_is_ignored_and_logged() {
+    for impossible in [f32::NAN, -1.0, 1e30] {
+        let directory = tempfile::tempdir().unwrap();
+        let launch = bundled_with_temperature(directory.path(), impossible);
+        let hobd = launch.start();
+        assert_eq!(hobd.client.get("/v1/status")["sampling"], json!({}));
+        assert!(launch.log().contains("general.sampling.temp"), "{impossible}: {}", launch.log());
+    }
 }

@@ -6,7 +6,8 @@
 //!
 //! Reading order: [`gguf`] reads a file's header; [`summary`] interprets it; [`discover`] finds the
 //! models of other programs; [`resolve`] turns a name or a path into a model; [`fit`] estimates its
-//! memory; [`hash`] identifies its content; [`published`] describes the model that
+//! memory; [`hash`] identifies its content; [`sampling`] reads the
+//! parameters that it recommends; [`published`] describes the model that
 //! Hob can fetch, [`recommended`] those for a first chat, with the [`speed`] of this machine.
 
 #[cfg(feature = "bundled")]
@@ -21,6 +22,7 @@ pub mod model;
 pub mod published;
 pub mod recommended;
 pub mod resolve;
+pub mod sampling;
 pub mod shards;
 pub mod source;
 pub mod speed;
@@ -36,5 +38,6 @@ pub use hash::{ContentHash, HashCache, Progress};
 pub use memory::MachineMemory;
 pub use model::ModelFile;
 pub use resolve::resolve;
+pub use sampling::SamplingEntry;
 pub use source::Source;
 pub use summary::{MemoryKind, Summary};

@@ -5,8 +5,9 @@
 use serde::Serialize;
 
 use crate::gguf::{Header, Value};
+use crate::sampling::SamplingEntry;
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// The name in the file.
     pub title: Option<String>,
@@ -39,6 +40,9 @@ pub struct Summary {
     /// Tokens of the sliding window, and for each layer whether it has one.
     #[serde(skip)]
     pub window: Option<(u64, Vec<bool>)>,
+    /// The sampling parameters that the file recommends.
+    #[serde(skip)]
+    pub sampling: Vec<SamplingEntry>,
 }
 
 /// The memory family of a model, which decides how its KV can be saved.
@@ -82,6 +86,7 @@ impl Summary {
             pooling: facts.number("pooling_type").and_then(pooling),
             memory: memory(&recurrent, window.is_some()),
             tensor_bytes: header.tensor_bytes(),
+            sampling: SamplingEntry::all(header),
             n_head_kv,
             recurrent,
             window,

@@ -29,6 +29,10 @@ impl Gguf {
         self.entry(key, 4, &value.to_le_bytes())
     }
 
+    pub fn float(self, key: &str, value: f32) -> Self {
+        self.entry(key, 6, &value.to_le_bytes())
+    }
+
     /// A vector of f32.
     pub fn tensor(mut self, name: &str, elements: u64) -> Self {
         self.tensors.push((name.to_owned(), elements));

@@ -36,7 +36,8 @@ impl Chat {
     ) -> Result<(CompletionRequest, Answer), ApiError> {
         let options = &self.shared.options;
         let vocabulary = options.engine.model().vocabulary().len();
-        let request = CompletionRequest::parse(body, vocabulary)?;
+        let mut request = CompletionRequest::parse(body, vocabulary)?;
+        request.shape.fill(&[options.model_sampling.fields()]);
         let asks_privacy = body.get("store").and_then(Value::as_bool) == Some(false);
         let identity = Identity::of(body, session)?;
         let scope = self.scope(identity, asks_privacy, None, false).await?;

@@ -56,6 +56,7 @@ use crate::conversations::transcript::{
 use crate::error::ApiError;
 use crate::learned::Learned;
 use crate::metrics::Metrics;
+use crate::models::ModelSampling;
 use crate::profiles::Profiles;
 use crate::prompt::{DocumentTexts, Renderer};
 use crate::settings::LiveSettings;
@@ -80,6 +81,7 @@ pub struct Options {
     pub engine: Engine,
     /// The name that clients see.
     pub model_name: String,
+    pub model_sampling: ModelSampling,
     pub renderer: Arc<Renderer>,
     pub profiles: Profiles,
     /// Learns from the prompts.
@@ -171,7 +173,8 @@ impl Chat {
         let Claim { ticket, guard } = self.claim(request, &scope.identity).await?;
         let extent = resolved.extent();
         let start = self.begin_turn(request, &scope.identity, &extent).await?;
-        resolved.fill(start.sampling.as_ref());
+        let model = self.shared.options.model_sampling.fields();
+        resolved.fill(start.sampling.as_ref(), model);
         self.note_question(&resolved.request, &scope, &start.documents);
         let keep = self.retention(&resolved.request, &scope);
         let conversation = scope.identity.pinned().cloned();

@@ -45,14 +45,14 @@ impl ResolvedRequest {
     }
 
     /// Sets the sampling parameters that the request leaves open: by its conversation, its profile,
-    /// its client's defaults. `conversation`: as they were set.
-    pub fn fill(&mut self, conversation: Option<&Value>) {
+    /// its client's defaults, the model's file. `conversation`: as they were set.
+    pub fn fill(&mut self, conversation: Option<&Value>, model: &SamplingFields) {
         // It was checked when it was set; another version may have known other fields.
         let conversation = conversation.map(|set| SamplingFields::parse_all(set, "sampling"));
         let conversation = conversation.and_then(Result::ok).unwrap_or_default();
         let none = SamplingFields::default();
         let profile = self.preamble.as_deref().map_or(&none, Preamble::sampling);
-        self.request.shape.fill(&[&conversation, profile, &self.request.defaults]);
+        self.request.shape.fill(&[&conversation, profile, &self.request.defaults, model]);
     }
 
     /// How much of the prompt is known. A request that generates nothing may lack its question.

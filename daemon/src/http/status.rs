@@ -92,6 +92,7 @@ pub async fn status(
         started_at: models.started.0 / 1000,
         model: models.name().to_owned(),
         demo: models.catalogue.current().choice == ModelChoice::Bundled,
+        sampling: models.catalogue.current().sampling.to_json(),
         fingerprint: Some(models.engine.fingerprint()),
         recognizer: speech.can_transcribe(),
         recognizer_stream: speech.stream_recognizer().is_some(),

@@ -17,6 +17,7 @@ use hob_slots::usage::total_bytes;
 use hob_slots::{FileDigest, ModelHash, SavedContents, Timestamp};
 
 use super::entry::{self, Entry, SavedKv};
+use super::sampling::ModelSampling;
 use super::switch::{SwitchFailure, SwitchRequest};
 use parking_lot::Mutex;
 
@@ -63,6 +64,8 @@ pub struct CurrentModel {
     pub fingerprint: ModelHash,
     /// `None` if its file is unknown.
     pub kv_bytes_per_token: Option<u64>,
+    /// What its file recommends.
+    pub sampling: ModelSampling,
 }
 
 /// The models of this machine.

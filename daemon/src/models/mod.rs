@@ -2,12 +2,13 @@
 //!
 //! Reading order: this file (the handle), [`catalogue`] (the models of this machine), `entry` (one
 //! of them), `choose` and `switch` (from a request to the next start), [`fetching`] (a real model, when
-//! a client asks for it).
+//! a client asks for it), `sampling` (the parameters that the running one recommends).
 
 pub mod catalogue;
 mod choose;
 mod entry;
 pub mod fetching;
+mod sampling;
 mod switch;
 
 use std::ops::RangeInclusive;
@@ -28,6 +29,7 @@ use crate::error::{ApiError, ErrorKind};
 pub use catalogue::{Catalogue, CurrentModel, ModelList, Options};
 pub use entry::{Entry, SavedKv};
 pub use fetching::Fetcher;
+pub use sampling::ModelSampling;
 pub use switch::{Refusal, SwitchFailure, SwitchRequest};
 
 /// Bounds of the setting `ctx`, in tokens.

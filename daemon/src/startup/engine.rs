@@ -13,6 +13,7 @@ use hob_slots::store::{Key, Store, StoreError};
 use super::Report;
 use super::model::{self, Loaded};
 use crate::clock::Clock;
+use crate::models::ModelSampling;
 use crate::profiles::count_profiles;
 use crate::warm::battery::ReadBattery;
 
@@ -37,6 +38,7 @@ pub(super) struct Opened {
     pub files: Vec<PathBuf>,
     /// The memory that it needs, if known.
     pub estimate: Option<Estimate>,
+    pub sampling: ModelSampling,
 }
 
 /// Opens the slots directory, before everything else: a second daemon fails here at once.
@@ -94,8 +96,8 @@ pub(super) fn open(
     });
     let fingerprint = loaded.fingerprint.hash();
     let engine = Engine::start(loaded.model, fingerprint, Some(store.clone()), options)?;
-    let Loaded { name, shown, files, estimate, .. } = loaded;
-    Ok(Opened { engine, store, name, shown, files, estimate })
+    let Loaded { name, shown, files, estimate, sampling, .. } = loaded;
+    Ok(Opened { engine, store, name, shown, files, estimate, sampling })
 }
 
 /// Moves the saved KV to quarantine that the engine used in each of its last crashes.

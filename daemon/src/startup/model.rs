@@ -14,6 +14,7 @@ use hob_runtime::backend::fake::{CELL_BYTES, FakeModel};
 use hob_slots::fingerprint::{FileDigest, Fingerprint};
 
 use super::Report;
+use crate::models::ModelSampling;
 
 pub struct Loaded {
     pub model: Arc<dyn Model>,
@@ -25,6 +26,7 @@ pub struct Loaded {
     pub files: Vec<PathBuf>,
     /// The memory that it needs, if known.
     pub estimate: Option<Estimate>,
+    pub sampling: ModelSampling,
 }
 
 /// Loads the model of the settings.
@@ -48,6 +50,7 @@ fn fake(resolved: &Resolved, name: &str, number: u8) -> Loaded {
             kv_bytes: CELL_BYTES as u64 * u64::from(resolved.settings.ctx),
             kv_bytes_per_token: CELL_BYTES as u64,
         }),
+        sampling: ModelSampling::default(),
     }
 }
 
@@ -137,6 +140,7 @@ mod real {
             shown: file.path.display().to_string(),
             files: file.files,
             estimate: Some(estimate),
+            sampling: ModelSampling::of(&file.summary.sampling),
         })
     }
 

@@ -28,6 +28,7 @@ pub(super) fn catalogue(
             path: opened.files.first().cloned(),
             fingerprint: opened.engine.fingerprint(),
             kv_bytes_per_token: opened.estimate.map(|estimate| estimate.kv_bytes_per_token),
+            sampling: opened.sampling.clone(),
         },
         fixed: resolved.fixed(Key::Model).map(ToString::to_string),
         fixed_context: resolved.fixed(Key::Ctx).map(ToString::to_string),

@@ -13,7 +13,7 @@ const MAX_STOPS: usize = 16;
 const MAX_STOP_BYTES: usize = 1024;
 
 /// Sampling parameters of one source. `None`: the next source decides. The sources in order: the
-/// request, its conversation, its profile, the client's defaults.
+/// request, its conversation, its profile, the client's defaults, the model's file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SamplingFields {
     pub temperature: Option<f32>,

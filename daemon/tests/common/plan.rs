@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use hob_config::{Flags, Key, ModelChoice, Resolved, Settings, Sources, UserDirs};
 use hob_daemon::http::body::BodyLimits;
+use hob_daemon::models::ModelSampling;
 use hob_daemon::startup::{Loaded, Overrides};
-use hob_models::{Estimate, Roots};
+use hob_models::{Estimate, Roots, SamplingEntry};
 use hob_prewarm::Battery;
 use hob_runtime::EngineOptions;
 use hob_runtime::backend::fake::FakeModel;
@@ -31,6 +32,7 @@ pub struct Plan {
     cache_type_k: &'static str,
     is_model_fixed: bool,
     estimate: Option<Estimate>,
+    sampling: Vec<SamplingEntry>,
     recognizer: Vec<String>,
     stream_recognizer: Vec<String>,
     type_ahead: bool,
@@ -53,6 +55,7 @@ impl Plan {
             cache_type_k: "f16",
             is_model_fixed: false,
             estimate: None,
+            sampling: Vec::new(),
             recognizer: Vec::new(),
             stream_recognizer: Vec::new(),
             type_ahead: true,
@@ -140,6 +143,14 @@ impl Plan {
     pub fn knows_kv_size(mut self) -> Self {
         let kv_bytes_per_token = KV_BYTES_PER_TOKEN;
         self.estimate = Some(Estimate { weights_bytes: 0, kv_bytes: 0, kv_bytes_per_token });
+        self
+    }
+
+    /// The model's file recommends these sampling parameters: names of a request, and values.
+    pub fn recommends(mut self, parameters: &[(&'static str, f64)]) -> Self {
+        let entry =
+            |&(name, value)| SamplingEntry { key: name, parameter: Some(name), value: Some(value) };
+        self.sampling = parameters.iter().map(entry).collect();
         self
     }
 
@@ -244,6 +255,7 @@ impl Plan {
             shown: "fake".to_owned(),
             files: Vec::new(),
             estimate: self.estimate,
+            sampling: ModelSampling::of(&self.sampling),
         };
         let own = vec![directory.join("models")];
         let roots = Roots { own, ..Roots::default() };
