@@ -25,12 +25,14 @@ impl Hobd {
 }
 
 impl Page {
-    /// A page whose answers are the likeliest ones. At temperature 1.0 the bundled model did not know
-    /// what its chat had said in 36 of 370 answers; at the page's 0.3 that is rare, and not never.
+    /// A page with a new chat whose answers are the likeliest ones: at the temperature that the bundled
+    /// model's file recommends, a wrong one is rare, and not impossible.
     pub fn open_greedy(hobd: &Hobd) -> Self {
         let page = Self::open(hobd);
-        page.script("localStorage.setItem('hob.preferences', JSON.stringify({temperature: 0}))");
-        page.go(&hobd.origin());
+        page.click("@sampling");
+        page.fill("[name=temperature]", "0");
+        page.click("@save-sampling");
+        page.hides("@sampling-dialog");
         page
     }
 

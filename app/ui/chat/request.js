@@ -1,13 +1,11 @@
 // The body of a request for an answer.
 
-import { preferences } from "/lib.js";
 import { isPrivate } from "./chats.js";
 
 /** `state`: of the conversation. `asked`: those of `cold`, `newest` and `continue` that are true. */
 export function requestBody(id, state, messages, { after, ...asked }) {
-  const { temperature } = preferences.get();
   const flags = Object.fromEntries(Object.entries(asked).filter(([, isAsked]) => isAsked));
-  const hob = { ...hobFields(id, state, after), ...flags, progress: true, detached: true, defaults: { temperature } };
+  const hob = { ...hobFields(id, state, after), ...flags, progress: true, detached: true };
   const { sampling, isSamplingStored } = state;
   return { conversation: id, messages, hob, stream: true, ...(!isSamplingStored && sampling) };
 }

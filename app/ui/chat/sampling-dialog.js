@@ -1,18 +1,16 @@
 // The sampling parameters of a chat or of its instructions, loaded when they are first opened.
 
-import { api, html, preferences, t, useState } from "/lib.js";
+import { api, html, t, useState, useStore } from "/lib.js";
 import { Button, Dialog, orToast } from "/parts.js";
-import { refreshStatus } from "./chats.js";
+import { refreshStatus, status } from "./chats.js";
 import { PARAMETERS, presetOf, PRESETS, samplingOf } from "./sampling.js";
 
 export function SamplingDialog({ conversation, profile, onClose }) {
   const [isOfProfile, setOfProfile] = useState(false);
   const own = isOfProfile ? (profile.sampling ?? {}) : conversation.store.get().sampling;
   const [fields, setFields] = useState(own);
-  const inherited = {
-    temperature: preferences.get().temperature,
-    ...(!isOfProfile && profile?.sampling),
-  };
+  const ofModel = useStore(status, ({ now }) => now?.sampling) ?? {};
+  const inherited = { ...ofModel, ...(!isOfProfile && profile?.sampling) };
   const choose = (ofProfile) => {
     setOfProfile(ofProfile);
     setFields(ofProfile ? (profile.sampling ?? {}) : conversation.store.get().sampling);
@@ -57,6 +55,7 @@ export function SamplingDialog({ conversation, profile, onClose }) {
               key=${parameter.name}
               ...${parameter}
               standard=${inherited[parameter.name] ?? parameter.standard}
+              ofModel=${ofModel[parameter.name]}
               value=${fields[parameter.name] ?? ""}
               onInput=${(value) => setFields({ ...fields, [parameter.name]: value })}
             />`)}
@@ -69,7 +68,7 @@ export function SamplingDialog({ conversation, profile, onClose }) {
     <//>`;
 }
 
-function Field({ name, standard, value, onInput, ...range }) {
+function Field({ name, standard, ofModel, value, onInput, ...range }) {
   return html`
     <label class="field" title=${t(`sampling.${name}.long`)}>
       <span>${t(`sampling.${name}`)}</span>
@@ -83,6 +82,8 @@ function Field({ name, standard, value, onInput, ...range }) {
         placeholder=${standard ?? t(`sampling.${name}.none`)}
         onInput=${({ target }) => onInput(target.value)}
       />
+      ${ofModel !== undefined && html`
+        <span class="note">${t("sampling.model.standard", { value: ofModel })}</span>`}
     </label>`;
 }
 

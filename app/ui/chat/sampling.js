@@ -1,8 +1,8 @@
 // The sampling parameters of a chat: their ranges, presets, and how they are named. Pure.
 
-/** `standard`: what counts where nobody has set it; null: nothing. */
+/** `standard`: what counts where neither chat, instructions nor model set it; null: nothing. */
 export const PARAMETERS = [
-  { name: "temperature", min: 0, max: 2, step: 0.05 },
+  { name: "temperature", min: 0, max: 2, step: 0.05, standard: 1 },
   { name: "top_p", min: 0, max: 1, step: 0.05, standard: 1 },
   { name: "min_p", min: 0, max: 1, step: 0.01, standard: 0 },
   { name: "top_k", min: 0, max: 1000, step: 1, standard: 0 },

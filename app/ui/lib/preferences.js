@@ -5,7 +5,6 @@ import { createPersistentStore } from "./store.js";
 export const preferences = createPersistentStore("hob.preferences", {
   theme: "system", // or light, dark
   language: "system", // or a key of `languages`
-  temperature: 0.3, // low: the bundled model is tiny
   profile: "", // of new chats; empty for the default one, if there is one
   typeAhead: true, // the daemon computes a message's words while the user types
   speaks: true, // an answer to spoken words is spoken, if the daemon has a voice

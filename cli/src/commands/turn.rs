@@ -31,13 +31,10 @@ pub struct Shape {
     max_tokens: Option<u32>,
 
     /// Randomness of the answer, from 0 to 2; 0 always picks the most likely token. Without it, what
-    /// the conversation or its profile sets, or 0.3
+    /// the conversation, its profile or the model's file sets, or 1
     #[arg(long, value_name = "NUMBER")]
     temperature: Option<f64>,
 }
-
-/// At OpenAI's default of 1, small models often err.
-const DEFAULT_TEMPERATURE: f64 = 0.3;
 
 pub struct Question<'a> {
     pub messages: Vec<Value>,
@@ -248,9 +245,8 @@ fn body(question: &Question<'_>) -> Value {
     if question.continues {
         hob["continue"] = true.into();
     }
-    match question.shape.temperature {
-        Some(temperature) => drop(body.insert("temperature".into(), temperature.into())),
-        None => hob["defaults"] = json!({"temperature": DEFAULT_TEMPERATURE}),
+    if let Some(temperature) = question.shape.temperature {
+        body.insert("temperature".into(), temperature.into());
     }
     if hob != json!({}) {
         body.insert("hob".into(), hob);

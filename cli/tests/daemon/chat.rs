@@ -30,7 +30,7 @@ fn an_answer_is_streamed_with_the_origin_of_its_tokens() {
     let request = daemon.received(SAID);
     assert_eq!(request.token, "Bearer secret");
     assert_eq!(request.body["conversation"], "room-1");
-    assert_eq!(request.body["hob"], json!({"append": true, "defaults": {"temperature": 0.3}}));
+    assert_eq!(request.body["hob"], json!({"append": true}));
     assert_eq!(request.body["messages"], json!([{"role": "user", "content": "What is my code?"}]));
     assert_eq!(request.body["stream"], true);
     assert_eq!(request.body["temperature"], Value::Null);
@@ -104,13 +104,12 @@ fn enter_goes_on_with_the_newest_part_of_a_conversation_that_outgrew_the_context
     let shown = hob.reads("Enter answers with the newest part");
     assert!(shown.contains("maximum context length is 640 tokens"), "{shown}");
     let refused = daemon.received(SAID).body;
-    let defaults = json!({"temperature": 0.3});
-    assert_eq!(refused["hob"], json!({"append": true, "defaults": defaults}));
+    assert_eq!(refused["hob"], json!({"append": true}));
     hob.types("\r");
     let shown = hob.reads("the model reads the newest part only");
     assert!(shown.contains("9 tokens read · 8 older messages left out"), "{shown}");
     let again = daemon.received(SAID).body;
-    assert_eq!(again["hob"], json!({"append": true, "newest": true, "defaults": defaults}));
+    assert_eq!(again["hob"], json!({"append": true, "newest": true}));
     assert_eq!(again["messages"], json!([{"role": "user", "content": "What now?"}]));
     assert_eq!(refused["messages"], again["messages"]);
 
@@ -306,12 +305,11 @@ fn slash_commands_show_and_change_the_conversation() {
     );
     types("/retry\r", "Yes.");
     let again = daemon.received(SAID).body;
-    let defaults = json!({"temperature": 0.3});
-    let asked = json!({"append": true, "defaults": defaults});
+    let asked = json!({"append": true});
     assert_eq!((&again["messages"], &again["hob"]), (&json!([]), &asked));
     types("/continue\r", "Yes.");
     let more = daemon.received(SAID).body;
-    let asked = json!({"append": true, "continue": true, "defaults": defaults});
+    let asked = json!({"append": true, "continue": true});
     assert_eq!((&more["messages"], &more["hob"]), (&json!([]), &asked));
     types("/stats\r", "18,642 from disk");
 

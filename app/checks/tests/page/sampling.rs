@@ -67,6 +67,24 @@ fn a_profiles_sampling_counts_for_its_chats() {
 }
 
 #[test]
+fn the_standard_is_what_the_models_file_recommends() {
+    let hobd = Hobd::start(Model::Bundled);
+    let page = Page::open(&hobd);
+    // Of a page that had a temperature of its own.
+    page.script("localStorage.setItem('hob.preferences', JSON.stringify({temperature: 0.9}))");
+    page.go(&hobd.origin());
+    page.click("@sampling");
+    page.reads("@sampling-dialog .field:has([name=temperature])", "From the model: 0.3");
+    let standard = |name: &str| page.script(&format!("return one('[name={name}]').placeholder"));
+    assert_eq!((standard("temperature"), standard("top_p")), (json!("0.3"), json!("1")));
+    page.fill("[name=max_tokens]", "3");
+    page.click("@save-sampling");
+    page.hides("@sampling-dialog");
+    page.ask("Hello!");
+    assert_eq!(only_chat(&hobd)["sampling"], json!({"max_tokens": 3}), "no temperature is sent");
+}
+
+#[test]
 fn a_slash_offers_templates_by_name_and_keys_choose_one() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
