@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
-use hob_models::published::Published;
 use serde_json::Value;
 use url::Url;
 
@@ -64,13 +63,13 @@ impl Index {
         Ok(Self { address, certificates: setting("cert").map(PathBuf::from) })
     }
 
-    /// Where the index has the wheel.
+    /// Where the index has this file of a package.
     ///
     /// # Errors
-    /// When the index cannot be reached, or does not list the wheel.
-    pub fn find(&self, published: &Published) -> Result<Url, FetchError> {
+    /// When the index cannot be reached, or does not list the file.
+    pub fn find(&self, package: &str, file: &'static str) -> Result<Url, FetchError> {
         let failed = |detail: String| FetchError::Index { index: self.shown(), detail };
-        let page = self.address.join(&format!("{}/", published.package));
+        let page = self.address.join(&format!("{package}/"));
         let page = page.map_err(|error| failed(error.to_string()))?;
         let mut command = curl(self.certificates.as_deref());
         command.args(["--silent", "--show-error", "--max-time", "60", "--header", ACCEPT]);
@@ -78,9 +77,9 @@ impl Index {
         if !output.status.success() {
             return Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
         }
-        let link = link_to(published.wheel, &String::from_utf8_lossy(&output.stdout));
+        let link = link_to(file, &String::from_utf8_lossy(&output.stdout));
         let link = link.and_then(|link| page.join(&link).ok());
-        link.ok_or_else(|| FetchError::NotListed { index: self.shown(), wheel: published.wheel })
+        link.ok_or_else(|| FetchError::NotListed { index: self.shown(), wheel: file })
     }
 
     /// Without a password.

@@ -14,6 +14,7 @@ pub mod download;
 pub mod error;
 pub mod index;
 pub mod provide;
+pub mod templates;
 pub mod unpack;
 
 pub use error::FetchError;

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use hob_config::{ClientFlags, Key, Origin, Resolved, Settings, Sources, UserDirs, edit, paths};
+use hob_fetch::templates::templates;
 use hob_fetch::{FetchError, Index, Provided, Step, Wanted, provide};
 use hob_models::published::{Published, SMOLLM2};
 
@@ -19,6 +20,10 @@ struct Args {
     /// Put the file here and leave hobd's settings unchanged
     #[arg(long, value_name = "DIR", conflicts_with = "offer")]
     to: Option<PathBuf>,
+
+    /// Put llama.cpp's collection of chat templates here, and nothing else
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["to", "offer"])]
+    templates: Option<PathBuf>,
 
     /// Ask first, and only before hobd's first start, when no model is configured
     #[arg(long)]
@@ -40,6 +45,11 @@ fn main() -> ExitCode {
 }
 
 fn run(args: Args) -> Result<(), Box<dyn std::error::Error>> {
+    let index = || Index::of_pip(|name| std::env::var(name).ok());
+    let shows_bar = io::stderr().is_terminal();
+    if let Some(dir) = &args.templates {
+        return Ok(templates(dir, index, shows_bar)?);
+    }
     let user_dirs = UserDirs::of_current_user()?;
     let sources = Sources::gather(user_dirs, std::env::vars_os(), args.settings.0)?;
     let resolved = Settings::resolve(&sources)?;
@@ -52,8 +62,6 @@ fn run(args: Args) -> Result<(), Box<dyn std::error::Error>> {
         None => (own, None),
     };
     let is_own = copy.is_none();
-    let index = || Index::of_pip(|name| std::env::var(name).ok());
-    let shows_bar = io::stderr().is_terminal();
     let mut report = |step: Step<'_>| {
         if let Step::Found(url) = step {
             card(&SMOLLM2, url);

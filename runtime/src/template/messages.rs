@@ -3,7 +3,7 @@
 //!
 //! - Arguments of calls are JSON text in OpenAI's form, and become objects.
 //! - Missing or null content becomes empty text, unless the template checks for `none`.
-//! - Content in parts becomes one text, unless the template reads parts.
+//! - Content in parts becomes one text, unless the template writes the texts of parts.
 //! - The role `developer` becomes `system` where a template does not know it.
 
 use serde_json::Value;
@@ -15,14 +15,35 @@ pub(super) enum Arguments {
     AsText,
 }
 
-pub(super) fn as_templates_expect(message: &Value, source: &str, arguments: Arguments) -> Value {
+/// What a template expects of messages.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Expected {
+    /// It knows the role `developer`.
+    pub developer: bool,
+    /// It distinguishes calls from text by `content is none`.
+    pub null: bool,
+    /// It writes the texts of parts; see `probe`.
+    pub parts: bool,
+}
+
+impl Expected {
+    /// As far as the source says it.
+    pub fn by(source: &str) -> Self {
+        Self { developer: source.contains("developer"), null: asks_for_null(source), parts: false }
+    }
+}
+
+pub(super) fn as_templates_expect(
+    message: &Value,
+    expected: Expected,
+    arguments: Arguments,
+) -> Value {
     let Value::Object(message) = message else { return message.clone() };
     let mut message = message.clone();
-    if message.get("role").is_some_and(|role| role == "developer") && !source.contains("developer")
-    {
+    if message.get("role").is_some_and(|role| role == "developer") && !expected.developer {
         message.insert("role".to_owned(), "system".into());
     }
-    if let Some(content) = converted_content(message.get("content"), source) {
+    if let Some(content) = converted_content(message.get("content"), expected) {
         message.insert("content".to_owned(), content);
     }
     // Null or empty `tool_calls` are removed: templates test `tool_calls is defined`.
@@ -38,11 +59,11 @@ pub(super) fn as_templates_expect(message: &Value, source: &str, arguments: Argu
 }
 
 /// The converted content; `None`: unchanged.
-fn converted_content(content: Option<&Value>, source: &str) -> Option<Value> {
+fn converted_content(content: Option<&Value>, expected: Expected) -> Option<Value> {
     match content {
-        None | Some(Value::Null) if asks_for_null(source) => Some(Value::Null),
+        None | Some(Value::Null) if expected.null => Some(Value::Null),
         None | Some(Value::Null) => Some("".into()),
-        Some(Value::Array(parts)) if !reads_parts(source) => {
+        Some(Value::Array(parts)) if !expected.parts => {
             let texts = parts.iter().map(|part| part.get("text").and_then(Value::as_str));
             texts.collect::<Option<String>>().map(Value::from)
         }
@@ -50,17 +71,10 @@ fn converted_content(content: Option<&Value>, source: &str) -> Option<Value> {
     }
 }
 
-/// Some templates distinguish calls from text by `content is none`.
 fn asks_for_null(source: &str) -> bool {
     let forms = [".content", "['content']", "[\"content\"]"];
     let asks = [" is none", " is not none", " == none", " != none"];
     forms.iter().any(|form| asks.iter().any(|asks| source.contains(&format!("{form}{asks}"))))
-}
-
-fn reads_parts(source: &str) -> bool {
-    ["['type'] == 'text'", "[\"type\"] == \"text\"", ".type == 'text'", ".type == \"text\""]
-        .iter()
-        .any(|form| source.contains(form))
 }
 
 /// Text that is not a JSON object stays text.
@@ -82,7 +96,7 @@ mod tests {
     use super::*;
 
     fn expected(message: &Value, source: &str) -> Value {
-        as_templates_expect(message, source, Arguments::AsObjects)
+        as_templates_expect(message, Expected::by(source), Arguments::AsObjects)
     }
 
     fn content(content: Value, source: &str) -> Value {
@@ -105,7 +119,7 @@ mod tests {
     #[test]
     fn arguments_stay_text_where_text_is_expected() {
         let message = json!({"tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]});
-        let kept = as_templates_expect(&message, "", Arguments::AsText);
+        let kept = as_templates_expect(&message, Expected::default(), Arguments::AsText);
         assert_eq!(kept["tool_calls"][0]["function"]["arguments"], "{}");
     }
 
@@ -129,8 +143,10 @@ mod tests {
     #[test]
     fn parts_of_text_are_joined_unless_the_template_reads_them() {
         let parts = json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]);
-        assert_eq!(content(parts.clone(), "{{ message.content }}"), "ab");
-        assert_eq!(content(parts.clone(), "{% if item['type'] == 'text' %}"), parts);
+        assert_eq!(content(parts.clone(), ""), "ab");
+        let message = json!({"role": "user", "content": parts});
+        let expected = Expected { parts: true, ..Expected::default() };
+        assert_eq!(as_templates_expect(&message, expected, Arguments::AsObjects), message);
     }
 
     #[test]

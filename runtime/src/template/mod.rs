@@ -1,8 +1,8 @@
 //! Chat templates: render messages as the text that a model was trained on.
 //!
 //! Reading order: [`ChatTemplate`] (compile once, render often), `messages` (the form of messages
-//! that templates expect), `malformed` (calls that broke off), `python` (the Jinja that they expect),
-//! `date`, `capped`.
+//! that templates expect), `malformed` (calls that broke off), `python`, `repr` and `json` (the Jinja
+//! that they expect), `date`, `capped`.
 //!
 //! - The template is the model's own; it is rendered as Hugging Face's library renders it.
 //! - A template is a program from an untrusted file: its steps and its output are bounded, and it
@@ -12,9 +12,11 @@
 
 mod capped;
 mod date;
+mod json;
 mod malformed;
 mod messages;
 mod python;
+mod repr;
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,12 +25,13 @@ use std::time::SystemTime;
 use hob_slots::{Timestamp, hex_text};
 use minijinja::value::Value as Jinja;
 use minijinja::{AutoEscape, Environment, ErrorKind};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use capped::Capped;
 use malformed::Malformed;
-use messages::Arguments;
+use messages::{Arguments, Expected};
+use repr::python_value;
 
 /// Instructions of one rendering: thousands for each message of a long conversation.
 const FUEL: u64 = 10_000_000;
@@ -36,6 +39,8 @@ const FUEL: u64 = 10_000_000;
 const MAX_PROMPT_BYTES: usize = 16 << 20;
 /// Of the template. Real ones stay below 30 kB.
 const MAX_SOURCE_BYTES: usize = 1 << 20;
+/// Texts of parts that a template gets, to see what it does with them.
+const PROBES: [&str; 2] = ["first part", "second part"];
 /// The template's name in error texts.
 const NAME: &str = "chat template";
 
@@ -45,6 +50,7 @@ pub struct ChatTemplate {
     source: String,
     bos: String,
     eos: String,
+    expected: Expected,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -91,12 +97,16 @@ impl ChatTemplate {
         environment
             .add_template_owned(NAME, python::without_training_marks(source))
             .map_err(|error| TemplateError::Syntax(one_line(&error)))?;
-        Ok(Self {
+        let mut template = Self {
             environment,
             source: source.to_owned(),
             bos: bos.to_owned(),
             eos: eos.to_owned(),
-        })
+            expected: Expected::by(source),
+        };
+        template.expected.parts = true;
+        template.expected.parts = template.writes_parts();
+        Ok(template)
     }
 
     /// Sets the source of `strftime_now`.
@@ -139,6 +149,23 @@ impl ChatTemplate {
         hex_text(&Sha256::digest(&self.source)[..8])
     }
 
+    /// Whether it writes the texts of parts, rather than nothing, or the parts as JSON.
+    fn writes_parts(&self) -> bool {
+        let part = |text: &str| json!({"type": "text", "text": text});
+        let message = json!({"role": "user", "content": PROBES.map(part)});
+        let none = Map::new();
+        let input = RenderInput {
+            messages: &[message],
+            tools: None,
+            add_generation_prompt: true,
+            extra: &none,
+        };
+        let prompt = self.render_with(&input, Arguments::AsObjects).unwrap_or_default();
+        let form = |quote: char| format!("{quote}type{quote}: {quote}text{quote}");
+        PROBES.iter().all(|text| prompt.contains(text))
+            && !['"', '\''].iter().any(|quote| prompt.contains(&form(*quote)))
+    }
+
     fn render_with(
         &self,
         input: &RenderInput<'_>,
@@ -161,18 +188,17 @@ impl ChatTemplate {
         let messages: Vec<Value> = input
             .messages
             .iter()
-            .map(|message| messages::as_templates_expect(message, &self.source, arguments))
+            .map(|message| messages::as_templates_expect(message, self.expected, arguments))
             .collect();
         let named = [
-            ("messages", Jinja::from_serialize(messages)),
-            ("tools", Jinja::from_serialize(input.tools)),
+            ("messages", python_value(&Value::Array(messages))),
+            ("tools", input.tools.map_or(Jinja::from(()), |tools| python_value(&tools.into()))),
             ("documents", Jinja::from(())),
             ("add_generation_prompt", Jinja::from(input.add_generation_prompt)),
             ("bos_token", Jinja::from(self.bos.as_str())),
             ("eos_token", Jinja::from(self.eos.as_str())),
         ];
-        let extra =
-            input.extra.iter().map(|(key, value)| (key.as_str(), Jinja::from_serialize(value)));
+        let extra = input.extra.iter().map(|(key, value)| (key.as_str(), python_value(value)));
         Jinja::from_iter(extra.chain(named)) // Of equal names, the last one counts.
     }
 }

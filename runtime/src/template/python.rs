@@ -5,17 +5,25 @@ use std::fmt;
 use minijinja::value::{Kwargs, Value as Jinja};
 use minijinja::{Environment, Error, ErrorKind, Output, State, escape_formatter};
 use minijinja_contrib::pycompat::unknown_method_callback;
-use serde::Serialize;
-use serde_json::ser::{Formatter, PrettyFormatter};
-use serde_json::{Serializer, Value};
 
-const MAX_INDENT: usize = 16;
+use super::json::to_json;
+use super::repr::Repr;
 
-/// Adds Python's methods, `tojson`, `raise_exception`, and Python's form of simple values.
+/// Of `indent`, in columns.
+const MAX_WIDTH: usize = 256;
+
+/// Adds Python's methods, what Hugging Face's library adds, and what minijinja does otherwise than
+/// Jinja2.
 pub(super) fn configure(environment: &mut Environment<'_>) {
     environment.set_unknown_method_callback(unknown_method_callback);
     environment.set_formatter(write_value);
+    environment.add_filter("indent", indent);
+    environment.add_filter("string", |value: &Jinja| match value.as_str() {
+        Some(text) => text.to_owned(),
+        None => Repr(value).to_string(),
+    });
     environment.add_filter("tojson", to_json);
+    environment.add_test("iterable", is_iterable);
     environment.add_function("raise_exception", raise);
 }
 
@@ -61,87 +69,35 @@ fn raise(message: String) -> Result<Jinja, Error> {
     Err(error.with_source(Refusal(message)))
 }
 
-/// Writes booleans with a capital letter, as Python does, and `none` as nothing: a template that
-/// would write `None` was not made for a missing value.
+/// Writes what Python's `str` returns.
 fn write_value(out: &mut Output<'_>, state: &State<'_, '_>, value: &Jinja) -> Result<(), Error> {
-    if value.is_none() {
-        return Ok(());
+    if value.is_undefined() || value.as_str().is_some() {
+        return escape_formatter(out, state, value);
     }
-    match bool::try_from(value.clone()) {
-        Ok(truth) if value.kind() == minijinja::value::ValueKind::Bool => {
-            Ok(out.write_str(if truth { "True" } else { "False" })?)
-        }
-        _ => escape_formatter(out, state, value),
-    }
+    Ok(write!(out, "{}", Repr(value))?)
 }
 
-/// `json.dumps(value, ensure_ascii=False, indent=…, separators=…, sort_keys=…)`.
-fn to_json(value: &Jinja, indent: Option<usize>, options: Kwargs) -> Result<String, Error> {
-    let indent = match indent {
-        Some(indent) => Some(indent),
-        None => options.get::<Option<usize>>("indent")?,
-    };
-    let separators: Option<Vec<String>> = options.get("separators")?;
-    let sorted = options.get::<Option<bool>>("sort_keys")?.unwrap_or(false);
-    options.get::<Option<bool>>("ensure_ascii")?; // No known template needs it.
+/// Python's `None` cannot be iterated over; minijinja iterates over it as over nothing.
+fn is_iterable(value: &Jinja) -> bool {
+    !value.is_none() && value.try_iter().is_ok()
+}
+
+/// Jinja2's `indent`: a line break at the end stays, which minijinja's removes.
+fn indent(text: &str, width: Option<usize>, options: Kwargs) -> Result<String, Error> {
+    let width = options.get::<Option<usize>>("width")?.or(width).unwrap_or(4).min(MAX_WIDTH);
+    let first = options.get::<Option<bool>>("first")?.unwrap_or(false);
+    let blank = options.get::<Option<bool>>("blank")?.unwrap_or(false);
     options.assert_all_used()?;
-
-    let failed = |error| {
-        Error::new(ErrorKind::InvalidOperation, "a value cannot be written as JSON")
-            .with_source(error)
-    };
-    let mut value = serde_json::to_value(value).map_err(failed)?;
-    if sorted {
-        value.sort_all_objects();
-    }
-    match (indent, separators.as_deref()) {
-        (Some(width), _) => {
-            let spaces = " ".repeat(width.min(MAX_INDENT));
-            write_json(&value, PrettyFormatter::with_indent(spaces.as_bytes()))
+    let spaces = " ".repeat(width);
+    let mut lines = text.split('\n');
+    let mut indented = if first { spaces.clone() } else { String::new() };
+    indented += lines.next().unwrap_or_default();
+    for line in lines {
+        indented.push('\n');
+        if blank || !line.is_empty() {
+            indented += &spaces;
         }
-        (None, Some([item, key])) => write_json(&value, Separated { item, key }),
-        (None, _) => write_json(&value, Separated { item: ", ", key: ": " }),
+        indented += line;
     }
-    .map_err(failed)
-}
-
-fn write_json(value: &Value, formatter: impl Formatter) -> Result<String, serde_json::Error> {
-    let mut bytes = Vec::new();
-    value.serialize(&mut Serializer::with_formatter(&mut bytes, formatter))?;
-    Ok(String::from_utf8(bytes).expect("serde_json writes UTF-8"))
-}
-
-/// JSON in one line.
-struct Separated<'a> {
-    item: &'a str,
-    key: &'a str,
-}
-
-impl Separated<'_> {
-    fn between<W: ?Sized + std::io::Write>(&self, out: &mut W, first: bool) -> std::io::Result<()> {
-        if first { Ok(()) } else { out.write_all(self.item.as_bytes()) }
-    }
-}
-
-impl Formatter for Separated<'_> {
-    fn begin_array_value<W>(&mut self, out: &mut W, first: bool) -> std::io::Result<()>
-    where
-        W: ?Sized + std::io::Write,
-    {
-        self.between(out, first)
-    }
-
-    fn begin_object_key<W>(&mut self, out: &mut W, first: bool) -> std::io::Result<()>
-    where
-        W: ?Sized + std::io::Write,
-    {
-        self.between(out, first)
-    }
-
-    fn begin_object_value<W>(&mut self, out: &mut W) -> std::io::Result<()>
-    where
-        W: ?Sized + std::io::Write,
-    {
-        out.write_all(self.key.as_bytes())
-    }
+    Ok(indented)
 }

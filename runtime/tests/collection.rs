@@ -1,0 +1,67 @@
+//! llama.cpp's collection of chat templates, rendered as jinja2 renders them.
+//!
+//! - `cargo xtask test` fetches the templates (`hob-fetch --templates target/templates`); without them
+//!   the test says so and ends.
+//! - `collection/reference.py` writes `digests.json`, and with `--show TEMPLATE CASE` a prompt.
+
+use std::path::Path;
+use std::{env, fs};
+
+use hob_runtime::template::{ChatTemplate, RenderInput, TemplateError};
+use hob_slots::{Timestamp, hex_text};
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+/// Joins text that it marks as safe HTML with text that it does not; jinja2 escapes the latter, so that
+/// the model reads `{&#34;name&#34;:`. It was not trained on that.
+const ESCAPES: &str = "meetkai-functionary-medium-v3.1.jinja";
+
+fn rendered(source: &str, case: &Value) -> Result<String, TemplateError> {
+    let none = Map::new();
+    let input = RenderInput {
+        messages: case["messages"].as_array().expect("messages are a list"),
+        tools: case.get("tools").and_then(Value::as_array).map(Vec::as_slice),
+        add_generation_prompt: case["add_generation_prompt"].as_bool().unwrap_or(true),
+        extra: case.get("extra").and_then(Value::as_object).unwrap_or(&none),
+    };
+    let template = ChatTemplate::new(source, "<BOS>", "<EOS>")?;
+    template.with_clock(|| Timestamp(1_721_952_000_000)).render(&input)
+}
+
+/// Whether the outcome is the reference's. Where jinja2 fails, a prompt is no worse.
+fn is_as_expected(outcome: &Result<String, TemplateError>, expected: &str) -> bool {
+    match (outcome, expected) {
+        (_, "failed") => true,
+        (Err(TemplateError::Refused(_)), expected) => expected == "refused",
+        (Err(_), _) => false,
+        (Ok(prompt), digest) => hex_text(&Sha256::digest(prompt)[..8]) == digest,
+    }
+}
+
+#[test]
+fn each_template_renders_as_jinja2_renders_it() {
+    let fetched = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/templates");
+    let directory = env::var_os("HOB_TEMPLATES").map_or(fetched, Into::into);
+    if !directory.join("complete").exists() {
+        println!("skipped: run `cargo run -p hob-fetch -- --templates target/templates` first");
+        return;
+    }
+    let cases: Value = serde_json::from_str(include_str!("collection/cases.json")).unwrap();
+    let digests: Value = serde_json::from_str(include_str!("collection/digests.json")).unwrap();
+    let digests = digests.as_object().unwrap();
+    let (mut compared, mut other) = (0, Vec::new());
+    for (template, expected) in digests {
+        let source = fs::read_to_string(directory.join(template)).unwrap();
+        for (case, expected) in expected.as_object().unwrap() {
+            let outcome = rendered(&source, &cases[case]);
+            let expected = expected.as_str().unwrap();
+            compared += usize::from(expected != "failed");
+            let is_known = template == ESCAPES && outcome.is_ok();
+            if !is_known && !is_as_expected(&outcome, expected) {
+                other.push(format!("{template}, {case}: {:?}", outcome.err()));
+            }
+        }
+    }
+    println!("{compared} prompts of {} templates are compared", digests.len());
+    assert!(other.is_empty(), "{} differ:\n{}", other.len(), other.join("\n"));
+}
