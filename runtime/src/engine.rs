@@ -25,10 +25,10 @@ use crate::command::{Command, Reply, Submitted};
 use crate::fault::{self, Place};
 use crate::grammar::GrammarFactory;
 use crate::heartbeat::{Heartbeat, died};
-use crate::lifecycle::{self, SharedStatus};
+use crate::lifecycle;
 use crate::options::EngineOptions;
 use crate::pace::Pace;
-use crate::status::{EngineCounters, EngineStatus, Residency};
+use crate::status::{BusyStatus, EngineCounters, Residency};
 use crate::tiers::{Budget, KvTiers, Maintainer, TierIndex};
 use crate::turn::{Turn, TurnError, TurnRequest};
 use crate::worker::{ChangeLog, Core};
@@ -50,7 +50,7 @@ struct Inner {
     waiting: Arc<AtomicUsize>,
     grammars: OnceLock<GrammarFactory>,
     residency: watch::Receiver<Residency>,
-    loading_status: Arc<Mutex<EngineStatus>>,
+    busy_status: BusyStatus,
     tiers: TierIndex,
     changes: watch::Receiver<u64>,
     heartbeat: Arc<Heartbeat>,
@@ -79,8 +79,7 @@ impl Engine {
         let (ready, started) = mpsc::channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         let (residency_sender, residency) = watch::channel(Residency::default());
-        let loading_status = Arc::<Mutex<EngineStatus>>::default();
-        let shared = SharedStatus { residency: residency_sender, loading: loading_status.clone() };
+        let busy_status = BusyStatus::default();
         let (change_log, changes) = ChangeLog::new();
         let tiers = {
             let budget = Budget {
@@ -99,6 +98,7 @@ impl Engine {
         let thread = {
             let (model, options) = (model.clone(), options.clone());
             let (commands, waiting) = (commands.clone(), waiting.clone());
+            let busy_status = busy_status.clone();
             let pulse = heartbeat.start();
             let body = move || {
                 let _running: mpsc::Sender<()> = running;
@@ -115,8 +115,9 @@ impl Engine {
                     options,
                     waiting,
                     commands,
+                    busy_status,
                 };
-                lifecycle::run(core, &inbox, ready, &shared);
+                lifecycle::run(core, &inbox, ready, &residency_sender);
             };
             let thread = std::thread::Builder::new().name("hob-engine".to_owned());
             thread.spawn(body).expect("the system can start a thread")
@@ -131,7 +132,7 @@ impl Engine {
             options,
             waiting,
             residency,
-            loading_status,
+            busy_status,
             tiers: index,
             changes,
             heartbeat,
@@ -154,9 +155,13 @@ impl Engine {
             self.inner.waiting.fetch_sub(1, Ordering::AcqRel);
             return Err(TurnError::Busy { waiting });
         }
-        let (events, turn) = Turn::channel(self.inner.heartbeat.death());
+        let (events, turn) = Turn::channel(self.inner.heartbeat.clone());
+        let answers = !request.purpose.is_background();
         let submitted = Submitted { request, constraint, events, at: Instant::now() };
         self.send(Command::Turn(Box::new(submitted)))?;
+        if answers {
+            self.inner.heartbeat.attention.call();
+        }
         Ok(turn)
     }
 
@@ -213,6 +218,7 @@ impl Engine {
     pub async fn forget(&self, conversation: ConversationId) -> Result<(), TurnError> {
         let (done, removed) = Reply::channel();
         self.send(Command::Forget { conversation, done })?;
+        self.inner.heartbeat.attention.call();
         self.answered(removed).await?.map_err(TurnError::NotForgotten)
     }
 

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
+use crate::attention::Attention;
 use crate::status::Residency;
 
 /// Without progress in a micro-batch, between two, and in housekeeping.
@@ -72,6 +73,7 @@ pub struct Heartbeat {
     activity: AtomicU8,
     /// Grows with every sign of progress.
     beats: AtomicU64,
+    pub(crate) attention: Attention,
     stop: OnceLock<Instant>,
     death: watch::Sender<Option<Death>>,
 }
@@ -117,6 +119,7 @@ impl Default for Heartbeat {
         Self {
             activity: AtomicU8::new(Activity::Waiting as u8),
             beats: AtomicU64::new(0),
+            attention: Attention::default(),
             stop: OnceLock::new(),
             death: watch::Sender::new(None),
         }
@@ -149,6 +152,11 @@ impl Heartbeat {
         self.beats.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Signs of progress so far.
+    pub fn beats(&self) -> u64 {
+        self.beats.load(Ordering::Relaxed)
+    }
+
     /// The engine is to stop: what takes long is interrupted.
     pub fn stop(&self) {
         self.stop.get_or_init(Instant::now);
@@ -160,7 +168,7 @@ impl Heartbeat {
 
     /// Whether a micro-batch must end now.
     pub fn interrupts(&self) -> bool {
-        self.stop.get().is_some_and(|at| at.elapsed() >= STOP_AFTER)
+        self.attention.cuts() || self.stop.get().is_some_and(|at| at.elapsed() >= STOP_AFTER)
     }
 
     /// `None` while the engine is alive.

@@ -6,6 +6,7 @@
 //! [`grammar`] (before a turn), [`sample`] (after a micro-batch), [`heartbeat`] (whether the thread
 //! lives), [`fault`] (how tests end it).
 
+mod attention;
 pub mod backend;
 mod command;
 pub mod engine;

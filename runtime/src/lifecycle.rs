@@ -8,25 +8,17 @@
 //!   again.
 
 use std::ops::ControlFlow;
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 
-use parking_lot::Mutex;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
 use crate::backend::{LoadError, Model};
 use crate::command::Command;
 use crate::heartbeat::{Activity, Heartbeat};
-use crate::status::{EngineStatus, Residency};
+use crate::status::Residency;
 use crate::turn::TurnError;
 use crate::worker::{Core, Exit, Wake, Worker, refuse, serve_unloaded, unloaded_status};
-
-/// What others read while the thread is busy with the weights.
-pub(crate) struct SharedStatus {
-    pub residency: watch::Sender<Residency>,
-    /// The status while the weights load.
-    pub loading: Arc<Mutex<EngineStatus>>,
-}
 
 /// A context could not be made.
 struct NoContext {
@@ -41,7 +33,7 @@ pub(crate) fn run(
     mut core: Core,
     inbox: &mpsc::Receiver<Command>,
     ready: mpsc::Sender<Result<(), LoadError>>,
-    shared: &SharedStatus,
+    residency: &watch::Sender<Residency>,
 ) {
     let mut ready = Some(ready);
     let mut first = None;
@@ -58,7 +50,7 @@ pub(crate) fn run(
             Ok((kept, Exit::Unloading(reply))) => {
                 core = kept;
                 core.pulse.begin(Activity::Loading);
-                let dropped = drop_weights(core.model.as_ref(), &shared.residency);
+                let dropped = drop_weights(core.model.as_ref(), residency);
                 reply.send(dropped);
                 if !dropped {
                     continue;
@@ -75,7 +67,7 @@ pub(crate) fn run(
                 }
             }
         }
-        let Some(command) = wait_for_weights(&core, inbox, shared) else { return };
+        let Some(command) = wait_for_weights(&core, inbox, residency) else { return };
         first = Some(command);
     }
 }
@@ -125,7 +117,7 @@ fn drop_weights(model: &dyn Model, residency: &watch::Sender<Residency>) -> bool
 fn wait_for_weights(
     core: &Core,
     inbox: &mpsc::Receiver<Command>,
-    shared: &SharedStatus,
+    residency: &watch::Sender<Residency>,
 ) -> Option<Command> {
     loop {
         let command = match serve_unloaded(core, inbox) {
@@ -136,8 +128,10 @@ fn wait_for_weights(
                 return None;
             }
         };
-        *shared.loading.lock() = unloaded_status(core);
-        match load_weights(core.model.as_ref(), &core.pulse, &shared.residency) {
+        *core.busy_status.lock() = Some(unloaded_status(core));
+        let loaded = load_weights(core.model.as_ref(), &core.pulse, residency);
+        *core.busy_status.lock() = None;
+        match loaded {
             Ok(()) => return Some(command),
             Err(_) if core.pulse.is_stopping() => refuse(core, command, TurnError::Stopped),
             Err(error) => refuse(core, command, TurnError::Backend(error.to_string())),

@@ -3,6 +3,9 @@
 //! - Pure: durations in, a number of rows out.
 //! - The engine admits, cancels and interleaves turns between two micro-batches, so the length of a
 //!   prefill micro-batch bounds how long they wait.
+//! - A prompt without neighbours gets longer micro-batches, which compute a token faster. A caller
+//!   cuts such a one, and what it had computed is lost: after a cut, they grow again from the
+//!   shortest, twofold each, so that about as much is lost at most as was computed since.
 
 use std::time::Duration;
 
@@ -16,6 +19,14 @@ const MIN_BACKGROUND_ROWS: usize = 8;
 /// Batches below this size measure the reading of weights, not the computation of rows.
 const MEASURABLE_ROWS: usize = 16;
 
+/// A prompt alone has at least as many: from here on, a token hardly gets cheaper. Also on a busy
+/// machine, where a thread that has lost its core delays each of a graph's nodes.
+const MIN_ROWS_ALONE: usize = 256;
+
+/// How many targets a larger micro-batch of a prompt alone lasts. It bounds what a cut loses, and
+/// how long a caller waits for news of the prompt.
+const ALONE: u32 = 20;
+
 /// Weight of the newest observation.
 const NEWEST: f64 = 0.3;
 
@@ -25,6 +36,8 @@ pub struct Pace {
     target: Option<Duration>,
     max_rows: usize,
     rows_per_second: Option<f64>,
+    /// Maximum rows of a prompt alone, since a cut.
+    regrown: Option<usize>,
 }
 
 impl Pace {
@@ -32,7 +45,7 @@ impl Pace {
     /// micro-batch may have `max_rows`, whatever the speed: the same turns then always make the
     /// same micro-batches.
     pub fn new(target: Option<Duration>, max_rows: usize) -> Self {
-        Self { target, max_rows, rows_per_second: None }
+        Self { target, max_rows, rows_per_second: None, regrown: None }
     }
 
     /// Maximum rows of the next micro-batch.
@@ -45,9 +58,21 @@ impl Pace {
         self.rows_from(MIN_BACKGROUND_ROWS, MEASURABLE_ROWS)
     }
 
-    /// `initial`: while the speed is unknown.
+    /// The same for the prompt of an answer while nothing else is to be computed.
+    pub fn rows_alone(&self) -> usize {
+        let short = self.rows();
+        let target = self.target.map(|target| target * ALONE);
+        let long = self.rows_within(target, MIN_ROWS_ALONE, MIN_ROWS);
+        long.min(self.regrown.unwrap_or(long)).max(short)
+    }
+
     fn rows_from(&self, min: usize, initial: usize) -> usize {
-        match (self.target, self.rows_per_second) {
+        self.rows_within(self.target, min, initial)
+    }
+
+    /// `initial`: while the speed is unknown.
+    fn rows_within(&self, target: Option<Duration>, min: usize, initial: usize) -> usize {
+        match (target, self.rows_per_second) {
             (None, _) => self.max_rows,
             (Some(_), None) => initial.min(self.max_rows),
             (Some(target), Some(speed)) => {
@@ -57,8 +82,17 @@ impl Pace {
         }
     }
 
+    /// A micro-batch was cut after `duration`. One that had hardly begun has lost nothing.
+    pub fn observe_cut(&mut self, duration: Duration) {
+        if self.target.is_some_and(|target| duration >= target) {
+            self.regrown = Some(self.rows());
+        }
+    }
+
     /// Learns from a micro-batch of `rows` that took `duration`.
     pub fn observe(&mut self, rows: usize, duration: Duration) {
+        self.regrown =
+            self.regrown.map(|most| most.max(2 * rows)).filter(|&most| most < self.max_rows);
         if rows < MEASURABLE_ROWS || duration.is_zero() {
             return;
         }
@@ -110,6 +144,26 @@ mod tests {
         let mut pace = Pace::new(TARGET, 512);
         pace.observe(1, Duration::from_millis(50));
         assert_eq!(pace.rows_per_second(), None);
+    }
+
+    #[test]
+    fn a_prompt_alone_gets_long_micro_batches_which_grow_again_after_a_cut() {
+        let mut pace = Pace::new(TARGET, 512);
+        assert_eq!(pace.rows_alone(), MIN_ROWS, "until the speed is known");
+        let second = Duration::from_secs(1);
+        pace.observe(125, second);
+        assert_eq!((pace.rows(), pace.rows_alone()), (MIN_ROWS, 256));
+        pace.observe_cut(Duration::from_millis(3));
+        assert_eq!(pace.rows_alone(), 256, "nothing was lost");
+        pace.observe_cut(second);
+        let grown: Vec<usize> = (0..4)
+            .map(|_| {
+                let rows = pace.rows_alone();
+                pace.observe(rows, second * u32::try_from(rows).unwrap() / 125);
+                rows
+            })
+            .collect();
+        assert_eq!(grown, [32, 64, 128, 256]);
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! A reading of the engine, as plain numbers for `hob status` and the metrics.
 
+use std::sync::Arc;
+
 use hob_slots::{ConversationId, MemoryFigures, SlotId};
+use parking_lot::Mutex;
 
 #[derive(Clone, Debug, Default)]
 pub struct EngineStatus {
@@ -31,6 +34,10 @@ pub struct EngineStatus {
     /// Sums since the start.
     pub counters: EngineCounters,
 }
+
+/// The status while the engine's thread cannot answer: it loads the weights, or computes a long
+/// micro-batch.
+pub(crate) type BusyStatus = Arc<Mutex<Option<EngineStatus>>>;
 
 /// Where the model's weights are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

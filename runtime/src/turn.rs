@@ -3,7 +3,8 @@
 //! - A [`TurnRequest`] carries tokens, never text: templates and tokenizers run before the engine.
 //! - Events arrive in order: any number of `Progress`, one `Started`, any number of `Token`, one
 //!   `Finished` or `Failed`.
-//! - Dropping the [`Turn`] cancels it; the engine notices before its next micro-batch.
+//! - Dropping the [`Turn`] cancels it; the engine notices before its next micro-batch, and cuts a
+//!   long one.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use hob_slots::{ConversationId, SlotId, Token, TtlClass};
 use tokio::sync::{mpsc, watch};
 
 use crate::grammar::Grammar;
-use crate::heartbeat::{Death, died};
+use crate::heartbeat::{Death, Heartbeat, died};
 use crate::miss::MissReason;
 use crate::sample::Sampling;
 
@@ -312,15 +313,17 @@ pub enum TurnError {
 pub struct Turn {
     events: mpsc::UnboundedReceiver<TurnEvent>,
     death: watch::Receiver<Option<Death>>,
+    heartbeat: Arc<Heartbeat>,
     /// The last event was received.
     over: bool,
 }
 
 impl Turn {
-    /// `death`: of the engine that runs the turn.
-    pub(crate) fn channel(death: watch::Receiver<Option<Death>>) -> (EventSender, Self) {
+    /// `heartbeat`: of the engine that runs the turn.
+    pub(crate) fn channel(heartbeat: Arc<Heartbeat>) -> (EventSender, Self) {
         let (send, events) = mpsc::unbounded_channel();
-        (EventSender(send), Self { events, death, over: false })
+        let death = heartbeat.death();
+        (EventSender(send), Self { events, death, heartbeat, over: false })
     }
 
     /// The next event; `None` after the last one.
@@ -352,6 +355,15 @@ impl Turn {
         let event = event.or_else(stopped);
         self.over |= matches!(event, Some(TurnEvent::Finished { .. } | TurnEvent::Failed(_)));
         event
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if !self.over {
+            self.events.close(); // The engine sees it as soon as it is called.
+            self.heartbeat.attention.call();
+        }
     }
 }
 

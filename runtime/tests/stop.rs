@@ -97,31 +97,46 @@ mod llama {
         tokens.iter().enumerate().map(row).collect()
     }
 
+    /// The memories that `MemoryKind::can_interrupt` names.
+    const MODELS: [&str; 3] = ["hob-tiny-f16.gguf", "fixtures/qwen2.gguf", "fixtures/gemma3.gguf"];
+
     #[test]
     fn an_interrupted_micro_batch_of_llama_cpp_leaves_the_cache_as_it_was() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/hob-tiny-f16.gguf");
-        let model = LlamaModel::load(&path, LlamaOptions::default()).unwrap();
-        let text = model.tokenize(&"The kettle is hot. ".repeat(40), false, true);
-        let (first, second) = text.split_at(text.len() / 2);
-        let shape = ContextShape { context_tokens: 1024, sequences: 2, micro_batch: 512 };
-        let mut run = |backend: &mut dyn Backend| {
-            backend.decode(&rows(first, 0)).unwrap();
-            let stopped = Arc::new(Heartbeat::default());
-            stopped.stop();
-            std::thread::sleep(Duration::from_secs(1));
-            backend.report_to(stopped);
-            let error = backend.decode(&rows(second, first.len())).unwrap_err();
-            assert_eq!(error, DecodeError::Interrupted);
-            assert_eq!(backend.end(Sequence(0)), first.len());
+        for file in MODELS {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets").join(file);
+            let model = LlamaModel::load(&path, LlamaOptions::default()).unwrap();
+            assert!(model.facts().memory.can_interrupt(), "{file}");
+            let text = model.tokenize(&"The kettle is hot. ".repeat(80), false, true);
+            // The first part is longer than gemma3's window.
+            let (first, second) = text[..400].split_at(200);
+            let shape = ContextShape { context_tokens: 1024, sequences: 2, micro_batch: 512 };
+            let mut run = |backend: &mut dyn Backend| {
+                backend.decode(&rows(first, 0)).unwrap();
+                let mut interrupted = 0;
+                for into_it in [0, 2, 5, 12].map(Duration::from_millis) {
+                    let stopped = Arc::new(Heartbeat::default());
+                    stopped.stop();
+                    std::thread::sleep(Duration::from_secs(1) - into_it);
+                    backend.report_to(stopped);
+                    let Err(error) = backend.decode(&rows(second, first.len())) else { break };
+                    assert_eq!(error, DecodeError::Interrupted, "{file}");
+                    assert_eq!(backend.end(Sequence(0)), first.len(), "{file}");
+                    interrupted += 1;
 
-            backend.report_to(Arc::default());
-            backend.decode(&rows(second, first.len())).unwrap();
-            let after = backend.logits(second.len() - 1).to_vec();
-            backend.clear(Sequence(0));
-            backend.decode(&rows(first, 0)).unwrap();
-            backend.decode(&rows(second, first.len())).unwrap();
-            assert_eq!(after, backend.logits(second.len() - 1), "as if it was never interrupted");
-        };
-        model.with_context(shape, &mut run).unwrap();
+                    backend.report_to(Arc::default());
+                    backend.decode(&rows(second, first.len())).unwrap();
+                    let after = backend.logits(second.len() - 1).to_vec();
+                    backend.clear(Sequence(0));
+                    backend.decode(&rows(first, 0)).unwrap();
+                    backend.decode(&rows(second, first.len())).unwrap();
+                    let expected = backend.logits(second.len() - 1);
+                    assert_eq!(after, expected, "{file}: as if it was never interrupted");
+                    backend.clear(Sequence(0));
+                    backend.decode(&rows(first, 0)).unwrap();
+                }
+                assert!(interrupted > 0, "{file}");
+            };
+            model.with_context(shape, &mut run).unwrap();
+        }
     }
 }

@@ -43,6 +43,12 @@ impl MemoryKind {
     pub fn is_plain(self) -> bool {
         self == Self::Plain
     }
+
+    /// Whether a micro-batch can be interrupted without loss: a running state has changed already,
+    /// while new cells are dropped, and a window reuses only cells that it has passed.
+    pub fn can_interrupt(self) -> bool {
+        matches!(self, Self::Plain | Self::Windowed)
+    }
 }
 
 impl fmt::Display for MemoryKind {
@@ -109,8 +115,8 @@ pub enum DecodeError {
     NoRoom { rows: usize },
     #[error("llama.cpp could not compute the batch: {0}")]
     Failed(String),
-    /// The engine stops, and the micro-batch took too long.
-    #[error("the engine stops")]
+    /// The heartbeat told the backend to end the micro-batch.
+    #[error("the micro-batch was interrupted")]
     Interrupted,
 }
 
@@ -195,6 +201,10 @@ pub trait Backend {
 
     /// Reports the progress within each later micro-batch there, and interrupts one when told to.
     fn report_to(&mut self, heartbeat: Arc<Heartbeat>);
+
+    /// Whether a micro-batch is interrupted soon after the heartbeat says so, and leaves the cache as
+    /// it was before.
+    fn can_interrupt(&self) -> bool;
 
     /// Computes `rows` in one micro-batch.
     ///

@@ -53,10 +53,10 @@ impl Engine {
     /// # Errors
     /// [`TurnError::Stopped`].
     pub async fn cell_status(&self) -> Result<EngineStatus, TurnError> {
-        let residency = *self.inner.residency.borrow();
-        if matches!(residency, Residency::Loading { .. }) {
-            // The thread loads the weights, which can take seconds.
-            return Ok(EngineStatus { residency, ..self.inner.loading_status.lock().clone() });
+        self.check_alive()?;
+        if let Some(status) = self.inner.busy_status.lock().clone() {
+            let residency = *self.inner.residency.borrow();
+            return Ok(EngineStatus { residency, ..status });
         }
         let (reply, answer) = Reply::channel();
         self.send(Command::Status(reply))?;

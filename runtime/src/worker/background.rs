@@ -118,7 +118,7 @@ impl Worker<'_> {
     pub(super) fn row_budget(&self, index: usize) -> usize {
         let Some(purpose) = self.purpose(index) else { return 0 };
         if purpose == Purpose::Answer {
-            return self.core.pace.rows();
+            return self.core.options.max_rows();
         }
         let has_purpose = |slot: &Slot, purpose: Purpose| {
             slot.turn.as_ref().is_some_and(|turn| turn.request.purpose == purpose)

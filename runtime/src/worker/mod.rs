@@ -3,7 +3,8 @@
 //! One round: receive commands, drop cancelled turns, admit waiting turns, compute one micro-batch,
 //! import restored KV for at most 20 ms, and do one bounded piece of housekeeping: the export of a
 //! block, or, when no prompt waits, of a whole state. The thread sleeps only when there is nothing
-//! to do. It waits for the disk only where KV would be lost and no answer is being generated.
+//! to do. A prompt that no other turn waits beside is computed in long micro-batches, which a
+//! caller who comes meanwhile cuts. The thread waits for the disk only where KV would be lost and no answer is being generated.
 //!
 //! - `slot`: a sequence and the turn that runs in it
 //! - `admit`: from the queue into a slot: pins it and reuses hot cells
@@ -40,8 +41,9 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
 
-use hob_slots::{ConversationId, ModelHash, RadixTree, Registry, SlotId, Timestamp};
+use hob_slots::{BLOCK_TOKENS, ConversationId, ModelHash, RadixTree, Registry, SlotId, Timestamp};
 
 use crate::backend::{Backend, Model, Sequence};
 use crate::command::{Command, Reply};
@@ -50,14 +52,19 @@ use crate::heartbeat::{Activity, Pulse};
 use crate::map::EvictionReason;
 use crate::options::EngineOptions;
 use crate::pace::Pace;
-use crate::status::{EngineCounters, EngineStatus, SlotStatus};
+use crate::status::{BusyStatus, EngineCounters, EngineStatus, SlotStatus};
 use crate::tiers::KvTiers;
 use crate::turn::TurnError;
 
 use admit::Waiting;
 pub(crate) use change_log::ChangeLog;
 use slot::{Owner, Slot};
+use step::Stepped;
 pub(crate) use unloaded::{Wake, refuse, serve_unloaded, status as unloaded_status};
+
+/// How long running turns wait for the first event of a restore that has just begun. One that finds
+/// nothing ends within a fraction of a millisecond.
+const MAX_FETCH_WAIT: Duration = Duration::from_millis(5);
 
 pub(crate) struct Worker<'b> {
     backend: &'b mut dyn Backend,
@@ -92,6 +99,7 @@ pub(crate) struct Core {
     /// Turns in the queue, for the bound that `submit` checks.
     pub waiting: Arc<AtomicUsize>,
     pub commands: mpsc::Sender<Command>,
+    pub busy_status: BusyStatus,
     pub pace: Pace,
     pub counters: EngineCounters,
     /// Turns that were admitted.
@@ -144,7 +152,10 @@ impl<'b> Worker<'b> {
             fault::point(Place::Engine);
             self.drop_cancelled();
             self.admit();
-            let prompts_wait = self.step();
+            if !self.await_fetches(inbox) {
+                break;
+            }
+            let Stepped { rows, prompts_wait } = self.step();
             // What was fetched during the micro-batch is imported now, and counts as arrived.
             if !self.handle_queued(inbox) {
                 break;
@@ -152,7 +163,8 @@ impl<'b> Worker<'b> {
             let restores = self.import_arrivals();
             // A block takes a fraction of a millisecond, a whole state may take many.
             if self.is_plain() || (!prompts_wait && !restores) {
-                self.housekeep();
+                // As many blocks as were computed, so that none are left to save at the end.
+                (0..=rows / BLOCK_TOKENS).for_each(|_| self.housekeep());
             }
             self.core.change_log.notify();
         }
@@ -181,7 +193,34 @@ impl<'b> Worker<'b> {
                 Err(RecvTimeoutError::Disconnected) => return false,
             }
         }
+        self.core.pulse.attention.heard();
         self.handle_queued(inbox)
+    }
+
+    /// Waits a moment for the first event of new restores, which finds most that there is nothing
+    /// to restore: their turns need not wait for a micro-batch of others. Returns whether to go on.
+    fn await_fetches(&mut self, inbox: &Receiver<Command>) -> bool {
+        let until = Instant::now() + MAX_FETCH_WAIT;
+        let is_new = |slot: &Slot| slot.restoring().is_some_and(|restoring| !restoring.heard);
+        let mut heard = false;
+        while self.slots.iter().any(is_new)
+            && (0..self.slots.len()).any(|it| self.would_compute(it))
+        {
+            let Ok(command) = inbox.recv_timeout(until.saturating_duration_since(Instant::now()))
+            else {
+                break;
+            };
+            heard = true;
+            self.slot_may_be_free = true; // It may be a turn.
+            if !self.handle(command) {
+                return false;
+            }
+        }
+        if heard {
+            self.publish_open();
+            self.import_arrivals();
+        }
+        true
     }
 
     /// Handles all queued commands. Returns whether to go on.

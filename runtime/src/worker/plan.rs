@@ -7,6 +7,8 @@
 //!   that shorter ones cannot starve it.
 //! - A prompt takes no rows while a prompt before it computes the very tokens that it needs next:
 //!   it shares their cells afterwards, see `follow`.
+//! - The prompt of an answer that nothing else is computed beside gets a long micro-batch, where
+//!   the backend can cut it; see `pace`.
 //! - A speculative prefill has no rows while an answer's prompt is computed; a prewarm has none
 //!   while an answer waits or runs.
 
@@ -25,6 +27,8 @@ const MAX_PASSED_OVER: u32 = 7;
 pub(super) struct Plan {
     pub rows: Vec<Row>,
     pub shares: Vec<Share>,
+    /// Nothing is computed beside an answer's prompt: the micro-batch may be long, and be cut.
+    pub is_alone: bool,
 }
 
 /// A slot's rows in a micro-batch.
@@ -58,9 +62,13 @@ impl Worker<'_> {
                 plan.add(slot, index, &[*token], true);
             }
         }
-        let mut budget = self.core.pace.rows().min(limit.saturating_sub(plan.rows.len()));
+        let prompts = self.prompts_in_order();
+        plan.is_alone = plan.rows.is_empty() && self.is_alone(&prompts);
+        let pace = &self.core.pace;
+        let rows = if plan.is_alone { pace.rows_alone() } else { pace.rows() };
+        let mut budget = rows.min(limit.saturating_sub(plan.rows.len()));
         let mut computed: Vec<usize> = Vec::new();
-        for index in self.prompts_in_order() {
+        for index in prompts {
             if computed.iter().any(|&leader| self.follows(index, leader)) {
                 continue;
             }
@@ -88,6 +96,16 @@ impl Worker<'_> {
             }
         }
         plan
+    }
+
+    /// Whether the first of `prompts` is an answer's, and no other would have rows or restores.
+    fn is_alone(&self, prompts: &[usize]) -> bool {
+        let Some((&first, others)) = prompts.split_first() else { return false };
+        let may_join = |&index: &usize| self.row_budget(index) > 0 && !self.follows(index, first);
+        self.backend.can_interrupt()
+            && !self.is_background(first)
+            && !others.iter().any(may_join)
+            && !self.slots.iter().any(Slot::is_restoring)
     }
 
     /// Slots whose prompts are to be computed, the most urgent first.

@@ -82,6 +82,7 @@ impl Worker<'_> {
         turn.phase = Phase::Restoring(Restoring {
             fetch,
             handle,
+            heard: false,
             arrived: VecDeque::new(),
             waits_since: Instant::now(),
             tokens: turn.report.tokens,
@@ -106,6 +107,7 @@ impl Worker<'_> {
             && restoring.fetch == fetch
         {
             restoring.waits_since = Instant::now();
+            restoring.heard = true;
             restoring.arrived.push_back(event);
         }
     }

@@ -120,6 +120,8 @@ pub(super) struct Restoring {
     /// Matches events with the fetch that they belong to.
     pub fetch: u64,
     pub handle: FetchHandle,
+    /// An event has arrived.
+    pub heard: bool,
     /// In order, not imported yet.
     pub arrived: VecDeque<FetchEvent>,
     /// When the last event arrived or was imported.

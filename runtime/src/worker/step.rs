@@ -22,27 +22,53 @@ use crate::sample::{self, Pushed};
 use crate::turn::{FinishReason, Logprobs, TokenLogprob, TurnError, TurnEvent};
 use crate::vocabulary::Vocabulary;
 
+/// What a micro-batch did.
+#[derive(Default)]
+pub(super) struct Stepped {
+    /// Rows that were computed.
+    pub rows: usize,
+    /// Whether prompts need another one.
+    pub prompts_wait: bool,
+}
+
 impl Worker<'_> {
-    /// Computes one micro-batch, if there is anything to compute. Returns whether prompts need
-    /// another one.
-    pub(super) fn step(&mut self) -> bool {
+    /// Computes one micro-batch, if there is anything to compute.
+    pub(super) fn step(&mut self) -> Stepped {
         let plan = self.plan();
         if plan.rows.is_empty() {
-            return false;
+            return Stepped::default();
         }
+        let mut rows = 0;
         let began = Instant::now();
-        match self.backend.decode(&plan.rows) {
+        let decoded =
+            if plan.is_alone { self.decode_alone(&plan) } else { self.backend.decode(&plan.rows) };
+        match decoded {
             Ok(()) => {
-                self.core.pace.observe(plan.rows.len(), began.elapsed());
+                rows = plan.rows.len();
+                self.core.pace.observe(rows, began.elapsed());
                 self.count_passed_over(&plan);
                 self.commit(&plan.shares);
                 self.share_landed();
             }
             Err(DecodeError::NoRoom { .. }) => self.relieve(),
             Err(DecodeError::Failed(reason)) => self.fail_batch(&plan.shares, &reason),
-            Err(DecodeError::Interrupted) => self.recover(&plan.shares),
+            Err(DecodeError::Interrupted) => {
+                self.core.pace.observe_cut(began.elapsed());
+                self.recover(&plan.shares);
+            }
         }
-        self.prompts_in_order().into_iter().any(|index| self.would_compute(index))
+        let mut prompts = self.prompts_in_order().into_iter();
+        Stepped { rows, prompts_wait: prompts.any(|index| self.would_compute(index)) }
+    }
+
+    /// Computes a long micro-batch, which a caller who comes meanwhile cuts.
+    fn decode_alone(&mut self, plan: &Plan) -> Result<(), DecodeError> {
+        *self.core.busy_status.lock() = Some(self.status());
+        self.core.pulse.attention.may_cut(true);
+        let decoded = self.backend.decode(&plan.rows);
+        self.core.pulse.attention.may_cut(false);
+        *self.core.busy_status.lock() = None;
+        decoded
     }
 
     /// The rows are in the cache: extends timelines, and samples for prompts that are complete.
@@ -191,7 +217,7 @@ impl Worker<'_> {
         self.end_turn(index);
     }
 
-    /// The engine stops. Memories that are not plain cannot drop the cells of an interrupted batch:
+    /// A micro-batch was cut, or the engine stops. Memories that are not plain may not drop the cells of an interrupted batch:
     /// such slots are cleared, and what is saved of them stays.
     fn recover(&mut self, shares: &[Share]) {
         for share in shares {

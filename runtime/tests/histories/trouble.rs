@@ -86,6 +86,10 @@ impl Backend for TroubledContext<'_> {
         self.inner.report_to(heartbeat);
     }
 
+    fn can_interrupt(&self) -> bool {
+        self.inner.can_interrupt()
+    }
+
     fn decode(&mut self, rows: &[Row]) -> Result<(), DecodeError> {
         if self.fails() {
             return Err(DecodeError::Failed("trouble".to_owned()));

@@ -97,6 +97,10 @@ impl Backend for FakeContext<'_> {
         self.heartbeat = Some(heartbeat);
     }
 
+    fn can_interrupt(&self) -> bool {
+        self.model.facts.memory.can_interrupt()
+    }
+
     fn decode(&mut self, rows: &[Row]) -> Result<(), DecodeError> {
         assert!(rows.len() <= self.shape.micro_batch, "a batch is one micro-batch");
         if self.room() < rows.len() {

@@ -23,6 +23,9 @@ const NO_KV_SLOT: i32 = 1;
 /// Of `llama_decode`: the abort callback ended it; the batch's cells were removed.
 const ABORTED: i32 = 2;
 
+/// A layer has more nodes. Beside another device, the processor computes a few of a graph.
+const MIN_NODES: u64 = 16;
+
 /// Whole states, no flags: `PARTIAL_ONLY` and `ON_DEVICE` are not used.
 const WHOLE: sys::llama_state_seq_flags = 0;
 
@@ -35,6 +38,9 @@ pub(super) struct Context<'m> {
     batch: Batch,
     /// llama.cpp has its address.
     heartbeat: Option<Arc<Heartbeat>>,
+    /// The processor computed the nodes of the last graph: devices of other kinds take no abort
+    /// callback.
+    reports_nodes: bool,
 }
 
 impl<'m> Context<'m> {
@@ -74,7 +80,16 @@ impl<'m> Context<'m> {
                 sys::llama_attach_threadpool(pointer.as_ptr(), pool.0.as_ptr(), pool.0.as_ptr());
             }
         }
-        Ok(Self { pointer, pool, weights, model, shape, batch: Batch::default(), heartbeat: None })
+        Ok(Self {
+            pointer,
+            pool,
+            weights,
+            model,
+            shape,
+            batch: Batch::default(),
+            heartbeat: None,
+            reports_nodes: false,
+        })
     }
 
     fn memory(&self) -> sys::llama_memory_t {
@@ -118,15 +133,23 @@ impl Backend for Context<'_> {
         self.heartbeat = Some(heartbeat);
     }
 
+    fn can_interrupt(&self) -> bool {
+        self.model.facts.memory.can_interrupt() && self.reports_nodes
+    }
+
     fn decode(&mut self, rows: &[Row]) -> Result<(), DecodeError> {
         assert!(rows.len() <= self.shape.micro_batch, "a batch is one micro-batch");
         for row in rows {
             self.check_sequence(row.sequence);
         }
+        let beats = || self.heartbeat.as_ref().map_or(0, |heartbeat| heartbeat.beats());
+        let before = beats();
         let batch = self.batch.fill(rows);
         // SAFETY: `batch` points into `self.batch`, whose arrays hold `n_tokens` entries and live
         // past the call; tokens were checked against the vocabulary when the turn was submitted.
-        match unsafe { sys::llama_decode(self.pointer.as_ptr(), batch) } {
+        let result = unsafe { sys::llama_decode(self.pointer.as_ptr(), batch) };
+        self.reports_nodes = beats() - before >= MIN_NODES;
+        match result {
             0 => Ok(()),
             NO_KV_SLOT => Err(DecodeError::NoRoom { rows: rows.len() }),
             ABORTED => Err(DecodeError::Interrupted),
