@@ -4,6 +4,7 @@
 //! - The compared runs are interleaved; a figure is a median.
 //! - A benchmark prints each figure beside its bar and fails when a bar is missed.
 
+mod cold;
 mod documents;
 mod hobd;
 mod idle;
@@ -34,6 +35,9 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Bench {
+    /// Time to first token of cold prompts: against llama.cpp alone, several equal ones at once, a
+    /// short one behind a long one.
+    Cold(cold::Options),
     /// Time to first token of a question about a document that was read before a restart, against the
     /// same question cold; time to list documents.
     Documents(documents::Options),
@@ -56,6 +60,7 @@ enum Bench {
 
 fn main() -> Result<()> {
     match Args::parse().bench {
+        Bench::Cold(options) => cold::run(&options),
         Bench::Documents(options) => documents::run(&options),
         Bench::Idle(options) => idle::run(&options),
         Bench::Resume(options) => resume::run(&options),
