@@ -345,6 +345,29 @@ fn texts_and_tokens_turn_into_each_other() {
 }
 
 #[test]
+fn the_text_of_a_prompt_is_shown_and_nothing_is_stored() {
+    let world = World::new();
+    let question = json!({"role": "user", "content": "Now?"});
+    let prompt = |body: Value| {
+        let answer = world.post("/apply-template", body).json();
+        answer["prompt"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
+    };
+    let alone = prompt(json!({"messages": [question]}));
+    assert!(alone.contains("Now?") && alone.ends_with("assistant\n"), "{alone}");
+
+    let said = json!({"conversation": "a", "messages": [{"role": "user", "content": "Before"}]});
+    world.post("/v1/chat/completions", said).json();
+    let before = world.get("/v1/conversations").json();
+    let behind =
+        prompt(json!({"conversation": "a", "hob": {"append": true}, "messages": [question]}));
+    assert!(behind.contains("Before") && behind.contains("Now?"), "{behind}");
+    assert_eq!(world.get("/v1/conversations").json(), before);
+
+    let refused = world.post("/apply-template", json!({"messages": "Now?"}));
+    assert_eq!(refused.status, 400);
+}
+
+#[test]
 fn an_embedding_model_embeds_and_does_not_chat() {
     let world = Plan::new().embeds().start();
     let answer = world.post("/v1/embeddings", json!({"input": ["a", "b"], "model": "fake"}));

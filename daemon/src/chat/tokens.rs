@@ -1,11 +1,31 @@
-//! Text to tokens and back, without the engine.
+//! Messages to text, text to tokens, and back, without the engine.
 
 use hob_slots::Token;
+use serde_json::Value;
 
 use super::Chat;
+use super::identity::Identity;
 use crate::blocking::compute;
+use crate::error::ApiError;
 
 impl Chat {
+    /// The text of the prompt that a chat with this body would have. Nothing is stored.
+    ///
+    /// # Errors
+    /// When the request is invalid, or the template refuses the messages.
+    pub async fn prompt_text(&self, body: &Value) -> Result<String, ApiError> {
+        let resolved = self.resolve(body)?;
+        let identity = Identity::of(body, None)?;
+        let start = self.begin_turn(&resolved.request, &identity, &resolved.extent()).await?;
+        let renderer = self.shared.options.renderer.clone();
+        compute(move || {
+            let history = start.continuation.map(|continuation| continuation.history);
+            let messages = history.as_ref().unwrap_or(&resolved.request.messages);
+            renderer.text(&resolved.prompt_parts(messages, &start.documents))
+        })
+        .await
+    }
+
     /// `add_special`: adds the model's begin and end tokens. `parse_special`: the written form of a
     /// control token becomes that token.
     pub async fn tokenize(

@@ -111,6 +111,7 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
     Router::new()
         .route("/health", get(status::health))
         .route("/metrics", get(status::metrics))
+        .route("/apply-template", post(tokens::apply_template))
         .route("/tokenize", post(tokens::tokenize))
         .route("/detokenize", post(tokens::detokenize))
         .route("/v1/chat/completions", post(chat::complete))

@@ -1,4 +1,4 @@
-//! `/tokenize` and `/detokenize`, as llama.cpp's server has them.
+//! `/apply-template`, `/tokenize` and `/detokenize`, as llama.cpp's server has them.
 
 use axum::Json;
 use axum::extract::State;
@@ -9,6 +9,14 @@ use crate::chat::Chat;
 use crate::error::ApiError;
 use crate::wire::completion::tokens;
 use crate::wire::fields::{Fields, wrong_type};
+
+/// `POST /apply-template`, with the body of a chat.
+pub async fn apply_template(
+    State(chat): State<Chat>,
+    body: JsonBody,
+) -> Result<Json<Value>, ApiError> {
+    Ok(Json(json!({"prompt": chat.prompt_text(&body.value).await?})))
+}
 
 /// `POST /tokenize {"content", "add_special", "parse_special"}`
 pub async fn tokenize(State(chat): State<Chat>, body: JsonBody) -> Result<Json<Value>, ApiError> {
