@@ -1,7 +1,7 @@
 //! Ends a long micro-batch for callers who have come since it began.
 //!
-//! - The engine's thread says whether the micro-batch that it computes may be cut; callers say that
-//!   they wait. Whoever computes looks at both, often.
+//! - The engine's thread sets whether the micro-batch that it computes may be cut; a caller sets that
+//!   it waits. llama.cpp's abort callback reads both after each node of the graph.
 //! - A call is heard once: in the micro-batch that runs, or before the next one begins.
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -4,7 +4,8 @@
 //! import restored KV for at most 20 ms, and do one bounded piece of housekeeping: the export of a
 //! block, or, when no prompt waits, of a whole state. The thread sleeps only when there is nothing
 //! to do. A prompt that no other turn waits beside is computed in long micro-batches, which a
-//! caller who comes meanwhile cuts. The thread waits for the disk only where KV would be lost and no answer is being generated.
+//! caller who comes meanwhile cuts. The thread waits for the disk where KV would be lost and no
+//! answer is being generated, and at most 5 ms for the first event of each restore.
 //!
 //! - `slot`: a sequence and the turn that runs in it
 //! - `admit`: from the queue into a slot: pins it and reuses hot cells
@@ -200,10 +201,15 @@ impl<'b> Worker<'b> {
     /// Waits a moment for the first event of new restores, which finds most that there is nothing
     /// to restore: their turns need not wait for a micro-batch of others. Returns whether to go on.
     fn await_fetches(&mut self, inbox: &Receiver<Command>) -> bool {
-        let until = Instant::now() + MAX_FETCH_WAIT;
-        let is_new = |slot: &Slot| slot.restoring().is_some_and(|restoring| !restoring.heard);
+        let most = Instant::now() + MAX_FETCH_WAIT;
+        // Of each restore, once: a disk that stalls delays one micro-batch, not each of them.
+        let first_event_by = |slot: &Slot| {
+            let new = slot.restoring().filter(|restoring| !restoring.heard)?;
+            Some(most.min(new.waits_since + MAX_FETCH_WAIT))
+        };
         let mut heard = false;
-        while self.slots.iter().any(is_new)
+        while let Some(until) = self.slots.iter().filter_map(first_event_by).max()
+            && until > Instant::now()
             && (0..self.slots.len()).any(|it| self.would_compute(it))
         {
             let Ok(command) = inbox.recv_timeout(until.saturating_duration_since(Instant::now()))
