@@ -22,6 +22,11 @@ pub(crate) enum Command {
         tokens: Vec<Token>,
         reply: Reply<Result<Vec<f32>, TurnError>>,
     },
+    /// Saves a conversation unless it runs. Replies once it is on disk.
+    Save {
+        conversation: ConversationId,
+        done: Reply<()>,
+    },
     Park {
         conversation: ConversationId,
         done: Reply<()>,

@@ -179,6 +179,14 @@ impl Engine {
         self.answered(answer).await?
     }
 
+    /// Writes a conversation's KV to disk now, unless a turn of it runs; it stays in its slot.
+    pub async fn save(&self, conversation: ConversationId) {
+        let (done, wait) = Reply::channel();
+        if self.send(Command::Save { conversation, done }).is_ok() {
+            self.answered(wait).await.ok(); // An error: the engine has saved everything, or died.
+        }
+    }
+
     /// Takes a conversation out of the cache unless it runs; its next turn restores it.
     pub async fn park(&self, conversation: ConversationId) {
         let (done, wait) = Reply::channel();

@@ -371,6 +371,22 @@ fn a_conversation_that_gives_up_its_slot_waits_for_a_slow_disk() {
 }
 
 #[test]
+fn a_conversation_that_is_saved_on_demand_is_on_disk_at_once_and_stays_hot() {
+    for memory in MEMORIES {
+        let (model, disk) = (of_memory(memory), Arc::new(RiggedDisk::default()));
+        let directory = tempfile::tempdir().unwrap();
+        let engine = on(&disk, directory.path(), &model, options());
+        disk.write_millis.store(10, Ordering::SeqCst);
+        let story = tokens(&model, &user(&"hello ".repeat(100)));
+        ask(&engine, request("chat", &story, 5));
+        block_on(engine.save(name("chat")));
+        assert!(is_saved(directory.path(), "chat"), "{memory}");
+        assert!(status(&engine).slots.iter().any(|slot| slot.tokens > 0), "{memory}");
+        engine.shutdown();
+    }
+}
+
+#[test]
 fn a_record_that_is_written_before_the_slot_file_was_read_replaces_nothing_by_less() {
     let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(2)));
     let directory = tempfile::tempdir().unwrap();

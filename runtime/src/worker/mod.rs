@@ -271,6 +271,7 @@ impl<'b> Worker<'b> {
                 let embedding = embedding.map_err(|error| TurnError::Backend(error.to_string()));
                 reply.send(embedding);
             }
+            Command::Save { conversation, done } => self.save_now(&conversation, done),
             Command::Park { conversation, done } => {
                 self.park_all(&conversation, EvictionReason::Idle);
                 self.publish_open();

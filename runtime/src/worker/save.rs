@@ -10,11 +10,12 @@
 use std::time::{Duration, Instant};
 
 use hob_slots::format::{BlockRef, Object, ObjectKind, SegmentRef, SlotRecord, SnapshotRef};
-use hob_slots::{Block, BlockId, Layer, Payload};
+use hob_slots::{Block, BlockId, ConversationId, Layer, Payload};
 use tracing::warn;
 
 use super::Worker;
 use super::slot::Slot;
+use crate::command::Reply;
 use crate::heartbeat::Activity;
 use crate::splice;
 use crate::tiers::RecordOptions;
@@ -78,6 +79,16 @@ impl Worker<'_> {
         }
         self.write_record(index);
         true
+    }
+
+    /// Saves a conversation now unless it runs. `done`: when its KV is on disk.
+    pub(super) fn save_now(&mut self, conversation: &ConversationId, done: Reply<()>) {
+        if let Some(slot) = self.registry.slot_of(conversation)
+            && !self.registry.is_running(conversation)
+        {
+            self.save(slot.0 as usize);
+        }
+        self.core.tiers.when_flushed(move || done.send(()));
     }
 
     /// Saves the whole slot now: before its cells are given up, or before a memory that cannot go

@@ -40,7 +40,9 @@ pub(crate) fn serve_unloaded(core: &Core, inbox: &Receiver<Command>) -> Wake {
             Command::SetClass { done, .. } => done.send(false),
             Command::Status(reply) => reply.send(status(core)),
             Command::Cells(reply) => reply.send(cells(core)),
-            Command::Settle(done) => core.tiers.when_flushed(move || done.send(())),
+            Command::Save { done, .. } | Command::Settle(done) => {
+                core.tiers.when_flushed(move || done.send(()))
+            }
             Command::Unload(done) => done.send(true),
         }
     }

@@ -79,7 +79,8 @@ impl Conversations {
         }
         let Some(export) = self.conversation(id, Extent::Tree).await? else { return Ok(None) };
         let (reader, model, now) = (self.storage.reader()?, self.engine.fingerprint(), self.now());
-        self.storage.with_store(|_, _, _| ()).await?; // Saves that are queued before it are done.
+        // The engine saves behind the answer: without this, KV of the last turn could be missing.
+        self.engine.save(id.clone()).await;
         let id = id.clone();
         let made = compute(move || {
             let kv = unnamed_file(&reader).map_err(|error| failed(&error))?;
